@@ -1,0 +1,29 @@
+# Every third-party library, each as one imported target. README, docker/Dockerfile and
+# scripts/install-packages name the same Debian packages.
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(libsodium REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(libyaml REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core>=2.1 libevent_extra>=2.1)
+pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
+if(SLUICE_TESTS)
+  pkg_check_modules(check REQUIRED IMPORTED_TARGET check)
+endif()
+
+# llhttp: a library of the system where there is one, else the generated C of Debian's node-llhttp,
+# compiled in strict mode (a system library is strict or not as its packager chose; what must hold
+# either way is checked again in src/http).
+pkg_check_modules(libllhttp QUIET IMPORTED_TARGET libllhttp)
+if(libllhttp_FOUND)
+  add_library(sluice_llhttp INTERFACE)
+  target_link_libraries(sluice_llhttp INTERFACE PkgConfig::libllhttp)
+else()
+  find_path(LLHTTP_INCLUDE_DIR llhttp.h PATH_SUFFIXES llhttp REQUIRED)
+  find_path(LLHTTP_SOURCE_DIR llhttp.c PATHS /usr/share /usr/local/share PATH_SUFFIXES llhttp REQUIRED)
+  add_library(sluice_llhttp STATIC
+    ${LLHTTP_SOURCE_DIR}/api.c ${LLHTTP_SOURCE_DIR}/http.c ${LLHTTP_SOURCE_DIR}/llhttp.c)
+  target_include_directories(sluice_llhttp SYSTEM PUBLIC ${LLHTTP_INCLUDE_DIR})
+  target_compile_definitions(sluice_llhttp PRIVATE LLHTTP_STRICT_MODE=1)
+  target_link_libraries(sluice_llhttp PRIVATE sluice_build)
+endif()

@@ -1,0 +1,34 @@
+# How everything of ours is compiled. sluice_warnings is for our code only, sluice_build for the
+# third-party source that we compile too.
+
+add_library(sluice_build INTERFACE)
+target_compile_definitions(sluice_build INTERFACE _GNU_SOURCE)
+target_compile_options(sluice_build INTERFACE -fno-strict-aliasing -fno-common)
+
+if(SLUICE_SANITIZE)
+  target_compile_options(sluice_build INTERFACE
+    -fsanitize=${SLUICE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(sluice_build INTERFACE -fsanitize=${SLUICE_SANITIZE})
+endif()
+if(SLUICE_FUZZ)
+  target_compile_options(sluice_build INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(SLUICE_COVERAGE)
+  target_compile_options(sluice_build INTERFACE --coverage)
+  target_link_options(sluice_build INTERFACE --coverage)
+endif()
+if(SLUICE_HARDEN)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(sluice_build INTERFACE
+    -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  target_link_options(sluice_build INTERFACE -pie -Wl,-z,relro,-z,now)
+endif()
+
+add_library(sluice_warnings INTERFACE)
+target_link_libraries(sluice_warnings INTERFACE sluice_build)
+target_compile_options(sluice_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
+  -Wswitch-enum -Wvla -Wformat=2 -Wpointer-arith -Wcast-qual)
+if(SLUICE_WERROR)
+  target_compile_options(sluice_warnings INTERFACE -Werror)
+endif()

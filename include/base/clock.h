@@ -1,0 +1,14 @@
+/* The only place that reads a clock. Everything else takes the time as an argument. */
+
+#ifndef SLUICE_BASE_CLOCK_H
+#define SLUICE_BASE_CLOCK_H
+
+#include <stdint.h>
+
+/* Time since some start, in us; never steps back. For deadlines and lengths. */
+uint64_t clock_monotonic_us(void);
+
+/* Time since the Unix epoch, in us; may step. For people and for windows that they can see. */
+uint64_t clock_wall_us(void);
+
+#endif /* SLUICE_BASE_CLOCK_H */

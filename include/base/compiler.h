@@ -1,0 +1,21 @@
+/* What we ask of the compiler beyond the language, each under one name. */
+
+#ifndef SLUICE_BASE_COMPILER_H
+#define SLUICE_BASE_COMPILER_H
+
+/* The result says whether it worked: not looking is an error. */
+#define MUST_USE __attribute__((warn_unused_result))
+
+/* Argument @format is a printf format, its values start at argument @first. */
+#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+
+#define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The struct @type that holds the member @member at @pointer. */
+#define CONTAINER_OF(pointer, type, member)                                                        \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+#endif /* SLUICE_BASE_COMPILER_H */

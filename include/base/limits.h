@@ -1,0 +1,50 @@
+/* Every fixed maximum in one place. What an operator may want to change is in the policy instead, and
+ * its default and bounds stand in policy/sections. */
+
+#ifndef SLUICE_BASE_LIMITS_H
+#define SLUICE_BASE_LIMITS_H
+
+enum {
+    /* --- the policy file --- */
+    POLICY_FILE_BYTES_MAX = 16 * 1024 * 1024, /* 10,000 routes need about 2 MiB */
+    POLICY_DEPTH_MAX = 16,                    /* nested mappings and lists */
+    POLICY_NODES_MAX = 2 * 1000 * 1000,       /* nodes visited, so that aliases cannot multiply */
+    POLICY_ERRORS_MAX = 100,                  /* told in one run */
+    POLICY_ROUTES_MAX = 20000,
+    POLICY_LIMITS_MAX = 10000,
+    POLICY_UPSTREAMS_MAX = 1000,
+    POLICY_SERVERS_MAX = 256, /* in one upstream */
+    LISTENERS_MAX = 64,
+    WORKERS_MAX = 256,
+    NAME_BYTES_MAX = 64,        /* of a limit, a route, an upstream */
+    LIMITS_PER_ROUTE_MAX = 16,  /* one decision; several rates of a limit count each */
+    RATES_PER_LIMIT_MAX = 8,
+    KEY_PARTS_MAX = 8,
+    KEY_ALTERNATIVES_MAX = 8,
+    PATTERN_SEGMENTS_MAX = 64,
+    CAPTURES_MAX = 16, /* {name}s in one path pattern */
+
+    /* --- a request --- */
+    HEAD_FIELDS_MAX = 256,        /* the policy's max.headers cannot pass it */
+    TARGET_BYTES_MAX = 8 * 1024,  /* beyond it: 414 */
+    METHOD_BYTES_MAX = 32,        /* beyond it: 501 */
+    PATH_SEGMENTS_MAX = 128,      /* beyond it: 414 */
+    HOST_BYTES_MAX = 255,         /* RFC 1035 section 2.3.4 */
+    CHUNK_LINE_BYTES_MAX = 256,   /* size, extensions, CRLF */
+    CHUNK_EXT_BYTES_MAX = 4096,   /* extensions of a whole body */
+    TRAILER_BYTES_MAX = 8 * 1024, /* the whole section */
+    FORWARDED_HOPS_MAX = 32,      /* more in X-Forwarded-For: the peer's address counts */
+    KEY_TEXT_BYTES_MAX = 1024,    /* identity of one charge, as text */
+    KEY_PLAIN_BYTES_MAX = 64,     /* a part longer than this is hashed */
+    REQUEST_ID_BYTES_MAX = 128,   /* a longer X-Request-ID is replaced */
+
+    /* --- memory of a worker --- */
+    IO_BLOCK_BYTES = 64 * 1024, /* a block for bodies; one in flight each way */
+    ARENA_CHUNK_BYTES = 4096,
+
+    /* --- Redis --- */
+    REDIS_PENDING_MAX = 65536, /* decisions in flight on one link */
+    REDIS_REPLY_INTS_MAX = 1 + 6 * LIMITS_PER_ROUTE_MAX,
+};
+
+#endif /* SLUICE_BASE_LIMITS_H */

@@ -1,0 +1,40 @@
+/* The program's own log: what operators read, not one line per request (that is proxy/access_log).
+ *
+ * logfmt, one line a call, written at once with one write: `time=… level=warn mod=store.redis
+ * msg="link lost" err=timeout`. Safe from any thread. Levels: error: somebody must act; warn: degraded,
+ * heals by itself; info: start, stop, listener up; debug: transitions. */
+
+#ifndef SLUICE_BASE_LOG_H
+#define SLUICE_BASE_LOG_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+enum log_level {
+    LOG_ERROR,
+    LOG_WARN,
+    LOG_INFO,
+    LOG_DEBUG,
+};
+
+/* Lines above @level are dropped; default LOG_INFO, to stderr. */
+void log_set_level(enum log_level level);
+bool log_is_on(enum log_level level);
+
+
+/* One line. @module is like "proxy.worker". @fields is a printf format of ready logfmt pairs after the
+ * message, "" for none: text from outside goes through text_add_logfmt() first. */
+void log_write(enum log_level level, const char *module, const char *message, const char *fields,
+               ...) PRINTF_LIKE(4, 5);
+
+#define log_error(module, message, ...) log_at(LOG_ERROR, module, message, __VA_ARGS__)
+#define log_warn(module, message, ...) log_at(LOG_WARN, module, message, __VA_ARGS__)
+#define log_info(module, message, ...) log_at(LOG_INFO, module, message, __VA_ARGS__)
+#define log_debug(module, message, ...) log_at(LOG_DEBUG, module, message, __VA_ARGS__)
+
+/* Arguments are not evaluated below the level. */
+#define log_at(level, module, message, ...)                                                        \
+    (log_is_on(level) ? log_write((level), (module), (message), __VA_ARGS__) : (void)0)
+
+#endif /* SLUICE_BASE_LOG_H */

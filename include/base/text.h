@@ -1,0 +1,70 @@
+/* Writing text into a caller's fixed buffer: bounded, never reallocating, errors remembered.
+ *
+ * What does not fit is left out as a whole and sets `truncated`; the caller looks once, at the end. The
+ * text is not NUL-terminated. Escapers turn bytes from outside into text that is safe in its place. */
+
+#ifndef SLUICE_BASE_TEXT_H
+#define SLUICE_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+
+struct text {
+    char *data;      /* borrowed */
+    size_t len;      /* bytes written so far */
+    size_t capacity; /* bytes at data */
+    bool truncated;  /* something did not fit */
+};
+
+static inline struct text text_of(char *data, size_t capacity)
+{
+    return (struct text){.data = data, .capacity = capacity};
+}
+
+static inline struct span text_span(const struct text *text)
+{
+    return span_of(text->data, text->len);
+}
+
+static inline void text_add(struct text *text, struct span span)
+{
+    if (span.len > text->capacity - text->len) {
+        text->truncated = true;
+        return;
+    }
+    if (span.len > 0) {
+        memcpy(text->data + text->len, span.data, span.len);
+        text->len += span.len;
+    }
+}
+
+#define text_add_literal(text, literal) text_add((text), SPAN(literal))
+
+static inline void text_add_char(struct text *text, char c)
+{
+    text_add(text, span_of(&c, 1));
+}
+
+/* Decimal, without printf. */
+void text_add_u64(struct text *text, uint64_t value);
+void text_add_i64(struct text *text, int64_t value);
+
+/* Lower-case hexadecimal of @len bytes, two digits each. */
+void text_add_hex(struct text *text, const uint8_t *bytes, size_t len);
+
+/* Not for the hot path. */
+void text_add_format(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* As a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD. */
+void text_add_json(struct text *text, struct span span);
+
+/* As a logfmt value: bare if it is a plain word, else quoted; in quotes `"` and `\` are escaped with
+ * `\`, and bytes < 0x20, 0x7f and what is not UTF-8 are written \xHH. */
+void text_add_logfmt(struct text *text, struct span span);
+
+#endif /* SLUICE_BASE_TEXT_H */

@@ -1,0 +1,83 @@
+/* Header fields: the ones sluice knows by name, and the syntax of names, values and lists.
+ *
+ * Source: RFC 9110 section 5. */
+
+#ifndef SLUICE_HTTP_FIELD_H
+#define SLUICE_HTTP_FIELD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+
+/* X(ID, "name as written") */
+#define FIELD_LIST(X)                                                                              \
+    X(HOST, "Host")                                                                                \
+    X(CONNECTION, "Connection")                                                                    \
+    X(CONTENT_LENGTH, "Content-Length")                                                            \
+    X(TRANSFER_ENCODING, "Transfer-Encoding")                                                      \
+    X(TE, "TE")                                                                                    \
+    X(TRAILER, "Trailer")                                                                          \
+    X(UPGRADE, "Upgrade")                                                                          \
+    X(KEEP_ALIVE, "Keep-Alive")                                                                    \
+    X(PROXY_CONNECTION, "Proxy-Connection")                                                        \
+    X(PROXY_AUTHENTICATE, "Proxy-Authenticate")                                                    \
+    X(PROXY_AUTHORIZATION, "Proxy-Authorization")                                                  \
+    X(EXPECT, "Expect")                                                                            \
+    X(MAX_FORWARDS, "Max-Forwards")                                                                \
+    X(VIA, "Via")                                                                                  \
+    X(FORWARDED, "Forwarded")                                                                      \
+    X(X_FORWARDED_FOR, "X-Forwarded-For")                                                          \
+    X(X_FORWARDED_PROTO, "X-Forwarded-Proto")                                                      \
+    X(X_FORWARDED_HOST, "X-Forwarded-Host")                                                        \
+    X(X_REAL_IP, "X-Real-IP")                                                                      \
+    X(X_REQUEST_ID, "X-Request-ID")                                                                \
+    X(COOKIE, "Cookie")                                                                            \
+    X(DATE, "Date")                                                                                \
+    X(SERVER, "Server")                                                                            \
+    X(RATELIMIT, "RateLimit")                                                                      \
+    X(RATELIMIT_POLICY, "RateLimit-Policy")                                                        \
+    X(RETRY_AFTER, "Retry-After")
+
+enum field_id {
+    FIELD_OTHER,
+#define FIELD_ENUM(id, name) FIELD_##id,
+    FIELD_LIST(FIELD_ENUM)
+#undef FIELD_ENUM
+    FIELD_ID_COUNT,
+};
+
+/* One field line. */
+struct field {
+    struct span name;  /* as received */
+    struct span value; /* without the white space around it */
+    enum field_id id;
+    bool hop_by_hop; /* not to be passed on: by its nature, or named by Connection */
+};
+
+/* The id of a name in any case. */
+enum field_id field_identify(struct span name);
+
+/* The name as written in the list above; not for FIELD_OTHER. */
+struct span field_name(enum field_id id);
+
+/* RFC 9110 section 5.6.2: at least one tchar, nothing else. */
+bool field_is_token(struct span span);
+
+/* No control byte but HTAB; bytes >= 0x80 pass. */
+bool field_is_value(struct span span);
+
+/* Cut the next member off a comma-separated list (RFC 9110 section 5.6.1): trimmed, empty members skipped,
+ * commas inside "quoted strings" kept. False when there is none left. */
+bool field_list_next(struct span *rest, struct span *member);
+
+/* Whether @value, a comma-separated list, has @member, in any case. */
+bool field_list_has(struct span value, struct span member);
+
+/* Whether @name with each `_` read as `-` is the name of a field that frames or identifies (rule 20):
+ * such variants are dropped by some upstreams' gateways into the real name, so they are refused. */
+bool field_is_underscore_variant(struct span name);
+
+#endif /* SLUICE_HTTP_FIELD_H */

@@ -1,0 +1,29 @@
+/* Fixed window: a counter per window of the clock.
+ *
+ * Windows start at multiples of the period since the Unix epoch, moved by
+ * `offset` (weeks start on Monday: the epoch was a Thursday). At most `rate`
+ * units pass in each window, so up to twice that across an edge.
+ *
+ * Source: docs/policy.md "fixed_window".
+ * Twin: fixed_window.lua answers the same; tests/data/vectors/fixed_window.tsv
+ * is run through both. */
+
+#ifndef SLUICE_LIMIT_FIXED_WINDOW_H
+#define SLUICE_LIMIT_FIXED_WINDOW_H
+
+#include <stdint.h>
+
+#include "limit/algorithm.h"
+
+/* What is remembered per key. All zero is an untouched window. Plain data. */
+struct fixed_window {
+    uint64_t count; /* units admitted in the window */
+    uint64_t start; /* of the window, ticks since the epoch */
+};
+
+/* The registry's row: see struct algorithm for what each function promises.
+ * A state of a later window than @now's stands while the clock went back by at
+ * most a second, and then the window ends when it would have; more is followed. */
+extern const struct algorithm fixed_window_algorithm;
+
+#endif /* SLUICE_LIMIT_FIXED_WINDOW_H */

@@ -1,0 +1,67 @@
+/* A limit: one rate of one rule of the policy, ready to be judged.
+ *
+ * Immutable after limit_init(), shared by all workers. */
+
+#ifndef SLUICE_LIMIT_LIMIT_H
+#define SLUICE_LIMIT_LIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "limit/algorithm.h"
+
+enum { LIMIT_DIGEST_BYTES = 8 };
+
+/* What happens to a request when the shared store cannot answer. */
+enum on_failure {
+    ON_FAILURE_LOCAL, /* decided in this process, at its share */
+    ON_FAILURE_ALLOW, /* the limit is skipped */
+    ON_FAILURE_DENY,  /* 503 */
+};
+
+struct limit {
+    struct span name; /* borrowed from the policy; "login", or "login.1s" where there are several rates */
+    uint32_t index;   /* among all limits of the policy, from 0 */
+    const struct algorithm *algorithm;
+    struct limit_params params;
+    uint32_t tick_us;                /* 1, 1,000 or 1,000,000 */
+    uint64_t period_us;              /* as written */
+    char digest[LIMIT_DIGEST_BYTES]; /* of what gives the state its unit; lower-case hex, no NUL */
+    enum on_failure on_failure;
+    const struct limit *local; /* what is judged here while the shared store is away; NULL: itself */
+};
+
+/* What the policy says of it. */
+struct limit_spec {
+    const struct algorithm *algorithm;
+    uint32_t rate;
+    uint32_t burst; /* ignored by algorithms without one */
+    uint64_t period_us;
+};
+
+/* Fill algorithm, params, tick, period and digest of @limit from @spec, with the finest tick in which the
+ * numbers are exact; the other members are left. Windows of a week start on Monday.
+ * Returns NULL, or what is wrong: a static phrase fit to follow "error: ". */
+MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *spec);
+
+/* Make @share what one of @instances (>= 1) proxies may admit by itself: buckets keep the rate and
+ * multiply the period, burst (windows: rate) is divided, never below 1. The digest differs from
+ * @limit's only as the numbers do. Cannot fail: where the longer period fits no tick it is cut. */
+void limit_share(const struct limit *limit, uint32_t instances, struct limit *share);
+
+/* Units at one instant or in one window: what RateLimit-Policy's q does not say and Retry-After obeys.
+ * No cost above it can ever pass. */
+uint64_t limit_capacity(const struct limit *limit);
+
+/* @now_us (us since the epoch) in @limit's ticks, rounded down. */
+static inline uint64_t limit_ticks(const struct limit *limit, uint64_t now_us)
+{
+    return limit->tick_us == 1 ? now_us : now_us / limit->tick_us;
+}
+
+/* @ticks in whole seconds, rounded up. RETRY_NEVER stays what it is. */
+uint64_t limit_seconds(const struct limit *limit, uint64_t ticks);
+
+#endif /* SLUICE_LIMIT_LIMIT_H */

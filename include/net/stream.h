@@ -1,0 +1,102 @@
+/* A connected byte stream under downstream and upstream alike: reads when asked, writes at once and keeps
+ * what the kernel does not take.
+ *
+ * Its owner reads and writes; the stream knows bytes and readiness, not what travels. Nothing here calls
+ * back into its caller: on_readable and on_drained come from the loop alone. */
+
+#ifndef SLUICE_NET_STREAM_H
+#define SLUICE_NET_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/compiler.h"
+#include "base/status.h"
+
+struct event;
+struct loop;
+struct stream;
+
+enum {
+    STREAM_SLICES_MAX = 8, /* of one stream_write() */
+};
+
+enum stream_result {
+    STREAM_DONE,    /* read: some bytes came; write: the kernel took all */
+    STREAM_BLOCKED, /* read: nothing there now; write: the rest is kept, on_drained will be called */
+    STREAM_EOF,     /* read: the peer has ended its side */
+    STREAM_BROKEN,  /* the connection is lost: close it */
+};
+
+/* How bytes reach the socket: plain today, TLS as a second kind. Results as of readv and writev, errno set. */
+struct transport {
+    const char *name;
+    ssize_t (*read)(struct stream *stream, void *buffer, size_t capacity);
+    ssize_t (*writev)(struct stream *stream, const struct iovec *slices, int n_slices);
+    void (*shutdown)(struct stream *stream); /* end our side */
+};
+
+extern const struct transport transport_plain;
+
+struct stream_handler {
+    /* Bytes, an end or an error can be read. Comes again while they are not read and reading is wanted. */
+    void (*on_readable)(void *owner);
+    /* What stream_write() kept has been taken, or the connection broke: the next call tells. */
+    void (*on_drained)(void *owner);
+};
+
+struct stream {
+    int fd; /* -1: closed */
+    const struct transport *transport;
+    const struct stream_handler *handler;
+    void *owner;
+    struct event *read_event;  /* owned */
+    struct event *write_event; /* owned */
+    bool reading;              /* read_event is armed */
+    bool connecting;           /* writability is awaited as the end of connect() */
+    struct iovec kept[STREAM_SLICES_MAX]; /* what the kernel did not take yet; memory is the owner's */
+    int n_kept;
+};
+
+/* Take over the connected, non-blocking @fd and start reading. On failure @fd is closed.
+ * STATUS_NO_MEMORY. */
+MUST_USE enum status stream_open(struct stream *stream, struct loop *loop, int fd,
+                                 const struct stream_handler *handler, void *owner);
+
+/* Start to connect to @sockaddr. on_drained tells the end of it; then stream_connect_status() says how it
+ * went. STATUS_UNREACHABLE when it failed at once, STATUS_NO_MEMORY, STATUS_FULL: no file descriptor. */
+struct sockaddr;
+MUST_USE enum status stream_connect(struct stream *stream, struct loop *loop,
+                                    const struct sockaddr *sockaddr, size_t sockaddr_bytes,
+                                    const struct stream_handler *handler, void *owner);
+
+/* After on_drained of a connecting stream: STATUS_OK, and reading has started; or STATUS_UNREACHABLE. */
+MUST_USE enum status stream_connect_status(struct stream *stream);
+
+/* Let go of the socket. A stream that is closed, or all zero with fd -1, stays closed. */
+void stream_close(struct stream *stream);
+
+/* Hand a live stream to another owner (a pooled connection to its next request). */
+void stream_set_handler(struct stream *stream, const struct stream_handler *handler, void *owner);
+
+/* Read up to @capacity (>= 1) bytes; *n_read of them with STREAM_DONE, else 0. One system call. */
+MUST_USE enum stream_result stream_read(struct stream *stream, void *buffer, size_t capacity,
+                                        size_t *n_read);
+
+/* Whether on_readable is wanted. Turning it off costs a system call: do so only when it came unwanted. */
+void stream_want_read(struct stream *stream, bool wanted);
+
+/* Write @n_slices (<= STREAM_SLICES_MAX) in order. With STREAM_BLOCKED their memory must stay until
+ * on_drained, and nothing may be written before. One system call. */
+MUST_USE enum stream_result stream_write(struct stream *stream, const struct iovec *slices,
+                                         int n_slices);
+
+/* Whether something is kept. */
+bool stream_is_blocked(const struct stream *stream);
+
+/* End our side; the peer reads an end after what was written. */
+void stream_shutdown(struct stream *stream);
+
+#endif /* SLUICE_NET_STREAM_H */

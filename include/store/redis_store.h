@@ -1,0 +1,55 @@
+/* The Redis store of one worker: one pipelined connection, one script call a decision.
+ *
+ * A decision that is asked while the first connection is being made waits for it until its deadline;
+ * while the link is down it fails at once. The link comes back by itself, with back-off and jitter. */
+
+#ifndef SLUICE_STORE_REDIS_STORE_H
+#define SLUICE_STORE_REDIS_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "store/store.h"
+
+struct loop;
+
+/* Spans are borrowed for the life of the store. */
+struct redis_store_options {
+    struct span host;        /* name or address; empty: unix_path is meant */
+    uint16_t port;
+    struct span unix_path;
+    struct span user;        /* ACL user; empty: none */
+    struct span password;    /* empty: no AUTH */
+    uint32_t database;       /* SELECT; 0: not sent */
+    struct span prefix;      /* of every key */
+    uint64_t deadline_us;    /* of a decision, from its asking */
+    const struct limit *limits; /* all of the policy, by index, the local shares not among them */
+    size_t n_limits;
+};
+
+struct redis_store_counters {
+    uint64_t n_calls;         /* commands sent for decisions */
+    uint64_t n_failures;      /* decisions not made */
+    uint64_t n_late_replies;  /* that came after their deadline and were dropped */
+    uint64_t n_connects;      /* attempts */
+};
+
+/* The link starts at once, within @loop; its failure is not an error of this function.
+ * STATUS_NO_MEMORY. Free with store_free(), in the loop's thread. */
+MUST_USE enum status redis_store_new(struct loop *loop, const struct redis_store_options *options,
+                                     struct store **store);
+
+/* Whether decisions can be made just now. */
+bool redis_store_is_up(const struct store *store);
+
+const struct redis_store_counters *redis_store_count(const struct store *store);
+
+/* Write the key of a charge in Redis: <prefix>:<key>:<limit>:<digest>. */
+void redis_store_write_key(struct text *text, struct span prefix, const struct charge *charge);
+
+#endif /* SLUICE_STORE_REDIS_STORE_H */
