@@ -6,8 +6,8 @@
 /* The result says whether it worked: not looking is an error. */
 #define MUST_USE __attribute__((warn_unused_result))
 
-/* Argument @format is a printf format, its values start at argument @first. */
-#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+/* Argument number @text is a printf format, its values start at number @first. */
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
