@@ -48,7 +48,8 @@ MUST_USE bool address_prefix_parse(struct span text, struct address_prefix *pref
 /* Canonical address of @sockaddr: AF_INET, AF_INET6, anything else is ADDRESS_NONE. */
 struct address address_of_sockaddr(const struct sockaddr *sockaddr);
 
-/* @address with all bits beyond the first @bits cleared; @bits beyond the family's length keep all. */
+/* @address with all bits beyond the first @bits cleared; @bits beyond the family's length keep all.
+ */
 struct address address_mask(struct address address, uint8_t bits);
 
 bool address_equals(const struct address *a, const struct address *b);

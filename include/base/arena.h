@@ -1,7 +1,7 @@
 /* Memory that lives and dies together: what a request, or a policy, needs to remember.
  *
- * Allocation moves a pointer; nothing is freed alone. The first chunk may be the caller's, so that a
- * small arena never reaches malloc. Not for sharing between threads. */
+ * Allocation moves a pointer; nothing is freed alone. The first chunk may be the caller's, so that
+ * a small arena never reaches malloc. Not for sharing between threads. */
 
 #ifndef SLUICE_BASE_ARENA_H
 #define SLUICE_BASE_ARENA_H
@@ -33,7 +33,8 @@ MUST_USE void *arena_alloc(struct arena *arena, size_t bytes);
 /* The same, filled with zero; @count * @bytes is checked for overflow. */
 MUST_USE void *arena_calloc(struct arena *arena, size_t count, size_t bytes);
 
-/* A copy of @span, with a NUL behind it that does not count. data is NULL when there is no memory. */
+/* A copy of @span, with a NUL behind it that does not count. data is NULL when there is no memory.
+ */
 MUST_USE struct span arena_copy(struct arena *arena, struct span span);
 
 #endif /* SLUICE_BASE_ARENA_H */

@@ -1,4 +1,5 @@
-/* What is wrong in a file, told to a person: collected while reading goes on, printed in one place. */
+/* What is wrong in a file, told to a person: collected while reading goes on, printed in one place.
+ */
 
 #ifndef SLUICE_BASE_DIAG_H
 #define SLUICE_BASE_DIAG_H
@@ -35,12 +36,13 @@ struct diags {
 void diags_init(struct diags *diags, const char *file);
 void diags_close(struct diags *diags);
 
-/* Add one. Bytes of @format's arguments that are not printable are escaped. Never fails: out of memory
- * sets `truncated` and counts the error. */
+/* Add one. Bytes of @format's arguments that are not printable are escaped. Never fails: out of
+ * memory sets `truncated` and counts the error. */
 void diags_add(struct diags *diags, enum diag_severity severity, uint32_t line, uint32_t column,
                const char *format, ...) PRINTF_LIKE(5, 6);
 
-/* Print each as `FILE:LINE:COLUMN: error: TEXT`, in order of place, the same place in order of arrival. */
+/* Print each as `FILE:LINE:COLUMN: error: TEXT`, in order of place, the same place in order of
+ * arrival. */
 void diags_print(const struct diags *diags, FILE *out);
 
 #endif /* SLUICE_BASE_DIAG_H */

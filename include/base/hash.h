@@ -1,4 +1,5 @@
-/* Keyed hashes: SipHash for tables, BLAKE2b for what leaves the process, and randomness. libsodium's. */
+/* Keyed hashes: SipHash for tables, BLAKE2b for what leaves the process, and randomness.
+ * libsodium's. */
 
 #ifndef SLUICE_BASE_HASH_H
 #define SLUICE_BASE_HASH_H
@@ -25,7 +26,8 @@ struct hash128 {
     uint64_t high;
 };
 
-/* Must come before any other call here, once, before threads. STATUS_IO: no source of randomness. */
+/* Must come before any other call here, once, before threads. STATUS_IO: no source of randomness.
+ */
 MUST_USE enum status hash_setup(void);
 
 /* Fill @bytes with @len unpredictable bytes. */
@@ -37,8 +39,8 @@ struct hash_key hash_key_new(void);
 /* SipHash-2-4 with a 128-bit result (SipHashx). */
 struct hash128 hash_table(const struct hash_key *key, struct span span);
 
-/* Keyed BLAKE2b-128 of @span under @secret (any length up to 64 bytes, also empty): what stands for a
- * secret or a long text in a Redis key or a log. All proxies with one @secret agree. */
+/* Keyed BLAKE2b-128 of @span under @secret (any length up to 64 bytes, also empty): what stands for
+ * a secret or a long text in a Redis key or a log. All proxies with one @secret agree. */
 void hash_identity(struct span secret, struct span span, uint8_t out[HASH_IDENTITY_BYTES]);
 
 #endif /* SLUICE_BASE_HASH_H */

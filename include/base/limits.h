@@ -1,5 +1,5 @@
-/* Every fixed maximum in one place. What an operator may want to change is in the policy instead, and
- * its default and bounds stand in policy/sections. */
+/* Every fixed maximum in one place. What an operator may want to change is in the policy instead,
+ * and its default and bounds stand in policy/sections. */
 
 #ifndef SLUICE_BASE_LIMITS_H
 #define SLUICE_BASE_LIMITS_H
@@ -16,8 +16,8 @@ enum {
     POLICY_SERVERS_MAX = 256, /* in one upstream */
     LISTENERS_MAX = 64,
     WORKERS_MAX = 256,
-    NAME_BYTES_MAX = 64,        /* of a limit, a route, an upstream */
-    LIMITS_PER_ROUTE_MAX = 16,  /* one decision; several rates of a limit count each */
+    NAME_BYTES_MAX = 64,       /* of a limit, a route, an upstream */
+    LIMITS_PER_ROUTE_MAX = 16, /* one decision; several rates of a limit count each */
     RATES_PER_LIMIT_MAX = 8,
     KEY_PARTS_MAX = 8,
     KEY_ALTERNATIVES_MAX = 8,

@@ -1,4 +1,5 @@
-/* Doubly linked list whose nodes are members of what they link: no allocation, removal without search. */
+/* Doubly linked list whose nodes are members of what they link: no allocation, removal without
+ * search. */
 
 #ifndef SLUICE_BASE_LIST_H
 #define SLUICE_BASE_LIST_H

@@ -1,8 +1,8 @@
 /* The program's own log: what operators read, not one line per request (that is proxy/access_log).
  *
  * logfmt, one line a call, written at once with one write: `time=… level=warn mod=store.redis
- * msg="link lost" err=timeout`. Safe from any thread. Levels: error: somebody must act; warn: degraded,
- * heals by itself; info: start, stop, listener up; debug: transitions. */
+ * msg="link lost" err=timeout`. Safe from any thread. Levels: error: somebody must act; warn:
+ * degraded, heals by itself; info: start, stop, listener up; debug: transitions. */
 
 #ifndef SLUICE_BASE_LOG_H
 #define SLUICE_BASE_LOG_H
@@ -22,9 +22,8 @@ enum log_level {
 void log_set_level(enum log_level level);
 bool log_is_on(enum log_level level);
 
-
-/* One line. @module is like "proxy.worker". @fields is a printf format of ready logfmt pairs after the
- * message, "" for none: text from outside goes through text_add_logfmt() first. */
+/* One line. @module is like "proxy.worker". @fields is a printf format of ready logfmt pairs after
+ * the message, "" for none: text from outside goes through text_add_logfmt() first. */
 void log_write(enum log_level level, const char *module, const char *message, const char *fields,
                ...) PRINTF_LIKE(4, 5);
 

@@ -52,8 +52,9 @@ size_t span_find(struct span span, char byte);
 /* @span without the spaces and tabs at both ends. */
 struct span span_trim(struct span span);
 
-/* Cut the piece up to the next @separator off the front of @rest, and the separator with it. The last
- * piece leaves @rest with data NULL; with data NULL there is none and the result is false. An empty
+/* Cut the piece up to the next @separator off the front of @rest, and the separator with it. The
+ * last piece leaves @rest with data NULL; with data NULL there is none and the result is false. An
+ * empty
  * @rest that is not NULL yields one empty piece. */
 bool span_split(struct span *rest, char separator, struct span *piece);
 

@@ -1,7 +1,8 @@
 /* Writing text into a caller's fixed buffer: bounded, never reallocating, errors remembered.
  *
- * What does not fit is left out as a whole and sets `truncated`; the caller looks once, at the end. The
- * text is not NUL-terminated. Escapers turn bytes from outside into text that is safe in its place. */
+ * What does not fit is left out as a whole and sets `truncated`; the caller looks once, at the end.
+ * The text is not NUL-terminated. Escapers turn bytes from outside into text that is safe in its
+ * place. */
 
 #ifndef SLUICE_BASE_TEXT_H
 #define SLUICE_BASE_TEXT_H
@@ -63,7 +64,8 @@ void text_add_format(struct text *text, const char *format, ...) PRINTF_LIKE(2, 
 /* As a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD. */
 void text_add_json(struct text *text, struct span span);
 
-/* As a logfmt value: bare if it is a plain word, else quoted; in quotes `"` and `\` are escaped with
+/* As a logfmt value: bare if it is a plain word, else quoted; in quotes `"` and `\` are escaped
+ * with
  * `\`, and bytes < 0x20, 0x7f and what is not UTF-8 are written \xHH. */
 void text_add_logfmt(struct text *text, struct span span);
 

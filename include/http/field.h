@@ -46,7 +46,7 @@ enum field_id {
 #define FIELD_ENUM(id, name) FIELD_##id,
     FIELD_LIST(FIELD_ENUM)
 #undef FIELD_ENUM
-    FIELD_ID_COUNT,
+        FIELD_ID_COUNT,
 };
 
 /* One field line. */
@@ -69,15 +69,16 @@ bool field_is_token(struct span span);
 /* No control byte but HTAB; bytes >= 0x80 pass. */
 bool field_is_value(struct span span);
 
-/* Cut the next member off a comma-separated list (RFC 9110 section 5.6.1): trimmed, empty members skipped,
- * commas inside "quoted strings" kept. False when there is none left. */
+/* Cut the next member off a comma-separated list (RFC 9110 section 5.6.1): trimmed, empty members
+ * skipped, commas inside "quoted strings" kept. False when there is none left. */
 bool field_list_next(struct span *rest, struct span *member);
 
 /* Whether @value, a comma-separated list, has @member, in any case. */
 bool field_list_has(struct span value, struct span member);
 
-/* Whether @name with each `_` read as `-` is the name of a field that frames or identifies (rule 20):
- * such variants are dropped by some upstreams' gateways into the real name, so they are refused. */
+/* Whether @name with each `_` read as `-` is the name of a field that frames or identifies (rule
+ * 20): such variants are dropped by some upstreams' gateways into the real name, so they are
+ * refused. */
 bool field_is_underscore_variant(struct span name);
 
 #endif /* SLUICE_HTTP_FIELD_H */

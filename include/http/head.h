@@ -1,8 +1,8 @@
 /* Heads of requests and responses, parsed in place and strictly: what is ambiguous is refused.
  *
- * llhttp reads the grammar; a scan before it holds the line discipline (CR LF alone ends a line, no bare
- * CR, LF or NUL, no folded line, no white space before a colon); checks after it hold the meaning (Host,
- * framing, versions). Rule numbers in the sources are those of docs/http.md.
+ * llhttp reads the grammar; a scan before it holds the line discipline (CR LF alone ends a line, no
+ * bare CR, LF or NUL, no folded line, no white space before a colon); checks after it hold the
+ * meaning (Host, framing, versions). Rule numbers in the sources are those of docs/http.md.
  *
  * Source: RFC 9112 sections 2 to 6, RFC 9110 sections 5 to 8. */
 
@@ -27,7 +27,7 @@ enum parse_result {
 
 enum body_kind {
     BODY_NONE,
-    BODY_LENGTH,      /* head->content_length bytes, >= 1 */
+    BODY_LENGTH, /* head->content_length bytes, >= 1 */
     BODY_CHUNKED,
     BODY_UNTIL_CLOSE, /* responses alone */
 };
@@ -42,11 +42,11 @@ struct http_error {
 struct head {
     /* of a request */
     struct span method;
-    struct target target;  /* split; the path and query as received */
-    struct span host;      /* Host's value, or the authority of an absolute target; no port cut off.
-                            * Empty in HTTP/1.0 without Host */
-    bool expect_continue;  /* 100-continue, in HTTP/1.1 */
-    bool is_idempotent;    /* GET, HEAD, OPTIONS, TRACE, PUT, DELETE */
+    struct target target; /* split; the path and query as received */
+    struct span host;     /* Host's value, or the authority of an absolute target; no port cut off.
+                           * Empty in HTTP/1.0 without Host */
+    bool expect_continue; /* 100-continue, in HTTP/1.1 */
+    bool is_idempotent;   /* GET, HEAD, OPTIONS, TRACE, PUT, DELETE */
 
     /* of a response */
     uint16_t status; /* 100 … 599 */
@@ -67,23 +67,23 @@ struct head {
 
 /* What the parser remembers between calls, and what it is allowed. */
 struct head_parser {
-    struct field *fields; /* the caller's, n_fields_max of them; outlive the head */
-    size_t n_fields_max;  /* more: 431 */
+    struct field *fields;  /* the caller's, n_fields_max of them; outlive the head */
+    size_t n_fields_max;   /* more: 431 */
     size_t head_bytes_max; /* longer: 431, or 414 when the target alone is too long */
-    size_t scanned;       /* bytes known to hold no end of head yet; 0 for a new message */
-    size_t line_start;    /* of the line the scan is in */
+    size_t scanned;        /* bytes known to hold no end of head yet; 0 for a new message */
+    size_t line_start;     /* of the line the scan is in */
 };
 
 /* Ready for the next message with the same storage. */
 void head_parser_reset(struct head_parser *parser);
 
-/* Parse a request's head at the start of @data. Spans in @head point into @data. Empty lines before it are
- * skipped (a few: more is bad) and counted in *consumed. */
+/* Parse a request's head at the start of @data. Spans in @head point into @data. Empty lines before
+ * it are skipped (a few: more is bad) and counted in *consumed. */
 MUST_USE enum parse_result head_parse_request(struct head_parser *parser, struct span data,
                                               struct head *head, size_t *consumed);
 
-/* Parse a response's head. The answer to a HEAD has no body, whatever its fields say. A 1xx is a message of
- * its own: the caller parses on. */
+/* Parse a response's head. The answer to a HEAD has no body, whatever its fields say. A 1xx is a
+ * message of its own: the caller parses on. */
 MUST_USE enum parse_result head_parse_response(struct head_parser *parser, struct span data,
                                                bool is_answer_to_head, struct head *head,
                                                size_t *consumed);

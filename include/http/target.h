@@ -1,5 +1,5 @@
-/* The request target: its parts, and the one normalised copy of the path that routes and keys are matched
- * on. The upstream gets the client's bytes.
+/* The request target: its parts, and the one normalised copy of the path that routes and keys are
+ * matched on. The upstream gets the client's bytes.
  *
  * Source: RFC 9112 section 3.2, RFC 3986 sections 5.2.4 and 6.2.2. */
 
@@ -25,20 +25,22 @@ struct target {
     enum target_form form;
     struct span whole;     /* as received */
     struct span authority; /* of an absolute target; empty otherwise */
-    struct span path;      /* from the first "/"; "/" for an absolute target without one, "*" for asterisk */
-    struct span query;     /* behind the "?", without it */
-    bool has_query;        /* a "?" stands there, even with nothing behind it */
+    struct span
+        path; /* from the first "/"; "/" for an absolute target without one, "*" for asterisk */
+    struct span query; /* behind the "?", without it */
+    bool has_query;    /* a "?" stands there, even with nothing behind it */
 };
 
-/* Split @whole. @method decides which forms are allowed (rules 5, 6). White space, controls, bytes >= 0x80
- * and "#" are refused (rule 7). Returns NULL, or a static phrase saying what is wrong. */
+/* Split @whole. @method decides which forms are allowed (rules 5, 6). White space, controls, bytes
+ * >= 0x80 and "#" are refused (rule 7). Returns NULL, or a static phrase saying what is wrong. */
 MUST_USE const char *target_parse(struct span whole, struct span method, struct target *target);
 
-/* Whether @host is a valid Host value: a name or address, an optional port, nothing else (rule 3). An empty
- * one is valid. */
+/* Whether @host is a valid Host value: a name or address, an optional port, nothing else (rule 3).
+ * An empty one is valid. */
 MUST_USE bool target_is_host(struct span host);
 
-/* The host a match compares: lower case, without port, brackets kept, without a final dot (rule 73), in
+/* The host a match compares: lower case, without port, brackets kept, without a final dot (rule
+ * 73), in
  * @buffer of HOST_BYTES_MAX bytes. Longer than that: empty. */
 struct span target_normalise_host(struct span host, char *buffer);
 
@@ -49,24 +51,24 @@ struct path_rules {
     bool ignore_case;         /* ASCII letters are lowered */
 };
 
-/* The normalised path. Segments are what stands between slashes; "/" has one empty segment, "/a/" has "a"
- * and an empty one: a trailing slash counts. */
+/* The normalised path. Segments are what stands between slashes; "/" has one empty segment, "/a/"
+ * has "a" and an empty one: a trailing slash counts. */
 struct path {
     struct span text; /* "/a/b" */
     struct span segments[PATH_SEGMENTS_MAX];
     size_t n_segments;
 };
 
-/* Normalise @raw (target.path of an origin or absolute target) into @buffer, of at least @raw.len + 1 bytes:
- * unreserved escapes decoded and the hex of others in upper case, once (rule 68); ";parameters" dropped
- * (70); repeated slashes merged (71); dot segments removed, never above the root (67). Refused: an invalid
- * escape (74), encoded or plain separators and NUL (69) unless the rules allow them.
- * Returns NULL, or a static phrase. "*" is one segment "*". */
+/* Normalise @raw (target.path of an origin or absolute target) into @buffer, of at least @raw.len +
+ * 1 bytes: unreserved escapes decoded and the hex of others in upper case, once (rule 68);
+ * ";parameters" dropped (70); repeated slashes merged (71); dot segments removed, never above the
+ * root (67). Refused: an invalid escape (74), encoded or plain separators and NUL (69) unless the
+ * rules allow them. Returns NULL, or a static phrase. "*" is one segment "*". */
 MUST_USE const char *path_normalise(struct span raw, const struct path_rules *rules, char *buffer,
                                     struct path *path);
 
-/* Value of the first @name in @query ("a=1&b=2"), escapes and "+" decoded into @buffer of @capacity bytes;
- * the name is compared decoded too. False: not there. What does not fit is cut. */
+/* Value of the first @name in @query ("a=1&b=2"), escapes and "+" decoded into @buffer of @capacity
+ * bytes; the name is compared decoded too. False: not there. What does not fit is cut. */
 MUST_USE bool query_find(struct span query, struct span name, char *buffer, size_t capacity,
                          struct span *value);
 

@@ -1,8 +1,8 @@
 /* The algorithms: what each is made of, and the registry that knows them all.
  *
- * An algorithm is a few pure functions of (state, params, now, cost): no clock, no I/O, no allocation.
- * Each has a twin in Lua that gives the same verdicts inside Redis. To add one: <name>.h, .c, .lua, its
- * test and vectors, and one row in src/limit/algorithm.c. */
+ * An algorithm is a few pure functions of (state, params, now, cost): no clock, no I/O, no
+ * allocation. Each has a twin in Lua that gives the same verdicts inside Redis. To add one:
+ * <name>.h, .c, .lua, its test and vectors, and one row in src/limit/algorithm.c. */
 
 #ifndef SLUICE_LIMIT_ALGORITHM_H
 #define SLUICE_LIMIT_ALGORITHM_H
@@ -21,10 +21,10 @@
 
 /* What a limit says, in the algorithm's words. An algorithm ignores what is not its own. */
 struct limit_params {
-    uint32_t rate;        /* units per period */
-    uint32_t burst;       /* units at one instant; buckets alone */
-    uint64_t period;      /* ticks */
-    uint64_t offset;      /* ticks from the epoch to the start of some window; windows alone; < period */
+    uint32_t rate;   /* units per period */
+    uint32_t burst;  /* units at one instant; buckets alone */
+    uint64_t period; /* ticks */
+    uint64_t offset; /* ticks from the epoch to the start of some window; windows alone; < period */
     uint64_t ticks_per_s; /* 1,000,000 or 1,000 or 1 */
 };
 
@@ -42,12 +42,13 @@ struct algorithm {
     bool has_offset;             /* windows that the wall clock can see */
     const struct script *script; /* the twin */
 
-    /* What is wrong with @params, a static phrase fit to follow "FILE:LINE:COLUMN: error: ", or NULL. */
+    /* What is wrong with @params, a static phrase fit to follow "FILE:LINE:COLUMN: error: ", or
+     * NULL. */
     const char *(*check_params)(const struct limit_params *params);
 
     /* Judge a request of @cost at @now (ticks) and change nothing. Cannot fail. */
-    void (*evaluate)(const void *state, const struct limit_params *params, uint64_t now, uint32_t cost,
-                     struct verdict *verdict);
+    void (*evaluate)(const void *state, const struct limit_params *params, uint64_t now,
+                     uint32_t cost, struct verdict *verdict);
 
     /* Take @cost at @now. evaluate() has just allowed it for the same arguments. */
     void (*charge)(void *state, const struct limit_params *params, uint64_t now, uint32_t cost);
@@ -56,8 +57,8 @@ struct algorithm {
 /* The one called @name, or NULL. */
 const struct algorithm *algorithm_find(struct span name);
 
-/* All of them, in the order of the registry; @n is how many. The index is the algorithm's number in the
- * script's arguments. */
+/* All of them, in the order of the registry; @n is how many. The index is the algorithm's number in
+ * the script's arguments. */
 const struct algorithm *const *algorithm_all(size_t *n);
 
 /* Number of @algorithm in the registry, from 1. */

@@ -1,5 +1,5 @@
-/* The RateLimit fields that a client sees: draft-ietf-httpapi-ratelimit-headers-11, Structured Fields
- * (RFC 9651) Lists of Strings, and Retry-After (RFC 9110 section 10.2.3). */
+/* The RateLimit fields that a client sees: draft-ietf-httpapi-ratelimit-headers-11, Structured
+ * Fields (RFC 9651) Lists of Strings, and Retry-After (RFC 9110 section 10.2.3). */
 
 #ifndef SLUICE_LIMIT_FIELDS_H
 #define SLUICE_LIMIT_FIELDS_H
@@ -16,7 +16,8 @@
 void fields_write_policy(struct text *text, const struct limit *limit);
 
 /* One member of RateLimit: `"name";r=17;t=1`; t, rounded up, is left out when 0. */
-void fields_write_state(struct text *text, const struct limit *limit, const struct verdict *verdict);
+void fields_write_state(struct text *text, const struct limit *limit,
+                        const struct verdict *verdict);
 
 /* Seconds for Retry-After of one limit that denied: whole, rounded up, at least 1, never beyond
  * reset_after plus a second. False when waiting cannot help. */

@@ -22,15 +22,17 @@ enum on_failure {
 };
 
 struct limit {
-    struct span name; /* borrowed from the policy; "login", or "login.1s" where there are several rates */
-    uint32_t index;   /* among all limits of the policy, from 0 */
+    struct span
+        name; /* borrowed from the policy; "login", or "login.1s" where there are several rates */
+    uint32_t index; /* among all limits of the policy, from 0 */
     const struct algorithm *algorithm;
     struct limit_params params;
     uint32_t tick_us;                /* 1, 1,000 or 1,000,000 */
     uint64_t period_us;              /* as written */
     char digest[LIMIT_DIGEST_BYTES]; /* of what gives the state its unit; lower-case hex, no NUL */
     enum on_failure on_failure;
-    const struct limit *local; /* what is judged here while the shared store is away; NULL: itself */
+    const struct limit
+        *local; /* what is judged here while the shared store is away; NULL: itself */
 };
 
 /* What the policy says of it. */
@@ -41,8 +43,8 @@ struct limit_spec {
     uint64_t period_us;
 };
 
-/* Fill algorithm, params, tick, period and digest of @limit from @spec, with the finest tick in which the
- * numbers are exact; the other members are left. Windows of a week start on Monday.
+/* Fill algorithm, params, tick, period and digest of @limit from @spec, with the finest tick in
+ * which the numbers are exact; the other members are left. Windows of a week start on Monday.
  * Returns NULL, or what is wrong: a static phrase fit to follow "error: ". */
 MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *spec);
 
@@ -51,8 +53,8 @@ MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *sp
  * @limit's only as the numbers do. Cannot fail: where the longer period fits no tick it is cut. */
 void limit_share(const struct limit *limit, uint32_t instances, struct limit *share);
 
-/* Units at one instant or in one window: what RateLimit-Policy's q does not say and Retry-After obeys.
- * No cost above it can ever pass. */
+/* Units at one instant or in one window: what RateLimit-Policy's q does not say and Retry-After
+ * obeys. No cost above it can ever pass. */
 uint64_t limit_capacity(const struct limit *limit);
 
 /* @now_us (us since the epoch) in @limit's ticks, rounded down. */

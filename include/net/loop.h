@@ -19,8 +19,8 @@ struct loop;
 /* STATUS_NO_MEMORY or STATUS_IO when the kernel gives no epoll. */
 MUST_USE enum status loop_new(struct loop **loop);
 
-/* Runs what still waits for the end of the turn, then frees. Nothing of the loop's may be armed. NULL is a
- * no-op. */
+/* Runs what still waits for the end of the turn, then frees. Nothing of the loop's may be armed.
+ * NULL is a no-op. */
 void loop_free(struct loop *loop);
 
 /* Run until loop_stop(). STATUS_IO when the loop cannot go on. */
@@ -34,8 +34,8 @@ struct event_base *loop_base(struct loop *loop);
 
 /* --- the end of the turn --- */
 
-/* Something to do when every callback of this turn of the loop has run: write what was gathered, free what
- * is still on somebody's stack. A member of whoever wants it. */
+/* Something to do when every callback of this turn of the loop has run: write what was gathered,
+ * free what is still on somebody's stack. A member of whoever wants it. */
 struct loop_task {
     struct list node; /* list_init() it, or loop_task_init() */
     void (*run)(struct loop_task *task);
@@ -43,8 +43,8 @@ struct loop_task {
 
 void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *task));
 
-/* Run @task once at the end of this turn; asking again before that changes nothing. @task may ask for
- * itself again, and may free itself. */
+/* Run @task once at the end of this turn; asking again before that changes nothing. @task may ask
+ * for itself again, and may free itself. */
 void loop_at_turn_end(struct loop *loop, struct loop_task *task);
 
 /* Forget it if it is waiting. */
@@ -87,7 +87,8 @@ MUST_USE enum status timeout_queue_init(struct timeout_queue *queue, struct loop
 void timeout_queue_close(struct timeout_queue *queue);
 
 void timeout_init(struct timeout *timeout, void (*on_expiry)(struct timeout *timeout));
-/* Expire after the queue's length from @now_us (monotonic); one that waits, in whatever queue, is moved. */
+/* Expire after the queue's length from @now_us (monotonic); one that waits, in whatever queue, is
+ * moved. */
 void timeout_arm(struct timeout *timeout, struct timeout_queue *queue, uint64_t now_us);
 void timeout_disarm(struct timeout *timeout);
 

@@ -1,5 +1,5 @@
-/* Host names to addresses without blocking: libevent's evdns, which reads resolv.conf and the hosts file.
- * An address as text is answered without asking anyone. */
+/* Host names to addresses without blocking: libevent's evdns, which reads resolv.conf and the hosts
+ * file. An address as text is answered without asking anyone. */
 
 #ifndef SLUICE_NET_RESOLVER_H
 #define SLUICE_NET_RESOLVER_H
@@ -29,8 +29,8 @@ struct resolver_address {
     socklen_t bytes;
 };
 
-/* STATUS_OK with 1 … RESOLVER_ADDRESSES_MAX addresses, or STATUS_NOT_FOUND, STATUS_TIMEOUT with none. Called
- * once, from the loop, never from within resolver_ask(). */
+/* STATUS_OK with 1 … RESOLVER_ADDRESSES_MAX addresses, or STATUS_NOT_FOUND, STATUS_TIMEOUT with
+ * none. Called once, from the loop, never from within resolver_ask(). */
 typedef void (*resolver_on_answer)(void *context, enum status status,
                                    const struct resolver_address *addresses, size_t n_addresses);
 

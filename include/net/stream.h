@@ -1,8 +1,8 @@
-/* A connected byte stream under downstream and upstream alike: reads when asked, writes at once and keeps
- * what the kernel does not take.
+/* A connected byte stream under downstream and upstream alike: reads when asked, writes at once and
+ * keeps what the kernel does not take.
  *
- * Its owner reads and writes; the stream knows bytes and readiness, not what travels. Nothing here calls
- * back into its caller: on_readable and on_drained come from the loop alone. */
+ * Its owner reads and writes; the stream knows bytes and readiness, not what travels. Nothing here
+ * calls back into its caller: on_readable and on_drained come from the loop alone. */
 
 #ifndef SLUICE_NET_STREAM_H
 #define SLUICE_NET_STREAM_H
@@ -25,12 +25,14 @@ enum {
 
 enum stream_result {
     STREAM_DONE,    /* read: some bytes came; write: the kernel took all */
-    STREAM_BLOCKED, /* read: nothing there now; write: the rest is kept, on_drained will be called */
+    STREAM_BLOCKED, /* read: nothing there now; write: the rest is kept, on_drained will be called
+                     */
     STREAM_EOF,     /* read: the peer has ended its side */
     STREAM_BROKEN,  /* the connection is lost: close it */
 };
 
-/* How bytes reach the socket: plain today, TLS as a second kind. Results as of readv and writev, errno set. */
+/* How bytes reach the socket: plain today, TLS as a second kind. Results as of readv and writev,
+ * errno set. */
 struct transport {
     const char *name;
     ssize_t (*read)(struct stream *stream, void *buffer, size_t capacity);
@@ -41,7 +43,8 @@ struct transport {
 extern const struct transport transport_plain;
 
 struct stream_handler {
-    /* Bytes, an end or an error can be read. Comes again while they are not read and reading is wanted. */
+    /* Bytes, an end or an error can be read. Comes again while they are not read and reading is
+     * wanted. */
     void (*on_readable)(void *owner);
     /* What stream_write() kept has been taken, or the connection broke: the next call tells. */
     void (*on_drained)(void *owner);
@@ -56,7 +59,8 @@ struct stream {
     struct event *write_event; /* owned */
     bool reading;              /* read_event is armed */
     bool connecting;           /* writability is awaited as the end of connect() */
-    struct iovec kept[STREAM_SLICES_MAX]; /* what the kernel did not take yet; memory is the owner's */
+    struct iovec
+        kept[STREAM_SLICES_MAX]; /* what the kernel did not take yet; memory is the owner's */
     int n_kept;
 };
 
@@ -65,14 +69,16 @@ struct stream {
 MUST_USE enum status stream_open(struct stream *stream, struct loop *loop, int fd,
                                  const struct stream_handler *handler, void *owner);
 
-/* Start to connect to @sockaddr. on_drained tells the end of it; then stream_connect_status() says how it
- * went. STATUS_UNREACHABLE when it failed at once, STATUS_NO_MEMORY, STATUS_FULL: no file descriptor. */
+/* Start to connect to @sockaddr. on_drained tells the end of it; then stream_connect_status() says
+ * how it went. STATUS_UNREACHABLE when it failed at once, STATUS_NO_MEMORY, STATUS_FULL: no file
+ * descriptor. */
 struct sockaddr;
 MUST_USE enum status stream_connect(struct stream *stream, struct loop *loop,
                                     const struct sockaddr *sockaddr, size_t sockaddr_bytes,
                                     const struct stream_handler *handler, void *owner);
 
-/* After on_drained of a connecting stream: STATUS_OK, and reading has started; or STATUS_UNREACHABLE. */
+/* After on_drained of a connecting stream: STATUS_OK, and reading has started; or
+ * STATUS_UNREACHABLE. */
 MUST_USE enum status stream_connect_status(struct stream *stream);
 
 /* Let go of the socket. A stream that is closed, or all zero with fd -1, stays closed. */
@@ -85,7 +91,8 @@ void stream_set_handler(struct stream *stream, const struct stream_handler *hand
 MUST_USE enum stream_result stream_read(struct stream *stream, void *buffer, size_t capacity,
                                         size_t *n_read);
 
-/* Whether on_readable is wanted. Turning it off costs a system call: do so only when it came unwanted. */
+/* Whether on_readable is wanted. Turning it off costs a system call: do so only when it came
+ * unwanted. */
 void stream_want_read(struct stream *stream, bool wanted);
 
 /* Write @n_slices (<= STREAM_SLICES_MAX) in order. With STREAM_BLOCKED their memory must stay until

@@ -1,9 +1,10 @@
 /* Keys: what a limit counts per. A key is compiled once and read off each request.
  *
- * The text of an identity is "{" first part "}" and, for a composite, "," and each further part: typed and
- * length-prefixed, so that no two different composites meet: `{client.ip9=192.0.2.1},method3=GET`. Values of
- * headers, cookies and queries, and values that are long or hold bytes that would not stand well in a Redis
- * key, are replaced by their keyed hash: `header#32=9f86d081…`. The hash covers the part's name too. */
+ * The text of an identity is "{" first part "}" and, for a composite, "," and each further part:
+ * typed and length-prefixed, so that no two different composites meet:
+ * `{client.ip9=192.0.2.1},method3=GET`. Values of headers, cookies and queries, and values that are
+ * long or hold bytes that would not stand well in a Redis key, are replaced by their keyed hash:
+ * `header#32=9f86d081…`. The hash covers the part's name too. */
 
 #ifndef SLUICE_POLICY_KEY_H
 #define SLUICE_POLICY_KEY_H
@@ -23,12 +24,12 @@
 
 /* What is asked of a request to match and to count it; everything is borrowed. */
 struct request_view {
-    const struct head *head;      /* method, fields, query */
-    const struct path *path;      /* normalised */
-    struct span host;             /* normalised */
-    struct address client;        /* right-most untrusted */
-    bool peer_is_trusted;         /* the connection came from a trusted proxy */
-    struct span route;            /* name of the matched route; empty while matching */
+    const struct head *head;            /* method, fields, query */
+    const struct path *path;            /* normalised */
+    struct span host;                   /* normalised */
+    struct address client;              /* right-most untrusted */
+    bool peer_is_trusted;               /* the connection came from a trusted proxy */
+    struct span route;                  /* name of the matched route; empty while matching */
     struct span captures[CAPTURES_MAX]; /* values of the route's {names}, in order */
 };
 
@@ -49,10 +50,10 @@ enum key_source {
 /* One alternative of one part. */
 struct key_term {
     enum key_source source;
-    struct span name;      /* of the header, cookie, query parameter or capture */
-    uint32_t number;       /* of the path segment, from 1 */
-    uint8_t ipv6_bits;     /* client.ip: 64 unless said */
-    uint8_t ipv4_bits;     /* client.ip: 32 unless said */
+    struct span name;  /* of the header, cookie, query parameter or capture */
+    uint32_t number;   /* of the path segment, from 1 */
+    uint8_t ipv6_bits; /* client.ip: 64 unless said */
+    uint8_t ipv4_bits; /* client.ip: 32 unless said */
 };
 
 /* One part: the first alternative that is present counts. */
@@ -77,9 +78,9 @@ enum key_result {
     KEY_LACKS_A_PART, /* and the rule is DENY or SKIP; nothing written */
 };
 
-/* Write the identity of @request under @key. @secret is the store's, for the hash. @capture_names are the
- * matched route's. At most KEY_TEXT_BYTES_MAX bytes are written; a part that would pass them is hashed.
- * Never truncated. */
+/* Write the identity of @request under @key. @secret is the store's, for the hash. @capture_names
+ * are the matched route's. At most KEY_TEXT_BYTES_MAX bytes are written; a part that would pass
+ * them is hashed. Never truncated. */
 MUST_USE enum key_result key_read(const struct key *key, enum key_missing missing,
                                   const struct request_view *request,
                                   const struct span *capture_names, size_t n_captures,

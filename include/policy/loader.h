@@ -9,14 +9,16 @@
 #include "base/status.h"
 #include "policy/policy.h"
 
-/* Load the file at @path. @diags is initialised with the file's name; errors and warnings are added.
- * STATUS_OK: *policy is the caller's, freed with policy_free(). STATUS_INVALID: @diags has errors.
- * STATUS_IO: the file could not be read, @diags says why. STATUS_NO_MEMORY. */
-MUST_USE enum status loader_load_file(const char *path, struct policy **policy, struct diags *diags);
+/* Load the file at @path. @diags is initialised with the file's name; errors and warnings are
+ * added. STATUS_OK: *policy is the caller's, freed with policy_free(). STATUS_INVALID: @diags has
+ * errors. STATUS_IO: the file could not be read, @diags says why. STATUS_NO_MEMORY. */
+MUST_USE enum status loader_load_file(const char *path, struct policy **policy,
+                                      struct diags *diags);
 
-/* The same from text in memory. Environment variables are looked up with @getenv_value, so that a test can
- * bring its own; NULL: the process's environment. */
-MUST_USE enum status loader_load_text(struct span yaml, const char *(*getenv_value)(const char *name),
+/* The same from text in memory. Environment variables are looked up with @getenv_value, so that a
+ * test can bring its own; NULL: the process's environment. */
+MUST_USE enum status loader_load_text(struct span yaml,
+                                      const char *(*getenv_value)(const char *name),
                                       struct policy **policy, struct diags *diags);
 
 #endif /* SLUICE_POLICY_LOADER_H */

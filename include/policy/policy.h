@@ -1,4 +1,5 @@
-/* The policy in its run-time form: immutable after load, shared by all workers, owned by one arena. */
+/* The policy in its run-time form: immutable after load, shared by all workers, owned by one arena.
+ */
 
 #ifndef SLUICE_POLICY_POLICY_H
 #define SLUICE_POLICY_POLICY_H
@@ -17,7 +18,7 @@
 
 /* Where to listen or connect to. Text is NUL-terminated behind the span. */
 struct endpoint {
-    struct span host;      /* name or address without brackets; empty: unix_path is meant */
+    struct span host; /* name or address without brackets; empty: unix_path is meant */
     uint16_t port;
     struct span unix_path; /* empty: host is meant */
     struct span text;      /* as written */
@@ -40,8 +41,8 @@ struct store_section {
     struct span user;
     struct span password;
     uint32_t database;
-    struct span prefix;         /* of every key in Redis */
-    struct span secret;         /* keys the hashes of identities */
+    struct span prefix; /* of every key in Redis */
+    struct span secret; /* keys the hashes of identities */
     uint64_t deadline_us;
     enum on_failure on_failure; /* of limits that do not say their own */
     uint32_t instances;         /* among which local limits are shared out, >= 1 */
@@ -61,7 +62,7 @@ struct log_section {
 };
 
 struct max_section {
-    uint32_t connections;  /* from clients, all workers together */
+    uint32_t connections; /* from clients, all workers together */
     uint64_t head_bytes;
     uint32_t headers;
     uint64_t body_bytes;
@@ -87,8 +88,9 @@ struct upstream_spec {
     enum upstream_host host;
     struct span host_name; /* for UPSTREAM_HOST_NAME */
     uint64_t connect_us;
-    uint64_t response_us; /* from the request's end to the response's head, and between its pieces */
-    uint64_t idle_us;     /* of a pooled connection */
+    uint64_t
+        response_us;  /* from the request's end to the response's head, and between its pieces */
+    uint64_t idle_us; /* of a pooled connection */
 };
 
 /* What a denied request is answered with instead of the problem document. */
@@ -131,7 +133,7 @@ struct field_match {
 
 /* Everything said must hold; what is not said matches all. */
 struct route_match {
-    struct span host;           /* normalised; empty: any; "*.example.com": any one label or more before it */
+    struct span host; /* normalised; empty: any; "*.example.com": any one label or more before it */
     struct pattern_segment *segments; /* NULL: any path */
     size_t n_segments;
     bool ignore_case;
@@ -164,7 +166,8 @@ struct route {
     size_t n_captures;
     uint64_t body_bytes_max;
     uint32_t cost; /* units, >= 1 */
-    struct span policy_field; /* ready value of RateLimit-Policy when all rules apply; empty: no rules */
+    struct span
+        policy_field; /* ready value of RateLimit-Policy when all rules apply; empty: no rules */
 };
 
 struct policy {

@@ -1,7 +1,9 @@
-/* The embedded store: a table in this process, shared by all workers, never larger than it was told.
+/* The embedded store: a table in this process, shared by all workers, never larger than it was
+ * told.
  *
- * It keeps a 128-bit keyed hash of (key, limit), never the key, and one cache line a key. Shards have a
- * lock each; one decision takes the locks it needs in ascending order. It always answers at once. */
+ * It keeps a 128-bit keyed hash of (key, limit), never the key, and one cache line a key. Shards
+ * have a lock each; one decision takes the locks it needs in ascending order. It always answers at
+ * once. */
 
 #ifndef SLUICE_STORE_MEMORY_STORE_H
 #define SLUICE_STORE_MEMORY_STORE_H
@@ -23,8 +25,8 @@ enum memory_full {
 struct memory_store_options {
     size_t memory_bytes; /* the cap, all of the table included; at least MEMORY_STORE_BYTES_MIN */
     enum memory_full full;
-    /* us since the epoch by a clock that does not step; NULL: the monotonic clock plus the wall clock's
-     * lead over it at start. A test passes its own. */
+    /* us since the epoch by a clock that does not step; NULL: the monotonic clock plus the wall
+     * clock's lead over it at start. A test passes its own. */
     uint64_t (*now_us)(void *context);
     void *context;
 };
@@ -35,8 +37,8 @@ struct memory_store_counters {
     uint64_t n_keys;      /* in the table now, expired ones included until they are met */
     uint64_t n_keys_max;  /* that fit */
     uint64_t n_evictions; /* states dropped before they were untouched again */
-    uint64_t n_overflows; /* charges that had to share a state, or were refused or let through, for want
-                           * of room */
+    uint64_t n_overflows; /* charges that had to share a state, or were refused or let through, for
+                           * want of room */
 };
 
 /* STATUS_NO_MEMORY; STATUS_INVALID: fewer bytes than the minimum. Free with store_free(). */

@@ -1,7 +1,8 @@
 /* The Redis store of one worker: one pipelined connection, one script call a decision.
  *
- * A decision that is asked while the first connection is being made waits for it until its deadline;
- * while the link is down it fails at once. The link comes back by itself, with back-off and jitter. */
+ * A decision that is asked while the first connection is being made waits for it until its
+ * deadline; while the link is down it fails at once. The link comes back by itself, with back-off
+ * and jitter. */
 
 #ifndef SLUICE_STORE_REDIS_STORE_H
 #define SLUICE_STORE_REDIS_STORE_H
@@ -20,23 +21,23 @@ struct loop;
 
 /* Spans are borrowed for the life of the store. */
 struct redis_store_options {
-    struct span host;        /* name or address; empty: unix_path is meant */
+    struct span host; /* name or address; empty: unix_path is meant */
     uint16_t port;
     struct span unix_path;
-    struct span user;        /* ACL user; empty: none */
-    struct span password;    /* empty: no AUTH */
-    uint32_t database;       /* SELECT; 0: not sent */
-    struct span prefix;      /* of every key */
-    uint64_t deadline_us;    /* of a decision, from its asking */
+    struct span user;           /* ACL user; empty: none */
+    struct span password;       /* empty: no AUTH */
+    uint32_t database;          /* SELECT; 0: not sent */
+    struct span prefix;         /* of every key */
+    uint64_t deadline_us;       /* of a decision, from its asking */
     const struct limit *limits; /* all of the policy, by index, the local shares not among them */
     size_t n_limits;
 };
 
 struct redis_store_counters {
-    uint64_t n_calls;         /* commands sent for decisions */
-    uint64_t n_failures;      /* decisions not made */
-    uint64_t n_late_replies;  /* that came after their deadline and were dropped */
-    uint64_t n_connects;      /* attempts */
+    uint64_t n_calls;        /* commands sent for decisions */
+    uint64_t n_failures;     /* decisions not made */
+    uint64_t n_late_replies; /* that came after their deadline and were dropped */
+    uint64_t n_connects;     /* attempts */
 };
 
 /* The link starts at once, within @loop; its failure is not an error of this function.

@@ -1,8 +1,8 @@
 /* Where state lives: one question, asked of whatever store there is.
  *
- * A store answers at once (STORE_ANSWERED) or promises one callback (STORE_PENDING), never both. The
- * promise is kept exactly once: by the reply, the deadline or the lost connection, unless the caller
- * cancels. Stores are stacked: one that wraps another pushes a frame on the decision. */
+ * A store answers at once (STORE_ANSWERED) or promises one callback (STORE_PENDING), never both.
+ * The promise is kept exactly once: by the reply, the deadline or the lost connection, unless the
+ * caller cancels. Stores are stacked: one that wraps another pushes a frame on the decision. */
 
 #ifndef SLUICE_STORE_STORE_H
 #define SLUICE_STORE_STORE_H
@@ -32,8 +32,8 @@ enum decision_source {
 
 struct charge {
     const struct limit *limit; /* borrowed until the answer */
-    /* Who is counted: "{" tag "}" and the rest of the identity, see policy/key.h. Borrowed until the
-     * answer; never empty. */
+    /* Who is counted: "{" tag "}" and the rest of the identity, see policy/key.h. Borrowed until
+     * the answer; never empty. */
     struct span key;
     uint32_t cost;          /* units */
     struct verdict verdict; /* the answer. allowed and retry_after: before anything was charged; the
@@ -51,8 +51,8 @@ struct decision {
     struct charge *charges; /* owned by the caller, judged together; no two share limit and key */
     size_t n_charges;       /* 1 … LIMITS_PER_ROUTE_MAX */
 
-    /* The answer. status: STATUS_OK; _TIMEOUT, _UNREACHABLE, _REFUSED, _INVALID (a reply that makes no
-     * sense), _FULL, _NO_MEMORY: no decision could be made, and verdicts are undefined. */
+    /* The answer. status: STATUS_OK; _TIMEOUT, _UNREACHABLE, _REFUSED, _INVALID (a reply that makes
+     * no sense), _FULL, _NO_MEMORY: no decision could be made, and verdicts are undefined. */
     enum status status;
     bool allowed; /* if STATUS_OK: all limits allow, and all were charged */
     enum decision_source source;
@@ -85,7 +85,8 @@ struct store {
 MUST_USE enum store_outcome store_decide(struct store *store, struct decision *decision,
                                          decision_on_answer on_answer);
 
-/* The caller of store_decide() no longer wants a PENDING answer: on_answer is not called, the memory of
+/* The caller of store_decide() no longer wants a PENDING answer: on_answer is not called, the
+ * memory of
  * @decision may be reused at once. What the store charges meanwhile stays charged. */
 void store_cancel(struct decision *decision);
 
