@@ -2,9 +2,10 @@
  *
  * The text of an identity is "{" first part "}" and, for a composite, "," and each further part:
  * typed and length-prefixed, so that no two different composites meet:
- * `{client.ip9=192.0.2.1},method3=GET`. Values of headers, cookies and queries, and values that are
- * long or hold bytes that would not stand well in a Redis key, are replaced by their keyed hash:
- * `header#32=9f86d081…`. The hash covers the part's name too. */
+ * `{client.ip:9=192.0.2.1},method:3=GET`. Values of headers, cookies and queries, and values that
+ * are long or hold bytes that would not stand well in a Redis key, are replaced by their keyed
+ * hash: `header#32=9f86d081…`. The hash covers the part's name too. A value that is empty counts as
+ * missing; what is missing is `none:0=`. */
 
 #ifndef SLUICE_POLICY_KEY_H
 #define SLUICE_POLICY_KEY_H
@@ -22,15 +23,19 @@
 #include "http/head.h"
 #include "http/target.h"
 
-/* What is asked of a request to match and to count it; everything is borrowed. */
+/* What is asked of a request to match and to count it; everything is borrowed. The caller fills the
+ * first group, matcher_find_route() the second. */
 struct request_view {
-    const struct head *head;            /* method, fields, query */
-    const struct path *path;            /* normalised */
-    struct span host;                   /* normalised */
-    struct address client;              /* right-most untrusted */
-    bool peer_is_trusted;               /* the connection came from a trusted proxy */
-    struct span route;                  /* name of the matched route; empty while matching */
-    struct span captures[CAPTURES_MAX]; /* values of the route's {names}, in order */
+    const struct head *head; /* method, target, fields */
+    struct span host;        /* normalised */
+    struct address client;   /* right-most untrusted */
+    bool peer_is_trusted;    /* the connection came from a trusted proxy */
+    char *path_buffer;       /* at least head->target.path.len + 1 bytes */
+    struct path *path;       /* storage */
+
+    /* *path and path_buffer: the path normalised under the rules of the matched route */
+    struct span route;                  /* its name */
+    struct span captures[CAPTURES_MAX]; /* values of its {names}, in order */
 };
 
 enum key_source {
@@ -50,7 +55,7 @@ enum key_source {
 /* One alternative of one part. */
 struct key_term {
     enum key_source source;
-    struct span name;  /* of the header, cookie, query parameter or capture */
+    struct span name;  /* of the header (lower case), cookie, query parameter or capture */
     uint32_t number;   /* of the path segment, from 1 */
     uint8_t ipv6_bits; /* client.ip: 64 unless said */
     uint8_t ipv4_bits; /* client.ip: 32 unless said */

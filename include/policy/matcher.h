@@ -1,4 +1,8 @@
-/* Which route a request takes: the first that matches, in the order of the file. */
+/* Which route a request takes: the first that matches, in the order of the file.
+ *
+ * The path is normalised once, here. A path that holds an encoded separator (%2F, %5C, "\\") is
+ * matched with it as a byte of its segment, and refused if the route it leads to does not say
+ * `encoded_slash: allow`: so such a byte never leads around a route. */
 
 #ifndef SLUICE_POLICY_MATCHER_H
 #define SLUICE_POLICY_MATCHER_H
@@ -7,9 +11,11 @@
 #include "policy/key.h"
 #include "policy/policy.h"
 
-/* The first route that matches @request, or NULL. Fills request->route and request->captures of the
- * match. Reads head, path, host and client of @request. */
-MUST_USE const struct route *matcher_find_route(const struct policy *policy,
-                                                struct request_view *request);
+/* Find the first route that matches @request; *route is NULL when none does (404). Normalises
+ * head->target.path into request->path_buffer and request->path, under the route's rules (letters
+ * are lowered where it ignores case), and fills request->route and request->captures of the match.
+ * Returns NULL, or why the path is refused (400): a static phrase, and *route is NULL. */
+MUST_USE const char *matcher_find_route(const struct policy *policy, struct request_view *request,
+                                        const struct route **route);
 
 #endif /* SLUICE_POLICY_MATCHER_H */
