@@ -1,0 +1,103 @@
+/* Timers: single ones on libevent's heap, and queues of many with one length.
+ *
+ * A queue keeps one timer for its oldest member. It is not moved when that member goes: it fires, finds
+ * the next one still early, and is armed again, which costs one call per length instead of one per
+ * member. */
+
+#include <assert.h>
+#include <event2/event.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "net/loop.h"
+
+static void on_timer(evutil_socket_t fd, short events, void *context)
+{
+    struct timer *timer = context;
+    (void)fd;
+    (void)events;
+    timer->on_expiry(timer->context);
+}
+
+enum status timer_init(struct timer *timer, struct loop *loop, void (*on_expiry)(void *context),
+                       void *context)
+{
+    *timer = (struct timer){.on_expiry = on_expiry, .context = context};
+    timer->event = event_new(loop_base(loop), -1, 0, on_timer, timer);
+    return timer->event == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+}
+
+void timer_close(struct timer *timer)
+{
+    if (timer->event != NULL) {
+        event_free(timer->event);
+        timer->event = NULL;
+    }
+}
+
+void timer_arm(struct timer *timer, uint64_t delay_us)
+{
+    const struct timeval delay = {
+        .tv_sec = (time_t)(delay_us / 1000000),
+        .tv_usec = (suseconds_t)(delay_us % 1000000),
+    };
+    event_add(timer->event, &delay);
+}
+
+void timer_disarm(struct timer *timer)
+{
+    event_del(timer->event);
+}
+
+static void on_queue_timer(void *context)
+{
+    struct timeout_queue *queue = context;
+    const uint64_t now_us = clock_monotonic_us();
+
+    while (!list_is_empty(&queue->waiting)) {
+        struct timeout *timeout = CONTAINER_OF(queue->waiting.next, struct timeout, node);
+        if (timeout->deadline_us > now_us) {
+            timer_arm(&queue->timer, timeout->deadline_us - now_us);
+            return;
+        }
+        list_remove(&timeout->node);
+        timeout->on_expiry(timeout);
+    }
+}
+
+enum status timeout_queue_init(struct timeout_queue *queue, struct loop *loop, uint64_t length_us)
+{
+    list_init(&queue->waiting);
+    queue->length_us = length_us;
+    return timer_init(&queue->timer, loop, on_queue_timer, queue);
+}
+
+void timeout_queue_close(struct timeout_queue *queue)
+{
+    if (queue->timer.event != NULL) {
+        assert(list_is_empty(&queue->waiting));
+        timer_close(&queue->timer);
+    }
+}
+
+void timeout_init(struct timeout *timeout, void (*on_expiry)(struct timeout *timeout))
+{
+    list_init(&timeout->node);
+    timeout->deadline_us = 0;
+    timeout->on_expiry = on_expiry;
+}
+
+void timeout_arm(struct timeout *timeout, struct timeout_queue *queue, uint64_t now_us)
+{
+    list_remove(&timeout->node);
+    timeout->deadline_us = now_us + queue->length_us;
+    list_push_back(&queue->waiting, &timeout->node);
+    if (!event_pending(queue->timer.event, EV_TIMEOUT, NULL)) {
+        timer_arm(&queue->timer, queue->length_us);
+    }
+}
+
+void timeout_disarm(struct timeout *timeout)
+{
+    list_remove(&timeout->node);
+}

@@ -1,0 +1,236 @@
+/* A byte stream. Happy path: one read a message, one writev a message, the read event armed once and
+ * never touched again.
+ *
+ * Failures: a write that the kernel does not take keeps its slices and arms the write event; a broken
+ * connection is told by the next read or write, never by a callback of its own. */
+
+#include "net/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/loop.h"
+
+static void on_readable(evutil_socket_t fd, short events, void *context)
+{
+    struct stream *stream = context;
+    (void)fd;
+    (void)events;
+    stream->handler->on_readable(stream->owner);
+}
+
+/* Drop the first @n bytes of what is kept. */
+static void drop_kept(struct stream *stream, size_t n)
+{
+    int taken = 0;
+    while (taken < stream->n_kept && n >= stream->kept[taken].iov_len) {
+        n -= stream->kept[taken].iov_len;
+        taken++;
+    }
+    stream->n_kept -= taken;
+    memmove(stream->kept, stream->kept + taken, (size_t)stream->n_kept * sizeof(stream->kept[0]));
+    if (n > 0) {
+        stream->kept[0].iov_base = (char *)stream->kept[0].iov_base + n;
+        stream->kept[0].iov_len -= n;
+    }
+}
+
+/* Offer the kernel what is kept. */
+static enum stream_result flush_kept(struct stream *stream)
+{
+    while (stream->n_kept > 0) {
+        const ssize_t n = stream->transport->writev(stream, stream->kept, stream->n_kept);
+        if (n < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return errno == EAGAIN || errno == EWOULDBLOCK ? STREAM_BLOCKED : STREAM_BROKEN;
+        }
+        drop_kept(stream, (size_t)n);
+        if (stream->n_kept > 0) {
+            return STREAM_BLOCKED; /* a short write: the socket's buffer is full */
+        }
+    }
+    return STREAM_DONE;
+}
+
+static void on_writable(evutil_socket_t fd, short events, void *context)
+{
+    struct stream *stream = context;
+    (void)fd;
+    (void)events;
+
+    if (!stream->connecting) {
+        const enum stream_result result = flush_kept(stream);
+        if (result == STREAM_BLOCKED) {
+            return;
+        }
+        stream->n_kept = 0; /* broken: the next read or write tells */
+    }
+    event_del(stream->write_event);
+    stream->handler->on_drained(stream->owner);
+}
+
+static enum status watch(struct stream *stream, struct loop *loop)
+{
+    struct event_base *base = loop_base(loop);
+    stream->read_event = event_new(base, stream->fd, EV_READ | EV_PERSIST, on_readable, stream);
+    stream->write_event = event_new(base, stream->fd, EV_WRITE | EV_PERSIST, on_writable, stream);
+    if (stream->read_event == NULL || stream->write_event == NULL) {
+        stream_close(stream);
+        return STATUS_NO_MEMORY;
+    }
+    return STATUS_OK;
+}
+
+static void set_no_delay(int fd)
+{
+    /* We write whole messages: waiting to fill a segment only delays. Fails on unix sockets, which
+     * have no such delay. */
+    const int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+enum status stream_open(struct stream *stream, struct loop *loop, int fd,
+                        const struct stream_handler *handler, void *owner)
+{
+    *stream = (struct stream){
+        .fd = fd,
+        .transport = &transport_plain,
+        .handler = handler,
+        .owner = owner,
+    };
+    set_no_delay(fd);
+    const enum status status = watch(stream, loop);
+    if (status == STATUS_OK) {
+        stream_want_read(stream, true);
+    }
+    return status;
+}
+
+enum status stream_connect(struct stream *stream, struct loop *loop,
+                           const struct sockaddr *sockaddr, size_t sockaddr_bytes,
+                           const struct stream_handler *handler, void *owner)
+{
+    *stream = (struct stream){
+        .fd = socket(sockaddr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+        .transport = &transport_plain,
+        .handler = handler,
+        .owner = owner,
+        .connecting = true,
+    };
+    if (stream->fd < 0) {
+        return errno == ENOMEM || errno == ENOBUFS ? STATUS_NO_MEMORY : STATUS_FULL;
+    }
+    set_no_delay(stream->fd);
+    if (connect(stream->fd, sockaddr, (socklen_t)sockaddr_bytes) != 0 && errno != EINPROGRESS) {
+        stream_close(stream);
+        return STATUS_UNREACHABLE;
+    }
+    const enum status status = watch(stream, loop);
+    if (status == STATUS_OK) {
+        event_add(stream->write_event, NULL);
+    }
+    return status;
+}
+
+enum status stream_connect_status(struct stream *stream)
+{
+    int error = 0;
+    socklen_t bytes = sizeof(error);
+    assert(stream->connecting);
+
+    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error != 0) {
+        return STATUS_UNREACHABLE;
+    }
+    stream->connecting = false;
+    stream_want_read(stream, true);
+    return STATUS_OK;
+}
+
+void stream_close(struct stream *stream)
+{
+    if (stream->read_event != NULL) {
+        event_free(stream->read_event);
+        stream->read_event = NULL;
+    }
+    if (stream->write_event != NULL) {
+        event_free(stream->write_event);
+        stream->write_event = NULL;
+    }
+    if (stream->fd >= 0) {
+        close(stream->fd);
+        stream->fd = -1;
+    }
+    stream->n_kept = 0;
+    stream->reading = false;
+}
+
+void stream_set_handler(struct stream *stream, const struct stream_handler *handler, void *owner)
+{
+    stream->handler = handler;
+    stream->owner = owner;
+}
+
+enum stream_result stream_read(struct stream *stream, void *buffer, size_t capacity, size_t *n_read)
+{
+    assert(capacity > 0);
+    *n_read = 0;
+    for (;;) {
+        const ssize_t n = stream->transport->read(stream, buffer, capacity);
+        if (n > 0) {
+            *n_read = (size_t)n;
+            return STREAM_DONE;
+        }
+        if (n == 0) {
+            return STREAM_EOF;
+        }
+        if (errno != EINTR) {
+            return errno == EAGAIN || errno == EWOULDBLOCK ? STREAM_BLOCKED : STREAM_BROKEN;
+        }
+    }
+}
+
+void stream_want_read(struct stream *stream, bool wanted)
+{
+    if (stream->reading == wanted) {
+        return;
+    }
+    stream->reading = wanted;
+    if (wanted) {
+        event_add(stream->read_event, NULL);
+    } else {
+        event_del(stream->read_event);
+    }
+}
+
+enum stream_result stream_write(struct stream *stream, const struct iovec *slices, int n_slices)
+{
+    assert(n_slices <= STREAM_SLICES_MAX && stream->n_kept == 0);
+    memcpy(stream->kept, slices, (size_t)n_slices * sizeof(slices[0]));
+    stream->n_kept = n_slices;
+
+    const enum stream_result result = flush_kept(stream);
+    if (result == STREAM_BLOCKED) {
+        event_add(stream->write_event, NULL);
+    } else {
+        stream->n_kept = 0;
+    }
+    return result;
+}
+
+bool stream_is_blocked(const struct stream *stream)
+{
+    return stream->n_kept > 0;
+}
+
+void stream_shutdown(struct stream *stream)
+{
+    stream->transport->shutdown(stream);
+}
