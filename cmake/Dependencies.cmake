@@ -19,7 +19,8 @@ if(libllhttp_FOUND)
   add_library(sluice_llhttp INTERFACE)
   target_link_libraries(sluice_llhttp INTERFACE PkgConfig::libllhttp)
 else()
-  find_path(LLHTTP_INCLUDE_DIR llhttp.h PATH_SUFFIXES llhttp REQUIRED)
+  find_path(LLHTTP_INCLUDE_DIR llhttp.h PATHS /usr/share/include /usr/local/share/include
+    PATH_SUFFIXES llhttp REQUIRED)
   find_path(LLHTTP_SOURCE_DIR llhttp.c PATHS /usr/share /usr/local/share PATH_SUFFIXES llhttp REQUIRED)
   add_library(sluice_llhttp STATIC
     ${LLHTTP_SOURCE_DIR}/api.c ${LLHTTP_SOURCE_DIR}/http.c ${LLHTTP_SOURCE_DIR}/llhttp.c)

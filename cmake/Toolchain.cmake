@@ -28,7 +28,8 @@ add_library(sluice_warnings INTERFACE)
 target_link_libraries(sluice_warnings INTERFACE sluice_build)
 target_compile_options(sluice_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
-  -Wswitch-enum -Wvla -Wformat=2 -Wpointer-arith -Wcast-qual)
+  -Wswitch-enum -Wvla -Wformat=2 -Wpointer-arith -Wcast-qual
+  -Wno-format-zero-length)
 if(SLUICE_WERROR)
   target_compile_options(sluice_warnings INTERFACE -Werror)
 endif()

@@ -54,8 +54,7 @@ struct span span_trim(struct span span);
 
 /* Cut the piece up to the next @separator off the front of @rest, and the separator with it. The
  * last piece leaves @rest with data NULL; with data NULL there is none and the result is false. An
- * empty
- * @rest that is not NULL yields one empty piece. */
+ * empty @rest that is not NULL yields one empty piece. */
 bool span_split(struct span *rest, char separator, struct span *piece);
 
 /* Read @span as a decimal number: digits alone, at least one, at most @max.

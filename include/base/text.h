@@ -64,9 +64,12 @@ void text_add_format(struct text *text, const char *format, ...) PRINTF_LIKE(2, 
 /* As a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD. */
 void text_add_json(struct text *text, struct span span);
 
-/* As a logfmt value: bare if it is a plain word, else quoted; in quotes `"` and `\` are escaped
- * with
- * `\`, and bytes < 0x20, 0x7f and what is not UTF-8 are written \xHH. */
+/* As text for people: control characters (C0, DEL, C1) and bytes that are not UTF-8 are written
+ * \xHH, the rest as it is. */
+void text_add_printable(struct text *text, struct span span);
+
+/* As a logfmt value: bare if it is a plain word of ASCII, else in quotes, where `"` and `\` get a `\`
+ * before them and the rest is as text_add_printable() writes it. */
 void text_add_logfmt(struct text *text, struct span span);
 
 #endif /* SLUICE_BASE_TEXT_H */

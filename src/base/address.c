@@ -1,0 +1,304 @@
+#include "base/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum {
+    IPV4_BYTES = 4,
+    IPV6_BYTES = 16,
+    EMBEDDED_AT = 12, /* where an IPv4 address stands in a mapped or NAT64 one */
+    EMBEDDED_BITS = 8 * EMBEDDED_AT,
+    HOST_TEXT_MAX = INET6_ADDRSTRLEN - 1,
+    GROUPS = 8, /* of 16 bits in an IPv6 address */
+};
+
+static const uint8_t MAPPED[EMBEDDED_AT] = {[10] = 0xff, [11] = 0xff};
+static const uint8_t NAT64[EMBEDDED_AT] = {0x00, 0x64, 0xff, 0x9b};
+
+static uint8_t family_bits(const struct address *address)
+{
+    switch ((enum address_family)address->family) {
+    case ADDRESS_IPV4:
+        return 8 * IPV4_BYTES;
+    case ADDRESS_IPV6:
+        return 8 * IPV6_BYTES;
+    case ADDRESS_NONE:
+        break;
+    }
+    return 0;
+}
+
+static struct address address_of_bytes(enum address_family family, const void *bytes)
+{
+    struct address address = {.family = (uint8_t)family};
+
+    memcpy(address.bytes, bytes, family == ADDRESS_IPV4 ? IPV4_BYTES : IPV6_BYTES);
+    return address;
+}
+
+static bool embeds_ipv4(const struct address *address)
+{
+    return address->family == ADDRESS_IPV6 &&
+           (memcmp(address->bytes, MAPPED, sizeof(MAPPED)) == 0 ||
+            memcmp(address->bytes, NAT64, sizeof(NAT64)) == 0);
+}
+
+static struct address canonical(struct address address)
+{
+    return embeds_ipv4(&address) ? address_of_bytes(ADDRESS_IPV4, address.bytes + EMBEDDED_AT)
+                                 : address;
+}
+
+/* --- reading --- */
+
+/* An address alone, not yet canonical. */
+static bool parse_host(struct span text, struct address *address)
+{
+    char host[HOST_TEXT_MAX + 1];
+    uint8_t bytes[IPV6_BYTES];
+
+    if (text.len == 0 || text.len > HOST_TEXT_MAX || span_find(text, '\0') < text.len) {
+        return false;
+    }
+    memcpy(host, text.data, text.len);
+    host[text.len] = '\0';
+    if (inet_pton(AF_INET, host, bytes) == 1) {
+        *address = address_of_bytes(ADDRESS_IPV4, bytes);
+        return true;
+    }
+    if (inet_pton(AF_INET6, host, bytes) == 1) {
+        *address = address_of_bytes(ADDRESS_IPV6, bytes);
+        return true;
+    }
+    return false;
+}
+
+/* RFC 6874: unreserved characters and percent signs. */
+static bool is_zone(struct span zone)
+{
+    for (size_t i = 0; i < zone.len; i++) {
+        char c = zone.data[i];
+        char lower = ascii_lower(c);
+        if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') &&
+            span_find(SPAN("-._~%"), c) == 5) {
+            return false;
+        }
+    }
+    return zone.len > 0;
+}
+
+static bool parse_ipv6_with_zone(struct span text, struct address *address)
+{
+    size_t percent = span_find(text, '%');
+
+    if (percent < text.len && !is_zone(span_of(text.data + percent + 1, text.len - percent - 1))) {
+        return false;
+    }
+    return parse_host(span_of(text.data, percent), address) && address->family == ADDRESS_IPV6;
+}
+
+/* Nothing, or a colon and a port. */
+static bool is_port_part(struct span text)
+{
+    uint64_t port;
+
+    return text.len == 0 || (text.data[0] == ':' && text.len <= 6 &&
+                             span_to_u64(span_of(text.data + 1, text.len - 1), UINT16_MAX, &port));
+}
+
+static bool parse_bracketed(struct span text, struct address *address)
+{
+    size_t close = span_find(text, ']');
+
+    return close < text.len && is_port_part(span_of(text.data + close + 1, text.len - close - 1)) &&
+           parse_ipv6_with_zone(span_of(text.data + 1, close - 1), address);
+}
+
+/* An IPv6 address has colons too, so a port is one behind a dotted address only. */
+static bool parse_dotted(struct span text, struct address *address)
+{
+    size_t colon = span_find(text, ':');
+
+    return is_port_part(span_of(text.data + colon, text.len - colon)) &&
+           parse_host(span_of(text.data, colon), address) && address->family == ADDRESS_IPV4;
+}
+
+bool address_parse(struct span text, struct address *address)
+{
+    struct address found;
+
+    if (text.len == 0) {
+        return false;
+    }
+    if (text.data[0] == '[' ? !parse_bracketed(text, &found)
+                            : !parse_dotted(text, &found) && !parse_ipv6_with_zone(text, &found)) {
+        return false;
+    }
+    *address = canonical(found);
+    return true;
+}
+
+bool address_prefix_parse(struct span text, struct address_prefix *prefix)
+{
+    size_t slash = span_find(text, '/');
+    struct address base;
+    uint64_t bits;
+
+    if (!parse_host(span_of(text.data, slash), &base)) {
+        return false;
+    }
+    bits = family_bits(&base);
+    if (slash < text.len &&
+        !span_to_u64(span_of(text.data + slash + 1, text.len - slash - 1), bits, &bits)) {
+        return false;
+    }
+    if (embeds_ipv4(&base) && bits >= EMBEDDED_BITS) {
+        base = canonical(base);
+        bits -= EMBEDDED_BITS;
+    }
+    *prefix = (struct address_prefix){
+        .base = address_mask(base, (uint8_t)bits),
+        .bits = (uint8_t)bits,
+    };
+    return true;
+}
+
+struct address address_of_sockaddr(const struct sockaddr *sockaddr)
+{
+    if (sockaddr->sa_family == AF_INET) {
+        struct sockaddr_in in;
+        memcpy(&in, sockaddr, sizeof(in));
+        return address_of_bytes(ADDRESS_IPV4, &in.sin_addr);
+    }
+    if (sockaddr->sa_family == AF_INET6) {
+        struct sockaddr_in6 in6;
+        memcpy(&in6, sockaddr, sizeof(in6));
+        return canonical(address_of_bytes(ADDRESS_IPV6, &in6.sin6_addr));
+    }
+    return (struct address){.family = ADDRESS_NONE};
+}
+
+/* --- comparing --- */
+
+struct address address_mask(struct address address, uint8_t bits)
+{
+    size_t whole = bits / 8;
+
+    if (bits >= family_bits(&address)) {
+        return address;
+    }
+    address.bytes[whole] &= (uint8_t)(0xff00 >> (bits % 8));
+    memset(address.bytes + whole + 1, 0, sizeof(address.bytes) - whole - 1);
+    return address;
+}
+
+bool address_equals(const struct address *a, const struct address *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+bool address_prefix_covers(const struct address_prefix *prefix, const struct address *address)
+{
+    struct address masked = address_mask(*address, prefix->bits);
+
+    return address_equals(&masked, &prefix->base);
+}
+
+bool address_is_in(const struct address *address, const struct address_prefix *prefixes,
+                   size_t n_prefixes)
+{
+    for (size_t i = 0; i < n_prefixes; i++) {
+        if (address_prefix_covers(&prefixes[i], address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- writing --- */
+
+static void write_ipv4(const uint8_t *bytes, struct text *text)
+{
+    for (size_t i = 0; i < IPV4_BYTES; i++) {
+        if (i > 0) {
+            text_add_char(text, '.');
+        }
+        text_add_u64(text, bytes[i]);
+    }
+}
+
+static uint16_t group_at(const uint8_t *bytes, size_t i)
+{
+    return (uint16_t)(bytes[2 * i] << 8 | bytes[2 * i + 1]);
+}
+
+/* The first of the longest runs of two or more zero groups, RFC 5952 section 4.2; none is at GROUPS. */
+static size_t longest_zeros(const uint8_t *bytes, size_t *len)
+{
+    size_t best = GROUPS;
+
+    *len = 1;
+    for (size_t i = 0; i < GROUPS; i++) {
+        size_t end = i;
+        while (end < GROUPS && group_at(bytes, end) == 0) {
+            end++;
+        }
+        if (end - i > *len) {
+            best = i;
+            *len = end - i;
+        }
+    }
+    return best;
+}
+
+static void write_group(uint16_t group, struct text *text)
+{
+    int shift = 12;
+
+    while (shift > 0 && group >> shift == 0) {
+        shift -= 4;
+    }
+    for (; shift >= 0; shift -= 4) {
+        text_add_char(text, "0123456789abcdef"[group >> shift & 0xf]);
+    }
+}
+
+static void write_ipv6(const uint8_t *bytes, struct text *text)
+{
+    size_t n_zeros;
+    size_t zeros_at = longest_zeros(bytes, &n_zeros);
+
+    for (size_t i = 0; i < GROUPS;) {
+        if (i == zeros_at) {
+            text_add_literal(text, "::");
+            i += n_zeros;
+            continue;
+        }
+        if (i > 0 && i != zeros_at + n_zeros) {
+            text_add_char(text, ':');
+        }
+        write_group(group_at(bytes, i), text);
+        i++;
+    }
+}
+
+void address_write(const struct address *address, struct text *text)
+{
+    char buffer[ADDRESS_TEXT_MAX];
+    struct text whole = text_of(buffer, sizeof(buffer));
+
+    switch ((enum address_family)address->family) {
+    case ADDRESS_IPV4:
+        write_ipv4(address->bytes, &whole);
+        break;
+    case ADDRESS_IPV6:
+        write_ipv6(address->bytes, &whole);
+        break;
+    case ADDRESS_NONE:
+        text_add_literal(&whole, "unknown");
+        break;
+    }
+    text_add(text, text_span(&whole));
+}

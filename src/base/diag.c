@@ -1,0 +1,140 @@
+#include "base/diag.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+
+enum {
+    FIRST_ITEMS = 8,
+    TEXT_BYTES_MAX = 1024, /* of one diagnostic: a file may hold a scalar of megabytes */
+};
+
+void diags_init(struct diags *diags, const char *file)
+{
+    *diags = (struct diags){.file = strdup(file)};
+}
+
+void diags_close(struct diags *diags)
+{
+    for (size_t i = 0; i < diags->n_items; i++) {
+        free(diags->items[i].text);
+    }
+    free(diags->items);
+    free(diags->file);
+    *diags = (struct diags){0};
+}
+
+/* As long as a character fits, it is taken. */
+static void add_cut(struct text *text, struct span span)
+{
+    static const struct span MORE = {"\xe2\x80\xa6", 3}; /* an ellipsis */
+
+    text->capacity -= MORE.len;
+    for (size_t i = 0; i < span.len && !text->truncated;) {
+        size_t len = 1;
+        while (i + len < span.len && ((uint8_t)span.data[i + len] & 0xc0) == 0x80) {
+            len++;
+        }
+        text_add_printable(text, span_of(span.data + i, len));
+        i += len;
+    }
+    text->capacity += MORE.len;
+    if (text->truncated) {
+        text_add(text, MORE);
+    }
+}
+
+/* The text of a diagnostic on the heap; NULL when there is no memory. */
+static char *format_text(const char *format, va_list args)
+{
+    char buffer[TEXT_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    char *raw = NULL;
+
+    int len = vasprintf(&raw, format, args);
+    if (len < 0) {
+        return NULL;
+    }
+    add_cut(&text, span_of(raw, (size_t)len));
+    free(raw);
+    return strndup(text.data, text.len);
+}
+
+/* Items lie on the heap in steps that double: at 8, 16, 32, … the next one needs room. */
+static bool make_room(struct diags *diags)
+{
+    size_t n = diags->n_items;
+
+    if (n >= POLICY_ERRORS_MAX) {
+        return false;
+    }
+    if (n != 0 && (n < FIRST_ITEMS || (n & (n - 1)) != 0)) {
+        return true;
+    }
+    size_t capacity = n == 0 ? FIRST_ITEMS : 2 * n;
+    struct diag *items = realloc(diags->items, capacity * sizeof(*items));
+    if (items == NULL) {
+        return false;
+    }
+    diags->items = items;
+    return true;
+}
+
+static bool stands_before(const struct diag *a, const struct diag *b)
+{
+    return a->line != b->line ? a->line < b->line : a->column < b->column;
+}
+
+/* Behind all that stand before it or at the same place. */
+static void insert(struct diags *diags, struct diag diag)
+{
+    size_t i = diags->n_items++;
+
+    for (; i > 0 && stands_before(&diag, &diags->items[i - 1]); i--) {
+        diags->items[i] = diags->items[i - 1];
+    }
+    diags->items[i] = diag;
+}
+
+void diags_add(struct diags *diags, enum diag_severity severity, uint32_t line, uint32_t column,
+               const char *format, ...)
+{
+    struct diag diag = {.severity = severity, .line = line, .column = column};
+    va_list args;
+
+    if (severity == DIAG_ERROR) {
+        diags->n_errors++;
+    }
+    if (!make_room(diags)) {
+        diags->truncated = true;
+        return;
+    }
+    va_start(args, format);
+    diag.text = format_text(format, args);
+    va_end(args);
+    if (diag.text == NULL) {
+        diags->truncated = true;
+        return;
+    }
+    insert(diags, diag);
+}
+
+void diags_print(const struct diags *diags, FILE *out)
+{
+    const char *file = diags->file != NULL ? diags->file : "file";
+
+    for (size_t i = 0; i < diags->n_items; i++) {
+        const struct diag *diag = &diags->items[i];
+        fputs(file, out);
+        if (diag->line > 0) {
+            fprintf(out, ":%u:%u", (unsigned)diag->line, (unsigned)diag->column);
+        }
+        fprintf(out, ": %s: %s\n", diag->severity == DIAG_ERROR ? "error" : "warning", diag->text);
+    }
+    if (diags->truncated) {
+        fprintf(out, "%s: error: there is more; mend these and check again\n", file);
+    }
+}

@@ -1,0 +1,58 @@
+#include "base/hash.h"
+
+#include <sodium.h>
+#include <string.h>
+
+_Static_assert(HASH_KEY_BYTES == crypto_shorthash_siphashx24_KEYBYTES, "SipHash takes such a key");
+_Static_assert(sizeof(struct hash128) == crypto_shorthash_siphashx24_BYTES, "SipHashx-2-4-128");
+_Static_assert(HASH_IDENTITY_BYTES >= crypto_generichash_BYTES_MIN, "BLAKE2b gives so many");
+
+enum status hash_setup(void)
+{
+    return sodium_init() < 0 ? STATUS_IO : STATUS_OK;
+}
+
+void hash_random(void *bytes, size_t len)
+{
+    randombytes_buf(bytes, len);
+}
+
+struct hash_key hash_key_new(void)
+{
+    struct hash_key key;
+
+    hash_random(key.bytes, sizeof(key.bytes));
+    return key;
+}
+
+struct hash128 hash_table(const struct hash_key *key, struct span span)
+{
+    struct hash128 hash;
+
+    crypto_shorthash_siphashx24((unsigned char *)&hash, (const unsigned char *)span.data, span.len,
+                                key->bytes);
+    return hash;
+}
+
+/* libsodium wants a key of 16 bytes or more, and tells an empty one from none: a secret of any length
+ * becomes a key of one length, in a domain of its own. */
+static void derive_key(struct span secret, uint8_t key[crypto_generichash_KEYBYTES])
+{
+    static const char DOMAIN[] = "sluice identity key 1"; /* with its NUL */
+    crypto_generichash_state state;
+
+    crypto_generichash_init(&state, NULL, 0, crypto_generichash_KEYBYTES);
+    crypto_generichash_update(&state, (const unsigned char *)DOMAIN, sizeof(DOMAIN));
+    crypto_generichash_update(&state, (const unsigned char *)secret.data, secret.len);
+    crypto_generichash_final(&state, key, crypto_generichash_KEYBYTES);
+}
+
+void hash_identity(struct span secret, struct span span, uint8_t out[HASH_IDENTITY_BYTES])
+{
+    uint8_t key[crypto_generichash_KEYBYTES];
+
+    derive_key(secret, key);
+    crypto_generichash(out, HASH_IDENTITY_BYTES, (const unsigned char *)span.data, span.len, key,
+                       sizeof(key));
+    sodium_memzero(key, sizeof(key));
+}

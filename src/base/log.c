@@ -1,0 +1,121 @@
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+enum { LINE_BYTES_MAX = 4096 }; /* what does not fit is cut: a line stays one write */
+
+static _Atomic(enum log_level) threshold = LOG_INFO;
+
+void log_set_level(enum log_level level)
+{
+    atomic_store_explicit(&threshold, level, memory_order_relaxed);
+}
+
+bool log_is_on(enum log_level level)
+{
+    return level <= atomic_load_explicit(&threshold, memory_order_relaxed);
+}
+
+static struct span level_name(enum log_level level)
+{
+    switch (level) {
+    case LOG_ERROR:
+        return SPAN("error");
+    case LOG_WARN:
+        return SPAN("warn");
+    case LOG_INFO:
+        return SPAN("info");
+    case LOG_DEBUG:
+        return SPAN("debug");
+    }
+    return SPAN("unknown");
+}
+
+/* RFC 3339 in UTC, with milliseconds. */
+static void add_time(struct text *line)
+{
+    uint64_t now_us = clock_wall_us();
+    time_t now_s = (time_t)(now_us / 1000000);
+    char date[sizeof("2026-01-31T23:59:59")];
+    struct tm utc;
+
+    gmtime_r(&now_s, &utc);
+    size_t len = strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
+    text_add(line, span_of(date, len));
+    text_add_format(line, ".%03uZ", (unsigned)(now_us / 1000 % 1000));
+}
+
+/* The caller's pairs, cut at the end of the line; what should have been escaped and was not cannot
+ * start a second line. */
+static void add_fields(struct text *line, const char *format, va_list args) PRINTF_LIKE(2, 0);
+static void add_fields(struct text *line, const char *format, va_list args)
+{
+    size_t room = line->capacity - line->len;
+    char *fields = line->data + line->len;
+    int wanted = vsnprintf(fields, room, format, args);
+
+    if (wanted <= 0) {
+        return;
+    }
+    size_t len = (size_t)wanted < room ? (size_t)wanted : room - 1;
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)fields[i] < 0x20 || fields[i] == 0x7f) {
+            fields[i] = '?';
+        }
+    }
+    line->len += len;
+}
+
+/* stderr is gone: there is nobody to tell. */
+static void write_all(struct span line)
+{
+    while (line.len > 0) {
+        ssize_t n = write(STDERR_FILENO, line.data, line.len);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return;
+        }
+        line = span_of(line.data + n, line.len - (size_t)n);
+    }
+}
+
+void log_write(enum log_level level, const char *module, const char *message, const char *fields,
+               ...)
+{
+    char buffer[LINE_BYTES_MAX];
+    struct text line = text_of(buffer, sizeof(buffer) - 1); /* the newline's byte is kept back */
+    int error = errno; /* a caller may log first and look then */
+    va_list args;
+
+    if (!log_is_on(level)) {
+        return;
+    }
+    text_add_literal(&line, "time=");
+    add_time(&line);
+    text_add_literal(&line, " level=");
+    text_add(&line, level_name(level));
+    text_add_literal(&line, " mod=");
+    text_add_logfmt(&line, span_of_text(module));
+    text_add_literal(&line, " msg=");
+    text_add_logfmt(&line, span_of_text(message));
+    if (fields[0] != '\0') {
+        text_add_char(&line, ' ');
+        va_start(args, fields);
+        add_fields(&line, fields, args);
+        va_end(args);
+    }
+    line.capacity++;
+    text_add_char(&line, '\n');
+    write_all(text_span(&line));
+    errno = error;
+}

@@ -1,0 +1,206 @@
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/utf8.h"
+
+enum { U64_DIGITS_MAX = 20 };
+
+static const char HEX[] = "0123456789abcdef";
+
+/* What several writes compose fits as a whole or is left out as a whole: they write to the room that
+ * is left, and only then does @text grow. */
+static struct text room_of(const struct text *text)
+{
+    return text_of(text->data + text->len, text->capacity - text->len);
+}
+
+static void take(struct text *text, const struct text *written)
+{
+    if (written->truncated) {
+        text->truncated = true;
+    } else {
+        text->len += written->len;
+    }
+}
+
+/* Write the digits of @value so that they end at @end; returns where they start. */
+static char *digits_before(char *end, uint64_t value)
+{
+    do {
+        *--end = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    return end;
+}
+
+void text_add_u64(struct text *text, uint64_t value)
+{
+    char digits[U64_DIGITS_MAX];
+    char *end = digits + sizeof(digits);
+    char *front = digits_before(end, value);
+
+    text_add(text, span_of(front, (size_t)(end - front)));
+}
+
+void text_add_i64(struct text *text, int64_t value)
+{
+    char digits[1 + U64_DIGITS_MAX];
+    char *end = digits + sizeof(digits);
+    char *front = digits_before(end, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+
+    if (value < 0) {
+        *--front = '-';
+    }
+    text_add(text, span_of(front, (size_t)(end - front)));
+}
+
+void text_add_hex(struct text *text, const uint8_t *bytes, size_t len)
+{
+    if (len > (text->capacity - text->len) / 2) {
+        text->truncated = true;
+        return;
+    }
+    for (size_t i = 0; i < len; i++) {
+        text->data[text->len++] = HEX[bytes[i] >> 4];
+        text->data[text->len++] = HEX[bytes[i] & 0xf];
+    }
+}
+
+void text_add_format(struct text *text, const char *format, ...)
+{
+    char *formatted = NULL; /* the room left has no place for the NUL that printf writes */
+    va_list args;
+
+    va_start(args, format);
+    int len = vasprintf(&formatted, format, args);
+    va_end(args);
+    if (len < 0) {
+        text->truncated = true;
+        return;
+    }
+    text_add(text, span_of(formatted, (size_t)len));
+    free(formatted);
+}
+
+/* --- escapers --- */
+
+static void add_hex_escape(struct text *text, char byte)
+{
+    uint8_t value = (uint8_t)byte;
+
+    text_add_literal(text, "\\x");
+    text_add_hex(text, &value, 1);
+}
+
+/* The bytes of the control characters: C0, DEL, and in UTF-8 C1, which terminals obey too. */
+static bool is_control(struct span character)
+{
+    uint8_t first = (uint8_t)character.data[0];
+
+    if (character.len == 1) {
+        return first < 0x20 || first == 0x7f;
+    }
+    return character.len == 2 && first == 0xc2 && (uint8_t)character.data[1] < 0xa0;
+}
+
+/* Cut the character at the front of @rest off, or the byte that is none: then the result is false. */
+static bool next_character(struct span *rest, struct span *character)
+{
+    size_t len = utf8_front(*rest);
+    bool is_utf8 = len > 0;
+
+    *character = span_of(rest->data, is_utf8 ? len : 1);
+    *rest = span_of(rest->data + character->len, rest->len - character->len);
+    return is_utf8;
+}
+
+/* @quoted is one more kind of byte that gets a backslash before it. */
+static void add_escaped(struct text *text, struct span span, struct span quoted)
+{
+    while (span.len > 0) {
+        struct span character;
+        bool is_utf8 = next_character(&span, &character);
+
+        if (!is_utf8 || is_control(character)) {
+            for (size_t i = 0; i < character.len; i++) {
+                add_hex_escape(text, character.data[i]);
+            }
+            continue;
+        }
+        if (span_find(quoted, character.data[0]) < quoted.len) {
+            text_add_char(text, '\\');
+        }
+        text_add(text, character);
+    }
+}
+
+void text_add_printable(struct text *text, struct span span)
+{
+    struct text out = room_of(text);
+
+    add_escaped(&out, span, SPAN(""));
+    take(text, &out);
+}
+
+static bool is_plain_word(struct span span)
+{
+    for (size_t i = 0; i < span.len; i++) {
+        char c = span.data[i];
+        if (c <= ' ' || c > '~' || c == '"' || c == '=' || c == '\\') {
+            return false;
+        }
+    }
+    return span.len > 0;
+}
+
+void text_add_logfmt(struct text *text, struct span span)
+{
+    if (is_plain_word(span)) {
+        text_add(text, span);
+        return;
+    }
+    struct text out = room_of(text);
+    text_add_char(&out, '"');
+    add_escaped(&out, span, SPAN("\"\\"));
+    text_add_char(&out, '"');
+    take(text, &out);
+}
+
+static void add_json_character(struct text *text, struct span character)
+{
+    static const char SHORT[] = "\"\\\b\f\n\r\t";
+    static const char LETTERS[] = "\"\\bfnrt";
+    char c = character.data[0];
+    size_t i = span_find(span_of(SHORT, sizeof(SHORT) - 1), c);
+
+    if (i < sizeof(SHORT) - 1) {
+        text_add_char(text, '\\');
+        text_add_char(text, LETTERS[i]);
+    } else if (c >= 0 && c < 0x20) {
+        uint8_t value = (uint8_t)c;
+        text_add_literal(text, "\\u00");
+        text_add_hex(text, &value, 1);
+    } else {
+        text_add(text, character);
+    }
+}
+
+void text_add_json(struct text *text, struct span span)
+{
+    struct text out = room_of(text);
+
+    text_add_char(&out, '"');
+    while (span.len > 0) {
+        struct span character;
+        if (next_character(&span, &character)) {
+            add_json_character(&out, character);
+        } else {
+            text_add_literal(&out, "\xef\xbf\xbd");
+        }
+    }
+    text_add_char(&out, '"');
+    take(text, &out);
+}
