@@ -1,0 +1,72 @@
+"""What must be there before anything is measured: programs of others, and sluice built."""
+
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+
+from stage import StageError
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+RELEASE = ROOT / "build" / "release" / "sluice"
+PROGRAMS = ["nginx", "haproxy", "redis-server", "wrk"]
+LUA_MODULE = pathlib.Path("/usr/lib/nginx/modules/ngx_http_lua_module.so")
+PACKAGES = ["nginx-light", "libnginx-mod-http-lua", "haproxy", "redis-server", "wrk"]
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def _run(argv, what, **options):
+    ended = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if ended.returncode != 0:
+        raise StageError(f"{what} failed ({' '.join(map(str, argv))}):\n{ended.stdout[-4000:]}")
+
+
+def install_peers():
+    """Installs what is missing; does nothing when all is there."""
+    missing = [program for program in PROGRAMS if not shutil.which(program)]
+    if not missing and LUA_MODULE.exists():
+        return
+    say("installing " + ", ".join(PACKAGES))
+    script = ROOT / "scripts" / "install-packages"
+    if script.exists():
+        _run([script, "bench"], "installing packages")
+        return
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    _run(["apt-get", "update"], "reading the package lists")
+    _run(["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES],
+         "installing packages", env=environment)
+
+
+def build_sluice():
+    """The release build of this tree; quick when nothing has changed."""
+    say("building sluice (preset release)")
+    _run(["cmake", "--preset", "release"], "configuring", cwd=ROOT)
+    _run(["cmake", "--build", "--preset", "release"], "building", cwd=ROOT)
+    if not RELEASE.exists():
+        raise StageError(f"the build made no {RELEASE.relative_to(ROOT)}")
+    return RELEASE
+
+
+def _first_line(argv):
+    ended = subprocess.run(argv, capture_output=True, text=True)
+    return (ended.stdout or ended.stderr).strip().splitlines()[0]
+
+
+def machine(sluice):
+    """What the figures depend on, to be kept beside them."""
+    facts = {
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "nginx": _first_line(["nginx", "-v"]),
+        "haproxy": _first_line(["haproxy", "-v"]),
+        "redis": _first_line(["redis-server", "--version"]),
+        "wrk": _first_line(["wrk", "-v"]),
+    }
+    if sluice:
+        facts["sluice"] = _first_line([str(sluice), "--version"])
+    return facts

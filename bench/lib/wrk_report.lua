@@ -1,0 +1,9 @@
+-- Tells what a run of wrk measured as one line of JSON on stderr; its own report goes to stdout.
+function done(summary, latency, requests)
+    local errors = summary.errors
+    io.stderr:write(string.format(
+        '{"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,'
+            .. '"not_ok":%d,"socket_errors":%d,"timeouts":%d}\n',
+        summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+        errors.status, errors.connect + errors.read + errors.write, errors.timeout))
+end
