@@ -1,0 +1,361 @@
+#include "base/address.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+static struct address address_at(const char *text)
+{
+    struct address address;
+
+    ck_assert_msg(address_parse(span_of_text(text), &address), "%s", text);
+    return address;
+}
+
+static struct address_prefix prefix_at(const char *text)
+{
+    struct address_prefix prefix;
+
+    ck_assert_msg(address_prefix_parse(span_of_text(text), &prefix), "%s", text);
+    return prefix;
+}
+
+static const char *written(const struct address *address)
+{
+    static char buffer[ADDRESS_TEXT_MAX + 1];
+    struct text text = text_of(buffer, ADDRESS_TEXT_MAX);
+
+    address_write(address, &text);
+    ck_assert(!text.truncated);
+    buffer[text.len] = '\0';
+    return buffer;
+}
+
+/* --- parse --- */
+
+static const struct {
+    const char *notation;
+    const char *canonical;
+} NOTATIONS[] = {
+    {"192.0.2.1", "192.0.2.1"},
+    {"192.0.2.1:80", "192.0.2.1"},
+    {"192.0.2.1:65535", "192.0.2.1"},
+    {"0.0.0.0", "0.0.0.0"},
+    {"255.255.255.255", "255.255.255.255"},
+    {"::ffff:192.0.2.1", "192.0.2.1"},
+    {"::ffff:c000:0201", "192.0.2.1"},
+    {"::ffff:0102:0304", "1.2.3.4"},
+    {"::FFFF:192.0.2.1", "192.0.2.1"},
+    {"0:0:0:0:0:ffff:192.0.2.1", "192.0.2.1"},
+    {"0000:0000:0000:0000:0000:ffff:c000:0201", "192.0.2.1"},
+    {"[::ffff:192.0.2.1]:443", "192.0.2.1"},
+    {"64:ff9b::192.0.2.1", "192.0.2.1"},
+    {"64:ff9b::c000:201", "192.0.2.1"},
+    {"64:ff9b:1::c000:201", "64:ff9b:1::c000:201"},
+    {"2001:db8::1", "2001:db8::1"},
+    {"2001:DB8:0:0:0:0:0:1", "2001:db8::1"},
+    {"[2001:db8::1]", "2001:db8::1"},
+    {"[2001:db8::1]:443", "2001:db8::1"},
+    {"fe80::1%eth0", "fe80::1"},
+    {"[fe80::1%25eth0]:80", "fe80::1"},
+    {"fe80::1%3", "fe80::1"},
+    {"::", "::"},
+    {"::1", "::1"},
+    {"::192.0.2.1", "::c000:201"},
+    {"2001:db8::80", "2001:db8::80"},
+};
+
+START_TEST(every_notation_of_an_address_is_one_value)
+{
+    struct address address = address_at(NOTATIONS[_i].notation);
+    struct address canonical = address_at(NOTATIONS[_i].canonical);
+
+    ck_assert_msg(address_equals(&address, &canonical), "%s", NOTATIONS[_i].notation);
+    ck_assert_str_eq(written(&address), NOTATIONS[_i].canonical);
+}
+END_TEST
+
+static const char *const NOT_ADDRESSES[] = {
+    "",
+    "unknown",
+    "_hidden",
+    "192.0.2",
+    "192.0.2.1.5",
+    "192.0.2.256",
+    "192.0.2.01",
+    "0x7f.0.0.1",
+    "2130706433",
+    "192.0.2.1:",
+    "192.0.2.1:65536",
+    "192.0.2.1:http",
+    "192.0.2.1:000080",
+    "192.0.2.1%eth0",
+    " 192.0.2.1",
+    "192.0.2.1 ",
+    "192.0.2.1/24",
+    "[192.0.2.1]",
+    "[2001:db8::1",
+    "2001:db8::1]",
+    "[]",
+    "[2001:db8::1]443",
+    "[2001:db8::1]:",
+    "[2001:db8::1]:65536",
+    "[[::1]]",
+    "2001:db8::1::2",
+    "2001:db8:::1",
+    "12345::",
+    "1:2:3:4:5:6:7:8:9",
+    "1:2:3:4:5:6:7",
+    "fe80::1%",
+    "fe80::1%eth0 x",
+    "fe80::1%a/b",
+    "::ffff:1.2.3",
+    "example.com",
+    ":",
+    "%",
+    "[",
+    "]",
+    "2001:0db8:0000:0000:0000:0000:0000:0001:0000:0000:0000:0000:0000:0000:0001",
+};
+
+START_TEST(anything_else_is_no_address_and_leaves_the_result_alone)
+{
+    struct address address = address_at("198.51.100.7");
+    struct address before = address;
+
+    ck_assert_msg(!address_parse(span_of_text(NOT_ADDRESSES[_i]), &address), "%s",
+                  NOT_ADDRESSES[_i]);
+    ck_assert(address_equals(&address, &before));
+}
+END_TEST
+
+START_TEST(a_nul_does_not_end_an_address)
+{
+    struct address address;
+
+    ck_assert(!address_parse(SPAN("192.0.2.1\0"), &address));
+    ck_assert(!address_parse(SPAN("192.0.2.1\0x"), &address));
+    ck_assert(!address_parse(SPAN("::1\0"), &address));
+    ck_assert(!address_parse(span_of(NULL, 0), &address));
+}
+END_TEST
+
+/* --- prefixes --- */
+
+static const struct {
+    const char *prefix;
+    const char *base;
+    uint8_t bits;
+} PREFIXES[] = {
+    {"10.0.0.0/8", "10.0.0.0", 8},
+    {"10.1.2.3/8", "10.0.0.0", 8},
+    {"10.1.2.3", "10.1.2.3", 32},
+    {"10.255.255.255/31", "10.255.255.254", 31},
+    {"0.0.0.0/0", "0.0.0.0", 0},
+    {"2001:db8::/32", "2001:db8::", 32},
+    {"2001:db8:1:2:3:4:5:6/64", "2001:db8:1:2::", 64},
+    {"2001:db8:1:2ff::/57", "2001:db8:1:280::", 57},
+    {"::1", "::1", 128},
+    {"::/0", "::", 0},
+    {"::ffff:10.0.0.0/104", "10.0.0.0", 8},
+    {"::ffff:0:0/96", "0.0.0.0", 0},
+    {"::ffff:10.1.2.3", "10.1.2.3", 32},
+    {"64:ff9b::10.0.0.0/104", "10.0.0.0", 8},
+    {"::ffff:10.0.0.0/80", "::", 80},
+};
+
+START_TEST(a_prefix_is_its_base_cleared_behind_its_bits)
+{
+    struct address_prefix prefix = prefix_at(PREFIXES[_i].prefix);
+
+    ck_assert_str_eq(written(&prefix.base), PREFIXES[_i].base);
+    ck_assert_uint_eq(prefix.bits, PREFIXES[_i].bits);
+}
+END_TEST
+
+static const char *const NOT_PREFIXES[] = {
+    "",         "/8",     "10.0.0.0/",       "10.0.0.0/33", "10.0.0.0/-1",   "10.0.0.0/8/8",
+    "10.0.0/8", "::/129", "[2001:db8::]/32", "fe80::%1/64", "10.0.0.0:80/8", "10.0.0.0/255.0.0.0",
+    "::/ 1",
+};
+
+START_TEST(anything_else_is_no_prefix)
+{
+    struct address_prefix prefix;
+
+    ck_assert_msg(!address_prefix_parse(span_of_text(NOT_PREFIXES[_i]), &prefix), "%s",
+                  NOT_PREFIXES[_i]);
+}
+END_TEST
+
+static const struct {
+    const char *prefix;
+    const char *address;
+    bool covers;
+} COVERS[] = {
+    {"10.0.0.0/8", "10.255.255.255", true},
+    {"10.0.0.0/8", "11.0.0.0", false},
+    {"10.0.0.0/8", "::ffff:10.1.1.1", true},
+    {"10.0.0.0/8", "64:ff9b::10.1.1.1", true},
+    {"::ffff:10.0.0.0/104", "10.1.1.1", true},
+    {"192.0.2.128/25", "192.0.2.127", false},
+    {"192.0.2.128/25", "192.0.2.128", true},
+    {"192.0.2.1", "192.0.2.1", true},
+    {"192.0.2.1", "192.0.2.2", false},
+    {"0.0.0.0/0", "203.0.113.9", true},
+    {"0.0.0.0/0", "2001:db8::1", false},
+    {"::/0", "2001:db8::1", true},
+    {"::/0", "203.0.113.9", false},
+    {"2001:db8::/33", "2001:db8:7fff::", true},
+    {"2001:db8::/33", "2001:db8:8000::", false},
+};
+
+START_TEST(a_prefix_covers_its_own_family_by_its_bits)
+{
+    struct address_prefix prefix = prefix_at(COVERS[_i].prefix);
+    struct address address = address_at(COVERS[_i].address);
+
+    ck_assert_msg(address_prefix_covers(&prefix, &address) == COVERS[_i].covers, "%s in %s",
+                  COVERS[_i].address, COVERS[_i].prefix);
+}
+END_TEST
+
+START_TEST(a_list_of_prefixes_covers_what_one_of_them_does)
+{
+    struct address_prefix prefixes[] = {prefix_at("10.0.0.0/8"), prefix_at("2001:db8::/32")};
+    struct address inside = address_at("2001:db8::1");
+    struct address outside = address_at("192.0.2.1");
+
+    ck_assert(address_is_in(&inside, prefixes, 2));
+    ck_assert(!address_is_in(&inside, prefixes, 1));
+    ck_assert(!address_is_in(&outside, prefixes, 2));
+    ck_assert(!address_is_in(&outside, NULL, 0));
+}
+END_TEST
+
+/* --- masks, sockets, text --- */
+
+START_TEST(all_addresses_of_one_64_become_one)
+{
+    struct address a = address_mask(address_at("2001:db8:1:2::1"), 64);
+    struct address b = address_mask(address_at("2001:db8:1:2:ffff:ffff:ffff:ffff"), 64);
+    struct address other = address_mask(address_at("2001:db8:1:3::1"), 64);
+
+    ck_assert(address_equals(&a, &b));
+    ck_assert(!address_equals(&a, &other));
+    ck_assert_str_eq(written(&a), "2001:db8:1:2::");
+}
+END_TEST
+
+START_TEST(a_mask_of_ipv6_length_never_joins_ipv4_clients)
+{
+    struct address a = address_mask(address_at("::ffff:192.0.2.1"), 64);
+    struct address b = address_mask(address_at("::ffff:192.0.2.2"), 64);
+
+    ck_assert(!address_equals(&a, &b));
+    ck_assert_str_eq(written(&a), "192.0.2.1");
+}
+END_TEST
+
+START_TEST(a_mask_of_no_bits_clears_all)
+{
+    struct address four = address_mask(address_at("192.0.2.1"), 0);
+    struct address six = address_mask(address_at("2001:db8::1"), 0);
+    struct address none = address_mask((struct address){.family = ADDRESS_NONE}, 8);
+
+    ck_assert_str_eq(written(&four), "0.0.0.0");
+    ck_assert_str_eq(written(&six), "::");
+    ck_assert_str_eq(written(&none), "unknown");
+}
+END_TEST
+
+START_TEST(a_socket_address_becomes_canonical)
+{
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = 80};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = 80, .sin6_scope_id = 3};
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    struct address address;
+
+    inet_pton(AF_INET, "192.0.2.1", &four.sin_addr);
+    address = address_of_sockaddr((const struct sockaddr *)&four);
+    ck_assert_str_eq(written(&address), "192.0.2.1");
+    inet_pton(AF_INET6, "::ffff:192.0.2.1", &six.sin6_addr);
+    address = address_of_sockaddr((const struct sockaddr *)&six);
+    ck_assert_str_eq(written(&address), "192.0.2.1");
+    inet_pton(AF_INET6, "fe80::1", &six.sin6_addr);
+    address = address_of_sockaddr((const struct sockaddr *)&six);
+    ck_assert_str_eq(written(&address), "fe80::1");
+    address = address_of_sockaddr((const struct sockaddr *)&local);
+    ck_assert_str_eq(written(&address), "unknown");
+}
+END_TEST
+
+/* RFC 5952 sections 4.1 to 4.3. */
+static const char *const WRITTEN[][2] = {
+    {"2001:0db8::0001", "2001:db8::1"},
+    {"2001:db8:0:0:0:0:2:1", "2001:db8::2:1"},
+    {"2001:db8:0:1:1:1:1:1", "2001:db8:0:1:1:1:1:1"},
+    {"2001:0:0:1:0:0:0:1", "2001:0:0:1::1"},
+    {"2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"},
+    {"2001:DB8:ABCD::EF00", "2001:db8:abcd::ef00"},
+    {"1:2:3:4:5:6:0:0", "1:2:3:4:5:6::"},
+    {"0:0:1:2:3:4:5:6", "::1:2:3:4:5:6"},
+    {"0:1:2:3:4:5:6:0", "0:1:2:3:4:5:6:0"},
+    {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
+};
+
+START_TEST(ipv6_is_written_as_rfc_5952_recommends)
+{
+    struct address address = address_at(WRITTEN[_i][0]);
+
+    ck_assert_str_eq(written(&address), WRITTEN[_i][1]);
+}
+END_TEST
+
+START_TEST(text_that_is_too_short_gets_no_part_of_an_address)
+{
+    char small[8];
+    struct text text = text_of(small, sizeof(small));
+    struct address address = address_at("192.0.2.1");
+
+    address_write(&address, &text);
+    ck_assert(text.truncated);
+    ck_assert_uint_eq(text.len, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("base/address");
+    TCase *parse = tcase_create("parse");
+    TCase *prefix = tcase_create("prefix");
+    TCase *rest = tcase_create("mask, sockaddr, write");
+
+    tcase_add_loop_test(parse, every_notation_of_an_address_is_one_value, 0, ARRAY_LEN(NOTATIONS));
+    tcase_add_loop_test(parse, anything_else_is_no_address_and_leaves_the_result_alone, 0,
+                        ARRAY_LEN(NOT_ADDRESSES));
+    tcase_add_test(parse, a_nul_does_not_end_an_address);
+    tcase_add_loop_test(prefix, a_prefix_is_its_base_cleared_behind_its_bits, 0,
+                        ARRAY_LEN(PREFIXES));
+    tcase_add_loop_test(prefix, anything_else_is_no_prefix, 0, ARRAY_LEN(NOT_PREFIXES));
+    tcase_add_loop_test(prefix, a_prefix_covers_its_own_family_by_its_bits, 0, ARRAY_LEN(COVERS));
+    tcase_add_test(prefix, a_list_of_prefixes_covers_what_one_of_them_does);
+    tcase_add_test(rest, all_addresses_of_one_64_become_one);
+    tcase_add_test(rest, a_mask_of_ipv6_length_never_joins_ipv4_clients);
+    tcase_add_test(rest, a_mask_of_no_bits_clears_all);
+    tcase_add_test(rest, a_socket_address_becomes_canonical);
+    tcase_add_loop_test(rest, ipv6_is_written_as_rfc_5952_recommends, 0, ARRAY_LEN(WRITTEN));
+    tcase_add_test(rest, text_that_is_too_short_gets_no_part_of_an_address);
+    suite_add_tcase(suite, parse);
+    suite_add_tcase(suite, prefix);
+    suite_add_tcase(suite, rest);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
