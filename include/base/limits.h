@@ -28,6 +28,8 @@ enum {
     HEAD_FIELDS_MAX = 256,        /* the policy's max.headers cannot pass it */
     TARGET_BYTES_MAX = 8 * 1024,  /* beyond it: 414 */
     METHOD_BYTES_MAX = 32,        /* beyond it: 501 */
+    HEAD_EMPTY_LINES_MAX = 4,     /* before a request line */
+    CONNECTION_OPTIONS_MAX = 32,  /* each is compared with every field's name */
     PATH_SEGMENTS_MAX = 128,      /* beyond it: 414 */
     HOST_BYTES_MAX = 255,         /* RFC 1035 section 2.3.4 */
     CHUNK_LINE_BYTES_MAX = 256,   /* size, extensions, CRLF */

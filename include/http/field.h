@@ -12,38 +12,38 @@
 #include "base/compiler.h"
 #include "base/span.h"
 
-/* X(ID, "name as written") */
+/* X(ID, first letter, "name as written"). No two share both length and first letter: see field.c. */
 #define FIELD_LIST(X)                                                                              \
-    X(HOST, "Host")                                                                                \
-    X(CONNECTION, "Connection")                                                                    \
-    X(CONTENT_LENGTH, "Content-Length")                                                            \
-    X(TRANSFER_ENCODING, "Transfer-Encoding")                                                      \
-    X(TE, "TE")                                                                                    \
-    X(TRAILER, "Trailer")                                                                          \
-    X(UPGRADE, "Upgrade")                                                                          \
-    X(KEEP_ALIVE, "Keep-Alive")                                                                    \
-    X(PROXY_CONNECTION, "Proxy-Connection")                                                        \
-    X(PROXY_AUTHENTICATE, "Proxy-Authenticate")                                                    \
-    X(PROXY_AUTHORIZATION, "Proxy-Authorization")                                                  \
-    X(EXPECT, "Expect")                                                                            \
-    X(MAX_FORWARDS, "Max-Forwards")                                                                \
-    X(VIA, "Via")                                                                                  \
-    X(FORWARDED, "Forwarded")                                                                      \
-    X(X_FORWARDED_FOR, "X-Forwarded-For")                                                          \
-    X(X_FORWARDED_PROTO, "X-Forwarded-Proto")                                                      \
-    X(X_FORWARDED_HOST, "X-Forwarded-Host")                                                        \
-    X(X_REAL_IP, "X-Real-IP")                                                                      \
-    X(X_REQUEST_ID, "X-Request-ID")                                                                \
-    X(COOKIE, "Cookie")                                                                            \
-    X(DATE, "Date")                                                                                \
-    X(SERVER, "Server")                                                                            \
-    X(RATELIMIT, "RateLimit")                                                                      \
-    X(RATELIMIT_POLICY, "RateLimit-Policy")                                                        \
-    X(RETRY_AFTER, "Retry-After")
+    X(HOST, 'H', "Host")                                                                           \
+    X(CONNECTION, 'C', "Connection")                                                               \
+    X(CONTENT_LENGTH, 'C', "Content-Length")                                                       \
+    X(TRANSFER_ENCODING, 'T', "Transfer-Encoding")                                                 \
+    X(TE, 'T', "TE")                                                                               \
+    X(TRAILER, 'T', "Trailer")                                                                     \
+    X(UPGRADE, 'U', "Upgrade")                                                                     \
+    X(KEEP_ALIVE, 'K', "Keep-Alive")                                                               \
+    X(PROXY_CONNECTION, 'P', "Proxy-Connection")                                                   \
+    X(PROXY_AUTHENTICATE, 'P', "Proxy-Authenticate")                                               \
+    X(PROXY_AUTHORIZATION, 'P', "Proxy-Authorization")                                             \
+    X(EXPECT, 'E', "Expect")                                                                       \
+    X(MAX_FORWARDS, 'M', "Max-Forwards")                                                           \
+    X(VIA, 'V', "Via")                                                                             \
+    X(FORWARDED, 'F', "Forwarded")                                                                 \
+    X(X_FORWARDED_FOR, 'X', "X-Forwarded-For")                                                     \
+    X(X_FORWARDED_PROTO, 'X', "X-Forwarded-Proto")                                                 \
+    X(X_FORWARDED_HOST, 'X', "X-Forwarded-Host")                                                   \
+    X(X_REAL_IP, 'X', "X-Real-IP")                                                                 \
+    X(X_REQUEST_ID, 'X', "X-Request-ID")                                                           \
+    X(COOKIE, 'C', "Cookie")                                                                       \
+    X(DATE, 'D', "Date")                                                                           \
+    X(SERVER, 'S', "Server")                                                                       \
+    X(RATELIMIT, 'R', "RateLimit")                                                                 \
+    X(RATELIMIT_POLICY, 'R', "RateLimit-Policy")                                                   \
+    X(RETRY_AFTER, 'R', "Retry-After")
 
 enum field_id {
     FIELD_OTHER,
-#define FIELD_ENUM(id, name) FIELD_##id,
+#define FIELD_ENUM(id, letter, name) FIELD_##id,
     FIELD_LIST(FIELD_ENUM)
 #undef FIELD_ENUM
         FIELD_ID_COUNT,

@@ -1,0 +1,192 @@
+/* A request's head: request line, Host, framing, Expect. */
+
+#include "http/head_fields.h"
+#include "http/head_meaning.h"
+#include "http/head_scan.h"
+
+/* Longer than any request line whose parts are within their limits. */
+enum { REQUEST_LINE_BYTES_MAX = METHOD_BYTES_MAX + 1 + TARGET_BYTES_MAX + 1 + VERSION_BYTES + 2 };
+
+/* False: the empty lines may not be over yet. */
+static bool skip_empty_lines(struct span data, size_t *start)
+{
+    size_t i = 0;
+
+    for (size_t n = 0; n < HEAD_EMPTY_LINES_MAX && i < data.len && data.data[i] == '\r'; n++) {
+        if (i + 1 == data.len) {
+            return false;
+        }
+        if (data.data[i + 1] != '\n') {
+            break;
+        }
+        i += 2;
+    }
+    *start = i;
+    return true;
+}
+
+/* Which part of a request line that found no end is the long one. */
+static bool refuse_long_line(struct head *head, struct span line)
+{
+    const size_t window = line.len <= METHOD_BYTES_MAX ? line.len : METHOD_BYTES_MAX + 1;
+    const struct span start = span_of(line.data, window);
+    const size_t method_len = span_find(start, ' ');
+
+    if (!field_is_token(span_of(line.data, method_len))) {
+        return head_refuse(head, 400, "the method is not a token");
+    }
+    return method_len == start.len ? head_refuse(head, 501, "the method is too long")
+                                   : head_refuse(head, 414, "the target is too long");
+}
+
+static bool read_method(struct head *head, struct span method)
+{
+    head->method = method;
+    if (!field_is_token(method)) {
+        return head_refuse(head, 400, "the method is not a token");
+    }
+    if (method.len > METHOD_BYTES_MAX) {
+        return head_refuse(head, 501, "the method is too long");
+    }
+    if (span_equals(method, SPAN("CONNECT"))) {
+        return head_refuse(head, 501, "CONNECT is not served");
+    }
+    return true;
+}
+
+static bool read_target(struct head *head, struct span target)
+{
+    if (target.len > TARGET_BYTES_MAX) {
+        return head_refuse(head, 414, "the target is too long");
+    }
+    const char *fault = target_parse(target, head->method, &head->target);
+    return fault == NULL || head_refuse(head, 400, fault);
+}
+
+/* method SP target SP version, each space exactly one: a further one falls into the target, where
+ * none may stand. */
+static bool read_request_line(struct head *head, struct span line)
+{
+    const size_t method_len = span_find(line, ' ');
+    size_t version_at = line.len;
+
+    while (version_at > method_len && line.data[version_at - 1] != ' ') {
+        version_at--;
+    }
+    if (version_at <= method_len + 1) {
+        return head_refuse(head, 400, "the request line is not method, target and version");
+    }
+    const struct span version = span_of(line.data + version_at, line.len - version_at);
+    const struct span target =
+        span_of(line.data + method_len + 1, version_at - 1 - (method_len + 1));
+    return read_method(head, span_of(line.data, method_len)) && head_read_version(head, version) &&
+           read_target(head, target);
+}
+
+static bool read_host(struct head *head, const struct head_index *index)
+{
+    const struct field *field = index->first[FIELD_HOST];
+
+    if (index->count[FIELD_HOST] > 1) {
+        return head_refuse(head, 400, "Host is repeated");
+    }
+    if (field == NULL && head->minor > 0) {
+        return head_refuse(head, 400, "Host is missing");
+    }
+    if (field != NULL && !target_is_host(field->value)) {
+        return head_refuse(head, 400, "Host is not a host");
+    }
+    if (head->target.form == TARGET_ABSOLUTE) {
+        head->host = head->target.authority;
+    } else {
+        head->host = field != NULL ? field->value : span_of(NULL, 0);
+    }
+    return true;
+}
+
+/* From HTTP/1.0 the field means nothing; sent on in our 1.1 it would. */
+static bool read_expect(struct head *head)
+{
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (head->fields[i].id != FIELD_EXPECT) {
+            continue;
+        }
+        head->fields[i].hop_by_hop = head->fields[i].hop_by_hop || head->minor == 0;
+        struct span rest = head->fields[i].value;
+        struct span expectation;
+        while (head->minor > 0 && field_list_next(&rest, &expectation)) {
+            if (!span_equals_ignore_case(expectation, SPAN("100-continue"))) {
+                return head_refuse(head, 417, "the expectation is not 100-continue");
+            }
+            head->expect_continue = head->body != BODY_NONE;
+        }
+    }
+    return true;
+}
+
+static bool has_no_underscore_variant(struct head *head)
+{
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (head->fields[i].id == FIELD_OTHER &&
+            field_is_underscore_variant(head->fields[i].name)) {
+            return head_refuse(head, 400, "a field's name is a known one with _ for -");
+        }
+    }
+    return true;
+}
+
+static bool is_idempotent(struct span method)
+{
+    static const struct span methods[] = {
+        {"GET", 3}, {"HEAD", 4}, {"PUT", 3}, {"DELETE", 6}, {"OPTIONS", 7}, {"TRACE", 5},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+        if (span_equals(method, methods[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_request(const struct head_parser *parser, const struct head_lines *lines,
+                         struct head *head)
+{
+    struct head_index index;
+
+    if (!read_request_line(head, lines->start_line) ||
+        !head_read_fields(parser, lines->field_lines, head)) {
+        return false;
+    }
+    head->is_idempotent = is_idempotent(head->method);
+    head_index_fill(&index, head);
+    return has_no_underscore_variant(head) && read_host(head, &index) &&
+           head_read_framing(head, &index) && head_read_connection(head, &index) &&
+           (index.count[FIELD_EXPECT] == 0 || read_expect(head));
+}
+
+enum parse_result head_parse_request(struct head_parser *parser, struct span data,
+                                     struct head *head, size_t *consumed)
+{
+    struct head_lines lines;
+    size_t start;
+
+    *head = (struct head){0};
+    if (!skip_empty_lines(data, &start)) {
+        return PARSE_PARTIAL;
+    }
+    const enum parse_result result =
+        head_scan(parser, data, start, REQUEST_LINE_BYTES_MAX, &lines, &head->error);
+    if (result == PARSE_BAD && head->error.status == 431 && parser->line_start == start) {
+        refuse_long_line(head, span_of(data.data + start, data.len - start));
+    }
+    if (result != PARSE_DONE) {
+        return result;
+    }
+    if (!read_request(parser, &lines, head)) {
+        return PARSE_BAD;
+    }
+    head_parser_reset(parser);
+    *consumed = lines.end;
+    return PARSE_DONE;
+}

@@ -1,0 +1,193 @@
+#include "http/target.h"
+
+#include "base/address.h"
+#include "http/octet.h"
+
+enum { PORT_MAX = 65535 };
+
+/* The name without the port behind it; brackets belong to the name. */
+static struct span split_port(struct span authority, struct span *port)
+{
+    size_t len = authority.len;
+
+    *port = span_of(NULL, 0);
+    for (size_t i = authority.len; i > 0 && authority.data[i - 1] != ']'; i--) {
+        if (authority.data[i - 1] == ':') {
+            len = i - 1;
+            *port = span_of(authority.data + i, authority.len - i);
+            break;
+        }
+    }
+    return span_of(authority.data, len);
+}
+
+static bool is_ip_literal(struct span name)
+{
+    struct address address;
+
+    for (size_t i = 1; i + 1 < name.len; i++) {
+        if (!octet_is(name.data[i], OCTET_HEX) && name.data[i] != ':' && name.data[i] != '.') {
+            return false;
+        }
+    }
+    return name.len > 2 && name.data[name.len - 1] == ']' && address_parse(name, &address);
+}
+
+/* Labels between dots, none empty; one dot may end the name. */
+static bool is_host_name(struct span name)
+{
+    bool label_is_empty = true;
+
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.data[i] != '.') {
+            if (!octet_is(name.data[i], OCTET_HOST)) {
+                return false;
+            }
+            label_is_empty = false;
+        } else if (label_is_empty) {
+            return false;
+        } else {
+            label_is_empty = true;
+        }
+    }
+    return name.len > 0 && (!label_is_empty || name.data[name.len - 1] == '.');
+}
+
+bool target_is_host(struct span host)
+{
+    if (host.len == 0) {
+        return true;
+    }
+    struct span port;
+    const struct span name = split_port(host, &port);
+    uint64_t number;
+    if (port.len > 0 && !span_to_u64(port, PORT_MAX, &number)) {
+        return false;
+    }
+    if (name.len > HOST_BYTES_MAX) {
+        return false;
+    }
+    return name.len > 0 && name.data[0] == '[' ? is_ip_literal(name) : is_host_name(name);
+}
+
+struct span target_normalise_host(struct span host, char *buffer)
+{
+    struct span port;
+    struct span name = split_port(host, &port);
+
+    if (name.len > 0 && name.data[name.len - 1] == '.') {
+        name.len--;
+    }
+    if (name.len > HOST_BYTES_MAX) {
+        return span_of(buffer, 0);
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        buffer[i] = ascii_lower(name.data[i]);
+    }
+    return span_of(buffer, name.len);
+}
+
+static void split_query(struct span text, struct target *target)
+{
+    const size_t mark = span_find(text, '?');
+
+    target->path = span_of(text.data, mark);
+    target->has_query = mark < text.len;
+    if (target->has_query) {
+        target->query = span_of(text.data + mark + 1, text.len - mark - 1);
+    }
+}
+
+/* Bytes of "http://" or "https://" at the start of @whole, or 0. */
+static size_t scheme_len(struct span whole)
+{
+    static const struct span schemes[] = {{"http://", 7}, {"https://", 8}};
+
+    for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+        if (whole.len >= schemes[i].len &&
+            span_equals_ignore_case(span_of(whole.data, schemes[i].len), schemes[i])) {
+            return schemes[i].len;
+        }
+    }
+    return 0;
+}
+
+static const char *parse_absolute(struct span whole, struct span method, struct target *target)
+{
+    const size_t scheme = scheme_len(whole);
+    if (scheme == 0) {
+        return "the target is neither a path nor an http URI";
+    }
+    size_t end = scheme;
+    while (end < whole.len && whole.data[end] != '/' && whole.data[end] != '?') {
+        end++;
+    }
+    target->form = TARGET_ABSOLUTE;
+    target->authority = span_of(whole.data + scheme, end - scheme);
+    if (target->authority.len == 0 || !target_is_host(target->authority)) {
+        return "the authority in the target is not a host";
+    }
+    split_query(span_of(whole.data + end, whole.len - end), target);
+    if (target->path.len == 0) {
+        /* RFC 9112 section 3.2.4: such an OPTIONS asks about the server as a whole. */
+        const bool is_asterisk = span_equals(method, SPAN("OPTIONS")) && !target->has_query;
+        target->path = is_asterisk ? SPAN("*") : SPAN("/");
+    }
+    return NULL;
+}
+
+static const char *parse_authority(struct span whole, struct target *target)
+{
+    struct span port;
+    const struct span name = split_port(whole, &port);
+
+    if (name.len == 0 || port.len == 0 || !target_is_host(whole)) {
+        return "the target of CONNECT is not a host and a port";
+    }
+    target->form = TARGET_AUTHORITY;
+    target->authority = whole;
+    return NULL;
+}
+
+static const char *parse_asterisk(struct span whole, struct span method, struct target *target)
+{
+    if (!span_equals(method, SPAN("OPTIONS"))) {
+        return "the target * is for OPTIONS alone";
+    }
+    target->form = TARGET_ASTERISK;
+    target->path = whole;
+    return NULL;
+}
+
+static bool has_target_octets_alone(struct span whole)
+{
+    for (size_t i = 0; i < whole.len; i++) {
+        if (!octet_is(whole.data[i], OCTET_TARGET)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *target_parse(struct span whole, struct span method, struct target *target)
+{
+    *target = (struct target){.whole = whole};
+    if (whole.len == 0) {
+        return "the target is empty";
+    }
+    if (!has_target_octets_alone(whole)) {
+        return "the target holds white space, a control, a byte beyond ASCII or #";
+    }
+    if (span_equals(method, SPAN("CONNECT"))) {
+        return parse_authority(whole, target);
+    }
+    if (whole.data[0] == '/') {
+        target->form = TARGET_ORIGIN;
+        split_query(whole, target);
+        return NULL;
+    }
+    if (span_equals(whole, SPAN("*"))) {
+        return parse_asterisk(whole, method, target);
+    }
+    return parse_absolute(whole, method, target);
+}
