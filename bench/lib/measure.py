@@ -12,7 +12,8 @@ from rows import DENY, PASS, log_path
 from stage import StageError
 
 WRK_REPORT = pathlib.Path(__file__).parent / "wrk_report.lua"
-FIELDS = ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-IP", "X-Request-ID", "Via"]
+FIELDS = ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-IP", "X-Request-ID",
+          "Via"]
 LOG_SECONDS = 5
 LOG_SHARE = 0.99  # of the requests: the last lines may still be in a proxy's buffer
 

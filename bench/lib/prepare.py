@@ -21,7 +21,8 @@ def say(text):
 
 
 def _run(argv, what, **options):
-    ended = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    ended = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           **options)
     if ended.returncode != 0:
         raise StageError(f"{what} failed ({' '.join(map(str, argv))}):\n{ended.stdout[-4000:]}")
 

@@ -1,4 +1,4 @@
-"""The stage of a measurement: a folder of its own, free loopback ports, processes that end with it."""
+"""The stage of a measurement: a folder of its own, free ports, processes that end with it."""
 
 import ctypes
 import os
