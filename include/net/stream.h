@@ -37,6 +37,7 @@ struct transport {
     const char *name;
     ssize_t (*read)(struct stream *stream, void *buffer, size_t capacity);
     ssize_t (*writev)(struct stream *stream, const struct iovec *slices, int n_slices);
+    ssize_t (*peek)(struct stream *stream, void *buffer, size_t capacity);
     void (*shutdown)(struct stream *stream); /* end our side */
 };
 
@@ -90,6 +91,9 @@ void stream_set_handler(struct stream *stream, const struct stream_handler *hand
 /* Read up to @capacity (>= 1) bytes; *n_read of them with STREAM_DONE, else 0. One system call. */
 MUST_USE enum stream_result stream_read(struct stream *stream, void *buffer, size_t capacity,
                                         size_t *n_read);
+
+/* What stream_read() would say, without taking anything. */
+MUST_USE enum stream_result stream_peek(struct stream *stream);
 
 /* Whether on_readable is wanted. Turning it off costs a system call: do so only when it came
  * unwanted. */

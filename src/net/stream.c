@@ -178,12 +178,13 @@ void stream_set_handler(struct stream *stream, const struct stream_handler *hand
     stream->owner = owner;
 }
 
-enum stream_result stream_read(struct stream *stream, void *buffer, size_t capacity, size_t *n_read)
+static enum stream_result read_with(struct stream *stream,
+                                    ssize_t (*read_op)(struct stream *, void *, size_t),
+                                    void *buffer, size_t capacity, size_t *n_read)
 {
-    assert(capacity > 0);
     *n_read = 0;
     for (;;) {
-        const ssize_t n = stream->transport->read(stream, buffer, capacity);
+        const ssize_t n = read_op(stream, buffer, capacity);
         if (n > 0) {
             *n_read = (size_t)n;
             return STREAM_DONE;
@@ -195,6 +196,19 @@ enum stream_result stream_read(struct stream *stream, void *buffer, size_t capac
             return errno == EAGAIN || errno == EWOULDBLOCK ? STREAM_BLOCKED : STREAM_BROKEN;
         }
     }
+}
+
+enum stream_result stream_read(struct stream *stream, void *buffer, size_t capacity, size_t *n_read)
+{
+    assert(capacity > 0);
+    return read_with(stream, stream->transport->read, buffer, capacity, n_read);
+}
+
+enum stream_result stream_peek(struct stream *stream)
+{
+    char byte;
+    size_t n_read;
+    return read_with(stream, stream->transport->peek, &byte, 1, &n_read);
 }
 
 void stream_want_read(struct stream *stream, bool wanted)

@@ -1,0 +1,69 @@
+/* Admission: which limits a request meets under its route, what is counted for each, and what the client is
+ * told of the decision.
+ *
+ * It takes a view of a request, not an exchange, so that whoever wants a decision can have one: the proxy, an
+ * endpoint for other proxies, a tool that explains. */
+
+#ifndef SLUICE_PROXY_ADMISSION_H
+#define SLUICE_PROXY_ADMISSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "policy/key.h"
+#include "policy/policy.h"
+#include "store/store.h"
+
+/* The limits that one request meets. Plain data, no pointers into itself but decision.charges. */
+struct admission {
+    struct decision decision;
+    struct charge charges[LIMITS_PER_ROUTE_MAX];
+    const struct limit_rule *rules[LIMITS_PER_ROUTE_MAX]; /* of the charge of the same index */
+    bool is_complete;                /* all limits of the route are among the charges */
+    const struct limit_rule *lacked; /* with ADMISSION_REFUSED: whose key the request lacks */
+};
+
+enum admission_result {
+    ADMISSION_FREE,      /* no limit applies: nothing to decide */
+    ADMISSION_TO_DECIDE, /* admission->decision is ready for store_decide() */
+    ADMISSION_REFUSED,   /* a key that must be there is missing (403) */
+    ADMISSION_FAILED,    /* no memory */
+};
+
+/* Read the keys of @route's limits off @request, which matcher_find_route() has filled. Texts live in
+ * @arena. */
+MUST_USE enum admission_result admission_prepare(struct admission *admission,
+                                                 const struct policy *policy,
+                                                 const struct route *route,
+                                                 const struct request_view *request,
+                                                 struct arena *arena);
+
+/* --- after the decision, while its status is STATUS_OK --- */
+
+/* Whether verdicts speak of a quota: not when every limit was skipped. */
+bool admission_has_verdicts(const struct admission *admission);
+
+/* Values of the RateLimit-Policy and RateLimit fields. */
+void admission_write_policy_field(const struct admission *admission, const struct route *route,
+                                  struct text *text);
+void admission_write_state_field(const struct admission *admission, struct text *text);
+
+/* The first limit that denied, or NULL. */
+const struct charge *admission_first_denied(const struct admission *admission);
+
+/* What that limit wants answered instead of a problem document, or NULL. */
+const struct deny_reply *admission_deny_reply(const struct admission *admission);
+
+/* The longest Retry-After among the limits that denied; false when waiting cannot help. */
+MUST_USE bool admission_retry_after_s(const struct admission *admission, uint64_t *seconds);
+
+/* The problem document of a denial (RFC 9457). @has_retry_after: @retry_after_s is known. */
+void admission_write_problem(const struct admission *admission, bool has_retry_after,
+                             uint64_t retry_after_s, struct text *text);
+
+#endif /* SLUICE_PROXY_ADMISSION_H */

@@ -1,0 +1,263 @@
+/* Lines are gathered in memory and written when there are many, or FLUSH_AFTER_US after the first.
+ *
+ * Failures: what the file does not take (a full disk, a reader that has gone) is dropped and counted; a request
+ * never waits for its log line. */
+
+#include "access_log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "exchange.h"
+#include "worker.h"
+
+enum {
+    LINES_BYTES = 64 * 1024,
+    LINE_BYTES_MAX = 16 * 1024,
+    FLUSH_AFTER_US = 50 * 1000,
+    VALUE_BYTES_MAX = 1024, /* of one value from outside; the rest is cut */
+};
+
+static void flush(struct access_log *log)
+{
+    const char *data = log->lines.data;
+    size_t left = log->lines.len;
+    while (left > 0) {
+        const ssize_t n = write(log->fd, data, left);
+        if (n < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            if (log->n_dropped++ == 0) {
+                log_warn("proxy.access_log", "lines lost", "errno=%d", errno);
+            }
+            break;
+        }
+        data += n;
+        left -= (size_t)n;
+    }
+    log->lines.len = 0;
+    log->lines.truncated = false;
+}
+
+static void on_flush(void *context)
+{
+    flush(context);
+}
+
+enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
+                            enum log_format format)
+{
+    *log = (struct access_log){.fd = format == LOG_FORMAT_OFF ? -1 : fd, .format = format};
+    if (log->fd < 0) {
+        return STATUS_OK;
+    }
+    char *memory = malloc(LINES_BYTES);
+    if (memory == NULL || timer_init(&log->flush, loop, on_flush, log) != STATUS_OK) {
+        free(memory);
+        return STATUS_NO_MEMORY;
+    }
+    log->lines = text_of(memory, LINES_BYTES);
+    return STATUS_OK;
+}
+
+void access_log_close(struct access_log *log)
+{
+    if (log->lines.data == NULL) {
+        return;
+    }
+    flush(log);
+    timer_close(&log->flush);
+    free(log->lines.data);
+    log->lines.data = NULL;
+}
+
+/* --- one line --- */
+
+/* A line being written; the same calls make logfmt and JSON. */
+struct line {
+    struct text *text;
+    bool is_json;
+    bool is_first;
+};
+
+static void add_key(struct line *line, struct span key)
+{
+    struct text *text = line->text;
+    if (line->is_json) {
+        text_add(text, line->is_first ? SPAN("{\"") : SPAN(",\""));
+        text_add(text, key);
+        text_add_literal(text, "\":");
+    } else {
+        text_add(text, line->is_first ? SPAN("") : SPAN(" "));
+        text_add(text, key);
+        text_add_char(text, '=');
+    }
+    line->is_first = false;
+}
+
+/* Text from outside. */
+static void add_text(struct line *line, struct span key, struct span value)
+{
+    if (value.len > VALUE_BYTES_MAX) {
+        value.len = VALUE_BYTES_MAX;
+    }
+    add_key(line, key);
+    if (line->is_json) {
+        text_add_json(line->text, value);
+    } else {
+        text_add_logfmt(line->text, value);
+    }
+}
+
+/* A word of our own. */
+static void add_word(struct line *line, struct span key, struct span word)
+{
+    add_key(line, key);
+    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+    text_add(line->text, word);
+    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+}
+
+static void add_number(struct line *line, struct span key, uint64_t number)
+{
+    add_key(line, key);
+    text_add_u64(line->text, number);
+}
+
+static void add_address(struct line *line, struct span key, const struct address *address)
+{
+    add_key(line, key);
+    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+    address_write(address, line->text);
+    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+}
+
+static void add_time(struct access_log *log, struct line *line)
+{
+    const uint64_t wall_us = clock_wall_us();
+    const time_t second = (time_t)(wall_us / 1000000);
+    const unsigned ms = (unsigned)(wall_us / 1000 % 1000);
+    if (log->time_second != (uint64_t)second) {
+        struct tm utc;
+        gmtime_r(&second, &utc);
+        log->time_second = (uint64_t)second;
+        log->time_len = strftime(log->time, sizeof(log->time), "%Y-%m-%dT%H:%M:%S.", &utc);
+    }
+    const char digits[] = {(char)('0' + ms / 100), (char)('0' + ms / 10 % 10),
+                           (char)('0' + ms % 10), 'Z'};
+    add_key(line, SPAN("time"));
+    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+    text_add(line->text, span_of(log->time, log->time_len));
+    text_add(line->text, span_of(digits, sizeof(digits)));
+    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+}
+
+static struct span source_word(enum decision_source source)
+{
+    switch (source) {
+    case DECISION_MEMORY:
+        return SPAN("memory");
+    case DECISION_REDIS:
+        return SPAN("redis");
+    case DECISION_LOCAL:
+        return SPAN("local");
+    case DECISION_SKIPPED:
+        return SPAN("skipped");
+    }
+    return SPAN("unknown");
+}
+
+/* What the limits said, and who said it. */
+static void add_decision(struct line *line, const struct exchange *exchange)
+{
+    const struct admission *admission = &exchange->admission;
+    const struct decision *decision = &admission->decision;
+    if (decision->n_charges == 0) {
+        add_word(line, SPAN("verdict"), SPAN("none"));
+        return;
+    }
+    if (exchange->is_decision_pending) {
+        add_word(line, SPAN("verdict"), SPAN("unknown"));
+        return;
+    }
+    if (decision->status != STATUS_OK) {
+        add_word(line, SPAN("verdict"), SPAN("undecided"));
+        add_text(line, SPAN("failure"), span_of_text(status_text(decision->status)));
+    } else {
+        const struct charge *denied = admission_first_denied(admission);
+        add_word(line, SPAN("verdict"), decision->allowed ? SPAN("allowed") : SPAN("denied"));
+        if (denied != NULL) {
+            add_text(line, SPAN("limit"), denied->limit->name);
+        }
+        add_word(line, SPAN("source"), source_word(decision->source));
+        if (decision->failure != STATUS_OK) {
+            add_text(line, SPAN("failure"), span_of_text(status_text(decision->failure)));
+        }
+    }
+    add_number(line, SPAN("store_us"), exchange->decide_us);
+}
+
+static void add_request(struct line *line, const struct exchange *exchange)
+{
+    const struct head *request = &exchange->request;
+    add_address(line, SPAN("client"),
+                exchange->view.head != NULL ? &exchange->view.client : &exchange->peer);
+    if (request->method.len > 0) {
+        add_text(line, SPAN("method"), request->method);
+        add_text(line, SPAN("host"), request->host);
+        add_text(line, SPAN("path"), request->target.whole);
+    }
+}
+
+static void add_answer(struct line *line, const struct exchange *exchange)
+{
+    add_number(line, SPAN("status"), exchange->is_response_started ? exchange->out.status : 0);
+    if (exchange->route != NULL) {
+        add_text(line, SPAN("route"), exchange->route->name);
+    }
+}
+
+static void add_upstream(struct line *line, const struct exchange *exchange)
+{
+    if (exchange->server != NULL) {
+        add_text(line, SPAN("upstream"), exchange->server->endpoint->text);
+        add_number(line, SPAN("upstream_us"), exchange->upstream_us);
+    }
+}
+
+void access_log_add(struct access_log *log, const struct exchange *exchange, uint64_t now_us)
+{
+    if (log->fd < 0) {
+        return;
+    }
+    if (log->lines.capacity - log->lines.len < LINE_BYTES_MAX) {
+        flush(log);
+    }
+    if (log->lines.len == 0) {
+        timer_arm(&log->flush, FLUSH_AFTER_US);
+    }
+    const size_t start = log->lines.len;
+    struct line line = {&log->lines, log->format == LOG_FORMAT_JSON, true};
+    add_time(log, &line);
+    add_request(&line, exchange);
+    add_answer(&line, exchange);
+    add_decision(&line, exchange);
+    add_upstream(&line, exchange);
+    add_number(&line, SPAN("in"), exchange->request_bytes);
+    add_number(&line, SPAN("out"), exchange->response_bytes);
+    add_number(&line, SPAN("us"), now_us - exchange->started_us);
+    if (exchange->fault != NULL) {
+        add_text(&line, SPAN("fault"), span_of_text(exchange->fault));
+    }
+    text_add(line.text, line.is_json ? SPAN("}\n") : SPAN("\n"));
+    if (line.text->truncated) {
+        log->lines.len = start; /* no half line */
+        log->lines.truncated = false;
+        log->n_dropped++;
+    }
+}

@@ -1,0 +1,159 @@
+#include "proxy/admission.h"
+
+#include "limit/fields.h"
+
+static bool is_excepted(const struct limit_rule *rule, const struct request_view *request)
+{
+    return rule->n_except > 0 && address_is_in(&request->client, rule->except, rule->n_except);
+}
+
+static void add_charges(struct admission *admission, const struct limit_rule *rule, struct span key,
+                        uint32_t cost)
+{
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        const size_t at = admission->decision.n_charges++;
+        admission->charges[at] = (struct charge){
+            .limit = &rule->limits[i],
+            .key = key,
+            .cost = cost,
+        };
+        admission->rules[at] = rule;
+    }
+}
+
+/* One rule: read its key and add a charge for each of its rates. */
+static enum admission_result prepare_rule(struct admission *admission, const struct policy *policy,
+                                          const struct route *route,
+                                          const struct request_view *request,
+                                          const struct limit_rule *rule, struct arena *arena)
+{
+    char buffer[KEY_TEXT_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    const enum key_result result =
+        key_read(&rule->key, rule->missing, request, route->capture_names, route->n_captures,
+                 policy->store.secret, &text);
+    if (result == KEY_LACKS_A_PART) {
+        if (rule->missing == KEY_MISSING_DENY) {
+            admission->lacked = rule;
+            return ADMISSION_REFUSED;
+        }
+        admission->is_complete = false;
+        return ADMISSION_TO_DECIDE;
+    }
+    const struct span key = arena_copy(arena, text_span(&text));
+    if (key.data == NULL) {
+        return ADMISSION_FAILED;
+    }
+    add_charges(admission, rule, key, route->cost);
+    return ADMISSION_TO_DECIDE;
+}
+
+enum admission_result admission_prepare(struct admission *admission, const struct policy *policy,
+                                        const struct route *route,
+                                        const struct request_view *request, struct arena *arena)
+{
+    admission->decision = (struct decision){.charges = admission->charges};
+    admission->is_complete = true;
+    admission->lacked = NULL;
+    for (size_t i = 0; i < route->n_rules; i++) {
+        const struct limit_rule *rule = route->rules[i];
+        if (is_excepted(rule, request)) {
+            admission->is_complete = false;
+            continue;
+        }
+        const enum admission_result result =
+            prepare_rule(admission, policy, route, request, rule, arena);
+        if (result != ADMISSION_TO_DECIDE) {
+            return result;
+        }
+    }
+    return admission->decision.n_charges > 0 ? ADMISSION_TO_DECIDE : ADMISSION_FREE;
+}
+
+bool admission_has_verdicts(const struct admission *admission)
+{
+    return admission->decision.n_charges > 0 && admission->decision.status == STATUS_OK &&
+           admission->decision.source != DECISION_SKIPPED;
+}
+
+void admission_write_policy_field(const struct admission *admission, const struct route *route,
+                                  struct text *text)
+{
+    if (admission->is_complete) {
+        text_add(text, route->policy_field);
+        return;
+    }
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (i > 0) {
+            text_add_literal(text, ", ");
+        }
+        fields_write_policy(text, admission->charges[i].limit);
+    }
+}
+
+void admission_write_state_field(const struct admission *admission, struct text *text)
+{
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        if (i > 0) {
+            text_add_literal(text, ", ");
+        }
+        fields_write_state(text, charge->limit, &charge->verdict);
+    }
+}
+
+const struct charge *admission_first_denied(const struct admission *admission)
+{
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (!admission->charges[i].verdict.allowed) {
+            return &admission->charges[i];
+        }
+    }
+    return NULL;
+}
+
+const struct deny_reply *admission_deny_reply(const struct admission *admission)
+{
+    const struct charge *denied = admission_first_denied(admission);
+    return denied == NULL ? NULL : admission->rules[denied - admission->charges]->deny;
+}
+
+bool admission_retry_after_s(const struct admission *admission, uint64_t *seconds)
+{
+    uint64_t longest = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        uint64_t wanted;
+        if (charge->verdict.allowed) {
+            continue;
+        }
+        if (!fields_retry_after_s(charge->limit, &charge->verdict, &wanted)) {
+            return false;
+        }
+        longest = wanted > longest ? wanted : longest;
+    }
+    *seconds = longest;
+    return longest > 0;
+}
+
+void admission_write_problem(const struct admission *admission, bool has_retry_after,
+                             uint64_t retry_after_s, struct text *text)
+{
+    bool is_first = true;
+    text_add_literal(text, "{\"type\":\"https://iana.org/assignments/http-problem-types"
+                           "#quota-exceeded\",\"title\":\"Quota exceeded\",\"status\":429,"
+                           "\"violated-policies\":[");
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (!admission->charges[i].verdict.allowed) {
+            text_add(text, is_first ? SPAN("") : SPAN(","));
+            text_add_json(text, admission->charges[i].limit->name);
+            is_first = false;
+        }
+    }
+    text_add_literal(text, "]");
+    if (has_retry_after) {
+        text_add_literal(text, ",\"retry-after\":");
+        text_add_u64(text, retry_after_s);
+    }
+    text_add_literal(text, "}\n");
+}

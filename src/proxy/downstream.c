@@ -1,0 +1,379 @@
+/* Happy path: a head is read with one read() and given to an exchange; the answer goes out with one writev();
+ * the connection is idle again, without a buffer, until the next.
+ *
+ *   IDLE ─ first byte ─► BUSY ─ answered, another may follow ─► IDLE
+ *                          │ answered, none may ─► LINGER ─► CLOSED
+ *                          └ lost, or cut ─► CLOSED
+ *
+ * Failures: a client that leaves ends its exchange; one that has ended its side only still gets its answer; one
+ * that goes on sending what nobody wants is answered and listened to for a moment, so that the answer is not
+ * lost in a reset. */
+
+#include "downstream.h"
+
+#include <assert.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "downstream_writer.h"
+#include "worker.h"
+
+enum {
+    PUMP_READS_MAX =
+        8, /* per turn of the loop, so that one fast client does not starve the others */
+};
+
+/* --- the end --- */
+
+static void die(struct loop_task *task)
+{
+    struct downstream *downstream = CONTAINER_OF(task, struct downstream, death);
+    struct worker *worker = downstream->worker;
+    pool_give(&worker->downstreams, downstream);
+    atomic_fetch_sub_explicit(&worker->shared->n_downstreams, 1, memory_order_relaxed);
+    worker_on_downstream_gone(worker);
+}
+
+/* Let go of everything; no exchange is under way. */
+static void close_idle(struct downstream *downstream)
+{
+    assert(downstream->phase != DOWNSTREAM_CLOSED && downstream->exchange == NULL);
+    downstream->phase = DOWNSTREAM_CLOSED;
+    list_remove(&downstream->node);
+    timeout_disarm(&downstream->timeout);
+    loop_task_cancel(&downstream->next);
+    stream_close(&downstream->stream);
+    inbox_close(&downstream->inbox);
+    downstream_drop_out_block(downstream);
+    loop_at_turn_end(downstream->worker->loop, &downstream->death);
+}
+
+void downstream_close(struct downstream *downstream)
+{
+    if (downstream->exchange != NULL) {
+        exchange_on_client_gone(downstream->exchange); /* comes back through on_done() */
+    } else if (downstream->phase != DOWNSTREAM_CLOSED) {
+        close_idle(downstream);
+    }
+}
+
+static void on_timeout(struct timeout *timeout)
+{
+    close_idle(CONTAINER_OF(timeout, struct downstream, timeout));
+}
+
+/* Closing in stages (RFC 9112 section 9.6): a close with unread bytes would reset the connection, and the
+ * client could lose an answer that it has not read yet. */
+static void linger(struct downstream *downstream)
+{
+    downstream->phase = DOWNSTREAM_LINGER;
+    inbox_end_message(&downstream->inbox);
+    inbox_close(&downstream->inbox);
+    stream_shutdown(&downstream->stream);
+    stream_want_read(&downstream->stream, true);
+    timeout_arm(&downstream->timeout, &downstream->worker->linger_timeouts, clock_monotonic_us());
+}
+
+/* Answered, and no other request may follow. */
+static void finish(struct downstream *downstream)
+{
+    const bool may_send_more = !downstream->inbox.ended || inbox_has_bytes(&downstream->inbox);
+    if (may_send_more && !downstream->has_ended) {
+        linger(downstream);
+    } else {
+        close_idle(downstream);
+    }
+}
+
+static void discard(struct downstream *downstream)
+{
+    char *block = pool_take(&downstream->worker->body_blocks);
+    size_t n_read;
+    enum stream_result result = STREAM_BROKEN;
+    if (block != NULL) {
+        result = stream_read(&downstream->stream, block, IO_BLOCK_BYTES, &n_read);
+        pool_give(&downstream->worker->body_blocks, block);
+    }
+    if (result == STREAM_EOF || result == STREAM_BROKEN) {
+        close_idle(downstream);
+    }
+}
+
+/* --- one request after another --- */
+
+static void rest(struct downstream *downstream)
+{
+    downstream->phase = DOWNSTREAM_IDLE;
+    stream_want_read(&downstream->stream, true);
+    timeout_arm(&downstream->timeout, &downstream->worker->idle_timeouts, clock_monotonic_us());
+}
+
+/* Take what is buffered of a body that nobody wanted. */
+static void skip_body(struct downstream *downstream)
+{
+    struct span piece;
+    bool last;
+    while (!downstream->inbox.ended && inbox_has_bytes(&downstream->inbox) &&
+           inbox_next(&downstream->inbox, &piece, &last) == INBOX_PIECE) {
+    }
+}
+
+static void on_done(struct client *client)
+{
+    struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
+    const bool is_answered = downstream->exchange->state == EXCHANGE_DONE;
+    pool_give(&downstream->worker->exchanges, downstream->exchange);
+    downstream->exchange = NULL;
+    downstream->wants_body = false;
+    if (!is_answered) {
+        close_idle(downstream);
+        return;
+    }
+    skip_body(downstream);
+    if (!downstream->keep_alive || !downstream->inbox.ended || downstream->worker->draining) {
+        finish(downstream);
+        return;
+    }
+    inbox_end_message(&downstream->inbox);
+    head_parser_reset(&downstream->parser);
+    if (inbox_head_bytes(&downstream->inbox).len > 0) {
+        downstream->phase = DOWNSTREAM_IDLE;
+        loop_at_turn_end(downstream->worker->loop, &downstream->next);
+    } else if (downstream->has_ended) {
+        close_idle(downstream);
+    } else {
+        rest(downstream);
+    }
+}
+
+/* The first byte of a request is there. */
+static bool begin(struct downstream *downstream)
+{
+    struct worker *worker = downstream->worker;
+    void *memory = pool_take(&worker->exchanges);
+    if (memory == NULL) {
+        close_idle(downstream);
+        return false;
+    }
+    timeout_disarm(&downstream->timeout);
+    downstream->phase = DOWNSTREAM_BUSY;
+    downstream->exchange =
+        exchange_init(memory, worker, &downstream->client, &downstream->peer, clock_monotonic_us());
+    downstream->parser.fields = downstream->exchange->request_fields;
+    return true;
+}
+
+static void parse(struct downstream *downstream)
+{
+    struct exchange *exchange = downstream->exchange;
+    struct head *request = &exchange->request;
+    size_t consumed;
+    switch (head_parse_request(&downstream->parser, inbox_head_bytes(&downstream->inbox), request,
+                               &consumed)) {
+    case PARSE_DONE:
+        inbox_begin_body(&downstream->inbox, consumed, request->body, request->content_length);
+        exchange_on_head(exchange);
+        return;
+    case PARSE_PARTIAL:
+        if (downstream->has_ended) {
+            exchange_on_client_gone(exchange);
+        } else {
+            stream_want_read(&downstream->stream, true);
+        }
+        return;
+    case PARSE_BAD:
+        downstream->inbox.ended = false; /* nobody knows where this one ends */
+        exchange_on_bad_head(exchange);
+        return;
+    }
+}
+
+static void on_next(struct loop_task *task)
+{
+    struct downstream *downstream = CONTAINER_OF(task, struct downstream, next);
+    if (begin(downstream)) {
+        parse(downstream);
+    }
+}
+
+static void read_head(struct downstream *downstream)
+{
+    switch (inbox_read_head(&downstream->inbox)) {
+    case STREAM_DONE:
+        if (downstream->phase == DOWNSTREAM_BUSY || begin(downstream)) {
+            parse(downstream);
+        }
+        return;
+    case STREAM_BLOCKED:
+        return;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        downstream_close(downstream);
+        return;
+    }
+}
+
+/* --- the request's body --- */
+
+/* Hand one piece over. False: no more is wanted, and the exchange may be over. */
+static bool hand_over(struct downstream *downstream, struct span piece, bool last)
+{
+    downstream->wants_body = false; /* before the call: it may end this exchange */
+    if (!exchange_on_body(downstream->exchange, piece, last)) {
+        return false;
+    }
+    downstream->wants_body = true;
+    return true;
+}
+
+static void pump(struct client *client)
+{
+    struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
+    downstream->wants_body = true;
+    for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
+        struct span piece = span_of(NULL, 0);
+        bool last;
+        const enum inbox_result result = inbox_next(&downstream->inbox, &piece, &last);
+        if (result == INBOX_PIECE) {
+            if (!hand_over(downstream, piece, last)) {
+                return;
+            }
+        } else if (result == INBOX_END) {
+            (void)hand_over(downstream, span_of(NULL, 0), true);
+            return;
+        } else if (result == INBOX_CUT) {
+            exchange_on_client_gone(downstream->exchange);
+            return;
+        } else if (result == INBOX_BAD) {
+            exchange_on_bad_body(downstream->exchange, &downstream->inbox.error);
+            return;
+        } else {
+            break;
+        }
+    }
+    stream_want_read(&downstream->stream, true);
+}
+
+/* --- the loop --- */
+
+/* Something comes that nobody waits for: the next request, which waits in the kernel, or the end. */
+static void look(struct downstream *downstream)
+{
+    switch (stream_peek(&downstream->stream)) {
+    case STREAM_EOF:
+        downstream->has_ended = true;
+        stream_want_read(&downstream->stream, false);
+        return;
+    case STREAM_DONE:
+        stream_want_read(&downstream->stream, false);
+        return;
+    case STREAM_BLOCKED:
+        return;
+    case STREAM_BROKEN:
+        downstream_close(downstream);
+        return;
+    }
+}
+
+static void on_readable(void *owner)
+{
+    struct downstream *downstream = owner;
+    switch (downstream->phase) {
+    case DOWNSTREAM_IDLE:
+        if (!list_is_empty(&downstream->next.node)) {
+            stream_want_read(&downstream->stream, false); /* one after another */
+            return;
+        }
+        read_head(downstream);
+        return;
+    case DOWNSTREAM_BUSY:
+        if (downstream->exchange->state == EXCHANGE_READ_HEAD) {
+            read_head(downstream);
+        } else if (downstream->wants_body) {
+            pump(&downstream->client);
+        } else {
+            look(downstream);
+        }
+        return;
+    case DOWNSTREAM_LINGER:
+        discard(downstream);
+        return;
+    case DOWNSTREAM_CLOSED:
+        return;
+    }
+}
+
+static void on_drained(void *owner)
+{
+    struct downstream *downstream = owner;
+    downstream_drop_out_block(downstream);
+    if (downstream->exchange != NULL) {
+        exchange_on_client_drained(downstream->exchange);
+    }
+}
+
+static const struct stream_handler HANDLER = {
+    .on_readable = on_readable,
+    .on_drained = on_drained,
+};
+
+static const struct client_ops OPS = {
+    .send = downstream_send,
+    .send_interim = downstream_send_interim,
+    .pump = pump,
+    .on_done = on_done,
+};
+
+/* Too many connections: say so if the kernel takes it at once. */
+static void refuse(struct worker *worker, int fd)
+{
+    static const char ANSWER[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+                                 "Retry-After: 1\r\nContent-Length: 0\r\n\r\n";
+    (void)!send(fd, ANSWER, sizeof(ANSWER) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    close(fd);
+    atomic_fetch_sub_explicit(&worker->shared->n_downstreams, 1, memory_order_relaxed);
+    if (worker->n_refused++ == 0) {
+        log_warn("proxy.downstream", "too many connections", "max=%u",
+                 worker->policy->max.connections);
+    }
+}
+
+void downstream_open(struct worker *worker, int fd, const struct address *peer)
+{
+    const unsigned n_before =
+        atomic_fetch_add_explicit(&worker->shared->n_downstreams, 1, memory_order_relaxed);
+    struct downstream *downstream =
+        n_before >= worker->policy->max.connections ? NULL : pool_take(&worker->downstreams);
+    if (downstream == NULL) {
+        refuse(worker, fd);
+        return;
+    }
+    *downstream = (struct downstream){
+        .client = {.ops = &OPS},
+        .worker = worker,
+        .peer = *peer,
+        .parser = {.n_fields_max = worker->policy->max.headers,
+                   .head_bytes_max = worker->policy->max.head_bytes},
+    };
+    list_push_back(&worker->open, &downstream->node);
+    timeout_init(&downstream->timeout, on_timeout);
+    loop_task_init(&downstream->next, on_next);
+    loop_task_init(&downstream->death, die);
+    inbox_init(&downstream->inbox, &downstream->stream, &worker->head_blocks, &worker->body_blocks);
+    if (stream_open(&downstream->stream, worker->loop, fd, &HANDLER, downstream) != STATUS_OK) {
+        close_idle(downstream);
+        return;
+    }
+    rest(downstream);
+}
+
+void downstream_drain(struct downstream *downstream)
+{
+    const bool is_waiting =
+        downstream->phase == DOWNSTREAM_IDLE && list_is_empty(&downstream->next.node);
+    if (is_waiting) {
+        close_idle(downstream);
+    }
+}

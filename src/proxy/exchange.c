@@ -1,0 +1,354 @@
+/*   READ_HEAD ─► DECIDE ─► CONNECT ─► FORWARD ─► DONE
+ *       │ bad       │ denied   │ no       │ upstream failed before
+ *       │ request   │          │ upstream │ a response byte went out
+ *       └───────────┴─► REPLY ◄┴──────────┘                any ─► CLOSED
+ *
+ * Happy path: the head comes from the client side, the route is found, its limits are judged by the store, a
+ * server's connection carries the request and the answer. This file is the table of states and what lies
+ * before the upstream; exchange_upstream.c has the rest.
+ *
+ * Failures, each with its answer: a head or a body that breaks the rules (its own status), no route (404), too
+ * large a body (413), a missing key (403), denied (429), no decision (503), a client that is too slow (408),
+ * a client that leaves (nothing). */
+
+#include "exchange.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "exchange_steps.h"
+#include "forwarded.h"
+#include "policy/matcher.h"
+#include "reply.h"
+#include "worker.h"
+
+#define TO(state) (1u << EXCHANGE_##state)
+
+enum wait {
+    WAIT_NONE,
+    WAIT_HEAD,    /* timeouts.head, from the first byte: not begun anew */
+    WAIT_CONNECT, /* the upstream's timeout.connect */
+    WAIT_FORWARD, /* the upstream's timeout.response or timeouts.idle, by who is waited for */
+    WAIT_CLIENT,  /* timeouts.idle */
+};
+
+static const struct {
+    const char *name;
+    unsigned next; /* bit set of the states that may follow */
+    enum wait wait;
+} STATES[] = {
+    [EXCHANGE_READ_HEAD] = {"read_head", TO(DECIDE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED),
+                            WAIT_HEAD},
+    [EXCHANGE_DECIDE] = {"decide", TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_NONE},
+    [EXCHANGE_CONNECT] = {"connect", TO(CONNECT) | TO(FORWARD) | TO(REPLY) | TO(CLOSED),
+                          WAIT_CONNECT},
+    [EXCHANGE_FORWARD] = {"forward", TO(CONNECT) | TO(REPLY) | TO(DONE) | TO(CLOSED), WAIT_FORWARD},
+    [EXCHANGE_REPLY] = {"reply", TO(DONE) | TO(CLOSED), WAIT_CLIENT},
+    [EXCHANGE_DONE] = {"done", 0, WAIT_NONE},
+    [EXCHANGE_CLOSED] = {"closed", 0, WAIT_NONE},
+};
+
+const char *exchange_state_name(enum exchange_state state)
+{
+    return STATES[state].name;
+}
+
+bool exchange_is_client_blocked(const struct exchange *exchange)
+{
+    return exchange->is_client_blocked;
+}
+
+bool exchange_is_head_request(const struct exchange *exchange)
+{
+    return span_equals(exchange->request.method, SPAN("HEAD"));
+}
+
+/* --- states and timeouts --- */
+
+static bool waits_for_client(const struct exchange *exchange)
+{
+    return exchange->is_client_blocked ||
+           (!exchange->is_request_sent && !exchange->is_request_blocked);
+}
+
+static struct timeout_queue *queue_of(const struct exchange *exchange)
+{
+    struct worker *worker = exchange->worker;
+    switch (STATES[exchange->state].wait) {
+    case WAIT_NONE:
+        return NULL;
+    case WAIT_HEAD:
+        return &worker->head_timeouts;
+    case WAIT_CONNECT:
+        return &exchange->server->group->connect_timeouts;
+    case WAIT_FORWARD:
+        return waits_for_client(exchange) ? &worker->idle_timeouts
+                                          : &exchange->server->group->response_timeouts;
+    case WAIT_CLIENT:
+        return &worker->idle_timeouts;
+    }
+    return NULL;
+}
+
+void exchange_touch(struct exchange *exchange)
+{
+    struct timeout_queue *queue = queue_of(exchange);
+    if (queue == NULL) {
+        timeout_disarm(&exchange->timeout);
+    } else {
+        timeout_arm(&exchange->timeout, queue, clock_monotonic_us());
+    }
+}
+
+void exchange_set_state(struct exchange *exchange, enum exchange_state next)
+{
+    assert(STATES[exchange->state].next & (1u << next));
+    exchange->state = next;
+    exchange_touch(exchange);
+}
+
+static void on_timeout(struct timeout *timeout)
+{
+    struct exchange *exchange = CONTAINER_OF(timeout, struct exchange, timeout);
+    switch (exchange->state) {
+    case EXCHANGE_READ_HEAD:
+        exchange_fail(exchange, 408, "the request's head took too long");
+        return;
+    case EXCHANGE_CONNECT:
+        exchange_on_connect_timeout(exchange);
+        return;
+    case EXCHANGE_FORWARD:
+        exchange_on_forward_timeout(exchange);
+        return;
+    case EXCHANGE_REPLY:
+        exchange_cut(exchange, "the client does not read");
+        return;
+    case EXCHANGE_DECIDE:
+    case EXCHANGE_DONE:
+    case EXCHANGE_CLOSED:
+        return; /* these wait for nothing */
+    }
+}
+
+size_t exchange_bytes(size_t n_fields_max)
+{
+    return sizeof(struct exchange) + 2 * n_fields_max * sizeof(struct field);
+}
+
+struct exchange *exchange_init(void *memory, struct worker *worker, struct client *client,
+                               const struct address *peer, uint64_t now_us)
+{
+    struct exchange *exchange = memory;
+    const size_t n_fields_max = worker->policy->max.headers;
+    memset(exchange, 0, offsetof(struct exchange, request_fields));
+    exchange->admission.decision = (struct decision){.n_charges = 0};
+    exchange->state = EXCHANGE_READ_HEAD;
+    exchange->worker = worker;
+    exchange->client = client;
+    exchange->peer = *peer;
+    exchange->request_fields = (struct field *)(void *)(exchange + 1);
+    exchange->response_fields = exchange->request_fields + n_fields_max;
+    exchange->n_fields_max = n_fields_max;
+    exchange->started_us = now_us;
+    worker_new_request_id(worker, exchange->request_id);
+    arena_init(&exchange->arena, exchange->arena_first, sizeof(exchange->arena_first));
+    timeout_init(&exchange->timeout, on_timeout);
+    timeout_arm(&exchange->timeout, &worker->head_timeouts, now_us);
+    return exchange;
+}
+
+/* --- the end --- */
+
+static void end(struct exchange *exchange)
+{
+    struct client *client = exchange->client;
+    if (exchange->is_decision_pending) {
+        store_cancel(&exchange->admission.decision);
+    }
+    access_log_add(&exchange->worker->log, exchange, clock_monotonic_us());
+    arena_reset(&exchange->arena);
+    client->ops->on_done(client);
+}
+
+static void drop_upstream(struct exchange *exchange)
+{
+    if (exchange->upstream != NULL) {
+        upstream_close(exchange->upstream);
+        exchange->upstream = NULL;
+    }
+}
+
+void exchange_complete(struct exchange *exchange)
+{
+    exchange_set_state(exchange, EXCHANGE_DONE);
+    if (exchange->upstream != NULL) {
+        if (exchange->is_request_sent) {
+            upstream_release(exchange->upstream);
+        } else {
+            upstream_close(exchange->upstream);
+        }
+        exchange->upstream = NULL;
+    }
+    end(exchange);
+}
+
+void exchange_cut(struct exchange *exchange, const char *fault)
+{
+    if (exchange->fault == NULL) {
+        exchange->fault = fault;
+    }
+    exchange_set_state(exchange, EXCHANGE_CLOSED);
+    drop_upstream(exchange);
+    end(exchange);
+}
+
+void exchange_on_client_gone(struct exchange *exchange)
+{
+    exchange_cut(exchange, "the client left");
+}
+
+/* --- answers of our own --- */
+
+void exchange_reply(struct exchange *exchange, struct span body)
+{
+    drop_upstream(exchange);
+    exchange_set_state(exchange, EXCHANGE_REPLY);
+    exchange->is_response_started = true;
+    if (exchange_is_head_request(exchange)) {
+        body.len = 0;
+    }
+    exchange->response_bytes = body.len;
+    switch (exchange->client->ops->send(exchange->client, &exchange->out, body, true)) {
+    case STREAM_DONE:
+        exchange_complete(exchange);
+        return;
+    case STREAM_BLOCKED:
+        exchange->is_client_blocked = true;
+        return;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        exchange_on_client_gone(exchange);
+        return;
+    }
+}
+
+void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault)
+{
+    if (exchange->is_response_started) {
+        exchange_cut(exchange, fault);
+        return;
+    }
+    exchange->fault = fault;
+    exchange_reply(exchange, reply_problem(exchange, status, fault));
+}
+
+void exchange_on_bad_head(struct exchange *exchange)
+{
+    const struct http_error *error = &exchange->request.error;
+    exchange->request.keep_alive = false; /* nobody knows where the next one starts */
+    exchange_fail(exchange, error->status, error->reason);
+}
+
+void exchange_on_bad_body(struct exchange *exchange, const struct http_error *error)
+{
+    exchange_fail(exchange, error->status, error->reason);
+}
+
+/* --- the decision --- */
+
+static void go_on(struct exchange *exchange)
+{
+    if (exchange->route->respond != NULL) {
+        exchange_reply(exchange, reply_route(exchange, exchange->route->respond));
+    } else {
+        exchange_connect(exchange, false);
+    }
+}
+
+static void on_decided(struct exchange *exchange)
+{
+    const struct decision *decision = &exchange->admission.decision;
+    if (decision->status != STATUS_OK) {
+        exchange->fault = status_text(decision->status);
+        exchange_reply(exchange, reply_undecided(exchange));
+    } else if (!decision->allowed) {
+        exchange_reply(exchange, reply_denied(exchange));
+    } else {
+        go_on(exchange);
+    }
+}
+
+static void on_answer(struct decision *decision)
+{
+    struct exchange *exchange = decision->context;
+    exchange->is_decision_pending = false;
+    exchange->decide_us = clock_monotonic_us() - exchange->decide_us;
+    on_decided(exchange);
+}
+
+static void decide(struct exchange *exchange)
+{
+    struct decision *decision = &exchange->admission.decision;
+    exchange_set_state(exchange, EXCHANGE_DECIDE);
+    decision->context = exchange;
+    exchange->decide_us = clock_monotonic_us();
+    switch (store_decide(exchange->worker->store, decision, on_answer)) {
+    case STORE_ANSWERED:
+        exchange->decide_us = clock_monotonic_us() - exchange->decide_us;
+        on_decided(exchange);
+        return;
+    case STORE_PENDING:
+        exchange->is_decision_pending = true;
+        return;
+    }
+}
+
+static void admit(struct exchange *exchange)
+{
+    switch (admission_prepare(&exchange->admission, exchange->worker->policy, exchange->route,
+                              &exchange->view, &exchange->arena)) {
+    case ADMISSION_FREE:
+        go_on(exchange);
+        return;
+    case ADMISSION_TO_DECIDE:
+        decide(exchange);
+        return;
+    case ADMISSION_REFUSED:
+        exchange_fail(exchange, 403, "what the request is to be counted by is missing");
+        return;
+    case ADMISSION_FAILED:
+        exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
+        return;
+    }
+}
+
+void exchange_on_head(struct exchange *exchange)
+{
+    const struct policy *policy = exchange->worker->policy;
+    struct head *request = &exchange->request;
+    struct request_view *view = &exchange->view;
+
+    view->head = request;
+    view->host = target_normalise_host(request->host, exchange->host);
+    view->client = forwarded_client(policy, &exchange->peer, request);
+    view->peer_is_trusted =
+        address_is_in(&exchange->peer, policy->trusted_proxies, policy->n_trusted_proxies);
+    view->path = &exchange->path;
+    view->path_buffer = arena_alloc(&exchange->arena, request->target.path.len + 1);
+    if (view->path_buffer == NULL) {
+        exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
+        return;
+    }
+    const char *refusal = matcher_find_route(policy, view, &exchange->route);
+    if (refusal != NULL) {
+        exchange_fail(exchange, 400, refusal);
+    } else if (exchange->route == NULL) {
+        exchange_fail(exchange, 404, "no route matches");
+    } else if (request->body == BODY_LENGTH &&
+               request->content_length > exchange->route->body_bytes_max) {
+        exchange_fail(exchange, 413, "the request's body is too large");
+    } else {
+        admit(exchange);
+    }
+}

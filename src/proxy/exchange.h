@@ -1,0 +1,174 @@
+/* An exchange: one request and its answer.
+ *
+ * It knows no wire format of the client: a client side hands it a parsed head and pieces of the body, and takes
+ * a response's head and pieces of its body back (struct client_ops). It owns what must be released exactly
+ * once: the upstream connection, the pending decision, the timeout, the arena.
+ *
+ * Pieces are never copied. Who hands one over keeps its memory until the other side says that it has gone out:
+ * at once (true), or by calling back later (false: the taker is blocked). */
+
+#ifndef SLUICE_PROXY_EXCHANGE_H
+#define SLUICE_PROXY_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/compiler.h"
+#include "http/head.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "policy/key.h"
+#include "policy/policy.h"
+#include "proxy/admission.h"
+#include "upstream.h"
+#include "upstream_group.h"
+
+struct worker;
+
+enum exchange_state {
+    EXCHANGE_READ_HEAD, /* the request's head is being read */
+    EXCHANGE_DECIDE,    /* the store is asked */
+    EXCHANGE_CONNECT,   /* a connection to the upstream is being made */
+    EXCHANGE_FORWARD,   /* bodies pass; the response's head may still be awaited */
+    EXCHANGE_REPLY,     /* an answer of our own goes out */
+    EXCHANGE_DONE,      /* answered */
+    EXCHANGE_CLOSED,    /* given up; what the client got is not whole */
+};
+
+/* A response on its way to the client. Fields that are hop_by_hop are not sent. */
+struct response {
+    uint16_t status;
+    struct span reason;
+    const struct field *fields; /* of the upstream's response; NULL: an answer of our own */
+    size_t n_fields;
+    const struct field *own_fields; /* appended */
+    size_t n_own_fields;
+    enum body_kind body; /* BODY_CHUNKED and BODY_UNTIL_CLOSE: of unknown length */
+};
+
+struct client;
+
+struct client_ops {
+    /* Send @response's head (NULL: it was sent) and a piece of its body; @last ends it. Results as of
+     * stream_write(): with STREAM_BLOCKED, what they point to stays until exchange_on_client_drained(). */
+    enum stream_result (*send)(struct client *client, const struct response *response,
+                               struct span piece, bool last);
+    /* An interim response (1xx) to a client that understands them. */
+    enum stream_result (*send_interim)(struct client *client, const struct response *response);
+    /* Pieces of the request's body are wanted: hand over what is there, now and as it comes. */
+    void (*pump)(struct client *client);
+    /* The exchange is over and is not used any more: free it. */
+    void (*on_done)(struct client *client);
+};
+
+/* First member of whoever plays the client side. */
+struct client {
+    const struct client_ops *ops;
+};
+
+enum {
+    OWN_FIELDS_MAX = 8,
+    EXCHANGE_ARENA_BYTES = 2048,
+};
+
+struct exchange {
+    enum exchange_state state;
+    struct worker *worker;
+    struct client *client; /* borrowed */
+    struct timeout timeout;
+    struct address peer; /* who is connected to us */
+
+    struct head request;
+    struct request_view view;
+    const struct route *route; /* NULL: none matched, or not yet */
+    bool is_decision_pending;
+    uint8_t request_id[16]; /* unique; what X-Request-ID says unless the client brought one */
+
+    struct upstream *upstream; /* NULL: none */
+    struct upstream_server *server;
+    unsigned n_attempts;
+    struct head response;
+    bool is_request_sent;       /* to its end, to the upstream */
+    bool is_response_started;   /* a final head has been given to the client */
+    bool is_head_pending;       /* the head waits for the first piece of body */
+    bool has_upstream_answered; /* a byte came */
+    bool is_client_blocked;     /* response bytes wait for the client */
+    bool is_last_blocked;       /* and they are the last */
+    bool is_request_blocked;    /* request bytes wait for the upstream */
+    struct response out;
+
+    uint64_t started_us;         /* monotonic: the first byte of the request */
+    uint64_t decide_us;          /* spent in the store; until the answer: when it was asked */
+    uint64_t connect_started_us; /* monotonic */
+    uint64_t upstream_us;        /* from the choice of a server to its response's head */
+    uint64_t request_bytes;      /* of body */
+    uint64_t response_bytes;     /* of body */
+    const char *fault;           /* static: why the answer is not the upstream's; NULL: it is */
+
+    /* What follows is large, and written before it is read: exchange_init() does not clear it. */
+    struct field *request_fields; /* n_fields_max each */
+    struct field *response_fields;
+    size_t n_fields_max;
+    struct admission admission;
+    struct path path;          /* of view.path */
+    char host[HOST_BYTES_MAX]; /* of view.host */
+    struct field own_fields[OWN_FIELDS_MAX];
+    struct arena arena;
+    char arena_first[EXCHANGE_ARENA_BYTES];
+};
+
+/* Bytes of a struct exchange with room for @n_fields_max request and response fields behind it. */
+size_t exchange_bytes(size_t n_fields_max);
+
+/* Begin in @memory (exchange_bytes()), at the first byte of a request. */
+struct exchange *exchange_init(void *memory, struct worker *worker, struct client *client,
+                               const struct address *peer, uint64_t now_us);
+
+/* --- from the client side --- */
+
+/* exchange->request is filled: decide and go on. */
+void exchange_on_head(struct exchange *exchange);
+
+/* The head breaks the rules: answer exchange->request.error. */
+void exchange_on_bad_head(struct exchange *exchange);
+
+/* A piece of the request's body; @last ends it. False: no more until client_ops.pump is called again. */
+MUST_USE bool exchange_on_body(struct exchange *exchange, struct span piece, bool last);
+
+/* The request's body breaks the rules, or ended before its end. */
+void exchange_on_bad_body(struct exchange *exchange, const struct http_error *error);
+
+/* The connection is lost, or nobody waits for the answer. Calls on_done. */
+void exchange_on_client_gone(struct exchange *exchange);
+
+/* What send() blocked on has gone out. */
+void exchange_on_client_drained(struct exchange *exchange);
+
+/* --- from the upstream side --- */
+
+void exchange_on_upstream_connected(struct exchange *exchange, enum status status);
+void exchange_on_upstream_drained(struct exchange *exchange);
+/* A byte of the answer has come: it is too late to try elsewhere. */
+void exchange_on_upstream_byte(struct exchange *exchange);
+/* exchange->response is an interim response. False: the exchange is over. */
+MUST_USE bool exchange_on_upstream_interim(struct exchange *exchange);
+/* exchange->response is the final head. False: the exchange is over, or its connection is. */
+MUST_USE bool exchange_on_upstream_head(struct exchange *exchange);
+/* No piece of body came with the head: send it alone. */
+void exchange_flush_response_head(struct exchange *exchange);
+/* A piece of the response's body; @last ends it. False: blocked or over. */
+MUST_USE bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, bool last);
+/* The connection ended or broke before the response did. */
+void exchange_on_upstream_lost(struct exchange *exchange);
+/* The response breaks the rules, @reason says how. */
+void exchange_on_upstream_bad(struct exchange *exchange, const char *reason);
+
+/* --- questions --- */
+
+bool exchange_is_client_blocked(const struct exchange *exchange);
+bool exchange_is_head_request(const struct exchange *exchange);
+const char *exchange_state_name(enum exchange_state state);
+
+#endif /* SLUICE_PROXY_EXCHANGE_H */

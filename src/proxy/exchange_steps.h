@@ -1,0 +1,35 @@
+/* The steps that exchange.c and exchange_upstream.c share; nobody else's. */
+
+#ifndef SLUICE_PROXY_EXCHANGE_STEPS_H
+#define SLUICE_PROXY_EXCHANGE_STEPS_H
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "exchange.h"
+
+/* The only writer of exchange->state. Arms the timeout of @next. */
+void exchange_set_state(struct exchange *exchange, enum exchange_state next);
+
+/* Something moved: the timeout of the state begins anew. */
+void exchange_touch(struct exchange *exchange);
+
+/* Choose a server and get a connection to it; @fresh: not an idle one. */
+void exchange_connect(struct exchange *exchange, bool fresh);
+
+/* Send exchange->out and @body as the whole answer; the upstream connection, if any, is closed. */
+void exchange_reply(struct exchange *exchange, struct span body);
+
+/* Answer with a problem document, or cut the connection if an answer has begun. @fault goes to the log. */
+void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault);
+
+/* The client has the whole answer. */
+void exchange_complete(struct exchange *exchange);
+
+/* Give up; the client gets nothing more. */
+void exchange_cut(struct exchange *exchange, const char *fault);
+
+/* The timeout passed in CONNECT or FORWARD. */
+void exchange_on_connect_timeout(struct exchange *exchange);
+void exchange_on_forward_timeout(struct exchange *exchange);
+
+#endif /* SLUICE_PROXY_EXCHANGE_STEPS_H */

@@ -1,0 +1,302 @@
+/* From the choice of a server to the last byte: the half of an exchange that has an upstream.
+ *
+ * Happy path: an idle connection is ready at once; the request's head goes out with the first piece of its body;
+ * pieces pass in both directions, each side stopping while the other is blocked.
+ *
+ * Failures: no server can be reached (502, 504 by time); a kept-alive connection that dies before a byte of the
+ * answer is tried again once on a fresh one, if the request is idempotent and has no body; a bad answer (502),
+ * a slow one (504); once the answer has begun, the client's connection is cut so that it never looks
+ * complete. */
+
+#include <assert.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "exchange.h"
+#include "exchange_steps.h"
+#include "forwarded.h"
+#include "reply.h"
+#include "worker.h"
+
+/* --- connect --- */
+
+static void forward(struct exchange *exchange);
+
+/* One try. STATUS_OK: it is under way, or forward() has begun. */
+static enum status try_server(struct exchange *exchange, bool fresh)
+{
+    bool is_ready;
+    const enum status status =
+        upstream_acquire(exchange->server, exchange, fresh, &exchange->upstream, &is_ready);
+    if (status != STATUS_OK) {
+        upstream_server_failed(exchange->server);
+        return status;
+    }
+    exchange->connect_started_us = clock_monotonic_us();
+    exchange_set_state(exchange, EXCHANGE_CONNECT);
+    if (is_ready) {
+        forward(exchange);
+    }
+    return STATUS_OK;
+}
+
+void exchange_connect(struct exchange *exchange, bool fresh)
+{
+    struct upstream_group *group = &exchange->worker->upstreams[exchange->route->upstream->index];
+    while (exchange->n_attempts < group->spec->n_servers + (fresh ? 1 : 0)) {
+        exchange->n_attempts++;
+        exchange->server = upstream_group_next(group);
+        if (exchange->server == NULL) {
+            exchange_fail(exchange, 502, "no address of the upstream is known");
+            return;
+        }
+        if (try_server(exchange, fresh) == STATUS_OK) {
+            return;
+        }
+    }
+    exchange_fail(exchange, 502, "the upstream cannot be reached");
+}
+
+static void drop_connecting(struct exchange *exchange)
+{
+    upstream_close(exchange->upstream);
+    exchange->upstream = NULL;
+    upstream_server_failed(exchange->server);
+}
+
+void exchange_on_upstream_connected(struct exchange *exchange, enum status status)
+{
+    if (status == STATUS_OK) {
+        forward(exchange);
+        return;
+    }
+    drop_connecting(exchange);
+    exchange_connect(exchange, false);
+}
+
+void exchange_on_connect_timeout(struct exchange *exchange)
+{
+    drop_connecting(exchange);
+    if (exchange->n_attempts < exchange->route->upstream->n_servers) {
+        exchange_connect(exchange, false);
+    } else {
+        exchange_fail(exchange, 504, "the upstream did not accept a connection in time");
+    }
+}
+
+/* --- the request goes out --- */
+
+static void on_sent(struct exchange *exchange, enum stream_result result)
+{
+    switch (result) {
+    case STREAM_DONE:
+        break;
+    case STREAM_BLOCKED:
+        exchange->is_request_blocked = true;
+        break;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        /* The server may have answered before it closed: what can be read tells. Nothing more is sent. */
+        exchange->is_request_blocked = true;
+        stream_want_read(&exchange->upstream->stream, true);
+        break;
+    }
+    exchange_touch(exchange);
+}
+
+static void forward(struct exchange *exchange)
+{
+    struct upstream *upstream = exchange->upstream;
+    struct text head;
+    if (upstream_begin_head(upstream, &head) != STATUS_OK) {
+        exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
+        return;
+    }
+    forwarded_write_request(exchange, &head);
+    if (head.truncated) {
+        exchange_fail(exchange, 431, "the request's head is too large to be passed on");
+        return;
+    }
+    upstream_end_head(upstream, &head, exchange->request.body == BODY_CHUNKED);
+    exchange->is_request_sent = exchange->request.body == BODY_NONE;
+    exchange->is_request_blocked = false;
+    exchange_set_state(exchange, EXCHANGE_FORWARD);
+    if (exchange->is_request_sent) {
+        on_sent(exchange, upstream_flush_head(upstream));
+        return;
+    }
+    exchange->client->ops->pump(exchange->client);
+}
+
+bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
+{
+    assert(exchange->state == EXCHANGE_FORWARD && !exchange->is_request_blocked);
+    exchange->request_bytes += piece.len;
+    if (exchange->request_bytes > exchange->route->body_bytes_max) {
+        exchange_fail(exchange, 413, "the request's body is too large");
+        return false;
+    }
+    on_sent(exchange, upstream_send(exchange->upstream, piece, last));
+    exchange->is_request_sent = last;
+    return !exchange->is_request_blocked && !last;
+}
+
+void exchange_on_upstream_drained(struct exchange *exchange)
+{
+    exchange->is_request_blocked = false;
+    exchange_touch(exchange);
+    if (!exchange->is_request_sent) {
+        exchange->client->ops->pump(exchange->client);
+    }
+}
+
+/* --- the answer comes --- */
+
+void exchange_on_upstream_byte(struct exchange *exchange)
+{
+    exchange->has_upstream_answered = true;
+    exchange_touch(exchange);
+}
+
+static void on_client_blocked(struct exchange *exchange)
+{
+    exchange->is_client_blocked = true;
+    exchange_touch(exchange);
+}
+
+bool exchange_on_upstream_interim(struct exchange *exchange)
+{
+    const struct head *interim = &exchange->response;
+    if (interim->status == 101) {
+        exchange_fail(exchange, 502, "the upstream switched protocols unasked");
+        return false;
+    }
+    const struct response response = {
+        .status = interim->status,
+        .reason = interim->reason,
+        .fields = interim->fields,
+        .n_fields = interim->n_fields,
+        .body = BODY_NONE,
+    };
+    switch (exchange->client->ops->send_interim(exchange->client, &response)) {
+    case STREAM_DONE:
+        return true;
+    case STREAM_BLOCKED:
+        on_client_blocked(exchange);
+        return false;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        break;
+    }
+    exchange_on_client_gone(exchange);
+    return false;
+}
+
+/* Give the client the head, if it waits, and a piece. False: blocked or over. */
+static bool send_piece(struct exchange *exchange, struct span piece, bool last)
+{
+    const struct response *head = exchange->is_head_pending ? &exchange->out : NULL;
+    exchange->is_head_pending = false;
+    exchange->is_response_started = true;
+    exchange->response_bytes += piece.len;
+    switch (exchange->client->ops->send(exchange->client, head, piece, last)) {
+    case STREAM_DONE:
+        if (last) {
+            exchange_complete(exchange);
+            return false;
+        }
+        exchange_touch(exchange);
+        return true;
+    case STREAM_BLOCKED:
+        exchange->is_last_blocked = last;
+        on_client_blocked(exchange);
+        return false;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        break;
+    }
+    exchange_on_client_gone(exchange);
+    return false;
+}
+
+bool exchange_on_upstream_head(struct exchange *exchange)
+{
+    const struct head *response = &exchange->response;
+    exchange->upstream_us = clock_monotonic_us() - exchange->connect_started_us;
+    exchange->out = (struct response){
+        .status = response->status,
+        .reason = response->reason,
+        .fields = response->fields,
+        .n_fields = response->n_fields,
+        .own_fields = exchange->own_fields,
+        .body = response->body,
+    };
+    if (head_find(response, FIELD_DATE) == NULL) {
+        reply_add_field(exchange, FIELD_DATE, field_name(FIELD_DATE),
+                        worker_date(exchange->worker));
+    }
+    reply_add_ratelimit_fields(exchange);
+    exchange->is_head_pending = true;
+    if (response->body == BODY_NONE) {
+        return send_piece(exchange, span_of(NULL, 0), true);
+    }
+    return true;
+}
+
+void exchange_flush_response_head(struct exchange *exchange)
+{
+    if (exchange->is_head_pending) {
+        (void)send_piece(exchange, span_of(NULL, 0), false);
+    }
+}
+
+bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, bool last)
+{
+    return send_piece(exchange, piece, last);
+}
+
+void exchange_on_client_drained(struct exchange *exchange)
+{
+    exchange->is_client_blocked = false;
+    if (exchange->state == EXCHANGE_REPLY || exchange->is_last_blocked) {
+        exchange_complete(exchange);
+        return;
+    }
+    exchange_touch(exchange);
+    upstream_pump(exchange->upstream);
+}
+
+/* --- the upstream fails --- */
+
+void exchange_on_upstream_lost(struct exchange *exchange)
+{
+    const bool may_retry = exchange->upstream->is_reused && !exchange->has_upstream_answered &&
+                           exchange->request.is_idempotent && exchange->request.body == BODY_NONE;
+    if (may_retry) {
+        /* Not a failure of the server: it closed an idle connection while the request was on its way. */
+        upstream_close(exchange->upstream);
+        exchange->upstream = NULL;
+        exchange_connect(exchange, true);
+        return;
+    }
+    exchange_fail(exchange, 502,
+                  "the upstream closed the connection before its answer was complete");
+}
+
+void exchange_on_upstream_bad(struct exchange *exchange, const char *reason)
+{
+    log_debug("proxy.upstream", "bad response", "server=%.*s reason=\"%s\"",
+              SPAN_ARGS(exchange->server->endpoint->text), reason);
+    exchange_fail(exchange, 502, "the upstream's answer is not valid HTTP");
+}
+
+void exchange_on_forward_timeout(struct exchange *exchange)
+{
+    if (exchange->is_client_blocked) {
+        exchange_cut(exchange, "the client does not read");
+    } else if (!exchange->is_request_sent && !exchange->is_request_blocked) {
+        exchange_fail(exchange, 408, "the request's body took too long");
+    } else {
+        exchange_fail(exchange, 504, "the upstream did not answer in time");
+    }
+}

@@ -1,0 +1,236 @@
+#include "forwarded.h"
+
+#include "http/message.h"
+#include "worker.h"
+
+/* --- who the client is --- */
+
+/* The members of the field, the nearest hop last. */
+struct hops {
+    struct span items[FORWARDED_HOPS_MAX];
+    size_t n_items;
+    bool too_many;
+};
+
+/* All lines of one field are one list, in their order (RFC 9110 section 5.3). */
+static void gather_hops(struct hops *hops, const struct head *request, enum field_id id)
+{
+    for (size_t i = 0; i < request->n_fields; i++) {
+        if (request->fields[i].id != id) {
+            continue;
+        }
+        struct span rest = request->fields[i].value;
+        struct span member;
+        while (field_list_next(&rest, &member)) {
+            if (hops->n_items == FORWARDED_HOPS_MAX) {
+                hops->too_many = true;
+                return;
+            }
+            hops->items[hops->n_items++] = member;
+        }
+    }
+}
+
+static struct span unquote(struct span span)
+{
+    if (span.len >= 2 && span.data[0] == '"' && span.data[span.len - 1] == '"') {
+        return span_of(span.data + 1, span.len - 2);
+    }
+    return span;
+}
+
+/* The value of `for` in one element of Forwarded (RFC 7239 section 4); empty when there is none. */
+static struct span forwarded_for(struct span element)
+{
+    struct span pair;
+    while (span_split(&element, ';', &pair)) {
+        pair = span_trim(pair);
+        const size_t equals = span_find(pair, '=');
+        if (equals < pair.len && span_equals_ignore_case(span_of(pair.data, equals), SPAN("for"))) {
+            return unquote(span_of(pair.data + equals + 1, pair.len - equals - 1));
+        }
+    }
+    return span_of("", 0);
+}
+
+static bool is_trusted(const struct policy *policy, const struct address *address)
+{
+    return address_is_in(address, policy->trusted_proxies, policy->n_trusted_proxies);
+}
+
+struct address forwarded_client(const struct policy *policy, const struct address *peer,
+                                const struct head *request)
+{
+    if (policy->n_trusted_proxies == 0 || !is_trusted(policy, peer)) {
+        return *peer;
+    }
+    struct hops hops = {.n_items = 0};
+    bool is_forwarded = false;
+    gather_hops(&hops, request, FIELD_X_FORWARDED_FOR);
+    if (hops.n_items == 0) {
+        gather_hops(&hops, request, FIELD_FORWARDED);
+        is_forwarded = true;
+    }
+    if (hops.too_many) {
+        return *peer;
+    }
+    struct address client = *peer;
+    for (size_t i = hops.n_items; i-- > 0;) {
+        const struct span hop = is_forwarded ? forwarded_for(hops.items[i]) : hops.items[i];
+        if (!address_parse(hop, &client)) {
+            return *peer;
+        }
+        if (!is_trusted(policy, &client)) {
+            return client;
+        }
+    }
+    return client; /* all are trusted: the one farthest away */
+}
+
+/* --- the head --- */
+
+/* The fields that we write ourselves, or append to. */
+static bool is_ours(enum field_id id)
+{
+    return id == FIELD_HOST || id == FIELD_X_FORWARDED_FOR || id == FIELD_X_FORWARDED_PROTO ||
+           id == FIELD_X_FORWARDED_HOST || id == FIELD_X_REAL_IP || id == FIELD_FORWARDED ||
+           id == FIELD_X_REQUEST_ID;
+}
+
+static void write_host(const struct exchange *exchange, struct text *text)
+{
+    const struct upstream_spec *spec = exchange->route->upstream;
+    text_add_literal(text, "Host: ");
+    switch (spec->host) {
+    case UPSTREAM_HOST_PRESERVE:
+        text_add(text, exchange->request.host);
+        break;
+    case UPSTREAM_HOST_SERVER: {
+        const struct endpoint *endpoint = exchange->server->endpoint;
+        const bool is_ipv6 = span_find(endpoint->host, ':') < endpoint->host.len;
+        text_add(text, is_ipv6 ? SPAN("[") : SPAN(""));
+        text_add(text, endpoint->host);
+        text_add(text, is_ipv6 ? SPAN("]") : SPAN(""));
+        if (endpoint->port != 80) {
+            text_add_char(text, ':');
+            text_add_u64(text, endpoint->port);
+        }
+        break;
+    }
+    case UPSTREAM_HOST_NAME:
+        text_add(text, spec->host_name);
+        break;
+    }
+    text_add_literal(text, "\r\n");
+}
+
+static void write_request_line(const struct head *request, struct text *text)
+{
+    const struct target *target = &request->target;
+    text_add(text, request->method);
+    text_add_char(text, ' ');
+    if (target->form == TARGET_ABSOLUTE) {
+        /* "http://host?query" has no path of its own: the server's root is meant. */
+        text_add(text, target->path);
+        text_add(text, target->has_query ? SPAN("?") : SPAN(""));
+        text_add(text, target->query);
+    } else {
+        text_add(text, target->whole);
+    }
+    text_add_literal(text, " HTTP/1.1\r\n");
+}
+
+/* "Name: " and what trusted proxies have said so far, so that ours can follow. */
+static void begin_list(const struct exchange *exchange, enum field_id id, struct text *text)
+{
+    text_add(text, field_name(id));
+    text_add_literal(text, ": ");
+    if (!exchange->view.peer_is_trusted) {
+        return;
+    }
+    for (size_t i = 0; i < exchange->request.n_fields; i++) {
+        const struct field *field = &exchange->request.fields[i];
+        if (field->id == id && field->value.len > 0) {
+            text_add(text, field->value);
+            text_add_literal(text, ", ");
+        }
+    }
+}
+
+/* A single value: what a trusted proxy said, or @ours. */
+static void write_single(const struct exchange *exchange, enum field_id id, struct span ours,
+                         struct text *text)
+{
+    const struct field *theirs =
+        exchange->view.peer_is_trusted ? head_find(&exchange->request, id) : NULL;
+    message_write_field(text, field_name(id), theirs != NULL ? theirs->value : ours);
+}
+
+static void write_forwarded(const struct exchange *exchange, struct span peer, struct text *text)
+{
+    const bool is_ipv6 = exchange->peer.family == ADDRESS_IPV6;
+    begin_list(exchange, FIELD_FORWARDED, text);
+    text_add_literal(text, "for=");
+    text_add(text, is_ipv6 ? SPAN("\"[") : SPAN(""));
+    text_add(text, peer);
+    text_add(text, is_ipv6 ? SPAN("]\"") : SPAN(""));
+    if (exchange->request.host.len > 0) {
+        /* A Host has no byte that would end the quotes: see target_is_host(). */
+        text_add_literal(text, ";host=\"");
+        text_add(text, exchange->request.host);
+        text_add_literal(text, "\"");
+    }
+    text_add_literal(text, ";proto=http\r\n");
+}
+
+static void write_request_id(const struct exchange *exchange, struct text *text)
+{
+    const struct field *theirs = head_find(&exchange->request, FIELD_X_REQUEST_ID);
+    if (theirs != NULL && theirs->value.len > 0 && theirs->value.len <= REQUEST_ID_BYTES_MAX) {
+        message_write_field(text, field_name(FIELD_X_REQUEST_ID), theirs->value);
+        return;
+    }
+    text_add(text, field_name(FIELD_X_REQUEST_ID));
+    text_add_literal(text, ": ");
+    text_add_hex(text, exchange->request_id, sizeof(exchange->request_id));
+    text_add_literal(text, "\r\n");
+}
+
+static void write_forwarding_fields(const struct exchange *exchange, struct text *text)
+{
+    char buffer[ADDRESS_TEXT_MAX];
+    struct text peer = text_of(buffer, sizeof(buffer));
+    address_write(&exchange->peer, &peer);
+    const struct span peer_text = text_span(&peer);
+
+    begin_list(exchange, FIELD_X_FORWARDED_FOR, text);
+    text_add(text, peer_text);
+    text_add_literal(text, "\r\n");
+    write_single(exchange, FIELD_X_FORWARDED_PROTO, SPAN("http"), text);
+    if (exchange->request.host.len > 0) {
+        write_single(exchange, FIELD_X_FORWARDED_HOST, exchange->request.host, text);
+    }
+    write_single(exchange, FIELD_X_REAL_IP, peer_text, text);
+    write_forwarded(exchange, peer_text, text);
+    write_request_id(exchange, text);
+    text_add(text, exchange->request.minor == 0 ? SPAN("Via: 1.0 sluice\r\n")
+                                                : SPAN("Via: 1.1 sluice\r\n"));
+}
+
+void forwarded_write_request(struct exchange *exchange, struct text *text)
+{
+    const struct head *request = &exchange->request;
+    write_request_line(request, text);
+    write_host(exchange, text);
+    for (size_t i = 0; i < request->n_fields; i++) {
+        const struct field *field = &request->fields[i];
+        if (!field->hop_by_hop && !is_ours(field->id)) {
+            message_write_field(text, field->name, field->value);
+        }
+    }
+    if (request->body == BODY_CHUNKED) {
+        text_add_literal(text, "Transfer-Encoding: chunked\r\n");
+    }
+    write_forwarding_fields(exchange, text);
+    text_add_literal(text, "\r\n");
+}

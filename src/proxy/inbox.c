@@ -1,0 +1,216 @@
+#include "inbox.h"
+
+#include <assert.h>
+#include <string.h>
+
+void inbox_init(struct inbox *inbox, struct stream *stream, struct pool *head_pool,
+                struct pool *body_pool)
+{
+    *inbox = (struct inbox){
+        .stream = stream,
+        .head_pool = head_pool,
+        .body_pool = body_pool,
+        .kind = BODY_NONE,
+        .ended = true,
+    };
+}
+
+static void drop_body_block(struct inbox *inbox)
+{
+    pool_give(inbox->body_pool, inbox->body_block);
+    inbox->body_block = NULL;
+    inbox->body_start = 0;
+    inbox->body_end = 0;
+}
+
+static void drop_head_block(struct inbox *inbox)
+{
+    pool_give(inbox->head_pool, inbox->head_block);
+    inbox->head_block = NULL;
+    inbox->head_start = 0;
+    inbox->head_end = 0;
+}
+
+void inbox_close(struct inbox *inbox)
+{
+    drop_head_block(inbox);
+    drop_body_block(inbox);
+}
+
+static bool take_head_block(struct inbox *inbox)
+{
+    if (inbox->head_block == NULL) {
+        inbox->head_block = pool_take(inbox->head_pool);
+        inbox->head_start = 0;
+        inbox->head_end = 0;
+    }
+    return inbox->head_block != NULL;
+}
+
+enum stream_result inbox_read_head(struct inbox *inbox)
+{
+    size_t n_read;
+    if (!take_head_block(inbox) || inbox->head_end == inbox->head_pool->block_bytes) {
+        return STREAM_BROKEN;
+    }
+    const enum stream_result result =
+        stream_read(inbox->stream, inbox->head_block + inbox->head_end,
+                    inbox->head_pool->block_bytes - inbox->head_end, &n_read);
+    inbox->head_end += n_read;
+    if (inbox->head_start == inbox->head_end) {
+        drop_head_block(inbox);
+    }
+    return result;
+}
+
+struct span inbox_head_bytes(const struct inbox *inbox)
+{
+    if (inbox->head_block == NULL) {
+        return span_of("", 0);
+    }
+    return span_of(inbox->head_block + inbox->head_start, inbox->head_end - inbox->head_start);
+}
+
+void inbox_begin_body(struct inbox *inbox, size_t n, enum body_kind kind, uint64_t content_length)
+{
+    assert(n <= inbox->head_end - inbox->head_start);
+    inbox->head_start += n;
+    inbox->kind = kind;
+    inbox->left = kind == BODY_LENGTH ? content_length : 0;
+    inbox->ended = kind == BODY_NONE;
+    if (kind == BODY_CHUNKED) {
+        chunked_decoder_init(&inbox->decoder);
+    }
+}
+
+bool inbox_has_bytes(const struct inbox *inbox)
+{
+    return inbox->head_start < inbox->head_end || inbox->body_start < inbox->body_end;
+}
+
+/* How much to read at once: never beyond a body whose length is known, and of a chunked one never more
+ * than fits where the next head is kept. */
+static size_t read_capacity(const struct inbox *inbox)
+{
+    size_t capacity = inbox->body_pool->block_bytes;
+    if (inbox->kind == BODY_LENGTH && inbox->left < capacity) {
+        capacity = (size_t)inbox->left;
+    } else if (inbox->kind == BODY_CHUNKED && inbox->head_pool->block_bytes < capacity) {
+        capacity = inbox->head_pool->block_bytes;
+    }
+    return capacity;
+}
+
+/* Read more of the body into its own block. INBOX_PIECE: there is something now. */
+static enum inbox_result read_body(struct inbox *inbox)
+{
+    if (inbox->body_block == NULL) {
+        inbox->body_block = pool_take(inbox->body_pool);
+        if (inbox->body_block == NULL) {
+            return INBOX_CUT;
+        }
+    }
+    inbox->body_start = 0;
+    const enum stream_result result =
+        stream_read(inbox->stream, inbox->body_block, read_capacity(inbox), &inbox->body_end);
+    switch (result) {
+    case STREAM_DONE:
+        return INBOX_PIECE;
+    case STREAM_BLOCKED:
+        drop_body_block(inbox);
+        return INBOX_BLOCKED;
+    case STREAM_EOF:
+        drop_body_block(inbox);
+        if (inbox->kind == BODY_UNTIL_CLOSE) {
+            inbox->ended = true;
+            return INBOX_END;
+        }
+        return INBOX_CUT;
+    case STREAM_BROKEN:
+        break;
+    }
+    drop_body_block(inbox);
+    return INBOX_CUT;
+}
+
+/* Take what there is at @data as the body's kind wants it. False: it breaks the rules. */
+static bool take_piece(struct inbox *inbox, char *data, size_t len, struct span *piece,
+                       size_t *consumed)
+{
+    switch (inbox->kind) {
+    case BODY_LENGTH:
+        *consumed = len < inbox->left ? len : (size_t)inbox->left;
+        *piece = span_of(data, *consumed);
+        inbox->left -= *consumed;
+        inbox->ended = inbox->left == 0;
+        return true;
+    case BODY_CHUNKED: {
+        const enum parse_result result =
+            chunked_decode(&inbox->decoder, data, len, piece, consumed, &inbox->error);
+        inbox->ended = result == PARSE_DONE;
+        return result != PARSE_BAD;
+    }
+    case BODY_UNTIL_CLOSE:
+        *consumed = len;
+        *piece = span_of(data, len);
+        return true;
+    case BODY_NONE:
+        break;
+    }
+    *consumed = 0;
+    *piece = span_of(data, 0);
+    return true;
+}
+
+enum inbox_result inbox_next(struct inbox *inbox, struct span *piece, bool *last)
+{
+    bool may_read = true;
+    *last = false;
+    while (!inbox->ended) {
+        const bool in_head = inbox->head_start < inbox->head_end;
+        if (!in_head && inbox->body_start == inbox->body_end) {
+            if (!may_read) {
+                return INBOX_BLOCKED; /* chunk lines alone: let the loop see others first */
+            }
+            may_read = false;
+            const enum inbox_result result = read_body(inbox);
+            if (result != INBOX_PIECE) {
+                return result;
+            }
+        }
+        size_t *start = in_head ? &inbox->head_start : &inbox->body_start;
+        char *block = in_head ? inbox->head_block : inbox->body_block;
+        const size_t end = in_head ? inbox->head_end : inbox->body_end;
+        size_t consumed;
+        if (!take_piece(inbox, block + *start, end - *start, piece, &consumed)) {
+            return INBOX_BAD;
+        }
+        *start += consumed;
+        if (piece->len > 0) {
+            *last = inbox->ended;
+            return INBOX_PIECE;
+        }
+    }
+    return INBOX_END;
+}
+
+void inbox_end_message(struct inbox *inbox)
+{
+    const size_t beyond = inbox->body_end - inbox->body_start;
+    inbox->kind = BODY_NONE;
+    inbox->ended = true;
+    if (inbox->head_start < inbox->head_end) {
+        /* The next head starts behind this one. Moved to the front, it has the whole block. */
+        memmove(inbox->head_block, inbox->head_block + inbox->head_start,
+                inbox->head_end - inbox->head_start);
+        inbox->head_end -= inbox->head_start;
+        inbox->head_start = 0;
+    } else if (beyond > 0 && take_head_block(inbox)) {
+        memcpy(inbox->head_block, inbox->body_block + inbox->body_start, beyond);
+        inbox->head_start = 0;
+        inbox->head_end = beyond;
+    } else {
+        drop_head_block(inbox);
+    }
+    drop_body_block(inbox);
+}

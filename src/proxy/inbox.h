@@ -1,0 +1,73 @@
+/* What arrives on a stream: a head, then a body in pieces, then perhaps the next head. The same for both
+ * sides of the proxy.
+ *
+ * Blocks are borrowed from the worker's pools while there is something in them, so an idle connection has
+ * none. A head stays in its block until inbox_end_message(), so that spans into it live as long as its
+ * exchange; a body that goes on is read into a block of its own. */
+
+#ifndef SLUICE_PROXY_INBOX_H
+#define SLUICE_PROXY_INBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/pool.h"
+#include "base/span.h"
+#include "http/chunked.h"
+#include "http/head.h"
+#include "net/stream.h"
+
+struct inbox {
+    struct stream *stream;  /* borrowed */
+    struct pool *head_pool; /* blocks for heads */
+    struct pool *body_pool; /* blocks for bodies */
+    char *head_block;       /* NULL: nothing there */
+    size_t head_start;      /* of what is not consumed */
+    size_t head_end;        /* of what was read */
+    char *body_block;       /* NULL: nothing there */
+    size_t body_start;
+    size_t body_end;
+    enum body_kind kind;            /* of the message's body */
+    uint64_t left;                  /* of BODY_LENGTH: bytes still to come */
+    struct chunked_decoder decoder; /* of BODY_CHUNKED */
+    bool ended;                     /* the body has been given out whole */
+    struct http_error error;        /* with INBOX_BAD */
+};
+
+enum inbox_result {
+    INBOX_PIECE,   /* bytes of the body; valid until the next call */
+    INBOX_END,     /* the body has ended */
+    INBOX_BLOCKED, /* nothing there now: wait for on_readable */
+    INBOX_CUT,     /* the connection ended or broke before the body did */
+    INBOX_BAD,     /* the body breaks the rules: see error */
+};
+
+void inbox_init(struct inbox *inbox, struct stream *stream, struct pool *head_pool,
+                struct pool *body_pool);
+
+/* Give all blocks back. */
+void inbox_close(struct inbox *inbox);
+
+/* Read more of a head: one system call. STREAM_BROKEN also when the block is full or there is no memory;
+ * a parser that knows its maximum says so before. */
+MUST_USE enum stream_result inbox_read_head(struct inbox *inbox);
+
+/* What was read and not consumed of the next head. */
+struct span inbox_head_bytes(const struct inbox *inbox);
+
+/* The head took @n bytes and announced a body of @kind. */
+void inbox_begin_body(struct inbox *inbox, size_t n, enum body_kind kind, uint64_t content_length);
+
+/* The next piece of the body; at most one system call. *last with INBOX_PIECE: nothing follows it. */
+MUST_USE enum inbox_result inbox_next(struct inbox *inbox, struct span *piece, bool *last);
+
+/* Whether inbox_next() could give something without a system call. */
+bool inbox_has_bytes(const struct inbox *inbox);
+
+/* The message is over and no span into it is used any more: make room for the next. What was read beyond
+ * its body is kept as the start of that. */
+void inbox_end_message(struct inbox *inbox);
+
+#endif /* SLUICE_PROXY_INBOX_H */

@@ -1,0 +1,132 @@
+#include "reply.h"
+
+#include <assert.h>
+
+#include "base/limits.h"
+#include "http/message.h"
+#include "worker.h"
+
+enum {
+    /* A member of each RateLimit field: a name, its quotes, three numbers. */
+    RATELIMIT_BYTES_MAX = LIMITS_PER_ROUTE_MAX * (2 * NAME_BYTES_MAX + 64),
+    PROBLEM_BYTES_MAX = 512 + LIMITS_PER_ROUTE_MAX * (2 * NAME_BYTES_MAX + 16),
+    RETRY_UNDECIDED_S = 1, /* the store's link is tried again within a second */
+};
+
+void reply_add_field(struct exchange *exchange, enum field_id id, struct span name,
+                     struct span value)
+{
+    assert(exchange->out.n_own_fields < OWN_FIELDS_MAX);
+    exchange->own_fields[exchange->out.n_own_fields++] =
+        (struct field){.id = id, .name = name, .value = value};
+}
+
+static void begin(struct exchange *exchange, uint16_t status)
+{
+    exchange->out = (struct response){
+        .status = status,
+        .reason = message_reason(status),
+        .own_fields = exchange->own_fields,
+        .body = BODY_LENGTH,
+    };
+    reply_add_field(exchange, FIELD_DATE, field_name(FIELD_DATE), worker_date(exchange->worker));
+}
+
+/* A text over new memory of the exchange; without memory, one that holds nothing. */
+static struct text new_text(struct exchange *exchange, size_t bytes)
+{
+    char *memory = arena_alloc(&exchange->arena, bytes);
+    return text_of(memory, memory == NULL ? 0 : bytes);
+}
+
+static void add_number(struct exchange *exchange, enum field_id id, struct span name,
+                       uint64_t number)
+{
+    struct text text = new_text(exchange, 24);
+    text_add_u64(&text, number);
+    reply_add_field(exchange, id, name, text_span(&text));
+}
+
+/* The length is what the body would have, also where it is not sent. */
+static struct span with_body(struct exchange *exchange, struct span body, struct span content_type)
+{
+    if (body.len > 0) {
+        reply_add_field(exchange, FIELD_OTHER, SPAN("Content-Type"), content_type);
+    }
+    if (exchange->out.status != 204 && exchange->out.status != 304) {
+        add_number(exchange, FIELD_CONTENT_LENGTH, field_name(FIELD_CONTENT_LENGTH), body.len);
+        return body;
+    }
+    return span_of(NULL, 0);
+}
+
+void reply_add_ratelimit_fields(struct exchange *exchange)
+{
+    const struct admission *admission = &exchange->admission;
+    if (!admission_has_verdicts(admission)) {
+        return;
+    }
+    struct text policy = new_text(exchange, RATELIMIT_BYTES_MAX);
+    admission_write_policy_field(admission, exchange->route, &policy);
+    reply_add_field(exchange, FIELD_RATELIMIT_POLICY, field_name(FIELD_RATELIMIT_POLICY),
+                    text_span(&policy));
+    struct text state = new_text(exchange, RATELIMIT_BYTES_MAX);
+    admission_write_state_field(admission, &state);
+    reply_add_field(exchange, FIELD_RATELIMIT, field_name(FIELD_RATELIMIT), text_span(&state));
+}
+
+struct span reply_problem(struct exchange *exchange, uint16_t status, const char *detail)
+{
+    struct text text = new_text(exchange, PROBLEM_BYTES_MAX);
+    begin(exchange, status);
+    reply_add_ratelimit_fields(exchange);
+    text_add_literal(&text, "{\"type\":\"about:blank\",\"title\":");
+    text_add_json(&text, message_reason(status));
+    text_add_literal(&text, ",\"status\":");
+    text_add_u64(&text, status);
+    text_add_literal(&text, ",\"detail\":");
+    text_add_json(&text, span_of_text(detail));
+    text_add_literal(&text, "}\n");
+    return with_body(exchange, text_span(&text), SPAN("application/problem+json"));
+}
+
+struct span reply_denied(struct exchange *exchange)
+{
+    const struct admission *admission = &exchange->admission;
+    const struct deny_reply *custom = admission_deny_reply(admission);
+    uint64_t retry_after_s = 0;
+    const bool has_retry_after = admission_retry_after_s(admission, &retry_after_s);
+
+    begin(exchange, custom != NULL ? custom->status : 429);
+    reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
+    if (has_retry_after) {
+        add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), retry_after_s);
+    }
+    reply_add_ratelimit_fields(exchange);
+    if (custom != NULL) {
+        return with_body(exchange, custom->body, custom->content_type);
+    }
+    struct text text = new_text(exchange, PROBLEM_BYTES_MAX);
+    admission_write_problem(admission, has_retry_after, retry_after_s, &text);
+    return with_body(exchange, text_span(&text), SPAN("application/problem+json"));
+}
+
+struct span reply_undecided(struct exchange *exchange)
+{
+    begin(exchange, 503);
+    reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
+    add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), RETRY_UNDECIDED_S);
+    return with_body(exchange,
+                     SPAN("{\"type\":\"https://iana.org/assignments/http-problem-types"
+                          "#temporary-reduced-capacity\",\"title\":\"Temporary reduced capacity\","
+                          "\"status\":503,\"detail\":\"the request's limits cannot be checked "
+                          "just now\"}\n"),
+                     SPAN("application/problem+json"));
+}
+
+struct span reply_route(struct exchange *exchange, const struct respond_spec *respond)
+{
+    begin(exchange, respond->status);
+    reply_add_ratelimit_fields(exchange);
+    return with_body(exchange, respond->body, respond->content_type);
+}

@@ -1,0 +1,333 @@
+/* Happy path: an idle connection is taken off its list, the request's head and first piece of body go out in
+ * one write; the response's head and first piece come with one read and are handed on in one call; the
+ * connection goes back to the front of its list.
+ *
+ * Failures: connect refused or timed out (the exchange tries another server), the peer closed before a
+ * response byte (the exchange may try once more), the head or the body breaks the rules, the connection is
+ * cut in mid body (the exchange cuts the client). Anything that comes on an idle connection closes it. */
+
+#include "upstream.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "exchange.h"
+#include "framing.h"
+#include "upstream_group.h"
+#include "worker.h"
+
+enum {
+    PUMP_READS_MAX =
+        8, /* per turn of the loop, so that one fast upstream does not starve the others */
+};
+
+static struct worker *worker_of(const struct upstream *upstream)
+{
+    return upstream->server->group->worker;
+}
+
+static void die(struct loop_task *task)
+{
+    free(CONTAINER_OF(task, struct upstream, death));
+}
+
+static void drop_out_block(struct upstream *upstream)
+{
+    pool_give(&worker_of(upstream)->head_blocks, upstream->out_block);
+    upstream->out_block = NULL;
+    upstream->out_head = span_of(NULL, 0);
+}
+
+void upstream_close(struct upstream *upstream)
+{
+    assert(upstream->phase != UPSTREAM_CLOSED);
+    upstream->phase = UPSTREAM_CLOSED;
+    upstream->exchange = NULL;
+    upstream->server->n_connections--;
+    list_remove(&upstream->node);
+    timeout_disarm(&upstream->timeout);
+    stream_close(&upstream->stream);
+    inbox_close(&upstream->inbox);
+    drop_out_block(upstream);
+    loop_at_turn_end(worker_of(upstream)->loop, &upstream->death);
+}
+
+static void on_idle_timeout(struct timeout *timeout)
+{
+    upstream_close(CONTAINER_OF(timeout, struct upstream, timeout));
+}
+
+/* --- the response --- */
+
+static void pump_body(struct upstream *upstream)
+{
+    struct exchange *exchange = upstream->exchange;
+    for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
+        struct span piece = span_of(NULL, 0);
+        bool last;
+        switch (inbox_next(&upstream->inbox, &piece, &last)) {
+        case INBOX_PIECE:
+            if (!exchange_on_upstream_body(exchange, piece, last)) {
+                return; /* blocked, or over: the connection may be somebody else's by now */
+            }
+            break;
+        case INBOX_END:
+            (void)exchange_on_upstream_body(exchange, span_of(NULL, 0), true);
+            return;
+        case INBOX_BLOCKED:
+            stream_want_read(&upstream->stream, true);
+            return;
+        case INBOX_CUT:
+        case INBOX_BAD:
+            exchange_on_upstream_lost(exchange);
+            return;
+        }
+    }
+    /* The loop comes back for what is in the socket; what is in the block has been given out. */
+    stream_want_read(&upstream->stream, true);
+}
+
+/* One head is complete: hand it on, and what came with it. False: the connection may be gone. */
+static bool hand_over_head(struct upstream *upstream, size_t consumed)
+{
+    struct exchange *exchange = upstream->exchange;
+    const struct head *response = &exchange->response;
+    head_parser_reset(&upstream->parser);
+    if (response->status < 200) {
+        inbox_begin_body(&upstream->inbox, consumed, BODY_NONE, 0);
+        return exchange_on_upstream_interim(exchange);
+    }
+    upstream->phase = UPSTREAM_STREAMING;
+    inbox_begin_body(&upstream->inbox, consumed, response->body, response->content_length);
+    if (!exchange_on_upstream_head(exchange)) {
+        return false;
+    }
+    if (inbox_has_bytes(&upstream->inbox)) {
+        pump_body(upstream);
+    } else {
+        exchange_flush_response_head(exchange);
+    }
+    return false;
+}
+
+/* Parse what is there; several interim responses may come before the final one. */
+static void parse_heads(struct upstream *upstream)
+{
+    struct exchange *exchange = upstream->exchange;
+    for (;;) {
+        size_t consumed;
+        const struct span bytes = inbox_head_bytes(&upstream->inbox);
+        if (bytes.len == 0) {
+            return;
+        }
+        switch (head_parse_response(&upstream->parser, bytes, exchange_is_head_request(exchange),
+                                    &exchange->response, &consumed)) {
+        case PARSE_DONE:
+            if (!hand_over_head(upstream, consumed)) {
+                return;
+            }
+            break;
+        case PARSE_PARTIAL:
+            return;
+        case PARSE_BAD:
+            exchange_on_upstream_bad(exchange, exchange->response.error.reason);
+            return;
+        }
+    }
+}
+
+void upstream_pump(struct upstream *upstream)
+{
+    if (upstream->phase == UPSTREAM_STREAMING) {
+        pump_body(upstream);
+    } else {
+        stream_want_read(&upstream->stream, true);
+        parse_heads(upstream);
+    }
+}
+
+static void read_head(struct upstream *upstream)
+{
+    switch (inbox_read_head(&upstream->inbox)) {
+    case STREAM_DONE:
+        exchange_on_upstream_byte(upstream->exchange);
+        parse_heads(upstream);
+        return;
+    case STREAM_BLOCKED:
+        return;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        exchange_on_upstream_lost(upstream->exchange);
+        return;
+    }
+}
+
+static void on_readable(void *owner)
+{
+    struct upstream *upstream = owner;
+    if (upstream->exchange != NULL && exchange_is_client_blocked(upstream->exchange)) {
+        stream_want_read(&upstream->stream, false);
+        return;
+    }
+    switch (upstream->phase) {
+    case UPSTREAM_IDLE:
+        upstream_close(upstream); /* an end, or bytes that answer nothing (RFC 9112 section 9.2) */
+        return;
+    case UPSTREAM_AWAITING:
+        read_head(upstream);
+        return;
+    case UPSTREAM_STREAMING:
+        pump_body(upstream);
+        return;
+    case UPSTREAM_CONNECTING:
+    case UPSTREAM_CLOSED:
+        return;
+    }
+}
+
+/* --- the request --- */
+
+static void on_drained(void *owner)
+{
+    struct upstream *upstream = owner;
+    if (upstream->phase == UPSTREAM_CONNECTING) {
+        const enum status status = stream_connect_status(&upstream->stream);
+        if (status == STATUS_OK) {
+            upstream->phase = UPSTREAM_AWAITING;
+        }
+        exchange_on_upstream_connected(upstream->exchange, status);
+        return;
+    }
+    drop_out_block(upstream);
+    if (upstream->exchange != NULL) {
+        exchange_on_upstream_drained(upstream->exchange);
+    }
+}
+
+static const struct stream_handler HANDLER = {
+    .on_readable = on_readable,
+    .on_drained = on_drained,
+};
+
+static enum status begin_connect(struct upstream_server *server, struct upstream *upstream)
+{
+    struct worker *worker = server->group->worker;
+    const struct resolver_address *address = &server->addresses[server->next_address];
+    upstream->phase = UPSTREAM_CONNECTING;
+    upstream->server = server;
+    list_init(&upstream->node);
+    timeout_init(&upstream->timeout, on_idle_timeout);
+    loop_task_init(&upstream->death, die);
+    inbox_init(&upstream->inbox, &upstream->stream, &worker->head_blocks, &worker->body_blocks);
+    return stream_connect(&upstream->stream, worker->loop, &address->sockaddr.any, address->bytes,
+                          &HANDLER, upstream);
+}
+
+static void begin_exchange(struct upstream *upstream, struct exchange *exchange)
+{
+    upstream->exchange = exchange;
+    upstream->parser = (struct head_parser){
+        .fields = exchange->response_fields,
+        .n_fields_max = exchange->n_fields_max,
+        .head_bytes_max = worker_of(upstream)->policy->max.head_bytes,
+    };
+}
+
+static struct upstream *take_idle(struct upstream_server *server)
+{
+    if (list_is_empty(&server->idle)) {
+        return NULL;
+    }
+    struct upstream *upstream = CONTAINER_OF(server->idle.next, struct upstream, node);
+    list_remove(&upstream->node);
+    timeout_disarm(&upstream->timeout);
+    upstream->phase = UPSTREAM_AWAITING;
+    upstream->is_reused = true;
+    return upstream;
+}
+
+enum status upstream_acquire(struct upstream_server *server, struct exchange *exchange, bool fresh,
+                             struct upstream **upstream, bool *is_ready)
+{
+    struct upstream *taken = fresh ? NULL : take_idle(server);
+    *is_ready = taken != NULL;
+    if (taken == NULL) {
+        taken = calloc(1, sizeof(*taken));
+        if (taken == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        const enum status status = begin_connect(server, taken);
+        if (status != STATUS_OK) {
+            free(taken);
+            return status;
+        }
+        server->n_connections++;
+    }
+    begin_exchange(taken, exchange);
+    *upstream = taken;
+    return STATUS_OK;
+}
+
+enum status upstream_begin_head(struct upstream *upstream, struct text *text)
+{
+    struct pool *pool = &worker_of(upstream)->head_blocks;
+    assert(upstream->out_block == NULL);
+    upstream->out_block = pool_take(pool);
+    if (upstream->out_block == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    *text = text_of(upstream->out_block, pool->block_bytes);
+    return STATUS_OK;
+}
+
+void upstream_end_head(struct upstream *upstream, const struct text *text, bool body_is_chunked)
+{
+    upstream->out_head = text_span(text);
+    upstream->is_chunked = body_is_chunked;
+}
+
+enum stream_result upstream_send(struct upstream *upstream, struct span piece, bool last)
+{
+    struct iovec slices[STREAM_SLICES_MAX];
+    int n = 0;
+    if (upstream->out_head.len > 0) {
+        slices[n++] = framing_slice(upstream->out_head);
+        upstream->out_head.len = 0;
+    }
+    n = framing_add_piece(slices, n, upstream->is_chunked ? upstream->chunk_head : NULL, piece,
+                          last);
+    if (n == 0) {
+        return STREAM_DONE;
+    }
+    const enum stream_result result = stream_write(&upstream->stream, slices, n);
+    if (result != STREAM_BLOCKED) {
+        drop_out_block(upstream);
+    }
+    return result;
+}
+
+enum stream_result upstream_flush_head(struct upstream *upstream)
+{
+    return upstream_send(upstream, span_of(NULL, 0), false);
+}
+
+/* --- the end --- */
+
+void upstream_release(struct upstream *upstream)
+{
+    const struct head *response = &upstream->exchange->response;
+    const bool is_clean = upstream->phase == UPSTREAM_STREAMING && response->keep_alive &&
+                          upstream->inbox.ended && !inbox_has_bytes(&upstream->inbox) &&
+                          !stream_is_blocked(&upstream->stream);
+    if (!is_clean || worker_of(upstream)->draining) {
+        upstream_close(upstream);
+        return;
+    }
+    upstream->exchange = NULL;
+    upstream->phase = UPSTREAM_IDLE;
+    inbox_end_message(&upstream->inbox);
+    stream_want_read(&upstream->stream, true);
+    list_push_front(&upstream->server->idle, &upstream->node);
+    timeout_arm(&upstream->timeout, &upstream->server->group->idle_timeouts, clock_monotonic_us());
+}

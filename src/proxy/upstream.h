@@ -1,0 +1,80 @@
+/* A connection to a server of an upstream: idle in its server's list, or carrying one exchange.
+ *
+ * It reads and writes HTTP/1.1 and tells its exchange, through the exchange_on_upstream_…() functions, what
+ * came. */
+
+#ifndef SLUICE_PROXY_UPSTREAM_H
+#define SLUICE_PROXY_UPSTREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/compiler.h"
+#include "base/list.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "http/head.h"
+#include "inbox.h"
+#include "net/loop.h"
+#include "net/stream.h"
+
+struct exchange;
+struct upstream_server;
+
+enum upstream_phase {
+    UPSTREAM_CONNECTING,
+    UPSTREAM_IDLE,      /* in server->idle, without an exchange */
+    UPSTREAM_AWAITING,  /* the response's head */
+    UPSTREAM_STREAMING, /* the response's body */
+    UPSTREAM_CLOSED,    /* freed at the end of the turn */
+};
+
+struct upstream {
+    enum upstream_phase phase;
+    struct upstream_server *server;
+    struct exchange *exchange; /* NULL: idle or closed */
+    struct stream stream;
+    struct inbox inbox;
+    struct list node;       /* in server->idle */
+    struct timeout timeout; /* of an idle connection */
+    char *out_block;        /* the request's head, until the kernel has it; NULL otherwise */
+    struct span out_head;   /* in it, not offered to the kernel yet */
+    bool is_chunked;        /* the request's body goes out chunked */
+    bool is_reused;         /* carried an exchange before this one */
+    char chunk_head[CHUNK_HEAD_BYTES_MAX];
+    struct head_parser parser;
+    struct loop_task death;
+};
+
+/* Get a connection to @server for @exchange: an idle one is ready at once (*upstream, true in *is_ready), a
+ * new one calls exchange_on_upstream_connected() later. @fresh: never an idle one.
+ * STATUS_UNREACHABLE, STATUS_FULL (no descriptor), STATUS_NO_MEMORY. */
+MUST_USE enum status upstream_acquire(struct upstream_server *server, struct exchange *exchange,
+                                      bool fresh, struct upstream **upstream, bool *is_ready);
+
+/* Where to write the request's head: a text over a whole block. */
+MUST_USE enum status upstream_begin_head(struct upstream *upstream, struct text *text);
+
+/* The head is written: it goes out with the next piece of the body, or with upstream_flush_head(). */
+void upstream_end_head(struct upstream *upstream, const struct text *text, bool body_is_chunked);
+
+/* Send a piece of the request's body, framed; @last ends it. An empty @piece may end it too. With
+ * STREAM_BLOCKED @piece stays borrowed until exchange_on_upstream_drained(). */
+MUST_USE enum stream_result upstream_send(struct upstream *upstream, struct span piece, bool last);
+
+/* Send the head if it has not gone out yet. */
+MUST_USE enum stream_result upstream_flush_head(struct upstream *upstream);
+
+/* The exchange can take more: hand it what is there of the response, until it blocks, nothing is there or the
+ * body ends. The connection may be gone when this returns. */
+void upstream_pump(struct upstream *upstream);
+
+/* The exchange is over and the response was read to its end: keep the connection for the next one, if both
+ * sides want that. */
+void upstream_release(struct upstream *upstream);
+
+/* The exchange is over, or the idle connection is not wanted: close it. */
+void upstream_close(struct upstream *upstream);
+
+#endif /* SLUICE_PROXY_UPSTREAM_H */

@@ -1,0 +1,143 @@
+/* Happy path: addresses are known from the policy's text, or from names asked at start and every
+ * RESOLVE_AGAIN_US; requests take the servers in turn.
+ *
+ * Failures: a name that cannot be resolved keeps its last addresses and is asked again soon; a connect that
+ * fails moves on to the server's next address. */
+
+#include "upstream_group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "upstream.h"
+#include "worker.h"
+
+enum {
+    RESOLVE_AGAIN_US = 30 * 1000 * 1000, /* evdns does not tell how long an answer holds */
+    RESOLVE_RETRY_US = 1000 * 1000,      /* after a failure */
+};
+
+static void on_addresses(void *context, enum status status,
+                         const struct resolver_address *addresses, size_t n_addresses)
+{
+    struct upstream_server *server = context;
+    server->query = NULL;
+    if (status != STATUS_OK) {
+        log_warn("proxy.upstream", "name not resolved", "server=%.*s err=\"%s\"",
+                 SPAN_ARGS(server->endpoint->text), status_text(status));
+        timer_arm(&server->resolve_timer, RESOLVE_RETRY_US);
+        return;
+    }
+    memcpy(server->addresses, addresses, n_addresses * sizeof(addresses[0]));
+    server->n_addresses = n_addresses;
+    server->next_address %= n_addresses;
+    timer_arm(&server->resolve_timer, RESOLVE_AGAIN_US);
+}
+
+static void resolve(void *context)
+{
+    struct upstream_server *server = context;
+    if (server->query != NULL) {
+        return;
+    }
+    if (resolver_ask(server->group->worker->resolver, server->endpoint->host,
+                     server->endpoint->port, on_addresses, server, &server->query) != STATUS_OK) {
+        timer_arm(&server->resolve_timer, RESOLVE_RETRY_US);
+    }
+}
+
+static enum status init_server(struct upstream_server *server, struct upstream_group *group,
+                               const struct endpoint *endpoint)
+{
+    server->group = group;
+    server->endpoint = endpoint;
+    list_init(&server->idle);
+    const enum status status =
+        timer_init(&server->resolve_timer, group->worker->loop, resolve, server);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (resolver_read_address(endpoint->host, endpoint->port, &server->addresses[0])) {
+        server->n_addresses = 1;
+    } else {
+        server->is_name = true;
+        resolve(server);
+    }
+    return STATUS_OK;
+}
+
+enum status upstream_group_init(struct upstream_group *group, struct worker *worker,
+                                const struct upstream_spec *spec)
+{
+    *group = (struct upstream_group){.spec = spec, .worker = worker};
+    group->servers = calloc(spec->n_servers, sizeof(group->servers[0]));
+    enum status status = group->servers == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&group->connect_timeouts, worker->loop, spec->connect_us);
+    }
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&group->response_timeouts, worker->loop, spec->response_us);
+    }
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&group->idle_timeouts, worker->loop, spec->idle_us);
+    }
+    for (size_t i = 0; i < spec->n_servers && status == STATUS_OK; i++) {
+        status = init_server(&group->servers[i], group, &spec->servers[i]);
+    }
+    if (status != STATUS_OK) {
+        upstream_group_close(group);
+        return status;
+    }
+    /* Workers that all started with the first server would all come back to it together. */
+    group->next_server = worker->number % spec->n_servers;
+    return STATUS_OK;
+}
+
+static void close_server(struct upstream_server *server)
+{
+    if (server->group == NULL) {
+        return; /* never begun */
+    }
+    while (!list_is_empty(&server->idle)) {
+        upstream_close(CONTAINER_OF(server->idle.next, struct upstream, node));
+    }
+    if (server->query != NULL) {
+        resolver_cancel(server->query);
+    }
+    timer_close(&server->resolve_timer);
+}
+
+void upstream_group_close(struct upstream_group *group)
+{
+    for (size_t i = 0; group->servers != NULL && i < group->spec->n_servers; i++) {
+        close_server(&group->servers[i]);
+    }
+    free(group->servers);
+    group->servers = NULL;
+    timeout_queue_close(&group->connect_timeouts);
+    timeout_queue_close(&group->response_timeouts);
+    timeout_queue_close(&group->idle_timeouts);
+}
+
+struct upstream_server *upstream_group_next(struct upstream_group *group)
+{
+    for (size_t i = 0; i < group->spec->n_servers; i++) {
+        struct upstream_server *server = &group->servers[group->next_server];
+        group->next_server = (group->next_server + 1) % group->spec->n_servers;
+        if (server->n_addresses > 0) {
+            return server;
+        }
+    }
+    return NULL;
+}
+
+void upstream_server_failed(struct upstream_server *server)
+{
+    if (server->n_addresses > 0) {
+        server->next_address = (server->next_address + 1) % server->n_addresses;
+    }
+    if (server->is_name && server->query == NULL) {
+        timer_arm(&server->resolve_timer, RESOLVE_RETRY_US);
+    }
+}

@@ -1,0 +1,56 @@
+/* The servers of one upstream, as one worker sees them: their addresses, idle connections and turns. */
+
+#ifndef SLUICE_PROXY_UPSTREAM_GROUP_H
+#define SLUICE_PROXY_UPSTREAM_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/list.h"
+#include "base/status.h"
+#include "net/loop.h"
+#include "net/resolver.h"
+#include "policy/policy.h"
+
+struct worker;
+
+/* One server of the list. */
+struct upstream_server {
+    struct upstream_group *group;
+    const struct endpoint *endpoint;
+    struct resolver_address addresses[RESOLVER_ADDRESSES_MAX];
+    size_t n_addresses;           /* 0: not resolved (yet) */
+    size_t next_address;          /* turns to the next one when a connect fails */
+    struct resolver_query *query; /* NULL: none under way */
+    struct timer resolve_timer;   /* names are asked again */
+    bool is_name;
+    struct list idle;     /* struct upstream, the latest first */
+    size_t n_connections; /* idle ones among them */
+};
+
+struct upstream_group {
+    const struct upstream_spec *spec;
+    struct worker *worker;
+    struct upstream_server *servers; /* spec->n_servers */
+    size_t next_server;              /* round robin */
+    struct timeout_queue connect_timeouts;
+    struct timeout_queue response_timeouts;
+    struct timeout_queue idle_timeouts;
+};
+
+/* STATUS_NO_MEMORY. Names are asked for at once. */
+MUST_USE enum status upstream_group_init(struct upstream_group *group, struct worker *worker,
+                                         const struct upstream_spec *spec);
+
+/* Closes idle connections; no other may be left. */
+void upstream_group_close(struct upstream_group *group);
+
+/* Whose turn it is: the next server that has an address, or NULL when none has. */
+struct upstream_server *upstream_group_next(struct upstream_group *group);
+
+/* A connection to @server could not be made: try its next address, and ask for its name again. */
+void upstream_server_failed(struct upstream_server *server);
+
+#endif /* SLUICE_PROXY_UPSTREAM_GROUP_H */

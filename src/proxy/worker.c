@@ -1,0 +1,296 @@
+/* Happy path: everything is made before the thread starts; the thread runs the loop until it is drained.
+ *
+ * Draining: listeners accept what is queued and close, idle connections close, the others end with their answer;
+ * after timeouts.drain what is left is cut. */
+
+#include "worker.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "downstream.h"
+#include "exchange.h"
+#include "store/fallback_store.h"
+#include "store/redis_store.h"
+
+enum {
+    /* Beyond the largest head that is accepted: what we add to it on its way. */
+    HEAD_ROOM_BYTES = 12 * 1024,
+    HEAD_BLOCKS_KEPT = 1024,
+    BODY_BLOCKS_KEPT = 128,
+    EXCHANGES_KEPT = 1024,
+    DOWNSTREAMS_KEPT = 1024,
+    LINGER_US = 5 * 1000 * 1000,
+};
+
+struct span worker_date(struct worker *worker)
+{
+    const uint64_t wall_us = clock_wall_us();
+    if (wall_us / 1000000 != worker->date_second) {
+        worker->date_second = wall_us / 1000000;
+        message_write_date(worker->date, wall_us);
+    }
+    return span_of(worker->date, sizeof(worker->date));
+}
+
+void worker_new_request_id(struct worker *worker, uint8_t id[16])
+{
+    /* Counting up in the second half: the first stays the worker's. */
+    for (size_t i = sizeof(worker->request_id); i-- > 8 && ++worker->request_id[i] == 0;) {
+    }
+    memcpy(id, worker->request_id, sizeof(worker->request_id));
+}
+
+/* --- draining --- */
+
+static void stop_if_done(struct worker *worker)
+{
+    if (worker->draining && list_is_empty(&worker->open)) {
+        loop_stop(worker->loop);
+    }
+}
+
+void worker_on_downstream_gone(struct worker *worker)
+{
+    stop_if_done(worker);
+}
+
+static void on_drain_timeout(void *context)
+{
+    struct worker *worker = context;
+    unsigned n_cut = 0;
+    while (!list_is_empty(&worker->open)) {
+        downstream_close(CONTAINER_OF(worker->open.next, struct downstream, node));
+        n_cut++;
+    }
+    log_warn("proxy.worker", "drain timed out", "worker=%u connections_cut=%u", worker->number,
+             n_cut);
+    stop_if_done(worker);
+}
+
+static void close_listeners(struct worker *worker)
+{
+    for (size_t i = 0; i < worker->n_listeners; i++) {
+        listener_close(&worker->listeners[i]);
+    }
+    worker->n_listeners = 0;
+}
+
+static void begin_drain(struct worker *worker)
+{
+    close_listeners(worker); /* what was queued is accepted, and served */
+    worker->draining = true;
+    timer_arm(&worker->drain_timer, worker->policy->timeouts.drain_us);
+    struct list *node = worker->open.next;
+    while (node != &worker->open) {
+        struct list *next = node->next;
+        downstream_drain(CONTAINER_OF(node, struct downstream, node));
+        node = next;
+    }
+    stop_if_done(worker);
+}
+
+static void on_wake(void *context)
+{
+    struct worker *worker = context;
+    if (atomic_load(&worker->drain_wanted) && !worker->draining) {
+        begin_drain(worker);
+    }
+}
+
+void worker_drain(struct worker *worker)
+{
+    atomic_store(&worker->drain_wanted, true);
+    wakeup_signal(&worker->wakeup);
+}
+
+/* --- life --- */
+
+static void on_accept(void *context, int fd, const struct sockaddr *peer)
+{
+    const struct address address = address_of_sockaddr(peer);
+    downstream_open(context, fd, &address);
+}
+
+static enum status init_store(struct worker *worker)
+{
+    const struct store_section *section = &worker->policy->store;
+    if (section->kind == STORE_MEMORY) {
+        worker->store = worker->shared->memory;
+        return STATUS_OK;
+    }
+    const struct redis_store_options options = {
+        .host = section->redis.host,
+        .port = section->redis.port,
+        .unix_path = section->redis.unix_path,
+        .user = section->user,
+        .password = section->password,
+        .database = section->database,
+        .prefix = section->prefix,
+        .deadline_us = section->deadline_us,
+        .limits = worker->policy->limits,
+        .n_limits = worker->policy->n_limits,
+    };
+    struct store *redis;
+    enum status status = redis_store_new(worker->loop, &options, &redis);
+    if (status == STATUS_OK) {
+        status = fallback_store_new(redis, worker->shared->memory, &worker->store);
+        if (status != STATUS_OK) {
+            store_free(redis);
+        }
+    }
+    return status;
+}
+
+static enum status init_loop(struct worker *worker)
+{
+    const struct timeouts_section *timeouts = &worker->policy->timeouts;
+    enum status status = loop_new(&worker->loop);
+    if (status == STATUS_OK) {
+        status = wakeup_init(&worker->wakeup, worker->loop, on_wake, worker);
+    }
+    if (status == STATUS_OK) {
+        status = resolver_new(worker->loop, &worker->resolver);
+    }
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&worker->head_timeouts, worker->loop, timeouts->head_us);
+    }
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&worker->idle_timeouts, worker->loop, timeouts->idle_us);
+    }
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&worker->linger_timeouts, worker->loop, LINGER_US);
+    }
+    if (status == STATUS_OK) {
+        status = timer_init(&worker->drain_timer, worker->loop, on_drain_timeout, worker);
+    }
+    return status;
+}
+
+static void init_pools(struct worker *worker)
+{
+    const struct max_section *max = &worker->policy->max;
+    pool_init(&worker->head_blocks, max->head_bytes + HEAD_ROOM_BYTES, HEAD_BLOCKS_KEPT);
+    pool_init(&worker->body_blocks, IO_BLOCK_BYTES, BODY_BLOCKS_KEPT);
+    pool_init(&worker->exchanges, exchange_bytes(max->headers), EXCHANGES_KEPT);
+    pool_init(&worker->downstreams, sizeof(struct downstream), DOWNSTREAMS_KEPT);
+}
+
+static enum status init_upstreams(struct worker *worker)
+{
+    const struct policy *policy = worker->policy;
+    worker->upstreams = calloc(policy->n_upstreams + 1, sizeof(worker->upstreams[0]));
+    if (worker->upstreams == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < policy->n_upstreams; i++) {
+        const enum status status =
+            upstream_group_init(&worker->upstreams[i], worker, &policy->upstreams[i]);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        worker->n_upstreams++;
+    }
+    return STATUS_OK;
+}
+
+static enum status init_listeners(struct worker *worker, const int *fds)
+{
+    worker->listeners = calloc(worker->policy->n_listeners, sizeof(worker->listeners[0]));
+    if (worker->listeners == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < worker->policy->n_listeners; i++) {
+        const enum status status =
+            listener_open(&worker->listeners[i], worker->loop, fds[i], on_accept, worker);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        worker->n_listeners++;
+    }
+    return STATUS_OK;
+}
+
+enum status worker_init(struct worker *worker, struct worker_shared *shared, unsigned number,
+                        const int *listener_fds)
+{
+    *worker = (struct worker){
+        .shared = shared,
+        .policy = shared->policy,
+        .number = number,
+        .wakeup = {.fd = -1},
+    };
+    list_init(&worker->open);
+    atomic_init(&worker->drain_wanted, false);
+    hash_random(worker->request_id, sizeof(worker->request_id));
+    init_pools(worker);
+    enum status status = init_loop(worker);
+    if (status == STATUS_OK) {
+        status =
+            access_log_init(&worker->log, worker->loop, shared->log_fd, worker->policy->log.format);
+    }
+    if (status == STATUS_OK) {
+        status = init_upstreams(worker);
+    }
+    if (status == STATUS_OK) {
+        status = init_store(worker);
+    }
+    if (status == STATUS_OK) {
+        status = init_listeners(worker, listener_fds);
+    }
+    if (status != STATUS_OK) {
+        worker_close(worker);
+    }
+    return status;
+}
+
+static void *run(void *context)
+{
+    struct worker *worker = context;
+    if (loop_run(worker->loop) != STATUS_OK) {
+        log_error("proxy.worker", "the event loop failed", "worker=%u", worker->number);
+        abort(); /* a proxy with a worker that serves nobody would lose a share of the traffic */
+    }
+    return NULL;
+}
+
+enum status worker_start(struct worker *worker)
+{
+    return pthread_create(&worker->thread, NULL, run, worker) == 0 ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+void worker_join(struct worker *worker)
+{
+    pthread_join(worker->thread, NULL);
+}
+
+void worker_close(struct worker *worker)
+{
+    assert(list_is_empty(&worker->open));
+    close_listeners(worker);
+    free(worker->listeners);
+    if (worker->store != worker->shared->memory) {
+        store_free(worker->store);
+    }
+    for (size_t i = 0; i < worker->n_upstreams; i++) {
+        upstream_group_close(&worker->upstreams[i]);
+    }
+    free(worker->upstreams);
+    access_log_close(&worker->log);
+    timer_close(&worker->drain_timer);
+    timeout_queue_close(&worker->head_timeouts);
+    timeout_queue_close(&worker->idle_timeouts);
+    timeout_queue_close(&worker->linger_timeouts);
+    resolver_free(worker->resolver);
+    wakeup_close(&worker->wakeup);
+    loop_free(worker->loop);
+    pool_close(&worker->head_blocks);
+    pool_close(&worker->body_blocks);
+    pool_close(&worker->exchanges);
+    pool_close(&worker->downstreams);
+}

@@ -1,0 +1,91 @@
+/* A worker: one thread with its own loop, listening sockets, upstream connections, store and memory. */
+
+#ifndef SLUICE_PROXY_WORKER_H
+#define SLUICE_PROXY_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "access_log.h"
+#include "base/compiler.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "base/status.h"
+#include "http/message.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/resolver.h"
+#include "policy/policy.h"
+#include "store/store.h"
+#include "upstream_group.h"
+
+/* What all workers of a process share. */
+struct worker_shared {
+    const struct policy *policy; /* borrowed */
+    struct store *memory;        /* the embedded store, borrowed */
+    int log_fd;                  /* of the access log; -1: off */
+    atomic_uint n_downstreams;   /* connections from clients */
+};
+
+struct worker {
+    struct worker_shared *shared;
+    const struct policy *policy;
+    unsigned number; /* from 1 */
+    struct loop *loop;
+    struct resolver *resolver;
+    struct store *store; /* what decides: shared->memory, or this worker's own stack over Redis */
+    struct listener *listeners;       /* n_listeners of the policy */
+    size_t n_listeners;               /* that are open */
+    struct upstream_group *upstreams; /* by index of the policy's */
+    size_t n_upstreams;
+
+    struct pool head_blocks;              /* for heads, in and out */
+    struct pool body_blocks;              /* for bodies: IO_BLOCK_BYTES */
+    struct pool exchanges;                /* struct exchange with its fields and arena */
+    struct pool downstreams;              /* struct downstream */
+    struct timeout_queue head_timeouts;   /* policy's timeouts.head */
+    struct timeout_queue idle_timeouts;   /* policy's timeouts.idle */
+    struct timeout_queue linger_timeouts; /* of a connection that is closed in stages */
+
+    struct access_log log;
+    struct list open;     /* struct downstream, oldest first */
+    struct wakeup wakeup; /* another thread wants something: see drain_wanted */
+    atomic_bool drain_wanted;
+    uint64_t n_refused;       /* connections beyond the maximum */
+    bool draining;            /* no new requests; connections end with their answer */
+    struct timer drain_timer; /* what is not done by then is cut */
+    uint8_t request_id[16];   /* the latest: random at start, then counted up */
+    uint64_t date_second;     /* that `date` shows */
+    char date[MESSAGE_DATE_BYTES];
+    pthread_t thread;
+};
+
+/* Make everything that needs memory or a socket, but do not run. @listener_fds are taken over, one for each
+ * of the policy's listeners. On failure nothing is left. */
+MUST_USE enum status worker_init(struct worker *worker, struct worker_shared *shared,
+                                 unsigned number, const int *listener_fds);
+
+/* Start the thread. STATUS_NO_MEMORY: the system gives none. */
+MUST_USE enum status worker_start(struct worker *worker);
+
+/* Any thread: stop accepting, let requests end within timeouts.drain, then return from the thread. */
+void worker_drain(struct worker *worker);
+
+/* Wait for the thread to end. */
+void worker_join(struct worker *worker);
+
+/* Free everything of a worker whose thread has ended or was never started. */
+void worker_close(struct worker *worker);
+
+/* A connection from a client has been closed and given back; a draining worker may be done. */
+void worker_on_downstream_gone(struct worker *worker);
+
+/* An id that no other request of any proxy has. */
+void worker_new_request_id(struct worker *worker, uint8_t id[16]);
+
+/* The Date of now, formatted once a second. */
+struct span worker_date(struct worker *worker);
+
+#endif /* SLUICE_PROXY_WORKER_H */
