@@ -18,8 +18,8 @@
 
 #include "base/clock.h"
 #include "exchange_steps.h"
-#include "forwarded.h"
 #include "policy/matcher.h"
+#include "proxy/client_address.h"
 #include "reply.h"
 #include "worker.h"
 
@@ -331,7 +331,7 @@ void exchange_on_head(struct exchange *exchange)
 
     view->head = request;
     view->host = target_normalise_host(request->host, exchange->host);
-    view->client = forwarded_client(policy, &exchange->peer, request);
+    view->client = client_address_find(policy, &exchange->peer, request);
     view->peer_is_trusted =
         address_is_in(&exchange->peer, policy->trusted_proxies, policy->n_trusted_proxies);
     view->path = &exchange->path;

@@ -1,0 +1,18 @@
+/* The subcommands of the program. Each gets the arguments behind its name, argv[0] being the name, and returns
+ * the exit status: 0 done; 1 the answer is no, or something failed; 2 called wrongly. */
+
+#ifndef SLUICE_APP_COMMAND_H
+#define SLUICE_APP_COMMAND_H
+
+int run_command(int argc, char **argv);
+int check_command(int argc, char **argv);
+int script_command(int argc, char **argv);
+int echo_command(int argc, char **argv);
+
+enum {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+};
+
+#endif /* SLUICE_APP_COMMAND_H */

@@ -1,0 +1,63 @@
+/* The program: finds the subcommand and runs it. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "command.h"
+
+static const struct {
+    const char *name;
+    const char *arguments;
+    const char *help;
+    int (*run)(int argc, char **argv);
+} COMMANDS[] = {
+    {"run", "FILE", "start the proxy with the policy in FILE", run_command},
+    {"check", "FILE...", "tell every error in policy files; exits 1 if there are any",
+     check_command},
+    {"script", "FILE METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS]",
+     "print the redis-cli call that would decide this request", script_command},
+    {"echo", "[ADDRESS]", "start a small server that answers with what it received", echo_command},
+};
+
+static void print_help(FILE *out)
+{
+    fputs("sluice - an HTTP reverse proxy that rate-limits\n\nusage:\n", out);
+    for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++) {
+        fprintf(out, "  sluice %s %s\n      %s\n", COMMANDS[i].name, COMMANDS[i].arguments,
+                COMMANDS[i].help);
+    }
+    fputs("  sluice --help | --version\n\n"
+          "SIGTERM and SIGINT let requests end, then stop; a second one stops at once.\n"
+          "The policy language is described in docs/policy.md.\n",
+          out);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help(stdout);
+        return EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("sluice " SLUICE_VERSION);
+        return EXIT_DONE;
+    }
+    if (hash_setup() != STATUS_OK) {
+        log_error("app", "no source of randomness", "hint=\"is /dev/urandom there?\"");
+        return EXIT_FAILED;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++) {
+        if (strcmp(argv[1], COMMANDS[i].name) == 0) {
+            return COMMANDS[i].run(argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr, "sluice: unknown command \"%s\"; see sluice --help\n", argv[1]);
+    return EXIT_USAGE;
+}

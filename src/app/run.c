@@ -1,0 +1,100 @@
+/* sluice run FILE: serve until SIGTERM or SIGINT, then let requests end. */
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "command.h"
+#include "load.h"
+#include "proxy/server.h"
+
+/* Each connection of a client may need one to an upstream too. */
+static void raise_descriptor_limit(const struct policy *policy)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        limit.rlim_cur < (rlim_t)policy->max.connections * 2) {
+        log_warn("app.run", "few file descriptors",
+                 "limit=%llu wanted=%llu hint=\"raise ulimit -n, or lower max.connections\"",
+                 (unsigned long long)limit.rlim_cur,
+                 (unsigned long long)policy->max.connections * 2);
+    }
+}
+
+/* Threads inherit the mask, so signals come to wait_for_end() alone. */
+static void block_signals(sigset_t *wanted)
+{
+    sigemptyset(wanted);
+    sigaddset(wanted, SIGTERM);
+    sigaddset(wanted, SIGINT);
+    pthread_sigmask(SIG_BLOCK, wanted, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+}
+
+static void *second_signal(void *context)
+{
+    int number;
+    sigwait(context, &number);
+    log_warn("app.run", "stopped at once", "signal=%d", number);
+    _exit(EXIT_FAILED);
+}
+
+static void wait_for_end(struct server *server, const sigset_t *wanted)
+{
+    /* Outlives this function: the thread ends with the process. */
+    static sigset_t again;
+    int number;
+    pthread_t watcher;
+    sigwait(wanted, &number);
+    log_info("app.run", "draining", "signal=%d", number);
+    again = *wanted;
+    if (pthread_create(&watcher, NULL, second_signal, &again) == 0) {
+        pthread_detach(watcher);
+    }
+    server_drain(server);
+    server_wait(server);
+}
+
+static int serve(const struct policy *policy)
+{
+    sigset_t wanted;
+    struct server *server;
+    block_signals(&wanted);
+    raise_descriptor_limit(policy);
+    if (server_new(policy, &server) != STATUS_OK) {
+        return EXIT_FAILED;
+    }
+    int result = EXIT_FAILED;
+    if (server_start(server) == STATUS_OK) {
+        wait_for_end(server, &wanted);
+        log_info("app.run", "stopped", "pid=%d", (int)getpid());
+        result = EXIT_DONE;
+    }
+    server_free(server);
+    return result;
+}
+
+int run_command(int argc, char **argv)
+{
+    struct policy *policy;
+    if (argc != 2) {
+        fputs("usage: sluice run FILE\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (load_policy(argv[1], &policy) != STATUS_OK) {
+        return EXIT_FAILED;
+    }
+    const int result = serve(policy);
+    policy_free(policy);
+    return result;
+}
