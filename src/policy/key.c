@@ -1,0 +1,228 @@
+#include "policy/key.h"
+
+#include <assert.h>
+
+#include "base/hash.h"
+
+enum {
+    /* A name and a value shorter than this are hashed in one go. */
+    HASH_INPUT_BYTES = 512,
+    /* A longer {name} is hashed together with its value, so that eight parts always fit. */
+    NAME_PLAIN_BYTES_MAX = 24,
+};
+
+/* How each source is named in an identity, and whether its values are always hashed. */
+static const struct {
+    struct span name;
+    bool is_hashed;
+} SOURCES[] = {
+    [KEY_CLIENT_IP] = {{"client.ip", 9}, false},
+    [KEY_HEADER] = {{"header", 6}, true},
+    [KEY_COOKIE] = {{"cookie", 6}, true},
+    [KEY_QUERY] = {{"query", 5}, true},
+    [KEY_PATH] = {{"path", 4}, false},
+    [KEY_PATH_SEGMENT] = {{"segment", 7}, false},
+    [KEY_PATH_CAPTURE] = {{"capture", 7}, false},
+    [KEY_METHOD] = {{"method", 6}, false},
+    [KEY_HOST] = {{"host", 4}, false},
+    [KEY_ROUTE] = {{"route", 5}, false},
+    [KEY_GLOBAL] = {{"global", 6}, false},
+};
+
+/* Room for a value that does not stand in the request as it is. */
+struct scratch {
+    char bytes[TARGET_BYTES_MAX];
+};
+
+/* --- the value of a term; empty: missing --- */
+
+static struct span read_client(const struct key_term *term, const struct request_view *request,
+                               struct scratch *scratch)
+{
+    struct text text = text_of(scratch->bytes, sizeof(scratch->bytes));
+    if (request->client.family == ADDRESS_NONE) {
+        return SPAN("");
+    }
+    const uint8_t bits = request->client.family == ADDRESS_IPV4 ? term->ipv4_bits : term->ipv6_bits;
+    const struct address masked = address_mask(request->client, bits);
+    address_write(&masked, &text);
+    return text_span(&text);
+}
+
+static struct span read_header(const struct key_term *term, const struct head *head)
+{
+    const struct field *field = head_find_name(head, term->name);
+    return field != NULL ? field->value : SPAN("");
+}
+
+/* The first cookie of this name, RFC 6265 section 4.2.1. */
+static struct span read_cookie(const struct key_term *term, const struct head *head)
+{
+    for (size_t i = 0; i < head->n_fields; i++) {
+        struct span rest = head->fields[i].value;
+        struct span pair;
+        while (head->fields[i].id == FIELD_COOKIE && span_split(&rest, ';', &pair)) {
+            pair = span_trim(pair);
+            const size_t equals = span_find(pair, '=');
+            if (equals < pair.len && span_equals(span_of(pair.data, equals), term->name)) {
+                return span_of(pair.data + equals + 1, pair.len - equals - 1);
+            }
+        }
+    }
+    return SPAN("");
+}
+
+static struct span read_query(const struct key_term *term, const struct head *head,
+                              struct scratch *scratch)
+{
+    struct span value;
+    return query_find(head->target.query, term->name, scratch->bytes, sizeof(scratch->bytes),
+                      &value)
+               ? value
+               : SPAN("");
+}
+
+static struct span read_capture(const struct key_term *term, const struct request_view *request,
+                                const struct span *names, size_t n_names)
+{
+    for (size_t i = 0; i < n_names; i++) {
+        if (span_equals(names[i], term->name)) {
+            return request->captures[i];
+        }
+    }
+    return SPAN("");
+}
+
+static struct span read_term(const struct key_term *term, const struct request_view *request,
+                             const struct span *names, size_t n_names, struct scratch *scratch)
+{
+    switch (term->source) {
+    case KEY_CLIENT_IP:
+        return read_client(term, request, scratch);
+    case KEY_HEADER:
+        return read_header(term, request->head);
+    case KEY_COOKIE:
+        return read_cookie(term, request->head);
+    case KEY_QUERY:
+        return read_query(term, request->head, scratch);
+    case KEY_PATH:
+        return request->path->text;
+    case KEY_PATH_SEGMENT:
+        return term->number <= request->path->n_segments ? request->path->segments[term->number - 1]
+                                                         : SPAN("");
+    case KEY_PATH_CAPTURE:
+        return read_capture(term, request, names, n_names);
+    case KEY_METHOD:
+        return request->head->method;
+    case KEY_HOST:
+        return request->host;
+    case KEY_ROUTE:
+        return request->route;
+    case KEY_GLOBAL:
+        return SPAN("all");
+    }
+    return SPAN("");
+}
+
+/* --- its text --- */
+
+/* Bytes that stand well in a Redis key and cannot be taken for the marks of an identity. */
+static bool is_plain(struct span value)
+{
+    if (value.len > KEY_PLAIN_BYTES_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < value.len; i++) {
+        const char c = value.data[i];
+        const char lower = ascii_lower(c);
+        const bool word = (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
+        if (!word && (c == '\0' || strchr("-._~/:%@+", c) == NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Hash of the part's name and its value; a long value is hashed first by itself, marked so. */
+static void write_hash(const struct key_term *term, struct span value, struct span secret,
+                       struct text *text)
+{
+    uint8_t digest[HASH_IDENTITY_BYTES];
+    char input[HASH_INPUT_BYTES];
+    struct text whole = text_of(input, sizeof(input));
+    text_add(&whole, SOURCES[term->source].name);
+    text_add_literal(&whole, ".");
+    text_add_u64(&whole, term->number);
+    text_add_literal(&whole, ".");
+    text_add(&whole, term->name);
+    const size_t name_len = whole.len;
+    text_add_literal(&whole, "=");
+    text_add(&whole, value);
+    if (whole.truncated) {
+        hash_identity(secret, value, digest);
+        whole.len = name_len;
+        text_add_literal(&whole, "#");
+        text_add_hex(&whole, digest, sizeof(digest));
+    }
+    hash_identity(secret, text_span(&whole), digest);
+    text_add_u64(text, 2 * HASH_IDENTITY_BYTES);
+    text_add_literal(text, "=");
+    text_add_hex(text, digest, sizeof(digest));
+}
+
+static void write_part(const struct key_term *term, struct span value, struct span secret,
+                       struct text *text)
+{
+    text_add(text, SOURCES[term->source].name);
+    if (SOURCES[term->source].is_hashed || !is_plain(value) ||
+        term->name.len > NAME_PLAIN_BYTES_MAX) {
+        text_add_literal(text, "#");
+        write_hash(term, value, secret, text);
+        return;
+    }
+    if (term->source == KEY_PATH_SEGMENT) {
+        text_add_literal(text, ".");
+        text_add_u64(text, term->number);
+    } else if (term->source == KEY_PATH_CAPTURE) {
+        text_add_literal(text, ".");
+        text_add(text, term->name);
+    }
+    text_add_literal(text, ":");
+    text_add_u64(text, value.len);
+    text_add_literal(text, "=");
+    text_add(text, value);
+}
+
+enum key_result key_read(const struct key *key, enum key_missing missing,
+                         const struct request_view *request, const struct span *capture_names,
+                         size_t n_captures, struct span secret, struct text *text)
+{
+    struct scratch scratch;
+    const struct text before = *text;
+    assert(key->n_parts >= 1);
+
+    for (size_t i = 0; i < key->n_parts; i++) {
+        const struct key_part *part = &key->parts[i];
+        const struct key_term *term = NULL;
+        struct span value = SPAN("");
+        for (size_t j = 0; j < part->n_terms && value.len == 0; j++) {
+            term = &part->terms[j];
+            value = read_term(term, request, capture_names, n_captures, &scratch);
+        }
+        if (value.len == 0 && missing != KEY_MISSING_SHARED) {
+            *text = before;
+            return KEY_LACKS_A_PART;
+        }
+        text_add(text, i == 0 ? SPAN("{") : SPAN(","));
+        if (value.len == 0) {
+            text_add_literal(text, "none:0=");
+        } else {
+            write_part(term, value, secret, text);
+        }
+        if (i == 0) {
+            text_add_literal(text, "}");
+        }
+    }
+    assert(!text->truncated);
+    return KEY_READ;
+}

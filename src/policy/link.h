@@ -1,0 +1,67 @@
+/* From what the file says to the policy that runs: names resolved, patterns and keys compiled, what
+ * can only be judged as a whole judged.
+ *
+ * Each part is linked in its own file, in the order below; what an earlier stage found unsound is
+ * zero in the spec and passed over, so that one run tells all errors once. */
+
+#ifndef SLUICE_POLICY_LINK_H
+#define SLUICE_POLICY_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/diag.h"
+#include "base/status.h"
+#include "policy/name_index.h"
+#include "policy/policy.h"
+#include "policy/spec.h"
+
+struct linker {
+    const struct spec_policy *spec;
+    struct policy *policy; /* under construction; its arena is the result's */
+    struct arena *scratch; /* gone when linking is over */
+    struct diags *diags;
+    struct name_index limits;    /* number: index of the rule */
+    struct name_index upstreams; /* number: index of the upstream */
+    bool *limit_is_used;
+    bool *upstream_is_used;
+    bool no_memory;
+};
+
+/* Link all of @spec into @policy, whose arena is ready. Errors go to @diags; with any there the
+ * policy is not fit for use. STATUS_NO_MEMORY. */
+MUST_USE enum status link_policy(const struct spec_policy *spec, struct arena *scratch,
+                                 struct diags *diags, struct policy *policy);
+
+/* --- the stages, for link.c --- */
+
+/* Listeners, workers, trusted proxies, store, log, max, timeouts. */
+void link_settings(struct linker *linker);
+void link_upstreams(struct linker *linker);
+void link_limits(struct linker *linker);
+void link_routes(struct linker *linker);
+
+/* --- what they share --- */
+
+/* @count * @bytes of zeroes in the policy's arena; NULL sets no_memory. */
+void *link_alloc(struct linker *linker, size_t count, size_t bytes);
+
+/* A copy of @span in the policy's arena, with a NUL behind it. */
+struct span link_copy(struct linker *linker, struct span span);
+
+/* The prefixes of a list, copied. */
+struct address_prefix *link_prefixes(struct linker *linker, const struct section_items *items);
+
+/* An endpoint, copied. */
+struct endpoint link_endpoint(struct linker *linker, const struct endpoint *endpoint);
+
+/* Whether @name may be one: 1 to 64 of A-Z a-z 0-9 . _ - ; tells the error at @node if not. */
+bool link_check_name(struct linker *linker, const char *what, struct span name,
+                     const struct node *node);
+
+/* An error at @node, with the phrase in @problem behind `WHAT "VALUE"`. The value as written. */
+void link_report(struct linker *linker, const struct node *node, const char *what,
+                 const struct text *problem);
+
+#endif /* SLUICE_POLICY_LINK_H */

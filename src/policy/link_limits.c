@@ -1,0 +1,233 @@
+#include "policy/link.h"
+
+#include <string.h>
+
+enum { PROBLEM_BYTES_MAX = 256, LIMIT_NAME_BYTES_MAX = 2 * NAME_BYTES_MAX };
+
+/* --- keys --- */
+
+static void copy_terms(struct linker *linker, const struct key_part *from, struct key_part *to)
+{
+    *to = *from;
+    for (size_t i = 0; i < to->n_terms; i++) {
+        to->terms[i].name = link_copy(linker, from->terms[i].name);
+    }
+}
+
+static void link_key(struct linker *linker, const struct spec_limit *spec, struct key *key)
+{
+    const struct spec_key_part *parts = spec->key.items;
+    if (spec->key.node != NULL && (spec->key.n_items == 0 || spec->key.n_items > KEY_PARTS_MAX)) {
+        diags_add(linker->diags, DIAG_ERROR, spec->key.node->line, spec->key.node->column,
+                  "key must have 1 to %d parts; \"global\" is one counter for all", KEY_PARTS_MAX);
+        return;
+    }
+    key->parts = link_alloc(linker, spec->key.n_items, sizeof(*key->parts));
+    for (size_t i = 0; i < spec->key.n_items && key->parts != NULL; i++) {
+        if (parts[i].node != NULL) {
+            copy_terms(linker, &parts[i].part, &key->parts[key->n_parts++]);
+        }
+    }
+}
+
+/* --- rates --- */
+
+/* What is wrong with rate number @i of @spec beside the others, or NULL. */
+static const char *check_rate(const struct spec_limit *spec, size_t i)
+{
+    const struct spec_rate *rates = spec->rates.items;
+    const bool is_window = spec->algorithm->has_offset;
+    if (rates[i].rate.is_month && is_window) {
+        return ": a calendar month in fixed_window is not yet built; write 30d";
+    }
+    for (size_t j = 0; j < i; j++) {
+        if (rates[j].node != NULL && rates[j].rate.period_us == rates[i].rate.period_us) {
+            return ": two rates of one limit have the same period";
+        }
+    }
+    return NULL;
+}
+
+static struct span name_limit(struct linker *linker, const struct spec_limit *spec,
+                              const struct rate *rate)
+{
+    char buffer[LIMIT_NAME_BYTES_MAX];
+    struct text name = text_of(buffer, sizeof(buffer));
+    text_add(&name, spec->place.name);
+    if (spec->rates.n_items > 1) {
+        text_add_literal(&name, ".");
+        text_add(&name, rate->period_name);
+    }
+    return link_copy(linker, text_span(&name));
+}
+
+/* The share that is judged here while Redis is away. */
+static const struct limit *new_share(struct linker *linker, const struct limit *limit)
+{
+    if (linker->policy->store.kind != STORE_REDIS || limit->on_failure != ON_FAILURE_LOCAL) {
+        return NULL;
+    }
+    struct limit *share = link_alloc(linker, 1, sizeof(*share));
+    if (share != NULL) {
+        limit_share(limit, linker->policy->store.instances, share);
+    }
+    return share;
+}
+
+/* One rate; the limit is counted only if it is sound. */
+static void link_rate(struct linker *linker, const struct spec_limit *spec, size_t i,
+                      struct limit_rule *rule)
+{
+    struct policy *policy = linker->policy;
+    const struct spec_rate *rate = &((const struct spec_rate *)spec->rates.items)[i];
+    struct limit *limit = &policy->limits[policy->n_limits];
+    if (rate->node == NULL || spec->algorithm == NULL) {
+        return;
+    }
+    const struct limit_spec limit_spec = {
+        .algorithm = spec->algorithm,
+        .rate = rate->rate.units,
+        .burst = spec->burst != 0 ? spec->burst : rate->rate.units,
+        .period_us = rate->rate.period_us,
+    };
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    const char *fault = check_rate(spec, i);
+    if (fault == NULL) {
+        fault = limit_init(limit, &limit_spec);
+        text_add_literal(&problem, ": ");
+    }
+    if (fault != NULL) {
+        text_add(&problem, span_of_text(fault));
+        link_report(linker, rate->node, "rate", &problem);
+        return;
+    }
+    limit->name = name_limit(linker, spec, &rate->rate);
+    limit->index = (uint32_t)policy->n_limits;
+    limit->on_failure = spec->on_failure == SPEC_ON_FAILURE_UNSAID
+                            ? policy->store.on_failure
+                            : (enum on_failure)spec->on_failure;
+    limit->local = new_share(linker, limit);
+    policy->n_limits++;
+    rule->n_limits++;
+}
+
+static void link_rates(struct linker *linker, const struct spec_limit *spec,
+                       struct limit_rule *rule)
+{
+    const struct section_items *rates = &spec->rates;
+    rule->limits = &linker->policy->limits[linker->policy->n_limits];
+    if (rates->node != NULL && (rates->n_items == 0 || rates->n_items > RATES_PER_LIMIT_MAX)) {
+        diags_add(linker->diags, DIAG_ERROR, rates->node->line, rates->node->column,
+                  "rate must have 1 to %d rates", RATES_PER_LIMIT_MAX);
+        return;
+    }
+    for (size_t i = 0; i < rates->n_items; i++) {
+        link_rate(linker, spec, i, rule);
+    }
+}
+
+/* --- the rest of a rule --- */
+
+static const struct deny_reply *link_deny(struct linker *linker, const struct spec_reply *spec)
+{
+    if (spec->place.node == NULL) {
+        return NULL;
+    }
+    struct deny_reply *deny = link_alloc(linker, 1, sizeof(*deny));
+    if (deny != NULL) {
+        deny->status = (uint16_t)spec->status;
+        deny->body = link_copy(linker, spec->body.text);
+        deny->content_type = link_copy(linker, spec->content_type.text);
+    }
+    return deny;
+}
+
+static void check_burst(struct linker *linker, const struct spec_limit *spec)
+{
+    if (spec->burst == 0 || spec->algorithm == NULL || spec->algorithm->has_burst) {
+        return;
+    }
+    const struct node *burst = node_find(spec->place.node, SPAN("burst"));
+    diags_add(linker->diags, DIAG_ERROR, burst->line, burst->column,
+              "burst has no meaning for %s: a window admits its rate", spec->algorithm->name);
+}
+
+/* Keys of a limit that only a store elsewhere gives a meaning. */
+static void check_on_failure(struct linker *linker, const struct spec_limit *spec)
+{
+    const struct node *on_failure =
+        spec->place.node != NULL ? node_find(spec->place.node, SPAN("on_failure")) : NULL;
+    if (on_failure != NULL && linker->spec->store.redis.node == NULL &&
+        (linker->spec->store.place.node == NULL ||
+         node_find(linker->spec->store.place.node, SPAN("redis")) == NULL)) {
+        diags_add(linker->diags, DIAG_WARNING, on_failure->line, on_failure->column,
+                  "on_failure has no effect without \"redis\" in store");
+    }
+}
+
+static void link_rule(struct linker *linker, const struct spec_limit *spec, struct limit_rule *rule)
+{
+    (void)link_check_name(linker, "limit", spec->place.name, spec->place.name_node);
+    rule->name = link_copy(linker, spec->place.name);
+    rule->missing = (enum key_missing)spec->missing;
+    rule->except = link_prefixes(linker, &spec->except.clients);
+    rule->n_except = spec->except.clients.n_items;
+    rule->deny = link_deny(linker, &spec->deny);
+    link_key(linker, spec, &rule->key);
+    link_rates(linker, spec, rule);
+    check_burst(linker, spec);
+    check_on_failure(linker, spec);
+}
+
+/* "a" with several rates may make "a.1s", which another limit may be called. */
+static void check_names(struct linker *linker)
+{
+    struct name_index names;
+    const struct spec_limit *specs = linker->spec->limits.items;
+    if (name_index_init(&names, linker->scratch, linker->policy->n_limits) != STATUS_OK) {
+        linker->no_memory = true;
+        return;
+    }
+    for (size_t i = 0; i < linker->policy->n_rules; i++) {
+        const struct limit_rule *rule = &linker->policy->rules[i];
+        for (size_t j = 0; j < rule->n_limits; j++) {
+            name_index_add(&names, rule->limits[j].name, (uint32_t)i);
+        }
+    }
+    name_index_build(&names);
+    for (const struct name_entry *entry = name_index_next_duplicate(&names, NULL); entry != NULL;
+         entry = name_index_next_duplicate(&names, entry)) {
+        const struct node *node = specs[entry->number].place.name_node;
+        diags_add(linker->diags, DIAG_ERROR, node->line, node->column,
+                  "limit \"%.*s\": two limits would be called \"%.*s\", since one limit's rates "
+                  "are named by their periods",
+                  SPAN_ARGS(node->written), SPAN_ARGS(entry->name));
+    }
+}
+
+void link_limits(struct linker *linker)
+{
+    const struct section_items *items = &linker->spec->limits;
+    const struct spec_limit *specs = items->items;
+    struct policy *policy = linker->policy;
+    size_t n_rates = 0;
+    for (size_t i = 0; i < items->n_items; i++) {
+        n_rates += specs[i].rates.n_items;
+    }
+    if (items->n_items > POLICY_LIMITS_MAX || n_rates > POLICY_LIMITS_MAX) {
+        diags_add(linker->diags, DIAG_ERROR, items->node->line, items->node->column,
+                  "more than %d limits, each rate counted", POLICY_LIMITS_MAX);
+        return;
+    }
+    policy->limits = link_alloc(linker, n_rates + 1, sizeof(*policy->limits));
+    policy->rules = link_alloc(linker, items->n_items, sizeof(*policy->rules));
+    if (policy->limits == NULL || policy->rules == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < items->n_items; i++) {
+        link_rule(linker, &specs[i], &policy->rules[i]);
+    }
+    policy->n_rules = items->n_items;
+    check_names(linker);
+}

@@ -1,0 +1,300 @@
+#include "policy/link.h"
+
+#include "limit/fields.h"
+#include "policy/link_match.h"
+
+enum { PROBLEM_BYTES_MAX = 256, POLICY_FIELD_BYTES_MAX = 4096 };
+
+/* The limits of a route, or of `defaults`. */
+struct rule_list {
+    const struct limit_rule **rules;
+    const struct node **nodes; /* where each is named */
+    size_t n_rules;
+    size_t n_limits; /* of all together */
+};
+
+/* --- lists of limits --- */
+
+/* The rule that @name means, NULL after telling what is wrong. */
+static const struct limit_rule *find_rule(struct linker *linker, const struct spec_text *name,
+                                          const struct rule_list *before)
+{
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    const struct name_entry *entry = name_index_find(&linker->limits, name->text);
+    if (entry == NULL) {
+        if (!linker->diags->truncated) {
+            name_index_suggest(&linker->limits, name->text, &problem);
+        }
+        link_report(linker, name->node, "unknown limit", &problem);
+        return NULL;
+    }
+    if (entry->number >= linker->policy->n_rules) {
+        return NULL; /* too many limits: told */
+    }
+    const struct limit_rule *rule = &linker->policy->rules[entry->number];
+    linker->limit_is_used[entry->number] = true;
+    for (size_t i = 0; i < before->n_rules; i++) {
+        if (before->rules[i] == rule) {
+            text_add_literal(&problem, " is listed twice");
+            link_report(linker, name->node, "limit", &problem);
+            return NULL;
+        }
+    }
+    return rule;
+}
+
+static struct rule_list link_list(struct linker *linker, const struct section_items *items)
+{
+    struct rule_list list = {.n_rules = 0};
+    const struct spec_text *names = items->items;
+    if (items->n_items > LIMITS_PER_ROUTE_MAX) {
+        diags_add(linker->diags, DIAG_ERROR, items->node->line, items->node->column,
+                  "a route has at most %d limits, each rate counted", LIMITS_PER_ROUTE_MAX);
+        return list;
+    }
+    list.rules = link_alloc(linker, items->n_items, sizeof(const struct limit_rule *));
+    list.nodes = arena_calloc(linker->scratch, items->n_items + 1, sizeof(const struct node *));
+    if (list.rules == NULL || list.nodes == NULL) {
+        linker->no_memory = true;
+        return list;
+    }
+    for (size_t i = 0; i < items->n_items; i++) {
+        const struct limit_rule *rule =
+            names[i].node != NULL ? find_rule(linker, &names[i], &list) : NULL;
+        if (rule != NULL) {
+            list.nodes[list.n_rules] = names[i].node;
+            list.rules[list.n_rules++] = rule;
+            list.n_limits += rule->n_limits;
+        }
+    }
+    if (list.n_limits > LIMITS_PER_ROUTE_MAX) {
+        diags_add(linker->diags, DIAG_ERROR, items->node->line, items->node->column,
+                  "a route has at most %d limits, each rate counted; these are %zu",
+                  LIMITS_PER_ROUTE_MAX, list.n_limits);
+        list.n_rules = 0;
+        list.n_limits = 0;
+    }
+    return list;
+}
+
+/* --- what a route and its limits must agree on --- */
+
+static bool has_capture(const struct route *route, struct span name)
+{
+    for (size_t i = 0; i < route->n_captures; i++) {
+        if (span_equals(route->capture_names[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_captures_of_part(struct linker *linker, const struct route *route,
+                                   const struct key_part *part, const struct node *node)
+{
+    for (size_t i = 0; i < part->n_terms; i++) {
+        const struct key_term *term = &part->terms[i];
+        if (term->source == KEY_PATH_CAPTURE && !has_capture(route, term->name)) {
+            char buffer[PROBLEM_BYTES_MAX];
+            struct text problem = text_of(buffer, sizeof(buffer));
+            text_add_format(&problem,
+                            " counts by path.%.*s, but the path of route \"%.*s\" has no {%.*s}",
+                            SPAN_ARGS(term->name), SPAN_ARGS(route->name), SPAN_ARGS(term->name));
+            link_report(linker, node, "limit", &problem);
+        }
+    }
+}
+
+static void check_captures(struct linker *linker, const struct spec_route *spec,
+                           const struct route *route, const struct rule_list *list)
+{
+    const bool pattern_is_unsound = spec->match.path.node != NULL && route->match.segments == NULL;
+    for (size_t i = 0; i < list->n_rules && !pattern_is_unsound; i++) {
+        for (size_t j = 0; j < list->rules[i]->key.n_parts; j++) {
+            check_captures_of_part(linker, route, &list->rules[i]->key.parts[j], list->nodes[i]);
+        }
+    }
+}
+
+static void check_cost(struct linker *linker, const struct spec_route *spec,
+                       const struct rule_list *list)
+{
+    const struct node *cost =
+        spec->place.node != NULL ? node_find(spec->place.node, SPAN("cost")) : NULL;
+    for (size_t i = 0; i < list->n_rules && cost != NULL; i++) {
+        for (size_t j = 0; j < list->rules[i]->n_limits; j++) {
+            const struct limit *limit = &list->rules[i]->limits[j];
+            if (spec->cost > limit_capacity(limit)) {
+                char buffer[PROBLEM_BYTES_MAX];
+                struct text problem = text_of(buffer, sizeof(buffer));
+                text_add_format(&problem,
+                                ": limit \"%.*s\" holds %llu at most: such a request can never be "
+                                "admitted",
+                                SPAN_ARGS(limit->name), (unsigned long long)limit_capacity(limit));
+                link_report(linker, cost, "cost", &problem);
+            }
+        }
+    }
+}
+
+static void link_rules(struct linker *linker, const struct spec_route *spec,
+                       const struct rule_list *defaults, struct route *route)
+{
+    const struct rule_list list =
+        spec->limits.node != NULL ? link_list(linker, &spec->limits) : *defaults;
+    route->rules = list.rules;
+    route->n_rules = list.n_rules;
+    route->n_limits = list.n_limits;
+    check_captures(linker, spec, route, &list);
+    check_cost(linker, spec, &list);
+}
+
+static void write_policy_field(struct linker *linker, struct route *route)
+{
+    char buffer[POLICY_FIELD_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    for (size_t i = 0; i < route->n_rules; i++) {
+        for (size_t j = 0; j < route->rules[i]->n_limits; j++) {
+            if (text.len > 0) {
+                text_add_literal(&text, ", ");
+            }
+            fields_write_policy(&text, &route->rules[i]->limits[j]);
+        }
+    }
+    route->policy_field = link_copy(linker, text_span(&text));
+}
+
+/* --- where a route leads --- */
+
+static void link_destination(struct linker *linker, const struct spec_route *spec,
+                             struct route *route)
+{
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    const struct name_entry *entry = name_index_find(&linker->upstreams, spec->upstream.text);
+    if (spec->upstream.node == NULL) {
+        return;
+    }
+    if (entry == NULL) {
+        if (!linker->diags->truncated) {
+            name_index_suggest(&linker->upstreams, spec->upstream.text, &problem);
+        }
+        link_report(linker, spec->upstream.node, "unknown upstream", &problem);
+        return;
+    }
+    linker->upstream_is_used[entry->number] = true;
+    route->upstream = &linker->policy->upstreams[entry->number];
+}
+
+static void link_respond(struct linker *linker, const struct spec_reply *spec, struct route *route)
+{
+    if (spec->place.node == NULL) {
+        return;
+    }
+    struct respond_spec *respond = link_alloc(linker, 1, sizeof(*respond));
+    if (respond != NULL) {
+        respond->status = (uint16_t)spec->status;
+        respond->body = link_copy(linker, spec->body.text);
+        respond->content_type = link_copy(linker, spec->content_type.text);
+    }
+    route->respond = respond;
+    if ((spec->status == 204 || spec->status == 304) && spec->body.text.len > 0) {
+        diags_add(linker->diags, DIAG_ERROR, spec->body.node->line, spec->body.node->column,
+                  "an answer of status %u has no body", (unsigned)spec->status);
+    }
+}
+
+/* Exactly one of upstream and respond. */
+static void check_destination(struct linker *linker, const struct spec_route *spec,
+                              const struct route *route)
+{
+    const struct node *node = spec->place.node;
+    if (node == NULL) {
+        return; /* the route is no mapping: told */
+    }
+    const bool has_upstream = node_find(node, SPAN("upstream")) != NULL;
+    const bool has_respond = node_find(node, SPAN("respond")) != NULL;
+    if (has_upstream == has_respond) {
+        diags_add(linker->diags, DIAG_ERROR, node->line, node->column,
+                  "route \"%.*s\" must have either \"upstream\" or \"respond\"%s",
+                  SPAN_ARGS(route->name), has_upstream ? ", not both" : "");
+    }
+}
+
+/* --- routes --- */
+
+static void name_route(struct linker *linker, const struct spec_route *spec, struct route *route)
+{
+    char buffer[NAME_BYTES_MAX];
+    struct text name = text_of(buffer, sizeof(buffer));
+    if (spec->name.node != NULL) {
+        (void)link_check_name(linker, "route", spec->name.text, spec->name.node);
+        route->name = link_copy(linker, spec->name.text);
+        return;
+    }
+    text_add_format(&name, "route-%u", route->index + 1);
+    route->name = link_copy(linker, text_span(&name));
+}
+
+static void check_names(struct linker *linker, const struct spec_route *specs)
+{
+    struct name_index names;
+    const struct policy *policy = linker->policy;
+    if (name_index_init(&names, linker->scratch, policy->n_routes) != STATUS_OK) {
+        linker->no_memory = true;
+        return;
+    }
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        name_index_add(&names, policy->routes[i].name, (uint32_t)i);
+    }
+    name_index_build(&names);
+    for (const struct name_entry *entry = name_index_next_duplicate(&names, NULL); entry != NULL;
+         entry = name_index_next_duplicate(&names, entry)) {
+        const struct spec_route *spec = &specs[entry->number];
+        const struct node *node = spec->name.node != NULL ? spec->name.node : spec->place.node;
+        if (node != NULL) {
+            diags_add(linker->diags, DIAG_ERROR, node->line, node->column,
+                      "two routes are called \"%.*s\"", SPAN_ARGS(entry->name));
+        }
+    }
+}
+
+static void link_route(struct linker *linker, const struct spec_route *spec,
+                       const struct rule_list *defaults, struct route *route)
+{
+    const bool has_max_body =
+        spec->place.node != NULL && node_find(spec->place.node, SPAN("max_body")) != NULL;
+    name_route(linker, spec, route);
+    link_match(linker, &spec->match, route);
+    link_rules(linker, spec, defaults, route);
+    link_destination(linker, spec, route);
+    link_respond(linker, &spec->respond, route);
+    check_destination(linker, spec, route);
+    write_policy_field(linker, route);
+    route->cost = spec->cost;
+    route->body_bytes_max =
+        has_max_body ? spec->body_bytes_max : linker->spec->max.values.body_bytes;
+}
+
+void link_routes(struct linker *linker)
+{
+    const struct section_items *items = &linker->spec->routes;
+    const struct spec_route *specs = items->items;
+    struct policy *policy = linker->policy;
+    const struct node *place = items->node != NULL ? items->node : linker->spec->place.node;
+    if (items->n_items == 0 || items->n_items > POLICY_ROUTES_MAX) {
+        diags_add(linker->diags, DIAG_ERROR, place->line, place->column,
+                  items->n_items == 0 ? "there are no routes: every request would get 404"
+                                      : "there are too many routes");
+        return;
+    }
+    const struct rule_list defaults = link_list(linker, &linker->spec->defaults.limits);
+    policy->routes = link_alloc(linker, items->n_items, sizeof(*policy->routes));
+    for (size_t i = 0; i < items->n_items && !linker->no_memory; i++) {
+        policy->routes[i].index = (uint32_t)i;
+        link_route(linker, &specs[i], &defaults, &policy->routes[i]);
+    }
+    policy->n_routes = linker->no_memory ? 0 : items->n_items;
+    check_names(linker, specs);
+}

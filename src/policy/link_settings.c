@@ -1,0 +1,106 @@
+#include "policy/link.h"
+
+enum { SECRET_BYTES_MAX = 64 };
+
+static void link_listeners(struct linker *linker)
+{
+    const struct section_items *listen = &linker->spec->listen;
+    const struct spec_endpoint *specs = listen->items;
+    struct policy *policy = linker->policy;
+    if (listen->node != NULL && (listen->n_items == 0 || listen->n_items > LISTENERS_MAX)) {
+        diags_add(linker->diags, DIAG_ERROR, listen->node->line, listen->node->column,
+                  "listen must have 1 to %d addresses", LISTENERS_MAX);
+        return;
+    }
+    policy->listeners = link_alloc(linker, listen->n_items, sizeof(*policy->listeners));
+    for (size_t i = 0; i < listen->n_items && policy->listeners != NULL; i++) {
+        if (specs[i].node == NULL) {
+            continue;
+        }
+        for (size_t j = 0; j < policy->n_listeners; j++) {
+            const struct endpoint *other = &policy->listeners[j];
+            if (other->port == specs[i].endpoint.port && other->port != 0 &&
+                span_equals(other->host, specs[i].endpoint.host)) {
+                diags_add(linker->diags, DIAG_ERROR, specs[i].node->line, specs[i].node->column,
+                          "listen \"%.*s\" stands twice", SPAN_ARGS(specs[i].node->written));
+                break;
+            }
+        }
+        policy->listeners[policy->n_listeners++] = link_endpoint(linker, &specs[i].endpoint);
+    }
+}
+
+/* A key that only Redis gives a meaning. */
+static void refuse_without_redis(struct linker *linker, const struct node *store, const char *key)
+{
+    const struct node *value = node_find(store, span_of_text(key));
+    if (value != NULL) {
+        diags_add(linker->diags, DIAG_ERROR, value->line, value->column,
+                  "\"%s\" in store has no meaning without \"redis\"", key);
+    }
+}
+
+static void check_store(struct linker *linker)
+{
+    static const char *const OF_REDIS[] = {"user",     "password",   "prefix",
+                                           "deadline", "on_failure", "instances"};
+    const struct spec_store *spec = &linker->spec->store;
+    const struct node *node = spec->place.node;
+    if (node != NULL && node_find(node, SPAN("redis")) == NULL) {
+        for (size_t i = 0; i < ARRAY_LEN(OF_REDIS); i++) {
+            refuse_without_redis(linker, node, OF_REDIS[i]);
+        }
+    }
+    if (spec->secret.text.len > SECRET_BYTES_MAX) {
+        diags_add(linker->diags, DIAG_ERROR, spec->secret.node->line, spec->secret.node->column,
+                  "secret must be at most %d bytes", SECRET_BYTES_MAX);
+    }
+    if (spec->prefix.node != NULL) {
+        (void)link_check_name(linker, "prefix", spec->prefix.text, spec->prefix.node);
+    }
+}
+
+static void link_store(struct linker *linker)
+{
+    const struct spec_store *spec = &linker->spec->store;
+    const struct redis_url *url = &spec->redis.url;
+    check_store(linker);
+    linker->policy->store = (struct store_section){
+        .kind = spec->redis.node != NULL ? STORE_REDIS : STORE_MEMORY,
+        .redis = link_endpoint(linker, &url->endpoint),
+        .user = link_copy(linker, spec->user.node != NULL ? spec->user.text : url->user),
+        .password =
+            link_copy(linker, spec->password.node != NULL ? spec->password.text : url->password),
+        .database = url->database,
+        .prefix = link_copy(linker, spec->prefix.text),
+        .secret = link_copy(linker, spec->secret.text),
+        .deadline_us = spec->deadline_us,
+        .on_failure = (enum on_failure)spec->on_failure,
+        .instances = spec->instances,
+        .memory_bytes = spec->memory_bytes,
+        .full = (enum store_full)spec->full,
+    };
+}
+
+static void link_log(struct linker *linker)
+{
+    const struct spec_log *spec = &linker->spec->log;
+    const bool to_stdout = span_equals(spec->to.text, SPAN("stdout"));
+    linker->policy->log = (struct log_section){
+        .format = (enum log_format)spec->format,
+        .path = link_copy(linker, to_stdout ? SPAN("") : spec->to.text),
+    };
+}
+
+void link_settings(struct linker *linker)
+{
+    struct policy *policy = linker->policy;
+    policy->workers = linker->spec->workers;
+    policy->trusted_proxies = link_prefixes(linker, &linker->spec->trusted_proxies);
+    policy->n_trusted_proxies = linker->spec->trusted_proxies.n_items;
+    policy->max = linker->spec->max.values;
+    policy->timeouts = linker->spec->timeouts.values;
+    link_listeners(linker);
+    link_store(linker);
+    link_log(linker);
+}

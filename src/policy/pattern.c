@@ -1,0 +1,197 @@
+#include "policy/pattern.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { LITERAL_BYTES_MAX = 1024 };
+
+static bool is_capture_name(struct span name)
+{
+    bool has_letter = false;
+    if (name.len == 0 || name.len > NAME_BYTES_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        const char c = name.data[i];
+        const char lower = ascii_lower(c);
+        const bool letter = (lower >= 'a' && lower <= 'z') || c == '_';
+        if (!letter && c != '-' && !(c >= '0' && c <= '9')) {
+            return false;
+        }
+        has_letter = has_letter || letter;
+    }
+    return has_letter;
+}
+
+static bool add_capture(struct span name, struct pattern *pattern, struct text *problem)
+{
+    if (!is_capture_name(name)) {
+        text_add_literal(problem, "a {name} is letters, digits, \"_\" and \"-\", at least one a "
+                                  "letter");
+        return false;
+    }
+    for (size_t i = 0; i < pattern->n_captures; i++) {
+        if (span_equals(pattern->capture_names[i], name)) {
+            text_add_format(problem, "has {%.*s} twice", SPAN_ARGS(name));
+            return false;
+        }
+    }
+    if (pattern->n_captures == CAPTURES_MAX) {
+        text_add_format(problem, "has more than %d {name}s", CAPTURES_MAX);
+        return false;
+    }
+    pattern->capture_names[pattern->n_captures++] = name;
+    return true;
+}
+
+/* Normalise one literal segment as a path of its own; it must stay one segment. */
+static bool normalise_literal(struct span piece, const struct path_rules *rules,
+                              struct arena *arena, struct span *literal, struct text *problem)
+{
+    char raw[LITERAL_BYTES_MAX + 1];
+    char buffer[LITERAL_BYTES_MAX + 2];
+    if (piece.len > LITERAL_BYTES_MAX) {
+        text_add_format(problem, "has a segment of more than %d bytes", LITERAL_BYTES_MAX);
+        return false;
+    }
+    raw[0] = '/';
+    memcpy(raw + 1, piece.data, piece.len);
+
+    struct path path;
+    const char *refusal = path_normalise(span_of(raw, piece.len + 1), rules, buffer, &path);
+    if (refusal != NULL) {
+        text_add_format(problem, "segment \"%.*s\": %s", SPAN_ARGS(piece), refusal);
+        return false;
+    }
+    if (path.n_segments != 1 || path.segments[0].len == 0 || span_find(piece, ';') < piece.len) {
+        text_add_format(problem, "segment \"%.*s\" can never match: paths are normalised first",
+                        SPAN_ARGS(piece));
+        return false;
+    }
+    *literal = arena_copy(arena, path.segments[0]);
+    if (literal->data == NULL) {
+        text_add_literal(problem, "out of memory");
+        return false;
+    }
+    return true;
+}
+
+static bool has_wildcard(struct span piece)
+{
+    return span_find(piece, '*') < piece.len || span_find(piece, '{') < piece.len ||
+           span_find(piece, '}') < piece.len;
+}
+
+static bool is_braced(struct span piece)
+{
+    return piece.len >= 2 && piece.data[0] == '{' && piece.data[piece.len - 1] == '}';
+}
+
+static bool compile_segment(struct span piece, bool is_last, const struct path_rules *rules,
+                            struct arena *arena, struct pattern *pattern, struct text *problem)
+{
+    struct pattern_segment segment = {.kind = SEGMENT_LITERAL};
+    if (span_equals(piece, SPAN("**"))) {
+        segment.kind = SEGMENT_REST;
+        if (!is_last) {
+            text_add_literal(problem, "\"**\" must be the last segment");
+            return false;
+        }
+    } else if (span_equals(piece, SPAN("*"))) {
+        segment.kind = SEGMENT_ANY;
+    } else if (is_braced(piece)) {
+        segment.kind = SEGMENT_CAPTURE;
+        segment.text = arena_copy(arena, span_of(piece.data + 1, piece.len - 2));
+        if (segment.text.data == NULL || !add_capture(segment.text, pattern, problem)) {
+            return false;
+        }
+    } else if (has_wildcard(piece)) {
+        text_add_format(problem,
+                        "segment \"%.*s\": \"*\", \"**\" and \"{name}\" must be whole "
+                        "segments",
+                        SPAN_ARGS(piece));
+        return false;
+    } else if (piece.len == 0 && !is_last) {
+        text_add_literal(problem, "has an empty segment, which no path has: paths are normalised "
+                                  "first");
+        return false;
+    } else if (piece.len > 0 && !normalise_literal(piece, rules, arena, &segment.text, problem)) {
+        return false;
+    }
+    pattern->segments[pattern->n_segments++] = segment;
+    return true;
+}
+
+static size_t count_slashes(struct span span)
+{
+    size_t n_slashes = 0;
+    for (size_t i = 0; i < span.len; i++) {
+        n_slashes += span.data[i] == '/';
+    }
+    return n_slashes;
+}
+
+bool pattern_compile(struct span span, const struct path_rules *rules, struct arena *arena,
+                     struct pattern *pattern, struct text *problem)
+{
+    struct pattern compiled = {.n_segments = 0};
+    if (span.len == 0 || span.data[0] != '/') {
+        text_add_literal(problem, "must start with \"/\"");
+        return false;
+    }
+    if (span_find(span, '?') < span.len || span_find(span, '#') < span.len) {
+        text_add_literal(problem, "must be a path alone, without a query");
+        return false;
+    }
+    const size_t n_segments = count_slashes(span);
+    if (n_segments > PATTERN_SEGMENTS_MAX) {
+        text_add_format(problem, "has more than %d segments", PATTERN_SEGMENTS_MAX);
+        return false;
+    }
+    compiled.segments = arena_calloc(arena, n_segments, sizeof(*compiled.segments));
+    if (compiled.segments == NULL) {
+        text_add_literal(problem, "out of memory");
+        return false;
+    }
+    struct span rest = span_of(span.data + 1, span.len - 1);
+    struct span piece;
+    while (span_split(&rest, '/', &piece)) {
+        if (!compile_segment(piece, rest.data == NULL, rules, arena, &compiled, problem)) {
+            return false;
+        }
+    }
+    *pattern = compiled;
+    return true;
+}
+
+static bool literal_equals(struct span literal, struct span segment, bool ignore_case)
+{
+    return ignore_case ? span_equals_ignore_case(literal, segment) : span_equals(literal, segment);
+}
+
+bool pattern_matches(const struct pattern_segment *segments, size_t n_segments, bool ignore_case,
+                     const struct path *path, struct span *captures)
+{
+    size_t n_captures = 0;
+    assert(path->n_segments <= PATH_SEGMENTS_MAX);
+
+    for (size_t i = 0; i < n_segments; i++) {
+        if (segments[i].kind == SEGMENT_REST) {
+            return true;
+        }
+        if (i == path->n_segments) {
+            return false;
+        }
+        const struct span found = path->segments[i];
+        if (segments[i].kind == SEGMENT_LITERAL) {
+            if (!literal_equals(segments[i].text, found, ignore_case)) {
+                return false;
+            }
+        } else if (found.len == 0) {
+            return false;
+        } else if (segments[i].kind == SEGMENT_CAPTURE) {
+            captures[n_captures++] = found;
+        }
+    }
+    return n_segments == path->n_segments;
+}

@@ -1,0 +1,37 @@
+/* Path patterns: literals, `*` for a segment, `{name}` for one with a name, `**` for the rest. */
+
+#ifndef SLUICE_POLICY_PATTERN_H
+#define SLUICE_POLICY_PATTERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "base/span.h"
+#include "base/text.h"
+#include "http/target.h"
+#include "policy/policy.h"
+
+/* A compiled pattern; segments and names are in the arena it was compiled in. */
+struct pattern {
+    struct pattern_segment *segments;
+    size_t n_segments;
+    struct span capture_names[CAPTURES_MAX];
+    size_t n_captures;
+};
+
+/* Compile @span: literals are normalised under @rules, as the paths they are compared with are.
+ * False: @problem says what is wrong, fit to follow `path "VALUE": `. */
+MUST_USE bool pattern_compile(struct span span, const struct path_rules *rules, struct arena *arena,
+                              struct pattern *pattern, struct text *problem);
+
+/* Whether @path, normalised with encoded separators allowed, matches @n_segments of @segments.
+ * `*` and `{name}` take one segment that is not empty, `**` any rest, an empty one too; all else
+ * must be equal, letters in any case if @ignore_case. @captures gets the values of the {name}s, and
+ * is undefined when the result is false. */
+MUST_USE bool pattern_matches(const struct pattern_segment *segments, size_t n_segments,
+                              bool ignore_case, const struct path *path, struct span *captures);
+
+#endif /* SLUICE_POLICY_PATTERN_H */

@@ -1,0 +1,113 @@
+#include "policy/rate.h"
+
+#include <stddef.h>
+
+#include "limit/algorithm.h"
+#include "policy/suggest.h"
+#include "policy/units.h"
+
+struct period {
+    struct span word;
+    struct span name; /* in the name of a limit of several rates */
+    uint64_t us;
+};
+
+#define SECONDS(n) (UINT64_C(1000000) * (n))
+#define DAY_S (UINT64_C(24) * 3600)
+
+static const struct period PERIODS[] = {
+    {{"s", 1}, {"1s", 2}, SECONDS(1)},
+    {{"sec", 3}, {"1s", 2}, SECONDS(1)},
+    {{"second", 6}, {"1s", 2}, SECONDS(1)},
+    {{"m", 1}, {"1m", 2}, SECONDS(60)},
+    {{"min", 3}, {"1m", 2}, SECONDS(60)},
+    {{"minute", 6}, {"1m", 2}, SECONDS(60)},
+    {{"h", 1}, {"1h", 2}, SECONDS(3600)},
+    {{"hour", 4}, {"1h", 2}, SECONDS(3600)},
+    {{"d", 1}, {"1d", 2}, SECONDS(DAY_S)},
+    {{"day", 3}, {"1d", 2}, SECONDS(DAY_S)},
+    {{"w", 1}, {"1w", 2}, SECONDS(7 * DAY_S)},
+    {{"week", 4}, {"1w", 2}, SECONDS(7 * DAY_S)},
+    {{"mo", 2}, {"1mo", 3}, SECONDS(30 * DAY_S)},
+    {{"month", 5}, {"1mo", 3}, SECONDS(30 * DAY_S)},
+};
+
+static const struct period *find_period(struct span word, struct suggest *suggest)
+{
+    suggest_init(suggest, word);
+    for (size_t i = 0; i < ARRAY_LEN(PERIODS); i++) {
+        if (span_equals(PERIODS[i].word, word)) {
+            return &PERIODS[i];
+        }
+        if (PERIODS[i].word.len > 2) {
+            suggest_offer(suggest, PERIODS[i].word);
+        }
+    }
+    return NULL;
+}
+
+static bool parse_period(struct span span, struct rate *rate, struct text *problem)
+{
+    struct suggest suggest;
+    const struct period *period = find_period(span, &suggest);
+    if (period != NULL) {
+        rate->period_us = period->us;
+        rate->period_name = period->name;
+        rate->is_month = span_equals(period->name, SPAN("1mo"));
+        return true;
+    }
+    if (span.len == 0 || span.data[0] < '0' || span.data[0] > '9') {
+        text_add_literal(problem, "unknown period \"");
+        text_add(problem, span);
+        text_add_literal(problem, "\"");
+        suggest_write(&suggest, problem);
+        if (suggest.best.len == 0) {
+            text_add_literal(problem, "; write s, minute, hour, day, week, month or a duration");
+        }
+        return false;
+    }
+    text_add_literal(problem, "period \"");
+    text_add(problem, span);
+    text_add_literal(problem, "\" ");
+    rate->period_name = span;
+    rate->is_month = false;
+    if (!units_parse_duration(span, &rate->period_us, problem)) {
+        return false;
+    }
+    if (rate->period_us == 0) {
+        text_add_literal(problem, "must not be 0");
+        return false;
+    }
+    return true;
+}
+
+bool rate_parse(struct span span, struct rate *rate, struct text *problem)
+{
+    const size_t slash = span_find(span, '/');
+    uint64_t units = 0;
+    const struct span number = span_trim(span_of(span.data, slash));
+    if (!span_to_u64(number, UINT64_MAX, &units)) {
+        text_add_literal(problem, "must be a whole number and a period, such as 100/minute");
+        return false;
+    }
+    if (slash == span.len) {
+        text_add_format(problem, "has no period; did you mean \"%.*s/minute\"?", SPAN_ARGS(number));
+        return false;
+    }
+    if (units == 0) {
+        text_add_literal(problem, "must be at least 1; to refuse everything, use a route that "
+                                  "responds");
+        return false;
+    }
+    if (units > LIMIT_COST_MAX) {
+        text_add_format(problem, "must be at most %u", (unsigned)LIMIT_COST_MAX);
+        return false;
+    }
+    struct rate parsed = {.units = (uint32_t)units};
+    if (!parse_period(span_trim(span_of(span.data + slash + 1, span.len - slash - 1)), &parsed,
+                      problem)) {
+        return false;
+    }
+    *rate = parsed;
+    return true;
+}

@@ -1,0 +1,332 @@
+#include "policy/sections.h"
+
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "policy/spec.h"
+#include "policy/units.h"
+#include "policy/value_types.h"
+
+#define MS(n) (UINT64_C(1000) * (n))
+#define KIB(n) (UINT64_C(1024) * (n))
+
+#define SECTION_OF(table)                                                                          \
+    {                                                                                              \
+        .fields = (table), .n_fields = ARRAY_LEN(table)                                            \
+    }
+#define SECTION_TYPE(section_, struct_)                                                            \
+    {                                                                                              \
+        .kind = VALUE_SECTION, .noun = "a mapping", .bytes = sizeof(struct_),                      \
+        .section = &(section_)                                                                     \
+    }
+#define WORD_TYPE(words_, noun_)                                                                   \
+    {                                                                                              \
+        .kind = VALUE_WORD, .noun = (noun_), .bytes = sizeof(int), .words = (words_)               \
+    }
+
+/* A key of POLICY's language that this program does not have yet. */
+#define NOT_YET(key_, doc_)                                                                        \
+    {                                                                                              \
+        .key = (key_), .standing = KEY_NOT_YET, .doc = (doc_)                                      \
+    }
+
+/* --- words --- */
+
+static const struct value_word ON_FAILURE_WORDS[] = {
+    {"local", ON_FAILURE_LOCAL, false},
+    {"allow", ON_FAILURE_ALLOW, false},
+    {"deny", ON_FAILURE_DENY, false},
+    {NULL, 0, false},
+};
+static const struct value_word LIMIT_ON_FAILURE_WORDS[] = {
+    {"local", ON_FAILURE_LOCAL, false},
+    {"allow", ON_FAILURE_ALLOW, false},
+    {"deny", ON_FAILURE_DENY, false},
+    {"store", SPEC_ON_FAILURE_UNSAID, false},
+    {NULL, 0, false},
+};
+static const struct value_word FULL_WORDS[] = {
+    {"overflow", STORE_FULL_OVERFLOW, false},
+    {"deny", STORE_FULL_DENY, false},
+    {"allow", STORE_FULL_ALLOW, false},
+    {NULL, 0, false},
+};
+static const struct value_word LOG_FORMAT_WORDS[] = {
+    {"logfmt", LOG_FORMAT_LOGFMT, false},
+    {"json", LOG_FORMAT_JSON, false},
+    {"off", LOG_FORMAT_OFF, false},
+    {NULL, 0, false},
+};
+static const struct value_word HEADERS_WORDS[] = {
+    {"draft11", 0, false}, {"legacy", 0, true}, {"both", 0, true},
+    {"none", 0, true},     {NULL, 0, false},
+};
+static const struct value_word MISSING_WORDS[] = {
+    {"shared", KEY_MISSING_SHARED, false},
+    {"deny", KEY_MISSING_DENY, false},
+    {"skip", KEY_MISSING_SKIP, false},
+    {NULL, 0, false},
+};
+static const struct value_word ENCODED_SLASH_WORDS[] = {
+    {"refuse", 0, false},
+    {"allow", 1, false},
+    {NULL, 0, false},
+};
+
+static const struct value_type ON_FAILURE = WORD_TYPE(ON_FAILURE_WORDS, "local, allow or deny");
+static const struct value_type LIMIT_ON_FAILURE =
+    WORD_TYPE(LIMIT_ON_FAILURE_WORDS, "local, allow, deny or store");
+static const struct value_type FULL = WORD_TYPE(FULL_WORDS, "overflow, deny or allow");
+static const struct value_type LOG_FORMAT = WORD_TYPE(LOG_FORMAT_WORDS, "logfmt, json or off");
+static const struct value_type HEADERS = WORD_TYPE(HEADERS_WORDS, "draft11");
+static const struct value_type MISSING = WORD_TYPE(MISSING_WORDS, "shared, deny or skip");
+static const struct value_type ENCODED_SLASH = WORD_TYPE(ENCODED_SLASH_WORDS, "refuse or allow");
+
+/* --- numbers with bounds --- */
+
+static const struct value_type INSTANCES = VALUE_NUMBER_TYPE(1, 10000);
+static const struct value_type CONNECTIONS = VALUE_NUMBER_TYPE(1, 10000000);
+static const struct value_type FIELD_COUNT = VALUE_NUMBER_TYPE(1, HEAD_FIELDS_MAX);
+static const struct value_type BURST = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
+static const struct value_type DENY_STATUS = VALUE_NUMBER_TYPE(400, 599);
+static const struct value_type RESPOND_STATUS = VALUE_NUMBER_TYPE(200, 599);
+static const struct value_type DEADLINE = VALUE_DURATION_TYPE(MS(1), MS(60 * 1000));
+static const struct value_type TIMEOUT = VALUE_DURATION_TYPE(MS(1), MS(24 * 3600 * 1000));
+static const struct value_type DRAIN = VALUE_DURATION_TYPE(0, MS(24 * 3600 * 1000));
+static const struct value_type MEMORY = VALUE_SIZE_TYPE(KIB(1024), KIB(1024 * 1024) * 1024);
+static const struct value_type HEAD_BYTES = VALUE_SIZE_TYPE(KIB(1), KIB(1024));
+static const struct value_type BODY_BYTES = VALUE_SIZE_TYPE(0, INT64_MAX);
+
+/* --- sections, the inner ones first --- */
+
+static const struct section_field STORE_FIELDS[] = {
+    {"redis", SHAPE_ONE, &VALUE_REDIS, offsetof(struct spec_store, redis), NULL, KEY_OPTIONAL,
+     "redis://[[user]:password@]host[:port][/database] or unix:///path; left out: this process"},
+    {"user", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, user), NULL, KEY_OPTIONAL,
+     "ACL user of Redis, in place of the URL's"},
+    {"password", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, password), NULL, KEY_OPTIONAL,
+     "password of Redis, in place of the URL's"},
+    {"prefix", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, prefix), "sluice", KEY_OPTIONAL,
+     "start of every key in Redis"},
+    {"secret", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, secret), "", KEY_OPTIONAL,
+     "keys the hashes of identities; the same for all proxies that share limits; up to 64 bytes"},
+    {"deadline", SHAPE_ONE, &DEADLINE, offsetof(struct spec_store, deadline_us), "20ms",
+     KEY_OPTIONAL, "a decision that takes longer is a failure"},
+    {"on_failure", SHAPE_ONE, &ON_FAILURE, offsetof(struct spec_store, on_failure), "local",
+     KEY_OPTIONAL, "local, allow or deny: what limits do while Redis cannot answer"},
+    {"instances", SHAPE_ONE, &INSTANCES, offsetof(struct spec_store, instances), "1", KEY_OPTIONAL,
+     "proxies among which local limits are shared out"},
+    {"memory", SHAPE_ONE, &MEMORY, offsetof(struct spec_store, memory_bytes), "64MiB", KEY_OPTIONAL,
+     "most bytes of the embedded store"},
+    {"full", SHAPE_ONE, &FULL, offsetof(struct spec_store, full), "overflow", KEY_OPTIONAL,
+     "overflow, deny or allow: new keys when the embedded store is full"},
+    NOT_YET("redis_cell", "run gcra as redis-cell's command"),
+    NOT_YET("cluster", "Redis is a cluster"),
+};
+static const struct section STORE = SECTION_OF(STORE_FIELDS);
+static const struct value_type STORE_TYPE = SECTION_TYPE(STORE, struct spec_store);
+
+static const struct section_field LOG_FIELDS[] = {
+    {"format", SHAPE_ONE, &LOG_FORMAT, offsetof(struct spec_log, format), "logfmt", KEY_OPTIONAL,
+     "logfmt, json or off"},
+    {"to", SHAPE_ONE, &VALUE_LOG_TARGET, offsetof(struct spec_log, to), "stdout", KEY_OPTIONAL,
+     "stdout, or a file that is appended to"},
+    NOT_YET("sample", "log a part of the allowed requests"),
+};
+static const struct section LOG = {
+    .fields = LOG_FIELDS, .n_fields = ARRAY_LEN(LOG_FIELDS), .shorthand = "format"};
+static const struct value_type LOG_TYPE = SECTION_TYPE(LOG, struct spec_log);
+
+static const struct section_field MAX_FIELDS[] = {
+    {"connections", SHAPE_ONE, &CONNECTIONS, offsetof(struct spec_max, values.connections), "10000",
+     KEY_OPTIONAL, "connections from clients, all workers together"},
+    {"head", SHAPE_ONE, &HEAD_BYTES, offsetof(struct spec_max, values.head_bytes), "16KiB",
+     KEY_OPTIONAL, "bytes of a request's head; more is answered with 431"},
+    {"headers", SHAPE_ONE, &FIELD_COUNT, offsetof(struct spec_max, values.headers), "100",
+     KEY_OPTIONAL, "header fields of a request; more is answered with 431"},
+    {"body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_max, values.body_bytes), "1GiB",
+     KEY_OPTIONAL, "bytes of a request's body; more is answered with 413"},
+    NOT_YET("held", "requests held for shaping"),
+};
+static const struct section MAX = SECTION_OF(MAX_FIELDS);
+static const struct value_type MAX_TYPE = SECTION_TYPE(MAX, struct spec_max);
+
+static const struct section_field TIMEOUTS_FIELDS[] = {
+    {"head", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.head_us), "10s",
+     KEY_OPTIONAL, "from a request's first byte to the end of its head"},
+    {"idle", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.idle_us), "60s",
+     KEY_OPTIONAL, "between requests, and of a body or response that does not move"},
+    {"drain", SHAPE_ONE, &DRAIN, offsetof(struct spec_timeouts, values.drain_us), "30s",
+     KEY_OPTIONAL, "for requests under way after SIGTERM"},
+    NOT_YET("body_rate", "least bytes per second of a body"),
+};
+static const struct section TIMEOUTS = SECTION_OF(TIMEOUTS_FIELDS);
+static const struct value_type TIMEOUTS_TYPE = SECTION_TYPE(TIMEOUTS, struct spec_timeouts);
+
+static const struct section_field UPSTREAM_TIMEOUT_FIELDS[] = {
+    {"connect", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_upstream_timeout, connect_us), "1s",
+     KEY_OPTIONAL, "to connect to a server"},
+    {"response", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_upstream_timeout, response_us), "30s",
+     KEY_OPTIONAL, "from the request's end to the response's head, and between its pieces"},
+    {"idle", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_upstream_timeout, idle_us), "60s",
+     KEY_OPTIONAL, "how long an unused connection is kept"},
+};
+static const struct section UPSTREAM_TIMEOUT = SECTION_OF(UPSTREAM_TIMEOUT_FIELDS);
+static const struct value_type UPSTREAM_TIMEOUT_TYPE =
+    SECTION_TYPE(UPSTREAM_TIMEOUT, struct spec_upstream_timeout);
+
+static const struct section_field UPSTREAM_FIELDS[] = {
+    {"servers", SHAPE_LIST, &VALUE_SERVER, offsetof(struct spec_upstream, servers), NULL,
+     KEY_REQUIRED, "http://host[:port], one or more"},
+    {"balance", SHAPE_ONE, &VALUE_BALANCE, offsetof(struct spec_upstream, balance), "round_robin",
+     KEY_OPTIONAL, "round_robin: how requests are spread over the servers"},
+    {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_upstream, host), "preserve",
+     KEY_OPTIONAL, "preserve, server or a name: the Host that the servers see"},
+    {"timeout", SHAPE_ONE, &UPSTREAM_TIMEOUT_TYPE, offsetof(struct spec_upstream, timeout), NULL,
+     KEY_OPTIONAL, "how long to wait for the servers"},
+    NOT_YET("health", "active health checks"),
+    NOT_YET("max_connections", "most connections to a server"),
+};
+const struct section SECTIONS_UPSTREAM = SECTION_OF(UPSTREAM_FIELDS);
+static const struct value_type UPSTREAM_TYPE =
+    SECTION_TYPE(SECTIONS_UPSTREAM, struct spec_upstream);
+
+static const struct section_field EXCEPT_FIELDS[] = {
+    {"client", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_except, clients), NULL, KEY_REQUIRED,
+     "addresses or prefixes of clients"},
+};
+static const struct section EXCEPT = SECTION_OF(EXCEPT_FIELDS);
+static const struct value_type EXCEPT_TYPE = SECTION_TYPE(EXCEPT, struct spec_except);
+
+static const struct section_field DENY_FIELDS[] = {
+    {"status", SHAPE_ONE, &DENY_STATUS, offsetof(struct spec_reply, status), "429", KEY_OPTIONAL,
+     "status of the answer, 400 to 599"},
+    {"body", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_reply, body), "", KEY_OPTIONAL,
+     "body of the answer"},
+    {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
+     "text/plain", KEY_OPTIONAL, "media type of the body"},
+};
+static const struct section DENY = SECTION_OF(DENY_FIELDS);
+static const struct value_type DENY_TYPE = SECTION_TYPE(DENY, struct spec_reply);
+
+static const struct section_field LIMIT_FIELDS[] = {
+    {"key", SHAPE_LIST, &VALUE_KEY_PART, offsetof(struct spec_limit, key), NULL, KEY_REQUIRED,
+     "what is counted apart; a list is a composite, \"|\" takes the first that is present"},
+    {"algorithm", SHAPE_ONE, &VALUE_ALGORITHM, offsetof(struct spec_limit, algorithm),
+     "token_bucket", KEY_OPTIONAL, "token_bucket or fixed_window"},
+    {"rate", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_limit, rates), NULL, KEY_REQUIRED,
+     "N/period, or a list: each rate is a limit of its own"},
+    {"burst", SHAPE_ONE, &BURST, offsetof(struct spec_limit, burst), NULL, KEY_OPTIONAL,
+     "units at one instant; left out: the rate's N; not for windows"},
+    {"except", SHAPE_ONE, &EXCEPT_TYPE, offsetof(struct spec_limit, except), NULL, KEY_OPTIONAL,
+     "who is never judged by this limit"},
+    {"missing", SHAPE_ONE, &MISSING, offsetof(struct spec_limit, missing), "shared", KEY_OPTIONAL,
+     "shared, deny or skip: requests that lack a part of the key"},
+    {"deny", SHAPE_ONE, &DENY_TYPE, offsetof(struct spec_limit, deny), NULL, KEY_OPTIONAL,
+     "answer to denied requests, in place of the problem document"},
+    {"on_failure", SHAPE_ONE, &LIMIT_ON_FAILURE, offsetof(struct spec_limit, on_failure), "store",
+     KEY_OPTIONAL, "local, allow or deny; store: as the store section says"},
+    NOT_YET("align", "windows of the clock, or from the first request"),
+    NOT_YET("buckets", "sub-windows of sliding_window"),
+    NOT_YET("count", "answers that are charged"),
+    NOT_YET("count_denied", "denied requests are charged too"),
+    NOT_YET("lease", "of a concurrency slot"),
+    NOT_YET("max_wait", "hold a request rather than refuse it"),
+    NOT_YET("refund", "answers that give units back"),
+    NOT_YET("shadow", "judged and counted, never enforced"),
+    NOT_YET("strict", "sliding_window counts the oldest sub-window whole"),
+    NOT_YET("timezone", "of calendar windows"),
+};
+const struct section SECTIONS_LIMIT = SECTION_OF(LIMIT_FIELDS);
+static const struct value_type LIMIT_TYPE = SECTION_TYPE(SECTIONS_LIMIT, struct spec_limit);
+
+static const struct section_field DEFAULTS_FIELDS[] = {
+    {"limits", SHAPE_LIST, &VALUE_NAME, offsetof(struct spec_defaults, limits), NULL, KEY_OPTIONAL,
+     "limits of every route that does not say its own"},
+};
+static const struct section DEFAULTS = SECTION_OF(DEFAULTS_FIELDS);
+static const struct value_type DEFAULTS_TYPE = SECTION_TYPE(DEFAULTS, struct spec_defaults);
+
+static const struct section_field MATCH_FIELDS[] = {
+    {"path", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_match, path), NULL, KEY_OPTIONAL,
+     "pattern: \"*\" is a segment, \"{name}\" one with a name, \"**\" the rest"},
+    {"host", SHAPE_ONE, &VALUE_HOST_PATTERN, offsetof(struct spec_match, host), NULL, KEY_OPTIONAL,
+     "host, or \"*.\" and a host for all beneath it"},
+    {"method", SHAPE_LIST, &VALUE_METHOD, offsetof(struct spec_match, methods), NULL, KEY_OPTIONAL,
+     "methods, one of which it must be"},
+    {"header", SHAPE_MAP, &VALUE_HEADER, offsetof(struct spec_match, headers), NULL, KEY_OPTIONAL,
+     "name: value, or name: true for one that is present; all must hold"},
+    {"client", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_match, clients), NULL, KEY_OPTIONAL,
+     "addresses or prefixes, one of which the client must be in"},
+    {"ignore_case", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_match, ignore_case), "false",
+     KEY_OPTIONAL, "letters of the path match in any case"},
+    {"encoded_slash", SHAPE_ONE, &ENCODED_SLASH, offsetof(struct spec_match, encoded_slash),
+     "refuse", KEY_OPTIONAL, "refuse or allow: %2F, %5C and \"\\\" in a path"},
+};
+static const struct section MATCH = SECTION_OF(MATCH_FIELDS);
+static const struct value_type MATCH_TYPE = SECTION_TYPE(MATCH, struct spec_match);
+
+static const struct section_field RESPOND_FIELDS[] = {
+    {"status", SHAPE_ONE, &RESPOND_STATUS, offsetof(struct spec_reply, status), NULL, KEY_REQUIRED,
+     "status of the answer, 200 to 599"},
+    {"body", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_reply, body), "", KEY_OPTIONAL,
+     "body of the answer"},
+    {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
+     "text/plain", KEY_OPTIONAL, "media type of the body"},
+};
+static const struct section RESPOND = SECTION_OF(RESPOND_FIELDS);
+static const struct value_type RESPOND_TYPE = SECTION_TYPE(RESPOND, struct spec_reply);
+
+static const struct section_field ROUTE_FIELDS[] = {
+    {"name", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, name), NULL, KEY_OPTIONAL,
+     "for logs and the key \"route\"; left out: route-N"},
+    {"match", SHAPE_ONE, &MATCH_TYPE, offsetof(struct spec_route, match), NULL, KEY_OPTIONAL,
+     "which requests; left out: all"},
+    {"limits", SHAPE_LIST, &VALUE_NAME, offsetof(struct spec_route, limits), NULL, KEY_OPTIONAL,
+     "names of limits; [] for none; left out: those of defaults"},
+    {"upstream", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, upstream), NULL, KEY_OPTIONAL,
+     "where requests go; this or respond"},
+    {"respond", SHAPE_ONE, &RESPOND_TYPE, offsetof(struct spec_route, respond), NULL, KEY_OPTIONAL,
+     "an answer of sluice's own; this or upstream"},
+    {"cost", SHAPE_ONE, &VALUE_COST, offsetof(struct spec_route, cost), "1", KEY_OPTIONAL,
+     "units that a request takes of each limit"},
+    {"max_body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_route, body_bytes_max), NULL,
+     KEY_OPTIONAL, "bytes of a request's body; left out: max.body"},
+    NOT_YET("strip_prefix", "remove the start of the path"),
+};
+const struct section SECTIONS_ROUTE = SECTION_OF(ROUTE_FIELDS);
+static const struct value_type ROUTE_TYPE = SECTION_TYPE(SECTIONS_ROUTE, struct spec_route);
+
+static const struct section_field POLICY_FIELDS[] = {
+    {"listen", SHAPE_LIST, &VALUE_LISTEN, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
+     "address:port, or a list"},
+    {"workers", SHAPE_ONE, &VALUE_WORKERS, offsetof(struct spec_policy, workers), "auto",
+     KEY_OPTIONAL, "threads; auto: one per core"},
+    {"trusted_proxies", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_policy, trusted_proxies),
+     NULL, KEY_OPTIONAL, "addresses or prefixes whose X-Forwarded-For and Forwarded are believed"},
+    {"store", SHAPE_ONE, &STORE_TYPE, offsetof(struct spec_policy, store), NULL, KEY_OPTIONAL,
+     "where counters live; left out: in this process"},
+    {"log", SHAPE_ONE, &LOG_TYPE, offsetof(struct spec_policy, log), NULL, KEY_OPTIONAL,
+     "one line a request"},
+    {"max", SHAPE_ONE, &MAX_TYPE, offsetof(struct spec_policy, max), NULL, KEY_OPTIONAL,
+     "caps on what clients may ask for"},
+    {"timeouts", SHAPE_ONE, &TIMEOUTS_TYPE, offsetof(struct spec_policy, timeouts), NULL,
+     KEY_OPTIONAL, "how long to wait for clients"},
+    {"headers", SHAPE_ONE, &HEADERS, offsetof(struct spec_policy, headers), "draft11", KEY_OPTIONAL,
+     "draft11: the RateLimit fields that clients see"},
+    {"upstream", SHAPE_ONE, &VALUE_SERVER, offsetof(struct spec_policy, upstream), NULL,
+     KEY_OPTIONAL, "short form: the one server for all requests"},
+    {"limit", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_policy, limit), NULL, KEY_OPTIONAL,
+     "short form: the rate per client address"},
+    {"upstreams", SHAPE_MAP, &UPSTREAM_TYPE, offsetof(struct spec_policy, upstreams), NULL,
+     KEY_OPTIONAL, "servers, by name"},
+    {"limits", SHAPE_MAP, &LIMIT_TYPE, offsetof(struct spec_policy, limits), NULL, KEY_OPTIONAL,
+     "limits, by name"},
+    {"defaults", SHAPE_ONE, &DEFAULTS_TYPE, offsetof(struct spec_policy, defaults), NULL,
+     KEY_OPTIONAL, "what routes need not say"},
+    {"routes", SHAPE_LIST, &ROUTE_TYPE, offsetof(struct spec_policy, routes), NULL, KEY_OPTIONAL,
+     "what happens to which requests; the first that matches counts"},
+    NOT_YET("admin", "address of metrics and the admin API"),
+    NOT_YET("jwt", "how tokens are verified"),
+    NOT_YET("watch", "reload when the file changes"),
+};
+const struct section SECTIONS_POLICY = SECTION_OF(POLICY_FIELDS);

@@ -1,0 +1,166 @@
+/* The policy as its file says it: what the tables in sections.c are read into, before names are
+ * resolved. Lives in the loader's arena; what could not be read is zero. */
+
+#ifndef SLUICE_POLICY_SPEC_H
+#define SLUICE_POLICY_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "limit/algorithm.h"
+#include "policy/policy.h"
+#include "policy/rate.h"
+#include "policy/redis_url.h"
+#include "policy/section.h"
+
+/* Values that may have to be spoken of later know where they stand. node is NULL: not read. */
+struct spec_text {
+    const struct node *node;
+    struct span text;
+};
+
+struct spec_endpoint {
+    const struct node *node;
+    struct endpoint endpoint;
+};
+
+struct spec_redis {
+    const struct node *node;
+    struct redis_url url;
+};
+
+struct spec_rate {
+    const struct node *node;
+    struct rate rate;
+};
+
+struct spec_key_part {
+    const struct node *node;
+    struct key_part part;
+};
+
+struct spec_store {
+    struct section_place place;
+    struct spec_redis redis;
+    struct spec_text user;
+    struct spec_text password;
+    struct spec_text prefix;
+    struct spec_text secret;
+    uint64_t deadline_us;
+    int on_failure; /* enum on_failure */
+    uint32_t instances;
+    uint64_t memory_bytes;
+    int full; /* enum store_full */
+};
+
+struct spec_log {
+    struct section_place place;
+    int format; /* enum log_format */
+    struct spec_text to;
+};
+
+struct spec_max {
+    struct section_place place;
+    struct max_section values;
+};
+
+struct spec_timeouts {
+    struct section_place place;
+    struct timeouts_section values;
+};
+
+struct spec_upstream_timeout {
+    struct section_place place;
+    uint64_t connect_us;
+    uint64_t response_us;
+    uint64_t idle_us;
+};
+
+struct spec_upstream {
+    struct section_place place;
+    struct section_items servers; /* struct spec_endpoint */
+    int balance;                  /* 0: round_robin */
+    struct spec_text host;
+    struct spec_upstream_timeout timeout;
+};
+
+struct spec_except {
+    struct section_place place;
+    struct section_items clients; /* struct address_prefix */
+};
+
+/* An answer of our own: of a denial, or of a route. */
+struct spec_reply {
+    struct section_place place;
+    uint32_t status;
+    struct spec_text body;
+    struct spec_text content_type;
+};
+
+enum { SPEC_ON_FAILURE_UNSAID = -1 };
+
+struct spec_limit {
+    struct section_place place;
+    struct section_items key; /* struct spec_key_part */
+    const struct algorithm *algorithm;
+    struct section_items rates; /* struct spec_rate */
+    uint32_t burst;             /* 0: not said */
+    struct spec_except except;
+    int missing; /* enum key_missing */
+    struct spec_reply deny;
+    int on_failure; /* enum on_failure, or SPEC_ON_FAILURE_UNSAID */
+};
+
+struct spec_header {
+    struct section_place place; /* name: of the field */
+    const struct node *node;
+    struct span value;
+    bool is_present; /* no value is asked for */
+};
+
+struct spec_match {
+    struct section_place place;
+    struct spec_text path;
+    struct spec_text host;
+    struct section_items methods; /* struct spec_text */
+    struct section_items headers; /* struct spec_header */
+    struct section_items clients; /* struct address_prefix */
+    bool ignore_case;
+    int encoded_slash; /* 1: allow */
+};
+
+struct spec_route {
+    struct section_place place;
+    struct spec_text name;
+    struct spec_match match;
+    struct section_items limits; /* struct spec_text */
+    struct spec_text upstream;
+    struct spec_reply respond;
+    uint32_t cost;
+    uint64_t body_bytes_max; /* where max_body stands */
+};
+
+struct spec_defaults {
+    struct section_place place;
+    struct section_items limits; /* struct spec_text */
+};
+
+struct spec_policy {
+    struct section_place place;
+    struct section_items listen; /* struct spec_endpoint */
+    uint32_t workers;
+    struct section_items trusted_proxies; /* struct address_prefix */
+    struct spec_store store;
+    struct spec_log log;
+    struct spec_max max;
+    struct spec_timeouts timeouts;
+    int headers;                   /* 0: draft11 */
+    struct spec_endpoint upstream; /* short form */
+    struct section_items limit;    /* short form: struct spec_rate */
+    struct section_items upstreams;
+    struct section_items limits;
+    struct spec_defaults defaults;
+    struct section_items routes;
+};
+
+#endif /* SLUICE_POLICY_SPEC_H */

@@ -1,0 +1,71 @@
+#include "policy/suggest.h"
+
+#include <stdint.h>
+
+#include "base/limits.h"
+
+static size_t min_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Edits from @a to @b, both at most NAME_BYTES_MAX long: optimal string alignment, three rows. */
+static size_t distance_between(struct span a, struct span b)
+{
+    uint8_t rows[3][NAME_BYTES_MAX + 1];
+    uint8_t *before = rows[0];
+    uint8_t *above = rows[1];
+    uint8_t *row = rows[2];
+
+    for (size_t j = 0; j <= b.len; j++) {
+        above[j] = (uint8_t)j;
+    }
+    for (size_t i = 1; i <= a.len; i++) {
+        row[0] = (uint8_t)i;
+        for (size_t j = 1; j <= b.len; j++) {
+            const char x = ascii_lower(a.data[i - 1]);
+            const char y = ascii_lower(b.data[j - 1]);
+            size_t edits = min_of(above[j], row[j - 1]) + 1U;
+            edits = min_of(edits, above[j - 1] + (x != y ? 1U : 0U));
+            if (i > 1 && j > 1 && x == ascii_lower(b.data[j - 2]) &&
+                y == ascii_lower(a.data[i - 2])) {
+                edits = min_of(edits, before[j - 2] + 1U);
+            }
+            row[j] = (uint8_t)edits;
+        }
+        uint8_t *spare = before;
+        before = above;
+        above = row;
+        row = spare;
+    }
+    return above[b.len];
+}
+
+void suggest_init(struct suggest *suggest, struct span wanted)
+{
+    *suggest = (struct suggest){.wanted = wanted, .distance = (wanted.len + 2) / 3 + 1};
+}
+
+void suggest_offer(struct suggest *suggest, struct span word)
+{
+    const size_t wanted_len = suggest->wanted.len;
+    const size_t gap = word.len > wanted_len ? word.len - wanted_len : wanted_len - word.len;
+    if (word.len > NAME_BYTES_MAX || wanted_len > NAME_BYTES_MAX || wanted_len == 0 ||
+        gap >= suggest->distance) {
+        return;
+    }
+    const size_t distance = distance_between(suggest->wanted, word);
+    if (distance < suggest->distance && distance < word.len) {
+        suggest->distance = distance;
+        suggest->best = word;
+    }
+}
+
+void suggest_write(const struct suggest *suggest, struct text *text)
+{
+    if (suggest->best.len > 0) {
+        text_add_literal(text, "; did you mean \"");
+        text_add(text, suggest->best);
+        text_add_literal(text, "\"?");
+    }
+}

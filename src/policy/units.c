@@ -1,0 +1,174 @@
+#include "policy/units.h"
+
+#include <stddef.h>
+
+#include "policy/suggest.h"
+
+struct unit {
+    struct span name;
+    uint64_t worth; /* us, or bytes */
+};
+
+/* Greatest first. */
+static const struct unit DURATIONS[] = {
+    {{"w", 1}, UINT64_C(7) * 24 * 3600 * 1000000},
+    {{"d", 1}, UINT64_C(24) * 3600 * 1000000},
+    {{"h", 1}, UINT64_C(3600) * 1000000},
+    {{"m", 1}, UINT64_C(60) * 1000000},
+    {{"s", 1}, UINT64_C(1000000)},
+    {{"ms", 2}, UINT64_C(1000)},
+    {{"us", 2}, UINT64_C(1)},
+};
+
+static const struct unit SIZES[] = {
+    {{"TiB", 3}, UINT64_C(1) << 40}, {{"GiB", 3}, UINT64_C(1) << 30},
+    {{"MiB", 3}, UINT64_C(1) << 20}, {{"KiB", 3}, UINT64_C(1) << 10},
+    {{"B", 1}, UINT64_C(1)},
+};
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The first bytes of @span that are digits, or, if @digits is false, that are none. */
+static struct span cut_run(struct span *span, bool digits)
+{
+    size_t len = 0;
+    while (len < span->len && is_digit(span->data[len]) == digits) {
+        len++;
+    }
+    const struct span run = span_of(span->data, len);
+    *span = span_of(span->data + len, span->len - len);
+    return run;
+}
+
+static const struct unit *find_unit(const struct unit *units, size_t n_units, struct span name,
+                                    struct text *problem)
+{
+    struct suggest suggest;
+    suggest_init(&suggest, name);
+    for (const struct unit *unit = units; unit < units + n_units; unit++) {
+        if (span_equals(unit->name, name)) {
+            return unit;
+        }
+        suggest_offer(&suggest, unit->name);
+    }
+    text_add_literal(problem, "unknown unit \"");
+    text_add(problem, name);
+    text_add_literal(problem, "\"");
+    suggest_write(&suggest, problem);
+    if (suggest.best.len == 0) {
+        text_add_literal(problem, "; write one of ");
+        for (size_t i = n_units; i-- > 0;) {
+            text_add(problem, units[i].name);
+            text_add(problem, i > 0 ? SPAN(", ") : SPAN(""));
+        }
+    }
+    return NULL;
+}
+
+/* Cut one number with its unit off @rest and give what it is worth, at most @max. */
+static bool cut_quantity(struct span *rest, const struct unit *units, size_t n_units, uint64_t max,
+                         const struct unit **unit, uint64_t *worth, struct text *problem)
+{
+    const struct span number = cut_run(rest, true);
+    const struct span name = cut_run(rest, false);
+    uint64_t count = 0;
+    if (number.len == 0) {
+        text_add_literal(problem, "must be a whole number with a unit");
+        return false;
+    }
+    *unit = find_unit(units, n_units, name, problem);
+    if (*unit == NULL) {
+        return false;
+    }
+    if (!span_to_u64(number, max / (*unit)->worth, &count)) {
+        text_add_literal(problem, "is too large");
+        return false;
+    }
+    *worth = count * (*unit)->worth;
+    return true;
+}
+
+static bool is_bare_number(struct span span)
+{
+    cut_run(&span, true);
+    return span.len == 0;
+}
+
+bool units_parse_duration(struct span span, uint64_t *us, struct text *problem)
+{
+    if (span.len > 0 && is_bare_number(span)) {
+        text_add_format(problem, "needs a unit; did you mean \"%.*ss\" or \"%.*sms\"?",
+                        SPAN_ARGS(span), SPAN_ARGS(span));
+        return false;
+    }
+    uint64_t sum = 0;
+    const struct unit *before = NULL;
+    struct span rest = span;
+    do {
+        const struct unit *unit = NULL;
+        uint64_t worth = 0;
+        if (!cut_quantity(&rest, DURATIONS, ARRAY_LEN(DURATIONS), UNITS_DURATION_US_MAX, &unit,
+                          &worth, problem)) {
+            return false;
+        }
+        if (before != NULL && unit <= before) {
+            text_add_literal(problem, "must name each unit once, the greatest first");
+            return false;
+        }
+        before = unit;
+        sum += worth;
+    } while (rest.len > 0);
+
+    if (sum > UNITS_DURATION_US_MAX) {
+        text_add_literal(problem, "is too large");
+        return false;
+    }
+    *us = sum;
+    return true;
+}
+
+static void write_in_units(struct text *text, const struct unit *units, size_t n_units,
+                           uint64_t value)
+{
+    const struct unit *unit = units;
+    while (unit < units + n_units - 1 && (value == 0 || value % unit->worth != 0)) {
+        unit++;
+    }
+    text_add_u64(text, value / unit->worth);
+    text_add(text, unit->name);
+}
+
+bool units_parse_size(struct span span, uint64_t *bytes, struct text *problem)
+{
+    const struct unit *unit = NULL;
+    uint64_t value = 0;
+    if (span_to_u64(span, UINT64_MAX, &value)) {
+        text_add_literal(problem, "needs a unit; did you mean \"");
+        units_write_size(problem, value);
+        text_add_literal(problem, "\"?");
+        return false;
+    }
+    struct span rest = span;
+    if (!cut_quantity(&rest, SIZES, ARRAY_LEN(SIZES), INT64_MAX, &unit, &value, problem)) {
+        return false;
+    }
+    if (rest.len > 0) {
+        text_add_literal(problem, "must be one number with one unit");
+        return false;
+    }
+    *bytes = value;
+    return true;
+}
+
+void units_write_duration(struct text *text, uint64_t us)
+{
+    write_in_units(text, DURATIONS, ARRAY_LEN(DURATIONS), us);
+}
+
+void units_write_size(struct text *text, uint64_t bytes)
+{
+    write_in_units(text, SIZES, ARRAY_LEN(SIZES), bytes);
+}

@@ -1,0 +1,406 @@
+#include "policy/value_types.h"
+
+#include "base/address.h"
+#include "http/field.h"
+#include "http/target.h"
+#include "limit/algorithm.h"
+#include "policy/endpoint.h"
+#include "policy/key_parser.h"
+#include "policy/spec.h"
+#include "policy/suggest.h"
+#include "policy/units.h"
+
+/* --- numbers, durations, sizes --- */
+
+static bool check_bounds(const struct value_type *type, uint64_t value,
+                         void (*write)(struct text *text, uint64_t value), struct text *problem)
+{
+    if (value >= type->min && value <= type->max) {
+        return true;
+    }
+    text_add(problem, value < type->min ? SPAN("must be at least ") : SPAN("must be at most "));
+    write(problem, value < type->min ? type->min : type->max);
+    return false;
+}
+
+bool value_parse_number(const struct value_type *type, const struct node *node, struct arena *arena,
+                        void *out, struct text *problem)
+{
+    uint64_t value = 0;
+    (void)arena;
+    if (!span_to_u64(node->text, UINT64_MAX, &value)) {
+        text_add_literal(problem, "must be a whole number");
+        return false;
+    }
+    if (!check_bounds(type, value, text_add_u64, problem)) {
+        return false;
+    }
+    *(uint32_t *)out = (uint32_t)value;
+    return true;
+}
+
+bool value_parse_duration(const struct value_type *type, const struct node *node,
+                          struct arena *arena, void *out, struct text *problem)
+{
+    uint64_t us = 0;
+    (void)arena;
+    if (!units_parse_duration(node->text, &us, problem) ||
+        !check_bounds(type, us, units_write_duration, problem)) {
+        return false;
+    }
+    *(uint64_t *)out = us;
+    return true;
+}
+
+bool value_parse_size(const struct value_type *type, const struct node *node, struct arena *arena,
+                      void *out, struct text *problem)
+{
+    uint64_t bytes = 0;
+    (void)arena;
+    if (!units_parse_size(node->text, &bytes, problem) ||
+        !check_bounds(type, bytes, units_write_size, problem)) {
+        return false;
+    }
+    *(uint64_t *)out = bytes;
+    return true;
+}
+
+static bool parse_workers(const struct value_type *type, const struct node *node,
+                          struct arena *arena, void *out, struct text *problem)
+{
+    if (span_equals(node->text, SPAN("auto"))) {
+        *(uint32_t *)out = 0;
+        return true;
+    }
+    if (!value_parse_number(type, node, arena, out, problem)) {
+        text_add_literal(problem, ", or auto for one per core");
+        return false;
+    }
+    return true;
+}
+
+static bool parse_cost(const struct value_type *type, const struct node *node, struct arena *arena,
+                       void *out, struct text *problem)
+{
+    if (span_starts_with(node->text, SPAN("header.")) ||
+        span_starts_with(node->text, SPAN("response."))) {
+        text_add_literal(problem, "a cost from a header is not yet built; write a number");
+        return false;
+    }
+    return value_parse_number(type, node, arena, out, problem);
+}
+
+static bool parse_bool(const struct value_type *type, const struct node *node, struct arena *arena,
+                       void *out, struct text *problem)
+{
+    const bool is_true = span_equals(node->text, SPAN("true"));
+    (void)type;
+    (void)arena;
+    if (!is_true && !span_equals(node->text, SPAN("false"))) {
+        text_add_literal(problem, "must be true or false");
+        return false;
+    }
+    *(bool *)out = is_true;
+    return true;
+}
+
+/* --- texts --- */
+
+static bool parse_text(const struct value_type *type, const struct node *node, struct arena *arena,
+                       void *out, struct text *problem)
+{
+    (void)type;
+    (void)arena;
+    (void)problem;
+    *(struct spec_text *)out = (struct spec_text){.node = node, .text = node->text};
+    return true;
+}
+
+static bool parse_content_type(const struct value_type *type, const struct node *node,
+                               struct arena *arena, void *out, struct text *problem)
+{
+    if (node->text.len == 0 || !field_is_value(node->text)) {
+        text_add_literal(problem, "must be a media type such as text/plain");
+        return false;
+    }
+    return parse_text(type, node, arena, out, problem);
+}
+
+static bool parse_method(const struct value_type *type, const struct node *node,
+                         struct arena *arena, void *out, struct text *problem)
+{
+    static const char *const KNOWN[] = {"GET",    "HEAD",    "POST",  "PUT",  "PATCH",
+                                        "DELETE", "OPTIONS", "TRACE", "QUERY"};
+    if (!field_is_token(node->text) || node->text.len > METHOD_BYTES_MAX) {
+        text_add_literal(problem, "must be the name of a method");
+        return false;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(KNOWN); i++) {
+        const struct span known = span_of_text(KNOWN[i]);
+        if (span_equals_ignore_case(known, node->text) && !span_equals(known, node->text)) {
+            text_add_format(problem, "case counts in methods; did you mean \"%s\"?", KNOWN[i]);
+            return false;
+        }
+    }
+    if (span_equals(node->text, SPAN("CONNECT"))) {
+        text_add_literal(problem, "CONNECT is always refused");
+        return false;
+    }
+    return parse_text(type, node, arena, out, problem);
+}
+
+static bool parse_log_target(const struct value_type *type, const struct node *node,
+                             struct arena *arena, void *out, struct text *problem)
+{
+    if (span_starts_with(node->text, SPAN("syslog"))) {
+        text_add_literal(problem, "logging to syslog is not yet built");
+        return false;
+    }
+    if (node->text.len == 0 || span_find(node->text, '\0') < node->text.len) {
+        text_add_literal(problem, "must be stdout or the path of a file");
+        return false;
+    }
+    return parse_text(type, node, arena, out, problem);
+}
+
+static bool parse_host_rule(const struct value_type *type, const struct node *node,
+                            struct arena *arena, void *out, struct text *problem)
+{
+    if (node->text.len == 0 || !target_is_host(node->text)) {
+        text_add_literal(problem, "must be preserve, server or the name of a host");
+        return false;
+    }
+    return parse_text(type, node, arena, out, problem);
+}
+
+static bool parse_host_pattern(const struct value_type *type, const struct node *node,
+                               struct arena *arena, void *out, struct text *problem)
+{
+    struct span host = node->text;
+    if (span_starts_with(host, SPAN("*."))) {
+        host = span_of(host.data + 2, host.len - 2);
+    }
+    char buffer[HOST_BYTES_MAX];
+    const bool has_star = span_find(host, '*') < host.len;
+    if (has_star || !target_is_host(host) || target_normalise_host(host, buffer).len == 0) {
+        text_add_literal(problem, "must be a host, or \"*.\" and a host for all beneath it");
+        return false;
+    }
+    const size_t bracket = span_find(host, ']');
+    const size_t start = bracket < host.len ? bracket : 0;
+    const struct span tail = span_of(host.data + start, host.len - start);
+    if (span_find(tail, ':') < tail.len) {
+        text_add_literal(problem, "must have no port: hosts are matched without it");
+        return false;
+    }
+    return parse_text(type, node, arena, out, problem);
+}
+
+static bool parse_header(const struct value_type *type, const struct node *node,
+                         struct arena *arena, void *out, struct text *problem)
+{
+    struct spec_header *header = out;
+    (void)type;
+    (void)arena;
+    if (!field_is_token(header->place.name)) {
+        text_add_literal(problem, "the key must be the name of a header");
+        return false;
+    }
+    if (!field_is_value(node->text)) {
+        text_add_literal(problem, "no header can have this value");
+        return false;
+    }
+    if (node->plain && span_equals(node->text, SPAN("false"))) {
+        text_add_literal(problem,
+                         "matching what lacks a header is not yet built; write \"'false'\" "
+                         "for the word");
+        return false;
+    }
+    header->node = node;
+    header->is_present = node->plain && span_equals(node->text, SPAN("true"));
+    header->value = span_trim(node->text);
+    return true;
+}
+
+/* --- places --- */
+
+static bool parse_listen(const struct value_type *type, const struct node *node,
+                         struct arena *arena, void *out, struct text *problem)
+{
+    struct spec_endpoint *endpoint = out;
+    (void)type;
+    (void)arena;
+    if (!endpoint_parse_listen(node->text, &endpoint->endpoint, problem)) {
+        return false;
+    }
+    endpoint->node = node;
+    return true;
+}
+
+static bool parse_server(const struct value_type *type, const struct node *node,
+                         struct arena *arena, void *out, struct text *problem)
+{
+    struct spec_endpoint *endpoint = out;
+    (void)type;
+    (void)arena;
+    if (!endpoint_parse_server(node->text, &endpoint->endpoint, problem)) {
+        return false;
+    }
+    endpoint->node = node;
+    return true;
+}
+
+static bool parse_redis(const struct value_type *type, const struct node *node, struct arena *arena,
+                        void *out, struct text *problem)
+{
+    struct spec_redis *redis = out;
+    (void)type;
+    if (!redis_url_parse(node->text, arena, &redis->url, problem)) {
+        return false;
+    }
+    redis->node = node;
+    return true;
+}
+
+static bool parse_prefix(const struct value_type *type, const struct node *node,
+                         struct arena *arena, void *out, struct text *problem)
+{
+    (void)type;
+    (void)arena;
+    if (!address_prefix_parse(node->text, out)) {
+        text_add_literal(problem, "must be an address or a prefix such as 10.0.0.0/8");
+        return false;
+    }
+    return true;
+}
+
+/* --- limits --- */
+
+static bool parse_rate(const struct value_type *type, const struct node *node, struct arena *arena,
+                       void *out, struct text *problem)
+{
+    struct spec_rate *rate = out;
+    (void)type;
+    (void)arena;
+    if (!rate_parse(node->text, &rate->rate, problem)) {
+        return false;
+    }
+    rate->node = node;
+    return true;
+}
+
+static bool parse_key_part(const struct value_type *type, const struct node *node,
+                           struct arena *arena, void *out, struct text *problem)
+{
+    struct spec_key_part *part = out;
+    (void)type;
+    if (!key_parser_parse_part(node->text, arena, &part->part, problem)) {
+        return false;
+    }
+    part->node = node;
+    return true;
+}
+
+static bool parse_algorithm(const struct value_type *type, const struct node *node,
+                            struct arena *arena, void *out, struct text *problem)
+{
+    static const char *const LATER[] = {"token_bucket", "leaky_bucket",   "gcra",
+                                        "fixed_window", "sliding_window", "sliding_log",
+                                        "concurrency"};
+    const struct algorithm *algorithm = algorithm_find(node->text);
+    (void)type;
+    (void)arena;
+    if (algorithm != NULL) {
+        *(const struct algorithm **)out = algorithm;
+        return true;
+    }
+    struct suggest suggest;
+    suggest_init(&suggest, node->text);
+    for (size_t i = 0; i < ARRAY_LEN(LATER); i++) {
+        if (span_equals(node->text, span_of_text(LATER[i]))) {
+            text_add_literal(problem, "is not yet built");
+            return false;
+        }
+        suggest_offer(&suggest, span_of_text(LATER[i]));
+    }
+    size_t n_algorithms = 0;
+    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
+    for (size_t i = 0; i < n_algorithms; i++) {
+        text_add(problem, i == 0 ? SPAN("must be ") : SPAN(" or "));
+        text_add(problem, span_of_text(algorithms[i]->name));
+    }
+    suggest_write(&suggest, problem);
+    return false;
+}
+
+static bool parse_balance(const struct value_type *type, const struct node *node,
+                          struct arena *arena, void *out, struct text *problem)
+{
+    (void)type;
+    (void)arena;
+    if (span_equals(node->text, SPAN("least_requests")) ||
+        span_starts_with(node->text, SPAN("hash("))) {
+        text_add_literal(problem, "is not yet built");
+        return false;
+    }
+    if (!span_equals(node->text, SPAN("round_robin"))) {
+        text_add_literal(problem, "must be round_robin");
+        return false;
+    }
+    *(int *)out = 0;
+    return true;
+}
+
+/* --- the list --- */
+
+#define SCALAR(noun_, type_, parse_)                                                               \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(type_), .parse = (parse_)           \
+    }
+
+const struct value_type VALUE_TEXT = SCALAR("a text", struct spec_text, parse_text);
+const struct value_type VALUE_NAME = SCALAR("a name", struct spec_text, parse_text);
+const struct value_type VALUE_CONTENT_TYPE =
+    SCALAR("a media type such as text/plain", struct spec_text, parse_content_type);
+const struct value_type VALUE_METHOD =
+    SCALAR("a method such as GET", struct spec_text, parse_method);
+const struct value_type VALUE_LOG_TARGET =
+    SCALAR("stdout or the path of a file", struct spec_text, parse_log_target);
+const struct value_type VALUE_HOST_RULE =
+    SCALAR("preserve, server or the name of a host", struct spec_text, parse_host_rule);
+const struct value_type VALUE_HOST_PATTERN =
+    SCALAR("a host, or \"*.\" and a host", struct spec_text, parse_host_pattern);
+const struct value_type VALUE_BOOL = SCALAR("true or false", bool, parse_bool);
+const struct value_type VALUE_WORKERS = {
+    .kind = VALUE_SCALAR,
+    .noun = "auto or a whole number",
+    .bytes = sizeof(uint32_t),
+    .parse = parse_workers,
+    .min = 1,
+    .max = WORKERS_MAX,
+};
+const struct value_type VALUE_COST = {
+    .kind = VALUE_SCALAR,
+    .noun = "a whole number (a cost by method or header is not yet built)",
+    .bytes = sizeof(uint32_t),
+    .parse = parse_cost,
+    .min = 1,
+    .max = LIMIT_COST_MAX,
+};
+const struct value_type VALUE_LISTEN = SCALAR("address:port", struct spec_endpoint, parse_listen);
+const struct value_type VALUE_SERVER =
+    SCALAR("a URL such as http://127.0.0.1:9000", struct spec_endpoint, parse_server);
+const struct value_type VALUE_REDIS =
+    SCALAR("one URL such as redis://127.0.0.1:6379/0 (several are not yet built)",
+           struct spec_redis, parse_redis);
+const struct value_type VALUE_PREFIX =
+    SCALAR("an address or a prefix such as 10.0.0.0/8", struct address_prefix, parse_prefix);
+const struct value_type VALUE_RATE =
+    SCALAR("a rate such as 100/minute", struct spec_rate, parse_rate);
+const struct value_type VALUE_KEY_PART =
+    SCALAR("a key such as client.ip", struct spec_key_part, parse_key_part);
+const struct value_type VALUE_ALGORITHM =
+    SCALAR("the name of an algorithm", const struct algorithm *, parse_algorithm);
+const struct value_type VALUE_HEADER =
+    SCALAR("a header's value, or true", struct spec_header, parse_header);
+const struct value_type VALUE_BALANCE = SCALAR("round_robin", int, parse_balance);

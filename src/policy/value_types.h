@@ -1,0 +1,54 @@
+/* The kinds of single values in a policy: what each is called, and how it is read. */
+
+#ifndef SLUICE_POLICY_VALUE_TYPES_H
+#define SLUICE_POLICY_VALUE_TYPES_H
+
+#include "policy/section.h"
+
+/* Each reads node->text into what is named. */
+extern const struct value_type VALUE_TEXT; /* struct spec_text */
+extern const struct value_type VALUE_NAME; /* struct spec_text: a limit, route or upstream */
+extern const struct value_type VALUE_CONTENT_TYPE; /* struct spec_text: a header field's value */
+extern const struct value_type VALUE_METHOD;       /* struct spec_text: a token */
+extern const struct value_type VALUE_LOG_TARGET;   /* struct spec_text: stdout or a file */
+extern const struct value_type VALUE_HOST_RULE; /* struct spec_text: preserve, server or a host */
+extern const struct value_type VALUE_HOST_PATTERN; /* struct spec_text: host or *.host */
+extern const struct value_type VALUE_BOOL;         /* bool */
+extern const struct value_type VALUE_WORKERS;      /* uint32_t; 0: auto */
+extern const struct value_type VALUE_COST;         /* uint32_t */
+extern const struct value_type VALUE_LISTEN;       /* struct spec_endpoint */
+extern const struct value_type VALUE_SERVER;       /* struct spec_endpoint */
+extern const struct value_type VALUE_REDIS;        /* struct spec_redis */
+extern const struct value_type VALUE_PREFIX;       /* struct address_prefix */
+extern const struct value_type VALUE_RATE;         /* struct spec_rate */
+extern const struct value_type VALUE_KEY_PART;     /* struct spec_key_part */
+extern const struct value_type VALUE_ALGORITHM;    /* const struct algorithm * */
+extern const struct value_type VALUE_HEADER;       /* struct spec_header */
+extern const struct value_type VALUE_BALANCE;      /* int; 0: round_robin */
+
+/* For types with bounds of their own. */
+bool value_parse_number(const struct value_type *type, const struct node *node, struct arena *arena,
+                        void *out, struct text *problem);
+bool value_parse_duration(const struct value_type *type, const struct node *node,
+                          struct arena *arena, void *out, struct text *problem);
+bool value_parse_size(const struct value_type *type, const struct node *node, struct arena *arena,
+                      void *out, struct text *problem);
+
+/* A whole number into a uint32_t, a duration into us and a size into bytes, both uint64_t. */
+#define VALUE_NUMBER_TYPE(min_, max_)                                                              \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = "a whole number", .bytes = sizeof(uint32_t),                 \
+        .parse = value_parse_number, .min = (min_), .max = (max_)                                  \
+    }
+#define VALUE_DURATION_TYPE(min_, max_)                                                            \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = "a duration such as 500ms or 10s",                           \
+        .bytes = sizeof(uint64_t), .parse = value_parse_duration, .min = (min_), .max = (max_)     \
+    }
+#define VALUE_SIZE_TYPE(min_, max_)                                                                \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = "a size such as 16KiB", .bytes = sizeof(uint64_t),           \
+        .parse = value_parse_size, .min = (min_), .max = (max_)                                    \
+    }
+
+#endif /* SLUICE_POLICY_VALUE_TYPES_H */
