@@ -1,18 +1,32 @@
-/* The proxy as a whole: listening sockets, the embedded store and the workers, under one policy. */
+/* The proxy as a whole: listening sockets, the access log and the workers, under one policy. */
 
 #ifndef SLUICE_PROXY_SERVER_H
 #define SLUICE_PROXY_SERVER_H
+
+#include <stdbool.h>
 
 #include "base/compiler.h"
 #include "base/status.h"
 #include "policy/policy.h"
 
+struct loop;
 struct server;
+struct store;
 
-/* Open everything that @policy (borrowed) names; nothing is served yet. What fails is logged with what to do.
+/* What the proxy is built of but does not know: everything is borrowed until server_free(). */
+struct server_options {
+    const struct policy *policy;
+    /* The store of one worker, whose loop is @loop: in *store, freed with store_free() after the worker's end
+     * unless *is_shared says that it belongs to all of them. STATUS_NO_MEMORY. */
+    enum status (*make_store)(void *context, struct loop *loop, struct store **store,
+                              bool *is_shared);
+    void *context;
+};
+
+/* Open everything that the policy names; nothing is served yet. What fails is logged with what to do.
  * STATUS_IN_USE: somebody else listens on one of the addresses; STATUS_IO, STATUS_NOT_FOUND (a host to listen
  * on), STATUS_NO_MEMORY. */
-MUST_USE enum status server_new(const struct policy *policy, struct server **server);
+MUST_USE enum status server_new(const struct server_options *options, struct server **server);
 
 /* Start the workers. STATUS_NO_MEMORY: not all could be started, and none runs. */
 MUST_USE enum status server_start(struct server *server);

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-#include "command.h"
-#include "load.h"
+#include "app/command.h"
+#include "app/load.h"
 
 int check_command(int argc, char **argv)
 {

@@ -1,4 +1,4 @@
-#include "given_request.h"
+#include "app/given_request.h"
 
 #include <string.h>
 

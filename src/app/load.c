@@ -1,4 +1,4 @@
-#include "load.h"
+#include "app/load.h"
 
 #include <stdio.h>
 

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/command.h"
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "command.h"
 
 static const struct {
     const char *name;

@@ -7,9 +7,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "app/command.h"
+#include "app/load.h"
+#include "app/stores.h"
 #include "base/log.h"
-#include "command.h"
-#include "load.h"
 #include "proxy/server.h"
 
 /* Each connection of a client may need one to an upstream too. */
@@ -65,18 +66,20 @@ static void wait_for_end(struct server *server, const sigset_t *wanted)
     server_wait(server);
 }
 
-static int serve(const struct policy *policy)
+static int serve(const struct policy *policy, struct stores *stores, const sigset_t *wanted)
 {
-    sigset_t wanted;
     struct server *server;
-    block_signals(&wanted);
-    raise_descriptor_limit(policy);
-    if (server_new(policy, &server) != STATUS_OK) {
+    const struct server_options options = {
+        .policy = policy,
+        .make_store = stores_make,
+        .context = stores,
+    };
+    if (server_new(&options, &server) != STATUS_OK) {
         return EXIT_FAILED;
     }
     int result = EXIT_FAILED;
     if (server_start(server) == STATUS_OK) {
-        wait_for_end(server, &wanted);
+        wait_for_end(server, wanted);
         log_info("app.run", "stopped", "pid=%d", (int)getpid());
         result = EXIT_DONE;
     }
@@ -94,7 +97,17 @@ int run_command(int argc, char **argv)
     if (load_policy(argv[1], &policy) != STATUS_OK) {
         return EXIT_FAILED;
     }
-    const int result = serve(policy);
+    sigset_t wanted;
+    struct stores stores;
+    int result = EXIT_FAILED;
+    block_signals(&wanted);
+    raise_descriptor_limit(policy);
+    if (stores_init(&stores, policy) == STATUS_OK) {
+        result = serve(policy, &stores, &wanted);
+        stores_close(&stores);
+    } else {
+        log_error("app.run", "no memory for the embedded store", "hint=\"lower store.memory\"");
+    }
     policy_free(policy);
     return result;
 }

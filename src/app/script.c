@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "app/command.h"
+#include "app/given_request.h"
+#include "app/load.h"
 #include "base/arena.h"
-#include "command.h"
-#include "given_request.h"
 #include "limit/script_source.h"
-#include "load.h"
 #include "proxy/admission.h"
 #include "store/redis_store.h"
 

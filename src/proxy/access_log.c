@@ -3,7 +3,7 @@
  * Failures: what the file does not take (a full disk, a reader that has gone) is dropped and counted; a request
  * never waits for its log line. */
 
-#include "access_log.h"
+#include "proxy/access_log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "exchange.h"
-#include "worker.h"
+#include "proxy/exchange.h"
+#include "proxy/worker.h"
 
 enum {
     LINES_BYTES = 64 * 1024,

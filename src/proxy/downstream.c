@@ -9,7 +9,7 @@
  * that goes on sending what nobody wants is answered and listened to for a moment, so that the answer is not
  * lost in a reset. */
 
-#include "downstream.h"
+#include "proxy/downstream.h"
 
 #include <assert.h>
 #include <sys/socket.h>
@@ -17,8 +17,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "downstream_writer.h"
-#include "worker.h"
+#include "proxy/downstream_writer.h"
+#include "proxy/worker.h"
 
 enum {
     PUMP_READS_MAX =

@@ -7,11 +7,11 @@
 
 #include "base/address.h"
 #include "base/list.h"
-#include "exchange.h"
 #include "http/head.h"
-#include "inbox.h"
 #include "net/loop.h"
 #include "net/stream.h"
+#include "proxy/exchange.h"
+#include "proxy/inbox.h"
 
 struct worker;
 

@@ -1,10 +1,10 @@
-#include "downstream_writer.h"
+#include "proxy/downstream_writer.h"
 
 #include <assert.h>
 
-#include "framing.h"
 #include "http/message.h"
-#include "worker.h"
+#include "proxy/framing.h"
+#include "proxy/worker.h"
 
 void downstream_drop_out_block(struct downstream *downstream)
 {

@@ -4,7 +4,7 @@
 #define SLUICE_PROXY_DOWNSTREAM_WRITER_H
 
 #include "base/compiler.h"
-#include "downstream.h"
+#include "proxy/downstream.h"
 
 /* See struct client_ops. */
 MUST_USE enum stream_result downstream_send(struct client *client, const struct response *response,

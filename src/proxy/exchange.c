@@ -11,17 +11,17 @@
  * large a body (413), a missing key (403), denied (429), no decision (503), a client that is too slow (408),
  * a client that leaves (nothing). */
 
-#include "exchange.h"
+#include "proxy/exchange.h"
 
 #include <assert.h>
 #include <stddef.h>
 
 #include "base/clock.h"
-#include "exchange_steps.h"
 #include "policy/matcher.h"
 #include "proxy/client_address.h"
-#include "reply.h"
-#include "worker.h"
+#include "proxy/exchange_steps.h"
+#include "proxy/reply.h"
+#include "proxy/worker.h"
 
 #define TO(state) (1u << EXCHANGE_##state)
 

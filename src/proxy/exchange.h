@@ -22,8 +22,8 @@
 #include "policy/key.h"
 #include "policy/policy.h"
 #include "proxy/admission.h"
-#include "upstream.h"
-#include "upstream_group.h"
+#include "proxy/upstream.h"
+#include "proxy/upstream_group.h"
 
 struct worker;
 

@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 #include "base/span.h"
-#include "exchange.h"
+#include "proxy/exchange.h"
 
 /* The only writer of exchange->state. Arms the timeout of @next. */
 void exchange_set_state(struct exchange *exchange, enum exchange_state next);

@@ -12,11 +12,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "exchange.h"
-#include "exchange_steps.h"
-#include "forwarded.h"
-#include "reply.h"
-#include "worker.h"
+#include "proxy/exchange.h"
+#include "proxy/exchange_steps.h"
+#include "proxy/forwarded.h"
+#include "proxy/reply.h"
+#include "proxy/worker.h"
 
 /* --- connect --- */
 

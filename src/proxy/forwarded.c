@@ -1,7 +1,7 @@
-#include "forwarded.h"
+#include "proxy/forwarded.h"
 
 #include "http/message.h"
-#include "worker.h"
+#include "proxy/worker.h"
 
 /* The fields that we write ourselves, or append to. */
 static bool is_ours(enum field_id id)

@@ -4,7 +4,7 @@
 #define SLUICE_PROXY_FORWARDED_H
 
 #include "base/text.h"
-#include "exchange.h"
+#include "proxy/exchange.h"
 
 /* Write the request line and the fields: hop-by-hop ones left out, Host as the upstream wants it, the
  * forwarding fields and Via ours or appended to. text->truncated: it does not fit. */

@@ -1,4 +1,4 @@
-#include "framing.h"
+#include "proxy/framing.h"
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "inbox.h"
+#include "proxy/inbox.h"
 
 #include <assert.h>
 #include <string.h>

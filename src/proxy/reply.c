@@ -1,10 +1,10 @@
-#include "reply.h"
+#include "proxy/reply.h"
 
 #include <assert.h>
 
 #include "base/limits.h"
 #include "http/message.h"
-#include "worker.h"
+#include "proxy/worker.h"
 
 enum {
     /* A member of each RateLimit field: a name, its quotes, three numbers. */

@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/span.h"
-#include "exchange.h"
+#include "proxy/exchange.h"
 
 /* A problem document (RFC 9457) of type about:blank that says @detail. */
 struct span reply_problem(struct exchange *exchange, uint16_t status, const char *detail);

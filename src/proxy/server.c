@@ -10,11 +10,11 @@
 
 #include "base/log.h"
 #include "net/resolver.h"
-#include "store/memory_store.h"
-#include "worker.h"
+#include "proxy/worker.h"
 
 struct server {
-    const struct policy *policy;
+    struct server_options options;
+    const struct policy *policy; /* the options' */
     struct worker_shared shared;
     struct resolver_address addresses[LISTENERS_MAX]; /* of the policy's listeners */
     struct worker *workers;
@@ -117,19 +117,6 @@ static enum status bind_all(struct server *server, int *fds)
 
 /* --- what the workers share --- */
 
-static enum memory_full full_of(enum store_full full)
-{
-    switch (full) {
-    case STORE_FULL_OVERFLOW:
-        return MEMORY_FULL_OVERFLOW;
-    case STORE_FULL_DENY:
-        return MEMORY_FULL_DENY;
-    case STORE_FULL_ALLOW:
-        return MEMORY_FULL_ALLOW;
-    }
-    return MEMORY_FULL_OVERFLOW;
-}
-
 static enum status open_log(struct server *server)
 {
     const struct log_section *log = &server->policy->log;
@@ -144,18 +131,6 @@ static enum status open_log(struct server *server)
         return STATUS_IO;
     }
     return STATUS_OK;
-}
-
-static enum status open_shared(struct server *server)
-{
-    const struct memory_store_options options = {
-        .memory_bytes = server->policy->store.memory_bytes,
-        .full = full_of(server->policy->store.full),
-    };
-    server->shared.policy = server->policy;
-    atomic_init(&server->shared.n_downstreams, 0);
-    const enum status status = open_log(server);
-    return status != STATUS_OK ? status : memory_store_new(&options, &server->shared.memory);
 }
 
 static unsigned count_workers(const struct policy *policy)
@@ -188,17 +163,21 @@ static enum status init_workers(struct server *server)
     return STATUS_OK;
 }
 
-enum status server_new(const struct policy *policy, struct server **server)
+enum status server_new(const struct server_options *options, struct server **server)
 {
     struct server *created = calloc(1, sizeof(*created));
     if (created == NULL) {
         return STATUS_NO_MEMORY;
     }
-    created->policy = policy;
+    created->options = *options;
+    created->policy = options->policy;
+    created->shared.options = &created->options;
+    created->shared.policy = options->policy;
     created->shared.log_fd = -1;
+    atomic_init(&created->shared.n_downstreams, 0);
     enum status status = find_listeners(created);
     if (status == STATUS_OK) {
-        status = open_shared(created);
+        status = open_log(created);
     }
     if (status == STATUS_OK) {
         status = init_workers(created);
@@ -252,7 +231,6 @@ void server_free(struct server *server)
         worker_close(&server->workers[i]);
     }
     free(server->workers);
-    store_free(server->shared.memory);
     if (server->shared.log_fd > STDOUT_FILENO) {
         close(server->shared.log_fd);
     }

@@ -6,16 +6,16 @@
  * response byte (the exchange may try once more), the head or the body breaks the rules, the connection is
  * cut in mid body (the exchange cuts the client). Anything that comes on an idle connection closes it. */
 
-#include "upstream.h"
+#include "proxy/upstream.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "exchange.h"
-#include "framing.h"
-#include "upstream_group.h"
-#include "worker.h"
+#include "proxy/exchange.h"
+#include "proxy/framing.h"
+#include "proxy/upstream_group.h"
+#include "proxy/worker.h"
 
 enum {
     PUMP_READS_MAX =

@@ -15,9 +15,9 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "http/head.h"
-#include "inbox.h"
 #include "net/loop.h"
 #include "net/stream.h"
+#include "proxy/inbox.h"
 
 struct exchange;
 struct upstream_server;

@@ -4,14 +4,14 @@
  * Failures: a name that cannot be resolved keeps its last addresses and is asked again soon; a connect that
  * fails moves on to the server's next address. */
 
-#include "upstream_group.h"
+#include "proxy/upstream_group.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "upstream.h"
-#include "worker.h"
+#include "proxy/upstream.h"
+#include "proxy/worker.h"
 
 enum {
     RESOLVE_AGAIN_US = 30 * 1000 * 1000, /* evdns does not tell how long an answer holds */

@@ -3,7 +3,7 @@
  * Draining: listeners accept what is queued and close, idle connections close, the others end with their answer;
  * after timeouts.drain what is left is cut. */
 
-#include "worker.h"
+#include "proxy/worker.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,10 +13,8 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "downstream.h"
-#include "exchange.h"
-#include "store/fallback_store.h"
-#include "store/redis_store.h"
+#include "proxy/downstream.h"
+#include "proxy/exchange.h"
 
 enum {
     /* Beyond the largest head that is accepted: what we add to it on its way. */
@@ -117,36 +115,6 @@ static void on_accept(void *context, int fd, const struct sockaddr *peer)
     downstream_open(context, fd, &address);
 }
 
-static enum status init_store(struct worker *worker)
-{
-    const struct store_section *section = &worker->policy->store;
-    if (section->kind == STORE_MEMORY) {
-        worker->store = worker->shared->memory;
-        return STATUS_OK;
-    }
-    const struct redis_store_options options = {
-        .host = section->redis.host,
-        .port = section->redis.port,
-        .unix_path = section->redis.unix_path,
-        .user = section->user,
-        .password = section->password,
-        .database = section->database,
-        .prefix = section->prefix,
-        .deadline_us = section->deadline_us,
-        .limits = worker->policy->limits,
-        .n_limits = worker->policy->n_limits,
-    };
-    struct store *redis;
-    enum status status = redis_store_new(worker->loop, &options, &redis);
-    if (status == STATUS_OK) {
-        status = fallback_store_new(redis, worker->shared->memory, &worker->store);
-        if (status != STATUS_OK) {
-            store_free(redis);
-        }
-    }
-    return status;
-}
-
 static enum status init_loop(struct worker *worker)
 {
     const struct timeouts_section *timeouts = &worker->policy->timeouts;
@@ -238,7 +206,9 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
         status = init_upstreams(worker);
     }
     if (status == STATUS_OK) {
-        status = init_store(worker);
+        const struct server_options *options = shared->options;
+        status = options->make_store(options->context, worker->loop, &worker->store,
+                                     &worker->store_is_shared);
     }
     if (status == STATUS_OK) {
         status = init_listeners(worker, listener_fds);
@@ -274,7 +244,7 @@ void worker_close(struct worker *worker)
     assert(list_is_empty(&worker->open));
     close_listeners(worker);
     free(worker->listeners);
-    if (worker->store != worker->shared->memory) {
+    if (!worker->store_is_shared) {
         store_free(worker->store);
     }
     for (size_t i = 0; i < worker->n_upstreams; i++) {

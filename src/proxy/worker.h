@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "access_log.h"
 #include "base/compiler.h"
 #include "base/list.h"
 #include "base/pool.h"
@@ -18,15 +17,17 @@
 #include "net/loop.h"
 #include "net/resolver.h"
 #include "policy/policy.h"
+#include "proxy/access_log.h"
+#include "proxy/server.h"
+#include "proxy/upstream_group.h"
 #include "store/store.h"
-#include "upstream_group.h"
 
 /* What all workers of a process share. */
 struct worker_shared {
-    const struct policy *policy; /* borrowed */
-    struct store *memory;        /* the embedded store, borrowed */
-    int log_fd;                  /* of the access log; -1: off */
-    atomic_uint n_downstreams;   /* connections from clients */
+    const struct server_options *options; /* borrowed */
+    const struct policy *policy;          /* the options' */
+    int log_fd;                           /* of the access log; -1: off */
+    atomic_uint n_downstreams;            /* connections from clients */
 };
 
 struct worker {
@@ -35,7 +36,8 @@ struct worker {
     unsigned number; /* from 1 */
     struct loop *loop;
     struct resolver *resolver;
-    struct store *store; /* what decides: shared->memory, or this worker's own stack over Redis */
+    struct store *store;              /* what decides */
+    bool store_is_shared;             /* and is not this worker's to free */
     struct listener *listeners;       /* n_listeners of the policy */
     size_t n_listeners;               /* that are open */
     struct upstream_group *upstreams; /* by index of the policy's */

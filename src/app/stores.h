@@ -1,0 +1,31 @@
+/* The stores that a policy asks for: one embedded store for the process, and over it, where the policy names
+ * Redis, a stack for each worker. */
+
+#ifndef SLUICE_APP_STORES_H
+#define SLUICE_APP_STORES_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+#include "base/status.h"
+#include "policy/policy.h"
+#include "store/store.h"
+
+struct loop;
+
+struct stores {
+    const struct policy *policy; /* borrowed */
+    struct store *memory;
+};
+
+/* STATUS_NO_MEMORY. */
+MUST_USE enum status stores_init(struct stores *stores, const struct policy *policy);
+
+/* No store that stores_make() made may be left. */
+void stores_close(struct stores *stores);
+
+/* For struct server_options; @context is the struct stores. */
+MUST_USE enum status stores_make(void *context, struct loop *loop, struct store **store,
+                                 bool *is_shared);
+
+#endif /* SLUICE_APP_STORES_H */
