@@ -30,13 +30,10 @@ enum field_id field_identify(struct span name)
     if (candidate == FIELD_OTHER) {
         return FIELD_OTHER;
     }
-    const char *known = NAMES[candidate].data;
-    for (size_t i = 0; i < name.len; i++) {
-        if (ascii_lower(name.data[i]) != ascii_lower(known[i])) {
-            return FIELD_OTHER;
-        }
-    }
-    return candidate;
+    /* Most are spelled as in the list. */
+    const bool is_same =
+        span_equals(name, NAMES[candidate]) || span_equals_ignore_case(name, NAMES[candidate]);
+    return is_same ? candidate : FIELD_OTHER;
 }
 
 struct span field_name(enum field_id id)

@@ -27,19 +27,29 @@ static bool is_value_slowly(const char *data, size_t len)
     return true;
 }
 
+static bool is_value_word(const char *data)
+{
+    uint64_t word;
+
+    memcpy(&word, data, sizeof(word));
+    /* HTAB is a control and yet allowed: the table knows. */
+    return (has_less(word, 0x20) | has_zero(word ^ (ONES * 0x7f))) == 0 ||
+           is_value_slowly(data, sizeof(word));
+}
+
 bool field_is_value(struct span span)
 {
-    size_t i = 0;
-    for (; span.len - i >= sizeof(uint64_t); i += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, span.data + i, sizeof(word));
-        /* HTAB is a control and yet allowed: the table knows. */
-        if ((has_less(word, 0x20) | has_zero(word ^ (ONES * 0x7f))) != 0 &&
-            !is_value_slowly(span.data + i, sizeof(word))) {
+    const size_t step = sizeof(uint64_t);
+
+    if (span.len < step) {
+        return is_value_slowly(span.data, span.len);
+    }
+    for (size_t i = 0; i + step < span.len; i += step) {
+        if (!is_value_word(span.data + i)) {
             return false;
         }
     }
-    return is_value_slowly(span.data + i, span.len - i);
+    return is_value_word(span.data + span.len - step);
 }
 
 static bool is_gap(char c)
