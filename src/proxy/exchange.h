@@ -135,7 +135,7 @@ void exchange_on_head(struct exchange *exchange);
 void exchange_on_bad_head(struct exchange *exchange);
 
 /* A piece of the request's body; @last ends it. False: no more until client_ops.pump is called again. */
-MUST_USE bool exchange_on_body(struct exchange *exchange, struct span piece, bool last);
+bool exchange_on_body(struct exchange *exchange, struct span piece, bool last);
 
 /* The request's body breaks the rules, or ended before its end. */
 void exchange_on_bad_body(struct exchange *exchange, const struct http_error *error);
@@ -159,7 +159,7 @@ MUST_USE bool exchange_on_upstream_head(struct exchange *exchange);
 /* No piece of body came with the head: send it alone. */
 void exchange_flush_response_head(struct exchange *exchange);
 /* A piece of the response's body; @last ends it. False: blocked or over. */
-MUST_USE bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, bool last);
+bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, bool last);
 /* The connection ended or broke before the response did. */
 void exchange_on_upstream_lost(struct exchange *exchange);
 /* The response breaks the rules, @reason says how. */
