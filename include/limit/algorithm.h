@@ -7,6 +7,7 @@
 #ifndef SLUICE_LIMIT_ALGORITHM_H
 #define SLUICE_LIMIT_ALGORITHM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,10 @@
 
 /* Greatest cost of one request, and greatest rate and burst. */
 #define LIMIT_COST_MAX UINT32_MAX
+
+/* Latest time that can be judged, us since the epoch (the year 2112) or ticks: added to a period it
+ * is still an exact Lua number. Whoever reads a clock for a limit cuts it to this. */
+#define LIMIT_NOW_MAX (UINT64_C(1) << 52)
 
 /* What a limit says, in the algorithm's words. An algorithm ignores what is not its own. */
 struct limit_params {
@@ -50,8 +55,13 @@ struct algorithm {
     void (*evaluate)(const void *state, const struct limit_params *params, uint64_t now,
                      uint32_t cost, struct verdict *verdict);
 
-    /* Take @cost at @now. evaluate() has just allowed it for the same arguments. */
+    /* Take @cost at @now. evaluate() has just allowed it for the same arguments, or @cost is 0: then
+     * nothing is taken, and a state that is ahead of @now is dated to it. */
     void (*charge)(void *state, const struct limit_params *params, uint64_t now, uint32_t cost);
+
+    /* Whether @state is dated more than a second after @now: the clock was set back. Whoever judges
+     * follows it with a charge of 0, so that nothing stands still until the old time comes again. */
+    bool (*is_ahead)(const void *state, const struct limit_params *params, uint64_t now);
 };
 
 /* The one called @name, or NULL. */

@@ -11,7 +11,7 @@
 #include "limit/limit.h"
 #include "limit/verdict.h"
 
-/* One member of RateLimit-Policy: `"name";q=100;w=60`; w is left out below a second. Constant for a
+/* One member of RateLimit-Policy: `"name";q=100;w=60`; w, rounded up, is left out below a second. Constant for a
  * limit. Names are checked at load: letters, digits, `.`, `_`, `-`. */
 void fields_write_policy(struct text *text, const struct limit *limit);
 
@@ -20,7 +20,7 @@ void fields_write_state(struct text *text, const struct limit *limit,
                         const struct verdict *verdict);
 
 /* Seconds for Retry-After of one limit that denied: whole, rounded up, at least 1, never beyond
- * reset_after plus a second. False when waiting cannot help. */
+ * reset_after plus a second. False, and *seconds untouched, when waiting cannot help. */
 MUST_USE bool fields_retry_after_s(const struct limit *limit, const struct verdict *verdict,
                                    uint64_t *seconds);
 

@@ -48,20 +48,26 @@ struct limit_spec {
  * Returns NULL, or what is wrong: a static phrase fit to follow "error: ". */
 MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *spec);
 
-/* Make @share what one of @instances (>= 1) proxies may admit by itself: buckets keep the rate and
- * multiply the period, burst (windows: rate) is divided, never below 1. The digest differs from
- * @limit's only as the numbers do. Cannot fail: where the longer period fits no tick it is cut. */
+/* Make @share what one of @instances (>= 1) proxies may admit by itself, so that all of them
+ * together keep within @limit. A bucket's period is multiplied and its burst divided; a window stays
+ * the window that clients know, and its count alone is divided. What is divided is rounded down but
+ * never below 1: more proxies than units admit more than @limit. The tick and the name are @limit's;
+ * the digest differs as the period does. Cannot fail: a period that fits no more is cut. */
 void limit_share(const struct limit *limit, uint32_t instances, struct limit *share);
 
-/* Units at one instant or in one window: what RateLimit-Policy's q does not say and Retry-After
- * obeys. No cost above it can ever pass. */
+/* Units that pass at once when the quota is untouched: a bucket's burst, a window's rate. No cost
+ * above it can ever pass. */
 uint64_t limit_capacity(const struct limit *limit);
 
-/* @now_us (us since the epoch) in @limit's ticks, rounded down. */
+/* @now_us (us since the epoch, at most LIMIT_NOW_MAX) in @limit's ticks, rounded down, so that
+ * nothing comes back early. */
 static inline uint64_t limit_ticks(const struct limit *limit, uint64_t now_us)
 {
     return limit->tick_us == 1 ? now_us : now_us / limit->tick_us;
 }
+
+/* @ticks in us; what does not fit is UINT64_MAX. */
+uint64_t limit_us(const struct limit *limit, uint64_t ticks);
 
 /* @ticks in whole seconds, rounded up. RETRY_NEVER stays what it is. */
 uint64_t limit_seconds(const struct limit *limit, uint64_t ticks);

@@ -3,7 +3,7 @@
  *
  * KEYS  one per charge
  * ARGV  1  the time to decide at, us since the epoch; 0: Redis's own TIME, read once
- *       then per charge: algorithm number, cost, tick_us, rate, burst, period, offset
+ *       then per charge: cost, algorithm number, tick_us, rate, burst, period, offset
  * Returns an array of integers: 1 if all allow, else 0; then per charge: allowed 0/1, remaining,
  *       retry_after (-1: never), next_after, reset_after. `allowed` and retry_after tell how things
  *       stood before anything was charged, the others how they stand now. Times in the limit's

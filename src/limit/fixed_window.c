@@ -1,0 +1,105 @@
+#include "limit/fixed_window.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "limit/scripts.h"
+
+/* A window as it stands at some time. */
+struct standing {
+    uint64_t count; /* units admitted in it */
+    uint64_t start; /* ticks since the epoch */
+    uint64_t left;  /* ticks until it ends */
+};
+
+static const char *check_params(const struct limit_params *params)
+{
+    if (params->rate == 0) {
+        return "rate must be at least 1";
+    }
+    if (params->period == 0) {
+        return "period must be at least 1 tick";
+    }
+    if (params->period > LIMIT_UNITS_MAX) {
+        return "period must not exceed 2^52 ticks";
+    }
+    if (params->offset >= params->period) {
+        return "offset must be less than the period";
+    }
+    return NULL;
+}
+
+static bool is_ahead(const void *state, const struct limit_params *params, uint64_t now)
+{
+    const struct fixed_window *window = state;
+    return window->start > now + params->ticks_per_s;
+}
+
+/* A small step back counts as no time passed; after a large one what was taken counts in the window
+ * of the new time. */
+static struct standing stand(const struct fixed_window *window, const struct limit_params *params,
+                             uint64_t now)
+{
+    if (window->start > now && !is_ahead(window, params, now)) {
+        now = window->start;
+    }
+    const uint64_t into = now >= params->offset ? (now - params->offset) % params->period
+                                                : now + params->period - params->offset;
+    const uint64_t start = now >= into ? now - into : 0;
+
+    return (struct standing){
+        .count = window->start >= start ? window->count : 0,
+        .start = start,
+        .left = params->period - into,
+    };
+}
+
+static void evaluate(const void *state, const struct limit_params *params, uint64_t now,
+                     uint32_t cost, struct verdict *verdict)
+{
+    assert(check_params(params) == NULL);
+
+    const struct standing standing = stand(state, params, now);
+    /* The rate may have been lowered. */
+    const uint64_t remaining = standing.count < params->rate ? params->rate - standing.count : 0;
+    const uint64_t reset_after = standing.count > 0 ? standing.left : 0;
+    const bool allowed = cost <= remaining;
+    uint64_t retry_after = 0;
+    if (cost > params->rate) {
+        retry_after = RETRY_NEVER;
+    } else if (!allowed) {
+        retry_after = reset_after;
+    }
+
+    *verdict = (struct verdict){
+        .allowed = allowed,
+        .limit = params->rate,
+        .remaining = remaining,
+        .retry_after = retry_after,
+        .next_after = reset_after,
+        .reset_after = reset_after,
+    };
+}
+
+static void charge(void *state, const struct limit_params *params, uint64_t now, uint32_t cost)
+{
+    struct fixed_window *window = state;
+    const struct standing standing = stand(window, params, now);
+
+    *window = (struct fixed_window){.count = standing.count + cost, .start = standing.start};
+    if (window->count == 0) {
+        window->start = 0;
+    }
+}
+
+const struct algorithm fixed_window_algorithm = {
+    .name = "fixed_window",
+    .state_bytes = sizeof(struct fixed_window),
+    .has_burst = false,
+    .has_offset = true,
+    .script = &fixed_window_script,
+    .check_params = check_params,
+    .evaluate = evaluate,
+    .charge = charge,
+    .is_ahead = is_ahead,
+};

@@ -1,0 +1,112 @@
+#include "limit/limit.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "limit/divide.h"
+
+static const uint32_t TICKS_US[] = {1, 1000, 1000000}; /* finest first */
+
+enum { US_PER_S = 1000000 };
+
+static const uint64_t WEEK_US = UINT64_C(7) * 24 * 3600 * US_PER_S;
+/* The epoch was a Thursday: the first Monday came four days later. */
+static const uint64_t MONDAY_US = UINT64_C(4) * 24 * 3600 * US_PER_S;
+
+/* States are kept apart by what gives their numbers a unit. Rate and burst do not: changing them in
+ * the policy helps, or hurts, at once. */
+static void write_digest(struct limit *limit)
+{
+    char buffer[128];
+    struct text text = text_of(buffer, sizeof(buffer));
+    text_add(&text, span_of_text(limit->algorithm->name));
+    const uint64_t numbers[] = {limit->params.period, limit->tick_us, limit->params.offset};
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        text_add_char(&text, ' ');
+        text_add_u64(&text, numbers[i]);
+    }
+    assert(!text.truncated);
+
+    uint8_t identity[HASH_IDENTITY_BYTES];
+    hash_identity(SPAN(""), text_span(&text), identity);
+    text = text_of(limit->digest, sizeof(limit->digest));
+    text_add_hex(&text, identity, sizeof(limit->digest) / 2);
+}
+
+static struct limit_params params_in_ticks(const struct limit_spec *spec, uint32_t tick_us)
+{
+    const bool is_week = spec->algorithm->has_offset && spec->period_us == WEEK_US;
+    return (struct limit_params){
+        .rate = spec->rate,
+        .burst = spec->algorithm->has_burst ? spec->burst : 0,
+        .period = spec->period_us / tick_us,
+        .offset = is_week ? MONDAY_US / tick_us : 0,
+        .ticks_per_s = US_PER_S / tick_us,
+    };
+}
+
+const char *limit_init(struct limit *limit, const struct limit_spec *spec)
+{
+    if (spec->period_us == 0) {
+        return "period must be at least 1us";
+    }
+    const char *fault = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(TICKS_US); i++) {
+        if (spec->period_us % TICKS_US[i] != 0) {
+            break; /* no coarser tick measures the period either */
+        }
+        const struct limit_params params = params_in_ticks(spec, TICKS_US[i]);
+        fault = spec->algorithm->check_params(&params);
+        if (fault == NULL) {
+            limit->algorithm = spec->algorithm;
+            limit->params = params;
+            limit->tick_us = TICKS_US[i];
+            limit->period_us = spec->period_us;
+            write_digest(limit);
+            return NULL;
+        }
+    }
+    return fault;
+}
+
+static uint32_t divide_down(uint32_t units, uint32_t instances)
+{
+    return units > instances ? units / instances : 1;
+}
+
+void limit_share(const struct limit *limit, uint32_t instances, struct limit *share)
+{
+    assert(instances >= 1);
+
+    *share = *limit;
+    share->local = NULL;
+    if (limit->algorithm->has_burst) {
+        share->params.burst = divide_down(limit->params.burst, instances);
+        const uint64_t longest = LIMIT_UNITS_MAX / share->params.burst;
+        share->params.period = limit->params.period <= longest / instances
+                                   ? limit->params.period * instances
+                                   : longest;
+        share->period_us = share->params.period * limit->tick_us;
+    } else {
+        share->params.rate = divide_down(limit->params.rate, instances);
+    }
+    assert(limit->algorithm->check_params(&share->params) == NULL);
+    write_digest(share);
+}
+
+uint64_t limit_capacity(const struct limit *limit)
+{
+    return limit->algorithm->has_burst ? limit->params.burst : limit->params.rate;
+}
+
+uint64_t limit_us(const struct limit *limit, uint64_t ticks)
+{
+    return ticks <= UINT64_MAX / limit->tick_us ? ticks * limit->tick_us : UINT64_MAX;
+}
+
+uint64_t limit_seconds(const struct limit *limit, uint64_t ticks)
+{
+    return ticks == RETRY_NEVER ? RETRY_NEVER : divide_up(ticks, limit->params.ticks_per_s);
+}

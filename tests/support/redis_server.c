@@ -1,0 +1,153 @@
+#include "support/redis_server.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* "Ready to accept connections", or "... ready to accept connections at <unix socket>". */
+static const char READY[] = "eady to accept connections";
+
+bool redis_server_is_installed(void)
+{
+    return system("command -v redis-server >/dev/null 2>&1") == 0;
+}
+
+uint16_t redis_server_free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(address);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, bytes), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+/* In the child. It dies with the test, also with one that is killed. */
+static void become_server(const struct redis_server *server, int log_fd)
+{
+    char port[8];
+    snprintf(port, sizeof(port), "%u", server->port);
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(log_fd, STDOUT_FILENO);
+    dup2(log_fd, STDERR_FILENO);
+    execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--unixsocket",
+           server->socket_path, "--dir", server->folder, "--save", "", "--appendonly", "no",
+           "--enable-debug-command", "local", "--requirepass",
+           server->password == NULL ? "" : server->password, (char *)NULL);
+    _exit(127);
+}
+
+static void await_ready(const struct redis_server *server)
+{
+    char said[16 * 1024];
+    size_t len = 0;
+    while (len < sizeof(said) - 1) {
+        const ssize_t n = read(server->log_fd, said + len, sizeof(said) - 1 - len);
+        ck_assert_msg(n > 0, "redis-server did not start: %.*s", (int)len, said);
+        len += (size_t)n;
+        said[len] = '\0';
+        if (strstr(said, READY) != NULL) {
+            return;
+        }
+    }
+    ck_abort_msg("redis-server says too much before it is ready");
+}
+
+static void spawn(struct redis_server *server)
+{
+    int log_fds[2];
+    ck_assert_int_eq(pipe(log_fds), 0);
+    server->pid = fork();
+    ck_assert_int_ge(server->pid, 0);
+    if (server->pid == 0) {
+        become_server(server, log_fds[1]);
+    }
+    close(log_fds[1]);
+    server->log_fd = log_fds[0];
+    await_ready(server);
+}
+
+void redis_server_start(struct redis_server *server)
+{
+    snprintf(server->folder, sizeof(server->folder), "/tmp/sluice-redis-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(server->folder));
+    snprintf(server->socket_path, sizeof(server->socket_path), "%s/socket", server->folder);
+    spawn(server);
+}
+
+void redis_server_kill(struct redis_server *server)
+{
+    kill(server->pid, SIGKILL);
+    ck_assert_int_eq(waitpid(server->pid, NULL, 0), server->pid);
+    close(server->log_fd);
+    server->pid = 0;
+}
+
+void redis_server_restart(struct redis_server *server)
+{
+    ck_assert_int_eq(server->pid, 0);
+    spawn(server);
+}
+
+void redis_server_pause(const struct redis_server *server)
+{
+    int how;
+    kill(server->pid, SIGSTOP);
+    ck_assert_int_eq(waitpid(server->pid, &how, WUNTRACED), server->pid);
+    ck_assert(WIFSTOPPED(how));
+}
+
+void redis_server_resume(const struct redis_server *server)
+{
+    kill(server->pid, SIGCONT);
+}
+
+void redis_server_stop(struct redis_server *server)
+{
+    if (server->pid != 0) {
+        redis_server_kill(server);
+    }
+    unlink(server->socket_path);
+    ck_assert_int_eq(rmdir(server->folder), 0);
+}
+
+struct redisContext *redis_server_connect(const struct redis_server *server)
+{
+    redisContext *connection = redisConnectUnix(server->socket_path);
+    ck_assert_msg(connection != NULL && connection->err == 0, "redis-server does not answer");
+    if (server->password != NULL) {
+        redisReply *reply = redisCommand(connection, "AUTH %s", server->password);
+        ck_assert(reply != NULL && reply->type == REDIS_REPLY_STATUS);
+        freeReplyObject(reply);
+    }
+    return connection;
+}
+
+void redis_server_command(const struct redis_server *server, const char *command)
+{
+    redisContext *connection = redis_server_connect(server);
+    char copy[512];
+    const char *words[16];
+    int n_words = 0;
+    snprintf(copy, sizeof(copy), "%s", command);
+    for (char *word = strtok(copy, " "); word != NULL && n_words < 16; word = strtok(NULL, " ")) {
+        words[n_words++] = word;
+    }
+    redisReply *reply = redisCommandArgv(connection, n_words, words, NULL);
+    ck_assert_msg(reply != NULL && reply->type != REDIS_REPLY_ERROR, "%s: %s", command,
+                  reply == NULL ? connection->errstr : reply->str);
+    freeReplyObject(reply);
+    redisFree(connection);
+}

@@ -1,0 +1,123 @@
+#include "limit/fields.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+
+static const struct limit LIMIT = {
+    .name = {"per-client", 10},
+    .params = {.rate = 100, .burst = 20, .period = 60000, .ticks_per_s = 1000},
+    .tick_us = 1000,
+    .period_us = 60000000,
+};
+
+#define ck_assert_text(text, expected)                                                             \
+    ck_assert_msg(span_equals(text_span(&(text)), SPAN(expected)), "got %.*s",                     \
+                  SPAN_ARGS(text_span(&(text))))
+
+/* --- fields_write_policy --- */
+
+START_TEST(a_policy_is_the_rate_as_it_is_written)
+{
+    char buffer[64];
+    struct text text = text_of(buffer, sizeof(buffer));
+    fields_write_policy(&text, &LIMIT);
+    ck_assert_text(text, "\"per-client\";q=100;w=60");
+}
+END_TEST
+
+START_TEST(a_window_is_left_out_below_a_second_and_rounded_up_above)
+{
+    struct limit limit = LIMIT;
+    char buffer[64];
+
+    struct text text = text_of(buffer, sizeof(buffer));
+    limit.period_us = 999999;
+    fields_write_policy(&text, &limit);
+    ck_assert_text(text, "\"per-client\";q=100");
+
+    text = text_of(buffer, sizeof(buffer));
+    limit.period_us = 1500000;
+    fields_write_policy(&text, &limit);
+    ck_assert_text(text, "\"per-client\";q=100;w=2");
+}
+END_TEST
+
+/* --- fields_write_state --- */
+
+START_TEST(a_state_is_what_is_left_and_the_seconds_until_one_more)
+{
+    char buffer[64];
+    struct text text = text_of(buffer, sizeof(buffer));
+    const struct verdict verdict = {.remaining = 17, .next_after = 1001};
+    fields_write_state(&text, &LIMIT, &verdict);
+    ck_assert_text(text, "\"per-client\";r=17;t=2");
+}
+END_TEST
+
+START_TEST(an_untouched_state_has_no_time)
+{
+    char buffer[64];
+    struct text text = text_of(buffer, sizeof(buffer));
+    const struct verdict verdict = {.remaining = 20, .next_after = 0};
+    fields_write_state(&text, &LIMIT, &verdict);
+    ck_assert_text(text, "\"per-client\";r=20");
+}
+END_TEST
+
+/* --- fields_retry_after_s --- */
+
+static const struct {
+    uint64_t retry_after;
+    uint64_t reset_after;
+    uint64_t seconds;
+} WAITS[] = {
+    {1, 60000, 1},      {1000, 60000, 1},   {1001, 60000, 2},
+    {60000, 60000, 60}, {90000, 60000, 61}, {0, 0, 1},
+};
+
+START_TEST(retry_after_is_rounded_up_at_least_one_and_within_the_reset)
+{
+    const struct verdict verdict = {
+        .retry_after = WAITS[_i].retry_after,
+        .reset_after = WAITS[_i].reset_after,
+    };
+    uint64_t seconds = 0;
+    ck_assert(fields_retry_after_s(&LIMIT, &verdict, &seconds));
+    ck_assert_uint_eq(seconds, WAITS[_i].seconds);
+}
+END_TEST
+
+START_TEST(never_is_no_retry_after)
+{
+    const struct verdict verdict = {.retry_after = RETRY_NEVER, .reset_after = 1};
+    uint64_t seconds = 7;
+    ck_assert(!fields_retry_after_s(&LIMIT, &verdict, &seconds));
+    ck_assert_uint_eq(seconds, 7);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("limit/fields");
+    TCase *policy = tcase_create("fields_write_policy");
+    tcase_add_test(policy, a_policy_is_the_rate_as_it_is_written);
+    tcase_add_test(policy, a_window_is_left_out_below_a_second_and_rounded_up_above);
+    suite_add_tcase(suite, policy);
+    TCase *state = tcase_create("fields_write_state");
+    tcase_add_test(state, a_state_is_what_is_left_and_the_seconds_until_one_more);
+    tcase_add_test(state, an_untouched_state_has_no_time);
+    suite_add_tcase(suite, state);
+    TCase *retry_after = tcase_create("fields_retry_after_s");
+    tcase_add_loop_test(retry_after, retry_after_is_rounded_up_at_least_one_and_within_the_reset, 0,
+                        (int)ARRAY_LEN(WAITS));
+    tcase_add_test(retry_after, never_is_no_retry_after);
+    suite_add_tcase(suite, retry_after);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

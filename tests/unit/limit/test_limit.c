@@ -1,0 +1,236 @@
+#include "limit/limit.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "limit/fixed_window.h"
+#include "limit/token_bucket.h"
+
+#define S UINT64_C(1000000)
+#define DAY (86400 * S)
+
+static struct limit limit_of(const struct algorithm *algorithm, uint32_t rate, uint32_t burst,
+                             uint64_t period_us)
+{
+    const struct limit_spec spec = {algorithm, rate, burst, period_us};
+    struct limit limit = {.name = SPAN("limit")};
+    const char *fault = limit_init(&limit, &spec);
+    ck_assert_msg(fault == NULL, "%s", fault);
+    return limit;
+}
+
+static bool digests_are_equal(const struct limit *a, const struct limit *b)
+{
+    return memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+}
+
+/* --- limit_init --- */
+
+static const struct {
+    const struct algorithm *algorithm;
+    uint32_t rate;
+    uint32_t burst;
+    uint64_t period_us;
+    uint32_t tick_us;
+} TICKS[] = {
+    {&token_bucket_algorithm, 100, 20, 60 * S, 1},
+    {&token_bucket_algorithm, 1, 1, LIMIT_UNITS_MAX, 1},
+    {&token_bucket_algorithm, 1000000, 1000000, DAY, 1000},
+    {&token_bucket_algorithm, 100000, 100000, 30 * DAY, 1000},
+    {&token_bucket_algorithm, UINT32_MAX, 1000000000, DAY / 24, 1000},
+    {&token_bucket_algorithm, UINT32_MAX, 1000000000, 30 * DAY, 1000000},
+    {&fixed_window_algorithm, UINT32_MAX, 0, 30 * DAY, 1},
+};
+
+START_TEST(the_finest_tick_in_which_the_numbers_are_exact_is_chosen)
+{
+    const struct limit limit =
+        limit_of(TICKS[_i].algorithm, TICKS[_i].rate, TICKS[_i].burst, TICKS[_i].period_us);
+    ck_assert_uint_eq(limit.tick_us, TICKS[_i].tick_us);
+    ck_assert_uint_eq(limit.params.ticks_per_s, S / TICKS[_i].tick_us);
+    ck_assert_uint_eq(limit.params.period * limit.tick_us, TICKS[_i].period_us);
+    ck_assert_uint_eq(limit.period_us, TICKS[_i].period_us);
+}
+END_TEST
+
+static const struct {
+    struct limit_spec spec;
+    const char *says;
+} REFUSED[] = {
+    {{&token_bucket_algorithm, 1, 1, 0}, "period must be at least 1us"},
+    {{&token_bucket_algorithm, 0, 1, S}, "rate must be at least 1"},
+    {{&token_bucket_algorithm, 1, 0, S}, "burst must be at least 1"},
+    {{&fixed_window_algorithm, 0, 0, S}, "rate must be at least 1"},
+    {{&token_bucket_algorithm, 1, UINT32_MAX, 400 * DAY},
+     "burst times period must not exceed 2^52 ticks"},
+    {{&token_bucket_algorithm, 1, 1000000, DAY + 1},
+     "burst times period must not exceed 2^52 ticks"},
+};
+
+START_TEST(what_fits_no_tick_is_refused_with_the_reason)
+{
+    struct limit limit;
+    ck_assert_str_eq(limit_init(&limit, &REFUSED[_i].spec), REFUSED[_i].says);
+}
+END_TEST
+
+START_TEST(windows_of_a_week_start_on_monday_and_others_at_the_epoch)
+{
+    ck_assert_uint_eq(limit_of(&fixed_window_algorithm, 1, 0, 7 * DAY).params.offset, 4 * DAY);
+    ck_assert_uint_eq(limit_of(&fixed_window_algorithm, 1, 0, DAY).params.offset, 0);
+    ck_assert_uint_eq(limit_of(&token_bucket_algorithm, 1, 1, 7 * DAY).params.offset, 0);
+}
+END_TEST
+
+START_TEST(the_digest_tells_units_apart_and_nothing_else)
+{
+    const struct limit base = limit_of(&token_bucket_algorithm, 10, 5, S);
+    const struct limit raised = limit_of(&token_bucket_algorithm, 20, 9, S);
+    const struct limit longer = limit_of(&token_bucket_algorithm, 10, 5, 2 * S);
+    const struct limit window = limit_of(&fixed_window_algorithm, 10, 5, S);
+
+    ck_assert(digests_are_equal(&base, &raised));
+    ck_assert(!digests_are_equal(&base, &longer));
+    ck_assert(!digests_are_equal(&base, &window));
+    for (size_t i = 0; i < sizeof(base.digest); i++) {
+        ck_assert_ptr_nonnull(strchr("0123456789abcdef", base.digest[i]));
+    }
+}
+END_TEST
+
+/* --- limit_share --- */
+
+START_TEST(a_bucket_is_shared_by_a_longer_period_and_a_smaller_burst)
+{
+    const struct limit limit = limit_of(&token_bucket_algorithm, 100, 20, 60 * S);
+    struct limit share;
+    limit_share(&limit, 3, &share);
+
+    ck_assert_uint_eq(share.params.rate, 100);
+    ck_assert_uint_eq(share.params.period, 180 * S);
+    ck_assert_uint_eq(share.params.burst, 6);
+    ck_assert_uint_eq(share.tick_us, limit.tick_us);
+    ck_assert(span_equals(share.name, limit.name));
+    ck_assert(!digests_are_equal(&share, &limit));
+}
+END_TEST
+
+START_TEST(a_window_is_shared_by_its_count_alone)
+{
+    const struct limit limit = limit_of(&fixed_window_algorithm, 100, 0, 60 * S);
+    struct limit share;
+    limit_share(&limit, 3, &share);
+
+    ck_assert_uint_eq(share.params.rate, 33);
+    ck_assert_uint_eq(share.params.period, 60 * S);
+    ck_assert(digests_are_equal(&share, &limit));
+}
+END_TEST
+
+START_TEST(a_share_is_at_least_one_unit)
+{
+    const struct limit bucket = limit_of(&token_bucket_algorithm, 5, 5, S);
+    const struct limit window = limit_of(&fixed_window_algorithm, 5, 0, S);
+    struct limit share;
+
+    limit_share(&bucket, 6, &share);
+    ck_assert_uint_eq(share.params.burst, 1);
+    limit_share(&window, 6, &share);
+    ck_assert_uint_eq(share.params.rate, 1);
+    limit_share(&window, UINT32_MAX, &share);
+    ck_assert_uint_eq(share.params.rate, 1);
+}
+END_TEST
+
+START_TEST(a_share_of_one_is_the_limit_itself)
+{
+    const struct limit limit = limit_of(&token_bucket_algorithm, 100, 20, 60 * S);
+    struct limit share;
+    limit_share(&limit, 1, &share);
+
+    ck_assert_uint_eq(share.params.burst, 20);
+    ck_assert_uint_eq(share.params.period, 60 * S);
+    ck_assert(digests_are_equal(&share, &limit));
+}
+END_TEST
+
+START_TEST(a_shared_period_that_fits_no_more_is_cut)
+{
+    const struct limit limit = limit_of(&token_bucket_algorithm, 1, 1, LIMIT_UNITS_MAX / 2);
+    struct limit share;
+    limit_share(&limit, 1000, &share);
+
+    ck_assert_uint_eq(share.params.period, LIMIT_UNITS_MAX);
+    ck_assert_uint_eq(share.params.burst, 1);
+}
+END_TEST
+
+/* --- units of time --- */
+
+START_TEST(now_is_rounded_down_and_waits_are_rounded_up)
+{
+    const struct limit fine = limit_of(&token_bucket_algorithm, 1, 1, S);
+    const struct limit coarse = limit_of(&token_bucket_algorithm, 1, 1000000, DAY);
+
+    ck_assert_uint_eq(limit_ticks(&fine, 1999999), 1999999);
+    ck_assert_uint_eq(limit_ticks(&coarse, 1999999), 1999);
+    ck_assert_uint_eq(limit_seconds(&fine, 0), 0);
+    ck_assert_uint_eq(limit_seconds(&fine, 1), 1);
+    ck_assert_uint_eq(limit_seconds(&coarse, 1001), 2);
+    ck_assert(limit_seconds(&coarse, RETRY_NEVER) == RETRY_NEVER);
+    ck_assert_uint_eq(limit_us(&coarse, 7), 7000);
+    ck_assert(limit_us(&coarse, UINT64_MAX / 2) == UINT64_MAX);
+}
+END_TEST
+
+START_TEST(the_capacity_is_what_passes_at_once)
+{
+    const struct limit bucket = limit_of(&token_bucket_algorithm, 10, 3, S);
+    const struct limit window = limit_of(&fixed_window_algorithm, 10, 3, S);
+    ck_assert_uint_eq(limit_capacity(&bucket), 3);
+    ck_assert_uint_eq(limit_capacity(&window), 10);
+}
+END_TEST
+
+static Suite *limit_suite(void)
+{
+    Suite *suite = suite_create("limit/limit");
+
+    TCase *init = tcase_create("limit_init");
+    tcase_add_loop_test(init, the_finest_tick_in_which_the_numbers_are_exact_is_chosen, 0,
+                        (int)ARRAY_LEN(TICKS));
+    tcase_add_loop_test(init, what_fits_no_tick_is_refused_with_the_reason, 0,
+                        (int)ARRAY_LEN(REFUSED));
+    tcase_add_test(init, windows_of_a_week_start_on_monday_and_others_at_the_epoch);
+    tcase_add_test(init, the_digest_tells_units_apart_and_nothing_else);
+    suite_add_tcase(suite, init);
+
+    TCase *share = tcase_create("limit_share");
+    tcase_add_test(share, a_bucket_is_shared_by_a_longer_period_and_a_smaller_burst);
+    tcase_add_test(share, a_window_is_shared_by_its_count_alone);
+    tcase_add_test(share, a_share_is_at_least_one_unit);
+    tcase_add_test(share, a_share_of_one_is_the_limit_itself);
+    tcase_add_test(share, a_shared_period_that_fits_no_more_is_cut);
+    suite_add_tcase(suite, share);
+
+    TCase *units = tcase_create("units");
+    tcase_add_test(units, now_is_rounded_down_and_waits_are_rounded_up);
+    tcase_add_test(units, the_capacity_is_what_passes_at_once);
+    suite_add_tcase(suite, units);
+
+    return suite;
+}
+
+int main(void)
+{
+    if (hash_setup() != STATUS_OK) {
+        return EXIT_FAILURE;
+    }
+    SRunner *runner = srunner_create(limit_suite());
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,116 @@
+#include "limit/script_source.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "limit/fixed_window.h"
+#include "limit/token_bucket.h"
+
+static const struct limit BUCKET = {
+    .algorithm = &token_bucket_algorithm,
+    .params = {.rate = 100, .burst = 20, .period = 60000, .ticks_per_s = 1000},
+    .tick_us = 1000,
+};
+
+/* --- script_source_new --- */
+
+START_TEST(a_program_has_the_algorithms_that_are_used_and_no_other)
+{
+    const struct limit limits[] = {BUCKET, BUCKET};
+    char *source;
+    size_t len;
+    ck_assert_int_eq(script_source_new(limits, ARRAY_LEN(limits), &source, &len), STATUS_OK);
+
+    ck_assert_uint_eq(strlen(source), len);
+    ck_assert_ptr_nonnull(strstr(source, "algorithms['1'] = token_bucket\n"));
+    ck_assert_ptr_null(strstr(source, "fixed_window"));
+    free(source);
+}
+END_TEST
+
+START_TEST(a_program_is_plain_ascii)
+{
+    const struct limit limits[] = {BUCKET, {.algorithm = &fixed_window_algorithm}};
+    char *source;
+    size_t len;
+    ck_assert_int_eq(script_source_new(limits, ARRAY_LEN(limits), &source, &len), STATUS_OK);
+    for (size_t i = 0; i < len; i++) {
+        ck_assert(source[i] == '\n' || (source[i] >= ' ' && source[i] <= '~'));
+    }
+    free(source);
+}
+END_TEST
+
+/* --- script_source_args --- */
+
+START_TEST(arguments_are_in_the_order_of_the_header)
+{
+    uint64_t args[SCRIPT_ARGS_PER_CHARGE];
+    static const uint64_t expected[SCRIPT_ARGS_PER_CHARGE] = {3, 1, 1000, 100, 20, 60000, 0};
+    script_source_args(&BUCKET, 3, args);
+    ck_assert_mem_eq(args, expected, sizeof(expected));
+}
+END_TEST
+
+/* --- script_source_read_verdict --- */
+
+START_TEST(integers_become_a_verdict)
+{
+    static const long long ints[] = {0, 19, -1, 7, 8};
+    struct verdict verdict;
+    ck_assert(script_source_read_verdict(&BUCKET, ints, &verdict));
+    ck_assert(!verdict.allowed);
+    ck_assert_uint_eq(verdict.limit, 20);
+    ck_assert_uint_eq(verdict.remaining, 19);
+    ck_assert(verdict.retry_after == RETRY_NEVER);
+    ck_assert_uint_eq(verdict.next_after, 7);
+    ck_assert_uint_eq(verdict.reset_after, 8);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    long long ints[SCRIPT_INTS_PER_CHARGE];
+} NONSENSE[] = {
+    {"allowed is 0 or 1", {2, 0, 0, 0, 0}},
+    {"allowed has nothing to wait for", {1, 0, 5, 0, 0}},
+    {"denied has", {0, 0, 0, 0, 0}},
+    {"remaining is not negative", {1, -1, 0, 0, 0}},
+    {"remaining is within the limit", {1, 21, 0, 0, 0}},
+    {"retry_after is -1 at least", {0, 0, -2, 0, 0}},
+    {"next_after is not negative", {1, 0, 0, -1, 0}},
+    {"reset_after is not negative", {1, 0, 0, 0, -1}},
+};
+
+START_TEST(what_makes_no_sense_is_no_verdict)
+{
+    struct verdict verdict;
+    ck_assert_msg(!script_source_read_verdict(&BUCKET, NONSENSE[_i].ints, &verdict), "%s",
+                  NONSENSE[_i].says);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("limit/script_source");
+    TCase *program = tcase_create("script_source_new");
+    tcase_add_test(program, a_program_has_the_algorithms_that_are_used_and_no_other);
+    tcase_add_test(program, a_program_is_plain_ascii);
+    suite_add_tcase(suite, program);
+    TCase *args = tcase_create("script_source_args");
+    tcase_add_test(args, arguments_are_in_the_order_of_the_header);
+    suite_add_tcase(suite, args);
+    TCase *verdict = tcase_create("script_source_read_verdict");
+    tcase_add_test(verdict, integers_become_a_verdict);
+    tcase_add_loop_test(verdict, what_makes_no_sense_is_no_verdict, 0, (int)ARRAY_LEN(NONSENSE));
+    suite_add_tcase(suite, verdict);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,187 @@
+/* The vectors of every algorithm, through the Lua in a real Redis; and what only Redis can show. */
+
+#include <check.h>
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "limit/fixed_window.h"
+#include "limit/script_source.h"
+#include "limit/token_bucket.h"
+#include "support/redis_server.h"
+#include "support/script_client.h"
+#include "support/vectors.h"
+
+static struct redis_server server;
+static struct script_client client;
+static struct limit limits[2];
+static struct limit *const bucket = &limits[0];
+static struct limit *const window = &limits[1];
+
+static void setup(void)
+{
+    const struct limit_spec bucket_spec = {&token_bucket_algorithm, 10, 5, 60000000};
+    const struct limit_spec window_spec = {&fixed_window_algorithm, 3, 0, 3600000000};
+    ck_assert_ptr_null(limit_init(bucket, &bucket_spec));
+    ck_assert_ptr_null(limit_init(window, &window_spec));
+
+    server = (struct redis_server){0};
+    redis_server_start(&server);
+    script_client_open(&client, &server, limits, ARRAY_LEN(limits));
+}
+
+static void teardown(void)
+{
+    script_client_close(&client);
+    redis_server_stop(&server);
+}
+
+static bool decide(struct charge *charges, size_t n_charges, uint64_t now_us)
+{
+    script_client_send(&client, charges, n_charges, now_us);
+    return script_client_read(&client, charges, n_charges);
+}
+
+static long long ask(const char *command)
+{
+    redisReply *reply = redisCommand(client.connection, command);
+    ck_assert_msg(reply != NULL && reply->type == REDIS_REPLY_INTEGER, "%s", command);
+    const long long integer = reply->integer;
+    freeReplyObject(reply);
+    return integer;
+}
+
+static void decide_vector(void *context, const struct limit *limit, unsigned story, uint64_t now_us,
+                          uint32_t cost, struct verdict *verdict)
+{
+    char key[64];
+    (void)context;
+    snprintf(key, sizeof(key), "{%s}:%u", limit->algorithm->name, story);
+    struct charge charge = {.limit = limit, .key = span_of_text(key), .cost = cost};
+    ck_assert(decide(&charge, 1, now_us) == charge.verdict.allowed);
+    *verdict = charge.verdict;
+}
+
+START_TEST(each_algorithm_answers_in_redis_as_its_vectors_say)
+{
+    const struct vectors_player player = {.decide = decide_vector};
+    ck_assert_uint_ge(vectors_play(&token_bucket_algorithm, &player), 12);
+    ck_assert_uint_ge(vectors_play(&fixed_window_algorithm, &player), 12);
+}
+END_TEST
+
+START_TEST(what_one_limit_denies_is_charged_to_none)
+{
+    const uint64_t now_us = UINT64_C(1763667890000000);
+    struct charge charges[] = {
+        {.limit = bucket, .key = SPAN("{a}:bucket"), .cost = 1},
+        {.limit = window, .key = SPAN("{a}:window"), .cost = 3},
+    };
+    ck_assert(decide(charges, 2, now_us));
+    ck_assert(!decide(charges, 2, now_us));
+    ck_assert(charges[0].verdict.allowed);
+    ck_assert_uint_eq(charges[0].verdict.remaining, 4);
+    ck_assert(!charges[1].verdict.allowed);
+}
+END_TEST
+
+START_TEST(a_cost_of_nothing_leaves_no_key)
+{
+    struct charge charges[] = {
+        {.limit = bucket, .key = SPAN("{a}:bucket"), .cost = 0},
+        {.limit = window, .key = SPAN("{a}:window"), .cost = 1},
+    };
+    ck_assert(decide(charges, 2, UINT64_C(1763667890000000)));
+    ck_assert_int_eq(ask("EXISTS {a}:bucket"), 0);
+    ck_assert_int_eq(ask("EXISTS {a}:window"), 1);
+}
+END_TEST
+
+START_TEST(every_key_outlives_its_state_by_a_second)
+{
+    struct charge charges[] = {
+        {.limit = bucket, .key = SPAN("{a}:bucket"), .cost = 5},
+        {.limit = window, .key = SPAN("{a}:window"), .cost = 1},
+    };
+    /* A full bucket is untouched after 30 s; the window ends in 10 s. */
+    ck_assert(decide(charges, 2, UINT64_C(1763668790000000)));
+    const long long bucket_ms = ask("PTTL {a}:bucket");
+    const long long window_ms = ask("PTTL {a}:window");
+    ck_assert(bucket_ms > 25000 && bucket_ms <= 31000);
+    ck_assert(window_ms > 5000 && window_ms <= 11000);
+}
+END_TEST
+
+START_TEST(a_state_is_readable_text)
+{
+    struct charge charge = {.limit = bucket, .key = SPAN("{a}"), .cost = 5};
+    ck_assert(decide(&charge, 1, UINT64_C(1763667890123456)));
+    redisReply *reply = redisCommand(client.connection, "GET {a}");
+    ck_assert_str_eq(reply->str, "300000000 1763667890123456");
+    freeReplyObject(reply);
+}
+END_TEST
+
+START_TEST(what_somebody_else_wrote_counts_as_untouched_or_within_bounds)
+{
+    struct charge charge = {.limit = bucket, .key = SPAN("{a}"), .cost = 1};
+    redisReply *reply = redisCommand(client.connection, "SET {a} nonsense");
+    freeReplyObject(reply);
+    ck_assert(decide(&charge, 1, UINT64_C(1763667890123456)));
+    ck_assert_uint_eq(charge.verdict.remaining, 4);
+
+    reply = redisCommand(client.connection, "SET {a} %s",
+                         "99999999999999999999999999 99999999999999999999999999");
+    freeReplyObject(reply);
+    ck_assert(!decide(&charge, 1, UINT64_C(1763667890123456)));
+    ck_assert_uint_le(charge.verdict.reset_after, LIMIT_UNITS_MAX);
+}
+END_TEST
+
+START_TEST(a_time_of_nothing_is_the_time_of_redis)
+{
+    struct charge charge = {.limit = window, .key = SPAN("{a}"), .cost = 1};
+    ck_assert(decide(&charge, 1, 0));
+    ck_assert(charge.verdict.reset_after <= window->params.period);
+
+    redisReply *time_reply = redisCommand(client.connection, "TIME");
+    redisReply *state = redisCommand(client.connection, "GET {a}");
+    const unsigned long long now_us = strtoull(time_reply->element[0]->str, NULL, 10) * 1000000;
+    const unsigned long long start_us = strtoull(strchr(state->str, ' '), NULL, 10);
+    ck_assert_uint_eq(start_us % window->params.period, 0);
+    ck_assert(start_us <= now_us && now_us - start_us <= window->params.period);
+    freeReplyObject(time_reply);
+    freeReplyObject(state);
+}
+END_TEST
+
+int main(void)
+{
+    if (!redis_server_is_installed()) {
+        return REDIS_SERVER_SKIPPED;
+    }
+    if (hash_setup() != STATUS_OK) {
+        return EXIT_FAILURE;
+    }
+    Suite *suite = suite_create("limit/scripts");
+    TCase *redis = tcase_create("in Redis");
+    tcase_add_checked_fixture(redis, setup, teardown);
+    tcase_set_timeout(redis, 10);
+    tcase_add_test(redis, each_algorithm_answers_in_redis_as_its_vectors_say);
+    tcase_add_test(redis, what_one_limit_denies_is_charged_to_none);
+    tcase_add_test(redis, a_cost_of_nothing_leaves_no_key);
+    tcase_add_test(redis, every_key_outlives_its_state_by_a_second);
+    tcase_add_test(redis, a_state_is_readable_text);
+    tcase_add_test(redis, what_somebody_else_wrote_counts_as_untouched_or_within_bounds);
+    tcase_add_test(redis, a_time_of_nothing_is_the_time_of_redis);
+    suite_add_tcase(suite, redis);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
