@@ -8,6 +8,7 @@
 
 #include "base/span.h"
 #include "http/head.h"
+#include "unit/http/span_assert.h"
 
 enum runner_kind {
     RUNNER_REQUEST,
@@ -36,13 +37,5 @@ unsigned runner_bad(enum runner_kind kind, struct span message);
 #define BAD_REQUEST(text) runner_bad(RUNNER_REQUEST, SPAN(text))
 #define GOOD_RESPONSE(text) runner_good(RUNNER_RESPONSE, (text))
 #define BAD_RESPONSE(text) runner_bad(RUNNER_RESPONSE, SPAN(text))
-
-/* Compares a span with a string literal. */
-#define ck_assert_span_eq(actual, text)                                                            \
-    do {                                                                                           \
-        const struct span got_ = (actual);                                                         \
-        ck_assert_msg(span_equals(got_, span_of_text(text)), "got \"%.*s\", expected \"%s\"",      \
-                      SPAN_ARGS(got_), (text));                                                    \
-    } while (0)
 
 #endif /* SLUICE_TESTS_HEAD_RUNNER_H */

@@ -1,0 +1,87 @@
+#include "http/message.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "unit/http/span_assert.h"
+
+START_TEST(a_status_line_has_the_registered_phrase_or_none)
+{
+    char buffer[128];
+    struct text text = text_of(buffer, sizeof(buffer));
+
+    message_write_status_line(&text, 429);
+    message_write_status_line(&text, 299);
+    ck_assert_span_eq(text_span(&text), "HTTP/1.1 429 Too Many Requests\r\nHTTP/1.1 299 \r\n");
+    ck_assert_span_eq(message_reason(200), "OK");
+    ck_assert_span_eq(message_reason(999), "");
+}
+END_TEST
+
+START_TEST(fields_are_written_a_line_each)
+{
+    char buffer[128];
+    struct text text = text_of(buffer, sizeof(buffer));
+
+    message_write_field(&text, SPAN("Via"), SPAN("1.1 sluice"));
+    message_write_field(&text, SPAN("X-Empty"), SPAN(""));
+    message_write_field_u64(&text, SPAN("Content-Length"), UINT64_MAX);
+    ck_assert_span_eq(text_span(&text),
+                      "Via: 1.1 sluice\r\nX-Empty: \r\nContent-Length: 18446744073709551615\r\n");
+    ck_assert(!text.truncated);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_remembered)
+{
+    char buffer[8];
+    struct text text = text_of(buffer, sizeof(buffer));
+
+    message_write_field(&text, SPAN("Via"), SPAN("1.1 sluice"));
+    ck_assert(text.truncated);
+}
+END_TEST
+
+static const struct {
+    uint64_t wall_s;
+    const char *date;
+} DATES[] = {
+    {0, "Thu, 01 Jan 1970 00:00:00 GMT"},
+    {784111777, "Sun, 06 Nov 1994 08:49:37 GMT"},
+    {951782400, "Tue, 29 Feb 2000 00:00:00 GMT"},
+    {1763667890, "Thu, 20 Nov 2025 19:44:50 GMT"},
+    {UINT64_C(253402300799), "Fri, 31 Dec 9999 23:59:59 GMT"},
+    {UINT64_MAX / 1000000, "Fri, 31 Dec 9999 23:59:59 GMT"},
+};
+
+START_TEST(a_date_is_an_imf_fixdate)
+{
+    char buffer[MESSAGE_DATE_BYTES];
+
+    message_write_date(buffer, DATES[_i].wall_s * 1000000);
+    ck_assert_span_eq(span_of(buffer, sizeof(buffer)), DATES[_i].date);
+}
+END_TEST
+
+static Suite *message_suite(void)
+{
+    Suite *suite = suite_create("http/message");
+
+    TCase *write = tcase_create("write");
+    tcase_add_test(write, a_status_line_has_the_registered_phrase_or_none);
+    tcase_add_test(write, fields_are_written_a_line_each);
+    tcase_add_test(write, what_does_not_fit_is_remembered);
+    tcase_add_loop_test(write, a_date_is_an_imf_fixdate, 0, (int)ARRAY_LEN(DATES));
+    suite_add_tcase(suite, write);
+
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(message_suite());
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,58 @@
+#include "http/octet.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_in(const char *list, unsigned octet)
+{
+    return octet != 0 && octet < 0x80 && strchr(list, (int)octet) != NULL;
+}
+
+#define ALNUM "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+START_TEST(each_class_is_what_its_rfc_lists)
+{
+    for (unsigned octet = 0; octet < 256; octet++) {
+        const char c = (char)octet;
+        const bool is_visible = octet > 0x20 && octet < 0x7f;
+        ck_assert_int_eq(octet_is(c, OCTET_TCHAR), is_in(ALNUM "!#$%&'*+-.^_`|~", octet));
+        ck_assert_int_eq(octet_is(c, OCTET_TARGET), is_visible && octet != '#');
+        ck_assert_int_eq(octet_is(c, OCTET_VALUE),
+                         is_visible || octet == ' ' || octet == '\t' || octet >= 0x80);
+        ck_assert_int_eq(octet_is(c, OCTET_UNRESERVED), is_in(ALNUM "-._~", octet));
+        ck_assert_int_eq(octet_is(c, OCTET_HOST), is_in(ALNUM "-_~", octet));
+        ck_assert_int_eq(octet_is(c, OCTET_HEX), is_in("0123456789abcdefABCDEF", octet));
+    }
+}
+END_TEST
+
+START_TEST(hex_digits_have_their_value_in_either_case)
+{
+    for (unsigned value = 0; value < 16; value++) {
+        ck_assert_uint_eq(octet_hex_value("0123456789abcdef"[value]), value);
+        ck_assert_uint_eq(octet_hex_value("0123456789ABCDEF"[value]), value);
+    }
+}
+END_TEST
+
+static Suite *octet_suite(void)
+{
+    Suite *suite = suite_create("http/octet");
+
+    TCase *classes = tcase_create("classes");
+    tcase_add_test(classes, each_class_is_what_its_rfc_lists);
+    tcase_add_test(classes, hex_digits_have_their_value_in_either_case);
+    suite_add_tcase(suite, classes);
+
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(octet_suite());
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

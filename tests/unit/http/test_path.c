@@ -1,0 +1,275 @@
+#include "http/target.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "unit/http/span_assert.h"
+
+static const struct path_rules STRICT = {0};
+static const struct path_rules LENIENT = {.allow_encoded_slash = true};
+static const struct path_rules CASELESS = {.ignore_case = true};
+
+/* What normalising says of @raw, "" for refused; its segments make up its text. */
+static struct span normalise(const char *raw, const struct path_rules *rules)
+{
+    static char buffer[1024];
+    static struct path path;
+    const struct span span = span_of_text(raw);
+    const char *end = buffer;
+
+    ck_assert_uint_lt(span.len, sizeof(buffer));
+    if (path_normalise(span, rules, buffer, &path) != NULL) {
+        return SPAN("");
+    }
+    for (size_t i = 0; i < path.n_segments && buffer[0] == '/'; i++) {
+        ck_assert_ptr_eq(path.segments[i].data, end + 1);
+        end = path.segments[i].data + path.segments[i].len;
+        ck_assert_uint_eq(span_find(path.segments[i], '/'), path.segments[i].len);
+    }
+    ck_assert(buffer[0] != '/' || end == buffer + path.text.len);
+    return path.text;
+}
+
+/* Every way to write one path that a server may read as it. */
+static const char *const SPELLINGS[] = {
+    "/v1/users",
+    "//v1/users",
+    "/v1//users",
+    "///v1////users",
+    "/v1/./users",
+    "/./v1/users",
+    "/v1/users/../users",
+    "/v1/x/../users",
+    "/x/../v1/users",
+    "/../v1/users",
+    "/../../v1/users",
+    "/v1/../v1/users",
+    "/v1/x/y/../../users",
+    "/v1/%75sers",
+    "/%76%31/users",
+    "/v1/user%73",
+    "/%76%31/%75%73%65%72%73",
+    "/v1/%2e/users",
+    "/v1/%2E/users",
+    "/%2e/v1/users",
+    "/%2e%2e/v1/users",
+    "/x/%2e%2e/v1/users",
+    "/x/.%2e/v1/users",
+    "/x/%2e./v1/users",
+    "/x/%2E%2e/v1/users",
+    "/v1;a=b/users",
+    "/v1/users;a=b",
+    "/v1/users;a;b=c,d",
+    "/v1;/users",
+    "/v1/users;",
+    "/;a/v1/users",
+    "/v1/;/users",
+    "/v1/;a=b/users",
+    "/v1/.;a/users",
+    "/v1/x/..;/users",
+    "/v1/x/..;a=b/users",
+    "/x/..;/v1/users",
+    "/..;/v1/users",
+    "/v1/x/%2e%2e;y/users",
+    "/v1/x/%2e%2e/users",
+    "/v1/x/.%2E;/users",
+    "/v1/x//../users",
+    "/v1/x/.//../users",
+    "/v1/x;p/../users",
+    "/v1/x/./../users",
+    "/./././v1/./users",
+    "//..//v1//users",
+    "/v1/%75%73ers;jsessionid=1",
+    "/v1//./;p/users",
+    "/a/b/c/../../../v1/users",
+    "/a//b//..//..//v1/users",
+    "/v1/users;%75",
+    "/v1/users;a/../users",
+    "/v1/users/../../v1/users",
+    "/v1/%55%53/../users",
+    "/v1/x%20y/../users",
+    "/v1/x%25/../users",
+    "/v1/..%3bx/../users",
+    "/v1/%7e/../users",
+    "/v1/.../../users",
+    "/v1/..a/../users",
+};
+
+START_TEST(rules_67_to_71_every_spelling_of_a_path_is_one)
+{
+    ck_assert_span_eq(normalise(SPELLINGS[_i], &STRICT), "/v1/users");
+}
+END_TEST
+
+static const char *const REFUSED[] = {
+    "/v1/%zz/users", "/v1/%/users",      "/v1/users%",         "/v1/users%7",   "/v1/%7g",
+    "/v1%2Fusers",   "/v1%2fusers",      "/v1/x%2f..%2fusers", "/v1%5Cusers",   "/v1%5cusers",
+    "/v1\\users",    "/v1/x\\..\\users", "/v1/users%00",       "/v1/%00/users", "/v1/users;%00",
+    "/v1/users;%2f", "/v1/users;\\",     "/v1/users;%zz",      "v1/users",
+};
+
+START_TEST(rules_69_and_74_what_servers_read_differently_is_refused)
+{
+    ck_assert_span_eq(normalise(REFUSED[_i], &STRICT), "");
+}
+END_TEST
+
+static const struct {
+    const char *raw;
+    const char *normal;
+} CASES[] = {
+    {"/", "/"},
+    {"//", "/"},
+    {"/.", "/"},
+    {"/..", "/"},
+    {"/;a", "/"},
+    {"/../", "/"},
+    {"/a/..", "/"},
+    {"/a/../..", "/"},
+    {"/a", "/a"},
+    {"/a/", "/a/"},
+    {"/a//", "/a/"},
+    {"/a/.", "/a/"},
+    {"/a/./", "/a/"},
+    {"/a/;x", "/a/"},
+    {"/a/b/..", "/a/"},
+    {"/a/b/../", "/a/"},
+    {"/a//../b", "/b"},
+    {"/a;x/../b", "/b"},
+    {"/...", "/..."},
+    {"/.a/..b/c..", "/.a/..b/c.."},
+    {"/%41%5a%30%2D%2e%5F%7e", "/AZ0-._~"},
+    {"/a%20b%c3%a4%3f%23", "/a%20b%C3%A4%3F%23"},
+    {"/a@b:c!$&'()*+,=", "/a@b:c!$&'()*+,="},
+    {"/%40", "/%40"},
+    {"/%3b", "/%3B"},
+    {"/a%3Bb", "/a%3Bb"},
+    {"*", "*"},
+};
+
+START_TEST(a_path_is_normalised)
+{
+    ck_assert_span_eq(normalise(CASES[_i].raw, &STRICT), CASES[_i].normal);
+}
+END_TEST
+
+START_TEST(rule_68_escapes_are_decoded_once)
+{
+    ck_assert_span_eq(normalise("/%2561", &STRICT), "/%2561");
+    ck_assert_span_eq(normalise("/%252e%252e/a", &STRICT), "/%252e%252e/a");
+    ck_assert_span_eq(normalise("/%252f", &STRICT), "/%252f");
+    ck_assert_span_eq(normalise("/%25%36%31", &STRICT), "/%2561");
+}
+END_TEST
+
+START_TEST(rule_69_encoded_slashes_stay_in_their_segment_when_allowed)
+{
+    ck_assert_span_eq(normalise("/a%2fb", &LENIENT), "/a%2Fb");
+    ck_assert_span_eq(normalise("/a%5cb\\c", &LENIENT), "/a%5Cb\\c");
+    ck_assert_span_eq(normalise("/a%2f..%2fb", &LENIENT), "/a%2F..%2Fb");
+    ck_assert_span_eq(normalise("/a%00", &LENIENT), "");
+    ck_assert_span_eq(normalise("/a%zz", &LENIENT), "");
+}
+END_TEST
+
+START_TEST(rule_72_a_trailing_slash_counts)
+{
+    char buffer[8];
+    struct path path;
+
+    ck_assert_ptr_null(path_normalise(SPAN("/a/"), &STRICT, buffer, &path));
+    ck_assert_uint_eq(path.n_segments, 2);
+    ck_assert_span_eq(path.segments[0], "a");
+    ck_assert_span_eq(path.segments[1], "");
+    ck_assert_ptr_null(path_normalise(SPAN("/a"), &STRICT, buffer, &path));
+    ck_assert_uint_eq(path.n_segments, 1);
+    ck_assert_ptr_null(path_normalise(SPAN("/"), &STRICT, buffer, &path));
+    ck_assert_uint_eq(path.n_segments, 1);
+    ck_assert_uint_eq(path.segments[0].len, 0);
+}
+END_TEST
+
+START_TEST(rule_72_case_counts_unless_ignored_escaped_or_not)
+{
+    ck_assert_span_eq(normalise("/V1/Users", &STRICT), "/V1/Users");
+    ck_assert_span_eq(normalise("/V1/Users", &CASELESS), "/v1/users");
+    ck_assert_span_eq(normalise("/%56%31/%55sers%c3%a4", &CASELESS), "/v1/users%C3%A4");
+}
+END_TEST
+
+START_TEST(octets_no_path_may_hold_are_refused)
+{
+    for (unsigned octet = 1; octet < 256; octet++) {
+        const char raw[] = {'/', (char)octet, 'a', '\0'};
+        const bool is_good = octet > 0x20 && octet < 0x7f && strchr("#?%\\", (int)octet) == NULL;
+        ck_assert_int_eq(normalise(raw, &STRICT).len > 0, is_good);
+    }
+}
+END_TEST
+
+START_TEST(segments_are_bounded_where_they_count)
+{
+    static char raw[4 * PATH_SEGMENTS_MAX];
+    static char buffer[sizeof(raw) + 1];
+    static struct path path;
+
+    for (size_t i = 0; i < sizeof(raw); i++) {
+        raw[i] = i % 2 == 0 ? '/' : 'a';
+    }
+    const size_t len = 2 * (size_t)PATH_SEGMENTS_MAX;
+    ck_assert_ptr_null(path_normalise(span_of(raw, len), &STRICT, buffer, &path));
+    ck_assert_uint_eq(path.n_segments, PATH_SEGMENTS_MAX);
+    ck_assert_ptr_nonnull(path_normalise(span_of(raw, len + 1), &STRICT, buffer, &path));
+    memset(raw, '/', sizeof(raw));
+    ck_assert_ptr_null(path_normalise(span_of(raw, sizeof(raw)), &STRICT, buffer, &path));
+    ck_assert_span_eq(path.text, "/");
+}
+END_TEST
+
+START_TEST(the_buffer_needs_no_more_than_the_raw_path)
+{
+    for (size_t i = 0; i < ARRAY_LEN(SPELLINGS); i++) {
+        const struct span raw = span_of_text(SPELLINGS[i]);
+        char *buffer = malloc(raw.len + 1);
+        struct path path;
+        ck_assert_ptr_nonnull(buffer);
+        ck_assert_ptr_null(path_normalise(raw, &STRICT, buffer, &path));
+        free(buffer);
+    }
+}
+END_TEST
+
+static Suite *path_suite(void)
+{
+    Suite *suite = suite_create("http/path");
+
+    TCase *spellings = tcase_create("spellings");
+    tcase_add_loop_test(spellings, rules_67_to_71_every_spelling_of_a_path_is_one, 0,
+                        (int)ARRAY_LEN(SPELLINGS));
+    tcase_add_loop_test(spellings, rules_69_and_74_what_servers_read_differently_is_refused, 0,
+                        (int)ARRAY_LEN(REFUSED));
+    tcase_add_loop_test(spellings, a_path_is_normalised, 0, (int)ARRAY_LEN(CASES));
+    suite_add_tcase(suite, spellings);
+
+    TCase *details = tcase_create("details");
+    tcase_add_test(details, rule_68_escapes_are_decoded_once);
+    tcase_add_test(details, rule_69_encoded_slashes_stay_in_their_segment_when_allowed);
+    tcase_add_test(details, rule_72_a_trailing_slash_counts);
+    tcase_add_test(details, rule_72_case_counts_unless_ignored_escaped_or_not);
+    tcase_add_test(details, octets_no_path_may_hold_are_refused);
+    tcase_add_test(details, segments_are_bounded_where_they_count);
+    tcase_add_test(details, the_buffer_needs_no_more_than_the_raw_path);
+    suite_add_tcase(suite, details);
+
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(path_suite());
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
