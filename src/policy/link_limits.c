@@ -200,9 +200,9 @@ static void check_names(struct linker *linker)
          entry = name_index_next_duplicate(&names, entry)) {
         const struct node *node = specs[entry->number].place.name_node;
         diags_add(linker->diags, DIAG_ERROR, node->line, node->column,
-                  "limit \"%.*s\": two limits would be called \"%.*s\", since one limit's rates "
-                  "are named by their periods",
-                  SPAN_ARGS(node->written), SPAN_ARGS(entry->name));
+                  "limit \"%.*s\": another limit of several rates, which are named by their "
+                  "periods, makes the same name",
+                  SPAN_ARGS(node->written));
     }
 }
 

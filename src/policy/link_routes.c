@@ -90,51 +90,84 @@ static bool has_capture(const struct route *route, struct span name)
     return false;
 }
 
-static void check_captures_of_part(struct linker *linker, const struct route *route,
-                                   const struct key_part *part, const struct node *node)
+/* What messages may call a route. */
+static struct span shown_name(const struct spec_route *spec, const struct route *route)
 {
-    for (size_t i = 0; i < part->n_terms; i++) {
-        const struct key_term *term = &part->terms[i];
-        if (term->source == KEY_PATH_CAPTURE && !has_capture(route, term->name)) {
-            char buffer[PROBLEM_BYTES_MAX];
-            struct text problem = text_of(buffer, sizeof(buffer));
-            text_add_format(&problem,
-                            " counts by path.%.*s, but the path of route \"%.*s\" has no {%.*s}",
-                            SPAN_ARGS(term->name), SPAN_ARGS(route->name), SPAN_ARGS(term->name));
-            link_report(linker, node, "limit", &problem);
-        }
+    return spec->name.node != NULL ? spec->name.node->written : route->name;
+}
+
+/* Whether the environment has a part in @rule, so that its values must not be shown. */
+static bool is_expanded(const struct linker *linker, const struct limit_rule *rule)
+{
+    const struct spec_limit *specs = linker->spec->limits.items;
+    const struct spec_limit *spec = &specs[rule - linker->policy->rules];
+    const struct spec_key_part *parts = spec->key.items;
+    const struct spec_rate *rates = spec->rates.items;
+    const struct node *burst = node_find(spec->place.node, SPAN("burst"));
+    bool expanded = burst != NULL && burst->expanded;
+    for (size_t i = 0; i < spec->key.n_items; i++) {
+        expanded = expanded || (parts[i].node != NULL && parts[i].node->expanded);
     }
+    for (size_t i = 0; i < spec->rates.n_items; i++) {
+        expanded = expanded || (rates[i].node != NULL && rates[i].node->expanded);
+    }
+    return expanded;
+}
+
+static void report_capture(struct linker *linker, const struct limit_rule *rule,
+                           const struct key_term *term, struct span route, const struct node *node)
+{
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    if (is_expanded(linker, rule)) {
+        text_add_format(&problem,
+                        " counts by a {name} that the path of route \"%.*s\" does not have",
+                        SPAN_ARGS(route));
+    } else {
+        text_add_format(&problem,
+                        " counts by path.%.*s, but the path of route \"%.*s\" has no {%.*s}",
+                        SPAN_ARGS(term->name), SPAN_ARGS(route), SPAN_ARGS(term->name));
+    }
+    link_report(linker, node, "limit", &problem);
 }
 
 static void check_captures(struct linker *linker, const struct spec_route *spec,
-                           const struct route *route, const struct rule_list *list)
+                           const struct route *route, const struct limit_rule *rule,
+                           const struct node *node)
 {
-    const bool pattern_is_unsound = spec->match.path.node != NULL && route->match.segments == NULL;
-    for (size_t i = 0; i < list->n_rules && !pattern_is_unsound; i++) {
-        for (size_t j = 0; j < list->rules[i]->key.n_parts; j++) {
-            check_captures_of_part(linker, route, &list->rules[i]->key.parts[j], list->nodes[i]);
+    if (spec->match.path.node != NULL && route->match.segments == NULL) {
+        return; /* the pattern is unsound: told */
+    }
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        const struct key_part *part = &rule->key.parts[i];
+        for (size_t j = 0; j < part->n_terms; j++) {
+            if (part->terms[j].source == KEY_PATH_CAPTURE &&
+                !has_capture(route, part->terms[j].name)) {
+                report_capture(linker, rule, &part->terms[j], shown_name(spec, route), node);
+            }
         }
     }
 }
 
 static void check_cost(struct linker *linker, const struct spec_route *spec,
-                       const struct rule_list *list)
+                       const struct limit_rule *rule)
 {
     const struct node *cost =
         spec->place.node != NULL ? node_find(spec->place.node, SPAN("cost")) : NULL;
-    for (size_t i = 0; i < list->n_rules && cost != NULL; i++) {
-        for (size_t j = 0; j < list->rules[i]->n_limits; j++) {
-            const struct limit *limit = &list->rules[i]->limits[j];
-            if (spec->cost > limit_capacity(limit)) {
-                char buffer[PROBLEM_BYTES_MAX];
-                struct text problem = text_of(buffer, sizeof(buffer));
-                text_add_format(&problem,
-                                ": limit \"%.*s\" holds %llu at most: such a request can never be "
-                                "admitted",
-                                SPAN_ARGS(limit->name), (unsigned long long)limit_capacity(limit));
-                link_report(linker, cost, "cost", &problem);
-            }
+    for (size_t i = 0; i < rule->n_limits && cost != NULL; i++) {
+        const uint64_t capacity = limit_capacity(&rule->limits[i]);
+        if (spec->cost <= capacity) {
+            continue;
         }
+        char buffer[PROBLEM_BYTES_MAX];
+        struct text problem = text_of(buffer, sizeof(buffer));
+        text_add_format(&problem, ": limit \"%.*s\" never holds as much", SPAN_ARGS(rule->name));
+        if (!is_expanded(linker, rule)) {
+            text_add_format(&problem, ", but at most %llu", (unsigned long long)capacity);
+        }
+        text_add_literal(&problem, ": such a request can never be admitted");
+        link_report(linker, cost, "cost", &problem);
+        return;
     }
 }
 
@@ -146,8 +179,10 @@ static void link_rules(struct linker *linker, const struct spec_route *spec,
     route->rules = list.rules;
     route->n_rules = list.n_rules;
     route->n_limits = list.n_limits;
-    check_captures(linker, spec, route, &list);
-    check_cost(linker, spec, &list);
+    for (size_t i = 0; i < list.n_rules; i++) {
+        check_captures(linker, spec, route, list.rules[i], list.nodes[i]);
+        check_cost(linker, spec, list.rules[i]);
+    }
 }
 
 static void write_policy_field(struct linker *linker, struct route *route)
@@ -218,7 +253,7 @@ static void check_destination(struct linker *linker, const struct spec_route *sp
     if (has_upstream == has_respond) {
         diags_add(linker->diags, DIAG_ERROR, node->line, node->column,
                   "route \"%.*s\" must have either \"upstream\" or \"respond\"%s",
-                  SPAN_ARGS(route->name), has_upstream ? ", not both" : "");
+                  SPAN_ARGS(shown_name(spec, route)), has_upstream ? ", not both" : "");
     }
 }
 
@@ -255,7 +290,8 @@ static void check_names(struct linker *linker, const struct spec_route *specs)
         const struct node *node = spec->name.node != NULL ? spec->name.node : spec->place.node;
         if (node != NULL) {
             diags_add(linker->diags, DIAG_ERROR, node->line, node->column,
-                      "two routes are called \"%.*s\"", SPAN_ARGS(entry->name));
+                      "two routes are called \"%.*s\"",
+                      SPAN_ARGS(shown_name(spec, &policy->routes[entry->number])));
         }
     }
 }
@@ -277,16 +313,35 @@ static void link_route(struct linker *linker, const struct spec_route *spec,
         has_max_body ? spec->body_bytes_max : linker->spec->max.values.body_bytes;
 }
 
+/* Whether there are routes, and not too many. */
+static bool check_number(struct linker *linker, const struct section_items *items)
+{
+    static const char *const INSTEAD[] = {"routes", "upstream", "limit"};
+    const struct node *root = linker->spec->place.node;
+    const struct node *place = items->node != NULL ? items->node : root;
+    if (items->n_items > POLICY_ROUTES_MAX) {
+        diags_add(linker->diags, DIAG_ERROR, place->line, place->column, "more than %d routes",
+                  POLICY_ROUTES_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(INSTEAD) && items->node == NULL; i++) {
+        if (node_find(root, span_of_text(INSTEAD[i])) != NULL) {
+            return false; /* they could not be read: told */
+        }
+    }
+    if (items->n_items == 0) {
+        diags_add(linker->diags, DIAG_ERROR, place->line, place->column,
+                  "there are no routes: every request would get 404");
+    }
+    return items->n_items > 0;
+}
+
 void link_routes(struct linker *linker)
 {
     const struct section_items *items = &linker->spec->routes;
     const struct spec_route *specs = items->items;
     struct policy *policy = linker->policy;
-    const struct node *place = items->node != NULL ? items->node : linker->spec->place.node;
-    if (items->n_items == 0 || items->n_items > POLICY_ROUTES_MAX) {
-        diags_add(linker->diags, DIAG_ERROR, place->line, place->column,
-                  items->n_items == 0 ? "there are no routes: every request would get 404"
-                                      : "there are too many routes");
+    if (!check_number(linker, items)) {
         return;
     }
     const struct rule_list defaults = link_list(linker, &linker->spec->defaults.limits);

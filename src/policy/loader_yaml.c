@@ -6,7 +6,12 @@
 
 #include "base/limits.h"
 
-enum { PROBLEM_BYTES_MAX = 512 };
+enum {
+    PROBLEM_BYTES_MAX = 512,
+    /* How many times the nodes of the file, and how many beyond, its aliases may make of them. */
+    ALIAS_FACTOR = 8,
+    ALIAS_NODES_MAX = 100000,
+};
 
 /* A list or mapping whose members are being copied. */
 struct frame {
@@ -20,8 +25,9 @@ struct copier {
     struct arena *arena;
     struct diags *diags;
     environment_lookup lookup;
-    size_t n_nodes; /* copied so far */
-    size_t room;    /* bytes that expanded values may still take */
+    size_t n_nodes;     /* copied so far */
+    size_t n_nodes_max; /* with aliases expanded */
+    size_t room;        /* bytes that expanded values may still take */
     struct frame frames[POLICY_DEPTH_MAX];
     size_t n_frames;
 };
@@ -188,10 +194,11 @@ static enum status step(struct copier *copier)
     const yaml_node_t *source = source_of_item(copier, frame, frame->next);
     struct node *node = &frame->node->items[frame->next];
     frame->next++;
-    if (++copier->n_nodes > POLICY_NODES_MAX) {
+    if (++copier->n_nodes > copier->n_nodes_max) {
         diags_add(copier->diags, DIAG_ERROR, place_of(source->start_mark.line),
-                  place_of(source->start_mark.column), "more than %d values with aliases expanded",
-                  POLICY_NODES_MAX);
+                  place_of(source->start_mark.column),
+                  "the aliases of this file repeat too much: more than %zu values",
+                  copier->n_nodes_max);
         return STATUS_INVALID;
     }
     const enum status status = copy_node(copier, source, node, is_key);
@@ -262,11 +269,14 @@ enum status loader_yaml_read(struct span yaml, environment_lookup lookup, struct
         yaml_parser_delete(&parser);
         return status;
     }
+    const size_t n_nodes = (size_t)(document.nodes.top - document.nodes.start);
+    const size_t n_nodes_max = ALIAS_FACTOR * n_nodes + ALIAS_NODES_MAX;
     struct copier copier = {
         .document = &document,
         .arena = arena,
         .diags = diags,
         .lookup = lookup,
+        .n_nodes_max = n_nodes_max < POLICY_NODES_MAX ? n_nodes_max : POLICY_NODES_MAX,
         .room = POLICY_FILE_BYTES_MAX,
     };
     enum status status = copy_document(&copier, root);

@@ -68,7 +68,7 @@ static bool parse_period(struct span span, struct rate *rate, struct text *probl
     }
     text_add_literal(problem, "period \"");
     text_add(problem, span);
-    text_add_literal(problem, "\" ");
+    text_add_literal(problem, "\": ");
     rate->period_name = span;
     rate->is_month = false;
     if (!units_parse_duration(span, &rate->period_us, problem)) {

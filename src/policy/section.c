@@ -43,27 +43,15 @@ static void report(struct section_reader *reader, const struct node *node,
 
 /* --- words --- */
 
-static void list_words(const struct value_word *words, struct text *problem)
-{
-    bool first = true;
-    for (const struct value_word *word = words; word->text != NULL; word++) {
-        if (!word->not_yet) {
-            text_add(problem, first ? SPAN("must be ") : SPAN(" or "));
-            text_add(problem, span_of_text(word->text));
-            first = false;
-        }
-    }
-}
-
-static bool parse_word(const struct value_word *words, struct span span, int *value,
+static bool parse_word(const struct value_type *type, struct span span, int *value,
                        struct text *problem)
 {
     struct suggest suggest;
     suggest_init(&suggest, span);
-    for (const struct value_word *word = words; word->text != NULL; word++) {
+    for (const struct value_word *word = type->words; word->text != NULL; word++) {
         if (span_equals(span_of_text(word->text), span)) {
             if (word->not_yet) {
-                text_add_literal(problem, "is not yet built");
+                text_add_literal(problem, "not yet built");
                 return false;
             }
             *value = word->value;
@@ -71,7 +59,7 @@ static bool parse_word(const struct value_word *words, struct span span, int *va
         }
         suggest_offer(&suggest, span_of_text(word->text));
     }
-    list_words(words, problem);
+    text_add_format(problem, "must be %s", type->noun);
     suggest_write(&suggest, problem);
     return false;
 }
@@ -89,6 +77,11 @@ static void report_value(struct section_reader *reader, const char *key,
                   "%s \"%.*s\": with the environment's value it is not sound (values are not "
                   "shown); it must be %s",
                   key, SPAN_ARGS(node->written), type->noun);
+        return;
+    }
+    if (type->is_secret) {
+        diags_add(reader->diags, DIAG_ERROR, node->line, node->column, "%s: %.*s", key,
+                  SPAN_ARGS(text_span(problem)));
         return;
     }
     diags_add(reader->diags, DIAG_ERROR, node->line, node->column, "%s \"%.*s\": %.*s", key,
@@ -109,7 +102,7 @@ static void read_scalar(struct section_reader *reader, const char *key,
         return;
     }
     const bool sound = type->kind == VALUE_WORD
-                           ? parse_word(type->words, node->text, out, &problem)
+                           ? parse_word(type, node->text, out, &problem)
                            : type->parse(type, node, reader->arena, out, &problem);
     if (!sound) {
         report_value(reader, key, type, node, &problem);
@@ -233,16 +226,26 @@ static void read_section(struct section_reader *reader, const struct section *se
     }
 }
 
+/* `PATH must be WANTED, not a list`. */
+static void report_kind(struct section_reader *reader, const struct path *path, const char *wanted,
+                        const struct node *node)
+{
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text message = text_of(buffer, sizeof(buffer));
+    write_path(path, &message);
+    text_add_format(&message, " must be %s, not %s", wanted, node_noun(node));
+    report(reader, node, &message);
+}
+
 /* A value that should be a mapping: as it is, or wrapped where the section has a shorthand. */
-static const struct node *as_mapping(struct section_reader *reader, const char *key,
+static const struct node *as_mapping(struct section_reader *reader, const struct path *path,
                                      const struct section *section, const struct node *node)
 {
     if (node->broken || node->kind == NODE_MAPPING) {
         return node->broken ? NULL : node;
     }
     if (node->kind == NODE_LIST || section->shorthand == NULL) {
-        diags_add(reader->diags, DIAG_ERROR, node->line, node->column,
-                  "%s must be a mapping (key: value), not %s", key, node_noun(node));
+        report_kind(reader, path, "a mapping (key: value)", node);
         return NULL;
     }
     struct node *mapping = arena_calloc(reader->arena, 1, sizeof(*mapping));
@@ -272,7 +275,8 @@ static void read_value(struct section_reader *reader, const char *key,
         read_scalar(reader, key, type, node, out);
         return;
     }
-    const struct node *mapping = node != NULL ? as_mapping(reader, key, type->section, node) : NULL;
+    const struct node *mapping =
+        node != NULL ? as_mapping(reader, path, type->section, node) : NULL;
     struct section_place *place = out;
     if (mapping != NULL || node == NULL) {
         place->node = mapping;
@@ -303,8 +307,15 @@ static void read_list(struct section_reader *reader, const struct section_field 
         return;
     }
     if (!alone && node->kind != NODE_LIST) {
-        diags_add(reader->diags, DIAG_ERROR, node->line, node->column, "%s must be a list, not %s",
-                  field->key, node_noun(node));
+        char wanted[PROBLEM_BYTES_MAX];
+        struct text noun = text_of(wanted, sizeof(wanted) - 1);
+        if (field->type->kind == VALUE_SECTION) {
+            text_add_literal(&noun, "a list");
+        } else {
+            text_add_format(&noun, "%s, or a list of such", field->type->noun);
+        }
+        wanted[noun.len] = '\0';
+        report_kind(reader, path, wanted, node);
         return;
     }
     const struct node *values = alone ? node : node->items;
@@ -329,8 +340,7 @@ static void read_map(struct section_reader *reader, const struct section_field *
                      const struct path *path, const struct node *node, char *spec)
 {
     if (node->kind != NODE_MAPPING) {
-        diags_add(reader->diags, DIAG_ERROR, node->line, node->column,
-                  "%s must be a mapping of names, not %s", field->key, node_noun(node));
+        report_kind(reader, path, "a mapping of names", node);
         return;
     }
     const size_t n_entries = node->n_items / 2;

@@ -57,6 +57,7 @@ struct value_type {
     uint64_t min; /* of numbers, durations, sizes */
     uint64_t max;
     const struct value_word *words; /* ends with a NULL text */
+    bool is_secret;                 /* messages do not quote it */
     const struct section *section;
 };
 

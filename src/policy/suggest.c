@@ -41,9 +41,16 @@ static size_t distance_between(struct span a, struct span b)
     return above[b.len];
 }
 
+/* Fewer edits first; of two that are equally near the one of nearer length. */
+static size_t score_of(size_t edits, size_t gap)
+{
+    return edits * (NAME_BYTES_MAX + 1) + gap;
+}
+
 void suggest_init(struct suggest *suggest, struct span wanted)
 {
-    *suggest = (struct suggest){.wanted = wanted, .distance = (wanted.len + 2) / 3 + 1};
+    const size_t edits_max = (wanted.len + 2) / 3;
+    *suggest = (struct suggest){.wanted = wanted, .score = score_of(edits_max + 1, 0)};
 }
 
 void suggest_offer(struct suggest *suggest, struct span word)
@@ -51,12 +58,12 @@ void suggest_offer(struct suggest *suggest, struct span word)
     const size_t wanted_len = suggest->wanted.len;
     const size_t gap = word.len > wanted_len ? word.len - wanted_len : wanted_len - word.len;
     if (word.len > NAME_BYTES_MAX || wanted_len > NAME_BYTES_MAX || wanted_len == 0 ||
-        gap >= suggest->distance) {
+        score_of(gap, gap) >= suggest->score) {
         return;
     }
-    const size_t distance = distance_between(suggest->wanted, word);
-    if (distance < suggest->distance && distance < word.len) {
-        suggest->distance = distance;
+    const size_t edits = distance_between(suggest->wanted, word);
+    if (score_of(edits, gap) < suggest->score && edits < word.len) {
+        suggest->score = score_of(edits, gap);
         suggest->best = word;
     }
 }

@@ -12,7 +12,7 @@
 struct suggest {
     struct span wanted;
     struct span best; /* borrowed from an offer; empty: none was near */
-    size_t distance;  /* of best */
+    size_t score;     /* to beat; private */
 };
 
 /* Search for what is near to @wanted. */

@@ -318,7 +318,7 @@ static bool parse_algorithm(const struct value_type *type, const struct node *no
     suggest_init(&suggest, node->text);
     for (size_t i = 0; i < ARRAY_LEN(LATER); i++) {
         if (span_equals(node->text, span_of_text(LATER[i]))) {
-            text_add_literal(problem, "is not yet built");
+            text_add_literal(problem, "not yet built");
             return false;
         }
         suggest_offer(&suggest, span_of_text(LATER[i]));
@@ -340,7 +340,7 @@ static bool parse_balance(const struct value_type *type, const struct node *node
     (void)arena;
     if (span_equals(node->text, SPAN("least_requests")) ||
         span_starts_with(node->text, SPAN("hash("))) {
-        text_add_literal(problem, "is not yet built");
+        text_add_literal(problem, "not yet built");
         return false;
     }
     if (!span_equals(node->text, SPAN("round_robin"))) {
@@ -390,9 +390,13 @@ const struct value_type VALUE_COST = {
 const struct value_type VALUE_LISTEN = SCALAR("address:port", struct spec_endpoint, parse_listen);
 const struct value_type VALUE_SERVER =
     SCALAR("a URL such as http://127.0.0.1:9000", struct spec_endpoint, parse_server);
-const struct value_type VALUE_REDIS =
-    SCALAR("one URL such as redis://127.0.0.1:6379/0 (several are not yet built)",
-           struct spec_redis, parse_redis);
+const struct value_type VALUE_REDIS = {
+    .kind = VALUE_SCALAR,
+    .noun = "one URL such as redis://127.0.0.1:6379/0 (several are not yet built)",
+    .bytes = sizeof(struct spec_redis),
+    .parse = parse_redis,
+    .is_secret = true,
+};
 const struct value_type VALUE_PREFIX =
     SCALAR("an address or a prefix such as 10.0.0.0/8", struct address_prefix, parse_prefix);
 const struct value_type VALUE_RATE =
