@@ -48,7 +48,7 @@ static void add_cut(struct text *text, struct span span)
 }
 
 /* The text of a diagnostic on the heap; NULL when there is no memory. */
-static char *format_text(const char *format, va_list args)
+static PRINTF_LIKE(1, 0) char *format_text(const char *format, va_list args)
 {
     char buffer[TEXT_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
