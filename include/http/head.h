@@ -1,8 +1,9 @@
 /* Heads of requests and responses, parsed in place and strictly: what is ambiguous is refused.
  *
- * llhttp reads the grammar; a scan before it holds the line discipline (CR LF alone ends a line, no
- * bare CR, LF or NUL, no folded line, no white space before a colon); checks after it hold the
- * meaning (Host, framing, versions). Rule numbers in the sources are those of docs/http.md.
+ * A scan holds the line discipline (CR LF alone ends a line, no control byte, no folded line); the
+ * start line is read by hand, since llhttp knows a fixed list of methods; llhttp reads the field
+ * lines; checks after it hold the meaning (Host, framing, persistence). Rule numbers in the sources
+ * are those of docs/http.md.
  *
  * Source: RFC 9112 sections 2 to 6, RFC 9110 sections 5 to 8. */
 
@@ -78,11 +79,12 @@ struct head_parser {
 void head_parser_reset(struct head_parser *parser);
 
 /* Parse a request's head at the start of @data. Spans in @head point into @data. Empty lines before
- * it are skipped (a few: more is bad) and counted in *consumed. */
+ * it are skipped (HEAD_EMPTY_LINES_MAX: more is bad) and counted in *consumed. With PARSE_DONE
+ * the parser is ready for the next message. */
 MUST_USE enum parse_result head_parse_request(struct head_parser *parser, struct span data,
                                               struct head *head, size_t *consumed);
 
-/* Parse a response's head. The answer to a HEAD has no body, whatever its fields say. A 1xx is a
+/* Parse a response's head, in the same way. The answer to a HEAD has no body, whatever its fields say. A 1xx is a
  * message of its own: the caller parses on. */
 MUST_USE enum parse_result head_parse_response(struct head_parser *parser, struct span data,
                                                bool is_answer_to_head, struct head *head,

@@ -8,23 +8,18 @@ struct options {
     unsigned count;
 };
 
-static bool is_hop_by_hop(enum field_id id)
-{
-    switch ((int)id) {
-    case FIELD_CONNECTION:
-    case FIELD_KEEP_ALIVE:
-    case FIELD_PROXY_CONNECTION:
-    case FIELD_PROXY_AUTHENTICATE:
-    case FIELD_PROXY_AUTHORIZATION:
-    case FIELD_TE:
-    case FIELD_TRANSFER_ENCODING:
-    case FIELD_UPGRADE:
-    case FIELD_TRAILER: /* announces trailers, which are dropped */
-        return true;
-    default:
-        return false;
-    }
-}
+/* By their nature, named or not. */
+static const bool HOP_BY_HOP[FIELD_ID_COUNT] = {
+    [FIELD_CONNECTION] = true,
+    [FIELD_KEEP_ALIVE] = true,
+    [FIELD_PROXY_CONNECTION] = true,
+    [FIELD_PROXY_AUTHENTICATE] = true,
+    [FIELD_PROXY_AUTHORIZATION] = true,
+    [FIELD_TE] = true,
+    [FIELD_TRANSFER_ENCODING] = true,
+    [FIELD_UPGRADE] = true,
+    [FIELD_TRAILER] = true, /* announces trailers, which are dropped */
+};
 
 /* Without them the message would be another one: no option may take them away (rule 46 is for what
  * belongs to a connection). */
@@ -43,25 +38,31 @@ static void mark_named(struct head *head, struct span name)
     }
 }
 
-static bool read_option(struct head *head, struct span option, struct options *options)
+static bool read_name(struct head *head, struct span option)
 {
     if (!field_is_token(option)) {
         return head_refuse(head, 400, "Connection is not a list of tokens");
     }
-    if (++options->count > CONNECTION_OPTIONS_MAX) {
-        return head_refuse(head, 400, "Connection has too many options");
-    }
     if (is_end_to_end(option)) {
         return head_refuse(head, 400, "Connection names Host or Content-Length");
     }
-    if (span_equals_ignore_case(option, SPAN("close"))) {
-        options->close = true;
-    } else if (span_equals_ignore_case(option, SPAN("keep-alive"))) {
+    mark_named(head, option);
+    return true;
+}
+
+static bool read_option(struct head *head, struct span option, struct options *options)
+{
+    if (++options->count > CONNECTION_OPTIONS_MAX) {
+        return head_refuse(head, 400, "Connection has too many options");
+    }
+    if (span_equals_ignore_case(option, SPAN("keep-alive"))) {
         options->keep_alive = true;
+    } else if (span_equals_ignore_case(option, SPAN("close"))) {
+        options->close = true;
     } else if (span_equals_ignore_case(option, SPAN("upgrade"))) {
         options->upgrade = true;
     } else {
-        mark_named(head, option);
+        return read_name(head, option);
     }
     return true;
 }
@@ -88,7 +89,7 @@ bool head_read_connection(struct head *head, const struct head_index *index)
     struct options options = {0};
 
     for (size_t i = 0; i < head->n_fields; i++) {
-        head->fields[i].hop_by_hop = is_hop_by_hop(head->fields[i].id);
+        head->fields[i].hop_by_hop = HOP_BY_HOP[head->fields[i].id];
     }
     if (index->count[FIELD_CONNECTION] > 0 && !read_options(head, &options)) {
         return false;
