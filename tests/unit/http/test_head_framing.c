@@ -1,4 +1,4 @@
-#include "http/head.h"
+#include "http/head_meaning.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -165,6 +165,47 @@ START_TEST(rule_34_framing_is_the_same_for_every_method)
 }
 END_TEST
 
+#define CL_FIELD(text)                                                                             \
+    {                                                                                              \
+        .id = FIELD_CONTENT_LENGTH, .value = { text, sizeof(text) - 1 }                            \
+    }
+#define TE_FIELD(text)                                                                             \
+    {                                                                                              \
+        .id = FIELD_TRANSFER_ENCODING, .value = { text, sizeof(text) - 1 }                         \
+    }
+
+static const struct {
+    struct field fields[2];
+    unsigned minor;
+    unsigned status; /* 0: good */
+} FRAMINGS[] = {
+    {{CL_FIELD("5")}, 1, 0},
+    {{TE_FIELD("chunked")}, 1, 0},
+    {{TE_FIELD("chunked")}, 0, 400},
+    {{CL_FIELD("")}, 1, 400},
+    {{CL_FIELD("5, 5")}, 1, 400},
+    {{CL_FIELD("5"), CL_FIELD("5")}, 1, 400},
+    {{CL_FIELD("5"), TE_FIELD("chunked")}, 1, 400},
+    {{TE_FIELD("chunked"), CL_FIELD("5")}, 1, 400},
+    {{TE_FIELD("chunked"), TE_FIELD("chunked")}, 1, 400},
+    {{TE_FIELD("chunked, chunked")}, 1, 400},
+    {{TE_FIELD("chunked, gzip, chunked")}, 1, 400},
+    {{TE_FIELD("gzip, chunked")}, 1, 501},
+};
+
+START_TEST(rules_21_to_27_are_held_without_the_help_of_llhttp)
+{
+    struct field fields[2] = {FRAMINGS[_i].fields[0], FRAMINGS[_i].fields[1]};
+    struct head head = {
+        .minor = (uint8_t)FRAMINGS[_i].minor, .fields = fields, .n_fields = ARRAY_LEN(fields)};
+    struct head_index index;
+
+    head_index_fill(&index, &head);
+    ck_assert_int_eq(head_read_framing(&head, &index), FRAMINGS[_i].status == 0);
+    ck_assert_uint_eq(head.error.status, FRAMINGS[_i].status);
+}
+END_TEST
+
 static Suite *head_framing_suite(void)
 {
     Suite *suite = suite_create("http/head_framing");
@@ -186,6 +227,8 @@ static Suite *head_framing_suite(void)
     tcase_add_test(length, rule_28_a_great_content_length_does_not_wrap);
     tcase_add_loop_test(length, rule_34_framing_is_the_same_for_every_method, 0,
                         (int)ARRAY_LEN(METHODS));
+    tcase_add_loop_test(length, rules_21_to_27_are_held_without_the_help_of_llhttp, 0,
+                        (int)ARRAY_LEN(FRAMINGS));
     suite_add_tcase(suite, length);
 
     return suite;

@@ -1,4 +1,4 @@
-#include "http/head.h"
+#include "http/head_scan.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -116,6 +116,43 @@ START_TEST(rule_18_a_folded_line_is_refused)
     ck_assert_uint_eq(BAD_REQUEST(GET("A:\r\n b\r\n")), 400);
     ck_assert_uint_eq(BAD_REQUEST(GET("Transfer-Encoding:\r\n chunked\r\n")), 400);
     ck_assert_uint_eq(BAD_REQUEST(GET("A: b\r\n \r\n")), 400);
+}
+END_TEST
+
+#define TEXT(text)                                                                                 \
+    {                                                                                              \
+        text, sizeof(text) - 1                                                                     \
+    }
+
+static const struct span BAD_LINES[] = {
+    TEXT("A\r\nB: \r\r\n\r\n"), TEXT("A\r\nB: \0c\r\n\r\n"),     TEXT("A\r\nB: \x7f\r\n\r\n"),
+    TEXT("A\r\nB: c\n\r\n"),    TEXT("A\r\n: c\r\n\r\n"),        TEXT("A\r\n B: c\r\n\r\n"),
+    TEXT("A\x01\r\n\r\n"),      TEXT("A\r\nB: c\r\n d\r\n\r\n"),
+};
+
+START_TEST(rules_13_to_18_are_held_without_the_help_of_llhttp)
+{
+    const struct span data = BAD_LINES[_i];
+    struct head_parser parser = {.head_bytes_max = 64};
+    struct head_lines lines;
+    struct http_error error;
+
+    ck_assert_int_eq(head_scan(&parser, data, 0, 64, &lines, &error), PARSE_BAD);
+    ck_assert_uint_eq(error.status, 400);
+}
+END_TEST
+
+START_TEST(a_head_is_cut_into_its_start_line_and_its_field_lines)
+{
+    const struct span data = SPAN("\r\nA\r\nB: c\r\n\r\nbody\r\n");
+    struct head_parser parser = {.head_bytes_max = 64};
+    struct head_lines lines;
+    struct http_error error;
+
+    ck_assert_int_eq(head_scan(&parser, data, 2, 64, &lines, &error), PARSE_DONE);
+    ck_assert_span_eq(lines.start_line, "A");
+    ck_assert_span_eq(lines.field_lines, "B: c\r\n\r\n");
+    ck_assert_uint_eq(lines.end, 13);
 }
 END_TEST
 
@@ -255,6 +292,9 @@ static Suite *head_scan_suite(void)
     tcase_add_test(lines, rule_16_every_token_is_a_name);
     tcase_add_test(lines, rule_17_controls_in_a_value_are_refused_wherever_they_stand);
     tcase_add_test(lines, rule_18_a_folded_line_is_refused);
+    tcase_add_loop_test(lines, rules_13_to_18_are_held_without_the_help_of_llhttp, 0,
+                        (int)ARRAY_LEN(BAD_LINES));
+    tcase_add_test(lines, a_head_is_cut_into_its_start_line_and_its_field_lines);
     suite_add_tcase(suite, lines);
 
     TCase *sizes = tcase_create("sizes");
