@@ -1,0 +1,121 @@
+#include "store/memory_store.h"
+
+#include <assert.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "store/memory_shard.h"
+
+enum { CACHE_LINE_BYTES = 64 };
+
+/* First in the memory that the store was given; the shards' tables follow. */
+struct memory_store {
+    struct store store;
+    struct memory_store_options options;
+    size_t bytes;          /* mapped, this struct included */
+    uint64_t wall_lead_us; /* wall clock minus monotonic clock, at start */
+    struct memory_shards shards;
+};
+
+static struct memory_store *memory_store_of(const struct store *store)
+{
+    /* The store is the first member, and those who may only look ask for constant pointers. */
+    union {
+        const struct store *store;
+        struct memory_store *memory;
+    } of = {.store = store};
+    return of.memory;
+}
+
+static uint64_t read_clock(const struct memory_store *memory)
+{
+    if (memory->options.now_us != NULL) {
+        return memory->options.now_us(memory->options.context);
+    }
+    return clock_monotonic_us() + memory->wall_lead_us;
+}
+
+static enum store_outcome decide(struct store *store, struct decision *decision)
+{
+    struct memory_store *memory = memory_store_of(store);
+    memory_decision_make(&memory->shards, decision, read_clock(memory));
+    return STORE_ANSWERED;
+}
+
+/* Nothing is ever pending here. */
+static void cancel(struct store *store, struct decision *decision)
+{
+    (void)store;
+    (void)decision;
+}
+
+static void free_memory(struct store *store)
+{
+    struct memory_store *memory = memory_store_of(store);
+    for (size_t i = 0; i < MEMORY_SHARDS; i++) {
+        pthread_mutex_destroy(&memory->shards.shards[i].lock);
+    }
+    munmap(memory, memory->bytes);
+}
+
+static const struct store_ops MEMORY_OPS = {
+    .name = "memory",
+    .decide = decide,
+    .cancel = cancel,
+    .free = free_memory,
+};
+
+static void init_shards(struct memory_store *memory)
+{
+    const size_t first = (sizeof(*memory) + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES;
+    const size_t lines = memory->bytes / CACHE_LINE_BYTES - first;
+    const size_t shard_bytes = lines / MEMORY_SHARDS * CACHE_LINE_BYTES;
+    char *tables = (char *)memory + first * CACHE_LINE_BYTES;
+
+    memory->shards.key = hash_key_new();
+    memory->shards.full = memory->options.full;
+    for (size_t i = 0; i < MEMORY_SHARDS; i++) {
+        struct memory_shard *shard = &memory->shards.shards[i];
+        pthread_mutex_init(&shard->lock, NULL); /* a plain mutex: cannot fail on Linux */
+        memory_table_init(&shard->table, tables + i * shard_bytes, shard_bytes);
+    }
+}
+
+enum status memory_store_new(const struct memory_store_options *options, struct store **store)
+{
+    if (options->memory_bytes < MEMORY_STORE_BYTES_MIN) {
+        return STATUS_INVALID;
+    }
+    /* Pages come from the kernel as they are used; huge ones would come 2 MiB at a time. */
+    void *mapping = mmap(NULL, options->memory_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) {
+        return STATUS_NO_MEMORY;
+    }
+    (void)madvise(mapping, options->memory_bytes, MADV_NOHUGEPAGE);
+
+    struct memory_store *memory = mapping;
+    memory->store.ops = &MEMORY_OPS;
+    memory->options = *options;
+    memory->bytes = options->memory_bytes;
+    memory->wall_lead_us = clock_wall_us() - clock_monotonic_us();
+    init_shards(memory);
+    *store = &memory->store;
+    return STATUS_OK;
+}
+
+void memory_store_count(const struct store *store, struct memory_store_counters *counters)
+{
+    struct memory_store *memory = memory_store_of(store);
+    *counters = (struct memory_store_counters){0};
+    for (size_t i = 0; i < MEMORY_SHARDS; i++) {
+        struct memory_shard *shard = &memory->shards.shards[i];
+        pthread_mutex_lock(&shard->lock);
+        counters->n_keys += shard->table.n_used;
+        counters->n_keys_max += shard->table.n_slots;
+        counters->n_evictions += shard->table.n_evictions;
+        counters->n_overflows += shard->n_overflows;
+        pthread_mutex_unlock(&shard->lock);
+    }
+}

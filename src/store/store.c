@@ -1,0 +1,49 @@
+#include "store/store.h"
+
+#include <assert.h>
+
+#include "base/limits.h"
+
+enum store_outcome store_decide(struct store *store, struct decision *decision,
+                                decision_on_answer on_answer)
+{
+    assert(decision->n_charges >= 1 && decision->n_charges <= LIMITS_PER_ROUTE_MAX);
+    assert(decision->n_frames < DECISION_FRAMES_MAX);
+
+    const size_t frame = decision->n_frames++;
+    decision->frames[frame].store = store;
+    decision->frames[frame].on_answer = on_answer;
+    decision->frames[frame].state = NULL;
+    decision->failure = STATUS_OK;
+
+    const enum store_outcome outcome = store->ops->decide(store, decision);
+    if (outcome == STORE_ANSWERED) {
+        assert(decision->n_frames == frame + 1);
+        decision->n_frames = frame;
+    }
+    return outcome;
+}
+
+void store_cancel(struct decision *decision)
+{
+    while (decision->n_frames > 0) {
+        struct store *store = decision->frames[decision->n_frames - 1].store;
+        store->ops->cancel(store, decision);
+        decision->n_frames--;
+    }
+}
+
+void store_answer(struct decision *decision)
+{
+    assert(decision->n_frames > 0);
+
+    decision->n_frames--;
+    decision->frames[decision->n_frames].on_answer(decision);
+}
+
+void store_free(struct store *store)
+{
+    if (store != NULL) {
+        store->ops->free(store);
+    }
+}

@@ -1,0 +1,412 @@
+#include "store/memory_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "limit/fixed_window.h"
+#include "limit/token_bucket.h"
+#include "support/judge.h"
+#include "support/store_contract.h"
+
+static const uint64_t S = 1000000;
+
+static struct store *store;
+static uint64_t now_us;
+
+static uint64_t read_now(void *context)
+{
+    (void)context;
+    return now_us;
+}
+
+static void open_with(size_t memory_bytes, enum memory_full full)
+{
+    const struct memory_store_options options = {
+        .memory_bytes = memory_bytes,
+        .full = full,
+        .now_us = read_now,
+    };
+    now_us = UINT64_C(1763667890123456);
+    ck_assert_int_eq(memory_store_new(&options, &store), STATUS_OK);
+}
+
+static void open_default(void)
+{
+    size_t n_limits;
+    (void)store_contract_limits(&n_limits);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+}
+
+static void close_default(void)
+{
+    store_free(store);
+}
+
+static struct store *get_store(void)
+{
+    return store;
+}
+
+static void await_nothing(const bool *answered)
+{
+    (void)answered;
+    ck_abort_msg("the embedded store answers at once");
+}
+
+static const struct store_contract CONTRACT = {
+    .open = open_default,
+    .close = close_default,
+    .store = get_store,
+    .await = await_nothing,
+};
+
+static struct limit bucket_of(uint32_t rate, uint32_t burst, uint64_t period_us)
+{
+    const struct limit_spec spec = {&token_bucket_algorithm, rate, burst, period_us};
+    struct limit limit = {.name = SPAN("bucket")};
+    ck_assert_ptr_null(limit_init(&limit, &spec));
+    return limit;
+}
+
+/* One charge on the key "{number}". */
+static struct decision ask(const struct limit *limit, uint64_t number, uint32_t cost,
+                           struct verdict *verdict)
+{
+    char key[32];
+    const int len = snprintf(key, sizeof(key), "{%llu}", (unsigned long long)number);
+    struct charge charge = {.limit = limit, .key = span_of(key, (size_t)len), .cost = cost};
+    struct decision decision = {.charges = &charge, .n_charges = 1};
+    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+    if (verdict != NULL) {
+        *verdict = charge.verdict;
+    }
+    return decision;
+}
+
+static bool is_admitted(const struct limit *limit, uint64_t number, uint32_t cost)
+{
+    const struct decision decision = ask(limit, number, cost, NULL);
+    return decision.status == STATUS_OK && decision.allowed;
+}
+
+static struct memory_store_counters count(void)
+{
+    struct memory_store_counters counters;
+    memory_store_count(store, &counters);
+    return counters;
+}
+
+/* --- time --- */
+
+START_TEST(quota_comes_back_exactly_when_the_verdict_said)
+{
+    const struct limit limit = bucket_of(3, 2, 10 * S);
+    struct verdict verdict;
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    ck_assert(is_admitted(&limit, 1, 2));
+    ck_assert(!ask(&limit, 1, 1, &verdict).allowed);
+    now_us += verdict.retry_after - 1;
+    ck_assert(!is_admitted(&limit, 1, 1));
+    now_us += 1;
+    ck_assert(is_admitted(&limit, 1, 1));
+    store_free(store);
+}
+END_TEST
+
+START_TEST(without_a_clock_of_the_callers_windows_are_those_of_the_wall)
+{
+    const struct limit_spec spec = {&fixed_window_algorithm, 5, 0, UINT64_C(86400) * S};
+    const struct memory_store_options options = {.memory_bytes = MEMORY_STORE_BYTES_MIN};
+    struct limit limit = {.name = SPAN("daily")};
+    struct verdict verdict;
+    ck_assert_ptr_null(limit_init(&limit, &spec));
+    ck_assert_int_eq(memory_store_new(&options, &store), STATUS_OK);
+
+    ck_assert(ask(&limit, 1, 1, &verdict).allowed);
+    const uint64_t left_s = 86400 - clock_wall_us() / S % 86400;
+    const uint64_t told_s = verdict.reset_after / S;
+    ck_assert(told_s + 5 >= left_s && told_s <= left_s + 5);
+    store_free(store);
+}
+END_TEST
+
+START_TEST(a_clock_that_is_set_back_is_followed)
+{
+    const struct limit limit = bucket_of(1, 1, 10 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    ck_assert(is_admitted(&limit, 1, 1));
+    now_us -= 3600 * S;
+    ck_assert(!is_admitted(&limit, 1, 1));
+    now_us += 10 * S;
+    ck_assert(is_admitted(&limit, 1, 1));
+    store_free(store);
+}
+END_TEST
+
+/* --- exactness --- */
+
+START_TEST(a_random_story_of_several_limits_is_judged_as_the_rules_say)
+{
+    enum { N_KEYS = 40, N_DECISIONS = 20000 };
+    const struct limit_spec window_spec = {&fixed_window_algorithm, 7, 0, 3 * S};
+    struct limit limits[3] = {bucket_of(5, 9, 2 * S), bucket_of(1, 2, S), {.name = SPAN("w")}};
+    static struct judge_state states[3][N_KEYS];
+    ck_assert_ptr_null(limit_init(&limits[2], &window_spec));
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+    srand(1);
+
+    for (int i = 0; i < N_DECISIONS; i++) {
+        struct charge charges[3];
+        struct judge_charge expected[3];
+        char keys[3][16];
+        const size_t n = 1 + (size_t)rand() % 3;
+        for (size_t j = 0; j < n; j++) {
+            const int key = rand() % N_KEYS;
+            const uint32_t cost = (uint32_t)rand() % 4;
+            snprintf(keys[j], sizeof(keys[j]), "{%d}", key);
+            charges[j] = (struct charge){&limits[j], span_of_text(keys[j]), cost, {0}};
+            expected[j] = (struct judge_charge){&limits[j], &states[j][key], cost, {0}};
+        }
+        now_us += (uint64_t)rand() % 100000;
+        struct decision decision = {.charges = charges, .n_charges = n};
+        ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+        ck_assert_int_eq(decision.status, STATUS_OK);
+        ck_assert(decision.allowed == judge_decide(expected, n, now_us));
+        for (size_t j = 0; j < n; j++) {
+            ck_assert(charges[j].verdict.allowed == expected[j].verdict.allowed);
+            ck_assert_uint_eq(charges[j].verdict.remaining, expected[j].verdict.remaining);
+            ck_assert_uint_eq(charges[j].verdict.retry_after, expected[j].verdict.retry_after);
+            ck_assert_uint_eq(charges[j].verdict.next_after, expected[j].verdict.next_after);
+            ck_assert_uint_eq(charges[j].verdict.reset_after, expected[j].verdict.reset_after);
+        }
+    }
+    ck_assert_uint_eq(count().n_evictions, 0);
+    store_free(store);
+}
+END_TEST
+
+/* --- room --- */
+
+START_TEST(less_than_the_least_memory_is_refused)
+{
+    const struct memory_store_options options = {.memory_bytes = MEMORY_STORE_BYTES_MIN - 1};
+    ck_assert_int_eq(memory_store_new(&options, &store), STATUS_INVALID);
+}
+END_TEST
+
+START_TEST(only_what_was_charged_takes_room)
+{
+    const struct limit limit = bucket_of(5, 5, S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    ck_assert(is_admitted(&limit, 1, 0));
+    ck_assert(!is_admitted(&limit, 2, 6));
+    ck_assert_uint_eq(count().n_keys, 0);
+    ck_assert(is_admitted(&limit, 3, 1));
+    ck_assert_uint_eq(count().n_keys, 1);
+    store_free(store);
+}
+END_TEST
+
+START_TEST(memory_is_taken_from_the_kernel_only_as_it_is_used)
+{
+    struct rusage before;
+    struct rusage after;
+    const struct limit limit = bucket_of(5, 5, S);
+    getrusage(RUSAGE_SELF, &before);
+    open_with((size_t)1 << 30, MEMORY_FULL_DENY);
+    ck_assert(is_admitted(&limit, 1, 1));
+    getrusage(RUSAGE_SELF, &after);
+    ck_assert_int_le(after.ru_maxrss - before.ru_maxrss, 8 * 1024);
+    store_free(store);
+}
+END_TEST
+
+START_TEST(the_cap_holds_however_many_keys_come_and_no_denied_one_is_dropped)
+{
+    enum { N_JUNK = 100000 };
+    const struct limit limit = bucket_of(1, 3, 60 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    for (uint64_t i = 0; i < 100; i++) {
+        ck_assert(is_admitted(&limit, i, 3)); /* now empty */
+    }
+    ck_assert(is_admitted(&limit, 100, 1));
+    ck_assert(!is_admitted(&limit, 100, 3)); /* two are left, but somebody was denied */
+    for (uint64_t i = 0; i < N_JUNK; i++) {
+        ck_assert(is_admitted(&limit, 1000 + i, 1));
+    }
+    for (uint64_t i = 0; i < 100; i++) {
+        ck_assert(!is_admitted(&limit, i, 1));
+    }
+    ck_assert(!is_admitted(&limit, 100, 3));
+
+    const struct memory_store_counters counters = count();
+    ck_assert_uint_le(counters.n_keys, counters.n_keys_max);
+    ck_assert_uint_le(counters.n_keys_max * 64, MEMORY_STORE_BYTES_MIN);
+    ck_assert_uint_ge(counters.n_keys_max * 80, MEMORY_STORE_BYTES_MIN);
+    ck_assert_uint_ge(counters.n_evictions + counters.n_keys, N_JUNK + 101);
+    ck_assert_uint_eq(counters.n_overflows, 0);
+    store_free(store);
+}
+END_TEST
+
+START_TEST(what_is_untouched_again_goes_first)
+{
+    const struct limit fast = bucket_of(1000, 3, S);
+    const struct limit slow = bucket_of(1, 3, 3600 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    for (uint64_t i = 0; i < 5000; i++) {
+        ck_assert(is_admitted(&slow, i, 1));
+    }
+    for (uint64_t i = 0; i < 100000; i++) {
+        ck_assert(is_admitted(&fast, 10000 + i, 1)); /* untouched again after 1 ms */
+        now_us += 1;
+    }
+    struct verdict verdict;
+    uint64_t n_kept = 0;
+    for (uint64_t i = 0; i < 5000; i++) {
+        (void)ask(&slow, i, 0, &verdict);
+        n_kept += verdict.remaining == 2;
+    }
+    ck_assert_uint_eq(n_kept, 5000);
+    ck_assert_uint_eq(count().n_evictions, 0);
+    store_free(store);
+}
+END_TEST
+
+/* Fill the table with states that deny, until new keys find no room. */
+static uint64_t fill_with_denials(const struct limit *limit)
+{
+    const uint64_t n_keys = count().n_keys_max * 3;
+    for (uint64_t i = 0; i < n_keys; i++) {
+        (void)ask(limit, i, 1, NULL);
+    }
+    return n_keys;
+}
+
+START_TEST(full_of_denials_new_keys_share_one_state_per_limit_and_shard)
+{
+    const struct limit limit = bucket_of(1, 1, 3600 * S);
+    uint64_t n_admitted = 0;
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_OVERFLOW);
+
+    const uint64_t first = fill_with_denials(&limit);
+    for (uint64_t i = first; i < first + 10000; i++) {
+        const struct decision decision = ask(&limit, i, 1, NULL);
+        ck_assert_int_eq(decision.status, STATUS_OK);
+        n_admitted += decision.allowed;
+    }
+    ck_assert_uint_eq(n_admitted, 0); /* the shared states were spent while filling */
+    ck_assert_uint_ge(count().n_overflows, 10000);
+    ck_assert(!is_admitted(&limit, 0, 1));
+
+    now_us += 3600 * S;
+    ck_assert(is_admitted(&limit, first, 1));
+    store_free(store);
+}
+END_TEST
+
+START_TEST(full_of_denials_new_keys_are_refused_if_the_policy_says_deny)
+{
+    const struct limit limit = bucket_of(1, 1, 3600 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    const uint64_t first = fill_with_denials(&limit);
+    ck_assert_int_eq(ask(&limit, first, 1, NULL).status, STATUS_FULL);
+    ck_assert_int_eq(ask(&limit, first, 0, NULL).status, STATUS_OK);
+    ck_assert_int_eq(ask(&limit, 0, 1, NULL).status, STATUS_OK);
+    store_free(store);
+}
+END_TEST
+
+START_TEST(full_of_denials_new_keys_pass_uncounted_if_the_policy_says_allow)
+{
+    const struct limit limit = bucket_of(1, 1, 3600 * S);
+    struct verdict verdict;
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_ALLOW);
+
+    const uint64_t first = fill_with_denials(&limit);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(ask(&limit, first, 1, &verdict).allowed);
+        ck_assert_uint_eq(verdict.remaining, 0);
+    }
+    ck_assert(!is_admitted(&limit, 0, 1));
+    store_free(store);
+}
+END_TEST
+
+START_TEST(a_decision_that_finds_no_room_for_one_charge_takes_nothing_for_another)
+{
+    const struct limit denying = bucket_of(1, 1, 3600 * S);
+    struct limit other = bucket_of(1, 5, 3600 * S);
+    struct verdict verdict;
+    other.name = SPAN("other");
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+    ck_assert(is_admitted(&other, 7, 1));
+    ck_assert(!is_admitted(&other, 7, 5)); /* denying, so that it stays */
+
+    const uint64_t first = fill_with_denials(&denying);
+    struct charge charges[] = {
+        {.limit = &other, .key = SPAN("{7}"), .cost = 1},
+        {.limit = &denying, .key = SPAN("{new}"), .cost = 1},
+    };
+    struct decision decision = {.charges = charges, .n_charges = 2};
+    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+    ck_assert_int_eq(decision.status, STATUS_FULL);
+    ck_assert_int_eq(ask(&other, 7, 0, &verdict).status, STATUS_OK);
+    ck_assert_uint_eq(verdict.remaining, 4);
+    ck_assert_uint_gt(first, 0);
+    store_free(store);
+}
+END_TEST
+
+static Suite *memory_store_suite(void)
+{
+    Suite *suite = suite_create("store/memory_store");
+    suite_add_tcase(suite, store_contract_tcase(&CONTRACT));
+
+    TCase *time = tcase_create("time");
+    tcase_add_test(time, quota_comes_back_exactly_when_the_verdict_said);
+    tcase_add_test(time, without_a_clock_of_the_callers_windows_are_those_of_the_wall);
+    tcase_add_test(time, a_clock_that_is_set_back_is_followed);
+    suite_add_tcase(suite, time);
+
+    TCase *exactness = tcase_create("exactness");
+    tcase_add_test(exactness, a_random_story_of_several_limits_is_judged_as_the_rules_say);
+    suite_add_tcase(suite, exactness);
+
+    TCase *room = tcase_create("room");
+    tcase_set_timeout(room, 60);
+    tcase_add_test(room, less_than_the_least_memory_is_refused);
+    tcase_add_test(room, only_what_was_charged_takes_room);
+    tcase_add_test(room, memory_is_taken_from_the_kernel_only_as_it_is_used);
+    tcase_add_test(room, the_cap_holds_however_many_keys_come_and_no_denied_one_is_dropped);
+    tcase_add_test(room, what_is_untouched_again_goes_first);
+    tcase_add_test(room, full_of_denials_new_keys_share_one_state_per_limit_and_shard);
+    tcase_add_test(room, full_of_denials_new_keys_are_refused_if_the_policy_says_deny);
+    tcase_add_test(room, full_of_denials_new_keys_pass_uncounted_if_the_policy_says_allow);
+    tcase_add_test(room, a_decision_that_finds_no_room_for_one_charge_takes_nothing_for_another);
+    suite_add_tcase(suite, room);
+
+    return suite;
+}
+
+int main(void)
+{
+    if (hash_setup() != STATUS_OK) {
+        return EXIT_FAILURE;
+    }
+    SRunner *runner = srunner_create(memory_store_suite());
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
