@@ -7,10 +7,10 @@
 #include "proxy/worker.h"
 
 enum {
-    /* A member of each RateLimit field: a name, its quotes, three numbers. */
-    RATELIMIT_BYTES_MAX = LIMITS_PER_ROUTE_MAX * (2 * NAME_BYTES_MAX + 64),
-    PROBLEM_BYTES_MAX = 512 + LIMITS_PER_ROUTE_MAX * (2 * NAME_BYTES_MAX + 16),
-    RETRY_UNDECIDED_S = 1, /* the store's link is tried again within a second */
+    /* A member of a RateLimit field: a name, its quotes, three numbers. */
+    MEMBER_BYTES_MAX = 2 * NAME_BYTES_MAX + 64,
+    PROBLEM_BYTES_MAX = 512, /* without the names of limits */
+    RETRY_UNDECIDED_S = 1,   /* the store's link is tried again within a second */
 };
 
 void reply_add_field(struct exchange *exchange, enum field_id id, struct span name,
@@ -66,11 +66,12 @@ void reply_add_ratelimit_fields(struct exchange *exchange)
     if (!admission_has_verdicts(admission)) {
         return;
     }
-    struct text policy = new_text(exchange, RATELIMIT_BYTES_MAX);
+    const size_t bytes = admission->decision.n_charges * MEMBER_BYTES_MAX;
+    struct text policy = new_text(exchange, bytes);
     admission_write_policy_field(admission, exchange->route, &policy);
     reply_add_field(exchange, FIELD_RATELIMIT_POLICY, field_name(FIELD_RATELIMIT_POLICY),
                     text_span(&policy));
-    struct text state = new_text(exchange, RATELIMIT_BYTES_MAX);
+    struct text state = new_text(exchange, bytes);
     admission_write_state_field(admission, &state);
     reply_add_field(exchange, FIELD_RATELIMIT, field_name(FIELD_RATELIMIT), text_span(&state));
 }
@@ -106,7 +107,8 @@ struct span reply_denied(struct exchange *exchange)
     if (custom != NULL) {
         return with_body(exchange, custom->body, custom->content_type);
     }
-    struct text text = new_text(exchange, PROBLEM_BYTES_MAX);
+    struct text text =
+        new_text(exchange, PROBLEM_BYTES_MAX + admission->decision.n_charges * MEMBER_BYTES_MAX);
     admission_write_problem(admission, has_retry_after, retry_after_s, &text);
     return with_body(exchange, text_span(&text), SPAN("application/problem+json"));
 }
