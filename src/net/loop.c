@@ -1,7 +1,9 @@
 /* The loop: one event base without locks, and the list of what waits for the end of the turn.
  *
  * libevent runs the events that became active in one queue, and events activated meanwhile join its
- * end. So one event, activated when the first task is added, runs after all callbacks of the turn. */
+ * end. So one event, activated when the first task is added, runs after all callbacks of the turn. What
+ * the tasks themselves ask for comes a turn later, by way of a timer of no length: activated at once, a
+ * task that asks for itself would never let the loop look at its sockets. */
 
 #include "net/loop.h"
 
@@ -12,15 +14,16 @@
 struct loop {
     struct event_base *base;
     struct event *turn_end;
-    struct list tasks; /* of struct loop_task */
+    struct event *next_turn; /* activates turn_end in the turn after this one */
+    struct list tasks;       /* of struct loop_task */
+    bool is_running_tasks;
 };
 
 static void run_tasks(struct loop *loop)
 {
-    /* What is added meanwhile waits for the next turn, or a task that asks for itself would never
-     * let the loop go on. */
-    struct list due;
+    struct list due; /* what is added meanwhile waits for the next turn */
     list_init(&due);
+    loop->is_running_tasks = true;
     while (!list_is_empty(&loop->tasks)) {
         struct list *node = loop->tasks.next;
         list_remove(node);
@@ -31,6 +34,7 @@ static void run_tasks(struct loop *loop)
         list_remove(&task->node);
         task->run(task);
     }
+    loop->is_running_tasks = false;
 }
 
 static void on_turn_end(evutil_socket_t fd, short events, void *context)
@@ -40,41 +44,65 @@ static void on_turn_end(evutil_socket_t fd, short events, void *context)
     run_tasks(context);
 }
 
+/* Timers come after sockets, but other timers may still follow: turn_end goes behind them. */
+static void on_next_turn(evutil_socket_t fd, short events, void *context)
+{
+    struct loop *loop = context;
+    (void)fd;
+    (void)events;
+    event_active(loop->turn_end, EV_TIMEOUT, 0);
+}
+
+/* NULL: the kernel gives no epoll, or there is no memory. */
+static struct event_base *new_base(void)
+{
+    struct event_base *base = NULL;
+    struct event_config *config = event_config_new();
+    if (config == NULL) {
+        return NULL;
+    }
+    if (event_config_set_flag(config,
+                              EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST) == 0) {
+        base = event_base_new_with_config(config);
+    }
+    event_config_free(config);
+    return base;
+}
+
+static void free_loop(struct loop *loop)
+{
+    if (loop->turn_end != NULL) {
+        event_free(loop->turn_end);
+    }
+    if (loop->next_turn != NULL) {
+        event_free(loop->next_turn);
+    }
+    if (loop->base != NULL) {
+        event_base_free(loop->base);
+    }
+    free(loop);
+}
+
 enum status loop_new(struct loop **loop)
 {
     struct loop *created = calloc(1, sizeof(*created));
-    struct event_config *config = event_config_new();
-    enum status status = STATUS_NO_MEMORY;
-    if (created == NULL || config == NULL) {
-        goto out;
+    if (created == NULL) {
+        return STATUS_NO_MEMORY;
     }
     list_init(&created->tasks);
-    status = STATUS_IO;
-    if (event_config_set_flag(config,
-                              EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST) != 0) {
-        goto out;
-    }
-    created->base = event_base_new_with_config(config);
+    created->base = new_base();
     if (created->base == NULL) {
-        goto out;
+        free_loop(created);
+        return STATUS_IO;
     }
     created->turn_end = event_new(created->base, -1, 0, on_turn_end, created);
-    if (created->turn_end == NULL) {
-        status = STATUS_NO_MEMORY;
-        goto out;
+    created->next_turn = event_new(created->base, -1, 0, on_next_turn, created);
+    if (created->turn_end == NULL || created->next_turn == NULL) {
+        free_loop(created);
+        return STATUS_NO_MEMORY;
     }
     *loop = created;
-    created = NULL;
-    status = STATUS_OK;
-out:
-    if (config != NULL) {
-        event_config_free(config);
-    }
-    if (created != NULL && created->base != NULL) {
-        event_base_free(created->base);
-    }
-    free(created);
-    return status;
+    return STATUS_OK;
 }
 
 void loop_free(struct loop *loop)
@@ -87,9 +115,7 @@ void loop_free(struct loop *loop)
     }
     /* What libevent itself has deferred (cancelled name queries) frees its memory now. */
     event_base_loop(loop->base, EVLOOP_NONBLOCK);
-    event_free(loop->turn_end);
-    event_base_free(loop->base);
-    free(loop);
+    free_loop(loop);
 }
 
 enum status loop_run(struct loop *loop)
@@ -113,13 +139,23 @@ void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *task))
     task->run = run;
 }
 
+static void ask_for_turn_end(struct loop *loop)
+{
+    const struct timeval at_once = {0, 0};
+    if (loop->is_running_tasks) {
+        event_add(loop->next_turn, &at_once);
+    } else {
+        event_active(loop->turn_end, EV_TIMEOUT, 0);
+    }
+}
+
 void loop_at_turn_end(struct loop *loop, struct loop_task *task)
 {
     if (!list_is_empty(&task->node)) {
         return;
     }
     if (list_is_empty(&loop->tasks)) {
-        event_active(loop->turn_end, EV_TIMEOUT, 0);
+        ask_for_turn_end(loop);
     }
     list_push_back(&loop->tasks, &task->node);
 }
