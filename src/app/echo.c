@@ -1,4 +1,7 @@
-#include "app/echo.h"
+/* sluice echo [ADDRESS]: a small HTTP server that answers with what it received, as JSON. The upstream of
+ * the demonstration and of the tests. When it listens it says where, in one line. */
+
+#include "app/command.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,11 +19,6 @@
 #include "net/resolver.h"
 
 static const char DEFAULT_ADDRESS[] = "127.0.0.1:9000";
-
-enum {
-    EXIT_CANNOT = 1,
-    EXIT_USAGE = 2,
-};
 
 struct echo_server {
     struct loop *loop;
@@ -126,7 +124,6 @@ static void catch_signals(struct wakeup *stop)
 static enum status serve(struct echo_server *server, const struct resolver_address *address)
 {
     enum status status = loop_new(&server->loop);
-
     if (status != STATUS_OK) {
         return status;
     }
@@ -147,7 +144,7 @@ out:
     return status;
 }
 
-int echo_main(int argc, char **argv)
+int echo_command(int argc, char **argv)
 {
     const char *where = argc > 1 ? argv[1] : DEFAULT_ADDRESS;
     struct echo_server server = {.loop = NULL};
@@ -164,7 +161,7 @@ int echo_main(int argc, char **argv)
     if (status != STATUS_OK) {
         fprintf(stderr, "sluice echo: cannot listen on %s: %s\n", where,
                 errno != 0 ? strerror(errno) : status_text(status));
-        return EXIT_CANNOT;
+        return EXIT_FAILED;
     }
-    return EXIT_SUCCESS;
+    return EXIT_DONE;
 }
