@@ -68,9 +68,9 @@ static void link_store(struct linker *linker)
     linker->policy->store = (struct store_section){
         .kind = spec->redis.node != NULL ? STORE_REDIS : STORE_MEMORY,
         .redis = link_endpoint(linker, &url->endpoint),
-        .user = link_copy(linker, spec->user.node != NULL ? spec->user.text : url->user),
+        .user = link_copy(linker, spec->user.text.len > 0 ? spec->user.text : url->user),
         .password =
-            link_copy(linker, spec->password.node != NULL ? spec->password.text : url->password),
+            link_copy(linker, spec->password.text.len > 0 ? spec->password.text : url->password),
         .database = url->database,
         .prefix = link_copy(linker, spec->prefix.text),
         .secret = link_copy(linker, spec->secret.text),

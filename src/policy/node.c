@@ -4,11 +4,11 @@
 
 bool node_is_null(const struct node *node)
 {
-    if (node->kind != NODE_SCALAR || !node->plain || node->expanded) {
+    if (node->kind != NODE_SCALAR || !node->plain) {
         return false;
     }
-    return node->text.len == 0 || span_equals(node->text, SPAN("~")) ||
-           span_equals_ignore_case(node->text, SPAN("null"));
+    return node->written.len == 0 || span_equals(node->written, SPAN("~")) ||
+           span_equals_ignore_case(node->written, SPAN("null"));
 }
 
 const struct node *node_find(const struct node *mapping, struct span key)

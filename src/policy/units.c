@@ -47,7 +47,7 @@ static const struct unit *find_unit(const struct unit *units, size_t n_units, st
                                     struct text *problem)
 {
     struct suggest suggest;
-    suggest_init(&suggest, name);
+    suggest_init(&suggest, span_trim(name));
     for (const struct unit *unit = units; unit < units + n_units; unit++) {
         if (span_equals(unit->name, name)) {
             return unit;

@@ -1,0 +1,280 @@
+#include "policy/key.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "policy/key_parser.h"
+#include "policy/matcher.h"
+#include "unit/policy/policy_support.h"
+
+static struct arena arena;
+static char identity_bytes[KEY_TEXT_BYTES_MAX];
+
+static void setup(void)
+{
+    ck_assert_int_eq(hash_setup(), STATUS_OK);
+    arena_init(&arena, NULL, 0);
+}
+
+static void teardown(void)
+{
+    arena_reset(&arena);
+}
+
+/* Compile @parts, separated by ",". */
+static struct key compile(const char *parts)
+{
+    static struct key_part compiled[KEY_PARTS_MAX];
+    struct key key = {.parts = compiled};
+    struct span rest = span_of_text(parts);
+    struct span piece;
+    char buffer[256];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    while (span_split(&rest, ',', &piece)) {
+        ck_assert(
+            key_parser_parse_part(span_trim(piece), &arena, &compiled[key.n_parts++], &problem));
+    }
+    return key;
+}
+
+/* The identity of @request, routed through a policy of one route. */
+static struct span identity(struct request *request, const char *parts, const char *secret)
+{
+    struct policy *policy = policy_from_text(
+        "listen: 127.0.0.1:0\n"
+        "routes:\n"
+        "  - {name: users, match: {path: '/users/{id}/**'}, respond: {status: 204}}\n"
+        "  - {name: other, respond: {status: 204}}\n");
+    const struct route *route = NULL;
+    ck_assert_ptr_null(matcher_find_route(policy, &request->view, &route));
+    ck_assert_ptr_nonnull(route);
+    const struct key key = compile(parts);
+    struct text text = text_of(identity_bytes, sizeof(identity_bytes));
+    ck_assert_int_eq(key_read(&key, KEY_MISSING_SHARED, &request->view, route->capture_names,
+                              route->n_captures, span_of_text(secret), &text),
+                     KEY_READ);
+    policy_free(policy);
+    return text_span(&text);
+}
+
+static const struct {
+    const char *target;
+    const char *key;
+    const char *identity;
+} PLAIN[] = {
+    {"/", "client.ip", "{client.ip:9=192.0.2.1}"},
+    {"/", "client.ip,method", "{client.ip:9=192.0.2.1},method:3=GET"},
+    {"/a/b", "path", "{path:4=/a/b}"},
+    {"/a//b/../c", "path", "{path:4=/a/c}"},
+    {"/a/b", "path.2", "{segment.2:1=b}"},
+    {"/a/b", "path.3", "{none:0=}"},
+    {"/a/", "path.2", "{none:0=}"},
+    {"/users/7/orders", "path.id", "{capture.id:1=7}"},
+    {"/users/7/orders", "route,path.id", "{route:5=users},capture.id:1=7"},
+    {"/users/7", "path.nobody | host", "{host:15=api.example.com}"},
+    {"/", "host", "{host:15=api.example.com}"},
+    {"/", "global", "{global:3=all}"},
+    {"/", "header.x-none", "{none:0=}"},
+    {"/?a=1", "query.b, cookie.c", "{none:0=},none:0="},
+    {"/", "header.x-none | cookie.none | method", "{method:3=GET}"},
+};
+
+START_TEST(a_plain_identity_can_be_read_by_people)
+{
+    struct request request;
+    request_init(&request, "GET", PLAIN[_i].target, "API.example.com:8080");
+    const struct span got = identity(&request, PLAIN[_i].key, "");
+    ck_assert_msg(span_equals(got, span_of_text(PLAIN[_i].identity)), "%s: %.*s", PLAIN[_i].key,
+                  SPAN_ARGS(got));
+}
+END_TEST
+
+START_TEST(ipv6_counts_by_its_prefix)
+{
+    struct request request;
+    request_init(&request, "GET", "/", "a");
+    request_set_client(&request, SPAN("2001:db8:1:2:3:4:5:6"));
+    ck_assert(
+        span_equals(identity(&request, "client.ip", ""), SPAN("{client.ip:14=2001:db8:1:2::}")));
+    ck_assert(span_equals(identity(&request, "client.ip/128", ""),
+                          SPAN("{client.ip:20=2001:db8:1:2:3:4:5:6}")));
+    request_set_client(&request, SPAN("::ffff:192.0.2.1"));
+    ck_assert(span_equals(identity(&request, "client.ip", ""), SPAN("{client.ip:9=192.0.2.1}")));
+}
+END_TEST
+
+START_TEST(an_unknown_client_is_missing)
+{
+    struct request request;
+    request_init(&request, "GET", "/", "a");
+    request.view.client = (struct address){.family = ADDRESS_NONE};
+    ck_assert(span_equals(identity(&request, "client.ip", ""), SPAN("{none:0=}")));
+}
+END_TEST
+
+/* Copies the identity away from the buffer that the next call uses. */
+static struct span kept_identity(struct request *request, const char *parts, const char *secret)
+{
+    const struct span copy = arena_copy(&arena, identity(request, parts, secret));
+    ck_assert_ptr_nonnull(copy.data);
+    return copy;
+}
+
+START_TEST(what_may_be_secret_is_hashed)
+{
+    static const char *const KEYS[] = {"header.x-api-key", "cookie.key", "query.key"};
+    for (size_t i = 0; i < ARRAY_LEN(KEYS); i++) {
+        struct request request;
+        request_init(&request, "GET", "/?key=s3cret", "a");
+        request_add_field(&request, SPAN("X-API-Key"), SPAN("s3cret"));
+        request_add_field(&request, SPAN("Cookie"), SPAN("a=b; key=s3cret"));
+        const struct span got = kept_identity(&request, KEYS[i], "");
+        ck_assert(memmem(got.data, got.len, "s3cret", 6) == NULL);
+        ck_assert(memmem(got.data, got.len, "#32=", 4) != NULL);
+        ck_assert(span_equals(got, kept_identity(&request, KEYS[i], "")));
+        ck_assert(!span_equals(got, kept_identity(&request, KEYS[i], "another secret")));
+    }
+}
+END_TEST
+
+START_TEST(the_hash_covers_the_name_of_the_part)
+{
+    struct request a;
+    struct request b;
+    request_init(&a, "GET", "/", "a");
+    request_add_field(&a, SPAN("X-A"), SPAN("value"));
+    request_init(&b, "GET", "/", "a");
+    request_add_field(&b, SPAN("X-B"), SPAN("value"));
+    const char *key = "header.x-a | header.x-b";
+    ck_assert(!span_equals(kept_identity(&a, key, ""), kept_identity(&b, key, "")));
+}
+END_TEST
+
+START_TEST(a_long_value_is_hashed_whole)
+{
+    static char lengthy[2000];
+    struct request request;
+    memset(lengthy, 'a', sizeof(lengthy));
+    request_init(&request, "GET", "/", "a");
+    request_add_field(&request, SPAN("X-A"), span_of(lengthy, sizeof(lengthy)));
+    const struct span whole = kept_identity(&request, "header.x-a", "");
+    lengthy[sizeof(lengthy) - 1] = 'b';
+    ck_assert(!span_equals(whole, kept_identity(&request, "header.x-a", "")));
+}
+END_TEST
+
+START_TEST(no_two_composites_meet)
+{
+    /* Pairs that would meet if parts were joined as they are. */
+    struct request a;
+    struct request b;
+    request_init(&a, "GET", "/a/b%7Cc", "x");
+    request_init(&b, "GET", "/a%7Cb/c", "x");
+    ck_assert(!span_equals(kept_identity(&a, "path.1,path.2", ""),
+                           kept_identity(&b, "path.1,path.2", "")));
+    request_init(&a, "GET", "/a,segment.2:1=b", "x");
+    request_init(&b, "GET", "/a/b", "x");
+    ck_assert(!span_equals(kept_identity(&a, "path.1,path.2", ""),
+                           kept_identity(&b, "path.1,path.2", "")));
+    request_init(&a, "GET", "/a", "x");
+    request_init(&b, "GET", "/none:0=", "x");
+    ck_assert(!span_equals(kept_identity(&a, "path.2", ""), kept_identity(&b, "path.1", "")));
+}
+END_TEST
+
+START_TEST(bytes_that_stand_ill_in_a_redis_key_are_hashed)
+{
+    static const char *const TARGETS[] = {"/a%7Bb%7D", "/{a}", "/a,b", "/a=b", "/a*"};
+    for (size_t i = 0; i < ARRAY_LEN(TARGETS); i++) {
+        struct request request;
+        request_init(&request, "GET", TARGETS[i], "x");
+        const struct span got = identity(&request, "path.1", "");
+        for (size_t j = 1; j + 1 < got.len; j++) {
+            ck_assert_msg(strchr("{},* \r\n", got.data[j]) == NULL, "%s: %.*s", TARGETS[i],
+                          SPAN_ARGS(got));
+        }
+    }
+}
+END_TEST
+
+START_TEST(an_empty_value_counts_as_missing)
+{
+    struct request request;
+    request_init(&request, "GET", "/?key=", "x");
+    request_add_field(&request, SPAN("X-API-Key"), SPAN(""));
+    request_add_field(&request, SPAN("Cookie"), SPAN("key="));
+    ck_assert(
+        span_equals(identity(&request, "header.x-api-key | cookie.key | query.key | method", ""),
+                    SPAN("{method:3=GET}")));
+}
+END_TEST
+
+START_TEST(a_missing_part_writes_nothing_when_the_rule_says_so)
+{
+    static const enum key_missing RULES[] = {KEY_MISSING_DENY, KEY_MISSING_SKIP};
+    for (size_t i = 0; i < ARRAY_LEN(RULES); i++) {
+        struct request request;
+        struct text text = text_of(identity_bytes, sizeof(identity_bytes));
+        const struct key key = compile("method, header.x-api-key");
+        request_init(&request, "GET", "/", "x");
+        ck_assert_int_eq(key_read(&key, RULES[i], &request.view, NULL, 0, SPAN(""), &text),
+                         KEY_LACKS_A_PART);
+        ck_assert_uint_eq(text.len, 0);
+    }
+}
+END_TEST
+
+START_TEST(the_longest_key_fits)
+{
+    struct request request;
+    char target[80];
+    memset(target, 'a', sizeof(target));
+    target[0] = '/';
+    target[65] = '\0';
+    request_init(&request, "GET", target, "x");
+    const struct span got =
+        identity(&request, "path.1,path.1,path.1,path.1,path.1,path.1,path.1,path.1", "");
+    ck_assert_uint_eq(got.len, 8 * (sizeof("segment.1:64=") - 1 + 64) + 2 + 7);
+}
+END_TEST
+
+START_TEST(the_first_cookie_of_a_name_counts)
+{
+    struct request a;
+    struct request b;
+    request_init(&a, "GET", "/", "x");
+    request_add_field(&a, SPAN("Cookie"), SPAN("xkey=1; key=2;key=3"));
+    request_add_field(&a, SPAN("Cookie"), SPAN("key=4"));
+    request_init(&b, "GET", "/", "x");
+    request_add_field(&b, SPAN("Cookie"), SPAN("key=2"));
+    ck_assert(
+        span_equals(kept_identity(&a, "cookie.key", ""), kept_identity(&b, "cookie.key", "")));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("policy/key");
+    TCase *tcase = tcase_create("read");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, a_plain_identity_can_be_read_by_people, 0, (int)ARRAY_LEN(PLAIN));
+    tcase_add_test(tcase, ipv6_counts_by_its_prefix);
+    tcase_add_test(tcase, an_unknown_client_is_missing);
+    tcase_add_test(tcase, what_may_be_secret_is_hashed);
+    tcase_add_test(tcase, the_hash_covers_the_name_of_the_part);
+    tcase_add_test(tcase, a_long_value_is_hashed_whole);
+    tcase_add_test(tcase, no_two_composites_meet);
+    tcase_add_test(tcase, bytes_that_stand_ill_in_a_redis_key_are_hashed);
+    tcase_add_test(tcase, an_empty_value_counts_as_missing);
+    tcase_add_test(tcase, a_missing_part_writes_nothing_when_the_rule_says_so);
+    tcase_add_test(tcase, the_longest_key_fits);
+    tcase_add_test(tcase, the_first_cookie_of_a_name_counts);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

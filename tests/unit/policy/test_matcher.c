@@ -1,0 +1,135 @@
+#include "policy/matcher.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "policy/loader.h"
+#include "unit/policy/policy_support.h"
+
+enum { WORD_BYTES_MAX = 256 };
+
+/* Write what became of a request as the data file does: route and captures. */
+static void write_result(const struct route *route, const char *refusal,
+                         const struct request *request, struct text *text)
+{
+    if (refusal != NULL) {
+        ck_assert_ptr_null(route);
+        text_add_literal(text, "refused");
+        return;
+    }
+    if (route == NULL) {
+        text_add_literal(text, "none");
+        return;
+    }
+    ck_assert(span_equals(request->view.route, route->name));
+    text_add(text, route->name);
+    for (size_t i = 0; i < route->n_captures; i++) {
+        text_add_literal(text, " ");
+        text_add(text, request->view.captures[i]);
+    }
+}
+
+/* One more word of a request: client=ADDRESS or name:value. */
+static void add_word(struct request *request, struct span word)
+{
+    if (span_starts_with(word, SPAN("client="))) {
+        request_set_client(request, span_of(word.data + 7, word.len - 7));
+        return;
+    }
+    const size_t colon = span_find(word, ':');
+    ck_assert_uint_lt(colon, word.len);
+    request_add_field(request, span_of(word.data, colon),
+                      span_of(word.data + colon + 1, word.len - colon - 1));
+}
+
+/* @line is "METHOD HOST TARGET [words] => RESULT". */
+static void check_line(const struct policy *policy, char *line)
+{
+    char buffer[WORD_BYTES_MAX];
+    struct text got = text_of(buffer, sizeof(buffer));
+    struct request request;
+    const struct route *route = NULL;
+    char *expected = strstr(line, " => ");
+    ck_assert_msg(expected != NULL, "%s", line);
+    *expected = '\0';
+    expected += 4;
+
+    char *rest = NULL;
+    const char *method = strtok_r(line, " ", &rest);
+    const char *host = strtok_r(NULL, " ", &rest);
+    const char *target = strtok_r(NULL, " ", &rest);
+    request_init(&request, method, target, host);
+    for (const char *word = strtok_r(NULL, " ", &rest); word != NULL;
+         word = strtok_r(NULL, " ", &rest)) {
+        add_word(&request, span_of_text(word));
+    }
+    const char *refusal = matcher_find_route(policy, &request.view, &route);
+    write_result(route, refusal, &request, &got);
+    ck_assert_msg(span_equals(text_span(&got), span_of_text(expected)),
+                  "%s %s %s: expected %s, got %.*s", method, host, target, expected,
+                  SPAN_ARGS(text_span(&got)));
+}
+
+START_TEST(requests_take_the_first_route_that_matches)
+{
+    struct policy *policy = NULL;
+    struct diags diags;
+    char line[1024];
+    size_t n_lines = 0;
+    diags_init(&diags, "routes.yaml");
+    ck_assert_int_eq(loader_load_file(TEST_DATA_DIR "/policies/match/routes.yaml", &policy, &diags),
+                     STATUS_OK);
+    diags_close(&diags);
+    FILE *file = fopen(TEST_DATA_DIR "/policies/match/routes.requests", "r");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (line[0] != '\0' && line[0] != '#') {
+            check_line(policy, line);
+            n_lines++;
+        }
+    }
+    fclose(file);
+    ck_assert_uint_gt(n_lines, 40);
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(keys_see_the_path_under_the_rules_of_the_route)
+{
+    struct policy *policy = policy_from_text("listen: 127.0.0.1:0\n"
+                                             "routes:\n"
+                                             "  - match: {path: /a/**, ignore_case: true}\n"
+                                             "    respond: {status: 204}\n"
+                                             "  - respond: {status: 204}\n");
+    struct request request;
+    const struct route *route = NULL;
+    request_init(&request, "GET", "/A/B%c3%A9", "x");
+    ck_assert_ptr_null(matcher_find_route(policy, &request.view, &route));
+    ck_assert_uint_eq(route->index, 0);
+    ck_assert(span_equals(request.path.text, SPAN("/a/b%C3%A9")));
+    ck_assert(span_equals(request.path.segments[1], SPAN("b%C3%A9")));
+
+    request_init(&request, "GET", "/B", "x");
+    ck_assert_ptr_null(matcher_find_route(policy, &request.view, &route));
+    ck_assert_uint_eq(route->index, 1);
+    ck_assert(span_equals(request.path.text, SPAN("/B")));
+    policy_free(policy);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("policy/matcher");
+    TCase *tcase = tcase_create("find_route");
+    tcase_add_test(tcase, requests_take_the_first_route_that_matches);
+    tcase_add_test(tcase, keys_see_the_path_under_the_rules_of_the_route);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,185 @@
+#include "policy/pattern.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+
+static struct arena arena;
+
+static void setup(void)
+{
+    arena_init(&arena, NULL, 0);
+}
+
+static void teardown(void)
+{
+    arena_reset(&arena);
+}
+
+static struct pattern compile(const char *text, bool ignore_case)
+{
+    char buffer[512];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    const struct path_rules rules = {.ignore_case = ignore_case};
+    struct pattern pattern;
+    ck_assert_msg(pattern_compile(span_of_text(text), &rules, &arena, &pattern, &problem),
+                  "%s: %.*s", text, SPAN_ARGS(text_span(&problem)));
+    return pattern;
+}
+
+static bool matches(const struct pattern *pattern, const char *raw, bool ignore_case,
+                    struct span *captures)
+{
+    static const struct path_rules LENIENT = {.allow_encoded_slash = true};
+    static char buffer[1024];
+    static struct path path;
+    ck_assert_ptr_null(path_normalise(span_of_text(raw), &LENIENT, buffer, &path));
+    return pattern_matches(pattern->segments, pattern->n_segments, ignore_case, &path, captures);
+}
+
+static const struct {
+    const char *pattern;
+    const char *path;
+    bool matches;
+} CASES[] = {
+    {"/", "/", true},
+    {"/", "/a", false},
+    {"/a", "/a", true},
+    {"/a", "/a/", false}, /* a trailing slash counts */
+    {"/a/", "/a/", true},
+    {"/a/", "/a", false},
+    {"/a", "/A", false},
+    {"/a", "/b", false},
+    {"/a", "/a/b", false},
+    {"/a/b", "/a", false},
+    {"/*", "/a", true},
+    {"/*", "/", false}, /* "*" is a segment that is not empty */
+    {"/*", "/a/b", false},
+    {"/a/*", "/a/", false},
+    {"/a/*/c", "/a/b/c", true},
+    {"/a/{x}/c", "/a/b/c", true},
+    {"/{x}", "/", false},
+    {"/**", "/", true},
+    {"/**", "/a/b/c/", true},
+    {"/v1/**", "/v1", true},
+    {"/v1/**", "/v1/", true},
+    {"/v1/**", "/v1/a/b", true},
+    {"/v1/**", "/v10", false},
+    {"/v1/**", "/", false},
+    {"/v1/*/**", "/v1", false},
+    {"/v1/*/**", "/v1/a", true},
+    /* literals are normalised as paths are */
+    {"/%61", "/a", true},
+    {"/a%20b", "/a%20b", true},
+    {"/caf%c3%a9", "/caf%C3%A9", true},
+    {"/a", "/%61", true},
+    {"/a/b", "//a/./x/../b", true},
+};
+
+START_TEST(patterns_match_segment_by_segment)
+{
+    struct span captures[CAPTURES_MAX];
+    const struct pattern pattern = compile(CASES[_i].pattern, false);
+    ck_assert_msg(matches(&pattern, CASES[_i].path, false, captures) == CASES[_i].matches,
+                  "%s and %s", CASES[_i].pattern, CASES[_i].path);
+}
+END_TEST
+
+START_TEST(captures_are_the_named_segments_in_order)
+{
+    struct span captures[CAPTURES_MAX];
+    const struct pattern pattern = compile("/{tenant}/x/*/{user-id}/**", false);
+    ck_assert_uint_eq(pattern.n_captures, 2);
+    ck_assert(span_equals(pattern.capture_names[0], SPAN("tenant")));
+    ck_assert(span_equals(pattern.capture_names[1], SPAN("user-id")));
+    ck_assert(matches(&pattern, "/acme/x/y/7/rest/of/it", false, captures));
+    ck_assert(span_equals(captures[0], SPAN("acme")));
+    ck_assert(span_equals(captures[1], SPAN("7")));
+}
+END_TEST
+
+START_TEST(case_is_ignored_where_it_is_said)
+{
+    struct span captures[CAPTURES_MAX];
+    const struct pattern pattern = compile("/V1/Users", true);
+    ck_assert(matches(&pattern, "/v1/uSERS", true, captures));
+    ck_assert(!matches(&pattern, "/v1/uSERS", false, captures));
+}
+END_TEST
+
+START_TEST(a_pattern_has_at_most_so_many_segments)
+{
+    char text[2 * (PATTERN_SEGMENTS_MAX + 1) + 1] = "";
+    char buffer[512];
+    const struct path_rules rules = {0};
+    struct pattern pattern;
+    for (size_t i = 0; i < PATTERN_SEGMENTS_MAX; i++) {
+        memcpy(text + 2 * i, "/a", 3);
+    }
+    struct text problem = text_of(buffer, sizeof(buffer));
+    ck_assert(pattern_compile(span_of_text(text), &rules, &arena, &pattern, &problem));
+    ck_assert_uint_eq(pattern.n_segments, PATTERN_SEGMENTS_MAX);
+    memcpy(text + 2 * (size_t)PATTERN_SEGMENTS_MAX, "/a", 3);
+    ck_assert(!pattern_compile(span_of_text(text), &rules, &arena, &pattern, &problem));
+}
+END_TEST
+
+static const char *const BAD[] = {"",
+                                  "a",
+                                  "*",
+                                  "/**/a",
+                                  "/a*",
+                                  "/{a}b",
+                                  "/{",
+                                  "/}",
+                                  "/{}",
+                                  "/{1}",
+                                  "/{a b}",
+                                  "/{a}/{a}",
+                                  "//",
+                                  "/a//b",
+                                  "/.",
+                                  "/a/..",
+                                  "/a;b",
+                                  "/a?b",
+                                  "/a#b",
+                                  "/%2F",
+                                  "/%5c",
+                                  "/%00",
+                                  "/%",
+                                  "/%zz",
+                                  "/a b",
+                                  "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}/{j}/{k}/{l}/{m}/{n}/{o}/{p}"
+                                  "/{q}"};
+
+START_TEST(what_could_never_match_is_refused_with_a_reason)
+{
+    char buffer[512];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    const struct path_rules rules = {0};
+    struct pattern pattern;
+    ck_assert_msg(!pattern_compile(span_of_text(BAD[_i]), &rules, &arena, &pattern, &problem),
+                  "\"%s\"", BAD[_i]);
+    ck_assert_uint_gt(problem.len, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("policy/pattern");
+    TCase *tcase = tcase_create("pattern");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, patterns_match_segment_by_segment, 0, (int)ARRAY_LEN(CASES));
+    tcase_add_test(tcase, captures_are_the_named_segments_in_order);
+    tcase_add_test(tcase, case_is_ignored_where_it_is_said);
+    tcase_add_test(tcase, a_pattern_has_at_most_so_many_segments);
+    tcase_add_loop_test(tcase, what_could_never_match_is_refused_with_a_reason, 0,
+                        (int)ARRAY_LEN(BAD));
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
