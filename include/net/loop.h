@@ -54,7 +54,8 @@ void loop_task_cancel(struct loop_task *task);
 
 /* One timer. Precise to the loop's millisecond, never early. */
 struct timer {
-    struct event *event; /* owned */
+    struct event *event;  /* owned */
+    uint64_t deadline_us; /* by clock_monotonic_us(), while it is armed */
     void (*on_expiry)(void *context);
     void *context;
 };

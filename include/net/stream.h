@@ -82,6 +82,9 @@ MUST_USE enum status stream_connect(struct stream *stream, struct loop *loop,
  * STATUS_UNREACHABLE. */
 MUST_USE enum status stream_connect_status(struct stream *stream);
 
+/* Let stream_close() reset the connection instead of ending it in order. */
+void stream_reset_on_close(struct stream *stream);
+
 /* Let go of the socket. A stream that is closed, or all zero with fd -1, stays closed. */
 void stream_close(struct stream *stream);
 

@@ -154,6 +154,12 @@ enum status stream_connect_status(struct stream *stream)
     return STATUS_OK;
 }
 
+void stream_reset_on_close(struct stream *stream)
+{
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    (void)setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
 void stream_close(struct stream *stream)
 {
     if (stream->read_event != NULL) {

@@ -124,9 +124,14 @@ static void on_done(struct client *client)
 {
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
     const bool is_answered = downstream->exchange->state == EXCHANGE_DONE;
+    const bool is_cut = !is_answered && downstream->exchange->is_response_started;
     pool_give(&downstream->worker->exchanges, downstream->exchange);
     downstream->exchange = NULL;
     downstream->wants_body = false;
+    if (is_cut) {
+        /* An orderly end would make an answer that is delimited by it look complete. */
+        stream_reset_on_close(&downstream->stream);
+    }
     if (!is_answered) {
         close_idle(downstream);
         return;
@@ -250,6 +255,7 @@ static void pump(struct client *client)
             exchange_on_bad_body(downstream->exchange, &downstream->inbox.error);
             return;
         } else {
+            exchange_on_body_blocked(downstream->exchange);
             break;
         }
     }

@@ -235,7 +235,7 @@ void exchange_reply(struct exchange *exchange, struct span body)
 
 void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault)
 {
-    if (exchange->is_response_started) {
+    if (exchange->is_response_started || exchange->is_client_blocked) {
         exchange_cut(exchange, fault);
         return;
     }

@@ -141,6 +141,12 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
     return !exchange->is_request_blocked && !last;
 }
 
+void exchange_on_body_blocked(struct exchange *exchange)
+{
+    /* The server may want to see the head before the client sends on: Expect: 100-continue. */
+    on_sent(exchange, upstream_flush_head(exchange->upstream));
+}
+
 void exchange_on_upstream_drained(struct exchange *exchange)
 {
     exchange->is_request_blocked = false;
