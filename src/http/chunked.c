@@ -188,15 +188,23 @@ static struct http_error take_octet(struct chunked_decoder *decoder, char c)
     return error;
 }
 
-/* Take what @data has of the chunk and move it to *@content_end. */
-static size_t take_data(struct chunked_decoder *decoder, char *data, size_t len, char **content_end)
+/* The content found so far: it starts where the first chunk's data does. */
+struct run {
+    char *start;
+    size_t len;
+};
+
+/* Take what @data has of the chunk and move it to the end of @run. */
+static size_t take_data(struct chunked_decoder *decoder, char *data, size_t len, struct run *run)
 {
     const size_t n = decoder->chunk_left < len ? (size_t)decoder->chunk_left : len;
 
-    if (*content_end != data) {
-        memmove(*content_end, data, n);
+    if (run->len == 0) {
+        run->start = data;
+    } else {
+        memmove(run->start + run->len, data, n);
     }
-    *content_end += n;
+    run->len += n;
     decoder->chunk_left -= n;
     if (decoder->chunk_left == 0) {
         decoder->state = DATA_CR;
@@ -220,8 +228,7 @@ static enum parse_result go_bad(struct chunked_decoder *decoder, struct http_err
 enum parse_result chunked_decode(struct chunked_decoder *decoder, char *data, size_t len,
                                  struct span *content, size_t *consumed, struct http_error *error)
 {
-    char *content_start = NULL;
-    char *content_end = NULL;
+    struct run run = {.start = data};
     size_t at = 0;
 
     *content = span_of(data, 0);
@@ -231,10 +238,7 @@ enum parse_result chunked_decode(struct chunked_decoder *decoder, char *data, si
     }
     while (at < len && decoder->state != (int)DONE) {
         if (decoder->state == (int)DATA) {
-            if (content_start == NULL) {
-                content_start = content_end = data + at;
-            }
-            at += take_data(decoder, data + at, len - at, &content_end);
+            at += take_data(decoder, data + at, len - at, &run);
             continue;
         }
         const struct http_error fault = take_octet(decoder, data[at]);
@@ -243,9 +247,7 @@ enum parse_result chunked_decode(struct chunked_decoder *decoder, char *data, si
         }
         at++;
     }
-    if (content_start != NULL) {
-        *content = span_of(content_start, (size_t)(content_end - content_start));
-    }
+    *content = span_of(run.start, run.len);
     *consumed = at;
     return decoder->state == (int)DONE ? PARSE_DONE : PARSE_PARTIAL;
 }

@@ -58,7 +58,10 @@ bool field_is_underscore_variant(struct span name)
     }
     char hyphened[NAME_BYTES_LIMIT];
     for (size_t i = 0; i < name.len; i++) {
-        hyphened[i] = name.data[i] == '_' ? '-' : name.data[i];
+        hyphened[i] = name.data[i];
+        if (hyphened[i] == '_') {
+            hyphened[i] = '-';
+        }
     }
     return field_identify(span_of(hyphened, name.len)) != FIELD_OTHER;
 }

@@ -67,18 +67,24 @@ static bool read_option(struct head *head, struct span option, struct options *o
     return true;
 }
 
+static bool read_line(struct head *head, struct span line, struct options *options)
+{
+    struct span option;
+
+    while (field_list_next(&line, &option)) {
+        if (!read_option(head, option, options)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool read_options(struct head *head, struct options *options)
 {
     for (size_t i = 0; i < head->n_fields; i++) {
-        if (head->fields[i].id != FIELD_CONNECTION) {
-            continue;
-        }
-        struct span rest = head->fields[i].value;
-        struct span option;
-        while (field_list_next(&rest, &option)) {
-            if (!read_option(head, option, options)) {
-                return false;
-            }
+        const struct field *field = &head->fields[i];
+        if (field->id == FIELD_CONNECTION && !read_line(head, field->value, options)) {
+            return false;
         }
     }
     return true;

@@ -104,21 +104,31 @@ static bool read_host(struct head *head, const struct head_index *index)
     return true;
 }
 
-/* From HTTP/1.0 the field means nothing; sent on in our 1.1 it would. */
+static bool read_expectations(struct head *head, struct span list)
+{
+    struct span expectation;
+
+    while (field_list_next(&list, &expectation)) {
+        if (!span_equals_ignore_case(expectation, SPAN("100-continue"))) {
+            return head_refuse(head, 417, "the expectation is not 100-continue");
+        }
+        head->expect_continue = head->body != BODY_NONE;
+    }
+    return true;
+}
+
 static bool read_expect(struct head *head)
 {
     for (size_t i = 0; i < head->n_fields; i++) {
-        if (head->fields[i].id != FIELD_EXPECT) {
+        struct field *field = &head->fields[i];
+        if (field->id != FIELD_EXPECT) {
             continue;
         }
-        head->fields[i].hop_by_hop = head->fields[i].hop_by_hop || head->minor == 0;
-        struct span rest = head->fields[i].value;
-        struct span expectation;
-        while (head->minor > 0 && field_list_next(&rest, &expectation)) {
-            if (!span_equals_ignore_case(expectation, SPAN("100-continue"))) {
-                return head_refuse(head, 417, "the expectation is not 100-continue");
-            }
-            head->expect_continue = head->body != BODY_NONE;
+        if (head->minor == 0) {
+            /* From HTTP/1.0 it means nothing; sent on in our 1.1 it would. */
+            field->hop_by_hop = true;
+        } else if (!read_expectations(head, field->value)) {
+            return false;
         }
     }
     return true;

@@ -15,7 +15,10 @@ struct reader {
 
 static void put(struct reader *reader, char c)
 {
-    reader->buffer[reader->len++] = reader->rules->ignore_case ? ascii_lower(c) : c;
+    if (reader->rules->ignore_case) {
+        c = ascii_lower(c);
+    }
+    reader->buffer[reader->len++] = c;
 }
 
 static void put_escape(struct reader *reader, unsigned octet)

@@ -33,24 +33,31 @@ static bool is_ip_literal(struct span name)
     return name.len > 2 && name.data[name.len - 1] == ']' && address_parse(name, &address);
 }
 
-/* Labels between dots, none empty; one dot may end the name. */
-static bool is_host_name(struct span name)
+static bool is_label(struct span label)
 {
-    bool label_is_empty = true;
-
-    for (size_t i = 0; i < name.len; i++) {
-        if (name.data[i] != '.') {
-            if (!octet_is(name.data[i], OCTET_HOST)) {
-                return false;
-            }
-            label_is_empty = false;
-        } else if (label_is_empty) {
+    for (size_t i = 0; i < label.len; i++) {
+        if (!octet_is(label.data[i], OCTET_HOST)) {
             return false;
-        } else {
-            label_is_empty = true;
         }
     }
-    return name.len > 0 && (!label_is_empty || name.data[name.len - 1] == '.');
+    return label.len > 0;
+}
+
+/* Labels between dots; one dot may end the name. */
+static bool is_host_name(struct span name)
+{
+    struct span rest = name;
+    struct span label;
+
+    if (name.len > 0 && name.data[name.len - 1] == '.') {
+        rest.len--;
+    }
+    while (span_split(&rest, '.', &label)) {
+        if (!is_label(label)) {
+            return false;
+        }
+    }
+    return name.len > 0;
 }
 
 bool target_is_host(struct span host)
