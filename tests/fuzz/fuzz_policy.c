@@ -1,0 +1,98 @@
+/* Any bytes as a policy file: loaded or refused with reasons, never a crash, and nothing of the
+ * environment in a message. What loads is asked for a route and its keys. */
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "fuzz/must_hold.h"
+#include "policy/loader.h"
+#include "policy/matcher.h"
+
+#define SECRET "Xq7vJw9z"
+
+static const char *lookup(const char *name)
+{
+    if (strcmp(name, "SECRET_URL") == 0) {
+        return SECRET " value";
+    }
+    if (strcmp(name, "RATE") == 0) {
+        return "10/s";
+    }
+    return strcmp(name, "EMPTY") == 0 ? "" : NULL;
+}
+
+static void check_messages(const struct diags *diags, enum status status, struct span input)
+{
+    const bool is_in_input =
+        input.len > 0 && memmem(input.data, input.len, SECRET, sizeof(SECRET) - 1) != NULL;
+    MUST_HOLD(status == STATUS_OK || status == STATUS_INVALID);
+    MUST_HOLD((status == STATUS_INVALID) == (diags->n_errors > 0));
+    for (size_t i = 0; i < diags->n_items; i++) {
+        MUST_HOLD(is_in_input || strstr(diags->items[i].text, SECRET) == NULL);
+        MUST_HOLD(diags->items[i].column >= (diags->items[i].line > 0 ? 1U : 0U));
+    }
+}
+
+static void read_keys(const struct policy *policy, const struct route *route,
+                      const struct request_view *request)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        const struct limit_rule *rule = route->rules[i];
+        char buffer[KEY_TEXT_BYTES_MAX];
+        struct text text = text_of(buffer, sizeof(buffer));
+        const enum key_result result =
+            key_read(&rule->key, rule->missing, request, route->capture_names, route->n_captures,
+                     policy->store.secret, &text);
+        MUST_HOLD((result == KEY_READ) == (text.len > 0));
+        MUST_HOLD(result == KEY_READ || rule->missing != KEY_MISSING_SHARED);
+    }
+}
+
+/* Send one request through @policy. */
+static void ask(const struct policy *policy, struct span method, struct span target)
+{
+    struct field fields[] = {
+        {.name = SPAN("X-API-Key"), .value = SPAN("k"), .id = FIELD_OTHER},
+        {.name = SPAN("Cookie"), .value = SPAN("a=b; session=x"), .id = FIELD_COOKIE},
+    };
+    struct head head = {.method = method, .fields = fields, .n_fields = 2};
+    static struct path path;
+    char path_buffer[128];
+    MUST_HOLD(target_parse(target, method, &head.target) == NULL);
+    struct request_view request = {
+        .head = &head, .host = SPAN("api.example.com"), .path_buffer = path_buffer, .path = &path};
+    MUST_HOLD(address_parse(SPAN("10.1.2.3"), &request.client));
+    const struct route *route = NULL;
+    const char *refusal = matcher_find_route(policy, &request, &route);
+    MUST_HOLD(refusal == NULL || route == NULL);
+    if (route != NULL) {
+        MUST_HOLD((route->upstream != NULL) != (route->respond != NULL));
+        read_keys(policy, route, &request);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bool is_ready;
+    const struct span input = span_of((const char *)data, size);
+    struct policy *policy = NULL;
+    struct diags diags;
+    if (!is_ready) {
+        MUST_HOLD(hash_setup() == STATUS_OK);
+        is_ready = true;
+    }
+    diags_init(&diags, "policy.yaml");
+    const enum status status = loader_load_text(input, lookup, &policy, &diags);
+    check_messages(&diags, status, input);
+    if (status == STATUS_OK) {
+        ask(policy, SPAN("GET"), SPAN("/v1/users/7/x?key=1"));
+        ask(policy, SPAN("POST"), SPAN("/V1/a%2Fb/"));
+        ask(policy, SPAN("OPTIONS"), SPAN("*"));
+    }
+    policy_free(policy);
+    diags_close(&diags);
+    return 0;
+}
