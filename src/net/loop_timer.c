@@ -1,5 +1,8 @@
 /* Timers: single ones on libevent's heap, and queues of many with one length.
  *
+ * libevent counts from the start of the turn, and by a clock that is coarse: what it calls early waits
+ * for the rest.
+ *
  * A queue keeps one timer for its oldest member. It is not moved when that member goes: it fires, finds
  * the next one still early, and is armed again, which costs one call per length instead of one per
  * member. */
@@ -11,11 +14,25 @@
 #include "base/clock.h"
 #include "net/loop.h"
 
+static void add(struct timer *timer, uint64_t delay_us)
+{
+    const struct timeval delay = {
+        .tv_sec = (time_t)(delay_us / 1000000),
+        .tv_usec = (suseconds_t)(delay_us % 1000000),
+    };
+    event_add(timer->event, &delay);
+}
+
 static void on_timer(evutil_socket_t fd, short events, void *context)
 {
     struct timer *timer = context;
+    const uint64_t now_us = clock_monotonic_us();
     (void)fd;
     (void)events;
+    if (now_us < timer->deadline_us) {
+        add(timer, timer->deadline_us - now_us);
+        return;
+    }
     timer->on_expiry(timer->context);
 }
 
@@ -37,11 +54,8 @@ void timer_close(struct timer *timer)
 
 void timer_arm(struct timer *timer, uint64_t delay_us)
 {
-    const struct timeval delay = {
-        .tv_sec = (time_t)(delay_us / 1000000),
-        .tv_usec = (suseconds_t)(delay_us % 1000000),
-    };
-    event_add(timer->event, &delay);
+    timer->deadline_us = clock_monotonic_us() + delay_us;
+    add(timer, delay_us);
 }
 
 void timer_disarm(struct timer *timer)
