@@ -53,9 +53,11 @@ void wakeup_close(struct wakeup *wakeup)
 void wakeup_signal(struct wakeup *wakeup)
 {
     const uint64_t one = 1;
+    const int error = errno; /* of what a signal handler has interrupted */
     ssize_t n;
     /* EAGAIN means that it is signalled already, more than any count can say. */
     do {
         n = write(wakeup->fd, &one, sizeof(one));
     } while (n < 0 && errno == EINTR);
+    errno = error;
 }
