@@ -1,0 +1,142 @@
+/* What the shared store answers passes through. What it cannot answer is decided here, by on_failure:
+ * any limit that denies ─► the failure stays; else those that say local ─► judged in the embedded
+ * store, at their share; else ─► skipped. */
+
+#include "store/fallback_store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/limits.h"
+
+struct fallback_store {
+    struct store store;
+    struct store *shared;   /* owned */
+    struct store *embedded; /* borrowed */
+};
+
+static struct fallback_store *fallback_store_of(struct store *store)
+{
+    return (struct fallback_store *)(void *)store;
+}
+
+static bool is_denied(const struct decision *decision)
+{
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        if (decision->charges[i].limit->on_failure == ON_FAILURE_DENY) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How a charge is answered that nobody judges. */
+static struct verdict untouched(const struct limit *limit)
+{
+    const uint64_t capacity = limit_capacity(limit);
+    return (struct verdict){.allowed = true, .limit = capacity, .remaining = capacity};
+}
+
+/* The charges of limits that say local, as the embedded store is to judge them; the others are
+ * skipped. Returns how many there are; @of tells which of @decision's each is. */
+static size_t pick_local(struct decision *decision, struct charge *local, size_t *of)
+{
+    size_t n_local = 0;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        struct charge *charge = &decision->charges[i];
+        if (charge->limit->on_failure != ON_FAILURE_LOCAL) {
+            charge->verdict = untouched(charge->limit);
+            continue;
+        }
+        local[n_local] = *charge;
+        if (charge->limit->local != NULL) {
+            local[n_local].limit = charge->limit->local;
+        }
+        of[n_local++] = i;
+    }
+    return n_local;
+}
+
+static void judge_locally(struct fallback_store *fallback, struct decision *decision)
+{
+    struct charge local[LIMITS_PER_ROUTE_MAX];
+    size_t of[LIMITS_PER_ROUTE_MAX];
+    struct decision here = {.charges = local, .n_charges = pick_local(decision, local, of)};
+
+    decision->failure = decision->status;
+    decision->source = DECISION_SKIPPED;
+    decision->status = STATUS_OK;
+    decision->allowed = true;
+    if (here.n_charges == 0) {
+        return;
+    }
+    const enum store_outcome outcome = store_decide(fallback->embedded, &here, NULL);
+    assert(outcome == STORE_ANSWERED);
+    (void)outcome;
+    for (size_t i = 0; i < here.n_charges; i++) {
+        decision->charges[of[i]].verdict = local[i].verdict;
+    }
+    decision->source = DECISION_LOCAL;
+    decision->status = here.status;
+    decision->allowed = here.allowed;
+}
+
+/* The shared store has answered @decision. */
+static void finish(struct fallback_store *fallback, struct decision *decision)
+{
+    if (decision->status != STATUS_OK && !is_denied(decision)) {
+        judge_locally(fallback, decision);
+    }
+}
+
+static void on_shared_answer(struct decision *decision)
+{
+    finish(fallback_store_of(decision->frames[decision->n_frames - 1].store), decision);
+    store_answer(decision);
+}
+
+static enum store_outcome decide(struct store *store, struct decision *decision)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    if (store_decide(fallback->shared, decision, on_shared_answer) == STORE_PENDING) {
+        return STORE_PENDING;
+    }
+    finish(fallback, decision);
+    return STORE_ANSWERED;
+}
+
+/* Nothing is kept for a decision: the shared store forgets it by itself. */
+static void cancel(struct store *store, struct decision *decision)
+{
+    (void)store;
+    (void)decision;
+}
+
+static void free_fallback(struct store *store)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    store_free(fallback->shared);
+    free(fallback);
+}
+
+static const struct store_ops FALLBACK_OPS = {
+    .name = "fallback",
+    .decide = decide,
+    .cancel = cancel,
+    .free = free_fallback,
+};
+
+enum status fallback_store_new(struct store *shared, struct store *embedded, struct store **store)
+{
+    struct fallback_store *fallback = malloc(sizeof(*fallback));
+    if (fallback == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    *fallback = (struct fallback_store){
+        .store = {.ops = &FALLBACK_OPS},
+        .shared = shared,
+        .embedded = embedded,
+    };
+    *store = &fallback->store;
+    return STATUS_OK;
+}

@@ -1,0 +1,226 @@
+#include "store/fallback_store.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "limit/token_bucket.h"
+#include "store/memory_store.h"
+
+/* --- a shared store that answers as it is told --- */
+
+struct fake_store {
+    struct store store;
+    enum store_outcome outcome;
+    enum status status;
+    unsigned n_cancelled;
+    bool freed;
+};
+
+static struct fake_store shared;
+
+static enum store_outcome fake_decide(struct store *store, struct decision *decision)
+{
+    (void)store;
+    decision->status = shared.status;
+    decision->allowed = false;
+    decision->source = DECISION_REDIS;
+    return shared.outcome;
+}
+
+static void fake_cancel(struct store *store, struct decision *decision)
+{
+    (void)store;
+    (void)decision;
+    shared.n_cancelled++;
+}
+
+static void fake_free(struct store *store)
+{
+    (void)store;
+    shared.freed = true;
+}
+
+static const struct store_ops FAKE_OPS = {"fake", fake_decide, fake_cancel, fake_free};
+
+/* --- the stores under test --- */
+
+static struct store *embedded;
+static struct store *store;
+static struct limit local;
+static struct limit share;
+static struct limit allow;
+static struct limit deny;
+
+static void setup(void)
+{
+    const struct memory_store_options options = {.memory_bytes = MEMORY_STORE_BYTES_MIN};
+    const struct limit_spec spec = {&token_bucket_algorithm, 10, 10, UINT64_C(3600000000)};
+    local = (struct limit){.name = SPAN("local"), .on_failure = ON_FAILURE_LOCAL};
+    ck_assert_ptr_null(limit_init(&local, &spec));
+    limit_share(&local, 5, &share);
+    local.local = &share;
+    allow = local;
+    allow.on_failure = ON_FAILURE_ALLOW;
+    deny = local;
+    deny.on_failure = ON_FAILURE_DENY;
+
+    shared = (struct fake_store){.store = {.ops = &FAKE_OPS}, .status = STATUS_UNREACHABLE};
+    ck_assert_int_eq(memory_store_new(&options, &embedded), STATUS_OK);
+    ck_assert_int_eq(fallback_store_new(&shared.store, embedded, &store), STATUS_OK);
+}
+
+static void teardown(void)
+{
+    store_free(store);
+    ck_assert(shared.freed);
+    store_free(embedded);
+}
+
+static unsigned n_answers;
+
+static void on_answer(struct decision *decision)
+{
+    (void)decision;
+    n_answers++;
+}
+
+static void ask(struct charge *charges, size_t n_charges, struct decision *decision)
+{
+    *decision = (struct decision){.charges = charges, .n_charges = n_charges};
+    ck_assert_int_eq(store_decide(store, decision, on_answer), STORE_ANSWERED);
+    ck_assert_uint_eq(decision->n_frames, 0);
+}
+
+START_TEST(what_the_shared_store_answers_passes_through)
+{
+    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 1};
+    struct decision decision;
+    shared.status = STATUS_OK;
+    ask(&charge, 1, &decision);
+    ck_assert_int_eq(decision.status, STATUS_OK);
+    ck_assert(!decision.allowed);
+    ck_assert_int_eq(decision.source, DECISION_REDIS);
+    ck_assert_int_eq(decision.failure, STATUS_OK);
+}
+END_TEST
+
+START_TEST(local_is_judged_here_at_its_share)
+{
+    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 1};
+    struct decision decision;
+    for (int i = 0; i < 3; i++) {
+        ask(&charge, 1, &decision);
+        ck_assert_int_eq(decision.status, STATUS_OK);
+        ck_assert_int_eq(decision.source, DECISION_LOCAL);
+        ck_assert_int_eq(decision.failure, STATUS_UNREACHABLE);
+        ck_assert(decision.allowed == (i < 2)); /* 10 units among 5 proxies */
+        ck_assert(charge.verdict.allowed == (i < 2));
+        ck_assert_uint_eq(charge.verdict.limit, 2);
+        ck_assert_ptr_eq(charge.limit, &local);
+    }
+}
+END_TEST
+
+START_TEST(allow_is_skipped_and_shows_an_untouched_quota)
+{
+    struct charge charge = {.limit = &allow, .key = SPAN("{a}"), .cost = 11};
+    struct decision decision;
+    ask(&charge, 1, &decision);
+    ck_assert_int_eq(decision.status, STATUS_OK);
+    ck_assert_int_eq(decision.source, DECISION_SKIPPED);
+    ck_assert_int_eq(decision.failure, STATUS_UNREACHABLE);
+    ck_assert(decision.allowed);
+    ck_assert(charge.verdict.allowed);
+    ck_assert_uint_eq(charge.verdict.remaining, 10);
+    ck_assert_uint_eq(charge.verdict.next_after, 0);
+}
+END_TEST
+
+START_TEST(deny_wins_and_keeps_the_failure)
+{
+    struct charge charges[] = {
+        {.limit = &allow, .key = SPAN("{a}"), .cost = 1},
+        {.limit = &local, .key = SPAN("{a}"), .cost = 2},
+        {.limit = &deny, .key = SPAN("{a}"), .cost = 1},
+    };
+    struct decision decision;
+    ask(charges, 3, &decision);
+    ck_assert_int_eq(decision.status, STATUS_UNREACHABLE);
+    ask(charges + 1, 1, &decision);
+    ck_assert(decision.allowed); /* nothing was taken before */
+}
+END_TEST
+
+START_TEST(local_is_judged_beside_what_is_skipped)
+{
+    struct charge charges[] = {
+        {.limit = &allow, .key = SPAN("{a}"), .cost = 1},
+        {.limit = &local, .key = SPAN("{a}"), .cost = 2},
+    };
+    struct decision decision;
+    ask(charges, 2, &decision);
+    ck_assert(decision.allowed);
+    ask(charges, 2, &decision);
+    ck_assert_int_eq(decision.source, DECISION_LOCAL);
+    ck_assert(!decision.allowed);
+    ck_assert(charges[0].verdict.allowed);
+    ck_assert(!charges[1].verdict.allowed);
+}
+END_TEST
+
+START_TEST(a_promise_is_kept_once_by_what_comes_of_the_failure)
+{
+    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 1};
+    struct decision decision = {.charges = &charge, .n_charges = 1};
+    shared.outcome = STORE_PENDING;
+    n_answers = 0;
+    ck_assert_int_eq(store_decide(store, &decision, on_answer), STORE_PENDING);
+    ck_assert_uint_eq(n_answers, 0);
+
+    decision.status = STATUS_TIMEOUT;
+    store_answer(&decision);
+    ck_assert_uint_eq(n_answers, 1);
+    ck_assert_uint_eq(decision.n_frames, 0);
+    ck_assert_int_eq(decision.source, DECISION_LOCAL);
+    ck_assert_int_eq(decision.failure, STATUS_TIMEOUT);
+    ck_assert(decision.allowed);
+}
+END_TEST
+
+START_TEST(cancelling_reaches_the_shared_store)
+{
+    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 1};
+    struct decision decision = {.charges = &charge, .n_charges = 1};
+    shared.outcome = STORE_PENDING;
+    ck_assert_int_eq(store_decide(store, &decision, on_answer), STORE_PENDING);
+    store_cancel(&decision);
+    ck_assert_uint_eq(shared.n_cancelled, 1);
+    ck_assert_uint_eq(decision.n_frames, 0);
+}
+END_TEST
+
+int main(void)
+{
+    if (hash_setup() != STATUS_OK) {
+        return EXIT_FAILURE;
+    }
+    Suite *suite = suite_create("store/fallback_store");
+    TCase *tcase = tcase_create("on_failure");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, what_the_shared_store_answers_passes_through);
+    tcase_add_test(tcase, local_is_judged_here_at_its_share);
+    tcase_add_test(tcase, allow_is_skipped_and_shows_an_untouched_quota);
+    tcase_add_test(tcase, deny_wins_and_keeps_the_failure);
+    tcase_add_test(tcase, local_is_judged_beside_what_is_skipped);
+    tcase_add_test(tcase, a_promise_is_kept_once_by_what_comes_of_the_failure);
+    tcase_add_test(tcase, cancelling_reaches_the_shared_store);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
