@@ -1,5 +1,6 @@
 /* Plain sockets as a transport. */
 
+#include <stdint.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,7 +13,12 @@ static ssize_t plain_read(struct stream *stream, void *buffer, size_t capacity)
 
 static ssize_t plain_writev(struct stream *stream, const struct iovec *slices, int n_slices)
 {
-    return writev(stream->fd, slices, n_slices);
+    /* writev() would raise SIGPIPE when the peer has gone. */
+    const struct msghdr message = {
+        .msg_iov = (struct iovec *)(uintptr_t)slices, /* sendmsg() does not write there */
+        .msg_iovlen = (size_t)n_slices,
+    };
+    return sendmsg(stream->fd, &message, MSG_NOSIGNAL);
 }
 
 static ssize_t plain_peek(struct stream *stream, void *buffer, size_t capacity)

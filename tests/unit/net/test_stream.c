@@ -1,0 +1,406 @@
+#include "net/stream.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "support/turns.h"
+
+enum {
+    BIG_BYTES = 1024 * 1024, /* more than the buffers of a socket pair */
+    SMALL_BUFFER = 4096,
+};
+
+static struct loop *loop;
+static struct stream stream;
+static int peer; /* the other end */
+static unsigned n_readable;
+static unsigned n_drained;
+
+static void on_readable(void *owner)
+{
+    ck_assert_ptr_eq(owner, &stream);
+    n_readable++;
+}
+
+static void on_drained(void *owner)
+{
+    ck_assert_ptr_eq(owner, &stream);
+    n_drained++;
+}
+
+static const struct stream_handler HANDLER = {on_readable, on_drained};
+
+static void open_pair(void)
+{
+    int fds[2];
+    const int small = SMALL_BUFFER;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+    peer = fds[1];
+    ck_assert_int_eq(stream_open(&stream, loop, fds[0], &HANDLER, &stream), STATUS_OK);
+}
+
+static void set_up(void)
+{
+    loop = turns_new_loop();
+    n_readable = 0;
+    n_drained = 0;
+    open_pair();
+}
+
+static void tear_down(void)
+{
+    stream_close(&stream);
+    stream_close(&stream);
+    close(peer);
+    loop_free(loop);
+}
+
+static struct iovec slice(const char *data, size_t len)
+{
+    return (struct iovec){.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+}
+
+static enum stream_result write_text(const char *text)
+{
+    const struct iovec slices = slice(text, strlen(text));
+    return stream_write(&stream, &slices, 1);
+}
+
+/* --- reading --- */
+
+START_TEST(what_the_peer_writes_is_read_once_in_order)
+{
+    char buffer[8];
+    size_t n_read = 99;
+    ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_BLOCKED);
+    ck_assert_uint_eq(n_read, 0);
+    ck_assert_int_eq(write(peer, "hello world", 11), 11);
+    turns_until_count(loop, &n_readable, 1);
+    ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_DONE);
+    ck_assert_uint_eq(n_read, 8);
+    ck_assert_mem_eq(buffer, "hello wo", 8);
+    ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_DONE);
+    ck_assert_uint_eq(n_read, 3);
+    ck_assert_mem_eq(buffer, "rld", 3);
+    ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_BLOCKED);
+}
+END_TEST
+
+START_TEST(what_is_not_read_is_told_again_while_reading_is_wanted)
+{
+    ck_assert_int_eq(write(peer, "x", 1), 1);
+    turns_until_count(loop, &n_readable, 3);
+    stream_want_read(&stream, false);
+    const unsigned n_before = n_readable;
+    turns_for(loop, 2000);
+    ck_assert_uint_eq(n_readable, n_before);
+    stream_want_read(&stream, true);
+    stream_want_read(&stream, true);
+    turns_until_count(loop, &n_readable, n_before + 1);
+}
+END_TEST
+
+START_TEST(peeking_says_what_reading_would_and_takes_nothing)
+{
+    char buffer[4];
+    size_t n_read;
+    ck_assert_int_eq(stream_peek(&stream), STREAM_BLOCKED);
+    ck_assert_int_eq(write(peer, "x", 1), 1);
+    ck_assert_int_eq(stream_peek(&stream), STREAM_DONE);
+    ck_assert_int_eq(stream_peek(&stream), STREAM_DONE);
+    ck_assert_int_eq(shutdown(peer, SHUT_WR), 0);
+    ck_assert_int_eq(stream_peek(&stream), STREAM_DONE);
+    ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_DONE);
+    ck_assert_int_eq(stream_peek(&stream), STREAM_EOF);
+}
+END_TEST
+
+START_TEST(the_end_is_told_again_and_again_and_writing_still_works)
+{
+    char buffer[4];
+    size_t n_read = 99;
+    ck_assert_int_eq(shutdown(peer, SHUT_WR), 0);
+    turns_until_count(loop, &n_readable, 1);
+    ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_EOF);
+    ck_assert_uint_eq(n_read, 0);
+    ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_EOF);
+    ck_assert_int_eq(write_text("bye"), STREAM_DONE);
+    ck_assert_int_eq(read(peer, buffer, sizeof(buffer)), 3);
+}
+END_TEST
+
+/* --- writing --- */
+
+START_TEST(slices_are_written_in_order_empty_ones_too)
+{
+    char buffer[32];
+    const struct iovec slices[STREAM_SLICES_MAX] = {slice("a", 1),  slice("", 0), slice("bc", 2),
+                                                    slice("d", 1),  slice("", 0), slice("e", 1),
+                                                    slice("fg", 2), slice("", 0)};
+    ck_assert_int_eq(stream_write(&stream, slices, STREAM_SLICES_MAX), STREAM_DONE);
+    ck_assert(!stream_is_blocked(&stream));
+    ck_assert_int_eq(read(peer, buffer, sizeof(buffer)), 7);
+    ck_assert_mem_eq(buffer, "abcdefg", 7);
+    const struct iovec empty = slice("", 0);
+    ck_assert_int_eq(stream_write(&stream, &empty, 1), STREAM_DONE);
+    turns_for(loop, 1000);
+    ck_assert_uint_eq(n_drained, 0);
+}
+END_TEST
+
+/* A long message in a pattern that no shift of a few bytes repeats. */
+static char *new_message(void)
+{
+    char *message = malloc(BIG_BYTES);
+    ck_assert_ptr_nonnull(message);
+    for (size_t i = 0; i < BIG_BYTES; i++) {
+        message[i] = (char)(i * 131 + (i >> 11));
+    }
+    return message;
+}
+
+/* Take what has come of @message, *n_taken bytes of which have been seen before. */
+static void take_from_peer(const char *message, size_t *n_taken)
+{
+    char buffer[8192];
+    ssize_t n;
+    while ((n = read(peer, buffer, sizeof(buffer))) > 0) {
+        ck_assert_uint_le(*n_taken + (size_t)n, BIG_BYTES);
+        ck_assert_mem_eq(buffer, message + *n_taken, (size_t)n);
+        *n_taken += (size_t)n;
+    }
+}
+
+START_TEST(what_the_kernel_does_not_take_is_kept_and_drained_in_order)
+{
+    char *message = new_message();
+    size_t n_taken = 0;
+    /* Cut where short writes end in the first, in a middle and in the last slice. */
+    const struct iovec slices[] = {slice(message, 1), slice(message + 1, 99999),
+                                   slice(message + 100000, 7),
+                                   slice(message + 100007, BIG_BYTES - 100007)};
+    ck_assert_int_eq(stream_write(&stream, slices, 4), STREAM_BLOCKED);
+    ck_assert(stream_is_blocked(&stream));
+    ck_assert_uint_eq(n_drained, 0);
+    while (n_drained == 0) {
+        take_from_peer(message, &n_taken);
+        turns_once(loop);
+    }
+    ck_assert(!stream_is_blocked(&stream));
+    take_from_peer(message, &n_taken);
+    ck_assert_uint_eq(n_taken, BIG_BYTES);
+    ck_assert_int_eq(write_text("x"), STREAM_DONE);
+    turns_for(loop, 1000);
+    ck_assert_uint_eq(n_drained, 1);
+    free(message);
+}
+END_TEST
+
+START_TEST(a_peer_that_goes_while_bytes_are_kept_is_told_by_the_next_call)
+{
+    char *message = new_message();
+    char buffer[4];
+    size_t n_read;
+    const struct iovec whole = slice(message, BIG_BYTES);
+    ck_assert_int_eq(stream_write(&stream, &whole, 1), STREAM_BLOCKED);
+    close(peer);
+    turns_until_count(loop, &n_drained, 1);
+    ck_assert(!stream_is_blocked(&stream));
+    ck_assert_int_eq(write_text("x"), STREAM_BROKEN);
+    const enum stream_result result = stream_read(&stream, buffer, sizeof(buffer), &n_read);
+    ck_assert(result == STREAM_EOF || result == STREAM_BROKEN);
+    peer = -1;
+    free(message);
+}
+END_TEST
+
+START_TEST(writing_to_a_peer_that_has_gone_breaks_and_raises_no_signal)
+{
+    close(peer);
+    ck_assert_int_eq(write_text("x"), STREAM_BROKEN);
+    ck_assert(!stream_is_blocked(&stream));
+    ck_assert_int_eq(write_text("x"), STREAM_BROKEN);
+    peer = -1;
+}
+END_TEST
+
+START_TEST(the_peer_reads_an_end_after_what_was_written)
+{
+    char buffer[8];
+    ck_assert_int_eq(write_text("last"), STREAM_DONE);
+    stream_shutdown(&stream);
+    ck_assert_int_eq(read(peer, buffer, sizeof(buffer)), 4);
+    ck_assert_int_eq(read(peer, buffer, sizeof(buffer)), 0);
+    ck_assert_int_eq(write(peer, "x", 1), 1);
+    turns_until_count(loop, &n_readable, 1);
+}
+END_TEST
+
+/* --- owners --- */
+
+static unsigned n_other_readable;
+
+static void on_other_readable(void *owner)
+{
+    ck_assert_ptr_eq(owner, &n_other_readable);
+    n_other_readable++;
+}
+
+static const struct stream_handler OTHER = {on_other_readable, on_drained};
+
+START_TEST(a_stream_changes_hands_with_what_is_not_read_yet)
+{
+    n_other_readable = 0;
+    ck_assert_int_eq(write(peer, "x", 1), 1);
+    stream_set_handler(&stream, &OTHER, &n_other_readable);
+    turns_until_count(loop, &n_other_readable, 1);
+    ck_assert_uint_eq(n_readable, 0);
+}
+END_TEST
+
+static void close_and_open_again(void *owner)
+{
+    (void)owner;
+    n_readable++;
+    stream_close(&stream);
+    close(peer);
+    open_pair();
+    ck_assert_int_eq(write(peer, "y", 1), 1);
+}
+
+static const struct stream_handler REOPENING = {close_and_open_again, on_drained};
+
+/* The kernel gives the same number again, and the loop tells it of changes only once a turn. */
+START_TEST(a_descriptor_that_is_closed_and_opened_within_one_turn_is_watched)
+{
+    const int fd = stream.fd;
+    stream_set_handler(&stream, &REOPENING, &stream);
+    ck_assert_int_eq(write(peer, "x", 1), 1);
+    turns_until_count(loop, &n_readable, 1);
+    ck_assert_int_eq(stream.fd, fd);
+    turns_until_count(loop, &n_readable, 2);
+}
+END_TEST
+
+START_TEST(a_closed_stream_calls_nobody)
+{
+    ck_assert_int_eq(write(peer, "x", 1), 1);
+    stream_close(&stream);
+    turns_for(loop, 1000);
+    ck_assert_uint_eq(n_readable, 0);
+    ck_assert_int_eq(stream.fd, -1);
+}
+END_TEST
+
+/* --- connecting --- */
+
+static int listen_on_loopback(struct sockaddr_in *address)
+{
+    socklen_t bytes = sizeof(*address);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    *address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
+    ck_assert_int_eq(listen(fd, 4), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)address, &bytes), 0);
+    return fd;
+}
+
+static enum status connect_to(const struct sockaddr_in *address)
+{
+    stream_close(&stream);
+    return stream_connect(&stream, loop, (const struct sockaddr *)address, sizeof(*address),
+                          &HANDLER, &stream);
+}
+
+START_TEST(an_accepted_connection_is_told_once_and_then_read)
+{
+    struct sockaddr_in address;
+    const int listening = listen_on_loopback(&address);
+    ck_assert_int_eq(connect_to(&address), STATUS_OK);
+    const int accepted = accept(listening, NULL, NULL);
+    ck_assert_int_ge(accepted, 0);
+    ck_assert_int_eq(write(accepted, "x", 1), 1);
+    turns_until_count(loop, &n_drained, 1);
+    ck_assert_uint_eq(n_readable, 0);
+    ck_assert_int_eq(stream_connect_status(&stream), STATUS_OK);
+    turns_until_count(loop, &n_readable, 1);
+    ck_assert_uint_eq(n_drained, 1);
+    ck_assert_int_eq(write_text("x"), STREAM_DONE);
+    close(accepted);
+    close(listening);
+}
+END_TEST
+
+START_TEST(a_refused_connection_is_unreachable)
+{
+    struct sockaddr_in address;
+    close(listen_on_loopback(&address));
+    const enum status status = connect_to(&address);
+    if (status == STATUS_OK) {
+        turns_until_count(loop, &n_drained, 1);
+        ck_assert_int_eq(stream_connect_status(&stream), STATUS_UNREACHABLE);
+    } else {
+        ck_assert_int_eq(status, STATUS_UNREACHABLE);
+        ck_assert_int_eq(stream.fd, -1);
+    }
+}
+END_TEST
+
+START_TEST(closing_while_connecting_tells_nobody)
+{
+    struct sockaddr_in address;
+    const int listening = listen_on_loopback(&address);
+    ck_assert_int_eq(connect_to(&address), STATUS_OK);
+    stream_close(&stream);
+    turns_for(loop, 1000);
+    ck_assert_uint_eq(n_drained, 0);
+    close(listening);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("net/stream");
+    TCase *reading = tcase_create("reading");
+    TCase *writing = tcase_create("writing");
+    TCase *owners = tcase_create("owners");
+    TCase *connecting = tcase_create("connecting");
+
+    tcase_add_checked_fixture(reading, set_up, tear_down);
+    tcase_add_test(reading, what_the_peer_writes_is_read_once_in_order);
+    tcase_add_test(reading, what_is_not_read_is_told_again_while_reading_is_wanted);
+    tcase_add_test(reading, peeking_says_what_reading_would_and_takes_nothing);
+    tcase_add_test(reading, the_end_is_told_again_and_again_and_writing_still_works);
+    suite_add_tcase(suite, reading);
+    tcase_add_checked_fixture(writing, set_up, tear_down);
+    tcase_add_test(writing, slices_are_written_in_order_empty_ones_too);
+    tcase_add_test(writing, what_the_kernel_does_not_take_is_kept_and_drained_in_order);
+    tcase_add_test(writing, a_peer_that_goes_while_bytes_are_kept_is_told_by_the_next_call);
+    tcase_add_test(writing, writing_to_a_peer_that_has_gone_breaks_and_raises_no_signal);
+    tcase_add_test(writing, the_peer_reads_an_end_after_what_was_written);
+    suite_add_tcase(suite, writing);
+    tcase_add_checked_fixture(owners, set_up, tear_down);
+    tcase_add_test(owners, a_stream_changes_hands_with_what_is_not_read_yet);
+    tcase_add_test(owners, a_descriptor_that_is_closed_and_opened_within_one_turn_is_watched);
+    tcase_add_test(owners, a_closed_stream_calls_nobody);
+    suite_add_tcase(suite, owners);
+    tcase_add_checked_fixture(connecting, set_up, tear_down);
+    tcase_add_test(connecting, an_accepted_connection_is_told_once_and_then_read);
+    tcase_add_test(connecting, a_refused_connection_is_unreachable);
+    tcase_add_test(connecting, closing_while_connecting_tells_nobody);
+    suite_add_tcase(suite, connecting);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
