@@ -20,6 +20,8 @@ struct resolver_query;
 
 enum { RESOLVER_ADDRESSES_MAX = 16 };
 
+#define RESOLV_CONF "/etc/resolv.conf"
+
 struct resolver_address {
     union {
         struct sockaddr any;
@@ -29,13 +31,15 @@ struct resolver_address {
     socklen_t bytes;
 };
 
-/* STATUS_OK with 1 … RESOLVER_ADDRESSES_MAX addresses, or STATUS_NOT_FOUND, STATUS_TIMEOUT with
- * none. Called once, from the loop, never from within resolver_ask(). */
+/* STATUS_OK with 1 … RESOLVER_ADDRESSES_MAX addresses; with none: STATUS_NOT_FOUND, there is no such
+ * name, or STATUS_TIMEOUT, no name server gave an answer that counts. Called once, from the loop,
+ * never from within resolver_ask(). */
 typedef void (*resolver_on_answer)(void *context, enum status status,
                                    const struct resolver_address *addresses, size_t n_addresses);
 
-/* One a loop. STATUS_NO_MEMORY. */
-MUST_USE enum status resolver_new(struct loop *loop, struct resolver **resolver);
+/* One a loop. @resolv_conf: RESOLV_CONF, or a file like it. STATUS_NO_MEMORY. */
+MUST_USE enum status resolver_new(struct loop *loop, const char *resolv_conf,
+                                  struct resolver **resolver);
 /* Pending queries are dropped without an answer. NULL is a no-op. */
 void resolver_free(struct resolver *resolver);
 

@@ -17,8 +17,7 @@ enum { HOST_TEXT_BYTES = 256 };
 
 struct resolver {
     struct loop *loop;
-    struct evdns_base
-        *dns;            /* NULL: the system has no usable resolv.conf; addresses and hosts alone */
+    struct evdns_base *dns;
     struct list queries; /* of struct resolver_query */
 };
 
@@ -73,14 +72,17 @@ static void read_answer(struct resolver_query *query, const struct evutil_addrin
 static void on_dns_answer(int error, struct evutil_addrinfo *answer, void *context)
 {
     struct resolver_query *query = context;
+    const bool is_asked = query->request != NULL; /* else evdns knows the answer by itself */
     query->request = NULL;
     read_answer(query, answer);
     if (answer != NULL) {
         evutil_freeaddrinfo(answer);
     }
-    query->status = query->n_addresses > 0      ? STATUS_OK
-                    : error == EVUTIL_EAI_AGAIN ? STATUS_TIMEOUT
-                                                : STATUS_NOT_FOUND;
+    if (query->n_addresses > 0) {
+        query->status = STATUS_OK;
+    } else {
+        query->status = is_asked && error != EVUTIL_EAI_NONAME ? STATUS_TIMEOUT : STATUS_NOT_FOUND;
+    }
     if (query->on_answer == NULL) {
         free_query(query); /* cancelled: evdns tells even so */
         return;
@@ -88,7 +90,7 @@ static void on_dns_answer(int error, struct evutil_addrinfo *answer, void *conte
     loop_at_turn_end(query->resolver->loop, &query->delivery);
 }
 
-enum status resolver_new(struct loop *loop, struct resolver **resolver)
+enum status resolver_new(struct loop *loop, const char *resolv_conf, struct resolver **resolver)
 {
     struct resolver *created = calloc(1, sizeof(*created));
     if (created == NULL) {
@@ -96,15 +98,13 @@ enum status resolver_new(struct loop *loop, struct resolver **resolver)
     }
     created->loop = loop;
     list_init(&created->queries);
-    created->dns = evdns_base_new(loop_base(loop), EVDNS_BASE_INITIALIZE_NAMESERVERS |
-                                                       EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    created->dns = evdns_base_new(loop_base(loop), EVDNS_BASE_DISABLE_WHEN_INACTIVE);
     if (created->dns == NULL) {
-        /* No resolv.conf, or no name server in it. Names of the hosts file are still known. */
-        created->dns = evdns_base_new(loop_base(loop), EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-        if (created->dns != NULL) {
-            evdns_base_load_hosts(created->dns, "/etc/hosts");
-        }
+        free(created);
+        return STATUS_NO_MEMORY;
     }
+    /* Names no server, or is not there: 127.0.0.1 is asked, as resolv.conf(5) has it. */
+    (void)evdns_base_resolv_conf_parse(created->dns, DNS_OPTIONS_ALL, resolv_conf);
     *resolver = created;
     return STATUS_OK;
 }
@@ -117,19 +117,14 @@ void resolver_free(struct resolver *resolver)
     while (!list_is_empty(&resolver->queries)) {
         struct resolver_query *query =
             CONTAINER_OF(resolver->queries.next, struct resolver_query, node);
-        /* Off the list first: cancelling evdns calls back at some later turn, or not at all. */
-        if (query->request != NULL) {
-            struct evdns_getaddrinfo_request *request = query->request;
-            query->on_answer = NULL;
-            list_remove(&query->node);
-            evdns_getaddrinfo_cancel(request);
+        if (query->request == NULL) {
+            free_query(query);
             continue;
         }
-        free_query(query);
+        query->on_answer = NULL; /* evdns tells it that all is over, and it is freed */
+        list_remove(&query->node);
     }
-    if (resolver->dns != NULL) {
-        evdns_base_free(resolver->dns, 0);
-    }
+    evdns_base_free(resolver->dns, 1);
     free(resolver);
 }
 
@@ -188,7 +183,7 @@ enum status resolver_ask(struct resolver *resolver, struct span host, uint16_t p
         asked->n_addresses = 1;
         asked->status = STATUS_OK;
         loop_at_turn_end(resolver->loop, &asked->delivery);
-    } else if (resolver->dns == NULL || host.len == 0 || host.len >= HOST_TEXT_BYTES) {
+    } else if (host.len == 0 || host.len >= HOST_TEXT_BYTES) {
         asked->status = STATUS_NOT_FOUND;
         loop_at_turn_end(resolver->loop, &asked->delivery);
     } else {
@@ -199,8 +194,7 @@ enum status resolver_ask(struct resolver *resolver, struct span host, uint16_t p
 
 void resolver_cancel(struct resolver_query *query)
 {
+    /* Freed when its answer comes. evdns is not told: what it cancels it tells later, and looks at its
+     * base then, which resolver_free() may have freed by that time. */
     query->on_answer = NULL;
-    if (query->request != NULL) {
-        evdns_getaddrinfo_cancel(query->request); /* on_dns_answer() will free it */
-    }
 }
