@@ -19,7 +19,7 @@ enum {
 };
 
 static int server; /* UDP, on loopback */
-static char resolv_conf[] = "/tmp/sluice-resolv-XXXXXX";
+static char resolv_conf[32];
 
 static void open_server(void)
 {
@@ -29,6 +29,7 @@ static void open_server(void)
     ck_assert_int_eq(bind(server, (struct sockaddr *)&address, bytes), 0);
     ck_assert_int_eq(getsockname(server, (struct sockaddr *)&address, &bytes), 0);
 
+    snprintf(resolv_conf, sizeof(resolv_conf), "/tmp/sluice-resolv-XXXXXX");
     const int fd = mkstemp(resolv_conf);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_gt(dprintf(fd, "nameserver 127.0.0.1:%u\noptions timeout:1 attempts:1\n",
