@@ -1,6 +1,7 @@
 #include "policy/key_parser.h"
 
 #include "http/field.h"
+#include "policy/quote.h"
 #include "policy/suggest.h"
 
 enum {
@@ -49,9 +50,8 @@ static const struct source_word *find_source(struct span word, struct text *prob
             suggest_offer(&suggest, SOURCES[i].word);
         }
     }
-    text_add_literal(problem, "unknown source \"");
-    text_add(problem, word);
-    text_add_literal(problem, "\"");
+    text_add_literal(problem, "unknown source ");
+    quote_write(problem, word);
     suggest_write(&suggest, problem);
     if (suggest.best.len == 0) {
         text_add_literal(problem, "; write client.ip, header.NAME, cookie.NAME, query.NAME, path, "

@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#include "policy/quote.h"
+
+enum { MESSAGE_BYTES_MAX = 1024 };
+
 void *link_alloc(struct linker *linker, size_t count, size_t bytes)
 {
     void *memory = arena_calloc(&linker->policy->arena, count > 0 ? count : 1, bytes);
@@ -48,23 +52,31 @@ static bool is_name(struct span name)
     return name.len >= 1 && name.len <= NAME_BYTES_MAX;
 }
 
-bool link_check_name(struct linker *linker, const char *what, struct span name,
-                     const struct node *node)
-{
-    if (is_name(name)) {
-        return true;
-    }
-    diags_add(linker->diags, DIAG_ERROR, node->line, node->column,
-              "%s \"%.*s\": a name is 1 to %d letters, digits, \".\", \"_\" and \"-\"", what,
-              SPAN_ARGS(node->written), NAME_BYTES_MAX);
-    return false;
-}
-
 void link_report(struct linker *linker, const struct node *node, const char *what,
                  const struct text *problem)
 {
-    diags_add(linker->diags, DIAG_ERROR, node->line, node->column, "%s \"%.*s\"%.*s", what,
-              SPAN_ARGS(node->written), SPAN_ARGS(text_span(problem)));
+    char buffer[MESSAGE_BYTES_MAX];
+    struct text message = text_of(buffer, sizeof(buffer));
+    text_add(&message, span_of_text(what));
+    text_add_literal(&message, " ");
+    quote_write(&message, node->written);
+    text_add(&message, text_span(problem));
+    diags_add(linker->diags, DIAG_ERROR, node->line, node->column, "%.*s",
+              SPAN_ARGS(text_span(&message)));
+}
+
+bool link_check_name(struct linker *linker, const char *what, struct span name,
+                     const struct node *node)
+{
+    char buffer[MESSAGE_BYTES_MAX];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    if (is_name(name)) {
+        return true;
+    }
+    text_add_format(&problem, ": a name is 1 to %d letters, digits, \".\", \"_\" and \"-\"",
+                    NAME_BYTES_MAX);
+    link_report(linker, node, what, &problem);
+    return false;
 }
 
 static void warn_unused(struct linker *linker, const char *what, const struct section_place *place,

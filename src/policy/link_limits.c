@@ -199,10 +199,11 @@ static void check_names(struct linker *linker)
     for (const struct name_entry *entry = name_index_next_duplicate(&names, NULL); entry != NULL;
          entry = name_index_next_duplicate(&names, entry)) {
         const struct node *node = specs[entry->number].place.name_node;
-        diags_add(linker->diags, DIAG_ERROR, node->line, node->column,
-                  "limit \"%.*s\": another limit of several rates, which are named by their "
-                  "periods, makes the same name",
-                  SPAN_ARGS(node->written));
+        char buffer[PROBLEM_BYTES_MAX];
+        struct text problem = text_of(buffer, sizeof(buffer));
+        text_add_literal(&problem, ": another limit of several rates, which are named by their "
+                                   "periods, makes the same name");
+        link_report(linker, node, "limit", &problem);
     }
 }
 

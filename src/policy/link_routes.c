@@ -2,6 +2,7 @@
 
 #include "limit/fields.h"
 #include "policy/link_match.h"
+#include "policy/quote.h"
 
 enum { PROBLEM_BYTES_MAX = 256, POLICY_FIELD_BYTES_MAX = 4096 };
 
@@ -93,7 +94,7 @@ static bool has_capture(const struct route *route, struct span name)
 /* What messages may call a route. */
 static struct span shown_name(const struct spec_route *spec, const struct route *route)
 {
-    return spec->name.node != NULL ? spec->name.node->written : route->name;
+    return quote_clip(spec->name.node != NULL ? spec->name.node->written : route->name);
 }
 
 /* Whether the environment has a part in @rule, so that its values must not be shown. */
@@ -161,7 +162,8 @@ static void check_cost(struct linker *linker, const struct spec_route *spec,
         }
         char buffer[PROBLEM_BYTES_MAX];
         struct text problem = text_of(buffer, sizeof(buffer));
-        text_add_format(&problem, ": limit \"%.*s\" never holds as much", SPAN_ARGS(rule->name));
+        text_add_format(&problem, ": limit \"%.*s\" never holds as much",
+                        SPAN_ARGS(quote_clip(rule->name)));
         if (!is_expanded(linker, rule)) {
             text_add_format(&problem, ", but at most %llu", (unsigned long long)capacity);
         }

@@ -2,6 +2,14 @@
 
 enum { SECRET_BYTES_MAX = 64 };
 
+static void report_twice(struct linker *linker, const struct node *node)
+{
+    char buffer[32];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    text_add_literal(&problem, " stands twice");
+    link_report(linker, node, "listen", &problem);
+}
+
 static void link_listeners(struct linker *linker)
 {
     const struct section_items *listen = &linker->spec->listen;
@@ -21,8 +29,7 @@ static void link_listeners(struct linker *linker)
             const struct endpoint *other = &policy->listeners[j];
             if (other->port == specs[i].endpoint.port && other->port != 0 &&
                 span_equals(other->host, specs[i].endpoint.host)) {
-                diags_add(linker->diags, DIAG_ERROR, specs[i].node->line, specs[i].node->column,
-                          "listen \"%.*s\" stands twice", SPAN_ARGS(specs[i].node->written));
+                report_twice(linker, specs[i].node);
                 break;
             }
         }

@@ -5,9 +5,10 @@
 #include <yaml.h>
 
 #include "base/limits.h"
+#include "policy/quote.h"
 
 enum {
-    PROBLEM_BYTES_MAX = 512,
+    PROBLEM_BYTES_MAX = 1024,
     /* How many times the nodes of the file, and how many beyond, its aliases may make of them. */
     ALIAS_FACTOR = 8,
     ALIAS_NODES_MAX = 100000,
@@ -149,8 +150,8 @@ static enum status check_keys(struct copier *copier, const struct node *mapping)
     for (size_t i = 1; i < n_keys; i++) {
         if (span_equals(keys[i]->text, keys[i - 1]->text)) {
             diags_add(copier->diags, DIAG_ERROR, keys[i]->line, keys[i]->column,
-                      "\"%.*s\" stands twice; the first is in line %u", SPAN_ARGS(keys[i]->text),
-                      keys[i - 1]->line);
+                      "\"%.*s\" stands twice; the first is in line %u",
+                      SPAN_ARGS(quote_clip(keys[i]->text)), keys[i - 1]->line);
         }
     }
     return STATUS_OK;

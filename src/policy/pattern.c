@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "policy/quote.h"
+
 enum { LITERAL_BYTES_MAX = 1024 };
 
 static bool is_capture_name(struct span name)
@@ -60,12 +62,12 @@ static bool normalise_literal(struct span piece, const struct path_rules *rules,
     struct path path;
     const char *refusal = path_normalise(span_of(raw, piece.len + 1), rules, buffer, &path);
     if (refusal != NULL) {
-        text_add_format(problem, "segment \"%.*s\": %s", SPAN_ARGS(piece), refusal);
+        text_add_format(problem, "segment \"%.*s\": %s", SPAN_ARGS(quote_clip(piece)), refusal);
         return false;
     }
     if (path.n_segments != 1 || path.segments[0].len == 0 || span_find(piece, ';') < piece.len) {
         text_add_format(problem, "segment \"%.*s\" can never match: paths are normalised first",
-                        SPAN_ARGS(piece));
+                        SPAN_ARGS(quote_clip(piece)));
         return false;
     }
     *literal = arena_copy(arena, path.segments[0]);
@@ -109,7 +111,7 @@ static bool compile_segment(struct span piece, bool is_last, const struct path_r
         text_add_format(problem,
                         "segment \"%.*s\": \"*\", \"**\" and \"{name}\" must be whole "
                         "segments",
-                        SPAN_ARGS(piece));
+                        SPAN_ARGS(quote_clip(piece)));
         return false;
     } else if (piece.len == 0 && !is_last) {
         text_add_literal(problem, "has an empty segment, which no path has: paths are normalised "

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "limit/algorithm.h"
+#include "policy/quote.h"
 #include "policy/suggest.h"
 #include "policy/units.h"
 
@@ -57,18 +58,17 @@ static bool parse_period(struct span span, struct rate *rate, struct text *probl
         return true;
     }
     if (span.len == 0 || span.data[0] < '0' || span.data[0] > '9') {
-        text_add_literal(problem, "unknown period \"");
-        text_add(problem, span);
-        text_add_literal(problem, "\"");
+        text_add_literal(problem, "unknown period ");
+        quote_write(problem, span);
         suggest_write(&suggest, problem);
         if (suggest.best.len == 0) {
             text_add_literal(problem, "; write s, minute, hour, day, week, month or a duration");
         }
         return false;
     }
-    text_add_literal(problem, "period \"");
-    text_add(problem, span);
-    text_add_literal(problem, "\": ");
+    text_add_literal(problem, "period ");
+    quote_write(problem, span);
+    text_add_literal(problem, ": ");
     rate->period_name = span;
     rate->is_month = false;
     if (!units_parse_duration(span, &rate->period_us, problem)) {
@@ -91,7 +91,8 @@ bool rate_parse(struct span span, struct rate *rate, struct text *problem)
         return false;
     }
     if (slash == span.len) {
-        text_add_format(problem, "has no period; did you mean \"%.*s/minute\"?", SPAN_ARGS(number));
+        text_add_format(problem, "has no period; did you mean \"%.*s/minute\"?",
+                        SPAN_ARGS(quote_clip(number)));
         return false;
     }
     if (units == 0) {

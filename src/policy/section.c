@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "policy/quote.h"
 #include "policy/suggest.h"
 
 enum { PROBLEM_BYTES_MAX = 512 };
@@ -22,7 +23,7 @@ static void write_path(const struct path *path, struct text *text)
     if (path->parent->parent != NULL) {
         text_add_literal(text, ".");
     }
-    text_add(text, path->name);
+    text_add(text, quote_clip(path->name));
 }
 
 /* " in limits.per-client", or nothing at the top. */
@@ -72,20 +73,23 @@ static void report_value(struct section_reader *reader, const char *key,
                          const struct value_type *type, const struct node *node,
                          const struct text *problem)
 {
+    char buffer[2 * PROBLEM_BYTES_MAX];
+    struct text message = text_of(buffer, sizeof(buffer));
+    text_add(&message, span_of_text(key));
+    if (node->expanded || !type->is_secret) {
+        text_add_literal(&message, " ");
+        quote_write(&message, node->written);
+    }
+    text_add_literal(&message, ": ");
     if (node->expanded) {
-        diags_add(reader->diags, DIAG_ERROR, node->line, node->column,
-                  "%s \"%.*s\": with the environment's value it is not sound (values are not "
-                  "shown); it must be %s",
-                  key, SPAN_ARGS(node->written), type->noun);
-        return;
+        text_add_format(&message,
+                        "with the environment's value it is not sound (values are not shown); it "
+                        "must be %s",
+                        type->noun);
+    } else {
+        text_add(&message, text_span(problem));
     }
-    if (type->is_secret) {
-        diags_add(reader->diags, DIAG_ERROR, node->line, node->column, "%s: %.*s", key,
-                  SPAN_ARGS(text_span(problem)));
-        return;
-    }
-    diags_add(reader->diags, DIAG_ERROR, node->line, node->column, "%s \"%.*s\": %.*s", key,
-              SPAN_ARGS(node->written), SPAN_ARGS(text_span(problem)));
+    report(reader, node, &message);
 }
 
 static void read_scalar(struct section_reader *reader, const char *key,
@@ -148,7 +152,8 @@ static void report_unknown_key(struct section_reader *reader, const struct secti
     for (size_t i = 0; i < section->n_fields; i++) {
         suggest_offer(&suggest, span_of_text(section->fields[i].key));
     }
-    text_add_format(&message, "unknown key \"%.*s\"", SPAN_ARGS(key->text));
+    text_add_literal(&message, "unknown key ");
+    quote_write(&message, key->text);
     write_where(path, &message);
     suggest_write(&suggest, &message);
     for (size_t i = 0; i < section->n_fields && suggest.best.len == 0; i++) {
@@ -217,10 +222,10 @@ static void read_section(struct section_reader *reader, const struct section *se
         if (value == NULL && node != NULL && field->standing == KEY_REQUIRED) {
             report_missing_key(reader, field, path, node);
         }
-        if (value == NULL && field->fallback != NULL) {
+        if (field->fallback != NULL) {
             read_fallback(reader, field, mapping, (char *)spec + field->offset);
-        } else if (value != NULL ||
-                   (field->shape == SHAPE_ONE && field->type->kind == VALUE_SECTION)) {
+        }
+        if (value != NULL || (field->shape == SHAPE_ONE && field->type->kind == VALUE_SECTION)) {
             read_field(reader, field, path, value, spec);
         }
     }
@@ -353,7 +358,7 @@ static void read_map(struct section_reader *reader, const struct section_field *
         place->name_node = key;
         if (node_is_null(&key[1])) {
             diags_add(reader->diags, DIAG_ERROR, key->line, key->column,
-                      "\"%.*s\" in %s has no value", SPAN_ARGS(key->text), field->key);
+                      "\"%.*s\" in %s has no value", SPAN_ARGS(quote_clip(key->text)), field->key);
         } else {
             read_value(reader, field->key, field->type, &item_path, &key[1], place);
         }

@@ -97,7 +97,7 @@ struct section_reader {
 };
 
 /* Read @root, a mapping, by @section into @spec, which is zero. All that is wrong goes to the
- * reader's diags; members that could not be read stay zero. */
+ * reader's diags; members that could not be read have their default, or stay zero. */
 void section_read(struct section_reader *reader, const struct section *section,
                   const struct node *root, void *spec);
 

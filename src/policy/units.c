@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "policy/quote.h"
 #include "policy/suggest.h"
 
 struct unit {
@@ -54,9 +55,8 @@ static const struct unit *find_unit(const struct unit *units, size_t n_units, st
         }
         suggest_offer(&suggest, unit->name);
     }
-    text_add_literal(problem, "unknown unit \"");
-    text_add(problem, name);
-    text_add_literal(problem, "\"");
+    text_add_literal(problem, "unknown unit ");
+    quote_write(problem, name);
     suggest_write(&suggest, problem);
     if (suggest.best.len == 0) {
         text_add_literal(problem, "; write one of ");
@@ -100,8 +100,9 @@ static bool is_bare_number(struct span span)
 bool units_parse_duration(struct span span, uint64_t *us, struct text *problem)
 {
     if (span.len > 0 && is_bare_number(span)) {
+        const struct span number = quote_clip(span);
         text_add_format(problem, "needs a unit; did you mean \"%.*ss\" or \"%.*sms\"?",
-                        SPAN_ARGS(span), SPAN_ARGS(span));
+                        SPAN_ARGS(number), SPAN_ARGS(number));
         return false;
     }
     uint64_t sum = 0;
