@@ -20,8 +20,6 @@ struct resolver_query;
 
 enum { RESOLVER_ADDRESSES_MAX = 16 };
 
-#define RESOLV_CONF "/etc/resolv.conf"
-
 struct resolver_address {
     union {
         struct sockaddr any;
@@ -37,9 +35,11 @@ struct resolver_address {
 typedef void (*resolver_on_answer)(void *context, enum status status,
                                    const struct resolver_address *addresses, size_t n_addresses);
 
-/* One a loop. @resolv_conf: RESOLV_CONF, or a file like it. STATUS_NO_MEMORY. */
-MUST_USE enum status resolver_new(struct loop *loop, const char *resolv_conf,
-                                  struct resolver **resolver);
+/* One a loop. STATUS_NO_MEMORY. */
+MUST_USE enum status resolver_new(struct loop *loop, struct resolver **resolver);
+/* The same with another file than /etc/resolv.conf. */
+MUST_USE enum status resolver_new_with(struct loop *loop, const char *resolv_conf,
+                                       struct resolver **resolver);
 /* Pending queries are dropped without an answer. NULL is a no-op. */
 void resolver_free(struct resolver *resolver);
 

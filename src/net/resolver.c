@@ -90,7 +90,13 @@ static void on_dns_answer(int error, struct evutil_addrinfo *answer, void *conte
     loop_at_turn_end(query->resolver->loop, &query->delivery);
 }
 
-enum status resolver_new(struct loop *loop, const char *resolv_conf, struct resolver **resolver)
+enum status resolver_new(struct loop *loop, struct resolver **resolver)
+{
+    return resolver_new_with(loop, "/etc/resolv.conf", resolver);
+}
+
+enum status resolver_new_with(struct loop *loop, const char *resolv_conf,
+                              struct resolver **resolver)
 {
     struct resolver *created = calloc(1, sizeof(*created));
     if (created == NULL) {

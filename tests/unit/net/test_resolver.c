@@ -116,7 +116,7 @@ static void set_up(void)
     open_server();
     loop = turns_new_loop();
     n_answers = 0;
-    ck_assert_int_eq(resolver_new(loop, resolv_conf, &resolver), STATUS_OK);
+    ck_assert_int_eq(resolver_new_with(loop, resolv_conf, &resolver), STATUS_OK);
 }
 
 static void tear_down(void)
@@ -223,7 +223,7 @@ END_TEST
 START_TEST(without_a_resolv_conf_the_hosts_file_still_serves)
 {
     struct resolver *poor;
-    ck_assert_int_eq(resolver_new(loop, "/nowhere/resolv.conf", &poor), STATUS_OK);
+    ck_assert_int_eq(resolver_new_with(loop, "/nowhere/resolv.conf", &poor), STATUS_OK);
     ck_assert_int_eq(resolver_ask(poor, SPAN("localhost"), 8080, on_answer, &n_answers, &query),
                      STATUS_OK);
     turns_until_count(loop, &n_answers, 1);
@@ -334,7 +334,7 @@ START_TEST(freeing_the_resolver_and_the_loop_without_a_turn_between_is_clean)
 {
     struct loop *other = turns_new_loop();
     struct resolver *short_lived;
-    ck_assert_int_eq(resolver_new(other, resolv_conf, &short_lived), STATUS_OK);
+    ck_assert_int_eq(resolver_new_with(other, resolv_conf, &short_lived), STATUS_OK);
     for (unsigned i = 0; i < 2; i++) {
         ck_assert_int_eq(
             resolver_ask(short_lived, SPAN("one.example."), 1, on_answer, &n_answers, &query),
