@@ -20,9 +20,11 @@ quietly() {
   return $status
 }
 
-# Configures and builds a preset into build/PRESET; only what has changed.
+# build PRESET [TARGET...]: configures and builds into build/PRESET; only what has changed.
 build() {
-  say "building: preset $1"
-  quietly cmake --preset "$1"
-  quietly cmake --build --preset "$1"
+  local preset=$1
+  shift
+  say "building: preset $preset"
+  quietly cmake --preset "$preset"
+  quietly cmake --build --preset "$preset" ${1:+--target} "$@"
 }
