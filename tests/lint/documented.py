@@ -1,0 +1,69 @@
+"""Every key that the loader knows stands in docs/policy.md, with its default, and in config/full.yaml;
+every key that is not built yet stands in the manual's list of those."""
+
+import re
+
+import tree
+
+TABLES = "src/policy/sections.c"
+MANUAL = "docs/policy.md"
+EXAMPLE = "config/full.yaml"
+
+# Table of keys, the chapter that has its rows, and what stands before the key there.
+CHAPTERS = {
+    "POLICY": ("Top level", ""), "STORE": ("store", ""), "LOG": ("log", ""), "MAX": ("max", ""),
+    "TIMEOUTS": ("timeouts", ""), "UPSTREAM": ("upstreams", ""),
+    "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "LIMIT": ("limits", ""),
+    "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
+    "ROUTE": ("routes", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),
+}
+NOT_YET_CHAPTER = "Not yet built"
+IN_ITS_PARENTS_ROW = {"except.client"}
+NOT_IN_EXAMPLE = {("POLICY", "upstream"): "the short form does not go with the long one",
+                  ("POLICY", "limit"): "the same"}
+
+TABLE = re.compile(r"struct section_field (\w+)_FIELDS\[\] = \{\n(.*?)\n\};", re.DOTALL)
+ROW = re.compile(r'\{"(\w+)", SHAPE_\w+, &\w+,\s*offsetof\([^)]*\),\s*(NULL|"[^"]*"),\s*KEY_')
+NOT_YET = re.compile(r'NOT_YET\("(\w+)"')
+
+
+def chapters():
+    """Text of the manual's chapters, by heading."""
+    parts = re.split(r"^## (.*)$", tree.text(MANUAL), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def manual_findings(chapter, name, default):
+    if name in IN_ITS_PARENTS_ROW:
+        name, inner = name.split(".")
+        pattern = rf"^\| `{name}` \|.*\b{inner}\b"
+    else:
+        pattern = rf"^\| (\[`{name}`\]\([^)]*\)|`{re.escape(name)}`) \|"
+        if default:
+            pattern += rf".*`{re.escape(default)}`"
+    if not re.search(pattern, chapter, re.MULTILINE):
+        yield f"{MANUAL}: a row `{name}`" + (f" with its default `{default}`" if default else "")
+
+
+def findings():
+    manual = chapters()
+    example = tree.text(EXAMPLE)
+    tables = TABLE.findall(tree.text(TABLES))
+    if len(tables) != len(CHAPTERS):
+        yield f"{TABLES}: {len(tables)} tables of keys, {len(CHAPTERS)} are known to {__file__}"
+    for table, rows in tables:
+        heading, before = CHAPTERS[table]
+        n_rows = len(re.findall(r"SHAPE_", rows))
+        if len(ROW.findall(rows)) != n_rows:
+            yield f"{TABLES}: {table}_FIELDS has rows of another form than {__file__} knows"
+        for key, default in ROW.findall(rows):
+            default = "" if default == "NULL" else default.strip('"')
+            yield from manual_findings(manual.get(heading, ""), before + key, default)
+            if (table, key) not in NOT_IN_EXAMPLE and not re.search(rf"\b{key}:", example):
+                yield f"{EXAMPLE}: shows no `{key}` ({table.lower()})"
+        for key in NOT_YET.findall(rows):
+            if not re.search(rf"`[^`]*\b{key}\b[^`]*`", manual.get(NOT_YET_CHAPTER, "")):
+                yield f"{MANUAL}: `{key}` under \"{NOT_YET_CHAPTER}\""
+
+
+tree.finish(list(findings()))
