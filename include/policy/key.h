@@ -35,7 +35,9 @@ struct request_view {
 
     /* *path and path_buffer: the path normalised under the rules of the matched route */
     struct span route;                  /* its name */
-    struct span captures[CAPTURES_MAX]; /* values of its {names}, in order */
+    const struct span *capture_names;   /* its {names} */
+    size_t n_captures;                  /* of them */
+    struct span captures[CAPTURES_MAX]; /* their values, in order */
 };
 
 enum key_source {
@@ -83,12 +85,10 @@ enum key_result {
     KEY_LACKS_A_PART, /* and the rule is DENY or SKIP; nothing written */
 };
 
-/* Write the identity of @request under @key. @secret is the store's, for the hash. @capture_names
- * are the matched route's. At most KEY_TEXT_BYTES_MAX bytes are written; a part that would pass
- * them is hashed. Never truncated. */
+/* Write the identity of @request, which the matcher has filled, under @key. @secret is the store's,
+ * for the hash. At most KEY_TEXT_BYTES_MAX bytes are written; never truncated. */
 MUST_USE enum key_result key_read(const struct key *key, enum key_missing missing,
-                                  const struct request_view *request,
-                                  const struct span *capture_names, size_t n_captures,
-                                  struct span secret, struct text *text);
+                                  const struct request_view *request, struct span secret,
+                                  struct text *text);
 
 #endif /* SLUICE_POLICY_KEY_H */

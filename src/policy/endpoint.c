@@ -46,7 +46,7 @@ static bool parse_port(struct span text, uint16_t min, uint16_t *port, struct te
 static bool split_authority(struct span span, struct span *host, struct span *port_text,
                             struct text *problem)
 {
-    struct span rest = span;
+    struct span rest;
     if (span.len > 0 && span.data[0] == '[') {
         const size_t end = span_find(span, ']');
         if (end == span.len || !is_address_of(AF_INET6, span_of(span.data + 1, end - 1))) {

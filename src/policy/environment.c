@@ -106,8 +106,8 @@ static bool join_pieces(struct span text, environment_lookup lookup, char *out, 
     return true;
 }
 
-bool environment_expand(struct span text, environment_lookup lookup, struct arena *arena,
-                        size_t *room, struct span *value, bool *secret, struct text *problem)
+bool environment_expand(struct environment *environment, struct span text, struct span *value,
+                        bool *secret, struct text *problem)
 {
     *secret = false;
     if (span_find(text, '$') == text.len) {
@@ -115,23 +115,23 @@ bool environment_expand(struct span text, environment_lookup lookup, struct aren
         return true;
     }
     size_t len = 0;
-    if (!join_pieces(text, lookup, NULL, &len, secret, problem)) {
+    if (!join_pieces(text, environment->lookup, NULL, &len, secret, problem)) {
         return false;
     }
-    if (len > *room) {
+    if (len > environment->room) {
         text_add_literal(problem, "the file is too large with its environment expanded");
         return false;
     }
-    char *out = arena_alloc(arena, len + 1);
+    char *out = arena_alloc(environment->arena, len + 1);
     if (out == NULL) {
         text_add_literal(problem, "out of memory");
         return false;
     }
-    if (!join_pieces(text, lookup, out, &len, secret, problem)) {
+    if (!join_pieces(text, environment->lookup, out, &len, secret, problem)) {
         return false;
     }
     out[len] = '\0';
-    *room -= len;
+    environment->room -= len;
     *value = span_of(out, len);
     return true;
 }

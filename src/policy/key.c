@@ -55,18 +55,28 @@ static struct span read_header(const struct key_term *term, const struct head *h
     return field != NULL ? field->value : SPAN("");
 }
 
-/* The first cookie of this name, RFC 6265 section 4.2.1. */
+/* The value of the cookie @name in one Cookie field, RFC 6265 section 4.2.1. */
+static bool find_cookie(struct span pairs, struct span name, struct span *value)
+{
+    struct span pair;
+    while (span_split(&pairs, ';', &pair)) {
+        pair = span_trim(pair);
+        const size_t equals = span_find(pair, '=');
+        if (equals < pair.len && span_equals(span_of(pair.data, equals), name)) {
+            *value = span_of(pair.data + equals + 1, pair.len - equals - 1);
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct span read_cookie(const struct key_term *term, const struct head *head)
 {
     for (size_t i = 0; i < head->n_fields; i++) {
-        struct span rest = head->fields[i].value;
-        struct span pair;
-        while (head->fields[i].id == FIELD_COOKIE && span_split(&rest, ';', &pair)) {
-            pair = span_trim(pair);
-            const size_t equals = span_find(pair, '=');
-            if (equals < pair.len && span_equals(span_of(pair.data, equals), term->name)) {
-                return span_of(pair.data + equals + 1, pair.len - equals - 1);
-            }
+        struct span value;
+        if (head->fields[i].id == FIELD_COOKIE &&
+            find_cookie(head->fields[i].value, term->name, &value)) {
+            return value;
         }
     }
     return SPAN("");
@@ -82,11 +92,10 @@ static struct span read_query(const struct key_term *term, const struct head *he
                : SPAN("");
 }
 
-static struct span read_capture(const struct key_term *term, const struct request_view *request,
-                                const struct span *names, size_t n_names)
+static struct span read_capture(const struct key_term *term, const struct request_view *request)
 {
-    for (size_t i = 0; i < n_names; i++) {
-        if (span_equals(names[i], term->name)) {
+    for (size_t i = 0; i < request->n_captures; i++) {
+        if (span_equals(request->capture_names[i], term->name)) {
             return request->captures[i];
         }
     }
@@ -94,7 +103,7 @@ static struct span read_capture(const struct key_term *term, const struct reques
 }
 
 static struct span read_term(const struct key_term *term, const struct request_view *request,
-                             const struct span *names, size_t n_names, struct scratch *scratch)
+                             struct scratch *scratch)
 {
     switch (term->source) {
     case KEY_CLIENT_IP:
@@ -111,7 +120,7 @@ static struct span read_term(const struct key_term *term, const struct request_v
         return term->number <= request->path->n_segments ? request->path->segments[term->number - 1]
                                                          : SPAN("");
     case KEY_PATH_CAPTURE:
-        return read_capture(term, request, names, n_names);
+        return read_capture(term, request);
     case KEY_METHOD:
         return request->head->method;
     case KEY_HOST:
@@ -165,7 +174,7 @@ static void write_hash(const struct key_term *term, struct span value, struct sp
         text_add_hex(&whole, digest, sizeof(digest));
     }
     hash_identity(secret, text_span(&whole), digest);
-    text_add_u64(text, 2 * HASH_IDENTITY_BYTES);
+    text_add_u64(text, 2 * sizeof(digest));
     text_add_literal(text, "=");
     text_add_hex(text, digest, sizeof(digest));
 }
@@ -193,35 +202,40 @@ static void write_part(const struct key_term *term, struct span value, struct sp
     text_add(text, value);
 }
 
+/* The first alternative of @part that is present; false where all are missing. */
+static bool read_part(const struct key_part *part, const struct request_view *request,
+                      struct scratch *scratch, const struct key_term **term, struct span *value)
+{
+    for (size_t i = 0; i < part->n_terms; i++) {
+        *term = &part->terms[i];
+        *value = read_term(*term, request, scratch);
+        if (value->len > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum key_result key_read(const struct key *key, enum key_missing missing,
-                         const struct request_view *request, const struct span *capture_names,
-                         size_t n_captures, struct span secret, struct text *text)
+                         const struct request_view *request, struct span secret, struct text *text)
 {
     struct scratch scratch;
     const struct text before = *text;
     assert(key->n_parts >= 1);
 
     for (size_t i = 0; i < key->n_parts; i++) {
-        const struct key_part *part = &key->parts[i];
         const struct key_term *term = NULL;
-        struct span value = SPAN("");
-        for (size_t j = 0; j < part->n_terms && value.len == 0; j++) {
-            term = &part->terms[j];
-            value = read_term(term, request, capture_names, n_captures, &scratch);
-        }
-        if (value.len == 0 && missing != KEY_MISSING_SHARED) {
+        struct span value;
+        text_add(text, i == 0 ? SPAN("{") : SPAN(","));
+        if (read_part(&key->parts[i], request, &scratch, &term, &value)) {
+            write_part(term, value, secret, text);
+        } else if (missing == KEY_MISSING_SHARED) {
+            text_add_literal(text, "none:0=");
+        } else {
             *text = before;
             return KEY_LACKS_A_PART;
         }
-        text_add(text, i == 0 ? SPAN("{") : SPAN(","));
-        if (value.len == 0) {
-            text_add_literal(text, "none:0=");
-        } else {
-            write_part(term, value, secret, text);
-        }
-        if (i == 0) {
-            text_add_literal(text, "}");
-        }
+        text_add(text, i == 0 ? SPAN("}") : SPAN(""));
     }
     assert(!text->truncated);
     return KEY_READ;

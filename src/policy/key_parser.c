@@ -69,7 +69,10 @@ static bool copy_name(struct span name, bool lower, struct arena *arena, struct 
         return false;
     }
     for (size_t i = 0; i < name.len; i++) {
-        out[i] = lower ? ascii_lower(name.data[i]) : name.data[i];
+        out[i] = name.data[i];
+        if (lower) {
+            out[i] = ascii_lower(out[i]);
+        }
     }
     out[name.len] = '\0';
     *copy = span_of(out, name.len);

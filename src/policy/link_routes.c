@@ -81,16 +81,6 @@ static struct rule_list link_list(struct linker *linker, const struct section_it
 
 /* --- what a route and its limits must agree on --- */
 
-static bool has_capture(const struct route *route, struct span name)
-{
-    for (size_t i = 0; i < route->n_captures; i++) {
-        if (span_equals(route->capture_names[i], name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* What messages may call a route. */
 static struct span shown_name(const struct spec_route *spec, const struct route *route)
 {
@@ -132,21 +122,41 @@ static void report_capture(struct linker *linker, const struct limit_rule *rule,
     link_report(linker, node, "limit", &problem);
 }
 
+/* Whether @term is a {name} that @route does not have. */
+static bool is_lacking(const struct route *route, const struct key_term *term)
+{
+    for (size_t i = 0; i < route->n_captures; i++) {
+        if (span_equals(route->capture_names[i], term->name)) {
+            return false;
+        }
+    }
+    return term->source == KEY_PATH_CAPTURE;
+}
+
+/* The first such term of @rule, or NULL. */
+static const struct key_term *find_lacking(const struct route *route, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        const struct key_part *part = &rule->key.parts[i];
+        const struct key_term *term = part->terms;
+        while (term < part->terms + part->n_terms && !is_lacking(route, term)) {
+            term++;
+        }
+        if (term < part->terms + part->n_terms) {
+            return term;
+        }
+    }
+    return NULL;
+}
+
 static void check_captures(struct linker *linker, const struct spec_route *spec,
                            const struct route *route, const struct limit_rule *rule,
                            const struct node *node)
 {
-    if (spec->match.path.node != NULL && route->match.segments == NULL) {
-        return; /* the pattern is unsound: told */
-    }
-    for (size_t i = 0; i < rule->key.n_parts; i++) {
-        const struct key_part *part = &rule->key.parts[i];
-        for (size_t j = 0; j < part->n_terms; j++) {
-            if (part->terms[j].source == KEY_PATH_CAPTURE &&
-                !has_capture(route, part->terms[j].name)) {
-                report_capture(linker, rule, &part->terms[j], shown_name(spec, route), node);
-            }
-        }
+    const bool is_told = spec->match.path.node != NULL && route->match.segments == NULL;
+    const struct key_term *lacking = is_told ? NULL : find_lacking(route, rule);
+    if (lacking != NULL) {
+        report_capture(linker, rule, lacking, shown_name(spec, route), node);
     }
 }
 
@@ -187,17 +197,20 @@ static void link_rules(struct linker *linker, const struct spec_route *spec,
     }
 }
 
+static void add_policy_members(struct text *text, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        text_add(text, text->len > 0 ? SPAN(", ") : SPAN(""));
+        fields_write_policy(text, &rule->limits[i]);
+    }
+}
+
 static void write_policy_field(struct linker *linker, struct route *route)
 {
     char buffer[POLICY_FIELD_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
     for (size_t i = 0; i < route->n_rules; i++) {
-        for (size_t j = 0; j < route->rules[i]->n_limits; j++) {
-            if (text.len > 0) {
-                text_add_literal(&text, ", ");
-            }
-            fields_write_policy(&text, &route->rules[i]->limits[j]);
-        }
+        add_policy_members(&text, route->rules[i]);
     }
     route->policy_field = link_copy(linker, text_span(&text));
 }

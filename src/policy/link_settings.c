@@ -10,6 +10,18 @@ static void report_twice(struct linker *linker, const struct node *node)
     link_report(linker, node, "listen", &problem);
 }
 
+static bool is_listed(const struct policy *policy, const struct endpoint *endpoint)
+{
+    for (size_t i = 0; i < policy->n_listeners; i++) {
+        const struct endpoint *other = &policy->listeners[i];
+        if (other->port == endpoint->port && other->port != 0 &&
+            span_equals(other->host, endpoint->host)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void link_listeners(struct linker *linker)
 {
     const struct section_items *listen = &linker->spec->listen;
@@ -25,13 +37,8 @@ static void link_listeners(struct linker *linker)
         if (specs[i].node == NULL) {
             continue;
         }
-        for (size_t j = 0; j < policy->n_listeners; j++) {
-            const struct endpoint *other = &policy->listeners[j];
-            if (other->port == specs[i].endpoint.port && other->port != 0 &&
-                span_equals(other->host, specs[i].endpoint.host)) {
-                report_twice(linker, specs[i].node);
-                break;
-            }
+        if (is_listed(policy, &specs[i].endpoint)) {
+            report_twice(linker, specs[i].node);
         }
         policy->listeners[policy->n_listeners++] = link_endpoint(linker, &specs[i].endpoint);
     }

@@ -11,6 +11,8 @@
 #include "policy/sections.h"
 #include "policy/short_form.h"
 
+enum { FIRST_BYTES = 64 * 1024 };
+
 static const char *lookup_in_process(const char *name)
 {
     return getenv(name);
@@ -84,7 +86,7 @@ static enum status read_all(FILE *file, char **bytes, size_t *len)
     *bytes = NULL;
     *len = 0;
     do {
-        capacity = capacity == 0 ? 64 * 1024 : 2 * capacity;
+        capacity = capacity == 0 ? FIRST_BYTES : 2 * capacity;
         char *larger = realloc(*bytes, capacity);
         if (larger == NULL) {
             return STATUS_NO_MEMORY;

@@ -25,10 +25,9 @@ struct copier {
     yaml_document_t *document;
     struct arena *arena;
     struct diags *diags;
-    environment_lookup lookup;
+    struct environment environment;
     size_t n_nodes;     /* copied so far */
     size_t n_nodes_max; /* with aliases expanded */
-    size_t room;        /* bytes that expanded values may still take */
     struct frame frames[POLICY_DEPTH_MAX];
     size_t n_frames;
 };
@@ -75,8 +74,8 @@ static void expand_scalar(struct copier *copier, struct node *node)
 {
     char buffer[PROBLEM_BYTES_MAX];
     struct text problem = text_of(buffer, sizeof(buffer));
-    if (!environment_expand(node->written, copier->lookup, copier->arena, &copier->room,
-                            &node->text, &node->expanded, &problem)) {
+    if (!environment_expand(&copier->environment, node->written, &node->text, &node->expanded,
+                            &problem)) {
         node->broken = true;
         diags_add(copier->diags, DIAG_ERROR, node->line, node->column, "%.*s",
                   SPAN_ARGS(text_span(&problem)));
@@ -139,14 +138,14 @@ static int compare_keys(const void *a, const void *b)
 static enum status check_keys(struct copier *copier, const struct node *mapping)
 {
     const size_t n_keys = mapping->n_items / 2;
-    const struct node **keys = arena_calloc(copier->arena, n_keys + 1, sizeof(*keys));
+    const struct node **keys = arena_calloc(copier->arena, n_keys + 1, sizeof(const struct node *));
     if (keys == NULL) {
         return STATUS_NO_MEMORY;
     }
     for (size_t i = 0; i < n_keys; i++) {
         keys[i] = &mapping->items[2 * i];
     }
-    qsort(keys, n_keys, sizeof(*keys), compare_keys);
+    qsort(keys, n_keys, sizeof(const struct node *), compare_keys);
     for (size_t i = 1; i < n_keys; i++) {
         if (span_equals(keys[i]->text, keys[i - 1]->text)) {
             diags_add(copier->diags, DIAG_ERROR, keys[i]->line, keys[i]->column,
@@ -276,9 +275,8 @@ enum status loader_yaml_read(struct span yaml, environment_lookup lookup, struct
         .document = &document,
         .arena = arena,
         .diags = diags,
-        .lookup = lookup,
+        .environment = {.lookup = lookup, .arena = arena, .room = POLICY_FILE_BYTES_MAX},
         .n_nodes_max = n_nodes_max < POLICY_NODES_MAX ? n_nodes_max : POLICY_NODES_MAX,
-        .room = POLICY_FILE_BYTES_MAX,
     };
     enum status status = copy_document(&copier, root);
     if (status == STATUS_OK) {

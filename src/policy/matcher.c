@@ -109,6 +109,8 @@ const char *matcher_find_route(const struct policy *policy, struct request_view 
             lower_path(request->path->text, request->path_buffer);
         }
         request->route = candidate->name;
+        request->capture_names = candidate->capture_names;
+        request->n_captures = candidate->n_captures;
         *route = candidate;
         return NULL;
     }

@@ -166,9 +166,15 @@ bool pattern_compile(struct span span, const struct path_rules *rules, struct ar
     return true;
 }
 
-static bool literal_equals(struct span literal, struct span segment, bool ignore_case)
+/* Whether @segment stands for @found; not for "**". */
+static bool segment_matches(const struct pattern_segment *segment, struct span found,
+                            bool ignore_case)
 {
-    return ignore_case ? span_equals_ignore_case(literal, segment) : span_equals(literal, segment);
+    if (segment->kind != SEGMENT_LITERAL) {
+        return found.len > 0;
+    }
+    return ignore_case ? span_equals_ignore_case(segment->text, found)
+                       : span_equals(segment->text, found);
 }
 
 bool pattern_matches(const struct pattern_segment *segments, size_t n_segments, bool ignore_case,
@@ -181,18 +187,12 @@ bool pattern_matches(const struct pattern_segment *segments, size_t n_segments, 
         if (segments[i].kind == SEGMENT_REST) {
             return true;
         }
-        if (i == path->n_segments) {
+        if (i == path->n_segments ||
+            !segment_matches(&segments[i], path->segments[i], ignore_case)) {
             return false;
         }
-        const struct span found = path->segments[i];
-        if (segments[i].kind == SEGMENT_LITERAL) {
-            if (!literal_equals(segments[i].text, found, ignore_case)) {
-                return false;
-            }
-        } else if (found.len == 0) {
-            return false;
-        } else if (segments[i].kind == SEGMENT_CAPTURE) {
-            captures[n_captures++] = found;
+        if (segments[i].kind == SEGMENT_CAPTURE) {
+            captures[n_captures++] = path->segments[i];
         }
     }
     return n_segments == path->n_segments;

@@ -17,29 +17,36 @@ static int hex_value(char c)
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
+/* The octet of the escape at the start of @span, or -1. */
+static int read_escape(struct span span)
+{
+    const int high = span.len > 2 ? hex_value(span.data[1]) : -1;
+    const int low = span.len > 2 ? hex_value(span.data[2]) : -1;
+    return high >= 0 && low >= 0 ? high * 16 + low : -1;
+}
+
 /* Decode the %-escapes of @span into *decoded. */
 static bool decode(struct span span, struct arena *arena, struct span *decoded,
                    struct text *problem)
 {
     char *out = arena_alloc(arena, span.len + 1);
+    size_t len = 0;
     if (out == NULL) {
         text_add_literal(problem, "out of memory");
         return false;
     }
-    size_t len = 0;
     for (size_t i = 0; i < span.len; i++) {
-        char c = span.data[i];
-        if (c == '%') {
-            const int high = i + 2 < span.len ? hex_value(span.data[i + 1]) : -1;
-            const int low = i + 2 < span.len ? hex_value(span.data[i + 2]) : -1;
-            if (high < 0 || low < 0) {
-                text_add_literal(problem, "a \"%\" in user or password is written \"%25\"");
-                return false;
-            }
-            c = (char)(high * 16 + low);
-            i += 2;
+        if (span.data[i] != '%') {
+            out[len++] = span.data[i];
+            continue;
         }
-        out[len++] = c;
+        const int octet = read_escape(span_of(span.data + i, span.len - i));
+        if (octet < 0) {
+            text_add_literal(problem, "a \"%\" in user or password is written \"%25\"");
+            return false;
+        }
+        out[len++] = (char)octet;
+        i += 2;
     }
     out[len] = '\0';
     *decoded = span_of(out, len);

@@ -44,20 +44,28 @@ static void report(struct section_reader *reader, const struct node *node,
 
 /* --- words --- */
 
+static const struct value_word *find_word(const struct value_word *words, struct span span)
+{
+    for (const struct value_word *word = words; word->text != NULL; word++) {
+        if (span_equals(span_of_text(word->text), span)) {
+            return word;
+        }
+    }
+    return NULL;
+}
+
 static bool parse_word(const struct value_type *type, struct span span, int *value,
                        struct text *problem)
 {
+    const struct value_word *found = find_word(type->words, span);
+    if (found != NULL) {
+        *value = found->value;
+        text_add_literal(problem, "not yet built");
+        return !found->not_yet;
+    }
     struct suggest suggest;
     suggest_init(&suggest, span);
     for (const struct value_word *word = type->words; word->text != NULL; word++) {
-        if (span_equals(span_of_text(word->text), span)) {
-            if (word->not_yet) {
-                text_add_literal(problem, "not yet built");
-                return false;
-            }
-            *value = word->value;
-            return true;
-        }
         suggest_offer(&suggest, span_of_text(word->text));
     }
     text_add_format(problem, "must be %s", type->noun);

@@ -8,6 +8,7 @@
 
 #define MS(n) (UINT64_C(1000) * (n))
 #define KIB(n) (UINT64_C(1024) * (n))
+#define DAY_MS UINT64_C(86400000)
 
 #define SECTION_OF(table)                                                                          \
     {                                                                                              \
@@ -89,10 +90,10 @@ static const struct value_type FIELD_COUNT = VALUE_NUMBER_TYPE(1, HEAD_FIELDS_MA
 static const struct value_type BURST = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
 static const struct value_type DENY_STATUS = VALUE_NUMBER_TYPE(400, 599);
 static const struct value_type RESPOND_STATUS = VALUE_NUMBER_TYPE(200, 599);
-static const struct value_type DEADLINE = VALUE_DURATION_TYPE(MS(1), MS(60 * 1000));
-static const struct value_type TIMEOUT = VALUE_DURATION_TYPE(MS(1), MS(24 * 3600 * 1000));
-static const struct value_type DRAIN = VALUE_DURATION_TYPE(0, MS(24 * 3600 * 1000));
-static const struct value_type MEMORY = VALUE_SIZE_TYPE(KIB(1024), KIB(1024 * 1024) * 1024);
+static const struct value_type DEADLINE = VALUE_DURATION_TYPE(MS(1), MS(60000));
+static const struct value_type TIMEOUT = VALUE_DURATION_TYPE(MS(1), MS(DAY_MS));
+static const struct value_type DRAIN = VALUE_DURATION_TYPE(0, MS(DAY_MS));
+static const struct value_type MEMORY = VALUE_SIZE_TYPE(KIB(1024), KIB(1024) * KIB(1024));
 static const struct value_type HEAD_BYTES = VALUE_SIZE_TYPE(KIB(1), KIB(1024));
 static const struct value_type BODY_BYTES = VALUE_SIZE_TYPE(0, INT64_MAX);
 

@@ -9,36 +9,34 @@ static size_t min_of(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* Fill @row[0 … b.len] with the edits from the first @i letters of @a to the first 0 … b.len of @b;
+ * @above is the row before, @before the one before that. */
+static void fill_row(struct span a, struct span b, size_t i, const uint8_t *before,
+                     const uint8_t *above, uint8_t *row)
+{
+    const char x = ascii_lower(a.data[i - 1]);
+    row[0] = (uint8_t)i;
+    for (size_t j = 1; j <= b.len; j++) {
+        const char y = ascii_lower(b.data[j - 1]);
+        size_t edits = min_of(above[j], row[j - 1]) + 1U;
+        edits = min_of(edits, above[j - 1] + (x != y ? 1U : 0U));
+        const bool swapped =
+            i > 1 && j > 1 && x == ascii_lower(b.data[j - 2]) && y == ascii_lower(a.data[i - 2]);
+        row[j] = (uint8_t)(swapped ? min_of(edits, before[j - 2] + 1U) : edits);
+    }
+}
+
 /* Edits from @a to @b, both at most NAME_BYTES_MAX long: optimal string alignment, three rows. */
 static size_t distance_between(struct span a, struct span b)
 {
-    uint8_t rows[3][NAME_BYTES_MAX + 1];
-    uint8_t *before = rows[0];
-    uint8_t *above = rows[1];
-    uint8_t *row = rows[2];
-
+    uint8_t rows[3][NAME_BYTES_MAX + 1] = {{0}};
     for (size_t j = 0; j <= b.len; j++) {
-        above[j] = (uint8_t)j;
+        rows[0][j] = (uint8_t)j;
     }
     for (size_t i = 1; i <= a.len; i++) {
-        row[0] = (uint8_t)i;
-        for (size_t j = 1; j <= b.len; j++) {
-            const char x = ascii_lower(a.data[i - 1]);
-            const char y = ascii_lower(b.data[j - 1]);
-            size_t edits = min_of(above[j], row[j - 1]) + 1U;
-            edits = min_of(edits, above[j - 1] + (x != y ? 1U : 0U));
-            if (i > 1 && j > 1 && x == ascii_lower(b.data[j - 2]) &&
-                y == ascii_lower(a.data[i - 2])) {
-                edits = min_of(edits, before[j - 2] + 1U);
-            }
-            row[j] = (uint8_t)edits;
-        }
-        uint8_t *spare = before;
-        before = above;
-        above = row;
-        row = spare;
+        fill_row(a, b, i, rows[(i + 1) % 3], rows[(i + 2) % 3], rows[i % 3]);
     }
-    return above[b.len];
+    return rows[a.len % 3][b.len];
 }
 
 /* Fewer edits first; of two that are equally near the one of nearer length. */

@@ -10,8 +10,14 @@ struct unit {
     uint64_t worth; /* us, or bytes */
 };
 
-/* Greatest first. */
-static const struct unit DURATIONS[] = {
+struct unit_table {
+    const struct unit *units; /* greatest first */
+    size_t n_units;
+    struct span names; /* for people */
+    uint64_t max;      /* of a value */
+};
+
+static const struct unit DURATION_UNITS[] = {
     {{"w", 1}, UINT64_C(7) * 24 * 3600 * 1000000},
     {{"d", 1}, UINT64_C(24) * 3600 * 1000000},
     {{"h", 1}, UINT64_C(3600) * 1000000},
@@ -20,12 +26,18 @@ static const struct unit DURATIONS[] = {
     {{"ms", 2}, UINT64_C(1000)},
     {{"us", 2}, UINT64_C(1)},
 };
+static const struct unit_table DURATIONS = {DURATION_UNITS,
+                                            ARRAY_LEN(DURATION_UNITS),
+                                            {"us, ms, s, m, h, d, w", 21},
+                                            UNITS_DURATION_US_MAX};
 
-static const struct unit SIZES[] = {
+static const struct unit SIZE_UNITS[] = {
     {{"TiB", 3}, UINT64_C(1) << 40}, {{"GiB", 3}, UINT64_C(1) << 30},
     {{"MiB", 3}, UINT64_C(1) << 20}, {{"KiB", 3}, UINT64_C(1) << 10},
     {{"B", 1}, UINT64_C(1)},
 };
+static const struct unit_table SIZES = {
+    SIZE_UNITS, ARRAY_LEN(SIZE_UNITS), {"B, KiB, MiB, GiB, TiB", 21}, INT64_MAX};
 
 static bool is_digit(char c)
 {
@@ -44,51 +56,48 @@ static struct span cut_run(struct span *span, bool digits)
     return run;
 }
 
-static const struct unit *find_unit(const struct unit *units, size_t n_units, struct span name,
+static const struct unit *find_unit(const struct unit_table *table, struct span name,
                                     struct text *problem)
 {
     struct suggest suggest;
     suggest_init(&suggest, span_trim(name));
-    for (const struct unit *unit = units; unit < units + n_units; unit++) {
-        if (span_equals(unit->name, name)) {
-            return unit;
+    for (size_t i = 0; i < table->n_units; i++) {
+        if (span_equals(table->units[i].name, name)) {
+            return &table->units[i];
         }
-        suggest_offer(&suggest, unit->name);
+        suggest_offer(&suggest, table->units[i].name);
     }
     text_add_literal(problem, "unknown unit ");
     quote_write(problem, name);
     suggest_write(&suggest, problem);
     if (suggest.best.len == 0) {
         text_add_literal(problem, "; write one of ");
-        for (size_t i = n_units; i-- > 0;) {
-            text_add(problem, units[i].name);
-            text_add(problem, i > 0 ? SPAN(", ") : SPAN(""));
-        }
+        text_add(problem, table->names);
     }
     return NULL;
 }
 
-/* Cut one number with its unit off @rest and give what it is worth, at most @max. */
-static bool cut_quantity(struct span *rest, const struct unit *units, size_t n_units, uint64_t max,
-                         const struct unit **unit, uint64_t *worth, struct text *problem)
+/* Cut one number with its unit off @rest: *worth is what it stands for. NULL: @problem says why. */
+static const struct unit *cut_quantity(struct span *rest, const struct unit_table *table,
+                                       uint64_t *worth, struct text *problem)
 {
     const struct span number = cut_run(rest, true);
     const struct span name = cut_run(rest, false);
     uint64_t count = 0;
     if (number.len == 0) {
         text_add_literal(problem, "must be a whole number with a unit");
-        return false;
+        return NULL;
     }
-    *unit = find_unit(units, n_units, name, problem);
-    if (*unit == NULL) {
-        return false;
+    const struct unit *unit = find_unit(table, name, problem);
+    if (unit == NULL) {
+        return NULL;
     }
-    if (!span_to_u64(number, max / (*unit)->worth, &count)) {
+    if (!span_to_u64(number, table->max / unit->worth, &count)) {
         text_add_literal(problem, "is too large");
-        return false;
+        return NULL;
     }
-    *worth = count * (*unit)->worth;
-    return true;
+    *worth = count * unit->worth;
+    return unit;
 }
 
 static bool is_bare_number(struct span span)
@@ -109,10 +118,9 @@ bool units_parse_duration(struct span span, uint64_t *us, struct text *problem)
     const struct unit *before = NULL;
     struct span rest = span;
     do {
-        const struct unit *unit = NULL;
         uint64_t worth = 0;
-        if (!cut_quantity(&rest, DURATIONS, ARRAY_LEN(DURATIONS), UNITS_DURATION_US_MAX, &unit,
-                          &worth, problem)) {
+        const struct unit *unit = cut_quantity(&rest, &DURATIONS, &worth, problem);
+        if (unit == NULL) {
             return false;
         }
         if (before != NULL && unit <= before) {
@@ -131,11 +139,10 @@ bool units_parse_duration(struct span span, uint64_t *us, struct text *problem)
     return true;
 }
 
-static void write_in_units(struct text *text, const struct unit *units, size_t n_units,
-                           uint64_t value)
+static void write_in_units(struct text *text, const struct unit_table *table, uint64_t value)
 {
-    const struct unit *unit = units;
-    while (unit < units + n_units - 1 && (value == 0 || value % unit->worth != 0)) {
+    const struct unit *unit = table->units;
+    while (unit < table->units + table->n_units - 1 && (value == 0 || value % unit->worth != 0)) {
         unit++;
     }
     text_add_u64(text, value / unit->worth);
@@ -144,7 +151,6 @@ static void write_in_units(struct text *text, const struct unit *units, size_t n
 
 bool units_parse_size(struct span span, uint64_t *bytes, struct text *problem)
 {
-    const struct unit *unit = NULL;
     uint64_t value = 0;
     if (span_to_u64(span, UINT64_MAX, &value)) {
         text_add_literal(problem, "needs a unit; did you mean \"");
@@ -153,7 +159,7 @@ bool units_parse_size(struct span span, uint64_t *bytes, struct text *problem)
         return false;
     }
     struct span rest = span;
-    if (!cut_quantity(&rest, SIZES, ARRAY_LEN(SIZES), INT64_MAX, &unit, &value, problem)) {
+    if (cut_quantity(&rest, &SIZES, &value, problem) == NULL) {
         return false;
     }
     if (rest.len > 0) {
@@ -166,10 +172,10 @@ bool units_parse_size(struct span span, uint64_t *bytes, struct text *problem)
 
 void units_write_duration(struct text *text, uint64_t us)
 {
-    write_in_units(text, DURATIONS, ARRAY_LEN(DURATIONS), us);
+    write_in_units(text, &DURATIONS, us);
 }
 
 void units_write_size(struct text *text, uint64_t bytes)
 {
-    write_in_units(text, SIZES, ARRAY_LEN(SIZES), bytes);
+    write_in_units(text, &SIZES, bytes);
 }

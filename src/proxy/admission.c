@@ -30,8 +30,7 @@ static enum admission_result prepare_rule(struct admission *admission, const str
     char buffer[KEY_TEXT_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
     const enum key_result result =
-        key_read(&rule->key, rule->missing, request, route->capture_names, route->n_captures,
-                 policy->store.secret, &text);
+        key_read(&rule->key, rule->missing, request, policy->store.secret, &text);
     if (result == KEY_LACKS_A_PART) {
         if (rule->missing == KEY_MISSING_DENY) {
             admission->lacked = rule;

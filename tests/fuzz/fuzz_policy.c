@@ -42,8 +42,7 @@ static void read_keys(const struct policy *policy, const struct route *route,
         char buffer[KEY_TEXT_BYTES_MAX];
         struct text text = text_of(buffer, sizeof(buffer));
         const enum key_result result =
-            key_read(&rule->key, rule->missing, request, route->capture_names, route->n_captures,
-                     policy->store.secret, &text);
+            key_read(&rule->key, rule->missing, request, policy->store.secret, &text);
         MUST_HOLD((result == KEY_READ) == (text.len > 0));
         MUST_HOLD(result == KEY_READ || rule->missing != KEY_MISSING_SHARED);
     }

@@ -23,7 +23,8 @@ static struct text problem;
 static bool expand(const char *text, size_t room, struct span *value, bool *secret)
 {
     problem = text_of(problem_bytes, sizeof(problem_bytes));
-    return environment_expand(span_of_text(text), lookup, &arena, &room, value, secret, &problem);
+    struct environment environment = {.lookup = lookup, .arena = &arena, .room = room};
+    return environment_expand(&environment, span_of_text(text), value, secret, &problem);
 }
 
 static const struct {
