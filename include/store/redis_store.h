@@ -2,7 +2,9 @@
  *
  * A decision that is asked while the first connection is being made waits for it until its
  * deadline; while the link is down it fails at once. The link comes back by itself, with back-off
- * and jitter. */
+ * and jitter.
+ *
+ * The process must ignore SIGPIPE: hiredis writes to peers that may have gone. */
 
 #ifndef SLUICE_STORE_REDIS_STORE_H
 #define SLUICE_STORE_REDIS_STORE_H
@@ -48,7 +50,7 @@ MUST_USE enum status redis_store_new(struct loop *loop, const struct redis_store
 /* Whether decisions can be made just now. */
 bool redis_store_is_up(const struct store *store);
 
-const struct redis_store_counters *redis_store_count(const struct store *store);
+struct redis_store_counters redis_store_count(const struct store *store);
 
 /* Write the key of a charge in Redis: <prefix>:<key>:<limit>:<digest>. */
 void redis_store_write_key(struct text *text, struct span prefix, const struct charge *charge);

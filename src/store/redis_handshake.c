@@ -1,0 +1,112 @@
+#include "store/redis_handshake.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "store/redis_command.h"
+
+/* False, and the failure told, when @reply is no text. */
+static bool is_good(struct redis_handshake *handshake, const struct redis_reply *reply)
+{
+    switch (reply->kind) {
+    case REDIS_REPLY_IS_TEXT:
+        return true;
+    case REDIS_REPLY_IS_FAULT:
+        handshake->on_end(handshake->owner, STATUS_REFUSED, redis_reply_text(reply));
+        return false;
+    case REDIS_REPLY_IS_INTS:
+    case REDIS_REPLY_IS_STRANGE:
+        break;
+    }
+    handshake->on_end(handshake->owner, STATUS_INVALID,
+                      SPAN("the handshake is answered with nonsense"));
+    return false;
+}
+
+static void on_auth_reply(struct redis_call *call, const struct redis_reply *reply)
+{
+    if (reply != NULL) {
+        (void)is_good(CONTAINER_OF(call, struct redis_handshake, auth_call), reply);
+    }
+}
+
+static void on_select_reply(struct redis_call *call, const struct redis_reply *reply)
+{
+    if (reply != NULL) {
+        (void)is_good(CONTAINER_OF(call, struct redis_handshake, select_call), reply);
+    }
+}
+
+static void on_load_reply(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct redis_handshake *handshake = CONTAINER_OF(call, struct redis_handshake, load_call);
+    if (reply == NULL || !is_good(handshake, reply)) {
+        return;
+    }
+    const struct span sha = redis_reply_text(reply);
+    if (sha.len == REDIS_SHA_BYTES) {
+        handshake->on_end(handshake->owner, STATUS_OK, sha);
+    } else {
+        handshake->on_end(handshake->owner, STATUS_INVALID,
+                          SPAN("SCRIPT LOAD is answered with nonsense"));
+    }
+}
+
+static enum status send_words(struct redis_connection *connection, const struct span *words,
+                              size_t n_words, struct redis_call *call)
+{
+    char *command;
+    size_t len;
+    enum status status = redis_command_write_words(words, n_words, &command, &len);
+    if (status == STATUS_OK) {
+        status =
+            redis_connection_send(connection, span_of(command, len), call, clock_monotonic_us());
+        free(command);
+    }
+    return status;
+}
+
+static enum status send_auth(struct redis_handshake *handshake, struct redis_connection *connection,
+                             const struct redis_store_options *options)
+{
+    const struct span with_user[] = {SPAN("AUTH"), options->user, options->password};
+    const struct span without[] = {SPAN("AUTH"), options->password};
+    if (options->password.len == 0) {
+        return STATUS_OK;
+    }
+    handshake->auth_call.on_reply = on_auth_reply;
+    return options->user.len > 0
+               ? send_words(connection, with_user, ARRAY_LEN(with_user), &handshake->auth_call)
+               : send_words(connection, without, ARRAY_LEN(without), &handshake->auth_call);
+}
+
+static enum status send_select(struct redis_handshake *handshake,
+                               struct redis_connection *connection, uint32_t database)
+{
+    char digits[16];
+    struct text number = text_of(digits, sizeof(digits));
+    if (database == 0) {
+        return STATUS_OK;
+    }
+    text_add_u64(&number, database);
+    const struct span words[] = {SPAN("SELECT"), text_span(&number)};
+    handshake->select_call.on_reply = on_select_reply;
+    return send_words(connection, words, ARRAY_LEN(words), &handshake->select_call);
+}
+
+enum status redis_handshake_send(struct redis_handshake *handshake,
+                                 struct redis_connection *connection,
+                                 const struct redis_store_options *options, struct span source)
+{
+    const struct span load[] = {SPAN("SCRIPT"), SPAN("LOAD"), source};
+    enum status status = send_auth(handshake, connection, options);
+    if (status == STATUS_OK) {
+        status = send_select(handshake, connection, options->database);
+    }
+    if (status == STATUS_OK) {
+        handshake->load_call.on_reply = on_load_reply;
+        status = send_words(connection, load, ARRAY_LEN(load), &handshake->load_call);
+    }
+    return status;
+}

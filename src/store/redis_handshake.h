@@ -1,0 +1,29 @@
+/* What is said first on a new connection: AUTH, SELECT and SCRIPT LOAD, in one write. */
+
+#ifndef SLUICE_STORE_REDIS_HANDSHAKE_H
+#define SLUICE_STORE_REDIS_HANDSHAKE_H
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "store/redis_connection.h"
+#include "store/redis_store.h"
+
+struct redis_handshake {
+    /* STATUS_OK with the SHA-1 of the script, REDIS_SHA_BYTES of hex; or STATUS_REFUSED with what Redis
+     * said, or STATUS_INVALID with what is wrong. After a failure it may come again, for the commands
+     * that follow: close the connection. Not called when the connection is lost. */
+    void (*on_end)(void *owner, enum status status, struct span text);
+    void *owner;
+    struct redis_call auth_call;
+    struct redis_call select_call;
+    struct redis_call load_call;
+};
+
+/* Send it on @connection. @source is the script. STATUS_NO_MEMORY, STATUS_UNREACHABLE. */
+MUST_USE enum status redis_handshake_send(struct redis_handshake *handshake,
+                                          struct redis_connection *connection,
+                                          const struct redis_store_options *options,
+                                          struct span source);
+
+#endif /* SLUICE_STORE_REDIS_HANDSHAKE_H */

@@ -1,0 +1,141 @@
+#include "store/redis_reply.h"
+
+#include <string.h>
+
+#include "base/compiler.h"
+
+static struct redis_reply *reply_of(const redisReadTask *task)
+{
+    return task->privdata;
+}
+
+static void set_text(struct redis_reply *reply, const char *text, size_t len)
+{
+    const size_t kept = len < REDIS_REPLY_TEXT_MAX ? len : REDIS_REPLY_TEXT_MAX;
+    memcpy(reply->text, text, kept);
+    reply->text[kept] = '\0';
+    reply->head.str = reply->text;
+    reply->head.len = kept;
+}
+
+/* The reply starts. Its parts are told apart by having a parent. */
+static void begin(struct redis_reply *reply, int type, enum redis_reply_kind kind)
+{
+    reply->head = (struct redisReply){.type = type};
+    reply->kind = kind;
+    reply->n_ints = 0;
+    set_text(reply, "", 0);
+    if (*reply->n_awaited == 0) {
+        static const char message[] = "a reply to nothing";
+        reply->head.type = REDIS_REPLY_ERROR;
+        reply->kind = REDIS_REPLY_IS_STRANGE;
+        set_text(reply, message, sizeof(message) - 1);
+    }
+}
+
+static void add_int(struct redis_reply *reply, long long value)
+{
+    if (reply->n_ints == ARRAY_LEN(reply->ints)) {
+        reply->kind = REDIS_REPLY_IS_STRANGE;
+        return;
+    }
+    reply->ints[reply->n_ints++] = value;
+}
+
+static void *create_string(const redisReadTask *task, char *text, size_t len)
+{
+    struct redis_reply *reply = reply_of(task);
+    if (task->parent != NULL) {
+        reply->kind = REDIS_REPLY_IS_STRANGE;
+        return reply;
+    }
+    begin(reply, task->type,
+          task->type == REDIS_REPLY_ERROR ? REDIS_REPLY_IS_FAULT : REDIS_REPLY_IS_TEXT);
+    if (reply->kind != REDIS_REPLY_IS_STRANGE) {
+        set_text(reply, text, len);
+    }
+    return reply;
+}
+
+static void *create_array(const redisReadTask *task, int n_elements)
+{
+    struct redis_reply *reply = reply_of(task);
+    (void)n_elements;
+    if (task->parent != NULL) {
+        reply->kind = REDIS_REPLY_IS_STRANGE;
+    } else {
+        begin(reply, REDIS_REPLY_ARRAY, REDIS_REPLY_IS_INTS);
+    }
+    return reply;
+}
+
+static void *create_integer(const redisReadTask *task, long long value)
+{
+    struct redis_reply *reply = reply_of(task);
+    if (task->parent == NULL) {
+        begin(reply, REDIS_REPLY_INTEGER, REDIS_REPLY_IS_INTS);
+    }
+    add_int(reply, value);
+    return reply;
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+    struct redis_reply *reply = reply_of(task);
+    if (task->parent == NULL) {
+        begin(reply, REDIS_REPLY_NIL, REDIS_REPLY_IS_STRANGE);
+    }
+    reply->kind = REDIS_REPLY_IS_STRANGE;
+    return reply;
+}
+
+/* The reply is the link's. */
+static void free_object(void *object)
+{
+    (void)object;
+}
+
+void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
+                        const size_t *n_awaited)
+{
+    static redisReplyObjectFunctions functions = {
+        .createString = create_string,
+        .createArray = create_array,
+        .createInteger = create_integer,
+        .createNil = create_nil,
+        .freeObject = free_object,
+    };
+    reply->n_awaited = n_awaited;
+    reader->fn = &functions;
+    reader->privdata = reply;
+}
+
+struct span redis_reply_text(const struct redis_reply *reply)
+{
+    return span_of(reply->text, reply->head.len);
+}
+
+/* Everything else (LOADING, BUSY, OOM, MISCONF, NOREPLICAS, NOPERM, CLUSTERDOWN, a script that failed,
+ * …) is a refusal, and the link stays. */
+static const struct {
+    const char *prefix;
+    enum redis_fault fault;
+} FAULTS[] = {
+    {"NOSCRIPT", REDIS_FAULT_NO_SCRIPT},
+    {"READONLY", REDIS_FAULT_HERE},   /* a replica now: the name may lead to the new master */
+    {"MASTERDOWN", REDIS_FAULT_HERE}, /* likewise */
+    {"NOAUTH", REDIS_FAULT_HERE},     /* sign in again */
+    {"MOVED", REDIS_FAULT_HERE},
+    {"ASK", REDIS_FAULT_HERE},
+};
+
+enum redis_fault redis_reply_fault(const struct redis_reply *reply)
+{
+    const struct span text = redis_reply_text(reply);
+    for (size_t i = 0; i < ARRAY_LEN(FAULTS); i++) {
+        if (span_starts_with(text, span_of_text(FAULTS[i].prefix))) {
+            return FAULTS[i].fault;
+        }
+    }
+    return REDIS_FAULT_OTHER;
+}

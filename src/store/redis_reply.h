@@ -1,0 +1,55 @@
+/* Replies of Redis, read by hiredis's parser straight into integers: nothing is allocated.
+ *
+ * hiredis hands out one reply at a time, so a link has one of these and every reply is read into it. */
+
+#ifndef SLUICE_STORE_REDIS_REPLY_H
+#define SLUICE_STORE_REDIS_REPLY_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/limits.h"
+#include "base/span.h"
+#include "base/status.h"
+
+enum {
+    REDIS_REPLY_TEXT_MAX = 127,        /* of an error or a string; the rest is dropped */
+    REDIS_REPLY_BYTES_MAX = 64 * 1024, /* a reply that is longer on the wire is none of ours */
+};
+
+enum redis_reply_kind {
+    REDIS_REPLY_IS_INTS,    /* an array of integers, or one alone */
+    REDIS_REPLY_IS_TEXT,    /* a string or a status */
+    REDIS_REPLY_IS_FAULT,   /* an error that Redis reports */
+    REDIS_REPLY_IS_STRANGE, /* anything else: nothing that we ask for is answered so */
+};
+
+struct redis_reply {
+    struct redisReply head; /* first: hiredis looks at the type, and at the text of an error */
+    enum redis_reply_kind kind;
+    size_t n_ints;
+    long long ints[REDIS_REPLY_INTS_MAX];
+    char text[REDIS_REPLY_TEXT_MAX + 1]; /* NUL-terminated */
+    const size_t
+        *n_awaited; /* commands without a reply; a reply to nothing is made an error, before
+                              * hiredis would stop the process over it */
+};
+
+/* Let @reader read into @reply, which outlives it. */
+void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
+                        const size_t *n_awaited);
+
+/* The text. */
+struct span redis_reply_text(const struct redis_reply *reply);
+
+/* What an error means for a decision. */
+enum redis_fault {
+    REDIS_FAULT_NO_SCRIPT, /* the script is not there: send it along */
+    REDIS_FAULT_HERE,      /* this server is not the one: drop the link and ask again */
+    REDIS_FAULT_OTHER,     /* it cannot, or may not, now */
+};
+
+enum redis_fault redis_reply_fault(const struct redis_reply *reply);
+
+#endif /* SLUICE_STORE_REDIS_REPLY_H */

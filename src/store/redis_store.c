@@ -1,0 +1,378 @@
+/* Happy path: decide ─► a ticket with a deadline ─► EVALSHA on the link, one write a turn for all ─► the
+ * reply's integers become verdicts ─► the answer.
+ *
+ * Failures, each of which answers the decision exactly once:
+ *   the first attempt to connect is under way   the ticket waits for it, until its deadline
+ *   the link is down or suspect                 answered at once
+ *   no reply by the deadline                    STATUS_TIMEOUT; the ticket stays, an orphan, until its
+ *                                               late reply comes or the link is lost
+ *   NOSCRIPT (the server was restarted, or      EVAL of the same call, once, if somebody still waits
+ *   its scripts flushed)
+ *   another error                               STATUS_REFUSED; some make the link look elsewhere
+ *   a reply that makes no sense                 STATUS_INVALID, and the link is dropped
+ *   the link is lost                            why it was
+ * What a lost or late call has charged stays charged: nothing is ever sent twice but after NOSCRIPT. */
+
+#include "store/redis_store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/pool.h"
+#include "limit/script_source.h"
+#include "net/loop.h"
+#include "store/redis_command.h"
+#include "store/redis_link.h"
+
+enum {
+    TICKETS_KEPT = 1024,
+    LOGGED_TEXT_MAX = 600,
+};
+
+static const char MODULE[] = "store.redis";
+
+struct redis_store {
+    struct store store;
+    struct redis_store_options options;
+    struct redis_command command;
+    struct redis_link link;
+    struct timeout_queue deadlines;
+    struct list waiting; /* of struct ticket: asked before the first attempt has ended */
+    struct pool tickets;
+    struct redis_store_counters counters; /* n_connects is the link's */
+    bool refused;                         /* the latest decision was; the log was told */
+};
+
+/* One decision, and after its deadline what is left of it. */
+struct ticket {
+    struct redis_call call;
+    struct redis_store *store;
+    struct decision *decision; /* NULL: an orphan */
+    struct timeout deadline;
+    struct list node; /* in store->waiting */
+    bool was_eval;    /* sent with the script */
+};
+
+static struct redis_store *redis_store_of(struct store *store)
+{
+    return (struct redis_store *)(void *)store;
+}
+
+/* --- answers --- */
+
+static void give_back(struct ticket *ticket)
+{
+    assert(ticket->decision == NULL);
+    pool_give(&ticket->store->tickets, ticket);
+}
+
+/* Take the decision off @ticket, which stays with the caller. */
+static struct decision *detach(struct ticket *ticket)
+{
+    struct decision *decision = ticket->decision;
+    ticket->decision = NULL;
+    timeout_disarm(&ticket->deadline);
+    list_remove(&ticket->node);
+    return decision;
+}
+
+static void fill(struct redis_store *store, struct decision *decision, enum status status)
+{
+    decision->status = status;
+    decision->source = DECISION_REDIS;
+    store->counters.n_failures += status != STATUS_OK;
+}
+
+/* The ticket ends here. */
+static void answer(struct ticket *ticket, enum status status)
+{
+    struct decision *decision = detach(ticket);
+    fill(ticket->store, decision, status);
+    give_back(ticket);
+    store_answer(decision);
+}
+
+static void on_deadline(struct timeout *timeout)
+{
+    struct ticket *ticket = CONTAINER_OF(timeout, struct ticket, deadline);
+    struct redis_store *store = ticket->store;
+    if (!list_is_empty(&ticket->node)) {
+        answer(ticket, STATUS_TIMEOUT); /* never sent */
+        return;
+    }
+    struct decision *decision = detach(ticket);
+    redis_link_note_timeout(&store->link, clock_monotonic_us());
+    fill(store, decision, STATUS_TIMEOUT);
+    store_answer(decision);
+}
+
+/* --- replies --- */
+
+static void log_refused(struct redis_store *store, const struct redis_reply *reply)
+{
+    char buffer[LOGGED_TEXT_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    if (store->refused) {
+        return;
+    }
+    store->refused = true;
+    text_add_logfmt(&text, redis_reply_text(reply));
+    log_warn(MODULE, "Redis refuses to decide", "err=%.*s", SPAN_ARGS(text_span(&text)));
+}
+
+static void note_success(struct redis_store *store)
+{
+    redis_link_note_success(&store->link);
+    if (store->refused) {
+        store->refused = false;
+        log_info(MODULE, "Redis decides again", "%s", "");
+    }
+}
+
+static bool read_verdicts(const struct redis_reply *reply, struct decision *decision)
+{
+    if (reply->kind != REDIS_REPLY_IS_INTS ||
+        reply->n_ints != 1 + decision->n_charges * SCRIPT_INTS_PER_CHARGE) {
+        return false;
+    }
+    bool allowed = true;
+    const long long *ints = reply->ints + 1;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        struct charge *charge = &decision->charges[i];
+        if (!script_source_read_verdict(charge->limit, ints, &charge->verdict)) {
+            return false;
+        }
+        allowed = allowed && charge->verdict.allowed;
+        ints += SCRIPT_INTS_PER_CHARGE;
+    }
+    decision->allowed = allowed;
+    return reply->ints[0] == (allowed ? 1 : 0);
+}
+
+static enum status send_call(struct ticket *ticket, uint64_t now_us);
+
+static void on_fault(struct ticket *ticket, const struct redis_reply *reply)
+{
+    struct redis_store *store = ticket->store;
+    switch (redis_reply_fault(reply)) {
+    case REDIS_FAULT_NO_SCRIPT:
+        if (!ticket->was_eval && redis_link_is_up(&store->link)) {
+            ticket->was_eval = true;
+            if (send_call(ticket, clock_monotonic_us()) == STATUS_OK) {
+                return;
+            }
+        }
+        break;
+    case REDIS_FAULT_HERE:
+        redis_link_drop(&store->link, STATUS_REFUSED, redis_reply_text(reply));
+        break;
+    case REDIS_FAULT_OTHER:
+        log_refused(store, reply);
+        break;
+    }
+    answer(ticket, STATUS_REFUSED);
+}
+
+static void on_reply(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct ticket *ticket = CONTAINER_OF(call, struct ticket, call);
+    struct redis_store *store = ticket->store;
+    if (ticket->decision == NULL) {
+        store->counters.n_late_replies += reply != NULL;
+        give_back(ticket);
+    } else if (reply == NULL) {
+        answer(ticket, store->link.why_down);
+    } else if (reply->kind == REDIS_REPLY_IS_FAULT) {
+        on_fault(ticket, reply);
+    } else if (read_verdicts(reply, ticket->decision)) {
+        note_success(store);
+        answer(ticket, STATUS_OK);
+    } else {
+        redis_link_drop(&store->link, STATUS_INVALID, SPAN("a reply that makes no sense"));
+        answer(ticket, STATUS_INVALID);
+    }
+}
+
+/* --- questions --- */
+
+static enum status send_call(struct ticket *ticket, uint64_t now_us)
+{
+    struct redis_store *store = ticket->store;
+    const struct span command =
+        ticket->was_eval
+            ? redis_command_eval(&store->command, ticket->decision)
+            : redis_command_evalsha(&store->command, ticket->decision, store->link.sha);
+    if (command.len == 0) {
+        return STATUS_TOO_LARGE;
+    }
+    const enum status status = redis_link_send(&store->link, command, &ticket->call, now_us);
+    store->counters.n_calls += status == STATUS_OK;
+    return status;
+}
+
+/* The first attempt to connect has ended, well or not. */
+static void on_settled(void *owner)
+{
+    struct redis_store *store = owner;
+    while (!list_is_empty(&store->waiting)) {
+        struct ticket *ticket = CONTAINER_OF(store->waiting.next, struct ticket, node);
+        enum status status = store->link.why_down;
+        if (redis_link_is_up(&store->link)) {
+            status = send_call(ticket, clock_monotonic_us());
+        }
+        if (status == STATUS_OK) {
+            list_remove(&ticket->node);
+        } else {
+            answer(ticket, status);
+        }
+    }
+}
+
+/* Why @store cannot take a decision now, or STATUS_OK. */
+static enum status readiness(const struct redis_store *store)
+{
+    if (!redis_link_is_up(&store->link) && store->link.settled) {
+        return store->link.why_down;
+    }
+    return store->tickets.n_taken < REDIS_PENDING_MAX ? STATUS_OK : STATUS_FULL;
+}
+
+static struct ticket *take_ticket(struct redis_store *store, struct decision *decision)
+{
+    struct ticket *ticket = pool_take(&store->tickets);
+    if (ticket != NULL) {
+        *ticket = (struct ticket){
+            .call = {.on_reply = on_reply},
+            .store = store,
+            .decision = decision,
+        };
+        timeout_init(&ticket->deadline, on_deadline);
+        list_init(&ticket->node);
+    }
+    return ticket;
+}
+
+/* Sends, or lets wait. */
+static enum status ask(struct redis_store *store, struct decision *decision)
+{
+    const enum status ready = readiness(store);
+    if (ready != STATUS_OK) {
+        return ready;
+    }
+    struct ticket *ticket = take_ticket(store, decision);
+    if (ticket == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    const uint64_t now_us = clock_monotonic_us();
+    if (!redis_link_is_up(&store->link)) {
+        list_push_back(&store->waiting, &ticket->node);
+    } else {
+        const enum status status = send_call(ticket, now_us);
+        if (status != STATUS_OK) {
+            detach(ticket);
+            give_back(ticket);
+            return status;
+        }
+    }
+    timeout_arm(&ticket->deadline, &store->deadlines, now_us);
+    decision->frames[decision->n_frames - 1].state = ticket;
+    return STATUS_OK;
+}
+
+static enum store_outcome decide(struct store *store, struct decision *decision)
+{
+    struct redis_store *redis = redis_store_of(store);
+    const enum status status = ask(redis, decision);
+    if (status == STATUS_OK) {
+        return STORE_PENDING;
+    }
+    fill(redis, decision, status);
+    return STORE_ANSWERED;
+}
+
+static void cancel(struct store *store, struct decision *decision)
+{
+    struct ticket *ticket = decision->frames[decision->n_frames - 1].state;
+    const bool was_sent = list_is_empty(&ticket->node);
+    (void)store;
+    detach(ticket);
+    if (!was_sent) {
+        give_back(ticket);
+    }
+}
+
+/* --- the store --- */
+
+static void free_redis(struct store *store)
+{
+    struct redis_store *redis = redis_store_of(store);
+    redis_link_close(&redis->link);
+    timeout_queue_close(&redis->deadlines);
+    pool_close(&redis->tickets);
+    redis_command_close(&redis->command);
+    free(redis);
+}
+
+static const struct store_ops REDIS_OPS = {
+    .name = "redis",
+    .decide = decide,
+    .cancel = cancel,
+    .free = free_redis,
+};
+
+static enum status init(struct redis_store *redis, struct loop *loop)
+{
+    enum status status = redis_command_init(&redis->command, &redis->options);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = timeout_queue_init(&redis->deadlines, loop, redis->options.deadline_us);
+    if (status == STATUS_OK) {
+        status = redis_link_init(&redis->link, loop, &redis->options, redis->command.source,
+                                 on_settled, redis);
+        if (status != STATUS_OK) {
+            timeout_queue_close(&redis->deadlines);
+        }
+    }
+    if (status != STATUS_OK) {
+        redis_command_close(&redis->command);
+    }
+    return status;
+}
+
+enum status redis_store_new(struct loop *loop, const struct redis_store_options *options,
+                            struct store **store)
+{
+    struct redis_store *redis = calloc(1, sizeof(*redis));
+    if (redis == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    redis->store.ops = &REDIS_OPS;
+    redis->options = *options;
+    list_init(&redis->waiting);
+    pool_init(&redis->tickets, sizeof(struct ticket), TICKETS_KEPT);
+    const enum status status = init(redis, loop);
+    if (status != STATUS_OK) {
+        free(redis);
+        return status;
+    }
+    *store = &redis->store;
+    return STATUS_OK;
+}
+
+bool redis_store_is_up(const struct store *store)
+{
+    const struct redis_store *redis = (const struct redis_store *)(const void *)store;
+    return redis_link_is_up(&redis->link);
+}
+
+struct redis_store_counters redis_store_count(const struct store *store)
+{
+    const struct redis_store *redis = (const struct redis_store *)(const void *)store;
+    struct redis_store_counters counters = redis->counters;
+    counters.n_connects = redis->link.n_connects;
+    return counters;
+}

@@ -1,0 +1,99 @@
+#include "support/redis_client.h"
+
+#include <check.h>
+#include <event2/event.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "limit/token_bucket.h"
+
+static struct limit limit;
+
+static void init_limit(void)
+{
+    const struct limit_spec spec = {&token_bucket_algorithm, 1000, 1000, UINT64_C(604800000000)};
+    limit = (struct limit){.name = SPAN("limit")};
+    ck_assert_ptr_null(limit_init(&limit, &spec));
+}
+
+void redis_client_open(struct redis_client *client, const struct redis_store_options *options)
+{
+    struct redis_store_options full = *options;
+    init_limit();
+    if (full.limits == NULL) {
+        full.limits = &limit;
+        full.n_limits = 1;
+    }
+    if (full.prefix.len == 0) {
+        full.prefix = SPAN("test");
+    }
+    if (full.deadline_us == 0) {
+        full.deadline_us = 2000000;
+    }
+    ck_assert_int_eq(loop_new(&client->loop), STATUS_OK);
+    ck_assert_int_eq(redis_store_new(client->loop, &full, &client->store), STATUS_OK);
+}
+
+void redis_client_close(struct redis_client *client)
+{
+    store_free(client->store);
+    loop_free(client->loop);
+}
+
+static void run_once(struct redis_client *client)
+{
+    ck_assert_int_ge(event_base_loop(loop_base(client->loop), EVLOOP_ONCE), 0);
+}
+
+void redis_client_await(struct redis_client *client, const bool *done)
+{
+    while (!*done) {
+        run_once(client);
+    }
+}
+
+uint64_t redis_client_await_up(struct redis_client *client, bool up)
+{
+    const uint64_t start_us = clock_monotonic_us();
+    while (redis_store_is_up(client->store) != up) {
+        run_once(client);
+    }
+    return clock_monotonic_us() - start_us;
+}
+
+void redis_client_await_connects(struct redis_client *client, uint64_t n_connects)
+{
+    while (redis_store_count(client->store).n_connects < n_connects) {
+        run_once(client);
+    }
+}
+
+static void on_answer(struct decision *decision)
+{
+    struct redis_question *question = decision->context;
+    ck_assert(!question->answered);
+    question->answered = true;
+    question->took_us = clock_monotonic_us() - question->took_us;
+}
+
+void redis_client_ask(struct redis_client *client, struct redis_question *question, uint32_t cost)
+{
+    *question = (struct redis_question){
+        .charge = {.limit = &limit, .key = SPAN("{a}"), .cost = cost},
+        .took_us = clock_monotonic_us(),
+    };
+    question->decision.charges = &question->charge;
+    question->decision.n_charges = 1;
+    question->decision.context = question;
+    if (store_decide(client->store, &question->decision, on_answer) == STORE_ANSWERED) {
+        question->at_once = true;
+        on_answer(&question->decision);
+    }
+}
+
+enum status redis_client_decide(struct redis_client *client, struct redis_question *question)
+{
+    redis_client_ask(client, question, 1);
+    redis_client_await(client, &question->answered);
+    return question->decision.status;
+}

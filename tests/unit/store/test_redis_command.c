@@ -1,0 +1,121 @@
+#include "store/redis_command.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "limit/fixed_window.h"
+#include "limit/token_bucket.h"
+
+static const char SHA[] = "0123456789abcdef0123456789abcdef01234567";
+
+static struct limit limits[2];
+static struct redis_command command;
+static const struct redis_store_options OPTIONS = {
+    .prefix = {"sluice", 6},
+    .limits = limits,
+    .n_limits = ARRAY_LEN(limits),
+};
+
+static void setup(void)
+{
+    const struct limit_spec bucket = {&token_bucket_algorithm, 100, 20, 60000000};
+    const struct limit_spec window = {&fixed_window_algorithm, 5, 0, UINT64_C(604800000000)};
+    ck_assert_ptr_null(limit_init(&limits[0], &bucket));
+    ck_assert_ptr_null(limit_init(&limits[1], &window));
+    limits[0].name = SPAN("per-client");
+    limits[1].name = SPAN("login");
+    limits[1].index = 1;
+    memcpy(limits[0].digest, "aaaaaaaa", LIMIT_DIGEST_BYTES);
+    memcpy(limits[1].digest, "bbbbbbbb", LIMIT_DIGEST_BYTES);
+    ck_assert_int_eq(redis_command_init(&command, &OPTIONS), STATUS_OK);
+}
+
+static void teardown(void)
+{
+    redis_command_close(&command);
+}
+
+#define ck_assert_span(span, expected)                                                             \
+    ck_assert_msg(span_equals((span), SPAN(expected)), "got %.*s", SPAN_ARGS(span))
+
+START_TEST(one_charge_is_one_key_and_its_arguments)
+{
+    struct charge charge = {.limit = &limits[0], .key = SPAN("{a}"), .cost = 3};
+    const struct decision decision = {.charges = &charge, .n_charges = 1};
+    const struct span wire = redis_command_evalsha(&command, &decision, SHA);
+    ck_assert_span(wire,
+                   "*12\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
+                   "$1\r\n1\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n$1\r\n0\r\n"
+                   "$1\r\n3\r\n$1\r\n1\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n"
+                   "$8\r\n60000000\r\n$1\r\n0\r\n");
+}
+END_TEST
+
+START_TEST(two_charges_are_two_keys_and_then_their_arguments)
+{
+    struct charge charges[] = {
+        {.limit = &limits[0], .key = SPAN("{a}"), .cost = 1},
+        {.limit = &limits[1], .key = SPAN("{a}\r\n"), .cost = UINT32_MAX},
+    };
+    const struct decision decision = {.charges = charges, .n_charges = 2};
+    const struct span wire = redis_command_evalsha(&command, &decision, SHA);
+    ck_assert_span(wire,
+                   "*20\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
+                   "$1\r\n2\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n"
+                   "$27\r\nsluice:{a}\r\n:login:bbbbbbbb\r\n$1\r\n0\r\n"
+                   "$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n"
+                   "$8\r\n60000000\r\n$1\r\n0\r\n"
+                   "$10\r\n4294967295\r\n$1\r\n2\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\n0\r\n"
+                   "$12\r\n604800000000\r\n$12\r\n345600000000\r\n");
+}
+END_TEST
+
+START_TEST(the_greatest_decision_fits_with_the_script)
+{
+    static char key[KEY_TEXT_BYTES_MAX];
+    struct charge charges[LIMITS_PER_ROUTE_MAX];
+    memset(key, 'k', sizeof(key));
+    for (size_t i = 0; i < ARRAY_LEN(charges); i++) {
+        charges[i] = (struct charge){&limits[1], span_of(key, sizeof(key)), UINT32_MAX, {0}};
+    }
+    const struct decision decision = {.charges = charges, .n_charges = ARRAY_LEN(charges)};
+    const struct span wire = redis_command_eval(&command, &decision);
+    ck_assert_uint_gt(wire.len, command.source.len + sizeof(key) * ARRAY_LEN(charges));
+    ck_assert(span_starts_with(wire, SPAN("*132\r\n$4\r\nEVAL\r\n$")));
+}
+END_TEST
+
+START_TEST(words_of_any_bytes_become_a_command)
+{
+    const struct span words[] = {SPAN("AUTH"), SPAN("limiter"), SPAN("p\0\r\n")};
+    char *wire;
+    size_t len;
+    ck_assert_int_eq(redis_command_write_words(words, ARRAY_LEN(words), &wire, &len), STATUS_OK);
+    ck_assert_span(span_of(wire, len), "*3\r\n$4\r\nAUTH\r\n$7\r\nlimiter\r\n$4\r\np\0\r\n\r\n");
+    free(wire);
+}
+END_TEST
+
+int main(void)
+{
+    if (hash_setup() != STATUS_OK) {
+        return EXIT_FAILURE;
+    }
+    Suite *suite = suite_create("store/redis_command");
+    TCase *tcase = tcase_create("commands");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, one_charge_is_one_key_and_its_arguments);
+    tcase_add_test(tcase, two_charges_are_two_keys_and_then_their_arguments);
+    tcase_add_test(tcase, the_greatest_decision_fits_with_the_script);
+    tcase_add_test(tcase, words_of_any_bytes_become_a_command);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,177 @@
+#include "store/redis_reply.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+
+static struct redis_reply reply;
+static redisReader *reader;
+static size_t n_awaited;
+
+static void setup(void)
+{
+    reader = redisReaderCreateWithFunctions(NULL);
+    ck_assert_ptr_nonnull(reader);
+    n_awaited = 1;
+    redis_reply_attach(&reply, reader, &n_awaited);
+}
+
+static void teardown(void)
+{
+    redisReaderFree(reader);
+}
+
+/* Feed @wire in pieces of @piece bytes; the reply must come with the last one. */
+static void feed(const char *wire, size_t piece)
+{
+    const size_t len = strlen(wire);
+    for (size_t at = 0; at < len; at += piece) {
+        void *got = NULL;
+        const size_t n = len - at < piece ? len - at : piece;
+        ck_assert_int_eq(redisReaderFeed(reader, wire + at, n), REDIS_OK);
+        ck_assert_int_eq(redisReaderGetReply(reader, &got), REDIS_OK);
+        ck_assert_ptr_eq(got, at + n == len ? &reply : NULL);
+    }
+}
+
+static const struct {
+    const char *wire;
+    enum redis_reply_kind kind;
+    size_t n_ints;
+    const char *text;
+} REPLIES[] = {
+    {"*6\r\n:1\r\n:1\r\n:4\r\n:0\r\n:6000000\r\n:-1\r\n", REDIS_REPLY_IS_INTS, 6, ""},
+    {"*0\r\n", REDIS_REPLY_IS_INTS, 0, ""},
+    {":7\r\n", REDIS_REPLY_IS_INTS, 1, ""},
+    {"+PONG\r\n", REDIS_REPLY_IS_TEXT, 0, "PONG"},
+    {"$5\r\nhello\r\n", REDIS_REPLY_IS_TEXT, 0, "hello"},
+    {"$0\r\n\r\n", REDIS_REPLY_IS_TEXT, 0, ""},
+    {"-NOSCRIPT No matching script.\r\n", REDIS_REPLY_IS_FAULT, 0, "NOSCRIPT No matching script."},
+    {"$-1\r\n", REDIS_REPLY_IS_STRANGE, 0, ""},
+    {"*-1\r\n", REDIS_REPLY_IS_STRANGE, 0, ""},
+    {"*2\r\n:1\r\n$1\r\nx\r\n", REDIS_REPLY_IS_STRANGE, 1, ""},
+    {"*2\r\n:1\r\n-ERR x\r\n", REDIS_REPLY_IS_STRANGE, 1, ""},
+    {"*2\r\n:1\r\n$-1\r\n", REDIS_REPLY_IS_STRANGE, 1, ""},
+    {"*2\r\n:1\r\n*1\r\n:2\r\n", REDIS_REPLY_IS_STRANGE, 2, ""},
+};
+
+START_TEST(each_reply_is_read_whole_and_byte_by_byte)
+{
+    const size_t pieces[] = {1, 2, 7, 1000};
+    for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
+        feed(REPLIES[_i].wire, pieces[i]);
+        ck_assert_int_eq(reply.kind, REPLIES[_i].kind);
+        ck_assert_uint_eq(reply.n_ints, REPLIES[_i].n_ints);
+        ck_assert_str_eq(reply.text, REPLIES[_i].text);
+        ck_assert(span_equals(redis_reply_text(&reply), span_of_text(REPLIES[_i].text)));
+    }
+}
+END_TEST
+
+START_TEST(integers_keep_their_values)
+{
+    feed("*4\r\n:0\r\n:-1\r\n:4503599627370496\r\n:9223372036854775807\r\n", 3);
+    ck_assert_int_eq(reply.ints[0], 0);
+    ck_assert_int_eq(reply.ints[1], -1);
+    ck_assert_int_eq(reply.ints[2], 4503599627370496);
+    ck_assert_int_eq(reply.ints[3], INT64_MAX);
+}
+END_TEST
+
+static void feed_ints(size_t n)
+{
+    char wire[8 * REDIS_REPLY_INTS_MAX];
+    int len = snprintf(wire, sizeof(wire), "*%zu\r\n", n);
+    for (size_t i = 0; i < n; i++) {
+        len += snprintf(wire + len, sizeof(wire) - (size_t)len, ":1\r\n");
+    }
+    feed(wire, 1000);
+}
+
+START_TEST(more_integers_than_any_decision_has_are_strange)
+{
+    feed_ints(REDIS_REPLY_INTS_MAX);
+    ck_assert_int_eq(reply.kind, REDIS_REPLY_IS_INTS);
+    ck_assert_uint_eq(reply.n_ints, REDIS_REPLY_INTS_MAX);
+    feed_ints(REDIS_REPLY_INTS_MAX + 1);
+    ck_assert_int_eq(reply.kind, REDIS_REPLY_IS_STRANGE);
+    feed_ints(1);
+    ck_assert_int_eq(reply.kind, REDIS_REPLY_IS_INTS);
+}
+END_TEST
+
+START_TEST(a_long_error_is_cut)
+{
+    char wire[400] = "-";
+    memset(wire + 1, 'E', 300);
+    memcpy(wire + 301, "\r\n", 3);
+    feed(wire, 1000);
+    ck_assert_int_eq(reply.kind, REDIS_REPLY_IS_FAULT);
+    ck_assert_uint_eq(redis_reply_text(&reply).len, REDIS_REPLY_TEXT_MAX);
+}
+END_TEST
+
+START_TEST(a_reply_to_nothing_looks_like_an_error_to_hiredis)
+{
+    static const char *const wires[] = {":1\r\n", "+OK\r\n", "*1\r\n:1\r\n", "$-1\r\n"};
+    n_awaited = 0;
+    for (size_t i = 0; i < ARRAY_LEN(wires); i++) {
+        feed(wires[i], 1000);
+        ck_assert_int_eq(reply.head.type, REDIS_REPLY_ERROR);
+        ck_assert_str_eq(reply.head.str, "a reply to nothing");
+    }
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    enum redis_fault fault;
+} FAULTS[] = {
+    {"NOSCRIPT No matching script. Please use EVAL.", REDIS_FAULT_NO_SCRIPT},
+    {"READONLY You can't write against a read only replica.", REDIS_FAULT_HERE},
+    {"MASTERDOWN Link with MASTER is down", REDIS_FAULT_HERE},
+    {"NOAUTH Authentication required.", REDIS_FAULT_HERE},
+    {"MOVED 3999 127.0.0.1:6381", REDIS_FAULT_HERE},
+    {"ASK 3999 127.0.0.1:6381", REDIS_FAULT_HERE},
+    {"LOADING Redis is loading the dataset in memory", REDIS_FAULT_OTHER},
+    {"BUSY Redis is busy running a script.", REDIS_FAULT_OTHER},
+    {"OOM command not allowed when used memory > 'maxmemory'.", REDIS_FAULT_OTHER},
+    {"MISCONF Redis is configured to save RDB snapshots", REDIS_FAULT_OTHER},
+    {"NOREPLICAS Not enough good replicas to write.", REDIS_FAULT_OTHER},
+    {"NOPERM User limiter has no permissions", REDIS_FAULT_OTHER},
+    {"CLUSTERDOWN The cluster is down", REDIS_FAULT_OTHER},
+    {"", REDIS_FAULT_OTHER},
+};
+
+START_TEST(each_error_has_its_meaning)
+{
+    char wire[128];
+    snprintf(wire, sizeof(wire), "-%s\r\n", FAULTS[_i].text);
+    feed(wire, 1000);
+    ck_assert_int_eq(redis_reply_fault(&reply), FAULTS[_i].fault);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("store/redis_reply");
+    TCase *tcase = tcase_create("replies");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, each_reply_is_read_whole_and_byte_by_byte, 0,
+                        (int)ARRAY_LEN(REPLIES));
+    tcase_add_test(tcase, integers_keep_their_values);
+    tcase_add_test(tcase, more_integers_than_any_decision_has_are_strange);
+    tcase_add_test(tcase, a_long_error_is_cut);
+    tcase_add_test(tcase, a_reply_to_nothing_looks_like_an_error_to_hiredis);
+    tcase_add_loop_test(tcase, each_error_has_its_meaning, 0, (int)ARRAY_LEN(FAULTS));
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
