@@ -63,6 +63,7 @@ enum admission_result admission_prepare(struct admission *admission, const struc
         const enum admission_result result =
             prepare_rule(admission, policy, route, request, rule, arena);
         if (result != ADMISSION_TO_DECIDE) {
+            admission->decision.n_charges = 0; /* nothing is judged */
             return result;
         }
     }

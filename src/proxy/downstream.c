@@ -255,7 +255,7 @@ static void pump(struct client *client)
             exchange_on_bad_body(downstream->exchange, &downstream->inbox.error);
             return;
         } else {
-            exchange_on_body_blocked(downstream->exchange);
+            downstream->wants_body = exchange_on_body_blocked(downstream->exchange);
             break;
         }
     }

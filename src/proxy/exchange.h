@@ -135,10 +135,10 @@ void exchange_on_head(struct exchange *exchange);
 void exchange_on_bad_head(struct exchange *exchange);
 
 /* A piece of the request's body; @last ends it. False: no more until client_ops.pump is called again. */
-bool exchange_on_body(struct exchange *exchange, struct span piece, bool last);
+MUST_USE bool exchange_on_body(struct exchange *exchange, struct span piece, bool last);
 
-/* Nothing more of the body is there just now. */
-void exchange_on_body_blocked(struct exchange *exchange);
+/* Nothing more of the body is there just now. False: as above. */
+MUST_USE bool exchange_on_body_blocked(struct exchange *exchange);
 
 /* The request's body breaks the rules, or ended before its end. */
 void exchange_on_bad_body(struct exchange *exchange, const struct http_error *error);

@@ -136,15 +136,16 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
         exchange_fail(exchange, 413, "the request's body is too large");
         return false;
     }
+    exchange->is_request_sent = last; /* first: from now on it is the upstream that is waited for */
     on_sent(exchange, upstream_send(exchange->upstream, piece, last));
-    exchange->is_request_sent = last;
     return !exchange->is_request_blocked && !last;
 }
 
-void exchange_on_body_blocked(struct exchange *exchange)
+bool exchange_on_body_blocked(struct exchange *exchange)
 {
     /* The server may want to see the head before the client sends on: Expect: 100-continue. */
     on_sent(exchange, upstream_flush_head(exchange->upstream));
+    return !exchange->is_request_blocked;
 }
 
 void exchange_on_upstream_drained(struct exchange *exchange)

@@ -77,6 +77,7 @@ static void pump_body(struct upstream *upstream)
             return;
         case INBOX_BLOCKED:
             stream_want_read(&upstream->stream, true);
+            exchange_flush_response_head(exchange); /* perhaps a chunk line came with it, no more */
             return;
         case INBOX_CUT:
         case INBOX_BAD:
