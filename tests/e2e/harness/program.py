@@ -1,0 +1,127 @@
+"""The built program: `sluice run` with a policy, and every other command."""
+
+import os
+import re
+import signal
+import subprocess
+import textwrap
+
+from harness import log
+from harness.client import Client
+from harness.wait import until
+
+PROGRAM = os.environ.get("SLUICE", "")
+LISTENING = re.compile(r"mod=proxy\.server msg=listening address=(\S+):(\d+)")
+SANITIZER = re.compile(r"Sanitizer|runtime error:")
+STOP_WITHIN_S = 20.0
+
+
+def environment(extra=None):
+    return {**os.environ, "UBSAN_OPTIONS": "print_stacktrace=1", **(extra or {})}
+
+
+def command(*arguments, env=None, stdin=""):
+    """Run a command that ends by itself."""
+    result = subprocess.run([PROGRAM, *arguments], input=stdin, capture_output=True, text=True,
+                            timeout=60, env=environment(env), check=False)
+    assert not SANITIZER.search(result.stderr), result.stderr
+    return result
+
+
+class Sluice:
+    """A proxy. The policy is told without `listen`: it listens where a port is free."""
+
+    def __init__(self, folder, policy, env=None, log_format="logfmt"):
+        policy = textwrap.dedent(policy)
+        if not re.search(r"^listen:", policy, re.MULTILINE):
+            policy = "listen: 127.0.0.1:0\n" + policy
+        folder.mkdir()
+        self.folder = folder
+        self.log_format = log_format
+        self.clients = []
+        (folder / "policy.yaml").write_text(policy)
+        with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as err:
+            self.process = subprocess.Popen([PROGRAM, "run", str(folder / "policy.yaml")],
+                                            stdout=out, stderr=err, stdin=subprocess.DEVNULL,
+                                            env=environment(env))
+        self.addresses = until(self._find_addresses, "the proxy to listen", within=30)
+        self.address = self.addresses[0]
+        self.port = self.address[1]
+
+    def _find_addresses(self):
+        assert self.process.poll() is None, f"the proxy ended:\n{self.stderr()}"
+        found = LISTENING.findall(self.stderr())
+        return [(host.strip("[]"), int(port)) for host, port in found]
+
+    def stderr(self):
+        return (self.folder / "stderr").read_text(errors="replace")
+
+    def stdout(self):
+        return (self.folder / "stdout").read_bytes()
+
+    # --- clients ---
+
+    def connect(self, source=None):
+        client = Client(self.address, source)
+        self.clients.append(client)
+        return client
+
+    def ask(self, method="GET", path="/", fields=(), body=None, source=None, **how):
+        """One request on a connection of its own."""
+        with self.connect(source) as client:
+            return client.ask(method, path, fields, body, **how)
+
+    def send(self, data):
+        """A connection on which exactly these bytes have been sent."""
+        client = self.connect()
+        client.send(data)
+        return client
+
+    # --- what it says ---
+
+    def log_lines(self, n):
+        """The first n lines of the access log, when they have come; more fail the test."""
+        until(lambda: self.stdout().count(b"\n") >= n, f"{n} lines in the access log")
+        lines = self.stdout().split(b"\n")
+        assert lines.pop() == b"" and len(lines) == n, f"{len(lines)} lines, not {n}"
+        return [log.parse(line, self.log_format) for line in lines]
+
+    def all_log_lines(self):
+        """Every line so far that is whole."""
+        return [log.parse(line, self.log_format) for line in self.stdout().split(b"\n")[:-1]]
+
+    def memory_bytes(self):
+        """Resident memory."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
+            found = re.search(r"^VmRSS:\s+(\d+) kB", status.read(), re.MULTILINE)
+        return int(found.group(1)) * 1024
+
+    # --- the end ---
+
+    def signal(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+
+    def is_running(self):
+        return self.process.poll() is None
+
+    def wait(self):
+        """The exit status, when it has ended."""
+        return self.process.wait(STOP_WITHIN_S)
+
+    def stop(self):
+        """End it as an operator does: it must end by itself, with 0 and nothing on its conscience."""
+        for client in self.clients:
+            client.close()
+        if self.is_running():
+            self.signal()
+        try:
+            status = self.wait()
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"did not stop:\n{self.stderr()}") from None
+        self.check()
+        assert status == 0, f"ended with {status}:\n{self.stderr()}"
+
+    def check(self):
+        assert not SANITIZER.search(self.stderr()), self.stderr()

@@ -1,0 +1,101 @@
+"""A Redis of one's own, and the faults that a Redis can have."""
+
+import signal
+import socket
+import subprocess
+
+from harness.wait import until
+
+START_WITHIN_S = 10.0
+
+
+class RedisError(Exception):
+    """An error reply."""
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def _read_reply(stream):
+    line = stream.readline()
+    kind, rest = line[:1], line[1:-2]
+    if kind == b"+":
+        return rest.decode()
+    if kind == b"-":
+        raise RedisError(rest.decode())
+    if kind == b":":
+        return int(rest)
+    if kind == b"$":
+        return None if rest == b"-1" else stream.read(int(rest) + 2)[:-2]
+    assert kind == b"*", f"not a reply: {line!r}"
+    return [_read_reply(stream) for _ in range(int(rest))]
+
+
+class Redis:
+    """A redis-server at 127.0.0.1:port and at a unix socket, without persistence."""
+
+    def __init__(self, folder, *options):
+        folder.mkdir()
+        self.folder = folder
+        self.options = options
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self.unix_path = str(folder / "redis.sock")
+        self.process = None
+
+    def start(self):
+        """Start, again too: it is there when this returns, with nothing in it."""
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+                 "--unixsocket", self.unix_path, "--dir", str(self.folder), *self.options],
+                stdout=log, stderr=log)
+        until(self._answers, "Redis to answer", within=START_WITHIN_S)
+        return self
+
+    def _answers(self):
+        assert self.process.poll() is None, (self.folder / "log").read_text()
+        try:
+            self.call("PING")
+        except RedisError:
+            pass  # it wants a password: it is there
+        except OSError:
+            return False
+        return True
+
+    def call(self, *arguments, database=0, password=None):
+        """One command on a connection of its own."""
+        commands = [("AUTH", password)] if password else []
+        commands += [("SELECT", database)] if database else []
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as sock:
+            stream = sock.makefile("rwb")
+            for command in [*commands, arguments]:
+                parts = [part if isinstance(part, bytes) else str(part).encode() for part in command]
+                stream.write(b"*%d\r\n" % len(parts) +
+                             b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts))
+                stream.flush()
+                reply = _read_reply(stream)
+        return reply
+
+    def keys(self, **how):
+        return self.call("KEYS", "*", **how)
+
+    # --- faults ---
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        """As if the machine went away: nothing is said to anybody."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        if self.process is not None and self.process.poll() is None:
+            self.resume()
+            self.kill()

@@ -1,0 +1,139 @@
+"""An upstream that does what a test says, and remembers every byte it was sent."""
+
+import socket
+import threading
+
+from harness import message
+from harness.wait import until
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"
+
+
+class Peer:
+    """One connection, as the behaviour of a test sees it."""
+
+    def __init__(self, upstream, sock, number):
+        self.upstream = upstream
+        self.sock = sock
+        self.number = number
+        self.n_requests = 0
+        self.reader = message.Reader(sock)
+        self.is_open = True
+
+    def send(self, data):
+        self.sock.sendall(data)
+
+    def close(self):
+        if self.is_open:
+            self.is_open = False
+            try:
+                self.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # the other side was first
+            self.sock.close()
+
+    def reset(self):
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.is_open = False
+        self.sock.close()
+
+    def hang(self):
+        """Say nothing until the other side gives up, or the test is over."""
+        self.reader.has_ended()
+
+    def read_body(self, request):
+        """Read the body of `request`; message.Cut if it never becomes whole."""
+        try:
+            if request.is_chunked():
+                request.body = self.reader.chunked_body()
+            elif request.get("Content-Length") is not None:
+                request.body = self.reader.length_body(int(request.get("Content-Length")))
+        except message.Cut as cut:
+            self.upstream.cut_bodies.append(cut.partial)
+            raise
+        return request.body
+
+
+class Upstream:
+    """Listens at 127.0.0.1:port. `behave(peer, request)` answers each request; its body has been read
+    before, unless reads_body is False. `answer`, given instead, is sent every time."""
+
+    def __init__(self, behave=None, answer=OK, reads_body=True, address=("127.0.0.1", 0)):
+        self.behave = behave or (lambda peer, request: peer.send(answer))
+        self.reads_body = reads_body
+        self.requests = []  # in order of their heads
+        self.cut_bodies = []  # what had come of bodies that were never whole
+        self.n_connections = 0
+        self.failures = []  # of the behaviour: they fail the test
+        self._peers = []
+        self._is_stopping = False
+        self._listener = socket.create_server(address, backlog=128)
+        self.port = self._listener.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        self.url = f"http://{self.address}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._is_stopping:
+                sock.close()
+                return
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.n_connections += 1
+            peer = Peer(self, sock, self.n_connections)
+            self._peers.append(peer)
+            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _serve(self, peer):
+        try:
+            while peer.is_open:
+                self._serve_one(peer)
+        except (message.Cut, OSError):
+            pass  # the proxy closed: tests look at what came before
+        except Exception as failure:  # pylint: disable=broad-except
+            self.failures.append(failure)
+        peer.close()
+
+    def _serve_one(self, peer):
+        request = message.Request(peer.reader.head())
+        request.connection = peer.number
+        peer.n_requests += 1
+        if not self.reads_body:
+            self.requests.append(request)
+        else:
+            peer.read_body(request)
+            self.requests.append(request)
+        self.behave(peer, request)
+
+    def wait_for(self, n):
+        """The request number n, from 1, when it has come."""
+        until(lambda: len(self.requests) >= n, f"request {n} at the upstream")
+        return self.requests[n - 1]
+
+    @property
+    def last(self):
+        return self.requests[-1]
+
+    def open_peers(self):
+        return [peer for peer in self._peers if peer.is_open]
+
+    def stop(self):
+        self._is_stopping = True
+        try:
+            self._listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # stopped before
+        self._listener.close()
+        for peer in self._peers:
+            peer.close()
+
+
+def answer(status="200 OK", fields=(), body=b"ok\n", version="HTTP/1.1"):
+    """The bytes of a response with a Content-Length."""
+    lines = [f"{version} {status}", *(f"{name}: {value}" for name, value in fields),
+             f"Content-Length: {len(body)}"]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body

@@ -1,0 +1,101 @@
+"""Whose address a request is counted by: the peer's, unless a trusted proxy says otherwise."""
+
+import socket
+
+import pytest
+
+POLICY = """
+trusted_proxies: [127.0.0.1, 10.0.0.0/8, "2001:db8:ffff::/48"]
+limits: {once: {key: client.ip, rate: 1/day}}
+routes: [{limits: [once], respond: {status: 204}}]
+"""
+
+has_ipv6_loopback = True
+try:
+    socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+except OSError:
+    has_ipv6_loopback = False
+
+
+def forwarded_for(*lines):
+    return [("X-Forwarded-For", line) for line in lines]
+
+
+@pytest.fixture(name="proxy")
+def proxy_behind_a_trusted_one(start):
+    return start(POLICY)
+
+
+def test_an_untrusted_peer_cannot_choose_its_address(proxy):
+    ask = lambda fields: proxy.ask(source="127.0.0.2", fields=fields).status
+    assert ask([]) == 204
+    assert ask(forwarded_for("192.0.2.1")) == 429
+    assert ask([("Forwarded", "for=192.0.2.2")]) == 429
+    assert ask([("X-Real-IP", "192.0.2.3")]) == 429
+
+
+def test_nobody_is_trusted_unless_the_policy_says_so(start):
+    proxy = start(POLICY.replace("trusted_proxies", "# trusted_proxies"))
+    assert proxy.ask(fields=forwarded_for("192.0.2.1")).status == 204
+    assert proxy.ask(fields=forwarded_for("192.0.2.2")).status == 429
+
+
+@pytest.mark.parametrize("first, same", [
+    (["192.0.2.1"], ["198.51.100.1, 192.0.2.1"]),
+    (["192.0.2.1"], ["garbage, 192.0.2.1"]),
+    (["192.0.2.1"], ["198.51.100.1", "192.0.2.1"]),
+    (["192.0.2.1"], ["192.0.2.1, 10.1.2.3, 127.0.0.1"]),
+    (["192.0.2.1"], ["192.0.2.1", "10.1.2.3,", ", 127.0.0.1"]),
+    (["192.0.2.1"], ["::ffff:192.0.2.1"]),
+    (["192.0.2.1"], ["[::ffff:c000:201]:4711"]),
+    (["192.0.2.1"], ["192.0.2.1:4711"]),
+    (["2001:db8::1"], ["2001:db8:0:0:ffff::2"]),
+    (["2001:db8::1"], ["2001:db8::7, 2001:db8:ffff::9"]),
+], ids=["left_of_it", "garbage_left_of_it", "several_lines", "trusted_to_the_right",
+        "empty_members", "mapped_ipv4", "mapped_ipv4_in_hex_with_a_port", "with_a_port",
+        "ipv6_by_64", "ipv6_behind_a_trusted_one"])
+def test_the_right_most_untrusted_address_counts(proxy, first, same):
+    assert proxy.ask(fields=forwarded_for(*first)).status == 204
+    assert proxy.ask(fields=forwarded_for(*same)).status == 429
+    assert proxy.ask(fields=forwarded_for("203.0.113.9")).status == 204
+    assert proxy.ask(fields=forwarded_for("2001:db8:0:1::1")).status == 204
+
+
+@pytest.mark.parametrize("lines", [
+    ["nonsense"], ["192.0.2.7, nonsense"], ["192.0.2.7, unknown, 10.0.0.1"],
+    [", ".join(["10.0.0.1"] * 40)], ["192.0.2.300"], ["192.0.2.7\", 1"]],
+    ids=["alone", "right_of_an_address", "between", "too_many_hops", "no_address", "a_quote"])
+def test_what_is_not_an_address_makes_the_peer_count(proxy, lines):
+    assert proxy.ask().status == 204
+    assert proxy.ask(fields=forwarded_for(*lines)).status == 429
+
+
+def test_forwarded_is_read_where_there_is_no_x_forwarded_for(proxy):
+    ask = lambda value: proxy.ask(fields={"Forwarded": value}).status
+    assert ask('for=198.51.100.1;proto=http, For="192.0.2.1:47";host=a') == 204
+    assert ask('for=192.0.2.1') == 429
+    assert ask('for="[2001:db8::1]:80";by=x') == 204
+    assert ask('for="[2001:db8::2]"') == 429
+    assert proxy.ask(fields=[("Forwarded", "for=203.0.113.1"),
+                             ("X-Forwarded-For", "192.0.2.1")]).status == 429
+
+
+def test_the_whole_ipv6_address_counts_where_the_key_says_so(start):
+    proxy = start(POLICY.replace("client.ip", "client.ip/128"))
+    for address, status in (("2001:db8::1", 204), ("2001:db8::2", 204), ("2001:db8::1", 429)):
+        assert proxy.ask(fields=forwarded_for(address)).status == status
+
+
+@pytest.mark.skipif(not has_ipv6_loopback, reason="this machine has no IPv6 loopback")
+def test_it_listens_on_ipv6_and_knows_peers_there(start):
+    proxy = start('listen: "[::1]:0"\n' + POLICY)
+    assert proxy.address[0] == "::1"
+    assert [proxy.ask().status for _ in range(2)] == [204, 429]
+    assert proxy.log_lines(2)[0]["client"] == "::1"
+
+
+def test_it_listens_at_several_addresses(start):
+    proxy = start("listen: [127.0.0.1:0, 127.0.0.1:0]\n" + POLICY)
+    assert len(proxy.addresses) == 2 and proxy.addresses[0] != proxy.addresses[1]
+    for proxy.address, status in zip(proxy.addresses, (204, 429)):
+        assert proxy.ask().status == status

@@ -1,0 +1,88 @@
+"""The access log: one well-formed line a request, whatever the request is made of."""
+
+import json
+import os
+
+import pytest
+
+from harness.wait import until
+
+ROUTES = "routes: [{respond: {status: 204}}]\n"
+
+
+@pytest.mark.parametrize("log_format", ["logfmt", "json"])
+def test_every_byte_everywhere_leaves_one_well_formed_line(start, log_format):
+    proxy = start(f"log: {log_format}\n" + ROUTES, log_format=log_format)
+    n = 0
+    for byte in range(256):
+        byte = bytes([byte])
+        for request in (b"GET /a%sb HTTP/1.1\r\nHost: a\r\n\r\n",
+                        b"GET / HTTP/1.1\r\nHost: a%sb\r\n\r\n",
+                        b"G%sT / HTTP/1.1\r\nHost: a\r\n\r\n",
+                        b"GET / HTTP/1.1\r\nHost: a\r\nX-A%s: b%sc\r\n\r\n"):
+            with proxy.send(request.replace(b"%s", byte)) as client:
+                client.end()
+                client.reader.take_rest()
+            n += 1
+    for line in proxy.log_lines(n):
+        assert line["client"] == "127.0.0.1"
+        assert line["status"] in ("0", "204", "400", "501"), line
+
+
+@pytest.mark.parametrize("log_format", ["logfmt", "json"])
+def test_a_line_says_what_happened(start, start_upstream, log_format):
+    upstream = start_upstream()
+    proxy = start(f"""
+        log: {log_format}
+        limits: {{once: {{key: client.ip, rate: 1/day}}}}
+        upstreams: {{api: {{servers: "{upstream.url}"}}}}
+        routes: [{{name: all, limits: [once], upstream: api}}]
+    """, log_format=log_format)
+    proxy.ask("POST", "/a?b=c", host="api.test", body=b"hello")
+    proxy.ask("GET", "/a", host="api.test")
+    admitted, denied = proxy.log_lines(2)
+    assert {key: admitted[key] for key in (
+        "client", "method", "host", "path", "status", "route", "verdict", "source", "upstream",
+        "in", "out")} == {
+            "client": "127.0.0.1", "method": "POST", "host": "api.test", "path": "/a?b=c",
+            "status": "200", "route": "all", "verdict": "allowed", "source": "memory",
+            "upstream": upstream.url, "in": "5", "out": "3"}
+    assert int(admitted["us"]) >= int(admitted["upstream_us"]) > 0
+    assert "fault" not in admitted
+    assert (denied["status"], denied["verdict"], denied["limit"]) == ("429", "denied", "once")
+    assert "upstream" not in denied
+
+
+def test_what_is_long_is_cut_and_the_line_stays_whole(start):
+    proxy = start("log: json\n" + ROUTES, log_format="json")
+    proxy.ask(path="/" + "a" * 8000)
+    assert proxy.log_lines(1)[0]["path"] == "/" + "a" * 1023
+
+
+def test_the_log_goes_to_a_file_and_is_appended_to(start, tmp_path):
+    path = tmp_path / "access.log"
+    path.write_text("before\n")
+    proxy = start(f"log: {{format: json, to: {path}}}\n" + ROUTES)
+    proxy.ask(path="/x")
+    until(lambda: path.read_text().count("\n") == 2, "a line in the file")
+    before, line = path.read_text().splitlines()
+    assert before == "before" and json.loads(line)["path"] == "/x"
+    assert proxy.stdout() == b""
+
+
+def test_the_log_can_be_off(start):
+    proxy = start("log: off\n" + ROUTES)
+    proxy.ask()
+    proxy.stop()
+    assert proxy.stdout() == b""
+
+
+def test_a_log_that_nobody_reads_does_not_hold_requests_up(start, tmp_path):
+    """A full disk, as the kernel plays it."""
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    proxy = start("log: {to: /dev/full}\n" + ROUTES)
+    with proxy.connect() as client:
+        assert {client.ask().status for _ in range(1000)} == {204}
+    until(lambda: "lines lost" in proxy.stderr(), "the loss to be told")
+    assert proxy.stderr().count("lines lost") <= os.cpu_count()

@@ -1,0 +1,356 @@
+"""Limits in Redis: shared by all proxies, and what is done when Redis cannot answer."""
+
+import collections
+import threading
+import time
+
+import pytest
+
+from harness.wait import until
+
+SHARING_RESUMES_WITHIN_S = 2.0
+
+
+def policy(redis, rate="100/hour", store="", limit=""):
+    return f"""
+        workers: 2
+        store: {{redis: "{redis}", deadline: 2s{store}}}
+        limits: {{shared: {{key: global, rate: {rate}{limit}}}}}
+        routes: [{{limits: [shared], respond: {{status: 204}}}}]
+    """
+
+
+def sources(proxy):
+    return collections.Counter(line.get("source", line["verdict"]) for line in proxy.all_log_lines())
+
+
+def decided_by_redis(proxy):
+    """Whether a request just now was."""
+    n = len(proxy.all_log_lines())
+    proxy.ask()
+    line = until(lambda: proxy.all_log_lines()[n:], "the line of a request")[0]
+    return line.get("source") == "redis"
+
+
+def wait_for_sharing(proxy, within=SHARING_RESUMES_WITHIN_S):
+    until(lambda: decided_by_redis(proxy), "decisions by Redis", within=within)
+
+
+class Flow:
+    """Clients that ask without pause; their statuses."""
+
+    def __init__(self, *proxies):
+        self.statuses = collections.Counter()
+        self._is_over = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._run, args=(proxy,))
+                         for proxy in proxies for _ in range(2)]
+
+    def _run(self, proxy):
+        with proxy.connect() as client:
+            while not self._is_over.is_set():
+                status = client.ask().status
+                with self._lock:
+                    self.statuses[status] += 1
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        self.wait_for_more()
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def wait_for_more(self, n=50):
+        wanted = self.statuses.total() + n
+        until(lambda: self.statuses.total() >= wanted, f"{n} more answers")
+
+
+# --- sharing ---
+
+
+def test_two_proxies_admit_together_exactly_what_one_would(start, start_redis):
+    redis = start_redis()
+    proxies = [start(policy(redis.url)) for _ in range(2)]
+    for proxy in proxies:
+        wait_for_sharing(proxy)
+    redis.call("FLUSHALL")
+    n_before = [len(proxy.all_log_lines()) for proxy in proxies]
+    statuses = collections.Counter()
+
+    def run(proxy):
+        with proxy.connect() as client:
+            mine = [client.ask().status for _ in range(20)]
+        statuses.update(mine)
+
+    threads = [threading.Thread(target=run, args=(proxies[i % 2],)) for i in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == {204: 100, 429: 900}
+    for proxy, n in zip(proxies, n_before):
+        lines = proxy.log_lines(n + 500)[n:]
+        assert {line["source"] for line in lines} == {"redis"}
+
+
+def test_a_limit_in_redis_counts_down_and_lets_in_again_after_retry_after(start, start_redis):
+    proxy = start(policy(start_redis().url, rate="2/2s"))
+    wait_for_sharing(proxy)
+    until(lambda: proxy.ask().status == 429, "the limit to be reached")
+    denied = proxy.ask()
+    assert denied.get("RateLimit-Policy") == '"shared";q=2;w=2'
+    assert (denied.get("RateLimit"), denied.get("Retry-After")) == ('"shared";r=0;t=1', "1")
+    time.sleep(1)
+    assert proxy.ask().status == 204
+
+
+def test_several_limits_are_judged_and_charged_together(start, start_redis):
+    proxy = start(f"""
+        store: {{redis: "{start_redis().url}", deadline: 2s}}
+        limits:
+          wide: {{key: client.ip, rate: [100/day, 50/hour]}}
+          window: {{key: [client.ip, path], algorithm: fixed_window, rate: 2/day}}
+        routes: [{{limits: [wide, window], respond: {{status: 204}}}}]
+    """)
+    wait_for_sharing(proxy)
+    answers = [proxy.ask(path="/x") for _ in range(3)]
+    assert [answer.status for answer in answers] == [204, 204, 429]
+    assert answers[2].json()["violated-policies"] == ["window"]
+    left = [answer.get("RateLimit").split(", ")[0].split(";")[1] for answer in answers]
+    assert left[0] != left[1] and left[1] == left[2], "a denied request takes nothing"
+
+
+def test_every_key_has_an_end(start, start_redis):
+    redis = start_redis()
+    proxy = start(f"""
+        store: {{redis: "{redis.url}", deadline: 2s, prefix: mine}}
+        limits:
+          bucket: {{key: header.x-id, rate: [10/s, 1000/day]}}
+          window: {{key: header.x-id, algorithm: fixed_window, rate: 2/day}}
+        routes: [{{limits: [bucket, window], respond: {{status: 204}}}}]
+    """)
+    wait_for_sharing(proxy)
+    for value in ("a", "{b}", "c" * 2000, "d:e", "\xff\x01".replace("\x01", "\xfe")):
+        assert proxy.ask(fields={"X-Id": value}).status == 204
+    keys = redis.keys()
+    assert len(keys) >= 15
+    for key in keys:
+        assert key.startswith(b"mine:") and len(key) < 400, key
+        assert redis.call("PTTL", key) > 0, key
+
+
+def test_a_secret_keeps_identities_out_of_redis(start, start_redis):
+    redis = start_redis()
+    proxy = start(f"""
+        store: {{redis: "{redis.url}", deadline: 2s, secret: pepper}}
+        limits: {{by-key: {{key: header.x-api-key, rate: 5/day}}}}
+        routes: [{{limits: [by-key], respond: {{status: 204}}}}]
+    """)
+    wait_for_sharing(proxy)
+    proxy.ask(fields={"X-Api-Key": "top-secret-" + "k" * 100})
+    assert redis.keys() and not any(b"top-secret" in key for key in redis.keys())
+
+
+# --- reaching it ---
+
+
+@pytest.mark.parametrize("options, url, store", [
+    (["--requirepass", "pa:ss"], "redis://:pa%3Ass@127.0.0.1:{port}", ""),
+    (["--requirepass", "plain"], "redis://127.0.0.1:{port}", ", password: '${{PASSWORD}}'"),
+    (["--user", "app on >pw ~* +@all", "--user", "default off"],
+     "redis://app:pw@127.0.0.1:{port}", ""),
+    (["--user", "app on >pw ~* +@all", "--user", "default off"],
+     "redis://127.0.0.1:{port}", ", user: app, password: pw"),
+    ([], "redis://127.0.0.1:{port}/3", ""),
+    ([], "unix://{unix}", ""),
+], ids=["password_in_the_url", "password_of_the_environment", "user_in_the_url", "user", "database",
+        "unix_socket"])
+def test_redis_is_reached_as_the_policy_says(start, start_redis, options, url, store):
+    redis = start_redis(*options)
+    proxy = start(policy(url.format(port=redis.port, unix=redis.unix_path), store=store.format()),
+                  env={"PASSWORD": "plain"})
+    wait_for_sharing(proxy)
+    if url.endswith("/3"):
+        assert redis.keys(database=3) and not redis.keys()
+
+
+def test_a_wrong_password_is_told_once_and_the_limit_is_judged_locally(start, start_redis):
+    redis = start_redis("--requirepass", "right")
+    proxy = start(policy(f"redis://:wrong@127.0.0.1:{redis.port}", rate="10/hour"))
+    statuses = [proxy.ask().status for _ in range(100)]
+    assert statuses == [204] * 10 + [429] * 90
+    assert sources_when_told(proxy, 100) == {"local": 100}
+    complaints = [line for line in proxy.stderr().splitlines() if "WRONGPASS" in line]
+    assert 1 <= len(complaints) <= 2, "once for each worker's link at most"
+    assert "wrong" not in proxy.stderr().replace("WRONGPASS", "").lower().split("invalid")[0]
+
+
+def sources_when_told(proxy, n):
+    proxy.log_lines(n)
+    return dict(sources(proxy))
+
+
+# --- Redis is away ---
+
+
+def test_without_redis_at_start_limits_are_judged_at_their_local_share(start, start_redis):
+    redis = start_redis()
+    redis.kill()
+    proxy = start(policy(redis.url, rate="10/hour", store=", instances: 2"))
+    answers = [proxy.ask() for _ in range(8)]
+    assert [answer.status for answer in answers] == [204] * 5 + [429] * 3
+    assert 0 < int(answers[-1].get("Retry-After")) <= 7200
+    assert sources_when_told(proxy, 8) == {"local": 8}
+    redis.start()
+    wait_for_sharing(proxy)
+
+
+def test_without_redis_a_limit_that_says_allow_admits(start, start_redis):
+    redis = start_redis()
+    redis.kill()
+    proxy = start(policy(redis.url, rate="1/hour", store=", on_failure: allow"))
+    answers = [proxy.ask() for _ in range(5)]
+    assert [answer.status for answer in answers] == [204] * 5
+    assert answers[0].get("RateLimit") is None, "nothing was judged"
+    assert sources_when_told(proxy, 5) == {"skipped": 5}
+
+
+def test_without_redis_a_limit_that_says_deny_is_503(start, start_redis):
+    redis = start_redis()
+    redis.kill()
+    proxy = start(policy(redis.url, limit=", on_failure: deny"))
+    answer = proxy.ask()
+    assert answer.status == 503 and int(answer.get("Retry-After")) >= 1
+    assert answer.get("Content-Type") == "application/problem+json"
+    assert answer.get("Cache-Control") == "no-store"
+    redis.start()
+    wait_for_sharing(proxy)
+    assert proxy.ask().status == 204
+
+
+def test_where_limits_differ_deny_wins_local_is_judged_and_allow_is_skipped(start, start_redis):
+    redis = start_redis()
+    redis.kill()
+    proxy = start(f"""
+        store: {{redis: "{redis.url}"}}
+        limits:
+          denying: {{key: global, rate: 9/day, on_failure: deny}}
+          local: {{key: global, rate: 2/day}}
+          allowing: {{key: global, rate: 1/day, on_failure: allow}}
+        routes:
+          - {{match: {{path: /all}}, limits: [denying, local, allowing], respond: {{status: 204}}}}
+          - {{match: {{path: /two}}, limits: [local, allowing], respond: {{status: 204}}}}
+    """)
+    assert proxy.ask(path="/all").status == 503
+    answers = [proxy.ask(path="/two") for _ in range(3)]
+    assert [answer.status for answer in answers] == [204, 204, 429]
+    assert answers[2].json()["violated-policies"] == ["local"]
+
+
+@pytest.mark.parametrize("fault", ["killed", "paused"])
+def test_a_fault_of_redis_while_requests_flow_is_no_fault_of_the_proxies(
+        start, start_redis, fault):
+    redis = start_redis()
+    proxies = [start(policy(redis.url, rate="100000/hour", store=", instances: 2").replace(
+        "deadline: 2s", "deadline: 50ms")) for _ in range(2)]
+    for proxy in proxies:
+        wait_for_sharing(proxy)
+    with Flow(*proxies) as flow:
+        for _ in range(2):
+            if fault == "killed":
+                redis.kill()
+            else:
+                redis.pause()
+            flow.wait_for_more(200)
+            if fault == "killed":
+                redis.start()
+            else:
+                redis.resume()
+            back = time.monotonic()
+            for proxy in proxies:
+                wait_for_sharing(proxy, within=SHARING_RESUMES_WITHIN_S - (time.monotonic() - back))
+            flow.wait_for_more(200)
+    assert set(flow.statuses) <= {204, 429}
+    for proxy in proxies:
+        assert sources(proxy)["local"] > 0
+        changes = [line for line in proxy.stderr().splitlines() if "level=warn" in line]
+        assert len(changes) < 40, "told once per change, not per request"
+
+
+def test_a_redis_that_hangs_delays_a_request_by_its_deadline_at_most(start, start_redis):
+    redis = start_redis()
+    proxy = start(policy(redis.url).replace("deadline: 2s", "deadline: 100ms"))
+    wait_for_sharing(proxy)
+    redis.pause()
+    for _ in range(20):
+        started = time.monotonic()
+        assert proxy.ask().status == 204
+        assert time.monotonic() - started < 0.1 + 0.5
+    redis.resume()
+    wait_for_sharing(proxy)
+
+
+def test_forgetting_the_script_is_invisible(start, start_redis):
+    redis = start_redis()
+    proxy = start(policy(redis.url))
+    wait_for_sharing(proxy)
+    n = len(proxy.all_log_lines())
+    for _ in range(5):
+        redis.call("SCRIPT", "FLUSH")
+        assert proxy.ask().status == 204
+    assert [line["source"] for line in proxy.log_lines(n + 5)[n:]] == ["redis"] * 5
+
+
+@pytest.mark.parametrize("provoke, undo", [
+    (["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"]),
+    (["REPLICAOF", "127.0.0.1", "1"], ["REPLICAOF", "NO", "ONE"]),
+    (["CONFIG", "SET", "min-replicas-to-write", "3"], ["CONFIG", "SET", "min-replicas-to-write", "0"]),
+], ids=["out_of_memory", "read_only", "too_few_replicas"])
+def test_a_redis_that_refuses_to_write_is_a_failure_until_it_writes_again(
+        start, start_redis, provoke, undo):
+    redis = start_redis()
+    proxy = start(policy(redis.url, rate="100000/hour"))
+    wait_for_sharing(proxy)
+    redis.call(*provoke)
+    assert [proxy.ask().status for _ in range(10)] == [204] * 10
+    assert sources(proxy)["redis"] > 0
+    until(lambda: sources(proxy)["local"] >= 1, "decisions by the local share")
+    redis.call(*undo)
+    wait_for_sharing(proxy)
+
+
+def test_a_slow_decision_keeps_the_order_of_pipelined_requests(start, start_redis):
+    redis = start_redis()
+    proxy = start(f"""
+        store: {{redis: "{redis.url}", deadline: 5s}}
+        limits: {{some: {{key: global, rate: 100/day}}}}
+        routes:
+          - {{match: {{path: /slow}}, limits: [some], respond: {{status: 210}}}}
+          - {{limits: [], respond: {{status: 211}}}}
+    """)
+    until(lambda: proxy.ask(path="/slow").status == 210 and sources(proxy)["redis"], "Redis")
+    redis.pause()
+    with proxy.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
+        assert client.is_quiet(0.2)
+        redis.resume()
+        assert [client.read().status for _ in range(2)] == [210, 211]
+
+
+def test_a_client_that_leaves_while_redis_is_asked_costs_nothing(start, start_redis):
+    redis = start_redis()
+    proxy = start(policy(redis.url))
+    wait_for_sharing(proxy)
+    redis.pause()
+    n = len(proxy.all_log_lines())
+    clients = [proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(10)]
+    for client in clients:
+        assert client.is_quiet(0.02)
+        client.reset()
+    lines = proxy.log_lines(n + 10)[n:]
+    assert {line["fault"] for line in lines} == {"the client left"}
+    redis.resume()
+    wait_for_sharing(proxy)

@@ -1,0 +1,177 @@
+"""SIGTERM: what is under way is finished, nothing new is begun, and the program ends."""
+
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from harness import log, program
+from harness.client import Client
+from harness.upstream import answer
+from harness.wait import until
+
+
+class Gate:
+    """An upstream's behaviour that answers when the test says so."""
+
+    def __init__(self):
+        self.opens = threading.Event()
+
+    def __call__(self, peer, request):
+        self.opens.wait(20)
+        peer.send(answer(body=b"late"))
+
+
+@pytest.fixture(name="gate")
+def gate_that_is_open_at_the_end():
+    gate = Gate()
+    yield gate
+    gate.opens.set()
+
+
+def refuses_connections(proxy):
+    try:
+        with socket.create_connection(proxy.address, timeout=1):
+            return False
+    except OSError:
+        return True
+
+
+def test_a_request_under_way_is_finished_and_no_other_is_begun(start, start_upstream, gate):
+    upstream = start_upstream(gate)
+    proxy = start(f"upstream: {upstream.url}\nlimit: 100/day\n")
+    busy = proxy.send(b"GET /busy HTTP/1.1\r\nHost: a\r\n\r\n")
+    upstream.wait_for(1)
+    idle = proxy.connect()
+    proxy.signal(signal.SIGTERM)
+    assert idle.has_ended(), "an idle connection is closed"
+    until(lambda: refuses_connections(proxy), "new connections to be refused")
+    assert proxy.is_running()
+    gate.opens.set()
+    response = busy.read()
+    assert (response.status, response.body) == (200, b"late")
+    assert response.get("Connection") == "close" and busy.has_ended()
+    assert proxy.wait() == 0
+    lines = [log.parse(line, "logfmt") for line in proxy.stdout().splitlines()]
+    assert [line["path"] for line in lines] == ["/busy"]
+    assert "msg=stopped" in proxy.stderr()
+
+
+def test_sigint_drains_too(start):
+    proxy = start("routes: [{respond: {status: 204}}]\n")
+    assert proxy.ask().status == 204
+    proxy.signal(signal.SIGINT)
+    assert proxy.wait() == 0
+
+
+def test_a_kept_connection_is_closed_after_its_answer(start, start_upstream, gate):
+    upstream = start_upstream(gate)
+    proxy = start(f"upstream: {upstream.url}\n")
+    client = proxy.connect()
+    client.send(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
+    upstream.wait_for(1)
+    proxy.signal()
+    until(lambda: "msg=draining" in proxy.stderr(), "the drain")
+    gate.opens.set()
+    assert client.read().get("Connection") == "close" and client.has_ended()
+    client.close()
+    assert proxy.wait() == 0
+
+
+def test_a_second_signal_stops_at_once(start, start_upstream, gate):
+    upstream = start_upstream(gate)
+    proxy = start(f"upstream: {upstream.url}\n")
+    client = proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    upstream.wait_for(1)
+    proxy.signal()
+    until(lambda: "msg=draining" in proxy.stderr(), "the drain")
+    proxy.signal()
+    assert proxy.wait() == 1
+    assert client.has_ended()
+    proxy.check()
+    proxy.stop = lambda: None
+
+
+def test_the_drain_has_an_end(start, start_upstream, gate):
+    upstream = start_upstream(gate)
+    proxy = start(f"timeouts: {{drain: 300ms}}\nupstream: {upstream.url}\n")
+    client = proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    upstream.wait_for(1)
+    started = time.monotonic()
+    proxy.signal()
+    assert client.has_ended()
+    assert proxy.wait() == 0
+    assert 0.25 < time.monotonic() - started < 5
+    assert "drain timed out" in proxy.stderr()
+
+
+@pytest.mark.parametrize("where", ["queue", "kept"])
+def test_a_request_that_the_kernel_already_has_is_still_served(start, where):
+    """Sent before the signal, read after it."""
+    proxy = start("workers: 1\nroutes: [{respond: {status: 200, body: ok}}]\n")
+    client = proxy.connect()
+    if where == "kept":
+        assert client.ask().status == 200
+    else:
+        client.close()
+    proxy.signal(signal.SIGSTOP)
+    if where == "queue":
+        client = proxy.connect()
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    proxy.signal(signal.SIGTERM)
+    proxy.signal(signal.SIGCONT)
+    assert client.read().status == 200
+    assert client.has_ended()
+    client.close()
+    assert proxy.wait() == 0
+
+
+def test_no_line_of_the_log_is_lost_or_torn_at_the_end(start):
+    proxy = start("workers: 2\nroutes: [{respond: {status: 204}}]\n")
+    with proxy.connect() as client:
+        for number in range(300):
+            client.ask(path=f"/{number}")
+    proxy.signal()
+    assert proxy.wait() == 0
+    lines = proxy.log_lines(300)
+    assert [line["path"] for line in lines] == [f"/{number}" for number in range(300)]
+
+
+def test_a_restart_on_the_same_port_loses_no_request_of_patient_clients(start, start_upstream):
+    upstream = start_upstream()
+    policy = f"upstream: {upstream.url}\n"
+    first = start(policy)
+    statuses = []
+    is_over = threading.Event()
+
+    def run():
+        while not is_over.is_set():
+            try:
+                with Client(first.address) as client:
+                    statuses.append(client.ask().status)
+            except ConnectionRefusedError:
+                pass  # between the two: a client would try again
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(lambda: len(statuses) > 20, "requests to flow")
+    first.signal()
+    assert first.wait() == 0
+    n = len(statuses)
+    start(f"listen: 127.0.0.1:{first.port}\n" + policy)
+    until(lambda: len(statuses) > n + 20, "requests to flow again")
+    is_over.set()
+    thread.join()
+    assert set(statuses) == {200}
+
+
+def test_a_port_in_use_is_an_error_that_says_so(start, tmp_path):
+    first = start("routes: [{respond: {status: 204}}]\n")
+    (tmp_path / "second.yaml").write_text(
+        f"listen: 127.0.0.1:{first.port}\nroutes: [{{respond: {{status: 204}}}}]\n")
+    result = program.command("run", str(tmp_path / "second.yaml"))
+    assert result.returncode == 1
+    assert "cannot listen" in result.stderr and str(first.port) in result.stderr
+    assert first.ask().status == 204
