@@ -136,7 +136,9 @@ static void on_done(struct client *client)
         close_idle(downstream);
         return;
     }
-    skip_body(downstream);
+    if (downstream->keep_alive) {
+        skip_body(downstream);
+    }
     if (!downstream->keep_alive || !downstream->inbox.ended || downstream->worker->draining) {
         finish(downstream);
         return;
