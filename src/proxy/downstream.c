@@ -379,9 +379,23 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer)
 
 void downstream_drain(struct downstream *downstream)
 {
-    const bool is_waiting =
-        downstream->phase == DOWNSTREAM_IDLE && list_is_empty(&downstream->next.node);
-    if (is_waiting) {
-        close_idle(downstream);
+    if (downstream->phase != DOWNSTREAM_IDLE || !list_is_empty(&downstream->next.node)) {
+        return;
     }
+    switch (stream_peek(&downstream->stream)) {
+    case STREAM_DONE:
+        return; /* a request has come and is not read yet */
+    case STREAM_BLOCKED:
+        if (downstream->keep_alive) {
+            break; /* had its answers */
+        }
+        /* Its first request is on its way: a client that has just connected is not waiting idly. */
+        timeout_arm(&downstream->timeout, &downstream->worker->grace_timeouts,
+                    clock_monotonic_us());
+        return;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        break;
+    }
+    close_idle(downstream);
 }

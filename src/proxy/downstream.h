@@ -47,7 +47,8 @@ struct downstream {
  * are too many or no memory. */
 void downstream_open(struct worker *worker, int fd, const struct address *peer);
 
-/* The worker is draining: close now if no exchange is under way, else with its answer. */
+/* The worker is draining: close with the answer that is under way, or now if there is none. A connection that
+ * is new has a moment to send its first request. */
 void downstream_drain(struct downstream *downstream);
 
 /* Close at once, whatever is under way. */

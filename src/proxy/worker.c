@@ -1,7 +1,8 @@
 /* Happy path: everything is made before the thread starts; the thread runs the loop until it is drained.
  *
- * Draining: listeners accept what is queued and close, idle connections close, the others end with their answer;
- * after timeouts.drain what is left is cut. */
+ * Draining: listeners accept what is queued and close, idle connections close (new ones after a moment, since
+ * their first request is on its way), the others end with their answer; after timeouts.drain what is left is
+ * cut. */
 
 #include "proxy/worker.h"
 
@@ -24,6 +25,7 @@ enum {
     EXCHANGES_KEPT = 1024,
     DOWNSTREAMS_KEPT = 1024,
     LINGER_US = 5 * 1000 * 1000,
+    GRACE_US = 1000 * 1000, /* more than a round trip to anywhere */
 };
 
 struct span worker_date(struct worker *worker)
@@ -133,6 +135,9 @@ static enum status init_loop(struct worker *worker)
     }
     if (status == STATUS_OK) {
         status = timeout_queue_init(&worker->linger_timeouts, worker->loop, LINGER_US);
+    }
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&worker->grace_timeouts, worker->loop, GRACE_US);
     }
     if (status == STATUS_OK) {
         status = timer_init(&worker->drain_timer, worker->loop, on_drain_timeout, worker);
@@ -256,6 +261,7 @@ void worker_close(struct worker *worker)
     timeout_queue_close(&worker->head_timeouts);
     timeout_queue_close(&worker->idle_timeouts);
     timeout_queue_close(&worker->linger_timeouts);
+    timeout_queue_close(&worker->grace_timeouts);
     resolver_free(worker->resolver);
     wakeup_close(&worker->wakeup);
     loop_free(worker->loop);
