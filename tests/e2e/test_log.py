@@ -33,6 +33,7 @@ def test_every_byte_everywhere_leaves_one_well_formed_line(start, log_format):
 def test_a_line_says_what_happened(start, start_upstream, log_format):
     upstream = start_upstream()
     proxy = start(f"""
+        workers: 1
         log: {log_format}
         limits: {{once: {{key: client.ip, rate: 1/day}}}}
         upstreams: {{api: {{servers: "{upstream.url}"}}}}

@@ -90,6 +90,11 @@ class Sluice:
         """Every line so far that is whole."""
         return [log.parse(line, self.log_format) for line in self.stdout().split(b"\n")[:-1]]
 
+    def lines_of(self, path, n):
+        """n lines of the requests for `path`, when they have come. Workers write each their own lines."""
+        return until(lambda: [line for line in self.all_log_lines() if line["path"] == path][:n]
+                     if self.stdout().count(path.encode()) >= n else None, f"{n} lines of {path}")
+
     def memory_bytes(self):
         """Resident memory."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
