@@ -144,7 +144,7 @@ static const struct escape JSON[] = {
     ESCAPE("plain", "\"plain\""),
     ESCAPE("\"\\/", "\"\\\"\\\\/\""),
     ESCAPE("\b\f\n\r\t", "\"\\b\\f\\n\\r\\t\""),
-    ESCAPE("\x01\x1f\x00", "\"\\u0001\\u001f\\u0000\""),
+    ESCAPE("\x01\x1f\x00\x7f", "\"\\u0001\\u001f\\u0000\\u007f\""),
     ESCAPE("\xc3\xa4\xe2\x82\xac\xf0\x9f\x90\x8c", "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x90\x8c\""),
     ESCAPE("a\xffz", "\"a\xef\xbf\xbdz\""),
     ESCAPE("\xc3", "\"\xef\xbf\xbd\""),
