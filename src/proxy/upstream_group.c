@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "proxy/upstream.h"
 #include "proxy/worker.h"
@@ -137,7 +138,9 @@ void upstream_server_failed(struct upstream_server *server)
     if (server->n_addresses > 0) {
         server->next_address = (server->next_address + 1) % server->n_addresses;
     }
-    if (server->is_name && server->query == NULL) {
+    /* Soon, but never put off: failures may follow one another faster than that. */
+    const uint64_t soon_us = clock_monotonic_us() + RESOLVE_RETRY_US;
+    if (server->is_name && server->query == NULL && server->resolve_timer.deadline_us > soon_us) {
         timer_arm(&server->resolve_timer, RESOLVE_RETRY_US);
     }
 }

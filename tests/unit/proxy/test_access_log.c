@@ -1,0 +1,334 @@
+#include "proxy/access_log.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proxy/exchange.h"
+#include "support/turns.h"
+
+enum { READ_BYTES = 256 * 1024, TIME_BYTES = sizeof("2026-01-31T12:34:56.789Z") - 1 };
+
+static struct loop *loop;
+static struct access_log log_of_test;
+static int pipe_fds[2];
+static char read_back[READ_BYTES];
+
+static struct exchange *exchange;
+static struct route route;
+static struct endpoint endpoint;
+static struct upstream_server server;
+static struct limit limit;
+
+static void set_up(void)
+{
+    loop = turns_new_loop();
+    ck_assert_int_eq(pipe2(pipe_fds, O_NONBLOCK), 0);
+    ck_assert_int_ge(fcntl(pipe_fds[1], F_SETPIPE_SZ, READ_BYTES), 0);
+    exchange = calloc(1, sizeof(*exchange));
+    ck_assert_ptr_nonnull(exchange);
+    route = (struct route){.name = SPAN("route-1")};
+    endpoint = (struct endpoint){.text = SPAN("http://127.0.0.1:9000")};
+    server = (struct upstream_server){.endpoint = &endpoint};
+    limit = (struct limit){.name = SPAN("per-client")};
+    ck_assert(address_parse(SPAN("192.0.2.1"), &exchange->peer));
+    exchange->admission.decision.charges = exchange->admission.charges;
+    exchange->started_us = 1000;
+}
+
+static void tear_down(void)
+{
+    free(exchange);
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+    loop_free(loop);
+}
+
+static void open_log(enum log_format format)
+{
+    ck_assert_int_eq(access_log_init(&log_of_test, loop, pipe_fds[1], format), STATUS_OK);
+}
+
+/* All that has been written. */
+static const char *read_log(void)
+{
+    size_t len = 0;
+    ssize_t n;
+    while ((n = read(pipe_fds[0], read_back + len, sizeof(read_back) - 1 - len)) > 0) {
+        len += (size_t)n;
+    }
+    read_back[len] = '\0';
+    return read_back;
+}
+
+/* The line of @exchange, its time as TIME. */
+static const char *line_of(enum log_format format)
+{
+    open_log(format);
+    access_log_add(&log_of_test, exchange, 3500);
+    access_log_close(&log_of_test);
+    char *line = (char *)(uintptr_t)read_log();
+    const size_t start = strlen(format == LOG_FORMAT_JSON ? "{\"time\":\"" : "time=");
+    if (strlen(line) < start + TIME_BYTES) {
+        return line;
+    }
+    ck_assert_int_eq(line[start + 10], 'T');
+    ck_assert_int_eq(line[start + TIME_BYTES - 1], 'Z');
+    memcpy(line + start, "TIME", 4);
+    memmove(line + start + 4, line + start + TIME_BYTES, strlen(line + start + TIME_BYTES) + 1);
+    return line;
+}
+
+static void fill_in_request(void)
+{
+    exchange->request.method = SPAN("GET");
+    exchange->request.host = SPAN("a.example");
+    exchange->request.target.whole = SPAN("/x?y=1");
+    exchange->view.head = &exchange->request;
+    ck_assert(address_parse(SPAN("198.51.100.7"), &exchange->view.client));
+    exchange->route = &route;
+    exchange->server = &server;
+    exchange->upstream_us = 700;
+    exchange->request_bytes = 5;
+    exchange->response_bytes = 42;
+    exchange->is_response_started = true;
+    exchange->out.status = 200;
+}
+
+static void fill_in_charge(bool allowed)
+{
+    struct decision *decision = &exchange->admission.decision;
+    decision->n_charges = 1;
+    decision->allowed = allowed;
+    decision->source = DECISION_REDIS;
+    exchange->admission.charges[0] = (struct charge){.limit = &limit, .verdict.allowed = allowed};
+    exchange->decide_us = 250;
+}
+
+/* --- lines --- */
+
+START_TEST(a_served_request_is_one_line_of_logfmt)
+{
+    fill_in_request();
+    fill_in_charge(true);
+    ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT),
+                     "time=TIME client=198.51.100.7 method=GET host=a.example path=\"/x?y=1\" "
+                     "status=200 route=route-1 verdict=allowed source=redis store_us=250 "
+                     "upstream=http://127.0.0.1:9000 upstream_us=700 in=5 out=42 us=2500\n");
+}
+END_TEST
+
+START_TEST(the_same_is_one_object_of_json)
+{
+    fill_in_request();
+    fill_in_charge(true);
+    ck_assert_str_eq(
+        line_of(LOG_FORMAT_JSON),
+        "{\"time\":\"TIME\",\"client\":\"198.51.100.7\",\"method\":\"GET\",\"host\":\"a.example\","
+        "\"path\":\"/x?y=1\",\"status\":200,\"route\":\"route-1\",\"verdict\":\"allowed\","
+        "\"source\":\"redis\",\"store_us\":250,\"upstream\":\"http://127.0.0.1:9000\","
+        "\"upstream_us\":700,\"in\":5,\"out\":42,\"us\":2500}\n");
+}
+END_TEST
+
+START_TEST(a_denial_names_its_limit)
+{
+    fill_in_request();
+    fill_in_charge(false);
+    exchange->server = NULL;
+    exchange->out.status = 429;
+    exchange->admission.decision.source = DECISION_LOCAL;
+    exchange->admission.decision.failure = STATUS_TIMEOUT;
+    ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT),
+                     "time=TIME client=198.51.100.7 method=GET host=a.example path=\"/x?y=1\" "
+                     "status=429 route=route-1 verdict=denied limit=per-client source=local "
+                     "failure=\"timed out\" store_us=250 in=5 out=42 us=2500\n");
+}
+END_TEST
+
+START_TEST(without_a_decision_the_failure_is_named)
+{
+    fill_in_request();
+    fill_in_charge(false);
+    exchange->server = NULL;
+    exchange->out.status = 503;
+    exchange->admission.decision.status = STATUS_UNREACHABLE;
+    exchange->fault = "unreachable";
+    ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT),
+                     "time=TIME client=198.51.100.7 method=GET host=a.example path=\"/x?y=1\" "
+                     "status=503 route=route-1 verdict=undecided failure=unreachable store_us=250 "
+                     "in=5 out=42 us=2500 fault=unreachable\n");
+}
+END_TEST
+
+START_TEST(a_client_that_left_before_the_decision_has_none)
+{
+    fill_in_request();
+    fill_in_charge(false);
+    exchange->server = NULL;
+    exchange->is_decision_pending = true;
+    exchange->is_response_started = false;
+    exchange->fault = "the client left";
+    ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT),
+                     "time=TIME client=198.51.100.7 method=GET host=a.example path=\"/x?y=1\" "
+                     "status=0 route=route-1 verdict=unknown in=5 out=42 us=2500 "
+                     "fault=\"the client left\"\n");
+}
+END_TEST
+
+START_TEST(a_request_without_a_head_is_logged_by_its_peer)
+{
+    ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT), "time=TIME client=192.0.2.1 status=0 verdict=none "
+                                                 "in=0 out=0 us=2500\n");
+}
+END_TEST
+
+/* --- what is hostile --- */
+
+static void fill_with_all_bytes(char *bytes)
+{
+    for (unsigned i = 0; i < 256; i++) {
+        bytes[i] = (char)i;
+    }
+}
+
+START_TEST(no_byte_of_a_client_ends_a_value_or_a_line)
+{
+    char bytes[256];
+    const enum log_format format = _i == 0 ? LOG_FORMAT_LOGFMT : LOG_FORMAT_JSON;
+    fill_with_all_bytes(bytes);
+    fill_in_request();
+    exchange->request.method = span_of(bytes, sizeof(bytes));
+    exchange->request.host = span_of(bytes, sizeof(bytes));
+    exchange->request.target.whole = span_of(bytes, sizeof(bytes));
+    const char *line = line_of(format);
+    const size_t len = strlen(line);
+    unsigned n_open = 0;
+    for (size_t i = 0; i + 1 < len; i++) {
+        ck_assert_msg((unsigned char)line[i] >= 0x20 && line[i] != 0x7f, "byte %x at %zu",
+                      (unsigned char)line[i], i);
+        if (line[i] == '\\') {
+            i++;
+        } else if (line[i] == '"') {
+            n_open ^= 1;
+        }
+    }
+    ck_assert_int_eq(line[len - 1], '\n');
+    ck_assert_uint_eq(n_open, 0);
+    ck_assert_ptr_nonnull(
+        strstr(line, format == LOG_FORMAT_JSON ? "\",\"status\":200," : "\" status=200 "));
+}
+END_TEST
+
+START_TEST(long_values_are_cut_and_the_line_is_whole)
+{
+    static char large[64 * 1024];
+    memset(large, '"', sizeof(large)); /* each takes two bytes */
+    fill_in_request();
+    exchange->request.method = span_of(large, sizeof(large));
+    exchange->request.host = span_of(large, sizeof(large));
+    exchange->request.target.whole = span_of(large, sizeof(large));
+    const char *line = line_of(_i == 0 ? LOG_FORMAT_LOGFMT : LOG_FORMAT_JSON);
+    ck_assert_uint_lt(strlen(line), 16 * 1024);
+    ck_assert_int_eq(line[strlen(line) - 1], '\n');
+    ck_assert_uint_eq(log_of_test.n_dropped, 0);
+}
+END_TEST
+
+/* The largest a value of 1 KiB can become: six bytes for one, in JSON. */
+START_TEST(a_line_of_the_worst_bytes_leaves_room_for_the_others)
+{
+    static char worst[1024];
+    const unsigned n_lines = 20;
+    memset(worst, 1, sizeof(worst));
+    fill_in_request();
+    exchange->request.host = span_of(worst, sizeof(worst));
+    exchange->request.target.whole = span_of(worst, sizeof(worst));
+    open_log(LOG_FORMAT_JSON);
+    for (unsigned i = 0; i < n_lines; i++) {
+        access_log_add(&log_of_test, exchange, 3500);
+    }
+    access_log_close(&log_of_test);
+    ck_assert_uint_eq(log_of_test.n_dropped, 0);
+    unsigned n_read = 0;
+    for (const char *c = read_log(); *c != '\0'; c++) {
+        n_read += *c == '\n';
+    }
+    ck_assert_uint_eq(n_read, n_lines);
+}
+END_TEST
+
+/* --- writing --- */
+
+START_TEST(lines_are_gathered_and_written_a_moment_later)
+{
+    fill_in_request();
+    open_log(LOG_FORMAT_LOGFMT);
+    access_log_add(&log_of_test, exchange, 3500);
+    access_log_add(&log_of_test, exchange, 3500);
+    ck_assert_str_eq(read_log(), "");
+    while (log_of_test.lines.len > 0) {
+        turns_for(loop, 1000);
+    }
+    const char *first_end = strchr(read_log(), '\n');
+    ck_assert_ptr_nonnull(first_end);
+    ck_assert_ptr_nonnull(strchr(first_end + 1, '\n'));
+    access_log_close(&log_of_test);
+}
+END_TEST
+
+START_TEST(a_full_pipe_loses_lines_and_not_time)
+{
+    char filling[4096];
+    memset(filling, 'x', sizeof(filling));
+    while (write(pipe_fds[1], filling, sizeof(filling)) > 0) {
+    }
+    fill_in_request();
+    open_log(LOG_FORMAT_LOGFMT);
+    access_log_add(&log_of_test, exchange, 3500);
+    access_log_close(&log_of_test);
+    ck_assert_uint_ge(log_of_test.n_dropped, 1);
+}
+END_TEST
+
+START_TEST(when_it_is_off_nothing_is_written)
+{
+    fill_in_request();
+    ck_assert_str_eq(line_of(LOG_FORMAT_OFF), "");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("proxy/access_log");
+    TCase *lines = tcase_create("lines");
+    TCase *hostile = tcase_create("hostile");
+    TCase *writing = tcase_create("writing");
+
+    tcase_add_checked_fixture(lines, set_up, tear_down);
+    tcase_add_test(lines, a_served_request_is_one_line_of_logfmt);
+    tcase_add_test(lines, the_same_is_one_object_of_json);
+    tcase_add_test(lines, a_denial_names_its_limit);
+    tcase_add_test(lines, without_a_decision_the_failure_is_named);
+    tcase_add_test(lines, a_client_that_left_before_the_decision_has_none);
+    tcase_add_test(lines, a_request_without_a_head_is_logged_by_its_peer);
+    suite_add_tcase(suite, lines);
+    tcase_add_checked_fixture(hostile, set_up, tear_down);
+    tcase_add_loop_test(hostile, no_byte_of_a_client_ends_a_value_or_a_line, 0, 2);
+    tcase_add_loop_test(hostile, long_values_are_cut_and_the_line_is_whole, 0, 2);
+    tcase_add_test(hostile, a_line_of_the_worst_bytes_leaves_room_for_the_others);
+    suite_add_tcase(suite, hostile);
+    tcase_add_checked_fixture(writing, set_up, tear_down);
+    tcase_add_test(writing, lines_are_gathered_and_written_a_moment_later);
+    tcase_add_test(writing, a_full_pipe_loses_lines_and_not_time);
+    tcase_add_test(writing, when_it_is_off_nothing_is_written);
+    suite_add_tcase(suite, writing);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,214 @@
+#include "proxy/forwarded.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage.h"
+
+static const char POLICY[] = "listen: 127.0.0.1:1\n"
+                             "log: off\n"
+                             "trusted_proxies: [10.0.0.0/8, \"2001:db8::/32\"]\n"
+                             "upstreams:\n"
+                             "  kept: {servers: [http://127.0.0.1:PORT]}\n"
+                             "  own: {servers: [http://api.internal:8081], host: server}\n"
+                             "  plain: {servers: [http://api.internal:80], host: server}\n"
+                             "  six: {servers: [\"http://[2001:db8::9]:8081\"], host: server}\n"
+                             "  named: {servers: [http://127.0.0.1:PORT], host: public.example}\n"
+                             "limits: {all: {key: global, rate: 10/minute}}\n"
+                             "defaults: {limits: [all]}\n"
+                             "routes:\n"
+                             "- {match: {path: /own}, upstream: own}\n"
+                             "- {match: {path: /plain}, upstream: plain}\n"
+                             "- {match: {path: /six}, upstream: six}\n"
+                             "- {match: {path: /named}, upstream: named}\n"
+                             "- {match: {path: /**}, upstream: kept}\n";
+
+static struct stage stage;
+static struct fake_client client;
+static char written[8192];
+
+static void set_up(void)
+{
+    stage_open(&stage, POLICY);
+    stage.store.mood = FAKE_PROMISES;
+}
+
+static void tear_down(void)
+{
+    exchange_on_client_gone(client.exchange);
+    stage_close(&stage);
+}
+
+/* What the server would get for @head from @peer. */
+static const char *forward(const char *peer, const char *head)
+{
+    struct text text = text_of(written, sizeof(written) - 1);
+    fake_client_open(&client, &stage, peer);
+    fake_client_send_head(&client, head);
+    ck_assert_int_eq(client.exchange->state, EXCHANGE_DECIDE);
+    const struct upstream_spec *spec = client.exchange->route->upstream;
+    client.exchange->server = &stage.worker.upstreams[spec->index].servers[0];
+    forwarded_write_request(client.exchange, &text);
+    ck_assert(!text.truncated);
+    written[text.len] = '\0';
+    return written;
+}
+
+static const struct {
+    const char *story;
+    const char *peer;
+    const char *head;
+    const char *forwarded;
+} HEADS[] = {
+    {"an untrusted peer", "192.0.2.1",
+     "GET /a/%7Eb;c?q=1 HTTP/1.1\r\nHost: A.example:8080\r\nAccept: */*\r\nx-request-id: "
+     "r1\r\n\r\n",
+     "GET /a/%7Eb;c?q=1 HTTP/1.1\r\nHost: A.example:8080\r\nAccept: */*\r\n"
+     "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n"
+     "X-Forwarded-Host: A.example:8080\r\nX-Real-IP: 192.0.2.1\r\n"
+     "Forwarded: for=192.0.2.1;host=\"A.example:8080\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice\r\n\r\n"},
+    {"what an untrusted peer says of others is dropped", "192.0.2.1",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: https\r\n"
+     "X-Forwarded-Host: evil\r\nX-Real-IP: 1.1.1.1\r\nForwarded: for=1.1.1.1\r\n"
+     "X-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n"
+     "X-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
+     "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice\r\n\r\n"},
+    {"what a trusted peer says is kept and appended to", "10.0.0.1",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 10.0.0.9\r\n"
+     "X-Forwarded-Proto: https\r\nX-Forwarded-Host: front\r\nX-Real-IP: 1.1.1.1\r\n"
+     "Forwarded: for=1.1.1.1\r\nX-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1, 10.0.0.9, 10.0.0.1\r\n"
+     "X-Forwarded-Proto: https\r\nX-Forwarded-Host: front\r\nX-Real-IP: 1.1.1.1\r\n"
+     "Forwarded: for=1.1.1.1, for=10.0.0.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice\r\n\r\n"},
+    {"an address of IPv6 is quoted where it must be", "2001:db8::1",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 2001:db8::1\r\nX-Forwarded-Proto: http\r\n"
+     "X-Forwarded-Host: a\r\nX-Real-IP: 2001:db8::1\r\n"
+     "Forwarded: for=\"[2001:db8::1]\";host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice\r\n\r\n"},
+    /* Rules 46 to 48; CVE-2026-105299: ours cannot be nominated away. */
+    {"what is for this hop alone is left out", "192.0.2.1",
+     "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, X-Mine, X-Forwarded-For, Via\r\nX-Mine: 1\r\n"
+     "Keep-Alive: 5\r\nTE: trailers\r\nUpgrade: x\r\nProxy-Connection: y\r\nX-Yours: 2\r\n"
+     "X-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Yours: 2\r\nX-Forwarded-For: 192.0.2.1\r\n"
+     "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
+     "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice\r\n\r\n"},
+    {"lines of one name keep their order, Via is one more", "192.0.2.1",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-A: 1\r\nVia: 1.0 fred\r\nx-a: 2\r\nX-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-A: 1\r\nVia: 1.0 fred\r\nx-a: 2\r\n"
+     "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n"
+     "X-Real-IP: 192.0.2.1\r\nForwarded: for=192.0.2.1;host=\"a\";proto=http\r\n"
+     "X-Request-ID: r1\r\nVia: 1.1 sluice\r\n\r\n"},
+    {"an absolute target goes out in origin form, with its own host", "192.0.2.1",
+     "GET http://b.example/x?y HTTP/1.1\r\nHost: a\r\nX-Request-ID: r1\r\n\r\n",
+     "GET /x?y HTTP/1.1\r\nHost: b.example\r\nX-Forwarded-For: 192.0.2.1\r\n"
+     "X-Forwarded-Proto: http\r\nX-Forwarded-Host: b.example\r\nX-Real-IP: 192.0.2.1\r\n"
+     "Forwarded: for=192.0.2.1;host=\"b.example\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice\r\n\r\n"},
+    {"HTTP/1.0 without a host", "192.0.2.1", "GET / HTTP/1.0\r\nX-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: \r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n"
+     "X-Real-IP: 192.0.2.1\r\nForwarded: for=192.0.2.1;proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.0 sluice\r\n\r\n"},
+    {"a chunked body stays chunked", "192.0.2.1",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX-Request-ID: r1\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX-Forwarded-For: 192.0.2.1\r\n"
+     "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
+     "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice\r\n\r\n"},
+    {"a length stays what it is", "192.0.2.1",
+     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nX-Request-ID: r1\r\n\r\n",
+     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nX-Forwarded-For: 192.0.2.1\r\n"
+     "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
+     "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice\r\n\r\n"},
+};
+
+START_TEST(a_head_goes_out_as_the_rules_say)
+{
+    ck_assert_str_eq(forward(HEADS[_i].peer, HEADS[_i].head), HEADS[_i].forwarded);
+}
+END_TEST
+
+static const struct {
+    const char *path;
+    const char *host;
+} HOSTS[] = {
+    {"/", "\r\nHost: a.example\r\n"},           {"/own", "\r\nHost: api.internal:8081\r\n"},
+    {"/plain", "\r\nHost: api.internal\r\n"},   {"/six", "\r\nHost: [2001:db8::9]:8081\r\n"},
+    {"/named", "\r\nHost: public.example\r\n"},
+};
+
+START_TEST(the_host_is_what_the_upstream_wants)
+{
+    char head[128];
+    struct text text = text_of(head, sizeof(head) - 1);
+    text_add_format(&text, "GET %s HTTP/1.1\r\nHost: a.example\r\n\r\n", HOSTS[_i].path);
+    head[text.len] = '\0';
+    const char *forwarded = forward("192.0.2.1", head);
+    ck_assert_msg(strstr(forwarded, HOSTS[_i].host) != NULL, "%s", forwarded);
+    ck_assert_ptr_nonnull(strstr(forwarded, "\r\nX-Forwarded-Host: a.example\r\n"));
+}
+END_TEST
+
+static void read_id(const char *head, char id[33])
+{
+    static const char NAME[] = "\r\nX-Request-ID: ";
+    const char *forwarded = strstr(forward("192.0.2.1", head), NAME);
+    ck_assert_ptr_nonnull(forwarded);
+    memcpy(id, forwarded + strlen(NAME), 32);
+    id[32] = '\0';
+    ck_assert_uint_eq(strspn(id, "0123456789abcdef"), 32);
+    ck_assert_int_eq(strncmp(forwarded + strlen(NAME) + 32, "\r\n", 2), 0);
+}
+
+START_TEST(a_request_without_an_id_gets_one_of_its_own)
+{
+    char first[33];
+    char second[33];
+    read_id("GET / HTTP/1.1\r\nHost: a\r\n\r\n", first);
+    exchange_on_client_gone(client.exchange);
+    read_id("GET / HTTP/1.1\r\nHost: a\r\nX-Request-ID: \r\n\r\n", second);
+    ck_assert_str_ne(first, second);
+}
+END_TEST
+
+START_TEST(an_id_that_is_too_long_is_replaced)
+{
+    char head[256];
+    char id[33];
+    struct text text = text_of(head, sizeof(head) - 1);
+    text_add_literal(&text, "GET / HTTP/1.1\r\nHost: a\r\nX-Request-ID: ");
+    for (unsigned i = 0; i < REQUEST_ID_BYTES_MAX + 1; i++) {
+        text_add_char(&text, 'a');
+    }
+    text_add_literal(&text, "\r\n\r\n");
+    head[text.len] = '\0';
+    read_id(head, id);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("proxy/forwarded");
+    TCase *all = tcase_create("forwarded");
+
+    tcase_add_checked_fixture(all, set_up, tear_down);
+    tcase_add_loop_test(all, a_head_goes_out_as_the_rules_say, 0, ARRAY_LEN(HEADS));
+    tcase_add_loop_test(all, the_host_is_what_the_upstream_wants, 0, ARRAY_LEN(HOSTS));
+    tcase_add_test(all, a_request_without_an_id_gets_one_of_its_own);
+    tcase_add_test(all, an_id_that_is_too_long_is_replaced);
+    suite_add_tcase(suite, all);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
