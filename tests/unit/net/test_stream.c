@@ -339,6 +339,24 @@ START_TEST(an_accepted_connection_is_told_once_and_then_read)
 }
 END_TEST
 
+START_TEST(a_connection_that_is_to_be_reset_ends_in_an_error_for_its_peer)
+{
+    char byte;
+    struct sockaddr_in address;
+    const int listening = listen_on_loopback(&address);
+    ck_assert_int_eq(connect_to(&address), STATUS_OK);
+    const int accepted = accept(listening, NULL, NULL);
+    turns_until_count(loop, &n_drained, 1);
+    ck_assert_int_eq(stream_connect_status(&stream), STATUS_OK);
+    stream_reset_on_close(&stream);
+    stream_close(&stream);
+    ck_assert_int_lt(read(accepted, &byte, 1), 0);
+    ck_assert_int_eq(errno, ECONNRESET);
+    close(accepted);
+    close(listening);
+}
+END_TEST
+
 START_TEST(a_refused_connection_is_unreachable)
 {
     struct sockaddr_in address;
@@ -394,6 +412,7 @@ int main(void)
     suite_add_tcase(suite, owners);
     tcase_add_checked_fixture(connecting, set_up, tear_down);
     tcase_add_test(connecting, an_accepted_connection_is_told_once_and_then_read);
+    tcase_add_test(connecting, a_connection_that_is_to_be_reset_ends_in_an_error_for_its_peer);
     tcase_add_test(connecting, a_refused_connection_is_unreachable);
     tcase_add_test(connecting, closing_while_connecting_tells_nobody);
     suite_add_tcase(suite, connecting);

@@ -1,0 +1,142 @@
+#include "proxy/upstream.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "one_exchange.h"
+
+static const char POLICY[] = "listen: 127.0.0.1:1\n"
+                             "log: off\n"
+                             "upstream: http://127.0.0.1:PORT\n";
+
+static void set_up(void)
+{
+    one_exchange_open(POLICY);
+}
+
+static void tear_down(void)
+{
+    one_exchange_close();
+}
+
+static const char OK_EMPTY[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+static void serve_once(int fd)
+{
+    server_send(fd, OK_EMPTY);
+    await_end();
+    assert_over(EXCHANGE_DONE);
+}
+
+START_TEST(a_connection_serves_one_exchange_after_another)
+{
+    const int fd = begin_get("/free");
+    serve_once(fd);
+    one_exchange_again();
+    fake_client_send_head(&client, "GET /free HTTP/1.1\r\nHost: second\r\n\r\n");
+    ck_assert(strstr(server_read_until(&stage, fd, "\r\n\r\n"), "Host: second\r\n") != NULL);
+    serve_once(fd);
+    close(fd);
+}
+END_TEST
+
+static const char *const UNREUSABLE[] = {
+    "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", /* answers nothing */
+};
+
+START_TEST(a_connection_that_does_not_end_cleanly_is_not_used_again)
+{
+    const int fd = begin_get("/free");
+    server_send(fd, UNREUSABLE[_i]);
+    await_end();
+    assert_over(EXCHANGE_DONE);
+    server_assert_closed(&stage, fd);
+    close(fd);
+}
+END_TEST
+
+START_TEST(bytes_on_an_idle_connection_close_it_and_answer_nothing)
+{
+    const int fd = begin_get("/free");
+    serve_once(fd);
+    server_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+    server_assert_closed(&stage, fd);
+    close(fd);
+}
+END_TEST
+
+/* The server takes the request and closes without a byte: it gave the idle connection up. */
+static void lose_reused_connection(const char *head)
+{
+    const int fd = begin_get("/free");
+    serve_once(fd);
+    one_exchange_again();
+    fake_client_send_head(&client, head);
+    server_read_until(&stage, fd, "\r\n\r\n");
+    close(fd);
+}
+
+START_TEST(a_reused_connection_that_dies_is_tried_again_once_on_a_fresh_one)
+{
+    lose_reused_connection("GET /free HTTP/1.1\r\nHost: a\r\n\r\n");
+    const int second = server_accept(&stage);
+    server_read_until(&stage, second, "\r\n\r\n");
+    close(second);
+    await_end();
+    assert_over(EXCHANGE_DONE);
+    assert_answer_starts("502 Bad Gateway\r\n");
+    server_assert_left_alone(&stage);
+}
+END_TEST
+
+START_TEST(the_second_try_answers)
+{
+    lose_reused_connection("GET /free HTTP/1.1\r\nHost: a\r\n\r\n");
+    const int second = server_accept(&stage);
+    server_read_until(&stage, second, "\r\n\r\n");
+    serve_once(second);
+    assert_answer_starts("200 OK\r\n");
+    close(second);
+}
+END_TEST
+
+static const char *const NOT_AGAIN[] = {
+    "POST /free HTTP/1.1\r\nHost: a\r\n\r\n",
+    "PATCH /free HTTP/1.1\r\nHost: a\r\n\r\n",
+};
+
+START_TEST(what_is_not_idempotent_is_never_tried_again)
+{
+    lose_reused_connection(NOT_AGAIN[_i]);
+    await_end();
+    assert_over(EXCHANGE_DONE);
+    assert_answer_starts("502 Bad Gateway\r\n");
+    server_assert_left_alone(&stage);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("proxy/upstream");
+    TCase *reuse = tcase_create("reuse");
+    tcase_add_checked_fixture(reuse, set_up, tear_down);
+    tcase_add_test(reuse, a_connection_serves_one_exchange_after_another);
+    tcase_add_loop_test(reuse, a_connection_that_does_not_end_cleanly_is_not_used_again, 0,
+                        ARRAY_LEN(UNREUSABLE));
+    tcase_add_test(reuse, bytes_on_an_idle_connection_close_it_and_answer_nothing);
+    tcase_add_test(reuse, a_reused_connection_that_dies_is_tried_again_once_on_a_fresh_one);
+    tcase_add_test(reuse, the_second_try_answers);
+    tcase_add_loop_test(reuse, what_is_not_idempotent_is_never_tried_again, 0,
+                        ARRAY_LEN(NOT_AGAIN));
+    suite_add_tcase(suite, reuse);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
