@@ -10,6 +10,12 @@
 #include <event2/event.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/text.h"
+
+enum { LOGGED_BYTES_MAX = 1024 };
 
 struct loop {
     struct event_base *base;
@@ -83,12 +89,23 @@ static void free_loop(struct loop *loop)
     free(loop);
 }
 
+/* What libevent has to say (name servers that do not answer) goes where ours does. */
+static void on_libevent_log(int severity, const char *message)
+{
+    char buffer[LOGGED_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    text_add_logfmt(&text, span_of(message, strnlen(message, LOGGED_BYTES_MAX / 4)));
+    log_at(severity >= EVENT_LOG_WARN ? LOG_WARN : LOG_DEBUG, "net.loop", "libevent", "text=%.*s",
+           SPAN_ARGS(text_span(&text)));
+}
+
 enum status loop_new(struct loop **loop)
 {
     struct loop *created = calloc(1, sizeof(*created));
     if (created == NULL) {
         return STATUS_NO_MEMORY;
     }
+    event_set_log_callback(on_libevent_log);
     list_init(&created->tasks);
     created->base = new_base();
     if (created->base == NULL) {
