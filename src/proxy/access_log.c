@@ -6,7 +6,11 @@
 #include "proxy/access_log.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,23 +26,49 @@ enum {
     VALUE_BYTES_MAX = 1024, /* of one value from outside; the rest is cut */
 };
 
+/* How many of @left bytes at @data may be written without waiting for a reader: a file takes all; a pipe or
+ * a terminal that polls writable takes PIPE_BUF, cut behind a whole line where there is one. */
+static size_t writable_bytes(const struct access_log *log, const char *data, size_t left)
+{
+    struct pollfd ready = {.fd = log->fd, .events = POLLOUT};
+    if (log->is_file || left == 0) {
+        return left;
+    }
+    if (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) {
+        return 0;
+    }
+    if (left <= PIPE_BUF) {
+        return left;
+    }
+    const char *newline = memrchr(data, '\n', PIPE_BUF);
+    return newline == NULL ? PIPE_BUF : (size_t)(newline + 1 - data);
+}
+
+static void drop(struct access_log *log, const char *why)
+{
+    if (log->n_dropped++ == 0) {
+        log_warn("proxy.access_log", "lines lost", "err=\"%s\"", why);
+    }
+}
+
 static void flush(struct access_log *log)
 {
     const char *data = log->lines.data;
     size_t left = log->lines.len;
     while (left > 0) {
-        const ssize_t n = write(log->fd, data, left);
-        if (n < 0) {
-            if (errno == EINTR) {
-                continue;
-            }
-            if (log->n_dropped++ == 0) {
-                log_warn("proxy.access_log", "lines lost", "errno=%d", errno);
-            }
+        const size_t bytes = writable_bytes(log, data, left);
+        if (bytes == 0) {
+            drop(log, "the reader is too slow");
             break;
         }
-        data += n;
-        left -= (size_t)n;
+        const ssize_t n = write(log->fd, data, bytes);
+        if (n >= 0) {
+            data += n;
+            left -= (size_t)n;
+        } else if (errno != EINTR) {
+            drop(log, strerror(errno));
+            break;
+        }
     }
     log->lines.len = 0;
     log->lines.truncated = false;
@@ -61,6 +91,8 @@ enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
         free(memory);
         return STATUS_NO_MEMORY;
     }
+    struct stat stat;
+    log->is_file = fstat(log->fd, &stat) == 0 && S_ISREG(stat.st_mode);
     log->lines = text_of(memory, LINES_BYTES);
     return STATUS_OK;
 }

@@ -19,7 +19,8 @@
 struct exchange;
 
 struct access_log {
-    int fd; /* borrowed; -1: off */
+    int fd;       /* borrowed; -1: off */
+    bool is_file; /* takes what it is given; anything else may have a slow reader */
     enum log_format format;
     struct text lines;    /* not written yet */
     struct timer flush;   /* armed while there are some */

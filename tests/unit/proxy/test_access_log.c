@@ -9,7 +9,7 @@
 #include "proxy/exchange.h"
 #include "support/turns.h"
 
-enum { READ_BYTES = 256 * 1024, TIME_BYTES = sizeof("2026-01-31T12:34:56.789Z") - 1 };
+enum { READ_BYTES = 1024 * 1024, TIME_BYTES = sizeof("2026-01-31T12:34:56.789Z") - 1 };
 
 static struct loop *loop;
 static struct access_log log_of_test;
