@@ -7,40 +7,41 @@ state  count = units in the window of now, start = of that window, left = ticks 
        ahead = whether it was dated more than a second later
 cost   units, >= 0; 0 asks only
 ]]
-local fixed_window = {}
+local fixed_window = {
+  read = function(key, limit, now)
+    local count, start = load_pair(key)
+    local ahead = start > now + limit.ticks_per_s
+    if start > now and not ahead then
+      now = start -- a small step back: no time passed
+    end
+    local into = (now - limit.offset) % limit.period
+    local window = now >= into and now - into or 0
+    if start < window then
+      count = 0
+    end
+    return {count = count, start = window, left = limit.period - into, ahead = ahead}
+  end,
 
-function fixed_window.read(key, limit, now)
-  local count, start = load_pair(key)
-  local ahead = start > now + limit.ticks_per_s
-  if start > now and not ahead then
-    now = start -- a small step back: no time passed
-  end
-  local into = (now - limit.offset) % limit.period
-  local window = math.max(0, now - into)
-  if start < window then
-    count = 0
-  end
-  return {count = count, start = window, left = limit.period - into, ahead = ahead}
-end
+  -- Returns allowed, remaining, retry_after (-1: never), next_after, reset_after.
+  evaluate = function(limit, state, cost)
+    local rate, count = limit.rate, state.count
+    local remaining = count < rate and rate - count or 0
+    local reset_after = count > 0 and state.left or 0
 
--- Returns allowed, remaining, retry_after (-1: never), next_after, reset_after.
-function fixed_window.evaluate(limit, state, cost)
-  local remaining = math.max(0, limit.rate - state.count)
-  local reset_after = state.count > 0 and state.left or 0
+    local allowed, retry_after = 1, 0
+    if cost > rate then
+      allowed, retry_after = 0, -1
+    elseif cost > remaining then
+      allowed, retry_after = 0, reset_after
+    end
+    return allowed, remaining, retry_after, reset_after, reset_after
+  end,
 
-  local allowed, retry_after = 1, 0
-  if cost > limit.rate then
-    allowed, retry_after = 0, -1
-  elseif cost > remaining then
-    allowed, retry_after = 0, reset_after
-  end
-  return allowed, remaining, retry_after, reset_after, reset_after
-end
+  charge = function(limit, state, cost)
+    state.count = state.count + cost
+  end,
 
-function fixed_window.charge(limit, state, cost)
-  state.count = state.count + cost
-end
-
-function fixed_window.write(key, limit, state)
-  save_pair(key, state.count, state.start, state.left / limit.ticks_per_s)
-end
+  write = function(key, limit, state)
+    save_pair(key, state.count, state.start, state.left / limit.ticks_per_s)
+  end,
+}
