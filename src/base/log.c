@@ -60,18 +60,19 @@ static void add_fields(struct text *line, const char *format, va_list args)
 {
     size_t room = line->capacity - line->len;
     char *fields = line->data + line->len;
-    int wanted = vsnprintf(fields, room, format, args);
+    int wanted = room < 2 ? 0 : vsnprintf(fields + 1, room - 1, format, args);
 
     if (wanted <= 0) {
         return;
     }
-    size_t len = (size_t)wanted < room ? (size_t)wanted : room - 1;
-    for (size_t i = 0; i < len; i++) {
+    size_t len = (size_t)wanted < room - 1 ? (size_t)wanted : room - 2;
+    fields[0] = ' ';
+    for (size_t i = 1; i <= len; i++) {
         if ((unsigned char)fields[i] < 0x20 || fields[i] == 0x7f) {
             fields[i] = '?';
         }
     }
-    line->len += len;
+    line->len += 1 + len;
 }
 
 /* stderr is gone: there is nobody to tell. */
@@ -108,12 +109,9 @@ void log_write(enum log_level level, const char *module, const char *message, co
     text_add_logfmt(&line, span_of_text(module));
     text_add_literal(&line, " msg=");
     text_add_logfmt(&line, span_of_text(message));
-    if (fields[0] != '\0') {
-        text_add_char(&line, ' ');
-        va_start(args, fields);
-        add_fields(&line, fields, args);
-        va_end(args);
-    }
+    va_start(args, fields);
+    add_fields(&line, fields, args);
+    va_end(args);
     line.capacity++;
     text_add_char(&line, '\n');
     write_all(text_span(&line));

@@ -44,7 +44,7 @@ static const char *behind_time(const char *line)
 
 static void one_of_each(void)
 {
-    log_error("app", "cannot start", "");
+    log_error("app", "cannot start", "%s", "");
     log_warn("store.redis", "link lost", "err=%s retry_ms=%d", "timeout", 250);
     log_info("net", "listening", "address=%s", "127.0.0.1:80");
     log_debug("net", "unseen", "");
