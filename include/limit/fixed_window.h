@@ -22,8 +22,9 @@ struct fixed_window {
 };
 
 /* The registry's row: see struct algorithm for what each function promises.
- * A state of a later window than @now's stands while the clock went back by at
- * most a second, and then the window ends when it would have; more is followed. */
+ * A @now before the window of the state counts as the start of that window, if
+ * it is at most a second before; a clock that went back by more is followed, and
+ * what was taken counts in the window of the new time. Constant time. */
 extern const struct algorithm fixed_window_algorithm;
 
 #endif /* SLUICE_LIMIT_FIXED_WINDOW_H */

@@ -3,6 +3,7 @@
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
@@ -125,6 +126,51 @@ START_TEST(all_decisions_of_a_turn_are_made_and_no_unit_too_many_is_admitted)
     ck_assert_uint_eq(n_allowed, 1000);
     ck_assert_uint_eq(redis_store_count(client.store).n_calls, N);
     redis_client_close(&client);
+}
+END_TEST
+
+/* In a child: ask often on a link of its own; the exit code is not enough for the number admitted. */
+static void ask_and_tell(int fd)
+{
+    enum { N = 400 };
+    static struct redis_question questions[N];
+    uint32_t n_allowed = 0;
+    redis_client_open(&client, &options);
+    (void)redis_client_await_up(&client, true);
+    for (size_t i = 0; i < N; i++) {
+        redis_client_ask(&client, &questions[i], 1);
+        if (i % 7 == 0) {
+            redis_client_await(&client, &questions[i].answered);
+        }
+    }
+    for (size_t i = 0; i < N; i++) {
+        redis_client_await(&client, &questions[i].answered);
+        n_allowed += questions[i].decision.status == STATUS_OK && questions[i].decision.allowed;
+    }
+    redis_client_close(&client);
+    _exit(write(fd, &n_allowed, sizeof(n_allowed)) == sizeof(n_allowed) ? 0 : 1);
+}
+
+START_TEST(four_processes_on_one_key_admit_exactly_what_one_would)
+{
+    int fds[2];
+    uint32_t n_admitted = 0;
+    ck_assert_int_eq(pipe(fds), 0);
+    for (int i = 0; i < 4; i++) {
+        const pid_t child = fork();
+        ck_assert_int_ge(child, 0);
+        if (child == 0) {
+            ask_and_tell(fds[1]);
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        uint32_t n_allowed = 0;
+        ck_assert_int_eq(read(fds[0], &n_allowed, sizeof(n_allowed)), sizeof(n_allowed));
+        n_admitted += n_allowed;
+    }
+    ck_assert_uint_eq(n_admitted, 1000);
+    close(fds[0]);
+    close(fds[1]);
 }
 END_TEST
 
@@ -263,6 +309,7 @@ static Suite *redis_store_suite(void)
     tcase_add_test(life, the_first_decision_waits_for_the_link);
     tcase_add_test(life, a_key_is_prefix_identity_limit_and_digest_and_always_expires);
     tcase_add_test(life, all_decisions_of_a_turn_are_made_and_no_unit_too_many_is_admitted);
+    tcase_add_test(life, four_processes_on_one_key_admit_exactly_what_one_would);
     tcase_add_test(life, a_name_is_resolved_and_a_tcp_port_connected_to);
     tcase_add_test(life, a_database_is_selected);
     tcase_add_test(life, a_database_that_is_not_there_is_a_refusal);
