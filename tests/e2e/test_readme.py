@@ -1,0 +1,130 @@
+"""README's commands, as they stand there: each block is run here, or named with the reason why not."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from harness.wait import until
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# What is not run here, and what holds it instead.
+NOT_RUN = {
+    "bench/run": "takes minutes, and tells nothing on a busy machine",
+    "scripts/test": "runs this",
+    "cmake --preset release && cmake --build --preset release": "scripts/run does it",
+}
+
+
+def _blocks():
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        return [block.strip() for block in re.findall(r"```sh\n(.*?)```", file.read(), re.DOTALL)]
+
+
+def _block(word):
+    found = [block for block in _blocks() if word in block]
+    assert len(found) == 1, f"README has {len(found)} blocks with {word}"
+    return found[0]
+
+
+def _answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _bash(script, **environment):
+    result = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True,
+                            timeout=120, check=False, env={**os.environ, **environment})
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture(name="running", scope="module")
+def what_scripts_run_starts():
+    for port in (8080, 9000):
+        if _answers(port):
+            pytest.skip(f"port {port}, which README names, is in use here")
+    with subprocess.Popen([_block("scripts/run")], cwd=ROOT, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT) as program:
+        said = []
+        for line in program.stdout:
+            said.append(line)
+            if "Ctrl-C stops" in line:
+                break
+        else:
+            pytest.fail("scripts/run ended: " + "".join(said))
+        yield "".join(said)
+        program.send_signal(signal.SIGTERM)
+        program.stdout.read()
+        program.wait(timeout=60)
+    until(lambda: not _answers(8080) and not _answers(9000), "both have stopped")
+
+
+def test_every_block_is_known():
+    known = ["scripts/run", "curl -i ", "for i in", "check config/full.yaml", "redis-server",
+             "script config/redis.yaml"]
+    for block in _blocks():
+        assert block in NOT_RUN or any(word in block for word in known), block
+
+
+def test_the_first_request_is_answered_and_says_what_is_left(running):
+    assert "curl -i http://127.0.0.1:8080/hello" in running
+    answer = _bash(_block("curl -i "))
+    assert answer.startswith("HTTP/1.1 200 OK")
+    assert re.search(r'^RateLimit: "per-client";r=9;t=1\r?$', answer, re.MULTILINE)
+
+
+def test_a_dozen_requests_empty_the_bucket(running):
+    assert running
+    answers = _bash(_block("for i in")).replace("\r", "")
+    assert "HTTP/1.1 200 OK" in answers
+    assert 'HTTP/1.1 429 Too Many Requests\nRetry-After: 1\nRateLimit: "per-client";r=0;t=1' in answers
+
+
+def test_check_accepts_the_full_policy():
+    program = os.environ["SLUICE"]
+    told = _bash(_block("check config/full.yaml").replace("build/release/sluice", program))
+    assert told.startswith("config/full.yaml: ok")
+
+
+def test_script_prints_the_call():
+    program = os.environ["SLUICE"]
+    told = _bash(_block("script config/redis.yaml").replace("build/release/sluice", program))
+    assert re.search(r"^redis-cli .* --eval sluice\.lua '.*' , 0 ", told, re.MULTILINE)
+
+
+def test_two_proxies_share_one_limit():
+    redis, first, second, backend = (_free_port() for _ in range(4))
+    script = _block("redis-server")
+    for old, new in (("build/release/sluice", os.environ["SLUICE"]), ("6379", str(redis)),
+                     ("8081", str(first)), ("8082", str(second))):
+        assert old in script
+        script = script.replace(old, new)
+    script = f"""
+        trap 'kill $(jobs -p); wait' EXIT
+        {{ "$SLUICE" echo 127.0.0.1:{backend} &
+        {script}
+        }} >/dev/null 2>&1
+        for port in {redis} {backend} {first} {second}; do
+            for try in $(seq 500); do
+                (exec 3<>/dev/tcp/127.0.0.1/$port) 2>/dev/null && break
+                read -t 0.02 <> <(:) || true
+            done
+        done
+        for port in {first} {second} {first}; do
+            curl -si -H 'X-API-Key: readme' http://127.0.0.1:$port/ | grep -i '^RateLimit:'
+        done"""
+    told = _bash(script, REDIS_URL=f"redis://127.0.0.1:{redis}/0",
+                 BACKEND=f"http://127.0.0.1:{backend}")
+    left = [int(n) for n in re.findall(r'per-client\.1h";r=(\d+)', told)]
+    assert left == [999, 998, 997], told
