@@ -12,86 +12,11 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/span.h"
-#include "http/field.h"
 #include "limit/limit.h"
+#include "policy/answer_set.h"
+#include "policy/cost.h"
 #include "policy/key.h"
-
-/* Where to listen or connect to. Text is NUL-terminated behind the span. */
-struct endpoint {
-    struct span host; /* name or address without brackets; empty: unix_path is meant */
-    uint16_t port;
-    struct span unix_path; /* empty: host is meant */
-    struct span text;      /* as written */
-};
-
-enum store_kind {
-    STORE_MEMORY,
-    STORE_REDIS,
-};
-
-enum store_full {
-    STORE_FULL_OVERFLOW,
-    STORE_FULL_DENY,
-    STORE_FULL_ALLOW,
-};
-
-struct store_section {
-    enum store_kind kind;
-    struct endpoint redis;
-    struct span user;
-    struct span password;
-    uint32_t database;
-    struct span prefix; /* of every key in Redis */
-    struct span secret; /* keys the hashes of identities */
-    uint64_t deadline_us;
-    enum on_failure on_failure; /* of limits that do not say their own */
-    uint32_t instances;         /* among which local limits are shared out, >= 1 */
-    uint64_t memory_bytes;
-    enum store_full full;
-};
-
-enum log_format {
-    LOG_FORMAT_LOGFMT,
-    LOG_FORMAT_JSON,
-    LOG_FORMAT_OFF,
-};
-
-struct log_section {
-    enum log_format format;
-    struct span path; /* of a file, appended to; empty: stdout */
-};
-
-struct max_section {
-    uint32_t connections; /* from clients, all workers together */
-    uint64_t head_bytes;
-    uint32_t headers;
-    uint64_t body_bytes;
-};
-
-struct timeouts_section {
-    uint64_t head_us;  /* from a request's first byte to the end of its head */
-    uint64_t idle_us;  /* between requests, and of a body or response that does not move */
-    uint64_t drain_us; /* after SIGTERM */
-};
-
-enum upstream_host {
-    UPSTREAM_HOST_PRESERVE, /* what the client sent */
-    UPSTREAM_HOST_SERVER,   /* the server's own */
-    UPSTREAM_HOST_NAME,     /* a given one */
-};
-
-struct upstream_spec {
-    struct span name;
-    uint32_t index; /* among all upstreams, from 0 */
-    struct endpoint *servers;
-    size_t n_servers;
-    enum upstream_host host;
-    struct span host_name; /* for UPSTREAM_HOST_NAME */
-    uint64_t connect_us;
-    uint64_t
-        response_us;  /* from the request's end to the response's head, and between its pieces */
-    uint64_t idle_us; /* of a pooled connection */
-};
+#include "policy/settings.h"
 
 /* What a denied request is answered with instead of the problem document. */
 struct deny_reply {
@@ -100,6 +25,8 @@ struct deny_reply {
     struct span content_type;
 };
 
+struct calendar;
+
 /* A named rule of the `limits` section: one key, one or several rates. */
 struct limit_rule {
     struct span name;
@@ -107,9 +34,13 @@ struct limit_rule {
     enum key_missing missing;
     const struct limit *limits; /* one a rate, adjacent in policy->limits */
     size_t n_limits;
+    const struct calendar *
+        *calendars;                /* one a limit: where its windows are a calendar's, else NULL */
     struct address_prefix *except; /* clients that it never judges */
     size_t n_except;
     const struct deny_reply *deny; /* NULL: a problem document */
+    struct answer_set count;       /* the answers that are charged; none: all of them */
+    struct answer_set refund;      /* the answers that give back what they took */
 };
 
 /* One segment of a path pattern. */
@@ -165,9 +96,9 @@ struct route {
     struct span capture_names[CAPTURES_MAX];
     size_t n_captures;
     uint64_t body_bytes_max;
-    uint32_t cost; /* units, >= 1 */
-    struct span
-        policy_field; /* ready value of RateLimit-Policy when all rules apply; empty: no rules */
+    struct cost_spec cost;    /* of a request, for each of its limits */
+    struct span policy_field; /* ready value of RateLimit-Policy when all rules apply: the enforced
+                                  limits; empty: there are none */
 };
 
 struct policy {
@@ -181,6 +112,7 @@ struct policy {
     struct log_section log;
     struct max_section max;
     struct timeouts_section timeouts;
+    enum headers_style headers;
     struct upstream_spec *upstreams;
     size_t n_upstreams;
     struct limit *limits; /* by index */

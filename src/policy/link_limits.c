@@ -117,6 +117,7 @@ static void link_rates(struct linker *linker, const struct spec_limit *spec,
 {
     const struct section_items *rates = &spec->rates;
     rule->limits = &linker->policy->limits[linker->policy->n_limits];
+    rule->calendars = link_alloc(linker, rates->n_items, sizeof(const struct calendar *));
     if (rates->node != NULL && (rates->n_items == 0 || rates->n_items > RATES_PER_LIMIT_MAX)) {
         diags_add(linker->diags, DIAG_ERROR, rates->node->line, rates->node->column,
                   "rate must have 1 to %d rates", RATES_PER_LIMIT_MAX);

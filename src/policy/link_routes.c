@@ -323,7 +323,7 @@ static void link_route(struct linker *linker, const struct spec_route *spec,
     link_respond(linker, &spec->respond, route);
     check_destination(linker, spec, route);
     write_policy_field(linker, route);
-    route->cost = spec->cost;
+    route->cost = (struct cost_spec){.kind = COST_FIXED, .units = spec->cost, .max = spec->cost};
     route->body_bytes_max =
         has_max_body ? spec->body_bytes_max : linker->spec->max.values.body_bytes;
 }

@@ -43,7 +43,7 @@ static enum admission_result prepare_rule(struct admission *admission, const str
     if (key.data == NULL) {
         return ADMISSION_FAILED;
     }
-    add_charges(admission, rule, key, route->cost);
+    add_charges(admission, rule, key, cost_of_request(&route->cost, request));
     return ADMISSION_TO_DECIDE;
 }
 

@@ -87,7 +87,7 @@ START_TEST(routes_have_their_own_limits_or_the_defaults)
     ck_assert_uint_eq(policy->n_routes, 4);
     assert_span(policy->routes[0].name, "a");
     ck_assert_uint_eq(policy->routes[0].n_rules, 1);
-    ck_assert_uint_eq(policy->routes[0].cost, 5);
+    ck_assert_uint_eq(policy->routes[0].cost.units, 5);
     ck_assert_uint_eq(policy->routes[0].body_bytes_max, 1024);
     assert_span(policy->routes[0].policy_field, "\"one\";q=5;w=1");
     assert_span(policy->routes[1].name, "route-2");
@@ -97,7 +97,7 @@ START_TEST(routes_have_their_own_limits_or_the_defaults)
     ck_assert_ptr_eq(policy->routes[1].upstream, &policy->upstreams[1]);
     ck_assert_uint_eq(policy->routes[2].n_rules, 2);
     ck_assert_uint_eq(policy->routes[2].n_limits, 5);
-    ck_assert_uint_eq(policy->routes[2].cost, 1);
+    ck_assert_uint_eq(policy->routes[2].cost.units, 1);
     ck_assert_uint_eq(policy->routes[3].n_rules, 1);
     ck_assert_ptr_null(policy->routes[3].upstream);
     ck_assert_uint_eq(policy->routes[3].respond->status, 404);

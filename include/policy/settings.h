@@ -1,0 +1,98 @@
+/* What a policy says of the process and of those it speaks with; part of policy.h. */
+
+#ifndef SLUICE_POLICY_SETTINGS_H
+#define SLUICE_POLICY_SETTINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/span.h"
+#include "limit/limit.h"
+
+/* Where to listen or connect to. Text is NUL-terminated behind the span. */
+struct endpoint {
+    struct span host; /* name or address without brackets; empty: unix_path is meant */
+    uint16_t port;
+    struct span unix_path; /* empty: host is meant */
+    struct span text;      /* as written */
+};
+
+enum store_kind {
+    STORE_MEMORY,
+    STORE_REDIS,
+};
+
+enum store_full {
+    STORE_FULL_OVERFLOW,
+    STORE_FULL_DENY,
+    STORE_FULL_ALLOW,
+};
+
+struct store_section {
+    enum store_kind kind;
+    struct endpoint redis;
+    struct span user;
+    struct span password;
+    uint32_t database;
+    struct span prefix; /* of every key in Redis */
+    struct span secret; /* keys the hashes of identities */
+    uint64_t deadline_us;
+    enum on_failure on_failure; /* of limits that do not say their own */
+    uint32_t instances;         /* among which local limits are shared out, >= 1 */
+    uint64_t memory_bytes;
+    enum store_full full;
+};
+
+enum log_format {
+    LOG_FORMAT_LOGFMT,
+    LOG_FORMAT_JSON,
+    LOG_FORMAT_OFF,
+};
+
+struct log_section {
+    enum log_format format;
+    struct span path; /* of a file, appended to; empty: stdout */
+};
+
+struct max_section {
+    uint32_t connections; /* from clients, all workers together */
+    uint64_t head_bytes;
+    uint32_t headers;
+    uint64_t body_bytes;
+    uint32_t held; /* requests held for shaping, of each worker */
+};
+
+struct timeouts_section {
+    uint64_t head_us;  /* from a request's first byte to the end of its head */
+    uint64_t idle_us;  /* between requests, and of a body or response that does not move */
+    uint64_t drain_us; /* after SIGTERM */
+};
+
+enum upstream_host {
+    UPSTREAM_HOST_PRESERVE, /* what the client sent */
+    UPSTREAM_HOST_SERVER,   /* the server's own */
+    UPSTREAM_HOST_NAME,     /* a given one */
+};
+
+struct upstream_spec {
+    struct span name;
+    uint32_t index; /* among all upstreams, from 0 */
+    struct endpoint *servers;
+    size_t n_servers;
+    enum upstream_host host;
+    struct span host_name; /* for UPSTREAM_HOST_NAME */
+    uint64_t connect_us;
+    uint64_t
+        response_us;  /* from the request's end to the response's head, and between its pieces */
+    uint64_t idle_us; /* of a pooled connection */
+};
+
+/* The fields that tell clients of their limits. */
+enum headers_style {
+    HEADERS_DRAFT11, /* RateLimit, RateLimit-Policy */
+    HEADERS_LEGACY,  /* X-RateLimit-Limit, -Remaining, -Reset */
+    HEADERS_BOTH,
+    HEADERS_NONE, /* and Retry-After on denials alone */
+};
+
+#endif /* SLUICE_POLICY_SETTINGS_H */

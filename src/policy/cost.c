@@ -1,0 +1,72 @@
+#include "policy/cost.h"
+
+#include <assert.h>
+
+/* The one field called @name, or NULL: there is none, or there are several. */
+static const struct field *find_alone(const struct head *head, struct span name)
+{
+    const struct field *found = head_find_name(head, name);
+    for (size_t i = 0; i < head->n_fields && found != NULL; i++) {
+        const struct field *other = &head->fields[i];
+        if (other != found && span_equals_ignore_case(other->name, name)) {
+            return NULL;
+        }
+    }
+    return found;
+}
+
+/* Whether @head tells a whole number in the field @name, and which: what is more than @max is
+ * @max. */
+static bool read_units(const struct head *head, struct span name, uint32_t max, uint64_t *units)
+{
+    const struct field *field = find_alone(head, name);
+    if (field == NULL || !span_to_u64(field->value, UINT64_MAX, units)) {
+        return false;
+    }
+    *units = *units > max ? max : *units;
+    return true;
+}
+
+static uint32_t cost_by_method(const struct cost_spec *cost, struct span method)
+{
+    for (size_t i = 0; i < cost->n_methods; i++) {
+        if (span_equals(cost->methods[i].method, method)) {
+            return cost->methods[i].units;
+        }
+    }
+    return cost->units;
+}
+
+static uint32_t cost_by_field(const struct cost_spec *cost, const struct request_view *request)
+{
+    uint64_t units = 0;
+    const bool is_believed = cost->trust_any || request->peer_is_trusted;
+    const bool is_told =
+        is_believed && read_units(request->head, cost->field, cost->max, &units) && units > 0;
+    return is_told ? (uint32_t)units : cost->max;
+}
+
+uint32_t cost_of_request(const struct cost_spec *cost, const struct request_view *request)
+{
+    switch (cost->kind) {
+    case COST_FIXED:
+    case COST_RESPONSE_HEADER:
+        break;
+    case COST_BY_METHOD:
+        return cost_by_method(cost, request->head->method);
+    case COST_REQUEST_HEADER:
+        return cost_by_field(cost, request);
+    }
+    return cost->units;
+}
+
+bool cost_of_response(const struct cost_spec *cost, const struct head *head, uint32_t *units)
+{
+    uint64_t told = 0;
+    assert(cost->kind == COST_RESPONSE_HEADER);
+    if (!read_units(head, cost->field, cost->max, &told)) {
+        return false;
+    }
+    *units = (uint32_t)told;
+    return true;
+}
