@@ -76,7 +76,7 @@ def test_a_kept_connection_is_closed_after_its_answer(start, start_upstream, gat
     client.send(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
     upstream.wait_for(1)
     proxy.signal()
-    until(lambda: "msg=draining" in proxy.stderr(), "the drain")
+    until(lambda: refuses_connections(proxy), "the drain")
     gate.opens.set()
     assert client.read().get("Connection") == "close" and client.has_ended()
     client.close()

@@ -112,6 +112,22 @@ def test_an_upstream_that_was_down_is_used_as_soon_as_it_is_up(start):
         second.stop()
 
 
+def test_a_server_may_be_a_name(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(policy(f"http://localhost:{upstream.port}"))
+    until(lambda: proxy.ask().status == 200, "the name to be resolved")
+    assert upstream.last.get("Host") == "a.test"
+
+
+def test_a_name_that_nobody_knows_is_502_and_does_not_keep_the_others_from_serving(
+        start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(policy("http://name.invalid:80"))
+    assert_problem(proxy.ask(), 502, "no address")
+    proxy = start(policy("http://name.invalid:80", upstream.url))
+    assert [proxy.ask().status for _ in range(4)] == [200] * 4
+
+
 # --- connections that are kept ---
 
 

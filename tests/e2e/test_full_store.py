@@ -1,0 +1,48 @@
+"""More clients than the embedded store has room for: none of them gets in by pushing another out."""
+
+import collections
+
+import pytest
+
+from harness import message
+
+N_CLIENTS = 24_000  # a table of 1 MiB has room for fewer
+BATCH = 400
+
+
+def flood(proxy, n_clients):
+    """One request from each of so many clients; their statuses."""
+    statuses = collections.Counter()
+    with proxy.connect() as client:
+        for first in range(0, n_clients, BATCH):
+            addresses = [f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}" for i in range(first, first + BATCH)]
+            client.send(b"".join(message.request("GET", "/", {"X-Forwarded-For": address})
+                                 for address in addresses))
+            statuses.update(client.read().status for _ in range(BATCH))
+    return statuses
+
+
+def ask(proxy, address):
+    return proxy.ask(fields={"X-Forwarded-For": address}).status
+
+
+@pytest.mark.parametrize("full, newcomer", [("overflow", {204, 429}), ("deny", {429, 503}),
+                                            ("allow", {204})])
+def test_a_flood_of_clients_lets_no_denied_one_in(start, full, newcomer):
+    proxy = start(f"""
+        log: off
+        trusted_proxies: 127.0.0.1
+        store: {{memory: 1MiB, full: {full}}}
+        limits: {{once: {{key: client.ip, rate: 1/day}}}}
+        routes: [{{limits: [once], respond: {{status: 204}}}}]
+    """)
+    before = proxy.memory_bytes()
+    assert [ask(proxy, "192.0.2.1") for _ in range(2)] == [204, 429]
+    statuses = flood(proxy, N_CLIENTS)
+    assert set(statuses) <= {204} | newcomer and statuses[204] >= 4000
+    if full != "allow":
+        assert statuses[204] < N_CLIENTS, "the store never was full"
+    assert ask(proxy, "192.0.2.1") == 429
+    assert ask(proxy, "10.0.0.1") == 429, "the first of the flood is still denied too"
+    assert ask(proxy, "192.0.2.77") in newcomer
+    assert proxy.memory_bytes() - before < 24 << 20
