@@ -70,7 +70,7 @@ def start_redis(tmp_path):
 
 
 @pytest.fixture
-def start(tmp_path, start_upstream, start_redis):  # pylint: disable=redefined-outer-name,unused-argument
+def start(tmp_path, start_upstream, start_redis):
     """start(policy): a running proxy. Ends before the upstreams and the Redis that it uses."""
     yield from _proxies(tmp_path)
 
@@ -82,6 +82,6 @@ def start_shared_upstream():
 
 
 @pytest.fixture(scope="module")
-def start_shared(tmp_path_factory, start_shared_upstream):  # pylint: disable=redefined-outer-name,unused-argument
+def start_shared(tmp_path_factory, start_shared_upstream):
     """The same for the proxy."""
     yield from _proxies(tmp_path_factory.mktemp("shared"))

@@ -61,7 +61,7 @@ def test_check_accepts_a_good_policy(policy_file):
 
 
 def test_check_tells_every_error_with_its_place(policy_file):
-    bad = policy_file("listen: 127.0.0.1:0\nupstream: http://127.0.0.1:1\nlimit: 5/minit\nlmit: 1\n")
+    bad = policy_file(GOOD.replace("hour", "minit") + "lmit: 1\n")
     good = policy_file(GOOD, "good.yaml")
     result = program.command("check", bad, good)
     assert result.returncode == 1
@@ -191,4 +191,5 @@ def test_the_demonstration_works_from_end_to_end(start, echo):
     answers = [proxy.ask(path="/hello", fields={"X-Mine": "1"}) for _ in range(4)]
     assert [answer.status for answer in answers] == [200, 200, 200, 429]
     told = json.loads(answers[0].body)
-    assert ["X-Mine", "1"] in told["headers"] and ["X-Forwarded-For", "127.0.0.1"] in told["headers"]
+    for field in (["X-Mine", "1"], ["X-Forwarded-For", "127.0.0.1"]):
+        assert field in told["headers"]

@@ -1,4 +1,4 @@
-"""More clients than the embedded store has room for: none of them gets in by pushing another out."""
+"""More clients than the embedded store has room for: none gets in by pushing another out."""
 
 import collections
 
@@ -15,7 +15,8 @@ def flood(proxy, n_clients):
     statuses = collections.Counter()
     with proxy.connect() as client:
         for first in range(0, n_clients, BATCH):
-            addresses = [f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}" for i in range(first, first + BATCH)]
+            addresses = [f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}"
+                         for i in range(first, first + BATCH)]
             client.send(b"".join(message.request("GET", "/", {"X-Forwarded-For": address})
                                  for address in addresses))
             statuses.update(client.read().status for _ in range(BATCH))

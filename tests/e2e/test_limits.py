@@ -1,4 +1,4 @@
-"""What a client is told by a route with limits: 200s with what is left, 429s with when to come back."""
+"""What limits tell a client: 200s with what is left, 429s with when to come back."""
 
 import time
 

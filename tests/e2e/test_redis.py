@@ -22,7 +22,8 @@ def policy(redis, rate="100/hour", store="", limit=""):
 
 
 def sources(proxy):
-    return collections.Counter(line.get("source", line["verdict"]) for line in proxy.all_log_lines())
+    return collections.Counter(line.get("source", line["verdict"])
+                               for line in proxy.all_log_lines())
 
 
 PROBES = itertools.count()
@@ -308,7 +309,8 @@ def test_forgetting_the_script_is_invisible(start, start_redis):
 @pytest.mark.parametrize("provoke, undo", [
     (["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"]),
     (["REPLICAOF", "127.0.0.1", "1"], ["REPLICAOF", "NO", "ONE"]),
-    (["CONFIG", "SET", "min-replicas-to-write", "3"], ["CONFIG", "SET", "min-replicas-to-write", "0"]),
+    (["CONFIG", "SET", "min-replicas-to-write", "3"],
+     ["CONFIG", "SET", "min-replicas-to-write", "0"]),
 ], ids=["out_of_memory", "read_only", "too_few_replicas"])
 def test_a_redis_that_refuses_to_write_is_a_failure_until_it_writes_again(
         start, start_redis, provoke, undo):
@@ -333,7 +335,8 @@ def test_a_slow_decision_keeps_the_order_of_pipelined_requests(start, start_redi
     """)
     until(lambda: proxy.ask(path="/slow").status == 210 and sources(proxy)["redis"], "Redis")
     redis.pause()
-    with proxy.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
+    with proxy.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
+                    b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
         assert client.is_quiet(0.2)
         redis.resume()
         assert [client.read().status for _ in range(2)] == [210, 211]

@@ -1,5 +1,5 @@
-"""What is ambiguous is refused: the status, the end of the connection, and nothing reaches the upstream.
-The numbers are those of docs/http.md."""
+"""What is ambiguous is refused: a status, the end of the connection, and nothing reaches the
+upstream. The numbers are those of docs/http.md."""
 
 import pytest
 
@@ -144,7 +144,8 @@ def test_a_body_that_breaks_a_rule_is_refused_and_never_whole_upstream(proxy, up
 
 
 def test_a_few_empty_lines_before_a_request_are_skipped(proxy):
-    with proxy.send(b"\r\n\r\n" + GET + b"Host: a\r\n\r\n\r\n" + GET + b"Host: a\r\n\r\n") as client:
+    request = GET + b"Host: a\r\n\r\n"
+    with proxy.send(b"\r\n\r\n" + request + b"\r\n" + request) as client:
         assert [client.read().status for _ in range(2)] == [200, 200]
 
 

@@ -1,5 +1,5 @@
-"""Clients, upstreams and Redis that misbehave at random, all at once: the proxy stays up, ends cleanly, and
-whoever behaved got the right answer. The seed is told when a test fails."""
+"""Clients, upstreams and Redis that misbehave at random, all at once: the proxy stays up, ends
+cleanly, and whoever behaved got the right answer. The seed is told when a test fails."""
 
 import random
 import threading
@@ -25,7 +25,8 @@ def behave(peer, request):
     elif what == "chunked":
         cut = len(body) // 2
         pieces = [piece for piece in (body[:cut], body[cut:]) if piece]
-        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + message.chunked(*pieces))
+        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                  message.chunked(*pieces))
     elif what == "until-close":
         peer.send(b"HTTP/1.1 200 OK\r\n\r\n" + body)
         peer.close()
@@ -63,6 +64,8 @@ WRONG = ["reset", "close", "cut", "garbage", "hang"]
 
 
 class Storm:
+    """Clients that ask the proxies at random for STORM_S."""
+
     def __init__(self, proxies, seed, statuses):
         self.proxies = proxies
         self.seed = seed
@@ -144,7 +147,7 @@ class Storm:
                             break
             except (BrokenPipeError, ConnectionResetError):
                 pass  # an answer came before all was sent
-            except Exception as failure:  # pylint: disable=broad-except
+            except Exception as failure:
                 self.failures.append(repr(failure))
 
     def blow(self, meanwhile=lambda: None):

@@ -1,1 +1,1 @@
-"""What the end-to-end tests stand on: the built program, a client, an upstream and a Redis, all real."""
+"""What the end-to-end tests stand on: the built program, a client, an upstream, a Redis."""

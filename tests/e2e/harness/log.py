@@ -7,6 +7,7 @@ WORD = r'[!#-<>-\[\]-~]+'  # printable ASCII without space, `"`, `=` and `\`
 QUOTED = r'"(?:[^"\\\x00-\x1f\x7f]|\\["\\]|\\x[0-9a-f]{2})*"'
 PAIR = re.compile(rf'([a-z_]+)=({WORD}|{QUOTED})')
 LINE = re.compile(rf'{PAIR.pattern}(?: {PAIR.pattern})*')
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 ESCAPE = re.compile(r'\\(x[0-9a-f]{2}|["\\])')
 
 
@@ -31,5 +32,5 @@ def parse(line, log_format):
     text = line.decode("utf-8")
     pairs = _json(text) if log_format == "json" else _logfmt(text)
     assert len({key for key, _ in pairs}) == len(pairs), f"a key stands there twice: {line!r}"
-    assert pairs[0][0] == "time" and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", pairs[0][1])
+    assert pairs[0][0] == "time" and TIME.fullmatch(pairs[0][1]), f"no time: {line!r}"
     return dict(pairs)

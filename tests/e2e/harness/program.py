@@ -91,9 +91,13 @@ class Sluice:
         return [log.parse(line, self.log_format) for line in self.stdout().split(b"\n")[:-1]]
 
     def lines_of(self, path, n):
-        """n lines of the requests for `path`, when they have come. Workers write each their own lines."""
-        return until(lambda: [line for line in self.all_log_lines() if line["path"] == path][:n]
-                     if self.stdout().count(path.encode()) >= n else None, f"{n} lines of {path}")
+        """n lines of the requests for `path`, when they have come. Each worker writes its own:
+        lines of different connections may stand in another order."""
+        def find():
+            lines = [line for line in self.all_log_lines() if line["path"] == path]
+            return lines if len(lines) >= n else None
+
+        return until(find, f"{n} lines of {path}")
 
     def memory_bytes(self):
         """Resident memory."""
@@ -114,7 +118,7 @@ class Sluice:
         return self.process.wait(STOP_WITHIN_S)
 
     def stop(self):
-        """End it as an operator does: it must end by itself, with 0 and nothing on its conscience."""
+        """End it as an operator does: it must end by itself, with 0 and no sanitizer's report."""
         for client in self.clients:
             client.close()
         if self.is_running():

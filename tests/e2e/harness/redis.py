@@ -72,7 +72,8 @@ class Redis:
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as sock:
             stream = sock.makefile("rwb")
             for command in [*commands, arguments]:
-                parts = [part if isinstance(part, bytes) else str(part).encode() for part in command]
+                parts = [part if isinstance(part, bytes) else str(part).encode()
+                         for part in command]
                 stream.write(b"*%d\r\n" % len(parts) +
                              b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts))
                 stream.flush()

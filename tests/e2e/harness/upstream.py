@@ -55,8 +55,8 @@ class Peer:
 
 
 class Upstream:
-    """Listens at 127.0.0.1:port. `behave(peer, request)` answers each request; its body has been read
-    before, unless reads_body is False. `answer`, given instead, is sent every time."""
+    """Listens at 127.0.0.1:port. `behave(peer, request)` answers each request; its body has been
+    read before, unless reads_body is False. `answer`, given instead, is sent every time."""
 
     def __init__(self, behave=None, answer=OK, reads_body=True, address=("127.0.0.1", 0)):
         self.behave = behave or (lambda peer, request: peer.send(answer))
@@ -94,7 +94,7 @@ class Upstream:
                 self._serve_one(peer)
         except (message.Cut, OSError):
             pass  # the proxy closed: tests look at what came before
-        except Exception as failure:  # pylint: disable=broad-except
+        except Exception as failure:
             self.failures.append(failure)
         peer.close()
 

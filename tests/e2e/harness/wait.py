@@ -6,7 +6,7 @@ POLL_S = 0.005
 
 
 def until(condition, what, within=10.0):
-    """The first true value of condition(); an AssertionError saying `what` if none comes in time."""
+    """The first true value of condition(); a failure that says `what` if none comes in time."""
     deadline = time.monotonic() + within
     while True:
         value = condition()

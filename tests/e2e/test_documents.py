@@ -1,0 +1,72 @@
+"""What the documents show is true: their policies load, and what they name exists."""
+
+import glob
+import os
+import re
+
+import pytest
+
+from harness import program
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PAGES = [os.path.join(ROOT, "README.md"), *sorted(glob.glob(f"{ROOT}/docs/*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def text(page):
+    with open(page, encoding="utf-8") as file:
+        return file.read()
+
+
+def blocks(page, language):
+    return [block for found, block in BLOCK.findall(text(page)) if found == language]
+
+
+def whole_policies():
+    """Yaml blocks that stand for a file, not for a part of one."""
+    return [pytest.param(block, id=f"{os.path.basename(page)}-{i}") for page in PAGES
+            for i, block in enumerate(blocks(page, "yaml")) if re.search(r"^listen:", block, re.M)]
+
+
+@pytest.mark.parametrize("policy", whole_policies())
+def test_every_whole_policy_that_is_shown_is_good(policy, tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text(policy)
+    result = program.command("check", str(path))
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=os.path.basename)
+def test_every_link_leads_to_a_file(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text(page)):
+        if "://" not in target:
+            assert os.path.exists(os.path.join(os.path.dirname(page), target)), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=os.path.basename)
+def test_nothing_is_left_to_be_filled_in(page):
+    assert not re.findall(r"@@\w*@@", text(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=os.path.basename)
+def test_every_command_that_is_shown_exists(page):
+    known = program.command("--help").stdout
+    for block in blocks(page, "sh"):
+        for name in re.findall(r"\bsluice ([a-z]+)", block):
+            assert f"sluice {name}" in known, name
+        for path in re.findall(r"(?:^|\s)((?:scripts|bench|config)/[\w./-]+)", block):
+            assert os.path.exists(os.path.join(ROOT, path)), path
+
+
+def test_the_quickstart_policy_lets_ten_through_at_once(start, start_upstream):
+    upstream = start_upstream()
+    with open(f"{ROOT}/config/quickstart.yaml", encoding="utf-8") as file:
+        policy = file.read()
+    policy = re.sub(r"^listen: .*$", "listen: 127.0.0.1:0", policy, flags=re.MULTILINE)
+    policy = policy.replace("http://127.0.0.1:9000", upstream.url)
+    proxy = start(policy)
+    answers = [proxy.ask() for _ in range(12)]
+    assert [answer.status for answer in answers][:10] == [200] * 10
+    assert 429 in [answer.status for answer in answers][10:]
+    assert answers[0].get("RateLimit-Policy") == '"per-client";q=10;w=10'
+    assert answers[0].get("RateLimit") == '"per-client";r=9;t=1'
