@@ -170,8 +170,8 @@ def seed_of_this_run():
 
 def routes(upstream):
     return f"""
-        timeouts: {{head: 500ms, idle: 500ms}}
-        upstreams: {{api: {{servers: "{upstream.url}", timeout: {{response: 300ms}}}}}}
+        timeouts: {{head: 2s, idle: 2s}}
+        upstreams: {{api: {{servers: "{upstream.url}", timeout: {{connect: 5s, response: 2s}}}}}}
         routes: [{{limits: [wide], upstream: api}}]
     """
 
