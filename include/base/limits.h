@@ -46,7 +46,7 @@ enum {
 
     /* --- Redis --- */
     REDIS_PENDING_MAX = 65536, /* decisions in flight on one link */
-    REDIS_REPLY_INTS_MAX = 1 + 6 * LIMITS_PER_ROUTE_MAX,
+    REDIS_REPLY_INTS_MAX = 2 + 6 * LIMITS_PER_ROUTE_MAX,
 };
 
 #endif /* SLUICE_BASE_LIMITS_H */

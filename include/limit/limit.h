@@ -30,6 +30,8 @@ struct limit {
     uint32_t tick_us;                /* 1, 1,000 or 1,000,000 */
     uint64_t period_us;              /* as written */
     char digest[LIMIT_DIGEST_BYTES]; /* of what gives the state its unit; lower-case hex, no NUL */
+    bool shadow;                     /* judged and charged as if real, never enforced */
+    bool count_denied; /* a denied request is charged too, by at most what brings it to full */
     enum on_failure on_failure;
     const struct limit
         *local; /* what is judged here while the shared store is away; NULL: itself */
@@ -39,8 +41,14 @@ struct limit {
 struct limit_spec {
     const struct algorithm *algorithm;
     uint32_t rate;
-    uint32_t burst; /* ignored by algorithms without one */
-    uint64_t period_us;
+    uint32_t burst;       /* ignored by algorithms without one */
+    uint64_t period_us;   /* ignored by those with slots */
+    uint64_t max_wait_us; /* as in struct limit_params, as are all that follow */
+    uint64_t lease_us;
+    uint32_t buckets;
+    bool strict;
+    bool from_first;
+    bool is_calendar;
 };
 
 /* Fill algorithm, params, tick, period and digest of @limit from @spec, with the finest tick in
@@ -59,6 +67,14 @@ void limit_share(const struct limit *limit, uint32_t instances, struct limit *sh
  * above it can ever pass. */
 uint64_t limit_capacity(const struct limit *limit);
 
+/* The call that @cost units at @now_us are to @limit; edges, slot and to_full are left for the caller.
+ */
+struct limit_call limit_call_at(const struct limit *limit, uint64_t now_us, uint32_t cost);
+
+/* Whether @limit's windows are known at @call's time: false for a calendar whose edges do not hold it,
+ * and then @call must not be judged. */
+bool limit_knows(const struct limit *limit, const struct limit_call *call);
+
 /* @now_us (us since the epoch, at most LIMIT_NOW_MAX) in @limit's ticks, rounded down, so that
  * nothing comes back early. */
 static inline uint64_t limit_ticks(const struct limit *limit, uint64_t now_us)
@@ -69,7 +85,7 @@ static inline uint64_t limit_ticks(const struct limit *limit, uint64_t now_us)
 /* @ticks in us; what does not fit is UINT64_MAX. */
 uint64_t limit_us(const struct limit *limit, uint64_t ticks);
 
-/* @ticks in whole seconds, rounded up. RETRY_NEVER stays what it is. */
+/* @ticks in whole seconds, rounded up. RETRY_NEVER and RETRY_UNKNOWN stay. */
 uint64_t limit_seconds(const struct limit *limit, uint64_t ticks);
 
 #endif /* SLUICE_LIMIT_LIMIT_H */

@@ -1,13 +1,7 @@
 /* The Lua program that decides in Redis, put together from a prelude, the algorithms that a policy
  * uses and a driver. Constant for a policy; user bytes reach it in KEYS and ARGV alone.
  *
- * KEYS  one per charge
- * ARGV  1  the time to decide at, us since the epoch; 0: Redis's own TIME, read once
- *       then per charge: cost, algorithm number, tick_us, rate, burst, period, offset
- * Returns an array of integers: 1 if all allow, else 0; then per charge: allowed 0/1, remaining,
- *       retry_after (-1: never), next_after, reset_after. `allowed` and retry_after tell how things
- *       stood before anything was charged, the others how they stand now. Times in the limit's
- * ticks. */
+ * What it takes and answers stands at the head of src/limit/driver.lua. */
 
 #ifndef SLUICE_LIMIT_SCRIPT_SOURCE_H
 #define SLUICE_LIMIT_SCRIPT_SOURCE_H
@@ -21,8 +15,23 @@
 #include "limit/limit.h"
 
 enum {
-    SCRIPT_ARGS_PER_CHARGE = 7,
-    SCRIPT_INTS_PER_CHARGE = 5,
+    /* Arguments before the first charge's, and of a charge at most. */
+    SCRIPT_HEAD_ARGS = 2,
+    SCRIPT_CONSTANTS_MAX = 4 + LIMIT_SCRIPT_PARAMS_MAX,
+    SCRIPT_EXTRAS_MAX = 1 + LIMIT_EDGES,
+    SCRIPT_CHARGE_ARGS_MAX = 1 + SCRIPT_CONSTANTS_MAX + SCRIPT_EXTRAS_MAX,
+    /* Arguments of a settlement before those that are as a charge's. */
+    SCRIPT_SETTLEMENT_ARGS = 3,
+    SCRIPT_HEAD_INTS = 2,
+    SCRIPT_INTS_PER_CHARGE = 6,
+};
+
+/* What changes from call to call. */
+struct script_charge {
+    const struct limit *limit;
+    uint32_t cost;
+    const uint64_t *edges; /* us; of a calendar's windows; NULL stands for unknown ones */
+    uint64_t slot;
 };
 
 /* Write the program for the algorithms that @limits use into newly allocated memory: *@source is
@@ -30,9 +39,15 @@ enum {
 MUST_USE enum status script_source_new(const struct limit *limits, size_t n_limits, char **source,
                                        size_t *len);
 
-/* The arguments of a charge of @cost on @limit, in the order above. */
-void script_source_args(const struct limit *limit, uint32_t cost,
-                        uint64_t args[SCRIPT_ARGS_PER_CHARGE]);
+/* Those arguments of a charge that are constant for @limit, and come after the cost; returns how many. */
+size_t script_source_constants(const struct limit *limit, uint64_t args[SCRIPT_CONSTANTS_MAX]);
+
+/* Those that come last: the slot or the edges, where @charge's limit takes such; returns how many. */
+size_t script_source_extras(const struct script_charge *charge, uint64_t args[SCRIPT_EXTRAS_MAX]);
+
+/* All arguments of @charge; returns how many. */
+size_t script_source_args(const struct script_charge *charge,
+                          uint64_t args[SCRIPT_CHARGE_ARGS_MAX]);
 
 /* Read the SCRIPT_INTS_PER_CHARGE integers at @ints as @limit's verdict. False if they make no
  * sense. */

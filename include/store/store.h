@@ -35,9 +35,22 @@ struct charge {
     /* Who is counted: "{" tag "}" and the rest of the identity, see policy/key.h. Borrowed until
      * the answer; never empty. */
     struct span key;
-    uint32_t cost;          /* units */
-    struct verdict verdict; /* the answer. allowed and retry_after: before anything was charged; the
-                             * others: as things stand now */
+    uint32_t cost; /* units */
+    struct verdict
+        verdict; /* the answer. allowed, retry_after and wait: before anything was charged;
+                             * the others: as things stand now */
+    const uint64_t *edges;  /* calendar windows: LIMIT_EDGES of them around now, us; else NULL.
+                             * Borrowed until the answer */
+    uint64_t slot;          /* concurrency: which to take */
+    bool charged;           /* the answer: the request was admitted, and this limit took its cost */
+    uint64_t charged_at_us; /* the answer: when, by the clock of who decided */
+};
+
+/* A correction of what was charged, or what becomes of a slot. */
+enum settlement_kind {
+    SETTLE_COST,    /* by delta units */
+    SETTLE_RELEASE, /* the slot is given back */
+    SETTLE_RENEW,   /* the slot is kept for another lease */
 };
 
 struct store;
@@ -54,7 +67,7 @@ struct decision {
     /* The answer. status: STATUS_OK; _TIMEOUT, _UNREACHABLE, _REFUSED, _INVALID (a reply that makes
      * no sense), _FULL, _NO_MEMORY: no decision could be made, and verdicts are undefined. */
     enum status status;
-    bool allowed; /* if STATUS_OK: all limits allow, and all were charged */
+    bool allowed; /* if STATUS_OK: all limits that are enforced, not shadows, allow */
     enum decision_source source;
     enum status failure; /* why the source is LOCAL or SKIPPED; STATUS_OK otherwise */
 
@@ -68,10 +81,23 @@ struct decision {
     void *context; /* the caller's */
 };
 
+/* What is settled is what a store has charged: the members are those of its charge. */
+struct settlement {
+    const struct limit *limit;
+    struct span key;
+    enum settlement_kind kind;
+    int64_t delta; /* units; SETTLE_COST alone */
+    uint64_t charged_at_us;
+    uint64_t slot;
+    enum decision_source source; /* who charged, and is to be told */
+};
+
 struct store_ops {
     const char *name;
     enum store_outcome (*decide)(struct store *store, struct decision *decision);
     void (*cancel)(struct store *store, struct decision *decision);
+    /* NULL: what was charged stays charged, and slots come back by their lease. */
+    void (*settle)(struct store *store, const struct settlement *settlements, size_t n);
     void (*free)(struct store *store);
 };
 
@@ -89,6 +115,11 @@ MUST_USE enum store_outcome store_decide(struct store *store, struct decision *d
  * memory of
  * @decision may be reused at once. What the store charges meanwhile stays charged. */
 void store_cancel(struct decision *decision);
+
+/* Tell @store of @n corrections (1 … LIMITS_PER_ROUTE_MAX), all of one request. Nobody answers: what
+ * gets lost stays charged, and slots come back by their lease. Everything is borrowed for the call
+ * alone. */
+void store_settle(struct store *store, const struct settlement *settlements, size_t n);
 
 /* For stores: the promise of the innermost frame is kept; calls its on_answer. */
 void store_answer(struct decision *decision);

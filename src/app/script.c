@@ -11,6 +11,7 @@
 #include "app/given_request.h"
 #include "app/load.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "limit/script_source.h"
 #include "proxy/admission.h"
 #include "store/redis_store.h"
@@ -65,11 +66,18 @@ static void print_keys(const struct admission *admission, struct span prefix)
 
 static void print_arguments(const struct admission *admission)
 {
-    fputs(" , 0", stdout);
+    fputs(" , 0 0", stdout);
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
-        uint64_t args[SCRIPT_ARGS_PER_CHARGE];
-        script_source_args(admission->charges[i].limit, admission->charges[i].cost, args);
-        for (size_t j = 0; j < SCRIPT_ARGS_PER_CHARGE; j++) {
+        const struct charge *charge = &admission->charges[i];
+        const struct script_charge call = {
+            .limit = charge->limit,
+            .cost = charge->cost,
+            .edges = charge->edges,
+            .slot = charge->slot,
+        };
+        uint64_t args[SCRIPT_CHARGE_ARGS_MAX];
+        const size_t n_args = script_source_args(&call, args);
+        for (size_t j = 0; j < n_args; j++) {
             printf(" %" PRIu64, args[j]);
         }
     }
@@ -104,8 +112,13 @@ static int print_for(const struct policy *policy, const struct given_request *gi
         fputs("sluice script: no route matches: the answer is 404, and nothing is asked\n", stderr);
         return EXIT_FAILED;
     }
+    const struct admission_context context = {
+        .policy = policy,
+        .wall_us = clock_wall_us(),
+        .first_slot = 1,
+    };
     arena_init(&arena, NULL, 0);
-    switch (admission_prepare(&admission, policy, given->route, &given->view, &arena)) {
+    switch (admission_prepare(&admission, &context, given->route, &given->view, &arena)) {
     case ADMISSION_TO_DECIDE:
         result = print_call(policy, &admission);
         break;

@@ -1,56 +1,77 @@
---[[ Judge a request against all its limits at one instant, and charge all of them if all allow.
+--[[ Judge a request against all its limits at one instant, and charge all of them if it is admitted; or
+correct what was charged.
 
 KEYS   one per charge, all of one slot
-ARGV   1 the time to decide at, us since the epoch; 0: the server's own TIME, read once
-       then per charge: cost, algorithm number, tick_us, rate, burst, period, offset (ticks)
-Reply  whole numbers: 1 if all allow, else 0; then per charge: allowed 0 or 1, remaining, retry_after
-       (-1: never), next_after, reset_after (ticks). allowed and retry_after tell how things stood
-       before anything was charged, the others how they stand now. ]]
+ARGV   1 what to do: 0 decides, 1 settles
+       2 the time to do it at, us since the epoch; 0: the server's own TIME, read once
+       then per charge: cost, algorithm number, flags (1: shadow, 2: denied requests count), tick_us,
+       rate, the parameters that the algorithm's read tells of, the slot of a concurrency limit, the
+       four edges (us) of a calendar's windows
+       or per settlement: kind (0 corrects, 1 releases a slot, 2 renews it), delta (units, signed),
+       the time of the charge (us), and the same as for a charge
+Reply  whole numbers: 1 if every limit that is enforced allows, else 0; the time (us); then per charge:
+       allowed 0 or 1, remaining, retry_after (-1: never, -2: unknown), next_after, reset_after, wait
+       (ticks). allowed, retry_after and wait tell how things stood before anything was charged, the
+       others how they stand now. A settlement's: 1 and the time.
+Error  CLOCK: the time is not within the edges that were given; nothing was changed ]]
 local UNITS_MAX = 4294967295 -- of a cost, a rate and a burst
 
-local now_us = clamp(ARGV[1] + 0, 0, EXACT_MAX)
+local now_us = clamp(ARGV[2] + 0, 0, EXACT_MAX)
 if now_us == 0 then
   local time = redis.call('TIME')
   now_us = clamp(time[1] * 1000000 + time[2], 0, EXACT_MAX)
 end
 
-local limits, reply = {}, {1, 0, 0, 0, 0, 0}
-for i = 1, #KEYS do
-  local at = 7 * i - 5
-  local tick_us = clamp(ARGV[at + 2] + 0, 1, 1000000)
-  local limit = {
-    algorithm = algorithms[ARGV[at + 1]],
-    cost = clamp(ARGV[at] + 0, 0, UNITS_MAX),
-    rate = clamp(ARGV[at + 3] + 0, 1, UNITS_MAX),
-    burst = clamp(ARGV[at + 4] + 0, 0, UNITS_MAX),
-    period = clamp(ARGV[at + 5] + 0, 1, EXACT_MAX),
-    offset = clamp(ARGV[at + 6] + 0, 0, EXACT_MAX),
-    ticks_per_s = 1000000 / tick_us,
-    state = false,
-  }
-  local algorithm = limit.algorithm
-  limit.state = algorithm.read(KEYS[i], limit, floor(now_us / tick_us))
-  limits[i] = limit
+local reply = {1, now_us}
+local at = 3
 
-  at = 5 * i - 3
-  reply[at], reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] =
-    algorithm.evaluate(limit, limit.state, limit.cost)
-  if reply[at] == 0 then
+if ARGV[1] == '1' then
+  for i = 1, #KEYS do
+    local kind, delta = ARGV[at], clamp(ARGV[at + 1] + 0, -EXACT_MAX, EXACT_MAX)
+    local algorithm = algorithms[ARGV[at + 4]]
+    local tick_us = clamp(ARGV[at + 6] + 0, 1, 1000000)
+    local charged_at = floor(clamp(ARGV[at + 2] + 0, 0, EXACT_MAX) / tick_us)
+    local rate = clamp(ARGV[at + 7] + 0, 1, UNITS_MAX)
+    at = algorithm.settle(
+      KEYS[i], at + 8, floor(now_us / tick_us), 1000000 / tick_us, rate, kind, delta, charged_at)
+  end
+  return reply
+end
+
+local states, starts, costs = {}, {}, {}
+for i = 1, #KEYS do
+  local algorithm, cost = algorithms[ARGV[at + 1]], clamp(ARGV[at] + 0, 0, UNITS_MAX)
+  local tick_us = clamp(ARGV[at + 3] + 0, 1, 1000000)
+  local rate = clamp(ARGV[at + 4] + 0, 1, UNITS_MAX)
+  local state, next_at = algorithm.read(
+    KEYS[i], at + 5, floor(now_us / tick_us), 1000000 / tick_us, rate)
+  if not state then
+    return redis.error_reply('CLOCK the time is not within the windows that were given')
+  end
+  states[i], starts[i], costs[i] = state, at, cost
+
+  local to = 6 * i - 3
+  reply[to], reply[to + 1], reply[to + 2], reply[to + 3], reply[to + 4], reply[to + 5] =
+    algorithm.evaluate(state, cost)
+  if reply[to] == 0 and ARGV[at + 2] % 2 == 0 then
     reply[1] = 0
   end
+  at = next_at
 end
 
 -- Everything has been read and judged: from here on nothing can fail but a write.
 for i = 1, #KEYS do
-  local limit = limits[i]
-  local algorithm, state, cost = limit.algorithm, limit.state, limit.cost
-  if reply[1] == 1 and cost > 0 then
-    algorithm.charge(limit, state, cost)
-    algorithm.write(KEYS[i], limit, state)
-    local at, _ = 5 * i - 3
-    _, reply[at + 1], _, reply[at + 3], reply[at + 4] = algorithm.evaluate(limit, state, 0)
+  local state, cost = states[i], costs[i]
+  at = starts[i]
+  local algorithm, to = algorithms[ARGV[at + 1]], 6 * i - 3
+  local passes = reply[1] == 1 and reply[to] == 1
+  if cost > 0 and (passes or (ARGV[at + 2] + 0 >= 2 and not algorithm.has_slots)) then
+    algorithm.charge(state, cost, not passes)
+    algorithm.write(KEYS[i], state)
+    local _
+    _, reply[to + 1], _, reply[to + 3], reply[to + 4] = algorithm.evaluate(state, 0)
   elseif state.ahead then
-    algorithm.write(KEYS[i], limit, state) -- the clock was set back: follow it
+    algorithm.write(KEYS[i], state) -- the clock was set back: follow it
   end
 end
 return reply

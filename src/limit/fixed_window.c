@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "limit/scripts.h"
+#include "limit/settle.h"
 
 /* A window as it stands at some time. */
 struct standing {
@@ -27,6 +28,23 @@ static const char *check_params(const struct limit_params *params)
         return "offset must be less than the period";
     }
     return NULL;
+}
+
+static size_t script_params(const struct limit_params *params,
+                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
+{
+    values[0] = params->period;
+    values[1] = params->offset;
+    return 2;
+}
+
+static size_t state_bytes(const void *state, const struct limit_params *params,
+                          const struct limit_call *call)
+{
+    (void)state;
+    (void)params;
+    (void)call;
+    return sizeof(struct fixed_window);
 }
 
 static bool is_ahead(const void *state, const struct limit_params *params, uint64_t now)
@@ -54,12 +72,13 @@ static struct standing stand(const struct fixed_window *window, const struct lim
     };
 }
 
-static void evaluate(const void *state, const struct limit_params *params, uint64_t now,
-                     uint32_t cost, struct verdict *verdict)
+static void evaluate(const void *state, const struct limit_params *params,
+                     const struct limit_call *call, struct verdict *verdict)
 {
     assert(check_params(params) == NULL);
 
-    const struct standing standing = stand(state, params, now);
+    const uint32_t cost = call->cost;
+    const struct standing standing = stand(state, params, call->now);
     /* The rate may have been lowered. */
     const uint64_t remaining = standing.count < params->rate ? params->rate - standing.count : 0;
     const uint64_t reset_after = standing.count > 0 ? standing.left : 0;
@@ -81,25 +100,44 @@ static void evaluate(const void *state, const struct limit_params *params, uint6
     };
 }
 
-static void charge(void *state, const struct limit_params *params, uint64_t now, uint32_t cost)
+static void set(struct fixed_window *window, uint64_t count, uint64_t start)
+{
+    window->count = count;
+    window->start = count == 0 ? 0 : start;
+}
+
+static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
+{
+    const struct standing standing = stand(state, params, call->now);
+    uint64_t count = standing.count + call->cost;
+    if (call->to_full && count > params->rate) {
+        count = standing.count > params->rate ? standing.count : params->rate;
+    }
+    set(state, count, standing.start);
+}
+
+/* The window of the charge is the latest, or it does not matter any more. */
+static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
+                   uint64_t now, int64_t delta)
 {
     struct fixed_window *window = state;
-    const struct standing standing = stand(window, params, now);
-
-    *window = (struct fixed_window){.count = standing.count + cost, .start = standing.start};
-    if (window->count == 0) {
-        window->start = 0;
+    (void)params;
+    (void)now;
+    if (window->count > 0 && charged_at >= window->start) {
+        set(window, settle_scaled(window->count, delta, 1, LIMIT_UNITS_MAX), window->start);
     }
 }
 
 const struct algorithm fixed_window_algorithm = {
     .name = "fixed_window",
-    .state_bytes = sizeof(struct fixed_window),
     .has_burst = false,
     .has_offset = true,
     .script = &fixed_window_script,
     .check_params = check_params,
+    .script_params = script_params,
+    .state_bytes = state_bytes,
     .evaluate = evaluate,
     .charge = charge,
     .is_ahead = is_ahead,
+    .settle = settle,
 };

@@ -19,10 +19,21 @@ static const uint64_t MONDAY_US = UINT64_C(4) * 24 * 3600 * US_PER_S;
  * the policy helps, or hurts, at once. */
 static void write_digest(struct limit *limit)
 {
-    char buffer[128];
+    char buffer[256];
     struct text text = text_of(buffer, sizeof(buffer));
     text_add(&text, span_of_text(limit->algorithm->name));
-    const uint64_t numbers[] = {limit->params.period, limit->tick_us, limit->params.offset};
+    const struct limit_params *params = &limit->params;
+    const uint64_t numbers[] = {
+        params->period,
+        limit->tick_us,
+        params->offset,
+        params->lease,
+        params->max_wait > 0,
+        params->buckets,
+        params->from_first,
+        params->is_calendar,
+        limit->algorithm->has_rate_in_digest ? params->rate : 0,
+    };
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         text_add_char(&text, ' ');
         text_add_u64(&text, numbers[i]);
@@ -35,26 +46,41 @@ static void write_digest(struct limit *limit)
     text_add_hex(&text, identity, sizeof(limit->digest) / 2);
 }
 
+/* What the finest tick must measure: slots come back by their lease. */
+static uint64_t period_of(const struct limit_spec *spec)
+{
+    return spec->algorithm->has_slots ? spec->lease_us : spec->period_us;
+}
+
 static struct limit_params params_in_ticks(const struct limit_spec *spec, uint32_t tick_us)
 {
-    const bool is_week = spec->algorithm->has_offset && spec->period_us == WEEK_US;
+    const bool is_week = spec->algorithm->has_offset && !spec->from_first && !spec->is_calendar &&
+                         spec->period_us == WEEK_US;
     return (struct limit_params){
         .rate = spec->rate,
         .burst = spec->algorithm->has_burst ? spec->burst : 0,
-        .period = spec->period_us / tick_us,
+        .period = spec->algorithm->has_slots ? 0 : spec->period_us / tick_us,
         .offset = is_week ? MONDAY_US / tick_us : 0,
         .ticks_per_s = US_PER_S / tick_us,
+        .max_wait = spec->max_wait_us / tick_us,
+        .lease = spec->lease_us / tick_us,
+        .buckets = spec->buckets,
+        .strict = spec->strict,
+        .from_first = spec->from_first,
+        .is_calendar = spec->is_calendar,
     };
 }
 
 const char *limit_init(struct limit *limit, const struct limit_spec *spec)
 {
-    if (spec->period_us == 0) {
-        return "period must be at least 1us";
+    const uint64_t period_us = period_of(spec);
+    if (period_us == 0) {
+        return spec->algorithm->has_slots ? "lease must be at least 1us"
+                                          : "period must be at least 1us";
     }
     const char *fault = NULL;
     for (size_t i = 0; i < ARRAY_LEN(TICKS_US); i++) {
-        if (spec->period_us % TICKS_US[i] != 0) {
+        if (period_us % TICKS_US[i] != 0) {
             break; /* no coarser tick measures the period either */
         }
         const struct limit_params params = params_in_ticks(spec, TICKS_US[i]);
@@ -63,7 +89,7 @@ const char *limit_init(struct limit *limit, const struct limit_spec *spec)
             limit->algorithm = spec->algorithm;
             limit->params = params;
             limit->tick_us = TICKS_US[i];
-            limit->period_us = spec->period_us;
+            limit->period_us = spec->algorithm->has_slots ? 0 : spec->period_us;
             write_digest(limit);
             return NULL;
         }
@@ -101,6 +127,17 @@ uint64_t limit_capacity(const struct limit *limit)
     return limit->algorithm->has_burst ? limit->params.burst : limit->params.rate;
 }
 
+struct limit_call limit_call_at(const struct limit *limit, uint64_t now_us, uint32_t cost)
+{
+    return (struct limit_call){.now = limit_ticks(limit, now_us), .cost = cost};
+}
+
+bool limit_knows(const struct limit *limit, const struct limit_call *call)
+{
+    return !limit->params.is_calendar ||
+           (call->edges[0] <= call->now && call->now < call->edges[LIMIT_EDGES - 1]);
+}
+
 uint64_t limit_us(const struct limit *limit, uint64_t ticks)
 {
     return ticks <= UINT64_MAX / limit->tick_us ? ticks * limit->tick_us : UINT64_MAX;
@@ -108,5 +145,5 @@ uint64_t limit_us(const struct limit *limit, uint64_t ticks)
 
 uint64_t limit_seconds(const struct limit *limit, uint64_t ticks)
 {
-    return ticks == RETRY_NEVER ? RETRY_NEVER : divide_up(ticks, limit->params.ticks_per_s);
+    return ticks >= RETRY_UNKNOWN ? ticks : divide_up(ticks, limit->params.ticks_per_s);
 }

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "limit/scripts.h"
 
@@ -71,19 +70,50 @@ enum status script_source_new(const struct limit *limits, size_t n_limits, char 
     return STATUS_OK;
 }
 
-void script_source_args(const struct limit *limit, uint32_t cost,
-                        uint64_t args[SCRIPT_ARGS_PER_CHARGE])
+size_t script_source_constants(const struct limit *limit, uint64_t args[SCRIPT_CONSTANTS_MAX])
 {
-    const uint64_t values[SCRIPT_ARGS_PER_CHARGE] = {
-        cost,
-        algorithm_number(limit->algorithm),
-        limit->tick_us,
-        limit->params.rate,
-        limit->params.burst,
-        limit->params.period,
-        limit->params.offset,
-    };
-    memcpy(args, values, sizeof(values));
+    enum { SHADOW = 1, COUNT_DENIED = 2 };
+    args[0] = algorithm_number(limit->algorithm);
+    args[1] = (limit->shadow ? SHADOW : 0U) | (limit->count_denied ? COUNT_DENIED : 0U);
+    args[2] = limit->tick_us;
+    args[3] = limit->params.rate;
+    return 4 + limit->algorithm->script_params(&limit->params, args + 4);
+}
+
+size_t script_source_extras(const struct script_charge *charge, uint64_t args[SCRIPT_EXTRAS_MAX])
+{
+    size_t n = 0;
+    if (charge->limit->algorithm->has_slots) {
+        args[n++] = charge->slot;
+    }
+    if (charge->limit->params.is_calendar) {
+        for (size_t i = 0; i < LIMIT_EDGES; i++) {
+            args[n++] = charge->edges == NULL ? 0 : charge->edges[i];
+        }
+    }
+    return n;
+}
+
+size_t script_source_args(const struct script_charge *charge, uint64_t args[SCRIPT_CHARGE_ARGS_MAX])
+{
+    size_t n = 0;
+    args[n++] = charge->cost;
+    n += script_source_constants(charge->limit, args + n);
+    n += script_source_extras(charge, args + n);
+    return n;
+}
+
+/* -1 and -2 stand for what no number of ticks is. */
+static uint64_t retry_of(long long ticks)
+{
+    switch (ticks) {
+    case -1:
+        return RETRY_NEVER;
+    case -2:
+        return RETRY_UNKNOWN;
+    default:
+        return (uint64_t)ticks;
+    }
 }
 
 bool script_source_read_verdict(const struct limit *limit, const long long *ints,
@@ -100,16 +130,17 @@ bool script_source_read_verdict(const struct limit *limit, const long long *ints
     if (remaining < 0 || (uint64_t)remaining > capacity) {
         return false;
     }
-    if (retry_after < -1 || ints[3] < 0 || ints[4] < 0) {
+    if (retry_after < -2 || ints[3] < 0 || ints[4] < 0 || ints[5] < 0) {
         return false;
     }
     *verdict = (struct verdict){
         .allowed = allowed == 1,
         .limit = capacity,
         .remaining = (uint64_t)remaining,
-        .retry_after = retry_after == -1 ? RETRY_NEVER : (uint64_t)retry_after,
+        .retry_after = retry_of(retry_after),
         .next_after = (uint64_t)ints[3],
         .reset_after = (uint64_t)ints[4],
+        .wait = (uint64_t)ints[5],
     };
     return true;
 }

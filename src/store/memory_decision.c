@@ -12,6 +12,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "limit/judge.h"
 #include "limit/limit.h"
 #include "store/memory_shard.h"
 
@@ -27,6 +28,7 @@ struct holding {
 
 struct work {
     struct holding holdings[LIMITS_PER_ROUTE_MAX];
+    struct judged judged[LIMITS_PER_ROUTE_MAX]; /* of the same numbers */
     size_t n_holdings;
     uint64_t now_us;
 };
@@ -63,7 +65,6 @@ static uint64_t begin(struct work *work, struct memory_shards *shards, struct de
         holding->added = false;
         memset(holding->forgotten, 0, sizeof(holding->forgotten));
         needed |= UINT64_C(1) << shard_number(holding->hash);
-        assert(holding->charge->limit->algorithm->state_bytes <= sizeof(holding->forgotten));
     }
     return needed;
 }
@@ -95,31 +96,35 @@ static void *state_of(struct holding *holding)
     return holding->slot != NULL ? holding->slot->state : holding->forgotten;
 }
 
-static bool judge(struct work *work)
+static enum status judge(struct work *work, bool *allowed)
 {
-    bool allowed = true;
     for (size_t i = 0; i < work->n_holdings; i++) {
-        struct charge *charge = work->holdings[i].charge;
-        const struct limit *limit = charge->limit;
-        limit->algorithm->evaluate(state_of(&work->holdings[i]), &limit->params,
-                                   limit_ticks(limit, work->now_us), charge->cost,
-                                   &charge->verdict);
-        allowed = allowed && charge->verdict.allowed;
+        struct holding *holding = &work->holdings[i];
+        struct judged *judged = &work->judged[i];
+        *judged = (struct judged){
+            .limit = holding->charge->limit,
+            .state = state_of(holding),
+            .call = limit_call_at(holding->charge->limit, work->now_us, holding->charge->cost),
+        };
+        judged->call.edges = holding->charge->edges;
+        judged->call.slot = holding->charge->slot;
+        assert(judged->limit->algorithm->state_bytes(judged->state, &judged->limit->params,
+                                                     &judged->call) <= sizeof(holding->forgotten));
     }
-    return allowed;
+    return judge_evaluate(work->judged, work->n_holdings, allowed);
 }
 
 /* --- places for the states that are missing --- */
 
-static bool is_missing(const struct holding *holding)
+static bool is_missing(const struct work *work, size_t i, bool allowed)
 {
-    return holding->slot == NULL && holding->charge->cost > 0;
+    return work->holdings[i].slot == NULL && judge_takes(&work->judged[i], allowed);
 }
 
-static bool has_missing(const struct work *work)
+static bool has_missing(const struct work *work, bool allowed)
 {
     for (size_t i = 0; i < work->n_holdings; i++) {
-        if (is_missing(&work->holdings[i])) {
+        if (is_missing(work, i, allowed)) {
             return true;
         }
     }
@@ -179,12 +184,12 @@ static enum places find_place(struct memory_shards *shards, struct holding *hold
     return PLACES_SHARED;
 }
 
-static enum places find_places(struct memory_shards *shards, struct work *work)
+static enum places find_places(struct memory_shards *shards, struct work *work, bool allowed)
 {
     enum places places = PLACES_OWN;
     set_use(work, MEMORY_PINNED);
     for (size_t i = 0; i < work->n_holdings && places != PLACES_NONE; i++) {
-        if (is_missing(&work->holdings[i])) {
+        if (is_missing(work, i, allowed)) {
             const enum places place = find_place(shards, &work->holdings[i], work->now_us);
             places = place > places ? place : places;
         }
@@ -193,11 +198,12 @@ static enum places find_places(struct memory_shards *shards, struct work *work)
     return places;
 }
 
-static void remove_added(struct work *work)
+/* Those of them that take nothing, or @all. */
+static void remove_added(struct work *work, bool allowed, bool all)
 {
     for (size_t i = 0; i < work->n_holdings; i++) {
         struct holding *holding = &work->holdings[i];
-        if (holding->added) {
+        if (holding->added && (all || !judge_takes(&work->judged[i], allowed))) {
             memory_table_remove(&holding->shard->table, holding->slot);
             holding->slot = NULL;
             holding->added = false;
@@ -213,45 +219,18 @@ static uint64_t later(uint64_t now_us, const struct limit *limit, uint64_t ticks
     return us < UINT64_MAX - now_us ? now_us + us : UINT64_MAX;
 }
 
-static void charge_one(struct holding *holding, uint64_t now_us)
+/* When @slot is untouched again, and until when it keeps somebody waiting. */
+static void date(struct memory_slot *slot, const struct judged *judged, uint64_t now_us,
+                 bool was_changed)
 {
-    struct charge *charge = holding->charge;
-    const struct limit *limit = charge->limit;
-    const uint64_t now = limit_ticks(limit, now_us);
-    struct memory_slot *slot = holding->slot;
-    struct verdict then;
-
-    limit->algorithm->charge(state_of(holding), &limit->params, now, charge->cost);
-    limit->algorithm->evaluate(state_of(holding), &limit->params, now, 0, &then);
-    charge->verdict.remaining = then.remaining;
-    charge->verdict.next_after = then.next_after;
-    charge->verdict.reset_after = then.reset_after;
-    if (slot != NULL) {
-        slot->untouched_at_us = later(now_us, limit, then.reset_after);
-        if (then.remaining == 0) {
-            slot->denies_until_us = later(now_us, limit, then.next_after);
-        }
-    }
-}
-
-/* A state that denied somebody is kept until he may come back, and one that the clock left behind is
- * dated to the new time. */
-static void keep_one(struct holding *holding, uint64_t now_us)
-{
-    const struct limit *limit = holding->charge->limit;
-    const struct verdict *verdict = &holding->charge->verdict;
-    struct memory_slot *slot = holding->slot;
-
-    if (slot == NULL) {
-        return;
-    }
-    const uint64_t now = limit_ticks(limit, now_us);
-    if (limit->algorithm->is_ahead(slot->state, &limit->params, now)) {
-        limit->algorithm->charge(slot->state, &limit->params, now, 0);
+    const struct limit *limit = judged->limit;
+    const struct verdict *verdict = &judged->verdict;
+    if (was_changed) {
         slot->untouched_at_us = later(now_us, limit, verdict->reset_after);
-        slot->denies_until_us = 0;
+        slot->denies_until_us =
+            verdict->remaining == 0 ? later(now_us, limit, verdict->next_after) : 0;
     }
-    if (!verdict->allowed && verdict->retry_after != RETRY_NEVER) {
+    if (!verdict->allowed && verdict->retry_after < RETRY_UNKNOWN) {
         const uint64_t until_us = later(now_us, limit, verdict->retry_after);
         if (until_us > slot->denies_until_us) {
             slot->denies_until_us = until_us;
@@ -263,32 +242,40 @@ static void conclude(struct work *work, bool allowed)
 {
     for (size_t i = 0; i < work->n_holdings; i++) {
         struct holding *holding = &work->holdings[i];
-        if (allowed && holding->charge->cost > 0) {
-            charge_one(holding, work->now_us);
-        } else {
-            keep_one(holding, work->now_us);
+        struct judged *judged = &work->judged[i];
+        const struct limit *limit = judged->limit;
+        judged->state = state_of(holding);
+        const bool was_changed =
+            judge_takes(judged, allowed) ||
+            limit->algorithm->is_ahead(judged->state, &limit->params, judged->call.now);
+        judge_conclude(judged, allowed);
+        if (holding->slot != NULL) {
+            date(holding->slot, judged, work->now_us, was_changed);
         }
+        holding->charge->verdict = judged->verdict;
+        holding->charge->charged = judged->charged;
+        holding->charge->charged_at_us = work->now_us;
     }
 }
 
 static enum status decide(struct memory_shards *shards, struct work *work, bool *allowed)
 {
     find(work);
-    *allowed = judge(work);
-    if (*allowed && has_missing(work)) {
-        const enum places places = find_places(shards, work);
+    enum status status = judge(work, allowed);
+    if (status == STATUS_OK && has_missing(work, *allowed)) {
+        const enum places places = find_places(shards, work, *allowed);
         if (places == PLACES_SHARED) {
-            *allowed = judge(work);
+            status = judge(work, allowed);
         }
-        if (places == PLACES_NONE || !*allowed) {
-            remove_added(work);
-        }
+        remove_added(work, *allowed, places == PLACES_NONE);
         if (places == PLACES_NONE) {
             return STATUS_FULL;
         }
     }
-    conclude(work, *allowed);
-    return STATUS_OK;
+    if (status == STATUS_OK) {
+        conclude(work, *allowed);
+    }
+    return status;
 }
 
 void memory_decision_make(struct memory_shards *shards, struct decision *decision, uint64_t now_us)

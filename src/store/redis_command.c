@@ -11,7 +11,6 @@ enum {
     NUMBER_BYTES_MAX = 32,   /* "$20\r\n18446744073709551615\r\n" */
     KEY_OVERHEAD_BYTES = 64, /* length, separators, digest */
     COMMAND_HEAD_BYTES = 256,
-    CONSTANT_ARGS = SCRIPT_ARGS_PER_CHARGE - 1, /* all but the cost, which comes first */
 };
 
 static void add_length(struct text *text, size_t len)
@@ -53,17 +52,17 @@ void redis_store_write_key(struct text *text, struct span prefix, const struct c
     text_add(text, span_of(charge->limit->digest, sizeof(charge->limit->digest)));
 }
 
-static struct span write_constant_args(struct arena *arena, const struct limit *limit)
+static struct redis_limit_args write_constant_args(struct arena *arena, const struct limit *limit)
 {
-    char buffer[CONSTANT_ARGS * NUMBER_BYTES_MAX];
+    char buffer[SCRIPT_CONSTANTS_MAX * NUMBER_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-    uint64_t args[SCRIPT_ARGS_PER_CHARGE];
-    script_source_args(limit, 0, args);
-    for (size_t i = 1; i < SCRIPT_ARGS_PER_CHARGE; i++) {
+    uint64_t args[SCRIPT_CONSTANTS_MAX];
+    const size_t n = script_source_constants(limit, args);
+    for (size_t i = 0; i < n; i++) {
         add_number(&text, args[i]);
     }
     assert(!text.truncated);
-    return arena_copy(arena, text_span(&text));
+    return (struct redis_limit_args){.wire = arena_copy(arena, text_span(&text)), .n = n};
 }
 
 static enum status write_source(struct redis_command *command,
@@ -90,7 +89,7 @@ static enum status write_constants(struct redis_command *command,
     }
     for (size_t i = 0; i < options->n_limits; i++) {
         command->limit_args[i] = write_constant_args(&command->arena, &options->limits[i]);
-        if (command->limit_args[i].data == NULL) {
+        if (command->limit_args[i].wire.data == NULL) {
             return STATUS_NO_MEMORY;
         }
     }
@@ -107,7 +106,7 @@ enum status redis_command_init(struct redis_command *command,
         return STATUS_NO_MEMORY;
     }
     const size_t charge_bytes = options->prefix.len + KEY_TEXT_BYTES_MAX + NAME_BYTES_MAX +
-                                KEY_OVERHEAD_BYTES + SCRIPT_ARGS_PER_CHARGE * NUMBER_BYTES_MAX;
+                                KEY_OVERHEAD_BYTES + SCRIPT_CHARGE_ARGS_MAX * NUMBER_BYTES_MAX;
     command->buffer_bytes =
         COMMAND_HEAD_BYTES + command->source.len + LIMITS_PER_ROUTE_MAX * charge_bytes;
     command->buffer = arena_alloc(&command->arena, command->buffer_bytes);
@@ -123,14 +122,49 @@ void redis_command_close(struct redis_command *command)
     arena_reset(&command->arena);
 }
 
-/* <verb> <script> <number of keys> <keys …> <time, 0: that of Redis> <arguments …> */
+/* The slot and the edges, if any. */
+static size_t extras_of(const struct charge *charge, uint64_t extras[SCRIPT_EXTRAS_MAX])
+{
+    const struct script_charge call = {
+        .limit = charge->limit,
+        .edges = charge->edges,
+        .slot = charge->slot,
+    };
+    return script_source_extras(&call, extras);
+}
+
+static size_t count_args(const struct redis_command *command, const struct decision *decision)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        uint64_t extras[SCRIPT_EXTRAS_MAX];
+        const struct charge *charge = &decision->charges[i];
+        assert(charge->limit->index < command->n_limits);
+        n += 1 + command->limit_args[charge->limit->index].n + extras_of(charge, extras);
+    }
+    return n;
+}
+
+static void add_charge(struct text *text, const struct redis_command *command,
+                       const struct charge *charge)
+{
+    uint64_t extras[SCRIPT_EXTRAS_MAX];
+    const size_t n_extras = extras_of(charge, extras);
+    add_number(text, charge->cost);
+    text_add(text, command->limit_args[charge->limit->index].wire);
+    for (size_t i = 0; i < n_extras; i++) {
+        add_number(text, extras[i]);
+    }
+}
+
+/* <verb> <script> <number of keys> <keys …> <0: decide> <time, 0: that of Redis> <arguments …> */
 static struct span write(struct redis_command *command, struct span verb, struct span script,
                          const struct decision *decision)
 {
     const size_t n = decision->n_charges;
     struct text text = text_of(command->buffer, command->buffer_bytes);
     text_add_char(&text, '*');
-    text_add_u64(&text, 4 + n * (1 + SCRIPT_ARGS_PER_CHARGE));
+    text_add_u64(&text, 3 + n + SCRIPT_HEAD_ARGS + count_args(command, decision));
     text_add_literal(&text, "\r\n");
     add_argument(&text, verb);
     add_argument(&text, script);
@@ -141,11 +175,9 @@ static struct span write(struct redis_command *command, struct span verb, struct
         text_add_literal(&text, "\r\n");
     }
     add_number(&text, 0);
+    add_number(&text, 0);
     for (size_t i = 0; i < n; i++) {
-        const struct charge *charge = &decision->charges[i];
-        assert(charge->limit->index < command->n_limits);
-        add_number(&text, charge->cost);
-        text_add(&text, command->limit_args[charge->limit->index]);
+        add_charge(&text, command, &decision->charges[i]);
     }
     return text.truncated ? SPAN("") : text_span(&text);
 }

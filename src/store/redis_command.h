@@ -16,12 +16,17 @@
 
 enum { REDIS_SHA_BYTES = 40 };
 
+/* The constant arguments of a limit. */
+struct redis_limit_args {
+    struct span wire; /* as RESP; in the arena */
+    size_t n;
+};
+
 struct redis_command {
     struct arena arena;
-    struct span prefix; /* of every key; borrowed */
-    struct span source; /* the script; in the arena */
-    struct span
-        *limit_args; /* by the limit's index: its constant arguments as RESP; in the arena */
+    struct span prefix;                  /* of every key; borrowed */
+    struct span source;                  /* the script; in the arena */
+    struct redis_limit_args *limit_args; /* by the limit's index; in the arena */
     size_t n_limits;
     char *buffer; /* the latest command; in the arena */
     size_t buffer_bytes;

@@ -22,6 +22,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "limit/judge.h"
 #include "limit/script_source.h"
 #include "net/loop.h"
 #include "store/redis_command.h"
@@ -135,18 +136,24 @@ static void note_success(struct redis_store *store)
 static bool read_verdicts(const struct redis_reply *reply, struct decision *decision)
 {
     if (reply->kind != REDIS_REPLY_IS_INTS ||
-        reply->n_ints != 1 + decision->n_charges * SCRIPT_INTS_PER_CHARGE) {
+        reply->n_ints != SCRIPT_HEAD_INTS + decision->n_charges * SCRIPT_INTS_PER_CHARGE ||
+        reply->ints[1] < 0) {
         return false;
     }
     bool allowed = true;
-    const long long *ints = reply->ints + 1;
+    const long long *ints = reply->ints + SCRIPT_HEAD_INTS;
     for (size_t i = 0; i < decision->n_charges; i++) {
         struct charge *charge = &decision->charges[i];
         if (!script_source_read_verdict(charge->limit, ints, &charge->verdict)) {
             return false;
         }
-        allowed = allowed && charge->verdict.allowed;
+        allowed = allowed && (charge->limit->shadow || charge->verdict.allowed);
+        charge->charged_at_us = (uint64_t)reply->ints[1];
         ints += SCRIPT_INTS_PER_CHARGE;
+    }
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        struct charge *charge = &decision->charges[i];
+        charge->charged = judge_charges(&charge->verdict, charge->cost, allowed);
     }
     decision->allowed = allowed;
     return reply->ints[0] == (allowed ? 1 : 0);

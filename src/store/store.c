@@ -33,6 +33,15 @@ void store_cancel(struct decision *decision)
     }
 }
 
+void store_settle(struct store *store, const struct settlement *settlements, size_t n)
+{
+    assert(n >= 1 && n <= LIMITS_PER_ROUTE_MAX);
+
+    if (store->ops->settle != NULL) {
+        store->ops->settle(store, settlements, n);
+    }
+}
+
 void store_answer(struct decision *decision)
 {
     assert(decision->n_frames > 0);

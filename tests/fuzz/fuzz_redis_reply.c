@@ -33,8 +33,8 @@ static void check_reply(const struct redis_reply *reply)
     MUST_HOLD(strlen(reply->text) <= REDIS_REPLY_TEXT_MAX);
     MUST_HOLD(redis_reply_text(reply).len <= REDIS_REPLY_TEXT_MAX);
     (void)redis_reply_fault(reply);
-    if (reply->n_ints > SCRIPT_INTS_PER_CHARGE &&
-        script_source_read_verdict(&limit, reply->ints + 1, &verdict)) {
+    if (reply->n_ints >= SCRIPT_HEAD_INTS + SCRIPT_INTS_PER_CHARGE &&
+        script_source_read_verdict(&limit, reply->ints + SCRIPT_HEAD_INTS, &verdict)) {
         MUST_HOLD(verdict.remaining <= 5);
         MUST_HOLD(verdict.allowed == (verdict.retry_after == 0));
     }

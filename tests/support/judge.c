@@ -1,33 +1,41 @@
 #include "support/judge.h"
 
-static void charge_one(struct judge_charge *charge, uint64_t now)
-{
-    const struct limit *limit = charge->limit;
-    const struct verdict before = charge->verdict;
+#include <check.h>
 
-    limit->algorithm->charge(charge->state, &limit->params, now, charge->cost);
-    limit->algorithm->evaluate(charge->state, &limit->params, now, 0, &charge->verdict);
-    charge->verdict.allowed = before.allowed;
-    charge->verdict.retry_after = before.retry_after;
+#include "base/limits.h"
+#include "limit/judge.h"
+
+static void make_room(struct judged *judged, struct judge_state *state)
+{
+    const struct limit *limit = judged->limit;
+    const size_t bytes = limit->algorithm->state_bytes(state->exists ? state->words : NULL,
+                                                       &limit->params, &judged->call);
+    ck_assert_uint_le(bytes, sizeof(state->words));
+    ck_assert_uint_eq(bytes % 8, 0);
+    state->exists = true;
 }
 
 bool judge_decide(struct judge_charge *charges, size_t n_charges, uint64_t now_us)
 {
-    bool allowed = true;
+    struct judged judged[LIMITS_PER_ROUTE_MAX];
+    bool admitted;
     for (size_t i = 0; i < n_charges; i++) {
-        const struct limit *limit = charges[i].limit;
-        limit->algorithm->evaluate(charges[i].state, &limit->params, limit_ticks(limit, now_us),
-                                   charges[i].cost, &charges[i].verdict);
-        allowed = allowed && charges[i].verdict.allowed;
+        judged[i] = (struct judged){
+            .limit = charges[i].limit,
+            .state = charges[i].state->words,
+            .call = limit_call_at(charges[i].limit, now_us, charges[i].cost),
+        };
+        judged[i].call.edges = charges[i].edges;
+        judged[i].call.slot = charges[i].slot;
     }
+    ck_assert_int_eq(judge_evaluate(judged, n_charges, &admitted), STATUS_OK);
     for (size_t i = 0; i < n_charges; i++) {
-        const struct limit *limit = charges[i].limit;
-        const uint64_t now = limit_ticks(limit, now_us);
-        if (allowed && charges[i].cost > 0) {
-            charge_one(&charges[i], now);
-        } else if (limit->algorithm->is_ahead(charges[i].state, &limit->params, now)) {
-            limit->algorithm->charge(charges[i].state, &limit->params, now, 0);
+        if (judge_takes(&judged[i], admitted)) {
+            make_room(&judged[i], charges[i].state);
         }
+        judge_conclude(&judged[i], admitted);
+        charges[i].verdict = judged[i].verdict;
+        charges[i].charged = judged[i].charged;
     }
-    return allowed;
+    return admitted;
 }

@@ -1,5 +1,5 @@
-/* A decision by the rules of docs/policy.md and nothing else: what the stores and the script are held
- * against. States are the caller's; no table, no lock, no expiry. */
+/* A decision by limit/judge.h, on states that the caller keeps and that grow by themselves: what the
+ * stores and the script are held against. */
 
 #ifndef SLUICE_TESTS_SUPPORT_JUDGE_H
 #define SLUICE_TESTS_SUPPORT_JUDGE_H
@@ -11,21 +11,25 @@
 #include "limit/limit.h"
 #include "limit/verdict.h"
 
-enum { JUDGE_STATE_WORDS = 4 };
+enum { JUDGE_STATE_BYTES = 4096 };
 
 /* What is remembered of one key of one limit. All zero is untouched. */
 struct judge_state {
-    uint64_t words[JUDGE_STATE_WORDS];
+    uint64_t words[JUDGE_STATE_BYTES / sizeof(uint64_t)];
+    bool exists; /* something was charged to it */
 };
 
 struct judge_charge {
     const struct limit *limit;
     struct judge_state *state;
     uint32_t cost;
+    const uint64_t *edges;
+    uint64_t slot;
     struct verdict verdict; /* as in struct charge of store/store.h */
+    bool charged;
 };
 
-/* Evaluate all, charge all if all allow, tell whether they did. */
+/* Evaluate all, charge all if all that are enforced allow, tell whether they did. */
 bool judge_decide(struct judge_charge *charges, size_t n_charges, uint64_t now_us);
 
 #endif /* SLUICE_TESTS_SUPPORT_JUDGE_H */

@@ -11,7 +11,10 @@ static struct limit limit;
 
 static void init_limit(void)
 {
-    const struct limit_spec spec = {&token_bucket_algorithm, 1000, 1000, UINT64_C(604800000000)};
+    const struct limit_spec spec = {.algorithm = &token_bucket_algorithm,
+                                    .rate = 1000,
+                                    .burst = 1000,
+                                    .period_us = UINT64_C(604800000000)};
     limit = (struct limit){.name = SPAN("limit")};
     ck_assert_ptr_null(limit_init(&limit, &spec));
 }

@@ -11,7 +11,8 @@
 #include "limit/script_source.h"
 
 enum {
-    WORDS_MAX = 4 + LIMITS_PER_ROUTE_MAX * (1 + SCRIPT_ARGS_PER_CHARGE),
+    WORDS_MAX = 3 + SCRIPT_HEAD_ARGS +
+                LIMITS_PER_ROUTE_MAX * (1 + SCRIPT_SETTLEMENT_ARGS + SCRIPT_CHARGE_ARGS_MAX),
     NUMBER_BYTES = 24,
 };
 
@@ -36,32 +37,109 @@ void script_client_close(struct script_client *client)
     redisFree(client->connection);
 }
 
+/* The words of one call, and the memory of those that are numbers. */
+struct call {
+    const char *words[WORDS_MAX];
+    size_t lens[WORDS_MAX];
+    size_t n_words;
+    char numbers[WORDS_MAX][NUMBER_BYTES];
+};
+
+static void add(struct call *call, struct span word)
+{
+    call->words[call->n_words] = word.data;
+    call->lens[call->n_words++] = word.len;
+}
+
+static void add_signed(struct call *call, int64_t number)
+{
+    char *text = call->numbers[call->n_words];
+    snprintf(text, NUMBER_BYTES, "%" PRId64, number);
+    add(call, span_of_text(text));
+}
+
+static void add_number(struct call *call, uint64_t number)
+{
+    char *text = call->numbers[call->n_words];
+    snprintf(text, NUMBER_BYTES, "%" PRIu64, number);
+    add(call, span_of_text(text));
+}
+
+static void add_charge(struct call *call, const struct charge *charge)
+{
+    const struct script_charge script_charge = {
+        .limit = charge->limit,
+        .cost = charge->cost,
+        .edges = charge->edges,
+        .slot = charge->slot,
+    };
+    uint64_t args[SCRIPT_CHARGE_ARGS_MAX];
+    const size_t n_args = script_source_args(&script_charge, args);
+    for (size_t i = 0; i < n_args; i++) {
+        add_number(call, args[i]);
+    }
+}
+
+static void begin(struct call *call, const struct script_client *client, size_t n_keys)
+{
+    add(call, SPAN("EVALSHA"));
+    add(call, span_of_text(client->sha));
+    add_number(call, n_keys);
+}
+
+static void send(struct script_client *client, const struct call *call)
+{
+    const int n_words = (int)call->n_words;
+    ck_assert_int_eq(redisAppendCommandArgv(client->connection, n_words,
+                                            (const char **)(uintptr_t)call->words, call->lens),
+                     REDIS_OK);
+}
+
 void script_client_send(struct script_client *client, const struct charge *charges,
                         size_t n_charges, uint64_t now_us)
 {
-    char numbers[2 + LIMITS_PER_ROUTE_MAX * SCRIPT_ARGS_PER_CHARGE][NUMBER_BYTES];
-    const char *words[WORDS_MAX] = {"EVALSHA", client->sha, numbers[0]};
-    size_t lens[WORDS_MAX] = {strlen("EVALSHA"), strlen(client->sha)};
-    size_t n_words = 3;
+    struct call call = {0};
+    begin(&call, client, n_charges);
+    for (size_t i = 0; i < n_charges; i++) {
+        add(&call, charges[i].key);
+    }
+    add_number(&call, 0);
+    add_number(&call, now_us);
+    for (size_t i = 0; i < n_charges; i++) {
+        add_charge(&call, &charges[i]);
+    }
+    send(client, &call);
+}
 
-    lens[2] = (size_t)snprintf(numbers[0], NUMBER_BYTES, "%zu", n_charges);
-    for (size_t i = 0; i < n_charges; i++) {
-        words[n_words] = charges[i].key.data;
-        lens[n_words++] = charges[i].key.len;
+void script_client_send_settlements(struct script_client *client,
+                                    const struct settlement *settlements, size_t n, uint64_t now_us)
+{
+    struct call call = {0};
+    begin(&call, client, n);
+    for (size_t i = 0; i < n; i++) {
+        add(&call, settlements[i].key);
     }
-    words[n_words] = numbers[1];
-    lens[n_words++] = (size_t)snprintf(numbers[1], NUMBER_BYTES, "%" PRIu64, now_us);
-    for (size_t i = 0; i < n_charges; i++) {
-        uint64_t args[SCRIPT_ARGS_PER_CHARGE];
-        script_source_args(charges[i].limit, charges[i].cost, args);
-        for (size_t j = 0; j < SCRIPT_ARGS_PER_CHARGE; j++) {
-            char *number = numbers[2 + i * SCRIPT_ARGS_PER_CHARGE + j];
-            words[n_words] = number;
-            lens[n_words++] = (size_t)snprintf(number, NUMBER_BYTES, "%" PRIu64, args[j]);
-        }
+    add_number(&call, 1);
+    add_number(&call, now_us);
+    for (size_t i = 0; i < n; i++) {
+        const struct charge charge = {.limit = settlements[i].limit, .slot = settlements[i].slot};
+        add_number(&call, settlements[i].kind);
+        add_signed(&call, settlements[i].delta);
+        add_number(&call, settlements[i].charged_at_us);
+        add_charge(&call, &charge);
     }
-    ck_assert_int_eq(redisAppendCommandArgv(client->connection, (int)n_words, words, lens),
-                     REDIS_OK);
+    send(client, &call);
+}
+
+void script_client_read_settled(struct script_client *client)
+{
+    void *any = NULL;
+    ck_assert_msg(redisGetReply(client->connection, &any) == REDIS_OK, "%s",
+                  client->connection->errstr);
+    redisReply *reply = any;
+    ck_assert_msg(reply->type == REDIS_REPLY_ARRAY && reply->elements == SCRIPT_HEAD_INTS,
+                  "the script answers: %s", reply->str == NULL ? "no array" : reply->str);
+    freeReplyObject(reply);
 }
 
 bool script_client_read(struct script_client *client, struct charge *charges, size_t n_charges)
@@ -72,17 +150,19 @@ bool script_client_read(struct script_client *client, struct charge *charges, si
     redisReply *reply = any;
     ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "the script answers: %s",
                   reply->str == NULL ? "no array" : reply->str);
-    ck_assert_uint_eq(reply->elements, 1 + n_charges * SCRIPT_INTS_PER_CHARGE);
+    ck_assert_uint_eq(reply->elements, SCRIPT_HEAD_INTS + n_charges * SCRIPT_INTS_PER_CHARGE);
 
-    long long ints[1 + LIMITS_PER_ROUTE_MAX * SCRIPT_INTS_PER_CHARGE];
+    long long ints[SCRIPT_HEAD_INTS + LIMITS_PER_ROUTE_MAX * SCRIPT_INTS_PER_CHARGE];
     for (size_t i = 0; i < reply->elements; i++) {
         ck_assert_int_eq(reply->element[i]->type, REDIS_REPLY_INTEGER);
         ints[i] = reply->element[i]->integer;
     }
     freeReplyObject(reply);
     for (size_t i = 0; i < n_charges; i++) {
-        ck_assert(script_source_read_verdict(
-            charges[i].limit, ints + 1 + i * SCRIPT_INTS_PER_CHARGE, &charges[i].verdict));
+        ck_assert(script_source_read_verdict(charges[i].limit,
+                                             ints + SCRIPT_HEAD_INTS + i * SCRIPT_INTS_PER_CHARGE,
+                                             &charges[i].verdict));
+        charges[i].charged_at_us = (uint64_t)ints[1];
     }
     return ints[0] == 1;
 }

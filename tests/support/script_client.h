@@ -28,4 +28,10 @@ void script_client_send(struct script_client *client, const struct charge *charg
 /* Read the answer of the oldest that was sent into its @charges; returns whether all allow. */
 bool script_client_read(struct script_client *client, struct charge *charges, size_t n_charges);
 
+/* Send settlements at @now_us, and read that they were made. */
+void script_client_send_settlements(struct script_client *client,
+                                    const struct settlement *settlements, size_t n,
+                                    uint64_t now_us);
+void script_client_read_settled(struct script_client *client);
+
 #endif /* SLUICE_TESTS_SUPPORT_SCRIPT_CLIENT_H */

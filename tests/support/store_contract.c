@@ -20,7 +20,8 @@ static const struct store_contract *contract;
 static void fill_limit(uint32_t index, const char *name, const struct algorithm *algorithm,
                        uint32_t units)
 {
-    const struct limit_spec spec = {algorithm, units, units, 7 * DAY_US};
+    const struct limit_spec spec = {
+        .algorithm = algorithm, .rate = units, .burst = units, .period_us = 7 * DAY_US};
     limits[index] = (struct limit){.name = span_of_text(name), .index = index};
     ck_assert_ptr_null(limit_init(&limits[index], &spec));
 }
@@ -181,7 +182,8 @@ START_TEST(as_many_limits_as_a_route_may_have_are_judged_together)
     char keys[LIMITS_PER_ROUTE_MAX][16];
     for (size_t i = 0; i < ARRAY_LEN(charges); i++) {
         snprintf(keys[i], sizeof(keys[i]), "{a}%zu", i);
-        charges[i] = (struct charge){&limits[BUCKET], span_of_text(keys[i]), 10, {0}};
+        charges[i] =
+            (struct charge){.limit = &limits[BUCKET], .key = span_of_text(keys[i]), .cost = 10};
     }
     ck_assert(passes(charges, ARRAY_LEN(charges)));
     ck_assert(!passes(charges, ARRAY_LEN(charges)));

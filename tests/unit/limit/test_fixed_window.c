@@ -16,6 +16,20 @@ static const uint64_t START = 1004000; /* of a window */
 
 static const struct algorithm *const ALGORITHM = &fixed_window_algorithm;
 
+static void evaluate(const struct fixed_window *state, const struct limit_params *params,
+                     uint64_t now, uint32_t cost, struct verdict *verdict)
+{
+    const struct limit_call call = {.now = now, .cost = cost};
+    ALGORITHM->evaluate(state, params, &call, verdict);
+}
+
+static void charge(struct fixed_window *state, const struct limit_params *params, uint64_t now,
+                   uint32_t cost)
+{
+    const struct limit_call call = {.now = now, .cost = cost};
+    ALGORITHM->charge(state, params, &call);
+}
+
 /* One request, its answer, and how things stand after it. A story is a list of them on one key. */
 struct step {
     const char *says;
@@ -34,14 +48,14 @@ static void play(const struct step *steps, size_t n_steps)
     for (const struct step *step = steps; step < steps + n_steps; step++) {
         const uint64_t now = START + (uint64_t)step->at;
         struct verdict got;
-        ALGORITHM->evaluate(&window, &PARAMS, now, step->cost, &got);
+        evaluate(&window, &PARAMS, now, step->cost, &got);
         ck_assert_msg(got.allowed == step->allowed, "%s", step->says);
         ck_assert_msg(got.retry_after == step->retry_after, "%s", step->says);
         if (got.allowed) {
-            ALGORITHM->charge(&window, &PARAMS, now, step->cost);
+            charge(&window, &PARAMS, now, step->cost);
         }
 
-        ALGORITHM->evaluate(&window, &PARAMS, now, 0, &got);
+        evaluate(&window, &PARAMS, now, 0, &got);
         ck_assert_msg(got.limit == PARAMS.rate, "%s", step->says);
         ck_assert_msg(got.remaining == step->remaining_then, "%s", step->says);
         ck_assert_msg(got.next_after == step->reset_after_then, "%s", step->says);
@@ -96,7 +110,7 @@ START_TEST(a_full_window_whose_clock_went_back_can_be_followed_without_a_charge)
 
     ck_assert(ALGORITHM->is_ahead(&window, &PARAMS, START));
     ck_assert(!ALGORITHM->is_ahead(&window, &PARAMS, START + 3599000));
-    ALGORITHM->charge(&window, &PARAMS, START + 1, 0);
+    charge(&window, &PARAMS, START + 1, 0);
     ck_assert_uint_eq(window.count, 5);
     ck_assert_uint_eq(window.start, START);
 }
@@ -107,10 +121,10 @@ START_TEST(a_time_before_the_first_window_has_a_window_too)
     struct fixed_window window = {0};
     struct verdict verdict;
 
-    ALGORITHM->charge(&window, &PARAMS, 1000, 5);
-    ALGORITHM->evaluate(&window, &PARAMS, 3999, 1, &verdict);
+    charge(&window, &PARAMS, 1000, 5);
+    evaluate(&window, &PARAMS, 3999, 1, &verdict);
     ck_assert_uint_eq(verdict.retry_after, 1);
-    ALGORITHM->evaluate(&window, &PARAMS, 4000, 1, &verdict);
+    evaluate(&window, &PARAMS, 4000, 1, &verdict);
     ck_assert(verdict.allowed);
 }
 END_TEST
@@ -122,10 +136,10 @@ START_TEST(a_raised_rate_helps_at_once_and_a_lowered_one_counts_what_was_taken)
     struct verdict verdict;
 
     changed.rate = 8;
-    ALGORITHM->evaluate(&window, &changed, START, 3, &verdict);
+    evaluate(&window, &changed, START, 3, &verdict);
     ck_assert(verdict.allowed);
     changed.rate = 2;
-    ALGORITHM->evaluate(&window, &changed, START, 1, &verdict);
+    evaluate(&window, &changed, START, 1, &verdict);
     ck_assert(!verdict.allowed);
     ck_assert_uint_eq(verdict.remaining, 0);
 }

@@ -14,7 +14,8 @@
 static struct limit limit_of(const struct algorithm *algorithm, uint32_t rate, uint32_t burst,
                              uint64_t period_us)
 {
-    const struct limit_spec spec = {algorithm, rate, burst, period_us};
+    const struct limit_spec spec = {
+        .algorithm = algorithm, .rate = rate, .burst = burst, .period_us = period_us};
     struct limit limit = {.name = SPAN("limit")};
     const char *fault = limit_init(&limit, &spec);
     ck_assert_msg(fault == NULL, "%s", fault);
@@ -59,13 +60,17 @@ static const struct {
     struct limit_spec spec;
     const char *says;
 } REFUSED[] = {
-    {{&token_bucket_algorithm, 1, 1, 0}, "period must be at least 1us"},
-    {{&token_bucket_algorithm, 0, 1, S}, "rate must be at least 1"},
-    {{&token_bucket_algorithm, 1, 0, S}, "burst must be at least 1"},
-    {{&fixed_window_algorithm, 0, 0, S}, "rate must be at least 1"},
-    {{&token_bucket_algorithm, 1, UINT32_MAX, 400 * DAY},
+    {{.algorithm = &token_bucket_algorithm, .rate = 1, .burst = 1, .period_us = 0},
+     "period must be at least 1us"},
+    {{.algorithm = &token_bucket_algorithm, .rate = 0, .burst = 1, .period_us = S},
+     "rate must be at least 1"},
+    {{.algorithm = &token_bucket_algorithm, .rate = 1, .burst = 0, .period_us = S},
+     "burst must be at least 1"},
+    {{.algorithm = &fixed_window_algorithm, .rate = 0, .burst = 0, .period_us = S},
+     "rate must be at least 1"},
+    {{.algorithm = &token_bucket_algorithm, .rate = 1, .burst = UINT32_MAX, .period_us = 400 * DAY},
      "burst times period must not exceed 2^52 ticks"},
-    {{&token_bucket_algorithm, 1, 1000000, DAY + 1},
+    {{.algorithm = &token_bucket_algorithm, .rate = 1, .burst = 1000000, .period_us = DAY + 1},
      "burst times period must not exceed 2^52 ticks"},
 };
 

@@ -29,14 +29,15 @@ static size_t play(const struct algorithm *algorithm, const struct limit_params 
         now += rand() % 50 == 0 ? params->period * 2
                                 : (uint64_t)rand() % (params->period / params->rate * 2);
         if (rand() % 40 == 0) {
-            algorithm->evaluate(state, params, now, 0, &verdict);
+            algorithm->evaluate(state, params, &(struct limit_call){.now = now}, &verdict);
             if (verdict.reset_after == 0) {
                 memset(state, 0, sizeof(state)); /* expired */
             }
         }
-        algorithm->evaluate(state, params, now, cost, &verdict);
+        const struct limit_call call = {.now = now, .cost = cost};
+        algorithm->evaluate(state, params, &call, &verdict);
         if (verdict.allowed && cost > 0) {
-            algorithm->charge(state, params, now, cost);
+            algorithm->charge(state, params, &call);
             admitted[n_admitted++] = (struct admitted){now, cost};
         }
     }

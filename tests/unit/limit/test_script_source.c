@@ -48,10 +48,24 @@ END_TEST
 
 START_TEST(arguments_are_in_the_order_of_the_header)
 {
-    uint64_t args[SCRIPT_ARGS_PER_CHARGE];
-    static const uint64_t expected[SCRIPT_ARGS_PER_CHARGE] = {3, 1, 1000, 100, 20, 60000, 0};
-    script_source_args(&BUCKET, 3, args);
+    uint64_t args[SCRIPT_CHARGE_ARGS_MAX];
+    static const uint64_t expected[] = {3, 1, 0, 1000, 100, 20, 60000};
+    const struct script_charge charge = {.limit = &BUCKET, .cost = 3};
+    ck_assert_uint_eq(script_source_args(&charge, args), ARRAY_LEN(expected));
     ck_assert_mem_eq(args, expected, sizeof(expected));
+}
+END_TEST
+
+START_TEST(flags_tell_what_is_shadow_and_what_counts_denied_requests)
+{
+    uint64_t args[SCRIPT_CONSTANTS_MAX];
+    struct limit limit = BUCKET;
+    limit.shadow = true;
+    ck_assert_uint_eq(script_source_constants(&limit, args), 6);
+    ck_assert_uint_eq(args[1], 1);
+    limit.count_denied = true;
+    ck_assert_uint_eq(script_source_constants(&limit, args), 6);
+    ck_assert_uint_eq(args[1], 3);
 }
 END_TEST
 
@@ -59,7 +73,7 @@ END_TEST
 
 START_TEST(integers_become_a_verdict)
 {
-    static const long long ints[] = {0, 19, -1, 7, 8};
+    static const long long ints[] = {0, 19, -1, 7, 8, 9};
     struct verdict verdict;
     ck_assert(script_source_read_verdict(&BUCKET, ints, &verdict));
     ck_assert(!verdict.allowed);
@@ -68,6 +82,7 @@ START_TEST(integers_become_a_verdict)
     ck_assert(verdict.retry_after == RETRY_NEVER);
     ck_assert_uint_eq(verdict.next_after, 7);
     ck_assert_uint_eq(verdict.reset_after, 8);
+    ck_assert_uint_eq(verdict.wait, 9);
 }
 END_TEST
 
@@ -75,14 +90,15 @@ static const struct {
     const char *says;
     long long ints[SCRIPT_INTS_PER_CHARGE];
 } NONSENSE[] = {
-    {"allowed is 0 or 1", {2, 0, 0, 0, 0}},
-    {"allowed has nothing to wait for", {1, 0, 5, 0, 0}},
-    {"denied has", {0, 0, 0, 0, 0}},
-    {"remaining is not negative", {1, -1, 0, 0, 0}},
-    {"remaining is within the limit", {1, 21, 0, 0, 0}},
-    {"retry_after is -1 at least", {0, 0, -2, 0, 0}},
-    {"next_after is not negative", {1, 0, 0, -1, 0}},
-    {"reset_after is not negative", {1, 0, 0, 0, -1}},
+    {"allowed is 0 or 1", {2, 0, 0, 0, 0, 0}},
+    {"allowed has nothing to wait for", {1, 0, 5, 0, 0, 0}},
+    {"denied has", {0, 0, 0, 0, 0, 0}},
+    {"remaining is not negative", {1, -1, 0, 0, 0, 0}},
+    {"remaining is within the limit", {1, 21, 0, 0, 0, 0}},
+    {"retry_after is -2 at least", {0, 0, -3, 0, 0, 0}},
+    {"next_after is not negative", {1, 0, 0, -1, 0, 0}},
+    {"reset_after is not negative", {1, 0, 0, 0, -1, 0}},
+    {"wait is not negative", {1, 0, 0, 0, 0, -1}},
 };
 
 START_TEST(what_makes_no_sense_is_no_verdict)
@@ -101,6 +117,7 @@ int main(void)
     tcase_add_test(program, a_program_is_plain_ascii);
     suite_add_tcase(suite, program);
     TCase *args = tcase_create("script_source_args");
+    tcase_add_test(args, flags_tell_what_is_shadow_and_what_counts_denied_requests);
     tcase_add_test(args, arguments_are_in_the_order_of_the_header);
     suite_add_tcase(suite, args);
     TCase *verdict = tcase_create("script_source_read_verdict");

@@ -23,8 +23,10 @@ static struct limit *const window = &limits[1];
 
 static void setup(void)
 {
-    const struct limit_spec bucket_spec = {&token_bucket_algorithm, 10, 5, 60000000};
-    const struct limit_spec window_spec = {&fixed_window_algorithm, 3, 0, 3600000000};
+    const struct limit_spec bucket_spec = {
+        .algorithm = &token_bucket_algorithm, .rate = 10, .burst = 5, .period_us = 60000000};
+    const struct limit_spec window_spec = {
+        .algorithm = &fixed_window_algorithm, .rate = 3, .burst = 0, .period_us = 3600000000};
     ck_assert_ptr_null(limit_init(bucket, &bucket_spec));
     ck_assert_ptr_null(limit_init(window, &window_spec));
 

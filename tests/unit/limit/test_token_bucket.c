@@ -16,6 +16,20 @@ static const uint64_t START = 1000000000;
 
 static const struct algorithm *const ALGORITHM = &token_bucket_algorithm;
 
+static void evaluate(const struct token_bucket *state, const struct limit_params *params,
+                     uint64_t now, uint32_t cost, struct verdict *verdict)
+{
+    const struct limit_call call = {.now = now, .cost = cost};
+    ALGORITHM->evaluate(state, params, &call, verdict);
+}
+
+static void charge(struct token_bucket *state, const struct limit_params *params, uint64_t now,
+                   uint32_t cost)
+{
+    const struct limit_call call = {.now = now, .cost = cost};
+    ALGORITHM->charge(state, params, &call);
+}
+
 /* One request, its answer, and how things stand after it. A story is a list of them on one bucket.
  */
 struct step {
@@ -36,14 +50,14 @@ static void play(const struct step *steps, size_t n_steps)
     for (const struct step *step = steps; step < steps + n_steps; step++) {
         const uint64_t now = START + step->at;
         struct verdict got;
-        ALGORITHM->evaluate(&bucket, &PARAMS, now, step->cost, &got);
+        evaluate(&bucket, &PARAMS, now, step->cost, &got);
         ck_assert_msg(got.allowed == step->allowed, "%s", step->says);
         ck_assert_msg(got.retry_after == step->retry_after, "%s", step->says);
         if (got.allowed) {
-            ALGORITHM->charge(&bucket, &PARAMS, now, step->cost);
+            charge(&bucket, &PARAMS, now, step->cost);
         }
 
-        ALGORITHM->evaluate(&bucket, &PARAMS, now, 0, &got);
+        evaluate(&bucket, &PARAMS, now, 0, &got);
         ck_assert_msg(got.limit == PARAMS.burst, "%s", step->says);
         ck_assert_msg(got.remaining == step->remaining_then, "%s", step->says);
         ck_assert_msg(got.next_after == step->next_after_then, "%s", step->says);
@@ -97,7 +111,7 @@ START_TEST(a_denied_bucket_whose_clock_went_back_can_be_followed_without_a_charg
 
     ck_assert(ALGORITHM->is_ahead(&bucket, &PARAMS, START));
     ck_assert(!ALGORITHM->is_ahead(&bucket, &PARAMS, START + 3599000000));
-    ALGORITHM->charge(&bucket, &PARAMS, START, 0);
+    charge(&bucket, &PARAMS, START, 0);
     ck_assert_uint_eq(bucket.debt, 5000000);
     ck_assert_uint_eq(bucket.updated, START);
 }
@@ -109,14 +123,14 @@ START_TEST(evaluate_changes_nothing_and_a_raised_burst_helps_at_once)
     struct limit_params raised = PARAMS;
     struct verdict verdict;
 
-    ALGORITHM->charge(&bucket, &PARAMS, START, 5);
-    ALGORITHM->evaluate(&bucket, &PARAMS, START, 1, &verdict);
+    charge(&bucket, &PARAMS, START, 5);
+    evaluate(&bucket, &PARAMS, START, 1, &verdict);
     ck_assert(!verdict.allowed);
 
     raised.burst = 8;
-    ALGORITHM->evaluate(&bucket, &raised, START, 3, &verdict);
+    evaluate(&bucket, &raised, START, 3, &verdict);
     ck_assert(verdict.allowed);
-    ALGORITHM->evaluate(&bucket, &raised, START, 3, &verdict);
+    evaluate(&bucket, &raised, START, 3, &verdict);
     ck_assert(verdict.allowed);
 }
 END_TEST
@@ -127,9 +141,9 @@ START_TEST(a_lowered_burst_counts_what_was_taken)
     struct limit_params lowered = PARAMS;
     struct verdict verdict;
 
-    ALGORITHM->charge(&bucket, &PARAMS, START, 5);
+    charge(&bucket, &PARAMS, START, 5);
     lowered.burst = 2;
-    ALGORITHM->evaluate(&bucket, &lowered, START, 1, &verdict);
+    evaluate(&bucket, &lowered, START, 1, &verdict);
     ck_assert(!verdict.allowed);
     ck_assert_uint_eq(verdict.remaining, 0);
     ck_assert_uint_eq(verdict.retry_after, 400000); /* 4 of the 5 must have come back */

@@ -42,7 +42,12 @@ static void fake_free(struct store *store)
     shared.freed = true;
 }
 
-static const struct store_ops FAKE_OPS = {"fake", fake_decide, fake_cancel, fake_free};
+static const struct store_ops FAKE_OPS = {
+    .name = "fake",
+    .decide = fake_decide,
+    .cancel = fake_cancel,
+    .free = fake_free,
+};
 
 /* --- the stores under test --- */
 
@@ -56,7 +61,10 @@ static struct limit deny;
 static void setup(void)
 {
     const struct memory_store_options options = {.memory_bytes = MEMORY_STORE_BYTES_MIN};
-    const struct limit_spec spec = {&token_bucket_algorithm, 10, 10, UINT64_C(3600000000)};
+    const struct limit_spec spec = {.algorithm = &token_bucket_algorithm,
+                                    .rate = 10,
+                                    .burst = 10,
+                                    .period_us = UINT64_C(3600000000)};
     local = (struct limit){.name = SPAN("local"), .on_failure = ON_FAILURE_LOCAL};
     ck_assert_ptr_null(limit_init(&local, &spec));
     limit_share(&local, 5, &share);

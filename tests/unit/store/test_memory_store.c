@@ -66,7 +66,8 @@ static const struct store_contract CONTRACT = {
 
 static struct limit bucket_of(uint32_t rate, uint32_t burst, uint64_t period_us)
 {
-    const struct limit_spec spec = {&token_bucket_algorithm, rate, burst, period_us};
+    const struct limit_spec spec = {
+        .algorithm = &token_bucket_algorithm, .rate = rate, .burst = burst, .period_us = period_us};
     struct limit limit = {.name = SPAN("bucket")};
     ck_assert_ptr_null(limit_init(&limit, &spec));
     return limit;
@@ -133,7 +134,10 @@ END_TEST
 
 START_TEST(without_a_clock_of_the_callers_windows_are_those_of_the_wall)
 {
-    const struct limit_spec spec = {&fixed_window_algorithm, 5, 0, UINT64_C(86400) * S};
+    const struct limit_spec spec = {.algorithm = &fixed_window_algorithm,
+                                    .rate = 5,
+                                    .burst = 0,
+                                    .period_us = UINT64_C(86400) * S};
     const struct memory_store_options options = {.memory_bytes = MEMORY_STORE_BYTES_MIN};
     struct limit limit = {.name = SPAN("daily")};
     struct verdict verdict;
@@ -174,7 +178,8 @@ static bool verdicts_are_equal(const struct verdict *a, const struct verdict *b)
 START_TEST(a_random_story_of_several_limits_is_judged_as_the_rules_say)
 {
     enum { N_KEYS = 40, N_DECISIONS = 20000 };
-    const struct limit_spec window_spec = {&fixed_window_algorithm, 7, 0, 3 * S};
+    const struct limit_spec window_spec = {
+        .algorithm = &fixed_window_algorithm, .rate = 7, .burst = 0, .period_us = 3 * S};
     struct limit limits[3] = {bucket_of(5, 9, 2 * S), bucket_of(1, 2, S), {.name = SPAN("w")}};
     static struct judge_state states[3][N_KEYS];
     ck_assert_ptr_null(limit_init(&limits[2], &window_spec));
@@ -190,8 +195,10 @@ START_TEST(a_random_story_of_several_limits_is_judged_as_the_rules_say)
             const int key = rand() % N_KEYS;
             const uint32_t cost = (uint32_t)rand() % 4;
             snprintf(keys[j], sizeof(keys[j]), "{%d}", key);
-            charges[j] = (struct charge){&limits[j], span_of_text(keys[j]), cost, {0}};
-            expected[j] = (struct judge_charge){&limits[j], &states[j][key], cost, {0}};
+            charges[j] =
+                (struct charge){.limit = &limits[j], .key = span_of_text(keys[j]), .cost = cost};
+            expected[j] =
+                (struct judge_charge){.limit = &limits[j], .state = &states[j][key], .cost = cost};
         }
         now_us += (uint64_t)rand() % 100000;
         struct decision decision = {.charges = charges, .n_charges = n};

@@ -30,8 +30,12 @@ static uint64_t stand_still(void *context)
 
 static void setup(void)
 {
-    const struct limit_spec hot_spec = {&token_bucket_algorithm, UNITS, UNITS, 3600000000};
-    const struct limit_spec wide_spec = {&token_bucket_algorithm, 100, 100, 3600000000};
+    const struct limit_spec hot_spec = {.algorithm = &token_bucket_algorithm,
+                                        .rate = UNITS,
+                                        .burst = UNITS,
+                                        .period_us = 3600000000};
+    const struct limit_spec wide_spec = {
+        .algorithm = &token_bucket_algorithm, .rate = 100, .burst = 100, .period_us = 3600000000};
     const struct memory_store_options options = {
         .memory_bytes = MEMORY_STORE_BYTES_MIN,
         .full = MEMORY_FULL_OVERFLOW,
@@ -91,7 +95,7 @@ static void *hammer_several_keys(void *number)
         for (uintptr_t j = 0; j < N_CHARGES; j++) {
             const uintptr_t key = (j + (uintptr_t)number + i) % N_CHARGES;
             snprintf(keys[j], sizeof(keys[j]), "{%u}", (unsigned)key);
-            charges[j] = (struct charge){&hot, span_of_text(keys[j]), 1, {0}};
+            charges[j] = (struct charge){.limit = &hot, .key = span_of_text(keys[j]), .cost = 1};
         }
         struct decision decision = {.charges = charges, .n_charges = N_CHARGES};
         if (store_decide(store, &decision, NULL) == STORE_ANSWERED && decision.allowed) {

@@ -21,8 +21,12 @@ static const struct redis_store_options OPTIONS = {
 
 static void setup(void)
 {
-    const struct limit_spec bucket = {&token_bucket_algorithm, 100, 20, 60000000};
-    const struct limit_spec window = {&fixed_window_algorithm, 5, 0, UINT64_C(604800000000)};
+    const struct limit_spec bucket = {
+        .algorithm = &token_bucket_algorithm, .rate = 100, .burst = 20, .period_us = 60000000};
+    const struct limit_spec window = {.algorithm = &fixed_window_algorithm,
+                                      .rate = 5,
+                                      .burst = 0,
+                                      .period_us = UINT64_C(604800000000)};
     ck_assert_ptr_null(limit_init(&limits[0], &bucket));
     ck_assert_ptr_null(limit_init(&limits[1], &window));
     limits[0].name = SPAN("per-client");
@@ -47,10 +51,10 @@ START_TEST(one_charge_is_one_key_and_its_arguments)
     const struct decision decision = {.charges = &charge, .n_charges = 1};
     const struct span wire = redis_command_evalsha(&command, &decision, SHA);
     ck_assert_span(wire,
-                   "*12\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
-                   "$1\r\n1\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n$1\r\n0\r\n"
-                   "$1\r\n3\r\n$1\r\n1\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n"
-                   "$8\r\n60000000\r\n$1\r\n0\r\n");
+                   "*13\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
+                   "$1\r\n1\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n$1\r\n0\r\n$1\r\n0\r\n"
+                   "$1\r\n3\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n"
+                   "$8\r\n60000000\r\n");
 }
 END_TEST
 
@@ -63,12 +67,12 @@ START_TEST(two_charges_are_two_keys_and_then_their_arguments)
     const struct decision decision = {.charges = charges, .n_charges = 2};
     const struct span wire = redis_command_evalsha(&command, &decision, SHA);
     ck_assert_span(wire,
-                   "*20\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
+                   "*21\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
                    "$1\r\n2\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n"
-                   "$27\r\nsluice:{a}\r\n:login:bbbbbbbb\r\n$1\r\n0\r\n"
-                   "$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n"
-                   "$8\r\n60000000\r\n$1\r\n0\r\n"
-                   "$10\r\n4294967295\r\n$1\r\n2\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\n0\r\n"
+                   "$27\r\nsluice:{a}\r\n:login:bbbbbbbb\r\n$1\r\n0\r\n$1\r\n0\r\n"
+                   "$1\r\n1\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n"
+                   "$8\r\n60000000\r\n"
+                   "$10\r\n4294967295\r\n$1\r\n2\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n5\r\n"
                    "$12\r\n604800000000\r\n$12\r\n345600000000\r\n");
 }
 END_TEST
@@ -79,12 +83,13 @@ START_TEST(the_greatest_decision_fits_with_the_script)
     struct charge charges[LIMITS_PER_ROUTE_MAX];
     memset(key, 'k', sizeof(key));
     for (size_t i = 0; i < ARRAY_LEN(charges); i++) {
-        charges[i] = (struct charge){&limits[1], span_of(key, sizeof(key)), UINT32_MAX, {0}};
+        charges[i] = (struct charge){
+            .limit = &limits[1], .key = span_of(key, sizeof(key)), .cost = UINT32_MAX};
     }
     const struct decision decision = {.charges = charges, .n_charges = ARRAY_LEN(charges)};
     const struct span wire = redis_command_eval(&command, &decision);
     ck_assert_uint_gt(wire.len, command.source.len + sizeof(key) * ARRAY_LEN(charges));
-    ck_assert(span_starts_with(wire, SPAN("*132\r\n$4\r\nEVAL\r\n$")));
+    ck_assert(span_starts_with(wire, SPAN("*133\r\n$4\r\nEVAL\r\n$")));
 }
 END_TEST
 

@@ -1,0 +1,45 @@
+/* One decision of all the limits of a request, and nothing else: no table, no lock, no expiry.
+ *
+ * What the embedded store does under its locks, and what the script is held against. A limit that is
+ * enforced and does not allow denies the request; then nothing is charged but to those that count
+ * denied requests. A shadow limit is charged as if it were real and denies nobody. */
+
+#ifndef SLUICE_LIMIT_JUDGE_H
+#define SLUICE_LIMIT_JUDGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/compiler.h"
+#include "base/status.h"
+#include "limit/limit.h"
+#include "limit/verdict.h"
+
+struct judged {
+    const struct limit *limit;
+    void *state; /* all zero: untouched */
+    struct limit_call call;
+    struct verdict verdict; /* as in struct charge of store/store.h */
+    bool charged;           /* the request was admitted, and this limit took its cost */
+};
+
+/* Judge all and change no state: *admitted when every enforced limit allows. STATUS_INVALID: the
+ * windows of a calendar are not known at this time, and nothing was judged. */
+MUST_USE enum status judge_evaluate(struct judged *judged, size_t n, bool *admitted);
+
+/* Whether judge_conclude() will take something from @judged, so that its state must have room for it:
+ * see state_bytes of struct algorithm. */
+bool judge_takes(const struct judged *judged, bool admitted);
+
+/* Charge @judged, which judge_evaluate() has filled, if it is to be; ask it again, so that its verdict
+ * tells how things stand now; follow a clock that was set back. */
+void judge_conclude(struct judged *judged, bool admitted);
+
+/* Whether a request of @cost that was @admitted, or not, was charged to a limit that answered
+ * @verdict: one that is enforced, or a shadow that would have let it pass. */
+static inline bool judge_charges(const struct verdict *verdict, uint32_t cost, bool admitted)
+{
+    return admitted && verdict->allowed && cost > 0;
+}
+
+#endif /* SLUICE_LIMIT_JUDGE_H */
