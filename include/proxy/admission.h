@@ -24,6 +24,7 @@ struct admission {
     struct decision decision;
     struct charge charges[LIMITS_PER_ROUTE_MAX];
     const struct limit_rule *rules[LIMITS_PER_ROUTE_MAX]; /* of the charge of the same index */
+    uint64_t edges[LIMITS_PER_ROUTE_MAX][LIMIT_EDGES];    /* of charges with calendar windows */
     bool is_complete;                /* all limits of the route are among the charges */
     const struct limit_rule *lacked; /* with ADMISSION_REFUSED: whose key the request lacks */
 };
@@ -35,17 +36,25 @@ enum admission_result {
     ADMISSION_FAILED,    /* no memory */
 };
 
-/* Read the keys of @route's limits off @request, which matcher_find_route() has filled. Texts live in
- * @arena. */
+/* What an admission needs besides the request. */
+struct admission_context {
+    const struct policy *policy; /* borrowed */
+    uint64_t wall_us;            /* now, us since the epoch: which calendar windows are around it */
+    uint64_t
+        first_slot; /* of LIMITS_PER_ROUTE_MAX numbers that no other request of any proxy has */
+};
+
+/* Read the keys of @route's limits off @request, which matcher_find_route() has filled. Texts live
+ * in @arena. */
 MUST_USE enum admission_result admission_prepare(struct admission *admission,
-                                                 const struct policy *policy,
+                                                 const struct admission_context *context,
                                                  const struct route *route,
                                                  const struct request_view *request,
                                                  struct arena *arena);
 
 /* --- after the decision, while its status is STATUS_OK --- */
 
-/* Whether verdicts speak of a quota: not when every limit was skipped. */
+/* Whether verdicts speak of a quota that is enforced: not when every limit was skipped. */
 bool admission_has_verdicts(const struct admission *admission);
 
 /* Values of the RateLimit-Policy and RateLimit fields. */
@@ -53,7 +62,16 @@ void admission_write_policy_field(const struct admission *admission, const struc
                                   struct text *text);
 void admission_write_state_field(const struct admission *admission, struct text *text);
 
-/* The first limit that denied, or NULL. */
+/* How long an admitted request is to be held, us: the longest wait of its limits that are enforced. */
+uint64_t admission_wait_us(const struct admission *admission);
+
+/* Whether an admitted request holds slots, which are given back with settlement_make(). */
+bool admission_has_slots(const struct admission *admission);
+
+/* Whether the charge of index @i is of a limit that is not enforced and would have denied. */
+bool admission_is_shadow_denial(const struct admission *admission, size_t i);
+
+/* The first enforced limit that denied, or NULL. */
 const struct charge *admission_first_denied(const struct admission *admission);
 
 /* What that limit wants answered instead of a problem document, or NULL. */

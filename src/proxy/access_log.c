@@ -204,6 +204,22 @@ static struct span source_word(enum decision_source source)
     return SPAN("unknown");
 }
 
+/* The limits that are not enforced and would have denied, with commas between them. */
+static void add_shadows(struct line *line, const struct admission *admission)
+{
+    char buffer[LIMITS_PER_ROUTE_MAX * (NAME_BYTES_MAX + 16)];
+    struct text names = text_of(buffer, sizeof(buffer));
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (admission_is_shadow_denial(admission, i)) {
+            text_add(&names, names.len > 0 ? SPAN(",") : SPAN(""));
+            text_add(&names, admission->charges[i].limit->name);
+        }
+    }
+    if (names.len > 0) {
+        add_text(line, SPAN("shadow"), text_span(&names));
+    }
+}
+
 /* What the limits said, and who said it. */
 static void add_decision(struct line *line, const struct exchange *exchange)
 {
@@ -226,12 +242,16 @@ static void add_decision(struct line *line, const struct exchange *exchange)
         if (denied != NULL) {
             add_text(line, SPAN("limit"), denied->limit->name);
         }
+        add_shadows(line, admission);
         add_word(line, SPAN("source"), source_word(decision->source));
         if (decision->failure != STATUS_OK) {
             add_text(line, SPAN("failure"), span_of_text(status_text(decision->failure)));
         }
     }
     add_number(line, SPAN("store_us"), exchange->decide_us);
+    if (exchange->hold_us > 0) {
+        add_number(line, SPAN("held_us"), exchange->hold_us);
+    }
 }
 
 static void add_request(struct line *line, const struct exchange *exchange)

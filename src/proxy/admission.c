@@ -7,22 +7,23 @@ static bool is_excepted(const struct limit_rule *rule, const struct request_view
     return rule->n_except > 0 && address_is_in(&request->client, rule->except, rule->n_except);
 }
 
-static void add_charges(struct admission *admission, const struct limit_rule *rule, struct span key,
-                        uint32_t cost)
+/* Slots are one each, whatever a request costs otherwise. */
+static void add_charge(struct admission *admission, const struct admission_context *context,
+                       const struct limit_rule *rule, size_t i, struct span key, uint32_t cost)
 {
-    for (size_t i = 0; i < rule->n_limits; i++) {
-        const size_t at = admission->decision.n_charges++;
-        admission->charges[at] = (struct charge){
-            .limit = &rule->limits[i],
-            .key = key,
-            .cost = cost,
-        };
-        admission->rules[at] = rule;
+    const struct limit *limit = &rule->limits[i];
+    const size_t at = admission->decision.n_charges++;
+    admission->rules[at] = rule;
+    admission->charges[at] = (struct charge){.limit = limit, .key = key, .cost = cost};
+    if (limit->algorithm->has_slots) {
+        admission->charges[at].cost = 1;
+        admission->charges[at].slot = context->first_slot + at;
     }
 }
 
 /* One rule: read its key and add a charge for each of its rates. */
-static enum admission_result prepare_rule(struct admission *admission, const struct policy *policy,
+static enum admission_result prepare_rule(struct admission *admission,
+                                          const struct admission_context *context,
                                           const struct route *route,
                                           const struct request_view *request,
                                           const struct limit_rule *rule, struct arena *arena)
@@ -30,7 +31,7 @@ static enum admission_result prepare_rule(struct admission *admission, const str
     char buffer[KEY_TEXT_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
     const enum key_result result =
-        key_read(&rule->key, rule->missing, request, policy->store.secret, &text);
+        key_read(&rule->key, rule->missing, request, context->policy->store.secret, &text);
     if (result == KEY_LACKS_A_PART) {
         if (rule->missing == KEY_MISSING_DENY) {
             admission->lacked = rule;
@@ -43,11 +44,15 @@ static enum admission_result prepare_rule(struct admission *admission, const str
     if (key.data == NULL) {
         return ADMISSION_FAILED;
     }
-    add_charges(admission, rule, key, cost_of_request(&route->cost, request));
+    const uint32_t cost = cost_of_request(&route->cost, request);
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        add_charge(admission, context, rule, i, key, cost);
+    }
     return ADMISSION_TO_DECIDE;
 }
 
-enum admission_result admission_prepare(struct admission *admission, const struct policy *policy,
+enum admission_result admission_prepare(struct admission *admission,
+                                        const struct admission_context *context,
                                         const struct route *route,
                                         const struct request_view *request, struct arena *arena)
 {
@@ -61,7 +66,7 @@ enum admission_result admission_prepare(struct admission *admission, const struc
             continue;
         }
         const enum admission_result result =
-            prepare_rule(admission, policy, route, request, rule, arena);
+            prepare_rule(admission, context, route, request, rule, arena);
         if (result != ADMISSION_TO_DECIDE) {
             admission->decision.n_charges = 0; /* nothing is judged */
             return result;
@@ -70,9 +75,19 @@ enum admission_result admission_prepare(struct admission *admission, const struc
     return admission->decision.n_charges > 0 ? ADMISSION_TO_DECIDE : ADMISSION_FREE;
 }
 
+static bool has_enforced(const struct admission *admission)
+{
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (!admission->charges[i].limit->shadow) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool admission_has_verdicts(const struct admission *admission)
 {
-    return admission->decision.n_charges > 0 && admission->decision.status == STATUS_OK &&
+    return has_enforced(admission) && admission->decision.status == STATUS_OK &&
            admission->decision.source != DECISION_SKIPPED;
 }
 
@@ -83,29 +98,68 @@ void admission_write_policy_field(const struct admission *admission, const struc
         text_add(text, route->policy_field);
         return;
     }
+    bool is_first = true;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
-        if (i > 0) {
-            text_add_literal(text, ", ");
+        const struct limit *limit = admission->charges[i].limit;
+        if (!limit->shadow) {
+            text_add(text, is_first ? SPAN("") : SPAN(", "));
+            fields_write_policy(text, limit);
+            is_first = false;
         }
-        fields_write_policy(text, admission->charges[i].limit);
     }
 }
 
 void admission_write_state_field(const struct admission *admission, struct text *text)
 {
+    bool is_first = true;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct charge *charge = &admission->charges[i];
-        if (i > 0) {
-            text_add_literal(text, ", ");
+        if (!charge->limit->shadow) {
+            text_add(text, is_first ? SPAN("") : SPAN(", "));
+            fields_write_state(text, charge->limit, &charge->verdict);
+            is_first = false;
         }
-        fields_write_state(text, charge->limit, &charge->verdict);
     }
+}
+
+uint64_t admission_wait_us(const struct admission *admission)
+{
+    uint64_t longest_us = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        const uint64_t wait_us = limit_us(charge->limit, charge->verdict.wait);
+        if (!charge->limit->shadow && wait_us > longest_us) {
+            longest_us = wait_us;
+        }
+    }
+    return longest_us;
+}
+
+bool admission_has_slots(const struct admission *admission)
+{
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (admission->charges[i].slot != 0 && admission->charges[i].charged) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool admission_is_shadow_denial(const struct admission *admission, size_t i)
+{
+    const struct charge *charge = &admission->charges[i];
+    return charge->limit->shadow && !charge->verdict.allowed;
+}
+
+static bool is_denial(const struct charge *charge)
+{
+    return !charge->limit->shadow && !charge->verdict.allowed;
 }
 
 const struct charge *admission_first_denied(const struct admission *admission)
 {
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
-        if (!admission->charges[i].verdict.allowed) {
+        if (is_denial(&admission->charges[i])) {
             return &admission->charges[i];
         }
     }
@@ -124,7 +178,7 @@ bool admission_retry_after_s(const struct admission *admission, uint64_t *second
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct charge *charge = &admission->charges[i];
         uint64_t wanted;
-        if (charge->verdict.allowed) {
+        if (!is_denial(charge)) {
             continue;
         }
         if (!fields_retry_after_s(charge->limit, &charge->verdict, &wanted)) {
@@ -144,7 +198,7 @@ void admission_write_problem(const struct admission *admission, bool has_retry_a
                            "#quota-exceeded\",\"title\":\"Quota exceeded\",\"status\":429,"
                            "\"violated-policies\":[");
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
-        if (!admission->charges[i].verdict.allowed) {
+        if (is_denial(&admission->charges[i])) {
             text_add(text, is_first ? SPAN("") : SPAN(","));
             text_add_json(text, admission->charges[i].limit->name);
             is_first = false;

@@ -273,6 +273,7 @@ static void look(struct downstream *downstream)
     case STREAM_EOF:
         downstream->has_ended = true;
         stream_want_read(&downstream->stream, false);
+        exchange_on_client_ended(downstream->exchange);
         return;
     case STREAM_DONE:
         stream_want_read(&downstream->stream, false);

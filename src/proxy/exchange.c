@@ -1,7 +1,7 @@
-/*   READ_HEAD ─► DECIDE ─► CONNECT ─► FORWARD ─► DONE
- *       │ bad       │ denied   │ no       │ upstream failed before
- *       │ request   │          │ upstream │ a response byte went out
- *       └───────────┴─► REPLY ◄┴──────────┘                any ─► CLOSED
+/*   READ_HEAD ─► DECIDE ─► (HOLD) ─► CONNECT ─► FORWARD ─► DONE
+ *       │ bad       │ denied    │ full    │ no        │ upstream failed before
+ *       │ request   │           │         │ upstream  │ a response byte went out
+ *       └───────────┴─► REPLY ◄─┴─────────┴───────────┘                any ─► CLOSED
  *
  * Happy path: the head comes from the client side, the route is found, its limits are judged by the store, a
  * server's connection carries the request and the answer. This file is the table of states and what lies
@@ -21,6 +21,7 @@
 #include "proxy/client_address.h"
 #include "proxy/exchange_steps.h"
 #include "proxy/reply.h"
+#include "proxy/settlement.h"
 #include "proxy/worker.h"
 
 #define TO(state) (1u << EXCHANGE_##state)
@@ -40,7 +41,8 @@ static const struct {
 } STATES[] = {
     [EXCHANGE_READ_HEAD] = {"read_head", TO(DECIDE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED),
                             WAIT_HEAD},
-    [EXCHANGE_DECIDE] = {"decide", TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_NONE},
+    [EXCHANGE_DECIDE] = {"decide", TO(HOLD) | TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_NONE},
+    [EXCHANGE_HOLD] = {"hold", TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_NONE},
     [EXCHANGE_CONNECT] = {"connect", TO(CONNECT) | TO(FORWARD) | TO(REPLY) | TO(CLOSED),
                           WAIT_CONNECT},
     [EXCHANGE_FORWARD] = {"forward", TO(CONNECT) | TO(REPLY) | TO(DONE) | TO(CLOSED), WAIT_FORWARD},
@@ -125,6 +127,7 @@ static void on_timeout(struct timeout *timeout)
         exchange_cut(exchange, "the client does not read");
         return;
     case EXCHANGE_DECIDE:
+    case EXCHANGE_HOLD:
     case EXCHANGE_DONE:
     case EXCHANGE_CLOSED:
         return; /* these wait for nothing */
@@ -152,6 +155,7 @@ struct exchange *exchange_init(void *memory, struct worker *worker, struct clien
     exchange->n_fields_max = n_fields_max;
     exchange->started_us = now_us;
     worker_new_request_id(worker, exchange->request_id);
+    list_init(&exchange->slot_node);
     arena_init(&exchange->arena, exchange->arena_first, sizeof(exchange->arena_first));
     timeout_init(&exchange->timeout, on_timeout);
     timeout_arm(&exchange->timeout, &worker->head_timeouts, now_us);
@@ -160,11 +164,30 @@ struct exchange *exchange_init(void *memory, struct worker *worker, struct clien
 
 /* --- the end --- */
 
+/* What its limits are owed, on whatever way it ended. */
+static void settle(struct exchange *exchange)
+{
+    const bool has_response = exchange->response.status >= 200;
+    const struct outcome outcome = {
+        .status = exchange->is_response_started ? exchange->out.status : 0,
+        .aborted = exchange->state != EXCHANGE_DONE || exchange->fault != NULL,
+        .response = has_response ? &exchange->response : NULL,
+    };
+    settlement_make(&exchange->admission, exchange->route, &outcome, exchange->worker->store);
+    list_remove(&exchange->slot_node);
+}
+
 static void end(struct exchange *exchange)
 {
     struct client *client = exchange->client;
+    if (exchange->hold.place != 0) {
+        precise_timer_disarm(&exchange->worker->holds, &exchange->hold);
+        exchange->hold_us = clock_monotonic_us() - exchange->hold_us;
+    }
     if (exchange->is_decision_pending) {
         store_cancel(&exchange->admission.decision);
+    } else if (exchange->admission.decision.n_charges > 0) {
+        settle(exchange);
     }
     access_log_add(&exchange->worker->log, exchange, clock_monotonic_us());
     arena_reset(&exchange->arena);
@@ -206,6 +229,13 @@ void exchange_cut(struct exchange *exchange, const char *fault)
 void exchange_on_client_gone(struct exchange *exchange)
 {
     exchange_cut(exchange, "the client left");
+}
+
+void exchange_on_client_ended(struct exchange *exchange)
+{
+    if (exchange->state == EXCHANGE_HOLD) {
+        exchange_on_client_gone(exchange);
+    }
 }
 
 /* --- answers of our own --- */
@@ -266,6 +296,41 @@ static void go_on(struct exchange *exchange)
     }
 }
 
+static void on_departure(struct precise_timer *timer)
+{
+    struct exchange *exchange = CONTAINER_OF(timer, struct exchange, hold);
+    exchange->hold_us = clock_monotonic_us() - exchange->hold_us;
+    go_on(exchange);
+}
+
+/* Hold it for @wait_us, counted from now: the answer came after the store's clock was read, so it is never
+ * released early. */
+static void hold(struct exchange *exchange, uint64_t wait_us)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    exchange_set_state(exchange, EXCHANGE_HOLD);
+    exchange->hold.on_expiry = on_departure;
+    if (precise_timer_arm(&exchange->worker->holds, &exchange->hold, now_us + wait_us) !=
+        STATUS_OK) {
+        exchange_fail(exchange, 503, "too many requests are held already");
+        return;
+    }
+    exchange->hold_us = now_us;
+}
+
+static void on_admitted(struct exchange *exchange)
+{
+    const uint64_t wait_us = admission_wait_us(&exchange->admission);
+    if (admission_has_slots(&exchange->admission)) {
+        list_push_back(&exchange->worker->slot_holders, &exchange->slot_node);
+    }
+    if (wait_us > 0) {
+        hold(exchange, wait_us);
+    } else {
+        go_on(exchange);
+    }
+}
+
 static void on_decided(struct exchange *exchange)
 {
     const struct decision *decision = &exchange->admission.decision;
@@ -275,7 +340,7 @@ static void on_decided(struct exchange *exchange)
     } else if (!decision->allowed) {
         exchange_reply(exchange, reply_denied(exchange));
     } else {
-        go_on(exchange);
+        on_admitted(exchange);
     }
 }
 
@@ -306,8 +371,14 @@ static void decide(struct exchange *exchange)
 
 static void admit(struct exchange *exchange)
 {
-    switch (admission_prepare(&exchange->admission, exchange->worker->policy, exchange->route,
-                              &exchange->view, &exchange->arena)) {
+    struct worker *worker = exchange->worker;
+    const struct admission_context context = {
+        .policy = worker->policy,
+        .wall_us = clock_wall_us(),
+        .first_slot = worker_new_slots(worker),
+    };
+    switch (admission_prepare(&exchange->admission, &context, exchange->route, &exchange->view,
+                              &exchange->arena)) {
     case ADMISSION_FREE:
         go_on(exchange);
         return;

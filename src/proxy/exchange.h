@@ -18,6 +18,7 @@
 #include "base/compiler.h"
 #include "http/head.h"
 #include "net/loop.h"
+#include "net/precise_timer.h"
 #include "net/stream.h"
 #include "policy/key.h"
 #include "policy/policy.h"
@@ -30,6 +31,7 @@ struct worker;
 enum exchange_state {
     EXCHANGE_READ_HEAD, /* the request's head is being read */
     EXCHANGE_DECIDE,    /* the store is asked */
+    EXCHANGE_HOLD,      /* admitted, and held until its departure (shaping) */
     EXCHANGE_CONNECT,   /* a connection to the upstream is being made */
     EXCHANGE_FORWARD,   /* bodies pass; the response's head may still be awaited */
     EXCHANGE_REPLY,     /* an answer of our own goes out */
@@ -69,7 +71,7 @@ struct client {
 };
 
 enum {
-    OWN_FIELDS_MAX = 8,
+    OWN_FIELDS_MAX = 12,
     EXCHANGE_ARENA_BYTES = 2048,
 };
 
@@ -78,7 +80,9 @@ struct exchange {
     struct worker *worker;
     struct client *client; /* borrowed */
     struct timeout timeout;
-    struct address peer; /* who is connected to us */
+    struct precise_timer hold; /* armed in HOLD */
+    struct list slot_node;     /* in worker->slot_holders while it holds slots */
+    struct address peer;       /* who is connected to us */
 
     struct head request;
     struct request_view view;
@@ -101,6 +105,7 @@ struct exchange {
 
     uint64_t started_us;         /* monotonic: the first byte of the request */
     uint64_t decide_us;          /* spent in the store; until the answer: when it was asked */
+    uint64_t hold_us;            /* held on purpose */
     uint64_t connect_started_us; /* monotonic */
     uint64_t upstream_us;        /* from the choice of a server to its response's head */
     uint64_t request_bytes;      /* of body */
@@ -145,6 +150,9 @@ void exchange_on_bad_body(struct exchange *exchange, const struct http_error *er
 
 /* The connection is lost, or nobody waits for the answer. Calls on_done. */
 void exchange_on_client_gone(struct exchange *exchange);
+
+/* The client has ended its side, and may still listen. Nobody is held for who may have left. */
+void exchange_on_client_ended(struct exchange *exchange);
 
 /* What send() blocked on has gone out. */
 void exchange_on_client_drained(struct exchange *exchange);

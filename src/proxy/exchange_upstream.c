@@ -226,9 +226,25 @@ static bool send_piece(struct exchange *exchange, struct span piece, bool last)
     return false;
 }
 
+/* The field that tells the cost is not for the client where the policy says so. */
+static void hide_cost(struct exchange *exchange)
+{
+    const struct cost_spec *cost = &exchange->route->cost;
+    if (cost->kind != COST_RESPONSE_HEADER || !cost->strip) {
+        return;
+    }
+    for (size_t i = 0; i < exchange->response.n_fields; i++) {
+        struct field *field = &exchange->response.fields[i];
+        if (span_equals_ignore_case(field->name, cost->field)) {
+            field->hop_by_hop = true;
+        }
+    }
+}
+
 bool exchange_on_upstream_head(struct exchange *exchange)
 {
     const struct head *response = &exchange->response;
+    hide_cost(exchange);
     exchange->upstream_us = clock_monotonic_us() - exchange->connect_started_us;
     exchange->out = (struct response){
         .status = response->status,

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "proxy/downstream.h"
 #include "proxy/exchange.h"
+#include "proxy/settlement.h"
 
 enum {
     /* Beyond the largest head that is accepted: what we add to it on its way. */
@@ -44,6 +45,39 @@ void worker_new_request_id(struct worker *worker, uint8_t id[16])
     for (size_t i = sizeof(worker->request_id); i-- > 8 && ++worker->request_id[i] == 0;) {
     }
     memcpy(id, worker->request_id, sizeof(worker->request_id));
+}
+
+/* --- slots --- */
+
+uint64_t worker_new_slots(struct worker *worker)
+{
+    worker->next_slot += LIMITS_PER_ROUTE_MAX;
+    return worker->next_slot;
+}
+
+/* Three times a lease: two renewals may be lost. */
+static uint64_t renewal_us(const struct policy *policy)
+{
+    uint64_t shortest_us = 0;
+    for (size_t i = 0; i < policy->n_limits; i++) {
+        const struct limit *limit = &policy->limits[i];
+        const uint64_t lease_us = limit_us(limit, limit->params.lease);
+        if (limit->algorithm->has_slots && (shortest_us == 0 || lease_us < shortest_us)) {
+            shortest_us = lease_us;
+        }
+    }
+    return shortest_us / 3;
+}
+
+static void on_renewal(void *context)
+{
+    struct worker *worker = context;
+    for (struct list *node = worker->slot_holders.next; node != &worker->slot_holders;
+         node = node->next) {
+        const struct exchange *exchange = CONTAINER_OF(node, struct exchange, slot_node);
+        settlement_renew(&exchange->admission, worker->store);
+    }
+    timer_arm(&worker->renew_timer, worker->renew_us);
 }
 
 /* --- draining --- */
@@ -142,6 +176,15 @@ static enum status init_loop(struct worker *worker)
     if (status == STATUS_OK) {
         status = timer_init(&worker->drain_timer, worker->loop, on_drain_timeout, worker);
     }
+    if (status == STATUS_OK) {
+        status = timer_init(&worker->renew_timer, worker->loop, on_renewal, worker);
+    }
+    if (status == STATUS_OK) {
+        status = precise_timers_init(&worker->holds, worker->loop, worker->policy->max.held);
+    }
+    if (status == STATUS_OK && worker->renew_us > 0) {
+        timer_arm(&worker->renew_timer, worker->renew_us);
+    }
     return status;
 }
 
@@ -200,7 +243,11 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     };
     list_init(&worker->open);
     atomic_init(&worker->drain_wanted, false);
+    list_init(&worker->slot_holders);
+    worker->renew_us = renewal_us(shared->policy);
     hash_random(worker->request_id, sizeof(worker->request_id));
+    hash_random(&worker->next_slot, sizeof(worker->next_slot));
+    worker->next_slot |= 1; /* so that no number is 0 */
     init_pools(worker);
     enum status status = init_loop(worker);
     if (status == STATUS_OK) {
@@ -258,6 +305,8 @@ void worker_close(struct worker *worker)
     free(worker->upstreams);
     access_log_close(&worker->log);
     timer_close(&worker->drain_timer);
+    timer_close(&worker->renew_timer);
+    precise_timers_close(&worker->holds);
     timeout_queue_close(&worker->head_timeouts);
     timeout_queue_close(&worker->idle_timeouts);
     timeout_queue_close(&worker->linger_timeouts);

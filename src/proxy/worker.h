@@ -15,6 +15,7 @@
 #include "http/message.h"
 #include "net/listener.h"
 #include "net/loop.h"
+#include "net/precise_timer.h"
 #include "net/resolver.h"
 #include "policy/policy.h"
 #include "proxy/access_log.h"
@@ -52,6 +53,12 @@ struct worker {
     struct timeout_queue linger_timeouts; /* of a connection that is closed in stages */
     struct timeout_queue grace_timeouts;  /* of one that is new when the drain begins */
 
+    struct precise_timers holds; /* of exchanges that are held, at most max.held */
+    struct list slot_holders;    /* exchanges that hold slots of concurrency limits */
+    struct timer renew_timer;    /* renews their leases; armed where the policy has such limits */
+    uint64_t renew_us;           /* how often; 0: never */
+    uint64_t next_slot;          /* random at start, then counted up */
+
     struct access_log log;
     struct list open;     /* struct downstream, oldest first */
     struct wakeup wakeup; /* another thread wants something: see drain_wanted */
@@ -87,6 +94,9 @@ void worker_on_downstream_gone(struct worker *worker);
 
 /* An id that no other request of any proxy has. */
 void worker_new_request_id(struct worker *worker, uint8_t id[16]);
+
+/* The first of LIMITS_PER_ROUTE_MAX slot numbers that nobody else has; never 0. */
+uint64_t worker_new_slots(struct worker *worker);
 
 /* The Date of now, formatted once a second. */
 struct span worker_date(struct worker *worker);

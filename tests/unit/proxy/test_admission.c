@@ -90,7 +90,12 @@ static enum admission_result prepare(const char *client, const char *path, const
     ck_assert(address_parse(span_of_text(client), &view.client));
     ck_assert_ptr_null(matcher_find_route(policy, &view, &route));
     ck_assert_ptr_nonnull(route);
-    return admission_prepare(&admission, policy, route, &view, &arena);
+    const struct admission_context context = {
+        .policy = policy,
+        .wall_us = UINT64_C(1700000000000000),
+        .first_slot = 1,
+    };
+    return admission_prepare(&admission, &context, route, &view, &arena);
 }
 
 static void decide(void)

@@ -1,0 +1,31 @@
+/* Settlement: what the limits of a request are owed, or owe, once its answer is known.
+ *
+ * A cost learnt from the response replaces the estimate; answers that a limit does not count, or refunds, cost
+ * nothing; a slot of a concurrency limit is given back. What is never settled stays charged. */
+
+#ifndef SLUICE_PROXY_SETTLEMENT_H
+#define SLUICE_PROXY_SETTLEMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "http/head.h"
+#include "policy/policy.h"
+#include "proxy/admission.h"
+#include "store/store.h"
+
+/* How a request ended. */
+struct outcome {
+    uint16_t status;             /* the client was answered; 0: nothing */
+    bool aborted;                /* without a whole answer of the upstream, or of the route's own */
+    const struct head *response; /* the upstream's final head; NULL: none came */
+};
+
+/* Settle all of it, once, with the store that decided. Does not wait. */
+void settlement_make(struct admission *admission, const struct route *route,
+                     const struct outcome *outcome, struct store *store);
+
+/* Keep the slots of @admission for another lease: the response still runs. */
+void settlement_renew(const struct admission *admission, struct store *store);
+
+#endif /* SLUICE_PROXY_SETTLEMENT_H */

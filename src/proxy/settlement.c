@@ -1,0 +1,92 @@
+#include "proxy/settlement.h"
+
+#include <stddef.h>
+
+#include "policy/answer_set.h"
+#include "policy/cost.h"
+
+static bool is_in(const struct answer_set *set, const struct outcome *outcome)
+{
+    return (outcome->aborted && set->aborted) ||
+           (outcome->status != 0 && answer_set_has(set, outcome->status));
+}
+
+/* What @charge should have cost. */
+static uint32_t final_cost(const struct charge *charge, const struct limit_rule *rule,
+                           const struct route *route, const struct outcome *outcome)
+{
+    uint32_t units = charge->cost;
+    if (rule->count.is_said && !is_in(&rule->count, outcome)) {
+        return 0;
+    }
+    if (rule->refund.is_said && is_in(&rule->refund, outcome)) {
+        return 0;
+    }
+    if (route->cost.kind == COST_RESPONSE_HEADER && outcome->response != NULL &&
+        !cost_of_response(&route->cost, outcome->response, &units)) {
+        return charge->cost;
+    }
+    return units;
+}
+
+/* The settlement of one charge; false: it is right as it is. */
+static bool settle_charge(const struct admission *admission, size_t i, const struct route *route,
+                          const struct outcome *outcome, struct settlement *settlement)
+{
+    const struct charge *charge = &admission->charges[i];
+    *settlement = (struct settlement){
+        .kind = SETTLE_RELEASE,
+        .limit = charge->limit,
+        .key = charge->key,
+        .slot = charge->slot,
+        .charged_at_us = charge->charged_at_us,
+        .source = admission->decision.source,
+    };
+    if (!charge->charged) {
+        return false;
+    }
+    if (charge->slot != 0) {
+        return true;
+    }
+    const uint32_t units = final_cost(charge, admission->rules[i], route, outcome);
+    settlement->kind = SETTLE_COST;
+    settlement->delta = (int64_t)units - (int64_t)charge->cost;
+    return settlement->delta != 0;
+}
+
+void settlement_make(struct admission *admission, const struct route *route,
+                     const struct outcome *outcome, struct store *store)
+{
+    struct settlement settlements[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (settle_charge(admission, i, route, outcome, &settlements[n])) {
+            n++;
+        }
+        admission->charges[i].charged = false; /* once */
+    }
+    if (n > 0) {
+        store_settle(store, settlements, n);
+    }
+}
+
+void settlement_renew(const struct admission *admission, struct store *store)
+{
+    struct settlement settlements[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        if (charge->charged && charge->slot != 0) {
+            settlements[n++] = (struct settlement){
+                .kind = SETTLE_RENEW,
+                .limit = charge->limit,
+                .key = charge->key,
+                .slot = charge->slot,
+                .source = admission->decision.source,
+            };
+        }
+    }
+    if (n > 0) {
+        store_settle(store, settlements, n);
+    }
+}

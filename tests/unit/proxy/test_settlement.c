@@ -1,0 +1,185 @@
+#include "proxy/settlement.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+/* A store that remembers what it is told. */
+static struct settlement told[LIMITS_PER_ROUTE_MAX];
+static size_t n_told;
+static unsigned n_calls;
+
+static void remember(struct store *store, const struct settlement *settlements, size_t n)
+{
+    (void)store;
+    n_calls++;
+    for (size_t i = 0; i < n; i++) {
+        told[n_told++] = settlements[i];
+    }
+}
+
+static const struct store_ops OPS = {.name = "remembering", .settle = remember};
+static struct store store = {.ops = &OPS};
+
+static struct limit limits[2];
+static struct limit_rule rules[2];
+static struct route route;
+static struct admission admission;
+
+/* Two limits, each charged 10 units by Redis. */
+static void set_up(void)
+{
+    n_told = 0;
+    n_calls = 0;
+    route = (struct route){.cost = {.kind = COST_FIXED, .units = 10, .max = 10}};
+    admission = (struct admission){
+        .decision = {.charges = admission.charges, .n_charges = 2, .source = DECISION_REDIS}};
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+        limits[i] = (struct limit){.index = (uint32_t)i};
+        rules[i] = (struct limit_rule){.limits = &limits[i], .n_limits = 1};
+        admission.rules[i] = &rules[i];
+        admission.charges[i] = (struct charge){
+            .limit = &limits[i],
+            .key = SPAN("{ip:1=a}"),
+            .cost = 10,
+            .charged = true,
+            .charged_at_us = 77,
+        };
+    }
+}
+
+static void settle(uint16_t status, bool aborted, const struct head *response)
+{
+    const struct outcome outcome = {.status = status, .aborted = aborted, .response = response};
+    settlement_make(&admission, &route, &outcome, &store);
+}
+
+START_TEST(what_was_charged_rightly_is_left_alone)
+{
+    settle(200, false, NULL);
+    ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
+START_TEST(answers_that_a_limit_does_not_count_are_given_back)
+{
+    rules[1].count.is_said = true;
+    answer_set_add(&rules[1].count, 401, 401);
+    settle(200, false, NULL);
+    ck_assert_uint_eq(n_told, 1);
+    ck_assert_ptr_eq(told[0].limit, &limits[1]);
+    ck_assert_int_eq(told[0].kind, SETTLE_COST);
+    ck_assert_int_eq(told[0].delta, -10);
+    ck_assert_uint_eq(told[0].charged_at_us, 77);
+    ck_assert_int_eq(told[0].source, DECISION_REDIS);
+}
+END_TEST
+
+START_TEST(answers_that_a_limit_counts_stay_charged)
+{
+    rules[1].count.is_said = true;
+    answer_set_add(&rules[1].count, 401, 401);
+    settle(401, false, NULL);
+    ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
+START_TEST(refunds_are_by_status_or_for_what_was_aborted)
+{
+    rules[0].refund = (struct answer_set){.is_said = true, .aborted = true};
+    answer_set_add(&rules[0].refund, 500, 599);
+    settle(502, true, NULL);
+    ck_assert_uint_eq(n_told, 1);
+    set_up();
+    rules[0].refund = (struct answer_set){.is_said = true, .aborted = true};
+    settle(0, true, NULL);
+    ck_assert_uint_eq(n_told, 1);
+    set_up();
+    rules[0].refund = (struct answer_set){.is_said = true, .aborted = true};
+    settle(200, false, NULL);
+    ck_assert_uint_eq(n_told, 0);
+}
+END_TEST
+
+static const struct {
+    const char *value; /* NULL: no such field */
+    int64_t delta;     /* 0: nothing is told */
+} LEARNT[] = {
+    {"4", -6}, {"0", -10}, {"25", 15}, {"1000", 90}, {"10", 0}, {"4x", 0}, {"-1", 0}, {NULL, 0},
+};
+
+START_TEST(a_cost_learnt_from_the_response_replaces_the_estimate)
+{
+    const struct span value = LEARNT[_i].value == NULL ? SPAN("") : span_of_text(LEARNT[_i].value);
+    struct field field = {.name = SPAN("X-Tokens"), .value = value};
+    const struct head head = {
+        .status = 200, .fields = &field, .n_fields = LEARNT[_i].value == NULL ? 0 : 1};
+    route.cost = (struct cost_spec){
+        .kind = COST_RESPONSE_HEADER, .units = 10, .max = 100, .field = SPAN("x-tokens")};
+    settle(200, false, &head);
+    ck_assert_uint_eq(n_told, LEARNT[_i].delta == 0 ? 0 : 2);
+    ck_assert_uint_eq(n_calls, LEARNT[_i].delta == 0 ? 0 : 1);
+    if (n_told > 0) {
+        ck_assert_int_eq(told[0].delta, LEARNT[_i].delta);
+    }
+}
+END_TEST
+
+START_TEST(a_slot_is_given_back_however_it_ended_and_once)
+{
+    admission.charges[0].slot = 9;
+    settle(0, true, NULL);
+    settle(0, true, NULL);
+    ck_assert_uint_eq(n_told, 1);
+    ck_assert_int_eq(told[0].kind, SETTLE_RELEASE);
+    ck_assert_uint_eq(told[0].slot, 9);
+}
+END_TEST
+
+START_TEST(slots_alone_are_renewed)
+{
+    admission.charges[1].slot = 9;
+    settlement_renew(&admission, &store);
+    ck_assert_uint_eq(n_told, 1);
+    ck_assert_int_eq(told[0].kind, SETTLE_RENEW);
+    ck_assert_ptr_eq(told[0].limit, &limits[1]);
+}
+END_TEST
+
+START_TEST(what_was_not_charged_is_not_settled)
+{
+    admission.charges[0].charged = false;
+    admission.charges[0].slot = 9;
+    admission.charges[1].charged = false;
+    rules[1].count.is_said = true;
+    settlement_renew(&admission, &store);
+    settle(200, false, NULL);
+    ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
+static Suite *settlement_suite(void)
+{
+    Suite *suite = suite_create("proxy/settlement");
+    TCase *make = tcase_create("make and renew");
+    tcase_add_checked_fixture(make, set_up, NULL);
+    tcase_add_test(make, what_was_charged_rightly_is_left_alone);
+    tcase_add_test(make, answers_that_a_limit_does_not_count_are_given_back);
+    tcase_add_test(make, answers_that_a_limit_counts_stay_charged);
+    tcase_add_test(make, refunds_are_by_status_or_for_what_was_aborted);
+    tcase_add_loop_test(make, a_cost_learnt_from_the_response_replaces_the_estimate, 0,
+                        (int)ARRAY_LEN(LEARNT));
+    tcase_add_test(make, a_slot_is_given_back_however_it_ended_and_once);
+    tcase_add_test(make, slots_alone_are_renewed);
+    tcase_add_test(make, what_was_not_charged_is_not_settled);
+    suite_add_tcase(suite, make);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(settlement_suite());
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
