@@ -8,6 +8,7 @@ import time
 import pytest
 
 from harness import log, program
+from harness.ports import free_port
 from harness.upstream import answer
 from harness.wait import until
 
@@ -155,13 +156,13 @@ def test_a_connection_that_is_new_has_a_moment_for_its_first_request(start):
 
 
 def test_the_port_is_free_for_the_next_one_when_it_has_ended(start):
-    first = start("routes: [{respond: {status: 204}}]\n")
+    policy = f"listen: 127.0.0.1:{free_port()}\nroutes: [{{respond: {{status: 204}}}}]\n"
+    first = start(policy)
     kept = first.connect()
     assert kept.ask().status == 204
     first.signal()
     assert first.wait() == 0
-    second = start(f"listen: 127.0.0.1:{first.port}\nroutes: [{{respond: {{status: 204}}}}]\n")
-    assert second.ask().status == 204
+    assert start(policy).ask().status == 204
 
 
 def test_a_port_in_use_is_an_error_that_says_so(start, tmp_path):

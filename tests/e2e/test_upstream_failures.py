@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from harness.ports import free_port
 from harness.upstream import Upstream, answer
 from harness.wait import until
 
@@ -100,7 +101,7 @@ def test_servers_take_turns(start, start_upstream):
 
 
 def test_an_upstream_that_was_down_is_used_as_soon_as_it_is_up(start):
-    first = Upstream()
+    first = Upstream(address=("127.0.0.1", free_port()))
     proxy = start(policy(first.url))
     assert proxy.ask().status == 200
     first.stop()

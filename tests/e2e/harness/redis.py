@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 
+from harness.ports import free_port
 from harness.wait import until
 
 START_WITHIN_S = 10.0
@@ -11,11 +12,6 @@ START_WITHIN_S = 10.0
 
 class RedisError(Exception):
     """An error reply."""
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def _read_reply(stream):
