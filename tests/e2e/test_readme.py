@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from harness.ports import free_port
 from harness.wait import until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -34,12 +35,6 @@ def _block(word):
 def _answers(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _bash(script, **environment):
@@ -104,7 +99,7 @@ def test_script_prints_the_call():
 
 
 def test_two_proxies_share_one_limit():
-    redis, first, second, backend = (_free_port() for _ in range(4))
+    redis, first, second, backend = (free_port() for _ in range(4))
     script = _block("redis-server")
     for old, new in (("build/release/sluice", os.environ["SLUICE"]), ("6379", str(redis)),
                      ("8081", str(first)), ("8082", str(second))):
