@@ -80,8 +80,10 @@ static void pump_body(struct upstream *upstream)
             exchange_flush_response_head(exchange); /* perhaps a chunk line came with it, no more */
             return;
         case INBOX_CUT:
-        case INBOX_BAD:
             exchange_on_upstream_lost(exchange);
+            return;
+        case INBOX_BAD:
+            exchange_on_upstream_bad(exchange, upstream->inbox.error.reason);
             return;
         }
     }
