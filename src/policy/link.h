@@ -42,6 +42,17 @@ void link_upstreams(struct linker *linker);
 void link_limits(struct linker *linker);
 void link_routes(struct linker *linker);
 
+/* --- parts of them --- */
+
+/* Tell what limit @spec says that has no meaning for its algorithm, or none together. */
+void link_parameters(struct linker *linker, const struct spec_limit *spec);
+
+/* What @spec says of one of its rates; its algorithm is known. */
+struct limit_spec link_limit_spec(const struct spec_limit *spec, const struct rate *rate);
+
+/* The cost of @route, whose limits and upstream are linked. */
+void link_cost(struct linker *linker, const struct spec_cost *spec, struct route *route);
+
 /* --- what they share --- */
 
 /* @count * @bytes of zeroes in the policy's arena; NULL sets no_memory. */
@@ -59,6 +70,9 @@ struct endpoint link_endpoint(struct linker *linker, const struct endpoint *endp
 /* Whether @name may be one: 1 to 64 of A-Z a-z 0-9 . _ - ; tells the error at @node if not. */
 bool link_check_name(struct linker *linker, const char *what, struct span name,
                      const struct node *node);
+
+/* Whether the environment has a part in what @rule says, so that its values must not be shown. */
+bool link_is_expanded(const struct linker *linker, const struct limit_rule *rule);
 
 /* An error at @node, with the phrase in @problem behind `WHAT "VALUE"`. The value as written. */
 void link_report(struct linker *linker, const struct node *node, const char *what,

@@ -32,20 +32,51 @@ static void link_key(struct linker *linker, const struct spec_limit *spec, struc
 
 /* --- rates --- */
 
-/* What is wrong with rate number @i of @spec beside the others, or NULL. */
-static const char *check_rate(const struct spec_limit *spec, size_t i)
+/* Whether rate number @i has the period of one before it. */
+static bool is_repeated(const struct spec_limit *spec, size_t i)
 {
     const struct spec_rate *rates = spec->rates.items;
-    const bool is_window = spec->algorithm->has_offset;
-    if (rates[i].rate.is_month && is_window) {
-        return ": a calendar month in fixed_window is not yet built; write 30d";
-    }
     for (size_t j = 0; j < i; j++) {
         if (rates[j].node != NULL && rates[j].rate.period_us == rates[i].rate.period_us) {
-            return ": two rates of one limit have the same period";
+            return true;
         }
     }
-    return NULL;
+    return false;
+}
+
+static void suggest_period(struct text *problem, const struct spec_rate *rate)
+{
+    if (rate->node->expanded) {
+        text_add_literal(problem, "write it as in 100/minute");
+    } else {
+        text_add_format(problem, "did you mean \"%u/minute\"?", (unsigned)rate->rate.units);
+    }
+}
+
+/* Whether rate number @i of @spec can stand with its algorithm and the others; tells if not. */
+static bool check_rate(struct linker *linker, const struct spec_limit *spec, size_t i)
+{
+    const struct spec_rate *rate = &((const struct spec_rate *)spec->rates.items)[i];
+    const bool has_period = rate->rate.period_us > 0;
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    if (spec->algorithm->has_slots && has_period) {
+        text_add_format(&problem,
+                        ": %s has no period: its rate is how many requests may be under "
+                        "way at once, a number alone",
+                        spec->algorithm->name);
+    } else if (!spec->algorithm->has_slots && !has_period) {
+        text_add_literal(&problem, ": has no period; ");
+        suggest_period(&problem, rate);
+    } else if (has_period && is_repeated(spec, i)) {
+        text_add_literal(&problem, ": two rates of one limit have the same period");
+    } else if (link_limit_spec(spec, &rate->rate).is_calendar) {
+        text_add_literal(&problem, ": windows of a calendar are not yet built; write 30d");
+    } else {
+        return true;
+    }
+    link_report(linker, rate->node, "rate", &problem);
+    return false;
 }
 
 static struct span name_limit(struct linker *linker, const struct spec_limit *spec,
@@ -74,6 +105,15 @@ static const struct limit *new_share(struct linker *linker, const struct limit *
     return share;
 }
 
+/* A shadow limit refuses nobody, not while Redis is away either. */
+static enum on_failure find_on_failure(const struct linker *linker, const struct spec_limit *spec)
+{
+    const enum on_failure on_failure = spec->on_failure == SPEC_ON_FAILURE_UNSAID
+                                           ? linker->policy->store.on_failure
+                                           : (enum on_failure)spec->on_failure;
+    return spec->shadow && on_failure == ON_FAILURE_DENY ? ON_FAILURE_ALLOW : on_failure;
+}
+
 /* One rate; the limit is counted only if it is sound. */
 static void link_rate(struct linker *linker, const struct spec_limit *spec, size_t i,
                       struct limit_rule *rule)
@@ -84,29 +124,24 @@ static void link_rate(struct linker *linker, const struct spec_limit *spec, size
     if (rate->node == NULL || spec->algorithm == NULL) {
         return;
     }
-    const struct limit_spec limit_spec = {
-        .algorithm = spec->algorithm,
-        .rate = rate->rate.units,
-        .burst = spec->burst != 0 ? spec->burst : rate->rate.units,
-        .period_us = rate->rate.period_us,
-    };
-    char buffer[PROBLEM_BYTES_MAX];
-    struct text problem = text_of(buffer, sizeof(buffer));
-    const char *fault = check_rate(spec, i);
-    if (fault == NULL) {
-        fault = limit_init(limit, &limit_spec);
-        text_add_literal(&problem, ": ");
+    const struct limit_spec limit_spec = link_limit_spec(spec, &rate->rate);
+    if (!check_rate(linker, spec, i)) {
+        return;
     }
+    const char *fault = limit_init(limit, &limit_spec);
     if (fault != NULL) {
+        char buffer[PROBLEM_BYTES_MAX];
+        struct text problem = text_of(buffer, sizeof(buffer));
+        text_add_literal(&problem, ": ");
         text_add(&problem, span_of_text(fault));
         link_report(linker, rate->node, "rate", &problem);
         return;
     }
     limit->name = name_limit(linker, spec, &rate->rate);
     limit->index = (uint32_t)policy->n_limits;
-    limit->on_failure = spec->on_failure == SPEC_ON_FAILURE_UNSAID
-                            ? policy->store.on_failure
-                            : (enum on_failure)spec->on_failure;
+    limit->shadow = spec->shadow;
+    limit->count_denied = spec->count_denied;
+    limit->on_failure = find_on_failure(linker, spec);
     limit->local = new_share(linker, limit);
     policy->n_limits++;
     rule->n_limits++;
@@ -144,16 +179,6 @@ static const struct deny_reply *link_deny(struct linker *linker, const struct sp
     return deny;
 }
 
-static void check_burst(struct linker *linker, const struct spec_limit *spec)
-{
-    if (spec->burst == 0 || spec->algorithm == NULL || spec->algorithm->has_burst) {
-        return;
-    }
-    const struct node *burst = node_find(spec->place.node, SPAN("burst"));
-    diags_add(linker->diags, DIAG_ERROR, burst->line, burst->column,
-              "burst has no meaning for %s: a window admits its rate", spec->algorithm->name);
-}
-
 /* Keys of a limit that only a store elsewhere gives a meaning. */
 static void check_on_failure(struct linker *linker, const struct spec_limit *spec)
 {
@@ -167,17 +192,44 @@ static void check_on_failure(struct linker *linker, const struct spec_limit *spe
     }
 }
 
+static void link_answers(struct linker *linker, const char *key, const struct section_items *items,
+                         struct answer_set *set)
+{
+    const struct spec_answer *answers = items->items;
+    if (items->node != NULL && items->n_items == 0) {
+        diags_add(linker->diags, DIAG_ERROR, items->node->line, items->node->column,
+                  "%s must name at least one answer", key);
+    }
+    for (size_t i = 0; i < items->n_items; i++) {
+        if (answers[i].node != NULL && answers[i].first == 0) {
+            set->aborted = true;
+            set->is_said = true;
+        } else if (answers[i].node != NULL) {
+            answer_set_add(set, answers[i].first, answers[i].last);
+        }
+    }
+}
+
+/* A shadow limit refuses nobody, not those who lack its key either. */
+static enum key_missing find_missing(const struct spec_limit *spec)
+{
+    const enum key_missing missing = (enum key_missing)spec->missing;
+    return spec->shadow && missing == KEY_MISSING_DENY ? KEY_MISSING_SKIP : missing;
+}
+
 static void link_rule(struct linker *linker, const struct spec_limit *spec, struct limit_rule *rule)
 {
     (void)link_check_name(linker, "limit", spec->place.name, spec->place.name_node);
     rule->name = link_copy(linker, spec->place.name);
-    rule->missing = (enum key_missing)spec->missing;
+    rule->missing = find_missing(spec);
     rule->except = link_prefixes(linker, &spec->except.clients);
     rule->n_except = spec->except.clients.n_items;
     rule->deny = link_deny(linker, &spec->deny);
+    link_answers(linker, "count", &spec->count, &rule->count);
+    link_answers(linker, "refund", &spec->refund, &rule->refund);
     link_key(linker, spec, &rule->key);
     link_rates(linker, spec, rule);
-    check_burst(linker, spec);
+    link_parameters(linker, spec);
     check_on_failure(linker, spec);
 }
 
@@ -206,6 +258,23 @@ static void check_names(struct linker *linker)
                                    "periods, makes the same name");
         link_report(linker, node, "limit", &problem);
     }
+}
+
+bool link_is_expanded(const struct linker *linker, const struct limit_rule *rule)
+{
+    const struct spec_limit *specs = linker->spec->limits.items;
+    const struct spec_limit *spec = &specs[rule - linker->policy->rules];
+    const struct spec_key_part *parts = spec->key.items;
+    const struct spec_rate *rates = spec->rates.items;
+    const struct node *burst = node_find(spec->place.node, SPAN("burst"));
+    bool expanded = burst != NULL && burst->expanded;
+    for (size_t i = 0; i < spec->key.n_items; i++) {
+        expanded = expanded || (parts[i].node != NULL && parts[i].node->expanded);
+    }
+    for (size_t i = 0; i < spec->rates.n_items; i++) {
+        expanded = expanded || (rates[i].node != NULL && rates[i].node->expanded);
+    }
+    return expanded;
 }
 
 void link_limits(struct linker *linker)

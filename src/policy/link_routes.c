@@ -45,6 +45,33 @@ static const struct limit_rule *find_rule(struct linker *linker, const struct sp
     return rule;
 }
 
+/* Whether @rule holds requests. */
+static bool is_shaping(const struct limit_rule *rule)
+{
+    return rule->n_limits > 0 && rule->limits[0].params.max_wait > 0 && !rule->limits[0].shadow;
+}
+
+/* A request has one departure. */
+static void check_shaping(struct linker *linker, const struct rule_list *list)
+{
+    const struct limit_rule *first = NULL;
+    for (size_t i = 0; i < list->n_rules; i++) {
+        if (!is_shaping(list->rules[i])) {
+            continue;
+        }
+        if (first != NULL) {
+            char buffer[PROBLEM_BYTES_MAX];
+            struct text problem = text_of(buffer, sizeof(buffer));
+            text_add_format(&problem,
+                            " holds requests, and so does \"%.*s\" beside it: one limit with "
+                            "max_wait is all that a route can have",
+                            SPAN_ARGS(quote_clip(first->name)));
+            link_report(linker, list->nodes[i], "limit", &problem);
+        }
+        first = list->rules[i];
+    }
+}
+
 static struct rule_list link_list(struct linker *linker, const struct section_items *items)
 {
     struct rule_list list = {.n_rules = 0};
@@ -69,6 +96,7 @@ static struct rule_list link_list(struct linker *linker, const struct section_it
             list.n_limits += rule->n_limits;
         }
     }
+    check_shaping(linker, &list);
     if (list.n_limits > LIMITS_PER_ROUTE_MAX) {
         diags_add(linker->diags, DIAG_ERROR, items->node->line, items->node->column,
                   "a route has at most %d limits, each rate counted; these are %zu",
@@ -87,30 +115,12 @@ static struct span shown_name(const struct spec_route *spec, const struct route 
     return quote_clip(spec->name.node != NULL ? spec->name.node->written : route->name);
 }
 
-/* Whether the environment has a part in @rule, so that its values must not be shown. */
-static bool is_expanded(const struct linker *linker, const struct limit_rule *rule)
-{
-    const struct spec_limit *specs = linker->spec->limits.items;
-    const struct spec_limit *spec = &specs[rule - linker->policy->rules];
-    const struct spec_key_part *parts = spec->key.items;
-    const struct spec_rate *rates = spec->rates.items;
-    const struct node *burst = node_find(spec->place.node, SPAN("burst"));
-    bool expanded = burst != NULL && burst->expanded;
-    for (size_t i = 0; i < spec->key.n_items; i++) {
-        expanded = expanded || (parts[i].node != NULL && parts[i].node->expanded);
-    }
-    for (size_t i = 0; i < spec->rates.n_items; i++) {
-        expanded = expanded || (rates[i].node != NULL && rates[i].node->expanded);
-    }
-    return expanded;
-}
-
 static void report_capture(struct linker *linker, const struct limit_rule *rule,
                            const struct key_term *term, struct span route, const struct node *node)
 {
     char buffer[PROBLEM_BYTES_MAX];
     struct text problem = text_of(buffer, sizeof(buffer));
-    if (is_expanded(linker, rule)) {
+    if (link_is_expanded(linker, rule)) {
         text_add_format(&problem,
                         " counts by a {name} that the path of route \"%.*s\" does not have",
                         SPAN_ARGS(route));
@@ -160,29 +170,6 @@ static void check_captures(struct linker *linker, const struct spec_route *spec,
     }
 }
 
-static void check_cost(struct linker *linker, const struct spec_route *spec,
-                       const struct limit_rule *rule)
-{
-    const struct node *cost =
-        spec->place.node != NULL ? node_find(spec->place.node, SPAN("cost")) : NULL;
-    for (size_t i = 0; i < rule->n_limits && cost != NULL; i++) {
-        const uint64_t capacity = limit_capacity(&rule->limits[i]);
-        if (spec->cost <= capacity) {
-            continue;
-        }
-        char buffer[PROBLEM_BYTES_MAX];
-        struct text problem = text_of(buffer, sizeof(buffer));
-        text_add_format(&problem, ": limit \"%.*s\" never holds as much",
-                        SPAN_ARGS(quote_clip(rule->name)));
-        if (!is_expanded(linker, rule)) {
-            text_add_format(&problem, ", but at most %llu", (unsigned long long)capacity);
-        }
-        text_add_literal(&problem, ": such a request can never be admitted");
-        link_report(linker, cost, "cost", &problem);
-        return;
-    }
-}
-
 static void link_rules(struct linker *linker, const struct spec_route *spec,
                        const struct rule_list *defaults, struct route *route)
 {
@@ -193,13 +180,12 @@ static void link_rules(struct linker *linker, const struct spec_route *spec,
     route->n_limits = list.n_limits;
     for (size_t i = 0; i < list.n_rules; i++) {
         check_captures(linker, spec, route, list.rules[i], list.nodes[i]);
-        check_cost(linker, spec, list.rules[i]);
     }
 }
 
 static void add_policy_members(struct text *text, const struct limit_rule *rule)
 {
-    for (size_t i = 0; i < rule->n_limits; i++) {
+    for (size_t i = 0; i < rule->n_limits && !rule->limits[i].shadow; i++) {
         text_add(text, text->len > 0 ? SPAN(", ") : SPAN(""));
         fields_write_policy(text, &rule->limits[i]);
     }
@@ -323,7 +309,7 @@ static void link_route(struct linker *linker, const struct spec_route *spec,
     link_respond(linker, &spec->respond, route);
     check_destination(linker, spec, route);
     write_policy_field(linker, route);
-    route->cost = (struct cost_spec){.kind = COST_FIXED, .units = spec->cost, .max = spec->cost};
+    link_cost(linker, &spec->cost, route);
     route->body_bytes_max =
         has_max_body ? spec->body_bytes_max : linker->spec->max.values.body_bytes;
 }

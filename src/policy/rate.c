@@ -11,26 +11,27 @@ struct period {
     struct span word;
     struct span name; /* in the name of a limit of several rates */
     uint64_t us;
+    enum rate_calendar calendar;
 };
 
 #define SECONDS(n) (UINT64_C(1000000) * (n))
 #define DAY_S (UINT64_C(24) * 3600)
 
 static const struct period PERIODS[] = {
-    {{"s", 1}, {"1s", 2}, SECONDS(1)},
-    {{"sec", 3}, {"1s", 2}, SECONDS(1)},
-    {{"second", 6}, {"1s", 2}, SECONDS(1)},
-    {{"m", 1}, {"1m", 2}, SECONDS(60)},
-    {{"min", 3}, {"1m", 2}, SECONDS(60)},
-    {{"minute", 6}, {"1m", 2}, SECONDS(60)},
-    {{"h", 1}, {"1h", 2}, SECONDS(3600)},
-    {{"hour", 4}, {"1h", 2}, SECONDS(3600)},
-    {{"d", 1}, {"1d", 2}, SECONDS(DAY_S)},
-    {{"day", 3}, {"1d", 2}, SECONDS(DAY_S)},
-    {{"w", 1}, {"1w", 2}, SECONDS(7 * DAY_S)},
-    {{"week", 4}, {"1w", 2}, SECONDS(7 * DAY_S)},
-    {{"mo", 2}, {"1mo", 3}, SECONDS(30 * DAY_S)},
-    {{"month", 5}, {"1mo", 3}, SECONDS(30 * DAY_S)},
+    {{"s", 1}, {"1s", 2}, SECONDS(1), RATE_CALENDAR_NONE},
+    {{"sec", 3}, {"1s", 2}, SECONDS(1), RATE_CALENDAR_NONE},
+    {{"second", 6}, {"1s", 2}, SECONDS(1), RATE_CALENDAR_NONE},
+    {{"m", 1}, {"1m", 2}, SECONDS(60), RATE_CALENDAR_NONE},
+    {{"min", 3}, {"1m", 2}, SECONDS(60), RATE_CALENDAR_NONE},
+    {{"minute", 6}, {"1m", 2}, SECONDS(60), RATE_CALENDAR_NONE},
+    {{"h", 1}, {"1h", 2}, SECONDS(3600), RATE_CALENDAR_NONE},
+    {{"hour", 4}, {"1h", 2}, SECONDS(3600), RATE_CALENDAR_NONE},
+    {{"d", 1}, {"1d", 2}, SECONDS(DAY_S), RATE_CALENDAR_DAY},
+    {{"day", 3}, {"1d", 2}, SECONDS(DAY_S), RATE_CALENDAR_DAY},
+    {{"w", 1}, {"1w", 2}, SECONDS(7 * DAY_S), RATE_CALENDAR_WEEK},
+    {{"week", 4}, {"1w", 2}, SECONDS(7 * DAY_S), RATE_CALENDAR_WEEK},
+    {{"mo", 2}, {"1mo", 3}, SECONDS(30 * DAY_S), RATE_CALENDAR_MONTH},
+    {{"month", 5}, {"1mo", 3}, SECONDS(30 * DAY_S), RATE_CALENDAR_MONTH},
 };
 
 static const struct period *find_period(struct span word, struct suggest *suggest)
@@ -54,7 +55,7 @@ static bool parse_period(struct span span, struct rate *rate, struct text *probl
     if (period != NULL) {
         rate->period_us = period->us;
         rate->period_name = period->name;
-        rate->is_month = span_equals(period->name, SPAN("1mo"));
+        rate->calendar = period->calendar;
         return true;
     }
     if (span.len == 0 || span.data[0] < '0' || span.data[0] > '9') {
@@ -70,7 +71,6 @@ static bool parse_period(struct span span, struct rate *rate, struct text *probl
     quote_write(problem, span);
     text_add_literal(problem, ": ");
     rate->period_name = span;
-    rate->is_month = false;
     if (!units_parse_duration(span, &rate->period_us, problem)) {
         return false;
     }
@@ -90,11 +90,6 @@ bool rate_parse(struct span span, struct rate *rate, struct text *problem)
         text_add_literal(problem, "must be a whole number and a period, such as 100/minute");
         return false;
     }
-    if (slash == span.len) {
-        text_add_format(problem, "has no period; did you mean \"%.*s/minute\"?",
-                        SPAN_ARGS(quote_clip(number)));
-        return false;
-    }
     if (units == 0) {
         text_add_literal(problem, "must be at least 1; to refuse everything, use a route that "
                                   "responds");
@@ -105,6 +100,10 @@ bool rate_parse(struct span span, struct rate *rate, struct text *problem)
         return false;
     }
     struct rate parsed = {.units = (uint32_t)units};
+    if (slash == span.len) {
+        *rate = parsed;
+        return true;
+    }
     if (!parse_period(span_trim(span_of(span.data + slash + 1, span.len - slash - 1)), &parsed,
                       problem)) {
         return false;

@@ -178,6 +178,9 @@ static bool check_key(struct section_reader *reader, const struct section *secti
                       const struct path *path, const struct node *key)
 {
     const struct section_field *field = find_field(section, key->text);
+    if (field == NULL && section->others != NULL && section->is_other(key->text)) {
+        return true;
+    }
     if (field == NULL) {
         report_unknown_key(reader, section, path, key);
         return false;
@@ -211,6 +214,9 @@ static void report_missing_key(struct section_reader *reader, const struct secti
 
 static void read_field(struct section_reader *reader, const struct section_field *field,
                        const struct path *path, const struct node *value, char *spec);
+static void read_entries(struct section_reader *reader, const struct section_field *field,
+                         bool (*is_wanted)(struct span key), const struct path *path,
+                         const struct node *node, char *spec);
 
 /* Read one level; nested sections come back here, as deep as the tables are. */
 static void read_section(struct section_reader *reader, const struct section *section,
@@ -237,6 +243,9 @@ static void read_section(struct section_reader *reader, const struct section *se
             read_field(reader, field, path, value, spec);
         }
     }
+    if (section->others != NULL) {
+        read_entries(reader, section->others, section->is_other, path, mapping, spec);
+    }
 }
 
 /* `PATH must be WANTED, not a list`. */
@@ -258,7 +267,10 @@ static const struct node *as_mapping(struct section_reader *reader, const struct
         return node->broken ? NULL : node;
     }
     if (node->kind == NODE_LIST || section->shorthand == NULL) {
-        report_kind(reader, path, "a mapping (key: value)", node);
+        report_kind(reader, path,
+                    section->shorthand == NULL ? "a mapping (key: value)"
+                                               : "a single value or a mapping (key: value)",
+                    node);
         return NULL;
     }
     struct node *mapping = arena_calloc(reader->arena, 1, sizeof(*mapping));
@@ -279,6 +291,16 @@ static const struct node *as_mapping(struct section_reader *reader, const struct
     return mapping;
 }
 
+/* Defaults but for the one key that a single value stands for; messages call it @key, as written. */
+static void read_shorthand(struct section_reader *reader, const char *key,
+                           const struct section *section, const struct path *path,
+                           const struct node *node, char *spec)
+{
+    const struct section_field *field = find_field(section, span_of_text(section->shorthand));
+    read_section(reader, section, path, NULL, spec);
+    read_scalar(reader, key, field->type, node, spec + field->offset);
+}
+
 /* Read @node into @out as the type says; NULL is a section of defaults. */
 static void read_value(struct section_reader *reader, const char *key,
                        const struct value_type *type, const struct path *path,
@@ -291,8 +313,13 @@ static void read_value(struct section_reader *reader, const char *key,
     const struct node *mapping =
         node != NULL ? as_mapping(reader, path, type->section, node) : NULL;
     struct section_place *place = out;
-    if (mapping != NULL || node == NULL) {
-        place->node = mapping;
+    if (mapping == NULL && node != NULL) {
+        return;
+    }
+    place->node = mapping;
+    if (mapping != node) {
+        read_shorthand(reader, key, type->section, path, node, out);
+    } else {
         read_section(reader, type->section, path, mapping, out);
     }
 }
@@ -349,19 +376,21 @@ static void read_list(struct section_reader *reader, const struct section_field 
     }
 }
 
-static void read_map(struct section_reader *reader, const struct section_field *field,
-                     const struct path *path, const struct node *node, char *spec)
+/* The entries of @node, those that @is_wanted takes; NULL: all. */
+static void read_entries(struct section_reader *reader, const struct section_field *field,
+                         bool (*is_wanted)(struct span key), const struct path *path,
+                         const struct node *node, char *spec)
 {
-    if (node->kind != NODE_MAPPING) {
-        report_kind(reader, path, "a mapping of names", node);
-        return;
-    }
     const size_t n_entries = node->n_items / 2;
     char *items = new_items(reader, field, node, n_entries, spec);
+    size_t n_read = 0;
     for (size_t i = 0; i < n_entries && items != NULL; i++) {
         const struct node *key = &node->items[2 * i];
         const struct path item_path = {.parent = path, .name = key->text};
-        struct section_place *place = (void *)(items + i * field->type->bytes);
+        if (is_wanted != NULL && !is_wanted(key->text)) {
+            continue;
+        }
+        struct section_place *place = (void *)(items + n_read++ * field->type->bytes);
         place->name = key->text;
         place->name_node = key;
         if (node_is_null(&key[1])) {
@@ -371,6 +400,19 @@ static void read_map(struct section_reader *reader, const struct section_field *
             read_value(reader, field->key, field->type, &item_path, &key[1], place);
         }
     }
+    if (items != NULL) {
+        ((struct section_items *)(void *)(spec + field->offset))->n_items = n_read;
+    }
+}
+
+static void read_map(struct section_reader *reader, const struct section_field *field,
+                     const struct path *path, const struct node *node, char *spec)
+{
+    if (node->kind != NODE_MAPPING) {
+        report_kind(reader, path, "a mapping of names", node);
+        return;
+    }
+    read_entries(reader, field, NULL, path, node, spec);
 }
 
 static void read_field(struct section_reader *reader, const struct section_field *field,

@@ -87,6 +87,9 @@ struct section {
     const struct section_field *fields;
     size_t n_fields;
     const char *shorthand; /* a single value instead of the mapping is this key's; may be NULL */
+    const struct section_field *others; /* of SHAPE_MAP: where keys go that are none of fields but
+                                           that is_other() takes; NULL: there are none */
+    bool (*is_other)(struct span key);
 };
 
 /* What reading needs and leaves. */

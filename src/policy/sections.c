@@ -2,13 +2,15 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "http/field.h"
 #include "policy/spec.h"
 #include "policy/units.h"
 #include "policy/value_types.h"
 
 #define MS(n) (UINT64_C(1000) * (n))
 #define KIB(n) (UINT64_C(1024) * (n))
-#define DAY_MS UINT64_C(86400000)
+#define HOUR_MS UINT64_C(3600000)
+#define DAY_MS (24 * HOUR_MS)
 
 #define SECTION_OF(table)                                                                          \
     {                                                                                              \
@@ -58,8 +60,11 @@ static const struct value_word LOG_FORMAT_WORDS[] = {
     {NULL, 0, false},
 };
 static const struct value_word HEADERS_WORDS[] = {
-    {"draft11", 0, false}, {"legacy", 0, true}, {"both", 0, true},
-    {"none", 0, true},     {NULL, 0, false},
+    {"draft11", HEADERS_DRAFT11, false},
+    {"legacy", HEADERS_LEGACY, false},
+    {"both", HEADERS_BOTH, false},
+    {"none", HEADERS_NONE, false},
+    {NULL, 0, false},
 };
 static const struct value_word MISSING_WORDS[] = {
     {"shared", KEY_MISSING_SHARED, false},
@@ -73,25 +78,44 @@ static const struct value_word ENCODED_SLASH_WORDS[] = {
     {NULL, 0, false},
 };
 
+static const struct value_word ALIGN_WORDS[] = {
+    {"clock", SPEC_ALIGN_CLOCK, false},
+    {"first", SPEC_ALIGN_FIRST, false},
+    {NULL, 0, false},
+};
+static const struct value_word TRUST_WORDS[] = {
+    {"proxies", 0, false},
+    {"any", 1, false},
+    {NULL, 0, false},
+};
+
 static const struct value_type ON_FAILURE = WORD_TYPE(ON_FAILURE_WORDS, "local, allow or deny");
 static const struct value_type LIMIT_ON_FAILURE =
     WORD_TYPE(LIMIT_ON_FAILURE_WORDS, "local, allow, deny or store");
 static const struct value_type FULL = WORD_TYPE(FULL_WORDS, "overflow, deny or allow");
 static const struct value_type LOG_FORMAT = WORD_TYPE(LOG_FORMAT_WORDS, "logfmt, json or off");
-static const struct value_type HEADERS = WORD_TYPE(HEADERS_WORDS, "draft11");
+static const struct value_type HEADERS = WORD_TYPE(HEADERS_WORDS, "draft11, legacy, both or none");
 static const struct value_type MISSING = WORD_TYPE(MISSING_WORDS, "shared, deny or skip");
 static const struct value_type ENCODED_SLASH = WORD_TYPE(ENCODED_SLASH_WORDS, "refuse or allow");
+
+static const struct value_type ALIGN = WORD_TYPE(ALIGN_WORDS, "clock or first");
+static const struct value_type TRUST = WORD_TYPE(TRUST_WORDS, "proxies or any");
 
 /* --- numbers with bounds --- */
 
 static const struct value_type INSTANCES = VALUE_NUMBER_TYPE(1, 10000);
 static const struct value_type CONNECTIONS = VALUE_NUMBER_TYPE(1, 10000000);
 static const struct value_type FIELD_COUNT = VALUE_NUMBER_TYPE(1, HEAD_FIELDS_MAX);
+static const struct value_type HELD = VALUE_NUMBER_TYPE(1, 1000000);
+static const struct value_type COST_UNITS = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
+static const struct value_type BUCKETS = VALUE_NUMBER_TYPE(1, 100);
 static const struct value_type BURST = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
 static const struct value_type DENY_STATUS = VALUE_NUMBER_TYPE(400, 599);
 static const struct value_type RESPOND_STATUS = VALUE_NUMBER_TYPE(200, 599);
 static const struct value_type DEADLINE = VALUE_DURATION_TYPE(MS(1), MS(60000));
 static const struct value_type TIMEOUT = VALUE_DURATION_TYPE(MS(1), MS(DAY_MS));
+static const struct value_type MAX_WAIT = VALUE_DURATION_TYPE(MS(1), MS(HOUR_MS));
+static const struct value_type LEASE = VALUE_DURATION_TYPE(MS(1000), MS(DAY_MS));
 static const struct value_type DRAIN = VALUE_DURATION_TYPE(0, MS(DAY_MS));
 static const struct value_type MEMORY = VALUE_SIZE_TYPE(KIB(1024), KIB(1024) * KIB(1024));
 static const struct value_type HEAD_BYTES = VALUE_SIZE_TYPE(KIB(1), KIB(1024));
@@ -146,7 +170,8 @@ static const struct section_field MAX_FIELDS[] = {
      KEY_OPTIONAL, "header fields of a request; more is answered with 431"},
     {"body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_max, values.body_bytes), "1GiB",
      KEY_OPTIONAL, "bytes of a request's body; more is answered with 413"},
-    NOT_YET("held", "requests held for shaping"),
+    {"held", SHAPE_ONE, &HELD, offsetof(struct spec_max, values.held), "1000", KEY_OPTIONAL,
+     "requests held for shaping, in each worker"},
 };
 static const struct section MAX = SECTION_OF(MAX_FIELDS);
 static const struct value_type MAX_TYPE = SECTION_TYPE(MAX, struct spec_max);
@@ -213,7 +238,9 @@ static const struct section_field LIMIT_FIELDS[] = {
     {"key", SHAPE_LIST, &VALUE_KEY_PART, offsetof(struct spec_limit, key), NULL, KEY_REQUIRED,
      "what is counted apart; a list is a composite, \"|\" takes the first that is present"},
     {"algorithm", SHAPE_ONE, &VALUE_ALGORITHM, offsetof(struct spec_limit, algorithm),
-     "token_bucket", KEY_OPTIONAL, "token_bucket or fixed_window"},
+     "token_bucket", KEY_OPTIONAL,
+     "token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, sliding_log or "
+     "concurrency"},
     {"rate", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_limit, rates), NULL, KEY_REQUIRED,
      "N/period, or a list: each rate is a limit of its own"},
     {"burst", SHAPE_ONE, &BURST, offsetof(struct spec_limit, burst), NULL, KEY_OPTIONAL,
@@ -226,16 +253,26 @@ static const struct section_field LIMIT_FIELDS[] = {
      "answer to denied requests, in place of the problem document"},
     {"on_failure", SHAPE_ONE, &LIMIT_ON_FAILURE, offsetof(struct spec_limit, on_failure), "store",
      KEY_OPTIONAL, "local, allow or deny; store: as the store section says"},
-    NOT_YET("align", "windows of the clock, or from the first request"),
-    NOT_YET("buckets", "sub-windows of sliding_window"),
-    NOT_YET("count", "answers that are charged"),
-    NOT_YET("count_denied", "denied requests are charged too"),
-    NOT_YET("lease", "of a concurrency slot"),
-    NOT_YET("max_wait", "hold a request rather than refuse it"),
-    NOT_YET("refund", "answers that give units back"),
-    NOT_YET("shadow", "judged and counted, never enforced"),
-    NOT_YET("strict", "sliding_window counts the oldest sub-window whole"),
-    NOT_YET("timezone", "of calendar windows"),
+    {"shadow", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, shadow), "false", KEY_OPTIONAL,
+     "judged and reported, never enforced"},
+    {"count", SHAPE_LIST, &VALUE_ANSWER, offsetof(struct spec_limit, count), NULL, KEY_OPTIONAL,
+     "the answers that are charged; left out: all"},
+    {"refund", SHAPE_LIST, &VALUE_ANSWER, offsetof(struct spec_limit, refund), NULL, KEY_OPTIONAL,
+     "answers that give back what their request took"},
+    {"count_denied", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, count_denied), "false",
+     KEY_OPTIONAL, "denied requests are charged too"},
+    {"max_wait", SHAPE_ONE, &MAX_WAIT, offsetof(struct spec_limit, max_wait_us), NULL, KEY_OPTIONAL,
+     "leaky_bucket: hold a request so long rather than refuse it"},
+    {"align", SHAPE_ONE, &ALIGN, offsetof(struct spec_limit, align), "clock", KEY_OPTIONAL,
+     "fixed_window: windows of the clock, or from the first request"},
+    {"timezone", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_limit, timezone), NULL, KEY_OPTIONAL,
+     "fixed_window: where days, weeks and months start; left out: UTC"},
+    {"buckets", SHAPE_ONE, &BUCKETS, offsetof(struct spec_limit, buckets), "10", KEY_OPTIONAL,
+     "sliding_window: parts of the period that are counted apart"},
+    {"strict", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, strict), "false", KEY_OPTIONAL,
+     "sliding_window: the oldest part counts whole"},
+    {"lease", SHAPE_ONE, &LEASE, offsetof(struct spec_limit, lease_us), "60s", KEY_OPTIONAL,
+     "concurrency: when the slots of a proxy that died come back"},
 };
 const struct section SECTIONS_LIMIT = SECTION_OF(LIMIT_FIELDS);
 static const struct value_type LIMIT_TYPE = SECTION_TYPE(SECTIONS_LIMIT, struct spec_limit);
@@ -277,6 +314,42 @@ static const struct section_field RESPOND_FIELDS[] = {
 static const struct section RESPOND = SECTION_OF(RESPOND_FIELDS);
 static const struct value_type RESPOND_TYPE = SECTION_TYPE(RESPOND, struct spec_reply);
 
+static const struct section_field COST_FIELDS[] = {
+    {"from", SHAPE_ONE, &VALUE_COST_SOURCE, offsetof(struct spec_cost, from), NULL, KEY_OPTIONAL,
+     "header.NAME of the request, or response.header.NAME"},
+    {"max", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, max), NULL, KEY_OPTIONAL,
+     "most units that the field may say; left out: what the smallest of the limits holds"},
+    {"trust", SHAPE_ONE, &TRUST, offsetof(struct spec_cost, trust), "proxies", KEY_OPTIONAL,
+     "proxies: trusted ones alone are believed, or any"},
+    {"estimate", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, estimate), NULL, KEY_OPTIONAL,
+     "units reserved until the response says them"},
+    {"strip", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_cost, strip), "false", KEY_OPTIONAL,
+     "the client does not see the field of the response"},
+    {"default", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, units), "1", KEY_OPTIONAL,
+     "units of the methods that are not named"},
+};
+static const struct section_field METHOD_COST = {
+    "cost", SHAPE_MAP,    &VALUE_METHOD_COST, offsetof(struct spec_cost, methods),
+    NULL,   KEY_OPTIONAL, "units of a method"};
+
+/* Methods are in capitals, the keys beside them are not. What is a method but for its case is taken
+ * for one, so that it is told as that. */
+static bool is_method_key(struct span key)
+{
+    struct text unread = text_of(NULL, 0);
+    const bool is_capital = key.len > 0 && key.data[0] >= 'A' && key.data[0] <= 'Z';
+    return is_capital || (field_is_token(key) && !value_check_method(key, &unread));
+}
+
+static const struct section COST = {
+    .fields = COST_FIELDS,
+    .n_fields = ARRAY_LEN(COST_FIELDS),
+    .shorthand = "from",
+    .others = &METHOD_COST,
+    .is_other = is_method_key,
+};
+static const struct value_type COST_TYPE = SECTION_TYPE(COST, struct spec_cost);
+
 static const struct section_field ROUTE_FIELDS[] = {
     {"name", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, name), NULL, KEY_OPTIONAL,
      "for logs and the key \"route\"; left out: route-N"},
@@ -288,7 +361,7 @@ static const struct section_field ROUTE_FIELDS[] = {
      "where requests go; this or respond"},
     {"respond", SHAPE_ONE, &RESPOND_TYPE, offsetof(struct spec_route, respond), NULL, KEY_OPTIONAL,
      "an answer of sluice's own; this or upstream"},
-    {"cost", SHAPE_ONE, &VALUE_COST, offsetof(struct spec_route, cost), "1", KEY_OPTIONAL,
+    {"cost", SHAPE_ONE, &COST_TYPE, offsetof(struct spec_route, cost), NULL, KEY_OPTIONAL,
      "units that a request takes of each limit"},
     {"max_body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_route, body_bytes_max), NULL,
      KEY_OPTIONAL, "bytes of a request's body; left out: max.body"},
@@ -313,7 +386,7 @@ static const struct section_field POLICY_FIELDS[] = {
     {"timeouts", SHAPE_ONE, &TIMEOUTS_TYPE, offsetof(struct spec_policy, timeouts), NULL,
      KEY_OPTIONAL, "how long to wait for clients"},
     {"headers", SHAPE_ONE, &HEADERS, offsetof(struct spec_policy, headers), "draft11", KEY_OPTIONAL,
-     "draft11: the RateLimit fields that clients see"},
+     "draft11, legacy, both or none: the fields that tell clients of their limits"},
     {"upstream", SHAPE_ONE, &VALUE_SERVER, offsetof(struct spec_policy, upstream), NULL,
      KEY_OPTIONAL, "short form: the one server for all requests"},
     {"limit", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_policy, limit), NULL, KEY_OPTIONAL,

@@ -9,35 +9,8 @@
 
 #include "limit/algorithm.h"
 #include "policy/policy.h"
-#include "policy/rate.h"
-#include "policy/redis_url.h"
 #include "policy/section.h"
-
-/* Values that may have to be spoken of later know where they stand. node is NULL: not read. */
-struct spec_text {
-    const struct node *node;
-    struct span text;
-};
-
-struct spec_endpoint {
-    const struct node *node;
-    struct endpoint endpoint;
-};
-
-struct spec_redis {
-    const struct node *node;
-    struct redis_url url;
-};
-
-struct spec_rate {
-    const struct node *node;
-    struct rate rate;
-};
-
-struct spec_key_part {
-    const struct node *node;
-    struct key_part part;
-};
+#include "policy/spec_values.h"
 
 struct spec_store {
     struct section_place place;
@@ -99,6 +72,11 @@ struct spec_reply {
 
 enum { SPEC_ON_FAILURE_UNSAID = -1 };
 
+enum spec_align {
+    SPEC_ALIGN_CLOCK,
+    SPEC_ALIGN_FIRST,
+};
+
 struct spec_limit {
     struct section_place place;
     struct section_items key; /* struct spec_key_part */
@@ -109,13 +87,18 @@ struct spec_limit {
     int missing; /* enum key_missing */
     struct spec_reply deny;
     int on_failure; /* enum on_failure, or SPEC_ON_FAILURE_UNSAID */
-};
+    bool shadow;
+    bool count_denied;
+    struct section_items count;  /* struct spec_answer */
+    struct section_items refund; /* struct spec_answer */
 
-struct spec_header {
-    struct section_place place; /* name: of the field */
-    const struct node *node;
-    struct span value;
-    bool is_present; /* no value is asked for */
+    /* of some algorithms */
+    uint64_t max_wait_us; /* 0: not said */
+    int align;            /* enum spec_align */
+    struct spec_text timezone;
+    uint32_t buckets;
+    bool strict;
+    uint64_t lease_us;
 };
 
 struct spec_match {
@@ -129,6 +112,17 @@ struct spec_match {
     int encoded_slash; /* 1: allow */
 };
 
+struct spec_cost {
+    struct section_place place;
+    struct spec_cost_source from;
+    uint32_t units; /* of the methods that are not named; 0: could not be read */
+    uint32_t estimate;
+    uint32_t max;
+    int trust; /* 1: any */
+    bool strip;
+    struct section_items methods; /* struct spec_method_cost */
+};
+
 struct spec_route {
     struct section_place place;
     struct spec_text name;
@@ -136,7 +130,7 @@ struct spec_route {
     struct section_items limits; /* struct spec_text */
     struct spec_text upstream;
     struct spec_reply respond;
-    uint32_t cost;
+    struct spec_cost cost;
     uint64_t body_bytes_max; /* where max_body stands */
 };
 
@@ -154,7 +148,7 @@ struct spec_policy {
     struct spec_log log;
     struct spec_max max;
     struct spec_timeouts timeouts;
-    int headers;                   /* 0: draft11 */
+    int headers;                   /* enum headers_style */
     struct spec_endpoint upstream; /* short form */
     struct section_items limit;    /* short form: struct spec_rate */
     struct section_items upstreams;

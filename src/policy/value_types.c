@@ -3,11 +3,8 @@
 #include "base/address.h"
 #include "http/field.h"
 #include "http/target.h"
-#include "limit/algorithm.h"
 #include "policy/endpoint.h"
-#include "policy/key_parser.h"
-#include "policy/spec.h"
-#include "policy/suggest.h"
+#include "policy/spec_values.h"
 #include "policy/units.h"
 
 /* --- numbers, durations, sizes --- */
@@ -79,17 +76,6 @@ static bool parse_workers(const struct value_type *type, const struct node *node
     return true;
 }
 
-static bool parse_cost(const struct value_type *type, const struct node *node, struct arena *arena,
-                       void *out, struct text *problem)
-{
-    if (span_starts_with(node->text, SPAN("header.")) ||
-        span_starts_with(node->text, SPAN("response."))) {
-        text_add_literal(problem, "a cost from a header is not yet built; write a number");
-        return false;
-    }
-    return value_parse_number(type, node, arena, out, problem);
-}
-
 static bool parse_bool(const struct value_type *type, const struct node *node, struct arena *arena,
                        void *out, struct text *problem)
 {
@@ -126,27 +112,32 @@ static bool parse_content_type(const struct value_type *type, const struct node 
     return parse_text(type, node, arena, out, problem);
 }
 
-static bool parse_method(const struct value_type *type, const struct node *node,
-                         struct arena *arena, void *out, struct text *problem)
+bool value_check_method(struct span method, struct text *problem)
 {
     static const char *const KNOWN[] = {"GET",    "HEAD",    "POST",  "PUT",  "PATCH",
                                         "DELETE", "OPTIONS", "TRACE", "QUERY"};
-    if (!field_is_token(node->text) || node->text.len > METHOD_BYTES_MAX) {
+    if (!field_is_token(method) || method.len > METHOD_BYTES_MAX) {
         text_add_literal(problem, "must be the name of a method");
         return false;
     }
     for (size_t i = 0; i < ARRAY_LEN(KNOWN); i++) {
         const struct span known = span_of_text(KNOWN[i]);
-        if (span_equals_ignore_case(known, node->text) && !span_equals(known, node->text)) {
+        if (span_equals_ignore_case(known, method) && !span_equals(known, method)) {
             text_add_format(problem, "case counts in methods; did you mean \"%s\"?", KNOWN[i]);
             return false;
         }
     }
-    if (span_equals(node->text, SPAN("CONNECT"))) {
+    if (span_equals(method, SPAN("CONNECT"))) {
         text_add_literal(problem, "CONNECT is always refused");
         return false;
     }
-    return parse_text(type, node, arena, out, problem);
+    return true;
+}
+
+static bool parse_method(const struct value_type *type, const struct node *node,
+                         struct arena *arena, void *out, struct text *problem)
+{
+    return value_check_method(node->text, problem) && parse_text(type, node, arena, out, problem);
 }
 
 static bool parse_log_target(const struct value_type *type, const struct node *node,
@@ -274,65 +265,6 @@ static bool parse_prefix(const struct value_type *type, const struct node *node,
     return true;
 }
 
-/* --- limits --- */
-
-static bool parse_rate(const struct value_type *type, const struct node *node, struct arena *arena,
-                       void *out, struct text *problem)
-{
-    struct spec_rate *rate = out;
-    (void)type;
-    (void)arena;
-    if (!rate_parse(node->text, &rate->rate, problem)) {
-        return false;
-    }
-    rate->node = node;
-    return true;
-}
-
-static bool parse_key_part(const struct value_type *type, const struct node *node,
-                           struct arena *arena, void *out, struct text *problem)
-{
-    struct spec_key_part *part = out;
-    (void)type;
-    if (!key_parser_parse_part(node->text, arena, &part->part, problem)) {
-        return false;
-    }
-    part->node = node;
-    return true;
-}
-
-static bool parse_algorithm(const struct value_type *type, const struct node *node,
-                            struct arena *arena, void *out, struct text *problem)
-{
-    static const char *const LATER[] = {"token_bucket", "leaky_bucket",   "gcra",
-                                        "fixed_window", "sliding_window", "sliding_log",
-                                        "concurrency"};
-    const struct algorithm *algorithm = algorithm_find(node->text);
-    (void)type;
-    (void)arena;
-    if (algorithm != NULL) {
-        *(const struct algorithm **)out = algorithm;
-        return true;
-    }
-    struct suggest suggest;
-    suggest_init(&suggest, node->text);
-    for (size_t i = 0; i < ARRAY_LEN(LATER); i++) {
-        if (span_equals(node->text, span_of_text(LATER[i]))) {
-            text_add_literal(problem, "not yet built");
-            return false;
-        }
-        suggest_offer(&suggest, span_of_text(LATER[i]));
-    }
-    size_t n_algorithms = 0;
-    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
-    for (size_t i = 0; i < n_algorithms; i++) {
-        text_add(problem, i == 0 ? SPAN("must be ") : SPAN(" or "));
-        text_add(problem, span_of_text(algorithms[i]->name));
-    }
-    suggest_write(&suggest, problem);
-    return false;
-}
-
 static bool parse_balance(const struct value_type *type, const struct node *node,
                           struct arena *arena, void *out, struct text *problem)
 {
@@ -353,24 +285,19 @@ static bool parse_balance(const struct value_type *type, const struct node *node
 
 /* --- the list --- */
 
-#define SCALAR(noun_, type_, parse_)                                                               \
-    {                                                                                              \
-        .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(type_), .parse = (parse_)           \
-    }
-
-const struct value_type VALUE_TEXT = SCALAR("a text", struct spec_text, parse_text);
-const struct value_type VALUE_NAME = SCALAR("a name", struct spec_text, parse_text);
+const struct value_type VALUE_TEXT = VALUE_SCALAR_TYPE("a text", struct spec_text, parse_text);
+const struct value_type VALUE_NAME = VALUE_SCALAR_TYPE("a name", struct spec_text, parse_text);
 const struct value_type VALUE_CONTENT_TYPE =
-    SCALAR("a media type such as text/plain", struct spec_text, parse_content_type);
+    VALUE_SCALAR_TYPE("a media type such as text/plain", struct spec_text, parse_content_type);
 const struct value_type VALUE_METHOD =
-    SCALAR("a method such as GET", struct spec_text, parse_method);
+    VALUE_SCALAR_TYPE("a method such as GET", struct spec_text, parse_method);
 const struct value_type VALUE_LOG_TARGET =
-    SCALAR("stdout or the path of a file", struct spec_text, parse_log_target);
+    VALUE_SCALAR_TYPE("stdout or the path of a file", struct spec_text, parse_log_target);
 const struct value_type VALUE_HOST_RULE =
-    SCALAR("preserve, server or the name of a host", struct spec_text, parse_host_rule);
+    VALUE_SCALAR_TYPE("preserve, server or the name of a host", struct spec_text, parse_host_rule);
 const struct value_type VALUE_HOST_PATTERN =
-    SCALAR("a host, or \"*.\" and a host", struct spec_text, parse_host_pattern);
-const struct value_type VALUE_BOOL = SCALAR("true or false", bool, parse_bool);
+    VALUE_SCALAR_TYPE("a host, or \"*.\" and a host", struct spec_text, parse_host_pattern);
+const struct value_type VALUE_BOOL = VALUE_SCALAR_TYPE("true or false", bool, parse_bool);
 const struct value_type VALUE_WORKERS = {
     .kind = VALUE_SCALAR,
     .noun = "auto or a whole number",
@@ -379,17 +306,10 @@ const struct value_type VALUE_WORKERS = {
     .min = 1,
     .max = WORKERS_MAX,
 };
-const struct value_type VALUE_COST = {
-    .kind = VALUE_SCALAR,
-    .noun = "a whole number (a cost by method or header is not yet built)",
-    .bytes = sizeof(uint32_t),
-    .parse = parse_cost,
-    .min = 1,
-    .max = LIMIT_COST_MAX,
-};
-const struct value_type VALUE_LISTEN = SCALAR("address:port", struct spec_endpoint, parse_listen);
+const struct value_type VALUE_LISTEN =
+    VALUE_SCALAR_TYPE("address:port", struct spec_endpoint, parse_listen);
 const struct value_type VALUE_SERVER =
-    SCALAR("a URL such as http://127.0.0.1:9000", struct spec_endpoint, parse_server);
+    VALUE_SCALAR_TYPE("a URL such as http://127.0.0.1:9000", struct spec_endpoint, parse_server);
 const struct value_type VALUE_REDIS = {
     .kind = VALUE_SCALAR,
     .noun = "one URL such as redis://127.0.0.1:6379/0 (several are not yet built)",
@@ -397,14 +317,8 @@ const struct value_type VALUE_REDIS = {
     .parse = parse_redis,
     .is_secret = true,
 };
-const struct value_type VALUE_PREFIX =
-    SCALAR("an address or a prefix such as 10.0.0.0/8", struct address_prefix, parse_prefix);
-const struct value_type VALUE_RATE =
-    SCALAR("a rate such as 100/minute", struct spec_rate, parse_rate);
-const struct value_type VALUE_KEY_PART =
-    SCALAR("a key such as client.ip", struct spec_key_part, parse_key_part);
-const struct value_type VALUE_ALGORITHM =
-    SCALAR("the name of an algorithm", const struct algorithm *, parse_algorithm);
+const struct value_type VALUE_PREFIX = VALUE_SCALAR_TYPE(
+    "an address or a prefix such as 10.0.0.0/8", struct address_prefix, parse_prefix);
 const struct value_type VALUE_HEADER =
-    SCALAR("a header's value, or true", struct spec_header, parse_header);
-const struct value_type VALUE_BALANCE = SCALAR("round_robin", int, parse_balance);
+    VALUE_SCALAR_TYPE("a header's value, or true", struct spec_header, parse_header);
+const struct value_type VALUE_BALANCE = VALUE_SCALAR_TYPE("round_robin", int, parse_balance);

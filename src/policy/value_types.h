@@ -15,7 +15,9 @@ extern const struct value_type VALUE_HOST_RULE; /* struct spec_text: preserve, s
 extern const struct value_type VALUE_HOST_PATTERN; /* struct spec_text: host or *.host */
 extern const struct value_type VALUE_BOOL;         /* bool */
 extern const struct value_type VALUE_WORKERS;      /* uint32_t; 0: auto */
-extern const struct value_type VALUE_COST;         /* uint32_t */
+extern const struct value_type VALUE_COST_SOURCE;  /* struct spec_cost_source */
+extern const struct value_type VALUE_METHOD_COST;  /* struct spec_method_cost */
+extern const struct value_type VALUE_ANSWER;       /* struct spec_answer */
 extern const struct value_type VALUE_LISTEN;       /* struct spec_endpoint */
 extern const struct value_type VALUE_SERVER;       /* struct spec_endpoint */
 extern const struct value_type VALUE_REDIS;        /* struct spec_redis */
@@ -33,6 +35,14 @@ bool value_parse_duration(const struct value_type *type, const struct node *node
                           struct arena *arena, void *out, struct text *problem);
 bool value_parse_size(const struct value_type *type, const struct node *node, struct arena *arena,
                       void *out, struct text *problem);
+
+/* Whether requests can have @method; else @problem says why not. */
+bool value_check_method(struct span method, struct text *problem);
+
+#define VALUE_SCALAR_TYPE(noun_, type_, parse_)                                                    \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(type_), .parse = (parse_)           \
+    }
 
 /* A whole number into a uint32_t, a duration into us and a size into bytes, both uint64_t. */
 #define VALUE_NUMBER_TYPE(min_, max_)                                                              \

@@ -15,7 +15,7 @@ CHAPTERS = {
     "TIMEOUTS": ("timeouts", ""), "UPSTREAM": ("upstreams", ""),
     "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "LIMIT": ("limits", ""),
     "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
-    "ROUTE": ("routes", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),
+    "ROUTE": ("routes", ""), "COST": ("cost", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),
 }
 NOT_YET_CHAPTER = "Not yet built"
 IN_ITS_PARENTS_ROW = {"except.client"}

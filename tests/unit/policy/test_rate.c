@@ -12,27 +12,29 @@ static const struct {
     uint32_t units;
     uint64_t period_us;
     const char *name;
-    bool is_month;
+    enum rate_calendar calendar;
 } GOOD[] = {
-    {"10/s", 10, SECOND, "1s", false},
-    {"10/sec", 10, SECOND, "1s", false},
-    {"10/second", 10, SECOND, "1s", false},
-    {"100/m", 100, 60 * SECOND, "1m", false},
-    {"100/min", 100, 60 * SECOND, "1m", false},
-    {"100/minute", 100, 60 * SECOND, "1m", false},
-    {"1/h", 1, 3600 * SECOND, "1h", false},
-    {"1/hour", 1, 3600 * SECOND, "1h", false},
-    {"1/d", 1, 86400 * SECOND, "1d", false},
-    {"1/day", 1, 86400 * SECOND, "1d", false},
-    {"1/w", 1, 604800 * SECOND, "1w", false},
-    {"1/week", 1, 604800 * SECOND, "1w", false},
-    {"1/mo", 1, 30 * 86400 * SECOND, "1mo", true},
-    {"1/month", 1, 30 * 86400 * SECOND, "1mo", true},
-    {"5/10s", 5, 10 * SECOND, "10s", false},
-    {"5/500ms", 5, SECOND / 2, "500ms", false},
-    {"5/1h30m", 5, 5400 * SECOND, "1h30m", false},
-    {"100 / minute", 100, 60 * SECOND, "1m", false},
-    {"4294967295/s", UINT32_MAX, SECOND, "1s", false},
+    {"10/s", 10, SECOND, "1s", RATE_CALENDAR_NONE},
+    {"10/sec", 10, SECOND, "1s", RATE_CALENDAR_NONE},
+    {"10/second", 10, SECOND, "1s", RATE_CALENDAR_NONE},
+    {"100/m", 100, 60 * SECOND, "1m", RATE_CALENDAR_NONE},
+    {"100/min", 100, 60 * SECOND, "1m", RATE_CALENDAR_NONE},
+    {"100/minute", 100, 60 * SECOND, "1m", RATE_CALENDAR_NONE},
+    {"1/h", 1, 3600 * SECOND, "1h", RATE_CALENDAR_NONE},
+    {"1/hour", 1, 3600 * SECOND, "1h", RATE_CALENDAR_NONE},
+    {"1/d", 1, 86400 * SECOND, "1d", RATE_CALENDAR_DAY},
+    {"1/day", 1, 86400 * SECOND, "1d", RATE_CALENDAR_DAY},
+    {"1/w", 1, 604800 * SECOND, "1w", RATE_CALENDAR_WEEK},
+    {"1/week", 1, 604800 * SECOND, "1w", RATE_CALENDAR_WEEK},
+    {"1/mo", 1, 30 * 86400 * SECOND, "1mo", RATE_CALENDAR_MONTH},
+    {"1/month", 1, 30 * 86400 * SECOND, "1mo", RATE_CALENDAR_MONTH},
+    {"5/10s", 5, 10 * SECOND, "10s", RATE_CALENDAR_NONE},
+    {"5/500ms", 5, SECOND / 2, "500ms", RATE_CALENDAR_NONE},
+    {"5/1h30m", 5, 5400 * SECOND, "1h30m", RATE_CALENDAR_NONE},
+    {"100 / minute", 100, 60 * SECOND, "1m", RATE_CALENDAR_NONE},
+    {"1/24h", 1, 86400 * SECOND, "24h", RATE_CALENDAR_NONE},
+    {"7", 7, 0, "", RATE_CALENDAR_NONE},
+    {"4294967295/s", UINT32_MAX, SECOND, "1s", RATE_CALENDAR_NONE},
 };
 
 START_TEST(a_rate_is_a_number_and_a_period)
@@ -44,7 +46,7 @@ START_TEST(a_rate_is_a_number_and_a_period)
     ck_assert_uint_eq(rate.units, GOOD[_i].units);
     ck_assert_uint_eq(rate.period_us, GOOD[_i].period_us);
     ck_assert(span_equals(rate.period_name, span_of_text(GOOD[_i].name)));
-    ck_assert_int_eq(rate.is_month, GOOD[_i].is_month);
+    ck_assert_int_eq(rate.calendar, GOOD[_i].calendar);
 }
 END_TEST
 
@@ -55,7 +57,7 @@ static const struct {
     {"", "must be a whole number and a period, such as 100/minute"},
     {"/s", "must be a whole number and a period, such as 100/minute"},
     {"1.5/s", "must be a whole number and a period, such as 100/minute"},
-    {"100", "has no period; did you mean \"100/minute\"?"},
+    {"0", "must be at least 1; to refuse everything, use a route that responds"},
     {"0/s", "must be at least 1; to refuse everything, use a route that responds"},
     {"4294967296/s", "must be at most 4294967295"},
     {"100/minit", "unknown period \"minit\"; did you mean \"minute\"?"},

@@ -1,0 +1,184 @@
+/* The values of limits, and of what they cost. */
+
+#include "policy/value_types.h"
+
+#include <string.h>
+
+#include "http/field.h"
+#include "limit/algorithm.h"
+#include "policy/key_parser.h"
+#include "policy/spec_values.h"
+#include "policy/suggest.h"
+
+/* --- rates, keys, algorithms --- */
+
+static bool parse_rate(const struct value_type *type, const struct node *node, struct arena *arena,
+                       void *out, struct text *problem)
+{
+    struct spec_rate *rate = out;
+    (void)type;
+    (void)arena;
+    if (!rate_parse(node->text, &rate->rate, problem)) {
+        return false;
+    }
+    rate->node = node;
+    return true;
+}
+
+static bool parse_key_part(const struct value_type *type, const struct node *node,
+                           struct arena *arena, void *out, struct text *problem)
+{
+    struct spec_key_part *part = out;
+    (void)type;
+    if (!key_parser_parse_part(node->text, arena, &part->part, problem)) {
+        return false;
+    }
+    part->node = node;
+    return true;
+}
+
+static bool parse_algorithm(const struct value_type *type, const struct node *node,
+                            struct arena *arena, void *out, struct text *problem)
+{
+    static const char *const LATER[] = {"token_bucket", "leaky_bucket",   "gcra",
+                                        "fixed_window", "sliding_window", "sliding_log",
+                                        "concurrency"};
+    const struct algorithm *algorithm = algorithm_find(node->text);
+    (void)type;
+    (void)arena;
+    if (algorithm != NULL) {
+        *(const struct algorithm **)out = algorithm;
+        return true;
+    }
+    struct suggest suggest;
+    suggest_init(&suggest, node->text);
+    for (size_t i = 0; i < ARRAY_LEN(LATER); i++) {
+        if (span_equals(node->text, span_of_text(LATER[i]))) {
+            text_add_literal(problem, "not yet built");
+            return false;
+        }
+        suggest_offer(&suggest, span_of_text(LATER[i]));
+    }
+    size_t n_algorithms = 0;
+    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
+    for (size_t i = 0; i < n_algorithms; i++) {
+        text_add(problem, i == 0 ? SPAN("must be ") : SPAN(" or "));
+        text_add(problem, span_of_text(algorithms[i]->name));
+    }
+    suggest_write(&suggest, problem);
+    return false;
+}
+
+/* --- costs --- */
+
+/* `header.NAME` behind @prefix: its name in lower case. */
+static bool parse_field_name(struct span name, struct arena *arena, struct span *field,
+                             struct text *problem)
+{
+    if (!field_is_token(name)) {
+        text_add_literal(problem, "must name a header field, such as header.x-cost");
+        return false;
+    }
+    char *lower = arena_alloc(arena, name.len);
+    for (size_t i = 0; i < name.len && lower != NULL; i++) {
+        lower[i] = ascii_lower(name.data[i]);
+    }
+    *field = span_of(lower, lower != NULL ? name.len : 0);
+    return lower != NULL;
+}
+
+static bool parse_cost_source(const struct value_type *type, const struct node *node,
+                              struct arena *arena, void *out, struct text *problem)
+{
+    static const struct {
+        struct span prefix;
+        enum cost_kind kind;
+    } HEADERS[] = {
+        {{"header.", 7}, COST_REQUEST_HEADER},
+        {{"response.header.", 16}, COST_RESPONSE_HEADER},
+    };
+    struct spec_cost_source source = {.node = node};
+    for (size_t i = 0; i < ARRAY_LEN(HEADERS); i++) {
+        const size_t skipped = HEADERS[i].prefix.len;
+        if (span_starts_with(node->text, HEADERS[i].prefix)) {
+            source.kind = HEADERS[i].kind;
+            if (!parse_field_name(span_of(node->text.data + skipped, node->text.len - skipped),
+                                  arena, &source.field, problem)) {
+                return false;
+            }
+            *(struct spec_cost_source *)out = source;
+            return true;
+        }
+    }
+    if (!value_parse_number(type, node, arena, &source.units, problem)) {
+        const bool is_number =
+            node->text.len > 0 && node->text.data[0] >= '0' && node->text.data[0] <= '9';
+        text_add(problem, is_number ? SPAN("") : SPAN(", header.NAME or response.header.NAME"));
+        return false;
+    }
+    *(struct spec_cost_source *)out = source;
+    return true;
+}
+
+static bool parse_method_cost(const struct value_type *type, const struct node *node,
+                              struct arena *arena, void *out, struct text *problem)
+{
+    struct spec_method_cost *cost = out;
+    if (!value_parse_number(type, node, arena, &cost->units, problem)) {
+        return false;
+    }
+    cost->node = node;
+    return true;
+}
+
+/* --- answers --- */
+
+static bool parse_answer(const struct value_type *type, const struct node *node,
+                         struct arena *arena, void *out, struct text *problem)
+{
+    const struct span text = node->text;
+    struct spec_answer answer = {.node = node};
+    uint64_t status = 0;
+    (void)type;
+    (void)arena;
+    if (text.len == 3 && text.data[0] >= '1' && text.data[0] <= '5' &&
+        span_equals_ignore_case(span_of(text.data + 1, 2), SPAN("xx"))) {
+        answer.first = (uint16_t)(100 * (text.data[0] - '0'));
+        answer.last = (uint16_t)(answer.first + 99);
+    } else if (span_to_u64(text, ANSWER_STATUS_MAX, &status) && status >= ANSWER_STATUS_MIN) {
+        answer.first = (uint16_t)status;
+        answer.last = answer.first;
+    } else if (!span_equals(text, SPAN("aborted"))) {
+        text_add_literal(problem, "must be a status such as 401, a class such as 5xx, or aborted");
+        return false;
+    }
+    *(struct spec_answer *)out = answer;
+    return true;
+}
+
+/* --- the list --- */
+
+const struct value_type VALUE_RATE =
+    VALUE_SCALAR_TYPE("a rate such as 100/minute", struct spec_rate, parse_rate);
+const struct value_type VALUE_KEY_PART =
+    VALUE_SCALAR_TYPE("a key such as client.ip", struct spec_key_part, parse_key_part);
+const struct value_type VALUE_ALGORITHM =
+    VALUE_SCALAR_TYPE("the name of an algorithm", const struct algorithm *, parse_algorithm);
+const struct value_type VALUE_ANSWER = VALUE_SCALAR_TYPE(
+    "a status such as 401, a class such as 5xx, or aborted", struct spec_answer, parse_answer);
+const struct value_type VALUE_COST_SOURCE = {
+    .kind = VALUE_SCALAR,
+    .noun = "a whole number, header.NAME or response.header.NAME",
+    .bytes = sizeof(struct spec_cost_source),
+    .parse = parse_cost_source,
+    .min = 1,
+    .max = LIMIT_COST_MAX,
+};
+const struct value_type VALUE_METHOD_COST = {
+    .kind = VALUE_SCALAR,
+    .noun = "a whole number",
+    .bytes = sizeof(struct spec_method_cost),
+    .parse = parse_method_cost,
+    .min = 1,
+    .max = LIMIT_COST_MAX,
+};

@@ -1,0 +1,234 @@
+/* What a policy says of limits and of costs, as it runs. */
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/diag.h"
+#include "policy/loader.h"
+#include "unit/policy/policy_support.h"
+
+#define HEAD "listen: 127.0.0.1:8080\n"
+#define SECOND UINT64_C(1000000)
+
+static void assert_span(struct span got, const char *expected)
+{
+    ck_assert_msg(span_equals(got, span_of_text(expected)), "expected %s, got %.*s", expected,
+                  SPAN_ARGS(got));
+}
+
+/* --- costs --- */
+
+#define WITH_COST(cost)                                                                            \
+    HEAD "trusted_proxies: 10.0.0.0/8\n"                                                           \
+         "upstreams: {api: {servers: http://a}}\n"                                                 \
+         "limits:\n"                                                                               \
+         "  small: {key: client.ip, rate: 100/s, burst: 30}\n"                                     \
+         "  large: {key: client.ip, rate: 100/s}\n"                                                \
+         "routes: [{upstream: api, limits: [large, small]" cost "}]\n"
+
+START_TEST(a_cost_that_is_not_said_is_one)
+{
+    struct policy *policy = policy_from_text(WITH_COST(""));
+    const struct cost_spec *cost = &policy->routes[0].cost;
+    ck_assert_int_eq(cost->kind, COST_FIXED);
+    ck_assert_uint_eq(cost->units, 1);
+    ck_assert_uint_eq(cost->max, 1);
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(a_cost_may_differ_by_method)
+{
+    struct policy *policy = policy_from_text(WITH_COST(", cost: {POST: 5, GET: 3}"));
+    const struct cost_spec *cost = &policy->routes[0].cost;
+    ck_assert_int_eq(cost->kind, COST_BY_METHOD);
+    ck_assert_uint_eq(cost->n_methods, 2);
+    assert_span(cost->methods[0].method, "POST");
+    ck_assert_uint_eq(cost->methods[0].units, 5);
+    ck_assert_uint_eq(cost->units, 1);
+    ck_assert_uint_eq(cost->max, 5);
+    policy_free(policy);
+
+    policy = policy_from_text(WITH_COST(", cost: {default: 7, GET: 2}"));
+    ck_assert_uint_eq(policy->routes[0].cost.units, 7);
+    ck_assert_uint_eq(policy->routes[0].cost.max, 7);
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(a_cost_from_the_request_is_at_most_what_the_smallest_limit_holds)
+{
+    struct policy *policy = policy_from_text(WITH_COST(", cost: header.X-Cost"));
+    const struct cost_spec *cost = &policy->routes[0].cost;
+    ck_assert_int_eq(cost->kind, COST_REQUEST_HEADER);
+    assert_span(cost->field, "x-cost");
+    ck_assert_uint_eq(cost->units, 30);
+    ck_assert_uint_eq(cost->max, 30);
+    ck_assert(!cost->trust_any);
+    policy_free(policy);
+
+    policy = policy_from_text(WITH_COST(", cost: {from: header.x-cost, max: 20, trust: any}"));
+    ck_assert_uint_eq(policy->routes[0].cost.max, 20);
+    ck_assert_uint_eq(policy->routes[0].cost.units, 20);
+    ck_assert(policy->routes[0].cost.trust_any);
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(a_cost_from_the_response_has_an_estimate)
+{
+    struct policy *policy = policy_from_text(
+        WITH_COST(", cost: {from: response.header.x-tokens, estimate: 10, max: 900, strip: true}"));
+    const struct cost_spec *cost = &policy->routes[0].cost;
+    ck_assert_int_eq(cost->kind, COST_RESPONSE_HEADER);
+    assert_span(cost->field, "x-tokens");
+    ck_assert_uint_eq(cost->units, 10);
+    ck_assert_uint_eq(cost->max, 900);
+    ck_assert(cost->strip);
+    policy_free(policy);
+
+    policy = policy_from_text(WITH_COST(", cost: {from: response.header.x-tokens, estimate: 10}"));
+    ck_assert_uint_eq(policy->routes[0].cost.max, 30);
+    ck_assert(!policy->routes[0].cost.strip);
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(a_cost_that_nobody_is_trusted_to_say_is_a_warning)
+{
+    static const char YAML[] = HEAD "upstreams: {api: {servers: http://a}}\n"
+                                    "routes: [{upstream: api, cost: header.x-cost}]\n";
+    struct diags diags;
+    struct policy *policy = NULL;
+    diags_init(&diags, "policy.yaml");
+    ck_assert_int_eq(loader_load_text(span_of_text(YAML), NULL, &policy, &diags), STATUS_OK);
+    ck_assert_uint_eq(diags.n_items, 1);
+    ck_assert_int_eq(diags.items[0].severity, DIAG_WARNING);
+    ck_assert_uint_eq(diags.items[0].column, 32);
+    policy_free(policy);
+    diags_close(&diags);
+}
+END_TEST
+
+/* --- what is counted and what is enforced --- */
+
+#define WITH_LIMITS(limits)                                                                        \
+    HEAD "upstreams: {api: {servers: http://a}}\n"                                                 \
+         "limits:\n" limits "routes: [{upstream: api, limits: [a, b]}]\n"
+
+START_TEST(answers_are_statuses_classes_and_ends)
+{
+    struct policy *policy =
+        policy_from_text(WITH_LIMITS("  a: {key: global, rate: 1/s, count: [401, 403]}\n"
+                                     "  b: {key: global, rate: 1/s, refund: [5xx, aborted]}\n"));
+    const struct limit_rule *a = &policy->rules[0];
+    const struct limit_rule *b = &policy->rules[1];
+    ck_assert(a->count.is_said && !a->count.aborted && !a->refund.is_said);
+    ck_assert(answer_set_has(&a->count, 401) && answer_set_has(&a->count, 403));
+    ck_assert(!answer_set_has(&a->count, 402));
+    ck_assert(b->refund.is_said && b->refund.aborted && !b->count.is_said);
+    ck_assert(answer_set_has(&b->refund, 500) && answer_set_has(&b->refund, 599));
+    ck_assert(!answer_set_has(&b->refund, 499));
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(one_answer_need_not_be_a_list)
+{
+    struct policy *policy =
+        policy_from_text(WITH_LIMITS("  a: {key: global, rate: 1/s, count: 404}\n"
+                                     "  b: {key: global, rate: 1/s, refund: aborted}\n"));
+    ck_assert(answer_set_has(&policy->rules[0].count, 404));
+    ck_assert(policy->rules[1].refund.aborted && policy->rules[1].refund.is_said);
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(a_shadow_limit_is_not_told_to_clients_and_refuses_nobody)
+{
+    struct policy *policy = policy_from_text(
+        WITH_LIMITS("  a: {key: header.x, rate: [1/s, 5/m], shadow: true, missing: deny}\n"
+                    "  b: {key: header.x, rate: 2/s, count_denied: true, missing: deny}\n"));
+    ck_assert(policy->limits[0].shadow && policy->limits[1].shadow && !policy->limits[2].shadow);
+    ck_assert(!policy->limits[0].count_denied && policy->limits[2].count_denied);
+    assert_span(policy->routes[0].policy_field, "\"b\";q=2;w=1");
+    ck_assert_uint_eq(policy->routes[0].n_limits, 3);
+    ck_assert_int_eq(policy->rules[0].missing, KEY_MISSING_SKIP);
+    ck_assert_int_eq(policy->rules[1].missing, KEY_MISSING_DENY);
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(a_shadow_limit_refuses_nobody_while_redis_is_away)
+{
+    struct policy *policy =
+        policy_from_text(HEAD "store: {redis: 'redis://r', on_failure: deny}\n"
+                              "upstreams: {api: {servers: http://a}}\n"
+                              "limits:\n"
+                              "  a: {key: global, rate: 1/s, shadow: true}\n"
+                              "  b: {key: global, rate: 1/s}\n"
+                              "  c: {key: global, rate: 1/s, shadow: true, on_failure: local}\n"
+                              "routes: [{upstream: api, limits: [a, b, c]}]\n");
+    ck_assert_int_eq(policy->limits[0].on_failure, ON_FAILURE_ALLOW);
+    ck_assert_int_eq(policy->limits[1].on_failure, ON_FAILURE_DENY);
+    ck_assert_int_eq(policy->limits[2].on_failure, ON_FAILURE_LOCAL);
+    policy_free(policy);
+}
+END_TEST
+
+/* --- settings --- */
+
+START_TEST(clients_are_told_in_the_style_that_is_said)
+{
+    static const struct {
+        const char *yaml;
+        enum headers_style style;
+    } ROWS[] = {
+        {HEAD "upstream: http://a\n", HEADERS_DRAFT11},
+        {HEAD "upstream: http://a\nheaders: draft11\n", HEADERS_DRAFT11},
+        {HEAD "upstream: http://a\nheaders: legacy\n", HEADERS_LEGACY},
+        {HEAD "upstream: http://a\nheaders: both\n", HEADERS_BOTH},
+        {HEAD "upstream: http://a\nheaders: none\n", HEADERS_NONE},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        struct policy *policy = policy_from_text(ROWS[i].yaml);
+        ck_assert_int_eq(policy->headers, ROWS[i].style);
+        policy_free(policy);
+    }
+}
+END_TEST
+
+START_TEST(held_requests_have_a_cap)
+{
+    struct policy *policy = policy_from_text(HEAD "upstream: http://a\n");
+    ck_assert_uint_eq(policy->max.held, 1000);
+    policy_free(policy);
+    policy = policy_from_text(HEAD "upstream: http://a\nmax: {held: 5}\n");
+    ck_assert_uint_eq(policy->max.held, 5);
+    policy_free(policy);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("policy/loader_limits");
+    TCase *tcase = tcase_create("limits");
+    tcase_add_test(tcase, a_cost_that_is_not_said_is_one);
+    tcase_add_test(tcase, a_cost_may_differ_by_method);
+    tcase_add_test(tcase, a_cost_from_the_request_is_at_most_what_the_smallest_limit_holds);
+    tcase_add_test(tcase, a_cost_from_the_response_has_an_estimate);
+    tcase_add_test(tcase, a_cost_that_nobody_is_trusted_to_say_is_a_warning);
+    tcase_add_test(tcase, answers_are_statuses_classes_and_ends);
+    tcase_add_test(tcase, one_answer_need_not_be_a_list);
+    tcase_add_test(tcase, a_shadow_limit_is_not_told_to_clients_and_refuses_nobody);
+    tcase_add_test(tcase, a_shadow_limit_refuses_nobody_while_redis_is_away);
+    tcase_add_test(tcase, clients_are_told_in_the_style_that_is_said);
+    tcase_add_test(tcase, held_requests_have_a_cap);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
