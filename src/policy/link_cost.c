@@ -70,15 +70,26 @@ static void check_keys(struct linker *linker, const struct spec_cost *spec, enum
 
 /* --- against the limits --- */
 
+/* Most units that a request may take of @rule's smallest limit. A slot is one, whatever the cost. */
+static uint64_t capacity_of(const struct limit_rule *rule)
+{
+    uint64_t least = LIMIT_COST_MAX;
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        const uint64_t capacity = limit_capacity(&rule->limits[i]);
+        if (!rule->limits[i].algorithm->has_slots && capacity < least) {
+            least = capacity;
+        }
+    }
+    return least;
+}
+
 /* What the smallest of the limits of @route holds. */
 static uint32_t least_capacity(const struct route *route)
 {
     uint64_t least = LIMIT_COST_MAX;
     for (size_t i = 0; i < route->n_rules; i++) {
-        for (size_t j = 0; j < route->rules[i]->n_limits; j++) {
-            const uint64_t capacity = limit_capacity(&route->rules[i]->limits[j]);
-            least = capacity < least ? capacity : least;
-        }
+        const uint64_t capacity = capacity_of(route->rules[i]);
+        least = capacity < least ? capacity : least;
     }
     return (uint32_t)least;
 }
@@ -102,13 +113,9 @@ static void check_capacity(struct linker *linker, const struct route *route, uin
                            const char *what, const struct node *node)
 {
     for (size_t i = 0; i < route->n_rules && node != NULL; i++) {
-        const struct limit_rule *rule = route->rules[i];
-        for (size_t j = 0; j < rule->n_limits; j++) {
-            const uint64_t capacity = limit_capacity(&rule->limits[j]);
-            if (units > capacity) {
-                report_capacity(linker, rule, capacity, what, node);
-                break;
-            }
+        const uint64_t capacity = capacity_of(route->rules[i]);
+        if (units > capacity) {
+            report_capacity(linker, route->rules[i], capacity, what, node);
         }
     }
 }

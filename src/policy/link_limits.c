@@ -2,7 +2,11 @@
 
 #include <string.h>
 
-enum { PROBLEM_BYTES_MAX = 256, LIMIT_NAME_BYTES_MAX = 2 * NAME_BYTES_MAX };
+enum {
+    PROBLEM_BYTES_MAX = 256,
+    LIMIT_NAME_BYTES_MAX = 2 * NAME_BYTES_MAX,
+    LOG_ENTRIES_MANY = 1000, /* of a key; 16 KB or more */
+};
 
 /* --- keys --- */
 
@@ -114,6 +118,19 @@ static enum on_failure find_on_failure(const struct linker *linker, const struct
     return spec->shadow && on_failure == ON_FAILURE_DENY ? ON_FAILURE_ALLOW : on_failure;
 }
 
+/* A log remembers each request that it admitted. */
+static void warn_of_log(struct linker *linker, const struct spec_limit *spec,
+                        const struct spec_rate *rate)
+{
+    const bool is_log = span_equals(span_of_text(spec->algorithm->name), SPAN("sliding_log"));
+    if (is_log && rate->rate.units > LOG_ENTRIES_MANY) {
+        diags_add(linker->diags, DIAG_WARNING, rate->node->line, rate->node->column,
+                  "sliding_log remembers each request of a period, here more than %d of each key; "
+                  "sliding_window needs the same memory for any rate",
+                  LOG_ENTRIES_MANY);
+    }
+}
+
 /* One rate; the limit is counted only if it is sound. */
 static void link_rate(struct linker *linker, const struct spec_limit *spec, size_t i,
                       struct limit_rule *rule)
@@ -129,6 +146,9 @@ static void link_rate(struct linker *linker, const struct spec_limit *spec, size
         return;
     }
     const char *fault = limit_init(limit, &limit_spec);
+    if (fault == NULL && limit_spec.max_wait_us % limit->tick_us != 0) {
+        fault = "burst times period is so large that max_wait cannot be measured";
+    }
     if (fault != NULL) {
         char buffer[PROBLEM_BYTES_MAX];
         struct text problem = text_of(buffer, sizeof(buffer));
@@ -137,6 +157,7 @@ static void link_rate(struct linker *linker, const struct spec_limit *spec, size
         link_report(linker, rate->node, "rate", &problem);
         return;
     }
+    warn_of_log(linker, spec, rate);
     limit->name = name_limit(linker, spec, &rate->rate);
     limit->index = (uint32_t)policy->n_limits;
     limit->shadow = spec->shadow;

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "fuzz/must_hold.h"
+#include "policy/cost.h"
 #include "policy/loader.h"
 #include "policy/matcher.h"
 
@@ -48,14 +49,37 @@ static void read_keys(const struct policy *policy, const struct route *route,
     }
 }
 
+/* What a request costs before and after its answer stays within its bounds, and fits each limit. */
+static void read_costs(const struct route *route, const struct request_view *request)
+{
+    struct field field = {.name = route->cost.field, .value = SPAN("7")};
+    const struct head response = {.status = 200, .fields = &field, .n_fields = 1};
+    const struct cost_spec *cost = &route->cost;
+    const uint32_t units = cost_of_request(cost, request);
+    uint32_t settled = 0;
+    MUST_HOLD(units >= 1 && units <= cost->max);
+    if (cost->kind == COST_RESPONSE_HEADER) {
+        MUST_HOLD(cost_of_response(cost, &response, &settled));
+        MUST_HOLD(settled == (cost->max < 7 ? cost->max : 7));
+    }
+    for (size_t i = 0; i < route->n_rules; i++) {
+        for (size_t j = 0; j < route->rules[i]->n_limits; j++) {
+            const struct limit *limit = &route->rules[i]->limits[j];
+            MUST_HOLD(limit->algorithm->has_slots || units <= limit_capacity(limit));
+            MUST_HOLD((limit->params.is_calendar) == (route->rules[i]->calendars[j] != NULL));
+        }
+    }
+}
+
 /* Send one request through @policy. */
 static void ask(const struct policy *policy, struct span method, struct span target)
 {
     struct field fields[] = {
         {.name = SPAN("X-API-Key"), .value = SPAN("k"), .id = FIELD_OTHER},
+        {.name = SPAN("X-Cost"), .value = SPAN("3"), .id = FIELD_OTHER},
         {.name = SPAN("Cookie"), .value = SPAN("a=b; session=x"), .id = FIELD_COOKIE},
     };
-    struct head head = {.method = method, .fields = fields, .n_fields = 2};
+    struct head head = {.method = method, .fields = fields, .n_fields = 3};
     static struct path path;
     char path_buffer[128];
     MUST_HOLD(target_parse(target, method, &head.target) == NULL);
@@ -68,6 +92,7 @@ static void ask(const struct policy *policy, struct span method, struct span tar
     if (route != NULL) {
         MUST_HOLD((route->upstream != NULL) != (route->respond != NULL));
         read_keys(policy, route, &request);
+        read_costs(route, &request);
     }
 }
 
