@@ -2,8 +2,6 @@
 
 #include "policy/value_types.h"
 
-#include <string.h>
-
 #include "http/field.h"
 #include "limit/algorithm.h"
 #include "policy/key_parser.h"
@@ -40,11 +38,10 @@ static bool parse_key_part(const struct value_type *type, const struct node *nod
 static bool parse_algorithm(const struct value_type *type, const struct node *node,
                             struct arena *arena, void *out, struct text *problem)
 {
-    static const char *const LATER[] = {"token_bucket", "leaky_bucket",   "gcra",
+    static const char *const NAMES[] = {"token_bucket", "leaky_bucket",   "gcra",
                                         "fixed_window", "sliding_window", "sliding_log",
                                         "concurrency"};
     const struct algorithm *algorithm = algorithm_find(node->text);
-    (void)type;
     (void)arena;
     if (algorithm != NULL) {
         *(const struct algorithm **)out = algorithm;
@@ -52,19 +49,14 @@ static bool parse_algorithm(const struct value_type *type, const struct node *no
     }
     struct suggest suggest;
     suggest_init(&suggest, node->text);
-    for (size_t i = 0; i < ARRAY_LEN(LATER); i++) {
-        if (span_equals(node->text, span_of_text(LATER[i]))) {
+    for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
+        if (span_equals(node->text, span_of_text(NAMES[i]))) {
             text_add_literal(problem, "not yet built");
             return false;
         }
-        suggest_offer(&suggest, span_of_text(LATER[i]));
+        suggest_offer(&suggest, span_of_text(NAMES[i]));
     }
-    size_t n_algorithms = 0;
-    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
-    for (size_t i = 0; i < n_algorithms; i++) {
-        text_add(problem, i == 0 ? SPAN("must be ") : SPAN(" or "));
-        text_add(problem, span_of_text(algorithms[i]->name));
-    }
+    text_add_format(problem, "must be %s", type->noun);
     suggest_write(&suggest, problem);
     return false;
 }
@@ -162,8 +154,9 @@ const struct value_type VALUE_RATE =
     VALUE_SCALAR_TYPE("a rate such as 100/minute", struct spec_rate, parse_rate);
 const struct value_type VALUE_KEY_PART =
     VALUE_SCALAR_TYPE("a key such as client.ip", struct spec_key_part, parse_key_part);
-const struct value_type VALUE_ALGORITHM =
-    VALUE_SCALAR_TYPE("the name of an algorithm", const struct algorithm *, parse_algorithm);
+const struct value_type VALUE_ALGORITHM = VALUE_SCALAR_TYPE(
+    "token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, sliding_log or concurrency",
+    const struct algorithm *, parse_algorithm);
 const struct value_type VALUE_ANSWER = VALUE_SCALAR_TYPE(
     "a status such as 401, a class such as 5xx, or aborted", struct spec_answer, parse_answer);
 const struct value_type VALUE_COST_SOURCE = {

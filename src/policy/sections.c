@@ -238,9 +238,7 @@ static const struct section_field LIMIT_FIELDS[] = {
     {"key", SHAPE_LIST, &VALUE_KEY_PART, offsetof(struct spec_limit, key), NULL, KEY_REQUIRED,
      "what is counted apart; a list is a composite, \"|\" takes the first that is present"},
     {"algorithm", SHAPE_ONE, &VALUE_ALGORITHM, offsetof(struct spec_limit, algorithm),
-     "token_bucket", KEY_OPTIONAL,
-     "token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, sliding_log or "
-     "concurrency"},
+     "token_bucket", KEY_OPTIONAL, "how requests are counted"},
     {"rate", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_limit, rates), NULL, KEY_REQUIRED,
      "N/period, or a list: each rate is a limit of its own"},
     {"burst", SHAPE_ONE, &BURST, offsetof(struct spec_limit, burst), NULL, KEY_OPTIONAL,
