@@ -1,17 +1,15 @@
 /* One decision in the embedded store.
  *
- * lock the shards it needs, in ascending order ─► find the states ─► judge ─► allowed: add the states
- * that are missing, charge ─► unlock
+ * lock the shards it needs, in ascending order ─► find the states ─► judge ─► room for the states that
+ * are missing, or must grow ─► charge ─► unlock
  *
- * A denied decision adds nothing. Where no room can be made for a state that is missing, the policy's
- * `full` says what happens: the decision is judged again with the state that all such keys of the
- * limit share in that shard, or refused, or that charge is not remembered. */
+ * A denied decision adds nothing but what counts denied requests. Where no room can be made, the
+ * policy's `full` says what happens: the decision is judged again with the state that all such keys of
+ * the limit share in that shard, or refused, or that charge is not counted. */
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/limits.h"
-#include "base/text.h"
 #include "limit/judge.h"
 #include "limit/limit.h"
 #include "store/memory_shard.h"
@@ -21,50 +19,33 @@ struct holding {
     struct charge *charge;
     struct memory_shard *shard;
     struct hash128 hash;
-    struct memory_slot *slot;               /* NULL: there is none, nothing was taken */
-    bool added;                             /* slot is there because of this decision alone */
-    uint64_t forgotten[MEMORY_STATE_WORDS]; /* judged while there is no slot */
+    struct memory_slot *slot; /* NULL: there is none, nothing was taken */
+    bool is_shared;           /* slot is that of all keys without room */
+    bool is_uncounted;        /* there is no room, and that is well */
 };
 
 struct work {
+    struct memory_shards *shards;
     struct holding holdings[LIMITS_PER_ROUTE_MAX];
     struct judged judged[LIMITS_PER_ROUTE_MAX]; /* of the same numbers */
     size_t n_holdings;
     uint64_t now_us;
 };
 
-/* No two (limit, key) give the same text: names have no NUL and digests have one length. A state that
- * keys share has an empty one. */
-static struct hash128 hash_of(const struct memory_shards *shards, const struct limit *limit,
-                              struct span key)
-{
-    char buffer[LIMIT_DIGEST_BYTES + NAME_BYTES_MAX + 16 + 1 + KEY_TEXT_BYTES_MAX];
-    struct text text = text_of(buffer, sizeof(buffer));
-    text_add(&text, span_of(limit->digest, sizeof(limit->digest)));
-    text_add(&text, limit->name);
-    text_add_char(&text, '\0');
-    text_add(&text, key);
-    assert(!text.truncated);
-    return hash_table(&shards->key, text_span(&text));
-}
-
-static unsigned shard_number(struct hash128 hash)
-{
-    return hash.high % MEMORY_SHARDS;
-}
-
-static uint64_t begin(struct work *work, struct memory_shards *shards, struct decision *decision)
+static uint64_t begin(struct work *work, struct decision *decision)
 {
     uint64_t needed = 0;
     work->n_holdings = decision->n_charges;
     for (size_t i = 0; i < decision->n_charges; i++) {
-        struct holding *holding = &work->holdings[i];
-        holding->charge = &decision->charges[i];
-        holding->hash = hash_of(shards, holding->charge->limit, holding->charge->key);
-        holding->shard = &shards->shards[shard_number(holding->hash)];
-        holding->added = false;
-        memset(holding->forgotten, 0, sizeof(holding->forgotten));
-        needed |= UINT64_C(1) << shard_number(holding->hash);
+        struct charge *charge = &decision->charges[i];
+        const struct hash128 hash = memory_shards_hash(work->shards, charge->limit, charge->key);
+        const unsigned number = memory_shards_number(work->shards, hash);
+        work->holdings[i] = (struct holding){
+            .charge = charge,
+            .shard = &work->shards->shards[number],
+            .hash = hash,
+        };
+        needed |= UINT64_C(1) << number;
     }
     return needed;
 }
@@ -91,40 +72,44 @@ static void find(struct work *work)
     }
 }
 
-static void *state_of(struct holding *holding)
-{
-    return holding->slot != NULL ? holding->slot->state : holding->forgotten;
-}
-
 static enum status judge(struct work *work, bool *allowed)
 {
     for (size_t i = 0; i < work->n_holdings; i++) {
-        struct holding *holding = &work->holdings[i];
+        const struct holding *holding = &work->holdings[i];
+        const struct charge *charge = holding->charge;
         struct judged *judged = &work->judged[i];
-        *judged = (struct judged){
-            .limit = holding->charge->limit,
-            .state = state_of(holding),
-            .call = limit_call_at(holding->charge->limit, work->now_us, holding->charge->cost),
-        };
-        judged->call.edges = holding->charge->edges;
-        judged->call.slot = holding->charge->slot;
-        assert(judged->limit->algorithm->state_bytes(judged->state, &judged->limit->params,
-                                                     &judged->call) <= sizeof(holding->forgotten));
+        judged->limit = charge->limit;
+        judged->state = holding->slot != NULL ? holding->slot->state : work->shards->untouched;
+        judged->call = limit_call_at(charge->limit, work->now_us, charge->cost);
+        judged->call.edges = charge->edges;
+        judged->call.slot = charge->slot;
     }
     return judge_evaluate(work->judged, work->n_holdings, allowed);
 }
 
-/* --- places for the states that are missing --- */
+/* --- room for what is charged --- */
 
-static bool is_missing(const struct work *work, size_t i, bool allowed)
+static size_t needed_bytes(const struct memory_slot *slot, const struct judged *judged)
 {
-    return work->holdings[i].slot == NULL && judge_takes(&work->judged[i], allowed);
+    return judged->limit->algorithm->state_bytes(slot != NULL ? slot->state : NULL,
+                                                 &judged->limit->params, &judged->call);
 }
 
-static bool has_missing(const struct work *work, bool allowed)
+static bool has_room(const struct memory_slot *slot, const struct judged *judged)
+{
+    return slot != NULL && needed_bytes(slot, judged) <= memory_slot_state_bytes(slot);
+}
+
+static bool lacks_room(const struct work *work, size_t i, bool allowed)
+{
+    return judge_takes(&work->judged[i], allowed) &&
+           !has_room(work->holdings[i].slot, &work->judged[i]);
+}
+
+static bool any_lacks_room(const struct work *work, bool allowed)
 {
     for (size_t i = 0; i < work->n_holdings; i++) {
-        if (is_missing(work, i, allowed)) {
+        if (lacks_room(work, i, allowed)) {
             return true;
         }
     }
@@ -135,107 +120,100 @@ static void set_use(struct work *work, enum memory_use use)
 {
     for (size_t i = 0; i < work->n_holdings; i++) {
         if (work->holdings[i].slot != NULL) {
-            work->holdings[i].slot->use = use;
+            work->holdings[i].slot->use = (uint16_t)use;
         }
     }
 }
 
-/* The state that all keys without room share. */
-static void share_slot(struct memory_shards *shards, struct holding *holding, uint64_t now_us)
+/* @slot (NULL: there is none), made or grown for @judged; NULL if there is no room. */
+static struct memory_slot *make_room(const struct work *work, size_t i, struct hash128 hash,
+                                     struct memory_slot *slot, bool may_use_reserve)
 {
-    struct memory_table *table = &holding->shard->table;
-    const struct hash128 hash = hash_of(shards, holding->charge->limit, SPAN(""));
-    holding->slot = memory_table_find(table, hash);
-    if (holding->slot == NULL) {
-        holding->slot = memory_table_add(table, hash, now_us, true);
-        holding->added = holding->slot != NULL;
+    const struct judged *judged = &work->judged[i];
+    struct memory_table *table = &work->holdings[i].shard->table;
+    const struct memory_need need = {
+        .state_bytes = needed_bytes(slot, judged),
+        .now_us = work->now_us,
+        .may_use_reserve = may_use_reserve,
+    };
+    if (slot == NULL) {
+        return memory_table_add(table, hash, &need);
     }
+    return has_room(slot, judged) ? slot : memory_table_grow(table, slot, &need);
+}
+
+/* Let the charge use the state that all keys without room share. Two charges may share it. */
+static bool share(struct work *work, size_t i)
+{
+    struct holding *holding = &work->holdings[i];
+    const struct hash128 hash = memory_shards_hash(work->shards, holding->charge->limit, SPAN(""));
+    struct memory_slot *slot = memory_table_find(&holding->shard->table, hash);
+    struct memory_slot *shared = make_room(work, i, hash, slot, true);
+    if (shared == NULL) {
+        return false;
+    }
+    for (size_t j = 0; j < work->n_holdings; j++) {
+        if (slot != NULL && work->holdings[j].slot == slot) {
+            work->holdings[j].slot = shared;
+        }
+    }
+    if (holding->slot != NULL) {
+        holding->slot->use = MEMORY_USED; /* its own, which could not grow */
+    }
+    holding->slot = shared;
+    holding->slot->use = MEMORY_PINNED;
+    holding->is_shared = true;
+    return true;
 }
 
 enum places {
-    PLACES_OWN,    /* each charge has its own state */
+    PLACES_OWN,    /* each charge has its own state, or is not counted */
     PLACES_SHARED, /* some now have a state with others: judge again */
     PLACES_NONE,   /* some have none, and the policy refuses them */
 };
 
-static enum places find_place(struct memory_shards *shards, struct holding *holding,
-                              uint64_t now_us)
+static enum places find_place(struct work *work, size_t i, bool allowed)
 {
-    holding->slot = memory_table_add(&holding->shard->table, holding->hash, now_us, false);
-    if (holding->slot != NULL) {
-        holding->added = true;
+    struct holding *holding = &work->holdings[i];
+    struct memory_slot *slot = make_room(work, i, holding->hash, holding->slot, false);
+    if (slot != NULL) {
+        holding->slot = slot;
         holding->slot->use = MEMORY_PINNED;
         return PLACES_OWN;
     }
     holding->shard->n_overflows++;
-    switch (shards->full) {
-    case MEMORY_FULL_ALLOW:
+    if (!allowed || work->shards->full == MEMORY_FULL_ALLOW) {
+        holding->is_uncounted = true;
         return PLACES_OWN;
-    case MEMORY_FULL_DENY:
-        return PLACES_NONE;
-    case MEMORY_FULL_OVERFLOW:
-        share_slot(shards, holding, now_us);
-        break;
     }
-    if (holding->slot == NULL) {
-        return PLACES_NONE;
+    if (work->shards->full == MEMORY_FULL_OVERFLOW && share(work, i)) {
+        return PLACES_SHARED;
     }
-    holding->slot->use = MEMORY_PINNED;
-    return PLACES_SHARED;
+    return PLACES_NONE;
 }
 
-static enum places find_places(struct memory_shards *shards, struct work *work, bool allowed)
+static enum places find_places(struct work *work, bool allowed)
 {
     enum places places = PLACES_OWN;
     set_use(work, MEMORY_PINNED);
     for (size_t i = 0; i < work->n_holdings && places != PLACES_NONE; i++) {
-        if (is_missing(work, i, allowed)) {
-            const enum places place = find_place(shards, &work->holdings[i], work->now_us);
+        if (lacks_room(work, i, allowed)) {
+            const enum places place = find_place(work, i, allowed);
             places = place > places ? place : places;
         }
     }
-    set_use(work, MEMORY_TAKEN);
+    set_use(work, MEMORY_USED);
     return places;
-}
-
-/* Those of them that take nothing, or @all. */
-static void remove_added(struct work *work, bool allowed, bool all)
-{
-    for (size_t i = 0; i < work->n_holdings; i++) {
-        struct holding *holding = &work->holdings[i];
-        if (holding->added && (all || !judge_takes(&work->judged[i], allowed))) {
-            memory_table_remove(&holding->shard->table, holding->slot);
-            holding->slot = NULL;
-            holding->added = false;
-        }
-    }
 }
 
 /* --- what comes of it --- */
 
-static uint64_t later(uint64_t now_us, const struct limit *limit, uint64_t ticks)
+/* Whether the charge is taken; two that share a state may want more of it than there is. */
+static bool is_taken(const struct work *work, size_t i)
 {
-    const uint64_t us = limit_us(limit, ticks);
-    return us < UINT64_MAX - now_us ? now_us + us : UINT64_MAX;
-}
-
-/* When @slot is untouched again, and until when it keeps somebody waiting. */
-static void date(struct memory_slot *slot, const struct judged *judged, uint64_t now_us,
-                 bool was_changed)
-{
-    const struct limit *limit = judged->limit;
-    const struct verdict *verdict = &judged->verdict;
-    if (was_changed) {
-        slot->untouched_at_us = later(now_us, limit, verdict->reset_after);
-        slot->denies_until_us =
-            verdict->remaining == 0 ? later(now_us, limit, verdict->next_after) : 0;
-    }
-    if (!verdict->allowed && verdict->retry_after < RETRY_UNKNOWN) {
-        const uint64_t until_us = later(now_us, limit, verdict->retry_after);
-        if (until_us > slot->denies_until_us) {
-            slot->denies_until_us = until_us;
-        }
-    }
+    const struct holding *holding = &work->holdings[i];
+    return !holding->is_uncounted &&
+           (!holding->is_shared || has_room(holding->slot, &work->judged[i]));
 }
 
 static void conclude(struct work *work, bool allowed)
@@ -243,14 +221,12 @@ static void conclude(struct work *work, bool allowed)
     for (size_t i = 0; i < work->n_holdings; i++) {
         struct holding *holding = &work->holdings[i];
         struct judged *judged = &work->judged[i];
-        const struct limit *limit = judged->limit;
-        judged->state = state_of(holding);
-        const bool was_changed =
-            judge_takes(judged, allowed) ||
-            limit->algorithm->is_ahead(judged->state, &limit->params, judged->call.now);
-        judge_conclude(judged, allowed);
-        if (holding->slot != NULL) {
-            date(holding->slot, judged, work->now_us, was_changed);
+        const bool wants = judge_takes(judged, allowed);
+        const bool takes = wants && is_taken(work, i);
+        if (takes || (!wants && holding->slot != NULL)) {
+            judged->state = holding->slot->state;
+            judge_conclude(judged, allowed);
+            memory_slot_date(holding->slot, judged->limit, &judged->verdict, work->now_us, takes);
         }
         holding->charge->verdict = judged->verdict;
         holding->charge->charged = judged->charged;
@@ -258,18 +234,20 @@ static void conclude(struct work *work, bool allowed)
     }
 }
 
-static enum status decide(struct memory_shards *shards, struct work *work, bool *allowed)
+static enum status decide(struct work *work, bool *allowed)
 {
     find(work);
     enum status status = judge(work, allowed);
-    if (status == STATUS_OK && has_missing(work, *allowed)) {
-        const enum places places = find_places(shards, work, *allowed);
-        if (places == PLACES_SHARED) {
+    if (status == STATUS_OK && any_lacks_room(work, *allowed)) {
+        switch (find_places(work, *allowed)) {
+        case PLACES_OWN:
+            break;
+        case PLACES_SHARED:
             status = judge(work, allowed);
-        }
-        remove_added(work, *allowed, places == PLACES_NONE);
-        if (places == PLACES_NONE) {
-            return STATUS_FULL;
+            break;
+        case PLACES_NONE:
+            status = STATUS_FULL;
+            break;
         }
     }
     if (status == STATUS_OK) {
@@ -280,12 +258,13 @@ static enum status decide(struct memory_shards *shards, struct work *work, bool 
 
 void memory_decision_make(struct memory_shards *shards, struct decision *decision, uint64_t now_us)
 {
-    struct work work; /* large: what is used of it is filled by begin() */
+    struct work work; /* large: what is used of it is filled by begin() and judge() */
+    work.shards = shards;
     work.now_us = now_us < LIMIT_NOW_MAX ? now_us : LIMIT_NOW_MAX;
-    const uint64_t needed = begin(&work, shards, decision);
+    const uint64_t needed = begin(&work, decision);
 
     lock(shards, needed);
-    decision->status = decide(shards, &work, &decision->allowed);
+    decision->status = decide(&work, &decision->allowed);
     unlock(shards, needed);
     decision->source = DECISION_MEMORY;
 }

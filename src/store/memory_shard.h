@@ -1,4 +1,4 @@
-/* A shard: one table, its lock, its counters. What memory_store.c and memory_decision.c share. */
+/* A shard: one table, its lock, its counters. What the files of the embedded store share. */
 
 #ifndef SLUICE_STORE_MEMORY_SHARD_H
 #define SLUICE_STORE_MEMORY_SHARD_H
@@ -7,11 +7,17 @@
 #include <stdint.h>
 
 #include "base/hash.h"
+#include "limit/judge.h"
 #include "store/memory_store.h"
 #include "store/memory_table.h"
 
-/* One bit each in a word: which of them a decision needs. */
-enum { MEMORY_SHARDS = 64 };
+enum {
+    /* One bit each in a word: which of them a decision needs. */
+    MEMORY_SHARDS_MAX = 64,
+    MEMORY_SHARDS_MIN = 8,
+    /* There are fewer rather than that one is smaller: the log of a busy key must fit in it. */
+    MEMORY_SHARD_BYTES_MIN = 8 * 1024 * 1024,
+};
 
 /* Two cache lines, so that neighbours do not share one. */
 struct memory_shard {
@@ -21,13 +27,36 @@ struct memory_shard {
 };
 
 struct memory_shards {
-    struct memory_shard shards[MEMORY_SHARDS];
+    struct memory_shard shards[MEMORY_SHARDS_MAX];
+    unsigned n_shards;   /* a power of two */
     struct hash_key key; /* random per process, so that nobody outside can choose what collides */
     enum memory_full full;
+    uint64_t
+        untouched[LIMIT_STATE_BYTES_MAX / sizeof(uint64_t)]; /* what is judged where there is no
+                                                                   * state; never written to */
 };
+
+/* What @key of @limit is found by. The empty key is that of the state which keys without room share. */
+struct hash128 memory_shards_hash(const struct memory_shards *shards, const struct limit *limit,
+                                  struct span key);
+
+/* Which shard that is in. */
+static inline unsigned memory_shards_number(const struct memory_shards *shards, struct hash128 hash)
+{
+    return (unsigned)hash.high & (shards->n_shards - 1);
+}
+
+/* Note when @slot is untouched again, and until when it keeps somebody waiting, as @verdict tells for
+ * @now_us; @was_changed: the state is not what it was before. */
+void memory_slot_date(struct memory_slot *slot, const struct limit *limit,
+                      const struct verdict *verdict, uint64_t now_us, bool was_changed);
 
 /* Judge @decision at @now_us under the locks of its shards, charge it if it passes, and fill its
  * answer. */
 void memory_decision_make(struct memory_shards *shards, struct decision *decision, uint64_t now_us);
+
+/* Correct at @now_us what was charged, if it is still known. */
+void memory_settlement_make(struct memory_shards *shards, const struct settlement *settlement,
+                            uint64_t now_us);
 
 #endif /* SLUICE_STORE_MEMORY_SHARD_H */

@@ -1,13 +1,14 @@
 #include "store/memory_store.h"
 
-#include <assert.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "store/memory_shard.h"
 
-enum { CACHE_LINE_BYTES = 64 };
+static const char MODULE[] = "store.memory";
 
 /* First in the memory that the store was given; the shards' tables follow. */
 struct memory_store {
@@ -15,6 +16,7 @@ struct memory_store {
     struct memory_store_options options;
     size_t bytes;          /* mapped, this struct included */
     uint64_t wall_lead_us; /* wall clock minus monotonic clock, at start */
+    atomic_bool strange;   /* the log was told that the clock is outside the calendars */
     struct memory_shards shards;
 };
 
@@ -40,7 +42,20 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct memory_store *memory = memory_store_of(store);
     memory_decision_make(&memory->shards, decision, read_clock(memory));
+    if (UNLIKELY(decision->status == STATUS_INVALID) && !atomic_exchange(&memory->strange, true)) {
+        log_error(MODULE, "the clock is outside the calendar that the policy was loaded with", "%s",
+                  "");
+    }
     return STORE_ANSWERED;
+}
+
+static void settle(struct store *store, const struct settlement *settlements, size_t n)
+{
+    struct memory_store *memory = memory_store_of(store);
+    const uint64_t now_us = read_clock(memory);
+    for (size_t i = 0; i < n; i++) {
+        memory_settlement_make(&memory->shards, &settlements[i], now_us);
+    }
 }
 
 /* Nothing is ever pending here. */
@@ -53,7 +68,7 @@ static void cancel(struct store *store, struct decision *decision)
 static void free_memory(struct store *store)
 {
     struct memory_store *memory = memory_store_of(store);
-    for (size_t i = 0; i < MEMORY_SHARDS; i++) {
+    for (size_t i = 0; i < memory->shards.n_shards; i++) {
         pthread_mutex_destroy(&memory->shards.shards[i].lock);
     }
     munmap(memory, memory->bytes);
@@ -63,19 +78,31 @@ static const struct store_ops MEMORY_OPS = {
     .name = "memory",
     .decide = decide,
     .cancel = cancel,
+    .settle = settle,
     .free = free_memory,
 };
 
+static unsigned count_shards(size_t bytes)
+{
+    unsigned n = MEMORY_SHARDS_MIN;
+    while (n < MEMORY_SHARDS_MAX && bytes / n >= 2 * (size_t)MEMORY_SHARD_BYTES_MIN) {
+        n *= 2;
+    }
+    return n;
+}
+
 static void init_shards(struct memory_store *memory)
 {
-    const size_t first = (sizeof(*memory) + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES;
-    const size_t lines = memory->bytes / CACHE_LINE_BYTES - first;
-    const size_t shard_bytes = lines / MEMORY_SHARDS * CACHE_LINE_BYTES;
-    char *tables = (char *)memory + first * CACHE_LINE_BYTES;
+    const size_t first = (sizeof(*memory) + MEMORY_LINE_BYTES - 1) / MEMORY_LINE_BYTES;
+    const size_t lines = memory->bytes / MEMORY_LINE_BYTES - first;
+    const unsigned n_shards = count_shards(memory->bytes);
+    const size_t shard_bytes = lines / n_shards * MEMORY_LINE_BYTES;
+    char *tables = (char *)memory + first * MEMORY_LINE_BYTES;
 
     memory->shards.key = hash_key_new();
     memory->shards.full = memory->options.full;
-    for (size_t i = 0; i < MEMORY_SHARDS; i++) {
+    memory->shards.n_shards = n_shards;
+    for (size_t i = 0; i < n_shards; i++) {
         struct memory_shard *shard = &memory->shards.shards[i];
         pthread_mutex_init(&shard->lock, NULL); /* a plain mutex: cannot fail on Linux */
         memory_table_init(&shard->table, tables + i * shard_bytes, shard_bytes);
@@ -109,11 +136,11 @@ void memory_store_count(const struct store *store, struct memory_store_counters 
 {
     struct memory_store *memory = memory_store_of(store);
     *counters = (struct memory_store_counters){0};
-    for (size_t i = 0; i < MEMORY_SHARDS; i++) {
+    for (size_t i = 0; i < memory->shards.n_shards; i++) {
         struct memory_shard *shard = &memory->shards.shards[i];
         pthread_mutex_lock(&shard->lock);
-        counters->n_keys += shard->table.n_used;
-        counters->n_keys_max += shard->table.n_slots;
+        counters->n_keys += shard->table.n_slots;
+        counters->n_keys_max += shard->table.heap.n_lines;
         counters->n_evictions += shard->table.n_evictions;
         counters->n_overflows += shard->n_overflows;
         pthread_mutex_unlock(&shard->lock);

@@ -1,0 +1,258 @@
+/* Free memory first ─► one line: drop what of a sample is untouched again, or nearest to it ─► several
+ * lines: clear a region of them, the one of a sample whose states are nearest to that; what denies
+ * there is moved aside, so that no few states can stand in the way of large ones. */
+
+#include "store/memory_room.h"
+
+#include <assert.h>
+
+enum {
+    SAMPLE = 16,    /* lines looked at to find what to drop */
+    SCAN_MAX = 64,  /* and at most, while nothing there may go */
+    TRIES = 4,      /* regions cleared for one block: what was moved took up room elsewhere */
+    MOVES_MIN = 64, /* lines that may be moved out of a region, and a sixteenth of it more */
+    LARGE = 6,      /* from this order on, a search in vain is not repeated for a while */
+    PAUSE_US = 10 * 1000,
+};
+
+static uint32_t lines_of(unsigned order)
+{
+    return UINT32_C(1) << order;
+}
+
+static uint32_t end_of(const struct memory_heap *heap, uint32_t block)
+{
+    return block + lines_of(memory_heap_order_of(heap, block));
+}
+
+/* The hand goes round in long steps: a prime, so that it meets every line, and neighbours, which came
+ * at about the same time, far apart. */
+static uint32_t move_hand(struct memory_table *table)
+{
+    const uint64_t step = 2654435761;
+    table->hand = (uint32_t)((table->hand + step) % table->heap.n_lines);
+    return table->hand;
+}
+
+static bool is_fixed(const struct memory_slot *slot, uint64_t now_us)
+{
+    return slot->use == MEMORY_PINNED || slot->denies_until_us > now_us;
+}
+
+static void drop(struct memory_table *table, struct memory_slot *slot, uint64_t now_us)
+{
+    table->n_evictions += slot->untouched_at_us > now_us;
+    memory_table_remove(table, slot);
+}
+
+/* --- one slot --- */
+
+/* The slot that holds the line under the hand, or NULL. */
+static struct memory_slot *slot_under_hand(struct memory_table *table)
+{
+    const uint32_t block = memory_heap_block_at(&table->heap, move_hand(table));
+    return memory_heap_kind(&table->heap, block) == MEMORY_LINE_TAKEN
+               ? memory_table_slot(table, block)
+               : NULL;
+}
+
+/* Drop what of a sample is untouched again, or else the one that is nearest to it. */
+static bool drop_some(struct memory_table *table, uint64_t now_us)
+{
+    const uint32_t n_before = table->n_slots;
+    struct memory_slot *nearest = NULL;
+    for (int i = 0; i < SCAN_MAX; i++) {
+        if (i >= SAMPLE && (nearest != NULL || table->n_slots < n_before)) {
+            break;
+        }
+        struct memory_slot *slot = slot_under_hand(table);
+        if (slot == NULL || is_fixed(slot, now_us)) {
+            continue;
+        }
+        if (slot->untouched_at_us <= now_us) {
+            drop(table, slot, now_us);
+            continue;
+        }
+        if (nearest == NULL || slot->untouched_at_us < nearest->untouched_at_us) {
+            nearest = slot;
+        }
+    }
+    if (table->n_slots < n_before) {
+        return true;
+    }
+    if (nearest == NULL) {
+        return false;
+    }
+    drop(table, nearest, now_us);
+    return true;
+}
+
+/* --- a region --- */
+
+struct region {
+    uint32_t line;
+    uint32_t n_lines;         /* a power of two, and line is a multiple of it */
+    uint32_t n_moves;         /* lines of what must be moved */
+    uint64_t untouched_at_us; /* the latest of what is dropped; 0: nothing is lost */
+};
+
+/* Look at the slot of @n_lines in @region; false: it stands in the way. */
+static bool count_slot(const struct memory_slot *slot, uint32_t n_lines, uint64_t now_us,
+                       struct region *region)
+{
+    if (slot->use == MEMORY_PINNED) {
+        return false;
+    }
+    if (slot->denies_until_us > now_us) {
+        region->n_moves += n_lines;
+        return n_lines < region->n_lines && region->n_moves <= MOVES_MIN + region->n_lines / 16;
+    }
+    if (slot->untouched_at_us > now_us && slot->untouched_at_us > region->untouched_at_us) {
+        region->untouched_at_us = slot->untouched_at_us;
+    }
+    return true;
+}
+
+/* The region under the hand; false if it cannot be cleared, or is free. */
+static bool look_at_region(struct memory_table *table, unsigned order, uint64_t now_us,
+                           struct region *region)
+{
+    const struct memory_heap *heap = &table->heap;
+    *region = (struct region){.n_lines = lines_of(order)};
+    region->line = move_hand(table) & ~(region->n_lines - 1);
+    if (heap->n_lines - region->line < region->n_lines) {
+        return false;
+    }
+    bool is_free = true;
+    uint32_t block = memory_heap_block_at(heap, region->line);
+    while (block < region->line + region->n_lines) {
+        const uint32_t end = end_of(heap, block);
+        if (memory_heap_kind(heap, block) == MEMORY_LINE_TAKEN) {
+            is_free = false;
+            if (!count_slot(memory_table_slot(table, block), end - block, now_us, region)) {
+                return false;
+            }
+        }
+        block = end;
+    }
+    return !is_free;
+}
+
+static bool find_region(struct memory_table *table, unsigned order, uint64_t now_us,
+                        struct region *best)
+{
+    const uint32_t n_lines = lines_of(order);
+    const uint32_t n_looks = n_lines < SCAN_MAX / 2 ? SCAN_MAX / n_lines : 2;
+    uint32_t n_found = 0;
+    for (uint32_t i = 0; i < n_looks && n_found * n_lines < SAMPLE; i++) {
+        struct region region;
+        if (look_at_region(table, order, now_us, &region)) {
+            if (n_found == 0 || region.untouched_at_us < best->untouched_at_us) {
+                *best = region;
+            }
+            n_found++;
+        }
+    }
+    return n_found > 0;
+}
+
+static void drop_in(struct memory_table *table, const struct region *region, uint64_t now_us)
+{
+    const struct memory_heap *heap = &table->heap;
+    for (uint32_t line = region->line; line < region->line + region->n_lines;) {
+        const uint32_t block = memory_heap_block_at(heap, line);
+        line = end_of(heap, block);
+        if (memory_heap_kind(heap, block) == MEMORY_LINE_TAKEN) {
+            struct memory_slot *slot = memory_table_slot(table, block);
+            if (!is_fixed(slot, now_us)) {
+                drop(table, slot, now_us);
+            }
+        }
+    }
+}
+
+static bool move_aside(struct memory_table *table, uint32_t block, uint64_t now_us)
+{
+    const unsigned order = memory_heap_order_of(&table->heap, block);
+    uint32_t line = memory_heap_take(&table->heap, order);
+    if (line == MEMORY_NO_LINE && drop_some(table, now_us)) {
+        line = memory_heap_take(&table->heap, order);
+    }
+    if (line == MEMORY_NO_LINE) {
+        return false;
+    }
+    (void)memory_table_move(table, memory_table_slot(table, block), line);
+    memory_heap_hold(&table->heap, block);
+    return true;
+}
+
+/* Everything in @region that is not taken is held, so that what is moved aside does not come back. */
+static bool move_out(struct memory_table *table, const struct region *region, uint64_t now_us)
+{
+    struct memory_heap *heap = &table->heap;
+    const uint32_t end = region->line + region->n_lines;
+    for (uint32_t line = region->line; line < end; line = end_of(heap, line)) {
+        if (memory_heap_kind(heap, line) == MEMORY_LINE_FREE) {
+            memory_heap_hold(heap, line);
+        }
+    }
+    bool all = true;
+    for (uint32_t line = region->line; line < end && all; line = end_of(heap, line)) {
+        if (memory_heap_kind(heap, line) == MEMORY_LINE_TAKEN) {
+            all = move_aside(table, line, now_us);
+        }
+    }
+    for (uint32_t line = region->line; line < end;) {
+        const uint32_t next = end_of(heap, line);
+        if (memory_heap_kind(heap, line) == MEMORY_LINE_HELD) {
+            memory_heap_give(heap, line);
+        }
+        line = next;
+    }
+    return all;
+}
+
+/* Somebody whose log cannot grow may come back at once, and looking at large regions takes long. */
+static bool was_in_vain(const struct memory_table *table, unsigned order, uint64_t now_us)
+{
+    return order >= LARGE && order >= table->vain_order && now_us - table->vain_at_us < PAUSE_US;
+}
+
+static bool clear_some(struct memory_table *table, unsigned order, uint64_t now_us)
+{
+    struct region region;
+    if (was_in_vain(table, order, now_us)) {
+        return false;
+    }
+    if (!find_region(table, order, now_us, &region)) {
+        table->vain_order = order;
+        table->vain_at_us = now_us;
+        return false;
+    }
+    drop_in(table, &region, now_us);
+    return region.n_moves == 0 || move_out(table, &region, now_us);
+}
+
+uint32_t memory_room_take(struct memory_table *table, const struct memory_need *need)
+{
+    struct memory_heap *heap = &table->heap;
+    const unsigned order = memory_heap_order(sizeof(struct memory_slot) + need->state_bytes);
+    uint32_t most = heap->n_lines - (need->may_use_reserve ? 0 : table->n_reserved);
+    if (order >= MEMORY_ORDERS || lines_of(order) > most) {
+        return MEMORY_NO_LINE;
+    }
+    most = heap->n_taken > most ? heap->n_taken : most;
+    for (int i = 0; i <= TRIES; i++) {
+        if (heap->n_taken + lines_of(order) <= most) {
+            const uint32_t line = memory_heap_take(heap, order);
+            if (line != MEMORY_NO_LINE) {
+                return line;
+            }
+        }
+        if (!(order == 0 ? drop_some(table, need->now_us)
+                         : clear_some(table, order, need->now_us))) {
+            break;
+        }
+    }
+    return MEMORY_NO_LINE;
+}

@@ -1,0 +1,70 @@
+/* A correction in the embedded store: of a state that is still there, under the lock of its shard.
+ *
+ * What was dropped meanwhile needs none. A slot of a key that found no room is in the state that all
+ * such keys share: it is looked for there, too. */
+
+#include "limit/judge.h"
+#include "limit/limit.h"
+#include "store/memory_shard.h"
+
+static void correct(struct memory_slot *slot, const struct settlement *settlement, uint64_t now)
+{
+    const struct limit *limit = settlement->limit;
+    const struct algorithm *algorithm = limit->algorithm;
+    switch (settlement->kind) {
+    case SETTLE_COST:
+        if (algorithm->settle != NULL) {
+            algorithm->settle(slot->state, &limit->params,
+                              limit_ticks(limit, settlement->charged_at_us), now,
+                              settlement->delta);
+        }
+        break;
+    case SETTLE_RELEASE:
+        if (algorithm->release != NULL) {
+            algorithm->release(slot->state, &limit->params, now, settlement->slot);
+        }
+        break;
+    case SETTLE_RENEW:
+        if (algorithm->renew != NULL) {
+            algorithm->renew(slot->state, &limit->params, now, settlement->slot);
+        }
+        break;
+    }
+}
+
+static void date(struct memory_slot *slot, const struct limit *limit, uint64_t now_us)
+{
+    if (limit->params.is_calendar) {
+        return; /* a window ends when it ends, whatever is taken in it */
+    }
+    const struct limit_call call = limit_call_at(limit, now_us, 0);
+    struct verdict verdict;
+    limit->algorithm->evaluate(slot->state, &limit->params, &call, &verdict);
+    memory_slot_date(slot, limit, &verdict, now_us, true);
+}
+
+static void settle_in(struct memory_table *table, struct hash128 hash,
+                      const struct settlement *settlement, uint64_t now_us)
+{
+    struct memory_slot *slot = memory_table_find(table, hash);
+    if (slot != NULL) {
+        correct(slot, settlement, limit_ticks(settlement->limit, now_us));
+        date(slot, settlement->limit, now_us);
+    }
+}
+
+void memory_settlement_make(struct memory_shards *shards, const struct settlement *settlement,
+                            uint64_t now_us)
+{
+    const struct limit *limit = settlement->limit;
+    const struct hash128 hash = memory_shards_hash(shards, limit, settlement->key);
+    struct memory_shard *shard = &shards->shards[memory_shards_number(shards, hash)];
+    now_us = now_us < LIMIT_NOW_MAX ? now_us : LIMIT_NOW_MAX;
+
+    pthread_mutex_lock(&shard->lock);
+    settle_in(&shard->table, hash, settlement, now_us);
+    if (settlement->kind != SETTLE_COST && shard->n_overflows > 0) {
+        settle_in(&shard->table, memory_shards_hash(shards, limit, SPAN("")), settlement, now_us);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
