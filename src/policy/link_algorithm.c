@@ -94,13 +94,9 @@ static void check_keys(struct linker *linker, const struct spec_limit *spec)
 
 /* --- what goes together --- */
 
-static void check_several(struct linker *linker, const struct spec_limit *spec)
+static void check_departures(struct linker *linker, const struct spec_limit *spec)
 {
     const struct node *rates = spec->rates.node;
-    if (spec->rates.n_items > 1 && spec->algorithm->has_slots) {
-        diags_add(linker->diags, DIAG_ERROR, rates->line, rates->column,
-                  "concurrency has one rate: how many requests are under way at once");
-    }
     if (spec->rates.n_items > 1 && spec->max_wait_us > 0) {
         diags_add(linker->diags, DIAG_ERROR, rates->line, rates->column,
                   "a limit with max_wait has one rate: a request waits for one departure alone");
@@ -140,7 +136,7 @@ void link_parameters(struct linker *linker, const struct spec_limit *spec)
         return;
     }
     check_keys(linker, spec);
-    check_several(linker, spec);
+    check_departures(linker, spec);
     check_timezone(linker, spec);
 }
 

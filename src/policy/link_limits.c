@@ -64,7 +64,9 @@ static bool check_rate(struct linker *linker, const struct spec_limit *spec, siz
     const bool has_period = rate->rate.period_us > 0;
     char buffer[PROBLEM_BYTES_MAX];
     struct text problem = text_of(buffer, sizeof(buffer));
-    if (spec->algorithm->has_slots && has_period) {
+    if (spec->algorithm->has_slots && i > 0) {
+        text_add_format(&problem, ": %s has one rate alone", spec->algorithm->name);
+    } else if (spec->algorithm->has_slots && has_period) {
         text_add_format(&problem,
                         ": %s has no period: its rate is how many requests may be under "
                         "way at once, a number alone",
