@@ -1,8 +1,13 @@
-/* The Redis store of one worker: one pipelined connection, one script call a decision.
+/* The Redis store of one worker: one pipelined connection, one script call a decision, and one for all
+ * settlements of a request.
  *
  * A decision that is asked while the first connection is being made waits for it until its
  * deadline; while the link is down it fails at once. The link comes back by itself, with back-off
  * and jitter.
+ *
+ * A settlement is sent if the link is up, or lost. A slot that is taken by a call whose decision was
+ * cancelled, or timed out, is given back when the reply comes; what is lost with the link comes back by
+ * its lease.
  *
  * The process must ignore SIGPIPE: hiredis writes to peers that may have gone. */
 
@@ -36,10 +41,12 @@ struct redis_store_options {
 };
 
 struct redis_store_counters {
-    uint64_t n_calls;        /* commands sent for decisions */
-    uint64_t n_failures;     /* decisions not made */
-    uint64_t n_late_replies; /* that came after their deadline and were dropped */
-    uint64_t n_connects;     /* attempts */
+    uint64_t n_calls;            /* commands sent for decisions */
+    uint64_t n_failures;         /* decisions not made */
+    uint64_t n_late_replies;     /* that came after their deadline and were dropped */
+    uint64_t n_connects;         /* attempts */
+    uint64_t n_settlements;      /* commands sent to settle, one a request */
+    uint64_t n_settlements_lost; /* requests of which nobody knows whether they were settled */
 };
 
 /* The link starts at once, within @loop; its failure is not an error of this function.

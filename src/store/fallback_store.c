@@ -1,6 +1,6 @@
 /* What the shared store answers passes through. What it cannot answer is decided here, by on_failure:
  * any limit that denies ─► the failure stays; else those that say local ─► judged in the embedded
- * store, at their share; else ─► skipped. */
+ * store, at their share; else ─► skipped. Settlements go to whichever of the two charged. */
 
 #include "store/fallback_store.h"
 
@@ -37,6 +37,12 @@ static struct verdict untouched(const struct limit *limit)
     return (struct verdict){.allowed = true, .limit = capacity, .remaining = capacity};
 }
 
+/* What of @limit the embedded store judges. */
+static const struct limit *local_of(const struct limit *limit)
+{
+    return limit->local != NULL ? limit->local : limit;
+}
+
 /* The charges of limits that say local, as the embedded store is to judge them; the others are
  * skipped. Returns how many there are; @of tells which of @decision's each is. */
 static size_t pick_local(struct decision *decision, struct charge *local, size_t *of)
@@ -46,12 +52,11 @@ static size_t pick_local(struct decision *decision, struct charge *local, size_t
         struct charge *charge = &decision->charges[i];
         if (charge->limit->on_failure != ON_FAILURE_LOCAL) {
             charge->verdict = untouched(charge->limit);
+            charge->charged = false;
             continue;
         }
         local[n_local] = *charge;
-        if (charge->limit->local != NULL) {
-            local[n_local].limit = charge->limit->local;
-        }
+        local[n_local].limit = local_of(charge->limit);
         of[n_local++] = i;
     }
     return n_local;
@@ -74,7 +79,10 @@ static void judge_locally(struct fallback_store *fallback, struct decision *deci
     assert(outcome == STORE_ANSWERED);
     (void)outcome;
     for (size_t i = 0; i < here.n_charges; i++) {
-        decision->charges[of[i]].verdict = local[i].verdict;
+        struct charge *charge = &decision->charges[of[i]];
+        charge->verdict = local[i].verdict;
+        charge->charged = local[i].charged;
+        charge->charged_at_us = local[i].charged_at_us;
     }
     decision->source = DECISION_LOCAL;
     decision->status = here.status;
@@ -112,6 +120,35 @@ static void cancel(struct store *store, struct decision *decision)
     (void)decision;
 }
 
+static void settle(struct store *store, const struct settlement *settlements, size_t n)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    struct settlement shared[LIMITS_PER_ROUTE_MAX];
+    struct settlement local[LIMITS_PER_ROUTE_MAX];
+    size_t n_shared = 0;
+    size_t n_local = 0;
+    for (size_t i = 0; i < n; i++) {
+        switch (settlements[i].source) {
+        case DECISION_REDIS:
+            shared[n_shared++] = settlements[i];
+            break;
+        case DECISION_MEMORY:
+        case DECISION_LOCAL:
+            local[n_local] = settlements[i];
+            local[n_local++].limit = local_of(settlements[i].limit);
+            break;
+        case DECISION_SKIPPED:
+            break; /* nobody charged */
+        }
+    }
+    if (n_shared > 0) {
+        store_settle(fallback->shared, shared, n_shared);
+    }
+    if (n_local > 0) {
+        store_settle(fallback->embedded, local, n_local);
+    }
+}
+
 static void free_fallback(struct store *store)
 {
     struct fallback_store *fallback = fallback_store_of(store);
@@ -123,6 +160,7 @@ static const struct store_ops FALLBACK_OPS = {
     .name = "fallback",
     .decide = decide,
     .cancel = cancel,
+    .settle = settle,
     .free = free_fallback,
 };
 

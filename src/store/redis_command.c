@@ -105,8 +105,9 @@ enum status redis_command_init(struct redis_command *command,
         redis_command_close(command);
         return STATUS_NO_MEMORY;
     }
-    const size_t charge_bytes = options->prefix.len + KEY_TEXT_BYTES_MAX + NAME_BYTES_MAX +
-                                KEY_OVERHEAD_BYTES + SCRIPT_CHARGE_ARGS_MAX * NUMBER_BYTES_MAX;
+    const size_t charge_bytes =
+        options->prefix.len + KEY_TEXT_BYTES_MAX + NAME_BYTES_MAX + KEY_OVERHEAD_BYTES +
+        (SCRIPT_CHARGE_ARGS_MAX + SCRIPT_SETTLEMENT_ARGS) * NUMBER_BYTES_MAX;
     command->buffer_bytes =
         COMMAND_HEAD_BYTES + command->source.len + LIMITS_PER_ROUTE_MAX * charge_bytes;
     command->buffer = arena_alloc(&command->arena, command->buffer_bytes);
@@ -157,22 +158,33 @@ static void add_charge(struct text *text, const struct redis_command *command,
     }
 }
 
+static void add_key(struct text *text, const struct redis_command *command,
+                    const struct charge *charge)
+{
+    add_length(text, key_bytes(command->prefix, charge));
+    redis_store_write_key(text, command->prefix, charge);
+    text_add_literal(text, "\r\n");
+}
+
+static void add_head(struct text *text, struct span verb, struct span script, size_t n_after)
+{
+    text_add_char(text, '*');
+    text_add_u64(text, 2 + n_after);
+    text_add_literal(text, "\r\n");
+    add_argument(text, verb);
+    add_argument(text, script);
+}
+
 /* <verb> <script> <number of keys> <keys …> <0: decide> <time, 0: that of Redis> <arguments …> */
 static struct span write(struct redis_command *command, struct span verb, struct span script,
                          const struct decision *decision)
 {
     const size_t n = decision->n_charges;
     struct text text = text_of(command->buffer, command->buffer_bytes);
-    text_add_char(&text, '*');
-    text_add_u64(&text, 3 + n + SCRIPT_HEAD_ARGS + count_args(command, decision));
-    text_add_literal(&text, "\r\n");
-    add_argument(&text, verb);
-    add_argument(&text, script);
+    add_head(&text, verb, script, 1 + n + SCRIPT_HEAD_ARGS + count_args(command, decision));
     add_number(&text, n);
     for (size_t i = 0; i < n; i++) {
-        add_length(&text, key_bytes(command->prefix, &decision->charges[i]));
-        redis_store_write_key(&text, command->prefix, &decision->charges[i]);
-        text_add_literal(&text, "\r\n");
+        add_key(&text, command, &decision->charges[i]);
     }
     add_number(&text, 0);
     add_number(&text, 0);
@@ -191,6 +203,64 @@ struct span redis_command_evalsha(struct redis_command *command, const struct de
 struct span redis_command_eval(struct redis_command *command, const struct decision *decision)
 {
     return write(command, SPAN("EVAL"), command->source, decision);
+}
+
+static void add_signed(struct text *text, int64_t number)
+{
+    char digits[NUMBER_BYTES_MAX];
+    struct text digits_text = text_of(digits, sizeof(digits));
+    text_add_i64(&digits_text, number);
+    add_argument(text, text_span(&digits_text));
+}
+
+/* What the script knows the settled charge by. */
+static struct charge charge_of(const struct settlement *settlement)
+{
+    return (struct charge){
+        .limit = settlement->limit,
+        .key = settlement->key,
+        .slot = settlement->slot,
+    };
+}
+
+struct redis_tail redis_command_settle(struct redis_command *command,
+                                       const struct settlement *settlements, size_t n)
+{
+    struct charge charges[LIMITS_PER_ROUTE_MAX];
+    for (size_t i = 0; i < n; i++) {
+        charges[i] = charge_of(&settlements[i]);
+    }
+    const struct decision decision = {.charges = charges, .n_charges = n};
+    struct text text = text_of(command->buffer, command->buffer_bytes);
+    add_number(&text, n);
+    for (size_t i = 0; i < n; i++) {
+        add_key(&text, command, &charges[i]);
+    }
+    add_number(&text, 1);
+    add_number(&text, 0);
+    for (size_t i = 0; i < n; i++) {
+        add_number(&text, (uint64_t)settlements[i].kind);
+        add_signed(&text, settlements[i].delta);
+        add_number(&text, settlements[i].charged_at_us);
+        add_charge(&text, command, &charges[i]);
+    }
+    return (struct redis_tail){
+        .wire = text.truncated ? SPAN("") : text_span(&text),
+        .n = 1 + n + SCRIPT_HEAD_ARGS + n * SCRIPT_SETTLEMENT_ARGS + count_args(command, &decision),
+    };
+}
+
+struct span redis_command_with_tail(struct redis_command *command, struct redis_tail tail,
+                                    const char *sha)
+{
+    struct text text = text_of(command->buffer, command->buffer_bytes);
+    if (sha != NULL) {
+        add_head(&text, SPAN("EVALSHA"), span_of(sha, REDIS_SHA_BYTES), tail.n);
+    } else {
+        add_head(&text, SPAN("EVAL"), command->source, tail.n);
+    }
+    text_add(&text, tail.wire);
+    return text.truncated ? SPAN("") : text_span(&text);
 }
 
 enum status redis_command_write_words(const struct span *words, size_t n_words, char **command,

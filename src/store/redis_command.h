@@ -1,4 +1,4 @@
-/* The one command that decides, written as RESP. What does not change for a limit is written once.
+/* The one command that decides, or settles, written as RESP. What does not change for a limit is written once.
  *
  * Every argument goes with its length before it: no byte of a client's can end one. */
 
@@ -44,6 +44,22 @@ struct span redis_command_evalsha(struct redis_command *command, const struct de
 
 /* The same call with the script itself. */
 struct span redis_command_eval(struct redis_command *command, const struct decision *decision);
+
+/* What of a call follows the script: the number of keys and all after it. */
+struct redis_tail {
+    struct span wire; /* as RESP */
+    size_t n;         /* arguments */
+};
+
+/* The tail of the call that settles @n settlements; lasts until the next command is written. Empty
+ * when a key is longer than KEY_TEXT_BYTES_MAX. */
+struct redis_tail redis_command_settle(struct redis_command *command,
+                                       const struct settlement *settlements, size_t n);
+
+/* EVALSHA of the script called @sha, or where that is NULL EVAL of the script itself, with @tail, which
+ * was copied. As above. */
+struct span redis_command_with_tail(struct redis_command *command, struct redis_tail tail,
+                                    const char *sha);
 
 /* Any command of @n_words as RESP, into newly allocated memory that the caller frees: *len bytes.
  * STATUS_NO_MEMORY. Not for the hot path. */

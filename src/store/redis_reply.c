@@ -127,6 +127,7 @@ static const struct {
     {"NOAUTH", REDIS_FAULT_HERE},     /* sign in again */
     {"MOVED", REDIS_FAULT_HERE},
     {"ASK", REDIS_FAULT_HERE},
+    {"CLOCK", REDIS_FAULT_CLOCK}, /* the script's own: see limit/driver.lua */
 };
 
 enum redis_fault redis_reply_fault(const struct redis_reply *reply)

@@ -47,6 +47,7 @@ struct span redis_reply_text(const struct redis_reply *reply);
 enum redis_fault {
     REDIS_FAULT_NO_SCRIPT, /* the script is not there: send it along */
     REDIS_FAULT_HERE,      /* this server is not the one: drop the link and ask again */
+    REDIS_FAULT_CLOCK,     /* its time is outside the calendar of a limit */
     REDIS_FAULT_OTHER,     /* it cannot, or may not, now */
 };
 

@@ -11,7 +11,8 @@
  *   another error                               STATUS_REFUSED; some make the link look elsewhere
  *   a reply that makes no sense                 STATUS_INVALID, and the link is dropped
  *   the link is lost                            why it was
- * What a lost or late call has charged stays charged: nothing is ever sent twice but after NOSCRIPT. */
+ * What a lost or late call has charged stays charged: nothing is ever sent twice but after NOSCRIPT. A
+ * slot that a late or cancelled call took is given back when its reply comes. */
 
 #include "store/redis_store.h"
 
@@ -27,6 +28,7 @@
 #include "net/loop.h"
 #include "store/redis_command.h"
 #include "store/redis_link.h"
+#include "store/redis_settler.h"
 
 enum {
     TICKETS_KEPT = 1024,
@@ -40,11 +42,13 @@ struct redis_store {
     struct redis_store_options options;
     struct redis_command command;
     struct redis_link link;
+    struct redis_settler settler;
     struct timeout_queue deadlines;
     struct list waiting; /* of struct ticket: asked before the first attempt has ended */
     struct pool tickets;
-    struct redis_store_counters counters; /* n_connects is the link's */
+    struct redis_store_counters counters; /* some are the link's and the settler's */
     bool refused;                         /* the latest decision was; the log was told */
+    bool strange_clock;                   /* Redis's was; the log was told */
 };
 
 /* One decision, and after its deadline what is left of it. */
@@ -53,8 +57,9 @@ struct ticket {
     struct redis_store *store;
     struct decision *decision; /* NULL: an orphan */
     struct timeout deadline;
-    struct list node; /* in store->waiting */
-    bool was_eval;    /* sent with the script */
+    struct list node;             /* in store->waiting */
+    bool was_eval;                /* sent with the script */
+    struct redis_notice *release; /* an orphan's: of the slots that it takes if it is admitted */
 };
 
 static struct redis_store *redis_store_of(struct store *store)
@@ -78,6 +83,43 @@ static struct decision *detach(struct ticket *ticket)
     timeout_disarm(&ticket->deadline);
     list_remove(&ticket->node);
     return decision;
+}
+
+/* The caller goes: from now on the ticket alone knows which slots its call takes. */
+static void remember_slots(struct ticket *ticket)
+{
+    const struct decision *decision = ticket->decision;
+    struct settlement releases[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        const struct charge *charge = &decision->charges[i];
+        if (charge->limit->algorithm->has_slots && charge->cost > 0) {
+            releases[n++] = (struct settlement){
+                .limit = charge->limit,
+                .key = charge->key,
+                .kind = SETTLE_RELEASE,
+                .slot = charge->slot,
+            };
+        }
+    }
+    if (n > 0) {
+        ticket->release = redis_settler_write(&ticket->store->settler, releases, n);
+    }
+}
+
+/* The late reply of an orphan, or NULL: nobody knows what came of it. */
+static void end_orphan(struct ticket *ticket, const struct redis_reply *reply)
+{
+    struct redis_store *store = ticket->store;
+    const bool admitted = reply != NULL && reply->kind == REDIS_REPLY_IS_INTS &&
+                          reply->n_ints > 0 && reply->ints[0] == 1;
+    store->counters.n_late_replies += reply != NULL;
+    if (admitted && ticket->release != NULL) {
+        redis_settler_send(&store->settler, ticket->release);
+    } else {
+        redis_notice_free(ticket->release);
+    }
+    give_back(ticket);
 }
 
 static void fill(struct redis_store *store, struct decision *decision, enum status status)
@@ -104,6 +146,7 @@ static void on_deadline(struct timeout *timeout)
         answer(ticket, STATUS_TIMEOUT); /* never sent */
         return;
     }
+    remember_slots(ticket);
     struct decision *decision = detach(ticket);
     redis_link_note_timeout(&store->link, clock_monotonic_us());
     fill(store, decision, STATUS_TIMEOUT);
@@ -130,6 +173,16 @@ static void note_success(struct redis_store *store)
     if (store->refused) {
         store->refused = false;
         log_info(MODULE, "Redis decides again", "%s", "");
+    }
+}
+
+static void log_strange_clock(struct redis_store *store)
+{
+    if (!store->strange_clock) {
+        store->strange_clock = true;
+        log_error(MODULE,
+                  "the clock of Redis is outside the calendar that the policy was loaded with",
+                  "%s", "");
     }
 }
 
@@ -176,6 +229,10 @@ static void on_fault(struct ticket *ticket, const struct redis_reply *reply)
     case REDIS_FAULT_HERE:
         redis_link_drop(&store->link, STATUS_REFUSED, redis_reply_text(reply));
         break;
+    case REDIS_FAULT_CLOCK:
+        log_strange_clock(store);
+        answer(ticket, STATUS_INVALID);
+        return;
     case REDIS_FAULT_OTHER:
         log_refused(store, reply);
         break;
@@ -188,8 +245,7 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
     struct ticket *ticket = CONTAINER_OF(call, struct ticket, call);
     struct redis_store *store = ticket->store;
     if (ticket->decision == NULL) {
-        store->counters.n_late_replies += reply != NULL;
-        give_back(ticket);
+        end_orphan(ticket, reply);
     } else if (reply == NULL) {
         answer(ticket, store->link.why_down);
     } else if (reply->kind == REDIS_REPLY_IS_FAULT) {
@@ -305,10 +361,19 @@ static void cancel(struct store *store, struct decision *decision)
     struct ticket *ticket = decision->frames[decision->n_frames - 1].state;
     const bool was_sent = list_is_empty(&ticket->node);
     (void)store;
+    if (was_sent) {
+        remember_slots(ticket);
+    }
     detach(ticket);
     if (!was_sent) {
         give_back(ticket);
     }
+}
+
+static void settle(struct store *store, const struct settlement *settlements, size_t n)
+{
+    struct redis_settler *settler = &redis_store_of(store)->settler;
+    redis_settler_send(settler, redis_settler_write(settler, settlements, n));
 }
 
 /* --- the store --- */
@@ -327,6 +392,7 @@ static const struct store_ops REDIS_OPS = {
     .name = "redis",
     .decide = decide,
     .cancel = cancel,
+    .settle = settle,
     .free = free_redis,
 };
 
@@ -359,6 +425,7 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     }
     redis->store.ops = &REDIS_OPS;
     redis->options = *options;
+    redis->settler = (struct redis_settler){.command = &redis->command, .link = &redis->link};
     list_init(&redis->waiting);
     pool_init(&redis->tickets, sizeof(struct ticket), TICKETS_KEPT);
     const enum status status = init(redis, loop);
@@ -381,5 +448,7 @@ struct redis_store_counters redis_store_count(const struct store *store)
     const struct redis_store *redis = (const struct redis_store *)(const void *)store;
     struct redis_store_counters counters = redis->counters;
     counters.n_connects = redis->link.n_connects;
+    counters.n_settlements = redis->settler.n_sent;
+    counters.n_settlements_lost = redis->settler.n_lost;
     return counters;
 }

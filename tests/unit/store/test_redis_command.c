@@ -2,11 +2,11 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/limits.h"
-#include "limit/fixed_window.h"
 #include "limit/token_bucket.h"
 
 static const char SHA[] = "0123456789abcdef0123456789abcdef01234567";
@@ -23,12 +23,12 @@ static void setup(void)
 {
     const struct limit_spec bucket = {
         .algorithm = &token_bucket_algorithm, .rate = 100, .burst = 20, .period_us = 60000000};
-    const struct limit_spec window = {.algorithm = &fixed_window_algorithm,
-                                      .rate = 5,
-                                      .burst = 0,
-                                      .period_us = UINT64_C(604800000000)};
+    const struct limit_spec slow = {.algorithm = &token_bucket_algorithm,
+                                    .rate = 5,
+                                    .burst = 6,
+                                    .period_us = UINT64_C(604800000000)};
     ck_assert_ptr_null(limit_init(&limits[0], &bucket));
-    ck_assert_ptr_null(limit_init(&limits[1], &window));
+    ck_assert_ptr_null(limit_init(&limits[1], &slow));
     limits[0].name = SPAN("per-client");
     limits[1].name = SPAN("login");
     limits[1].index = 1;
@@ -72,8 +72,8 @@ START_TEST(two_charges_are_two_keys_and_then_their_arguments)
                    "$27\r\nsluice:{a}\r\n:login:bbbbbbbb\r\n$1\r\n0\r\n$1\r\n0\r\n"
                    "$1\r\n1\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n"
                    "$8\r\n60000000\r\n"
-                   "$10\r\n4294967295\r\n$1\r\n2\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n5\r\n"
-                   "$12\r\n604800000000\r\n$12\r\n345600000000\r\n");
+                   "$10\r\n4294967295\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n5\r\n"
+                   "$1\r\n6\r\n$12\r\n604800000000\r\n");
 }
 END_TEST
 
@@ -90,6 +90,35 @@ START_TEST(the_greatest_decision_fits_with_the_script)
     const struct span wire = redis_command_eval(&command, &decision);
     ck_assert_uint_gt(wire.len, command.source.len + sizeof(key) * ARRAY_LEN(charges));
     ck_assert(span_starts_with(wire, SPAN("*133\r\n$4\r\nEVAL\r\n$")));
+}
+END_TEST
+
+START_TEST(settlements_are_one_call_whose_tail_goes_with_the_script_or_its_name)
+{
+    const struct settlement settlements[] = {
+        {.limit = &limits[0], .key = SPAN("{a}"), .delta = -3, .charged_at_us = 1763667890123456},
+        {.limit = &limits[1], .key = SPAN("{b}"), .kind = SETTLE_RENEW},
+    };
+    const struct redis_tail tail = redis_command_settle(&command, settlements, 2);
+#define TAIL                                                                                       \
+    "$1\r\n2\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n$25\r\nsluice:{b}:login:bbbbbbbb\r\n"     \
+    "$1\r\n1\r\n$1\r\n0\r\n"                                                                       \
+    "$1\r\n0\r\n$2\r\n-3\r\n$16\r\n1763667890123456\r\n"                                           \
+    "$1\r\n0\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n$8\r\n60000000\r\n"      \
+    "$1\r\n2\r\n$1\r\n0\r\n$1\r\n0\r\n"                                                            \
+    "$1\r\n0\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\n6\r\n$12\r\n604800000000\r\n"
+    ck_assert_span(tail.wire, TAIL);
+    char kept[1024];
+    memcpy(kept, tail.wire.data, tail.wire.len);
+    const struct redis_tail copy = {.wire = span_of(kept, tail.wire.len), .n = tail.n};
+
+    ck_assert_span(
+        redis_command_with_tail(&command, copy, SHA),
+        "*27\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n" TAIL);
+    const struct span wire = redis_command_with_tail(&command, copy, NULL);
+    ck_assert(span_starts_with(wire, SPAN("*27\r\n$4\r\nEVAL\r\n$")));
+    ck_assert(wire.len > tail.n &&
+              memcmp(wire.data + wire.len - copy.wire.len, kept, copy.wire.len) == 0);
 }
 END_TEST
 
@@ -115,6 +144,7 @@ int main(void)
     tcase_add_test(tcase, one_charge_is_one_key_and_its_arguments);
     tcase_add_test(tcase, two_charges_are_two_keys_and_then_their_arguments);
     tcase_add_test(tcase, the_greatest_decision_fits_with_the_script);
+    tcase_add_test(tcase, settlements_are_one_call_whose_tail_goes_with_the_script_or_its_name);
     tcase_add_test(tcase, words_of_any_bytes_become_a_command);
     suite_add_tcase(suite, tcase);
 

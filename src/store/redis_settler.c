@@ -1,0 +1,107 @@
+/* Happy path: written ─► EVALSHA ─► a reply that says nothing ─► freed.
+ *
+ * NOSCRIPT ─► EVAL, once. Another error, a link that is not up or is lost, too many under way ─► lost.
+ * The log is silent: what ails decisions ails settlements, and decisions tell. */
+
+#include "store/redis_settler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+
+struct redis_notice {
+    struct redis_call call;
+    struct redis_settler *settler;
+    bool was_eval;          /* sent with the script */
+    struct redis_tail tail; /* in bytes */
+    char bytes[];
+};
+
+static void on_reply(struct redis_call *call, const struct redis_reply *reply);
+
+struct redis_notice *redis_settler_write(struct redis_settler *settler,
+                                         const struct settlement *settlements, size_t n)
+{
+    const struct redis_tail tail = redis_command_settle(settler->command, settlements, n);
+    if (tail.wire.len == 0) {
+        return NULL;
+    }
+    struct redis_notice *notice = malloc(sizeof(*notice) + tail.wire.len);
+    if (notice == NULL) {
+        return NULL;
+    }
+    memcpy(notice->bytes, tail.wire.data, tail.wire.len);
+    notice->call.on_reply = on_reply;
+    notice->settler = settler;
+    notice->was_eval = false;
+    notice->tail.wire = span_of(notice->bytes, tail.wire.len);
+    notice->tail.n = tail.n;
+    return notice;
+}
+
+static bool send_now(struct redis_notice *notice)
+{
+    struct redis_settler *settler = notice->settler;
+    if (!redis_link_is_up(settler->link)) {
+        return false;
+    }
+    const struct span command = redis_command_with_tail(
+        settler->command, notice->tail, notice->was_eval ? NULL : settler->link->sha);
+    if (command.len == 0 ||
+        redis_link_send(settler->link, command, &notice->call, clock_monotonic_us()) != STATUS_OK) {
+        return false;
+    }
+    settler->n_under_way++;
+    settler->n_sent++;
+    return true;
+}
+
+static void lose(struct redis_notice *notice)
+{
+    notice->settler->n_lost++;
+    free(notice);
+}
+
+static void on_fault(struct redis_notice *notice, const struct redis_reply *reply)
+{
+    const enum redis_fault fault = redis_reply_fault(reply);
+    if (fault == REDIS_FAULT_NO_SCRIPT && !notice->was_eval) {
+        notice->was_eval = true;
+        if (send_now(notice)) {
+            return;
+        }
+    }
+    if (fault == REDIS_FAULT_HERE) {
+        redis_link_drop(notice->settler->link, STATUS_REFUSED, redis_reply_text(reply));
+    }
+    lose(notice);
+}
+
+static void on_reply(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct redis_notice *notice = CONTAINER_OF(call, struct redis_notice, call);
+    notice->settler->n_under_way--;
+    if (reply == NULL) {
+        lose(notice);
+    } else if (reply->kind == REDIS_REPLY_IS_FAULT) {
+        on_fault(notice, reply);
+    } else {
+        free(notice);
+    }
+}
+
+void redis_settler_send(struct redis_settler *settler, struct redis_notice *notice)
+{
+    if (notice == NULL) {
+        settler->n_lost++;
+    } else if (settler->n_under_way >= REDIS_PENDING_MAX || !send_now(notice)) {
+        lose(notice);
+    }
+}
+
+void redis_notice_free(struct redis_notice *notice)
+{
+    free(notice);
+}
