@@ -1,0 +1,79 @@
+#include "limit/meter.h"
+
+#include <stddef.h>
+
+#include "limit/divide.h"
+#include "limit/settle.h"
+
+const char *meter_check_params(const struct limit_params *params)
+{
+    if (params->rate == 0) {
+        return "rate must be at least 1";
+    }
+    if (params->burst == 0) {
+        return "burst must be at least 1";
+    }
+    if (params->period == 0) {
+        return "period must be at least 1 tick";
+    }
+    if (params->burst > LIMIT_UNITS_MAX / params->period) {
+        return "burst times period must not exceed 2^52 ticks";
+    }
+    return NULL;
+}
+
+bool meter_is_ahead(const struct meter *meter, const struct limit_params *params, uint64_t now)
+{
+    return meter->updated > now + params->ticks_per_s;
+}
+
+/* For a key idle for years the product of time and rate passes 64 bits: then nothing is taken. */
+uint64_t meter_at(const struct meter *meter, uint32_t rate, uint64_t now)
+{
+    if (now <= meter->updated) {
+        return meter->taken;
+    }
+    uint64_t back;
+    if (__builtin_mul_overflow(now - meter->updated, rate, &back) || back >= meter->taken) {
+        return 0;
+    }
+    return meter->taken - back;
+}
+
+void meter_set(struct meter *meter, const struct limit_params *params, uint64_t now, uint64_t taken)
+{
+    const bool clock_went_back = meter_is_ahead(meter, params, now);
+
+    meter->taken = taken;
+    if (taken == 0) {
+        meter->updated = 0;
+    } else if (now > meter->updated || clock_went_back) {
+        meter->updated = now;
+    }
+}
+
+void meter_charge(struct meter *meter, const struct limit_params *params,
+                  const struct limit_call *call)
+{
+    const uint64_t before = meter_at(meter, params->rate, call->now);
+    uint64_t most = LIMIT_UNITS_MAX;
+    if (call->to_full) {
+        const uint64_t full = params->burst * params->period;
+        most = before > full ? before : full;
+    }
+    meter_set(meter, params, call->now, settle_scaled(before, call->cost, params->period, most));
+}
+
+void meter_settle(struct meter *meter, const struct limit_params *params, uint64_t now,
+                  int64_t delta)
+{
+    const uint64_t taken = meter_at(meter, params->rate, now);
+    meter_set(meter, params, now, settle_scaled(taken, delta, params->period, LIMIT_UNITS_MAX));
+}
+
+uint64_t meter_fits_after(const struct limit_params *params, uint64_t taken, uint64_t cost)
+{
+    const uint64_t full = params->burst * params->period;
+    const uint64_t wanted = taken + cost * params->period;
+    return wanted > full ? divide_up(wanted - full, params->rate) : 0;
+}
