@@ -1,0 +1,264 @@
+#include "limit/sliding_log.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "limit/scripts.h"
+#include "limit/settle.h"
+
+/* A log as it stands at some time. */
+struct standing {
+    uint64_t now;   /* ticks; not before the newest entry, unless that is followed */
+    uint64_t units; /* of the entries in the window */
+    uint32_t first; /* of them, an index */
+    uint32_t n;
+};
+
+static const char *check_params(const struct limit_params *params)
+{
+    if (params->rate == 0) {
+        return "rate must be at least 1";
+    }
+    if (params->rate > SLIDING_LOG_ENTRIES_MAX) {
+        return "rate must not exceed 100,000, the entries of a key; use sliding_window";
+    }
+    if (params->period == 0) {
+        return "period must be at least 1 tick";
+    }
+    if (params->period > LIMIT_UNITS_MAX) {
+        return "period must not exceed 2^52 ticks";
+    }
+    return NULL;
+}
+
+static size_t script_params(const struct limit_params *params,
+                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
+{
+    values[0] = params->period;
+    return 1;
+}
+
+static uint64_t at_of(const struct sliding_log_entry *entry)
+{
+    return (uint64_t)entry->at_high << 32 | entry->at_low;
+}
+
+static struct sliding_log_entry entry_of(uint64_t at, uint64_t units)
+{
+    return (struct sliding_log_entry){
+        .at_low = (uint32_t)at,
+        .at_high = (uint32_t)(at >> 32),
+        .units = (uint32_t)(units < UINT32_MAX ? units : UINT32_MAX),
+    };
+}
+
+static uint64_t newest_of(const struct sliding_log *log)
+{
+    return log->n > 0 ? at_of(&log->entries[log->first + log->n - 1]) : 0;
+}
+
+static bool is_ahead(const void *state, const struct limit_params *params, uint64_t now)
+{
+    return newest_of(state) > now + params->ticks_per_s;
+}
+
+/* When the entry leaves the window; one of a time to come is as one of now. */
+static uint64_t leaves_at(const struct sliding_log_entry *entry, const struct limit_params *params,
+                          uint64_t now)
+{
+    const uint64_t at = at_of(entry);
+    return (at < now ? at : now) + params->period;
+}
+
+static struct standing stand(const struct sliding_log *log, const struct limit_params *params,
+                             uint64_t now)
+{
+    struct standing standing = {.now = now, .units = log->units, .first = log->first, .n = log->n};
+    if (newest_of(log) > now && !is_ahead(log, params, now)) {
+        standing.now = newest_of(log);
+    }
+    while (standing.n > 0 &&
+           leaves_at(&log->entries[standing.first], params, standing.now) <= standing.now) {
+        standing.units -= log->entries[standing.first].units;
+        standing.first++;
+        standing.n--;
+    }
+    return standing;
+}
+
+/* Whether what was dropped leaves so much room that a charge moves the rest to the front. */
+static bool is_worth_moving(const struct standing *standing)
+{
+    return standing->first >= standing->n;
+}
+
+static size_t state_bytes(const void *state, const struct limit_params *params,
+                          const struct limit_call *call)
+{
+    size_t n = 1;
+    if (state != NULL) {
+        const struct sliding_log *log = state;
+        const struct standing standing = stand(log, params, call->now);
+        const size_t then = (is_worth_moving(&standing) ? 0 : standing.first) + standing.n + 1;
+        const size_t now = (size_t)log->first + log->n;
+        n = then > now ? then : now;
+    }
+    return (sizeof(struct sliding_log) + n * sizeof(struct sliding_log_entry) + 7) & ~(size_t)7;
+}
+
+/* Ticks until @cost units, at most the rate, pass: until enough of the oldest have left. */
+static uint64_t passes_after(const struct sliding_log *log, const struct limit_params *params,
+                             const struct standing *standing, uint64_t cost)
+{
+    uint64_t units = standing->units;
+    uint64_t leaves = standing->now;
+    for (uint32_t i = standing->first; units + cost > params->rate; i++) {
+        units -= log->entries[i].units;
+        leaves = leaves_at(&log->entries[i], params, standing->now);
+    }
+    return leaves - standing->now;
+}
+
+static uint64_t remaining_of(const struct standing *standing, const struct limit_params *params)
+{
+    return standing->units < params->rate ? params->rate - standing->units : 0;
+}
+
+static void evaluate(const void *state, const struct limit_params *params,
+                     const struct limit_call *call, struct verdict *verdict)
+{
+    assert(check_params(params) == NULL);
+
+    const struct sliding_log *log = state;
+    const struct standing standing = stand(log, params, call->now);
+    const uint64_t remaining = remaining_of(&standing, params);
+    const bool allowed = call->cost <= remaining;
+    uint64_t retry_after = 0;
+    if (call->cost > params->rate) {
+        retry_after = RETRY_NEVER;
+    } else if (!allowed) {
+        retry_after = passes_after(log, params, &standing, call->cost);
+    }
+    uint64_t reset_after = 0;
+    if (standing.n > 0) {
+        const struct sliding_log_entry *newest = &log->entries[log->first + log->n - 1];
+        reset_after = leaves_at(newest, params, standing.now) - standing.now;
+    }
+
+    *verdict = (struct verdict){
+        .allowed = allowed,
+        .limit = params->rate,
+        .remaining = remaining,
+        .retry_after = retry_after,
+        .next_after =
+            remaining < params->rate ? passes_after(log, params, &standing, remaining + 1) : 0,
+        .reset_after = reset_after,
+    };
+}
+
+static void drop_what_left(struct sliding_log *log, const struct standing *standing)
+{
+    log->units = standing->units;
+    log->first = standing->first;
+    log->n = standing->n;
+    if (is_worth_moving(standing)) {
+        memmove(log->entries, log->entries + log->first, log->n * sizeof(*log->entries));
+        log->first = 0;
+    }
+}
+
+/* What is dated after @now becomes one entry of @now. */
+static void follow(struct sliding_log *log, uint64_t now)
+{
+    uint64_t units = 0;
+    while (log->n > 0 && newest_of(log) > now) {
+        units += log->entries[log->first + log->n - 1].units;
+        log->n--;
+    }
+    struct sliding_log_entry *entry = &log->entries[log->first + log->n];
+    *entry = entry_of(now, units);
+    log->n++;
+    log->units = log->units - units + entry->units;
+}
+
+static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
+{
+    struct sliding_log *log = state;
+    const struct standing standing = stand(log, params, call->now);
+    const bool ahead = is_ahead(log, params, call->now);
+    uint64_t cost = call->cost;
+    if (call->to_full && cost > remaining_of(&standing, params)) {
+        cost = remaining_of(&standing, params);
+    }
+
+    drop_what_left(log, &standing);
+    if (ahead) {
+        follow(log, call->now);
+    }
+    if (cost > 0) {
+        log->entries[log->first + log->n] = entry_of(standing.now, cost);
+        log->n++;
+        log->units += cost;
+    }
+}
+
+/* Index, from the oldest, after the last entry that is not later than @at. */
+static uint32_t end_of(const struct sliding_log *log, uint64_t at)
+{
+    uint32_t low = 0;
+    uint32_t high = log->n;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (at_of(&log->entries[log->first + middle]) <= at) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void remove_entry(struct sliding_log *log, uint32_t index)
+{
+    struct sliding_log_entry *entry = &log->entries[log->first + index];
+    memmove(entry, entry + 1, (log->n - index - 1) * sizeof(*entry));
+    log->n--;
+}
+
+/* Of the entries of the charge's tick the latest are corrected first. What was re-dated is the newest. */
+static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
+                   uint64_t now, int64_t delta)
+{
+    struct sliding_log *log = state;
+    const uint64_t newest = newest_of(log);
+    const uint64_t at = charged_at < newest ? charged_at : newest;
+    (void)params;
+    (void)now;
+    for (uint32_t i = end_of(log, at); i > 0 && delta != 0; i--) {
+        struct sliding_log_entry *entry = &log->entries[log->first + i - 1];
+        if (at_of(entry) != at) {
+            return;
+        }
+        const uint32_t before = entry->units;
+        const uint32_t after = (uint32_t)settle_scaled(before, delta, 1, UINT32_MAX);
+        entry->units = after;
+        log->units = log->units - before + after;
+        delta = delta > 0 ? 0 : delta + (int64_t)(before - after);
+        if (after == 0) {
+            remove_entry(log, i - 1);
+        }
+    }
+}
+
+const struct algorithm sliding_log_algorithm = {
+    .name = "sliding_log",
+    .script = &sliding_log_script,
+    .check_params = check_params,
+    .script_params = script_params,
+    .state_bytes = state_bytes,
+    .evaluate = evaluate,
+    .charge = charge,
+    .is_ahead = is_ahead,
+    .settle = settle,
+};

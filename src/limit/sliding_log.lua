@@ -1,0 +1,190 @@
+--[[ Sliding log: the twin of sliding_log.c, in a program whose KEYS, ARGV and reply driver.lua tells.
+
+key    a list: the units of all entries, then the entries, oldest first, each "at units" (ticks);
+       absent: none. Entries may be alike: they are told apart by their place
+ARGV   period = ticks, after the rate = units per period; period <= 2^52
+state  now = ticks, units = of the entries in the window, first = the oldest of them, n = the newest, as
+       places in the list; ats, costs = of the entries by place, as far as they were read: loaded is
+       the last; saved = entries in the list; kept = those that stay,
+       dropped = those that a write dropped; exists = the list does; newest = time of the latest, ahead
+cost   units, >= 0; 0 asks only
+]]
+local LOG_CHUNK = 8 -- entries read at once at first; each chunk is twice as long as the one before
+
+local function read_entry(text)
+  local at, units = string.match(text or '', '^(%d+) (%d+)$')
+  return clamp((at or 0) + 0, 0, EXACT_MAX), clamp((units or 0) + 0, 0, UNITS_MAX)
+end
+
+local function format_entry(at, units)
+  return string.format('%.0f %.0f', at, units)
+end
+
+-- Time, at most now, and units of the entry at place i, which is at most the newest.
+local function log_entry(state, i)
+  while i > state.loaded and state.loaded < state.kept do
+    local from = state.loaded + 1 - state.dropped
+    local chunk = redis.call('LRANGE', state.key, from, from + state.chunk - 1)
+    for j = 1, #chunk do
+      state.ats[state.loaded + j], state.costs[state.loaded + j] = read_entry(chunk[j])
+    end
+    state.loaded, state.chunk = state.loaded + #chunk, state.chunk * 2
+  end
+  local at = state.ats[i]
+  return at < state.now and at or state.now, state.costs[i]
+end
+
+-- Ticks until cost units, at most the rate, pass: until enough of the oldest have left.
+local function log_passes_after(state, cost)
+  local units, i, at, gone = state.units, state.first, state.now - state.period, 0
+  while units + cost > state.rate and i <= state.n do
+    at, gone = log_entry(state, i)
+    units, i = units - gone, i + 1
+  end
+  return at + state.period - state.now
+end
+
+-- What is dated after now becomes one entry of now.
+local function follow_log(state)
+  local units, last = 0, state.n
+  while last >= state.first do
+    log_entry(state, last)
+    if state.ats[last] <= state.now then
+      break
+    end
+    units, last = units + state.costs[last], last - 1
+  end
+  state.kept, state.n = last, last + 1
+  state.ats[state.n], state.costs[state.n] = state.now, math.min(units, UNITS_MAX)
+  state.units = state.units - units + state.costs[state.n]
+end
+
+local sliding_log = {
+  read = function(key, at, now, ticks_per_s, rate)
+    local length = redis.call('LLEN', key)
+    local saved = math.max(length - 1, 0)
+    local head = saved > 0 and redis.call('LRANGE', key, 0, LOG_CHUNK) or {'0'}
+    local state = {
+      key = key, rate = rate, period = clamp(ARGV[at] + 0, 1, EXACT_MAX), ticks_per_s = ticks_per_s,
+      now = now, units = clamp(tonumber(head[1]) or 0, 0, EXACT_MAX), first = 1, n = saved,
+      ats = {}, costs = {}, loaded = #head - 1, chunk = 2 * LOG_CHUNK, saved = saved, kept = saved,
+      dropped = 0, exists = length > 0,
+      newest = 0, ahead = false,
+    }
+    for i = 1, #head - 1 do
+      state.ats[i], state.costs[i] = read_entry(head[i + 1])
+    end
+    if saved > 0 then
+      state.newest = state.ats[saved] or read_entry(redis.call('LINDEX', key, -1))
+      state.ahead = state.newest > now + ticks_per_s
+      if state.newest > now and not state.ahead then
+        state.now = state.newest -- a small step back: no time passed
+      end
+    end
+    while state.first <= state.n do
+      local entry_at, units = log_entry(state, state.first)
+      if entry_at + state.period > state.now then
+        break
+      end
+      state.units, state.first = state.units - units, state.first + 1
+    end
+    return state, at + 1
+  end,
+
+  evaluate = function(state, cost)
+    local rate, units = state.rate, state.units
+    local remaining = units < rate and rate - units or 0
+
+    local allowed, retry_after, next_after, reset_after = 1, 0, 0, 0
+    if cost > rate then
+      allowed, retry_after = 0, -1
+    elseif cost > remaining then
+      allowed, retry_after = 0, log_passes_after(state, cost)
+    end
+    if remaining < rate then
+      next_after = log_passes_after(state, remaining + 1)
+    end
+    if state.first <= state.n then
+      reset_after = math.min(state.newest, state.now) + state.period - state.now
+    end
+    return allowed, remaining, retry_after, next_after, reset_after, 0
+  end,
+
+  charge = function(state, cost, to_full)
+    if to_full then
+      cost = clamp(state.rate - state.units, 0, cost)
+    end
+    if state.ahead then
+      follow_log(state)
+    end
+    if cost > 0 then
+      state.n = state.n + 1
+      state.ats[state.n], state.costs[state.n] = state.now, cost
+      state.units, state.newest = state.units + cost, state.now
+    end
+    state.ahead = false
+  end,
+
+  write = function(key, state)
+    if state.ahead then
+      follow_log(state)
+    end
+    if state.kept < state.saved then
+      redis.call('LTRIM', key, 0, state.kept)
+    end
+    if not state.exists then
+      redis.call('RPUSH', key, '0')
+    elseif state.first > 1 then
+      redis.call('LTRIM', key, state.first - 1, -1) -- the last that left gives its place to the sum
+      state.dropped = state.first - 1
+    end
+    redis.call('LSET', key, 0, string.format('%.0f', state.units))
+    for i = state.kept + 1, state.n do
+      redis.call('RPUSH', key, format_entry(state.ats[i], state.costs[i]))
+    end
+    redis.call('PEXPIRE', key, ttl_ms(state.period / state.ticks_per_s))
+  end,
+}
+
+-- The place of the last entry that is not later than time, and its time and units; 0 if there is none.
+local function find_entry(key, n, time)
+  local low, high, found_at, found_units = 0, n, 0, 0
+  while low < high do
+    local middle = ceil((low + high) / 2)
+    local at, units = read_entry(redis.call('LINDEX', key, middle))
+    if at <= time then
+      low, found_at, found_units = middle, at, units
+    else
+      high = middle - 1
+    end
+  end
+  return low, found_at, found_units
+end
+
+-- Of the entries of the charge's tick the latest are corrected first. What was re-dated is the newest.
+sliding_log.settle = function(key, at, now, ticks_per_s, rate, kind, delta, charged_at)
+  local n = redis.call('LLEN', key) - 1
+  if n < 1 then
+    return at + 1
+  end
+  local total = clamp(tonumber(redis.call('LINDEX', key, 0)) or 0, 0, EXACT_MAX)
+  local time = math.min(charged_at, (read_entry(redis.call('LINDEX', key, -1))))
+  local i, entry_at, units = find_entry(key, n, time)
+  while i > 0 and delta ~= 0 and entry_at == time do
+    local corrected = clamp(units + delta, 0, UNITS_MAX)
+    total = total - units + corrected
+    delta = delta > 0 and 0 or delta + units - corrected
+    if corrected > 0 then
+      redis.call('LSET', key, i, format_entry(entry_at, corrected))
+    else
+      redis.call('LSET', key, i, '') -- no entry is empty: this one alone is removed
+      redis.call('LREM', key, -1, '')
+    end
+    i = i - 1
+    if i > 0 then
+      entry_at, units = read_entry(redis.call('LINDEX', key, i))
+    end
+  end
+  redis.call('LSET', key, 0, string.format('%.0f', total))
+  return at + 1
+end
