@@ -1,0 +1,180 @@
+#include "limit/concurrency.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "limit/scripts.h"
+
+static const char *check_params(const struct limit_params *params)
+{
+    if (params->rate == 0) {
+        return "rate must be at least 1";
+    }
+    if (params->rate > CONCURRENCY_SLOTS_MAX) {
+        return "rate must not exceed 100,000, the slots of a key";
+    }
+    if (params->lease == 0) {
+        return "lease must be at least 1 tick";
+    }
+    if (params->lease > LIMIT_UNITS_MAX) {
+        return "lease must not exceed 2^52 ticks";
+    }
+    return NULL;
+}
+
+static size_t script_params(const struct limit_params *params,
+                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
+{
+    values[0] = params->lease;
+    return 1;
+}
+
+static size_t state_bytes(const void *state, const struct limit_params *params,
+                          const struct limit_call *call)
+{
+    const struct concurrency *concurrency = state;
+    (void)params;
+    (void)call;
+    const uint64_t n = concurrency == NULL ? 0 : concurrency->n;
+    return sizeof(*concurrency) + (n + 1) * sizeof(struct concurrency_slot);
+}
+
+static bool is_ahead(const void *state, const struct limit_params *params, uint64_t now)
+{
+    const struct concurrency *concurrency = state;
+    return concurrency->n > 0 &&
+           concurrency->slots[concurrency->n - 1].ends > now + params->lease + params->ticks_per_s;
+}
+
+static uint64_t count_ended(const struct concurrency *concurrency, uint64_t now)
+{
+    uint64_t n = 0;
+    while (n < concurrency->n && concurrency->slots[n].ends <= now) {
+        n++;
+    }
+    return n;
+}
+
+/* Ticks until the slot's lease ends; one that was dated by a later clock has a whole lease. */
+static uint64_t ends_after(const struct concurrency_slot *slot, const struct limit_params *params,
+                           uint64_t now, bool ahead)
+{
+    const uint64_t left = slot->ends - now;
+    return ahead && left > params->lease ? params->lease : left;
+}
+
+static void evaluate(const void *state, const struct limit_params *params,
+                     const struct limit_call *call, struct verdict *verdict)
+{
+    assert(check_params(params) == NULL);
+
+    const struct concurrency *concurrency = state;
+    const bool ahead = is_ahead(concurrency, params, call->now);
+    const uint64_t n_ended = count_ended(concurrency, call->now);
+    const uint64_t n = concurrency->n - n_ended;
+    const uint64_t remaining = n < params->rate ? params->rate - n : 0;
+    const bool allowed = call->cost == 0 || remaining > 0;
+
+    *verdict = (struct verdict){
+        .allowed = allowed,
+        .limit = params->rate,
+        .remaining = remaining,
+        .retry_after = allowed ? 0 : RETRY_UNKNOWN,
+    };
+    if (n > 0) {
+        /* The rate may have been lowered: then more than one must end. */
+        const uint64_t next = n_ended + (n > params->rate ? n - params->rate : 0);
+        const struct concurrency_slot *last = &concurrency->slots[concurrency->n - 1];
+        verdict->next_after = ends_after(&concurrency->slots[next], params, call->now, ahead);
+        verdict->reset_after = ends_after(last, params, call->now, ahead);
+    }
+}
+
+static void remove_slots(struct concurrency *concurrency, uint64_t at, uint64_t n)
+{
+    struct concurrency_slot *slot = &concurrency->slots[at];
+    memmove(slot, slot + n, (concurrency->n - at - n) * sizeof(*slot));
+    concurrency->n -= n;
+}
+
+/* Index of slot @id, or n. */
+static uint64_t find(const struct concurrency *concurrency, uint64_t id)
+{
+    uint64_t i = 0;
+    while (i < concurrency->n && concurrency->slots[i].id != id) {
+        i++;
+    }
+    return i;
+}
+
+static void insert(struct concurrency *concurrency, uint64_t id, uint64_t ends)
+{
+    uint64_t at = concurrency->n;
+    while (at > 0 && concurrency->slots[at - 1].ends > ends) {
+        at--;
+    }
+    struct concurrency_slot *slot = &concurrency->slots[at];
+    memmove(slot + 1, slot, (concurrency->n - at) * sizeof(*slot));
+    *slot = (struct concurrency_slot){.id = id, .ends = ends};
+    concurrency->n++;
+}
+
+static void follow(struct concurrency *concurrency, uint64_t latest)
+{
+    for (uint64_t i = concurrency->n; i > 0 && concurrency->slots[i - 1].ends > latest; i--) {
+        concurrency->slots[i - 1].ends = latest;
+    }
+}
+
+static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
+{
+    struct concurrency *concurrency = state;
+    if (is_ahead(concurrency, params, call->now)) {
+        follow(concurrency, call->now + params->lease);
+    }
+    if (call->cost == 0 || call->to_full) {
+        return;
+    }
+    remove_slots(concurrency, 0, count_ended(concurrency, call->now));
+    const uint64_t same = find(concurrency, call->slot);
+    if (same < concurrency->n) {
+        remove_slots(concurrency, same, 1);
+    }
+    insert(concurrency, call->slot, call->now + params->lease);
+}
+
+static void renew(void *state, const struct limit_params *params, uint64_t now, uint64_t slot)
+{
+    struct concurrency *concurrency = state;
+    const uint64_t at = find(concurrency, slot);
+    if (at < concurrency->n && concurrency->slots[at].ends > now) {
+        remove_slots(concurrency, at, 1);
+        insert(concurrency, slot, now + params->lease);
+    }
+}
+
+static void release(void *state, const struct limit_params *params, uint64_t now, uint64_t slot)
+{
+    struct concurrency *concurrency = state;
+    const uint64_t at = find(concurrency, slot);
+    (void)params;
+    (void)now;
+    if (at < concurrency->n) {
+        remove_slots(concurrency, at, 1);
+    }
+}
+
+const struct algorithm concurrency_algorithm = {
+    .name = "concurrency",
+    .has_slots = true,
+    .script = &concurrency_script,
+    .check_params = check_params,
+    .script_params = script_params,
+    .state_bytes = state_bytes,
+    .evaluate = evaluate,
+    .charge = charge,
+    .is_ahead = is_ahead,
+    .renew = renew,
+    .release = release,
+};
