@@ -1,8 +1,12 @@
-/* Fixed window: a counter per window of the clock.
+/* Fixed window: a counter per window.
  *
- * Windows start at multiples of the period since the Unix epoch, moved by
- * `offset` (weeks start on Monday: the epoch was a Thursday). At most `rate`
- * units pass in each window, so up to twice that across an edge.
+ * Windows are laid in one of three ways:
+ *   by the clock     they start at multiples of the period since the Unix epoch, moved by `offset`
+ *                    (weeks start on Monday: the epoch was a Thursday)
+ *   from_first       one starts at the first request admitted after the last one ended
+ *   is_calendar      the edges around now go with each call: days, weeks and months of a time zone
+ *                    differ in length, see limit/calendar.h
+ * At most `rate` units pass in each window, so up to twice that across an edge.
  *
  * Source: docs/policy.md "fixed_window".
  * Twin: fixed_window.lua answers the same; tests/data/vectors/fixed_window.tsv

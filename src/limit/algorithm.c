@@ -4,14 +4,19 @@
 #include <stddef.h>
 
 #include "base/compiler.h"
+#include "limit/concurrency.h"
 #include "limit/fixed_window.h"
+#include "limit/gcra.h"
+#include "limit/leaky_bucket.h"
+#include "limit/sliding_log.h"
+#include "limit/sliding_window.h"
 #include "limit/token_bucket.h"
 
 /* The registry: one row each. The order is the number that proxies sharing a Redis agree on for a
  * script, so new ones go to the end. */
 static const struct algorithm *const ALGORITHMS[] = {
-    &token_bucket_algorithm,
-    &fixed_window_algorithm,
+    &token_bucket_algorithm,   &fixed_window_algorithm, &leaky_bucket_algorithm, &gcra_algorithm,
+    &sliding_window_algorithm, &sliding_log_algorithm,  &concurrency_algorithm,
 };
 
 const struct algorithm *algorithm_find(struct span name)

@@ -14,8 +14,6 @@ Reply  whole numbers: 1 if every limit that is enforced allows, else 0; the time
        (ticks). allowed, retry_after and wait tell how things stood before anything was charged, the
        others how they stand now. A settlement's: 1 and the time.
 Error  CLOCK: the time is not within the edges that were given; nothing was changed ]]
-local UNITS_MAX = 4294967295 -- of a cost, a rate and a burst
-
 local now_us = clamp(ARGV[2] + 0, 0, EXACT_MAX)
 if now_us == 0 then
   local time = redis.call('TIME')

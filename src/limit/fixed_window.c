@@ -6,6 +6,9 @@
 #include "limit/scripts.h"
 #include "limit/settle.h"
 
+/* How windows are laid, as the script is told. */
+enum { BY_CLOCK, FROM_FIRST, CALENDAR };
+
 /* A window as it stands at some time. */
 struct standing {
     uint64_t count; /* units admitted in it */
@@ -35,7 +38,8 @@ static size_t script_params(const struct limit_params *params,
 {
     values[0] = params->period;
     values[1] = params->offset;
-    return 2;
+    values[2] = params->is_calendar ? CALENDAR : (params->from_first ? FROM_FIRST : BY_CLOCK);
+    return 3;
 }
 
 static size_t state_bytes(const void *state, const struct limit_params *params,
@@ -53,14 +57,10 @@ static bool is_ahead(const void *state, const struct limit_params *params, uint6
     return window->start > now + params->ticks_per_s;
 }
 
-/* A small step back counts as no time passed; after a large one what was taken counts in the window
- * of the new time. */
-static struct standing stand(const struct fixed_window *window, const struct limit_params *params,
-                             uint64_t now)
+/* The window of the clock around @now. */
+static struct standing stand_by_clock(const struct fixed_window *window,
+                                      const struct limit_params *params, uint64_t now)
 {
-    if (window->start > now && !is_ahead(window, params, now)) {
-        now = window->start;
-    }
     const uint64_t into = now >= params->offset ? (now - params->offset) % params->period
                                                 : now + params->period - params->offset;
     const uint64_t start = now >= into ? now - into : 0;
@@ -72,13 +72,62 @@ static struct standing stand(const struct fixed_window *window, const struct lim
     };
 }
 
+/* The window of the calendar around @now. A window that is later than all that are known lasts, as far
+ * as this call can tell, a period. */
+static struct standing stand_by_calendar(const struct fixed_window *window,
+                                         const struct limit_params *params, const uint64_t *edges,
+                                         uint64_t now)
+{
+    size_t next = 1;
+    if (now >= edges[LIMIT_EDGES - 1]) {
+        return (struct standing){.count = window->count, .start = now, .left = params->period};
+    }
+    while (edges[next] <= now) {
+        next++;
+    }
+    return (struct standing){
+        .count = window->start >= edges[next - 1] ? window->count : 0,
+        .start = edges[next - 1],
+        .left = edges[next] - now,
+    };
+}
+
+/* The window that began with the first request in it, or the one that this request would begin. */
+static struct standing stand_by_first(const struct fixed_window *window,
+                                      const struct limit_params *params, uint64_t now)
+{
+    uint64_t start = window->start < now ? window->start : now;
+    uint64_t count = window->count;
+    if (count == 0 || now - start >= params->period) {
+        count = 0;
+        start = now;
+    }
+    return (struct standing){.count = count, .start = start, .left = start + params->period - now};
+}
+
+/* A small step back counts as no time passed; after a large one what was taken counts in the window
+ * of the new time. */
+static struct standing stand(const struct fixed_window *window, const struct limit_params *params,
+                             const struct limit_call *call)
+{
+    uint64_t now = call->now;
+    if (window->start > now && !is_ahead(window, params, now)) {
+        now = window->start;
+    }
+    if (params->is_calendar) {
+        return stand_by_calendar(window, params, call->edges, now);
+    }
+    return params->from_first ? stand_by_first(window, params, now)
+                              : stand_by_clock(window, params, now);
+}
+
 static void evaluate(const void *state, const struct limit_params *params,
                      const struct limit_call *call, struct verdict *verdict)
 {
     assert(check_params(params) == NULL);
 
     const uint32_t cost = call->cost;
-    const struct standing standing = stand(state, params, call->now);
+    const struct standing standing = stand(state, params, call);
     /* The rate may have been lowered. */
     const uint64_t remaining = standing.count < params->rate ? params->rate - standing.count : 0;
     const uint64_t reset_after = standing.count > 0 ? standing.left : 0;
@@ -108,7 +157,7 @@ static void set(struct fixed_window *window, uint64_t count, uint64_t start)
 
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
 {
-    const struct standing standing = stand(state, params, call->now);
+    const struct standing standing = stand(state, params, call);
     uint64_t count = standing.count + call->cost;
     if (call->to_full && count > params->rate) {
         count = standing.count > params->rate ? standing.count : params->rate;

@@ -3,35 +3,22 @@
 key    "debt updated"; 1 token = period units of debt; absent: a full bucket
 ARGV   burst = tokens in a full bucket, period = ticks, after the rate = tokens gained per period;
        burst * period <= 2^52, and sums are ordered so that none passes 2^53
-state  debt = what is owed at now, now = ticks, ahead = whether it was dated more than a second later
+state  debt = what is owed at now, now = ticks, ahead
 cost   tokens, >= 0; 0 asks only
 ]]
 local token_bucket = {
-  -- Returns the state and where the next charge's arguments are.
   read = function(key, at, now, ticks_per_s, rate)
-    local debt, updated = load_pair(key)
-    local ahead = updated > now + ticks_per_s
-    if not ahead then
-      if updated > now then
-        now = updated -- a small step back: no time passed
-      end
-      debt = debt - (now - updated) * rate
-      if debt < 0 then
-        debt = 0
-      end
-    end
-    local burst = clamp(ARGV[at] + 0, 1, 4294967295)
-    local period = clamp(ARGV[at + 1] + 0, 1, EXACT_MAX)
+    local burst, period = clamp(ARGV[at] + 0, 1, UNITS_MAX), clamp(ARGV[at + 1] + 0, 1, EXACT_MAX)
+    local debt, dated, ahead = load_meter(key, now, ticks_per_s, rate)
     return {
-      rate = rate, burst = burst, period = period, full = burst * period, ticks_per_s = ticks_per_s,
-      debt = debt, now = now, ahead = ahead,
+      rate = rate, burst = burst, period = period, ticks_per_s = ticks_per_s,
+      debt = debt, now = dated, ahead = ahead,
     }, at + 2
   end,
 
-  -- Returns allowed, remaining, retry_after (-1: never), next_after, reset_after, wait.
   evaluate = function(state, cost)
-    local debt, full, burst, period, rate =
-      state.debt, state.full, state.burst, state.period, state.rate
+    local debt, burst, period, rate = state.debt, state.burst, state.period, state.rate
+    local full = burst * period
     local remaining = debt < full and floor((full - debt) / period) or 0
 
     local allowed, retry_after, next_after = 1, 0, 0
@@ -47,22 +34,19 @@ local token_bucket = {
   end,
 
   charge = function(state, cost, to_full)
-    local debt = state.debt + cost * state.period
-    if to_full and debt > state.full then
-      debt = math.max(state.debt, state.full)
-    end
-    state.debt = debt
+    local most = to_full and math.max(state.debt, state.burst * state.period) or EXACT_MAX
+    state.debt = clamp(state.debt + cost * state.period, 0, most)
   end,
 
   write = function(key, state)
     save_pair(key, state.debt, state.now, state.debt / state.rate / state.ticks_per_s)
   end,
-}
 
--- Returns where the next settlement's arguments are.
-token_bucket.settle = function(key, at, now, ticks_per_s, rate, kind, delta)
-  local state, next_at = token_bucket.read(key, at, now, ticks_per_s, rate)
-  state.debt = clamp(state.debt + delta * state.period, 0, EXACT_MAX)
-  token_bucket.write(key, state)
-  return next_at
-end
+  settle = function(key, at, now, ticks_per_s, rate, kind, delta)
+    local period = clamp(ARGV[at + 1] + 0, 1, EXACT_MAX)
+    local debt, dated = load_meter(key, now, ticks_per_s, rate)
+    debt = clamp(debt + delta * period, 0, EXACT_MAX)
+    save_pair(key, debt, dated, debt / rate / ticks_per_s)
+    return at + 2
+  end,
+}

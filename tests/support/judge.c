@@ -39,3 +39,24 @@ bool judge_decide(struct judge_charge *charges, size_t n_charges, uint64_t now_u
     }
     return admitted;
 }
+
+void judge_settlement(const struct settlement *settlement, struct judge_state *state,
+                      uint64_t now_us)
+{
+    const struct limit *limit = settlement->limit;
+    const struct algorithm *algorithm = limit->algorithm;
+    const uint64_t now = limit_ticks(limit, now_us);
+    switch (settlement->kind) {
+    case SETTLE_COST:
+        algorithm->settle(state->words, &limit->params,
+                          limit_ticks(limit, settlement->charged_at_us), now, settlement->delta);
+        state->exists = true;
+        break;
+    case SETTLE_RELEASE:
+        algorithm->release(state->words, &limit->params, now, settlement->slot);
+        break;
+    case SETTLE_RENEW:
+        algorithm->renew(state->words, &limit->params, now, settlement->slot);
+        break;
+    }
+}

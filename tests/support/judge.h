@@ -10,6 +10,7 @@
 
 #include "limit/limit.h"
 #include "limit/verdict.h"
+#include "store/store.h"
 
 enum { JUDGE_STATE_BYTES = 4096 };
 
@@ -31,5 +32,9 @@ struct judge_charge {
 
 /* Evaluate all, charge all if all that are enforced allow, tell whether they did. */
 bool judge_decide(struct judge_charge *charges, size_t n_charges, uint64_t now_us);
+
+/* What @settlement does to the state of its key. */
+void judge_settlement(const struct settlement *settlement, struct judge_state *state,
+                      uint64_t now_us);
 
 #endif /* SLUICE_TESTS_SUPPORT_JUDGE_H */

@@ -1,9 +1,15 @@
 /* Tables of what an algorithm answers, one file for all its implementations.
  *
  * tests/data/vectors/<algorithm>.tsv: lines of numbers between tabs, `#` starts a comment.
- * `limit rate burst period_us start_us` begins a story on an untouched key; each line after it is one
- * request: `at_us cost allowed retry_after remaining next_after reset_after`, at_us counted from
- * start_us, -1 for never, times in ticks. */
+ *   limit rate burst period_us start_us [NAME=NUMBER ...]
+ *       begins a story on an untouched key; NAMEs are members of struct limit_spec
+ *   at_us cost allowed retry_after remaining next_after reset_after [wait=NUMBER] [slot=NUMBER]
+ *       one request; at_us counts from start_us, times are in ticks, -1 is never and -2 unknown;
+ *       remaining, next_after and reset_after as things stand after it
+ *   settle at_us charged_at_us delta
+ *   renew at_us slot
+ *   release at_us slot
+ */
 
 #ifndef SLUICE_TESTS_SUPPORT_VECTORS_H
 #define SLUICE_TESTS_SUPPORT_VECTORS_H
@@ -12,12 +18,14 @@
 
 #include "limit/limit.h"
 #include "limit/verdict.h"
+#include "store/store.h"
 
-/* Who is asked: decide a request of @cost at @now_us on the key of @story (from 1), charge it if it
- * passes, and fill @verdict. */
+/* Who is asked, on the key of a story (from 1). */
 struct vectors_player {
-    void (*decide)(void *context, const struct limit *limit, unsigned story, uint64_t now_us,
-                   uint32_t cost, struct verdict *verdict);
+    /* Decide @charge at @now_us, charge it if it passes, and fill its verdict. */
+    void (*decide)(void *context, struct charge *charge, unsigned story, uint64_t now_us);
+    void (*settle)(void *context, const struct settlement *settlement, unsigned story,
+                   uint64_t now_us);
     void *context;
 };
 

@@ -17,6 +17,8 @@
 
 static struct redis_server server;
 static struct script_client client;
+enum { ALGORITHMS_MAX = 16 };
+
 static struct limit limits[2];
 static struct limit *const bucket = &limits[0];
 static struct limit *const window = &limits[1];
@@ -30,9 +32,17 @@ static void setup(void)
     ck_assert_ptr_null(limit_init(bucket, &bucket_spec));
     ck_assert_ptr_null(limit_init(window, &window_spec));
 
+    size_t n_algorithms;
+    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
+    static struct limit all[ALGORITHMS_MAX];
+    ck_assert_uint_le(n_algorithms, ALGORITHMS_MAX);
+    for (size_t i = 0; i < n_algorithms; i++) {
+        all[i].algorithm = algorithms[i];
+    }
+
     server = (struct redis_server){0};
     redis_server_start(&server);
-    script_client_open(&client, &server, limits, ARRAY_LEN(limits));
+    script_client_open(&client, &server, all, n_algorithms);
 }
 
 static void teardown(void)
@@ -56,22 +66,43 @@ static long long ask(const char *command)
     return integer;
 }
 
-static void decide_vector(void *context, const struct limit *limit, unsigned story, uint64_t now_us,
-                          uint32_t cost, struct verdict *verdict)
+struct key_text {
+    char text[64];
+};
+
+static struct span key_of(struct key_text *key, const struct limit *limit, unsigned story)
 {
-    char key[64];
+    snprintf(key->text, sizeof(key->text), "{%s}:%u", limit->algorithm->name, story);
+    return span_of_text(key->text);
+}
+
+static void decide_vector(void *context, struct charge *charge, unsigned story, uint64_t now_us)
+{
+    struct key_text key;
     (void)context;
-    snprintf(key, sizeof(key), "{%s}:%u", limit->algorithm->name, story);
-    struct charge charge = {.limit = limit, .key = span_of_text(key), .cost = cost};
-    ck_assert(decide(&charge, 1, now_us) == charge.verdict.allowed);
-    *verdict = charge.verdict;
+    charge->key = key_of(&key, charge->limit, story);
+    ck_assert(decide(charge, 1, now_us) == charge->verdict.allowed);
+}
+
+static void settle_vector(void *context, const struct settlement *settlement, unsigned story,
+                          uint64_t now_us)
+{
+    struct key_text key;
+    struct settlement keyed = *settlement;
+    (void)context;
+    keyed.key = key_of(&key, settlement->limit, story);
+    script_client_send_settlements(&client, &keyed, 1, now_us);
+    script_client_read_settled(&client);
 }
 
 START_TEST(each_algorithm_answers_in_redis_as_its_vectors_say)
 {
-    const struct vectors_player player = {.decide = decide_vector};
-    ck_assert_uint_ge(vectors_play(&token_bucket_algorithm, &player), 12);
-    ck_assert_uint_ge(vectors_play(&fixed_window_algorithm, &player), 12);
+    const struct vectors_player player = {.decide = decide_vector, .settle = settle_vector};
+    size_t n_algorithms;
+    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
+    for (size_t i = 0; i < n_algorithms; i++) {
+        ck_assert_uint_ge(vectors_play(algorithms[i], &player), 12);
+    }
 }
 END_TEST
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/compiler.h"
+#include "limit/meter.h"
 
 /* 10 tokens a second, 5 at most: a token every 100 ms, full again after 500 ms. A tick is 1 us. */
 static const struct limit_params PARAMS = {
@@ -16,14 +17,14 @@ static const uint64_t START = 1000000000;
 
 static const struct algorithm *const ALGORITHM = &token_bucket_algorithm;
 
-static void evaluate(const struct token_bucket *state, const struct limit_params *params,
-                     uint64_t now, uint32_t cost, struct verdict *verdict)
+static void evaluate(const struct meter *state, const struct limit_params *params, uint64_t now,
+                     uint32_t cost, struct verdict *verdict)
 {
     const struct limit_call call = {.now = now, .cost = cost};
     ALGORITHM->evaluate(state, params, &call, verdict);
 }
 
-static void charge(struct token_bucket *state, const struct limit_params *params, uint64_t now,
+static void charge(struct meter *state, const struct limit_params *params, uint64_t now,
                    uint32_t cost)
 {
     const struct limit_call call = {.now = now, .cost = cost};
@@ -45,7 +46,7 @@ struct step {
 
 static void play(const struct step *steps, size_t n_steps)
 {
-    struct token_bucket bucket = {0};
+    struct meter bucket = {0};
 
     for (const struct step *step = steps; step < steps + n_steps; step++) {
         const uint64_t now = START + step->at;
@@ -107,19 +108,19 @@ END_TEST
 
 START_TEST(a_denied_bucket_whose_clock_went_back_can_be_followed_without_a_charge)
 {
-    struct token_bucket bucket = {.debt = 5000000, .updated = START + 3600000000};
+    struct meter bucket = {.taken = 5000000, .updated = START + 3600000000};
 
     ck_assert(ALGORITHM->is_ahead(&bucket, &PARAMS, START));
     ck_assert(!ALGORITHM->is_ahead(&bucket, &PARAMS, START + 3599000000));
     charge(&bucket, &PARAMS, START, 0);
-    ck_assert_uint_eq(bucket.debt, 5000000);
+    ck_assert_uint_eq(bucket.taken, 5000000);
     ck_assert_uint_eq(bucket.updated, START);
 }
 END_TEST
 
 START_TEST(evaluate_changes_nothing_and_a_raised_burst_helps_at_once)
 {
-    struct token_bucket bucket = {0};
+    struct meter bucket = {0};
     struct limit_params raised = PARAMS;
     struct verdict verdict;
 
@@ -137,7 +138,7 @@ END_TEST
 
 START_TEST(a_lowered_burst_counts_what_was_taken)
 {
-    struct token_bucket bucket = {0};
+    struct meter bucket = {0};
     struct limit_params lowered = PARAMS;
     struct verdict verdict;
 

@@ -13,16 +13,30 @@ struct key {
     struct judge_state state;
 };
 
-static void decide(void *context, const struct limit *limit, unsigned story, uint64_t now_us,
-                   uint32_t cost, struct verdict *verdict)
+static struct judge_state *state_of(struct key *key, unsigned story)
 {
-    struct key *key = context;
     if (key->story != story) {
         *key = (struct key){.story = story};
     }
-    struct judge_charge charge = {.limit = limit, .state = &key->state, .cost = cost};
-    ck_assert(judge_decide(&charge, 1, now_us) == charge.verdict.allowed);
-    *verdict = charge.verdict;
+    return &key->state;
+}
+
+static void decide(void *context, struct charge *charge, unsigned story, uint64_t now_us)
+{
+    struct judge_charge judged = {
+        .limit = charge->limit,
+        .state = state_of(context, story),
+        .cost = charge->cost,
+        .slot = charge->slot,
+    };
+    ck_assert(judge_decide(&judged, 1, now_us) == judged.verdict.allowed);
+    charge->verdict = judged.verdict;
+}
+
+static void settle(void *context, const struct settlement *settlement, unsigned story,
+                   uint64_t now_us)
+{
+    judge_settlement(settlement, state_of(context, story), now_us);
 }
 
 START_TEST(each_algorithm_answers_as_its_vectors_say)
@@ -31,7 +45,7 @@ START_TEST(each_algorithm_answers_as_its_vectors_say)
     const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
     for (size_t i = 0; i < n_algorithms; i++) {
         struct key key = {0};
-        const struct vectors_player player = {.decide = decide, .context = &key};
+        const struct vectors_player player = {.decide = decide, .settle = settle, .context = &key};
         ck_assert_uint_ge(vectors_play(algorithms[i], &player), 12);
     }
 }

@@ -1,0 +1,352 @@
+#include "story.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "limit/algorithm.h"
+#include "limit/concurrency.h"
+#include "limit/sliding_log.h"
+#include "limit/sliding_window.h"
+#include "support/judge.h"
+
+static const uint64_t START_US = UINT64_C(1763667890123456);
+static const uint64_t S = 1000000;
+
+static uint64_t random_state;
+
+void story_seed(uint64_t seed)
+{
+    random_state = seed;
+}
+
+/* --- chance --- */
+
+/* splitmix64: Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014. */
+static uint64_t random_u64(void)
+{
+    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static uint64_t random_below(uint64_t bound)
+{
+    return random_u64() % bound;
+}
+
+static bool one_in(uint64_t n)
+{
+    return random_below(n) == 0;
+}
+
+/* 1 … @max, each order of magnitude as likely as another, @max itself often. */
+static uint64_t random_size(uint64_t max)
+{
+    if (one_in(6)) {
+        return max;
+    }
+    unsigned bits = 0;
+    while (bits < 63 && max >> bits > 1) {
+        bits++;
+    }
+    const uint64_t bound = UINT64_C(1) << random_below(bits + 1);
+    const uint64_t size = bound + random_below(bound);
+    return size < max ? size : max;
+}
+
+/* --- limits --- */
+
+static uint32_t at_most_u32(uint64_t value)
+{
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+static uint64_t random_period(const struct limit *limit)
+{
+    return random_size(one_in(2) ? 3600 * S / limit->tick_us : LIMIT_UNITS_MAX);
+}
+
+/* Windows of the wall clock, the first request or a calendar. */
+static void make_windows(struct limit *limit)
+{
+    struct limit_params *params = &limit->params;
+    switch (random_below(4)) {
+    case 0:
+        params->from_first = true;
+        break;
+    case 1:
+        params->is_calendar = true;
+        params->period = 1 + params->period % (30 * 86400 * S);
+        limit->tick_us = 1;
+        params->ticks_per_s = S;
+        break;
+    case 2:
+        params->offset = random_below(params->period);
+        break;
+    default:
+        break;
+    }
+}
+
+static void make_params(struct limit *limit)
+{
+    struct limit_params *params = &limit->params;
+    const struct algorithm *algorithm = limit->algorithm;
+    params->rate = at_most_u32(random_size(one_in(2) ? 20 : UINT32_MAX));
+    params->period = random_period(limit);
+    if (algorithm->has_burst) {
+        const uint64_t most = LIMIT_UNITS_MAX / params->period;
+        params->burst = at_most_u32(random_size(one_in(2) && most > 20 ? 20 : most));
+        params->max_wait = one_in(2) ? 0 : random_period(limit);
+    }
+    if (algorithm->has_offset) {
+        make_windows(limit);
+    }
+    if (algorithm == &sliding_window_algorithm) {
+        params->buckets = (uint32_t)(1 + random_below(one_in(3) ? 100 : 12));
+        params->period -= params->period % params->buckets;
+        params->strict = one_in(3);
+    }
+    if (algorithm == &sliding_log_algorithm) {
+        params->rate = 1 + params->rate % SLIDING_LOG_ENTRIES_MAX;
+    }
+    if (algorithm->has_slots) {
+        params->rate = (uint32_t)(1 + random_below(6));
+        params->lease = params->period;
+        params->period = 0;
+    }
+}
+
+static void make_limit(struct limit *limit, const struct algorithm *algorithm)
+{
+    static const uint32_t ticks_us[] = {1, 1, 1000, 1000000};
+    do {
+        *limit = (struct limit){.name = SPAN("limit"), .algorithm = algorithm};
+        limit->tick_us = ticks_us[random_below(ARRAY_LEN(ticks_us))];
+        limit->params.ticks_per_s = S / limit->tick_us;
+        make_params(limit);
+    } while (algorithm->check_params(&limit->params) != NULL);
+    limit->shadow = one_in(6);
+    limit->count_denied = one_in(6);
+}
+
+static uint32_t make_cost(const struct limit *limit)
+{
+    const uint64_t capacity = limit_capacity(limit);
+    switch (random_below(8)) {
+    case 0:
+        return 0;
+    case 1:
+        return at_most_u32(capacity);
+    case 2:
+        return at_most_u32(capacity + 1);
+    case 3:
+        return one_in(4) ? UINT32_MAX : 1;
+    case 4:
+        return at_most_u32(random_size(capacity));
+    default:
+        return 1;
+    }
+}
+
+/* Edge @k of a calendar whose windows differ in length. */
+static uint64_t edge_at(const struct limit *limit, uint64_t k)
+{
+    return k * limit->params.period + (k % 3) * (limit->params.period / 4);
+}
+
+/* As a proxy tells whose clock may be a window off. */
+static void make_edges(const struct limit *limit, uint64_t now_us, uint64_t edges[LIMIT_EDGES])
+{
+    uint64_t k = now_us / limit->params.period;
+    while (k > 0 && edge_at(limit, k) > now_us) {
+        k--;
+    }
+    const uint64_t off = one_in(8) ? 2 : (one_in(8) ? 0 : 1);
+    for (uint64_t i = 0; i < LIMIT_EDGES; i++) {
+        edges[i] = k + i > off ? edge_at(limit, k + i - off) : 0;
+    }
+}
+
+/* --- time --- */
+
+static uint64_t ahead(uint64_t now_us, uint64_t us)
+{
+    return us < LIMIT_NOW_MAX - now_us ? now_us + us : LIMIT_NOW_MAX;
+}
+
+static uint64_t back(uint64_t now_us, uint64_t us, struct tally *tally)
+{
+    if (us > S) {
+        tally->n_followed++;
+    } else {
+        tally->n_back++;
+    }
+    return us < now_us ? now_us - us : 1;
+}
+
+/* When something that the last verdict told of comes true, or one tick before. */
+static uint64_t at_an_edge(uint64_t now_us, const struct limit *limit, const struct verdict *last)
+{
+    const uint64_t times[] = {last->retry_after, last->next_after, last->reset_after};
+    const uint64_t ticks = times[random_below(ARRAY_LEN(times))];
+    if (ticks >= RETRY_UNKNOWN || ticks == 0) {
+        return now_us;
+    }
+    return ahead(now_us, limit_us(limit, one_in(2) ? ticks : ticks - 1));
+}
+
+static uint64_t next_time(uint64_t now_us, const struct limit *limit, const struct verdict *last,
+                          struct tally *tally)
+{
+    switch (random_below(16)) {
+    case 0:
+    case 1:
+        return ahead(now_us, random_below(100));
+    case 2:
+    case 3:
+        return ahead(now_us, random_below(3 * S));
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+        return at_an_edge(now_us, limit, last);
+    case 8:
+        return ahead(now_us,
+                     random_size(limit_us(limit, limit->params.period + limit->params.lease)));
+    case 9:
+        return one_in(4) ? ahead(now_us, random_size(UINT64_C(1) << 50)) : now_us;
+    case 10:
+        return back(now_us, 1 + random_below(S), tally);
+    case 11:
+        return back(now_us, one_in(2) ? S : S + 1 + random_below(10), tally);
+    case 12:
+        return back(now_us, random_size(UINT64_C(1) << (one_in(3) ? 50 : 34)), tally);
+    default:
+        return now_us;
+    }
+}
+
+/* --- decisions --- */
+
+static void judge_step(struct story *story, struct step *step,
+                       struct judge_state states[STORY_LIMITS][STORY_KEYS])
+{
+    struct judge_charge charges[STORY_LIMITS];
+    for (size_t i = 0; i < step->n_charges; i++) {
+        charges[i] = (struct judge_charge){
+            .limit = &story->limits[i],
+            .state = &states[i][step->key[i]],
+            .cost = step->cost[i],
+            .edges = step->edges[i],
+            .slot = step->slot[i],
+        };
+    }
+    step->allowed = judge_decide(charges, step->n_charges, step->now_us);
+    for (size_t i = 0; i < step->n_charges; i++) {
+        step->expected[i] = charges[i].verdict;
+    }
+}
+
+static void make_decision(struct story *story, struct step *step,
+                          struct judge_state states[STORY_LIMITS][STORY_KEYS])
+{
+    step->settles = false;
+    step->n_charges = 1 + random_below(story->n_limits);
+    for (size_t i = 0; i < step->n_charges; i++) {
+        step->key[i] = one_in(5);
+        step->cost[i] = make_cost(&story->limits[i]);
+        step->slot[i] = one_in(4) ? UINT64_MAX - random_below(9) : random_below(12);
+        if (story->limits[i].params.is_calendar) {
+            make_edges(&story->limits[i], step->now_us, step->edges[i]);
+        }
+    }
+    judge_step(story, step, states);
+}
+
+/* --- settlements --- */
+
+static int64_t make_delta(uint32_t cost)
+{
+    switch (random_below(6)) {
+    case 0:
+        return -(int64_t)random_size(UINT32_MAX);
+    case 1:
+        return (int64_t)random_size(UINT32_MAX);
+    case 2:
+        return (int64_t)random_below(5);
+    case 3:
+        return -(int64_t)random_below(5);
+    default:
+        return -(int64_t)cost;
+    }
+}
+
+/* Of something that one of the steps before @step charged. */
+static void make_settlement(struct story *story, struct step *step,
+                            struct judge_state states[STORY_LIMITS][STORY_KEYS])
+{
+    const struct step *then = step;
+    do {
+        then = &story->steps[random_below((uint64_t)(step - story->steps))];
+    } while (then->settles);
+    const size_t of = random_below(then->n_charges);
+    const struct limit *limit = &story->limits[of];
+
+    step->settles = true;
+    step->n_charges = 0;
+    step->of = of;
+    step->key[0] = then->key[of];
+    step->settlement = (struct settlement){
+        .limit = limit,
+        .key = span_of_text(story->keys[of][step->key[0]]),
+        .kind = SETTLE_COST,
+        .charged_at_us = then->now_us,
+        .slot = then->slot[of],
+    };
+    if (limit->algorithm->has_slots) {
+        step->settlement.kind = one_in(2) ? SETTLE_RELEASE : SETTLE_RENEW;
+    } else {
+        step->settlement.delta = make_delta(then->cost[of]);
+    }
+    judge_settlement(&step->settlement, &states[of][step->key[0]], step->now_us);
+}
+
+/* --- stories --- */
+
+static void make_limits(struct story *story, const struct algorithm *only, uint64_t number)
+{
+    size_t n_algorithms;
+    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
+    story->n_limits = only != NULL ? 1 : 1 + random_below(STORY_LIMITS);
+    for (size_t i = 0; i < story->n_limits; i++) {
+        make_limit(&story->limits[i], only != NULL ? only : algorithms[random_below(n_algorithms)]);
+        for (size_t j = 0; j < STORY_KEYS; j++) {
+            snprintf(story->keys[i][j], STORY_KEY_BYTES, "{d}:%" PRIu64 ":%zu:%zu", number, i, j);
+        }
+    }
+}
+
+void story_make(struct story *story, const struct algorithm *only, uint64_t number,
+                struct tally *tally)
+{
+    static struct judge_state states[STORY_LIMITS][STORY_KEYS];
+    memset(states, 0, sizeof(states));
+    make_limits(story, only, number);
+    uint64_t now_us = one_in(20) ? 1 + random_below(10 * S) : START_US + random_below(S);
+    for (struct step *step = story->steps; step < story->steps + STORY_STEPS; step++) {
+        step->now_us = now_us;
+        if (step > story->steps && one_in(5)) {
+            make_settlement(story, step, states);
+            now_us = one_in(2) ? now_us : ahead(now_us, random_below(S));
+            continue;
+        }
+        make_decision(story, step, states);
+        const size_t told = random_below(step->n_charges);
+        now_us = next_time(now_us, &story->limits[told], &step->expected[told], tally);
+    }
+}

@@ -1,0 +1,64 @@
+/* Stories to be played in C and in Lua: some limits with parameters up to the exact bound, a few keys of
+ * each, and what happens to them.
+ *
+ * Costs run from none to the greatest; time stands still, creeps, stops just before and just when
+ * something comes back, jumps ahead by years and steps back by less and by more than a second. What was
+ * charged is corrected, slots are renewed and given back, limits are shadows or count denied requests. */
+
+#ifndef SLUICE_TESTS_DIFFERENTIAL_STORY_H
+#define SLUICE_TESTS_DIFFERENTIAL_STORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "limit/limit.h"
+#include "store/store.h"
+
+enum {
+    STORY_LIMITS = 5,
+    STORY_KEYS = 2,
+    STORY_STEPS = 50,
+    STORY_KEY_BYTES = 48,
+};
+
+/* One decision, or one settlement of something that an earlier one charged. */
+struct step {
+    uint64_t now_us;
+    bool settles;
+    size_t n_charges;
+    size_t key[STORY_LIMITS]; /* of each charge; its limit has the charge's number */
+    uint32_t cost[STORY_LIMITS];
+    uint64_t slot[STORY_LIMITS];
+    uint64_t edges[STORY_LIMITS][LIMIT_EDGES];
+    struct verdict expected[STORY_LIMITS];
+    bool allowed;
+    size_t of; /* settles: the number of the limit, its key is key[0] */
+    struct settlement settlement;
+};
+
+struct story {
+    struct limit limits[STORY_LIMITS];
+    size_t n_limits;
+    char keys[STORY_LIMITS][STORY_KEYS][STORY_KEY_BYTES];
+    struct step steps[STORY_STEPS];
+};
+
+struct tally {
+    uint64_t n_decisions;
+    uint64_t n_allowed;
+    uint64_t n_never;
+    uint64_t n_settled;
+    uint64_t n_back;     /* steps back by a second or less */
+    uint64_t n_followed; /* by more */
+    uint64_t n_slow;     /* stories told in vain */
+};
+
+/* From now on stories are those of @seed. */
+void story_seed(uint64_t seed);
+
+/* Tell the story of this @number, of @only or of all algorithms, and what the C says to each step. */
+void story_make(struct story *story, const struct algorithm *only, uint64_t number,
+                struct tally *tally);
+
+#endif /* SLUICE_TESTS_DIFFERENTIAL_STORY_H */
