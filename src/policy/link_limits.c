@@ -2,10 +2,11 @@
 
 #include <string.h>
 
+#include "limit/sliding_log.h"
+
 enum {
     PROBLEM_BYTES_MAX = 256,
     LIMIT_NAME_BYTES_MAX = 2 * NAME_BYTES_MAX,
-    LOG_ENTRIES_MANY = 1000, /* of a key; 16 KB or more */
 };
 
 /* --- keys --- */
@@ -125,11 +126,11 @@ static void warn_of_log(struct linker *linker, const struct spec_limit *spec,
                         const struct spec_rate *rate)
 {
     const bool is_log = span_equals(span_of_text(spec->algorithm->name), SPAN("sliding_log"));
-    if (is_log && rate->rate.units > LOG_ENTRIES_MANY) {
+    if (is_log && rate->rate.units > SLIDING_LOG_ENTRIES_MANY) {
         diags_add(linker->diags, DIAG_WARNING, rate->node->line, rate->node->column,
                   "sliding_log remembers each request of a period, here more than %d of each key; "
                   "sliding_window needs the same memory for any rate",
-                  LOG_ENTRIES_MANY);
+                  SLIDING_LOG_ENTRIES_MANY);
     }
 }
 

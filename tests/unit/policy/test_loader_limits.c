@@ -177,6 +177,80 @@ START_TEST(a_shadow_limit_refuses_nobody_while_redis_is_away)
 }
 END_TEST
 
+/* --- algorithms --- */
+
+#define ALGORITHMS                                                                                 \
+    HEAD "upstreams: {api: {servers: http://a}}\n"                                                 \
+         "limits:\n"                                                                               \
+         "  shape: {key: global, algorithm: leaky_bucket, rate: 4/s, max_wait: 2100ms}\n"          \
+         "  short: {key: global, algorithm: leaky_bucket, rate: 4/s, burst: 2, max_wait: 2s}\n"    \
+         "  police: {key: global, algorithm: leaky_bucket, rate: 4/s}\n"                           \
+         "  cell: {key: global, algorithm: gcra, rate: 4/s, burst: 3}\n"                           \
+         "  first: {key: global, algorithm: fixed_window, rate: 4/month, align: first}\n"          \
+         "  slide: {key: global, algorithm: sliding_window, rate: 4/s}\n"                          \
+         "  strict: {key: global, algorithm: sliding_window, rate: 4/s, buckets: 5, strict: "      \
+         "true}\n"                                                                                 \
+         "  log: {key: global, algorithm: sliding_log, rate: 4/s}\n"                               \
+         "  slots: {key: global, algorithm: concurrency, rate: 4, lease: 5s}\n"                    \
+         "  leased: {key: global, algorithm: concurrency, rate: 4}\n"                              \
+         "routes:\n"                                                                               \
+         "  - {upstream: api, limits: [shape, police, cell, first, slide], cost: 2}\n"             \
+         "  - {upstream: api, limits: [short, strict, log]}\n"                                     \
+         "  - {upstream: api, limits: [slots, leased], cost: 5}\n"
+
+static const struct {
+    const char *algorithm;
+    uint32_t burst;
+    uint64_t period_us;
+    uint64_t max_wait_us;
+    uint64_t lease_us; /* of concurrency */
+    uint32_t buckets;  /* of sliding_window */
+    bool strict;
+    bool from_first;
+} PARAMS[] = {
+    {"leaky_bucket", 10, SECOND, 2100000, 0, 0, false, false},
+    {"leaky_bucket", 2, SECOND, 2 * SECOND, 0, 0, false, false},
+    {"leaky_bucket", 4, SECOND, 0, 0, 0, false, false},
+    {"gcra", 3, SECOND, 0, 0, 0, false, false},
+    {"fixed_window", 0, 30 * 86400 * SECOND, 0, 0, 0, false, true},
+    {"sliding_window", 0, SECOND, 0, 0, 10, false, false},
+    {"sliding_window", 0, SECOND, 0, 0, 5, true, false},
+    {"sliding_log", 0, SECOND, 0, 0, 0, false, false},
+    {"concurrency", 0, 0, 0, 5 * SECOND, 0, false, false},
+    {"concurrency", 0, 0, 0, 60 * SECOND, 0, false, false},
+};
+
+START_TEST(each_algorithm_gets_what_is_said_of_it)
+{
+    struct policy *policy = policy_from_text(ALGORITHMS);
+    const struct limit *limit = &policy->limits[_i];
+    ck_assert_uint_eq(policy->n_limits, ARRAY_LEN(PARAMS));
+    ck_assert_str_eq(limit->algorithm->name, PARAMS[_i].algorithm);
+    ck_assert_uint_eq(limit->params.rate, 4);
+    ck_assert_uint_eq(limit->params.burst, PARAMS[_i].burst);
+    ck_assert_uint_eq(limit->period_us, PARAMS[_i].period_us);
+    ck_assert_uint_eq(limit->params.max_wait, PARAMS[_i].max_wait_us);
+    ck_assert(!limit->params.is_calendar);
+    ck_assert_int_eq(limit->params.strict, PARAMS[_i].strict);
+    ck_assert_int_eq(limit->params.from_first, PARAMS[_i].from_first);
+    if (limit->algorithm->has_slots) {
+        ck_assert_uint_eq(limit_us(limit, limit->params.lease), PARAMS[_i].lease_us);
+    }
+    if (PARAMS[_i].buckets > 0) {
+        ck_assert_uint_eq(limit->params.buckets, PARAMS[_i].buckets);
+    }
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(a_slot_is_one_whatever_the_cost)
+{
+    struct policy *policy = policy_from_text(ALGORITHMS);
+    ck_assert_uint_eq(policy->routes[2].cost.units, 5);
+    policy_free(policy);
+}
+END_TEST
+
 /* --- settings --- */
 
 START_TEST(clients_are_told_in_the_style_that_is_said)
@@ -223,6 +297,8 @@ int main(void)
     tcase_add_test(tcase, one_answer_need_not_be_a_list);
     tcase_add_test(tcase, a_shadow_limit_is_not_told_to_clients_and_refuses_nobody);
     tcase_add_test(tcase, a_shadow_limit_refuses_nobody_while_redis_is_away);
+    tcase_add_loop_test(tcase, each_algorithm_gets_what_is_said_of_it, 0, (int)ARRAY_LEN(PARAMS));
+    tcase_add_test(tcase, a_slot_is_one_whatever_the_cost);
     tcase_add_test(tcase, clients_are_told_in_the_style_that_is_said);
     tcase_add_test(tcase, held_requests_have_a_cap);
     suite_add_tcase(suite, tcase);
