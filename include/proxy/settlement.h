@@ -9,21 +9,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/head.h"
 #include "policy/policy.h"
 #include "proxy/admission.h"
 #include "store/store.h"
 
 /* How a request ended. */
 struct outcome {
-    uint16_t status;             /* the client was answered; 0: nothing */
-    bool aborted;                /* without a whole answer of the upstream, or of the route's own */
-    const struct head *response; /* the upstream's final head; NULL: none came */
+    uint16_t status;   /* the client was answered; 0: nothing */
+    bool aborted;      /* without a whole answer of the upstream, or of the route's own */
+    bool is_cost_told; /* the response said what the request cost */
+    uint32_t told_cost;
 };
 
 /* Settle all of it, once, with the store that decided. Does not wait. */
-void settlement_make(struct admission *admission, const struct route *route,
-                     const struct outcome *outcome, struct store *store);
+void settlement_make(struct admission *admission, const struct outcome *outcome,
+                     struct store *store);
 
 /* Keep the slots of @admission for another lease: the response still runs. */
 void settlement_renew(const struct admission *admission, struct store *store);

@@ -15,15 +15,27 @@ static const struct field *find_alone(const struct head *head, struct span name)
     return found;
 }
 
+static bool is_number(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return false;
+        }
+    }
+    return text.len > 0;
+}
+
 /* Whether @head tells a whole number in the field @name, and which: what is more than @max is
  * @max. */
 static bool read_units(const struct head *head, struct span name, uint32_t max, uint64_t *units)
 {
     const struct field *field = find_alone(head, name);
-    if (field == NULL || !span_to_u64(field->value, UINT64_MAX, units)) {
+    if (field == NULL || !is_number(field->value)) {
         return false;
     }
-    *units = *units > max ? max : *units;
+    if (!span_to_u64(field->value, max, units)) {
+        *units = max;
+    }
     return true;
 }
 

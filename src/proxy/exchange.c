@@ -167,13 +167,13 @@ struct exchange *exchange_init(void *memory, struct worker *worker, struct clien
 /* What its limits are owed, on whatever way it ended. */
 static void settle(struct exchange *exchange)
 {
-    const bool has_response = exchange->response.status >= 200;
     const struct outcome outcome = {
         .status = exchange->is_response_started ? exchange->out.status : 0,
         .aborted = exchange->state != EXCHANGE_DONE || exchange->fault != NULL,
-        .response = has_response ? &exchange->response : NULL,
+        .is_cost_told = exchange->is_cost_told,
+        .told_cost = exchange->told_cost,
     };
-    settlement_make(&exchange->admission, exchange->route, &outcome, exchange->worker->store);
+    settlement_make(&exchange->admission, &outcome, exchange->worker->store);
     list_remove(&exchange->slot_node);
 }
 

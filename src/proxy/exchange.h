@@ -88,6 +88,8 @@ struct exchange {
     struct request_view view;
     const struct route *route; /* NULL: none matched, or not yet */
     bool is_decision_pending;
+    bool is_cost_told;      /* by the response, where the route's cost is what it says */
+    uint32_t told_cost;     /* units */
     uint8_t request_id[16]; /* unique; what X-Request-ID says unless the client brought one */
 
     struct upstream *upstream; /* NULL: none */

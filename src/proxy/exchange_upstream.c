@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "policy/cost.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_steps.h"
 #include "proxy/forwarded.h"
@@ -226,6 +227,14 @@ static bool send_piece(struct exchange *exchange, struct span piece, bool last)
     return false;
 }
 
+/* The head is gone when the exchange is settled. */
+static void learn_cost(struct exchange *exchange)
+{
+    const struct cost_spec *cost = &exchange->route->cost;
+    exchange->is_cost_told = cost->kind == COST_RESPONSE_HEADER &&
+                             cost_of_response(cost, &exchange->response, &exchange->told_cost);
+}
+
 /* The field that tells the cost is not for the client where the policy says so. */
 static void hide_cost(struct exchange *exchange)
 {
@@ -244,6 +253,7 @@ static void hide_cost(struct exchange *exchange)
 bool exchange_on_upstream_head(struct exchange *exchange)
 {
     const struct head *response = &exchange->response;
+    learn_cost(exchange);
     hide_cost(exchange);
     exchange->upstream_us = clock_monotonic_us() - exchange->connect_started_us;
     exchange->out = (struct response){

@@ -3,7 +3,6 @@
 #include <stddef.h>
 
 #include "policy/answer_set.h"
-#include "policy/cost.h"
 
 static bool is_in(const struct answer_set *set, const struct outcome *outcome)
 {
@@ -13,24 +12,19 @@ static bool is_in(const struct answer_set *set, const struct outcome *outcome)
 
 /* What @charge should have cost. */
 static uint32_t final_cost(const struct charge *charge, const struct limit_rule *rule,
-                           const struct route *route, const struct outcome *outcome)
+                           const struct outcome *outcome)
 {
-    uint32_t units = charge->cost;
     if (rule->count.is_said && !is_in(&rule->count, outcome)) {
         return 0;
     }
     if (rule->refund.is_said && is_in(&rule->refund, outcome)) {
         return 0;
     }
-    if (route->cost.kind == COST_RESPONSE_HEADER && outcome->response != NULL &&
-        !cost_of_response(&route->cost, outcome->response, &units)) {
-        return charge->cost;
-    }
-    return units;
+    return outcome->is_cost_told ? outcome->told_cost : charge->cost;
 }
 
 /* The settlement of one charge; false: it is right as it is. */
-static bool settle_charge(const struct admission *admission, size_t i, const struct route *route,
+static bool settle_charge(const struct admission *admission, size_t i,
                           const struct outcome *outcome, struct settlement *settlement)
 {
     const struct charge *charge = &admission->charges[i];
@@ -48,19 +42,19 @@ static bool settle_charge(const struct admission *admission, size_t i, const str
     if (charge->slot != 0) {
         return true;
     }
-    const uint32_t units = final_cost(charge, admission->rules[i], route, outcome);
+    const uint32_t units = final_cost(charge, admission->rules[i], outcome);
     settlement->kind = SETTLE_COST;
     settlement->delta = (int64_t)units - (int64_t)charge->cost;
     return settlement->delta != 0;
 }
 
-void settlement_make(struct admission *admission, const struct route *route,
-                     const struct outcome *outcome, struct store *store)
+void settlement_make(struct admission *admission, const struct outcome *outcome,
+                     struct store *store)
 {
     struct settlement settlements[LIMITS_PER_ROUTE_MAX];
     size_t n = 0;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
-        if (settle_charge(admission, i, route, outcome, &settlements[n])) {
+        if (settle_charge(admission, i, outcome, &settlements[n])) {
             n++;
         }
         admission->charges[i].charged = false; /* once */

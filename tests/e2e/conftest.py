@@ -1,12 +1,16 @@
 """Fixtures: each makes as many as a test asks for, and ends them all, the proxies first."""
 
 import shutil
+import textwrap
 
 import pytest
 
 from harness import program
 from harness.redis import Redis
 from harness.upstream import Upstream
+from harness.wait import until
+
+WORKERS = 2  # of a proxy whose store a test chooses
 
 
 def pytest_configure(config):
@@ -73,6 +77,36 @@ def start_redis(tmp_path):
 def start(tmp_path, start_upstream, start_redis):
     """start(policy): a running proxy. Ends before the upstreams and the Redis that it uses."""
     yield from _proxies(tmp_path)
+
+
+@pytest.fixture
+def start_sharing(start, start_redis):
+    """start_sharing(policy): a proxy that shares one Redis with the others of the test, which alone
+    decides. At the end no key is without an end of its own."""
+    redis = []
+
+    def make(policy, **kwargs):
+        if not redis:
+            redis.append(start_redis())
+        proxy = start(f"workers: {WORKERS}\nstore: {{redis: '{redis[0].url}', deadline: 10s, "
+                      f"on_failure: deny}}\n{textwrap.dedent(policy)}", **kwargs)
+        until(lambda: proxy.stderr().count('msg="link up"') == WORKERS, "Redis")
+        return proxy
+
+    make.redis = redis
+    yield make
+    for server in redis:
+        for key in server.keys():
+            assert server.call("PTTL", key) != -1, f"{key} stays for ever"
+
+
+@pytest.fixture(params=["memory", "redis"])
+def start_in_store(request, start):
+    """start_in_store(policy): a proxy; the test is run with each of the stores."""
+    if request.param == "memory":
+        return lambda policy, **kwargs: start(
+            f"workers: {WORKERS}\n{textwrap.dedent(policy)}", **kwargs)
+    return request.getfixturevalue("start_sharing")
 
 
 @pytest.fixture(scope="module")

@@ -104,6 +104,9 @@ START_TEST(a_response_says_what_its_request_cost)
     ck_assert_uint_eq(units, 999);
     ck_assert(settle(1, "1001", &units));
     ck_assert_uint_eq(units, 1000);
+    units = 77;
+    ck_assert(settle(1, "99999999999999999999999", &units));
+    ck_assert_uint_eq(units, 1000);
 }
 END_TEST
 

@@ -22,7 +22,6 @@ static struct store store = {.ops = &OPS};
 
 static struct limit limits[2];
 static struct limit_rule rules[2];
-static struct route route;
 static struct admission admission;
 
 /* Two limits, each charged 10 units by Redis. */
@@ -30,7 +29,6 @@ static void set_up(void)
 {
     n_told = 0;
     n_calls = 0;
-    route = (struct route){.cost = {.kind = COST_FIXED, .units = 10, .max = 10}};
     admission = (struct admission){
         .decision = {.charges = admission.charges, .n_charges = 2, .source = DECISION_REDIS}};
     for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
@@ -47,15 +45,15 @@ static void set_up(void)
     }
 }
 
-static void settle(uint16_t status, bool aborted, const struct head *response)
+static void settle(uint16_t status, bool aborted)
 {
-    const struct outcome outcome = {.status = status, .aborted = aborted, .response = response};
-    settlement_make(&admission, &route, &outcome, &store);
+    const struct outcome outcome = {.status = status, .aborted = aborted};
+    settlement_make(&admission, &outcome, &store);
 }
 
 START_TEST(what_was_charged_rightly_is_left_alone)
 {
-    settle(200, false, NULL);
+    settle(200, false);
     ck_assert_uint_eq(n_calls, 0);
 }
 END_TEST
@@ -64,7 +62,7 @@ START_TEST(answers_that_a_limit_does_not_count_are_given_back)
 {
     rules[1].count.is_said = true;
     answer_set_add(&rules[1].count, 401, 401);
-    settle(200, false, NULL);
+    settle(200, false);
     ck_assert_uint_eq(n_told, 1);
     ck_assert_ptr_eq(told[0].limit, &limits[1]);
     ck_assert_int_eq(told[0].kind, SETTLE_COST);
@@ -78,7 +76,7 @@ START_TEST(answers_that_a_limit_counts_stay_charged)
 {
     rules[1].count.is_said = true;
     answer_set_add(&rules[1].count, 401, 401);
-    settle(401, false, NULL);
+    settle(401, false);
     ck_assert_uint_eq(n_calls, 0);
 }
 END_TEST
@@ -87,35 +85,29 @@ START_TEST(refunds_are_by_status_or_for_what_was_aborted)
 {
     rules[0].refund = (struct answer_set){.is_said = true, .aborted = true};
     answer_set_add(&rules[0].refund, 500, 599);
-    settle(502, true, NULL);
+    settle(502, true);
     ck_assert_uint_eq(n_told, 1);
     set_up();
     rules[0].refund = (struct answer_set){.is_said = true, .aborted = true};
-    settle(0, true, NULL);
+    settle(0, true);
     ck_assert_uint_eq(n_told, 1);
     set_up();
     rules[0].refund = (struct answer_set){.is_said = true, .aborted = true};
-    settle(200, false, NULL);
+    settle(200, false);
     ck_assert_uint_eq(n_told, 0);
 }
 END_TEST
 
 static const struct {
-    const char *value; /* NULL: no such field */
-    int64_t delta;     /* 0: nothing is told */
-} LEARNT[] = {
-    {"4", -6}, {"0", -10}, {"25", 15}, {"1000", 90}, {"10", 0}, {"4x", 0}, {"-1", 0}, {NULL, 0},
-};
+    uint32_t told;
+    int64_t delta; /* 0: nothing is to be settled */
+} LEARNT[] = {{4, -6}, {0, -10}, {25, 15}, {10, 0}};
 
 START_TEST(a_cost_learnt_from_the_response_replaces_the_estimate)
 {
-    const struct span value = LEARNT[_i].value == NULL ? SPAN("") : span_of_text(LEARNT[_i].value);
-    struct field field = {.name = SPAN("X-Tokens"), .value = value};
-    const struct head head = {
-        .status = 200, .fields = &field, .n_fields = LEARNT[_i].value == NULL ? 0 : 1};
-    route.cost = (struct cost_spec){
-        .kind = COST_RESPONSE_HEADER, .units = 10, .max = 100, .field = SPAN("x-tokens")};
-    settle(200, false, &head);
+    const struct outcome outcome = {
+        .status = 200, .is_cost_told = true, .told_cost = LEARNT[_i].told};
+    settlement_make(&admission, &outcome, &store);
     ck_assert_uint_eq(n_told, LEARNT[_i].delta == 0 ? 0 : 2);
     ck_assert_uint_eq(n_calls, LEARNT[_i].delta == 0 ? 0 : 1);
     if (n_told > 0) {
@@ -124,11 +116,22 @@ START_TEST(a_cost_learnt_from_the_response_replaces_the_estimate)
 }
 END_TEST
 
+START_TEST(an_answer_that_is_given_back_costs_nothing_whatever_it_says)
+{
+    const struct outcome outcome = {.status = 200, .is_cost_told = true, .told_cost = 25};
+    rules[0].count.is_said = true;
+    answer_set_add(&rules[0].count, 401, 401);
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_int_eq(told[0].delta, -10);
+    ck_assert_int_eq(told[1].delta, 15);
+}
+END_TEST
+
 START_TEST(a_slot_is_given_back_however_it_ended_and_once)
 {
     admission.charges[0].slot = 9;
-    settle(0, true, NULL);
-    settle(0, true, NULL);
+    settle(0, true);
+    settle(0, true);
     ck_assert_uint_eq(n_told, 1);
     ck_assert_int_eq(told[0].kind, SETTLE_RELEASE);
     ck_assert_uint_eq(told[0].slot, 9);
@@ -152,7 +155,7 @@ START_TEST(what_was_not_charged_is_not_settled)
     admission.charges[1].charged = false;
     rules[1].count.is_said = true;
     settlement_renew(&admission, &store);
-    settle(200, false, NULL);
+    settle(200, false);
     ck_assert_uint_eq(n_calls, 0);
 }
 END_TEST
@@ -168,6 +171,7 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, refunds_are_by_status_or_for_what_was_aborted);
     tcase_add_loop_test(make, a_cost_learnt_from_the_response_replaces_the_estimate, 0,
                         (int)ARRAY_LEN(LEARNT));
+    tcase_add_test(make, an_answer_that_is_given_back_costs_nothing_whatever_it_says);
     tcase_add_test(make, a_slot_is_given_back_however_it_ended_and_once);
     tcase_add_test(make, slots_alone_are_renewed);
     tcase_add_test(make, what_was_not_charged_is_not_settled);

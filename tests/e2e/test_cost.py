@@ -1,0 +1,273 @@
+"""What a request takes of its limits: said before, or learnt from its answer and settled then."""
+
+import re
+import threading
+
+import pytest
+
+from harness import message
+from harness.upstream import answer
+from harness.wait import rest_of_window, until
+
+
+def left(response):
+    """What is left of each limit."""
+    return {name: int(r)
+            for name, r in re.findall(r'"([^"]+)";r=(\d+)', response.get("RateLimit"))}
+
+
+def budget(upstream=None, cost="1", limit="rate: 100/day", top="", look_status=204):
+    """A limit `budget` of 100 a day. /look says what is left of it."""
+    action = "respond: {status: 204}"
+    if upstream is not None:
+        top += f"\nupstreams: {{api: {{servers: '{upstream.url}', timeout: {{response: 1s}}}}}}"
+        action = "upstream: api"
+    return f"""{top}
+limits: {{budget: {{key: header.x-id, {limit}}}}}
+defaults: {{limits: [budget]}}
+routes:
+  - {{match: {{path: /look}}, respond: {{status: {look_status}}}}}
+  - {{cost: {cost}, {action}}}
+"""
+
+
+def wait_for_left(proxy, wanted, who="a"):
+    """Wait until so much is left. Settlements are on their way when the answer is; each look takes
+    one itself."""
+    seen = []
+
+    def is_there():
+        response = proxy.ask(path="/look", fields={"X-Id": who})
+        seen.append(left(response)["budget"] + 1 + len(seen))
+        return seen[-1] == wanted
+
+    try:
+        until(is_there, f"{wanted} left", within=3)
+    except AssertionError:
+        raise AssertionError(f"{wanted} should be left, not {seen[0]}, then {seen[-1]}") from None
+
+
+# --- said by the policy or the request ---
+
+
+def test_a_cost_by_method_is_taken_for_each_method(start_in_store):
+    proxy = start_in_store(budget(cost="{POST: 30, GET: 10, default: 2}"))
+    for method, taken in (("POST", 30), ("GET", 40), ("DELETE", 42), ("get", 44), ("POST", 74)):
+        response = proxy.ask(method, fields={"X-Id": "a"})
+        assert (response.status, left(response)) == (204, {"budget": 100 - taken})
+    assert proxy.ask("POST", fields={"X-Id": "a"}).status == 429
+    assert proxy.ask("GET", fields={"X-Id": "a"}).status == 204
+
+
+@pytest.mark.parametrize("words", [
+    "token_bucket", "leaky_bucket", "gcra", "fixed_window", "fixed_window, align: first",
+    "sliding_window", "sliding_log"])
+def test_a_cost_is_taken_whole_or_not_at_all(start_in_store, words):
+    proxy = start_in_store(budget(cost="40", limit=f"algorithm: {words}, rate: 100/day"))
+    responses = [proxy.ask(fields={"X-Id": "a"}) for _ in range(4)]
+    assert [response.status for response in responses] == [204, 204, 429, 429]
+    assert [left(response)["budget"] for response in responses] == [60, 20, 20, 20]
+    wait_for_left(proxy, 20)
+
+
+@pytest.mark.parametrize("said, taken", [
+    (["1"], 1), (["7"], 7), (["007"], 7), (["20"], 20), (["21"], 20),
+    (["99999999999999999999999999"], 20), (["0"], 20), (["-1"], 20), (["+5"], 20), (["5.0"], 20),
+    (["5 5"], 20), (["0x5"], 20), (["five"], 20), ([""], 20), (["5", "5"], 20), (["5, 5"], 20),
+    ([], 20)])
+def test_a_cost_that_anybody_may_say_is_bounded_and_the_most_where_it_makes_no_sense(
+        start, said, taken):
+    proxy = start(budget(cost="{from: header.x-cost, max: 20, trust: any}"))
+    fields = [("X-Id", "a")] + [("X-Cost", value) for value in said]
+    assert left(proxy.ask(fields=fields)) == {"budget": 100 - taken}
+
+
+def test_a_cost_is_believed_of_trusted_proxies_alone(start):
+    proxy = start(budget(cost="{from: header.x-cost, max: 20}",
+                         top="trusted_proxies: [127.0.0.2]"))
+    fields = {"X-Id": "a", "X-Cost": "3"}
+    assert left(proxy.ask(fields=fields, source="127.0.0.2")) == {"budget": 97}
+    assert left(proxy.ask(fields=fields)) == {"budget": 77}
+    fields["X-Forwarded-For"] = "127.0.0.2"
+    assert left(proxy.ask(fields=fields)) == {"budget": 57}, "its word is not its address"
+
+
+# --- said by the response ---
+
+TOKENS = "{from: response.header.x-tokens, estimate: 30, max: 50%s}"
+
+
+def say_tokens(peer, request):
+    """Answer with the X-Tokens that the request asks for."""
+    peer.send(answer(fields=[("X-Tokens", value) for value in request.all("X-Say")]))
+
+
+@pytest.mark.parametrize("words", [
+    "token_bucket", "leaky_bucket", "gcra", "fixed_window", "fixed_window, align: first",
+    "sliding_window", "sliding_log"])
+def test_what_the_response_says_replaces_the_estimate(start_in_store, start_upstream, words):
+    upstream = start_upstream(say_tokens)
+    proxy = start_in_store(budget(upstream, TOKENS % "", f"algorithm: {words}, rate: 100/day"))
+    response = proxy.ask(fields={"X-Id": "a", "X-Say": "12"})
+    assert response.status == 200 and left(response) == {"budget": 70}
+    assert response.get("X-Tokens") == "12"
+    wait_for_left(proxy, 88)
+    proxy.ask(fields={"X-Id": "b", "X-Say": "41"})
+    wait_for_left(proxy, 59, "b")
+    proxy.ask(fields={"X-Id": "c", "X-Say": "0"})
+    wait_for_left(proxy, 100, "c")
+
+
+@pytest.mark.parametrize("said, taken", [
+    (["50"], 50), (["51"], 50), (["999999999999999999999"], 50), ([], 30), (["-5"], 30), (["x"], 30),
+    (["1.5"], 30), ([""], 30), (["4", "4"], 30)])
+def test_a_response_takes_its_most_at_most_and_its_estimate_where_it_makes_no_sense(
+        start, start_upstream, said, taken):
+    upstream = start_upstream(say_tokens)
+    proxy = start(budget(upstream, TOKENS % ""))
+    fields = [("X-Id", "a")] + [("X-Say", value) for value in said]
+    assert proxy.ask(fields=fields).status == 200
+    wait_for_left(proxy, 100 - taken)
+
+
+def test_the_field_is_hidden_from_the_client_where_the_policy_says_so(start, start_upstream):
+    upstream = start_upstream(say_tokens)
+    proxy = start(budget(upstream, TOKENS % ", strip: true"))
+    response = proxy.ask(fields=[("X-Id", "a"), ("X-Say", "5")])
+    assert response.status == 200 and response.get("X-Tokens") is None
+    response = proxy.ask(fields=[("X-Id", "a"), ("X-Say", "x"), ("X-Say", "y")])
+    assert response.all("X-Tokens") == []
+    wait_for_left(proxy, 65)
+
+
+class Gate:
+    """An upstream that answers with X-Tokens when the test says so."""
+
+    def __init__(self, response):
+        self.response = response
+        self.opens = threading.Event()
+
+    def __call__(self, peer, request):
+        self.opens.wait(20)
+        peer.send(self.response)
+
+
+def test_the_estimate_is_reserved_so_that_concurrent_requests_cannot_overspend(
+        start_in_store, start_upstream):
+    gate = Gate(answer(fields=[("X-Tokens", "2")]))
+    upstream = start_upstream(gate)
+    proxy = start_in_store(budget(upstream, TOKENS % ""))
+    clients = [proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Id: a\r\n\r\n") for _ in range(3)]
+    upstream.wait_for(3)
+    assert proxy.ask(fields={"X-Id": "a"}).status == 429
+    gate.opens.set()
+    assert [client.read().status for client in clients] == [200] * 3
+    wait_for_left(proxy, 94)
+
+
+def test_costs_beyond_the_limit_have_to_be_earned_again(start_in_store, start_upstream):
+    gate = Gate(answer(fields=[("X-Tokens", "50")]))
+    upstream = start_upstream(gate)
+    proxy = start_in_store(budget(upstream, TOKENS % "", "rate: 60/day"))
+    clients = [proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Id: a\r\n\r\n") for _ in range(2)]
+    upstream.wait_for(2)
+    gate.opens.set()
+    assert [client.read().status for client in clients] == [200] * 2
+
+    def wait_s():
+        return int(proxy.ask(path="/look", fields={"X-Id": "a"}).get("Retry-After"))
+
+    overdrawn_s = (2 * 50 - 60 + 1) * 86400 // 60
+    until(lambda: overdrawn_s - 10 < wait_s() <= overdrawn_s, "both settlements")
+
+
+# --- answers that count, answers that are refunded ---
+
+
+def say(peer, request):
+    """Answer with the status that the path says, or do what it says instead."""
+    word = request.target[1:]
+    if word == "cut":
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        peer.close()
+    elif word == "close":
+        peer.close()
+    elif word == "hang":
+        peer.hang()
+    else:
+        peer.send(answer(f"{word} Said"))
+
+
+@pytest.mark.parametrize("words, look_status, charged, free", [
+    ("count: [401, 403]", 401, ["401", "403"], ["200", "404", "500", "close", "cut"]),
+    ("count: [4xx, aborted]", 404, ["404", "499", "close", "cut", "hang"], ["200", "301", "503"]),
+    ("refund: [5xx, aborted]", 204, ["200", "404"], ["500", "503", "close", "cut", "hang"]),
+    ("refund: [304, 404]", 204, ["200", "500", "close", "cut"], ["404"]),
+    ("count: [2xx, 5xx], refund: [503]", 204, ["200", "500", "close"], ["404", "503"]),
+])
+def test_answers_are_charged_and_given_back_as_the_limit_says(
+        start_in_store, start_upstream, words, look_status, charged, free):
+    upstream = start_upstream(say)
+    proxy = start_in_store(budget(upstream, "5", f"rate: 100/day, {words}",
+                                  look_status=look_status))
+    for word in charged + free:
+        with proxy.connect() as client:
+            client.send(message.request("GET", f"/{word}", {"X-Id": word}))
+            try:
+                assert client.read().status in (200, 502, 504) or word.isdigit()
+            except message.Cut:
+                assert word == "cut"
+    for word in charged + free:
+        wait_for_left(proxy, 95 if word in charged else 100, word)
+
+
+def test_a_client_that_leaves_is_an_aborted_answer(start_in_store, start_upstream):
+    gate = Gate(answer())
+    upstream = start_upstream(gate)
+    proxy = start_in_store(budget(upstream, "5", "rate: 100/day, refund: [aborted]"))
+    client = proxy.send(message.request("GET", "/", {"X-Id": "a"}))
+    upstream.wait_for(1)
+    client.reset()
+    wait_for_left(proxy, 100)
+    gate.opens.set()
+
+
+def test_attempts_are_reserved_while_they_are_under_way(start_in_store, start_upstream):
+    gate = Gate(answer("200 OK"))
+    upstream = start_upstream(gate)
+    proxy = start_in_store(budget(upstream, limit="rate: 3/day, count: [401, 403]"))
+    clients = [proxy.send(message.request("POST", "/login", {"X-Id": "a"}, b""))
+               for _ in range(3)]
+    upstream.wait_for(3)
+    assert proxy.ask("POST", "/login", {"X-Id": "a"}).status == 429, "three at once, no more"
+    gate.opens.set()
+    assert [client.read().status for client in clients] == [200] * 3
+    until(lambda: proxy.ask("POST", "/login", {"X-Id": "a"}).status == 200, "the settlement")
+
+
+def test_failed_logins_run_out_and_good_ones_do_not(start_in_store, start_upstream):
+    upstream = start_upstream(say)
+    proxy = start_in_store(budget(upstream, limit="algorithm: fixed_window, rate: 3/day, "
+                                                  "count: [401, 403]"))
+    rest_of_window(86400, at_least_s=10)
+
+    def attempt(word):
+        return proxy.ask("POST", f"/{word}", {"X-Id": "a"}, b"").status
+
+    for _ in range(2):
+        for word in ("200", "200", "200", "401"):
+            until(lambda: attempt(word) == int(word), f"{word} to be let in")
+    assert attempt("403") == 403
+    assert {attempt("200") for _ in range(5)} == {429}
+
+
+def test_what_is_never_settled_stays_charged(start_sharing, start_upstream):
+    gate = Gate(answer(fields=[("X-Tokens", "1")]))
+    upstream = start_upstream(gate)
+    policy = budget(upstream, TOKENS % "", "rate: 100/day, refund: [aborted]")
+    dying, living = start_sharing(policy), start_sharing(policy)
+    dying.send(message.request("GET", "/", {"X-Id": "a"}))
+    upstream.wait_for(1)
+    dying.kill()
+    gate.opens.set()
+    wait_for_left(living, 70)
