@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "store/redis_command.h"
 
+enum { AUTH_FAULT_BYTES_MAX = 64 };
+
 /* False, and the failure told, when @reply is no text. */
 static bool is_good(struct redis_handshake *handshake, const struct redis_reply *reply)
 {
@@ -24,10 +26,21 @@ static bool is_good(struct redis_handshake *handshake, const struct redis_reply 
     return false;
 }
 
+/* A server that does not know AUTH sends its arguments back in the error, the password too: of that text
+ * only the code in front is told. */
 static void on_auth_reply(struct redis_call *call, const struct redis_reply *reply)
 {
-    if (reply != NULL) {
-        (void)is_good(CONTAINER_OF(call, struct redis_handshake, auth_call), reply);
+    struct redis_handshake *handshake = CONTAINER_OF(call, struct redis_handshake, auth_call);
+    if (reply != NULL && reply->kind == REDIS_REPLY_IS_FAULT) {
+        char buffer[AUTH_FAULT_BYTES_MAX];
+        struct text text = text_of(buffer, sizeof(buffer));
+        const struct span fault = redis_reply_text(reply);
+        const struct span code = span_of(fault.data, span_find(fault, ' '));
+        text_add_literal(&text, "AUTH is refused: ");
+        text_add(&text, code);
+        handshake->on_end(handshake->owner, STATUS_REFUSED, text_span(&text));
+    } else if (reply != NULL) {
+        (void)is_good(handshake, reply);
     }
 }
 

@@ -196,6 +196,14 @@ def test_a_wrong_password_is_told_once_and_the_limit_is_judged_locally(start, st
     assert "pa55word" not in proxy.stderr()
 
 
+def test_a_server_that_repeats_the_password_does_not_bring_it_into_the_log(start, start_redis):
+    redis = start_redis("--rename-command", "AUTH", "")
+    proxy = start(policy(f"redis://:pa55word@127.0.0.1:{redis.port}", rate="10/hour"))
+    assert proxy.ask().status == 204
+    until(lambda: "AUTH is refused: ERR" in proxy.stderr(), "the refusal in the log")
+    assert "pa55word" not in proxy.stderr()
+
+
 # --- Redis is away ---
 
 
