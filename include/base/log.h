@@ -8,6 +8,7 @@
 #define SLUICE_BASE_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 
@@ -26,6 +27,15 @@ bool log_is_on(enum log_level level);
  * the message, "" for none: text from outside goes through text_add_logfmt() first. */
 void log_write(enum log_level level, const char *module, const char *message, const char *fields,
                ...) PRINTF_LIKE(4, 5);
+
+/* Lets one in a second through, for warnings that traffic can repeat. All zero is fresh. One thread's. */
+struct log_gate {
+    uint64_t passed_us; /* when the latest was let through, monotonic; 0: never */
+    uint64_t n_held;    /* since then */
+};
+
+/* Whether one may be written at @now_us; then *n_held is how many were held back before it. */
+MUST_USE bool log_gate_pass(struct log_gate *gate, uint64_t now_us, uint64_t *n_held);
 
 #define log_error(module, message, ...) log_at(LOG_ERROR, module, message, __VA_ARGS__)
 #define log_warn(module, message, ...) log_at(LOG_WARN, module, message, __VA_ARGS__)

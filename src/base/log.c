@@ -10,7 +10,9 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-enum { LINE_BYTES_MAX = 4096 }; /* what does not fit is cut: a line stays one write */
+enum { LINE_BYTES_MAX = 4096 };
+
+static const uint64_t GATE_US = 1000 * 1000; /* what does not fit is cut: a line stays one write */
 
 static _Atomic(enum log_level) threshold = LOG_INFO;
 
@@ -116,4 +118,15 @@ void log_write(enum log_level level, const char *module, const char *message, co
     text_add_char(&line, '\n');
     write_all(text_span(&line));
     errno = error;
+}
+
+bool log_gate_pass(struct log_gate *gate, uint64_t now_us, uint64_t *n_held)
+{
+    if (gate->passed_us != 0 && now_us - gate->passed_us < GATE_US) {
+        gate->n_held++;
+        return false;
+    }
+    *n_held = gate->n_held;
+    *gate = (struct log_gate){.passed_us = now_us};
+    return true;
 }

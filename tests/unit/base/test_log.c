@@ -158,6 +158,21 @@ START_TEST(lines_of_many_threads_do_not_mix)
 }
 END_TEST
 
+START_TEST(a_gate_lets_one_a_second_through_and_counts_the_others)
+{
+    struct log_gate gate = {0};
+    uint64_t n_held = 99;
+    ck_assert(log_gate_pass(&gate, 5000000, &n_held));
+    ck_assert_uint_eq(n_held, 0);
+    ck_assert(!log_gate_pass(&gate, 5000000, &n_held));
+    ck_assert(!log_gate_pass(&gate, 5999999, &n_held));
+    ck_assert(log_gate_pass(&gate, 6000000, &n_held));
+    ck_assert_uint_eq(n_held, 2);
+    ck_assert(log_gate_pass(&gate, 7000000, &n_held));
+    ck_assert_uint_eq(n_held, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("base/log");
@@ -167,6 +182,7 @@ int main(void)
     tcase_add_test(all, below_the_level_arguments_are_not_evaluated);
     tcase_add_test(all, a_call_is_one_line_whatever_it_is_given);
     tcase_add_test(all, lines_of_many_threads_do_not_mix);
+    tcase_add_test(all, a_gate_lets_one_a_second_through_and_counts_the_others);
     suite_add_tcase(suite, all);
 
     SRunner *runner = srunner_create(suite);
