@@ -47,6 +47,8 @@ struct stream_handler {
     /* Bytes, an end or an error can be read. Comes again while they are not read and reading is
      * wanted. */
     void (*on_readable)(void *owner);
+    /* Some of what stream_write() kept has been taken, not all. NULL: nobody wants to know. */
+    void (*on_progress)(void *owner);
     /* What stream_write() kept has been taken, or the connection broke: the next call tells. */
     void (*on_drained)(void *owner);
 };

@@ -69,6 +69,9 @@ static void on_writable(evutil_socket_t fd, short events, void *context)
     if (!stream->connecting) {
         const enum stream_result result = flush_kept(stream);
         if (result == STREAM_BLOCKED) {
+            if (stream->handler->on_progress != NULL) {
+                stream->handler->on_progress(stream->owner);
+            }
             return;
         }
         stream->n_kept = 0; /* broken: the next read or write tells */

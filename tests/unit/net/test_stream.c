@@ -21,6 +21,7 @@ static struct stream stream;
 static int peer; /* the other end */
 static unsigned n_readable;
 static unsigned n_drained;
+static unsigned n_progress;
 
 static void on_readable(void *owner)
 {
@@ -34,7 +35,14 @@ static void on_drained(void *owner)
     n_drained++;
 }
 
-static const struct stream_handler HANDLER = {on_readable, on_drained};
+static void on_progress(void *owner)
+{
+    ck_assert_ptr_eq(owner, &stream);
+    n_progress++;
+}
+
+static const struct stream_handler HANDLER = {
+    .on_readable = on_readable, .on_progress = on_progress, .on_drained = on_drained};
 
 static void open_pair(void)
 {
@@ -51,6 +59,7 @@ static void set_up(void)
     loop = turns_new_loop();
     n_readable = 0;
     n_drained = 0;
+    n_progress = 0;
     open_pair();
 }
 
@@ -196,6 +205,7 @@ START_TEST(what_the_kernel_does_not_take_is_kept_and_drained_in_order)
     ck_assert(!stream_is_blocked(&stream));
     take_from_peer(message, &n_taken);
     ck_assert_uint_eq(n_taken, BIG_BYTES);
+    ck_assert_uint_gt(n_progress, 0); /* it was told that the peer takes some */
     ck_assert_int_eq(write_text("x"), STREAM_DONE);
     turns_for(loop, 1000);
     ck_assert_uint_eq(n_drained, 1);
@@ -253,7 +263,8 @@ static void on_other_readable(void *owner)
     n_other_readable++;
 }
 
-static const struct stream_handler OTHER = {on_other_readable, on_drained};
+static const struct stream_handler OTHER = {.on_readable = on_other_readable,
+                                            .on_drained = on_drained};
 
 START_TEST(a_stream_changes_hands_with_what_is_not_read_yet)
 {
@@ -275,7 +286,8 @@ static void close_and_open_again(void *owner)
     ck_assert_int_eq(write(peer, "y", 1), 1);
 }
 
-static const struct stream_handler REOPENING = {close_and_open_again, on_drained};
+static const struct stream_handler REOPENING = {.on_readable = close_and_open_again,
+                                                .on_drained = on_drained};
 
 /* The kernel gives the same number again, and the loop tells it of changes only once a turn. */
 START_TEST(a_descriptor_that_is_closed_and_opened_within_one_turn_is_watched)
