@@ -31,6 +31,7 @@ enum {
     HEAD_EMPTY_LINES_MAX = 4,     /* before a request line */
     CONNECTION_OPTIONS_MAX = 32,  /* each is compared with every field's name */
     PATH_SEGMENTS_MAX = 128,      /* beyond it: 414 */
+    INTERIMS_MAX = 16,            /* 1xx before one answer; more: 502 */
     HOST_BYTES_MAX = 255,         /* RFC 1035 section 2.3.4 */
     CHUNK_LINE_BYTES_MAX = 256,   /* size, extensions, CRLF */
     CHUNK_EXT_BYTES_MAX = 4096,   /* extensions of a whole body */

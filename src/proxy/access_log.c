@@ -46,8 +46,11 @@ static size_t writable_bytes(const struct access_log *log, const char *data, siz
 
 static void drop(struct access_log *log, const char *why)
 {
-    if (log->n_dropped++ == 0) {
-        log_warn("proxy.access_log", "lines lost", "err=\"%s\"", why);
+    uint64_t n_held;
+    log->n_dropped++;
+    if (log_gate_pass(&log->gate, clock_monotonic_us(), &n_held)) {
+        log_warn("proxy.access_log", "lines lost", "err=\"%s\" times_before=%llu", why,
+                 (unsigned long long)n_held);
     }
 }
 
@@ -254,6 +257,12 @@ static void add_decision(struct line *line, const struct exchange *exchange)
     }
 }
 
+/* As it came, without the query: that may hold what nobody should read in a log. */
+static struct span path_of(const struct target *target)
+{
+    return target->path.len > 0 ? target->path : target->whole;
+}
+
 static void add_request(struct line *line, const struct exchange *exchange)
 {
     const struct head *request = &exchange->request;
@@ -262,7 +271,7 @@ static void add_request(struct line *line, const struct exchange *exchange)
     if (request->method.len > 0) {
         add_text(line, SPAN("method"), request->method);
         add_text(line, SPAN("host"), request->host);
-        add_text(line, SPAN("path"), request->target.whole);
+        add_text(line, SPAN("path"), path_of(&request->target));
     }
 }
 
@@ -271,6 +280,19 @@ static void add_answer(struct line *line, const struct exchange *exchange)
     add_number(line, SPAN("status"), exchange->is_response_started ? exchange->out.status : 0);
     if (exchange->route != NULL) {
         add_text(line, SPAN("route"), exchange->route->name);
+    }
+}
+
+/* What the upstream was told as X-Request-ID. */
+static void add_id(struct line *line, const struct exchange *exchange)
+{
+    char buffer[2 * sizeof(exchange->request_id)];
+    struct text id = text_of(buffer, sizeof(buffer));
+    if (exchange->client_request_id.len > 0) {
+        add_text(line, SPAN("id"), exchange->client_request_id);
+    } else {
+        text_add_hex(&id, exchange->request_id, sizeof(exchange->request_id));
+        add_word(line, SPAN("id"), text_span(&id));
     }
 }
 
@@ -300,6 +322,7 @@ void access_log_add(struct access_log *log, const struct exchange *exchange, uin
     add_answer(&line, exchange);
     add_decision(&line, exchange);
     add_upstream(&line, exchange);
+    add_id(&line, exchange);
     add_number(&line, SPAN("in"), exchange->request_bytes);
     add_number(&line, SPAN("out"), exchange->response_bytes);
     add_number(&line, SPAN("us"), now_us - exchange->started_us);

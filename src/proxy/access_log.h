@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "net/loop.h"
@@ -24,6 +25,7 @@ struct access_log {
     enum log_format format;
     struct text lines;    /* not written yet */
     struct timer flush;   /* armed while there are some */
+    struct log_gate gate; /* of the warning that lines are lost */
     uint64_t n_dropped;   /* lines that the file did not take */
     uint64_t time_second; /* that `time` shows */
     char time[32];

@@ -79,8 +79,9 @@ static void linger(struct downstream *downstream)
 /* Answered, and no other request may follow. */
 static void finish(struct downstream *downstream)
 {
-    const bool may_send_more = !downstream->inbox.ended || inbox_has_bytes(&downstream->inbox);
-    if (may_send_more && !downstream->has_ended) {
+    const bool sends_more = !downstream->inbox.ended || inbox_has_bytes(&downstream->inbox) ||
+                            stream_peek(&downstream->stream) == STREAM_DONE;
+    if (sends_more && !downstream->has_ended) {
         linger(downstream);
     } else {
         close_idle(downstream);
@@ -323,8 +324,17 @@ static void on_drained(void *owner)
     }
 }
 
+static void on_progress(void *owner)
+{
+    struct downstream *downstream = owner;
+    if (downstream->exchange != NULL) {
+        exchange_on_client_progress(downstream->exchange);
+    }
+}
+
 static const struct stream_handler HANDLER = {
     .on_readable = on_readable,
+    .on_progress = on_progress,
     .on_drained = on_drained,
 };
 
@@ -343,9 +353,11 @@ static void refuse(struct worker *worker, int fd)
     (void)!send(fd, ANSWER, sizeof(ANSWER) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     close(fd);
     atomic_fetch_sub_explicit(&worker->shared->n_downstreams, 1, memory_order_relaxed);
-    if (worker->n_refused++ == 0) {
-        log_warn("proxy.downstream", "too many connections", "max=%u",
-                 worker->policy->max.connections);
+    uint64_t n_held;
+    worker->n_refused++;
+    if (log_gate_pass(&worker->refusals, clock_monotonic_us(), &n_held)) {
+        log_warn("proxy.downstream", "too many connections", "max=%u times_before=%llu",
+                 worker->policy->max.connections, (unsigned long long)n_held);
     }
 }
 

@@ -400,6 +400,11 @@ void exchange_on_head(struct exchange *exchange)
     struct head *request = &exchange->request;
     struct request_view *view = &exchange->view;
 
+    const struct field *id = head_find(request, FIELD_X_REQUEST_ID);
+
+    if (id != NULL && id->value.len <= REQUEST_ID_BYTES_MAX) {
+        exchange->client_request_id = id->value;
+    }
     view->head = request;
     view->host = target_normalise_host(request->host, exchange->host);
     view->client = client_address_find(policy, &exchange->peer, request);

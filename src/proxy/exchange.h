@@ -42,7 +42,6 @@ enum exchange_state {
 /* A response on its way to the client. Fields that are hop_by_hop are not sent. */
 struct response {
     uint16_t status;
-    struct span reason;
     const struct field *fields; /* of the upstream's response; NULL: an answer of our own */
     size_t n_fields;
     const struct field *own_fields; /* appended */
@@ -91,10 +90,12 @@ struct exchange {
     bool is_cost_told;      /* by the response, where the route's cost is what it says */
     uint32_t told_cost;     /* units */
     uint8_t request_id[16]; /* unique; what X-Request-ID says unless the client brought one */
+    struct span client_request_id; /* which it brought; empty: none that is passed on */
 
     struct upstream *upstream; /* NULL: none */
     struct upstream_server *server;
     unsigned n_attempts;
+    unsigned n_interims;
     struct head response;
     bool is_request_sent;       /* to its end, to the upstream */
     bool is_response_started;   /* a final head has been given to the client */
@@ -156,12 +157,17 @@ void exchange_on_client_gone(struct exchange *exchange);
 /* The client has ended its side, and may still listen. Nobody is held for who may have left. */
 void exchange_on_client_ended(struct exchange *exchange);
 
+/* Some of what send() blocked on has gone out: the client reads, if slowly. */
+void exchange_on_client_progress(struct exchange *exchange);
+
 /* What send() blocked on has gone out. */
 void exchange_on_client_drained(struct exchange *exchange);
 
 /* --- from the upstream side --- */
 
 void exchange_on_upstream_connected(struct exchange *exchange, enum status status);
+/* Some of what is blocked has gone out. */
+void exchange_on_upstream_progress(struct exchange *exchange);
 void exchange_on_upstream_drained(struct exchange *exchange);
 /* A byte of the answer has come: it is too late to try elsewhere. */
 void exchange_on_upstream_byte(struct exchange *exchange);

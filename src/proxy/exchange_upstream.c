@@ -11,6 +11,7 @@
 #include <assert.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "policy/cost.h"
 #include "proxy/exchange.h"
@@ -149,6 +150,11 @@ bool exchange_on_body_blocked(struct exchange *exchange)
     return !exchange->is_request_blocked;
 }
 
+void exchange_on_upstream_progress(struct exchange *exchange)
+{
+    exchange_touch(exchange);
+}
+
 void exchange_on_upstream_drained(struct exchange *exchange)
 {
     exchange->is_request_blocked = false;
@@ -162,8 +168,8 @@ void exchange_on_upstream_drained(struct exchange *exchange)
 
 void exchange_on_upstream_byte(struct exchange *exchange)
 {
+    /* The time for the head goes on: a server that sends it byte by byte has no more of it. */
     exchange->has_upstream_answered = true;
-    exchange_touch(exchange);
 }
 
 static void on_client_blocked(struct exchange *exchange)
@@ -179,9 +185,13 @@ bool exchange_on_upstream_interim(struct exchange *exchange)
         exchange_fail(exchange, 502, "the upstream switched protocols unasked");
         return false;
     }
+    if (++exchange->n_interims > INTERIMS_MAX) {
+        exchange_fail(exchange, 502, "the upstream sent too many interim responses");
+        return false;
+    }
+    exchange_touch(exchange);
     const struct response response = {
         .status = interim->status,
-        .reason = interim->reason,
         .fields = interim->fields,
         .n_fields = interim->n_fields,
         .body = BODY_NONE,
@@ -258,7 +268,6 @@ bool exchange_on_upstream_head(struct exchange *exchange)
     exchange->upstream_us = clock_monotonic_us() - exchange->connect_started_us;
     exchange->out = (struct response){
         .status = response->status,
-        .reason = response->reason,
         .fields = response->fields,
         .n_fields = response->n_fields,
         .own_fields = exchange->own_fields,
@@ -286,6 +295,11 @@ void exchange_flush_response_head(struct exchange *exchange)
 bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, bool last)
 {
     return send_piece(exchange, piece, last);
+}
+
+void exchange_on_client_progress(struct exchange *exchange)
+{
+    exchange_touch(exchange);
 }
 
 void exchange_on_client_drained(struct exchange *exchange)

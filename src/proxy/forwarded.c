@@ -99,9 +99,8 @@ static void write_forwarded(const struct exchange *exchange, struct span peer, s
 
 static void write_request_id(const struct exchange *exchange, struct text *text)
 {
-    const struct field *theirs = head_find(&exchange->request, FIELD_X_REQUEST_ID);
-    if (theirs != NULL && theirs->value.len > 0 && theirs->value.len <= REQUEST_ID_BYTES_MAX) {
-        message_write_field(text, field_name(FIELD_X_REQUEST_ID), theirs->value);
+    if (exchange->client_request_id.len > 0) {
+        message_write_field(text, field_name(FIELD_X_REQUEST_ID), exchange->client_request_id);
         return;
     }
     text_add(text, field_name(FIELD_X_REQUEST_ID));

@@ -194,17 +194,32 @@ enum inbox_result inbox_next(struct inbox *inbox, struct span *piece, bool *last
     return INBOX_END;
 }
 
+/* The next head starts behind this one. Moved to the front, it has the whole block. */
+static void move_to_front(struct inbox *inbox)
+{
+    memmove(inbox->head_block, inbox->head_block + inbox->head_start,
+            inbox->head_end - inbox->head_start);
+    inbox->head_end -= inbox->head_start;
+    inbox->head_start = 0;
+}
+
+void inbox_end_head(struct inbox *inbox)
+{
+    assert(inbox->body_block == NULL);
+    if (inbox->head_start < inbox->head_end) {
+        move_to_front(inbox);
+    } else {
+        drop_head_block(inbox);
+    }
+}
+
 void inbox_end_message(struct inbox *inbox)
 {
     const size_t beyond = inbox->body_end - inbox->body_start;
     inbox->kind = BODY_NONE;
     inbox->ended = true;
     if (inbox->head_start < inbox->head_end) {
-        /* The next head starts behind this one. Moved to the front, it has the whole block. */
-        memmove(inbox->head_block, inbox->head_block + inbox->head_start,
-                inbox->head_end - inbox->head_start);
-        inbox->head_end -= inbox->head_start;
-        inbox->head_start = 0;
+        move_to_front(inbox);
     } else if (beyond > 0 && take_head_block(inbox)) {
         memcpy(inbox->head_block, inbox->body_block + inbox->body_start, beyond);
         inbox->head_start = 0;

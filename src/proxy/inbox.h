@@ -66,6 +66,10 @@ MUST_USE enum inbox_result inbox_next(struct inbox *inbox, struct span *piece, b
 /* Whether inbox_next() could give something without a system call. */
 bool inbox_has_bytes(const struct inbox *inbox);
 
+/* The head that inbox_begin_body() has just begun was a message of its own, without a body, and another head
+ * of the same exchange follows: make room for it. No span into it is used any more. */
+void inbox_end_head(struct inbox *inbox);
+
 /* The message is over and no span into it is used any more: make room for the next. What was read beyond
  * its body is kept as the start of that. */
 void inbox_end_message(struct inbox *inbox);

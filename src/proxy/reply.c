@@ -25,7 +25,6 @@ static void begin(struct exchange *exchange, uint16_t status)
 {
     exchange->out = (struct response){
         .status = status,
-        .reason = message_reason(status),
         .own_fields = exchange->own_fields,
         .body = BODY_LENGTH,
     };

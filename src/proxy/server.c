@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -117,11 +118,26 @@ static enum status bind_all(struct server *server, int *fds)
 
 /* --- what the workers share --- */
 
+/* A pipe may have a slow reader. Opened once more it is non-blocking for us alone, and not for those who share
+ * our stdout; a write to it then fails where it would wait. */
+static int open_stdout(void)
+{
+    struct stat stat;
+    if (fstat(STDOUT_FILENO, &stat) == 0 && S_ISFIFO(stat.st_mode)) {
+        const int fd = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        return fd >= 0 ? fd : STDOUT_FILENO;
+    }
+    return STDOUT_FILENO;
+}
+
 static enum status open_log(struct server *server)
 {
     const struct log_section *log = &server->policy->log;
-    server->shared.log_fd = STDOUT_FILENO;
-    if (log->format == LOG_FORMAT_OFF || log->path.len == 0) {
+    if (log->format == LOG_FORMAT_OFF) {
+        return STATUS_OK;
+    }
+    if (log->path.len == 0) {
+        server->shared.log_fd = open_stdout();
         return STATUS_OK;
     }
     server->shared.log_fd = open(log->path.data, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);

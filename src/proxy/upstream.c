@@ -99,7 +99,11 @@ static bool hand_over_head(struct upstream *upstream, size_t consumed)
     head_parser_reset(&upstream->parser);
     if (response->status < 200) {
         inbox_begin_body(&upstream->inbox, consumed, BODY_NONE, 0);
-        return exchange_on_upstream_interim(exchange);
+        if (!exchange_on_upstream_interim(exchange)) {
+            return false;
+        }
+        inbox_end_head(&upstream->inbox);
+        return true;
     }
     upstream->phase = UPSTREAM_STREAMING;
     inbox_begin_body(&upstream->inbox, consumed, response->body, response->content_length);
@@ -145,6 +149,7 @@ void upstream_pump(struct upstream *upstream)
     if (upstream->phase == UPSTREAM_STREAMING) {
         pump_body(upstream);
     } else {
+        inbox_end_head(&upstream->inbox); /* it was an interim response that blocked */
         stream_want_read(&upstream->stream, true);
         parse_heads(upstream);
     }
@@ -208,8 +213,17 @@ static void on_drained(void *owner)
     }
 }
 
+static void on_progress(void *owner)
+{
+    struct upstream *upstream = owner;
+    if (upstream->exchange != NULL) {
+        exchange_on_upstream_progress(upstream->exchange);
+    }
+}
+
 static const struct stream_handler HANDLER = {
     .on_readable = on_readable,
+    .on_progress = on_progress,
     .on_drained = on_drained,
 };
 

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -215,13 +216,15 @@ static enum status init_upstreams(struct worker *worker)
     return STATUS_OK;
 }
 
-static enum status init_listeners(struct worker *worker, const int *fds)
+/* *n_taken of @fds are ours from then on. */
+static enum status init_listeners(struct worker *worker, const int *fds, size_t *n_taken)
 {
     worker->listeners = calloc(worker->policy->n_listeners, sizeof(worker->listeners[0]));
     if (worker->listeners == NULL) {
         return STATUS_NO_MEMORY;
     }
     for (size_t i = 0; i < worker->policy->n_listeners; i++) {
+        (*n_taken)++;
         const enum status status =
             listener_open(&worker->listeners[i], worker->loop, fds[i], on_accept, worker);
         if (status != STATUS_OK) {
@@ -235,6 +238,7 @@ static enum status init_listeners(struct worker *worker, const int *fds)
 enum status worker_init(struct worker *worker, struct worker_shared *shared, unsigned number,
                         const int *listener_fds)
 {
+    size_t n_taken = 0;
     *worker = (struct worker){
         .shared = shared,
         .policy = shared->policy,
@@ -263,9 +267,12 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
                                      &worker->store_is_shared);
     }
     if (status == STATUS_OK) {
-        status = init_listeners(worker, listener_fds);
+        status = init_listeners(worker, listener_fds, &n_taken);
     }
     if (status != STATUS_OK) {
+        for (; n_taken < worker->policy->n_listeners; n_taken++) {
+            close(listener_fds[n_taken]);
+        }
         worker_close(worker);
     }
     return status;

@@ -10,6 +10,7 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/pool.h"
 #include "base/status.h"
 #include "http/message.h"
@@ -63,6 +64,7 @@ struct worker {
     struct list open;     /* struct downstream, oldest first */
     struct wakeup wakeup; /* another thread wants something: see drain_wanted */
     atomic_bool drain_wanted;
+    struct log_gate refusals; /* of the warning about them */
     uint64_t n_refused;       /* connections beyond the maximum */
     bool draining;            /* no new requests; connections end with their answer */
     struct timer drain_timer; /* what is not done by then is cut */

@@ -406,6 +406,25 @@ def test_interim_responses_pass_in_their_order(start, start_upstream):
         assert client.ask().status == 103
 
 
+def test_a_large_interim_response_leaves_the_answer_its_room(start, start_upstream):
+    large = b"Link: <" + b"a" * 15000 + b">\r\n"
+    upstream = start_upstream(answer=b"HTTP/1.1 103 Early Hints\r\n" + large + b"\r\n"
+                              b"HTTP/1.1 200 OK\r\n" + large + b"Content-Length: 0\r\n\r\n")
+    with start(simple(upstream)).connect() as client:
+        assert client.ask().status == 103
+        assert client.read().status == 200
+
+
+@pytest.mark.parametrize("number, status", [(16, 200), (17, 502)])
+def test_interim_responses_have_a_maximum(start, start_upstream, number, status):
+    upstream = start_upstream(answer=b"HTTP/1.1 102 Processing\r\n\r\n" * number + answer())
+    with start(simple(upstream)).connect() as client:
+        assert client.ask().status == 102
+        for _ in range(15):
+            assert client.read().status == 102
+        assert client.read().status == status
+
+
 def test_http_1_0_gets_no_interim_response(start, start_upstream):
     upstream = start_upstream(answer=b"HTTP/1.1 103 Early Hints\r\n\r\n" + answer())
     with start(simple(upstream)).send(b"POST / HTTP/1.0\r\nExpect: 100-continue\r\n"

@@ -279,7 +279,7 @@ static void add_head(struct fake_client *client, const struct response *response
     text_add_u64(&status, response->status);
     add_answer(client, text_span(&status));
     add_answer(client, SPAN(" "));
-    add_answer(client, response->reason);
+    add_answer(client, message_reason(response->status));
     add_answer(client, SPAN("\r\n"));
     add_fields(client, response->fields, response->n_fields);
     add_fields(client, response->own_fields, response->n_own_fields);

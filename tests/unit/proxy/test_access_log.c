@@ -9,6 +9,9 @@
 #include "proxy/exchange.h"
 #include "support/turns.h"
 
+#define ID_HEX "00000000000000000000000000000000"
+#define ID "id=" ID_HEX " "
+
 enum { READ_BYTES = 1024 * 1024, TIME_BYTES = sizeof("2026-01-31T12:34:56.789Z") - 1 };
 
 static struct loop *loop;
@@ -86,6 +89,7 @@ static void fill_in_request(void)
     exchange->request.method = SPAN("GET");
     exchange->request.host = SPAN("a.example");
     exchange->request.target.whole = SPAN("/x?y=1");
+    exchange->request.target.path = SPAN("/x");
     exchange->view.head = &exchange->request;
     ck_assert(address_parse(SPAN("198.51.100.7"), &exchange->view.client));
     exchange->route = &route;
@@ -114,9 +118,9 @@ START_TEST(a_served_request_is_one_line_of_logfmt)
     fill_in_request();
     fill_in_charge(true);
     ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT),
-                     "time=TIME client=198.51.100.7 method=GET host=a.example path=\"/x?y=1\" "
+                     "time=TIME client=198.51.100.7 method=GET host=a.example path=/x "
                      "status=200 route=route-1 verdict=allowed source=redis store_us=250 "
-                     "upstream=http://127.0.0.1:9000 upstream_us=700 in=5 out=42 us=2500\n");
+                     "upstream=http://127.0.0.1:9000 upstream_us=700 " ID "in=5 out=42 us=2500\n");
 }
 END_TEST
 
@@ -127,9 +131,9 @@ START_TEST(the_same_is_one_object_of_json)
     ck_assert_str_eq(
         line_of(LOG_FORMAT_JSON),
         "{\"time\":\"TIME\",\"client\":\"198.51.100.7\",\"method\":\"GET\",\"host\":\"a.example\","
-        "\"path\":\"/x?y=1\",\"status\":200,\"route\":\"route-1\",\"verdict\":\"allowed\","
+        "\"path\":\"/x\",\"status\":200,\"route\":\"route-1\",\"verdict\":\"allowed\","
         "\"source\":\"redis\",\"store_us\":250,\"upstream\":\"http://127.0.0.1:9000\","
-        "\"upstream_us\":700,\"in\":5,\"out\":42,\"us\":2500}\n");
+        "\"upstream_us\":700,\"id\":\"" ID_HEX "\",\"in\":5,\"out\":42,\"us\":2500}\n");
 }
 END_TEST
 
@@ -142,9 +146,9 @@ START_TEST(a_denial_names_its_limit)
     exchange->admission.decision.source = DECISION_LOCAL;
     exchange->admission.decision.failure = STATUS_TIMEOUT;
     ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT),
-                     "time=TIME client=198.51.100.7 method=GET host=a.example path=\"/x?y=1\" "
+                     "time=TIME client=198.51.100.7 method=GET host=a.example path=/x "
                      "status=429 route=route-1 verdict=denied limit=per-client source=local "
-                     "failure=\"timed out\" store_us=250 in=5 out=42 us=2500\n");
+                     "failure=\"timed out\" store_us=250 " ID "in=5 out=42 us=2500\n");
 }
 END_TEST
 
@@ -157,9 +161,9 @@ START_TEST(without_a_decision_the_failure_is_named)
     exchange->admission.decision.status = STATUS_UNREACHABLE;
     exchange->fault = "unreachable";
     ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT),
-                     "time=TIME client=198.51.100.7 method=GET host=a.example path=\"/x?y=1\" "
+                     "time=TIME client=198.51.100.7 method=GET host=a.example path=/x "
                      "status=503 route=route-1 verdict=undecided failure=unreachable store_us=250 "
-                     "in=5 out=42 us=2500 fault=unreachable\n");
+                     "" ID "in=5 out=42 us=2500 fault=unreachable\n");
 }
 END_TEST
 
@@ -172,8 +176,8 @@ START_TEST(a_client_that_left_before_the_decision_has_none)
     exchange->is_response_started = false;
     exchange->fault = "the client left";
     ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT),
-                     "time=TIME client=198.51.100.7 method=GET host=a.example path=\"/x?y=1\" "
-                     "status=0 route=route-1 verdict=unknown in=5 out=42 us=2500 "
+                     "time=TIME client=198.51.100.7 method=GET host=a.example path=/x "
+                     "status=0 route=route-1 verdict=unknown " ID "in=5 out=42 us=2500 "
                      "fault=\"the client left\"\n");
 }
 END_TEST
@@ -181,7 +185,7 @@ END_TEST
 START_TEST(a_request_without_a_head_is_logged_by_its_peer)
 {
     ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT), "time=TIME client=192.0.2.1 status=0 verdict=none "
-                                                 "in=0 out=0 us=2500\n");
+                                                 "" ID "in=0 out=0 us=2500\n");
 }
 END_TEST
 
@@ -202,7 +206,7 @@ START_TEST(no_byte_of_a_client_ends_a_value_or_a_line)
     fill_in_request();
     exchange->request.method = span_of(bytes, sizeof(bytes));
     exchange->request.host = span_of(bytes, sizeof(bytes));
-    exchange->request.target.whole = span_of(bytes, sizeof(bytes));
+    exchange->request.target.path = span_of(bytes, sizeof(bytes));
     const char *line = line_of(format);
     const size_t len = strlen(line);
     unsigned n_open = 0;
@@ -229,7 +233,7 @@ START_TEST(long_values_are_cut_and_the_line_is_whole)
     fill_in_request();
     exchange->request.method = span_of(large, sizeof(large));
     exchange->request.host = span_of(large, sizeof(large));
-    exchange->request.target.whole = span_of(large, sizeof(large));
+    exchange->request.target.path = span_of(large, sizeof(large));
     const char *line = line_of(_i == 0 ? LOG_FORMAT_LOGFMT : LOG_FORMAT_JSON);
     ck_assert_uint_lt(strlen(line), 16 * 1024);
     ck_assert_int_eq(line[strlen(line) - 1], '\n');
@@ -245,7 +249,7 @@ START_TEST(a_line_of_the_worst_bytes_leaves_room_for_the_others)
     memset(worst, 1, sizeof(worst));
     fill_in_request();
     exchange->request.host = span_of(worst, sizeof(worst));
-    exchange->request.target.whole = span_of(worst, sizeof(worst));
+    exchange->request.target.path = span_of(worst, sizeof(worst));
     open_log(LOG_FORMAT_JSON);
     for (unsigned i = 0; i < n_lines; i++) {
         access_log_add(&log_of_test, exchange, 3500);

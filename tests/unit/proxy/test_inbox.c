@@ -29,7 +29,7 @@ static void ignore(void *owner)
     (void)owner;
 }
 
-static const struct stream_handler HANDLER = {ignore, ignore};
+static const struct stream_handler HANDLER = {.on_readable = ignore, .on_drained = ignore};
 
 static void set_up(void)
 {
@@ -119,6 +119,20 @@ START_TEST(a_head_gathers_in_one_block_read_after_read)
     assert_head_bytes("GET / HTTP/1.1\r\n\r\n");
     ck_assert_int_eq(inbox_read_head(&inbox), STREAM_BLOCKED);
     assert_head_bytes("GET / HTTP/1.1\r\n\r\n");
+}
+END_TEST
+
+START_TEST(heads_of_one_exchange_follow_each_other_through_one_block)
+{
+    send_text("HTTP/1.1 102 P\r\n\r\nHTTP/1.1 2");
+    ck_assert_int_eq(inbox_read_head(&inbox), STREAM_DONE);
+    inbox_begin_body(&inbox, head_len(inbox_head_bytes(&inbox)), BODY_NONE, 0);
+    inbox_end_head(&inbox);
+    assert_head_bytes("HTTP/1.1 2");
+    ck_assert_uint_eq(inbox.head_start, 0); /* the whole block is there for the next */
+    send_text("00 OK\r\n\r\n");
+    ck_assert_int_eq(inbox_read_head(&inbox), STREAM_DONE);
+    assert_head_bytes("HTTP/1.1 200 OK\r\n\r\n");
 }
 END_TEST
 
@@ -372,6 +386,7 @@ int main(void)
 
     tcase_add_checked_fixture(heads, set_up, tear_down);
     tcase_add_test(heads, a_head_gathers_in_one_block_read_after_read);
+    tcase_add_test(heads, heads_of_one_exchange_follow_each_other_through_one_block);
     tcase_add_test(heads, without_bytes_there_is_no_block);
     tcase_add_test(heads, a_head_that_fills_its_block_is_told_and_reads_no_more);
     tcase_add_test(heads, a_message_without_a_body_has_ended_with_its_head);
