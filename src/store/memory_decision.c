@@ -120,21 +120,21 @@ static void set_use(struct work *work, enum memory_use use)
 {
     for (size_t i = 0; i < work->n_holdings; i++) {
         if (work->holdings[i].slot != NULL) {
-            work->holdings[i].slot->use = (uint16_t)use;
+            work->holdings[i].slot->use = (uint8_t)use;
         }
     }
 }
 
 /* @slot (NULL: there is none), made or grown for @judged; NULL if there is no room. */
 static struct memory_slot *make_room(const struct work *work, size_t i, struct hash128 hash,
-                                     struct memory_slot *slot, bool may_use_reserve)
+                                     struct memory_slot *slot, bool is_kept)
 {
     const struct judged *judged = &work->judged[i];
     struct memory_table *table = &work->holdings[i].shard->table;
     const struct memory_need need = {
         .state_bytes = needed_bytes(slot, judged),
         .now_us = work->now_us,
-        .may_use_reserve = may_use_reserve,
+        .is_kept = is_kept,
     };
     if (slot == NULL) {
         return memory_table_add(table, hash, &need);

@@ -51,6 +51,24 @@ static void unlink_free(struct memory_heap *heap, uint32_t line, unsigned order)
     }
 }
 
+static bool other_half_is_free(const struct memory_heap *heap, uint32_t line, unsigned order)
+{
+    const uint32_t other = memory_heap_other_half(line, order);
+    return order + 1 < MEMORY_ORDERS && other < heap->n_lines &&
+           memory_heap_kind(heap, other) == MEMORY_LINE_FREE &&
+           memory_heap_order_of(heap, other) == order;
+}
+
+/* The first line of the block at @line and of its other half, which is free until now. */
+static uint32_t join(struct memory_heap *heap, uint32_t line, unsigned order)
+{
+    const uint32_t other = memory_heap_other_half(line, order);
+    unlink_free(heap, other, order);
+    set_tag(heap, line, MEMORY_LINE_INSIDE, 0);
+    set_tag(heap, other, MEMORY_LINE_INSIDE, 0);
+    return line & other;
+}
+
 void memory_heap_init(struct memory_heap *heap, void *memory, size_t bytes)
 {
     size_t n_lines = bytes / (MEMORY_LINE_BYTES + 1);
@@ -101,19 +119,23 @@ void memory_heap_give(struct memory_heap *heap, uint32_t line)
     assert(kind == MEMORY_LINE_TAKEN || kind == MEMORY_LINE_HELD);
 
     heap->n_taken -= kind == MEMORY_LINE_TAKEN ? lines_of(order) : 0;
-    while (order + 1 < MEMORY_ORDERS) {
-        const uint32_t buddy = line ^ lines_of(order);
-        if (buddy >= heap->n_lines || memory_heap_kind(heap, buddy) != MEMORY_LINE_FREE ||
-            memory_heap_order_of(heap, buddy) != order) {
-            break;
-        }
-        unlink_free(heap, buddy, order);
-        set_tag(heap, line, MEMORY_LINE_INSIDE, 0);
-        set_tag(heap, buddy, MEMORY_LINE_INSIDE, 0);
-        line &= ~lines_of(order);
+    while (other_half_is_free(heap, line, order)) {
+        line = join(heap, line, order);
         order++;
     }
     push(heap, line, order);
+}
+
+uint32_t memory_heap_extend(struct memory_heap *heap, uint32_t line)
+{
+    const unsigned order = memory_heap_order_of(heap, line);
+    if (!other_half_is_free(heap, line, order)) {
+        return MEMORY_NO_LINE;
+    }
+    line = join(heap, line, order);
+    set_tag(heap, line, MEMORY_LINE_TAKEN, order + 1);
+    heap->n_taken += lines_of(order);
+    return line;
 }
 
 void memory_heap_hold(struct memory_heap *heap, uint32_t line)

@@ -49,6 +49,16 @@ MUST_USE uint32_t memory_heap_take(struct memory_heap *heap, unsigned order);
 /* Give back the block at @line, which is taken or held. */
 void memory_heap_give(struct memory_heap *heap, uint32_t line);
 
+/* Join the taken block at @line with the other half of the block that both come from, if that is free:
+ * the first line of both, taken, or MEMORY_NO_LINE. */
+MUST_USE uint32_t memory_heap_extend(struct memory_heap *heap, uint32_t line);
+
+/* Where the other half is; beyond the memory, or of another order, where there is none. */
+static inline uint32_t memory_heap_other_half(uint32_t line, unsigned order)
+{
+    return line ^ UINT32_C(1) << order;
+}
+
 /* Keep the block at @line, taken or free, from being taken. */
 void memory_heap_hold(struct memory_heap *heap, uint32_t line);
 

@@ -9,6 +9,7 @@
 enum {
     SAMPLE = 16,    /* lines looked at to find what to drop */
     SCAN_MAX = 64,  /* and at most, while nothing there may go */
+    SEEN_MIN = 256, /* blocks looked at to find a region, and four times its lines more */
     TRIES = 4,      /* regions cleared for one block: what was moved took up room elsewhere */
     MOVES_MIN = 64, /* lines that may be moved out of a region, and a sixteenth of it more */
     LARGE = 6,      /* from this order on, a search in vain is not repeated for a while */
@@ -34,9 +35,14 @@ static uint32_t move_hand(struct memory_table *table)
     return table->hand;
 }
 
+static bool is_needed(const struct memory_slot *slot, uint64_t now_us)
+{
+    return slot->denies_until_us > now_us || (slot->is_kept && slot->untouched_at_us > now_us);
+}
+
 static bool is_fixed(const struct memory_slot *slot, uint64_t now_us)
 {
-    return slot->use == MEMORY_PINNED || slot->denies_until_us > now_us;
+    return slot->use == MEMORY_PINNED || is_needed(slot, now_us);
 }
 
 static void drop(struct memory_table *table, struct memory_slot *slot, uint64_t now_us)
@@ -92,6 +98,7 @@ static bool drop_some(struct memory_table *table, uint64_t now_us)
 struct region {
     uint32_t line;
     uint32_t n_lines;         /* a power of two, and line is a multiple of it */
+    uint32_t n_seen;          /* blocks looked at */
     uint32_t n_moves;         /* lines of what must be moved */
     uint64_t untouched_at_us; /* the latest of what is dropped; 0: nothing is lost */
 };
@@ -103,7 +110,7 @@ static bool count_slot(const struct memory_slot *slot, uint32_t n_lines, uint64_
     if (slot->use == MEMORY_PINNED) {
         return false;
     }
-    if (slot->denies_until_us > now_us) {
+    if (is_needed(slot, now_us)) {
         region->n_moves += n_lines;
         return n_lines < region->n_lines && region->n_moves <= MOVES_MIN + region->n_lines / 16;
     }
@@ -113,20 +120,20 @@ static bool count_slot(const struct memory_slot *slot, uint32_t n_lines, uint64_
     return true;
 }
 
-/* The region under the hand; false if it cannot be cleared, or is free. */
-static bool look_at_region(struct memory_table *table, unsigned order, uint64_t now_us,
-                           struct region *region)
+/* False if it cannot be cleared, or is free. */
+static bool look_at_region(const struct memory_table *table, uint32_t line, unsigned order,
+                           uint64_t now_us, struct region *region)
 {
     const struct memory_heap *heap = &table->heap;
-    *region = (struct region){.n_lines = lines_of(order)};
-    region->line = move_hand(table) & ~(region->n_lines - 1);
-    if (heap->n_lines - region->line < region->n_lines) {
+    *region = (struct region){.line = line, .n_lines = lines_of(order)};
+    if (line >= heap->n_lines || heap->n_lines - line < region->n_lines) {
         return false;
     }
     bool is_free = true;
     uint32_t block = memory_heap_block_at(heap, region->line);
     while (block < region->line + region->n_lines) {
         const uint32_t end = end_of(heap, block);
+        region->n_seen++;
         if (memory_heap_kind(heap, block) == MEMORY_LINE_TAKEN) {
             is_free = false;
             if (!count_slot(memory_table_slot(table, block), end - block, now_us, region)) {
@@ -142,11 +149,15 @@ static bool find_region(struct memory_table *table, unsigned order, uint64_t now
                         struct region *best)
 {
     const uint32_t n_lines = lines_of(order);
-    const uint32_t n_looks = n_lines < SCAN_MAX / 2 ? SCAN_MAX / n_lines : 2;
+    const uint32_t n_seen_max = SEEN_MIN + 4 * n_lines;
+    uint32_t n_seen = 0;
     uint32_t n_found = 0;
-    for (uint32_t i = 0; i < n_looks && n_found * n_lines < SAMPLE; i++) {
+    for (int i = 0; i < SCAN_MAX && n_seen < n_seen_max && n_found * n_lines < SAMPLE; i++) {
         struct region region;
-        if (look_at_region(table, order, now_us, &region)) {
+        const uint32_t line = move_hand(table) & ~(n_lines - 1);
+        const bool can_be_cleared = look_at_region(table, line, order, now_us, &region);
+        n_seen += region.n_seen;
+        if (can_be_cleared) {
             if (n_found == 0 || region.untouched_at_us < best->untouched_at_us) {
                 *best = region;
             }
@@ -218,6 +229,12 @@ static bool was_in_vain(const struct memory_table *table, unsigned order, uint64
     return order >= LARGE && order >= table->vain_order && now_us - table->vain_at_us < PAUSE_US;
 }
 
+static bool clear(struct memory_table *table, const struct region *region, uint64_t now_us)
+{
+    drop_in(table, region, now_us);
+    return region->n_moves == 0 || move_out(table, region, now_us);
+}
+
 static bool clear_some(struct memory_table *table, unsigned order, uint64_t now_us)
 {
     struct region region;
@@ -229,19 +246,32 @@ static bool clear_some(struct memory_table *table, unsigned order, uint64_t now_
         table->vain_at_us = now_us;
         return false;
     }
-    drop_in(table, &region, now_us);
-    return region.n_moves == 0 || move_out(table, &region, now_us);
+    return clear(table, &region, now_us);
+}
+
+/* --- both --- */
+
+/* How many lines may be taken. What took of the reserve is not made good by others. */
+static uint32_t most_lines(const struct memory_table *table, const struct memory_need *need)
+{
+    const struct memory_heap *heap = &table->heap;
+    const uint32_t most = heap->n_lines - (need->is_kept ? 0 : table->n_reserved);
+    return heap->n_taken > most ? heap->n_taken : most;
+}
+
+static unsigned order_of(const struct memory_need *need)
+{
+    return memory_heap_order(sizeof(struct memory_slot) + need->state_bytes);
 }
 
 uint32_t memory_room_take(struct memory_table *table, const struct memory_need *need)
 {
     struct memory_heap *heap = &table->heap;
-    const unsigned order = memory_heap_order(sizeof(struct memory_slot) + need->state_bytes);
-    uint32_t most = heap->n_lines - (need->may_use_reserve ? 0 : table->n_reserved);
+    const unsigned order = order_of(need);
+    const uint32_t most = most_lines(table, need);
     if (order >= MEMORY_ORDERS || lines_of(order) > most) {
         return MEMORY_NO_LINE;
     }
-    most = heap->n_taken > most ? heap->n_taken : most;
     for (int i = 0; i <= TRIES; i++) {
         if (heap->n_taken + lines_of(order) <= most) {
             const uint32_t line = memory_heap_take(heap, order);
@@ -255,4 +285,37 @@ uint32_t memory_room_take(struct memory_table *table, const struct memory_need *
         }
     }
     return MEMORY_NO_LINE;
+}
+
+/* Room beside the block itself costs no copy, but what is there. */
+static uint32_t extend(struct memory_table *table, uint32_t line, const struct memory_need *need,
+                       bool may_clear)
+{
+    struct memory_heap *heap = &table->heap;
+    const unsigned order = memory_heap_order_of(heap, line);
+    struct region other;
+    if (order_of(need) != order + 1) {
+        return MEMORY_NO_LINE;
+    }
+    if (may_clear &&
+        look_at_region(table, memory_heap_other_half(line, order), order, need->now_us, &other)) {
+        (void)clear(table, &other, need->now_us);
+    }
+    return heap->n_taken + lines_of(order) <= most_lines(table, need)
+               ? memory_heap_extend(heap, line)
+               : MEMORY_NO_LINE;
+}
+
+struct memory_place memory_room_grow(struct memory_table *table, uint32_t line,
+                                     const struct memory_need *need)
+{
+    uint32_t extended = extend(table, line, need, false);
+    if (extended == MEMORY_NO_LINE) {
+        const uint32_t other = memory_room_take(table, need);
+        if (other != MEMORY_NO_LINE) {
+            return (struct memory_place){.line = other};
+        }
+        extended = extend(table, line, need, true);
+    }
+    return (struct memory_place){.line = extended, .is_extended = true};
 }

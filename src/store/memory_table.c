@@ -71,6 +71,7 @@ struct memory_slot *memory_table_add(struct memory_table *table, struct hash128 
     *slot = (struct memory_slot){
         .hash = hash,
         .next = *head,
+        .is_kept = need->is_kept,
         .order = (uint16_t)memory_heap_order_of(&table->heap, line),
     };
     memset(slot->state, 0, memory_slot_state_bytes(slot));
@@ -86,9 +87,9 @@ struct memory_slot *memory_table_move(struct memory_table *table, struct memory_
     const size_t before = memory_slot_state_bytes(slot);
 
     *link_to(table, slot) = line + 1;
-    memcpy(moved, slot, sizeof(*slot) + before);
+    memmove(moved, slot, sizeof(*slot) + before);
+    assert(moved->order <= memory_heap_order_of(&table->heap, line));
     moved->order = (uint16_t)memory_heap_order_of(&table->heap, line);
-    assert(moved->order >= slot->order);
     memset((char *)moved->state + before, 0, memory_slot_state_bytes(moved) - before);
     return moved;
 }
@@ -96,14 +97,17 @@ struct memory_slot *memory_table_move(struct memory_table *table, struct memory_
 struct memory_slot *memory_table_grow(struct memory_table *table, struct memory_slot *slot,
                                       const struct memory_need *need)
 {
-    const uint16_t use = slot->use;
+    const uint32_t from = memory_table_line(table, slot);
+    const uint8_t use = slot->use;
     slot->use = MEMORY_PINNED;
-    const uint32_t line = memory_room_take(table, need);
+    const struct memory_place place = memory_room_grow(table, from, need);
     slot->use = use;
-    if (line == MEMORY_NO_LINE) {
+    if (place.line == MEMORY_NO_LINE) {
         return NULL;
     }
-    struct memory_slot *moved = memory_table_move(table, slot, line);
-    memory_heap_give(&table->heap, memory_table_line(table, slot));
+    struct memory_slot *moved = memory_table_move(table, slot, place.line);
+    if (!place.is_extended) {
+        memory_heap_give(&table->heap, from);
+    }
     return moved;
 }

@@ -25,7 +25,8 @@ enum memory_use {
 struct memory_slot {
     struct hash128 hash;
     uint32_t next;            /* in its chain: number from 1; 0: none */
-    uint16_t use;             /* enum memory_use */
+    uint8_t use;              /* enum memory_use */
+    bool is_kept;             /* dropped only when it is untouched: many keys share it */
     uint16_t order;           /* of its block */
     uint64_t untouched_at_us; /* from then on it is the same as no state */
     uint64_t denies_until_us; /* until then it has somebody waiting */
@@ -37,7 +38,7 @@ struct memory_table {
     uint32_t n_heads; /* a power of two */
     struct memory_heap heap;
     uint32_t n_slots;    /* used */
-    uint32_t n_reserved; /* lines, for those who may use the reserve */
+    uint32_t n_reserved; /* lines, for those that are kept */
     uint32_t hand;       /* the line looked at last for something to drop */
     unsigned vain_order; /* of the latest large block that no room could be made for */
     uint64_t vain_at_us;
@@ -55,7 +56,7 @@ struct memory_slot *memory_table_find(struct memory_table *table, struct hash128
 struct memory_need {
     size_t state_bytes;
     uint64_t now_us;
-    bool may_use_reserve; /* the last few lines too */
+    bool is_kept; /* as in the slot; the last few lines are for such */
 };
 
 /* A new slot for @hash, which has none, with its state all zero; drops others if it must. NULL when
@@ -89,7 +90,8 @@ static inline size_t memory_slot_state_bytes(const struct memory_slot *slot)
     return ((size_t)MEMORY_LINE_BYTES << slot->order) - sizeof(*slot);
 }
 
-/* Let @slot live at @line, a block that was taken for it; its old block is still taken. */
+/* Let @slot live at @line, a block that was taken for it, or extended. A block that it leaves is still
+ * taken. */
 struct memory_slot *memory_table_move(struct memory_table *table, struct memory_slot *slot,
                                       uint32_t line);
 

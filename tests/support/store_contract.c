@@ -6,22 +6,42 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "limit/concurrency.h"
 #include "limit/fixed_window.h"
 #include "limit/token_bucket.h"
 
 /* Periods are long, so that no test sees time pass. */
-enum { BUCKET, WINDOW, SMALL, N_LIMITS };
+enum {
+    BUCKET,
+    WINDOW,
+    SMALL,
+    SHADOW,
+    COUNTING,
+    SLOTS,
+    FIRST_OF_EACH, /* one of each algorithm follows */
+    ALGORITHMS_MAX = 16,
+};
+
+/* What the limits of FIRST_OF_EACH admit at once. */
+enum { EACH_UNITS = 4 };
 
 static const uint64_t DAY_US = UINT64_C(86400000000);
 
-static struct limit limits[N_LIMITS];
+static struct limit limits[FIRST_OF_EACH + ALGORITHMS_MAX];
+static uint64_t last_slot;
 static const struct store_contract *contract;
 
 static void fill_limit(uint32_t index, const char *name, const struct algorithm *algorithm,
                        uint32_t units)
 {
     const struct limit_spec spec = {
-        .algorithm = algorithm, .rate = units, .burst = units, .period_us = 7 * DAY_US};
+        .algorithm = algorithm,
+        .rate = units,
+        .burst = units,
+        .period_us = 7 * DAY_US,
+        .lease_us = 7 * DAY_US,
+        .buckets = 10,
+    };
     limits[index] = (struct limit){.name = span_of_text(name), .index = index};
     ck_assert_ptr_null(limit_init(&limits[index], &spec));
 }
@@ -31,7 +51,19 @@ const struct limit *store_contract_limits(size_t *n_limits)
     fill_limit(BUCKET, "bucket", &token_bucket_algorithm, 10);
     fill_limit(WINDOW, "window", &fixed_window_algorithm, 10);
     fill_limit(SMALL, "small", &token_bucket_algorithm, 2);
-    *n_limits = N_LIMITS;
+    fill_limit(SHADOW, "shadow", &token_bucket_algorithm, 2);
+    limits[SHADOW].shadow = true;
+    fill_limit(COUNTING, "counting", &token_bucket_algorithm, 5);
+    limits[COUNTING].count_denied = true;
+    fill_limit(SLOTS, "slots", &concurrency_algorithm, 2);
+
+    size_t n_algorithms;
+    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
+    ck_assert_uint_le(n_algorithms, ALGORITHMS_MAX);
+    for (uint32_t i = 0; i < n_algorithms; i++) {
+        fill_limit(FIRST_OF_EACH + i, algorithms[i]->name, algorithms[i], EACH_UNITS);
+    }
+    *n_limits = FIRST_OF_EACH + n_algorithms;
     return limits;
 }
 
@@ -193,6 +225,189 @@ START_TEST(as_many_limits_as_a_route_may_have_are_judged_together)
 }
 END_TEST
 
+/* --- shadows, and denied requests that count --- */
+
+START_TEST(a_shadow_is_judged_and_charged_and_denies_nobody)
+{
+    struct charge charge = {.limit = &limits[SHADOW], .key = SPAN("{a}"), .cost = 1};
+    for (int i = 0; i < 5; i++) {
+        ck_assert(passes(&charge, 1));
+        ck_assert(charge.verdict.allowed == (i < 2));
+        ck_assert(charge.charged == (i < 2));
+        ck_assert_uint_eq(charge.verdict.remaining, i < 2 ? (uint64_t)(1 - i) : 0);
+    }
+}
+END_TEST
+
+START_TEST(a_shadow_takes_nothing_for_a_request_that_is_denied)
+{
+    struct charge charges[] = {
+        {.limit = &limits[SHADOW], .key = SPAN("{a}"), .cost = 1},
+        {.limit = &limits[SMALL], .key = SPAN("{a}"), .cost = 3},
+    };
+    ck_assert(!passes(charges, 2));
+    ck_assert(!charges[0].charged);
+    ck_assert_uint_eq(charges[0].verdict.remaining, 2);
+}
+END_TEST
+
+START_TEST(denied_requests_count_where_the_limit_says_so_and_never_beyond_full)
+{
+    struct charge charges[] = {
+        {.limit = &limits[COUNTING], .key = SPAN("{a}"), .cost = 2},
+        {.limit = &limits[SMALL], .key = SPAN("{a}"), .cost = 3},
+    };
+    for (uint64_t left = 3; left > 0; left = left > 2 ? left - 2 : 0) {
+        ck_assert(!passes(charges, 2));
+        ck_assert(!charges[0].charged);
+        ck_assert_uint_eq(charges[0].verdict.remaining, left);
+    }
+    ck_assert(!passes(charges, 2));
+    ck_assert_uint_eq(charges[0].verdict.remaining, 0);
+    ck_assert(charges[0].verdict.reset_after <= 7 * DAY_US);
+    ck_assert_uint_eq(charges[1].verdict.remaining, 2);
+}
+END_TEST
+
+/* --- settlements, for one of each algorithm --- */
+
+static int count_algorithms(void)
+{
+    size_t n;
+    (void)algorithm_all(&n);
+    return (int)n;
+}
+
+static struct charge charge_on(uint32_t limit, const char *key, uint32_t cost)
+{
+    return (struct charge){
+        .limit = &limits[limit],
+        .key = span_of_text(key),
+        .cost = cost,
+        .slot = limits[limit].algorithm->has_slots ? ++last_slot : 0,
+    };
+}
+
+static bool taken(struct charge *charge)
+{
+    const bool admitted = passes(charge, 1);
+    ck_assert(charge->charged == (admitted && charge->cost > 0));
+    return admitted;
+}
+
+static void settle(const struct charge *charge, enum settlement_kind kind, int64_t delta)
+{
+    const struct settlement settlement = {
+        .limit = charge->limit,
+        .key = charge->key,
+        .kind = kind,
+        .delta = delta,
+        .charged_at_us = charge->charged_at_us,
+        .slot = charge->slot,
+    };
+    store_settle(contract->store(), &settlement, 1);
+}
+
+static uint64_t remaining_of(uint32_t limit, const char *key)
+{
+    struct charge charge = charge_on(limit, key, 0);
+    ck_assert(taken(&charge));
+    return charge.verdict.remaining;
+}
+
+START_TEST(each_algorithm_admits_its_capacity_and_takes_back_what_is_given_back)
+{
+    const uint32_t limit = FIRST_OF_EACH + (uint32_t)_i;
+    const bool has_slots = limits[limit].algorithm->has_slots;
+    struct charge charge;
+    for (uint64_t i = 0; i < EACH_UNITS; i++) {
+        charge = charge_on(limit, "{a}", 1);
+        ck_assert(taken(&charge));
+        ck_assert_uint_eq(charge.verdict.remaining, EACH_UNITS - 1 - i);
+    }
+    struct charge denied = charge_on(limit, "{a}", 1);
+    ck_assert(!taken(&denied));
+
+    settle(&charge, has_slots ? SETTLE_RELEASE : SETTLE_COST, has_slots ? 0 : -1);
+    ck_assert_uint_eq(remaining_of(limit, "{a}"), 1);
+    ck_assert(taken(&charge));
+    ck_assert(!taken(&denied));
+}
+END_TEST
+
+START_TEST(each_algorithm_takes_a_cost_that_is_learnt_later)
+{
+    const uint32_t limit = FIRST_OF_EACH + (uint32_t)_i;
+    if (limits[limit].algorithm->settle == NULL) {
+        return;
+    }
+    struct charge charge = charge_on(limit, "{a}", 1);
+    ck_assert(taken(&charge));
+    settle(&charge, SETTLE_COST, 2);
+    ck_assert_uint_eq(remaining_of(limit, "{a}"), EACH_UNITS - 3);
+}
+END_TEST
+
+START_TEST(each_algorithm_is_untouched_at_most_however_much_is_given_back)
+{
+    const uint32_t limit = FIRST_OF_EACH + (uint32_t)_i;
+    struct charge charge = charge_on(limit, "{a}", 1);
+    ck_assert(taken(&charge));
+    settle(&charge, SETTLE_RELEASE, 0);
+    settle(&charge, SETTLE_COST, limits[limit].algorithm->settle == NULL ? 0 : -100);
+    settle(&charge, SETTLE_COST, limits[limit].algorithm->settle == NULL ? 0 : INT64_MIN);
+    ck_assert_uint_eq(remaining_of(limit, "{a}"), EACH_UNITS);
+    ck_assert_uint_eq(remaining_of(limit, "{b}"), EACH_UNITS);
+}
+END_TEST
+
+START_TEST(settlements_of_one_request_are_made_together)
+{
+    struct charge charges[] = {
+        charge_on(BUCKET, "{a}", 5),
+        charge_on(WINDOW, "{a}", 5),
+        charge_on(SLOTS, "{a}", 1),
+    };
+    ck_assert(passes(charges, 3));
+    struct settlement settlements[3];
+    for (size_t i = 0; i < 3; i++) {
+        settlements[i] = (struct settlement){
+            .limit = charges[i].limit,
+            .key = charges[i].key,
+            .kind = i == 2 ? SETTLE_RELEASE : SETTLE_COST,
+            .delta = i == 2 ? 0 : -4,
+            .charged_at_us = charges[i].charged_at_us,
+            .slot = charges[i].slot,
+        };
+    }
+    store_settle(contract->store(), settlements, 3);
+    ck_assert_uint_eq(remaining_of(BUCKET, "{a}"), 9);
+    ck_assert_uint_eq(remaining_of(WINDOW, "{a}"), 9);
+    ck_assert_uint_eq(remaining_of(SLOTS, "{a}"), 2);
+}
+END_TEST
+
+START_TEST(slots_are_taken_renewed_and_given_back_by_their_number)
+{
+    struct charge first = charge_on(SLOTS, "{a}", 1);
+    struct charge second = charge_on(SLOTS, "{a}", 1);
+    struct charge third = charge_on(SLOTS, "{a}", 1);
+    ck_assert(taken(&first));
+    ck_assert(taken(&second));
+    ck_assert(!taken(&third));
+    ck_assert(third.verdict.retry_after == RETRY_UNKNOWN);
+    settle(&first, SETTLE_RENEW, 0);
+    settle(&third, SETTLE_RENEW, 0);
+    settle(&third, SETTLE_RELEASE, 0);
+    ck_assert(!taken(&third));
+    settle(&second, SETTLE_RELEASE, 0);
+    settle(&second, SETTLE_RELEASE, 0);
+    settle(&second, SETTLE_RENEW, 0);
+    ck_assert(taken(&third));
+    ck_assert_uint_eq(remaining_of(SLOTS, "{a}"), 0);
+}
+END_TEST
+
 /* Asks once more from within the answer. */
 struct chain {
     struct decision decision;
@@ -279,6 +494,17 @@ TCase *store_contract_tcase(const struct store_contract *of)
     tcase_add_test(tcase, keys_and_limits_are_counted_apart);
     tcase_add_test(tcase, a_key_may_hold_any_byte);
     tcase_add_test(tcase, as_many_limits_as_a_route_may_have_are_judged_together);
+    tcase_add_test(tcase, a_shadow_is_judged_and_charged_and_denies_nobody);
+    tcase_add_test(tcase, a_shadow_takes_nothing_for_a_request_that_is_denied);
+    tcase_add_test(tcase, denied_requests_count_where_the_limit_says_so_and_never_beyond_full);
+    tcase_add_loop_test(tcase, each_algorithm_admits_its_capacity_and_takes_back_what_is_given_back,
+                        0, count_algorithms());
+    tcase_add_loop_test(tcase, each_algorithm_takes_a_cost_that_is_learnt_later, 0,
+                        count_algorithms());
+    tcase_add_loop_test(tcase, each_algorithm_is_untouched_at_most_however_much_is_given_back, 0,
+                        count_algorithms());
+    tcase_add_test(tcase, settlements_of_one_request_are_made_together);
+    tcase_add_test(tcase, slots_are_taken_renewed_and_given_back_by_their_number);
     tcase_add_test(tcase, an_answer_may_ask_again);
     tcase_add_test(tcase, a_cancelled_decision_is_not_answered);
     return tcase;

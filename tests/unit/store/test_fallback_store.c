@@ -2,6 +2,7 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "base/hash.h"
@@ -15,6 +16,7 @@ struct fake_store {
     enum store_outcome outcome;
     enum status status;
     unsigned n_cancelled;
+    unsigned n_settled;
     bool freed;
 };
 
@@ -36,6 +38,16 @@ static void fake_cancel(struct store *store, struct decision *decision)
     shared.n_cancelled++;
 }
 
+static void fake_settle(struct store *store, const struct settlement *settlements, size_t n)
+{
+    (void)store;
+    for (size_t i = 0; i < n; i++) {
+        ck_assert_int_eq(settlements[i].source, DECISION_REDIS);
+        ck_assert_ptr_null(strstr(settlements[i].key.data, "skipped"));
+    }
+    shared.n_settled += (unsigned)n;
+}
+
 static void fake_free(struct store *store)
 {
     (void)store;
@@ -46,6 +58,7 @@ static const struct store_ops FAKE_OPS = {
     .name = "fake",
     .decide = fake_decide,
     .cancel = fake_cancel,
+    .settle = fake_settle,
     .free = fake_free,
 };
 
@@ -209,6 +222,41 @@ START_TEST(cancelling_reaches_the_shared_store)
 }
 END_TEST
 
+START_TEST(what_was_charged_here_is_told_and_what_was_skipped_was_not_charged)
+{
+    struct charge charges[] = {
+        {.limit = &allow, .key = SPAN("{a}"), .cost = 1, .charged = true},
+        {.limit = &local, .key = SPAN("{a}"), .cost = 2},
+    };
+    struct decision decision;
+    ask(charges, 2, &decision);
+    ck_assert(!charges[0].charged);
+    ck_assert(charges[1].charged);
+    ck_assert_uint_gt(charges[1].charged_at_us, 0);
+}
+END_TEST
+
+START_TEST(settlements_go_to_whoever_charged)
+{
+    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 2};
+    struct decision decision;
+    ask(&charge, 1, &decision);
+    ck_assert(decision.allowed);
+    const struct settlement settlements[] = {
+        {.limit = &local, .key = SPAN("{a}"), .delta = -1, .source = DECISION_LOCAL},
+        {.limit = &local, .key = SPAN("{b}"), .delta = -1, .source = DECISION_REDIS},
+        {.limit = &allow, .key = SPAN("{skipped}"), .delta = -1, .source = DECISION_SKIPPED},
+    };
+    store_settle(store, settlements, 3);
+    ck_assert_uint_eq(shared.n_settled, 1);
+    charge.cost = 1;
+    ask(&charge, 1, &decision);
+    ck_assert(decision.allowed);
+    ask(&charge, 1, &decision);
+    ck_assert(!decision.allowed);
+}
+END_TEST
+
 int main(void)
 {
     if (hash_setup() != STATUS_OK) {
@@ -224,6 +272,8 @@ int main(void)
     tcase_add_test(tcase, local_is_judged_beside_what_is_skipped);
     tcase_add_test(tcase, a_promise_is_kept_once_by_what_comes_of_the_failure);
     tcase_add_test(tcase, cancelling_reaches_the_shared_store);
+    tcase_add_test(tcase, what_was_charged_here_is_told_and_what_was_skipped_was_not_charged);
+    tcase_add_test(tcase, settlements_go_to_whoever_charged);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

@@ -8,6 +8,8 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
+#include "limit/concurrency.h"
+#include "limit/sliding_log.h"
 #include "limit/token_bucket.h"
 #include "store/memory_store.h"
 
@@ -139,6 +141,68 @@ START_TEST(threads_that_overfill_the_table_keep_it_whole)
 }
 END_TEST
 
+static struct limit slots;
+static atomic_uint n_held;
+
+static void give_back(const struct charge *charge, enum settlement_kind kind, int64_t delta)
+{
+    const struct settlement settlement = {
+        .limit = charge->limit,
+        .key = charge->key,
+        .kind = kind,
+        .delta = delta,
+        .charged_at_us = charge->charged_at_us,
+        .slot = charge->slot,
+    };
+    store_settle(store, &settlement, 1);
+}
+
+/* Take a slot and a unit of the log, keep them for a moment, give both back. */
+static void *hold_slots(void *number)
+{
+    enum { SLOTS = 3 };
+    for (uintptr_t i = 1; i <= N_ASKED; i++) {
+        struct charge charges[] = {
+            {.limit = &slots, .key = SPAN("{a}"), .cost = 1, .slot = (uintptr_t)number << 32 | i},
+            {.limit = &hot, .key = SPAN("{a}"), .cost = 1},
+        };
+        struct decision decision = {.charges = charges, .n_charges = 2};
+        if (store_decide(store, &decision, NULL) != STORE_ANSWERED || !decision.allowed) {
+            continue;
+        }
+        n_admitted += n_held++ >= SLOTS; /* one too many */
+        give_back(&charges[0], SETTLE_RENEW, 0);
+        n_held--;
+        give_back(&charges[1], SETTLE_COST, -1);
+        give_back(&charges[0], SETTLE_RELEASE, 0);
+    }
+    return NULL;
+}
+
+START_TEST(threads_never_hold_more_slots_than_there_are_and_give_all_back)
+{
+    const struct limit_spec spec = {
+        .algorithm = &concurrency_algorithm, .rate = 3, .lease_us = 3600000000};
+    const struct limit_spec log = {
+        .algorithm = &sliding_log_algorithm, .rate = UNITS, .period_us = 3600000000};
+    slots = (struct limit){.name = SPAN("slots")};
+    hot = (struct limit){.name = SPAN("hot")};
+    ck_assert_ptr_null(limit_init(&slots, &spec));
+    ck_assert_ptr_null(limit_init(&hot, &log));
+    n_held = 0;
+    run_threads(hold_slots);
+    ck_assert_uint_eq(n_admitted, 0);
+    struct charge charges[] = {
+        {.limit = &slots, .key = SPAN("{a}")},
+        {.limit = &hot, .key = SPAN("{a}")},
+    };
+    struct decision decision = {.charges = charges, .n_charges = 2};
+    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+    ck_assert_uint_eq(charges[0].verdict.remaining, 3);
+    ck_assert_uint_eq(charges[1].verdict.remaining, UNITS);
+}
+END_TEST
+
 int main(void)
 {
     if (hash_setup() != STATUS_OK) {
@@ -151,6 +215,7 @@ int main(void)
     tcase_add_test(threads, threads_on_one_key_admit_exactly_its_limit);
     tcase_add_test(threads, threads_on_several_keys_at_once_neither_block_nor_admit_more);
     tcase_add_test(threads, threads_that_overfill_the_table_keep_it_whole);
+    tcase_add_test(threads, threads_never_hold_more_slots_than_there_are_and_give_all_back);
     suite_add_tcase(suite, threads);
 
     SRunner *runner = srunner_create(suite);
