@@ -53,7 +53,8 @@ def build_sluice():
     return RELEASE
 
 
-def _first_line(argv):
+def first_line(argv):
+    """What a program says first: its version, mostly."""
     ended = subprocess.run(argv, capture_output=True, text=True)
     return (ended.stdout or ended.stderr).strip().splitlines()[0]
 
@@ -63,11 +64,11 @@ def machine(sluice):
     facts = {
         "cores": os.cpu_count(),
         "kernel": platform.release(),
-        "nginx": _first_line(["nginx", "-v"]),
-        "haproxy": _first_line(["haproxy", "-v"]),
-        "redis": _first_line(["redis-server", "--version"]),
-        "wrk": _first_line(["wrk", "-v"]),
+        "nginx": first_line(["nginx", "-v"]),
+        "haproxy": first_line(["haproxy", "-v"]),
+        "redis": first_line(["redis-server", "--version"]),
+        "wrk": first_line(["wrk", "-v"]),
     }
     if sluice:
-        facts["sluice"] = _first_line([str(sluice), "--version"])
+        facts["sluice"] = first_line([str(sluice), "--version"])
     return facts
