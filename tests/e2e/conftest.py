@@ -85,12 +85,12 @@ def start_sharing(start, start_redis):
     decides. At the end no key is without an end of its own."""
     redis = []
 
-    def make(policy, **kwargs):
+    def make(policy, workers=WORKERS, **kwargs):
         if not redis:
             redis.append(start_redis())
-        proxy = start(f"workers: {WORKERS}\nstore: {{redis: '{redis[0].url}', deadline: 10s, "
+        proxy = start(f"workers: {workers}\nstore: {{redis: '{redis[0].url}', deadline: 10s, "
                       f"on_failure: deny}}\n{textwrap.dedent(policy)}", **kwargs)
-        until(lambda: proxy.stderr().count('msg="link up"') == WORKERS, "Redis")
+        until(lambda: proxy.stderr().count('msg="link up"') == workers, "Redis")
         return proxy
 
     make.redis = redis
@@ -104,8 +104,8 @@ def start_sharing(start, start_redis):
 def start_in_store(request, start):
     """start_in_store(policy): a proxy; the test is run with each of the stores."""
     if request.param == "memory":
-        return lambda policy, **kwargs: start(
-            f"workers: {WORKERS}\n{textwrap.dedent(policy)}", **kwargs)
+        return lambda policy, workers=WORKERS, **kwargs: start(
+            f"workers: {workers}\n{textwrap.dedent(policy)}", **kwargs)
     return request.getfixturevalue("start_sharing")
 
 

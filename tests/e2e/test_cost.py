@@ -119,8 +119,8 @@ def test_what_the_response_says_replaces_the_estimate(start_in_store, start_upst
 
 
 @pytest.mark.parametrize("said, taken", [
-    (["50"], 50), (["51"], 50), (["999999999999999999999"], 50), ([], 30), (["-5"], 30), (["x"], 30),
-    (["1.5"], 30), ([""], 30), (["4", "4"], 30)])
+    (["50"], 50), (["51"], 50), (["999999999999999999999"], 50), ([], 30), (["-5"], 30),
+    (["x"], 30), (["1.5"], 30), ([""], 30), (["4", "4"], 30)])
 def test_a_response_takes_its_most_at_most_and_its_estimate_where_it_makes_no_sense(
         start, start_upstream, said, taken):
     upstream = start_upstream(say_tokens)
