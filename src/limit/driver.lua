@@ -23,10 +23,22 @@ end
 local reply = {1, now_us}
 local at = 3
 
+-- By their numbers, as text; made when they are first met.
+local algorithms = {}
+
+local function algorithm_of(number)
+  local algorithm = algorithms[number]
+  if not algorithm then
+    algorithm = make_algorithm(number)
+    algorithms[number] = algorithm
+  end
+  return algorithm
+end
+
 if ARGV[1] == '1' then
   for i = 1, #KEYS do
     local kind, delta = ARGV[at], clamp(ARGV[at + 1] + 0, -EXACT_MAX, EXACT_MAX)
-    local algorithm = algorithms[ARGV[at + 4]]
+    local algorithm = algorithm_of(ARGV[at + 4])
     local tick_us = clamp(ARGV[at + 6] + 0, 1, 1000000)
     local charged_at = floor(clamp(ARGV[at + 2] + 0, 0, EXACT_MAX) / tick_us)
     local rate = clamp(ARGV[at + 7] + 0, 1, UNITS_MAX)
@@ -38,7 +50,7 @@ end
 
 local states, starts, costs = {}, {}, {}
 for i = 1, #KEYS do
-  local algorithm, cost = algorithms[ARGV[at + 1]], clamp(ARGV[at] + 0, 0, UNITS_MAX)
+  local algorithm, cost = algorithm_of(ARGV[at + 1]), clamp(ARGV[at] + 0, 0, UNITS_MAX)
   local tick_us = clamp(ARGV[at + 3] + 0, 1, 1000000)
   local rate = clamp(ARGV[at + 4] + 0, 1, UNITS_MAX)
   local state, next_at = algorithm.read(

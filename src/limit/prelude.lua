@@ -18,8 +18,6 @@ local EXACT_MAX = 4503599627370496 -- 2^52: the sum of two such is still exact
 local UNITS_MAX = 4294967295 -- of a cost, a rate, a burst and a counter
 local ceil, floor = math.ceil, math.floor
 
-local algorithms = {}
-
 -- number cut to [min, max], and rounded down.
 local function clamp(number, min, max)
   if number >= min and number <= max then

@@ -5,9 +5,12 @@
 
 #include "limit/scripts.h"
 
-/* "algorithms['1'] = token_bucket" and a newline: the driver finds an algorithm by its number, which
- * reaches it as text. */
+/* "if number == '1' then … return token_bucket end" around an algorithm, in a function that makes those
+ * alone that a call needs: the program runs anew for each, and what it does not make costs nothing. The
+ * number reaches it as text. */
 enum { REGISTRATION_BYTES_MAX = 128 };
+static const char MAKER_BEGIN[] = "\nlocal function make_algorithm(number)\n";
+static const char MAKER_END[] = "end\n\n";
 
 static bool is_used(const struct algorithm *algorithm, const struct limit *limits, size_t n_limits)
 {
@@ -26,17 +29,18 @@ static void add_script(struct text *text, const struct script *script)
 
 static void add_algorithm(struct text *text, const struct algorithm *algorithm)
 {
-    add_script(text, algorithm->script);
-    text_add_literal(text, "algorithms['");
+    text_add_literal(text, "if number == '");
     text_add_u64(text, algorithm_number(algorithm));
-    text_add_literal(text, "'] = ");
+    text_add_literal(text, "' then\n");
+    add_script(text, algorithm->script);
+    text_add_literal(text, "return ");
     text_add(text, span_of_text(algorithm->name));
-    text_add_char(text, '\n');
+    text_add_literal(text, "\nend\n");
 }
 
 static size_t most_bytes(const struct algorithm *const *algorithms, size_t n_algorithms)
 {
-    size_t bytes = prelude_script.len + driver_script.len;
+    size_t bytes = prelude_script.len + driver_script.len + sizeof(MAKER_BEGIN) + sizeof(MAKER_END);
     for (size_t i = 0; i < n_algorithms; i++) {
         bytes += algorithms[i]->script->len + REGISTRATION_BYTES_MAX;
     }
@@ -56,11 +60,13 @@ enum status script_source_new(const struct limit *limits, size_t n_limits, char 
 
     struct text text = text_of(memory, bytes);
     add_script(&text, &prelude_script);
+    text_add(&text, span_of_text(MAKER_BEGIN));
     for (size_t i = 0; i < n_algorithms; i++) {
         if (is_used(algorithms[i], limits, n_limits)) {
             add_algorithm(&text, algorithms[i]);
         }
     }
+    text_add(&text, span_of_text(MAKER_END));
     add_script(&text, &driver_script);
     assert(!text.truncated);
 

@@ -25,7 +25,7 @@ START_TEST(a_program_has_the_algorithms_that_are_used_and_no_other)
     ck_assert_int_eq(script_source_new(limits, ARRAY_LEN(limits), &source, &len), STATUS_OK);
 
     ck_assert_uint_eq(strlen(source), len);
-    ck_assert_ptr_nonnull(strstr(source, "algorithms['1'] = token_bucket\n"));
+    ck_assert_ptr_nonnull(strstr(source, "if number == '1' then\n"));
     ck_assert_ptr_null(strstr(source, "fixed_window"));
     free(source);
 }
