@@ -11,8 +11,9 @@
 #include "limit/limit.h"
 #include "limit/verdict.h"
 
-/* One member of RateLimit-Policy: `"name";q=100;w=60`; w, rounded up, is left out below a second. Constant for a
- * limit. Names are checked at load: letters, digits, `.`, `_`, `-`. */
+/* One member of RateLimit-Policy: `"name";q=100;w=60`; w, rounded up, is left out below a second.
+ * Slots are `"name";q=5;qu="concurrent-requests"`. Constant for a limit. Names are checked at load:
+ * letters, digits, `.`, `_`, `-`. */
 void fields_write_policy(struct text *text, const struct limit *limit);
 
 /* One member of RateLimit: `"name";r=17;t=1`; t, rounded up, is left out when 0. */
@@ -20,7 +21,8 @@ void fields_write_state(struct text *text, const struct limit *limit,
                         const struct verdict *verdict);
 
 /* Seconds for Retry-After of one limit that denied: whole, rounded up, at least 1, never beyond
- * reset_after plus a second. False, and *seconds untouched, when waiting cannot help. */
+ * reset_after plus a second. False, and *seconds untouched, when waiting cannot help or
+ * nobody knows how long. */
 MUST_USE bool fields_retry_after_s(const struct limit *limit, const struct verdict *verdict,
                                    uint64_t *seconds);
 

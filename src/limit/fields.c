@@ -16,7 +16,9 @@ void fields_write_policy(struct text *text, const struct limit *limit)
     add_name(text, limit);
     text_add_literal(text, ";q=");
     text_add_u64(text, limit->params.rate);
-    if (limit->period_us >= US_PER_S) {
+    if (limit->algorithm->has_slots) {
+        text_add_literal(text, ";qu=\"concurrent-requests\"");
+    } else if (limit->period_us >= US_PER_S) {
         text_add_literal(text, ";w=");
         text_add_u64(text, divide_up(limit->period_us, US_PER_S));
     }
@@ -36,7 +38,7 @@ void fields_write_state(struct text *text, const struct limit *limit, const stru
 bool fields_retry_after_s(const struct limit *limit, const struct verdict *verdict,
                           uint64_t *seconds)
 {
-    if (verdict->retry_after == RETRY_NEVER) {
+    if (verdict->retry_after >= RETRY_UNKNOWN) {
         return false;
     }
     const uint64_t most = limit_seconds(limit, verdict->reset_after) + 1;

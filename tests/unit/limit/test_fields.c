@@ -4,9 +4,12 @@
 #include <stdlib.h>
 
 #include "base/compiler.h"
+#include "limit/concurrency.h"
+#include "limit/token_bucket.h"
 
 static const struct limit LIMIT = {
     .name = {"per-client", 10},
+    .algorithm = &token_bucket_algorithm,
     .params = {.rate = 100, .burst = 20, .period = 60000, .ticks_per_s = 1000},
     .tick_us = 1000,
     .period_us = 60000000,
@@ -41,6 +44,17 @@ START_TEST(a_window_is_left_out_below_a_second_and_rounded_up_above)
     limit.period_us = 1500000;
     fields_write_policy(&text, &limit);
     ck_assert_text(text, "\"per-client\";q=100;w=2");
+}
+END_TEST
+
+START_TEST(slots_have_a_unit_of_their_own_and_no_window)
+{
+    struct limit limit = LIMIT;
+    char buffer[64];
+    struct text text = text_of(buffer, sizeof(buffer));
+    limit.algorithm = &concurrency_algorithm;
+    fields_write_policy(&text, &limit);
+    ck_assert_text(text, "\"per-client\";q=100;qu=\"concurrent-requests\"");
 }
 END_TEST
 
@@ -89,9 +103,11 @@ START_TEST(retry_after_is_rounded_up_at_least_one_and_within_the_reset)
 }
 END_TEST
 
-START_TEST(never_is_no_retry_after)
+static const uint64_t NO_WAITS[] = {RETRY_NEVER, RETRY_UNKNOWN};
+
+START_TEST(never_and_unknown_are_no_retry_after)
 {
-    const struct verdict verdict = {.retry_after = RETRY_NEVER, .reset_after = 1};
+    const struct verdict verdict = {.retry_after = NO_WAITS[_i], .reset_after = 1};
     uint64_t seconds = 7;
     ck_assert(!fields_retry_after_s(&LIMIT, &verdict, &seconds));
     ck_assert_uint_eq(seconds, 7);
@@ -104,6 +120,7 @@ int main(void)
     TCase *policy = tcase_create("fields_write_policy");
     tcase_add_test(policy, a_policy_is_the_rate_as_it_is_written);
     tcase_add_test(policy, a_window_is_left_out_below_a_second_and_rounded_up_above);
+    tcase_add_test(policy, slots_have_a_unit_of_their_own_and_no_window);
     suite_add_tcase(suite, policy);
     TCase *state = tcase_create("fields_write_state");
     tcase_add_test(state, a_state_is_what_is_left_and_the_seconds_until_one_more);
@@ -112,7 +129,8 @@ int main(void)
     TCase *retry_after = tcase_create("fields_retry_after_s");
     tcase_add_loop_test(retry_after, retry_after_is_rounded_up_at_least_one_and_within_the_reset, 0,
                         (int)ARRAY_LEN(WAITS));
-    tcase_add_test(retry_after, never_is_no_retry_after);
+    tcase_add_loop_test(retry_after, never_and_unknown_are_no_retry_after, 0,
+                        (int)ARRAY_LEN(NO_WAITS));
     suite_add_tcase(suite, retry_after);
 
     SRunner *runner = srunner_create(suite);
