@@ -1,0 +1,109 @@
+"""nginx asks first: auth_request against a route that answers by itself."""
+
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+from harness.client import Client
+from harness.ports import free_port
+from harness.wait import until
+
+pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+
+CONFIGURATION = """
+daemon off;
+master_process off;
+pid {folder}/pid;
+error_log stderr;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            auth_request /limit;
+            auth_request_set $ratelimit $upstream_http_ratelimit;
+            auth_request_set $retry_after $upstream_http_retry_after;
+            add_header RateLimit $ratelimit always;
+            add_header Retry-After $retry_after always;
+            error_page 403 =429 /refused;
+            proxy_pass http://{upstream};
+        }}
+        location = /limit {{
+            internal;
+            proxy_pass http://{sluice}/check;
+            proxy_pass_request_body off;
+            proxy_set_header Content-Length "";
+            proxy_set_header X-Forwarded-For $remote_addr;
+        }}
+        location = /refused {{
+            internal;
+            add_header RateLimit $ratelimit always;
+            add_header Retry-After $retry_after always;
+            return 429 "slow down";
+        }}
+    }}
+}}
+"""
+
+POLICY = """
+    trusted_proxies: [127.0.0.1]
+    limits: {per-client: {key: client.ip, rate: 2/day, deny: {status: 403}}}
+    routes: [{match: {path: /check}, limits: [per-client], respond: {status: 204}}]
+"""
+
+
+@pytest.fixture(name="start_nginx")
+def start_nginx_and_end_it(tmp_path):
+    processes = []
+
+    def make(upstream, proxy):
+        port = free_port()
+        (tmp_path / "nginx").mkdir()
+        path = tmp_path / "nginx" / "nginx.conf"
+        path.write_text(CONFIGURATION.format(folder=path.parent, port=port, upstream=upstream.address,
+                                             sluice=f"127.0.0.1:{proxy.port}"))
+        with open(path.parent / "stderr", "wb") as log:
+            processes.append(subprocess.Popen(
+                ["nginx", "-c", str(path), "-p", str(path.parent), "-e", "stderr"], stderr=log))
+
+        def listens():
+            assert processes[0].poll() is None, (path.parent / "stderr").read_text()
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        until(listens, "nginx to listen")
+        return "127.0.0.1", port
+
+    yield make
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_nginx_passes_on_what_sluice_lets_pass_and_refuses_the_rest(
+        start_in_store, start_upstream, start_nginx):
+    upstream = start_upstream()
+    nginx = start_nginx(upstream, start_in_store(POLICY))
+
+    def ask(source):
+        client = Client(nginx, source)
+        try:
+            return client.ask("POST", "/order", body=b"twelve")
+        finally:
+            client.close()
+
+    responses = [ask("127.0.0.1") for _ in range(4)]
+    assert [response.status for response in responses] == [200, 200, 429, 429]
+    assert responses[0].get("RateLimit") == '"per-client";r=1;t=43200'
+    assert responses[2].get("RateLimit").startswith('"per-client";r=0;')
+    assert 43190 <= int(responses[2].get("Retry-After")) <= 43200
+    assert ask("127.0.0.2").status == 200, "each client has its own"
+    assert [request.body for request in upstream.requests] == [b"twelve"] * 3
