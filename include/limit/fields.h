@@ -16,9 +16,29 @@
  * letters, digits, `.`, `_`, `-`. */
 void fields_write_policy(struct text *text, const struct limit *limit);
 
-/* One member of RateLimit: `"name";r=17;t=1`; t, rounded up, is left out when 0. */
-void fields_write_state(struct text *text, const struct limit *limit,
-                        const struct verdict *verdict);
+/* What the parameters of RateLimit are called: the working group is about to rename them, and to add
+ * the cost of the request. */
+enum fields_draft {
+    FIELDS_DRAFT_11,
+    FIELDS_DRAFT_NEXT,
+};
+
+/* One member of RateLimit: `"name";r=17;t=1`; the time, rounded up, is left out when 0, and where
+ * nobody can tell it: of slots. */
+void fields_write_state(struct text *text, enum fields_draft draft, const struct limit *limit,
+                        const struct verdict *verdict, uint32_t cost);
+
+/* What X-RateLimit-Limit, -Remaining and -Reset say. They tell of one limit alone. */
+struct fields_legacy {
+    uint64_t limit;
+    uint64_t remaining;
+    uint64_t reset_s; /* until it is untouched, rounded up */
+};
+struct fields_legacy fields_legacy_of(const struct limit *limit, const struct verdict *verdict);
+
+/* Whether @a is nearer to its end than @b: a smaller part of it remains, or as small a one for longer.
+ */
+bool fields_is_nearer(const struct fields_legacy *a, const struct fields_legacy *b);
 
 /* Seconds for Retry-After of one limit that denied: whole, rounded up, at least 1, never beyond
  * reset_after plus a second. False, and *seconds untouched, when waiting cannot help or

@@ -24,15 +24,51 @@ void fields_write_policy(struct text *text, const struct limit *limit)
     }
 }
 
-void fields_write_state(struct text *text, const struct limit *limit, const struct verdict *verdict)
+/* The one table of what parameters are called. */
+static const struct {
+    const char *remaining;
+    const char *time;
+    const char *cost; /* NULL: not told */
+} NAMES[] = {
+    [FIELDS_DRAFT_11] = {"r", "t", NULL},
+    [FIELDS_DRAFT_NEXT] = {"a", "w", "c"},
+};
+
+static void add_parameter(struct text *text, const char *name, uint64_t value)
+{
+    text_add_char(text, ';');
+    text_add(text, span_of_text(name));
+    text_add_char(text, '=');
+    text_add_u64(text, value);
+}
+
+void fields_write_state(struct text *text, enum fields_draft draft, const struct limit *limit,
+                        const struct verdict *verdict, uint32_t cost)
 {
     add_name(text, limit);
-    text_add_literal(text, ";r=");
-    text_add_u64(text, verdict->remaining);
-    if (verdict->next_after > 0) {
-        text_add_literal(text, ";t=");
-        text_add_u64(text, limit_seconds(limit, verdict->next_after));
+    add_parameter(text, NAMES[draft].remaining, verdict->remaining);
+    if (verdict->next_after > 0 && !limit->algorithm->has_slots) {
+        add_parameter(text, NAMES[draft].time, limit_seconds(limit, verdict->next_after));
     }
+    if (NAMES[draft].cost != NULL) {
+        add_parameter(text, NAMES[draft].cost, cost);
+    }
+}
+
+struct fields_legacy fields_legacy_of(const struct limit *limit, const struct verdict *verdict)
+{
+    return (struct fields_legacy){
+        .limit = verdict->limit,
+        .remaining = verdict->remaining,
+        .reset_s = limit_seconds(limit, verdict->reset_after),
+    };
+}
+
+bool fields_is_nearer(const struct fields_legacy *a, const struct fields_legacy *b)
+{
+    const uint64_t part_of_a = a->remaining * b->limit; /* both below 2^32 */
+    const uint64_t part_of_b = b->remaining * a->limit;
+    return part_of_a < part_of_b || (part_of_a == part_of_b && a->reset_s > b->reset_s);
 }
 
 bool fields_retry_after_s(const struct limit *limit, const struct verdict *verdict,

@@ -116,7 +116,8 @@ void admission_write_state_field(const struct admission *admission, struct text 
         const struct charge *charge = &admission->charges[i];
         if (!charge->limit->shadow) {
             text_add(text, is_first ? SPAN("") : SPAN(", "));
-            fields_write_state(text, charge->limit, &charge->verdict);
+            fields_write_state(text, FIELDS_DRAFT_11, charge->limit, &charge->verdict,
+                               charge->cost);
             is_first = false;
         }
     }

@@ -65,7 +65,7 @@ START_TEST(a_state_is_what_is_left_and_the_seconds_until_one_more)
     char buffer[64];
     struct text text = text_of(buffer, sizeof(buffer));
     const struct verdict verdict = {.remaining = 17, .next_after = 1001};
-    fields_write_state(&text, &LIMIT, &verdict);
+    fields_write_state(&text, FIELDS_DRAFT_11, &LIMIT, &verdict, 1);
     ck_assert_text(text, "\"per-client\";r=17;t=2");
 }
 END_TEST
@@ -75,8 +75,65 @@ START_TEST(an_untouched_state_has_no_time)
     char buffer[64];
     struct text text = text_of(buffer, sizeof(buffer));
     const struct verdict verdict = {.remaining = 20, .next_after = 0};
-    fields_write_state(&text, &LIMIT, &verdict);
+    fields_write_state(&text, FIELDS_DRAFT_11, &LIMIT, &verdict, 1);
     ck_assert_text(text, "\"per-client\";r=20");
+}
+END_TEST
+
+START_TEST(the_coming_draft_has_other_names_and_tells_the_cost)
+{
+    char buffer[64];
+    struct text text = text_of(buffer, sizeof(buffer));
+    const struct verdict verdict = {.remaining = 17, .next_after = 1001};
+    fields_write_state(&text, FIELDS_DRAFT_NEXT, &LIMIT, &verdict, 5);
+    ck_assert_text(text, "\"per-client\";a=17;w=2;c=5");
+}
+END_TEST
+
+START_TEST(the_state_of_slots_has_no_time)
+{
+    char buffer[64];
+    struct limit slots = LIMIT;
+    struct text text = text_of(buffer, sizeof(buffer));
+    const struct verdict verdict = {.remaining = 17, .next_after = 1001};
+    slots.algorithm = &concurrency_algorithm;
+    fields_write_state(&text, FIELDS_DRAFT_11, &slots, &verdict, 1);
+    ck_assert_text(text, "\"per-client\";r=17");
+}
+END_TEST
+
+/* --- the fields of one limit alone --- */
+
+START_TEST(the_older_fields_tell_when_the_limit_is_untouched)
+{
+    const struct verdict verdict = {.limit = 20, .remaining = 17, .reset_after = 2001};
+    const struct fields_legacy legacy = fields_legacy_of(&LIMIT, &verdict);
+    ck_assert_uint_eq(legacy.limit, 20);
+    ck_assert_uint_eq(legacy.remaining, 17);
+    ck_assert_uint_eq(legacy.reset_s, 3);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    struct fields_legacy a;
+    struct fields_legacy b;
+    bool is_nearer;
+} NEARER[] = {
+    {"a smaller part is nearer", {100, 10, 1}, {10, 2, 9}, true},
+    {"a greater part is not, whatever its number", {10, 2, 9}, {100, 10, 1}, false},
+    {"nothing left for longer is nearer", {10, 0, 9}, {100, 0, 1}, true},
+    {"the same is not nearer", {10, 5, 9}, {10, 5, 9}, false},
+    {"the greatest numbers do not wrap",
+     {UINT32_MAX, UINT32_MAX - 1, 1},
+     {UINT32_MAX, UINT32_MAX, 1},
+     true},
+};
+
+START_TEST(the_limit_nearest_to_its_end_has_the_smallest_part_left)
+{
+    ck_assert_msg(fields_is_nearer(&NEARER[_i].a, &NEARER[_i].b) == NEARER[_i].is_nearer, "%s",
+                  NEARER[_i].says);
 }
 END_TEST
 
@@ -123,9 +180,16 @@ int main(void)
     tcase_add_test(policy, slots_have_a_unit_of_their_own_and_no_window);
     suite_add_tcase(suite, policy);
     TCase *state = tcase_create("fields_write_state");
+    tcase_add_test(state, the_coming_draft_has_other_names_and_tells_the_cost);
+    tcase_add_test(state, the_state_of_slots_has_no_time);
     tcase_add_test(state, a_state_is_what_is_left_and_the_seconds_until_one_more);
     tcase_add_test(state, an_untouched_state_has_no_time);
     suite_add_tcase(suite, state);
+    TCase *legacy = tcase_create("the fields of one limit alone");
+    tcase_add_test(legacy, the_older_fields_tell_when_the_limit_is_untouched);
+    tcase_add_loop_test(legacy, the_limit_nearest_to_its_end_has_the_smallest_part_left, 0,
+                        (int)ARRAY_LEN(NEARER));
+    suite_add_tcase(suite, legacy);
     TCase *retry_after = tcase_create("fields_retry_after_s");
     tcase_add_loop_test(retry_after, retry_after_is_rounded_up_at_least_one_and_within_the_reset, 0,
                         (int)ARRAY_LEN(WAITS));
