@@ -47,6 +47,8 @@ struct stream_handler {
     /* Bytes, an end or an error can be read. Comes again while they are not read and reading is
      * wanted. */
     void (*on_readable)(void *owner);
+    /* The peer has ended its side or is gone; with stream_watch_end() alone. */
+    void (*on_ended)(void *owner);
     /* Some of what stream_write() kept has been taken, not all. NULL: nobody wants to know. */
     void (*on_progress)(void *owner);
     /* What stream_write() kept has been taken, or the connection broke: the next call tells. */
@@ -60,6 +62,7 @@ struct stream {
     void *owner;
     struct event *read_event;  /* owned */
     struct event *write_event; /* owned */
+    struct event *end_event;   /* owned; NULL: never wanted */
     bool reading;              /* read_event is armed */
     bool connecting;           /* writability is awaited as the end of connect() */
     struct iovec
@@ -103,6 +106,10 @@ MUST_USE enum stream_result stream_peek(struct stream *stream);
 /* Whether on_readable is wanted. Turning it off costs a system call: do so only when it came
  * unwanted. */
 void stream_want_read(struct stream *stream, bool wanted);
+
+/* Have on_ended called in place of on_readable, whatever the peer has sent before it ended; or, with
+ * false, on_readable again. Nothing may be written meanwhile. Without memory on_readable stays. */
+void stream_watch_end(struct stream *stream, bool wanted);
 
 /* Write @n_slices (<= STREAM_SLICES_MAX) in order. With STREAM_BLOCKED their memory must stay until
  * on_drained, and nothing may be written before. One system call. */

@@ -11,6 +11,7 @@
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -165,6 +166,10 @@ void stream_reset_on_close(struct stream *stream)
 
 void stream_close(struct stream *stream)
 {
+    if (stream->end_event != NULL) {
+        event_free(stream->end_event);
+        stream->end_event = NULL;
+    }
     if (stream->read_event != NULL) {
         event_free(stream->read_event);
         stream->read_event = NULL;
@@ -230,6 +235,38 @@ void stream_want_read(struct stream *stream, bool wanted)
         event_add(stream->read_event, NULL);
     } else {
         event_del(stream->read_event);
+    }
+}
+
+/* Told once for each change: it may be more bytes. */
+static void on_change(evutil_socket_t fd, short events, void *context)
+{
+    struct stream *stream = context;
+    struct pollfd peer = {.fd = (int)fd, .events = POLLRDHUP};
+    (void)events;
+    if (poll(&peer, 1, 0) == 1) {
+        stream->handler->on_ended(stream->owner);
+    }
+}
+
+void stream_watch_end(struct stream *stream, bool wanted)
+{
+    assert(!stream_is_blocked(stream));
+    if (!wanted) {
+        if (stream->end_event != NULL) {
+            event_del(stream->end_event);
+        }
+        stream_want_read(stream, true);
+        return;
+    }
+    if (stream->end_event == NULL) {
+        /* By edges: bytes that nobody reads would otherwise be told without end. */
+        stream->end_event = event_new(event_get_base(stream->read_event), stream->fd,
+                                      EV_READ | EV_ET | EV_PERSIST, on_change, stream);
+    }
+    if (stream->end_event != NULL) {
+        stream_want_read(stream, false); /* libevent knows a descriptor by one kind alone */
+        event_add(stream->end_event, NULL);
     }
 }
 

@@ -332,16 +332,30 @@ static void on_progress(void *owner)
     }
 }
 
+static void on_ended(void *owner)
+{
+    struct downstream *downstream = owner;
+    exchange_on_client_ended(downstream->exchange);
+}
+
 static const struct stream_handler HANDLER = {
     .on_readable = on_readable,
+    .on_ended = on_ended,
     .on_progress = on_progress,
     .on_drained = on_drained,
 };
+
+static void hold(struct client *client, bool is_held)
+{
+    struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
+    stream_watch_end(&downstream->stream, is_held);
+}
 
 static const struct client_ops OPS = {
     .send = downstream_send,
     .send_interim = downstream_send_interim,
     .pump = pump,
+    .hold = hold,
     .on_done = on_done,
 };
 

@@ -300,6 +300,7 @@ static void on_departure(struct precise_timer *timer)
 {
     struct exchange *exchange = CONTAINER_OF(timer, struct exchange, hold);
     exchange->hold_us = clock_monotonic_us() - exchange->hold_us;
+    exchange->client->ops->hold(exchange->client, false);
     go_on(exchange);
 }
 
@@ -316,6 +317,7 @@ static void hold(struct exchange *exchange, uint64_t wait_us)
         return;
     }
     exchange->hold_us = now_us;
+    exchange->client->ops->hold(exchange->client, true);
 }
 
 static void on_admitted(struct exchange *exchange)

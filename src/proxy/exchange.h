@@ -60,6 +60,9 @@ struct client_ops {
     enum stream_result (*send_interim)(struct client *client, const struct response *response);
     /* Pieces of the request's body are wanted: hand over what is there, now and as it comes. */
     void (*pump)(struct client *client);
+    /* The exchange is held, or no more: until then exchange_on_client_ended() is to be told, whatever
+     * the client has sent. */
+    void (*hold)(struct client *client, bool is_held);
     /* The exchange is over and is not used any more: free it. */
     void (*on_done)(struct client *client);
 };

@@ -148,6 +148,35 @@ def test_a_client_that_leaves_is_held_no_longer(start, start_upstream, leave, re
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.parametrize("leave", ["close", "reset", "end"])
+def test_a_client_that_leaves_behind_bytes_that_nobody_reads_is_held_no_longer(
+        start, start_upstream, leave):
+    upstream = start_upstream()
+    proxy = start(shaping(upstream, **LONG))
+    assert proxy.ask().status == 200
+    client = proxy.send(message.request("POST", "/held", {"Content-Length": "99"}))
+    for _ in range(2):
+        assert client.is_quiet(0.05)
+        client.send(b"a part")
+    assert client.is_quiet(0.05)
+    getattr(client, leave)()
+    assert proxy.lines_of("/held", 1)[0]["fault"] == "the client left"
+    assert len(upstream.requests) == 1
+
+
+def test_what_a_held_client_sends_on_is_passed_on_after_its_departure(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(shaping(upstream, rate="2/s"))
+    assert proxy.ask().status == 200
+    client = proxy.send(message.request("POST", "/held", {"Content-Length": "12"}))
+    for _ in range(2):
+        assert client.is_quiet(0.05)
+        client.send(b"a part")
+    assert client.read().status == 200
+    assert upstream.last.body == b"a part" * 2
+    assert client.ask(path="/next").status == 200
+
+
 def test_more_than_max_held_is_503_until_somebody_leaves(start, start_upstream):
     proxy = start(shaping(start_upstream(), **LONG, top="max: {held: 2}\nworkers: 1"))
     assert proxy.ask().status == 200

@@ -22,6 +22,7 @@ static int peer; /* the other end */
 static unsigned n_readable;
 static unsigned n_drained;
 static unsigned n_progress;
+static unsigned n_ended;
 
 static void on_readable(void *owner)
 {
@@ -41,8 +42,18 @@ static void on_progress(void *owner)
     n_progress++;
 }
 
-static const struct stream_handler HANDLER = {
-    .on_readable = on_readable, .on_progress = on_progress, .on_drained = on_drained};
+static void on_ended(void *owner)
+{
+    ck_assert_ptr_eq(owner, &stream);
+    n_ended++;
+    stream_watch_end(&stream, false);
+    stream_want_read(&stream, false);
+}
+
+static const struct stream_handler HANDLER = {.on_readable = on_readable,
+                                              .on_ended = on_ended,
+                                              .on_progress = on_progress,
+                                              .on_drained = on_drained};
 
 static void open_pair(void)
 {
@@ -60,6 +71,7 @@ static void set_up(void)
     n_readable = 0;
     n_drained = 0;
     n_progress = 0;
+    n_ended = 0;
     open_pair();
 }
 
@@ -146,6 +158,33 @@ START_TEST(the_end_is_told_again_and_again_and_writing_still_works)
 END_TEST
 
 /* --- writing --- */
+
+START_TEST(an_end_is_told_behind_bytes_that_nobody_reads_and_they_are_not)
+{
+    ck_assert_int_eq(send(peer, "abc", 3, 0), 3);
+    stream_watch_end(&stream, true);
+    turns_for(loop, 1000);
+    ck_assert_int_eq(send(peer, "def", 3, 0), 3);
+    turns_for(loop, 1000);
+    ck_assert_uint_eq(n_readable + n_ended, 0);
+    shutdown(peer, SHUT_WR);
+    turns_for(loop, 1000);
+    ck_assert_uint_eq(n_ended, 1);
+}
+END_TEST
+
+START_TEST(reading_goes_on_when_the_end_is_watched_no_more)
+{
+    stream_watch_end(&stream, true);
+    ck_assert_int_eq(send(peer, "abc", 3, 0), 3);
+    turns_for(loop, 1000);
+    stream_watch_end(&stream, false);
+    turns_for(loop, 1000);
+    ck_assert_uint_gt(n_readable, 0);
+    ck_assert_int_eq(write_text("x"), STREAM_DONE);
+    ck_assert_uint_eq(n_ended, 0);
+}
+END_TEST
 
 START_TEST(slices_are_written_in_order_empty_ones_too)
 {
@@ -409,6 +448,8 @@ int main(void)
     tcase_add_test(reading, what_is_not_read_is_told_again_while_reading_is_wanted);
     tcase_add_test(reading, peeking_says_what_reading_would_and_takes_nothing);
     tcase_add_test(reading, the_end_is_told_again_and_again_and_writing_still_works);
+    tcase_add_test(reading, an_end_is_told_behind_bytes_that_nobody_reads_and_they_are_not);
+    tcase_add_test(reading, reading_goes_on_when_the_end_is_watched_no_more);
     suite_add_tcase(suite, reading);
     tcase_add_checked_fixture(writing, set_up, tear_down);
     tcase_add_test(writing, slices_are_written_in_order_empty_ones_too);

@@ -340,10 +340,17 @@ static void fake_on_done(struct client *base)
     client->wants_body = false;
 }
 
+static void fake_hold(struct client *client, bool is_held)
+{
+    (void)client;
+    (void)is_held;
+}
+
 static const struct client_ops FAKE_CLIENT = {
     .send = fake_send,
     .send_interim = fake_send_interim,
     .pump = fake_pump,
+    .hold = fake_hold,
     .on_done = fake_on_done,
 };
 
