@@ -68,7 +68,8 @@ def start_nginx_and_end_it(tmp_path):
         port = free_port()
         (tmp_path / "nginx").mkdir()
         path = tmp_path / "nginx" / "nginx.conf"
-        path.write_text(CONFIGURATION.format(folder=path.parent, port=port, upstream=upstream.address,
+        path.write_text(CONFIGURATION.format(folder=path.parent, port=port,
+                                             upstream=upstream.address,
                                              sluice=f"127.0.0.1:{proxy.port}"))
         with open(path.parent / "stderr", "wb") as log:
             processes.append(subprocess.Popen(
