@@ -117,6 +117,8 @@ struct policy {
     size_t n_upstreams;
     struct limit *limits; /* by index */
     size_t n_limits;
+    struct calendar **calendars; /* of its limits, apart from the arena */
+    size_t n_calendars;
     struct limit_rule *rules;
     size_t n_rules;
     struct route *routes;

@@ -13,17 +13,25 @@
 #include "base/compiler.h"
 #include "base/diag.h"
 #include "base/status.h"
+#include "limit/calendar.h"
 #include "policy/name_index.h"
 #include "policy/policy.h"
 #include "policy/spec.h"
+
+/* What a calendar of the policy was made for. */
+struct linked_calendar {
+    enum calendar_unit unit;
+    struct span zone;
+};
 
 struct linker {
     const struct spec_policy *spec;
     struct policy *policy; /* under construction; its arena is the result's */
     struct arena *scratch; /* gone when linking is over */
     struct diags *diags;
-    struct name_index limits;    /* number: index of the rule */
-    struct name_index upstreams; /* number: index of the upstream */
+    struct name_index limits;          /* number: index of the rule */
+    struct name_index upstreams;       /* number: index of the upstream */
+    struct linked_calendar *calendars; /* beside the policy's */
     bool *limit_is_used;
     bool *upstream_is_used;
     bool no_memory;
@@ -49,6 +57,11 @@ void link_parameters(struct linker *linker, const struct spec_limit *spec);
 
 /* What @spec says of one of its rates; its algorithm is known. */
 struct limit_spec link_limit_spec(const struct spec_limit *spec, const struct rate *rate);
+
+/* The windows of a rate of @spec; is_calendar is among what is said of it. NULL: there is no such zone,
+ * which link_parameters() tells, or no memory. */
+const struct calendar *link_calendar(struct linker *linker, const struct spec_limit *spec,
+                                     enum rate_calendar rate);
 
 /* The cost of @route, whose limits and upstream are linked. */
 void link_cost(struct linker *linker, const struct spec_cost *spec, struct route *route);

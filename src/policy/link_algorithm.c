@@ -120,7 +120,13 @@ static void check_timezone(struct linker *linker, const struct spec_limit *spec)
     if (timezone == NULL || !is_algorithm(spec, "fixed_window")) {
         return;
     }
-    if (spec->align == SPEC_ALIGN_FIRST) {
+    if (!calendar_knows_zone(spec->timezone.text)) {
+        char buffer[PROBLEM_BYTES_MAX];
+        struct text problem = text_of(buffer, sizeof(buffer));
+        text_add_literal(&problem, ": the system's zone database has no such zone; write one as in "
+                                   "Europe/Berlin");
+        link_report(linker, timezone, "timezone", &problem);
+    } else if (spec->align == SPEC_ALIGN_FIRST) {
         diags_add(linker->diags, DIAG_ERROR, timezone->line, timezone->column,
                   "timezone has no meaning with \"align: first\": such windows are not the "
                   "clock's");

@@ -77,8 +77,6 @@ static bool check_rate(struct linker *linker, const struct spec_limit *spec, siz
         suggest_period(&problem, rate);
     } else if (has_period && is_repeated(spec, i)) {
         text_add_literal(&problem, ": two rates of one limit have the same period");
-    } else if (link_limit_spec(spec, &rate->rate).is_calendar) {
-        text_add_literal(&problem, ": windows of a calendar are not yet built; write 30d");
     } else {
         return true;
     }
@@ -159,6 +157,13 @@ static void link_rate(struct linker *linker, const struct spec_limit *spec, size
         text_add(&problem, span_of_text(fault));
         link_report(linker, rate->node, "rate", &problem);
         return;
+    }
+    if (limit->params.is_calendar) {
+        const struct calendar *calendar = link_calendar(linker, spec, rate->rate.calendar);
+        rule->calendars[rule->n_limits] = calendar;
+        if (calendar == NULL) {
+            return;
+        }
     }
     warn_of_log(linker, spec, rate);
     limit->name = name_limit(linker, spec, &rate->rate);

@@ -5,6 +5,7 @@
 
 #include "base/compiler.h"
 #include "base/diag.h"
+#include "limit/calendar.h"
 #include "policy/loader.h"
 #include "unit/policy/policy_support.h"
 
@@ -243,6 +244,52 @@ START_TEST(each_algorithm_gets_what_is_said_of_it)
 }
 END_TEST
 
+START_TEST(days_weeks_and_months_of_a_zone_have_its_calendar)
+{
+    struct policy *policy = policy_from_text(
+        HEAD
+        "upstreams: {api: {servers: http://a}}\n"
+        "limits:\n"
+        "  plain: {key: global, algorithm: fixed_window, rate: [1/day, 5/week, 9/month]}\n"
+        "  zone: {key: global, algorithm: fixed_window, timezone: Europe/Berlin,\n"
+        "         rate: [1/minute, 2/12h, 3/day, 5/week, 9/month]}\n"
+        "  same: {key: global, algorithm: fixed_window, timezone: Europe/Berlin, rate: 7/day}\n"
+        "routes: [{upstream: api, limits: [plain, zone, same]}]\n");
+    static const bool IS_CALENDAR[] = {false, false, true, false, false, true, true, true, true};
+    const struct limit_rule *zone = &policy->rules[1];
+    for (size_t i = 0; i < ARRAY_LEN(IS_CALENDAR); i++) {
+        ck_assert_msg(policy->limits[i].params.is_calendar == IS_CALENDAR[i], "%zu", i);
+    }
+    ck_assert_ptr_null(policy->rules[0].calendars[0]);
+    ck_assert_ptr_null(policy->rules[0].calendars[1]);
+    ck_assert_ptr_nonnull(policy->rules[0].calendars[2]);
+    ck_assert_ptr_null(zone->calendars[1]);
+    ck_assert_ptr_eq(policy->rules[2].calendars[0], zone->calendars[2]);
+    ck_assert_ptr_ne(policy->rules[0].calendars[2], zone->calendars[4]);
+    ck_assert_uint_eq(policy->n_calendars, 4);
+    policy_free(policy);
+}
+END_TEST
+
+/* Some day of 2030, at noon in UTC. */
+#define NOON_2030 (UINT64_C(1893499200) * SECOND)
+
+START_TEST(a_calendar_day_starts_at_midnight_of_its_zone)
+{
+    struct policy *policy = policy_from_text(
+        HEAD
+        "upstreams: {api: {servers: http://a}}\n"
+        "limits: {a: {key: global, algorithm: fixed_window, timezone: Asia/Tokyo, rate: 1/day}}\n"
+        "routes: [{upstream: api, limits: a}]\n");
+    uint64_t edges[LIMIT_EDGES];
+    ck_assert(calendar_find(policy->rules[0].calendars[0], NOON_2030, edges));
+    ck_assert_uint_eq(edges[1] % (86400 * SECOND), 15 * 3600 * SECOND);
+    ck_assert_uint_le(edges[1], NOON_2030);
+    ck_assert_uint_gt(edges[2], NOON_2030);
+    policy_free(policy);
+}
+END_TEST
+
 START_TEST(a_slot_is_one_whatever_the_cost)
 {
     struct policy *policy = policy_from_text(ALGORITHMS);
@@ -298,6 +345,8 @@ int main(void)
     tcase_add_test(tcase, a_shadow_limit_is_not_told_to_clients_and_refuses_nobody);
     tcase_add_test(tcase, a_shadow_limit_refuses_nobody_while_redis_is_away);
     tcase_add_loop_test(tcase, each_algorithm_gets_what_is_said_of_it, 0, (int)ARRAY_LEN(PARAMS));
+    tcase_add_test(tcase, days_weeks_and_months_of_a_zone_have_its_calendar);
+    tcase_add_test(tcase, a_calendar_day_starts_at_midnight_of_its_zone);
     tcase_add_test(tcase, a_slot_is_one_whatever_the_cost);
     tcase_add_test(tcase, clients_are_told_in_the_style_that_is_said);
     tcase_add_test(tcase, held_requests_have_a_cap);
