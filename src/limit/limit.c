@@ -102,6 +102,17 @@ static uint32_t divide_down(uint32_t units, uint32_t instances)
     return units > instances ? units / instances : 1;
 }
 
+/* That fits @limit's burst; for gcra a multiple of the rate, so that its interval is not rounded. */
+static uint64_t longest_period(const struct limit *limit)
+{
+    const uint64_t longest = LIMIT_UNITS_MAX / limit->params.burst;
+    if (!limit->algorithm->has_rate_in_digest) {
+        return longest;
+    }
+    const uint64_t intervals = LIMIT_UNITS_MAX / limit->params.rate;
+    return (longest < intervals ? longest : intervals) * limit->params.rate;
+}
+
 void limit_share(const struct limit *limit, uint32_t instances, struct limit *share)
 {
     assert(instances >= 1);
@@ -110,7 +121,7 @@ void limit_share(const struct limit *limit, uint32_t instances, struct limit *sh
     share->local = NULL;
     if (limit->algorithm->has_burst) {
         share->params.burst = divide_down(limit->params.burst, instances);
-        const uint64_t longest = LIMIT_UNITS_MAX / share->params.burst;
+        const uint64_t longest = longest_period(share);
         share->params.period = limit->params.period <= longest / instances
                                    ? limit->params.period * instances
                                    : longest;
