@@ -15,6 +15,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "limit/fields.h"
 #include "policy/key.h"
 #include "policy/policy.h"
 #include "store/store.h"
@@ -61,6 +62,10 @@ bool admission_has_verdicts(const struct admission *admission);
 void admission_write_policy_field(const struct admission *admission, const struct route *route,
                                   struct text *text);
 void admission_write_state_field(const struct admission *admission, struct text *text);
+
+/* What X-RateLimit-* say: of the enforced limit nearest to its end. False: there is none. */
+MUST_USE bool admission_find_nearest(const struct admission *admission,
+                                     struct fields_legacy *nearest);
 
 /* How long an admitted request is to be held, us: the longest wait of its limits that are enforced. */
 uint64_t admission_wait_us(const struct admission *admission);

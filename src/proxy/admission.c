@@ -1,6 +1,6 @@
 #include "proxy/admission.h"
 
-#include "limit/fields.h"
+#include "limit/calendar.h"
 
 static bool is_excepted(const struct limit_rule *rule, const struct request_view *request)
 {
@@ -18,6 +18,11 @@ static void add_charge(struct admission *admission, const struct admission_conte
     if (limit->algorithm->has_slots) {
         admission->charges[at].cost = 1;
         admission->charges[at].slot = context->first_slot + at;
+    }
+    /* Where the calendar does not reach, the store says that it does not know the window. */
+    if (limit->params.is_calendar &&
+        calendar_find(rule->calendars[i], context->wall_us, admission->edges[at])) {
+        admission->charges[at].edges = admission->edges[at];
     }
 }
 
@@ -121,6 +126,20 @@ void admission_write_state_field(const struct admission *admission, struct text 
             is_first = false;
         }
     }
+}
+
+bool admission_find_nearest(const struct admission *admission, struct fields_legacy *nearest)
+{
+    bool is_found = false;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        const struct fields_legacy told = fields_legacy_of(charge->limit, &charge->verdict);
+        if (!charge->limit->shadow && (!is_found || fields_is_nearer(&told, nearest))) {
+            *nearest = told;
+            is_found = true;
+        }
+    }
+    return is_found;
 }
 
 uint64_t admission_wait_us(const struct admission *admission)

@@ -59,12 +59,9 @@ static struct span with_body(struct exchange *exchange, struct span body, struct
     return span_of(NULL, 0);
 }
 
-void reply_add_ratelimit_fields(struct exchange *exchange)
+static void add_draft_fields(struct exchange *exchange)
 {
     const struct admission *admission = &exchange->admission;
-    if (!admission_has_verdicts(admission)) {
-        return;
-    }
     const size_t bytes = admission->decision.n_charges * MEMBER_BYTES_MAX;
     struct text policy = new_text(exchange, bytes);
     admission_write_policy_field(admission, exchange->route, &policy);
@@ -73,6 +70,30 @@ void reply_add_ratelimit_fields(struct exchange *exchange)
     struct text state = new_text(exchange, bytes);
     admission_write_state_field(admission, &state);
     reply_add_field(exchange, FIELD_RATELIMIT, field_name(FIELD_RATELIMIT), text_span(&state));
+}
+
+static void add_legacy_fields(struct exchange *exchange)
+{
+    struct fields_legacy nearest;
+    if (admission_find_nearest(&exchange->admission, &nearest)) {
+        add_number(exchange, FIELD_OTHER, SPAN("X-RateLimit-Limit"), nearest.limit);
+        add_number(exchange, FIELD_OTHER, SPAN("X-RateLimit-Remaining"), nearest.remaining);
+        add_number(exchange, FIELD_OTHER, SPAN("X-RateLimit-Reset"), nearest.reset_s);
+    }
+}
+
+void reply_add_ratelimit_fields(struct exchange *exchange)
+{
+    const enum headers_style style = exchange->worker->policy->headers;
+    if (!admission_has_verdicts(&exchange->admission)) {
+        return;
+    }
+    if (style == HEADERS_DRAFT11 || style == HEADERS_BOTH) {
+        add_draft_fields(exchange);
+    }
+    if (style == HEADERS_LEGACY || style == HEADERS_BOTH) {
+        add_legacy_fields(exchange);
+    }
 }
 
 struct span reply_problem(struct exchange *exchange, uint16_t status, const char *detail)
