@@ -1,44 +1,71 @@
-"""headers: which fields tell a client of its limits."""
+"""`headers:` chooses the fields that tell a client of its limits."""
 
 import pytest
 
-POLICY = """
-    {headers}
-    limits:
-        wide: {{key: client.ip, rate: 100/hour}}
-        near: {{key: client.ip, rate: 3/hour, algorithm: sliding_log}}
-        tried: {{key: client.ip, rate: 1/hour, shadow: true}}
-    routes: [{{limits: [wide, near, tried], respond: {{status: 204}}}}]
+from harness.upstream import answer
+
+DRAFT = {"RateLimit-Policy", "RateLimit"}
+LEGACY = {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+
+
+def policy(style, upstream=None, limits="few: {key: client.ip, rate: 2/day}", names="few"):
+    upstreams = f"upstreams: {{api: {{servers: '{upstream.url}'}}}}" if upstream else ""
+    action = "upstream: api" if upstream else "respond: {status: 204}"
+    return f"""{f"headers: {style}" if style else ""}
+{upstreams}
+limits:
+  {limits}
+routes: [{{limits: [{names}], {action}}}]
 """
 
-DRAFT = ("RateLimit", "RateLimit-Policy")
-LEGACY = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+
+def told(response):
+    return {name for name, _ in response.fields if "ratelimit" in name.lower()}
 
 
-@pytest.mark.parametrize("said, draft, legacy", [
-    ("", True, False), ("headers: draft11", True, False), ("headers: legacy", False, True),
-    ("headers: both", True, True), ("headers: none", False, False)])
-def test_the_policy_says_which_fields_there_are(start, said, draft, legacy):
-    reply = start(POLICY.format(headers=said)).ask()
-    assert [reply.get(name) is not None for name in DRAFT] == [draft] * 2
-    assert [reply.get(name) is not None for name in LEGACY] == [legacy] * 3
+@pytest.mark.parametrize("style, wanted", [
+    (None, DRAFT), ("draft11", DRAFT), ("legacy", LEGACY), ("both", DRAFT | LEGACY),
+    ("none", set())])
+def test_the_policy_says_which_fields_tell_of_limits(start, start_upstream, style, wanted):
+    for proxy in (start(policy(style)), start(policy(style, start_upstream()))):
+        responses = [proxy.ask() for _ in range(3)]
+        assert [response.status for response in responses][2] == 429
+        for response in responses:
+            assert told(response) == wanted
+        assert int(responses[2].get("Retry-After")) > 43190, "it stays"
 
 
-def test_the_older_fields_tell_of_the_enforced_limit_nearest_to_its_end(start):
-    proxy = start(POLICY.format(headers="headers: legacy"))
-    left = []
-    for _ in range(3):
-        reply = proxy.ask()
-        assert reply.status == 204 and reply.get("X-RateLimit-Limit") == "3"
-        assert reply.get("X-RateLimit-Reset") == "3600"
-        left.append(reply.get("X-RateLimit-Remaining"))
-    assert left == ["2", "1", "0"]
-    denied = proxy.ask()
-    assert denied.status == 429 and denied.get("X-RateLimit-Remaining") == "0"
-    assert 3590 <= int(denied.get("Retry-After")) <= 3600
+def test_older_fields_count_down_to_the_reset(start_in_store):
+    proxy = start_in_store(policy("legacy"))
+    for n_left, reset_s in ((1, 43200), (0, 86400), (0, 86400)):
+        response = proxy.ask()
+        assert response.get("X-RateLimit-Limit") == "2"
+        assert response.get("X-RateLimit-Remaining") == str(n_left)
+        assert reset_s - 10 <= int(response.get("X-RateLimit-Reset")) <= reset_s
 
 
-def test_a_denial_says_when_to_come_back_even_without_them(start):
-    proxy = start(POLICY.format(headers="headers: none"))
-    assert [proxy.ask().status for _ in range(4)] == [204, 204, 204, 429]
-    assert proxy.ask().get("Retry-After") is not None
+def test_older_fields_tell_of_the_limit_that_is_nearest_to_its_end(start):
+    proxy = start(policy("legacy", names="wide, few, shadow", limits="""
+  wide: {key: client.ip, rate: 100/day}
+  few: {key: header.x-id, rate: 4/day}
+  shadow: {key: client.ip, rate: 1/day, shadow: true}"""))
+    limits = [proxy.ask(fields={"X-Id": who}).get("X-RateLimit-Limit") for who in "abcdab"]
+    assert limits == ["4"] * 6
+    for i in range(60):
+        proxy.ask(fields={"X-Id": f"one of many {i}"})
+    response = proxy.ask(fields={"X-Id": "new"})
+    assert response.get("X-RateLimit-Limit") == "100"
+    assert response.get("X-RateLimit-Remaining") == "33"
+
+
+def test_both_kinds_fit_a_denial_by_many_limits_beside_what_the_upstream_says(
+        start, start_upstream):
+    upstream = start_upstream(answer=answer(fields=[("RateLimit", '"theirs";r=1')]))
+    names = [f"limit-{i:02}-{'x' * 50}" for i in range(16)]
+    proxy = start(policy("both", upstream, names=", ".join(names), limits="\n  ".join(
+        f"{name}: {{key: client.ip, rate: 1/day}}" for name in names)))
+    admitted, denied = proxy.ask(), proxy.ask()
+    assert admitted.all("RateLimit")[0] == '"theirs";r=1' and told(admitted) == DRAFT | LEGACY
+    assert denied.status == 429 and told(denied) == DRAFT | LEGACY
+    assert denied.get("RateLimit").count(";r=0;t=") == 16
+    assert denied.json()["violated-policies"] == names
