@@ -5,7 +5,12 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
+#include "limit/concurrency.h"
 #include "limit/fixed_window.h"
+#include "limit/gcra.h"
+#include "limit/leaky_bucket.h"
+#include "limit/sliding_log.h"
+#include "limit/sliding_window.h"
 #include "limit/token_bucket.h"
 
 #define S UINT64_C(1000000)
@@ -95,7 +100,10 @@ START_TEST(the_digest_tells_units_apart_and_nothing_else)
     const struct limit raised = limit_of(&token_bucket_algorithm, 20, 9, S);
     const struct limit longer = limit_of(&token_bucket_algorithm, 10, 5, 2 * S);
     const struct limit window = limit_of(&fixed_window_algorithm, 10, 5, S);
+    const struct limit gcra = limit_of(&gcra_algorithm, 10, 5, S);
+    const struct limit faster_gcra = limit_of(&gcra_algorithm, 20, 5, S);
 
+    ck_assert(!digests_are_equal(&gcra, &faster_gcra));
     ck_assert(digests_are_equal(&base, &raised));
     ck_assert(!digests_are_equal(&base, &longer));
     ck_assert(!digests_are_equal(&base, &window));
@@ -172,6 +180,60 @@ START_TEST(a_shared_period_that_fits_no_more_is_cut)
 }
 END_TEST
 
+START_TEST(a_share_of_gcra_has_an_interval_as_many_times_as_long)
+{
+    const struct limit limit = limit_of(&gcra_algorithm, 30, 16, 60 * S);
+    struct limit share;
+    limit_share(&limit, 3, &share);
+    ck_assert_uint_eq(gcra_interval(&share.params), 6 * S);
+    ck_assert_uint_eq(share.params.burst, 5);
+
+    const struct limit longest = limit_of(&gcra_algorithm, 7, 3, 7 * (LIMIT_UNITS_MAX / 8));
+    limit_share(&longest, 1000, &share);
+    ck_assert_ptr_null(gcra_algorithm.check_params(&share.params));
+}
+END_TEST
+
+START_TEST(a_share_of_what_counts_is_a_part_of_the_count)
+{
+    struct limit_spec spec = {.algorithm = &sliding_window_algorithm,
+                              .rate = 100,
+                              .period_us = 60 * S,
+                              .buckets = 10,
+                              .lease_us = 60 * S};
+    const struct algorithm *const counting[] = {&sliding_window_algorithm, &sliding_log_algorithm,
+                                                &concurrency_algorithm};
+    for (size_t i = 0; i < ARRAY_LEN(counting); i++) {
+        struct limit limit = {.name = SPAN("limit")};
+        struct limit share;
+        spec.algorithm = counting[i];
+        ck_assert_ptr_null(limit_init(&limit, &spec));
+        limit_share(&limit, 3, &share);
+        ck_assert_uint_eq(share.params.rate, 33);
+        ck_assert_uint_eq(limit_capacity(&share), 33);
+        ck_assert_uint_eq(share.params.period, limit.params.period);
+        ck_assert_uint_eq(share.params.lease, limit.params.lease);
+    }
+}
+END_TEST
+
+START_TEST(a_share_of_a_queue_spaces_departures_out_as_many_times)
+{
+    const struct limit_spec spec = {.algorithm = &leaky_bucket_algorithm,
+                                    .rate = 4,
+                                    .burst = 9,
+                                    .period_us = S,
+                                    .max_wait_us = 2 * S};
+    struct limit limit = {.name = SPAN("limit")};
+    struct limit share;
+    ck_assert_ptr_null(limit_init(&limit, &spec));
+    limit_share(&limit, 3, &share);
+    ck_assert_uint_eq(share.params.period, 3 * S);
+    ck_assert_uint_eq(share.params.burst, 3);
+    ck_assert_uint_eq(share.params.max_wait, 2 * S);
+}
+END_TEST
+
 /* --- units of time --- */
 
 START_TEST(now_is_rounded_down_and_waits_are_rounded_up)
@@ -217,6 +279,9 @@ static Suite *limit_suite(void)
     tcase_add_test(share, a_window_is_shared_by_its_count_alone);
     tcase_add_test(share, a_share_is_at_least_one_unit);
     tcase_add_test(share, a_share_of_one_is_the_limit_itself);
+    tcase_add_test(share, a_share_of_gcra_has_an_interval_as_many_times_as_long);
+    tcase_add_test(share, a_share_of_what_counts_is_a_part_of_the_count);
+    tcase_add_test(share, a_share_of_a_queue_spaces_departures_out_as_many_times);
     tcase_add_test(share, a_shared_period_that_fits_no_more_is_cut);
     suite_add_tcase(suite, share);
 
