@@ -10,7 +10,7 @@ enum {
     /* A member of a RateLimit field: a name, its quotes, three numbers. */
     MEMBER_BYTES_MAX = 2 * NAME_BYTES_MAX + 64,
     PROBLEM_BYTES_MAX = 512, /* without the names of limits */
-    RETRY_UNDECIDED_S = 1,   /* the store's link is tried again within a second */
+    RETRY_LATER_S = 1,       /* with a 503: what is short now may be there in a second */
 };
 
 void reply_add_field(struct exchange *exchange, enum field_id id, struct span name,
@@ -100,6 +100,9 @@ struct span reply_problem(struct exchange *exchange, uint16_t status, const char
 {
     struct text text = new_text(exchange, PROBLEM_BYTES_MAX);
     begin(exchange, status);
+    if (status == 503) {
+        add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), RETRY_LATER_S);
+    }
     reply_add_ratelimit_fields(exchange);
     text_add_literal(&text, "{\"type\":\"about:blank\",\"title\":");
     text_add_json(&text, message_reason(status));
@@ -137,7 +140,7 @@ struct span reply_undecided(struct exchange *exchange)
 {
     begin(exchange, 503);
     reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
-    add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), RETRY_UNDECIDED_S);
+    add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), RETRY_LATER_S);
     return with_body(exchange,
                      SPAN("{\"type\":\"https://iana.org/assignments/http-problem-types"
                           "#temporary-reduced-capacity\",\"title\":\"Temporary reduced capacity\","

@@ -184,6 +184,7 @@ def test_more_than_max_held_is_503_until_somebody_leaves(start, start_upstream):
     assert all(client.is_quiet(0.1) for client in held)
     refused = proxy.ask(path="/refused")
     assert refused.status == 503 and refused.get("Content-Type") == "application/problem+json"
+    assert refused.get("Retry-After") == "1"
     held[0].reset()
     proxy.lines_of("/0", 1)
     assert proxy.send(message.request("GET", "/3")).is_quiet(0.2)
