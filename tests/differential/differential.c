@@ -201,6 +201,7 @@ int main(int argc, char **argv)
     if (argc > 2) {
         seed = strtoull(argv[2], NULL, 10);
     }
+    setvbuf(stdout, NULL, _IOLBF, 0); /* who waits for a million sees how far it is */
     Suite *suite = suite_create("differential");
     TCase *tcase = tcase_create("differential");
     tcase_set_timeout(tcase, 0);

@@ -1,102 +1,14 @@
-/* What others get wrong, each in the program that decides in Redis. The C answers as it does: see
- * tests/differential. Rows of the page on algorithms, and what well-known limiters were seen to do. */
+/* What others get wrong, each in the program that decides in Redis: the rows of docs/algorithms.md. The C
+ * answers as it does: see tests/differential. */
 
 #include <check.h>
 #include <hiredis/hiredis.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "limit/fixed_window.h"
-#include "limit/gcra.h"
-#include "limit/leaky_bucket.h"
-#include "limit/script_source.h"
-#include "limit/sliding_log.h"
-#include "limit/sliding_window.h"
-#include "limit/token_bucket.h"
-#include "support/redis_server.h"
-#include "support/script_client.h"
-
-#define S UINT64_C(1000000)
-#define MINUTE (60 * S)
-
-enum { ALGORITHMS_MAX = 16 };
-
-/* A whole minute. */
-static const uint64_t START_US = UINT64_C(1763667840000000);
-
-static struct redis_server server;
-static struct script_client client;
-static struct limit limit; /* of the test */
-
-/* All with a cost that is more than one unit. */
-static const struct algorithm *const COUNTING[] = {
-    &token_bucket_algorithm, &leaky_bucket_algorithm,   &gcra_algorithm,
-    &fixed_window_algorithm, &sliding_window_algorithm, &sliding_log_algorithm,
-};
-
-static void setup(void)
-{
-    static struct limit all[ALGORITHMS_MAX];
-    size_t n_algorithms;
-    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
-    for (size_t i = 0; i < n_algorithms; i++) {
-        all[i].algorithm = algorithms[i];
-    }
-    server = (struct redis_server){0};
-    redis_server_start(&server);
-    script_client_open(&client, &server, all, n_algorithms);
-}
-
-static void teardown(void)
-{
-    script_client_close(&client);
-    redis_server_stop(&server);
-}
-
-static void use(const struct algorithm *algorithm, uint32_t rate, uint32_t burst,
-                uint64_t period_us)
-{
-    const struct limit_spec spec = {
-        .algorithm = algorithm,
-        .rate = rate,
-        .burst = burst,
-        .period_us = period_us,
-        .buckets = SLIDING_WINDOW_BUCKETS_DEFAULT,
-    };
-    limit = (struct limit){.name = SPAN("limit")};
-    const char *fault = limit_init(&limit, &spec);
-    ck_assert_msg(fault == NULL, "%s", fault);
-}
-
-static struct verdict ask(uint32_t cost, uint64_t at_us)
-{
-    struct charge charge = {.limit = &limit, .key = SPAN("{k}"), .cost = cost};
-    script_client_send(&client, &charge, 1, at_us == 0 ? 0 : START_US + at_us);
-    (void)script_client_read(&client, &charge, 1);
-    return charge.verdict;
-}
-
-static bool passes(uint32_t cost, uint64_t at_us)
-{
-    return ask(cost, at_us).allowed;
-}
-
-static long long integer(const char *command)
-{
-    redisReply *reply = redisCommand(client.connection, command);
-    ck_assert_msg(reply != NULL && reply->type == REDIS_REPLY_INTEGER, "%s", command);
-    const long long value = reply->integer;
-    freeReplyObject(reply);
-    return value;
-}
-
-static void forget(void)
-{
-    ck_assert_int_ge(integer("DEL {k}"), 0);
-}
+#include "one_limit.h"
 
 static uint64_t server_time_us(void)
 {
@@ -331,99 +243,6 @@ START_TEST(a_queue_without_bound_would_admit_everything_hours_late)
 }
 END_TEST
 
-/* --- what well-known limiters were seen to do --- */
-
-/* One a second and 100 at once, with a lifetime of 2 s: drained, idle for 2.3 s, and full again. */
-START_TEST(traefik_fills_a_bucket_that_idles)
-{
-    use(&token_bucket_algorithm, 1, 100, S);
-    for (int i = 0; i < 100; i++) {
-        ck_assert(passes(1, 1));
-    }
-    int n_passed = 0;
-    for (int i = 0; i < 130; i++) {
-        n_passed += passes(1, 2300000);
-    }
-    ck_assert_int_eq(n_passed, 2);
-    ck_assert_int_gt(integer("PTTL {k}"), 90000);
-}
-END_TEST
-
-/* A limit of 10, asked 25 times: 25 are stored. */
-START_TEST(kong_charges_what_it_denies)
-{
-    use(&fixed_window_algorithm, 10, 0, MINUTE);
-    for (int i = 0; i < 25; i++) {
-        ck_assert(passes(1, 1) == (i < 10));
-    }
-    redisReply *reply = redisCommand(client.connection, "GET {k}");
-    ck_assert_str_eq(reply->str, "10 1763667840000000");
-    freeReplyObject(reply);
-}
-END_TEST
-
-/* 9 of 10 taken, then 50: denied, and -49 are stored. */
-START_TEST(upstash_owes_a_cost_that_it_refused)
-{
-    for (size_t i = 0; i < ARRAY_LEN(COUNTING); i++) {
-        use(COUNTING[i], 10, 10, MINUTE);
-        ck_assert(passes(9, 1));
-        ck_assert(ask(50, 1).retry_after == RETRY_NEVER);
-        ck_assert_uint_eq(ask(0, 1).remaining, 1);
-        forget();
-    }
-}
-END_TEST
-
-/* 9 of 10 taken, then 50: admitted, and 59 are stored. */
-START_TEST(apisix_admits_a_cost_that_does_not_fit)
-{
-    use(&sliding_window_algorithm, 10, 0, MINUTE);
-    ck_assert(passes(9, 1));
-    ck_assert(!passes(50, 1));
-    ck_assert_uint_eq(ask(0, 1).remaining, 1);
-}
-END_TEST
-
-/* 10 a minute, 10 at once: a cost above the burst is told a time that never comes. */
-START_TEST(redis_rate_names_a_time_that_never_comes)
-{
-    use(&gcra_algorithm, 10, 10, MINUTE);
-    int n_passed = 0;
-    for (int i = 0; i < 30; i++) {
-        n_passed += passes(1, 1);
-    }
-    ck_assert_int_eq(n_passed, 10);
-    ck_assert(ask(11, 1).retry_after == RETRY_NEVER);
-}
-END_TEST
-
-/* 2 a second, 2 at once, six quick requests: three pass. */
-START_TEST(lua_resty_redis_ratelimit_admits_one_beside_the_burst)
-{
-    use(&leaky_bucket_algorithm, 2, 2, S);
-    int n_passed = 0;
-    for (int i = 0; i < 6; i++) {
-        n_passed += passes(1, 1);
-    }
-    ck_assert_int_eq(n_passed, 2);
-}
-END_TEST
-
-/* RATER.LIMIT u 15 30 60 answers 0 16 15 -1 2. */
-START_TEST(redis_rate_limiter_has_16_of_which_15_are_left)
-{
-    use(&gcra_algorithm, 30, 16, MINUTE);
-    const struct verdict verdict = ask(1, 1);
-    ck_assert(verdict.allowed);
-    ck_assert_uint_eq(verdict.limit, 16);
-    ck_assert_uint_eq(verdict.remaining, 15);
-    ck_assert_uint_eq(verdict.reset_after, 2 * S);
-}
-END_TEST
-
-/* --- the same in a decision of several limits --- */
-
 START_TEST(a_time_outside_the_calendar_is_an_error_that_has_written_nothing)
 {
     static const uint64_t edges[LIMIT_EDGES] = {1, 2, 3, 4};
@@ -466,17 +285,6 @@ static void add_rows(TCase *tcase)
     tcase_add_test(tcase, a_time_for_what_never_fits_would_have_the_client_retry_for_ever);
     tcase_add_test(tcase, a_bucket_that_must_exist_beforehand_would_fail_without);
     tcase_add_test(tcase, a_queue_without_bound_would_admit_everything_hours_late);
-}
-
-static void add_peers(TCase *tcase)
-{
-    tcase_add_test(tcase, traefik_fills_a_bucket_that_idles);
-    tcase_add_test(tcase, kong_charges_what_it_denies);
-    tcase_add_test(tcase, upstash_owes_a_cost_that_it_refused);
-    tcase_add_test(tcase, apisix_admits_a_cost_that_does_not_fit);
-    tcase_add_test(tcase, redis_rate_names_a_time_that_never_comes);
-    tcase_add_test(tcase, lua_resty_redis_ratelimit_admits_one_beside_the_burst);
-    tcase_add_test(tcase, redis_rate_limiter_has_16_of_which_15_are_left);
     tcase_add_test(tcase, a_time_outside_the_calendar_is_an_error_that_has_written_nothing);
 }
 
@@ -493,7 +301,6 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 10);
     add_rows(tcase);
-    add_peers(tcase);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
