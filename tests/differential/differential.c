@@ -1,6 +1,7 @@
 /* The C against the Lua: random decisions, judged by both, with no difference in any field.
  *
- *   differential [DECISIONS [SEED]]     per algorithm and for mixes of limits; 20,000 and 1 unless said
+ *   differential [DECISIONS [SEED [NAME]]]     of each algorithm, and of mixes of limits, "together"; or of
+ *                                              the one called NAME alone. 20,000 and 1 unless said
  *
  * The C plays a story first; then the script plays it in a real Redis with the times injected, one
  * pipeline. Keys expire by the real clock, a second after their state at the earliest: a story that took
@@ -29,6 +30,7 @@ enum {
 
 static uint64_t n_wanted = 20000;
 static uint64_t seed = 1;
+static const char *only_name; /* NULL: all */
 static struct redis_server server;
 
 static void fill_charges(struct story *story, const struct step *step, struct charge *charges)
@@ -131,6 +133,9 @@ static void forget_keys(struct script_client *client)
 
 static void run(const char *name, const struct algorithm *only)
 {
+    if (only_name != NULL && strcmp(name, only_name) != 0) {
+        return;
+    }
     static struct story story;
     size_t n_algorithms;
     const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
@@ -200,6 +205,9 @@ int main(int argc, char **argv)
     }
     if (argc > 2) {
         seed = strtoull(argv[2], NULL, 10);
+    }
+    if (argc > 3) {
+        only_name = argv[3];
     }
     setvbuf(stdout, NULL, _IOLBF, 0); /* who waits for a million sees how far it is */
     Suite *suite = suite_create("differential");
