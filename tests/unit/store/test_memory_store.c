@@ -12,30 +12,11 @@
 #include "limit/sliding_log.h"
 #include "limit/sliding_window.h"
 #include "limit/token_bucket.h"
+#include "memory_stage.h"
 #include "support/judge.h"
 #include "support/store_contract.h"
 
 static const uint64_t S = 1000000;
-
-static struct store *store;
-static uint64_t now_us;
-
-static uint64_t read_now(void *context)
-{
-    (void)context;
-    return now_us;
-}
-
-static void open_with(size_t memory_bytes, enum memory_full full)
-{
-    const struct memory_store_options options = {
-        .memory_bytes = memory_bytes,
-        .full = full,
-        .now_us = read_now,
-    };
-    now_us = UINT64_C(1763667890123456);
-    ck_assert_int_eq(memory_store_new(&options, &store), STATUS_OK);
-}
 
 static void open_default(void)
 {
@@ -66,71 +47,6 @@ static const struct store_contract CONTRACT = {
     .store = get_store,
     .await = await_nothing,
 };
-
-static struct limit bucket_of(uint32_t rate, uint32_t burst, uint64_t period_us)
-{
-    const struct limit_spec spec = {
-        .algorithm = &token_bucket_algorithm, .rate = rate, .burst = burst, .period_us = period_us};
-    struct limit limit = {.name = SPAN("bucket")};
-    ck_assert_ptr_null(limit_init(&limit, &spec));
-    return limit;
-}
-
-static struct limit limit_of(const struct algorithm *algorithm, uint32_t rate, uint64_t period_us)
-{
-    const struct limit_spec spec = {
-        .algorithm = algorithm,
-        .rate = rate,
-        .burst = rate,
-        .period_us = period_us,
-        .lease_us = period_us,
-        .buckets = 10,
-    };
-    struct limit limit = {.name = span_of_text(algorithm->name)};
-    ck_assert_ptr_null(limit_init(&limit, &spec));
-    return limit;
-}
-
-/* One charge on the key "{number}". */
-static struct decision ask(const struct limit *limit, uint64_t number, uint32_t cost,
-                           struct verdict *verdict)
-{
-    char key[32];
-    const int len = snprintf(key, sizeof(key), "{%llu}", (unsigned long long)number);
-    struct charge charge = {.limit = limit, .key = span_of(key, (size_t)len), .cost = cost};
-    struct decision decision = {.charges = &charge, .n_charges = 1};
-    /* An assertion of Check's costs more than the decision: this is asked a million times. */
-    if (store_decide(store, &decision, NULL) != STORE_ANSWERED) {
-        ck_abort_msg("the embedded store answers at once");
-    }
-    if (verdict != NULL) {
-        *verdict = charge.verdict;
-    }
-    return decision;
-}
-
-static bool is_admitted(const struct limit *limit, uint64_t number, uint32_t cost)
-{
-    const struct decision decision = ask(limit, number, cost, NULL);
-    return decision.status == STATUS_OK && decision.allowed;
-}
-
-/* Whether each of the keys @first … @first + @n - 1 is admitted with a cost of 1. */
-static bool all_are_admitted(const struct limit *limit, uint64_t first, uint64_t n)
-{
-    bool all = true;
-    for (uint64_t i = first; i < first + n; i++) {
-        all = is_admitted(limit, i, 1) && all;
-    }
-    return all;
-}
-
-static struct memory_store_counters count(void)
-{
-    struct memory_store_counters counters;
-    memory_store_count(store, &counters);
-    return counters;
-}
 
 /* --- time --- */
 
@@ -338,16 +254,6 @@ START_TEST(what_is_untouched_again_goes_first)
 }
 END_TEST
 
-/* Fill the table with states that deny, until new keys find no room. */
-static uint64_t fill_with_denials(const struct limit *limit)
-{
-    const uint64_t n_keys = count().n_keys_max * 3;
-    for (uint64_t i = 0; i < n_keys; i++) {
-        (void)ask(limit, i, 1, NULL);
-    }
-    return n_keys;
-}
-
 START_TEST(full_of_denials_new_keys_share_one_state_per_limit_and_shard)
 {
     const struct limit limit = bucket_of(1, 1, 3600 * S);
@@ -423,195 +329,6 @@ START_TEST(a_decision_that_finds_no_room_for_one_charge_takes_nothing_for_anothe
 }
 END_TEST
 
-/* --- large states --- */
-
-/* How many of @n requests on the key are admitted, a microsecond apart. */
-static uint64_t count_admitted(const struct limit *limit, uint64_t number, uint64_t n)
-{
-    uint64_t n_admitted = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        now_us++;
-        n_admitted += is_admitted(limit, number, 1);
-    }
-    return n_admitted;
-}
-
-START_TEST(the_longest_log_fits_in_the_default_memory_and_is_exact)
-{
-    const uint64_t n = SLIDING_LOG_ENTRIES_MAX;
-    const struct limit limit = limit_of(&sliding_log_algorithm, (uint32_t)n, 3600 * S);
-    open_with((size_t)64 << 20, MEMORY_FULL_DENY);
-
-    ck_assert_uint_eq(count_admitted(&limit, 1, n + 100), n);
-    now_us += 3600 * S - n - 100;
-    ck_assert_uint_eq(count_admitted(&limit, 1, n), n);
-    ck_assert(!is_admitted(&limit, 1, 1));
-    ck_assert_uint_eq(count().n_overflows, 0);
-    store_free(store);
-}
-END_TEST
-
-START_TEST(logs_grow_in_a_table_full_of_others_and_those_that_deny_stay)
-{
-    enum { N_JUNK = 20000, N_DENIED = 300, N_LOGS = 20, N_ENTRIES = 500 };
-    const struct limit junk = bucket_of(1, 3, 60 * S);
-    const struct limit denied = bucket_of(1, 1, 3600 * S);
-    const struct limit log = limit_of(&sliding_log_algorithm, N_ENTRIES, 3600 * S);
-    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
-
-    ck_assert(all_are_admitted(&denied, 0, N_DENIED));
-    ck_assert(all_are_admitted(&junk, 0, N_JUNK));
-    for (uint64_t i = 0; i < N_LOGS; i++) {
-        ck_assert_uint_eq(count_admitted(&log, i, N_ENTRIES + 10), N_ENTRIES);
-        ck_assert(all_are_admitted(&junk, (i + 1) * N_JUNK, 1000));
-    }
-    for (uint64_t i = 0; i < N_LOGS; i++) {
-        ck_assert(!is_admitted(&log, i, 1));
-    }
-    for (uint64_t i = 0; i < N_DENIED; i++) {
-        ck_assert(!is_admitted(&denied, i, 1));
-    }
-    ck_assert_uint_eq(count().n_overflows, 0);
-    store_free(store);
-}
-END_TEST
-
-START_TEST(large_states_share_the_cap_with_small_ones_and_go_when_they_are_untouched)
-{
-    enum { N_KEYS = 20000 };
-    const struct limit window = limit_of(&sliding_window_algorithm, 5, 10 * S);
-    const struct limit bucket = bucket_of(1, 3, 60 * S);
-    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
-
-    ck_assert(all_are_admitted(&window, 0, N_KEYS));
-    const uint64_t n_windows = count().n_keys;
-    ck_assert_uint_ge(n_windows * 145, MEMORY_STORE_BYTES_MIN);
-    ck_assert_uint_le(n_windows * 128, MEMORY_STORE_BYTES_MIN);
-    now_us += 20 * S;
-    const uint64_t n_evictions = count().n_evictions;
-    ck_assert(all_are_admitted(&bucket, 0, 2 * n_windows - n_windows / 10));
-    ck_assert_uint_eq(count().n_evictions, n_evictions);
-    store_free(store);
-}
-END_TEST
-
-/* Fill the table with states that deny, and ask for more of one key than then fits. */
-static uint64_t admitted_by_a_log_that_cannot_grow(enum memory_full full)
-{
-    const struct limit log = limit_of(&sliding_log_algorithm, 100, 3600 * S);
-    const struct limit denied = bucket_of(1, 1, 3600 * S);
-    open_with(MEMORY_STORE_BYTES_MIN, full);
-    ck_assert(is_admitted(&log, 1, 1));
-    ck_assert(!is_admitted(&log, 1, 100)); /* denying, so that it stays */
-    (void)fill_with_denials(&denied);
-    uint64_t n_admitted = 0;
-    for (int i = 0; i < 300; i++) {
-        n_admitted += is_admitted(&log, 1, 1);
-    }
-    ck_assert_uint_ge(count().n_overflows, 1);
-    ck_assert(!is_admitted(&denied, 0, 1));
-    store_free(store);
-    return n_admitted;
-}
-
-START_TEST(a_log_that_cannot_grow_is_refused_shared_or_let_through_as_the_policy_says)
-{
-    ck_assert_uint_lt(admitted_by_a_log_that_cannot_grow(MEMORY_FULL_DENY), 100);
-    ck_assert_uint_eq(admitted_by_a_log_that_cannot_grow(MEMORY_FULL_ALLOW), 300);
-    const uint64_t n_shared = admitted_by_a_log_that_cannot_grow(MEMORY_FULL_OVERFLOW);
-    ck_assert_uint_le(n_shared, 200);
-}
-END_TEST
-
-/* --- slots and calendars --- */
-
-static struct decision ask_slot(const struct limit *limit, uint64_t slot)
-{
-    struct charge charge = {.limit = limit, .key = SPAN("{a}"), .cost = 1, .slot = slot};
-    struct decision decision = {.charges = &charge, .n_charges = 1};
-    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
-    ck_assert_int_eq(decision.status, STATUS_OK);
-    return decision;
-}
-
-static void settle_slot(const struct limit *limit, enum settlement_kind kind, uint64_t slot)
-{
-    const struct settlement settlement = {
-        .limit = limit, .key = SPAN("{a}"), .kind = kind, .slot = slot};
-    store_settle(store, &settlement, 1);
-}
-
-START_TEST(a_slot_comes_back_when_its_lease_ends_unless_it_was_renewed)
-{
-    const struct limit limit = limit_of(&concurrency_algorithm, 2, 60 * S);
-    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
-
-    ck_assert(ask_slot(&limit, 1).allowed);
-    ck_assert(ask_slot(&limit, 2).allowed);
-    now_us += 30 * S;
-    ck_assert(!ask_slot(&limit, 3).allowed);
-    settle_slot(&limit, SETTLE_RENEW, 2);
-    now_us += 30 * S;
-    ck_assert(ask_slot(&limit, 3).allowed);
-    ck_assert(!ask_slot(&limit, 4).allowed);
-    now_us += 30 * S;
-    ck_assert(ask_slot(&limit, 4).allowed);
-    settle_slot(&limit, SETTLE_RENEW, 2);
-    ck_assert(!ask_slot(&limit, 5).allowed);
-    store_free(store);
-}
-END_TEST
-
-START_TEST(the_slots_of_a_key_without_room_are_given_back_too)
-{
-    const struct limit limit = limit_of(&concurrency_algorithm, 1, 3600 * S);
-    const struct limit denied = bucket_of(1, 1, 3600 * S);
-    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_OVERFLOW);
-
-    (void)fill_with_denials(&denied);
-    for (uint64_t slot = 1; slot < 10; slot++) {
-        ck_assert(ask_slot(&limit, slot).allowed);
-        ck_assert(!ask_slot(&limit, 100 + slot).allowed);
-        settle_slot(&limit, SETTLE_RELEASE, slot);
-    }
-    store_free(store);
-}
-END_TEST
-
-START_TEST(a_time_outside_the_calendar_decides_nothing)
-{
-    const struct limit_spec spec = {.algorithm = &fixed_window_algorithm,
-                                    .rate = 5,
-                                    .period_us = UINT64_C(86400) * S,
-                                    .is_calendar = true};
-    struct limit limit = {.name = SPAN("daily")};
-    ck_assert_ptr_null(limit_init(&limit, &spec));
-    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
-    const uint64_t day_us = spec.period_us;
-    const uint64_t edges[LIMIT_EDGES] = {now_us - day_us, now_us - 1, now_us + day_us,
-                                         now_us + 2 * day_us};
-    struct charge charge = {.limit = &limit, .key = SPAN("{a}"), .cost = 1, .edges = edges};
-    struct decision decision = {.charges = &charge, .n_charges = 1};
-    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
-    ck_assert_int_eq(decision.status, STATUS_OK);
-    ck_assert(charge.charged);
-    ck_assert_uint_eq(charge.verdict.remaining, 4);
-
-    now_us += 3 * day_us;
-    for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
-        ck_assert_int_eq(decision.status, STATUS_INVALID);
-    }
-    now_us -= 3 * day_us;
-    const struct settlement settlement = {
-        .limit = &limit, .key = SPAN("{a}"), .delta = -1, .charged_at_us = charge.charged_at_us};
-    store_settle(store, &settlement, 1);
-    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
-    ck_assert_uint_eq(charge.verdict.remaining, 4);
-    store_free(store);
-}
-END_TEST
-
 static Suite *memory_store_suite(void)
 {
     Suite *suite = suite_create("store/memory_store");
@@ -639,19 +356,6 @@ static Suite *memory_store_suite(void)
     tcase_add_test(room, full_of_denials_new_keys_pass_uncounted_if_the_policy_says_allow);
     tcase_add_test(room, a_decision_that_finds_no_room_for_one_charge_takes_nothing_for_another);
     suite_add_tcase(suite, room);
-
-    TCase *large = tcase_create("large states");
-    tcase_set_timeout(large, 60);
-    tcase_add_test(large, the_longest_log_fits_in_the_default_memory_and_is_exact);
-    tcase_add_test(large, logs_grow_in_a_table_full_of_others_and_those_that_deny_stay);
-    tcase_add_test(large,
-                   large_states_share_the_cap_with_small_ones_and_go_when_they_are_untouched);
-    tcase_add_test(large,
-                   a_log_that_cannot_grow_is_refused_shared_or_let_through_as_the_policy_says);
-    tcase_add_test(large, a_slot_comes_back_when_its_lease_ends_unless_it_was_renewed);
-    tcase_add_test(large, the_slots_of_a_key_without_room_are_given_back_too);
-    tcase_add_test(large, a_time_outside_the_calendar_decides_nothing);
-    suite_add_tcase(suite, large);
 
     return suite;
 }
