@@ -1,0 +1,82 @@
+/* bench_decisions memory [ALGORITHM]               what a decision costs in the embedded store
+ * bench_decisions redis SOCKET PID [ALGORITHM]     and in the Redis with that socket and process id
+ *
+ * One line of JSON a measurement. bench/decisions starts the Redis and makes a table of them. */
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "rates.h"
+
+enum {
+    FEW_KEYS = 1000,
+    MANY_KEYS = 1000 * 1000,
+    MEMORY_DECISIONS = 500 * 1000, /* a round */
+    REDIS_DECISIONS = 200 * 1000,
+};
+
+static const size_t N_LIMITS[] = {1, WORKLOAD_LIMITS_MAX};
+
+static void measure_memory(const struct algorithm *algorithm, size_t n_limits)
+{
+    static const size_t n_keys[] = {FEW_KEYS, MANY_KEYS};
+    for (size_t i = 0; i < ARRAY_LEN(n_keys); i++) {
+        struct workload workload;
+        workload_open(&workload, algorithm, n_limits, n_keys[i]);
+        memory_rate(&workload, MEMORY_DECISIONS);
+        workload_close(&workload);
+    }
+}
+
+static void measure_redis(const struct algorithm *algorithm, size_t n_limits, const char *path,
+                          int pid)
+{
+    struct workload workload;
+    workload_open(&workload, algorithm, n_limits, FEW_KEYS);
+    redis_rate(&workload, REDIS_DECISIONS, path, pid);
+    workload_close(&workload);
+}
+
+static int usage(void)
+{
+    fputs("usage: bench_decisions memory [ALGORITHM]\n"
+          "       bench_decisions redis SOCKET PID [ALGORITHM]\n",
+          stderr);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    const bool is_memory = argc >= 2 && strcmp(argv[1], "memory") == 0;
+    const bool is_redis = argc >= 4 && strcmp(argv[1], "redis") == 0;
+    const int only = is_memory ? 2 : 4;
+    if ((!is_memory && !is_redis) || argc > only + 1) {
+        return usage();
+    }
+    signal(SIGPIPE, SIG_IGN);
+    log_set_level(LOG_WARN);
+    if (hash_setup() != STATUS_OK) {
+        return EXIT_FAILURE;
+    }
+    size_t n_algorithms;
+    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
+    for (size_t i = 0; i < n_algorithms; i++) {
+        if (argc > only && strcmp(argv[only], algorithms[i]->name) != 0) {
+            continue;
+        }
+        for (size_t j = 0; j < ARRAY_LEN(N_LIMITS); j++) {
+            if (is_memory) {
+                measure_memory(algorithms[i], N_LIMITS[j]);
+            } else {
+                measure_redis(algorithms[i], N_LIMITS[j], argv[2], atoi(argv[3]));
+            }
+            fflush(stdout);
+        }
+    }
+    return EXIT_SUCCESS;
+}

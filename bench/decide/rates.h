@@ -1,0 +1,17 @@
+/* The measurements, each of which prints one line of JSON. */
+
+#ifndef SLUICE_BENCH_RATES_H
+#define SLUICE_BENCH_RATES_H
+
+#include <stddef.h>
+
+#include "workload.h"
+
+/* Decisions a second of one core in the embedded store. */
+void memory_rate(struct workload *workload, size_t n_decisions);
+
+/* Decisions a second of Redis's core, with many on their way at a time: of the server with process id
+ * @pid that listens on the unix socket @path. It is emptied before. */
+void redis_rate(struct workload *workload, size_t n_decisions, const char *path, int pid);
+
+#endif /* SLUICE_BENCH_RATES_H */
