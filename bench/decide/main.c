@@ -42,6 +42,15 @@ static void measure_redis(const struct algorithm *algorithm, size_t n_limits, co
     workload_close(&workload);
 }
 
+static int read_pid(const char *text)
+{
+    uint64_t pid;
+    if (!span_to_u64(span_of_text(text), INT32_MAX, &pid)) {
+        workload_fail("the process id is no number");
+    }
+    return (int)pid;
+}
+
 static int usage(void)
 {
     fputs("usage: bench_decisions memory [ALGORITHM]\n"
@@ -73,7 +82,7 @@ int main(int argc, char **argv)
             if (is_memory) {
                 measure_memory(algorithms[i], N_LIMITS[j]);
             } else {
-                measure_redis(algorithms[i], N_LIMITS[j], argv[2], atoi(argv[3]));
+                measure_redis(algorithms[i], N_LIMITS[j], argv[2], read_pid(argv[3]));
             }
             fflush(stdout);
         }
