@@ -6,66 +6,12 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
-#include "limit/concurrency.h"
-#include "limit/fixed_window.h"
-#include "limit/token_bucket.h"
-
-/* Periods are long, so that no test sees time pass. */
-enum {
-    BUCKET,
-    WINDOW,
-    SMALL,
-    SHADOW,
-    COUNTING,
-    SLOTS,
-    FIRST_OF_EACH, /* one of each algorithm follows */
-    ALGORITHMS_MAX = 16,
-};
-
-/* What the limits of FIRST_OF_EACH admit at once. */
-enum { EACH_UNITS = 4 };
+#include "support/store_contract_limits.h"
 
 static const uint64_t DAY_US = UINT64_C(86400000000);
 
-static struct limit limits[FIRST_OF_EACH + ALGORITHMS_MAX];
 static uint64_t last_slot;
 static const struct store_contract *contract;
-
-static void fill_limit(uint32_t index, const char *name, const struct algorithm *algorithm,
-                       uint32_t units)
-{
-    const struct limit_spec spec = {
-        .algorithm = algorithm,
-        .rate = units,
-        .burst = units,
-        .period_us = 7 * DAY_US,
-        .lease_us = 7 * DAY_US,
-        .buckets = 10,
-    };
-    limits[index] = (struct limit){.name = span_of_text(name), .index = index};
-    ck_assert_ptr_null(limit_init(&limits[index], &spec));
-}
-
-const struct limit *store_contract_limits(size_t *n_limits)
-{
-    fill_limit(BUCKET, "bucket", &token_bucket_algorithm, 10);
-    fill_limit(WINDOW, "window", &fixed_window_algorithm, 10);
-    fill_limit(SMALL, "small", &token_bucket_algorithm, 2);
-    fill_limit(SHADOW, "shadow", &token_bucket_algorithm, 2);
-    limits[SHADOW].shadow = true;
-    fill_limit(COUNTING, "counting", &token_bucket_algorithm, 5);
-    limits[COUNTING].count_denied = true;
-    fill_limit(SLOTS, "slots", &concurrency_algorithm, 2);
-
-    size_t n_algorithms;
-    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
-    ck_assert_uint_le(n_algorithms, ALGORITHMS_MAX);
-    for (uint32_t i = 0; i < n_algorithms; i++) {
-        fill_limit(FIRST_OF_EACH + i, algorithms[i]->name, algorithms[i], EACH_UNITS);
-    }
-    *n_limits = FIRST_OF_EACH + n_algorithms;
-    return limits;
-}
 
 static void on_answer(struct decision *decision)
 {
@@ -94,7 +40,8 @@ static bool passes(struct charge *charges, size_t n_charges)
 
 static bool one_passes(uint32_t limit, const char *key, uint32_t cost)
 {
-    struct charge charge = {.limit = &limits[limit], .key = span_of_text(key), .cost = cost};
+    struct charge charge = {
+        .limit = &contract_limits[limit], .key = span_of_text(key), .cost = cost};
     return passes(&charge, 1);
 }
 
@@ -111,7 +58,7 @@ END_TEST
 
 START_TEST(a_verdict_tells_what_was_asked_and_how_things_stand_then)
 {
-    struct charge charge = {.limit = &limits[BUCKET], .key = SPAN("{a}"), .cost = 7};
+    struct charge charge = {.limit = &contract_limits[BUCKET], .key = SPAN("{a}"), .cost = 7};
     ck_assert(passes(&charge, 1));
     ck_assert(charge.verdict.allowed);
     ck_assert_uint_eq(charge.verdict.limit, 10);
@@ -130,9 +77,9 @@ END_TEST
 START_TEST(what_one_limit_denies_is_charged_to_none)
 {
     struct charge charges[] = {
-        {.limit = &limits[BUCKET], .key = SPAN("{a}"), .cost = 1},
-        {.limit = &limits[SMALL], .key = SPAN("{a}"), .cost = 1},
-        {.limit = &limits[WINDOW], .key = SPAN("{a}"), .cost = 1},
+        {.limit = &contract_limits[BUCKET], .key = SPAN("{a}"), .cost = 1},
+        {.limit = &contract_limits[SMALL], .key = SPAN("{a}"), .cost = 1},
+        {.limit = &contract_limits[WINDOW], .key = SPAN("{a}"), .cost = 1},
     };
     ck_assert(passes(charges, 3));
     ck_assert(passes(charges, 3));
@@ -151,7 +98,7 @@ END_TEST
 
 START_TEST(a_cost_of_nothing_asks_and_takes_nothing)
 {
-    struct charge charge = {.limit = &limits[SMALL], .key = SPAN("{a}"), .cost = 0};
+    struct charge charge = {.limit = &contract_limits[SMALL], .key = SPAN("{a}"), .cost = 0};
     for (int i = 0; i < 5; i++) {
         ck_assert(passes(&charge, 1));
         ck_assert_uint_eq(charge.verdict.remaining, 2);
@@ -173,7 +120,7 @@ END_TEST
 
 START_TEST(what_can_never_fit_is_never_and_takes_nothing)
 {
-    struct charge charge = {.limit = &limits[BUCKET], .key = SPAN("{a}"), .cost = 11};
+    struct charge charge = {.limit = &contract_limits[BUCKET], .key = SPAN("{a}"), .cost = 11};
     ck_assert(!passes(&charge, 1));
     ck_assert(charge.verdict.retry_after == RETRY_NEVER);
     charge.cost = UINT32_MAX;
@@ -197,7 +144,7 @@ START_TEST(a_key_may_hold_any_byte)
 {
     static const char bytes[] = "{\r\n$1\r\n*\0\xff}\" \n";
     struct charge charge = {
-        .limit = &limits[SMALL],
+        .limit = &contract_limits[SMALL],
         .key = span_of(bytes, sizeof(bytes) - 1),
         .cost = 2,
     };
@@ -214,8 +161,8 @@ START_TEST(as_many_limits_as_a_route_may_have_are_judged_together)
     char keys[LIMITS_PER_ROUTE_MAX][16];
     for (size_t i = 0; i < ARRAY_LEN(charges); i++) {
         snprintf(keys[i], sizeof(keys[i]), "{a}%zu", i);
-        charges[i] =
-            (struct charge){.limit = &limits[BUCKET], .key = span_of_text(keys[i]), .cost = 10};
+        charges[i] = (struct charge){
+            .limit = &contract_limits[BUCKET], .key = span_of_text(keys[i]), .cost = 10};
     }
     ck_assert(passes(charges, ARRAY_LEN(charges)));
     ck_assert(!passes(charges, ARRAY_LEN(charges)));
@@ -229,7 +176,7 @@ END_TEST
 
 START_TEST(a_shadow_is_judged_and_charged_and_denies_nobody)
 {
-    struct charge charge = {.limit = &limits[SHADOW], .key = SPAN("{a}"), .cost = 1};
+    struct charge charge = {.limit = &contract_limits[SHADOW], .key = SPAN("{a}"), .cost = 1};
     for (int i = 0; i < 5; i++) {
         ck_assert(passes(&charge, 1));
         ck_assert(charge.verdict.allowed == (i < 2));
@@ -242,8 +189,8 @@ END_TEST
 START_TEST(a_shadow_takes_nothing_for_a_request_that_is_denied)
 {
     struct charge charges[] = {
-        {.limit = &limits[SHADOW], .key = SPAN("{a}"), .cost = 1},
-        {.limit = &limits[SMALL], .key = SPAN("{a}"), .cost = 3},
+        {.limit = &contract_limits[SHADOW], .key = SPAN("{a}"), .cost = 1},
+        {.limit = &contract_limits[SMALL], .key = SPAN("{a}"), .cost = 3},
     };
     ck_assert(!passes(charges, 2));
     ck_assert(!charges[0].charged);
@@ -254,8 +201,8 @@ END_TEST
 START_TEST(denied_requests_count_where_the_limit_says_so_and_never_beyond_full)
 {
     struct charge charges[] = {
-        {.limit = &limits[COUNTING], .key = SPAN("{a}"), .cost = 2},
-        {.limit = &limits[SMALL], .key = SPAN("{a}"), .cost = 3},
+        {.limit = &contract_limits[COUNTING], .key = SPAN("{a}"), .cost = 2},
+        {.limit = &contract_limits[SMALL], .key = SPAN("{a}"), .cost = 3},
     };
     for (uint64_t left = 3; left > 0; left = left > 2 ? left - 2 : 0) {
         ck_assert(!passes(charges, 2));
@@ -281,10 +228,10 @@ static int count_algorithms(void)
 static struct charge charge_on(uint32_t limit, const char *key, uint32_t cost)
 {
     return (struct charge){
-        .limit = &limits[limit],
+        .limit = &contract_limits[limit],
         .key = span_of_text(key),
         .cost = cost,
-        .slot = limits[limit].algorithm->has_slots ? ++last_slot : 0,
+        .slot = contract_limits[limit].algorithm->has_slots ? ++last_slot : 0,
     };
 }
 
@@ -318,7 +265,7 @@ static uint64_t remaining_of(uint32_t limit, const char *key)
 START_TEST(each_algorithm_admits_its_capacity_and_takes_back_what_is_given_back)
 {
     const uint32_t limit = FIRST_OF_EACH + (uint32_t)_i;
-    const bool has_slots = limits[limit].algorithm->has_slots;
+    const bool has_slots = contract_limits[limit].algorithm->has_slots;
     struct charge charge;
     for (uint64_t i = 0; i < EACH_UNITS; i++) {
         charge = charge_on(limit, "{a}", 1);
@@ -338,7 +285,7 @@ END_TEST
 START_TEST(each_algorithm_takes_a_cost_that_is_learnt_later)
 {
     const uint32_t limit = FIRST_OF_EACH + (uint32_t)_i;
-    if (limits[limit].algorithm->settle == NULL) {
+    if (contract_limits[limit].algorithm->settle == NULL) {
         return;
     }
     struct charge charge = charge_on(limit, "{a}", 1);
@@ -354,8 +301,8 @@ START_TEST(each_algorithm_is_untouched_at_most_however_much_is_given_back)
     struct charge charge = charge_on(limit, "{a}", 1);
     ck_assert(taken(&charge));
     settle(&charge, SETTLE_RELEASE, 0);
-    settle(&charge, SETTLE_COST, limits[limit].algorithm->settle == NULL ? 0 : -100);
-    settle(&charge, SETTLE_COST, limits[limit].algorithm->settle == NULL ? 0 : INT64_MIN);
+    settle(&charge, SETTLE_COST, contract_limits[limit].algorithm->settle == NULL ? 0 : -100);
+    settle(&charge, SETTLE_COST, contract_limits[limit].algorithm->settle == NULL ? 0 : INT64_MIN);
     ck_assert_uint_eq(remaining_of(limit, "{a}"), EACH_UNITS);
     ck_assert_uint_eq(remaining_of(limit, "{b}"), EACH_UNITS);
 }
@@ -437,7 +384,7 @@ static void go_on(struct chain *chain)
 
 START_TEST(an_answer_may_ask_again)
 {
-    struct charge charge = {.limit = &limits[BUCKET], .key = SPAN("{a}"), .cost = 1};
+    struct charge charge = {.limit = &contract_limits[BUCKET], .key = SPAN("{a}"), .cost = 1};
     struct chain chain = {.decision = {.charges = &charge, .n_charges = 1}};
     chain.decision.context = &chain;
     go_on(&chain);
@@ -457,7 +404,7 @@ static void on_unwanted(struct decision *decision)
 
 START_TEST(a_cancelled_decision_is_not_answered)
 {
-    struct charge charge = {.limit = &limits[BUCKET], .key = SPAN("{a}"), .cost = 1};
+    struct charge charge = {.limit = &contract_limits[BUCKET], .key = SPAN("{a}"), .cost = 1};
     struct decision decision = {.charges = &charge, .n_charges = 1};
     if (store_decide(contract->store(), &decision, on_unwanted) == STORE_PENDING) {
         store_cancel(&decision);
