@@ -69,7 +69,7 @@ def scene_that_is_over_at_the_end():
 def slots(upstream_url, n=2, lease="1h", rest="", top="timeouts: {idle: 400ms}", limits=""):
     """`n` slots for all requests. /look says how many are free, and holds one while it asks."""
     return f"""{top}
-upstreams: {{api: {{servers: "{upstream_url}", timeout: {{response: 400ms}}}}}}
+upstreams: {{api: {{servers: "{upstream_url}", timeout: {{response: 1500ms}}}}}}
 limits:
   slots: {{key: global, algorithm: concurrency, rate: {n}, lease: {lease}}}
   {limits}
@@ -255,10 +255,10 @@ def test_a_proxy_that_stops_gives_its_slots_back(start_sharing, start_upstream, 
 def test_a_response_that_runs_longer_than_its_lease_keeps_its_slot(
         start_in_store, start_upstream, scene):
     upstream = start_upstream(scene)
-    proxy = start_in_store(slots(upstream.url, n=1, lease="1s", top=""))
+    proxy = start_in_store(slots(upstream.url, n=1, lease="2s", top=""))
     client = proxy.send(message.request("GET", "/stream"))
     upstream.wait_for(1)
-    end = time.monotonic() + 3
+    end = time.monotonic() + 5
     while time.monotonic() < end:
         assert free(proxy) == 0
     scene.opens.set()
