@@ -113,12 +113,11 @@ static void go_down(struct redis_link *link, enum status why, struct span troubl
     const bool was_made = link->state == REDIS_LINK_UP || link->state == REDIS_LINK_SUSPECT;
     link->why_down = why;
     link->probed_at_us = 0;
-    link->place.next++;
-    if (!was_made && link->place.next < link->place.n_addresses) {
+    if (!was_made && redis_place_advance(&link->place)) {
         set_state(link, REDIS_LINK_DOWN, 0);
         return;
     }
-    link->place.next = 0;
+    redis_place_forget(&link->place);
     set_state(link, REDIS_LINK_DOWN, next_delay(&link->retry_us, RETRY_MAX_US));
     if (!was_made && why == STATUS_REFUSED) {
         log_trouble(link, LOG_ERROR,
@@ -163,13 +162,11 @@ static void on_handshake_end(void *owner, enum status status, struct span text)
 
 static void connect_next(struct redis_link *link)
 {
-    const struct redis_place *place = &link->place;
-    const struct resolver_address *address =
-        place->path != NULL ? NULL : &place->addresses[place->next];
     link->n_connects++;
     set_state(link, REDIS_LINK_CONNECTING, HANDSHAKE_US);
 
-    enum status status = redis_connection_open(&link->connection, address, place->path);
+    enum status status = redis_connection_open(&link->connection, redis_place_address(&link->place),
+                                               redis_place_path(&link->place));
     if (status != STATUS_OK) {
         go_down(link, status, span_of_text(strerror(errno)));
         return;
@@ -180,45 +177,34 @@ static void connect_next(struct redis_link *link)
     }
 }
 
-static void on_resolved(void *context, enum status status, const struct resolver_address *addresses,
-                        size_t n_addresses)
+static void on_found(void *owner, enum status status, struct span trouble)
 {
-    struct redis_link *link = context;
-    link->place.query = NULL;
-    if (status != STATUS_OK) {
-        go_down(link, STATUS_UNREACHABLE, SPAN("the name is not known"));
-        return;
-    }
-    memcpy(link->place.addresses, addresses, n_addresses * sizeof(*addresses));
-    link->place.n_addresses = n_addresses;
-    connect_next(link);
-}
-
-static void resolve(struct redis_link *link)
-{
-    set_state(link, REDIS_LINK_RESOLVING, HANDSHAKE_US);
-    link->place.n_addresses = 0;
-    if (resolver_ask(link->place.resolver, link->options->host, link->options->port, on_resolved,
-                     link, &link->place.query) != STATUS_OK) {
-        go_down(link, STATUS_NO_MEMORY, SPAN("out of memory"));
+    struct redis_link *link = owner;
+    if (status == STATUS_OK) {
+        connect_next(link);
+    } else {
+        go_down(link, status, trouble);
     }
 }
 
 static void try_again(struct redis_link *link)
 {
-    if (link->place.resolver != NULL && link->place.next == 0) {
-        resolve(link);
-    } else {
+    switch (redis_place_ask(&link->place)) {
+    case REDIS_PLACE_KNOWN:
         connect_next(link);
+        break;
+    case REDIS_PLACE_ASKED:
+        set_state(link, REDIS_LINK_RESOLVING, HANDSHAKE_US);
+        break;
+    case REDIS_PLACE_NO_MEMORY:
+        set_state(link, REDIS_LINK_RESOLVING, HANDSHAKE_US);
+        go_down(link, STATUS_NO_MEMORY, SPAN("out of memory"));
+        break;
     }
 }
 
 static void give_up(struct redis_link *link)
 {
-    if (link->place.query != NULL) {
-        resolver_cancel(link->place.query);
-        link->place.query = NULL;
-    }
     go_down(link, STATUS_TIMEOUT, SPAN("no answer to the handshake"));
     redis_connection_close(&link->connection);
 }
@@ -323,30 +309,6 @@ static void on_timer(void *context)
     }
 }
 
-static enum status init_place(struct redis_place *place, struct loop *loop,
-                              const struct redis_store_options *options)
-{
-    *place = (struct redis_place){0};
-    if (options->host.len == 0) {
-        place->path = strndup(options->unix_path.data, options->unix_path.len);
-        return place->path == NULL ? STATUS_NO_MEMORY : STATUS_OK;
-    }
-    if (resolver_read_address(options->host, options->port, &place->addresses[0])) {
-        place->n_addresses = 1;
-        return STATUS_OK;
-    }
-    return resolver_new(loop, &place->resolver);
-}
-
-static void close_place(struct redis_place *place)
-{
-    if (place->query != NULL) {
-        resolver_cancel(place->query);
-    }
-    resolver_free(place->resolver);
-    free(place->path);
-}
-
 enum status redis_link_init(struct redis_link *link, struct loop *loop,
                             const struct redis_store_options *options, struct span source,
                             void (*on_settled)(void *owner), void *owner)
@@ -367,7 +329,7 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
     if (status != STATUS_OK) {
         return status;
     }
-    status = init_place(&link->place, loop, options);
+    status = redis_place_init(&link->place, loop, options, on_found, link);
     if (status != STATUS_OK) {
         timer_close(&link->timer);
         return status;
@@ -380,7 +342,7 @@ void redis_link_close(struct redis_link *link)
 {
     redis_connection_close(&link->connection);
     timer_close(&link->timer);
-    close_place(&link->place);
+    redis_place_close(&link->place);
 }
 
 enum status redis_link_send(struct redis_link *link, struct span command, struct redis_call *call,

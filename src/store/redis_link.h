@@ -20,10 +20,10 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "net/loop.h"
-#include "net/resolver.h"
 #include "store/redis_command.h"
 #include "store/redis_connection.h"
 #include "store/redis_handshake.h"
+#include "store/redis_place.h"
 #include "store/redis_store.h"
 
 enum redis_link_state {
@@ -32,16 +32,6 @@ enum redis_link_state {
     REDIS_LINK_CONNECTING,
     REDIS_LINK_UP,
     REDIS_LINK_SUSPECT,
-};
-
-/* Where Redis is. */
-struct redis_place {
-    struct resolver *resolver;    /* owned; NULL: the host is an address, or there is a path */
-    struct resolver_query *query; /* NULL: none under way */
-    struct resolver_address addresses[RESOLVER_ADDRESSES_MAX];
-    size_t n_addresses; /* 0 for a unix socket */
-    size_t next;        /* the one to try */
-    char *path;         /* owned; of the unix socket; NULL: addresses */
 };
 
 struct redis_link {
