@@ -36,9 +36,9 @@ struct charge {
      * the answer; never empty. */
     struct span key;
     uint32_t cost; /* units */
-    struct verdict
-        verdict; /* the answer. allowed, retry_after and wait: before anything was charged;
-                             * the others: as things stand now */
+    /* The answer. allowed and wait: before anything was charged; the others: as things stand now, but
+     * retry_after is 0 if allowed. */
+    struct verdict verdict;
     const uint64_t *edges;  /* calendar windows: LIMIT_EDGES of them around now, us; else NULL.
                              * Borrowed until the answer */
     uint64_t slot;          /* concurrency: which to take */

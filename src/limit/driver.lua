@@ -11,8 +11,8 @@ ARGV   1 what to do: 0 decides, 1 settles
        the time of the charge (us), and the same as for a charge
 Reply  whole numbers: 1 if every limit that is enforced allows, else 0; the time (us); then per charge:
        allowed 0 or 1, remaining, retry_after (-1: never, -2: unknown), next_after, reset_after, wait
-       (ticks). allowed, retry_after and wait tell how things stood before anything was charged, the
-       others how they stand now. A settlement's: 1 and the time.
+       (ticks). allowed and wait tell how things stood before anything was charged, the others how
+       they stand now; retry_after of what is allowed stays 0. A settlement's: 1 and the time.
 Error  CLOCK: the time is not within the edges that were given; nothing was changed ]]
 local now_us = clamp(ARGV[2] + 0, 0, EXACT_MAX)
 if now_us == 0 then
@@ -79,6 +79,9 @@ for i = 1, #KEYS do
     algorithm.charge(state, cost, not passes)
     algorithm.write(KEYS[i], state)
     local _
+    if reply[to] == 0 then
+      _, _, reply[to + 2] = algorithm.evaluate(state, cost)
+    end
     _, reply[to + 1], _, reply[to + 3], reply[to + 4] = algorithm.evaluate(state, 0)
   elseif state.ahead then
     algorithm.write(KEYS[i], state) -- the clock was set back: follow it

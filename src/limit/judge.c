@@ -30,12 +30,17 @@ bool judge_takes(const struct judged *judged, bool admitted)
            counts_denied(judged, admitted);
 }
 
-/* allowed, retry_after and wait stay as they were before the charge. */
+/* allowed and wait stay as they were before the charge, and so does retry_after unless the denied
+ * request took something itself: who waits no longer than that would be denied for ever. */
 static void ask_again(struct judged *judged)
 {
     const struct limit *limit = judged->limit;
     struct limit_call call = judged->call;
     struct verdict now;
+    if (!judged->verdict.allowed) {
+        limit->algorithm->evaluate(judged->state, &limit->params, &call, &now);
+        judged->verdict.retry_after = now.retry_after;
+    }
     call.cost = 0;
     limit->algorithm->evaluate(judged->state, &limit->params, &call, &now);
     judged->verdict.remaining = now.remaining;

@@ -212,6 +212,20 @@ def test_who_goes_on_in_spite_of_a_denial_stays_denied_where_attempts_count(star
     assert statuses["/lenient"].count(204) == 3
 
 
+def test_the_wait_counts_from_the_last_attempt_where_attempts_count(start_in_store):
+    proxy = start_in_store("""
+        limits: {attempts: {key: client.ip, rate: 2/day, count_denied: true}}
+        routes:
+          - {match: {path: /one}, limits: [attempts], respond: {status: 204}}
+          - {match: {path: /two}, limits: [attempts], cost: 2, respond: {status: 204}}
+    """)
+    assert proxy.ask(path="/one").status == 204
+    denied = proxy.ask(path="/two")
+    assert denied.status == 429
+    assert int(denied.get("Retry-After")) == 86400, "not the half that was lacking before it"
+    assert parameter(denied, "attempts", "t") == 43200
+
+
 # --- shadows ---
 
 

@@ -16,6 +16,7 @@ static const uint64_t NOW_US = UINT64_C(1763667890000000);
 static struct limit limits[2];
 static uint64_t states[2][4];
 static struct judged judged[2];
+static uint64_t now_us;
 
 static void setup(void)
 {
@@ -28,6 +29,7 @@ static void setup(void)
     ck_assert_ptr_null(limit_init(&limits[0], &bucket));
     ck_assert_ptr_null(limit_init(&limits[1], &window));
     memset(states, 0, sizeof(states));
+    now_us = NOW_US;
 }
 
 static bool decide(uint32_t bucket_cost, uint32_t window_cost)
@@ -38,7 +40,7 @@ static bool decide(uint32_t bucket_cost, uint32_t window_cost)
         judged[i] = (struct judged){
             .limit = &limits[i],
             .state = states[i],
-            .call = limit_call_at(&limits[i], NOW_US, costs[i]),
+            .call = limit_call_at(&limits[i], now_us, costs[i]),
         };
     }
     ck_assert_int_eq(judge_evaluate(judged, 2, &admitted), STATUS_OK);
@@ -125,6 +127,21 @@ START_TEST(a_bucket_that_counts_denied_requests_is_filled_to_the_last_part)
 }
 END_TEST
 
+/* Half a token is there when the request is denied, and is taken from it. */
+START_TEST(who_waits_as_a_limit_that_counts_denied_requests_says_is_let_in)
+{
+    limits[0].count_denied = true;
+    ck_assert(decide(5, 0));
+    now_us += 6 * 1000000;
+    ck_assert(!decide(1, 0));
+    ck_assert_uint_eq(judged[0].verdict.retry_after, 12000000);
+    now_us += 12 * 1000000;
+    ck_assert(decide(1, 0));
+    ck_assert(!decide(6, 0));
+    ck_assert(judged[0].verdict.retry_after == RETRY_NEVER);
+}
+END_TEST
+
 START_TEST(a_shadow_that_counts_what_it_would_deny_is_filled)
 {
     limits[1].shadow = true;
@@ -189,6 +206,7 @@ int main(void)
     tcase_add_test(tcase, a_shadow_is_not_charged_what_a_real_limit_denies);
     tcase_add_test(tcase, a_limit_that_counts_denied_requests_is_filled_at_most);
     tcase_add_test(tcase, a_bucket_that_counts_denied_requests_is_filled_to_the_last_part);
+    tcase_add_test(tcase, who_waits_as_a_limit_that_counts_denied_requests_says_is_let_in);
     tcase_add_test(tcase, a_shadow_that_counts_what_it_would_deny_is_filled);
     tcase_add_test(tcase, slots_are_never_taken_by_what_is_denied);
     tcase_add_test(tcase, a_clock_that_was_set_back_is_followed_by_what_is_denied_too);
