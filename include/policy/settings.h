@@ -89,8 +89,9 @@ struct upstream_spec {
 
 /* The fields that tell clients of their limits. */
 enum headers_style {
-    HEADERS_DRAFT11, /* RateLimit, RateLimit-Policy */
-    HEADERS_LEGACY,  /* X-RateLimit-Limit, -Remaining, -Reset */
+    HEADERS_DRAFT11,    /* RateLimit, RateLimit-Policy */
+    HEADERS_DRAFT_NEXT, /* the same, with the parameter names of the coming draft */
+    HEADERS_LEGACY,     /* X-RateLimit-Limit, -Remaining, -Reset */
     HEADERS_BOTH,
     HEADERS_NONE, /* and Retry-After on denials alone */
 };

@@ -61,7 +61,8 @@ bool admission_has_verdicts(const struct admission *admission);
 /* Values of the RateLimit-Policy and RateLimit fields. */
 void admission_write_policy_field(const struct admission *admission, const struct route *route,
                                   struct text *text);
-void admission_write_state_field(const struct admission *admission, struct text *text);
+void admission_write_state_field(const struct admission *admission, enum fields_draft draft,
+                                 struct text *text);
 
 /* What X-RateLimit-* say: of the enforced limit nearest to its end. False: there is none. */
 MUST_USE bool admission_find_nearest(const struct admission *admission,

@@ -60,11 +60,9 @@ static const struct value_word LOG_FORMAT_WORDS[] = {
     {NULL, 0, false},
 };
 static const struct value_word HEADERS_WORDS[] = {
-    {"draft11", HEADERS_DRAFT11, false},
-    {"legacy", HEADERS_LEGACY, false},
-    {"both", HEADERS_BOTH, false},
-    {"none", HEADERS_NONE, false},
-    {NULL, 0, false},
+    {"draft11", HEADERS_DRAFT11, false}, {"draft_next", HEADERS_DRAFT_NEXT, false},
+    {"legacy", HEADERS_LEGACY, false},   {"both", HEADERS_BOTH, false},
+    {"none", HEADERS_NONE, false},       {NULL, 0, false},
 };
 static const struct value_word MISSING_WORDS[] = {
     {"shared", KEY_MISSING_SHARED, false},
@@ -94,7 +92,8 @@ static const struct value_type LIMIT_ON_FAILURE =
     WORD_TYPE(LIMIT_ON_FAILURE_WORDS, "local, allow, deny or store");
 static const struct value_type FULL = WORD_TYPE(FULL_WORDS, "overflow, deny or allow");
 static const struct value_type LOG_FORMAT = WORD_TYPE(LOG_FORMAT_WORDS, "logfmt, json or off");
-static const struct value_type HEADERS = WORD_TYPE(HEADERS_WORDS, "draft11, legacy, both or none");
+static const struct value_type HEADERS =
+    WORD_TYPE(HEADERS_WORDS, "draft11, draft_next, legacy, both or none");
 static const struct value_type MISSING = WORD_TYPE(MISSING_WORDS, "shared, deny or skip");
 static const struct value_type ENCODED_SLASH = WORD_TYPE(ENCODED_SLASH_WORDS, "refuse or allow");
 
@@ -384,7 +383,7 @@ static const struct section_field POLICY_FIELDS[] = {
     {"timeouts", SHAPE_ONE, &TIMEOUTS_TYPE, offsetof(struct spec_policy, timeouts), NULL,
      KEY_OPTIONAL, "how long to wait for clients"},
     {"headers", SHAPE_ONE, &HEADERS, offsetof(struct spec_policy, headers), "draft11", KEY_OPTIONAL,
-     "draft11, legacy, both or none: the fields that tell clients of their limits"},
+     "draft11, draft_next, legacy, both or none: the fields that tell clients of their limits"},
     {"upstream", SHAPE_ONE, &VALUE_SERVER, offsetof(struct spec_policy, upstream), NULL,
      KEY_OPTIONAL, "short form: the one server for all requests"},
     {"limit", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_policy, limit), NULL, KEY_OPTIONAL,

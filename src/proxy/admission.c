@@ -114,15 +114,15 @@ void admission_write_policy_field(const struct admission *admission, const struc
     }
 }
 
-void admission_write_state_field(const struct admission *admission, struct text *text)
+void admission_write_state_field(const struct admission *admission, enum fields_draft draft,
+                                 struct text *text)
 {
     bool is_first = true;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct charge *charge = &admission->charges[i];
         if (!charge->limit->shadow) {
             text_add(text, is_first ? SPAN("") : SPAN(", "));
-            fields_write_state(text, FIELDS_DRAFT_11, charge->limit, &charge->verdict,
-                               charge->cost);
+            fields_write_state(text, draft, charge->limit, &charge->verdict, charge->cost);
             is_first = false;
         }
     }

@@ -59,7 +59,7 @@ static struct span with_body(struct exchange *exchange, struct span body, struct
     return span_of(NULL, 0);
 }
 
-static void add_draft_fields(struct exchange *exchange)
+static void add_draft_fields(struct exchange *exchange, enum fields_draft draft)
 {
     const struct admission *admission = &exchange->admission;
     const size_t bytes = admission->decision.n_charges * MEMBER_BYTES_MAX;
@@ -68,7 +68,7 @@ static void add_draft_fields(struct exchange *exchange)
     reply_add_field(exchange, FIELD_RATELIMIT_POLICY, field_name(FIELD_RATELIMIT_POLICY),
                     text_span(&policy));
     struct text state = new_text(exchange, bytes);
-    admission_write_state_field(admission, &state);
+    admission_write_state_field(admission, draft, &state);
     reply_add_field(exchange, FIELD_RATELIMIT, field_name(FIELD_RATELIMIT), text_span(&state));
 }
 
@@ -89,7 +89,9 @@ void reply_add_ratelimit_fields(struct exchange *exchange)
         return;
     }
     if (style == HEADERS_DRAFT11 || style == HEADERS_BOTH) {
-        add_draft_fields(exchange);
+        add_draft_fields(exchange, FIELDS_DRAFT_11);
+    } else if (style == HEADERS_DRAFT_NEXT) {
+        add_draft_fields(exchange, FIELDS_DRAFT_NEXT);
     }
     if (style == HEADERS_LEGACY || style == HEADERS_BOTH) {
         add_legacy_fields(exchange);

@@ -24,7 +24,8 @@ def told(response):
 
 
 @pytest.mark.parametrize("style, wanted", [
-    (None, DRAFT), ("draft11", DRAFT), ("legacy", LEGACY), ("both", DRAFT | LEGACY),
+    (None, DRAFT), ("draft11", DRAFT), ("draft_next", DRAFT),
+    ("legacy", LEGACY), ("both", DRAFT | LEGACY),
     ("none", set())])
 def test_the_policy_says_which_fields_tell_of_limits(start, start_upstream, style, wanted):
     for proxy in (start(policy(style)), start(policy(style, start_upstream()))):
@@ -33,6 +34,15 @@ def test_the_policy_says_which_fields_tell_of_limits(start, start_upstream, styl
         for response in responses:
             assert told(response) == wanted
         assert int(responses[2].get("Retry-After")) > 43190, "it stays"
+
+
+def test_the_coming_draft_has_other_names_and_tells_the_cost(start_in_store):
+    proxy = start_in_store(policy("draft_next").replace(
+        "respond:", "cost: 2, respond:"))
+    admitted, denied = proxy.ask(), proxy.ask()
+    assert admitted.get("RateLimit-Policy") == '"few";q=2;w=86400'
+    assert admitted.get("RateLimit") == '"few";a=0;w=43200;c=2'
+    assert denied.get("RateLimit").startswith('"few";a=0;w=') and denied.status == 429
 
 
 def test_older_fields_count_down_to_the_reset(start_in_store):

@@ -308,6 +308,7 @@ START_TEST(clients_are_told_in_the_style_that_is_said)
     } ROWS[] = {
         {HEAD "upstream: http://a\n", HEADERS_DRAFT11},
         {HEAD "upstream: http://a\nheaders: draft11\n", HEADERS_DRAFT11},
+        {HEAD "upstream: http://a\nheaders: draft_next\n", HEADERS_DRAFT_NEXT},
         {HEAD "upstream: http://a\nheaders: legacy\n", HEADERS_LEGACY},
         {HEAD "upstream: http://a\nheaders: both\n", HEADERS_BOTH},
         {HEAD "upstream: http://a\nheaders: none\n", HEADERS_NONE},

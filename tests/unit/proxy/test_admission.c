@@ -128,7 +128,7 @@ static const char *policy_field(void)
 static const char *state_field(void)
 {
     struct text text = text_of(text_bytes, sizeof(text_bytes) - 1);
-    admission_write_state_field(&admission, &text);
+    admission_write_state_field(&admission, FIELDS_DRAFT_11, &text);
     return ended(&text);
 }
 
