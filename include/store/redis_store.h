@@ -22,6 +22,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "store/redis_fault.h"
 #include "store/store.h"
 
 struct loop;
@@ -58,6 +59,11 @@ MUST_USE enum status redis_store_new(struct loop *loop, const struct redis_store
 bool redis_store_is_up(const struct store *store);
 
 struct redis_store_counters redis_store_count(const struct store *store);
+
+/* For a store that is laid over some of these, while it is given an answer that is no decision: why
+ * not, and in *text what Redis said, if it did. REDIS_FAULT_NONE: it was asked too much, or there is no
+ * memory. */
+enum redis_fault redis_store_fault(const struct store *store, struct span *text);
 
 /* Write the key of a charge in Redis: <prefix>:<key>:<limit>:<digest>. */
 void redis_store_write_key(struct text *text, struct span prefix, const struct charge *charge);

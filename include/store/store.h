@@ -70,6 +70,8 @@ struct decision {
     bool allowed; /* if STATUS_OK: all limits that are enforced, not shadows, allow */
     enum decision_source source;
     enum status failure; /* why the source is LOCAL or SKIPPED; STATUS_OK otherwise */
+    const char
+        *fault; /* what ailed the shared store, a word for logs, where one is known; else NULL */
 
     /* For stores alone. */
     struct {

@@ -223,6 +223,13 @@ static void add_shadows(struct line *line, const struct admission *admission)
     }
 }
 
+/* Why the store that should have decided did not, in its own word where it has one. */
+static void add_failure(struct line *line, const struct decision *decision, enum status status)
+{
+    add_text(line, SPAN("failure"),
+             span_of_text(decision->fault != NULL ? decision->fault : status_text(status)));
+}
+
 /* What the limits said, and who said it. */
 static void add_decision(struct line *line, const struct exchange *exchange)
 {
@@ -238,7 +245,7 @@ static void add_decision(struct line *line, const struct exchange *exchange)
     }
     if (decision->status != STATUS_OK) {
         add_word(line, SPAN("verdict"), SPAN("undecided"));
-        add_text(line, SPAN("failure"), span_of_text(status_text(decision->status)));
+        add_failure(line, decision, decision->status);
     } else {
         const struct charge *denied = admission_first_denied(admission);
         add_word(line, SPAN("verdict"), decision->allowed ? SPAN("allowed") : SPAN("denied"));
@@ -248,7 +255,7 @@ static void add_decision(struct line *line, const struct exchange *exchange)
         add_shadows(line, admission);
         add_word(line, SPAN("source"), source_word(decision->source));
         if (decision->failure != STATUS_OK) {
-            add_text(line, SPAN("failure"), span_of_text(status_text(decision->failure)));
+            add_failure(line, decision, decision->failure);
         }
     }
     add_number(line, SPAN("store_us"), exchange->decide_us);

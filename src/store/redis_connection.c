@@ -20,15 +20,22 @@
 #include "base/clock.h"
 #include "net/resolver.h"
 
+static enum redis_fault fault_of(const redisAsyncContext *redis)
+{
+    if (redis->err == REDIS_ERR_PROTOCOL) {
+        return REDIS_FAULT_MALFORMED;
+    }
+    return (redis->c.flags & REDIS_CONNECTED) != 0 ? REDIS_FAULT_RESET : REDIS_FAULT_REFUSED;
+}
+
 static void tell_lost(struct redis_connection *connection, const redisAsyncContext *redis)
 {
     if (connection->redis != redis) {
         return; /* told already, or closed by us */
     }
-    const enum status why = redis->err == REDIS_ERR_PROTOCOL ? STATUS_INVALID : STATUS_UNREACHABLE;
     const char *trouble = redis->err == 0 ? "connection closed" : redis->errstr;
     connection->redis = NULL;
-    connection->on_lost(connection->owner, why, span_of_text(trouble));
+    connection->on_lost(connection->owner, fault_of(redis), span_of_text(trouble));
 }
 
 /* --- hooks that hiredis calls: its wishes for events --- */
@@ -124,7 +131,7 @@ static void on_readable(evutil_socket_t fd, short events, void *context)
     if (connection->redis != NULL && is_reply_too_long(connection)) {
         struct redisAsyncContext *redis = connection->redis;
         connection->redis = NULL;
-        connection->on_lost(connection->owner, STATUS_INVALID, SPAN("a reply without end"));
+        connection->on_lost(connection->owner, REDIS_FAULT_MALFORMED, SPAN("a reply without end"));
         redisAsyncFree(redis);
     }
 }
@@ -161,7 +168,7 @@ static void keep_alive(int fd)
 }
 
 void redis_connection_init(struct redis_connection *connection, struct loop *loop,
-                           void (*on_lost)(void *owner, enum status why, struct span trouble),
+                           void (*on_lost)(void *owner, enum redis_fault why, struct span trouble),
                            void *owner)
 {
     *connection = (struct redis_connection){.loop = loop, .on_lost = on_lost, .owner = owner};

@@ -14,6 +14,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "net/loop.h"
+#include "store/redis_fault.h"
 #include "store/redis_reply.h"
 
 struct event;
@@ -29,10 +30,10 @@ struct redis_call {
 
 struct redis_connection {
     struct loop *loop;
-    /* The connection could not be made, or broke: STATUS_UNREACHABLE, or _INVALID when what came was
-     * no Redis protocol. Once, unless it is closed by us; before the calls under way get their NULL.
-     * May not open again at once: see redis_connection_open(). */
-    void (*on_lost)(void *owner, enum status why, struct span trouble);
+    /* The connection could not be made (REDIS_FAULT_REFUSED), broke (_RESET), or brought what is no
+     * Redis protocol (_MALFORMED). Once, unless it is closed by us; before the calls under way get
+     * their NULL. May not open again at once: see redis_connection_open(). */
+    void (*on_lost)(void *owner, enum redis_fault why, struct span trouble);
     void *owner;
 
     struct redisAsyncContext *redis; /* NULL: none, or being torn down */
@@ -47,7 +48,7 @@ struct redis_connection {
 };
 
 void redis_connection_init(struct redis_connection *connection, struct loop *loop,
-                           void (*on_lost)(void *owner, enum status why, struct span trouble),
+                           void (*on_lost)(void *owner, enum redis_fault why, struct span trouble),
                            void *owner);
 
 /* Start to connect to @address, or where that is NULL to the unix socket @path. Commands may be sent

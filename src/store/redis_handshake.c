@@ -15,13 +15,14 @@ static bool is_good(struct redis_handshake *handshake, const struct redis_reply 
     case REDIS_REPLY_IS_TEXT:
         return true;
     case REDIS_REPLY_IS_FAULT:
-        handshake->on_end(handshake->owner, STATUS_REFUSED, redis_reply_text(reply));
+        handshake->on_end(handshake->owner, redis_fault_of(redis_reply_text(reply)),
+                          redis_reply_text(reply));
         return false;
     case REDIS_REPLY_IS_INTS:
     case REDIS_REPLY_IS_STRANGE:
         break;
     }
-    handshake->on_end(handshake->owner, STATUS_INVALID,
+    handshake->on_end(handshake->owner, REDIS_FAULT_MALFORMED,
                       SPAN("the handshake is answered with nonsense"));
     return false;
 }
@@ -38,7 +39,7 @@ static void on_auth_reply(struct redis_call *call, const struct redis_reply *rep
         const struct span code = span_of(fault.data, span_find(fault, ' '));
         text_add_literal(&text, "AUTH is refused: ");
         text_add(&text, code);
-        handshake->on_end(handshake->owner, STATUS_REFUSED, text_span(&text));
+        handshake->on_end(handshake->owner, redis_fault_of(fault), text_span(&text));
     } else if (reply != NULL) {
         (void)is_good(handshake, reply);
     }
@@ -59,9 +60,9 @@ static void on_load_reply(struct redis_call *call, const struct redis_reply *rep
     }
     const struct span sha = redis_reply_text(reply);
     if (sha.len == REDIS_SHA_BYTES) {
-        handshake->on_end(handshake->owner, STATUS_OK, sha);
+        handshake->on_end(handshake->owner, REDIS_FAULT_NONE, sha);
     } else {
-        handshake->on_end(handshake->owner, STATUS_INVALID,
+        handshake->on_end(handshake->owner, REDIS_FAULT_MALFORMED,
                           SPAN("SCRIPT LOAD is answered with nonsense"));
     }
 }

@@ -10,10 +10,10 @@
 #include "store/redis_store.h"
 
 struct redis_handshake {
-    /* STATUS_OK with the SHA-1 of the script, REDIS_SHA_BYTES of hex; or STATUS_REFUSED with what Redis
-     * said, or STATUS_INVALID with what is wrong. After a failure it may come again, for the commands
-     * that follow: close the connection. Not called when the connection is lost. */
-    void (*on_end)(void *owner, enum status status, struct span text);
+    /* REDIS_FAULT_NONE with the SHA-1 of the script, REDIS_SHA_BYTES of hex; or a fault with what Redis
+     * said, or what is wrong. After a failure it may come again, for the commands that follow: close
+     * the connection. Not called when the connection is lost. */
+    void (*on_end)(void *owner, enum redis_fault fault, struct span text);
     void *owner;
     struct redis_call auth_call;
     struct redis_call select_call;

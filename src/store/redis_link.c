@@ -108,10 +108,10 @@ static void log_well(struct redis_link *link, const char *message)
 /* --- down --- */
 
 /* The connection is gone, or there was none. A further address is tried at once. */
-static void go_down(struct redis_link *link, enum status why, struct span trouble)
+static void go_down(struct redis_link *link, enum redis_fault fault, struct span trouble)
 {
     const bool was_made = link->state == REDIS_LINK_UP || link->state == REDIS_LINK_SUSPECT;
-    link->why_down = why;
+    link->fault = fault;
     link->probed_at_us = 0;
     if (!was_made && redis_place_advance(&link->place)) {
         set_state(link, REDIS_LINK_DOWN, 0);
@@ -119,7 +119,7 @@ static void go_down(struct redis_link *link, enum status why, struct span troubl
     }
     redis_place_forget(&link->place);
     set_state(link, REDIS_LINK_DOWN, next_delay(&link->retry_us, RETRY_MAX_US));
-    if (!was_made && why == STATUS_REFUSED) {
+    if (!was_made && redis_fault_row(fault)->is_lasting) {
         log_trouble(link, LOG_ERROR,
                     "Redis refuses the handshake: check user, password, database and rights",
                     trouble);
@@ -129,26 +129,26 @@ static void go_down(struct redis_link *link, enum status why, struct span troubl
     settle(link);
 }
 
-static void on_lost(void *owner, enum status why, struct span trouble)
+static void on_lost(void *owner, enum redis_fault why, struct span trouble)
 {
     go_down(owner, why, trouble);
 }
 
-void redis_link_drop(struct redis_link *link, enum status why, struct span trouble)
+void redis_link_drop(struct redis_link *link, enum redis_fault fault, struct span trouble)
 {
     if (redis_connection_is_open(&link->connection)) {
-        go_down(link, why, trouble);
+        go_down(link, fault, trouble);
         redis_connection_close(&link->connection);
     }
 }
 
 /* --- handshake --- */
 
-static void on_handshake_end(void *owner, enum status status, struct span text)
+static void on_handshake_end(void *owner, enum redis_fault fault, struct span text)
 {
     struct redis_link *link = owner;
-    if (status != STATUS_OK) {
-        redis_link_drop(link, status, text);
+    if (fault != REDIS_FAULT_NONE) {
+        redis_link_drop(link, fault, text);
         return;
     }
     memcpy(link->sha, text.data, sizeof(link->sha));
@@ -168,12 +168,12 @@ static void connect_next(struct redis_link *link)
     enum status status = redis_connection_open(&link->connection, redis_place_address(&link->place),
                                                redis_place_path(&link->place));
     if (status != STATUS_OK) {
-        go_down(link, status, span_of_text(strerror(errno)));
+        go_down(link, REDIS_FAULT_REFUSED, span_of_text(strerror(errno)));
         return;
     }
     status = redis_handshake_send(&link->handshake, &link->connection, link->options, link->source);
     if (status != STATUS_OK) {
-        redis_link_drop(link, status, SPAN("cannot send the handshake"));
+        redis_link_drop(link, REDIS_FAULT_RESET, SPAN("cannot send the handshake"));
     }
 }
 
@@ -183,7 +183,7 @@ static void on_found(void *owner, enum status status, struct span trouble)
     if (status == STATUS_OK) {
         connect_next(link);
     } else {
-        go_down(link, status, trouble);
+        go_down(link, REDIS_FAULT_NOT_FOUND, trouble);
     }
 }
 
@@ -198,14 +198,14 @@ static void try_again(struct redis_link *link)
         break;
     case REDIS_PLACE_NO_MEMORY:
         set_state(link, REDIS_LINK_RESOLVING, HANDSHAKE_US);
-        go_down(link, STATUS_NO_MEMORY, SPAN("out of memory"));
+        go_down(link, REDIS_FAULT_NOT_FOUND, SPAN("out of memory"));
         break;
     }
 }
 
 static void give_up(struct redis_link *link)
 {
-    go_down(link, STATUS_TIMEOUT, SPAN("no answer to the handshake"));
+    go_down(link, REDIS_FAULT_HALF_OPEN, SPAN("no answer to the handshake"));
     redis_connection_close(&link->connection);
 }
 
@@ -250,7 +250,7 @@ static void probe(struct redis_link *link)
     link->probed_at_us = clock_monotonic_us();
     if (redis_connection_send(&link->connection, SPAN("*1\r\n$4\r\nPING\r\n"), &link->probe_call,
                               link->probed_at_us) != STATUS_OK) {
-        redis_link_drop(link, STATUS_UNREACHABLE, SPAN("cannot send a probe"));
+        redis_link_drop(link, REDIS_FAULT_RESET, SPAN("cannot send a probe"));
     }
 }
 
@@ -259,7 +259,7 @@ static void watch_suspect(struct redis_link *link)
     const uint64_t now_us = clock_monotonic_us();
     const uint64_t max_us = silence_max_us(link);
     if (quiet_us(link, now_us) >= max_us) {
-        redis_link_drop(link, STATUS_TIMEOUT, SPAN("silence"));
+        redis_link_drop(link, REDIS_FAULT_HALF_OPEN, SPAN("silence"));
         return;
     }
     timer_arm(&link->timer, max_us - quiet_us(link, now_us));
@@ -276,7 +276,7 @@ void redis_link_note_timeout(struct redis_link *link, uint64_t now_us)
     }
     if (link->n_timeouts >= TIMEOUTS_MAX || quiet_us(link, now_us) >= silence_max_us(link)) {
         set_state(link, REDIS_LINK_SUSPECT, next_delay(&link->probe_us, PROBE_MAX_US));
-        link->why_down = STATUS_TIMEOUT;
+        link->fault = REDIS_FAULT_DEADLINE;
         log_trouble(link, LOG_WARN, "replies do not come in time", SPAN("timed out"));
     }
 }
@@ -322,7 +322,7 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
         .handshake = {.on_end = on_handshake_end, .owner = link},
         .retry_us = RETRY_MIN_US,
         .probe_us = PROBE_MIN_US,
-        .why_down = STATUS_UNREACHABLE,
+        .fault = REDIS_FAULT_REFUSED,
     };
     redis_connection_init(&link->connection, loop, on_lost, link);
     enum status status = timer_init(&link->timer, loop, on_timer, link);

@@ -22,6 +22,7 @@
 #include "net/loop.h"
 #include "store/redis_command.h"
 #include "store/redis_connection.h"
+#include "store/redis_fault.h"
 #include "store/redis_handshake.h"
 #include "store/redis_place.h"
 #include "store/redis_store.h"
@@ -57,7 +58,7 @@ struct redis_link {
     struct redis_call probe_call;
     unsigned n_timeouts; /* decisions in a row that got no reply in time */
 
-    enum status why_down;                   /* STATUS_UNREACHABLE, _REFUSED, _INVALID, _TIMEOUT */
+    enum redis_fault fault; /* why no decision can be made now, or could not the last time */
     char trouble[REDIS_REPLY_TEXT_MAX + 1]; /* what the log was told last; "" while all is well */
     uint64_t n_connects;
 };
@@ -81,9 +82,9 @@ static inline bool redis_link_is_up(const struct redis_link *link)
 MUST_USE enum status redis_link_send(struct redis_link *link, struct span command,
                                      struct redis_call *call, uint64_t now_us);
 
-/* This server, or its reply, is of no use, because @why: let go of it and try again. Calls under way
- * get their NULL. May be called from on_reply. @trouble is for the log, as it came. */
-void redis_link_drop(struct redis_link *link, enum status why, struct span trouble);
+/* This server, or its reply, is of no use, because of @fault: let go of it and try again. Calls under
+ * way get their NULL. May be called from on_reply. @trouble is for the log, as it came. */
+void redis_link_drop(struct redis_link *link, enum redis_fault fault, struct span trouble);
 
 /* What the owner learnt: a decision was made in time, or had no reply in time. */
 void redis_link_note_success(struct redis_link *link);

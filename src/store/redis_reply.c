@@ -114,29 +114,3 @@ struct span redis_reply_text(const struct redis_reply *reply)
 {
     return span_of(reply->text, reply->head.len);
 }
-
-/* Everything else (LOADING, BUSY, OOM, MISCONF, NOREPLICAS, NOPERM, CLUSTERDOWN, a script that failed,
- * …) is a refusal, and the link stays. */
-static const struct {
-    const char *prefix;
-    enum redis_fault fault;
-} FAULTS[] = {
-    {"NOSCRIPT", REDIS_FAULT_NO_SCRIPT},
-    {"READONLY", REDIS_FAULT_HERE},   /* a replica now: the name may lead to the new master */
-    {"MASTERDOWN", REDIS_FAULT_HERE}, /* likewise */
-    {"NOAUTH", REDIS_FAULT_HERE},     /* sign in again */
-    {"MOVED", REDIS_FAULT_HERE},
-    {"ASK", REDIS_FAULT_HERE},
-    {"CLOCK", REDIS_FAULT_CLOCK}, /* the script's own: see limit/driver.lua */
-};
-
-enum redis_fault redis_reply_fault(const struct redis_reply *reply)
-{
-    const struct span text = redis_reply_text(reply);
-    for (size_t i = 0; i < ARRAY_LEN(FAULTS); i++) {
-        if (span_starts_with(text, span_of_text(FAULTS[i].prefix))) {
-            return FAULTS[i].fault;
-        }
-    }
-    return REDIS_FAULT_OTHER;
-}

@@ -43,14 +43,4 @@ void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
 /* The text. */
 struct span redis_reply_text(const struct redis_reply *reply);
 
-/* What an error means for a decision. */
-enum redis_fault {
-    REDIS_FAULT_NO_SCRIPT, /* the script is not there: send it along */
-    REDIS_FAULT_HERE,      /* this server is not the one: drop the link and ask again */
-    REDIS_FAULT_CLOCK,     /* its time is outside the calendar of a limit */
-    REDIS_FAULT_OTHER,     /* it cannot, or may not, now */
-};
-
-enum redis_fault redis_reply_fault(const struct redis_reply *reply);
-
 #endif /* SLUICE_STORE_REDIS_REPLY_H */

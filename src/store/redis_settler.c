@@ -66,15 +66,17 @@ static void lose(struct redis_notice *notice)
 
 static void on_fault(struct redis_notice *notice, const struct redis_reply *reply)
 {
-    const enum redis_fault fault = redis_reply_fault(reply);
-    if (fault == REDIS_FAULT_NO_SCRIPT && !notice->was_eval) {
+    const struct span text = redis_reply_text(reply);
+    const enum redis_fault fault = redis_fault_of(text);
+    const enum redis_reaction reaction = redis_fault_row(fault)->reaction;
+    if (reaction == REDIS_SEND_SCRIPT && !notice->was_eval) {
         notice->was_eval = true;
         if (send_now(notice)) {
             return;
         }
     }
-    if (fault == REDIS_FAULT_HERE) {
-        redis_link_drop(notice->settler->link, STATUS_REFUSED, redis_reply_text(reply));
+    if (reaction == REDIS_DROP) {
+        redis_link_drop(notice->settler->link, fault, text);
     }
     lose(notice);
 }

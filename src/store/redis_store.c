@@ -8,8 +8,7 @@
  *                                               late reply comes or the link is lost
  *   NOSCRIPT (the server was restarted, or      EVAL of the same call, once, if somebody still waits
  *   its scripts flushed)
- *   another error                               STATUS_REFUSED; some make the link look elsewhere
- *   a reply that makes no sense                 STATUS_INVALID, and the link is dropped
+ *   another error, a reply that makes no sense  as the table of store/redis_fault.h says
  *   the link is lost                            why it was
  * What a lost or late call has charged stays charged: nothing is ever sent twice but after NOSCRIPT. A
  * slot that a late or cancelled call took is given back when its reply comes. */
@@ -47,8 +46,9 @@ struct redis_store {
     struct list waiting; /* of struct ticket: asked before the first attempt has ended */
     struct pool tickets;
     struct redis_store_counters counters; /* some are the link's and the settler's */
-    bool refused;                         /* the latest decision was; the log was told */
-    bool strange_clock;                   /* Redis's was; the log was told */
+    enum redis_fault fault;               /* of the latest decision */
+    struct span fault_text;               /* what Redis said of it, while it is answered */
+    enum redis_fault told;                /* what the log was told of; NONE while all is well */
 };
 
 /* One decision, and after its deadline what is left of it. */
@@ -122,18 +122,27 @@ static void end_orphan(struct ticket *ticket, const struct redis_reply *reply)
     give_back(ticket);
 }
 
-static void fill(struct redis_store *store, struct decision *decision, enum status status)
+/* @fault: why not, if it is one of Redis's. */
+static void fill(struct redis_store *store, struct decision *decision, enum status status,
+                 enum redis_fault fault)
 {
     decision->status = status;
     decision->source = DECISION_REDIS;
+    decision->fault = fault == REDIS_FAULT_NONE ? NULL : redis_fault_row(fault)->name;
+    store->fault = fault;
     store->counters.n_failures += status != STATUS_OK;
 }
 
-/* The ticket ends here. */
-static void answer(struct ticket *ticket, enum status status)
+static void fill_fault(struct redis_store *store, struct decision *decision, enum redis_fault fault)
+{
+    fill(store, decision, redis_fault_row(fault)->status, fault);
+}
+
+/* The ticket ends here; REDIS_FAULT_NONE: well. */
+static void answer(struct ticket *ticket, enum redis_fault fault)
 {
     struct decision *decision = detach(ticket);
-    fill(ticket->store, decision, status);
+    fill_fault(ticket->store, decision, fault);
     give_back(ticket);
     store_answer(decision);
 }
@@ -143,46 +152,38 @@ static void on_deadline(struct timeout *timeout)
     struct ticket *ticket = CONTAINER_OF(timeout, struct ticket, deadline);
     struct redis_store *store = ticket->store;
     if (!list_is_empty(&ticket->node)) {
-        answer(ticket, STATUS_TIMEOUT); /* never sent */
+        answer(ticket, REDIS_FAULT_DEADLINE); /* never sent */
         return;
     }
     remember_slots(ticket);
     struct decision *decision = detach(ticket);
     redis_link_note_timeout(&store->link, clock_monotonic_us());
-    fill(store, decision, STATUS_TIMEOUT);
+    fill_fault(store, decision, REDIS_FAULT_DEADLINE);
     store_answer(decision);
 }
 
 /* --- replies --- */
 
-static void log_refused(struct redis_store *store, const struct redis_reply *reply)
+static void log_refused(struct redis_store *store, enum redis_fault fault, struct span said)
 {
     char buffer[LOGGED_TEXT_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-    if (store->refused) {
+    const struct redis_fault_row *row = redis_fault_row(fault);
+    if (store->told == fault) {
         return;
     }
-    store->refused = true;
-    text_add_logfmt(&text, redis_reply_text(reply));
-    log_warn(MODULE, "Redis refuses to decide", "err=%.*s", SPAN_ARGS(text_span(&text)));
+    store->told = fault;
+    text_add_logfmt(&text, said);
+    log_at(row->is_lasting ? LOG_ERROR : LOG_WARN, MODULE, "Redis refuses to decide",
+           "fault=%s err=%.*s", row->name, SPAN_ARGS(text_span(&text)));
 }
 
 static void note_success(struct redis_store *store)
 {
     redis_link_note_success(&store->link);
-    if (store->refused) {
-        store->refused = false;
+    if (store->told != REDIS_FAULT_NONE) {
+        store->told = REDIS_FAULT_NONE;
         log_info(MODULE, "Redis decides again", "%s", "");
-    }
-}
-
-static void log_strange_clock(struct redis_store *store)
-{
-    if (!store->strange_clock) {
-        store->strange_clock = true;
-        log_error(MODULE,
-                  "the clock of Redis is outside the calendar that the policy was loaded with",
-                  "%s", "");
     }
 }
 
@@ -214,30 +215,38 @@ static bool read_verdicts(const struct redis_reply *reply, struct decision *deci
 
 static enum status send_call(struct ticket *ticket, uint64_t now_us);
 
+static bool send_script(struct ticket *ticket)
+{
+    if (ticket->was_eval || !redis_link_is_up(&ticket->store->link)) {
+        return false;
+    }
+    ticket->was_eval = true;
+    return send_call(ticket, clock_monotonic_us()) == STATUS_OK;
+}
+
 static void on_fault(struct ticket *ticket, const struct redis_reply *reply)
 {
     struct redis_store *store = ticket->store;
-    switch (redis_reply_fault(reply)) {
-    case REDIS_FAULT_NO_SCRIPT:
-        if (!ticket->was_eval && redis_link_is_up(&store->link)) {
-            ticket->was_eval = true;
-            if (send_call(ticket, clock_monotonic_us()) == STATUS_OK) {
-                return;
-            }
+    const struct span text = redis_reply_text(reply);
+    const enum redis_fault fault = redis_fault_of(text);
+    switch (redis_fault_row(fault)->reaction) {
+    case REDIS_SEND_SCRIPT:
+        if (send_script(ticket)) {
+            return;
         }
         break;
-    case REDIS_FAULT_HERE:
-        redis_link_drop(&store->link, STATUS_REFUSED, redis_reply_text(reply));
+    case REDIS_DROP:
+        redis_link_drop(&store->link, fault, text);
         break;
-    case REDIS_FAULT_CLOCK:
-        log_strange_clock(store);
-        answer(ticket, STATUS_INVALID);
-        return;
-    case REDIS_FAULT_OTHER:
-        log_refused(store, reply);
+    case REDIS_REDIRECT:
+    case REDIS_FAIL:
+    case REDIS_IGNORE:
+        log_refused(store, fault, text);
         break;
     }
-    answer(ticket, STATUS_REFUSED);
+    store->fault_text = text;
+    answer(ticket, fault);
+    store->fault_text = SPAN("");
 }
 
 static void on_reply(struct redis_call *call, const struct redis_reply *reply)
@@ -247,15 +256,15 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
     if (ticket->decision == NULL) {
         end_orphan(ticket, reply);
     } else if (reply == NULL) {
-        answer(ticket, store->link.why_down);
+        answer(ticket, store->link.fault);
     } else if (reply->kind == REDIS_REPLY_IS_FAULT) {
         on_fault(ticket, reply);
     } else if (read_verdicts(reply, ticket->decision)) {
         note_success(store);
-        answer(ticket, STATUS_OK);
+        answer(ticket, REDIS_FAULT_NONE);
     } else {
-        redis_link_drop(&store->link, STATUS_INVALID, SPAN("a reply that makes no sense"));
-        answer(ticket, STATUS_INVALID);
+        redis_link_drop(&store->link, REDIS_FAULT_MALFORMED, SPAN("a reply that makes no sense"));
+        answer(ticket, REDIS_FAULT_MALFORMED);
     }
 }
 
@@ -282,14 +291,11 @@ static void on_settled(void *owner)
     struct redis_store *store = owner;
     while (!list_is_empty(&store->waiting)) {
         struct ticket *ticket = CONTAINER_OF(store->waiting.next, struct ticket, node);
-        enum status status = store->link.why_down;
-        if (redis_link_is_up(&store->link)) {
-            status = send_call(ticket, clock_monotonic_us());
-        }
-        if (status == STATUS_OK) {
+        const bool is_up = redis_link_is_up(&store->link);
+        if (is_up && send_call(ticket, clock_monotonic_us()) == STATUS_OK) {
             list_remove(&ticket->node);
         } else {
-            answer(ticket, status);
+            answer(ticket, is_up ? REDIS_FAULT_RESET : store->link.fault);
         }
     }
 }
@@ -298,7 +304,7 @@ static void on_settled(void *owner)
 static enum status readiness(const struct redis_store *store)
 {
     if (!redis_link_is_up(&store->link) && store->link.settled) {
-        return store->link.why_down;
+        return redis_fault_row(store->link.fault)->status;
     }
     return store->tickets.n_taken < REDIS_PENDING_MAX ? STATUS_OK : STATUS_FULL;
 }
@@ -352,7 +358,8 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
     if (status == STATUS_OK) {
         return STORE_PENDING;
     }
-    fill(redis, decision, status);
+    fill(redis, decision, status,
+         redis_link_is_up(&redis->link) ? REDIS_FAULT_NONE : redis->link.fault);
     return STORE_ANSWERED;
 }
 
@@ -435,6 +442,13 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     }
     *store = &redis->store;
     return STATUS_OK;
+}
+
+enum redis_fault redis_store_fault(const struct store *store, struct span *text)
+{
+    const struct redis_store *redis = (const struct redis_store *)(const void *)store;
+    *text = redis->fault_text;
+    return redis->fault;
 }
 
 bool redis_store_is_up(const struct store *store)

@@ -15,6 +15,7 @@ enum store_outcome store_decide(struct store *store, struct decision *decision,
     decision->frames[frame].on_answer = on_answer;
     decision->frames[frame].state = NULL;
     decision->failure = STATUS_OK;
+    decision->fault = NULL;
 
     const enum store_outcome outcome = store->ops->decide(store, decision);
     if (outcome == STORE_ANSWERED) {

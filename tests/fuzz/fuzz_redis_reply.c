@@ -8,6 +8,7 @@
 #include "fuzz/must_hold.h"
 #include "limit/script_source.h"
 #include "limit/token_bucket.h"
+#include "store/redis_fault.h"
 #include "store/redis_reply.h"
 
 enum { REPLIES_MAX = 64 };
@@ -32,7 +33,11 @@ static void check_reply(const struct redis_reply *reply)
     MUST_HOLD(reply->n_ints <= REDIS_REPLY_INTS_MAX);
     MUST_HOLD(strlen(reply->text) <= REDIS_REPLY_TEXT_MAX);
     MUST_HOLD(redis_reply_text(reply).len <= REDIS_REPLY_TEXT_MAX);
-    (void)redis_reply_fault(reply);
+    struct redis_redirect redirect;
+    if (redis_fault_read_redirect(redis_reply_text(reply), &redirect)) {
+        MUST_HOLD(redirect.port > 0 && redirect.host.len < redis_reply_text(reply).len);
+    }
+    MUST_HOLD(redis_fault_of(redis_reply_text(reply)) != REDIS_FAULT_NONE);
     if (reply->n_ints >= SCRIPT_HEAD_INTS + SCRIPT_INTS_PER_CHARGE &&
         script_source_read_verdict(&limit, reply->ints + SCRIPT_HEAD_INTS, &verdict)) {
         MUST_HOLD(verdict.remaining <= 5);
