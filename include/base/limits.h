@@ -46,7 +46,9 @@ enum {
     ARENA_CHUNK_BYTES = 4096,
 
     /* --- Redis --- */
-    REDIS_PENDING_MAX = 65536, /* decisions in flight on one link */
+    REDIS_ENDPOINTS_MAX = 16,     /* sentinels, or nodes of a cluster to begin with */
+    REDIS_MASTER_BYTES_MAX = 128, /* of the name that sentinels know a master by */
+    REDIS_PENDING_MAX = 65536,    /* decisions in flight on one link */
     REDIS_REPLY_INTS_MAX = 2 + 6 * LIMITS_PER_ROUTE_MAX,
 };
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/limits.h"
 #include "base/span.h"
 #include "limit/limit.h"
 
@@ -28,12 +29,28 @@ enum store_full {
     STORE_FULL_ALLOW,
 };
 
+enum redis_kind {
+    REDIS_SINGLE,
+    REDIS_SENTINEL, /* the endpoints are sentinels, who know where the master is */
+    REDIS_CLUSTER,  /* the endpoints are some of its nodes */
+};
+
+/* Where Redis is. */
+struct redis_section {
+    enum redis_kind kind;
+    struct endpoint endpoints[REDIS_ENDPOINTS_MAX];
+    size_t n_endpoints; /* 1 of REDIS_SINGLE; 0: the policy names no Redis */
+    struct span master; /* of REDIS_SENTINEL */
+};
+
 struct store_section {
     enum store_kind kind;
-    struct endpoint redis;
-    struct span user;
-    struct span password;
-    uint32_t database;
+    struct redis_section redis;
+    struct span user;     /* empty: none */
+    struct span password; /* empty: no AUTH */
+    struct span sentinel_user;
+    struct span sentinel_password;
+    uint32_t database;  /* 0 of REDIS_CLUSTER */
     struct span prefix; /* of every key in Redis */
     struct span secret; /* keys the hashes of identities */
     uint64_t deadline_us;

@@ -30,20 +30,44 @@ static void print_quoted(struct span span)
     putchar('\'');
 }
 
+static void print_host(const struct endpoint *endpoint)
+{
+    fputs(" -h ", stdout);
+    print_quoted(endpoint->host);
+    printf(" -p %u", endpoint->port);
+}
+
+/* The master is where the first sentinel says. */
+static void print_master(const struct redis_section *redis)
+{
+    fputs("set -- $(redis-cli", stdout);
+    print_host(&redis->endpoints[0]);
+    fputs(" SENTINEL GET-MASTER-ADDR-BY-NAME ", stdout);
+    print_quoted(redis->master);
+    fputs(")\nredis-cli -h \"$1\" -p \"$2\"", stdout);
+}
+
+static void print_place(const struct redis_section *redis)
+{
+    const struct endpoint *endpoint = &redis->endpoints[0];
+    if (redis->kind == REDIS_SENTINEL) {
+        print_master(redis);
+    } else if (endpoint->unix_path.len > 0) {
+        fputs("redis-cli -s ", stdout);
+        print_quoted(endpoint->unix_path);
+    } else {
+        fputs(redis->kind == REDIS_CLUSTER ? "redis-cli -c" : "redis-cli", stdout);
+        print_host(endpoint);
+    }
+}
+
 static void print_server(const struct store_section *store)
 {
-    fputs("redis-cli", stdout);
     if (store->kind != STORE_REDIS) {
-        return; /* the embedded store is meant: any server will do to try the script */
+        fputs("redis-cli", stdout); /* the embedded store is meant: any server will do */
+        return;
     }
-    if (store->redis.unix_path.len > 0) {
-        fputs(" -s ", stdout);
-        print_quoted(store->redis.unix_path);
-    } else {
-        fputs(" -h ", stdout);
-        print_quoted(store->redis.host);
-        printf(" -p %u", store->redis.port);
-    }
+    print_place(&store->redis);
     if (store->database > 0) {
         printf(" -n %" PRIu32, store->database);
     }

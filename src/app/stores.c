@@ -42,9 +42,9 @@ enum status stores_make(void *context, struct loop *loop, struct store **store, 
         return STATUS_OK;
     }
     const struct redis_store_options options = {
-        .host = section->redis.host,
-        .port = section->redis.port,
-        .unix_path = section->redis.unix_path,
+        .host = section->redis.endpoints[0].host,
+        .port = section->redis.endpoints[0].port,
+        .unix_path = section->redis.endpoints[0].unix_path,
         .user = section->user,
         .password = section->password,
         .database = section->database,

@@ -52,6 +52,9 @@ void link_routes(struct linker *linker);
 
 /* --- parts of them --- */
 
+/* Where Redis is and how to log in, into the store section. */
+void link_redis(struct linker *linker);
+
 /* Tell what limit @spec says that has no meaning for its algorithm, or none together. */
 void link_parameters(struct linker *linker, const struct spec_limit *spec);
 

@@ -213,9 +213,8 @@ static void check_on_failure(struct linker *linker, const struct spec_limit *spe
 {
     const struct node *on_failure =
         spec->place.node != NULL ? node_find(spec->place.node, SPAN("on_failure")) : NULL;
-    if (on_failure != NULL && linker->spec->store.redis.node == NULL &&
-        (linker->spec->store.place.node == NULL ||
-         node_find(linker->spec->store.place.node, SPAN("redis")) == NULL)) {
+    if (on_failure != NULL && (linker->spec->store.place.node == NULL ||
+                               node_find(linker->spec->store.place.node, SPAN("redis")) == NULL)) {
         diags_add(linker->diags, DIAG_WARNING, on_failure->line, on_failure->column,
                   "on_failure has no effect without \"redis\" in store");
     }

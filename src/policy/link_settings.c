@@ -56,8 +56,9 @@ static void refuse_without_redis(struct linker *linker, const struct node *store
 
 static void check_store(struct linker *linker)
 {
-    static const char *const OF_REDIS[] = {"user",     "password",   "prefix",
-                                           "deadline", "on_failure", "instances"};
+    static const char *const OF_REDIS[] = {
+        "cluster", "user",     "password",   "sentinel_user", "sentinel_password",
+        "prefix",  "deadline", "on_failure", "instances"};
     const struct spec_store *spec = &linker->spec->store;
     const struct node *node = spec->place.node;
     if (node != NULL && node_find(node, SPAN("redis")) == NULL) {
@@ -77,15 +78,9 @@ static void check_store(struct linker *linker)
 static void link_store(struct linker *linker)
 {
     const struct spec_store *spec = &linker->spec->store;
-    const struct redis_url *url = &spec->redis.url;
     check_store(linker);
     linker->policy->store = (struct store_section){
-        .kind = spec->redis.node != NULL ? STORE_REDIS : STORE_MEMORY,
-        .redis = link_endpoint(linker, &url->endpoint),
-        .user = link_copy(linker, spec->user.text.len > 0 ? spec->user.text : url->user),
-        .password =
-            link_copy(linker, spec->password.text.len > 0 ? spec->password.text : url->password),
-        .database = url->database,
+        .kind = spec->redis.n_items > 0 ? STORE_REDIS : STORE_MEMORY,
         .prefix = link_copy(linker, spec->prefix.text),
         .secret = link_copy(linker, spec->secret.text),
         .deadline_us = spec->deadline_us,
@@ -94,6 +89,7 @@ static void link_store(struct linker *linker)
         .memory_bytes = spec->memory_bytes,
         .full = (enum store_full)spec->full,
     };
+    link_redis(linker);
 }
 
 static void link_log(struct linker *linker)

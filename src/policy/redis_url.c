@@ -1,144 +1,241 @@
 #include "policy/redis_url.h"
 
 #include "policy/endpoint.h"
+#include "policy/login.h"
 
 enum {
     REDIS_PORT = 6379,
+    SENTINEL_PORT = 26379,
     UNIX_PATH_BYTES_MAX = 107, /* of sockaddr_un, without the NUL */
     DATABASE_MAX = 65535,
 };
 
-static int hex_value(char c)
+static bool add_endpoint(struct redis_url *url, const struct endpoint *endpoint,
+                         struct text *problem)
 {
-    const char lower = ascii_lower(c);
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-/* The octet of the escape at the start of @span, or -1. */
-static int read_escape(struct span span)
-{
-    const int high = span.len > 2 ? hex_value(span.data[1]) : -1;
-    const int low = span.len > 2 ? hex_value(span.data[2]) : -1;
-    return high >= 0 && low >= 0 ? high * 16 + low : -1;
-}
-
-/* Decode the %-escapes of @span into *decoded. */
-static bool decode(struct span span, struct arena *arena, struct span *decoded,
-                   struct text *problem)
-{
-    char *out = arena_alloc(arena, span.len + 1);
-    size_t len = 0;
-    if (out == NULL) {
-        text_add_literal(problem, "out of memory");
-        return false;
-    }
-    for (size_t i = 0; i < span.len; i++) {
-        if (span.data[i] != '%') {
-            out[len++] = span.data[i];
-            continue;
-        }
-        const int octet = read_escape(span_of(span.data + i, span.len - i));
-        if (octet < 0) {
-            text_add_literal(problem, "a \"%\" in user or password is written \"%25\"");
+    for (size_t i = 0; i < url->n_endpoints; i++) {
+        if (url->endpoints[i].port == endpoint->port &&
+            span_equals_ignore_case(url->endpoints[i].host, endpoint->host)) {
+            text_add_literal(problem, "an address stands twice");
             return false;
         }
-        out[len++] = (char)octet;
-        i += 2;
     }
-    out[len] = '\0';
-    *decoded = span_of(out, len);
+    if (url->n_endpoints == REDIS_ENDPOINTS_MAX) {
+        text_add_format(problem, "must have at most %d addresses", REDIS_ENDPOINTS_MAX);
+        return false;
+    }
+    url->endpoints[url->n_endpoints++] = *endpoint;
     return true;
 }
 
-/* Cut `user:password@` off @rest; the last "@" counts, since a password may hold one. */
-static bool cut_login(struct span *rest, struct arena *arena, struct redis_url *url,
-                      struct text *problem)
+/* `host[:port],host[:port]...` */
+static bool parse_endpoints(struct span list, uint16_t port_default, struct redis_url *url,
+                            struct text *problem)
 {
-    size_t at = rest->len;
-    while (at > 0 && rest->data[at - 1] != '@') {
-        at--;
+    for (;;) {
+        const size_t comma = span_find(list, ',');
+        struct endpoint endpoint;
+        if (!endpoint_parse_authority(span_of(list.data, comma), port_default, &endpoint,
+                                      problem) ||
+            !add_endpoint(url, &endpoint, problem)) {
+            return false;
+        }
+        if (comma == list.len) {
+            return true;
+        }
+        list = span_of(list.data + comma + 1, list.len - comma - 1);
     }
-    if (at == 0) {
-        return true;
-    }
-    const struct span login = span_of(rest->data, at - 1);
-    const size_t colon = span_find(login, ':');
-    *rest = span_of(rest->data + at, rest->len - at);
-    if (!decode(span_of(login.data, colon), arena, &url->user, problem)) {
-        return false;
-    }
-    if (colon == login.len) {
-        text_add_literal(problem, "a login is written user:password@, or :password@");
-        return false;
-    }
-    return decode(span_of(login.data + colon + 1, login.len - colon - 1), arena, &url->password,
-                  problem);
 }
 
-static bool parse_unix(struct span path, struct redis_url *url, struct text *problem)
+/* Cut what stands before the first "/" off @rest, and the "/". */
+static struct span cut_segment(struct span *rest)
 {
+    const struct span segment = span_of(rest->data, span_find(*rest, '/'));
+    const size_t taken = segment.len < rest->len ? segment.len + 1 : segment.len;
+    *rest = span_of(rest->data + taken, rest->len - taken);
+    return segment;
+}
+
+static bool parse_database(struct span span, const char *behind, struct redis_url *url,
+                           struct text *problem)
+{
+    uint64_t database = 0;
+    if (span.len > 0 && !span_to_u64(span, DATABASE_MAX, &database)) {
+        text_add_format(problem, "what follows the %s must be the number of a database", behind);
+        return false;
+    }
+    url->database = (uint32_t)database;
+    return true;
+}
+
+static bool parse_unix(struct span path, struct arena *arena, struct redis_url *url,
+                       struct text *problem)
+{
+    (void)arena;
     if (path.len < 2 || path.data[0] != '/' || path.len > UNIX_PATH_BYTES_MAX) {
         text_add_literal(problem, "must have the absolute path of a socket, of at most 107 bytes");
         return false;
     }
-    url->endpoint = (struct endpoint){.unix_path = path, .text = path};
+    return add_endpoint(url, &(struct endpoint){.unix_path = path, .text = path}, problem);
+}
+
+static bool parse_servers(struct span rest, struct arena *arena, struct redis_url *url,
+                          struct text *problem)
+{
+    if (!login_cut(&rest, arena, &url->login, problem)) {
+        return false;
+    }
+    const struct span authorities = cut_segment(&rest);
+    if (!parse_endpoints(authorities, REDIS_PORT, url, problem) ||
+        !parse_database(rest, "host", url, problem)) {
+        return false;
+    }
+    url->kind = url->n_endpoints > 1 ? REDIS_CLUSTER : REDIS_SINGLE;
+    if (url->kind == REDIS_CLUSTER && url->database != 0) {
+        text_add_literal(problem, "several addresses are a cluster, which has database 0 alone");
+        return false;
+    }
     return true;
 }
 
-static bool parse_tcp(struct span rest, struct redis_url *url, struct text *problem)
+/* What Redis itself lets a master be called, but for the bytes that end it here. */
+static bool is_master_name(struct span name)
 {
-    const size_t authority_len = span_find(rest, '/');
-    const struct span authority = span_of(rest.data, authority_len);
-    uint64_t database = 0;
-    if (span_find(authority, ',') < authority.len) {
-        text_add_literal(problem, "several Redis addresses (a cluster) are not yet built");
+    bool plain = name.len > 0 && name.len <= REDIS_MASTER_BYTES_MAX;
+    for (size_t i = 0; i < name.len; i++) {
+        const char c = name.data[i];
+        const char lower = ascii_lower(c);
+        plain = plain && ((lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+                          c == '-' || c == '_');
+    }
+    return plain;
+}
+
+static bool parse_sentinels(struct span rest, struct arena *arena, struct redis_url *url,
+                            struct text *problem)
+{
+    if (!login_cut(&rest, arena, &url->login, problem)) {
         return false;
     }
-    if (authority_len + 1 < rest.len &&
-        !span_to_u64(span_of(rest.data + authority_len + 1, rest.len - authority_len - 1),
-                     DATABASE_MAX, &database)) {
-        text_add_literal(problem, "what follows the host must be the number of a database");
+    const struct span authorities = cut_segment(&rest);
+    if (!parse_endpoints(authorities, SENTINEL_PORT, url, problem)) {
         return false;
     }
-    url->database = (uint32_t)database;
-    return endpoint_parse_authority(authority, REDIS_PORT, &url->endpoint, problem);
+    url->kind = REDIS_SENTINEL;
+    url->master = cut_segment(&rest);
+    if (url->master.len == 0) {
+        text_add_literal(problem, "the sentinels must be followed by the name of the master: "
+                                  "redis+sentinel://host,host,host/mymaster");
+        return false;
+    }
+    if (!is_master_name(url->master)) {
+        text_add_format(problem, "the name of the master must be 1 to %d of A-Z a-z 0-9 . _ -",
+                        REDIS_MASTER_BYTES_MAX);
+        return false;
+    }
+    return parse_database(rest, "name of the master", url, problem);
+}
+
+#define WRITE_SENTINEL "sentinels are written redis+sentinel://host:26379,host,host/mymaster"
+#define WRITE_CLUSTER                                                                              \
+    "a cluster is several addresses, redis://host,host,host, or one and \"cluster: true\""
+#define NO_TLS                                                                                     \
+    "this build has no TLS to Redis; write redis:// to a TLS tunnel on this host, as "             \
+    "docs/redis.md "                                                                               \
+    "shows"
+
+static const struct {
+    const char *scheme;
+    bool (*parse)(struct span rest, struct arena *arena, struct redis_url *url,
+                  struct text *problem);
+    const char *problem; /* where there is no parse */
+} SCHEMES[] = {
+    {"redis", parse_servers, NULL},
+    {"redis+sentinel", parse_sentinels, NULL},
+    {"unix", parse_unix, NULL},
+    {"redis+unix", parse_unix, NULL},
+    {"rediss", NULL, NO_TLS},
+    {"rediss+sentinel", NULL, NO_TLS},
+    {"redis-sentinel", NULL, WRITE_SENTINEL},
+    {"sentinel", NULL, WRITE_SENTINEL},
+    {"redis+cluster", NULL, WRITE_CLUSTER},
+    {"redis-cluster", NULL, WRITE_CLUSTER},
+};
+
+/* `redis://a,redis://b`: which of the "@" would end a login is anybody's guess. */
+static bool has_second_scheme(struct span rest)
+{
+    const struct span sign = SPAN("redis://");
+    for (size_t i = 0; i + sign.len <= rest.len; i++) {
+        if (i > 0 && (rest.data[i - 1] == ',' || rest.data[i - 1] == ' ') &&
+            span_starts_with(span_of(rest.data + i, rest.len - i), sign)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_scheme(size_t i, struct span rest, struct arena *arena, struct redis_url *url,
+                         struct text *problem)
+{
+    struct redis_url parsed = {0};
+    if (SCHEMES[i].parse == NULL) {
+        text_add(problem, span_of_text(SCHEMES[i].problem));
+        return false;
+    }
+    if (has_second_scheme(rest)) {
+        text_add_literal(problem, "several URLs are a list, [redis://host, redis://host], or one: "
+                                  "redis://host,host");
+        return false;
+    }
+    if (!SCHEMES[i].parse(rest, arena, &parsed, problem)) {
+        return false;
+    }
+    *url = parsed;
+    return true;
 }
 
 bool redis_url_parse(struct span span, struct arena *arena, struct redis_url *url,
                      struct text *problem)
 {
-    static const struct {
-        struct span scheme;
-        const char *problem;
-    } LATER[] = {
-        {{"rediss", 6}, "TLS to Redis (rediss://) is not yet built"},
-        {{"redis+sentinel", 14}, "Sentinel (redis+sentinel://) is not yet built"},
-        {{"redis-sentinel", 14}, "Sentinel (redis+sentinel://) is not yet built"},
-        {{"redis+cluster", 13}, "a Redis cluster is not yet built"},
-    };
-    struct redis_url parsed = {0};
     struct span rest = span;
     const struct span scheme = endpoint_cut_scheme(&rest);
-    for (size_t i = 0; i < ARRAY_LEN(LATER); i++) {
-        if (span_equals_ignore_case(scheme, LATER[i].scheme)) {
-            text_add(problem, span_of_text(LATER[i].problem));
+    for (size_t i = 0; i < ARRAY_LEN(SCHEMES); i++) {
+        if (span_equals_ignore_case(scheme, span_of_text(SCHEMES[i].scheme))) {
+            return parse_scheme(i, rest, arena, url, problem);
+        }
+    }
+    text_add_literal(problem, "must be redis://host:port/database, unix:///path or "
+                              "redis+sentinel://host,host,host/mymaster");
+    return false;
+}
+
+bool redis_url_join(struct redis_url *url, const struct redis_url *other, struct text *problem)
+{
+    if (url->kind == REDIS_SENTINEL || other->kind == REDIS_SENTINEL) {
+        text_add_literal(problem, "sentinels stand in one URL, "
+                                  "redis+sentinel://host,host,host/mymaster, not in a list");
+        return false;
+    }
+    if (url->endpoints[0].unix_path.len > 0 || other->endpoints[0].unix_path.len > 0) {
+        text_add_literal(problem, "several addresses are a cluster, which no socket leads to");
+        return false;
+    }
+    if (url->database != 0 || other->database != 0) {
+        text_add_literal(problem, "several addresses are a cluster, which has database 0 alone");
+        return false;
+    }
+    if (other->login.password.len > 0 &&
+        (!span_equals(url->login.user, other->login.user) ||
+         !span_equals(url->login.password, other->login.password))) {
+        text_add_literal(problem, "all nodes of a cluster have one login: the first URL's");
+        return false;
+    }
+    for (size_t i = 0; i < other->n_endpoints; i++) {
+        if (!add_endpoint(url, &other->endpoints[i], problem)) {
             return false;
         }
     }
-    bool sound = false;
-    if (span_equals_ignore_case(scheme, SPAN("redis"))) {
-        sound = cut_login(&rest, arena, &parsed, problem) && parse_tcp(rest, &parsed, problem);
-    } else if (span_equals_ignore_case(scheme, SPAN("unix")) ||
-               span_equals_ignore_case(scheme, SPAN("redis+unix"))) {
-        sound = parse_unix(rest, &parsed, problem);
-    } else {
-        text_add_literal(problem, "must be redis://host:port/database or unix:///path");
-    }
-    if (sound) {
-        *url = parsed;
-    }
-    return sound;
+    url->kind = REDIS_CLUSTER;
+    return true;
 }

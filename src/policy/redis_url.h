@@ -4,25 +4,39 @@
 #define SLUICE_POLICY_REDIS_URL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/compiler.h"
+#include "base/limits.h"
 #include "base/span.h"
 #include "base/text.h"
+#include "policy/login.h"
 #include "policy/policy.h"
 
 struct redis_url {
-    struct endpoint endpoint; /* text: without user and password */
-    struct span user;         /* empty: none */
-    struct span password;     /* empty: none */
+    enum redis_kind kind;
+    struct endpoint endpoints[REDIS_ENDPOINTS_MAX]; /* text: without user and password */
+    size_t n_endpoints;                             /* >= 1 */
+    struct span master;                             /* of REDIS_SENTINEL */
+    struct login login;                             /* to Redis, not to a sentinel */
     uint32_t database;
 };
 
-/* Read `redis://[[user]:password@]host[:port][/database]`, `unix:///path` or
- * `redis+unix:///path`; user and password may be %-encoded. Spans live in @arena or are parts of
- * @span. False: @problem says what is wrong without quoting any of it. */
+/* Read one of
+ *   redis://[[user]:password@]host[:port][/database]
+ *   redis://[[user]:password@]host[:port],host[:port]...              a cluster
+ *   redis+sentinel://[[user]:password@]host[:port],.../master[/database]
+ *   unix:///path, redis+unix:///path
+ * User and password may be %-encoded. Spans live in @arena or are parts of @span. False: @problem
+ * says what is wrong without quoting any of it. */
 MUST_USE bool redis_url_parse(struct span span, struct arena *arena, struct redis_url *url,
                               struct text *problem);
+
+/* Let @url lead to the endpoints of @other, too: both are redis:// URLs, and nodes of one cluster.
+ * False: @problem says what is wrong. */
+MUST_USE bool redis_url_join(struct redis_url *url, const struct redis_url *other,
+                             struct text *problem);
 
 #endif /* SLUICE_POLICY_REDIS_URL_H */

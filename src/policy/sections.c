@@ -123,12 +123,20 @@ static const struct value_type BODY_BYTES = VALUE_SIZE_TYPE(0, INT64_MAX);
 /* --- sections, the inner ones first --- */
 
 static const struct section_field STORE_FIELDS[] = {
-    {"redis", SHAPE_ONE, &VALUE_REDIS, offsetof(struct spec_store, redis), NULL, KEY_OPTIONAL,
-     "redis://[[user]:password@]host[:port][/database] or unix:///path; left out: this process"},
+    {"redis", SHAPE_LIST, &VALUE_REDIS, offsetof(struct spec_store, redis), NULL, KEY_OPTIONAL,
+     "redis://[[user]:password@]host[:port][/database], unix:///path, "
+     "redis+sentinel://host[:port],.../master[/database]; several redis:// addresses: a cluster; "
+     "left out: this process"},
+    {"cluster", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, cluster), "false", KEY_OPTIONAL,
+     "the one address of redis is a node of a cluster"},
     {"user", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, user), NULL, KEY_OPTIONAL,
      "ACL user of Redis, in place of the URL's"},
     {"password", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, password), NULL, KEY_OPTIONAL,
      "password of Redis, in place of the URL's"},
+    {"sentinel_user", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, sentinel_user), NULL,
+     KEY_OPTIONAL, "ACL user of the sentinels"},
+    {"sentinel_password", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, sentinel_password),
+     NULL, KEY_OPTIONAL, "password of the sentinels; left out: they ask for none"},
     {"prefix", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, prefix), "sluice", KEY_OPTIONAL,
      "start of every key in Redis"},
     {"secret", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, secret), "", KEY_OPTIONAL,
@@ -144,7 +152,6 @@ static const struct section_field STORE_FIELDS[] = {
     {"full", SHAPE_ONE, &FULL, offsetof(struct spec_store, full), "overflow", KEY_OPTIONAL,
      "overflow, deny or allow: new keys when the embedded store is full"},
     NOT_YET("redis_cell", "run gcra as redis-cell's command"),
-    NOT_YET("cluster", "Redis is a cluster"),
 };
 static const struct section STORE = SECTION_OF(STORE_FIELDS);
 static const struct value_type STORE_TYPE = SECTION_TYPE(STORE, struct spec_store);

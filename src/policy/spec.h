@@ -14,9 +14,12 @@
 
 struct spec_store {
     struct section_place place;
-    struct spec_redis redis;
+    struct section_items redis; /* struct spec_redis */
+    bool cluster;
     struct spec_text user;
     struct spec_text password;
+    struct spec_text sentinel_user;
+    struct spec_text sentinel_password;
     struct spec_text prefix;
     struct spec_text secret;
     uint64_t deadline_us;

@@ -22,6 +22,7 @@ struct spec_endpoint {
     struct endpoint endpoint;
 };
 
+/* One URL of `redis`. */
 struct spec_redis {
     const struct node *node;
     struct redis_url url;

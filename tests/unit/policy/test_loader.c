@@ -156,8 +156,8 @@ START_TEST(with_redis_local_limits_have_a_share)
              "  allow: {key: client.ip, rate: 100/s, on_failure: allow}\n"
              "routes: [{upstream: api, limits: [local, allow]}]\n");
     ck_assert_int_eq(policy->store.kind, STORE_REDIS);
-    assert_span(policy->store.redis.host, "r");
-    ck_assert_uint_eq(policy->store.redis.port, 7000);
+    assert_span(policy->store.redis.endpoints[0].host, "r");
+    ck_assert_uint_eq(policy->store.redis.endpoints[0].port, 7000);
     assert_span(policy->store.user, "u");
     assert_span(policy->store.password, "p@");
     assert_span(policy->store.prefix, "sluice");

@@ -1,0 +1,24 @@
+/* `user:password@` in front of a URL's hosts. */
+
+#ifndef SLUICE_POLICY_LOGIN_H
+#define SLUICE_POLICY_LOGIN_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/text.h"
+
+struct login {
+    struct span user;     /* empty: none */
+    struct span password; /* empty: none */
+};
+
+/* Cut `[user]:password@` off @rest and decode its %-escapes into @arena; without one @login stays as
+ * it is. The last "@" counts, since a password may hold one. False: @problem says what is wrong
+ * without quoting any of it. */
+MUST_USE bool login_cut(struct span *rest, struct arena *arena, struct login *login,
+                        struct text *problem);
+
+#endif /* SLUICE_POLICY_LOGIN_H */
