@@ -46,9 +46,10 @@ enum {
     ARENA_CHUNK_BYTES = 4096,
 
     /* --- Redis --- */
-    REDIS_ENDPOINTS_MAX = 16,     /* sentinels, or nodes of a cluster to begin with */
-    REDIS_MASTER_BYTES_MAX = 128, /* of the name that sentinels know a master by */
-    REDIS_PENDING_MAX = 65536,    /* decisions in flight on one link */
+    REDIS_ENDPOINTS_MAX = 16,      /* sentinels, or nodes of a cluster to begin with */
+    REDIS_MASTER_BYTES_MAX = 128,  /* of the name that sentinels know a master by */
+    REDIS_PENDING_MAX = 65536,     /* decisions in flight on one link */
+    REDIS_CLUSTER_NODES_MAX = 256, /* that own slots, of one cluster; slots of more have no owner */
     REDIS_REPLY_INTS_MAX = 2 + 6 * LIMITS_PER_ROUTE_MAX,
 };
 

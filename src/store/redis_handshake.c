@@ -19,6 +19,7 @@ static bool is_good(struct redis_handshake *handshake, const struct redis_reply 
                           redis_reply_text(reply));
         return false;
     case REDIS_REPLY_IS_INTS:
+    case REDIS_REPLY_IS_NESTED:
     case REDIS_REPLY_IS_STRANGE:
         break;
     }

@@ -42,11 +42,58 @@ static void add_int(struct redis_reply *reply, long long value)
     reply->ints[reply->n_ints++] = value;
 }
 
+/* --- parts of nested replies --- */
+
+/* Tell the listener of a part that lies in an array, which is not the reply's own number. */
+static void tell_part(struct redis_reply *reply, const redisReadTask *task, struct redis_part part)
+{
+    const redisReadTask *path[REDIS_PART_DEPTH_MAX];
+    for (; task->parent != NULL; task = task->parent) {
+        if (part.depth == REDIS_PART_DEPTH_MAX) {
+            return; /* too deep */
+        }
+        path[part.depth++] = task;
+    }
+    for (size_t i = 0; i < part.depth; i++) {
+        part.at[i] = path[part.depth - 1 - i]->idx;
+    }
+    reply->listener->on_part(reply->listener, &part);
+}
+
+static bool is_told(const struct redis_reply *reply)
+{
+    return reply->kind == REDIS_REPLY_IS_NESTED;
+}
+
+/* An array in the reply: it is nested from here on, if somebody listens. */
+static void begin_nested(struct redis_reply *reply, const redisReadTask *task)
+{
+    if (reply->kind == REDIS_REPLY_IS_INTS && reply->n_ints == 0 && reply->listener != NULL) {
+        reply->kind = REDIS_REPLY_IS_NESTED;
+    }
+    if (is_told(reply)) {
+        tell_part(reply, task, (struct redis_part){.kind = REDIS_PART_ARRAY});
+    } else {
+        reply->kind = REDIS_REPLY_IS_STRANGE;
+    }
+}
+
+static void take_text(struct redis_reply *reply, const redisReadTask *task, struct span text)
+{
+    if (is_told(reply) && task->type != REDIS_REPLY_ERROR) {
+        tell_part(reply, task, (struct redis_part){.kind = REDIS_PART_TEXT, .text = text});
+    } else {
+        reply->kind = REDIS_REPLY_IS_STRANGE;
+    }
+}
+
+/* --- what hiredis calls --- */
+
 static void *create_string(const redisReadTask *task, char *text, size_t len)
 {
     struct redis_reply *reply = reply_of(task);
     if (task->parent != NULL) {
-        reply->kind = REDIS_REPLY_IS_STRANGE;
+        take_text(reply, task, span_of(text, len));
         return reply;
     }
     begin(reply, task->type,
@@ -62,7 +109,7 @@ static void *create_array(const redisReadTask *task, int n_elements)
     struct redis_reply *reply = reply_of(task);
     (void)n_elements;
     if (task->parent != NULL) {
-        reply->kind = REDIS_REPLY_IS_STRANGE;
+        begin_nested(reply, task);
     } else {
         begin(reply, REDIS_REPLY_ARRAY, REDIS_REPLY_IS_INTS);
     }
@@ -75,7 +122,11 @@ static void *create_integer(const redisReadTask *task, long long value)
     if (task->parent == NULL) {
         begin(reply, REDIS_REPLY_INTEGER, REDIS_REPLY_IS_INTS);
     }
-    add_int(reply, value);
+    if (is_told(reply)) {
+        tell_part(reply, task, (struct redis_part){.kind = REDIS_PART_INT, .number = value});
+    } else {
+        add_int(reply, value);
+    }
     return reply;
 }
 
@@ -85,7 +136,11 @@ static void *create_nil(const redisReadTask *task)
     if (task->parent == NULL) {
         begin(reply, REDIS_REPLY_NIL, REDIS_REPLY_IS_STRANGE);
     }
-    reply->kind = REDIS_REPLY_IS_STRANGE;
+    if (is_told(reply)) {
+        tell_part(reply, task, (struct redis_part){.kind = REDIS_PART_NIL});
+    } else {
+        reply->kind = REDIS_REPLY_IS_STRANGE;
+    }
     return reply;
 }
 

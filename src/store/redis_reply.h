@@ -22,7 +22,26 @@ enum redis_reply_kind {
     REDIS_REPLY_IS_INTS,    /* an array of integers, or one alone */
     REDIS_REPLY_IS_TEXT,    /* a string or a status */
     REDIS_REPLY_IS_FAULT,   /* an error that Redis reports */
+    REDIS_REPLY_IS_NESTED,  /* arrays in an array, whose parts the listener was told */
     REDIS_REPLY_IS_STRANGE, /* anything else: nothing that we ask for is answered so */
+};
+
+enum { REDIS_PART_DEPTH_MAX = 3 };
+
+/* One part of a nested reply. */
+struct redis_part {
+    size_t depth;                 /* 1: an element of the reply; at most REDIS_PART_DEPTH_MAX */
+    int at[REDIS_PART_DEPTH_MAX]; /* its number in what it is an element of, the outermost first */
+    enum { REDIS_PART_ARRAY, REDIS_PART_INT, REDIS_PART_TEXT, REDIS_PART_NIL } kind;
+    long long number; /* of an integer */
+    struct span text; /* of a string; lasts for the call */
+};
+
+/* Who wants to know what is in nested replies, a member of them. */
+struct redis_listener {
+    /* Each part as it is read, in order, an array before its elements; what lies deeper than
+     * REDIS_PART_DEPTH_MAX is left out. May neither send nor close. */
+    void (*on_part)(struct redis_listener *listener, const struct redis_part *part);
 };
 
 struct redis_reply {
@@ -34,9 +53,10 @@ struct redis_reply {
     const size_t
         *n_awaited; /* commands without a reply; a reply to nothing is made an error, before
                               * hiredis would stop the process over it */
+    struct redis_listener *listener; /* borrowed; NULL: nested replies are strange */
 };
 
-/* Let @reader read into @reply, which outlives it. */
+/* Let @reader read into @reply, which outlives it and is all zero, or was read into before. */
 void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
                         const size_t *n_awaited);
 
