@@ -6,8 +6,8 @@
  *
  * One number cannot tell how long ago it was written. A clock that was set back is known by a time
  * further away than the bucket is deep and a second, and then the bucket is full; a smaller step back
- * takes away what would have come back in it. For the same reason a cost learnt later fills the bucket
- * at most.
+ * takes away what would have come back in it. A burst that is lowered by as much looks the same. For the
+ * same reason a cost learnt later fills the bucket at most.
  *
  * Source: ITU-T I.371 annex A (virtual scheduling); brandur/redis-cell.
  * Twin: gcra.lua answers the same; tests/data/vectors/gcra.tsv is run through both. */

@@ -1,0 +1,211 @@
+/* What Redis remembers of a key: for how long, and what a changed policy makes of it. */
+
+#include <check.h>
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "limit/concurrency.h"
+#include "one_limit.h"
+
+enum { RATE = 10, AFTERWARDS_MS = 1000 };
+
+/* All algorithms, and those that have more than one way. */
+static const struct limit_spec SPECS[] = {
+    {.algorithm = &token_bucket_algorithm, .rate = RATE, .burst = RATE},
+    {.algorithm = &leaky_bucket_algorithm, .rate = RATE, .burst = RATE},
+    {.algorithm = &leaky_bucket_algorithm, .rate = RATE, .burst = RATE, .max_wait_us = 60 * S},
+    {.algorithm = &gcra_algorithm, .rate = RATE, .burst = RATE},
+    {.algorithm = &fixed_window_algorithm, .rate = RATE},
+    {.algorithm = &fixed_window_algorithm, .rate = RATE, .from_first = true},
+    {.algorithm = &sliding_window_algorithm, .rate = RATE, .buckets = 10},
+    {.algorithm = &sliding_window_algorithm, .rate = RATE, .buckets = 4, .strict = true},
+    {.algorithm = &sliding_log_algorithm, .rate = RATE},
+    {.algorithm = &concurrency_algorithm, .rate = RATE},
+};
+
+static void use_spec(const struct limit_spec *spec, uint64_t period_us)
+{
+    struct limit_spec whole = *spec;
+    whole.period_us = period_us;
+    whole.lease_us = period_us;
+    limit = (struct limit){.name = SPAN("limit")};
+    ck_assert_ptr_null(limit_init(&limit, &whole));
+}
+
+static struct verdict take(uint32_t cost, uint64_t slot, uint64_t now_us)
+{
+    struct charge charge = {.limit = &limit, .key = SPAN("{k}"), .cost = cost, .slot = slot};
+    script_client_send(&client, &charge, 1, now_us);
+    (void)script_client_read(&client, &charge, 1);
+    return charge.verdict;
+}
+
+static long long untouched_ms(const struct verdict *verdict)
+{
+    return (long long)((limit_us(&limit, verdict->reset_after) + 999) / 1000);
+}
+
+/* --- lifetimes --- */
+
+static long long ms_since(uint64_t since_us)
+{
+    return (long long)((clock_monotonic_us() - since_us) / 1000) + 1;
+}
+
+/* The key has @whole_ms from @since_us on, give or take what went by meanwhile. */
+static void ck_lifetime(long long whole_ms, uint64_t since_us)
+{
+    const long long left_ms = integer("PTTL {k}");
+    const long long gone_ms = ms_since(since_us);
+    ck_assert_msg(left_ms <= whole_ms && left_ms >= whole_ms - gone_ms,
+                  "%s: %lld ms are left of %lld, %lld after the charge", limit.algorithm->name,
+                  left_ms, whole_ms, gone_ms);
+}
+
+START_TEST(a_key_lives_until_its_state_is_untouched_and_a_second)
+{
+    uint64_t now_us = START_US + 12345;
+    uint64_t charged_us = 0;
+    srand(1);
+    use_spec(&SPECS[_i], MINUTE + 20);
+    for (uint64_t i = 0; i < 100; i++) {
+        const uint64_t asked_us = clock_monotonic_us();
+        const struct verdict verdict = take(1 + (uint32_t)rand() % 4, i, now_us);
+        if (verdict.allowed) {
+            charged_us = asked_us;
+            ck_lifetime(untouched_ms(&verdict) + AFTERWARDS_MS, charged_us);
+        } else {
+            ck_assert_int_ge(integer("PTTL {k}") + ms_since(charged_us), untouched_ms(&verdict));
+        }
+        now_us += (uint64_t)rand() % (10 * S);
+    }
+}
+END_TEST
+
+static redisContext *watch_expiries(void)
+{
+    redisContext *watcher = redis_server_connect(&server);
+    redis_server_command(&server, "CONFIG SET notify-keyspace-events Ex");
+    redisReply *reply = redisCommand(watcher, "SUBSCRIBE __keyevent@0__:expired");
+    ck_assert(reply != NULL && reply->type == REDIS_REPLY_ARRAY);
+    freeReplyObject(reply);
+    return watcher;
+}
+
+static void await_expiries(redisContext *watcher, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *message = NULL;
+        ck_assert_int_eq(redisGetReply(watcher, &message), REDIS_OK);
+        freeReplyObject(message);
+    }
+}
+
+START_TEST(keys_are_gone_when_their_states_are_untouched_again)
+{
+    static struct limit limits[ARRAY_LEN(SPECS)];
+    static char keys[ARRAY_LEN(SPECS)][16];
+    struct charge charges[ARRAY_LEN(SPECS)];
+    for (size_t i = 0; i < ARRAY_LEN(SPECS); i++) {
+        use_spec(&SPECS[i], S / 5);
+        limits[i] = limit;
+        snprintf(keys[i], sizeof(keys[i]), "{k}:%zu", i);
+        charges[i] = (struct charge){
+            .limit = &limits[i], .key = span_of_text(keys[i]), .cost = 1, .slot = 1};
+    }
+    redisContext *watcher = watch_expiries();
+    const uint64_t start_us = clock_monotonic_us();
+    script_client_send(&client, charges, ARRAY_LEN(charges), 0);
+    ck_assert(script_client_read(&client, charges, ARRAY_LEN(charges)));
+    await_expiries(watcher, ARRAY_LEN(SPECS));
+    ck_assert_int_eq(integer("DBSIZE"), 0);
+    ck_assert_uint_ge(clock_monotonic_us() - start_us, AFTERWARDS_MS * 1000);
+    redisFree(watcher);
+}
+END_TEST
+
+START_TEST(a_slot_that_is_given_back_leaves_no_key)
+{
+    const struct limit_spec spec = {.algorithm = &concurrency_algorithm, .rate = RATE};
+    use_spec(&spec, MINUTE);
+    ck_assert(take(1, 7, START_US).allowed);
+    const struct settlement release = {
+        .limit = &limit, .key = SPAN("{k}"), .kind = SETTLE_RELEASE, .slot = 7};
+    script_client_send_settlements(&client, &release, 1, START_US + 1);
+    script_client_read_settled(&client);
+    ck_assert_int_eq(integer("DBSIZE"), 0);
+}
+END_TEST
+
+START_TEST(what_is_settled_has_a_lifetime_too)
+{
+    const struct limit_spec *spec = &SPECS[_i];
+    const struct settlement settlement = {
+        .limit = &limit, .key = SPAN("{k}"), .delta = 3, .charged_at_us = START_US};
+    use_spec(spec, MINUTE);
+    ck_assert(take(2, 1, START_US).allowed);
+    const uint64_t since_us = clock_monotonic_us();
+    script_client_send_settlements(&client, &settlement, 1, START_US);
+    script_client_read_settled(&client);
+    const struct verdict verdict = take(0, 1, START_US);
+    ck_assert_uint_eq(verdict.remaining, RATE - 5);
+    ck_lifetime(untouched_ms(&verdict) + AFTERWARDS_MS, since_us - 100 * 1000);
+}
+END_TEST
+
+/* --- a policy that changes --- */
+
+START_TEST(raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken)
+{
+    struct limit_spec spec = SPECS[_i];
+    use_spec(&spec, MINUTE);
+    for (uint64_t slot = 0; slot < 8; slot++) {
+        ck_assert(take(1, slot, START_US + 1).allowed);
+    }
+    ck_assert_uint_eq(take(0, 0, START_US + 1).remaining, 2);
+
+    spec.rate = spec.algorithm->has_rate_in_digest ? RATE : 2 * RATE;
+    spec.burst = 2 * RATE;
+    use_spec(&spec, MINUTE);
+    ck_assert_uint_eq(take(0, 0, START_US + 1).remaining, 12);
+
+    spec.rate = spec.algorithm->has_rate_in_digest ? RATE : RATE / 2;
+    spec.burst = RATE / 2;
+    use_spec(&spec, MINUTE);
+    ck_assert_uint_eq(take(0, 0, START_US + 1).remaining, 0);
+    ck_assert(!take(1, 9, START_US + 1).allowed);
+}
+END_TEST
+
+int main(void)
+{
+    if (!redis_server_is_installed()) {
+        return REDIS_SERVER_SKIPPED;
+    }
+    if (hash_setup() != STATUS_OK) {
+        return EXIT_FAILURE;
+    }
+    Suite *suite = suite_create("limit/states");
+    TCase *tcase = tcase_create("states in Redis");
+    const int n = (int)ARRAY_LEN(SPECS);
+    const int n_settled = n - 1; /* slots are not */
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, a_key_lives_until_its_state_is_untouched_and_a_second, 0, n);
+    tcase_add_test(tcase, keys_are_gone_when_their_states_are_untouched_again);
+    tcase_add_test(tcase, a_slot_that_is_given_back_leaves_no_key);
+    tcase_add_loop_test(tcase, what_is_settled_has_a_lifetime_too, 0, n_settled);
+    tcase_add_loop_test(tcase, raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken,
+                        0, n);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
