@@ -31,28 +31,38 @@ static bool join_urls(struct linker *linker, struct redis_url *url)
     return items->n_items > 0;
 }
 
-/* `cluster`, where it stands. */
-static void apply_cluster(struct linker *linker, struct redis_url *url)
+/* Why `cluster: true` does not go with @url, or NULL. */
+static const char *why_no_cluster(const struct redis_url *url)
+{
+    if (url->kind == REDIS_SENTINEL) {
+        return "a cluster has no sentinels: give redis the addresses of its nodes";
+    }
+    if (url->endpoints[0].unix_path.len > 0) {
+        return "no socket leads to a cluster: give redis the address of a node";
+    }
+    return url->database != 0 ? "a cluster has database 0 alone: leave the database out of redis"
+                              : NULL;
+}
+
+/* `cluster`, where it stands. False: it does not go with @url, and that was told. */
+static bool apply_cluster(struct linker *linker, struct redis_url *url)
 {
     const struct node *node = node_find(linker->spec->store.place.node, SPAN("cluster"));
+    const char *problem = NULL;
     if (node == NULL) {
-        return;
+        return true;
     }
-    if (!linker->spec->store.cluster) {
-        if (url->kind == REDIS_CLUSTER) {
-            refuse(linker, node,
-                   "several addresses in redis are a cluster: leave one of them, or "
-                   "leave \"cluster: false\" out");
-        }
-    } else if (url->kind == REDIS_SENTINEL) {
-        refuse(linker, node, "a cluster has no sentinels: give redis the addresses of its nodes");
-    } else if (url->endpoints[0].unix_path.len > 0) {
-        refuse(linker, node, "no socket leads to a cluster: give redis the address of a node");
-    } else if (url->database != 0) {
-        refuse(linker, node, "a cluster has database 0 alone: leave the database out of redis");
-    } else {
+    if (linker->spec->store.cluster) {
+        problem = why_no_cluster(url);
         url->kind = REDIS_CLUSTER;
+    } else if (url->kind == REDIS_CLUSTER) {
+        problem = "several addresses in redis are a cluster: leave one of them, or leave "
+                  "\"cluster: false\" out";
     }
+    if (problem != NULL) {
+        refuse(linker, node, problem);
+    }
+    return problem == NULL;
 }
 
 /* An empty text is what a variable of the environment that is not set leaves. */
@@ -93,10 +103,9 @@ void link_redis(struct linker *linker)
     const struct spec_store *spec = &linker->spec->store;
     struct store_section *store = &linker->policy->store;
     struct redis_url url = {0};
-    if (!join_urls(linker, &url)) {
+    if (!join_urls(linker, &url) || !apply_cluster(linker, &url)) {
         return;
     }
-    apply_cluster(linker, &url);
     if (url.kind != REDIS_SINGLE) {
         refuse(linker, spec->redis.node,
                url.kind == REDIS_CLUSTER ? "a Redis cluster is not yet built"

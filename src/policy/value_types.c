@@ -312,8 +312,7 @@ const struct value_type VALUE_SERVER =
     VALUE_SCALAR_TYPE("a URL such as http://127.0.0.1:9000", struct spec_endpoint, parse_server);
 const struct value_type VALUE_REDIS = {
     .kind = VALUE_SCALAR,
-    .noun = "redis://host:port/database, several of them for a cluster, unix:///path, or "
-            "redis+sentinel://host,host,host/master",
+    .noun = "a URL such as redis://127.0.0.1:6379/0, or several for a cluster",
     .bytes = sizeof(struct spec_redis),
     .parse = parse_redis,
     .is_secret = true,
