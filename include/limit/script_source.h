@@ -26,6 +26,14 @@ enum {
     SCRIPT_INTS_PER_CHARGE = 6,
 };
 
+/* The first argument: see driver.lua. */
+enum script_act {
+    SCRIPT_DECIDES,
+    SCRIPT_SETTLES,
+    SCRIPT_JUDGES,
+    SCRIPT_DENIES,
+};
+
 /* What changes from call to call. */
 struct script_charge {
     const struct limit *limit;

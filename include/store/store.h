@@ -53,6 +53,13 @@ enum settlement_kind {
     SETTLE_RENEW,   /* the slot is kept for another lease */
 };
 
+/* What is wanted of a decision. */
+enum decision_aim {
+    DECISION_ADMIT, /* judge, and charge all if all that are enforced allow */
+    DECISION_JUDGE, /* tell how things stand for such a request, and change nothing */
+    DECISION_DENY,  /* the request is denied by others: charge those that count denied requests */
+};
+
 struct store;
 struct decision;
 
@@ -63,11 +70,13 @@ enum { DECISION_FRAMES_MAX = 5 };
 struct decision {
     struct charge *charges; /* owned by the caller, judged together; no two share limit and key */
     size_t n_charges;       /* 1 … LIMITS_PER_ROUTE_MAX */
+    enum decision_aim aim;
 
     /* The answer. status: STATUS_OK; _TIMEOUT, _UNREACHABLE, _REFUSED, _INVALID (a reply that makes
      * no sense), _FULL, _NO_MEMORY: no decision could be made, and verdicts are undefined. */
     enum status status;
-    bool allowed; /* if STATUS_OK: all limits that are enforced, not shadows, allow */
+    bool
+        allowed; /* if STATUS_OK: all limits that are enforced, not shadows, allow; DECISION_DENY: no */
     enum decision_source source;
     enum status failure; /* why the source is LOCAL or SKIPPED; STATUS_OK otherwise */
     const char
@@ -108,7 +117,7 @@ struct store {
     const struct store_ops *ops;
 };
 
-/* Judge @decision's charges together and, if all allow, charge them all. @on_answer belongs to
+/* Judge @decision's charges together and, if all allow, charge them all, or what else is the aim. @on_answer belongs to
  * STORE_PENDING; it may ask the store again, and may not free it. */
 MUST_USE enum store_outcome store_decide(struct store *store, struct decision *decision,
                                          decision_on_answer on_answer);

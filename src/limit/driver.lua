@@ -2,7 +2,8 @@
 correct what was charged.
 
 KEYS   one per charge, all of one slot
-ARGV   1 what to do: 0 decides, 1 settles
+ARGV   1 what to do: 0 decides; 1 settles; 2 judges, and changes nothing; 3 decides for a request that is
+         denied by others, so that at most those are charged which count denied requests
        2 the time to do it at, us since the epoch; 0: the server's own TIME, read once
        then per charge: cost, algorithm number, flags (1: shadow, 2: denied requests count), tick_us,
        rate, the parameters that the algorithm's read tells of, the slot of a concurrency limit, the
@@ -67,6 +68,12 @@ for i = 1, #KEYS do
     reply[1] = 0
   end
   at = next_at
+end
+
+if ARGV[1] == '2' then
+  return reply
+elseif ARGV[1] == '3' then
+  reply[1] = 0
 end
 
 -- Everything has been read and judged: from here on nothing can fail but a write.

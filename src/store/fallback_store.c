@@ -66,12 +66,16 @@ static void judge_locally(struct fallback_store *fallback, struct decision *deci
 {
     struct charge local[LIMITS_PER_ROUTE_MAX];
     size_t of[LIMITS_PER_ROUTE_MAX];
-    struct decision here = {.charges = local, .n_charges = pick_local(decision, local, of)};
+    struct decision here = {
+        .charges = local,
+        .n_charges = pick_local(decision, local, of),
+        .aim = decision->aim,
+    };
 
     decision->failure = decision->status;
     decision->source = DECISION_SKIPPED;
     decision->status = STATUS_OK;
-    decision->allowed = true;
+    decision->allowed = decision->aim != DECISION_DENY;
     if (here.n_charges == 0) {
         return;
     }

@@ -234,16 +234,33 @@ static void conclude(struct work *work, bool allowed)
     }
 }
 
-static enum status decide(struct work *work, bool *allowed)
+/* How things stand. */
+static void report(struct work *work)
+{
+    for (size_t i = 0; i < work->n_holdings; i++) {
+        struct charge *charge = work->holdings[i].charge;
+        charge->verdict = work->judged[i].verdict;
+        charge->charged = false;
+        charge->charged_at_us = work->now_us;
+    }
+}
+
+static enum status decide(struct work *work, enum decision_aim aim, bool *allowed)
 {
     find(work);
     enum status status = judge(work, allowed);
+    if (status == STATUS_OK && aim == DECISION_JUDGE) {
+        report(work);
+        return STATUS_OK;
+    }
+    *allowed = *allowed && aim != DECISION_DENY;
     if (status == STATUS_OK && any_lacks_room(work, *allowed)) {
         switch (find_places(work, *allowed)) {
         case PLACES_OWN:
             break;
         case PLACES_SHARED:
             status = judge(work, allowed);
+            *allowed = *allowed && aim != DECISION_DENY;
             break;
         case PLACES_NONE:
             status = STATUS_FULL;
@@ -264,7 +281,7 @@ void memory_decision_make(struct memory_shards *shards, struct decision *decisio
     const uint64_t needed = begin(&work, decision);
 
     lock(shards, needed);
-    decision->status = decide(&work, &decision->allowed);
+    decision->status = decide(&work, decision->aim, &decision->allowed);
     unlock(shards, needed);
     decision->source = DECISION_MEMORY;
 }

@@ -175,7 +175,21 @@ static void add_head(struct text *text, struct span verb, struct span script, si
     add_argument(text, script);
 }
 
-/* <verb> <script> <number of keys> <keys …> <0: decide> <time, 0: that of Redis> <arguments …> */
+/* What the script calls it. */
+static uint64_t act_of(enum decision_aim aim)
+{
+    switch (aim) {
+    case DECISION_ADMIT:
+        return SCRIPT_DECIDES;
+    case DECISION_JUDGE:
+        return SCRIPT_JUDGES;
+    case DECISION_DENY:
+        return SCRIPT_DENIES;
+    }
+    return SCRIPT_JUDGES;
+}
+
+/* <verb> <script> <number of keys> <keys …> <what to do> <time, 0: that of Redis> <arguments …> */
 static struct span write(struct redis_command *command, struct span verb, struct span script,
                          const struct decision *decision)
 {
@@ -186,7 +200,7 @@ static struct span write(struct redis_command *command, struct span verb, struct
     for (size_t i = 0; i < n; i++) {
         add_key(&text, command, &decision->charges[i]);
     }
-    add_number(&text, 0);
+    add_number(&text, act_of(decision->aim));
     add_number(&text, 0);
     for (size_t i = 0; i < n; i++) {
         add_charge(&text, command, &decision->charges[i]);
@@ -236,7 +250,7 @@ struct redis_tail redis_command_settle(struct redis_command *command,
     for (size_t i = 0; i < n; i++) {
         add_key(&text, command, &charges[i]);
     }
-    add_number(&text, 1);
+    add_number(&text, SCRIPT_SETTLES);
     add_number(&text, 0);
     for (size_t i = 0; i < n; i++) {
         add_number(&text, (uint64_t)settlements[i].kind);

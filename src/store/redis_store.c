@@ -93,7 +93,8 @@ static void remember_slots(struct ticket *ticket)
     size_t n = 0;
     for (size_t i = 0; i < decision->n_charges; i++) {
         const struct charge *charge = &decision->charges[i];
-        if (charge->limit->algorithm->has_slots && charge->cost > 0) {
+        if (decision->aim == DECISION_ADMIT && charge->limit->algorithm->has_slots &&
+            charge->cost > 0) {
             releases[n++] = (struct settlement){
                 .limit = charge->limit,
                 .key = charge->key,
@@ -194,7 +195,7 @@ static bool read_verdicts(const struct redis_reply *reply, struct decision *deci
         reply->ints[1] < 0) {
         return false;
     }
-    bool allowed = true;
+    bool allowed = decision->aim != DECISION_DENY;
     const long long *ints = reply->ints + SCRIPT_HEAD_INTS;
     for (size_t i = 0; i < decision->n_charges; i++) {
         struct charge *charge = &decision->charges[i];
@@ -207,7 +208,8 @@ static bool read_verdicts(const struct redis_reply *reply, struct decision *deci
     }
     for (size_t i = 0; i < decision->n_charges; i++) {
         struct charge *charge = &decision->charges[i];
-        charge->charged = judge_charges(&charge->verdict, charge->cost, allowed);
+        charge->charged = decision->aim == DECISION_ADMIT &&
+                          judge_charges(&charge->verdict, charge->cost, allowed);
     }
     decision->allowed = allowed;
     return reply->ints[0] == (allowed ? 1 : 0);

@@ -7,10 +7,10 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "support/store_contract_limits.h"
+#include "support/store_contract_settlements.h"
 
 static const uint64_t DAY_US = UINT64_C(86400000000);
 
-static uint64_t last_slot;
 static const struct store_contract *contract;
 
 static void on_answer(struct decision *decision)
@@ -29,8 +29,12 @@ void store_contract_decide(struct store *store, struct decision *decision)
     ck_assert_uint_eq(decision->n_frames, 0);
 }
 
-/* Whether @charges pass; the store must be able to tell. */
-static bool passes(struct charge *charges, size_t n_charges)
+struct store *store_contract_store(void)
+{
+    return contract->store();
+}
+
+bool store_contract_passes(struct charge *charges, size_t n_charges)
 {
     struct decision decision = {.charges = charges, .n_charges = n_charges};
     store_contract_decide(contract->store(), &decision);
@@ -42,7 +46,7 @@ static bool one_passes(uint32_t limit, const char *key, uint32_t cost)
 {
     struct charge charge = {
         .limit = &contract_limits[limit], .key = span_of_text(key), .cost = cost};
-    return passes(&charge, 1);
+    return store_contract_passes(&charge, 1);
 }
 
 START_TEST(an_untouched_key_admits_its_capacity_and_no_more)
@@ -59,7 +63,7 @@ END_TEST
 START_TEST(a_verdict_tells_what_was_asked_and_how_things_stand_then)
 {
     struct charge charge = {.limit = &contract_limits[BUCKET], .key = SPAN("{a}"), .cost = 7};
-    ck_assert(passes(&charge, 1));
+    ck_assert(store_contract_passes(&charge, 1));
     ck_assert(charge.verdict.allowed);
     ck_assert_uint_eq(charge.verdict.limit, 10);
     ck_assert_uint_eq(charge.verdict.remaining, 3);
@@ -67,7 +71,7 @@ START_TEST(a_verdict_tells_what_was_asked_and_how_things_stand_then)
     ck_assert(charge.verdict.next_after > 0);
     ck_assert(charge.verdict.reset_after > charge.verdict.next_after);
 
-    ck_assert(!passes(&charge, 1));
+    ck_assert(!store_contract_passes(&charge, 1));
     ck_assert(!charge.verdict.allowed);
     ck_assert_uint_eq(charge.verdict.remaining, 3);
     ck_assert(charge.verdict.retry_after > charge.verdict.next_after);
@@ -81,10 +85,10 @@ START_TEST(what_one_limit_denies_is_charged_to_none)
         {.limit = &contract_limits[SMALL], .key = SPAN("{a}"), .cost = 1},
         {.limit = &contract_limits[WINDOW], .key = SPAN("{a}"), .cost = 1},
     };
-    ck_assert(passes(charges, 3));
-    ck_assert(passes(charges, 3));
+    ck_assert(store_contract_passes(charges, 3));
+    ck_assert(store_contract_passes(charges, 3));
     for (int i = 0; i < 5; i++) {
-        ck_assert(!passes(charges, 3));
+        ck_assert(!store_contract_passes(charges, 3));
         ck_assert(charges[0].verdict.allowed);
         ck_assert(!charges[1].verdict.allowed);
         ck_assert(charges[2].verdict.allowed);
@@ -100,12 +104,12 @@ START_TEST(a_cost_of_nothing_asks_and_takes_nothing)
 {
     struct charge charge = {.limit = &contract_limits[SMALL], .key = SPAN("{a}"), .cost = 0};
     for (int i = 0; i < 5; i++) {
-        ck_assert(passes(&charge, 1));
+        ck_assert(store_contract_passes(&charge, 1));
         ck_assert_uint_eq(charge.verdict.remaining, 2);
         ck_assert_uint_eq(charge.verdict.reset_after, 0);
     }
     ck_assert(one_passes(SMALL, "{a}", 2));
-    ck_assert(passes(&charge, 1));
+    ck_assert(store_contract_passes(&charge, 1));
     ck_assert_uint_eq(charge.verdict.remaining, 0);
 }
 END_TEST
@@ -121,10 +125,10 @@ END_TEST
 START_TEST(what_can_never_fit_is_never_and_takes_nothing)
 {
     struct charge charge = {.limit = &contract_limits[BUCKET], .key = SPAN("{a}"), .cost = 11};
-    ck_assert(!passes(&charge, 1));
+    ck_assert(!store_contract_passes(&charge, 1));
     ck_assert(charge.verdict.retry_after == RETRY_NEVER);
     charge.cost = UINT32_MAX;
-    ck_assert(!passes(&charge, 1));
+    ck_assert(!store_contract_passes(&charge, 1));
     ck_assert(charge.verdict.retry_after == RETRY_NEVER);
     ck_assert(one_passes(BUCKET, "{a}", 10));
 }
@@ -148,10 +152,10 @@ START_TEST(a_key_may_hold_any_byte)
         .key = span_of(bytes, sizeof(bytes) - 1),
         .cost = 2,
     };
-    ck_assert(passes(&charge, 1));
-    ck_assert(!passes(&charge, 1));
+    ck_assert(store_contract_passes(&charge, 1));
+    ck_assert(!store_contract_passes(&charge, 1));
     charge.key.len -= 1;
-    ck_assert(passes(&charge, 1));
+    ck_assert(store_contract_passes(&charge, 1));
 }
 END_TEST
 
@@ -164,8 +168,8 @@ START_TEST(as_many_limits_as_a_route_may_have_are_judged_together)
         charges[i] = (struct charge){
             .limit = &contract_limits[BUCKET], .key = span_of_text(keys[i]), .cost = 10};
     }
-    ck_assert(passes(charges, ARRAY_LEN(charges)));
-    ck_assert(!passes(charges, ARRAY_LEN(charges)));
+    ck_assert(store_contract_passes(charges, ARRAY_LEN(charges)));
+    ck_assert(!store_contract_passes(charges, ARRAY_LEN(charges)));
     for (size_t i = 0; i < ARRAY_LEN(charges); i++) {
         ck_assert_uint_eq(charges[i].verdict.remaining, 0);
     }
@@ -178,7 +182,7 @@ START_TEST(a_shadow_is_judged_and_charged_and_denies_nobody)
 {
     struct charge charge = {.limit = &contract_limits[SHADOW], .key = SPAN("{a}"), .cost = 1};
     for (int i = 0; i < 5; i++) {
-        ck_assert(passes(&charge, 1));
+        ck_assert(store_contract_passes(&charge, 1));
         ck_assert(charge.verdict.allowed == (i < 2));
         ck_assert(charge.charged == (i < 2));
         ck_assert_uint_eq(charge.verdict.remaining, i < 2 ? (uint64_t)(1 - i) : 0);
@@ -192,7 +196,7 @@ START_TEST(a_shadow_takes_nothing_for_a_request_that_is_denied)
         {.limit = &contract_limits[SHADOW], .key = SPAN("{a}"), .cost = 1},
         {.limit = &contract_limits[SMALL], .key = SPAN("{a}"), .cost = 3},
     };
-    ck_assert(!passes(charges, 2));
+    ck_assert(!store_contract_passes(charges, 2));
     ck_assert(!charges[0].charged);
     ck_assert_uint_eq(charges[0].verdict.remaining, 2);
 }
@@ -205,153 +209,70 @@ START_TEST(denied_requests_count_where_the_limit_says_so_and_never_beyond_full)
         {.limit = &contract_limits[SMALL], .key = SPAN("{a}"), .cost = 3},
     };
     for (uint64_t left = 3; left > 0; left = left > 2 ? left - 2 : 0) {
-        ck_assert(!passes(charges, 2));
+        ck_assert(!store_contract_passes(charges, 2));
         ck_assert(!charges[0].charged);
         ck_assert_uint_eq(charges[0].verdict.remaining, left);
     }
-    ck_assert(!passes(charges, 2));
+    ck_assert(!store_contract_passes(charges, 2));
     ck_assert_uint_eq(charges[0].verdict.remaining, 0);
     ck_assert(charges[0].verdict.reset_after <= 7 * DAY_US);
     ck_assert_uint_eq(charges[1].verdict.remaining, 2);
 }
 END_TEST
 
-/* --- settlements, for one of each algorithm --- */
+/* --- other aims --- */
 
-static int count_algorithms(void)
+static bool with_aim(enum decision_aim aim, struct charge *charges, size_t n_charges)
 {
-    size_t n;
-    (void)algorithm_all(&n);
-    return (int)n;
-}
-
-static struct charge charge_on(uint32_t limit, const char *key, uint32_t cost)
-{
-    return (struct charge){
-        .limit = &contract_limits[limit],
-        .key = span_of_text(key),
-        .cost = cost,
-        .slot = contract_limits[limit].algorithm->has_slots ? ++last_slot : 0,
-    };
-}
-
-static bool taken(struct charge *charge)
-{
-    const bool admitted = passes(charge, 1);
-    ck_assert(charge->charged == (admitted && charge->cost > 0));
-    return admitted;
-}
-
-static void settle(const struct charge *charge, enum settlement_kind kind, int64_t delta)
-{
-    const struct settlement settlement = {
-        .limit = charge->limit,
-        .key = charge->key,
-        .kind = kind,
-        .delta = delta,
-        .charged_at_us = charge->charged_at_us,
-        .slot = charge->slot,
-    };
-    store_settle(contract->store(), &settlement, 1);
-}
-
-static uint64_t remaining_of(uint32_t limit, const char *key)
-{
-    struct charge charge = charge_on(limit, key, 0);
-    ck_assert(taken(&charge));
-    return charge.verdict.remaining;
-}
-
-START_TEST(each_algorithm_admits_its_capacity_and_takes_back_what_is_given_back)
-{
-    const uint32_t limit = FIRST_OF_EACH + (uint32_t)_i;
-    const bool has_slots = contract_limits[limit].algorithm->has_slots;
-    struct charge charge;
-    for (uint64_t i = 0; i < EACH_UNITS; i++) {
-        charge = charge_on(limit, "{a}", 1);
-        ck_assert(taken(&charge));
-        ck_assert_uint_eq(charge.verdict.remaining, EACH_UNITS - 1 - i);
+    struct decision decision = {.charges = charges, .n_charges = n_charges, .aim = aim};
+    store_contract_decide(contract->store(), &decision);
+    ck_assert_int_eq(decision.status, STATUS_OK);
+    for (size_t i = 0; i < n_charges; i++) {
+        ck_assert(!charges[i].charged);
     }
-    struct charge denied = charge_on(limit, "{a}", 1);
-    ck_assert(!taken(&denied));
-
-    settle(&charge, has_slots ? SETTLE_RELEASE : SETTLE_COST, has_slots ? 0 : -1);
-    ck_assert_uint_eq(remaining_of(limit, "{a}"), 1);
-    ck_assert(taken(&charge));
-    ck_assert(!taken(&denied));
+    return decision.allowed;
 }
-END_TEST
 
-START_TEST(each_algorithm_takes_a_cost_that_is_learnt_later)
-{
-    const uint32_t limit = FIRST_OF_EACH + (uint32_t)_i;
-    if (contract_limits[limit].algorithm->settle == NULL) {
-        return;
-    }
-    struct charge charge = charge_on(limit, "{a}", 1);
-    ck_assert(taken(&charge));
-    settle(&charge, SETTLE_COST, 2);
-    ck_assert_uint_eq(remaining_of(limit, "{a}"), EACH_UNITS - 3);
-}
-END_TEST
-
-START_TEST(each_algorithm_is_untouched_at_most_however_much_is_given_back)
-{
-    const uint32_t limit = FIRST_OF_EACH + (uint32_t)_i;
-    struct charge charge = charge_on(limit, "{a}", 1);
-    ck_assert(taken(&charge));
-    settle(&charge, SETTLE_RELEASE, 0);
-    settle(&charge, SETTLE_COST, contract_limits[limit].algorithm->settle == NULL ? 0 : -100);
-    settle(&charge, SETTLE_COST, contract_limits[limit].algorithm->settle == NULL ? 0 : INT64_MIN);
-    ck_assert_uint_eq(remaining_of(limit, "{a}"), EACH_UNITS);
-    ck_assert_uint_eq(remaining_of(limit, "{b}"), EACH_UNITS);
-}
-END_TEST
-
-START_TEST(settlements_of_one_request_are_made_together)
+START_TEST(a_judgement_tells_what_a_decision_would_and_changes_nothing)
 {
     struct charge charges[] = {
-        charge_on(BUCKET, "{a}", 5),
-        charge_on(WINDOW, "{a}", 5),
-        charge_on(SLOTS, "{a}", 1),
+        {.limit = &contract_limits[BUCKET], .key = SPAN("{a}"), .cost = 6},
+        {.limit = &contract_limits[COUNTING], .key = SPAN("{a}"), .cost = 1},
+        {.limit = &contract_limits[SLOTS], .key = SPAN("{a}"), .cost = 1, .slot = 1},
     };
-    ck_assert(passes(charges, 3));
-    struct settlement settlements[3];
-    for (size_t i = 0; i < 3; i++) {
-        settlements[i] = (struct settlement){
-            .limit = charges[i].limit,
-            .key = charges[i].key,
-            .kind = i == 2 ? SETTLE_RELEASE : SETTLE_COST,
-            .delta = i == 2 ? 0 : -4,
-            .charged_at_us = charges[i].charged_at_us,
-            .slot = charges[i].slot,
-        };
+    for (int i = 0; i < 3; i++) {
+        ck_assert(with_aim(DECISION_JUDGE, charges, 3));
+        ck_assert_uint_eq(charges[0].verdict.remaining, 10);
+        ck_assert_uint_eq(charges[1].verdict.remaining, 5);
+        ck_assert_uint_eq(charges[2].verdict.remaining, 2);
     }
-    store_settle(contract->store(), settlements, 3);
-    ck_assert_uint_eq(remaining_of(BUCKET, "{a}"), 9);
-    ck_assert_uint_eq(remaining_of(WINDOW, "{a}"), 9);
-    ck_assert_uint_eq(remaining_of(SLOTS, "{a}"), 2);
+    ck_assert(store_contract_passes(charges, 3));
+    for (int i = 0; i < 3; i++) {
+        ck_assert(!with_aim(DECISION_JUDGE, charges, 3));
+        ck_assert(!charges[0].verdict.allowed);
+        ck_assert(charges[0].verdict.retry_after > 0);
+        ck_assert_uint_eq(charges[0].verdict.remaining, 4);
+        ck_assert(charges[1].verdict.allowed);
+        ck_assert_uint_eq(charges[1].verdict.remaining, 4);
+        ck_assert_uint_eq(charges[2].verdict.remaining, 1);
+    }
 }
 END_TEST
 
-START_TEST(slots_are_taken_renewed_and_given_back_by_their_number)
+START_TEST(what_others_deny_is_charged_to_those_that_count_denied_requests)
 {
-    struct charge first = charge_on(SLOTS, "{a}", 1);
-    struct charge second = charge_on(SLOTS, "{a}", 1);
-    struct charge third = charge_on(SLOTS, "{a}", 1);
-    ck_assert(taken(&first));
-    ck_assert(taken(&second));
-    ck_assert(!taken(&third));
-    ck_assert(third.verdict.retry_after == RETRY_UNKNOWN);
-    settle(&first, SETTLE_RENEW, 0);
-    settle(&third, SETTLE_RENEW, 0);
-    settle(&third, SETTLE_RELEASE, 0);
-    ck_assert(!taken(&third));
-    settle(&second, SETTLE_RELEASE, 0);
-    settle(&second, SETTLE_RELEASE, 0);
-    settle(&second, SETTLE_RENEW, 0);
-    ck_assert(taken(&third));
-    ck_assert_uint_eq(remaining_of(SLOTS, "{a}"), 0);
+    struct charge charges[] = {
+        {.limit = &contract_limits[BUCKET], .key = SPAN("{a}"), .cost = 1},
+        {.limit = &contract_limits[COUNTING], .key = SPAN("{a}"), .cost = 3},
+        {.limit = &contract_limits[SLOTS], .key = SPAN("{a}"), .cost = 1, .slot = 1},
+    };
+    ck_assert(!with_aim(DECISION_DENY, charges, 3));
+    ck_assert(charges[0].verdict.allowed);
+    ck_assert_uint_eq(charges[0].verdict.remaining, 10);
+    ck_assert_uint_eq(charges[1].verdict.remaining, 2);
+    ck_assert_uint_eq(charges[2].verdict.remaining, 2);
+    ck_assert(!with_aim(DECISION_DENY, charges, 3));
+    ck_assert_uint_eq(charges[1].verdict.remaining, 0);
 }
 END_TEST
 
@@ -444,14 +365,9 @@ TCase *store_contract_tcase(const struct store_contract *of)
     tcase_add_test(tcase, a_shadow_is_judged_and_charged_and_denies_nobody);
     tcase_add_test(tcase, a_shadow_takes_nothing_for_a_request_that_is_denied);
     tcase_add_test(tcase, denied_requests_count_where_the_limit_says_so_and_never_beyond_full);
-    tcase_add_loop_test(tcase, each_algorithm_admits_its_capacity_and_takes_back_what_is_given_back,
-                        0, count_algorithms());
-    tcase_add_loop_test(tcase, each_algorithm_takes_a_cost_that_is_learnt_later, 0,
-                        count_algorithms());
-    tcase_add_loop_test(tcase, each_algorithm_is_untouched_at_most_however_much_is_given_back, 0,
-                        count_algorithms());
-    tcase_add_test(tcase, settlements_of_one_request_are_made_together);
-    tcase_add_test(tcase, slots_are_taken_renewed_and_given_back_by_their_number);
+    tcase_add_test(tcase, a_judgement_tells_what_a_decision_would_and_changes_nothing);
+    tcase_add_test(tcase, what_others_deny_is_charged_to_those_that_count_denied_requests);
+    store_contract_add_settlements(tcase);
     tcase_add_test(tcase, an_answer_may_ask_again);
     tcase_add_test(tcase, a_cancelled_decision_is_not_answered);
     return tcase;

@@ -23,6 +23,12 @@ const struct limit *store_contract_limits(size_t *n_limits);
 /* The suite, for @contract, which is borrowed and of which there is one a program. */
 TCase *store_contract_tcase(const struct store_contract *contract);
 
+/* The store at hand. */
+struct store *store_contract_store(void);
+
+/* Whether @charges pass; the store must be able to tell. */
+bool store_contract_passes(struct charge *charges, size_t n_charges);
+
 /* Ask @store and wait for the answer. For tests of one store alone, too. */
 void store_contract_decide(struct store *store, struct decision *decision);
 
