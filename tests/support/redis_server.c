@@ -114,9 +114,28 @@ void redis_server_resume(const struct redis_server *server)
     kill(server->pid, SIGCONT);
 }
 
+/* Whatever a test did, nothing stays for ever. In one call, in all databases: a cluster has one. */
+static const char FIND_ENDLESS[] = "for database = 0, 15 do"
+                                   "  if redis.pcall('SELECT', database).err then return end"
+                                   "  for _, key in ipairs(redis.call('KEYS', '*')) do"
+                                   "    if redis.call('PTTL', key) == -1 then return key end"
+                                   "  end"
+                                   " end";
+
+static void ck_no_key_is_endless(const struct redis_server *server)
+{
+    redisContext *connection = redis_server_connect(server);
+    redisReply *reply = redisCommand(connection, "EVAL %s 0", FIND_ENDLESS);
+    ck_assert_msg(reply != NULL, "redis-server does not answer: %s", connection->errstr);
+    ck_assert_msg(reply->type == REDIS_REPLY_NIL, "stays for ever: %s", reply->str);
+    freeReplyObject(reply);
+    redisFree(connection);
+}
+
 void redis_server_stop(struct redis_server *server)
 {
     if (server->pid != 0) {
+        ck_no_key_is_endless(server);
         redis_server_kill(server);
     }
     unlink(server->socket_path);

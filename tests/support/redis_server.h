@@ -40,7 +40,7 @@ void redis_server_restart(struct redis_server *server);
 /* SIGSTOP and SIGCONT. Pausing returns when it has stopped. */
 void redis_server_pause(const struct redis_server *server);
 void redis_server_resume(const struct redis_server *server);
-/* SIGKILL, and remove the folder. */
+/* SIGKILL, and remove the folder. A key without an end of its own fails the test. */
 void redis_server_stop(struct redis_server *server);
 
 /* A blocking connection, signed in. Closed by the caller with redisFree(). Fails the test. */

@@ -9,6 +9,22 @@ from harness.wait import until
 
 START_WITHIN_S = 10.0
 
+# Of all databases, those without an end of their own.
+FIND_ENDLESS_KEYS = """
+local endless = {}
+for database = 0, 15 do
+  if redis.pcall('SELECT', database).err then
+    break -- a cluster has one alone
+  end
+  for _, key in ipairs(redis.call('KEYS', '*')) do
+    if redis.call('PTTL', key) == -1 then
+      endless[#endless + 1] = key
+    end
+  end
+end
+return endless
+"""
+
 
 class RedisError(Exception):
     """An error reply."""
@@ -61,9 +77,18 @@ class Redis:
             return False
         return True
 
-    def call(self, *arguments, database=0, password=None):
+    def _sign_in(self):
+        """The words that the options ask for: of the first user, or the password."""
+        words = list(self.options)
+        if "--user" in words:
+            at = words.index("--user")
+            return words[at + 1], next(word[1:] for word in words[at:] if word.startswith(">"))
+        return words[words.index("--requirepass") + 1:][:1] if "--requirepass" in words else ()
+
+    def call(self, *arguments, database=0):
         """One command on a connection of its own."""
-        commands = [("AUTH", password)] if password else []
+        sign_in = self._sign_in()
+        commands = [("AUTH", *sign_in)] if sign_in else []
         commands += [("SELECT", database)] if database else []
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as sock:
             stream = sock.makefile("rwb")
@@ -93,6 +118,9 @@ class Redis:
         self.process.wait()
 
     def stop(self):
+        """Whatever a test did, nothing stays in Redis for ever."""
         if self.process is not None and self.process.poll() is None:
             self.resume()
+            endless = self.call("EVAL", FIND_ENDLESS_KEYS, 0)
             self.kill()
+            assert not endless, f"{endless} stay for ever"

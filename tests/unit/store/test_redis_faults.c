@@ -103,6 +103,8 @@ START_TEST(a_key_of_another_type_is_a_refusal)
     snprintf(command, sizeof(command), "LPUSH %s x", key);
     redis_server_command(&server, command);
     ck_assert_int_eq(decide(), STATUS_REFUSED);
+    snprintf(command, sizeof(command), "DEL %s", key);
+    redis_server_command(&server, command);
 }
 END_TEST
 
