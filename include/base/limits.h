@@ -50,7 +50,7 @@ enum {
     REDIS_MASTER_BYTES_MAX = 128,  /* of the name that sentinels know a master by */
     REDIS_PENDING_MAX = 65536,     /* decisions in flight on one link */
     REDIS_CLUSTER_NODES_MAX = 256, /* that own slots, of one cluster; slots of more have no owner */
-    REDIS_REPLY_INTS_MAX = 2 + 6 * LIMITS_PER_ROUTE_MAX,
+    REDIS_REPLY_INTS_MAX = 2 + 102 * LIMITS_PER_ROUTE_MAX, /* states as the script tells them */
 };
 
 #endif /* SLUICE_BASE_LIMITS_H */

@@ -100,6 +100,12 @@ struct algorithm {
      * follows it with a charge of 0, so that nothing stands still until the old time comes again. */
     bool (*is_ahead)(const void *state, const struct limit_params *params, uint64_t now);
 
+    /* Make @state, LIMIT_STATE_BYTES_MAX of zeros, of the first of @n numbers, each at most 2^53, that
+     * the script tells of a key. Returns how many those are; 0: they make no sense. NULL where the
+     * script does not tell, and requests alike cannot be decided as one call. */
+    size_t (*restore)(void *state, const struct limit_params *params, const uint64_t *told,
+                      size_t n);
+
     /* Correct what was charged at @charged_at by @delta units: a refund, or a cost learnt later. The
      * state stays within 0 … the greatest exact number and does not grow. What is too late to matter
      * changes nothing. NULL where nothing can be settled. */

@@ -63,6 +63,10 @@ MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *sp
  * the digest differs as the period does. Cannot fail: a period that fits no more is cut. */
 void limit_share(const struct limit *limit, uint32_t instances, struct limit *share);
 
+/* Whether requests alike that meet @limit can be decided as one call of the script, see limit/alike.h:
+ * not where they are held one after another, or are counted though they are denied. */
+bool limit_takes_alike(const struct limit *limit);
+
 /* Units that pass at once when the quota is untouched: a bucket's burst, a window's rate. No cost
  * above it can ever pass. */
 uint64_t limit_capacity(const struct limit *limit);

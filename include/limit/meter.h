@@ -36,6 +36,10 @@ void meter_charge(struct meter *meter, const struct limit_params *params,
 void meter_settle(struct meter *meter, const struct limit_params *params, uint64_t now,
                   int64_t delta);
 
+/* From the script's numbers: as the restore of struct algorithm says. */
+size_t meter_restore(void *state, const struct limit_params *params, const uint64_t *told,
+                     size_t n);
+
 /* Ticks until @cost units, at most the burst, fit beside @taken parts. */
 uint64_t meter_fits_after(const struct limit_params *params, uint64_t taken, uint64_t cost);
 

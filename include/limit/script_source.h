@@ -24,6 +24,8 @@ enum {
     SCRIPT_SETTLEMENT_ARGS = 3,
     SCRIPT_HEAD_INTS = 2,
     SCRIPT_INTS_PER_CHARGE = 6,
+    /* What an algorithm tells of a state at most: a sliding window its number and its counters. */
+    SCRIPT_TOLD_MAX = 102,
 };
 
 /* The first argument: see driver.lua. */
@@ -32,6 +34,7 @@ enum script_act {
     SCRIPT_SETTLES,
     SCRIPT_JUDGES,
     SCRIPT_DENIES,
+    SCRIPT_DECIDES_ALIKE,
 };
 
 /* What changes from call to call. */

@@ -177,6 +177,17 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     }
 }
 
+static size_t restore(void *state, const struct limit_params *params, const uint64_t *told,
+                      size_t n)
+{
+    (void)params;
+    if (n < 2) {
+        return 0;
+    }
+    *(struct fixed_window *)state = (struct fixed_window){.count = told[0], .start = told[1]};
+    return 2;
+}
+
 const struct algorithm fixed_window_algorithm = {
     .name = "fixed_window",
     .has_burst = false,
@@ -188,5 +199,6 @@ const struct algorithm fixed_window_algorithm = {
     .evaluate = evaluate,
     .charge = charge,
     .is_ahead = is_ahead,
+    .restore = restore,
     .settle = settle,
 };

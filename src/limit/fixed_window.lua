@@ -82,6 +82,8 @@ local fixed_window = {
     state.count = clamp(state.count + cost, 0, most)
   end,
 
+  tell = load_pair,
+
   write = function(key, state)
     save_pair(key, state.count, state.start, state.left / state.ticks_per_s)
   end,

@@ -131,6 +131,17 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     owe_more(state, params, now, delta);
 }
 
+static size_t restore(void *state, const struct limit_params *params, const uint64_t *told,
+                      size_t n)
+{
+    (void)params;
+    if (n < 1) {
+        return 0;
+    }
+    *(struct gcra *)state = (struct gcra){.arrival = told[0]};
+    return 1;
+}
+
 const struct algorithm gcra_algorithm = {
     .name = "gcra",
     .has_burst = true,
@@ -142,5 +153,6 @@ const struct algorithm gcra_algorithm = {
     .evaluate = evaluate,
     .charge = charge,
     .is_ahead = is_ahead,
+    .restore = restore,
     .settle = settle,
 };

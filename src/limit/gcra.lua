@@ -8,9 +8,13 @@ state  debt = ticks from now to the theoretical arrival time, now = ticks, ahead
 cost   units, >= 0; 0 asks only
 ]]
 
+local function get_arrival(key)
+  return clamp(tonumber(redis.call('GET', key) or 0) or 0, 0, 2 * EXACT_MAX)
+end
+
 -- Debt at now, and whether it was dated by a later clock: then the bucket is full.
 local function load_arrival(key, now, ticks_per_s, depth)
-  local arrival = clamp(tonumber(redis.call('GET', key) or 0) or 0, 0, 2 * EXACT_MAX)
+  local arrival = get_arrival(key)
   if arrival > now + depth + ticks_per_s then
     return depth, true
   end
@@ -53,6 +57,8 @@ local gcra = {
     local most = math.max(state.debt, state.burst * state.interval)
     state.debt = clamp(state.debt + cost * state.interval, 0, most)
   end,
+
+  tell = get_arrival,
 
   write = function(key, state)
     save_arrival(key, state.now, state.debt, state.ticks_per_s)

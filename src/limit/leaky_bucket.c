@@ -110,5 +110,6 @@ const struct algorithm leaky_bucket_algorithm = {
     .evaluate = evaluate,
     .charge = charge,
     .is_ahead = is_ahead,
+    .restore = meter_restore,
     .settle = settle,
 };

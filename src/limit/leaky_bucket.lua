@@ -47,6 +47,8 @@ local leaky_bucket = {
     state.level = clamp(state.level + cost * state.period, 0, most)
   end,
 
+  tell = load_pair,
+
   write = function(key, state)
     save_pair(key, state.level, state.now, state.level / state.rate / state.ticks_per_s)
   end,

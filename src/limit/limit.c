@@ -133,6 +133,11 @@ void limit_share(const struct limit *limit, uint32_t instances, struct limit *sh
     write_digest(share);
 }
 
+bool limit_takes_alike(const struct limit *limit)
+{
+    return limit->algorithm->restore != NULL && limit->params.max_wait == 0 && !limit->count_denied;
+}
+
 uint64_t limit_capacity(const struct limit *limit)
 {
     return limit->algorithm->has_burst ? limit->params.burst : limit->params.rate;

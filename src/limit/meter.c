@@ -77,3 +77,13 @@ uint64_t meter_fits_after(const struct limit_params *params, uint64_t taken, uin
     const uint64_t wanted = taken + cost * params->period;
     return wanted > full ? divide_up(wanted - full, params->rate) : 0;
 }
+
+size_t meter_restore(void *state, const struct limit_params *params, const uint64_t *told, size_t n)
+{
+    (void)params;
+    if (n < 2) {
+        return 0;
+    }
+    *(struct meter *)state = (struct meter){.taken = told[0], .updated = told[1]};
+    return 2;
+}

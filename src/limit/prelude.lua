@@ -10,6 +10,8 @@ read      (key, at, now, ticks_per_s, rate): the state, judged at now (ticks), o
 evaluate  (state, cost): allowed (0, 1), remaining, retry_after (-1: never, -2: unknown), next_after,
           reset_after, wait
 charge    (state, cost, to_full): take it; to_full: at most what brings the state to full
+tell      (key, state): what key holds, before any charge, as whole numbers: the state of the twin;
+          absent where requests alike are not decided as one call
 write     (key, state): remember it
 settle    (key, at, now, ticks_per_s, rate, kind, delta, charged_at): correct what was charged; where
           the next settlement's arguments are

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "limit/divide.h"
+#include "limit/script_source.h"
 #include "limit/scripts.h"
 #include "limit/settle.h"
 
@@ -228,6 +229,26 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     }
 }
 
+_Static_assert(1 + SLIDING_WINDOW_BUCKETS_MAX + 1 <= SCRIPT_TOLD_MAX, "all of a state is told");
+
+static size_t restore(void *state, const struct limit_params *params, const uint64_t *told,
+                      size_t n)
+{
+    struct sliding_window *window = state;
+    const size_t n_told = 1 + params->buckets + 1;
+    if (n < n_told) {
+        return 0;
+    }
+    window->newest = told[0];
+    for (size_t i = 1; i < n_told; i++) {
+        if (told[i] > most_of(params)) {
+            return 0;
+        }
+        window->counts[i - 1] = (uint32_t)told[i];
+    }
+    return n_told;
+}
+
 const struct algorithm sliding_window_algorithm = {
     .name = "sliding_window",
     .script = &sliding_window_script,
@@ -237,5 +258,6 @@ const struct algorithm sliding_window_algorithm = {
     .evaluate = evaluate,
     .charge = charge,
     .is_ahead = is_ahead,
+    .restore = restore,
     .settle = settle,
 };

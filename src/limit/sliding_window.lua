@@ -135,6 +135,14 @@ local sliding_window = {
     state.counts[2] = clamp(state.counts[2] + cost, 0, most)
   end,
 
+  tell = function(key, state)
+    local counts = load_counts(key, state.buckets) or {}
+    for i = #counts + 1, state.buckets + 2 do
+      counts[i] = 0
+    end
+    return unpack(counts, 1, state.buckets + 2)
+  end,
+
   write = function(key, state)
     redis.call('SET', key, pack_counts(state.number, state.counts, state.buckets),
       'PX', ttl_ms(window_reset_after(state) / state.ticks_per_s))

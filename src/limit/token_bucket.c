@@ -80,5 +80,6 @@ const struct algorithm token_bucket_algorithm = {
     .evaluate = evaluate,
     .charge = charge,
     .is_ahead = is_ahead,
+    .restore = meter_restore,
     .settle = settle,
 };

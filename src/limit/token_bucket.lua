@@ -38,6 +38,8 @@ local token_bucket = {
     state.debt = clamp(state.debt + cost * state.period, 0, most)
   end,
 
+  tell = load_pair,
+
   write = function(key, state)
     save_pair(key, state.debt, state.now, state.debt / state.rate / state.ticks_per_s)
   end,

@@ -18,6 +18,7 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "limit/algorithm.h"
+#include "limit/alike.h"
 #include "support/redis_server.h"
 #include "support/script_client.h"
 
@@ -46,38 +47,44 @@ static void fill_charges(struct story *story, const struct step *step, struct ch
     }
 }
 
-static void compare(const struct story *story, const struct step *step,
-                    const struct charge *charges, bool allowed)
+static void compare(const struct story *story, const struct step *step, size_t request,
+                    const struct verdict *verdicts, bool allowed)
 {
-    ck_assert_msg(allowed == step->allowed, "allowed: C says %d, Lua %d", step->allowed, allowed);
+    ck_assert_msg(allowed == step->allowed[request],
+                  "allowed: C says %d, Lua %d, request %zu of %zu", step->allowed[request], allowed,
+                  request, step->n_alike);
     for (size_t i = 0; i < step->n_charges; i++) {
         const struct limit *limit = &story->limits[i];
-        const struct verdict *c = &step->expected[i];
-        const struct verdict *lua = &charges[i].verdict;
+        const struct verdict *c = &step->expected[request][i];
+        const struct verdict *lua = &verdicts[i];
         const bool same = c->allowed == lua->allowed && c->limit == lua->limit &&
                           c->remaining == lua->remaining && c->retry_after == lua->retry_after &&
                           c->next_after == lua->next_after && c->reset_after == lua->reset_after &&
                           c->wait == lua->wait;
-        ck_assert_msg(
-            same,
-            "%s rate %u burst %u period %" PRIu64 " offset %" PRIu64
-            " tick %u, key %s, step %td at %" PRIu64 " us, cost %u: C says %d %" PRIu64 " %" PRId64
-            " %" PRIu64 " %" PRIu64 ", Lua %d %" PRIu64 " %" PRId64 " %" PRIu64 " %" PRIu64,
-            limit->algorithm->name, limit->params.rate, limit->params.burst, limit->params.period,
-            limit->params.offset, limit->tick_us, story->keys[i][step->key[i]], step - story->steps,
-            step->now_us, step->cost[i], c->allowed, c->remaining, (int64_t)c->retry_after,
-            c->next_after, c->reset_after, lua->allowed, lua->remaining, (int64_t)lua->retry_after,
-            lua->next_after, lua->reset_after);
+        ck_assert_msg(same,
+                      "%s rate %u burst %u period %" PRIu64 " offset %" PRIu64
+                      " tick %u, key %s, step %td at %" PRIu64
+                      " us, request %zu of %zu, cost %u: C says %d %" PRIu64 " %" PRId64 " %" PRIu64
+                      " %" PRIu64 ", Lua %d %" PRIu64 " %" PRId64 " %" PRIu64 " %" PRIu64,
+                      limit->algorithm->name, limit->params.rate, limit->params.burst,
+                      limit->params.period, limit->params.offset, limit->tick_us,
+                      story->keys[i][step->key[i]], step - story->steps, step->now_us, request,
+                      step->n_alike, step->cost[i], c->allowed, c->remaining,
+                      (int64_t)c->retry_after, c->next_after, c->reset_after, lua->allowed,
+                      lua->remaining, (int64_t)lua->retry_after, lua->next_after, lua->reset_after);
     }
 }
 
 static void count(const struct step *step, struct tally *tally)
 {
     tally->n_settled += step->settles;
-    tally->n_decisions += !step->settles;
-    tally->n_allowed += !step->settles && step->allowed;
-    for (size_t i = 0; i < step->n_charges; i++) {
-        tally->n_never += step->expected[i].retry_after == RETRY_NEVER;
+    tally->n_decisions += step->n_alike;
+    tally->n_alike += step->n_alike > 1 ? step->n_alike : 0;
+    for (size_t request = 0; request < step->n_alike; request++) {
+        tally->n_allowed += step->allowed[request];
+        for (size_t i = 0; i < step->n_charges; i++) {
+            tally->n_never += step->expected[request][i].retry_after == RETRY_NEVER;
+        }
     }
 }
 
@@ -89,37 +96,72 @@ static void send_step(struct story *story, const struct step *step, struct charg
         return;
     }
     fill_charges(story, step, charges);
-    script_client_send(client, charges, step->n_charges, step->now_us);
+    if (step->n_alike > 1) {
+        script_client_send_alike(client, charges, step->n_charges, step->n_alike, step->now_us);
+    } else {
+        script_client_send(client, charges, step->n_charges, step->now_us);
+    }
 }
 
-static bool read_step(const struct step *step, struct charge *charges, struct script_client *client)
+/* What Redis answered to a step. */
+struct answer {
+    struct verdict verdicts[STORY_ALIKE][STORY_LIMITS];
+    bool allowed[STORY_ALIKE];
+};
+
+static void read_alike(const struct step *step, struct charge *charges,
+                       struct script_client *client, struct answer *answer)
+{
+    struct alike alike;
+    script_client_read_alike(client, charges, step->n_charges, step->n_alike, &alike);
+    for (size_t request = 0; request < step->n_alike; request++) {
+        ck_assert(alike_next(&alike, &answer->allowed[request]));
+        for (size_t i = 0; i < step->n_charges; i++) {
+            answer->verdicts[request][i] = alike.judged[i].verdict;
+        }
+    }
+    bool any;
+    ck_assert(!alike_next(&alike, &any));
+}
+
+static void read_step(const struct step *step, struct charge *charges, struct script_client *client,
+                      struct answer *answer)
 {
     if (step->settles) {
         script_client_read_settled(client);
-        return step->allowed;
+    } else if (step->n_alike > 1) {
+        read_alike(step, charges, client, answer);
+    } else {
+        answer->allowed[0] = script_client_read(client, charges, step->n_charges);
+        for (size_t i = 0; i < step->n_charges; i++) {
+            answer->verdicts[0][i] = charges[i].verdict;
+        }
     }
-    return script_client_read(client, charges, step->n_charges);
 }
 
 /* Play @story in Redis. False when it took so long that a key may have expired. */
 static bool play(struct story *story, struct script_client *client, struct tally *tally)
 {
-    struct charge charges[STORY_STEPS][STORY_LIMITS];
-    bool allowed[STORY_STEPS];
+    static struct charge charges[STORY_STEPS][STORY_LIMITS];
+    static struct answer answers[STORY_STEPS];
     const uint64_t start_us = clock_monotonic_us();
     for (size_t i = 0; i < STORY_STEPS; i++) {
         send_step(story, &story->steps[i], charges[i], client);
     }
     for (size_t i = 0; i < STORY_STEPS; i++) {
-        allowed[i] = read_step(&story->steps[i], charges[i], client);
+        read_step(&story->steps[i], charges[i], client, &answers[i]);
     }
     if (clock_monotonic_us() - start_us > STORY_US_MAX) {
         tally->n_slow++;
         return false;
     }
     for (size_t i = 0; i < STORY_STEPS; i++) {
-        compare(story, &story->steps[i], charges[i], allowed[i]);
-        count(&story->steps[i], tally);
+        const struct step *step = &story->steps[i];
+        for (size_t request = 0; request < step->n_alike; request++) {
+            compare(story, step, request, answers[i].verdicts[request],
+                    answers[i].allowed[request]);
+        }
+        count(step, tally);
     }
     return true;
 }
@@ -158,11 +200,11 @@ static void run(const char *name, const struct algorithm *only)
         }
     }
     script_client_close(&client);
-    printf("%-14s seed %" PRIu64 ": %" PRIu64 " decisions alike, %" PRIu64 " allowed, %" PRIu64
-           " never, %" PRIu64 " settled; clock back %" PRIu64 " times by up to a second, %" PRIu64
-           " times by more; %" PRIu64 " stories too slow\n",
-           name, seed, tally.n_decisions, tally.n_allowed, tally.n_never, tally.n_settled,
-           tally.n_back, tally.n_followed, tally.n_slow);
+    printf("%-14s seed %" PRIu64 ": %" PRIu64 " decisions the same, %" PRIu64 " allowed, %" PRIu64
+           " never, %" PRIu64 " with others alike, %" PRIu64 " settled; clock back %" PRIu64
+           " times by up to a second, %" PRIu64 " times by more; %" PRIu64 " stories too slow\n",
+           name, seed, tally.n_decisions, tally.n_allowed, tally.n_never, tally.n_alike,
+           tally.n_settled, tally.n_back, tally.n_followed, tally.n_slow);
 }
 
 START_TEST(an_algorithm_alone_is_the_same_in_c_and_in_lua)

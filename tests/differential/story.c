@@ -246,10 +246,22 @@ static void judge_step(struct story *story, struct step *step,
             .slot = step->slot[i],
         };
     }
-    step->allowed = judge_decide(charges, step->n_charges, step->now_us);
-    for (size_t i = 0; i < step->n_charges; i++) {
-        step->expected[i] = charges[i].verdict;
+    for (size_t request = 0; request < step->n_alike; request++) {
+        step->allowed[request] = judge_decide(charges, step->n_charges, step->now_us);
+        for (size_t i = 0; i < step->n_charges; i++) {
+            step->expected[request][i] = charges[i].verdict;
+        }
     }
+}
+
+static size_t make_n_alike(const struct story *story, const struct step *step)
+{
+    for (size_t i = 0; i < step->n_charges; i++) {
+        if (!limit_takes_alike(&story->limits[i])) {
+            return 1;
+        }
+    }
+    return one_in(3) ? 2 + random_below(STORY_ALIKE - 1) : 1;
 }
 
 static void make_decision(struct story *story, struct step *step,
@@ -265,6 +277,7 @@ static void make_decision(struct story *story, struct step *step,
             make_edges(&story->limits[i], step->now_us, step->edges[i]);
         }
     }
+    step->n_alike = make_n_alike(story, step);
     judge_step(story, step, states);
 }
 
@@ -299,6 +312,7 @@ static void make_settlement(struct story *story, struct step *step,
 
     step->settles = true;
     step->n_charges = 0;
+    step->n_alike = 0;
     step->of = of;
     step->key[0] = then->key[of];
     step->settlement = (struct settlement){
@@ -347,6 +361,7 @@ void story_make(struct story *story, const struct algorithm *only, uint64_t numb
         }
         make_decision(story, step, states);
         const size_t told = random_below(step->n_charges);
-        now_us = next_time(now_us, &story->limits[told], &step->expected[told], tally);
+        now_us = next_time(now_us, &story->limits[told], &step->expected[step->n_alike - 1][told],
+                           tally);
     }
 }

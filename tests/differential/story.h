@@ -19,10 +19,11 @@ enum {
     STORY_LIMITS = 5,
     STORY_KEYS = 2,
     STORY_STEPS = 50,
+    STORY_ALIKE = 12,
     STORY_KEY_BYTES = 48,
 };
 
-/* One decision, or one settlement of something that an earlier one charged. */
+/* One decision, some alike, or one settlement of something that an earlier one charged. */
 struct step {
     uint64_t now_us;
     bool settles;
@@ -31,8 +32,9 @@ struct step {
     uint32_t cost[STORY_LIMITS];
     uint64_t slot[STORY_LIMITS];
     uint64_t edges[STORY_LIMITS][LIMIT_EDGES];
-    struct verdict expected[STORY_LIMITS];
-    bool allowed;
+    size_t n_alike; /* requests that this step decides, one after another: one call of the script */
+    struct verdict expected[STORY_ALIKE][STORY_LIMITS];
+    bool allowed[STORY_ALIKE];
     size_t of; /* settles: the number of the limit, its key is key[0] */
     struct settlement settlement;
 };
@@ -49,6 +51,7 @@ struct tally {
     uint64_t n_allowed;
     uint64_t n_never;
     uint64_t n_settled;
+    uint64_t n_alike;    /* of the decisions, those that had others alike beside them */
     uint64_t n_back;     /* steps back by a second or less */
     uint64_t n_followed; /* by more */
     uint64_t n_slow;     /* stories told in vain */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "base/limits.h"
 #include "limit/script_source.h"
 
@@ -65,14 +66,19 @@ static void add_number(struct call *call, uint64_t number)
     add(call, span_of_text(text));
 }
 
-static void add_charge(struct call *call, const struct charge *charge)
+static struct script_charge script_charge_of(const struct charge *charge)
 {
-    const struct script_charge script_charge = {
+    return (struct script_charge){
         .limit = charge->limit,
         .cost = charge->cost,
         .edges = charge->edges,
         .slot = charge->slot,
     };
+}
+
+static void add_charge(struct call *call, const struct charge *charge)
+{
+    const struct script_charge script_charge = script_charge_of(charge);
     uint64_t args[SCRIPT_CHARGE_ARGS_MAX];
     const size_t n_args = script_source_args(&script_charge, args);
     for (size_t i = 0; i < n_args; i++) {
@@ -95,20 +101,35 @@ static void send(struct script_client *client, const struct call *call)
                      REDIS_OK);
 }
 
-void script_client_send(struct script_client *client, const struct charge *charges,
-                        size_t n_charges, uint64_t now_us)
+static void send_decision(struct script_client *client, const struct charge *charges,
+                          size_t n_charges, size_t n_requests, uint64_t now_us)
 {
     struct call call = {0};
     begin(&call, client, n_charges);
     for (size_t i = 0; i < n_charges; i++) {
         add(&call, charges[i].key);
     }
-    add_number(&call, 0);
+    add_number(&call, n_requests > 1 ? SCRIPT_DECIDES_ALIKE : SCRIPT_DECIDES);
     add_number(&call, now_us);
     for (size_t i = 0; i < n_charges; i++) {
         add_charge(&call, &charges[i]);
     }
+    if (n_requests > 1) {
+        add_number(&call, n_requests);
+    }
     send(client, &call);
+}
+
+void script_client_send(struct script_client *client, const struct charge *charges,
+                        size_t n_charges, uint64_t now_us)
+{
+    send_decision(client, charges, n_charges, 1, now_us);
+}
+
+void script_client_send_alike(struct script_client *client, const struct charge *charges,
+                              size_t n_charges, size_t n_requests, uint64_t now_us)
+{
+    send_decision(client, charges, n_charges, n_requests, now_us);
 }
 
 void script_client_send_settlements(struct script_client *client,
@@ -142,7 +163,8 @@ void script_client_read_settled(struct script_client *client)
     freeReplyObject(reply);
 }
 
-bool script_client_read(struct script_client *client, struct charge *charges, size_t n_charges)
+/* The reply's integers; returns how many, at most @n_max. */
+static size_t read_ints(struct script_client *client, long long *ints, size_t n_max)
 {
     void *any = NULL;
     ck_assert_msg(redisGetReply(client->connection, &any) == REDIS_OK, "%s",
@@ -150,14 +172,21 @@ bool script_client_read(struct script_client *client, struct charge *charges, si
     redisReply *reply = any;
     ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "the script answers: %s",
                   reply->str == NULL ? "no array" : reply->str);
-    ck_assert_uint_eq(reply->elements, SCRIPT_HEAD_INTS + n_charges * SCRIPT_INTS_PER_CHARGE);
-
-    long long ints[SCRIPT_HEAD_INTS + LIMITS_PER_ROUTE_MAX * SCRIPT_INTS_PER_CHARGE];
-    for (size_t i = 0; i < reply->elements; i++) {
+    const size_t n = reply->elements;
+    ck_assert_uint_le(n, n_max);
+    for (size_t i = 0; i < n; i++) {
         ck_assert_int_eq(reply->element[i]->type, REDIS_REPLY_INTEGER);
         ints[i] = reply->element[i]->integer;
     }
     freeReplyObject(reply);
+    return n;
+}
+
+bool script_client_read(struct script_client *client, struct charge *charges, size_t n_charges)
+{
+    long long ints[SCRIPT_HEAD_INTS + LIMITS_PER_ROUTE_MAX * SCRIPT_INTS_PER_CHARGE];
+    const size_t n_ints = read_ints(client, ints, ARRAY_LEN(ints));
+    ck_assert_uint_eq(n_ints, SCRIPT_HEAD_INTS + n_charges * SCRIPT_INTS_PER_CHARGE);
     for (size_t i = 0; i < n_charges; i++) {
         ck_assert(script_source_read_verdict(charges[i].limit,
                                              ints + SCRIPT_HEAD_INTS + i * SCRIPT_INTS_PER_CHARGE,
@@ -165,4 +194,16 @@ bool script_client_read(struct script_client *client, struct charge *charges, si
         charges[i].charged_at_us = (uint64_t)ints[1];
     }
     return ints[0] == 1;
+}
+
+void script_client_read_alike(struct script_client *client, const struct charge *charges,
+                              size_t n_charges, size_t n_requests, struct alike *alike)
+{
+    struct script_charge script_charges[LIMITS_PER_ROUTE_MAX];
+    long long ints[ALIKE_INTS_MAX];
+    const size_t n_ints = read_ints(client, ints, ALIKE_INTS_MAX);
+    for (size_t i = 0; i < n_charges; i++) {
+        script_charges[i] = script_charge_of(&charges[i]);
+    }
+    ck_assert(alike_begin(alike, n_requests, script_charges, n_charges, ints, n_ints));
 }
