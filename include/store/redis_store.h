@@ -2,8 +2,9 @@
  * settlements of a request.
  *
  * A decision that is asked while the first connection is being made waits for it until its
- * deadline; while the link is down it fails at once. The link comes back by itself, with back-off
- * and jitter.
+ * deadline; while the link is down, or its breaker open, it fails at once. The link comes back by
+ * itself, with back-off and jitter; then one decision is asked first, and others wait for what comes of
+ * it. What is done about each failure: store/redis_fault.h.
  *
  * A settlement is sent if the link is up, or lost. A slot that is taken by a call whose decision was
  * cancelled, or timed out, is given back when the reply comes; what is lost with the link comes back by
@@ -46,6 +47,7 @@ struct redis_store_counters {
     uint64_t n_failures;         /* decisions not made */
     uint64_t n_late_replies;     /* that came after their deadline and were dropped */
     uint64_t n_connects;         /* attempts */
+    uint64_t n_openings;         /* of the breaker */
     uint64_t n_settlements;      /* commands sent to settle, one a request */
     uint64_t n_settlements_lost; /* requests of which nobody knows whether they were settled */
 };

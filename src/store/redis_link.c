@@ -1,10 +1,9 @@
-/* Happy path: connect ─► the handshake in one write (AUTH, SELECT, SCRIPT LOAD, whose reply names the
- * script) ─► UP.
+/* Happy path: find it ─► connect ─► the handshake in one write (AUTH, SELECT, SCRIPT LOAD, whose reply
+ * names the script) ─► UP.
  *
  * Failures: no address, refused, no handshake in time, a password that is wrong, a broken connection, a
- * reply that makes no sense, a server that is not the one ─► DOWN, and again after the back-off. No
- * reply to several decisions in a row ─► SUSPECT: a PING after a while; answered as quickly as a
- * decision must be ─► UP; late ─► PING again; silence ─► DOWN. The log is told once per change. */
+ * reply that makes no sense, a server that is not the one ─► DOWN, and again after the back-off. What
+ * becomes of decisions while it is UP is the breaker's. The log is told once per change. */
 
 #include "store/redis_link.h"
 
@@ -21,12 +20,8 @@
 
 enum {
     HANDSHAKE_US = 1000 * 1000, /* to resolve, and again for each address */
-    RETRY_MIN_US = 50 * 1000,
-    RETRY_MAX_US = 1000 * 1000,
-    PROBE_MIN_US = 100 * 1000,
-    PROBE_MAX_US = 1000 * 1000,
-    SILENCE_MIN_US = 1000 * 1000,
-    TIMEOUTS_MAX = 5,
+    WAIT_MIN_US = 50 * 1000,
+    WAIT_MAX_US = 1000 * 1000,
     LOGGED_TEXT_MAX = 600,
 };
 
@@ -41,25 +36,8 @@ static const struct {
     [REDIS_LINK_DOWN] = {"down", TO(RESOLVING) | TO(CONNECTING)},
     [REDIS_LINK_RESOLVING] = {"resolving", TO(CONNECTING) | TO(DOWN)},
     [REDIS_LINK_CONNECTING] = {"connecting", TO(UP) | TO(DOWN)},
-    [REDIS_LINK_UP] = {"up", TO(SUSPECT) | TO(DOWN)},
-    [REDIS_LINK_SUSPECT] = {"suspect", TO(UP) | TO(DOWN)},
+    [REDIS_LINK_UP] = {"up", TO(DOWN)},
 };
-
-/* A random length between half of @delay_us and all of it: proxies that lost the same Redis do not
- * come back at one instant. */
-static uint64_t jitter(uint64_t delay_us)
-{
-    uint64_t random;
-    hash_random(&random, sizeof(random));
-    return delay_us / 2 + random % (delay_us / 2 + 1);
-}
-
-static uint64_t next_delay(uint64_t *delay_us, uint64_t max_us)
-{
-    const uint64_t now = *delay_us;
-    *delay_us = now * 2 < max_us ? now * 2 : max_us;
-    return jitter(now);
-}
 
 static void set_state(struct redis_link *link, enum redis_link_state next, uint64_t timer_us)
 {
@@ -71,14 +49,6 @@ static void set_state(struct redis_link *link, enum redis_link_state next, uint6
         timer_disarm(&link->timer);
     } else {
         timer_arm(&link->timer, timer_us);
-    }
-}
-
-static void settle(struct redis_link *link)
-{
-    if (!link->settled) {
-        link->settled = true;
-        link->on_settled(link->owner);
     }
 }
 
@@ -99,10 +69,16 @@ static void log_trouble(struct redis_link *link, enum log_level level, const cha
     log_at(level, MODULE, message, "err=%.*s", SPAN_ARGS(text_span(&text)));
 }
 
-static void log_well(struct redis_link *link, const char *message)
+/* A server that lets us in and then sends us away is up when it has made a decision. */
+static bool is_sent_away(const struct redis_link *link)
+{
+    return link->trouble[0] != '\0' && redis_fault_row(link->fault)->code != NULL;
+}
+
+static void log_up(struct redis_link *link)
 {
     link->trouble[0] = '\0';
-    log_info(MODULE, message, "%s", "");
+    log_info(MODULE, "link up", "%s", "");
 }
 
 /* --- down --- */
@@ -110,15 +86,16 @@ static void log_well(struct redis_link *link, const char *message)
 /* The connection is gone, or there was none. A further address is tried at once. */
 static void go_down(struct redis_link *link, enum redis_fault fault, struct span trouble)
 {
-    const bool was_made = link->state == REDIS_LINK_UP || link->state == REDIS_LINK_SUSPECT;
+    const bool was_made = link->state == REDIS_LINK_UP;
     link->fault = fault;
-    link->probed_at_us = 0;
+    link->is_troubled = true;
+    redis_breaker_stop(&link->breaker);
     if (!was_made && redis_place_advance(&link->place)) {
         set_state(link, REDIS_LINK_DOWN, 0);
         return;
     }
     redis_place_forget(&link->place);
-    set_state(link, REDIS_LINK_DOWN, next_delay(&link->retry_us, RETRY_MAX_US));
+    set_state(link, REDIS_LINK_DOWN, redis_backoff_wait(&link->backoff));
     if (!was_made && redis_fault_row(fault)->is_lasting) {
         log_trouble(link, LOG_ERROR,
                     "Redis refuses the handshake: check user, password, database and rights",
@@ -126,7 +103,8 @@ static void go_down(struct redis_link *link, enum redis_fault fault, struct span
     } else {
         log_trouble(link, LOG_WARN, was_made ? "link lost" : "no link", trouble);
     }
-    settle(link);
+    link->is_tried = true;
+    link->on_change(link->owner);
 }
 
 static void on_lost(void *owner, enum redis_fault why, struct span trouble)
@@ -152,10 +130,13 @@ static void on_handshake_end(void *owner, enum redis_fault fault, struct span te
         return;
     }
     memcpy(link->sha, text.data, sizeof(link->sha));
-    link->n_timeouts = 0;
     set_state(link, REDIS_LINK_UP, UINT64_MAX);
-    log_well(link, "link up");
-    settle(link);
+    redis_breaker_start(&link->breaker, link->is_troubled);
+    if (!is_sent_away(link)) {
+        log_up(link);
+    }
+    link->is_tried = true;
+    link->on_change(link->owner);
 }
 
 /* --- finding and connecting --- */
@@ -209,83 +190,43 @@ static void give_up(struct redis_link *link)
     redis_connection_close(&link->connection);
 }
 
-/* --- the breaker --- */
+/* --- decisions --- */
 
-static uint64_t silence_max_us(const struct redis_link *link)
+static void on_breaker_change(void *owner)
 {
-    const uint64_t twice_us = link->options->deadline_us * 2;
-    return twice_us > SILENCE_MIN_US ? twice_us : SILENCE_MIN_US;
+    const struct redis_link *link = owner;
+    link->on_change(link->owner);
 }
 
-static uint64_t quiet_us(const struct redis_link *link, uint64_t now_us)
+static void on_useless(void *owner, enum redis_fault fault, struct span trouble)
 {
-    if (link->connection.n_awaited == 0) {
-        return 0;
-    }
-    return now_us - link->connection.quiet_since_us;
-}
-
-static void probe(struct redis_link *link);
-
-static void on_probe_reply(struct redis_call *call, const struct redis_reply *reply)
-{
-    struct redis_link *link = CONTAINER_OF(call, struct redis_link, probe_call);
-    if (reply == NULL || link->state != REDIS_LINK_SUSPECT) {
-        return;
-    }
-    const uint64_t took_us = clock_monotonic_us() - link->probed_at_us;
-    link->probed_at_us = 0;
-    if (took_us > link->options->deadline_us) {
-        probe(link); /* it lives: is it quick, too? */
-        return;
-    }
-    link->n_timeouts = 0;
-    set_state(link, REDIS_LINK_UP, UINT64_MAX);
-    log_well(link, "replies come in time again");
-}
-
-static void probe(struct redis_link *link)
-{
-    link->probe_call.on_reply = on_probe_reply;
-    link->probed_at_us = clock_monotonic_us();
-    if (redis_connection_send(&link->connection, SPAN("*1\r\n$4\r\nPING\r\n"), &link->probe_call,
-                              link->probed_at_us) != STATUS_OK) {
-        redis_link_drop(link, REDIS_FAULT_RESET, SPAN("cannot send a probe"));
-    }
-}
-
-static void watch_suspect(struct redis_link *link)
-{
-    const uint64_t now_us = clock_monotonic_us();
-    const uint64_t max_us = silence_max_us(link);
-    if (quiet_us(link, now_us) >= max_us) {
-        redis_link_drop(link, REDIS_FAULT_HALF_OPEN, SPAN("silence"));
-        return;
-    }
-    timer_arm(&link->timer, max_us - quiet_us(link, now_us));
-    if (link->probed_at_us == 0) {
-        probe(link);
-    }
-}
-
-void redis_link_note_timeout(struct redis_link *link, uint64_t now_us)
-{
-    link->n_timeouts++;
-    if (link->state != REDIS_LINK_UP) {
-        return;
-    }
-    if (link->n_timeouts >= TIMEOUTS_MAX || quiet_us(link, now_us) >= silence_max_us(link)) {
-        set_state(link, REDIS_LINK_SUSPECT, next_delay(&link->probe_us, PROBE_MAX_US));
-        link->fault = REDIS_FAULT_DEADLINE;
-        log_trouble(link, LOG_WARN, "replies do not come in time", SPAN("timed out"));
-    }
+    redis_link_drop(owner, fault, trouble);
 }
 
 void redis_link_note_success(struct redis_link *link)
 {
-    link->n_timeouts = 0;
-    link->retry_us = RETRY_MIN_US;
-    link->probe_us = PROBE_MIN_US;
+    link->is_troubled = false;
+    redis_backoff_reset(&link->backoff);
+    if (link->trouble[0] != '\0') {
+        log_up(link);
+    }
+    redis_breaker_note_success(&link->breaker);
+}
+
+enum redis_link_readiness redis_link_readiness(const struct redis_link *link)
+{
+    if (link->state != REDIS_LINK_UP) {
+        return link->is_tried ? REDIS_LINK_FAILS : REDIS_LINK_WAIT;
+    }
+    if (redis_breaker_admits(&link->breaker)) {
+        return REDIS_LINK_READY;
+    }
+    return link->breaker.state == REDIS_BREAKER_OPEN ? REDIS_LINK_FAILS : REDIS_LINK_WAIT;
+}
+
+enum redis_fault redis_link_fault(const struct redis_link *link)
+{
+    return link->state == REDIS_LINK_UP ? link->breaker.fault : link->fault;
 }
 
 /* --- the link --- */
@@ -301,9 +242,6 @@ static void on_timer(void *context)
     case REDIS_LINK_CONNECTING:
         give_up(link);
         break;
-    case REDIS_LINK_SUSPECT:
-        watch_suspect(link);
-        break;
     case REDIS_LINK_UP:
         break;
     }
@@ -311,26 +249,33 @@ static void on_timer(void *context)
 
 enum status redis_link_init(struct redis_link *link, struct loop *loop,
                             const struct redis_store_options *options, struct span source,
-                            void (*on_settled)(void *owner), void *owner)
+                            void (*on_change)(void *owner), void *owner)
 {
     *link = (struct redis_link){
         .loop = loop,
         .options = options,
         .source = source,
-        .on_settled = on_settled,
+        .on_change = on_change,
         .owner = owner,
         .handshake = {.on_end = on_handshake_end, .owner = link},
-        .retry_us = RETRY_MIN_US,
-        .probe_us = PROBE_MIN_US,
-        .fault = REDIS_FAULT_REFUSED,
+        .breaker = {.connection = &link->connection,
+                    .deadline_us = options->deadline_us,
+                    .on_change = on_breaker_change,
+                    .on_useless = on_useless,
+                    .owner = link},
+        .backoff = redis_backoff_of(WAIT_MIN_US, WAIT_MAX_US),
     };
     redis_connection_init(&link->connection, loop, on_lost, link);
     enum status status = timer_init(&link->timer, loop, on_timer, link);
     if (status != STATUS_OK) {
         return status;
     }
-    status = redis_place_init(&link->place, loop, options, on_found, link);
+    status = redis_breaker_init(&link->breaker, loop);
+    if (status == STATUS_OK) {
+        status = redis_place_init(&link->place, loop, options, on_found, link);
+    }
     if (status != STATUS_OK) {
+        redis_breaker_close(&link->breaker);
         timer_close(&link->timer);
         return status;
     }
@@ -342,12 +287,13 @@ void redis_link_close(struct redis_link *link)
 {
     redis_connection_close(&link->connection);
     timer_close(&link->timer);
+    redis_breaker_close(&link->breaker);
     redis_place_close(&link->place);
 }
 
 enum status redis_link_send(struct redis_link *link, struct span command, struct redis_call *call,
                             uint64_t now_us)
 {
-    assert(link->state == REDIS_LINK_UP);
+    assert(redis_link_may_send(link));
     return redis_connection_send(&link->connection, command, call, now_us);
 }

@@ -1,13 +1,12 @@
 /* One link to Redis and its life: found, connected, signed in, lost, made again.
  *
- *   DOWN ─► RESOLVING ─► CONNECTING ─► UP ◄─► SUSPECT
- *     ▲         │             │         │        │
- *     └─────────┴─────────────┴─────────┴────────┘
+ *   DOWN ─► RESOLVING ─► CONNECTING ─► UP
+ *     ▲         │             │         │
+ *     └─────────┴─────────────┴─────────┘
  *
  * DOWN waits: 50 ms, doubling to 1 s, with jitter, 50 ms again only after a decision was made; the
  * further addresses of a name are tried without waiting. CONNECTING ends when the script is loaded.
- * SUSPECT is an open breaker: replies stopped coming in time, nothing is sent but a probe, and silence
- * ends the connection. */
+ * While it is UP, its breaker tells whether decisions are asked. */
 
 #ifndef SLUICE_STORE_REDIS_LINK_H
 #define SLUICE_STORE_REDIS_LINK_H
@@ -20,6 +19,8 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "net/loop.h"
+#include "store/redis_backoff.h"
+#include "store/redis_breaker.h"
 #include "store/redis_command.h"
 #include "store/redis_connection.h"
 #include "store/redis_fault.h"
@@ -32,33 +33,37 @@ enum redis_link_state {
     REDIS_LINK_RESOLVING,
     REDIS_LINK_CONNECTING,
     REDIS_LINK_UP,
-    REDIS_LINK_SUSPECT,
+};
+
+/* What to do with a decision now. */
+enum redis_link_readiness {
+    REDIS_LINK_READY, /* ask it */
+    REDIS_LINK_WAIT, /* the first attempt to connect, or a trial, is under way: on_change tells more */
+    REDIS_LINK_FAILS, /* it cannot be made: see redis_link_fault() */
 };
 
 struct redis_link {
     struct loop *loop;
     const struct redis_store_options *options; /* borrowed */
     struct span source;                        /* the script; borrowed */
-    void (*on_settled)(
-        void *owner); /* the first attempt has ended: it is UP, or will be tried later.
-                                      * Once, from the loop, not from redis_link_init() */
+    void (*on_change)(void *owner);            /* redis_link_readiness() may have changed. From the
+                                                * loop, also from within the calls below, not from
+                                                * redis_link_init() */
     void *owner;
 
     enum redis_link_state state;
     struct timer timer; /* of the state */
-    bool settled;
+    bool is_tried;      /* the first attempt to connect has ended */
+    bool is_troubled;   /* it was down, or could not connect, since a decision was made */
     struct redis_place place;
     struct redis_connection connection;
     struct redis_handshake handshake;
     char sha[REDIS_SHA_BYTES]; /* of the script, as Redis told it */
 
-    uint64_t retry_us;     /* how long DOWN waits next */
-    uint64_t probe_us;     /* how long SUSPECT waits next before it probes */
-    uint64_t probed_at_us; /* 0: no probe is under way */
-    struct redis_call probe_call;
-    unsigned n_timeouts; /* decisions in a row that got no reply in time */
+    struct redis_breaker breaker;
+    struct redis_backoff backoff; /* of DOWN */
 
-    enum redis_fault fault; /* why no decision can be made now, or could not the last time */
+    enum redis_fault fault; /* why it was lost, or could not be made, the last time */
     char trouble[REDIS_REPLY_TEXT_MAX + 1]; /* what the log was told last; "" while all is well */
     uint64_t n_connects;
 };
@@ -66,18 +71,24 @@ struct redis_link {
 /* Starts to connect. @options and @source are borrowed. STATUS_NO_MEMORY: nothing is left behind. */
 MUST_USE enum status redis_link_init(struct redis_link *link, struct loop *loop,
                                      const struct redis_store_options *options, struct span source,
-                                     void (*on_settled)(void *owner), void *owner);
+                                     void (*on_change)(void *owner), void *owner);
 
 /* Calls under way get their NULL. Not from within one of their callbacks. */
 void redis_link_close(struct redis_link *link);
 
+/* What becomes of a decision that is asked now. */
+enum redis_link_readiness redis_link_readiness(const struct redis_link *link);
+
+/* Why redis_link_readiness() says REDIS_LINK_FAILS. */
+enum redis_fault redis_link_fault(const struct redis_link *link);
+
 /* Whether a command may be sent. */
-static inline bool redis_link_is_up(const struct redis_link *link)
+static inline bool redis_link_may_send(const struct redis_link *link)
 {
-    return link->state == REDIS_LINK_UP;
+    return link->state == REDIS_LINK_UP && link->breaker.state != REDIS_BREAKER_OPEN;
 }
 
-/* Send a command on a link that is up, at @now_us (monotonic). STATUS_UNREACHABLE: on_reply will not
+/* Send a command while redis_link_may_send(), at @now_us (monotonic). STATUS_UNREACHABLE: on_reply will not
  * be called. */
 MUST_USE enum status redis_link_send(struct redis_link *link, struct span command,
                                      struct redis_call *call, uint64_t now_us);
@@ -86,8 +97,8 @@ MUST_USE enum status redis_link_send(struct redis_link *link, struct span comman
  * way get their NULL. May be called from on_reply. @trouble is for the log, as it came. */
 void redis_link_drop(struct redis_link *link, enum redis_fault fault, struct span trouble);
 
-/* What the owner learnt: a decision was made in time, or had no reply in time. */
+/* What the owner learnt: a decision was made in time. What else there is to know of one is told to the
+ * breaker itself. */
 void redis_link_note_success(struct redis_link *link);
-void redis_link_note_timeout(struct redis_link *link, uint64_t now_us);
 
 #endif /* SLUICE_STORE_REDIS_LINK_H */

@@ -44,7 +44,7 @@ struct redis_notice *redis_settler_write(struct redis_settler *settler,
 static bool send_now(struct redis_notice *notice)
 {
     struct redis_settler *settler = notice->settler;
-    if (!redis_link_is_up(settler->link)) {
+    if (!redis_link_may_send(settler->link)) {
         return false;
     }
     const struct span command = redis_command_with_tail(

@@ -2,8 +2,9 @@
  * reply's integers become verdicts ─► the answer.
  *
  * Failures, each of which answers the decision exactly once:
- *   the first attempt to connect is under way   the ticket waits for it, until its deadline
- *   the link is down or suspect                 answered at once
+ *   the first attempt to connect, or a trial,   the ticket waits for it, until its deadline
+ *   is under way
+ *   the link is down, or its breaker open       answered at once
  *   no reply by the deadline                    STATUS_TIMEOUT; the ticket stays, an orphan, until its
  *                                               late reply comes or the link is lost
  *   NOSCRIPT (the server was restarted, or      EVAL of the same call, once, if somebody still waits
@@ -20,7 +21,6 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "base/log.h"
 #include "base/pool.h"
 #include "limit/judge.h"
 #include "limit/script_source.h"
@@ -29,12 +29,7 @@
 #include "store/redis_link.h"
 #include "store/redis_settler.h"
 
-enum {
-    TICKETS_KEPT = 1024,
-    LOGGED_TEXT_MAX = 600,
-};
-
-static const char MODULE[] = "store.redis";
+enum { TICKETS_KEPT = 1024 };
 
 struct redis_store {
     struct store store;
@@ -48,7 +43,6 @@ struct redis_store {
     struct redis_store_counters counters; /* some are the link's and the settler's */
     enum redis_fault fault;               /* of the latest decision */
     struct span fault_text;               /* what Redis said of it, while it is answered */
-    enum redis_fault told;                /* what the log was told of; NONE while all is well */
 };
 
 /* One decision, and after its deadline what is left of it. */
@@ -59,6 +53,7 @@ struct ticket {
     struct timeout deadline;
     struct list node;             /* in store->waiting */
     bool was_eval;                /* sent with the script */
+    bool is_trial;                /* what becomes of it tells whether to ask more */
     struct redis_notice *release; /* an orphan's: of the slots that it takes if it is admitted */
 };
 
@@ -158,35 +153,13 @@ static void on_deadline(struct timeout *timeout)
     }
     remember_slots(ticket);
     struct decision *decision = detach(ticket);
-    redis_link_note_timeout(&store->link, clock_monotonic_us());
+    redis_breaker_note_failure(&store->link.breaker, REDIS_FAULT_DEADLINE, SPAN("no reply in time"),
+                               ticket->is_trial);
     fill_fault(store, decision, REDIS_FAULT_DEADLINE);
     store_answer(decision);
 }
 
 /* --- replies --- */
-
-static void log_refused(struct redis_store *store, enum redis_fault fault, struct span said)
-{
-    char buffer[LOGGED_TEXT_MAX];
-    struct text text = text_of(buffer, sizeof(buffer));
-    const struct redis_fault_row *row = redis_fault_row(fault);
-    if (store->told == fault) {
-        return;
-    }
-    store->told = fault;
-    text_add_logfmt(&text, said);
-    log_at(row->is_lasting ? LOG_ERROR : LOG_WARN, MODULE, "Redis refuses to decide",
-           "fault=%s err=%.*s", row->name, SPAN_ARGS(text_span(&text)));
-}
-
-static void note_success(struct redis_store *store)
-{
-    redis_link_note_success(&store->link);
-    if (store->told != REDIS_FAULT_NONE) {
-        store->told = REDIS_FAULT_NONE;
-        log_info(MODULE, "Redis decides again", "%s", "");
-    }
-}
 
 static bool read_verdicts(const struct redis_reply *reply, struct decision *decision)
 {
@@ -219,7 +192,7 @@ static enum status send_call(struct ticket *ticket, uint64_t now_us);
 
 static bool send_script(struct ticket *ticket)
 {
-    if (ticket->was_eval || !redis_link_is_up(&ticket->store->link)) {
+    if (ticket->was_eval || !redis_link_may_send(&ticket->store->link)) {
         return false;
     }
     ticket->was_eval = true;
@@ -231,20 +204,14 @@ static void on_fault(struct ticket *ticket, const struct redis_reply *reply)
     struct redis_store *store = ticket->store;
     const struct span text = redis_reply_text(reply);
     const enum redis_fault fault = redis_fault_of(text);
-    switch (redis_fault_row(fault)->reaction) {
-    case REDIS_SEND_SCRIPT:
-        if (send_script(ticket)) {
-            return;
-        }
-        break;
-    case REDIS_DROP:
+    const enum redis_reaction reaction = redis_fault_row(fault)->reaction;
+    if (reaction == REDIS_SEND_SCRIPT && send_script(ticket)) {
+        return;
+    }
+    if (reaction == REDIS_DROP) {
         redis_link_drop(&store->link, fault, text);
-        break;
-    case REDIS_REDIRECT:
-    case REDIS_FAIL:
-    case REDIS_IGNORE:
-        log_refused(store, fault, text);
-        break;
+    } else {
+        redis_breaker_note_failure(&store->link.breaker, fault, text, ticket->is_trial);
     }
     store->fault_text = text;
     answer(ticket, fault);
@@ -258,11 +225,11 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
     if (ticket->decision == NULL) {
         end_orphan(ticket, reply);
     } else if (reply == NULL) {
-        answer(ticket, store->link.fault);
+        answer(ticket, redis_link_fault(&store->link));
     } else if (reply->kind == REDIS_REPLY_IS_FAULT) {
         on_fault(ticket, reply);
     } else if (read_verdicts(reply, ticket->decision)) {
-        note_success(store);
+        redis_link_note_success(&store->link);
         answer(ticket, REDIS_FAULT_NONE);
     } else {
         redis_link_drop(&store->link, REDIS_FAULT_MALFORMED, SPAN("a reply that makes no sense"));
@@ -287,28 +254,34 @@ static enum status send_call(struct ticket *ticket, uint64_t now_us)
     return status;
 }
 
-/* The first attempt to connect has ended, well or not. */
-static void on_settled(void *owner)
+/* Ask what has not been asked. */
+static enum status send_first(struct ticket *ticket, uint64_t now_us)
+{
+    const enum status status = send_call(ticket, now_us);
+    if (status == STATUS_OK) {
+        ticket->is_trial = redis_breaker_note_asked(&ticket->store->link.breaker);
+    }
+    return status;
+}
+
+/* The link, or a trial, has come to something: those who waited for it are sent, or fail. */
+static void on_change(void *owner)
 {
     struct redis_store *store = owner;
     while (!list_is_empty(&store->waiting)) {
         struct ticket *ticket = CONTAINER_OF(store->waiting.next, struct ticket, node);
-        const bool is_up = redis_link_is_up(&store->link);
-        if (is_up && send_call(ticket, clock_monotonic_us()) == STATUS_OK) {
+        const enum redis_link_readiness readiness = redis_link_readiness(&store->link);
+        if (readiness == REDIS_LINK_WAIT) {
+            return;
+        }
+        if (readiness == REDIS_LINK_FAILS) {
+            answer(ticket, redis_link_fault(&store->link));
+        } else if (send_first(ticket, clock_monotonic_us()) == STATUS_OK) {
             list_remove(&ticket->node);
         } else {
-            answer(ticket, is_up ? REDIS_FAULT_RESET : store->link.fault);
+            answer(ticket, REDIS_FAULT_RESET);
         }
     }
-}
-
-/* Why @store cannot take a decision now, or STATUS_OK. */
-static enum status readiness(const struct redis_store *store)
-{
-    if (!redis_link_is_up(&store->link) && store->link.settled) {
-        return redis_fault_row(store->link.fault)->status;
-    }
-    return store->tickets.n_taken < REDIS_PENDING_MAX ? STATUS_OK : STATUS_FULL;
 }
 
 static struct ticket *take_ticket(struct redis_store *store, struct decision *decision)
@@ -326,22 +299,21 @@ static struct ticket *take_ticket(struct redis_store *store, struct decision *de
     return ticket;
 }
 
-/* Sends, or lets wait. */
-static enum status ask(struct redis_store *store, struct decision *decision)
+/* Sends, or lets wait. STATUS_OK: the promise is given. */
+static enum status ask(struct redis_store *store, struct decision *decision, bool is_to_wait)
 {
-    const enum status ready = readiness(store);
-    if (ready != STATUS_OK) {
-        return ready;
+    if (store->tickets.n_taken >= REDIS_PENDING_MAX) {
+        return STATUS_FULL;
     }
     struct ticket *ticket = take_ticket(store, decision);
     if (ticket == NULL) {
         return STATUS_NO_MEMORY;
     }
     const uint64_t now_us = clock_monotonic_us();
-    if (!redis_link_is_up(&store->link)) {
+    if (is_to_wait) {
         list_push_back(&store->waiting, &ticket->node);
     } else {
-        const enum status status = send_call(ticket, now_us);
+        const enum status status = send_first(ticket, now_us);
         if (status != STATUS_OK) {
             detach(ticket);
             give_back(ticket);
@@ -356,21 +328,26 @@ static enum status ask(struct redis_store *store, struct decision *decision)
 static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct redis_store *redis = redis_store_of(store);
-    const enum status status = ask(redis, decision);
+    const enum redis_link_readiness readiness = redis_link_readiness(&redis->link);
+    if (readiness == REDIS_LINK_FAILS) {
+        fill_fault(redis, decision, redis_link_fault(&redis->link));
+        return STORE_ANSWERED;
+    }
+    const enum status status = ask(redis, decision, readiness == REDIS_LINK_WAIT);
     if (status == STATUS_OK) {
         return STORE_PENDING;
     }
-    fill(redis, decision, status,
-         redis_link_is_up(&redis->link) ? REDIS_FAULT_NONE : redis->link.fault);
+    fill(redis, decision, status, REDIS_FAULT_NONE);
     return STORE_ANSWERED;
 }
 
 static void cancel(struct store *store, struct decision *decision)
 {
+    struct redis_store *redis = redis_store_of(store);
     struct ticket *ticket = decision->frames[decision->n_frames - 1].state;
     const bool was_sent = list_is_empty(&ticket->node);
-    (void)store;
     if (was_sent) {
+        redis_breaker_note_cancelled(&redis->link.breaker, ticket->is_trial);
         remember_slots(ticket);
     }
     detach(ticket);
@@ -414,7 +391,7 @@ static enum status init(struct redis_store *redis, struct loop *loop)
     status = timeout_queue_init(&redis->deadlines, loop, redis->options.deadline_us);
     if (status == STATUS_OK) {
         status = redis_link_init(&redis->link, loop, &redis->options, redis->command.source,
-                                 on_settled, redis);
+                                 on_change, redis);
         if (status != STATUS_OK) {
             timeout_queue_close(&redis->deadlines);
         }
@@ -456,7 +433,7 @@ enum redis_fault redis_store_fault(const struct store *store, struct span *text)
 bool redis_store_is_up(const struct store *store)
 {
     const struct redis_store *redis = (const struct redis_store *)(const void *)store;
-    return redis_link_is_up(&redis->link);
+    return redis_link_readiness(&redis->link) == REDIS_LINK_READY;
 }
 
 struct redis_store_counters redis_store_count(const struct store *store)
@@ -464,6 +441,7 @@ struct redis_store_counters redis_store_count(const struct store *store)
     const struct redis_store *redis = (const struct redis_store *)(const void *)store;
     struct redis_store_counters counters = redis->counters;
     counters.n_connects = redis->link.n_connects;
+    counters.n_openings = redis->link.breaker.n_openings;
     counters.n_settlements = redis->settler.n_sent;
     counters.n_settlements_lost = redis->settler.n_lost;
     return counters;
