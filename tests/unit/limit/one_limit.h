@@ -28,7 +28,8 @@ static struct redis_server server;
 static struct script_client client;
 static struct limit limit; /* of the test */
 
-/* All with a cost that is more than one unit. */
+/* All with a cost that is more than one unit, the buckets first. */
+enum { N_BUCKETS = 3 };
 static const struct algorithm *const COUNTING[] = {
     &token_bucket_algorithm, &leaky_bucket_algorithm,   &gcra_algorithm,
     &fixed_window_algorithm, &sliding_window_algorithm, &sliding_log_algorithm,

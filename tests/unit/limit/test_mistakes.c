@@ -79,6 +79,7 @@ START_TEST(whole_seconds_would_refill_in_lumps)
 }
 END_TEST
 
+/* While nothing passes, and while each call takes one of the one and a half that came back. */
 START_TEST(a_fraction_that_is_lost_at_every_call_would_never_refill)
 {
     use(&token_bucket_algorithm, 1, 2, MINUTE);
@@ -87,12 +88,22 @@ START_TEST(a_fraction_that_is_lost_at_every_call_would_never_refill)
         ck_assert(!passes(1, 1 + i * S / 10));
     }
     ck_assert(passes(1, MINUTE + 1));
+    forget();
+    for (size_t i = 0; i < N_BUCKETS; i++) {
+        use(COUNTING[i], 10, 100, S);
+        ck_assert(passes(100, 1));
+        for (uint64_t j = 1; j <= 20; j++) {
+            ck_assert(passes(1, 1 + j * 3 * S / 20));
+        }
+        ck_assert_uint_eq(ask(0, 1 + 3 * S).remaining, 10);
+        forget();
+    }
 }
 END_TEST
 
 START_TEST(a_lifetime_shorter_than_the_refill_would_fill_the_bucket)
 {
-    for (size_t i = 0; i < 3; i++) { /* the buckets */
+    for (size_t i = 0; i < N_BUCKETS; i++) {
         use(COUNTING[i], 1, 100, S);
         ck_assert(passes(100, 1));
         ck_assert_int_gt(integer("PTTL {k}"), 99000);

@@ -57,6 +57,7 @@ START_TEST(apisix_admits_a_cost_that_does_not_fit)
     use(&sliding_window_algorithm, 10, 0, MINUTE);
     ck_assert(passes(9, 1));
     ck_assert(!passes(50, 1));
+    ck_assert(!passes(2, 1));
     ck_assert_uint_eq(ask(0, 1).remaining, 1);
 }
 END_TEST
