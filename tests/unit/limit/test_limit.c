@@ -234,6 +234,54 @@ START_TEST(a_share_of_a_queue_spaces_departures_out_as_many_times)
 }
 END_TEST
 
+static uint32_t random_up_to(uint32_t most)
+{
+    return 1 + (uint32_t)rand() % (rand() % 2 == 0 ? most : 10);
+}
+
+static void ck_shares_fit(const struct limit *limit, uint32_t instances)
+{
+    struct limit share;
+    limit_share(limit, instances, &share);
+    ck_assert_ptr_null(limit->algorithm->check_params(&share.params));
+    ck_assert_uint_ge(limit_capacity(&share), 1);
+    if (limit_capacity(limit) >= instances) {
+        ck_assert_uint_le(limit_capacity(&share) * instances, limit_capacity(limit));
+    }
+    if (limit->algorithm->has_burst) {
+        ck_assert_uint_eq(share.params.rate, limit->params.rate);
+        ck_assert_uint_ge(share.params.period, limit->params.period * instances);
+    } else {
+        ck_assert_uint_eq(share.params.period, limit->params.period);
+    }
+    ck_assert_uint_eq(share.params.max_wait, limit->params.max_wait);
+    ck_assert_uint_eq(share.tick_us, limit->tick_us);
+}
+
+/* But for the unit that each has at least. */
+START_TEST(the_shares_of_all_instances_are_at_most_the_limit)
+{
+    size_t n_algorithms;
+    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
+    srand(1);
+    for (size_t i = 0; i < n_algorithms * 1000; i++) {
+        const struct limit_spec spec = {
+            .algorithm = algorithms[i % n_algorithms],
+            .rate = random_up_to(50000),
+            .burst = random_up_to(1000),
+            .period_us = random_up_to(1000) * S,
+            .lease_us = 60 * S,
+            .max_wait_us = (uint64_t)rand() % 2 * S,
+            .buckets = 10,
+        };
+        struct limit limit = {.name = SPAN("limit")};
+        if (limit_init(&limit, &spec) == NULL) { /* gcra refuses some rates */
+            ck_shares_fit(&limit, random_up_to(10000));
+        }
+    }
+}
+END_TEST
+
 /* --- units of time --- */
 
 START_TEST(now_is_rounded_down_and_waits_are_rounded_up)
@@ -254,10 +302,20 @@ END_TEST
 
 START_TEST(the_capacity_is_what_passes_at_once)
 {
-    const struct limit bucket = limit_of(&token_bucket_algorithm, 10, 3, S);
-    const struct limit window = limit_of(&fixed_window_algorithm, 10, 3, S);
-    ck_assert_uint_eq(limit_capacity(&bucket), 3);
-    ck_assert_uint_eq(limit_capacity(&window), 10);
+    static const struct algorithm *const WITH_BURST[] = {&token_bucket_algorithm,
+                                                         &leaky_bucket_algorithm, &gcra_algorithm};
+    static const struct algorithm *const WITHOUT[] = {
+        &fixed_window_algorithm, &sliding_window_algorithm, &sliding_log_algorithm,
+        &concurrency_algorithm};
+    const struct limit_params params = {.rate = 10, .burst = 3};
+    for (size_t i = 0; i < ARRAY_LEN(WITH_BURST); i++) {
+        const struct limit limit = {.algorithm = WITH_BURST[i], .params = params};
+        ck_assert_uint_eq(limit_capacity(&limit), 3);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(WITHOUT); i++) {
+        const struct limit limit = {.algorithm = WITHOUT[i], .params = params};
+        ck_assert_uint_eq(limit_capacity(&limit), 10);
+    }
 }
 END_TEST
 
@@ -282,6 +340,7 @@ static Suite *limit_suite(void)
     tcase_add_test(share, a_share_of_gcra_has_an_interval_as_many_times_as_long);
     tcase_add_test(share, a_share_of_what_counts_is_a_part_of_the_count);
     tcase_add_test(share, a_share_of_a_queue_spaces_departures_out_as_many_times);
+    tcase_add_test(share, the_shares_of_all_instances_are_at_most_the_limit);
     tcase_add_test(share, a_shared_period_that_fits_no_more_is_cut);
     suite_add_tcase(suite, share);
 

@@ -75,6 +75,7 @@ static size_t play(const struct algorithm *algorithm, const struct limit_params 
         algorithm->evaluate(state, params, &call, &verdict);
         if (verdict.allowed && call.cost > 0) {
             ck_assert_uint_le(algorithm->state_bytes(state, params, &call), sizeof(state));
+            ck_assert_uint_le(verdict.wait, params->max_wait);
             algorithm->charge(state, params, &call);
             admitted[n_admitted++] = (struct admitted){now + verdict.wait, call.cost};
         }
