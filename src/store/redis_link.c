@@ -297,3 +297,16 @@ enum status redis_link_send(struct redis_link *link, struct span command, struct
     assert(redis_link_may_send(link));
     return redis_connection_send(&link->connection, command, call, now_us);
 }
+
+/* What comes of ASKING shows in the reply to what follows. */
+static void on_asking_reply(struct redis_call *call, const struct redis_reply *reply)
+{
+    (void)call;
+    (void)reply;
+}
+
+enum status redis_link_send_asking(struct redis_link *link, uint64_t now_us)
+{
+    static struct redis_call call = {.on_reply = on_asking_reply};
+    return redis_link_send(link, SPAN("*1\r\n$6\r\nASKING\r\n"), &call, now_us);
+}

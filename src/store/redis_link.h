@@ -93,6 +93,9 @@ static inline bool redis_link_may_send(const struct redis_link *link)
 MUST_USE enum status redis_link_send(struct redis_link *link, struct span command,
                                      struct redis_call *call, uint64_t now_us);
 
+/* Likewise ASKING, which the next command goes behind. */
+MUST_USE enum status redis_link_send_asking(struct redis_link *link, uint64_t now_us);
+
 /* This server, or its reply, is of no use, because of @fault: let go of it and try again. Calls under
  * way get their NULL. May be called from on_reply. @trouble is for the log, as it came. */
 void redis_link_drop(struct redis_link *link, enum redis_fault fault, struct span trouble);

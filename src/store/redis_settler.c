@@ -1,6 +1,6 @@
 /* Happy path: written ─► EVALSHA ─► a reply that says nothing ─► freed.
  *
- * NOSCRIPT ─► EVAL, once. Another error, a link that is not up or is lost, too many under way ─► lost.
+ * NOSCRIPT ─► EVAL, once. MOVED, ASK ─► to the node that is named, a few times. Another error, a link that is not up or is lost, too many under way ─► lost.
  * The log is silent: what ails decisions ails settlements, and decisions tell. */
 
 #include "store/redis_settler.h"
@@ -11,10 +11,14 @@
 #include "base/clock.h"
 #include "base/limits.h"
 
+enum { REDIRECTIONS_MAX = 4 };
+
 struct redis_notice {
     struct redis_call call;
     struct redis_settler *settler;
-    bool was_eval;          /* sent with the script */
+    bool was_eval; /* sent with the script */
+    bool asking;   /* sent behind ASKING */
+    unsigned n_redirections;
     struct redis_tail tail; /* in bytes */
     char bytes[];
 };
@@ -32,25 +36,27 @@ struct redis_notice *redis_settler_write(struct redis_settler *settler,
     if (notice == NULL) {
         return NULL;
     }
+    *notice = (struct redis_notice){
+        .call = {.on_reply = on_reply},
+        .settler = settler,
+        .tail = {.wire = span_of(notice->bytes, tail.wire.len), .n = tail.n},
+    };
     memcpy(notice->bytes, tail.wire.data, tail.wire.len);
-    notice->call.on_reply = on_reply;
-    notice->settler = settler;
-    notice->was_eval = false;
-    notice->tail.wire = span_of(notice->bytes, tail.wire.len);
-    notice->tail.n = tail.n;
     return notice;
 }
 
 static bool send_now(struct redis_notice *notice)
 {
     struct redis_settler *settler = notice->settler;
+    const uint64_t now_us = clock_monotonic_us();
     if (!redis_link_may_send(settler->link)) {
         return false;
     }
     const struct span command = redis_command_with_tail(
         settler->command, notice->tail, notice->was_eval ? NULL : settler->link->sha);
     if (command.len == 0 ||
-        redis_link_send(settler->link, command, &notice->call, clock_monotonic_us()) != STATUS_OK) {
+        (notice->asking && redis_link_send_asking(settler->link, now_us) != STATUS_OK) ||
+        redis_link_send(settler->link, command, &notice->call, now_us) != STATUS_OK) {
         return false;
     }
     settler->n_under_way++;
@@ -74,6 +80,11 @@ static void on_fault(struct redis_notice *notice, const struct redis_reply *repl
         if (send_now(notice)) {
             return;
         }
+    }
+    if (reaction == REDIS_REDIRECT && notice->settler->on_redirect != NULL &&
+        notice->n_redirections++ < REDIRECTIONS_MAX) {
+        notice->settler->on_redirect(notice->settler->owner, notice, fault, text);
+        return;
     }
     if (reaction == REDIS_DROP) {
         redis_link_drop(notice->settler->link, fault, text);
@@ -101,6 +112,13 @@ void redis_settler_send(struct redis_settler *settler, struct redis_notice *noti
     } else if (settler->n_under_way >= REDIS_PENDING_MAX || !send_now(notice)) {
         lose(notice);
     }
+}
+
+void redis_settler_forward(struct redis_settler *settler, struct redis_notice *notice, bool asking)
+{
+    notice->settler = settler;
+    notice->asking = asking;
+    redis_settler_send(settler, notice);
 }
 
 void redis_notice_free(struct redis_notice *notice)

@@ -28,50 +28,20 @@
 #include "store/redis_command.h"
 #include "store/redis_link.h"
 #include "store/redis_settler.h"
+#include "store/redis_store_inner.h"
 
 enum { TICKETS_KEPT = 1024 };
 
-struct redis_store {
-    struct store store;
-    struct redis_store_options options;
-    struct redis_command command;
-    struct redis_link link;
-    struct redis_settler settler;
-    struct timeout_queue deadlines;
-    struct list waiting; /* of struct ticket: asked before the first attempt has ended */
-    struct pool tickets;
-    struct redis_store_counters counters; /* some are the link's and the settler's */
-    enum redis_fault fault;               /* of the latest decision */
-    struct span fault_text;               /* what Redis said of it, while it is answered */
-};
-
-/* One decision, and after its deadline what is left of it. */
-struct ticket {
-    struct redis_call call;
-    struct redis_store *store;
-    struct decision *decision; /* NULL: an orphan */
-    struct timeout deadline;
-    struct list node;             /* in store->waiting */
-    bool was_eval;                /* sent with the script */
-    bool is_trial;                /* what becomes of it tells whether to ask more */
-    struct redis_notice *release; /* an orphan's: of the slots that it takes if it is admitted */
-};
-
-static struct redis_store *redis_store_of(struct store *store)
-{
-    return (struct redis_store *)(void *)store;
-}
-
 /* --- answers --- */
 
-static void give_back(struct ticket *ticket)
+static void give_back(struct redis_ticket *ticket)
 {
     assert(ticket->decision == NULL);
     pool_give(&ticket->store->tickets, ticket);
 }
 
 /* Take the decision off @ticket, which stays with the caller. */
-static struct decision *detach(struct ticket *ticket)
+static struct decision *detach(struct redis_ticket *ticket)
 {
     struct decision *decision = ticket->decision;
     ticket->decision = NULL;
@@ -81,7 +51,7 @@ static struct decision *detach(struct ticket *ticket)
 }
 
 /* The caller goes: from now on the ticket alone knows which slots its call takes. */
-static void remember_slots(struct ticket *ticket)
+static void remember_slots(struct redis_ticket *ticket)
 {
     const struct decision *decision = ticket->decision;
     struct settlement releases[LIMITS_PER_ROUTE_MAX];
@@ -104,7 +74,7 @@ static void remember_slots(struct ticket *ticket)
 }
 
 /* The late reply of an orphan, or NULL: nobody knows what came of it. */
-static void end_orphan(struct ticket *ticket, const struct redis_reply *reply)
+static void end_orphan(struct redis_ticket *ticket, const struct redis_reply *reply)
 {
     struct redis_store *store = ticket->store;
     const bool admitted = reply != NULL && reply->kind == REDIS_REPLY_IS_INTS &&
@@ -135,7 +105,7 @@ static void fill_fault(struct redis_store *store, struct decision *decision, enu
 }
 
 /* The ticket ends here; REDIS_FAULT_NONE: well. */
-static void answer(struct ticket *ticket, enum redis_fault fault)
+static void answer(struct redis_ticket *ticket, enum redis_fault fault)
 {
     struct decision *decision = detach(ticket);
     fill_fault(ticket->store, decision, fault);
@@ -143,9 +113,8 @@ static void answer(struct ticket *ticket, enum redis_fault fault)
     store_answer(decision);
 }
 
-static void on_deadline(struct timeout *timeout)
+void redis_ticket_expire(struct redis_ticket *ticket)
 {
-    struct ticket *ticket = CONTAINER_OF(timeout, struct ticket, deadline);
     struct redis_store *store = ticket->store;
     if (!list_is_empty(&ticket->node)) {
         answer(ticket, REDIS_FAULT_DEADLINE); /* never sent */
@@ -157,6 +126,11 @@ static void on_deadline(struct timeout *timeout)
                                ticket->is_trial);
     fill_fault(store, decision, REDIS_FAULT_DEADLINE);
     store_answer(decision);
+}
+
+static void on_deadline(struct timeout *timeout)
+{
+    redis_ticket_expire(CONTAINER_OF(timeout, struct redis_ticket, deadline));
 }
 
 /* --- replies --- */
@@ -188,9 +162,9 @@ static bool read_verdicts(const struct redis_reply *reply, struct decision *deci
     return reply->ints[0] == (allowed ? 1 : 0);
 }
 
-static enum status send_call(struct ticket *ticket, uint64_t now_us);
+static enum status send_call(struct redis_ticket *ticket, uint64_t now_us);
 
-static bool send_script(struct ticket *ticket)
+static bool send_script(struct redis_ticket *ticket)
 {
     if (ticket->was_eval || !redis_link_may_send(&ticket->store->link)) {
         return false;
@@ -199,7 +173,13 @@ static bool send_script(struct ticket *ticket)
     return send_call(ticket, clock_monotonic_us()) == STATUS_OK;
 }
 
-static void on_fault(struct ticket *ticket, const struct redis_reply *reply)
+/* A node that does not own a slot, or not all of it yet, is well: it is who asked that must ask anew. */
+static bool is_told_elsewhere(enum redis_fault fault)
+{
+    return redis_fault_row(fault)->reaction == REDIS_REDIRECT || fault == REDIS_FAULT_TRYAGAIN;
+}
+
+static void on_fault(struct redis_ticket *ticket, const struct redis_reply *reply)
 {
     struct redis_store *store = ticket->store;
     const struct span text = redis_reply_text(reply);
@@ -210,6 +190,8 @@ static void on_fault(struct ticket *ticket, const struct redis_reply *reply)
     }
     if (reaction == REDIS_DROP) {
         redis_link_drop(&store->link, fault, text);
+    } else if (store->is_node && is_told_elsewhere(fault)) {
+        redis_link_note_success(&store->link);
     } else {
         redis_breaker_note_failure(&store->link.breaker, fault, text, ticket->is_trial);
     }
@@ -220,7 +202,7 @@ static void on_fault(struct ticket *ticket, const struct redis_reply *reply)
 
 static void on_reply(struct redis_call *call, const struct redis_reply *reply)
 {
-    struct ticket *ticket = CONTAINER_OF(call, struct ticket, call);
+    struct redis_ticket *ticket = CONTAINER_OF(call, struct redis_ticket, call);
     struct redis_store *store = ticket->store;
     if (ticket->decision == NULL) {
         end_orphan(ticket, reply);
@@ -239,7 +221,7 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
 
 /* --- questions --- */
 
-static enum status send_call(struct ticket *ticket, uint64_t now_us)
+static enum status send_call(struct redis_ticket *ticket, uint64_t now_us)
 {
     struct redis_store *store = ticket->store;
     const struct span command =
@@ -249,13 +231,19 @@ static enum status send_call(struct ticket *ticket, uint64_t now_us)
     if (command.len == 0) {
         return STATUS_TOO_LARGE;
     }
-    const enum status status = redis_link_send(&store->link, command, &ticket->call, now_us);
+    enum status status = STATUS_OK;
+    if (ticket->asking) {
+        status = redis_link_send_asking(&store->link, now_us);
+    }
+    if (status == STATUS_OK) {
+        status = redis_link_send(&store->link, command, &ticket->call, now_us);
+    }
     store->counters.n_calls += status == STATUS_OK;
     return status;
 }
 
 /* Ask what has not been asked. */
-static enum status send_first(struct ticket *ticket, uint64_t now_us)
+static enum status send_first(struct redis_ticket *ticket, uint64_t now_us)
 {
     const enum status status = send_call(ticket, now_us);
     if (status == STATUS_OK) {
@@ -269,7 +257,7 @@ static void on_change(void *owner)
 {
     struct redis_store *store = owner;
     while (!list_is_empty(&store->waiting)) {
-        struct ticket *ticket = CONTAINER_OF(store->waiting.next, struct ticket, node);
+        struct redis_ticket *ticket = CONTAINER_OF(store->waiting.next, struct redis_ticket, node);
         const enum redis_link_readiness readiness = redis_link_readiness(&store->link);
         if (readiness == REDIS_LINK_WAIT) {
             return;
@@ -284,14 +272,15 @@ static void on_change(void *owner)
     }
 }
 
-static struct ticket *take_ticket(struct redis_store *store, struct decision *decision)
+static struct redis_ticket *take_ticket(struct redis_store *store, struct decision *decision)
 {
-    struct ticket *ticket = pool_take(&store->tickets);
+    struct redis_ticket *ticket = pool_take(&store->tickets);
     if (ticket != NULL) {
-        *ticket = (struct ticket){
+        *ticket = (struct redis_ticket){
             .call = {.on_reply = on_reply},
             .store = store,
             .decision = decision,
+            .asking = store->asking,
         };
         timeout_init(&ticket->deadline, on_deadline);
         list_init(&ticket->node);
@@ -305,7 +294,7 @@ static enum status ask(struct redis_store *store, struct decision *decision, boo
     if (store->tickets.n_taken >= REDIS_PENDING_MAX) {
         return STATUS_FULL;
     }
-    struct ticket *ticket = take_ticket(store, decision);
+    struct redis_ticket *ticket = take_ticket(store, decision);
     if (ticket == NULL) {
         return STATUS_NO_MEMORY;
     }
@@ -320,7 +309,9 @@ static enum status ask(struct redis_store *store, struct decision *decision, boo
             return status;
         }
     }
-    timeout_arm(&ticket->deadline, &store->deadlines, now_us);
+    if (!store->is_node) {
+        timeout_arm(&ticket->deadline, &store->deadlines, now_us);
+    }
     decision->frames[decision->n_frames - 1].state = ticket;
     return STATUS_OK;
 }
@@ -344,7 +335,7 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
 static void cancel(struct store *store, struct decision *decision)
 {
     struct redis_store *redis = redis_store_of(store);
-    struct ticket *ticket = decision->frames[decision->n_frames - 1].state;
+    struct redis_ticket *ticket = decision->frames[decision->n_frames - 1].state;
     const bool was_sent = list_is_empty(&ticket->node);
     if (was_sent) {
         redis_breaker_note_cancelled(&redis->link.breaker, ticket->is_trial);
@@ -413,7 +404,7 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     redis->options = *options;
     redis->settler = (struct redis_settler){.command = &redis->command, .link = &redis->link};
     list_init(&redis->waiting);
-    pool_init(&redis->tickets, sizeof(struct ticket), TICKETS_KEPT);
+    pool_init(&redis->tickets, sizeof(struct redis_ticket), TICKETS_KEPT);
     const enum status status = init(redis, loop);
     if (status != STATUS_OK) {
         free(redis);

@@ -1,0 +1,57 @@
+/* The Redis store from within, for redis_store.c and redis_node.c alone. */
+
+#ifndef SLUICE_STORE_REDIS_STORE_INNER_H
+#define SLUICE_STORE_REDIS_STORE_INNER_H
+
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "base/pool.h"
+#include "base/span.h"
+#include "net/loop.h"
+#include "store/redis_command.h"
+#include "store/redis_connection.h"
+#include "store/redis_fault.h"
+#include "store/redis_link.h"
+#include "store/redis_settler.h"
+#include "store/redis_store.h"
+#include "store/store.h"
+
+struct redis_store {
+    struct store store;
+    struct redis_store_options options;
+    struct redis_command command;
+    struct redis_link link;
+    struct redis_settler settler;
+    struct timeout_queue deadlines;
+    struct list waiting; /* of struct redis_ticket: asked before the first attempt has ended */
+    struct pool tickets;
+    struct redis_store_counters counters; /* some are the link's and the settler's */
+    enum redis_fault fault;               /* of the latest decision */
+    struct span fault_text;               /* what Redis said of it, while it is answered */
+    bool is_node; /* of a cluster: others follow redirections, and watch the deadlines */
+    bool asking;  /* what is asked now goes behind ASKING */
+};
+
+/* One decision, and after its deadline what is left of it. */
+struct redis_ticket {
+    struct redis_call call;
+    struct redis_store *store;
+    struct decision *decision; /* NULL: an orphan */
+    struct timeout deadline;
+    struct list node;             /* in store->waiting */
+    bool was_eval;                /* sent with the script */
+    bool asking;                  /* sent behind ASKING */
+    bool is_trial;                /* what becomes of it tells whether to ask more */
+    struct redis_notice *release; /* an orphan's: of the slots that it takes if it is admitted */
+};
+
+static inline struct redis_store *redis_store_of(struct store *store)
+{
+    return (struct redis_store *)(void *)store;
+}
+
+/* The deadline of @ticket, which has a decision, has passed: the decision is answered. */
+void redis_ticket_expire(struct redis_ticket *ticket);
+
+#endif /* SLUICE_STORE_REDIS_STORE_INNER_H */
