@@ -27,6 +27,7 @@
 #include "store/store.h"
 
 struct loop;
+struct redis_process;
 
 /* Spans are borrowed for the life of the store. */
 struct redis_store_options {
@@ -40,6 +41,9 @@ struct redis_store_options {
     uint64_t deadline_us;       /* of a decision, from its asking */
     const struct limit *limits; /* all of the policy, by index, the local shares not among them */
     size_t n_limits;
+    struct redis_process
+        *process; /* what it knows in common with the others of this process; borrowed.
+                                    * NULL: nothing, and nobody else sees this one */
 };
 
 struct redis_store_counters {

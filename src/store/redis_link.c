@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/redis_process.h"
 
 enum {
     HANDSHAKE_US = 1000 * 1000, /* to resolve, and again for each address */
@@ -83,6 +84,14 @@ static void log_up(struct redis_link *link)
 
 /* --- down --- */
 
+/* Tell the other links of the process. */
+static void note(const struct redis_link *link, bool works)
+{
+    if (link->options->process != NULL) {
+        redis_process_note(link->options->process, works);
+    }
+}
+
 /* The connection is gone, or there was none. A further address is tried at once. */
 static void go_down(struct redis_link *link, enum redis_fault fault, struct span trouble)
 {
@@ -90,6 +99,7 @@ static void go_down(struct redis_link *link, enum redis_fault fault, struct span
     link->fault = fault;
     link->is_troubled = true;
     redis_breaker_stop(&link->breaker);
+    note(link, false);
     if (!was_made && redis_place_advance(&link->place)) {
         set_state(link, REDIS_LINK_DOWN, 0);
         return;
@@ -170,6 +180,13 @@ static void on_found(void *owner, enum status status, struct span trouble)
 
 static void try_again(struct redis_link *link)
 {
+    struct redis_process *process = link->options->process;
+    const uint64_t wait_us =
+        process == NULL ? 0 : redis_process_may_connect(process, clock_monotonic_us());
+    if (wait_us > 0) {
+        timer_arm(&link->timer, wait_us);
+        return;
+    }
     switch (redis_place_ask(&link->place)) {
     case REDIS_PLACE_KNOWN:
         connect_next(link);
@@ -205,7 +222,10 @@ static void on_useless(void *owner, enum redis_fault fault, struct span trouble)
 
 void redis_link_note_success(struct redis_link *link)
 {
-    link->is_troubled = false;
+    if (link->is_troubled) {
+        link->is_troubled = false;
+        note(link, true);
+    }
     redis_backoff_reset(&link->backoff);
     if (link->trouble[0] != '\0') {
         log_up(link);

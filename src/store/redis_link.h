@@ -5,7 +5,7 @@
  *     └─────────┴─────────────┴─────────┘
  *
  * DOWN waits: 50 ms, doubling to 1 s, with jitter, 50 ms again only after a decision was made; the
- * further addresses of a name are tried without waiting. CONNECTING ends when the script is loaded.
+ * further addresses of a name are tried without waiting. All the links of a process keep to one pace. CONNECTING ends when the script is loaded.
  * While it is UP, its breaker tells whether decisions are asked. */
 
 #ifndef SLUICE_STORE_REDIS_LINK_H

@@ -26,7 +26,9 @@
 #include "limit/script_source.h"
 #include "net/loop.h"
 #include "store/redis_command.h"
+#include "store/redis_heartbeat.h"
 #include "store/redis_link.h"
+#include "store/redis_process.h"
 #include "store/redis_settler.h"
 #include "store/redis_store_inner.h"
 
@@ -256,6 +258,7 @@ static enum status send_first(struct redis_ticket *ticket, uint64_t now_us)
 static void on_change(void *owner)
 {
     struct redis_store *store = owner;
+    redis_heartbeat_on_change(&store->heartbeat);
     while (!list_is_empty(&store->waiting)) {
         struct redis_ticket *ticket = CONTAINER_OF(store->waiting.next, struct redis_ticket, node);
         const enum redis_link_readiness readiness = redis_link_readiness(&store->link);
@@ -359,6 +362,11 @@ static void free_redis(struct store *store)
 {
     struct redis_store *redis = redis_store_of(store);
     redis_link_close(&redis->link);
+    redis_heartbeat_close(&redis->heartbeat);
+    if (redis->options.process != NULL) {
+        const struct redis_store_counters counters = redis_store_count(store);
+        redis_process_add(redis->options.process, &counters);
+    }
     timeout_queue_close(&redis->deadlines);
     pool_close(&redis->tickets);
     redis_command_close(&redis->command);
@@ -373,23 +381,38 @@ static const struct store_ops REDIS_OPS = {
     .free = free_redis,
 };
 
+static enum status init_timers(struct redis_store *redis, struct loop *loop)
+{
+    const struct redis_store_options *options = &redis->options;
+    enum status status = timeout_queue_init(&redis->deadlines, loop, options->deadline_us);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = redis_heartbeat_init(&redis->heartbeat, loop, options->process, &redis->link,
+                                  options->prefix);
+    if (status != STATUS_OK) {
+        timeout_queue_close(&redis->deadlines);
+    }
+    return status;
+}
+
 static enum status init(struct redis_store *redis, struct loop *loop)
 {
     enum status status = redis_command_init(&redis->command, &redis->options);
     if (status != STATUS_OK) {
         return status;
     }
-    status = timeout_queue_init(&redis->deadlines, loop, redis->options.deadline_us);
+    status = init_timers(redis, loop);
     if (status == STATUS_OK) {
         status = redis_link_init(&redis->link, loop, &redis->options, redis->command.source,
                                  on_change, redis);
-        if (status != STATUS_OK) {
-            timeout_queue_close(&redis->deadlines);
+        if (status == STATUS_OK) {
+            return STATUS_OK;
         }
+        redis_heartbeat_close(&redis->heartbeat);
+        timeout_queue_close(&redis->deadlines);
     }
-    if (status != STATUS_OK) {
-        redis_command_close(&redis->command);
-    }
+    redis_command_close(&redis->command);
     return status;
 }
 

@@ -12,6 +12,7 @@
 #include "store/redis_command.h"
 #include "store/redis_connection.h"
 #include "store/redis_fault.h"
+#include "store/redis_heartbeat.h"
 #include "store/redis_link.h"
 #include "store/redis_settler.h"
 #include "store/redis_store.h"
@@ -23,6 +24,7 @@ struct redis_store {
     struct redis_command command;
     struct redis_link link;
     struct redis_settler settler;
+    struct redis_heartbeat heartbeat;
     struct timeout_queue deadlines;
     struct list waiting; /* of struct redis_ticket: asked before the first attempt has ended */
     struct pool tickets;

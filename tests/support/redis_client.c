@@ -43,7 +43,7 @@ void redis_client_close(struct redis_client *client)
     loop_free(client->loop);
 }
 
-static void run_once(struct redis_client *client)
+void redis_client_turn(struct redis_client *client)
 {
     ck_assert_int_ge(event_base_loop(loop_base(client->loop), EVLOOP_ONCE), 0);
 }
@@ -51,7 +51,7 @@ static void run_once(struct redis_client *client)
 void redis_client_await(struct redis_client *client, const bool *done)
 {
     while (!*done) {
-        run_once(client);
+        redis_client_turn(client);
     }
 }
 
@@ -59,7 +59,7 @@ uint64_t redis_client_await_up(struct redis_client *client, bool up)
 {
     const uint64_t start_us = clock_monotonic_us();
     while (redis_store_is_up(client->store) != up) {
-        run_once(client);
+        redis_client_turn(client);
     }
     return clock_monotonic_us() - start_us;
 }
@@ -67,7 +67,7 @@ uint64_t redis_client_await_up(struct redis_client *client, bool up)
 void redis_client_await_connects(struct redis_client *client, uint64_t n_connects)
 {
     while (redis_store_count(client->store).n_connects < n_connects) {
-        run_once(client);
+        redis_client_turn(client);
     }
 }
 

@@ -1,0 +1,76 @@
+/* What the Redis stores of one process know in common: how often it may connect, which proxies use the
+ * same Redis, and what stores that are gone have counted. Safe from any thread. */
+
+#ifndef SLUICE_STORE_REDIS_PROCESS_H
+#define SLUICE_STORE_REDIS_PROCESS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "store/redis_store.h"
+
+enum {
+    REDIS_INSTANCE_ID_BYTES = 32,
+    REDIS_BEAT_US = 5 * 1000 * 1000,
+    REDIS_SILENCE_US = 3 * REDIS_BEAT_US, /* after which a proxy is held to be gone */
+};
+
+/* Members are redis_process.c's. */
+struct redis_process {
+    char id[REDIS_INSTANCE_ID_BYTES]; /* of this process: hex, random */
+    atomic_bool has_worked;           /* the latest that was heard of Redis: something worked */
+    atomic_uint_fast64_t next_connect_us;
+    atomic_uint_fast64_t next_beat_us;
+    atomic_uint n_instances;
+    pthread_mutex_t lock; /* of what follows */
+    uint64_t fewer_us; /* since when fewer than n_instances are seen, monotonic; 0: they are not */
+    struct redis_store_counters gone;
+};
+
+/* STATUS_NO_MEMORY. */
+MUST_USE enum status redis_process_init(struct redis_process *process);
+
+/* No store that was given it may be left. */
+void redis_process_close(struct redis_process *process);
+
+/* Proxies that use this Redis under the same prefix, this one among them, as was seen there last; 0:
+ * none ever. Fewer are believed when they are seen for REDIS_SILENCE_US: a Redis that was restarted has
+ * not heard of all of them at first. */
+uint32_t redis_process_instances(const struct redis_process *process);
+
+/* The sum over stores that have been freed. */
+struct redis_store_counters redis_process_count(struct redis_process *process);
+
+/* --- for the stores --- */
+
+/* A link wants to connect at @now_us (monotonic). 0: it may, and that is counted. Else how long to wait
+ * before it asks again, us: since something failed and until something works, all links of the process
+ * together connect eight times a second at most. */
+MUST_USE uint64_t redis_process_may_connect(struct redis_process *process, uint64_t now_us);
+
+/* What a link has learnt: a script call worked; it was lost, or could not be made. */
+void redis_process_note(struct redis_process *process, bool works);
+static inline bool redis_process_has_worked(const struct redis_process *process)
+{
+    return atomic_load_explicit(&process->has_worked, memory_order_relaxed);
+}
+
+/* Whether a heartbeat is due at @now_us (monotonic): then it is the caller's to send, and nobody else's
+ * for REDIS_BEAT_US. */
+MUST_USE bool redis_process_take_beat(struct redis_process *process, uint64_t now_us);
+
+/* It could not be sent, or not there: another link's turn. */
+void redis_process_return_beat(struct redis_process *process);
+
+/* It was answered at @now_us: so many proxies are there. */
+void redis_process_see(struct redis_process *process, uint32_t n_instances, uint64_t now_us);
+
+/* A store is freed. */
+void redis_process_add(struct redis_process *process, const struct redis_store_counters *counters);
+
+#endif /* SLUICE_STORE_REDIS_PROCESS_H */

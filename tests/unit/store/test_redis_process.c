@@ -1,0 +1,150 @@
+#include "store/redis_process.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+enum { LINKS = 64, OUTAGE_S = 60, MS = 1000, SECOND = 1000 * 1000 };
+
+static struct redis_process process;
+
+static void setup(void)
+{
+    ck_assert_int_eq(redis_process_init(&process), STATUS_OK);
+}
+
+static void teardown(void)
+{
+    redis_process_close(&process);
+}
+
+START_TEST(while_all_is_well_every_link_may_connect_at_once)
+{
+    for (int i = 0; i < LINKS; i++) {
+        ck_assert_uint_eq(redis_process_may_connect(&process, SECOND), 0);
+    }
+}
+END_TEST
+
+START_TEST(in_an_outage_all_links_together_connect_eight_times_a_second_at_most)
+{
+    unsigned n_in_second = 0;
+    redis_process_note(&process, false);
+    for (uint64_t now_us = SECOND; now_us < (1 + OUTAGE_S) * (uint64_t)SECOND; now_us += MS) {
+        n_in_second = now_us % SECOND == 0 ? 0 : n_in_second;
+        for (int i = 0; i < LINKS; i++) {
+            n_in_second += redis_process_may_connect(&process, now_us) == 0;
+        }
+        ck_assert_uint_le(n_in_second, 8);
+    }
+    ck_assert_uint_eq(n_in_second, 8);
+}
+END_TEST
+
+START_TEST(who_may_not_connect_is_told_when_to_ask_again)
+{
+    redis_process_note(&process, false);
+    ck_assert_uint_eq(redis_process_may_connect(&process, SECOND), 0);
+    const uint64_t wait_us = redis_process_may_connect(&process, SECOND + 25 * MS);
+    ck_assert_uint_eq(wait_us, 100 * MS);
+    ck_assert_uint_eq(redis_process_may_connect(&process, SECOND + 25 * MS + wait_us), 0);
+}
+END_TEST
+
+START_TEST(what_works_for_one_link_lets_all_connect)
+{
+    redis_process_note(&process, false);
+    ck_assert_uint_eq(redis_process_may_connect(&process, SECOND), 0);
+    ck_assert_uint_gt(redis_process_may_connect(&process, SECOND), 0);
+    redis_process_note(&process, true);
+    for (int i = 0; i < LINKS; i++) {
+        ck_assert_uint_eq(redis_process_may_connect(&process, SECOND), 0);
+    }
+}
+END_TEST
+
+START_TEST(a_beat_is_taken_once_in_its_time_unless_it_is_given_back)
+{
+    ck_assert(redis_process_take_beat(&process, SECOND));
+    ck_assert(!redis_process_take_beat(&process, SECOND + REDIS_BEAT_US - 1));
+    ck_assert(redis_process_take_beat(&process, SECOND + REDIS_BEAT_US));
+    ck_assert(!redis_process_take_beat(&process, SECOND + REDIS_BEAT_US));
+    redis_process_return_beat(&process);
+    ck_assert(redis_process_take_beat(&process, SECOND + REDIS_BEAT_US));
+}
+END_TEST
+
+START_TEST(what_was_seen_last_stays_known)
+{
+    ck_assert_uint_eq(redis_process_instances(&process), 0);
+    redis_process_see(&process, 3, SECOND);
+    redis_process_note(&process, false);
+    ck_assert_uint_eq(redis_process_instances(&process), 3);
+}
+END_TEST
+
+START_TEST(more_proxies_are_believed_at_once_and_fewer_when_the_others_had_time_to_be_heard)
+{
+    const uint64_t outage_us = 100 * (uint64_t)SECOND;
+    redis_process_see(&process, 3, SECOND);
+    redis_process_see(&process, 4, 2 * SECOND);
+    ck_assert_uint_eq(redis_process_instances(&process), 4);
+    redis_process_see(&process, 1, outage_us);
+    redis_process_see(&process, 2, outage_us + REDIS_SILENCE_US - 1);
+    ck_assert_uint_eq(redis_process_instances(&process), 4);
+    redis_process_see(&process, 2, outage_us + REDIS_SILENCE_US);
+    ck_assert_uint_eq(redis_process_instances(&process), 2);
+    redis_process_see(&process, 1, outage_us + REDIS_SILENCE_US + 1);
+    ck_assert_uint_eq(redis_process_instances(&process), 2);
+}
+END_TEST
+
+START_TEST(processes_have_ids_of_their_own)
+{
+    struct redis_process other;
+    ck_assert_int_eq(redis_process_init(&other), STATUS_OK);
+    ck_assert_int_ne(memcmp(process.id, other.id, sizeof(process.id)), 0);
+    redis_process_close(&other);
+}
+END_TEST
+
+START_TEST(what_stores_have_counted_is_added_up)
+{
+    const struct redis_store_counters counters = {.n_calls = 5, .n_connects = 2, .n_openings = 1};
+    redis_process_add(&process, &counters);
+    redis_process_add(&process, &counters);
+    const struct redis_store_counters sum = redis_process_count(&process);
+    ck_assert_uint_eq(sum.n_calls, 10);
+    ck_assert_uint_eq(sum.n_connects, 4);
+    ck_assert_uint_eq(sum.n_openings, 2);
+}
+END_TEST
+
+int main(void)
+{
+    if (hash_setup() != STATUS_OK) {
+        return EXIT_FAILURE;
+    }
+    Suite *suite = suite_create("store/redis_process");
+    TCase *tcase = tcase_create("process");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, while_all_is_well_every_link_may_connect_at_once);
+    tcase_add_test(tcase, in_an_outage_all_links_together_connect_eight_times_a_second_at_most);
+    tcase_add_test(tcase, who_may_not_connect_is_told_when_to_ask_again);
+    tcase_add_test(tcase, what_works_for_one_link_lets_all_connect);
+    tcase_add_test(tcase, a_beat_is_taken_once_in_its_time_unless_it_is_given_back);
+    tcase_add_test(tcase, what_was_seen_last_stays_known);
+    tcase_add_test(
+        tcase, more_proxies_are_believed_at_once_and_fewer_when_the_others_had_time_to_be_heard);
+    tcase_add_test(tcase, processes_have_ids_of_their_own);
+    tcase_add_test(tcase, what_stores_have_counted_is_added_up);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
