@@ -44,6 +44,7 @@ struct charge {
     uint64_t slot;          /* concurrency: which to take */
     bool charged;           /* the answer: the request was admitted, and this limit took its cost */
     uint64_t charged_at_us; /* the answer: when, by the clock of who decided */
+    bool overflowed; /* the answer: it was charged to the state that keys without room share */
 };
 
 /* A correction of what was charged, or what becomes of a slot. */
@@ -100,6 +101,7 @@ struct settlement {
     int64_t delta; /* units; SETTLE_COST alone */
     uint64_t charged_at_us;
     uint64_t slot;
+    bool overflowed;
     enum decision_source source; /* who charged, and is to be told */
 };
 

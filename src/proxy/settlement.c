@@ -34,6 +34,7 @@ static bool settle_charge(const struct admission *admission, size_t i,
         .key = charge->key,
         .slot = charge->slot,
         .charged_at_us = charge->charged_at_us,
+        .overflowed = charge->overflowed,
         .source = admission->decision.source,
     };
     if (!charge->charged) {
@@ -76,6 +77,7 @@ void settlement_renew(const struct admission *admission, struct store *store)
                 .limit = charge->limit,
                 .key = charge->key,
                 .slot = charge->slot,
+                .overflowed = charge->overflowed,
                 .source = admission->decision.source,
             };
         }

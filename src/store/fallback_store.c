@@ -87,6 +87,7 @@ static void judge_locally(struct fallback_store *fallback, struct decision *deci
         charge->verdict = local[i].verdict;
         charge->charged = local[i].charged;
         charge->charged_at_us = local[i].charged_at_us;
+        charge->overflowed = local[i].overflowed;
     }
     decision->source = DECISION_LOCAL;
     decision->status = here.status;

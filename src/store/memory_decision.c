@@ -231,6 +231,7 @@ static void conclude(struct work *work, bool allowed)
         holding->charge->verdict = judged->verdict;
         holding->charge->charged = judged->charged;
         holding->charge->charged_at_us = work->now_us;
+        holding->charge->overflowed = holding->is_shared;
     }
 }
 

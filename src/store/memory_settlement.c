@@ -1,7 +1,7 @@
 /* A correction in the embedded store: of a state that is still there, under the lock of its shard.
  *
- * What was dropped meanwhile needs none. A slot of a key that found no room is in the state that all
- * such keys share: it is looked for there, too. */
+ * What was dropped meanwhile needs none. What found no room is corrected where it was charged: in the
+ * state that all such keys share. */
 
 #include "limit/judge.h"
 #include "limit/limit.h"
@@ -43,28 +43,21 @@ static void date(struct memory_slot *slot, const struct limit *limit, uint64_t n
     memory_slot_date(slot, limit, &verdict, now_us, true);
 }
 
-static void settle_in(struct memory_table *table, struct hash128 hash,
-                      const struct settlement *settlement, uint64_t now_us)
-{
-    struct memory_slot *slot = memory_table_find(table, hash);
-    if (slot != NULL) {
-        correct(slot, settlement, limit_ticks(settlement->limit, now_us));
-        date(slot, settlement->limit, now_us);
-    }
-}
-
 void memory_settlement_make(struct memory_shards *shards, const struct settlement *settlement,
                             uint64_t now_us)
 {
     const struct limit *limit = settlement->limit;
-    const struct hash128 hash = memory_shards_hash(shards, limit, settlement->key);
-    struct memory_shard *shard = &shards->shards[memory_shards_number(shards, hash)];
+    const struct hash128 own = memory_shards_hash(shards, limit, settlement->key);
+    const struct hash128 charged =
+        settlement->overflowed ? memory_shards_hash(shards, limit, SPAN("")) : own;
+    struct memory_shard *shard = &shards->shards[memory_shards_number(shards, own)];
     now_us = now_us < LIMIT_NOW_MAX ? now_us : LIMIT_NOW_MAX;
 
     pthread_mutex_lock(&shard->lock);
-    settle_in(&shard->table, hash, settlement, now_us);
-    if (settlement->kind != SETTLE_COST && shard->n_overflows > 0) {
-        settle_in(&shard->table, memory_shards_hash(shards, limit, SPAN("")), settlement, now_us);
+    struct memory_slot *slot = memory_table_find(&shard->table, charged);
+    if (slot != NULL) {
+        correct(slot, settlement, limit_ticks(limit, now_us));
+        date(slot, limit, now_us);
     }
     pthread_mutex_unlock(&shard->lock);
 }

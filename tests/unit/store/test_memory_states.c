@@ -116,19 +116,22 @@ END_TEST
 
 /* --- slots and calendars --- */
 
+static bool overflowed; /* the slot that was asked for last */
+
 static struct decision ask_slot(const struct limit *limit, uint64_t slot)
 {
     struct charge charge = {.limit = limit, .key = SPAN("{a}"), .cost = 1, .slot = slot};
     struct decision decision = {.charges = &charge, .n_charges = 1};
     ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
     ck_assert_int_eq(decision.status, STATUS_OK);
+    overflowed = charge.overflowed;
     return decision;
 }
 
 static void settle_slot(const struct limit *limit, enum settlement_kind kind, uint64_t slot)
 {
     const struct settlement settlement = {
-        .limit = limit, .key = SPAN("{a}"), .kind = kind, .slot = slot};
+        .limit = limit, .key = SPAN("{a}"), .kind = kind, .slot = slot, .overflowed = overflowed};
     store_settle(store, &settlement, 1);
 }
 
@@ -164,6 +167,32 @@ START_TEST(the_slots_of_a_key_without_room_are_given_back_too)
         ck_assert(ask_slot(&limit, slot).allowed);
         ck_assert(!ask_slot(&limit, 100 + slot).allowed);
         settle_slot(&limit, SETTLE_RELEASE, slot);
+    }
+    store_free(store);
+}
+END_TEST
+
+/* The first charge stays, so that what is shared is never untouched. */
+START_TEST(what_a_key_without_room_was_charged_is_refunded)
+{
+    struct limit limit = bucket_of(5, 5, 3600 * S);
+    const struct limit denied = bucket_of(1, 1, 3600 * S);
+    limit.name = SPAN("another");
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_OVERFLOW);
+
+    (void)fill_with_denials(&denied);
+    for (int i = 0; i < 5; i++) {
+        struct charge charge = {.limit = &limit, .key = SPAN("{a}"), .cost = 1};
+        struct decision decision = {.charges = &charge, .n_charges = 1};
+        ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+        ck_assert(decision.allowed && charge.overflowed);
+        ck_assert_uint_eq(charge.verdict.remaining, i == 0 ? 4 : 3);
+        const struct settlement refund = {.limit = &limit,
+                                          .key = charge.key,
+                                          .delta = i == 0 ? 0 : -1,
+                                          .charged_at_us = charge.charged_at_us,
+                                          .overflowed = charge.overflowed};
+        store_settle(store, &refund, 1);
     }
     store_free(store);
 }
@@ -217,6 +246,7 @@ static Suite *memory_states_suite(void)
                    a_log_that_cannot_grow_is_refused_shared_or_let_through_as_the_policy_says);
     tcase_add_test(large, a_slot_comes_back_when_its_lease_ends_unless_it_was_renewed);
     tcase_add_test(large, the_slots_of_a_key_without_room_are_given_back_too);
+    tcase_add_test(large, what_a_key_without_room_was_charged_is_refunded);
     tcase_add_test(large, a_time_outside_the_calendar_decides_nothing);
     suite_add_tcase(suite, large);
 
