@@ -33,8 +33,6 @@ struct limit {
     bool shadow;                     /* judged and charged as if real, never enforced */
     bool count_denied; /* a denied request is charged too, by at most what brings it to full */
     enum on_failure on_failure;
-    const struct limit
-        *local; /* what is judged here while the shared store is away; NULL: itself */
 };
 
 /* What the policy says of it. */

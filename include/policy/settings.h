@@ -55,7 +55,7 @@ struct store_section {
     struct span secret; /* keys the hashes of identities */
     uint64_t deadline_us;
     enum on_failure on_failure; /* of limits that do not say their own */
-    uint32_t instances;         /* among which local limits are shared out, >= 1 */
+    uint32_t instances; /* among which local limits are shared out; 0: those seen in Redis */
     uint64_t memory_bytes;
     enum store_full full;
 };

@@ -1,5 +1,6 @@
 #include "app/stores.h"
 
+#include "base/log.h"
 #include "store/fallback_store.h"
 #include "store/memory_store.h"
 #include "store/redis_store.h"
@@ -24,12 +25,46 @@ enum status stores_init(struct stores *stores, const struct policy *policy)
         .full = full_of(policy->store.full),
     };
     stores->policy = policy;
-    return memory_store_new(&options, &stores->memory);
+    enum status status = redis_process_init(&stores->redis);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = memory_store_new(&options, &stores->memory);
+    if (status != STATUS_OK) {
+        redis_process_close(&stores->redis);
+    }
+    return status;
+}
+
+/* For operators, and for tests: what a run has come to. */
+static void log_counters(struct stores *stores)
+{
+    const struct redis_store_counters counters = redis_process_count(&stores->redis);
+    log_info("app.stores", "Redis was asked",
+             "calls=%llu failures=%llu late_replies=%llu connects=%llu breaker_openings=%llu "
+             "settlements=%llu settlements_lost=%llu",
+             (unsigned long long)counters.n_calls, (unsigned long long)counters.n_failures,
+             (unsigned long long)counters.n_late_replies, (unsigned long long)counters.n_connects,
+             (unsigned long long)counters.n_openings, (unsigned long long)counters.n_settlements,
+             (unsigned long long)counters.n_settlements_lost);
 }
 
 void stores_close(struct stores *stores)
 {
+    if (stores->policy->store.kind == STORE_REDIS) {
+        log_counters(stores);
+    }
     store_free(stores->memory);
+    redis_process_close(&stores->redis);
+}
+
+/* As the policy says, or as was seen; nobody seen yet: this one alone. */
+static uint32_t count_instances(void *context)
+{
+    const struct stores *stores = context;
+    const uint32_t said = stores->policy->store.instances;
+    const uint32_t seen = redis_process_instances(&stores->redis);
+    return said > 0 ? said : seen > 0 ? seen : 1;
 }
 
 enum status stores_make(void *context, struct loop *loop, struct store **store, bool *is_shared)
@@ -52,11 +87,19 @@ enum status stores_make(void *context, struct loop *loop, struct store **store, 
         .deadline_us = section->deadline_us,
         .limits = stores->policy->limits,
         .n_limits = stores->policy->n_limits,
+        .process = &stores->redis,
     };
     struct store *redis;
     enum status status = redis_store_new(loop, &options, &redis);
     if (status == STATUS_OK) {
-        status = fallback_store_new(redis, stores->memory, store);
+        const struct fallback_store_options fallback = {
+            .shared = redis,
+            .embedded = stores->memory,
+            .n_limits = stores->policy->n_limits,
+            .count_instances = count_instances,
+            .context = stores,
+        };
+        status = fallback_store_new(&fallback, store);
         if (status != STATUS_OK) {
             store_free(redis);
         }

@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "base/status.h"
 #include "policy/policy.h"
+#include "store/redis_process.h"
 #include "store/store.h"
 
 struct loop;
@@ -16,6 +17,7 @@ struct loop;
 struct stores {
     const struct policy *policy; /* borrowed */
     struct store *memory;
+    struct redis_process redis; /* what the workers' Redis stores share */
 };
 
 /* STATUS_NO_MEMORY. */

@@ -118,7 +118,6 @@ void limit_share(const struct limit *limit, uint32_t instances, struct limit *sh
     assert(instances >= 1);
 
     *share = *limit;
-    share->local = NULL;
     if (limit->algorithm->has_burst) {
         share->params.burst = divide_down(limit->params.burst, instances);
         const uint64_t longest = longest_period(share);

@@ -97,19 +97,6 @@ static struct span name_limit(struct linker *linker, const struct spec_limit *sp
     return link_copy(linker, text_span(&name));
 }
 
-/* The share that is judged here while Redis is away. */
-static const struct limit *new_share(struct linker *linker, const struct limit *limit)
-{
-    if (linker->policy->store.kind != STORE_REDIS || limit->on_failure != ON_FAILURE_LOCAL) {
-        return NULL;
-    }
-    struct limit *share = link_alloc(linker, 1, sizeof(*share));
-    if (share != NULL) {
-        limit_share(limit, linker->policy->store.instances, share);
-    }
-    return share;
-}
-
 /* A shadow limit refuses nobody, not while Redis is away either. */
 static enum on_failure find_on_failure(const struct linker *linker, const struct spec_limit *spec)
 {
@@ -171,7 +158,6 @@ static void link_rate(struct linker *linker, const struct spec_limit *spec, size
     limit->shadow = spec->shadow;
     limit->count_denied = spec->count_denied;
     limit->on_failure = find_on_failure(linker, spec);
-    limit->local = new_share(linker, limit);
     policy->n_limits++;
     rule->n_limits++;
 }

@@ -102,7 +102,8 @@ static const struct value_type TRUST = WORD_TYPE(TRUST_WORDS, "proxies or any");
 
 /* --- numbers with bounds --- */
 
-static const struct value_type INSTANCES = VALUE_NUMBER_TYPE(1, 10000);
+static const struct value_type WORKERS = VALUE_AUTO_TYPE(1, WORKERS_MAX);
+static const struct value_type INSTANCES = VALUE_AUTO_TYPE(1, 10000);
 static const struct value_type CONNECTIONS = VALUE_NUMBER_TYPE(1, 10000000);
 static const struct value_type FIELD_COUNT = VALUE_NUMBER_TYPE(1, HEAD_FIELDS_MAX);
 static const struct value_type HELD = VALUE_NUMBER_TYPE(1, 1000000);
@@ -145,8 +146,9 @@ static const struct section_field STORE_FIELDS[] = {
      KEY_OPTIONAL, "a decision that takes longer is a failure"},
     {"on_failure", SHAPE_ONE, &ON_FAILURE, offsetof(struct spec_store, on_failure), "local",
      KEY_OPTIONAL, "local, allow or deny: what limits do while Redis cannot answer"},
-    {"instances", SHAPE_ONE, &INSTANCES, offsetof(struct spec_store, instances), "1", KEY_OPTIONAL,
-     "proxies among which local limits are shared out"},
+    {"instances", SHAPE_ONE, &INSTANCES, offsetof(struct spec_store, instances), "auto",
+     KEY_OPTIONAL,
+     "proxies among which local limits are shared out; auto: as many as were seen in Redis"},
     {"memory", SHAPE_ONE, &MEMORY, offsetof(struct spec_store, memory_bytes), "64MiB", KEY_OPTIONAL,
      "most bytes of the embedded store"},
     {"full", SHAPE_ONE, &FULL, offsetof(struct spec_store, full), "overflow", KEY_OPTIONAL,
@@ -377,8 +379,8 @@ static const struct value_type ROUTE_TYPE = SECTION_TYPE(SECTIONS_ROUTE, struct 
 static const struct section_field POLICY_FIELDS[] = {
     {"listen", SHAPE_LIST, &VALUE_LISTEN, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
      "address:port, or a list"},
-    {"workers", SHAPE_ONE, &VALUE_WORKERS, offsetof(struct spec_policy, workers), "auto",
-     KEY_OPTIONAL, "threads; auto: one per core"},
+    {"workers", SHAPE_ONE, &WORKERS, offsetof(struct spec_policy, workers), "auto", KEY_OPTIONAL,
+     "threads; auto: one per core"},
     {"trusted_proxies", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_policy, trusted_proxies),
      NULL, KEY_OPTIONAL, "addresses or prefixes whose X-Forwarded-For and Forwarded are believed"},
     {"store", SHAPE_ONE, &STORE_TYPE, offsetof(struct spec_policy, store), NULL, KEY_OPTIONAL,

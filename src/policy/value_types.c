@@ -62,15 +62,15 @@ bool value_parse_size(const struct value_type *type, const struct node *node, st
     return true;
 }
 
-static bool parse_workers(const struct value_type *type, const struct node *node,
-                          struct arena *arena, void *out, struct text *problem)
+bool value_parse_auto(const struct value_type *type, const struct node *node, struct arena *arena,
+                      void *out, struct text *problem)
 {
     if (span_equals(node->text, SPAN("auto"))) {
         *(uint32_t *)out = 0;
         return true;
     }
     if (!value_parse_number(type, node, arena, out, problem)) {
-        text_add_literal(problem, ", or auto for one per core");
+        text_add_literal(problem, ", or auto");
         return false;
     }
     return true;
@@ -298,14 +298,6 @@ const struct value_type VALUE_HOST_RULE =
 const struct value_type VALUE_HOST_PATTERN =
     VALUE_SCALAR_TYPE("a host, or \"*.\" and a host", struct spec_text, parse_host_pattern);
 const struct value_type VALUE_BOOL = VALUE_SCALAR_TYPE("true or false", bool, parse_bool);
-const struct value_type VALUE_WORKERS = {
-    .kind = VALUE_SCALAR,
-    .noun = "auto or a whole number",
-    .bytes = sizeof(uint32_t),
-    .parse = parse_workers,
-    .min = 1,
-    .max = WORKERS_MAX,
-};
 const struct value_type VALUE_LISTEN =
     VALUE_SCALAR_TYPE("address:port", struct spec_endpoint, parse_listen);
 const struct value_type VALUE_SERVER =

@@ -14,7 +14,6 @@ extern const struct value_type VALUE_LOG_TARGET;   /* struct spec_text: stdout o
 extern const struct value_type VALUE_HOST_RULE; /* struct spec_text: preserve, server or a host */
 extern const struct value_type VALUE_HOST_PATTERN; /* struct spec_text: host or *.host */
 extern const struct value_type VALUE_BOOL;         /* bool */
-extern const struct value_type VALUE_WORKERS;      /* uint32_t; 0: auto */
 extern const struct value_type VALUE_COST_SOURCE;  /* struct spec_cost_source */
 extern const struct value_type VALUE_METHOD_COST;  /* struct spec_method_cost */
 extern const struct value_type VALUE_ANSWER;       /* struct spec_answer */
@@ -31,6 +30,8 @@ extern const struct value_type VALUE_BALANCE;      /* int; 0: round_robin */
 /* For types with bounds of their own. */
 bool value_parse_number(const struct value_type *type, const struct node *node, struct arena *arena,
                         void *out, struct text *problem);
+bool value_parse_auto(const struct value_type *type, const struct node *node, struct arena *arena,
+                      void *out, struct text *problem);
 bool value_parse_duration(const struct value_type *type, const struct node *node,
                           struct arena *arena, void *out, struct text *problem);
 bool value_parse_size(const struct value_type *type, const struct node *node, struct arena *arena,
@@ -49,6 +50,12 @@ bool value_check_method(struct span method, struct text *problem);
     {                                                                                              \
         .kind = VALUE_SCALAR, .noun = "a whole number", .bytes = sizeof(uint32_t),                 \
         .parse = value_parse_number, .min = (min_), .max = (max_)                                  \
+    }
+/* Likewise, or auto, which is 0. */
+#define VALUE_AUTO_TYPE(min_, max_)                                                                \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = "auto or a whole number", .bytes = sizeof(uint32_t),         \
+        .parse = value_parse_auto, .min = (min_), .max = (max_)                                    \
     }
 #define VALUE_DURATION_TYPE(min_, max_)                                                            \
     {                                                                                              \

@@ -9,10 +9,16 @@
 
 #include "base/limits.h"
 
+/* What of a limit is judged here. */
+struct share {
+    uint32_t instances; /* that it is one's share of; 0: not made yet */
+    struct limit limit;
+};
+
 struct fallback_store {
     struct store store;
-    struct store *shared;   /* owned */
-    struct store *embedded; /* borrowed */
+    struct fallback_store_options options;
+    struct share *shares; /* owned; by the limits' index */
 };
 
 static struct fallback_store *fallback_store_of(struct store *store)
@@ -37,15 +43,24 @@ static struct verdict untouched(const struct limit *limit)
     return (struct verdict){.allowed = true, .limit = capacity, .remaining = capacity};
 }
 
-/* What of @limit the embedded store judges. */
-static const struct limit *local_of(const struct limit *limit)
+/* What of @limit the embedded store judges; lasts until the number of proxies has changed. */
+static const struct limit *local_of(struct fallback_store *fallback, const struct limit *limit)
 {
-    return limit->local != NULL ? limit->local : limit;
+    assert(limit->index < fallback->options.n_limits);
+
+    struct share *share = &fallback->shares[limit->index];
+    const uint32_t instances = fallback->options.count_instances(fallback->options.context);
+    if (share->instances != instances) {
+        limit_share(limit, instances, &share->limit);
+        share->instances = instances;
+    }
+    return &share->limit;
 }
 
 /* The charges of limits that say local, as the embedded store is to judge them; the others are
  * skipped. Returns how many there are; @of tells which of @decision's each is. */
-static size_t pick_local(struct decision *decision, struct charge *local, size_t *of)
+static size_t pick_local(struct fallback_store *fallback, struct decision *decision,
+                         struct charge *local, size_t *of)
 {
     size_t n_local = 0;
     for (size_t i = 0; i < decision->n_charges; i++) {
@@ -56,7 +71,7 @@ static size_t pick_local(struct decision *decision, struct charge *local, size_t
             continue;
         }
         local[n_local] = *charge;
-        local[n_local].limit = local_of(charge->limit);
+        local[n_local].limit = local_of(fallback, charge->limit);
         of[n_local++] = i;
     }
     return n_local;
@@ -68,7 +83,7 @@ static void judge_locally(struct fallback_store *fallback, struct decision *deci
     size_t of[LIMITS_PER_ROUTE_MAX];
     struct decision here = {
         .charges = local,
-        .n_charges = pick_local(decision, local, of),
+        .n_charges = pick_local(fallback, decision, local, of),
         .aim = decision->aim,
     };
 
@@ -79,7 +94,7 @@ static void judge_locally(struct fallback_store *fallback, struct decision *deci
     if (here.n_charges == 0) {
         return;
     }
-    const enum store_outcome outcome = store_decide(fallback->embedded, &here, NULL);
+    const enum store_outcome outcome = store_decide(fallback->options.embedded, &here, NULL);
     assert(outcome == STORE_ANSWERED);
     (void)outcome;
     for (size_t i = 0; i < here.n_charges; i++) {
@@ -111,7 +126,7 @@ static void on_shared_answer(struct decision *decision)
 static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct fallback_store *fallback = fallback_store_of(store);
-    if (store_decide(fallback->shared, decision, on_shared_answer) == STORE_PENDING) {
+    if (store_decide(fallback->options.shared, decision, on_shared_answer) == STORE_PENDING) {
         return STORE_PENDING;
     }
     finish(fallback, decision);
@@ -140,24 +155,25 @@ static void settle(struct store *store, const struct settlement *settlements, si
         case DECISION_MEMORY:
         case DECISION_LOCAL:
             local[n_local] = settlements[i];
-            local[n_local++].limit = local_of(settlements[i].limit);
+            local[n_local++].limit = local_of(fallback, settlements[i].limit);
             break;
         case DECISION_SKIPPED:
             break; /* nobody charged */
         }
     }
     if (n_shared > 0) {
-        store_settle(fallback->shared, shared, n_shared);
+        store_settle(fallback->options.shared, shared, n_shared);
     }
     if (n_local > 0) {
-        store_settle(fallback->embedded, local, n_local);
+        store_settle(fallback->options.embedded, local, n_local);
     }
 }
 
 static void free_fallback(struct store *store)
 {
     struct fallback_store *fallback = fallback_store_of(store);
-    store_free(fallback->shared);
+    store_free(fallback->options.shared);
+    free(fallback->shares);
     free(fallback);
 }
 
@@ -169,16 +185,19 @@ static const struct store_ops FALLBACK_OPS = {
     .free = free_fallback,
 };
 
-enum status fallback_store_new(struct store *shared, struct store *embedded, struct store **store)
+enum status fallback_store_new(const struct fallback_store_options *options, struct store **store)
 {
     struct fallback_store *fallback = malloc(sizeof(*fallback));
-    if (fallback == NULL) {
+    struct share *shares = calloc(options->n_limits + 1, sizeof(*shares));
+    if (fallback == NULL || shares == NULL) {
+        free(fallback);
+        free(shares);
         return STATUS_NO_MEMORY;
     }
     *fallback = (struct fallback_store){
         .store = {.ops = &FALLBACK_OPS},
-        .shared = shared,
-        .embedded = embedded,
+        .options = *options,
+        .shares = shares,
     };
     *store = &fallback->store;
     return STATUS_OK;

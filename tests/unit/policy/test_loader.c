@@ -146,7 +146,7 @@ START_TEST(upstreams_say_which_host_their_servers_see)
 }
 END_TEST
 
-START_TEST(with_redis_local_limits_have_a_share)
+START_TEST(what_is_said_of_redis_is_in_the_policy)
 {
     struct policy *policy = policy_from_text(
         HEAD "store: {redis: 'redis://u:p%40@r:7000/3', deadline: 5ms, instances: 4, secret: x}\n"
@@ -165,18 +165,18 @@ START_TEST(with_redis_local_limits_have_a_share)
     ck_assert_uint_eq(policy->store.database, 3);
     ck_assert_uint_eq(policy->store.deadline_us, 5000);
     ck_assert_int_eq(policy->limits[0].on_failure, ON_FAILURE_LOCAL);
-    ck_assert_ptr_nonnull(policy->limits[0].local);
-    ck_assert_uint_eq(policy->limits[0].local->params.burst, 25);
+    ck_assert_uint_eq(policy->store.instances, 4);
     ck_assert_int_eq(policy->limits[1].on_failure, ON_FAILURE_ALLOW);
-    ck_assert_ptr_null(policy->limits[1].local);
     policy_free(policy);
 }
 END_TEST
 
-START_TEST(without_redis_limits_have_no_share)
+START_TEST(without_a_word_of_them_the_instances_are_those_seen)
 {
-    struct policy *policy = policy_from_text(LONG_FORM);
-    ck_assert_ptr_null(policy->limits[0].local);
+    struct policy *policy = policy_from_text(HEAD "store: {redis: 'redis://r'}\n"
+                                                  "upstream: http://a\n"
+                                                  "limit: 100/s\n");
+    ck_assert_uint_eq(policy->store.instances, 0);
     policy_free(policy);
 }
 END_TEST
@@ -286,8 +286,8 @@ int main(void)
     tcase_add_test(tcase, routes_have_their_own_limits_or_the_defaults);
     tcase_add_test(tcase, each_of_several_rates_is_a_limit_with_a_name);
     tcase_add_test(tcase, upstreams_say_which_host_their_servers_see);
-    tcase_add_test(tcase, with_redis_local_limits_have_a_share);
-    tcase_add_test(tcase, without_redis_limits_have_no_share);
+    tcase_add_test(tcase, what_is_said_of_redis_is_in_the_policy);
+    tcase_add_test(tcase, without_a_word_of_them_the_instances_are_those_seen);
     tcase_add_test(tcase, the_log_may_be_said_in_a_word);
     tcase_add_test(tcase, aliases_are_read_like_what_they_stand_for);
     tcase_add_test(tcase, an_unused_name_is_a_warning_and_no_error);

@@ -67,9 +67,15 @@ static const struct store_ops FAKE_OPS = {
 static struct store *embedded;
 static struct store *store;
 static struct limit local;
-static struct limit share;
+static uint32_t n_instances;
 static struct limit allow;
 static struct limit deny;
+
+static uint32_t count_instances(void *context)
+{
+    (void)context;
+    return n_instances;
+}
 
 static void setup(void)
 {
@@ -80,16 +86,23 @@ static void setup(void)
                                     .period_us = UINT64_C(3600000000)};
     local = (struct limit){.name = SPAN("local"), .on_failure = ON_FAILURE_LOCAL};
     ck_assert_ptr_null(limit_init(&local, &spec));
-    limit_share(&local, 5, &share);
-    local.local = &share;
     allow = local;
+    allow.index = 1;
     allow.on_failure = ON_FAILURE_ALLOW;
     deny = local;
+    deny.index = 2;
     deny.on_failure = ON_FAILURE_DENY;
+    n_instances = 5;
 
     shared = (struct fake_store){.store = {.ops = &FAKE_OPS}, .status = STATUS_UNREACHABLE};
     ck_assert_int_eq(memory_store_new(&options, &embedded), STATUS_OK);
-    ck_assert_int_eq(fallback_store_new(&shared.store, embedded, &store), STATUS_OK);
+    const struct fallback_store_options fallback = {
+        .shared = &shared.store,
+        .embedded = embedded,
+        .n_limits = 3,
+        .count_instances = count_instances,
+    };
+    ck_assert_int_eq(fallback_store_new(&fallback, &store), STATUS_OK);
 }
 
 static void teardown(void)
@@ -257,6 +270,42 @@ START_TEST(settlements_go_to_whoever_charged)
 }
 END_TEST
 
+static unsigned n_admitted(unsigned n_asked)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < n_asked; i++) {
+        struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 1};
+        struct decision decision;
+        ask(&charge, 1, &decision);
+        n += decision.allowed;
+    }
+    return n;
+}
+
+START_TEST(a_shared_store_that_comes_and_goes_makes_no_local_quota_untouched)
+{
+    for (int round = 0; round < 5; round++) {
+        shared.status = STATUS_UNREACHABLE;
+        ck_assert_uint_eq(n_admitted(10), round == 0 ? 2 : 0);
+        shared.status = STATUS_OK;
+        ck_assert_uint_eq(n_admitted(1), 0); /* this one denies all */
+    }
+}
+END_TEST
+
+START_TEST(shares_follow_the_number_of_proxies)
+{
+    static const struct {
+        uint32_t n_instances;
+        unsigned n_admitted;
+    } STEPS[] = {{5, 2}, {2, 5}, {1, 10}, {100, 1}, {5, 0}, {1, 0}};
+    for (size_t i = 0; i < ARRAY_LEN(STEPS); i++) {
+        n_instances = STEPS[i].n_instances;
+        ck_assert_uint_eq(n_admitted(20), STEPS[i].n_admitted);
+    }
+}
+END_TEST
+
 int main(void)
 {
     if (hash_setup() != STATUS_OK) {
@@ -274,6 +323,8 @@ int main(void)
     tcase_add_test(tcase, cancelling_reaches_the_shared_store);
     tcase_add_test(tcase, what_was_charged_here_is_told_and_what_was_skipped_was_not_charged);
     tcase_add_test(tcase, settlements_go_to_whoever_charged);
+    tcase_add_test(tcase, a_shared_store_that_comes_and_goes_makes_no_local_quota_untouched);
+    tcase_add_test(tcase, shares_follow_the_number_of_proxies);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
