@@ -346,12 +346,19 @@ static void on_decided(struct exchange *exchange)
     }
 }
 
+/* The store has answered, at once or later. */
+static void on_answered(struct exchange *exchange)
+{
+    exchange->decide_us = clock_monotonic_us() - exchange->decide_us;
+    histogram_add(&exchange->worker->decision_us, exchange->decide_us);
+    on_decided(exchange);
+}
+
 static void on_answer(struct decision *decision)
 {
     struct exchange *exchange = decision->context;
     exchange->is_decision_pending = false;
-    exchange->decide_us = clock_monotonic_us() - exchange->decide_us;
-    on_decided(exchange);
+    on_answered(exchange);
 }
 
 static void decide(struct exchange *exchange)
@@ -362,8 +369,7 @@ static void decide(struct exchange *exchange)
     exchange->decide_us = clock_monotonic_us();
     switch (store_decide(exchange->worker->store, decision, on_answer)) {
     case STORE_ANSWERED:
-        exchange->decide_us = clock_monotonic_us() - exchange->decide_us;
-        on_decided(exchange);
+        on_answered(exchange);
         return;
     case STORE_PENDING:
         exchange->is_decision_pending = true;

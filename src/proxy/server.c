@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/histogram.h"
 #include "base/log.h"
 #include "net/resolver.h"
 #include "proxy/worker.h"
@@ -230,10 +231,29 @@ void server_drain(struct server *server)
     }
 }
 
+static void log_decisions(const struct server *server)
+{
+    struct histogram all;
+    histogram_init(&all);
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        histogram_merge(&all, &server->workers[i].decision_us);
+    }
+    log_info("proxy.server", "decisions were made",
+             "count=%llu p50_us=%llu p99_us=%llu p999_us=%llu max_us=%llu",
+             (unsigned long long)histogram_count(&all),
+             (unsigned long long)histogram_quantile(&all, 50, 100),
+             (unsigned long long)histogram_quantile(&all, 99, 100),
+             (unsigned long long)histogram_quantile(&all, 999, 1000),
+             (unsigned long long)histogram_max(&all));
+}
+
 void server_wait(struct server *server)
 {
     for (unsigned i = 0; i < server->n_started; i++) {
         worker_join(&server->workers[i]);
+    }
+    if (server->n_started > 0) {
+        log_decisions(server);
     }
     server->n_started = 0;
 }

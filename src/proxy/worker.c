@@ -246,6 +246,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
         .wakeup = {.fd = -1},
     };
     list_init(&worker->open);
+    histogram_init(&worker->decision_us);
     atomic_init(&worker->drain_wanted, false);
     list_init(&worker->slot_holders);
     worker->renew_us = renewal_us(shared->policy);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/histogram.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/pool.h"
@@ -60,6 +61,7 @@ struct worker {
     uint64_t renew_us;           /* how often; 0: never */
     uint64_t next_slot;          /* random at start, then counted up */
 
+    struct histogram decision_us; /* from asking the store to its answer */
     struct access_log log;
     struct list open;     /* struct downstream, oldest first */
     struct wakeup wakeup; /* another thread wants something: see drain_wanted */
