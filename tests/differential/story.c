@@ -7,132 +7,20 @@
 
 #include "base/compiler.h"
 #include "limit/algorithm.h"
-#include "limit/concurrency.h"
-#include "limit/sliding_log.h"
-#include "limit/sliding_window.h"
 #include "support/judge.h"
+
+#include "chance.h"
+#include "random_limit.h"
 
 static const uint64_t START_US = UINT64_C(1763667890123456);
 static const uint64_t S = 1000000;
-
-static uint64_t random_state;
-
-void story_seed(uint64_t seed)
-{
-    random_state = seed;
-}
-
-/* --- chance --- */
-
-/* splitmix64: Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014. */
-static uint64_t random_u64(void)
-{
-    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static uint64_t random_below(uint64_t bound)
-{
-    return random_u64() % bound;
-}
-
-static bool one_in(uint64_t n)
-{
-    return random_below(n) == 0;
-}
-
-/* 1 … @max, each order of magnitude as likely as another, @max itself often. */
-static uint64_t random_size(uint64_t max)
-{
-    if (one_in(6)) {
-        return max;
-    }
-    unsigned bits = 0;
-    while (bits < 63 && max >> bits > 1) {
-        bits++;
-    }
-    const uint64_t bound = UINT64_C(1) << random_below(bits + 1);
-    const uint64_t size = bound + random_below(bound);
-    return size < max ? size : max;
-}
-
-/* --- limits --- */
 
 static uint32_t at_most_u32(uint64_t value)
 {
     return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
-static uint64_t random_period(const struct limit *limit)
-{
-    return random_size(one_in(2) ? 3600 * S / limit->tick_us : LIMIT_UNITS_MAX);
-}
-
-/* Windows of the wall clock, the first request or a calendar. */
-static void make_windows(struct limit *limit)
-{
-    struct limit_params *params = &limit->params;
-    switch (random_below(4)) {
-    case 0:
-        params->from_first = true;
-        break;
-    case 1:
-        params->is_calendar = true;
-        params->period = 1 + params->period % (30 * 86400 * S);
-        limit->tick_us = 1;
-        params->ticks_per_s = S;
-        break;
-    case 2:
-        params->offset = random_below(params->period);
-        break;
-    default:
-        break;
-    }
-}
-
-static void make_params(struct limit *limit)
-{
-    struct limit_params *params = &limit->params;
-    const struct algorithm *algorithm = limit->algorithm;
-    params->rate = at_most_u32(random_size(one_in(2) ? 20 : UINT32_MAX));
-    params->period = random_period(limit);
-    if (algorithm->has_burst) {
-        const uint64_t most = LIMIT_UNITS_MAX / params->period;
-        params->burst = at_most_u32(random_size(one_in(2) && most > 20 ? 20 : most));
-        params->max_wait = one_in(2) ? 0 : random_period(limit);
-    }
-    if (algorithm->has_offset) {
-        make_windows(limit);
-    }
-    if (algorithm == &sliding_window_algorithm) {
-        params->buckets = (uint32_t)(1 + random_below(one_in(3) ? 100 : 12));
-        params->period -= params->period % params->buckets;
-        params->strict = one_in(3);
-    }
-    if (algorithm == &sliding_log_algorithm) {
-        params->rate = 1 + params->rate % SLIDING_LOG_ENTRIES_MAX;
-    }
-    if (algorithm->has_slots) {
-        params->rate = (uint32_t)(1 + random_below(6));
-        params->lease = params->period;
-        params->period = 0;
-    }
-}
-
-static void make_limit(struct limit *limit, const struct algorithm *algorithm)
-{
-    static const uint32_t ticks_us[] = {1, 1, 1000, 1000000};
-    do {
-        *limit = (struct limit){.name = SPAN("limit"), .algorithm = algorithm};
-        limit->tick_us = ticks_us[random_below(ARRAY_LEN(ticks_us))];
-        limit->params.ticks_per_s = S / limit->tick_us;
-        make_params(limit);
-    } while (algorithm->check_params(&limit->params) != NULL);
-    limit->shadow = one_in(6);
-    limit->count_denied = one_in(6);
-}
+/* --- costs and calendars --- */
 
 static uint32_t make_cost(const struct limit *limit)
 {
@@ -233,13 +121,12 @@ static uint64_t next_time(uint64_t now_us, const struct limit *limit, const stru
 
 /* --- decisions --- */
 
-static void judge_step(struct story *story, struct step *step,
-                       struct judge_state states[STORY_LIMITS][STORY_KEYS])
+static void judge_step(struct step *step, struct judge_state states[STORY_LIMITS][STORY_KEYS])
 {
     struct judge_charge charges[STORY_LIMITS];
     for (size_t i = 0; i < step->n_charges; i++) {
         charges[i] = (struct judge_charge){
-            .limit = &story->limits[i],
+            .limit = &step->limits[i],
             .state = &states[i][step->key[i]],
             .cost = step->cost[i],
             .edges = step->edges[i],
@@ -247,38 +134,47 @@ static void judge_step(struct story *story, struct step *step,
         };
     }
     for (size_t request = 0; request < step->n_alike; request++) {
-        step->allowed[request] = judge_decide(charges, step->n_charges, step->now_us);
+        step->allowed[request] = judge_decide_as(charges, step->n_charges, step->now_us, step->aim);
         for (size_t i = 0; i < step->n_charges; i++) {
             step->expected[request][i] = charges[i].verdict;
         }
     }
 }
 
-static size_t make_n_alike(const struct story *story, const struct step *step)
+static size_t make_n_alike(const struct step *step)
 {
     for (size_t i = 0; i < step->n_charges; i++) {
-        if (!limit_takes_alike(&story->limits[i])) {
+        if (!limit_takes_alike(&step->limits[i])) {
             return 1;
         }
     }
     return one_in(3) ? 2 + random_below(STORY_ALIKE - 1) : 1;
 }
 
+static enum decision_aim make_aim(void)
+{
+    if (one_in(10)) {
+        return DECISION_JUDGE;
+    }
+    return one_in(10) ? DECISION_DENY : DECISION_ADMIT;
+}
+
 static void make_decision(struct story *story, struct step *step,
                           struct judge_state states[STORY_LIMITS][STORY_KEYS])
 {
     step->settles = false;
+    step->aim = make_aim();
     step->n_charges = 1 + random_below(story->n_limits);
     for (size_t i = 0; i < step->n_charges; i++) {
         step->key[i] = one_in(5);
-        step->cost[i] = make_cost(&story->limits[i]);
+        step->cost[i] = make_cost(&step->limits[i]);
         step->slot[i] = one_in(4) ? UINT64_MAX - random_below(9) : random_below(12);
-        if (story->limits[i].params.is_calendar) {
-            make_edges(&story->limits[i], step->now_us, step->edges[i]);
+        if (step->limits[i].params.is_calendar) {
+            make_edges(&step->limits[i], step->now_us, step->edges[i]);
         }
     }
-    step->n_alike = make_n_alike(story, step);
-    judge_step(story, step, states);
+    step->n_alike = step->aim == DECISION_ADMIT ? make_n_alike(step) : 1;
+    judge_step(step, states);
 }
 
 /* --- settlements --- */
@@ -308,7 +204,7 @@ static void make_settlement(struct story *story, struct step *step,
         then = &story->steps[random_below((uint64_t)(step - story->steps))];
     } while (then->settles);
     const size_t of = random_below(then->n_charges);
-    const struct limit *limit = &story->limits[of];
+    const struct limit *limit = &step->limits[of];
 
     step->settles = true;
     step->n_charges = 0;
@@ -338,7 +234,11 @@ static void make_limits(struct story *story, const struct algorithm *only, uint6
     const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
     story->n_limits = only != NULL ? 1 : 1 + random_below(STORY_LIMITS);
     for (size_t i = 0; i < story->n_limits; i++) {
-        make_limit(&story->limits[i], only != NULL ? only : algorithms[random_below(n_algorithms)]);
+        random_limit(&story->limits[0][i],
+                     only != NULL ? only : algorithms[random_below(n_algorithms)]);
+        for (size_t k = 1; k < STORY_POLICIES; k++) {
+            random_limit_change(&story->limits[0][i], &story->limits[k][i]);
+        }
         for (size_t j = 0; j < STORY_KEYS; j++) {
             snprintf(story->keys[i][j], STORY_KEY_BYTES, "{d}:%" PRIu64 ":%zu:%zu", number, i, j);
         }
@@ -351,9 +251,12 @@ void story_make(struct story *story, const struct algorithm *only, uint64_t numb
     static struct judge_state states[STORY_LIMITS][STORY_KEYS];
     memset(states, 0, sizeof(states));
     make_limits(story, only, number);
+    size_t policy = 0;
     uint64_t now_us = one_in(20) ? 1 + random_below(10 * S) : START_US + random_below(S);
     for (struct step *step = story->steps; step < story->steps + STORY_STEPS; step++) {
         step->now_us = now_us;
+        policy = one_in(10) ? random_below(STORY_POLICIES) : policy;
+        step->limits = story->limits[policy];
         if (step > story->steps && one_in(5)) {
             make_settlement(story, step, states);
             now_us = one_in(2) ? now_us : ahead(now_us, random_below(S));
@@ -361,7 +264,7 @@ void story_make(struct story *story, const struct algorithm *only, uint64_t numb
         }
         make_decision(story, step, states);
         const size_t told = random_below(step->n_charges);
-        now_us = next_time(now_us, &story->limits[told], &step->expected[step->n_alike - 1][told],
-                           tally);
+        now_us =
+            next_time(now_us, &step->limits[told], &step->expected[step->n_alike - 1][told], tally);
     }
 }

@@ -3,7 +3,8 @@
  *
  * Costs run from none to the greatest; time stands still, creeps, stops just before and just when
  * something comes back, jumps ahead by years and steps back by less and by more than a second. What was
- * charged is corrected, slots are renewed and given back, limits are shadows or count denied requests. */
+ * charged is corrected, slots are renewed and given back, limits are shadows or count denied requests, the
+ * policy raises and lowers them, and some requests are judged alone or denied by others. */
 
 #ifndef SLUICE_TESTS_DIFFERENTIAL_STORY_H
 #define SLUICE_TESTS_DIFFERENTIAL_STORY_H
@@ -17,6 +18,7 @@
 
 enum {
     STORY_LIMITS = 5,
+    STORY_POLICIES = 3,
     STORY_KEYS = 2,
     STORY_STEPS = 50,
     STORY_ALIKE = 12,
@@ -26,7 +28,9 @@ enum {
 /* One decision, some alike, or one settlement of something that an earlier one charged. */
 struct step {
     uint64_t now_us;
+    const struct limit *limits; /* as the policy has them just then */
     bool settles;
+    enum decision_aim aim;
     size_t n_charges;
     size_t key[STORY_LIMITS]; /* of each charge; its limit has the charge's number */
     uint32_t cost[STORY_LIMITS];
@@ -40,7 +44,7 @@ struct step {
 };
 
 struct story {
-    struct limit limits[STORY_LIMITS];
+    struct limit limits[STORY_POLICIES][STORY_LIMITS]; /* the first, and after a change */
     size_t n_limits;
     char keys[STORY_LIMITS][STORY_KEYS][STORY_KEY_BYTES];
     struct step steps[STORY_STEPS];
@@ -56,9 +60,6 @@ struct tally {
     uint64_t n_followed; /* by more */
     uint64_t n_slow;     /* stories told in vain */
 };
-
-/* From now on stories are those of @seed. */
-void story_seed(uint64_t seed);
 
 /* Tell the story of this @number, of @only or of all algorithms, and what the C says to each step. */
 void story_make(struct story *story, const struct algorithm *only, uint64_t number,

@@ -17,6 +17,12 @@ static void make_room(struct judged *judged, struct judge_state *state)
 
 bool judge_decide(struct judge_charge *charges, size_t n_charges, uint64_t now_us)
 {
+    return judge_decide_as(charges, n_charges, now_us, DECISION_ADMIT);
+}
+
+bool judge_decide_as(struct judge_charge *charges, size_t n_charges, uint64_t now_us,
+                     enum decision_aim aim)
+{
     struct judged judged[LIMITS_PER_ROUTE_MAX];
     bool admitted;
     for (size_t i = 0; i < n_charges; i++) {
@@ -29,11 +35,14 @@ bool judge_decide(struct judge_charge *charges, size_t n_charges, uint64_t now_u
         judged[i].call.slot = charges[i].slot;
     }
     ck_assert_int_eq(judge_evaluate(judged, n_charges, &admitted), STATUS_OK);
+    admitted = admitted && aim != DECISION_DENY;
     for (size_t i = 0; i < n_charges; i++) {
-        if (judge_takes(&judged[i], admitted)) {
+        if (aim != DECISION_JUDGE && judge_takes(&judged[i], admitted)) {
             make_room(&judged[i], charges[i].state);
         }
-        judge_conclude(&judged[i], admitted);
+        if (aim != DECISION_JUDGE) {
+            judge_conclude(&judged[i], admitted);
+        }
         charges[i].verdict = judged[i].verdict;
         charges[i].charged = judged[i].charged;
     }

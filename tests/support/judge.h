@@ -33,6 +33,10 @@ struct judge_charge {
 /* Evaluate all, charge all if all that are enforced allow, tell whether they did. */
 bool judge_decide(struct judge_charge *charges, size_t n_charges, uint64_t now_us);
 
+/* The same for another aim: see enum decision_aim. */
+bool judge_decide_as(struct judge_charge *charges, size_t n_charges, uint64_t now_us,
+                     enum decision_aim aim);
+
 /* What @settlement does to the state of its key. */
 void judge_settlement(const struct settlement *settlement, struct judge_state *state,
                       uint64_t now_us);

@@ -101,20 +101,21 @@ static void send(struct script_client *client, const struct call *call)
                      REDIS_OK);
 }
 
-static void send_decision(struct script_client *client, const struct charge *charges,
-                          size_t n_charges, size_t n_requests, uint64_t now_us)
+static void send_decision(struct script_client *client, enum script_act act,
+                          const struct charge *charges, size_t n_charges, size_t n_requests,
+                          uint64_t now_us)
 {
     struct call call = {0};
     begin(&call, client, n_charges);
     for (size_t i = 0; i < n_charges; i++) {
         add(&call, charges[i].key);
     }
-    add_number(&call, n_requests > 1 ? SCRIPT_DECIDES_ALIKE : SCRIPT_DECIDES);
+    add_number(&call, act);
     add_number(&call, now_us);
     for (size_t i = 0; i < n_charges; i++) {
         add_charge(&call, &charges[i]);
     }
-    if (n_requests > 1) {
+    if (act == SCRIPT_DECIDES_ALIKE) {
         add_number(&call, n_requests);
     }
     send(client, &call);
@@ -123,13 +124,24 @@ static void send_decision(struct script_client *client, const struct charge *cha
 void script_client_send(struct script_client *client, const struct charge *charges,
                         size_t n_charges, uint64_t now_us)
 {
-    send_decision(client, charges, n_charges, 1, now_us);
+    send_decision(client, SCRIPT_DECIDES, charges, n_charges, 1, now_us);
+}
+
+void script_client_send_as(struct script_client *client, enum decision_aim aim,
+                           const struct charge *charges, size_t n_charges, uint64_t now_us)
+{
+    static const enum script_act ACTS[] = {
+        [DECISION_ADMIT] = SCRIPT_DECIDES,
+        [DECISION_JUDGE] = SCRIPT_JUDGES,
+        [DECISION_DENY] = SCRIPT_DENIES,
+    };
+    send_decision(client, ACTS[aim], charges, n_charges, 1, now_us);
 }
 
 void script_client_send_alike(struct script_client *client, const struct charge *charges,
                               size_t n_charges, size_t n_requests, uint64_t now_us)
 {
-    send_decision(client, charges, n_charges, n_requests, now_us);
+    send_decision(client, SCRIPT_DECIDES_ALIKE, charges, n_charges, n_requests, now_us);
 }
 
 void script_client_send_settlements(struct script_client *client,

@@ -26,6 +26,10 @@ void script_client_close(struct script_client *client);
 void script_client_send(struct script_client *client, const struct charge *charges,
                         size_t n_charges, uint64_t now_us);
 
+/* The same for another aim. */
+void script_client_send_as(struct script_client *client, enum decision_aim aim,
+                           const struct charge *charges, size_t n_charges, uint64_t now_us);
+
 /* Read the answer of the oldest that was sent into its @charges; returns whether all allow. */
 bool script_client_read(struct script_client *client, struct charge *charges, size_t n_charges);
 
