@@ -19,6 +19,7 @@ enum redis_fault {
     REDIS_FAULT_REFUSED,   /* no connection could be made */
     REDIS_FAULT_RESET,     /* a connection broke, or was closed by the other side */
     REDIS_FAULT_HALF_OPEN, /* connected, and not a byte comes */
+    REDIS_FAULT_SWITCHED,  /* connected, and a sentinel names another master */
     REDIS_FAULT_MALFORMED, /* what came is no RESP, or no reply to what was asked */
 
     /* Of time. */

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/limits.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -29,16 +30,31 @@
 struct loop;
 struct redis_process;
 
+struct redis_host {
+    struct span host; /* name or address */
+    uint16_t port;
+};
+
+/* Who knows where the master is. */
+struct redis_sentinels {
+    struct redis_host hosts[REDIS_ENDPOINTS_MAX];
+    size_t n_hosts;
+    struct span master;   /* what they call it */
+    struct span user;     /* ACL user of theirs; empty: none */
+    struct span password; /* of theirs; empty: no AUTH */
+};
+
 /* Spans are borrowed for the life of the store. */
 struct redis_store_options {
-    struct span host; /* name or address; empty: unix_path is meant */
+    struct span host; /* name or address; empty: unix_path is meant, or sentinels */
     uint16_t port;
     struct span unix_path;
-    struct span user;           /* ACL user; empty: none */
-    struct span password;       /* empty: no AUTH */
-    uint32_t database;          /* SELECT; 0: not sent */
-    struct span prefix;         /* of every key */
-    uint64_t deadline_us;       /* of a decision, from its asking */
+    struct redis_sentinels sentinels; /* n_hosts > 0: Redis is the master that they name */
+    struct span user;                 /* ACL user; empty: none */
+    struct span password;             /* empty: no AUTH */
+    uint32_t database;                /* SELECT; 0: not sent */
+    struct span prefix;               /* of every key */
+    uint64_t deadline_us;             /* of a decision, from its asking */
     const struct limit *limits; /* all of the policy, by index, the local shares not among them */
     size_t n_limits;
     struct redis_process

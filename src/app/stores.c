@@ -67,6 +67,29 @@ static uint32_t count_instances(void *context)
     return said > 0 ? said : seen > 0 ? seen : 1;
 }
 
+/* Where Redis is. */
+static void set_place(struct redis_store_options *options, const struct store_section *section)
+{
+    const struct redis_section *redis = &section->redis;
+    struct redis_sentinels *sentinels = &options->sentinels;
+    if (redis->kind != REDIS_SENTINEL) {
+        options->host = redis->endpoints[0].host;
+        options->port = redis->endpoints[0].port;
+        options->unix_path = redis->endpoints[0].unix_path;
+        return;
+    }
+    for (size_t i = 0; i < redis->n_endpoints; i++) {
+        sentinels->hosts[i] = (struct redis_host){
+            .host = redis->endpoints[i].host,
+            .port = redis->endpoints[i].port,
+        };
+    }
+    sentinels->n_hosts = redis->n_endpoints;
+    sentinels->master = redis->master;
+    sentinels->user = section->sentinel_user;
+    sentinels->password = section->sentinel_password;
+}
+
 enum status stores_make(void *context, struct loop *loop, struct store **store, bool *is_shared)
 {
     struct stores *stores = context;
@@ -76,10 +99,7 @@ enum status stores_make(void *context, struct loop *loop, struct store **store, 
         *store = stores->memory;
         return STATUS_OK;
     }
-    const struct redis_store_options options = {
-        .host = section->redis.endpoints[0].host,
-        .port = section->redis.endpoints[0].port,
-        .unix_path = section->redis.endpoints[0].unix_path,
+    struct redis_store_options options = {
         .user = section->user,
         .password = section->password,
         .database = section->database,
@@ -90,6 +110,7 @@ enum status stores_make(void *context, struct loop *loop, struct store **store, 
         .process = &stores->redis,
     };
     struct store *redis;
+    set_place(&options, section);
     enum status status = redis_store_new(loop, &options, &redis);
     if (status == STATUS_OK) {
         const struct fallback_store_options fallback = {

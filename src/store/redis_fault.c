@@ -17,6 +17,7 @@ static const struct redis_fault_row ROWS[REDIS_FAULT_COUNT] = {
     [REDIS_FAULT_REFUSED] = {"refused", NULL, STATUS_UNREACHABLE, REDIS_DROP, false, false},
     [REDIS_FAULT_RESET] = {"reset", NULL, STATUS_UNREACHABLE, REDIS_DROP, false, false},
     [REDIS_FAULT_HALF_OPEN] = {"half_open", NULL, STATUS_TIMEOUT, REDIS_DROP, false, false},
+    [REDIS_FAULT_SWITCHED] = {"switched", NULL, STATUS_UNREACHABLE, REDIS_DROP, false, false},
     [REDIS_FAULT_MALFORMED] = {"malformed", NULL, STATUS_INVALID, REDIS_DROP, false, false},
 
     [REDIS_FAULT_DEADLINE] = {"deadline", NULL, STATUS_TIMEOUT, REDIS_FAIL, true, false},

@@ -53,6 +53,35 @@ static void on_select_reply(struct redis_call *call, const struct redis_reply *r
     }
 }
 
+/* ROLE is answered with a list whose first element is the role. */
+static void on_role_part(struct redis_listener *listener, const struct redis_part *part)
+{
+    struct redis_handshake *handshake =
+        CONTAINER_OF(listener, struct redis_handshake, role_listener);
+    if (part->depth == 1 && part->at[0] == 0) {
+        handshake->is_master =
+            part->kind == REDIS_PART_TEXT && span_equals(part->text, SPAN("master"));
+    }
+}
+
+static void on_role_reply(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct redis_handshake *handshake = CONTAINER_OF(call, struct redis_handshake, role_call);
+    handshake->connection->reply.listener = NULL;
+    if (reply == NULL) {
+        return;
+    }
+    if (reply->kind != REDIS_REPLY_IS_NESTED) {
+        if (is_good(handshake, reply)) {
+            handshake->on_end(handshake->owner, REDIS_FAULT_MALFORMED,
+                              SPAN("ROLE is answered with nonsense"));
+        }
+    } else if (!handshake->is_master) {
+        handshake->on_end(handshake->owner, REDIS_FAULT_READONLY,
+                          SPAN("a replica is where the sentinels say the master is"));
+    }
+}
+
 static void on_load_reply(struct redis_call *call, const struct redis_reply *reply)
 {
     struct redis_handshake *handshake = CONTAINER_OF(call, struct redis_handshake, load_call);
@@ -110,6 +139,18 @@ static enum status send_select(struct redis_handshake *handshake,
     return send_words(connection, words, ARRAY_LEN(words), &handshake->select_call);
 }
 
+/* Sentinels may lead to a master that is none any more. */
+static enum status send_role(struct redis_handshake *handshake, struct redis_connection *connection)
+{
+    const struct span words[] = {SPAN("ROLE")};
+    handshake->is_master = false;
+    handshake->connection = connection;
+    handshake->role_listener.on_part = on_role_part;
+    handshake->role_call.on_reply = on_role_reply;
+    connection->reply.listener = &handshake->role_listener;
+    return send_words(connection, words, ARRAY_LEN(words), &handshake->role_call);
+}
+
 enum status redis_handshake_send(struct redis_handshake *handshake,
                                  struct redis_connection *connection,
                                  const struct redis_store_options *options, struct span source)
@@ -118,6 +159,9 @@ enum status redis_handshake_send(struct redis_handshake *handshake,
     enum status status = send_auth(handshake, connection, options);
     if (status == STATUS_OK) {
         status = send_select(handshake, connection, options->database);
+    }
+    if (status == STATUS_OK && options->sentinels.n_hosts > 0) {
+        status = send_role(handshake, connection);
     }
     if (status == STATUS_OK) {
         handshake->load_call.on_reply = on_load_reply;

@@ -1,7 +1,10 @@
-/* What is said first on a new connection: AUTH, SELECT and SCRIPT LOAD, in one write. */
+/* What is said first on a new connection: AUTH, SELECT, where sentinels lead there ROLE, and SCRIPT LOAD,
+ * in one write. */
 
 #ifndef SLUICE_STORE_REDIS_HANDSHAKE_H
 #define SLUICE_STORE_REDIS_HANDSHAKE_H
+
+#include <stdbool.h>
 
 #include "base/compiler.h"
 #include "base/span.h"
@@ -18,6 +21,10 @@ struct redis_handshake {
     struct redis_call auth_call;
     struct redis_call select_call;
     struct redis_call load_call;
+    struct redis_call role_call;
+    struct redis_listener role_listener; /* of the reply to ROLE */
+    struct redis_connection *connection; /* borrowed while ROLE is under way */
+    bool is_master;                      /* ROLE says so */
 };
 
 /* Send it on @connection. @source is the script. STATUS_NO_MEMORY, STATUS_UNREACHABLE. */

@@ -141,6 +141,7 @@ static void on_handshake_end(void *owner, enum redis_fault fault, struct span te
     }
     memcpy(link->sha, text.data, sizeof(link->sha));
     set_state(link, REDIS_LINK_UP, UINT64_MAX);
+    redis_place_note_good(&link->place);
     redis_breaker_start(&link->breaker, link->is_troubled);
     if (!is_sent_away(link)) {
         log_up(link);
@@ -198,6 +199,17 @@ static void try_again(struct redis_link *link)
         set_state(link, REDIS_LINK_RESOLVING, HANDSHAKE_US);
         go_down(link, REDIS_FAULT_NOT_FOUND, SPAN("out of memory"));
         break;
+    }
+}
+
+/* Whatever is connected, or tried, is not the master any more. */
+static void on_moved(void *owner)
+{
+    struct redis_link *link = owner;
+    redis_backoff_reset(&link->backoff);
+    redis_link_drop(link, REDIS_FAULT_SWITCHED, SPAN("a sentinel names another master"));
+    if (link->state == REDIS_LINK_DOWN) {
+        timer_arm(&link->timer, WAIT_MIN_US);
     }
 }
 
@@ -271,6 +283,10 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
                             const struct redis_store_options *options, struct span source,
                             void (*on_change)(void *owner), void *owner)
 {
+    static const struct redis_place_handler PLACE_HANDLER = {
+        .on_found = on_found,
+        .on_moved = on_moved,
+    };
     *link = (struct redis_link){
         .loop = loop,
         .options = options,
@@ -292,7 +308,7 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
     }
     status = redis_breaker_init(&link->breaker, loop);
     if (status == STATUS_OK) {
-        status = redis_place_init(&link->place, loop, options, on_found, link);
+        status = redis_place_init(&link->place, loop, options, &PLACE_HANDLER, link);
     }
     if (status != STATUS_OK) {
         redis_breaker_close(&link->breaker);

@@ -65,12 +65,17 @@ static bool is_told(const struct redis_reply *reply)
     return reply->kind == REDIS_REPLY_IS_NESTED;
 }
 
-/* An array in the reply: it is nested from here on, if somebody listens. */
-static void begin_nested(struct redis_reply *reply, const redisReadTask *task)
+/* What the reply starts with is no integer: it is nested from here on, if somebody listens. */
+static void begin_told(struct redis_reply *reply)
 {
     if (reply->kind == REDIS_REPLY_IS_INTS && reply->n_ints == 0 && reply->listener != NULL) {
         reply->kind = REDIS_REPLY_IS_NESTED;
     }
+}
+
+static void begin_nested(struct redis_reply *reply, const redisReadTask *task)
+{
+    begin_told(reply);
     if (is_told(reply)) {
         tell_part(reply, task, (struct redis_part){.kind = REDIS_PART_ARRAY});
     } else {
@@ -80,6 +85,7 @@ static void begin_nested(struct redis_reply *reply, const redisReadTask *task)
 
 static void take_text(struct redis_reply *reply, const redisReadTask *task, struct span text)
 {
+    begin_told(reply);
     if (is_told(reply) && task->type != REDIS_REPLY_ERROR) {
         tell_part(reply, task, (struct redis_part){.kind = REDIS_PART_TEXT, .text = text});
     } else {
