@@ -77,9 +77,10 @@ struct algorithm {
      * NULL. */
     const char *(*check_params)(const struct limit_params *params);
 
-    /* What the script needs of @params beside the rate, in its order; returns how many. */
-    size_t (*script_params)(const struct limit_params *params,
-                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX]);
+    /* What the script needs of @params beside the rate, in its order; the rest of them
+     * is 0 already. */
+    void (*script_params)(const struct limit_params *params,
+                          uint64_t values[LIMIT_SCRIPT_PARAMS_MAX]);
 
     /* Bytes that the state must have before @call is charged to it; @state is as it stands, NULL if
      * there is none. All zero is untouched. For most it depends on @params alone; logs and slots grow,

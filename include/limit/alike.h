@@ -19,7 +19,7 @@
 enum {
     ALIKE_REQUESTS_MAX = 256, /* in one call */
     /* Integers of a reply at most. */
-    ALIKE_INTS_MAX = SCRIPT_HEAD_INTS + LIMITS_PER_ROUTE_MAX * SCRIPT_TOLD_MAX,
+    ALIKE_INTS_MAX = SCRIPT_ALIKE_HEAD_INTS + LIMITS_PER_ROUTE_MAX * SCRIPT_TOLD_MAX,
 };
 
 struct alike {

@@ -15,15 +15,18 @@
 #include "limit/limit.h"
 
 enum {
-    /* Arguments before the first charge's, and of a charge at most. */
+    /* Arguments are doubles, packed into one string: before the first charge's, of a charge after its
+     * cost, and those that not every charge has. */
+    SCRIPT_ARG_BYTES = 8,
     SCRIPT_HEAD_ARGS = 2,
-    SCRIPT_CONSTANTS_MAX = 4 + LIMIT_SCRIPT_PARAMS_MAX,
-    SCRIPT_EXTRAS_MAX = 1 + LIMIT_EDGES,
-    SCRIPT_CHARGE_ARGS_MAX = 1 + SCRIPT_CONSTANTS_MAX + SCRIPT_EXTRAS_MAX,
+    SCRIPT_CONSTANTS = 5 + LIMIT_SCRIPT_PARAMS_MAX,
+    SCRIPT_EXTRAS_MAX = LIMIT_EDGES,
+    SCRIPT_CHARGE_ARGS_MAX = 1 + SCRIPT_CONSTANTS + SCRIPT_EXTRAS_MAX,
     /* Arguments of a settlement before those that are as a charge's. */
     SCRIPT_SETTLEMENT_ARGS = 3,
-    SCRIPT_HEAD_INTS = 2,
-    SCRIPT_INTS_PER_CHARGE = 6,
+    SCRIPT_HEAD_INTS = 1,
+    SCRIPT_INTS_PER_CHARGE = 5,
+    SCRIPT_ALIKE_HEAD_INTS = 2,
     /* What an algorithm tells of a state at most: a sliding window its number and its counters. */
     SCRIPT_TOLD_MAX = 102,
 };
@@ -51,14 +54,16 @@ MUST_USE enum status script_source_new(const struct limit *limits, size_t n_limi
                                        size_t *len);
 
 /* Those arguments of a charge that are constant for @limit, and come after the cost; returns how many. */
-size_t script_source_constants(const struct limit *limit, uint64_t args[SCRIPT_CONSTANTS_MAX]);
+size_t script_source_constants(const struct limit *limit, double args[SCRIPT_CONSTANTS]);
 
 /* Those that come last: the slot or the edges, where @charge's limit takes such; returns how many. */
-size_t script_source_extras(const struct script_charge *charge, uint64_t args[SCRIPT_EXTRAS_MAX]);
+size_t script_source_extras(const struct script_charge *charge, double args[SCRIPT_EXTRAS_MAX]);
 
 /* All arguments of @charge; returns how many. */
-size_t script_source_args(const struct script_charge *charge,
-                          uint64_t args[SCRIPT_CHARGE_ARGS_MAX]);
+size_t script_source_args(const struct script_charge *charge, double args[SCRIPT_CHARGE_ARGS_MAX]);
+
+/* Write @n arguments as the script takes them: SCRIPT_ARG_BYTES each at @packed. */
+void script_source_pack(const double *args, size_t n, char *packed);
 
 /* Read the SCRIPT_INTS_PER_CHARGE integers at @ints as @limit's verdict. False if they make no
  * sense. */

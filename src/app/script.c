@@ -99,10 +99,10 @@ static void print_arguments(const struct admission *admission)
             .edges = charge->edges,
             .slot = charge->slot,
         };
-        uint64_t args[SCRIPT_CHARGE_ARGS_MAX];
+        double args[SCRIPT_CHARGE_ARGS_MAX];
         const size_t n_args = script_source_args(&call, args);
         for (size_t j = 0; j < n_args; j++) {
-            printf(" %" PRIu64, args[j]);
+            printf(" %.0f", args[j]);
         }
     }
     putchar('\n');

@@ -24,11 +24,11 @@ static size_t restore(struct alike *alike, size_t i, const struct limit *limit,
 bool alike_begin(struct alike *alike, uint64_t n_requests, const struct script_charge *charges,
                  size_t n_charges, const long long *ints, size_t n_ints)
 {
-    if (n_ints < SCRIPT_HEAD_INTS || ints[0] < 0 || (uint64_t)ints[0] > n_requests || ints[1] < 0 ||
-        (uint64_t)ints[1] > LIMIT_NOW_MAX) {
+    if (n_ints < SCRIPT_ALIKE_HEAD_INTS || ints[0] < 0 || (uint64_t)ints[0] > n_requests ||
+        ints[1] < 0 || (uint64_t)ints[1] > LIMIT_NOW_MAX) {
         return false;
     }
-    size_t at = SCRIPT_HEAD_INTS;
+    size_t at = SCRIPT_ALIKE_HEAD_INTS;
     for (size_t i = 0; i < n_charges; i++) {
         const struct limit *limit = charges[i].limit;
         const size_t n_told = restore(alike, i, limit, ints + at, n_ints - at);

@@ -23,11 +23,10 @@ static const char *check_params(const struct limit_params *params)
     return NULL;
 }
 
-static size_t script_params(const struct limit_params *params,
-                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
+static void script_params(const struct limit_params *params,
+                          uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
     values[0] = params->lease;
-    return 1;
 }
 
 static size_t state_bytes(const void *state, const struct limit_params *params,

@@ -2,126 +2,142 @@
 correct what was charged.
 
 KEYS   one per charge, all of one slot
-ARGV   1 what to do: 0 decides; 1 settles; 2 judges, and changes nothing; 3 decides for a request that is
+ARGV   one string of doubles, little endian; or the same numbers as text, one each, as a person writes
+       1 what to do: 0 decides; 1 settles; 2 judges, and changes nothing; 3 decides for a request that is
          denied by others, so that at most those are charged which count denied requests; 4 decides
          requests alike, one after another
        2 the time to do it at, us since the epoch; 0: the server's own TIME, read once
        then per charge: cost, algorithm number, flags (1: shadow, 2: denied requests count), tick_us,
-       rate, the parameters that the algorithm's read tells of, the slot of a concurrency limit, the
-       four edges (us) of a calendar's windows; with 4, behind all of them, how many are alike
+       rate, three parameters, how many more come, and these: the slot of a concurrency limit as its
+       upper and lower 32 bits, or the four edges (us) of a calendar's windows; with 4, behind all of
+       them, how many are alike
        or per settlement: kind (0 corrects, 1 releases a slot, 2 renews it), delta (units, signed),
        the time of the charge (us), and the same as for a charge
-Reply  whole numbers: 1 if every limit that is enforced allows, else 0; the time (us); then per charge:
-       allowed 0 or 1, remaining, retry_after (-1: never, -2: unknown), next_after, reset_after, wait
-       (ticks). allowed and wait tell how things stood before anything was charged, the others how
-       they stand now; retry_after of what is allowed stays 0. A settlement's: 1 and the time. Of
-       those alike: how many are admitted, the first ones; the time; then per charge the numbers that its
-       algorithm tells of the state before them
+Reply  whole numbers: the time (us), negative unless every limit that is enforced allows; then per
+       charge: retry_after (0: allowed, -1: never, -2: unknown), wait, remaining, next_after, reset_after
+       (ticks). wait tells how things stood before anything was charged, the others how they stand now;
+       retry_after of what is allowed stays 0. A settlement's: the time. Of those alike: how many are
+       admitted, the first ones; the time; then per charge the state before them, as restore() of the
+       twin takes it
 Error  CLOCK: the time is not within the edges that were given; nothing was changed ]]
-local now_us = clamp(ARGV[2] + 0, 0, EXACT_MAX)
 if now_us == 0 then
   local time = redis.call('TIME')
-  now_us = clamp(time[1] * 1000000 + time[2], 0, EXACT_MAX)
+  now_us = time[1] * 1000000 + time[2]
 end
 
-local reply = {1, now_us}
-local at = 3
+-- The functions of the algorithm that was used last, whose number is made. The arguments of a charge take
+-- 72 bytes, of a settlement 24 more, those before the first 16.
+local made, judge, finish
 
--- By their numbers, as text; made when they are first met.
-local algorithms = {}
+local strange_clock = 'CLOCK the time is not within the windows that were given'
 
-local function algorithm_of(number)
-  local algorithm = algorithms[number]
-  if not algorithm then
-    algorithm = make_algorithm(number)
-    algorithms[number] = algorithm
-  end
-  return algorithm
-end
-
-if ARGV[1] == '1' then
+if settles then
+  local settle
+  local at = 17
   for i = 1, #KEYS do
-    local kind, delta = ARGV[at], clamp(ARGV[at + 1] + 0, -EXACT_MAX, EXACT_MAX)
-    local algorithm = algorithm_of(ARGV[at + 4])
-    local tick_us = clamp(ARGV[at + 6] + 0, 1, 1000000)
-    local charged_at = floor(clamp(ARGV[at + 2] + 0, 0, EXACT_MAX) / tick_us)
-    local rate = clamp(ARGV[at + 7] + 0, 1, UNITS_MAX)
-    at = algorithm.settle(
-      KEYS[i], at + 8, floor(now_us / tick_us), 1000000 / tick_us, rate, kind, delta, charged_at)
+    local kind, delta, charged_at, _, number, _, tick_us, rate, a, b, c, n_more =
+      struct.unpack('<dddddddddddd', args, at)
+    at = at + 96
+    if number ~= made then
+      made, settle = number, make_algorithm(number)
+    end
+    settle(
+      KEYS[i], kind, delta, (charged_at - charged_at % tick_us) / tick_us,
+      (now_us - now_us % tick_us) / tick_us, 1000000 / tick_us, rate, a, b, c, at)
+    at = at + 8 * n_more
   end
-  return reply
+  return {now_us}
 end
 
-local states, starts, costs = {}, {}, {}
-for i = 1, #KEYS do
-  local algorithm, cost = algorithm_of(ARGV[at + 1]), clamp(ARGV[at] + 0, 0, UNITS_MAX)
-  local tick_us = clamp(ARGV[at + 3] + 0, 1, 1000000)
-  local rate = clamp(ARGV[at + 4] + 0, 1, UNITS_MAX)
-  local state, next_at = algorithm.read(
-    KEYS[i], at + 5, floor(now_us / tick_us), 1000000 / tick_us, rate)
-  if not state then
-    return redis.error_reply('CLOCK the time is not within the windows that were given')
-  end
-  states[i], starts[i], costs[i] = state, at, cost
+if act == 4 then
+  local reply = {0, now_us}
 
-  local to = 6 * i - 3
-  reply[to], reply[to + 1], reply[to + 2], reply[to + 3], reply[to + 4], reply[to + 5] =
-    algorithm.evaluate(state, cost)
-  if reply[to] == 0 and ARGV[at + 2] % 2 == 0 then
-    reply[1] = 0
+  -- As decide_from() below, of requests of which so many as fit may yet be admitted; returns how many
+  -- are. One that is denied takes nothing, so that all after it are denied too.
+  local function decide_alike_from(i, at, fit)
+    local key = KEYS[i]
+    if not key then
+      return math.min(fit, (struct.unpack('<d', args, at)))
+    end
+    local cost, number, flags, tick_us, rate, a, b, c, n_more =
+      struct.unpack('<ddddddddd', args, at)
+    local now, ticks_per_s = (now_us - now_us % tick_us) / tick_us, 1000000 / tick_us
+    at = at + 72
+    if number ~= made then
+      made, judge, finish = number, make_algorithm(number)
+    end
+    local finish = finish
+    local retry_after, _, ahead, x, y, z = judge(key, cost, now, ticks_per_s, rate, a, b, c, at)
+    if not retry_after then
+      return nil
+    end
+    for _, number in ipairs(type(x) == 'table' and x or {x, y}) do
+      reply[#reply + 1] = number
+    end
+
+    local remaining = finish(key, 0, false, false, now, ticks_per_s, rate, a, b, c, at, x, y, z)
+    local fits = cost > 0 and (remaining - remaining % cost) / cost or 2^32 - 1
+    local admitted =
+      decide_alike_from(i + 1, at + 8 * n_more, flags % 2 == 1 and fit or math.min(fit, fits))
+    if not admitted then
+      return nil
+    end
+    local taken = cost * math.min(admitted, fits)
+    if taken > 0 or ahead then
+      finish(key, taken, false, true, now, ticks_per_s, rate, a, b, c, at, x, y, z)
+    end
+    return admitted
   end
-  at = next_at
+
+  reply[1] = decide_alike_from(1, 17, 2^32 - 1)
+  return reply[1] and reply or redis.error_reply(strange_clock)
 end
 
-if ARGV[1] == '2' then
-  return reply
-elseif ARGV[1] == '3' then
-  reply[1] = 0
+local reply, judges = {0, 0, 0, 0, 0, 0}, act == 2
+
+-- Judges the charges from the i-th, whose arguments are at at, and on; then, if these and those before
+-- (so_far) allow, charges them, the last one first. Returns whether all allow; nil: the time is not
+-- within the windows. Until all have been judged nothing is written: from then on nothing can fail but
+-- a write.
+local function decide_from(i, at, so_far)
+  local key = KEYS[i]
+  if not key then
+    return so_far
+  end
+  local cost, number, flags, tick_us, rate, a, b, c, n_more = struct.unpack('<ddddddddd', args, at)
+  local now, ticks_per_s = (now_us - now_us % tick_us) / tick_us, 1000000 / tick_us
+  local to = 5 * i - 3
+  at = at + 72
+  if number ~= made then
+    made, judge, finish = number, make_algorithm(number)
+  end
+  local judge, finish = judge, finish
+  local retry_after, wait, ahead, x, y, z = judge(key, cost, now, ticks_per_s, rate, a, b, c, at)
+  if not retry_after then
+    return nil
+  end
+  reply[to], reply[to + 1], reply[to + 2], reply[to + 3], reply[to + 4] = retry_after, wait, 0, 0, 0
+
+  local allows = retry_after == 0
+  local admitted = decide_from(i + 1, at + 8 * n_more, so_far and (allows or flags % 2 == 1))
+  if admitted == nil then
+    return nil
+  end
+  local passes = admitted and allows
+  local takes = cost > 0 and (passes or flags >= 2) and not judges
+  local writes = takes or (ahead and not judges)
+  reply[to + 2], reply[to + 3], reply[to + 4] = finish(
+    key, takes and cost or 0, not passes, writes, now, ticks_per_s, rate, a, b, c, at, x, y, z)
+  if takes and not allows then
+    -- Who waits no longer than was said before would be denied for ever.
+    reply[to] = judge(key, cost, now, ticks_per_s, rate, a, b, c, at)
+  end
+  return admitted
 end
 
--- Everything has been read and judged: from here on nothing can fail but a write.
-if ARGV[1] == '4' then
-  -- One that is denied takes nothing, so that all after it are denied too.
-  local n, fits = clamp(ARGV[at] + 0, 1, UNITS_MAX), {}
-  local admitted = n
-  for i = 1, #KEYS do
-    fits[i] = costs[i] > 0 and floor(reply[6 * i - 2] / costs[i]) or n
-    if ARGV[starts[i] + 2] % 2 == 0 then
-      admitted = math.min(admitted, fits[i])
-    end
-  end
-  local told = {admitted, now_us}
-  for i = 1, #KEYS do
-    local algorithm, state = algorithms[ARGV[starts[i] + 1]], states[i]
-    for _, number in ipairs({algorithm.tell(KEYS[i], state)}) do
-      told[#told + 1] = number
-    end
-    local taken = costs[i] * math.min(admitted, fits[i])
-    if taken > 0 then
-      algorithm.charge(state, taken, false)
-    end
-    if taken > 0 or state.ahead then
-      algorithm.write(KEYS[i], state)
-    end
-  end
-  return told
+local admitted = decide_from(1, 17, act ~= 3)
+if admitted == nil then
+  return redis.error_reply(strange_clock)
 end
-
-for i = 1, #KEYS do
-  local state, cost = states[i], costs[i]
-  at = starts[i]
-  local algorithm, to = algorithms[ARGV[at + 1]], 6 * i - 3
-  local passes = reply[1] == 1 and reply[to] == 1
-  if cost > 0 and (passes or (ARGV[at + 2] + 0 >= 2 and not algorithm.has_slots)) then
-    algorithm.charge(state, cost, not passes)
-    algorithm.write(KEYS[i], state)
-    local _
-    if reply[to] == 0 then
-      _, _, reply[to + 2] = algorithm.evaluate(state, cost)
-    end
-    _, reply[to + 1], _, reply[to + 3], reply[to + 4] = algorithm.evaluate(state, 0)
-  elseif state.ahead then
-    algorithm.write(KEYS[i], state) -- the clock was set back: follow it
-  end
-end
+reply[1] = admitted and now_us or -now_us
 return reply

@@ -33,13 +33,12 @@ static const char *check_params(const struct limit_params *params)
     return NULL;
 }
 
-static size_t script_params(const struct limit_params *params,
-                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
+static void script_params(const struct limit_params *params,
+                          uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
     values[0] = params->period;
     values[1] = params->offset;
     values[2] = params->is_calendar ? CALENDAR : (params->from_first ? FROM_FIRST : BY_CLOCK);
-    return 3;
 }
 
 static size_t state_bytes(const void *state, const struct limit_params *params,

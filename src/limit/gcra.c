@@ -39,12 +39,11 @@ static const char *check_params(const struct limit_params *params)
     return NULL;
 }
 
-static size_t script_params(const struct limit_params *params,
-                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
+static void script_params(const struct limit_params *params,
+                          uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
     values[0] = params->burst;
     values[1] = gcra_interval(params);
-    return 2;
 }
 
 static size_t state_bytes(const void *state, const struct limit_params *params,
@@ -135,11 +134,11 @@ static size_t restore(void *state, const struct limit_params *params, const uint
                       size_t n)
 {
     (void)params;
-    if (n < 1) {
+    if (n < 2) {
         return 0;
     }
-    *(struct gcra *)state = (struct gcra){.arrival = told[0]};
-    return 1;
+    *(struct gcra *)state = (struct gcra){.arrival = told[0] > 0 ? told[0] + told[1] : 0};
+    return 2;
 }
 
 const struct algorithm gcra_algorithm = {

@@ -15,13 +15,12 @@ static const char *check_params(const struct limit_params *params)
     return meter_check_params(params);
 }
 
-static size_t script_params(const struct limit_params *params,
-                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
+static void script_params(const struct limit_params *params,
+                          uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
     values[0] = params->burst;
     values[1] = params->period;
     values[2] = params->max_wait;
-    return 3;
 }
 
 static size_t state_bytes(const void *state, const struct limit_params *params,

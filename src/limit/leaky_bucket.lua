@@ -1,66 +1,66 @@
 --[[ Leaky bucket: the twin of leaky_bucket.c, in a program whose KEYS, ARGV and reply driver.lua tells.
 
-key    "level updated"; 1 unit = period parts of level; absent: an empty bucket
+key    packed: level, updated (ticks); 1 unit = period parts of level; absent: an empty bucket
 ARGV   burst = units that the bucket holds, period = ticks, max_wait = ticks (0: it polices), after the
        rate = units drained per period; burst * period <= 2^52
-state  level = what is in the bucket at now, now = ticks, ahead
+state  level = what is in the bucket at dated, dated = now, or a little later (ticks)
 cost   units, >= 0; 0 asks only
 ]]
-local leaky_bucket = {
-  read = function(key, at, now, ticks_per_s, rate)
-    local burst, period = clamp(ARGV[at] + 0, 1, UNITS_MAX), clamp(ARGV[at + 1] + 0, 1, EXACT_MAX)
-    local max_wait = clamp(ARGV[at + 2] + 0, 0, EXACT_MAX)
-    local level, dated, ahead = load_meter(key, now, ticks_per_s, rate)
-    return {
-      rate = rate, burst = burst, period = period, max_wait = max_wait, ticks_per_s = ticks_per_s,
-      level = level, now = dated, ahead = ahead,
-    }, at + 3
-  end,
 
-  evaluate = function(state, cost)
-    local level, burst, period, rate = state.level, state.burst, state.period, state.rate
-    local full, drained_after = burst * period, ceil(level / rate)
-    local wait = state.max_wait > 0 and drained_after or 0
-    local excess = wait > state.max_wait and wait - state.max_wait or 0
-    local remaining = 0
-    if level < full and excess == 0 then
-      remaining = floor((full - level) / period)
-    end
+-- Ticks until what is in the bucket has drained; how many of them are more than anybody waits.
+local function drain_of(level, rate, max_wait)
+  local ticks = level / rate
+  local drained_after = ticks + -ticks % 1
+  return drained_after, max_wait > 0 and drained_after > max_wait and drained_after - max_wait or 0
+end
 
-    local allowed, retry_after, next_after = 1, 0, 0
-    if cost > burst then
-      allowed, retry_after = 0, -1
-    elseif cost > remaining then
-      allowed, retry_after = 0, math.max(excess, ceil((level - full + cost * period) / rate))
-    end
-    if remaining < burst then
-      next_after = math.max(excess, ceil((level - full + (remaining + 1) * period) / rate))
-    end
-    if allowed == 0 or cost == 0 then
-      wait = 0
-    end
-    return allowed, remaining, retry_after, next_after, drained_after, wait
-  end,
-
-  charge = function(state, cost, to_full)
-    local most = to_full and math.max(state.level, state.burst * state.period) or EXACT_MAX
-    state.level = clamp(state.level + cost * state.period, 0, most)
-  end,
-
-  tell = load_pair,
-
-  write = function(key, state)
-    save_pair(key, state.level, state.now, state.level / state.rate / state.ticks_per_s)
-  end,
-
+if settles then
   -- A departure that was granted is not taken back.
-  settle = function(key, at, now, ticks_per_s, rate, kind, delta)
-    local period, max_wait = clamp(ARGV[at + 1] + 0, 1, EXACT_MAX), ARGV[at + 2]
-    if max_wait == '0' or delta > 0 then
-      local level, dated = load_meter(key, now, ticks_per_s, rate)
-      level = clamp(level + delta * period, 0, EXACT_MAX)
+  return function(key, _, delta, _, now, ticks_per_s, rate, _, period, max_wait)
+    if max_wait == 0 or delta > 0 then
+      local _, level, dated = load_meter(key, now, ticks_per_s, rate)
+      level = math.min(math.max(level + delta * period, 0), 2^52)
       save_pair(key, level, dated, level / rate / ticks_per_s)
     end
-    return at + 3
-  end,
-}
+  end
+end
+
+local function judge(key, cost, now, ticks_per_s, rate, burst, period, max_wait)
+  local ahead, level, dated = load_meter(key, now, ticks_per_s, rate)
+  local over = level - burst * period + cost * period
+  local drained_after, excess = drain_of(level, rate, max_wait)
+  local retry_after, wait = 0, 0
+  if cost > burst then
+    retry_after = -1
+  elseif cost > 0 and (over > 0 or excess > 0) then
+    local ticks = over > 0 and over / rate or 0
+    retry_after = math.max(excess, ticks + -ticks % 1)
+  elseif cost > 0 and max_wait > 0 then
+    wait = drained_after
+  end
+  return retry_after, wait, ahead, level, dated
+end
+
+local function finish(
+  key, cost, to_full, writes, now, ticks_per_s, rate, burst, period, max_wait, _, level, dated)
+  local full = burst * period
+  if cost > 0 then
+    level = math.min(level + cost * period, to_full and math.max(level, full) or 2^52)
+  end
+  if writes then
+    save_pair(key, level, dated, level / rate / ticks_per_s)
+  end
+
+  local drained_after, excess = drain_of(level, rate, max_wait)
+  local room, remaining, next_after = full - level, 0, 0
+  if room > 0 and excess == 0 then
+    remaining = (room - room % period) / period
+  end
+  if remaining < burst then
+    local ticks = ((remaining + 1) * period - room) / rate
+    next_after = math.max(excess, ticks + -ticks % 1)
+  end
+  return remaining, next_after, drained_after
+end
+
+return judge, finish

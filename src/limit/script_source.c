@@ -1,16 +1,26 @@
 #include "limit/script_source.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "limit/scripts.h"
 
-/* "if number == '1' then … return token_bucket end" around an algorithm, in a function that makes those
- * alone that a call needs: the program runs anew for each, and what it does not make costs nothing. The
- * number reaches it as text. */
+/* "if number == 1 then … end" around an algorithm, in a function that makes those alone that a call needs:
+ * the program runs anew for each, and what it does not make costs nothing. */
 enum { REGISTRATION_BYTES_MAX = 128 };
 static const char MAKER_BEGIN[] = "\nlocal function make_algorithm(number)\n";
 static const char MAKER_END[] = "end\n\n";
+
+/* How many arguments follow those that every charge has. */
+static size_t extras_of(const struct limit *limit)
+{
+    if (limit->algorithm->has_slots) {
+        return 2;
+    }
+    return limit->params.is_calendar ? LIMIT_EDGES : 0;
+}
 
 static bool is_used(const struct algorithm *algorithm, const struct limit *limits, size_t n_limits)
 {
@@ -29,13 +39,11 @@ static void add_script(struct text *text, const struct script *script)
 
 static void add_algorithm(struct text *text, const struct algorithm *algorithm)
 {
-    text_add_literal(text, "if number == '");
+    text_add_literal(text, "if number == ");
     text_add_u64(text, algorithm_number(algorithm));
-    text_add_literal(text, "' then\n");
+    text_add_literal(text, " then\n");
     add_script(text, algorithm->script);
-    text_add_literal(text, "return ");
-    text_add(text, span_of_text(algorithm->name));
-    text_add_literal(text, "\nend\n");
+    text_add_literal(text, "end\n");
 }
 
 static size_t most_bytes(const struct algorithm *const *algorithms, size_t n_algorithms)
@@ -76,37 +84,51 @@ enum status script_source_new(const struct limit *limits, size_t n_limits, char 
     return STATUS_OK;
 }
 
-size_t script_source_constants(const struct limit *limit, uint64_t args[SCRIPT_CONSTANTS_MAX])
+size_t script_source_constants(const struct limit *limit, double args[SCRIPT_CONSTANTS])
 {
     enum { SHADOW = 1, COUNT_DENIED = 2 };
+    const bool counts_denied = limit->count_denied && !limit->algorithm->has_slots;
+    uint64_t params[LIMIT_SCRIPT_PARAMS_MAX] = {0};
+    limit->algorithm->script_params(&limit->params, params);
     args[0] = algorithm_number(limit->algorithm);
-    args[1] = (limit->shadow ? SHADOW : 0U) | (limit->count_denied ? COUNT_DENIED : 0U);
+    args[1] = (limit->shadow ? SHADOW : 0) | (counts_denied ? COUNT_DENIED : 0);
     args[2] = limit->tick_us;
     args[3] = limit->params.rate;
-    return 4 + limit->algorithm->script_params(&limit->params, args + 4);
+    for (size_t i = 0; i < LIMIT_SCRIPT_PARAMS_MAX; i++) {
+        args[4 + i] = (double)params[i];
+    }
+    args[SCRIPT_CONSTANTS - 1] = (double)extras_of(limit);
+    return SCRIPT_CONSTANTS;
 }
 
-size_t script_source_extras(const struct script_charge *charge, uint64_t args[SCRIPT_EXTRAS_MAX])
+size_t script_source_extras(const struct script_charge *charge, double args[SCRIPT_EXTRAS_MAX])
 {
-    size_t n = 0;
     if (charge->limit->algorithm->has_slots) {
-        args[n++] = charge->slot;
-    }
-    if (charge->limit->params.is_calendar) {
+        args[0] = (double)(charge->slot >> 32);
+        args[1] = (double)(charge->slot & UINT32_MAX);
+    } else if (charge->limit->params.is_calendar) {
         for (size_t i = 0; i < LIMIT_EDGES; i++) {
-            args[n++] = charge->edges == NULL ? 0 : charge->edges[i];
+            args[i] = charge->edges == NULL ? 0 : (double)charge->edges[i];
         }
     }
-    return n;
+    return extras_of(charge->limit);
 }
 
-size_t script_source_args(const struct script_charge *charge, uint64_t args[SCRIPT_CHARGE_ARGS_MAX])
+size_t script_source_args(const struct script_charge *charge, double args[SCRIPT_CHARGE_ARGS_MAX])
 {
-    size_t n = 0;
-    args[n++] = charge->cost;
-    n += script_source_constants(charge->limit, args + n);
-    n += script_source_extras(charge, args + n);
-    return n;
+    args[0] = charge->cost;
+    const size_t n = 1 + script_source_constants(charge->limit, args + 1);
+    return n + script_source_extras(charge, args + n);
+}
+
+void script_source_pack(const double *args, size_t n, char *packed)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits;
+        memcpy(&bits, &args[i], sizeof(bits));
+        bits = htole64(bits);
+        memcpy(packed + i * SCRIPT_ARG_BYTES, &bits, sizeof(bits));
+    }
 }
 
 /* -1 and -2 stand for what no number of ticks is. */
@@ -126,27 +148,23 @@ bool script_source_read_verdict(const struct limit *limit, const long long *ints
                                 struct verdict *verdict)
 {
     const uint64_t capacity = limit_capacity(limit);
-    const long long allowed = ints[0];
-    const long long remaining = ints[1];
-    const long long retry_after = ints[2];
+    const long long retry_after = ints[0];
+    const long long remaining = ints[2];
 
-    if ((allowed != 0 && allowed != 1) || (allowed == 1) != (retry_after == 0)) {
-        return false;
-    }
     if (remaining < 0 || (uint64_t)remaining > capacity) {
         return false;
     }
-    if (retry_after < -2 || ints[3] < 0 || ints[4] < 0 || ints[5] < 0) {
+    if (retry_after < -2 || ints[1] < 0 || ints[3] < 0 || ints[4] < 0) {
         return false;
     }
     *verdict = (struct verdict){
-        .allowed = allowed == 1,
+        .allowed = retry_after == 0,
         .limit = capacity,
         .remaining = (uint64_t)remaining,
         .retry_after = retry_of(retry_after),
         .next_after = (uint64_t)ints[3],
         .reset_after = (uint64_t)ints[4],
-        .wait = (uint64_t)ints[5],
+        .wait = (uint64_t)ints[1],
     };
     return true;
 }

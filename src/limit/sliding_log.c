@@ -32,11 +32,10 @@ static const char *check_params(const struct limit_params *params)
     return NULL;
 }
 
-static size_t script_params(const struct limit_params *params,
-                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
+static void script_params(const struct limit_params *params,
+                          uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
     values[0] = params->period;
-    return 1;
 }
 
 static uint64_t at_of(const struct sliding_log_entry *entry)

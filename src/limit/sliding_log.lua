@@ -1,23 +1,33 @@
 --[[ Sliding log: the twin of sliding_log.c, in a program whose KEYS, ARGV and reply driver.lua tells.
 
-key    a list: the units of all entries, then the entries, oldest first, each "at units" (ticks);
-       absent: none. Entries may be alike: they are told apart by their place
+key    a list, each packed: the units of all entries, then the entries, oldest first, each at, units
+       (ticks); absent: none. Entries may be alike: they are told apart by their place
 ARGV   period = ticks, after the rate = units per period; period <= 2^52
-state  now = ticks, units = of the entries in the window, first = the oldest of them, n = the newest, as
-       places in the list; ats, costs = of the entries by place, as far as they were read: loaded is
-       the last; saved = entries in the list; kept = those that stay,
-       dropped = those that a write dropped; exists = the list does; newest = time of the latest, ahead
+state  a table: now = ticks, units = of the entries in the window, first = the oldest of them, n = the
+       newest, as places in the list; ats, costs = of the entries by place, as far as they were read:
+       loaded is the last; saved = entries in the list; kept = those that stay, dropped = those that a
+       write dropped; exists = the list does; newest = time of the latest, ahead
 cost   units, >= 0; 0 asks only
 ]]
 local LOG_CHUNK = 8 -- entries read at once at first; each chunk is twice as long as the one before
 
-local function read_entry(text)
-  local at, units = string.match(text or '', '^(%d+) (%d+)$')
-  return clamp((at or 0) + 0, 0, EXACT_MAX), clamp((units or 0) + 0, 0, UNITS_MAX)
+local function read_entry(packed)
+  if packed and #packed == 16 then
+    local at, units = struct.unpack('<dd', packed)
+    if at >= 0 and at <= 2^52 and units >= 0 and units <= 2^32 - 1 then
+      return at - at % 1, units - units % 1
+    end
+  end
+  return 0, 0
 end
 
 local function format_entry(at, units)
-  return string.format('%.0f %.0f', at, units)
+  return struct.pack('<dd', at, units)
+end
+
+local function read_units(packed)
+  local units = packed and #packed == 8 and struct.unpack('<d', packed) or 0
+  return units >= 0 and units <= 2^52 and units - units % 1 or 0
 end
 
 -- Time, at most now, and units of the entry at place i, which is at most the newest.
@@ -55,136 +65,141 @@ local function follow_log(state)
     units, last = units + state.costs[last], last - 1
   end
   state.kept, state.n = last, last + 1
-  state.ats[state.n], state.costs[state.n] = state.now, math.min(units, UNITS_MAX)
+  state.ats[state.n], state.costs[state.n] = state.now, math.min(units, 2^32 - 1)
   state.units = state.units - units + state.costs[state.n]
 end
 
-local sliding_log = {
-  read = function(key, at, now, ticks_per_s, rate)
-    local length = redis.call('LLEN', key)
-    local saved = math.max(length - 1, 0)
-    local head = saved > 0 and redis.call('LRANGE', key, 0, LOG_CHUNK) or {'0'}
-    local state = {
-      key = key, rate = rate, period = clamp(ARGV[at] + 0, 1, EXACT_MAX), ticks_per_s = ticks_per_s,
-      now = now, units = clamp(tonumber(head[1]) or 0, 0, EXACT_MAX), first = 1, n = saved,
-      ats = {}, costs = {}, loaded = #head - 1, chunk = 2 * LOG_CHUNK, saved = saved, kept = saved,
-      dropped = 0, exists = length > 0,
-      newest = 0, ahead = false,
-    }
-    for i = 1, #head - 1 do
-      state.ats[i], state.costs[i] = read_entry(head[i + 1])
-    end
-    if saved > 0 then
-      state.newest = state.ats[saved] or read_entry(redis.call('LINDEX', key, -1))
-      state.ahead = state.newest > now + ticks_per_s
-      if state.newest > now and not state.ahead then
-        state.now = state.newest -- a small step back: no time passed
-      end
-    end
-    while state.first <= state.n do
-      local entry_at, units = log_entry(state, state.first)
-      if entry_at + state.period > state.now then
-        break
-      end
-      state.units, state.first = state.units - units, state.first + 1
-    end
-    return state, at + 1
-  end,
-
-  evaluate = function(state, cost)
-    local rate, units = state.rate, state.units
-    local remaining = units < rate and rate - units or 0
-
-    local allowed, retry_after, next_after, reset_after = 1, 0, 0, 0
-    if cost > rate then
-      allowed, retry_after = 0, -1
-    elseif cost > remaining then
-      allowed, retry_after = 0, log_passes_after(state, cost)
-    end
-    if remaining < rate then
-      next_after = log_passes_after(state, remaining + 1)
-    end
-    if state.first <= state.n then
-      reset_after = math.min(state.newest, state.now) + state.period - state.now
-    end
-    return allowed, remaining, retry_after, next_after, reset_after, 0
-  end,
-
-  charge = function(state, cost, to_full)
-    if to_full then
-      cost = clamp(state.rate - state.units, 0, cost)
-    end
-    if state.ahead then
-      follow_log(state)
-    end
-    if cost > 0 then
-      state.n = state.n + 1
-      state.ats[state.n], state.costs[state.n] = state.now, cost
-      state.units, state.newest = state.units + cost, state.now
-    end
-    state.ahead = false
-  end,
-
-  write = function(key, state)
-    if state.ahead then
-      follow_log(state)
-    end
-    if state.kept < state.saved then
-      redis.call('LTRIM', key, 0, state.kept)
-    end
-    if not state.exists then
-      redis.call('RPUSH', key, '0')
-    elseif state.first > 1 then
-      redis.call('LTRIM', key, state.first - 1, -1) -- the last that left gives its place to the sum
-      state.dropped = state.first - 1
-    end
-    redis.call('LSET', key, 0, string.format('%.0f', state.units))
-    for i = state.kept + 1, state.n do
-      redis.call('RPUSH', key, format_entry(state.ats[i], state.costs[i]))
-    end
-    redis.call('PEXPIRE', key, ttl_ms(state.period / state.ticks_per_s))
-  end,
-}
-
--- The place of the last entry that is not later than time, and its time and units; 0 if there is none.
-local function find_entry(key, n, time)
-  local low, high, found_at, found_units = 0, n, 0, 0
-  while low < high do
-    local middle = ceil((low + high) / 2)
-    local at, units = read_entry(redis.call('LINDEX', key, middle))
-    if at <= time then
-      low, found_at, found_units = middle, at, units
-    else
-      high = middle - 1
-    end
+local function load_log(key, now, rate, period)
+  local length = redis.call('LLEN', key)
+  local saved = math.max(length - 1, 0)
+  local head = saved > 0 and redis.call('LRANGE', key, 0, LOG_CHUNK) or {}
+  local state = {
+    key = key, rate = rate, period = period, now = now, units = read_units(head[1]), first = 1,
+    n = saved, ats = {}, costs = {}, loaded = math.max(#head - 1, 0), chunk = 2 * LOG_CHUNK,
+    saved = saved, kept = saved, dropped = 0, exists = length > 0, newest = 0, ahead = false,
+  }
+  for i = 1, #head - 1 do
+    state.ats[i], state.costs[i] = read_entry(head[i + 1])
   end
-  return low, found_at, found_units
+  return state
 end
 
--- Of the entries of the charge's tick the latest are corrected first. What was re-dated is the newest.
-sliding_log.settle = function(key, at, now, ticks_per_s, rate, kind, delta, charged_at)
-  local n = redis.call('LLEN', key) - 1
-  if n < 1 then
-    return at + 1
-  end
-  local total = clamp(tonumber(redis.call('LINDEX', key, 0)) or 0, 0, EXACT_MAX)
-  local time = math.min(charged_at, (read_entry(redis.call('LINDEX', key, -1))))
-  local i, entry_at, units = find_entry(key, n, time)
-  while i > 0 and delta ~= 0 and entry_at == time do
-    local corrected = clamp(units + delta, 0, UNITS_MAX)
-    total = total - units + corrected
-    delta = delta > 0 and 0 or delta + units - corrected
-    if corrected > 0 then
-      redis.call('LSET', key, i, format_entry(entry_at, corrected))
-    else
-      redis.call('LSET', key, i, '') -- no entry is empty: this one alone is removed
-      redis.call('LREM', key, -1, '')
+-- What has left the window by now counts no more.
+local function drop_old(state)
+  while state.first <= state.n do
+    local at, units = log_entry(state, state.first)
+    if at + state.period > state.now then
+      break
     end
-    i = i - 1
-    if i > 0 then
-      entry_at, units = read_entry(redis.call('LINDEX', key, i))
-    end
+    state.units, state.first = state.units - units, state.first + 1
   end
-  redis.call('LSET', key, 0, string.format('%.0f', total))
-  return at + 1
 end
+
+if settles then
+  -- The place of the last entry that is not later than time, and its time and units; 0 if there is none.
+  local function find_entry(key, n, time)
+    local low, high, found_at, found_units = 0, n, 0, 0
+    while low < high do
+      local middle = math.ceil((low + high) / 2)
+      local at, units = read_entry(redis.call('LINDEX', key, middle))
+      if at <= time then
+        low, found_at, found_units = middle, at, units
+      else
+        high = middle - 1
+      end
+    end
+    return low, found_at, found_units
+  end
+
+  -- Of the entries of the charge's tick the latest are corrected first. What was re-dated is the newest.
+  return function(key, _, delta, charged_at)
+    local n = redis.call('LLEN', key) - 1
+    if n < 1 then
+      return
+    end
+    local total = read_units(redis.call('LINDEX', key, 0))
+    local time = math.min(charged_at, (read_entry(redis.call('LINDEX', key, -1))))
+    local i, entry_at, units = find_entry(key, n, time)
+    while i > 0 and delta ~= 0 and entry_at == time do
+      local corrected = math.min(math.max(units + delta, 0), 2^32 - 1)
+      total = total - units + corrected
+      delta = delta > 0 and 0 or delta + units - corrected
+      if corrected > 0 then
+        redis.call('LSET', key, i, format_entry(entry_at, corrected))
+      else
+        redis.call('LSET', key, i, '') -- no entry is empty: this one alone is removed
+        redis.call('LREM', key, -1, '')
+      end
+      i = i - 1
+      if i > 0 then
+        entry_at, units = read_entry(redis.call('LINDEX', key, i))
+      end
+    end
+    redis.call('LSET', key, 0, struct.pack('<d', total))
+  end
+end
+
+local function judge(key, cost, now, ticks_per_s, rate, period)
+  local state = load_log(key, now, rate, period)
+  if state.saved > 0 then
+    state.newest = state.ats[state.saved] or read_entry(redis.call('LINDEX', key, -1))
+    state.ahead = state.newest > now + ticks_per_s
+    if state.newest > now and not state.ahead then
+      state.now = state.newest -- a small step back: no time passed
+    end
+  end
+  drop_old(state)
+  local retry_after = 0
+  if cost > rate then
+    retry_after = -1
+  elseif cost > 0 and state.units + cost > rate then
+    retry_after = log_passes_after(state, cost)
+  end
+  return retry_after, 0, state.ahead, state
+end
+
+local function write_log(state, ticks_per_s)
+  local key = state.key
+  if state.kept < state.saved then
+    redis.call('LTRIM', key, 0, state.kept)
+  end
+  if not state.exists then
+    redis.call('RPUSH', key, struct.pack('<d', 0))
+  elseif state.first > 1 then
+    redis.call('LTRIM', key, state.first - 1, -1) -- the last that left gives its place to the sum
+    state.dropped = state.first - 1
+  end
+  redis.call('LSET', key, 0, struct.pack('<d', state.units))
+  for i = state.kept + 1, state.n do
+    redis.call('RPUSH', key, format_entry(state.ats[i], state.costs[i]))
+  end
+  redis.call('EXPIRE', key, ttl_s(state.period / ticks_per_s))
+end
+
+local function finish(key, cost, to_full, writes, now, ticks_per_s, rate, period, _, _, _, state)
+  if to_full then
+    cost = math.min(cost, math.max(rate - state.units, 0))
+  end
+  if writes and state.ahead then
+    follow_log(state)
+  end
+  if cost > 0 then
+    state.n = state.n + 1
+    state.ats[state.n], state.costs[state.n] = state.now, cost
+    state.units, state.newest = state.units + cost, state.now
+  end
+  if writes then
+    write_log(state, ticks_per_s)
+  end
+  local remaining = state.units < rate and rate - state.units or 0
+  local next_after, reset_after = 0, 0
+  if remaining < rate then
+    next_after = log_passes_after(state, remaining + 1)
+  end
+  if state.first <= state.n then
+    reset_after = math.min(state.newest, state.now) + period - state.now
+  end
+  return remaining, next_after, reset_after
+end
+
+return judge, finish

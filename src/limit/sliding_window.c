@@ -38,13 +38,12 @@ static const char *check_params(const struct limit_params *params)
     return NULL;
 }
 
-static size_t script_params(const struct limit_params *params,
-                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
+static void script_params(const struct limit_params *params,
+                          uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
     values[0] = params->period;
     values[1] = params->buckets;
     values[2] = params->strict;
-    return 3;
 }
 
 static size_t counts_bytes(const struct limit_params *params)

@@ -6,7 +6,7 @@ key    packed: the number of the latest sub-window with a charge (a double), and
 ARGV   period = ticks, buckets = sub-windows in it, strict = 0 or 1, after the rate = units per period;
        rate * period / buckets <= 2^52, as is a counter times the width of a sub-window
 state  counts[i + 2] = units in the i-th sub-window before that of now (so that they unpack in place),
-       number = of that of now, into = ticks since it began, width = ticks, ahead
+       counts[1] = number of that of now; into = ticks since it began
 cost   units, >= 0; 0 asks only
 ]]
 
@@ -21,37 +21,47 @@ local function load_counts(key, buckets)
     return nil
   end
   local counts = {struct.unpack(format_of(buckets), saved)}
-  local sum = 0
-  for i = 2, buckets + 2 do
-    sum = sum + counts[i]
+  local number = counts[1]
+  counts[buckets + 3] = nil -- where unpack() ended
+  if not (number >= 0 and number <= 2^52) then
+    return nil
   end
-  counts[1] = clamp(counts[1], 0, EXACT_MAX)
-  return sum > 0 and counts or nil
+  counts[1] = number - number % 1
+  for i = 2, buckets + 2 do
+    if counts[i] > 0 then
+      return counts
+    end
+  end
+  return nil
 end
 
-local function pack_counts(number, counts, buckets)
-  return struct.pack(format_of(buckets), number, unpack(counts, 2, buckets + 2))
+local function pack_counts(counts, buckets)
+  return struct.pack(format_of(buckets), unpack(counts, 1, buckets + 2))
 end
 
--- Units that count now; those of the oldest by the part of it that is still inside.
-local function sum_window(state)
-  local counts, buckets, width, sum = state.counts, state.buckets, state.width, 0
+-- Units in the window but for its oldest sub-window, and all that count now: of the oldest the part that
+-- is still inside.
+local function sum_window(counts, buckets, width, into, strict)
+  local sum, oldest = 0, counts[buckets + 2]
   for i = 2, buckets + 1 do
     sum = sum + counts[i]
   end
-  local oldest = counts[buckets + 2]
-  return sum, sum + (state.strict and oldest or ceil(oldest * (width - state.into) / width))
+  if strict == 1 or oldest == 0 then
+    return sum, sum + oldest
+  end
+  local part = oldest * (width - into) / width
+  return sum, sum + part + -part % 1
 end
 
 -- Ticks until cost units, at most the rate, pass. Sub-window by sub-window, as the oldest go.
-local function window_passes_after(state, whole, cost)
-  local counts, buckets, width, into_now = state.counts, state.buckets, state.width, state.into
+local function window_passes_after(counts, whole, cost, rate, buckets, width, into_now, strict)
   for step = 0, buckets do
-    local room = state.rate - cost - whole
+    local room = rate - cost - whole
     if room >= 0 then
       local oldest, into = counts[buckets + 2 - step], 0
       if oldest > room then
-        into = state.strict and width or width - floor(room * width / oldest)
+        local ticks = room * width / oldest
+        into = strict == 1 and width or width - (ticks - ticks % 1)
       end
       if step == 0 and into < into_now then
         into = into_now
@@ -68,98 +78,89 @@ local function window_passes_after(state, whole, cost)
 end
 
 -- Ticks until the newest sub-window that counts has gone; 0 if none does.
-local function window_reset_after(state)
-  local counts, buckets = state.counts, state.buckets
+local function window_reset_after(counts, buckets, width, into)
   for i = 0, buckets do
     if counts[i + 2] > 0 then
-      return (buckets + 1 - i) * state.width - state.into
+      return (buckets + 1 - i) * width - into
     end
   end
   return 0
 end
 
-local sliding_window = {
-  read = function(key, at, now, ticks_per_s, rate)
-    local buckets = clamp(ARGV[at + 1] + 0, 1, 100)
-    local width = clamp(ARGV[at] + 0, 1, EXACT_MAX) / buckets
-    local number = floor(now / width)
-    local into = now - number * width
-    local counts, ahead = load_counts(key, buckets), false
-    local age = buckets + 1
-    if counts then
-      local newest = counts[1]
-      age = newest <= number and number - newest or 0
-      if newest > number then
-        ahead = newest * width > now + ticks_per_s
-        if not ahead then
-          number, into = newest, 0 -- a small step back: no time passed
-        end
-      end
-    else
-      counts = {0}
+-- Of key at now: whether the clock was set back, counts, into.
+local function load_window(key, now, ticks_per_s, buckets, width)
+  local counts, ahead = load_counts(key, buckets) or {0}, false
+  local into = now % width
+  local number = (now - into) / width
+  local age = counts[2] and number - counts[1] or buckets + 1
+  if age < 0 then
+    age = 0
+    ahead = counts[1] * width > now + ticks_per_s
+    if not ahead then
+      number, into = counts[1], 0 -- a small step back: no time passed
     end
-    if age > 0 then
-      for i = buckets, 0, -1 do
-        counts[i + 2] = i >= age and counts[i - age + 2] or 0
-      end
+  end
+  if age > 0 then
+    for i = buckets, 0, -1 do
+      counts[i + 2] = i >= age and counts[i - age + 2] or 0
     end
-    return {
-      rate = rate, ticks_per_s = ticks_per_s, buckets = buckets, width = width,
-      strict = ARGV[at + 2] == '1', counts = counts, number = number, into = into, ahead = ahead,
-    }, at + 3
-  end,
+  end
+  counts[1] = number
+  return ahead, counts, into
+end
 
-  evaluate = function(state, cost)
-    local rate = state.rate
-    local whole, used = sum_window(state)
-    local remaining = used < rate and rate - used or 0
-
-    local allowed, retry_after, next_after = 1, 0, 0
-    if cost > rate then
-      allowed, retry_after = 0, -1
-    elseif cost > remaining then
-      allowed, retry_after = 0, window_passes_after(state, whole, cost)
-    end
-    if remaining < rate then
-      next_after = window_passes_after(state, whole, remaining + 1)
-    end
-    return allowed, remaining, retry_after, next_after, window_reset_after(state), 0
-  end,
-
-  charge = function(state, cost, to_full)
-    if to_full then
-      local _, used = sum_window(state)
-      cost = clamp(state.rate - used, 0, cost)
-    end
-    local most = math.min(UNITS_MAX, floor(EXACT_MAX / state.width))
-    state.counts[2] = clamp(state.counts[2] + cost, 0, most)
-  end,
-
-  tell = function(key, state)
-    local counts = load_counts(key, state.buckets) or {}
-    for i = #counts + 1, state.buckets + 2 do
-      counts[i] = 0
-    end
-    return unpack(counts, 1, state.buckets + 2)
-  end,
-
-  write = function(key, state)
-    redis.call('SET', key, pack_counts(state.number, state.counts, state.buckets),
-      'PX', ttl_ms(window_reset_after(state) / state.ticks_per_s))
-  end,
-
-  settle = function(key, at, now, ticks_per_s, rate, kind, delta, charged_at)
-    local buckets = clamp(ARGV[at + 1] + 0, 1, 100)
-    local width = clamp(ARGV[at] + 0, 1, EXACT_MAX) / buckets
+if settles then
+  return function(key, _, delta, charged_at, now, _, _, period, buckets)
+    local width = period / buckets
     local counts = load_counts(key, buckets)
     if counts then
-      local age = math.max(counts[1] - floor(charged_at / width), 0)
+      local age = math.max(counts[1] - (charged_at - charged_at % width) / width, 0)
       if age <= buckets then
-        local most = math.min(UNITS_MAX, floor(EXACT_MAX / width))
-        counts[age + 2] = clamp(counts[age + 2] + delta, 0, most)
-        redis.call('SET', key, pack_counts(counts[1], counts, buckets), 'KEEPTTL')
+        local most = 2^52 / width
+        counts[age + 2] =
+          math.min(math.max(counts[age + 2] + delta, 0), 2^32 - 1, most - most % 1)
+        redis.call('SET', key, pack_counts(counts, buckets), 'KEEPTTL')
       end
     end
-    return at + 3
-  end,
-}
+  end
+end
+
+local function judge(key, cost, now, ticks_per_s, rate, period, buckets, strict)
+  local width = period / buckets
+  local ahead, counts, into = load_window(key, now, ticks_per_s, buckets, width)
+  local whole, used = sum_window(counts, buckets, width, into, strict)
+  local retry_after = 0
+  if cost > rate then
+    retry_after = -1
+  elseif cost > 0 and used + cost > rate then
+    retry_after = window_passes_after(counts, whole, cost, rate, buckets, width, into, strict)
+  end
+  return retry_after, 0, ahead, counts, into
+end
+
+local function finish(
+  key, cost, to_full, writes, now, ticks_per_s, rate, period, buckets, strict, _, counts, into)
+  local width = period / buckets
+  local whole, used = sum_window(counts, buckets, width, into, strict)
+  if to_full then
+    cost = math.min(cost, math.max(rate - used, 0))
+  end
+  if cost > 0 then
+    local most = 2^52 / width
+    local newest = math.min(counts[2] + cost, 2^32 - 1, most - most % 1)
+    whole, used, counts[2] = whole + newest - counts[2], used + newest - counts[2], newest
+  end
+  local reset_after = window_reset_after(counts, buckets, width, into)
+  if writes then
+    redis.call('SET', key, pack_counts(counts, buckets), 'EX', ttl_s(reset_after / ticks_per_s))
+  end
+
+  local remaining, next_after = used < rate and rate - used or 0, 0
+  if remaining < rate then
+    next_after =
+      window_passes_after(counts, whole, remaining + 1, rate, buckets, width, into, strict)
+  end
+  return remaining, next_after, reset_after
+end
+
+return judge, finish

@@ -7,12 +7,11 @@
 #include "limit/meter.h"
 #include "limit/scripts.h"
 
-static size_t script_params(const struct limit_params *params,
-                            uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
+static void script_params(const struct limit_params *params,
+                          uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
     values[0] = params->burst;
     values[1] = params->period;
-    return 2;
 }
 
 static size_t state_bytes(const void *state, const struct limit_params *params,

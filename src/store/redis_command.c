@@ -52,17 +52,12 @@ void redis_store_write_key(struct text *text, struct span prefix, const struct c
     text_add(text, span_of(charge->limit->digest, sizeof(charge->limit->digest)));
 }
 
-static struct redis_limit_args write_constant_args(struct arena *arena, const struct limit *limit)
+static struct span write_constants_of(struct arena *arena, const struct limit *limit)
 {
-    char buffer[SCRIPT_CONSTANTS_MAX * NUMBER_BYTES_MAX];
-    struct text text = text_of(buffer, sizeof(buffer));
-    uint64_t args[SCRIPT_CONSTANTS_MAX];
-    const size_t n = script_source_constants(limit, args);
-    for (size_t i = 0; i < n; i++) {
-        add_number(&text, args[i]);
-    }
-    assert(!text.truncated);
-    return (struct redis_limit_args){.wire = arena_copy(arena, text_span(&text)), .n = n};
+    double args[SCRIPT_CONSTANTS];
+    char packed[SCRIPT_CONSTANTS * SCRIPT_ARG_BYTES];
+    script_source_pack(args, script_source_constants(limit, args), packed);
+    return arena_copy(arena, span_of(packed, sizeof(packed)));
 }
 
 static enum status write_source(struct redis_command *command,
@@ -82,14 +77,14 @@ static enum status write_source(struct redis_command *command,
 static enum status write_constants(struct redis_command *command,
                                    const struct redis_store_options *options)
 {
-    command->limit_args =
-        arena_calloc(&command->arena, options->n_limits, sizeof(*command->limit_args));
-    if (command->limit_args == NULL) {
+    command->constants =
+        arena_calloc(&command->arena, options->n_limits, sizeof(*command->constants));
+    if (command->constants == NULL) {
         return STATUS_NO_MEMORY;
     }
     for (size_t i = 0; i < options->n_limits; i++) {
-        command->limit_args[i] = write_constant_args(&command->arena, &options->limits[i]);
-        if (command->limit_args[i].wire.data == NULL) {
+        command->constants[i] = write_constants_of(&command->arena, &options->limits[i]);
+        if (command->constants[i].data == NULL) {
             return STATUS_NO_MEMORY;
         }
     }
@@ -107,7 +102,7 @@ enum status redis_command_init(struct redis_command *command,
     }
     const size_t charge_bytes =
         options->prefix.len + KEY_TEXT_BYTES_MAX + NAME_BYTES_MAX + KEY_OVERHEAD_BYTES +
-        (SCRIPT_CHARGE_ARGS_MAX + SCRIPT_SETTLEMENT_ARGS) * NUMBER_BYTES_MAX;
+        (SCRIPT_CHARGE_ARGS_MAX + SCRIPT_SETTLEMENT_ARGS) * SCRIPT_ARG_BYTES;
     command->buffer_bytes =
         COMMAND_HEAD_BYTES + command->source.len + LIMITS_PER_ROUTE_MAX * charge_bytes;
     command->buffer = arena_alloc(&command->arena, command->buffer_bytes);
@@ -124,7 +119,7 @@ void redis_command_close(struct redis_command *command)
 }
 
 /* The slot and the edges, if any. */
-static size_t extras_of(const struct charge *charge, uint64_t extras[SCRIPT_EXTRAS_MAX])
+static size_t extras_of(const struct charge *charge, double extras[SCRIPT_EXTRAS_MAX])
 {
     const struct script_charge call = {
         .limit = charge->limit,
@@ -134,28 +129,34 @@ static size_t extras_of(const struct charge *charge, uint64_t extras[SCRIPT_EXTR
     return script_source_extras(&call, extras);
 }
 
-static size_t count_args(const struct redis_command *command, const struct decision *decision)
+/* Arguments of all @charges. */
+static size_t count_args(const struct charge *charges, size_t n)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < decision->n_charges; i++) {
-        uint64_t extras[SCRIPT_EXTRAS_MAX];
-        const struct charge *charge = &decision->charges[i];
-        assert(charge->limit->index < command->n_limits);
-        n += 1 + command->limit_args[charge->limit->index].n + extras_of(charge, extras);
+    size_t n_args = 0;
+    for (size_t i = 0; i < n; i++) {
+        double extras[SCRIPT_EXTRAS_MAX];
+        n_args += 1 + SCRIPT_CONSTANTS + extras_of(&charges[i], extras);
     }
-    return n;
+    return n_args;
+}
+
+static void add_packed(struct text *text, const double *args, size_t n)
+{
+    char packed[SCRIPT_CHARGE_ARGS_MAX * SCRIPT_ARG_BYTES];
+    script_source_pack(args, n, packed);
+    text_add(text, span_of(packed, n * SCRIPT_ARG_BYTES));
 }
 
 static void add_charge(struct text *text, const struct redis_command *command,
                        const struct charge *charge)
 {
-    uint64_t extras[SCRIPT_EXTRAS_MAX];
+    const double cost = charge->cost;
+    double extras[SCRIPT_EXTRAS_MAX];
     const size_t n_extras = extras_of(charge, extras);
-    add_number(text, charge->cost);
-    text_add(text, command->limit_args[charge->limit->index].wire);
-    for (size_t i = 0; i < n_extras; i++) {
-        add_number(text, extras[i]);
-    }
+    assert(charge->limit->index < command->n_limits);
+    add_packed(text, &cost, 1);
+    text_add(text, command->constants[charge->limit->index]);
+    add_packed(text, extras, n_extras);
 }
 
 static void add_key(struct text *text, const struct redis_command *command,
@@ -164,6 +165,12 @@ static void add_key(struct text *text, const struct redis_command *command,
     add_length(text, key_bytes(command->prefix, charge));
     redis_store_write_key(text, command->prefix, charge);
     text_add_literal(text, "\r\n");
+}
+
+/* The number of keys, the keys and the arguments. */
+static size_t tail_words(size_t n_keys)
+{
+    return 1 + n_keys + 1;
 }
 
 static void add_head(struct text *text, struct span verb, struct span script, size_t n_after)
@@ -176,7 +183,7 @@ static void add_head(struct text *text, struct span verb, struct span script, si
 }
 
 /* What the script calls it. */
-static uint64_t act_of(enum decision_aim aim)
+static enum script_act act_of(enum decision_aim aim)
 {
     switch (aim) {
     case DECISION_ADMIT:
@@ -189,22 +196,33 @@ static uint64_t act_of(enum decision_aim aim)
     return SCRIPT_JUDGES;
 }
 
-/* <verb> <script> <number of keys> <keys …> <what to do> <time, 0: that of Redis> <arguments …> */
+/* <number of keys> <keys …> and the begin of the arguments, of which there are @n_args. The time is that
+ * of Redis. */
+static void add_tail(struct text *text, const struct redis_command *command,
+                     const struct charge *charges, size_t n, enum script_act act, size_t n_args)
+{
+    const double head[SCRIPT_HEAD_ARGS] = {act, 0};
+    add_number(text, n);
+    for (size_t i = 0; i < n; i++) {
+        add_key(text, command, &charges[i]);
+    }
+    add_length(text, (SCRIPT_HEAD_ARGS + n_args) * SCRIPT_ARG_BYTES);
+    add_packed(text, head, SCRIPT_HEAD_ARGS);
+}
+
+/* <verb> <script> <number of keys> <keys …> <arguments> */
 static struct span write(struct redis_command *command, struct span verb, struct span script,
                          const struct decision *decision)
 {
     const size_t n = decision->n_charges;
     struct text text = text_of(command->buffer, command->buffer_bytes);
-    add_head(&text, verb, script, 1 + n + SCRIPT_HEAD_ARGS + count_args(command, decision));
-    add_number(&text, n);
-    for (size_t i = 0; i < n; i++) {
-        add_key(&text, command, &decision->charges[i]);
-    }
-    add_number(&text, act_of(decision->aim));
-    add_number(&text, 0);
+    add_head(&text, verb, script, tail_words(n));
+    add_tail(&text, command, decision->charges, n, act_of(decision->aim),
+             count_args(decision->charges, n));
     for (size_t i = 0; i < n; i++) {
         add_charge(&text, command, &decision->charges[i]);
     }
+    text_add_literal(&text, "\r\n");
     return text.truncated ? SPAN("") : text_span(&text);
 }
 
@@ -217,14 +235,6 @@ struct span redis_command_evalsha(struct redis_command *command, const struct de
 struct span redis_command_eval(struct redis_command *command, const struct decision *decision)
 {
     return write(command, SPAN("EVAL"), command->source, decision);
-}
-
-static void add_signed(struct text *text, int64_t number)
-{
-    char digits[NUMBER_BYTES_MAX];
-    struct text digits_text = text_of(digits, sizeof(digits));
-    text_add_i64(&digits_text, number);
-    add_argument(text, text_span(&digits_text));
 }
 
 /* What the script knows the settled charge by. */
@@ -244,23 +254,20 @@ struct redis_tail redis_command_settle(struct redis_command *command,
     for (size_t i = 0; i < n; i++) {
         charges[i] = charge_of(&settlements[i]);
     }
-    const struct decision decision = {.charges = charges, .n_charges = n};
     struct text text = text_of(command->buffer, command->buffer_bytes);
-    add_number(&text, n);
+    add_tail(&text, command, charges, n, SCRIPT_SETTLES,
+             n * SCRIPT_SETTLEMENT_ARGS + count_args(charges, n));
     for (size_t i = 0; i < n; i++) {
-        add_key(&text, command, &charges[i]);
-    }
-    add_number(&text, SCRIPT_SETTLES);
-    add_number(&text, 0);
-    for (size_t i = 0; i < n; i++) {
-        add_number(&text, (uint64_t)settlements[i].kind);
-        add_signed(&text, settlements[i].delta);
-        add_number(&text, settlements[i].charged_at_us);
+        const double args[SCRIPT_SETTLEMENT_ARGS] = {settlements[i].kind,
+                                                     (double)settlements[i].delta,
+                                                     (double)settlements[i].charged_at_us};
+        add_packed(&text, args, SCRIPT_SETTLEMENT_ARGS);
         add_charge(&text, command, &charges[i]);
     }
+    text_add_literal(&text, "\r\n");
     return (struct redis_tail){
         .wire = text.truncated ? SPAN("") : text_span(&text),
-        .n = 1 + n + SCRIPT_HEAD_ARGS + n * SCRIPT_SETTLEMENT_ARGS + count_args(command, &decision),
+        .n = tail_words(n),
     };
 }
 

@@ -16,17 +16,11 @@
 
 enum { REDIS_SHA_BYTES = 40 };
 
-/* The constant arguments of a limit. */
-struct redis_limit_args {
-    struct span wire; /* as RESP; in the arena */
-    size_t n;
-};
-
 struct redis_command {
     struct arena arena;
-    struct span prefix;                  /* of every key; borrowed */
-    struct span source;                  /* the script; in the arena */
-    struct redis_limit_args *limit_args; /* by the limit's index; in the arena */
+    struct span prefix;     /* of every key; borrowed */
+    struct span source;     /* the script; in the arena */
+    struct span *constants; /* packed arguments by the limit's index; in the arena */
     size_t n_limits;
     char *buffer; /* the latest command; in the arena */
     size_t buffer_bytes;
@@ -48,7 +42,7 @@ struct span redis_command_eval(struct redis_command *command, const struct decis
 /* What of a call follows the script: the number of keys and all after it. */
 struct redis_tail {
     struct span wire; /* as RESP */
-    size_t n;         /* arguments */
+    size_t n;         /* words */
 };
 
 /* The tail of the call that settles @n settlements; lasts until the next command is written. Empty

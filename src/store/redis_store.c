@@ -17,6 +17,7 @@
 #include "store/redis_store.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -80,7 +81,7 @@ static void end_orphan(struct redis_ticket *ticket, const struct redis_reply *re
 {
     struct redis_store *store = ticket->store;
     const bool admitted = reply != NULL && reply->kind == REDIS_REPLY_IS_INTS &&
-                          reply->n_ints > 0 && reply->ints[0] == 1;
+                          reply->n_ints > 0 && reply->ints[0] > 0;
     store->counters.n_late_replies += reply != NULL;
     if (admitted && ticket->release != NULL) {
         redis_settler_send(&store->settler, ticket->release);
@@ -141,7 +142,7 @@ static bool read_verdicts(const struct redis_reply *reply, struct decision *deci
 {
     if (reply->kind != REDIS_REPLY_IS_INTS ||
         reply->n_ints != SCRIPT_HEAD_INTS + decision->n_charges * SCRIPT_INTS_PER_CHARGE ||
-        reply->ints[1] < 0) {
+        reply->ints[0] == LLONG_MIN) {
         return false;
     }
     bool allowed = decision->aim != DECISION_DENY;
@@ -152,7 +153,7 @@ static bool read_verdicts(const struct redis_reply *reply, struct decision *deci
             return false;
         }
         allowed = allowed && (charge->limit->shadow || charge->verdict.allowed);
-        charge->charged_at_us = (uint64_t)reply->ints[1];
+        charge->charged_at_us = (uint64_t)llabs(reply->ints[0]);
         ints += SCRIPT_INTS_PER_CHARGE;
     }
     for (size_t i = 0; i < decision->n_charges; i++) {
@@ -161,7 +162,7 @@ static bool read_verdicts(const struct redis_reply *reply, struct decision *deci
                           judge_charges(&charge->verdict, charge->cost, allowed);
     }
     decision->allowed = allowed;
-    return reply->ints[0] == (allowed ? 1 : 0);
+    return (reply->ints[0] > 0) == allowed;
 }
 
 static enum status send_call(struct redis_ticket *ticket, uint64_t now_us);

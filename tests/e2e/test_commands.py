@@ -125,7 +125,7 @@ def test_what_script_prints_runs_in_a_shell_and_decides(start_redis, policy_file
     request = ["GET", "http://a.test/v1/it's?x=1", "-H", "X-Api-Key: q'; echo 'x"]
     result = program.command("script", path, *request)
     assert result.returncode == 0, result.stderr
-    assert [run_in_shell(result.stdout, tmp_path)[0] for _ in range(3)] == [1, 1, 0]
+    assert [run_in_shell(result.stdout, tmp_path)[0] > 0 for _ in range(3)] == [True, True, False]
     assert len(redis.keys()) == 3
 
 
@@ -137,7 +137,7 @@ def test_script_and_proxy_count_in_the_same_keys(start, start_redis, policy_file
     redis.call("FLUSHALL")
     assert [proxy.ask("GET", "/v1/x").status for _ in range(2)] == [204, 204]
     result = program.command("script", policy_file(text), "GET", "/v1/x", "--from", "127.0.0.1")
-    assert run_in_shell(result.stdout, tmp_path)[0] == 0
+    assert run_in_shell(result.stdout, tmp_path)[0] < 0
     assert len(redis.keys()) == 3
 
 

@@ -2,7 +2,6 @@
 
 #include <check.h>
 #include <hiredis/hiredis.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +11,9 @@
 #include "limit/script_source.h"
 
 enum {
-    WORDS_MAX = 3 + SCRIPT_HEAD_ARGS +
-                LIMITS_PER_ROUTE_MAX * (1 + SCRIPT_SETTLEMENT_ARGS + SCRIPT_CHARGE_ARGS_MAX),
-    NUMBER_BYTES = 24,
+    WORDS_MAX = 3 + LIMITS_PER_ROUTE_MAX + 1,
+    ARGS_MAX = SCRIPT_HEAD_ARGS +
+               LIMITS_PER_ROUTE_MAX * (SCRIPT_SETTLEMENT_ARGS + SCRIPT_CHARGE_ARGS_MAX) + 1,
 };
 
 void script_client_open(struct script_client *client, const struct redis_server *server,
@@ -38,12 +37,15 @@ void script_client_close(struct script_client *client)
     redisFree(client->connection);
 }
 
-/* The words of one call, and the memory of those that are numbers. */
+/* The words of one call, and its arguments, which are the last word. */
 struct call {
     const char *words[WORDS_MAX];
     size_t lens[WORDS_MAX];
     size_t n_words;
-    char numbers[WORDS_MAX][NUMBER_BYTES];
+    char n_keys[8];
+    double args[ARGS_MAX];
+    size_t n_args;
+    char packed[ARGS_MAX * SCRIPT_ARG_BYTES];
 };
 
 static void add(struct call *call, struct span word)
@@ -52,18 +54,9 @@ static void add(struct call *call, struct span word)
     call->lens[call->n_words++] = word.len;
 }
 
-static void add_signed(struct call *call, int64_t number)
+static void add_number(struct call *call, double number)
 {
-    char *text = call->numbers[call->n_words];
-    snprintf(text, NUMBER_BYTES, "%" PRId64, number);
-    add(call, span_of_text(text));
-}
-
-static void add_number(struct call *call, uint64_t number)
-{
-    char *text = call->numbers[call->n_words];
-    snprintf(text, NUMBER_BYTES, "%" PRIu64, number);
-    add(call, span_of_text(text));
+    call->args[call->n_args++] = number;
 }
 
 static struct script_charge script_charge_of(const struct charge *charge)
@@ -79,22 +72,21 @@ static struct script_charge script_charge_of(const struct charge *charge)
 static void add_charge(struct call *call, const struct charge *charge)
 {
     const struct script_charge script_charge = script_charge_of(charge);
-    uint64_t args[SCRIPT_CHARGE_ARGS_MAX];
-    const size_t n_args = script_source_args(&script_charge, args);
-    for (size_t i = 0; i < n_args; i++) {
-        add_number(call, args[i]);
-    }
+    call->n_args += script_source_args(&script_charge, call->args + call->n_args);
 }
 
 static void begin(struct call *call, const struct script_client *client, size_t n_keys)
 {
     add(call, SPAN("EVALSHA"));
     add(call, span_of_text(client->sha));
-    add_number(call, n_keys);
+    snprintf(call->n_keys, sizeof(call->n_keys), "%zu", n_keys);
+    add(call, span_of_text(call->n_keys));
 }
 
-static void send(struct script_client *client, const struct call *call)
+static void send(struct script_client *client, struct call *call)
 {
+    script_source_pack(call->args, call->n_args, call->packed);
+    add(call, span_of(call->packed, call->n_args * SCRIPT_ARG_BYTES));
     const int n_words = (int)call->n_words;
     ck_assert_int_eq(redisAppendCommandArgv(client->connection, n_words,
                                             (const char **)(uintptr_t)call->words, call->lens),
@@ -111,12 +103,12 @@ static void send_decision(struct script_client *client, enum script_act act,
         add(&call, charges[i].key);
     }
     add_number(&call, act);
-    add_number(&call, now_us);
+    add_number(&call, (double)now_us);
     for (size_t i = 0; i < n_charges; i++) {
         add_charge(&call, &charges[i]);
     }
     if (act == SCRIPT_DECIDES_ALIKE) {
-        add_number(&call, n_requests);
+        add_number(&call, (double)n_requests);
     }
     send(client, &call);
 }
@@ -152,13 +144,13 @@ void script_client_send_settlements(struct script_client *client,
     for (size_t i = 0; i < n; i++) {
         add(&call, settlements[i].key);
     }
-    add_number(&call, 1);
-    add_number(&call, now_us);
+    add_number(&call, SCRIPT_SETTLES);
+    add_number(&call, (double)now_us);
     for (size_t i = 0; i < n; i++) {
         const struct charge charge = {.limit = settlements[i].limit, .slot = settlements[i].slot};
         add_number(&call, settlements[i].kind);
-        add_signed(&call, settlements[i].delta);
-        add_number(&call, settlements[i].charged_at_us);
+        add_number(&call, (double)settlements[i].delta);
+        add_number(&call, (double)settlements[i].charged_at_us);
         add_charge(&call, &charge);
     }
     send(client, &call);
@@ -203,9 +195,9 @@ bool script_client_read(struct script_client *client, struct charge *charges, si
         ck_assert(script_source_read_verdict(charges[i].limit,
                                              ints + SCRIPT_HEAD_INTS + i * SCRIPT_INTS_PER_CHARGE,
                                              &charges[i].verdict));
-        charges[i].charged_at_us = (uint64_t)ints[1];
+        charges[i].charged_at_us = (uint64_t)llabs(ints[0]);
     }
-    return ints[0] == 1;
+    return ints[0] > 0;
 }
 
 void script_client_read_alike(struct script_client *client, const struct charge *charges,

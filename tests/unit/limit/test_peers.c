@@ -33,7 +33,9 @@ START_TEST(kong_charges_what_it_denies)
         ck_assert(passes(1, 1) == (i < 10));
     }
     redisReply *reply = redisCommand(client.connection, "GET {k}");
-    ck_assert_str_eq(reply->str, "10 1763667840000000");
+    double count;
+    memcpy(&count, reply->str, sizeof(count));
+    ck_assert_double_eq(count, 10);
     freeReplyObject(reply);
 }
 END_TEST

@@ -7,6 +7,7 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "limit/script_source.h"
 #include "limit/token_bucket.h"
 
 static const char SHA[] = "0123456789abcdef0123456789abcdef01234567";
@@ -42,6 +43,21 @@ static void teardown(void)
     redis_command_close(&command);
 }
 
+/* Compare @wire with @before, @args packed, and the end of the line. */
+static void ck_wire(struct span wire, struct span before, const double *args, size_t n_args)
+{
+    char expected[2048];
+    struct text text = text_of(expected, sizeof(expected));
+    char packed[64 * SCRIPT_ARG_BYTES];
+    script_source_pack(args, n_args, packed);
+    text_add(&text, before);
+    text_add_format(&text, "$%zu\r\n", n_args * SCRIPT_ARG_BYTES);
+    text_add(&text, span_of(packed, n_args * SCRIPT_ARG_BYTES));
+    text_add_literal(&text, "\r\n");
+    ck_assert_uint_eq(wire.len, text.len);
+    ck_assert_mem_eq(wire.data, expected, text.len);
+}
+
 #define ck_assert_span(span, expected)                                                             \
     ck_assert_msg(span_equals((span), SPAN(expected)), "got %.*s", SPAN_ARGS(span))
 
@@ -50,11 +66,11 @@ START_TEST(one_charge_is_one_key_and_its_arguments)
     struct charge charge = {.limit = &limits[0], .key = SPAN("{a}"), .cost = 3};
     const struct decision decision = {.charges = &charge, .n_charges = 1};
     const struct span wire = redis_command_evalsha(&command, &decision, SHA);
-    ck_assert_span(wire,
-                   "*13\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
-                   "$1\r\n1\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n$1\r\n0\r\n$1\r\n0\r\n"
-                   "$1\r\n3\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n"
-                   "$8\r\n60000000\r\n");
+    static const double args[] = {SCRIPT_DECIDES, 0, 3, 1, 0, 1, 100, 20, 60000000, 0, 0};
+    ck_wire(wire,
+            SPAN("*5\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
+                 "$1\r\n1\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n"),
+            args, ARRAY_LEN(args));
 }
 END_TEST
 
@@ -66,14 +82,13 @@ START_TEST(two_charges_are_two_keys_and_then_their_arguments)
     };
     const struct decision decision = {.charges = charges, .n_charges = 2};
     const struct span wire = redis_command_evalsha(&command, &decision, SHA);
-    ck_assert_span(wire,
-                   "*21\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
-                   "$1\r\n2\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n"
-                   "$27\r\nsluice:{a}\r\n:login:bbbbbbbb\r\n$1\r\n0\r\n$1\r\n0\r\n"
-                   "$1\r\n1\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n"
-                   "$8\r\n60000000\r\n"
-                   "$10\r\n4294967295\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n5\r\n"
-                   "$1\r\n6\r\n$12\r\n604800000000\r\n");
+    static const double args[] = {SCRIPT_DECIDES, 0, 1, 1, 0, 1, 100,          20, 60000000, 0, 0,
+                                  UINT32_MAX,     1, 0, 1, 5, 6, 604800000000, 0,  0};
+    ck_wire(wire,
+            SPAN("*6\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
+                 "$1\r\n2\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n"
+                 "$27\r\nsluice:{a}\r\n:login:bbbbbbbb\r\n"),
+            args, ARRAY_LEN(args));
 }
 END_TEST
 
@@ -89,7 +104,7 @@ START_TEST(the_greatest_decision_fits_with_the_script)
     const struct decision decision = {.charges = charges, .n_charges = ARRAY_LEN(charges)};
     const struct span wire = redis_command_eval(&command, &decision);
     ck_assert_uint_gt(wire.len, command.source.len + sizeof(key) * ARRAY_LEN(charges));
-    ck_assert(span_starts_with(wire, SPAN("*133\r\n$4\r\nEVAL\r\n$")));
+    ck_assert(span_starts_with(wire, SPAN("*20\r\n$4\r\nEVAL\r\n$")));
 }
 END_TEST
 
@@ -100,23 +115,49 @@ START_TEST(settlements_are_one_call_whose_tail_goes_with_the_script_or_its_name)
         {.limit = &limits[1], .key = SPAN("{b}"), .kind = SETTLE_RENEW},
     };
     const struct redis_tail tail = redis_command_settle(&command, settlements, 2);
-#define TAIL                                                                                       \
-    "$1\r\n2\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n$25\r\nsluice:{b}:login:bbbbbbbb\r\n"     \
-    "$1\r\n1\r\n$1\r\n0\r\n"                                                                       \
-    "$1\r\n0\r\n$2\r\n-3\r\n$16\r\n1763667890123456\r\n"                                           \
-    "$1\r\n0\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$3\r\n100\r\n$2\r\n20\r\n$8\r\n60000000\r\n"      \
-    "$1\r\n2\r\n$1\r\n0\r\n$1\r\n0\r\n"                                                            \
-    "$1\r\n0\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\n6\r\n$12\r\n604800000000\r\n"
-    ck_assert_span(tail.wire, TAIL);
+    static const double args[] = {
+        SCRIPT_SETTLES,
+        0,
+        SETTLE_COST,
+        -3,
+        1763667890123456,
+        0,
+        1,
+        0,
+        1,
+        100,
+        20,
+        60000000,
+        0,
+        0,
+        SETTLE_RENEW,
+        0,
+        0,
+        0,
+        1,
+        0,
+        1,
+        5,
+        6,
+        604800000000,
+        0,
+        0,
+    };
+    ck_wire(tail.wire,
+            SPAN("$1\r\n2\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n"
+                 "$25\r\nsluice:{b}:login:bbbbbbbb\r\n"),
+            args, ARRAY_LEN(args));
     char kept[1024];
     memcpy(kept, tail.wire.data, tail.wire.len);
     const struct redis_tail copy = {.wire = span_of(kept, tail.wire.len), .n = tail.n};
 
-    ck_assert_span(
-        redis_command_with_tail(&command, copy, SHA),
-        "*27\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n" TAIL);
+    ck_wire(redis_command_with_tail(&command, copy, SHA),
+            SPAN("*6\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
+                 "$1\r\n2\r\n$30\r\nsluice:{a}:per-client:aaaaaaaa\r\n"
+                 "$25\r\nsluice:{b}:login:bbbbbbbb\r\n"),
+            args, ARRAY_LEN(args));
     const struct span wire = redis_command_with_tail(&command, copy, NULL);
-    ck_assert(span_starts_with(wire, SPAN("*27\r\n$4\r\nEVAL\r\n$")));
+    ck_assert(span_starts_with(wire, SPAN("*6\r\n$4\r\nEVAL\r\n$")));
     ck_assert(wire.len > tail.n &&
               memcmp(wire.data + wire.len - copy.wire.len, kept, copy.wire.len) == 0);
 }
