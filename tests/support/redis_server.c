@@ -37,7 +37,9 @@ uint16_t redis_server_free_port(void)
 static void become_server(const struct redis_server *server, int log_fd)
 {
     char port[8];
+    char bus_port[8];
     snprintf(port, sizeof(port), "%u", server->port);
+    snprintf(bus_port, sizeof(bus_port), "%u", server->bus_port);
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(log_fd, STDOUT_FILENO);
@@ -45,7 +47,9 @@ static void become_server(const struct redis_server *server, int log_fd)
     execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--unixsocket",
            server->socket_path, "--dir", server->folder, "--save", "", "--appendonly", "no",
            "--enable-debug-command", "local", "--requirepass",
-           server->password == NULL ? "" : server->password, (char *)NULL);
+           server->password == NULL ? "" : server->password, "--cluster-enabled",
+           server->bus_port == 0 ? "no" : "yes", "--cluster-port", bus_port,
+           "--cluster-node-timeout", "1000", (char *)NULL);
     _exit(127);
 }
 
@@ -138,6 +142,9 @@ void redis_server_stop(struct redis_server *server)
         ck_no_key_is_endless(server);
         redis_server_kill(server);
     }
+    char nodes[REDIS_SERVER_PATH_MAX];
+    snprintf(nodes, sizeof(nodes), "%s/nodes.conf", server->folder);
+    unlink(nodes); /* of a node of a cluster alone */
     unlink(server->socket_path);
     ck_assert_int_eq(rmdir(server->folder), 0);
 }

@@ -20,6 +20,7 @@ struct redis_server {
     char socket_path[REDIS_SERVER_PATH_MAX];
     const char *password; /* borrowed; NULL: none */
     uint16_t port;        /* 0: the unix socket alone */
+    uint16_t bus_port;    /* of a node of a cluster; 0: it is none */
     int log_fd;           /* what it says; nobody reads on once it is ready */
 };
 
@@ -27,7 +28,7 @@ struct redis_server {
 bool redis_server_is_installed(void);
 
 /* Make the folder and start; returns when it accepts connections. Members that the caller has set
- * (password, port) are obeyed, the others are filled. Fails the test when it cannot. */
+ * (password, port, bus_port) are obeyed, the others are filled. Fails the test when it cannot. */
 void redis_server_start(struct redis_server *server);
 
 /* A port of the loopback address that nobody listens on just now. */

@@ -1,0 +1,115 @@
+/* Parts are in the order of their slots, the same for all proxies: of two requests that want the last unit of
+ * two slots, one gets both. What shapes comes last, since a departure that was granted is not taken
+ * back. */
+
+#include "base/compiler.h"
+#include "store/redis_cluster.h"
+#include "store/redis_slots.h"
+
+/* The slots of a decision's charges, and the order in which they are asked. */
+struct layout {
+    uint16_t slots[LIMITS_PER_ROUTE_MAX];
+    size_t order[LIMITS_PER_ROUTE_MAX];
+    size_t n;
+    uint16_t shaping; /* the slot of the limit that shapes; REDIS_SLOTS: there is none */
+};
+
+static unsigned rank(const struct layout *layout, size_t i)
+{
+    return layout->slots[i] == layout->shaping ? REDIS_SLOTS : layout->slots[i];
+}
+
+static void sort(struct layout *layout)
+{
+    for (size_t i = 0; i < layout->n; i++) {
+        size_t at = i;
+        while (at > 0 && rank(layout, layout->order[at - 1]) > rank(layout, i)) {
+            layout->order[at] = layout->order[at - 1];
+            at--;
+        }
+        layout->order[at] = i;
+    }
+}
+
+static void lay_out(const struct redis_cluster_ticket *ticket, struct layout *layout)
+{
+    const struct decision *decision = ticket->decision;
+    layout->n = decision->n_charges;
+    layout->shaping = REDIS_SLOTS;
+    for (size_t i = 0; i < layout->n; i++) {
+        const struct charge *charge = &decision->charges[i];
+        layout->slots[i] =
+            redis_slots_of_charge(ticket->cluster->prefix, charge->limit, charge->key);
+        if (charge->limit->params.max_wait > 0) {
+            layout->shaping = layout->slots[i];
+        }
+    }
+}
+
+static bool is_one_slot(const struct layout *layout)
+{
+    for (size_t i = 1; i < layout->n; i++) {
+        if (layout->slots[i] != layout->slots[0]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void begin_part(struct redis_cluster_part *part, struct redis_cluster_ticket *ticket,
+                       uint16_t slot, struct charge *charges, size_t n_charges)
+{
+    *part = (struct redis_cluster_part){
+        .decision = {.charges = charges, .n_charges = n_charges},
+        .ticket = ticket,
+        .slot = slot,
+    };
+}
+
+/* Copy the charges into the spread of @ticket, those of a slot, or each, to a part of its own. */
+static enum status spread_out(struct redis_cluster_ticket *ticket, struct layout *layout,
+                              bool by_key)
+{
+    if (ticket->spread == NULL) {
+        ticket->spread = pool_take(&ticket->cluster->spreads);
+    }
+    struct redis_cluster_spread *spread = ticket->spread;
+    if (spread == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    sort(layout);
+    ticket->parts = spread->parts;
+    ticket->n_parts = 0;
+    for (size_t i = 0; i < layout->n; i++) {
+        const size_t of = layout->order[i];
+        struct charge *charge = &spread->charges[i];
+        *charge = ticket->decision->charges[of];
+        spread->of[i] = of;
+        if (by_key || i == 0 || layout->slots[of] != spread->parts[ticket->n_parts - 1].slot) {
+            begin_part(&spread->parts[ticket->n_parts++], ticket, layout->slots[of], charge, 1);
+        } else {
+            spread->parts[ticket->n_parts - 1].decision.n_charges++;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status redis_cluster_split(struct redis_cluster_ticket *ticket)
+{
+    struct layout layout;
+    lay_out(ticket, &layout);
+    if (!is_one_slot(&layout)) {
+        return spread_out(ticket, &layout, false);
+    }
+    ticket->parts = &ticket->alone;
+    ticket->n_parts = 1;
+    begin_part(&ticket->alone, ticket, layout.slots[0], ticket->decision->charges, layout.n);
+    return STATUS_OK;
+}
+
+enum status redis_cluster_split_by_key(struct redis_cluster_ticket *ticket)
+{
+    struct layout layout;
+    lay_out(ticket, &layout);
+    return spread_out(ticket, &layout, true);
+}

@@ -1,0 +1,111 @@
+#include "store/redis_cluster_store.h"
+
+#include <stdlib.h>
+
+#include "store/redis_cluster.h"
+#include "store/redis_slots.h"
+
+enum {
+    TICKETS_KEPT = 1024,
+    SPREADS_KEPT = 64, /* of about 7 KiB each */
+};
+
+static struct redis_cluster *cluster_of(struct store *store)
+{
+    return (struct redis_cluster *)(void *)store;
+}
+
+static enum store_outcome decide(struct store *store, struct decision *decision)
+{
+    return redis_cluster_decide(cluster_of(store), decision);
+}
+
+static void cancel(struct store *store, struct decision *decision)
+{
+    redis_cluster_cancel(cluster_of(store), decision);
+}
+
+/* One by one: a slot on the move refuses several keys at once for as long as one of them is missing. */
+void redis_cluster_settle(struct redis_cluster *cluster, const struct settlement *settlements,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint16_t slot =
+            redis_slots_of_charge(cluster->prefix, settlements[i].limit, settlements[i].key);
+        struct redis_cluster_node *node = redis_cluster_nodes_find(&cluster->nodes, slot);
+        if (node != NULL) {
+            store_settle(node->store, &settlements[i], 1);
+        }
+    }
+}
+
+static void settle(struct store *store, const struct settlement *settlements, size_t n)
+{
+    redis_cluster_settle(cluster_of(store), settlements, n);
+}
+
+static void free_cluster(struct store *store)
+{
+    struct redis_cluster *cluster = cluster_of(store);
+    redis_cluster_nodes_close(&cluster->nodes);
+    timeout_queue_close(&cluster->deadlines);
+    pool_close(&cluster->tickets);
+    pool_close(&cluster->spreads);
+    free(cluster);
+}
+
+static const struct store_ops CLUSTER_OPS = {
+    .name = "redis_cluster",
+    .decide = decide,
+    .cancel = cancel,
+    .settle = settle,
+    .free = free_cluster,
+};
+
+static enum status init(struct redis_cluster *cluster, struct loop *loop,
+                        const struct redis_cluster_options *options)
+{
+    enum status status = timeout_queue_init(&cluster->deadlines, loop, options->redis.deadline_us);
+    if (status == STATUS_OK) {
+        status = redis_cluster_nodes_init(&cluster->nodes, loop, options);
+        if (status != STATUS_OK) {
+            timeout_queue_close(&cluster->deadlines);
+        }
+    }
+    return status;
+}
+
+enum status redis_cluster_store_new(struct loop *loop, const struct redis_cluster_options *options,
+                                    struct store **store)
+{
+    struct redis_cluster *cluster = calloc(1, sizeof(*cluster));
+    if (cluster == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    cluster->store.ops = &CLUSTER_OPS;
+    cluster->prefix = options->redis.prefix;
+    pool_init(&cluster->tickets, sizeof(struct redis_cluster_ticket), TICKETS_KEPT);
+    pool_init(&cluster->spreads, sizeof(struct redis_cluster_spread), SPREADS_KEPT);
+    const enum status status = init(cluster, loop, options);
+    if (status != STATUS_OK) {
+        free(cluster);
+        return status;
+    }
+    *store = &cluster->store;
+    return STATUS_OK;
+}
+
+bool redis_cluster_store_is_up(const struct store *store)
+{
+    const struct redis_cluster *cluster = (const struct redis_cluster *)(const void *)store;
+    return redis_cluster_nodes_are_up(&cluster->nodes);
+}
+
+struct redis_cluster_counters redis_cluster_store_count(const struct store *store)
+{
+    const struct redis_cluster *cluster = (const struct redis_cluster *)(const void *)store;
+    struct redis_cluster_counters counters = cluster->counters;
+    counters.nodes = redis_cluster_nodes_count(&cluster->nodes);
+    counters.n_maps = cluster->nodes.n_maps;
+    return counters;
+}
