@@ -21,21 +21,16 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/limits.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "store/redis_store.h"
 #include "store/store.h"
 
-struct redis_cluster_endpoint {
-    struct span host; /* name or address */
-    uint16_t port;
-};
-
-/* Everything is borrowed for the life of the store, but for the endpoints. */
 struct redis_cluster_options {
-    struct redis_store_options redis; /* of each node; host, port and unix_path are not looked at */
-    const struct redis_cluster_endpoint *endpoints; /* nodes to begin with */
-    size_t n_endpoints;                             /* 1 … REDIS_ENDPOINTS_MAX */
+    struct redis_store_options redis; /* of each node; where Redis is, is not looked at */
+    struct redis_host hosts[REDIS_ENDPOINTS_MAX]; /* nodes to begin with */
+    size_t n_hosts;                               /* at least 1 */
 };
 
 struct redis_cluster_counters {
@@ -47,7 +42,7 @@ struct redis_cluster_counters {
 };
 
 /* The links start at once, within @loop; their failure is not an error of this function.
- * STATUS_NO_MEMORY; STATUS_INVALID: an endpoint without host or port, or too many. Free with
+ * STATUS_NO_MEMORY; STATUS_INVALID: no host, or one without name or port. Free with
  * store_free(), in the loop's thread. */
 MUST_USE enum status redis_cluster_store_new(struct loop *loop,
                                              const struct redis_cluster_options *options,

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "store/fallback_store.h"
 #include "store/memory_store.h"
+#include "store/redis_cluster_store.h"
 #include "store/redis_store.h"
 
 static enum memory_full full_of(enum store_full full)
@@ -67,27 +68,41 @@ static uint32_t count_instances(void *context)
     return said > 0 ? said : seen > 0 ? seen : 1;
 }
 
-/* Where Redis is. */
-static void set_place(struct redis_store_options *options, const struct store_section *section)
+static void list_hosts(const struct redis_section *redis, struct redis_host *hosts)
 {
-    const struct redis_section *redis = &section->redis;
-    struct redis_sentinels *sentinels = &options->sentinels;
-    if (redis->kind != REDIS_SENTINEL) {
-        options->host = redis->endpoints[0].host;
-        options->port = redis->endpoints[0].port;
-        options->unix_path = redis->endpoints[0].unix_path;
-        return;
-    }
     for (size_t i = 0; i < redis->n_endpoints; i++) {
-        sentinels->hosts[i] = (struct redis_host){
+        hosts[i] = (struct redis_host){
             .host = redis->endpoints[i].host,
             .port = redis->endpoints[i].port,
         };
     }
-    sentinels->n_hosts = redis->n_endpoints;
-    sentinels->master = redis->master;
-    sentinels->user = section->sentinel_user;
-    sentinels->password = section->sentinel_password;
+}
+
+/* The store that is shared, as @section names it; @options say what holds for all kinds. */
+static enum status make_shared(const struct store_section *section, struct loop *loop,
+                               struct redis_store_options *options, struct store **store)
+{
+    const struct redis_section *redis = &section->redis;
+    struct redis_cluster_options cluster = {.n_hosts = redis->n_endpoints};
+    switch (redis->kind) {
+    case REDIS_SINGLE:
+        options->host = redis->endpoints[0].host;
+        options->port = redis->endpoints[0].port;
+        options->unix_path = redis->endpoints[0].unix_path;
+        break;
+    case REDIS_SENTINEL:
+        list_hosts(redis, options->sentinels.hosts);
+        options->sentinels.n_hosts = redis->n_endpoints;
+        options->sentinels.master = redis->master;
+        options->sentinels.user = section->sentinel_user;
+        options->sentinels.password = section->sentinel_password;
+        break;
+    case REDIS_CLUSTER:
+        list_hosts(redis, cluster.hosts);
+        cluster.redis = *options;
+        return redis_cluster_store_new(loop, &cluster, store);
+    }
+    return redis_store_new(loop, options, store);
 }
 
 enum status stores_make(void *context, struct loop *loop, struct store **store, bool *is_shared)
@@ -110,8 +125,7 @@ enum status stores_make(void *context, struct loop *loop, struct store **store, 
         .process = &stores->redis,
     };
     struct store *redis;
-    set_place(&options, section);
-    enum status status = redis_store_new(loop, &options, &redis);
+    enum status status = make_shared(section, loop, &options, &redis);
     if (status == STATUS_OK) {
         const struct fallback_store_options fallback = {
             .shared = redis,

@@ -106,9 +106,6 @@ void link_redis(struct linker *linker)
     if (!join_urls(linker, &url) || !apply_cluster(linker, &url)) {
         return;
     }
-    if (url.kind == REDIS_CLUSTER) {
-        refuse(linker, spec->redis.node, "a Redis cluster is not yet built");
-    }
     if (url.kind != REDIS_SENTINEL) {
         refuse_without_sentinel(linker, "sentinel_user", &spec->sentinel_user);
         refuse_without_sentinel(linker, "sentinel_password", &spec->sentinel_password);

@@ -61,6 +61,7 @@ static enum status open_node(struct redis_cluster_node *node)
         .owner = node,
         .listener = &node->ear,
     };
+    options.sentinels.n_hosts = 0;
     options.host = span_of_text(node->address.host);
     options.port = node->address.port;
     options.unix_path = SPAN("");
@@ -392,18 +393,15 @@ struct redis_store_counters redis_cluster_nodes_count(const struct redis_cluster
 static enum status read_seeds(struct redis_cluster_nodes *nodes,
                               const struct redis_cluster_options *options)
 {
-    if (options->n_endpoints == 0 || options->n_endpoints > REDIS_ENDPOINTS_MAX) {
-        return STATUS_INVALID;
-    }
-    for (size_t i = 0; i < options->n_endpoints; i++) {
-        const struct redis_cluster_endpoint *endpoint = &options->endpoints[i];
-        if (endpoint->host.len == 0 ||
-            !redis_cluster_address_set(&nodes->seeds[i], endpoint->host, endpoint->port)) {
+    for (size_t i = 0; i < options->n_hosts; i++) {
+        const struct redis_host *host = &options->hosts[i];
+        if (host->host.len == 0 ||
+            !redis_cluster_address_set(&nodes->seeds[i], host->host, host->port)) {
             return STATUS_INVALID;
         }
     }
-    nodes->n_seeds = options->n_endpoints;
-    return STATUS_OK;
+    nodes->n_seeds = options->n_hosts;
+    return nodes->n_seeds > 0 ? STATUS_OK : STATUS_INVALID;
 }
 
 static enum status make_maps(struct redis_cluster_nodes *nodes)
