@@ -44,14 +44,15 @@ local function log_entry(state, i)
   return at < state.now and at or state.now, state.costs[i]
 end
 
--- Ticks until cost units, at most the rate, pass: until enough of the oldest have left.
+-- Ticks until cost units, at most the rate, pass: until enough of the oldest have left. (What somebody else
+-- wrote need not be in order, nor its sum be right: there is always a tick to wait.)
 local function log_passes_after(state, cost)
   local units, i, at, gone = state.units, state.first, state.now - state.period, 0
   while units + cost > state.rate and i <= state.n do
     at, gone = log_entry(state, i)
     units, i = units - gone, i + 1
   end
-  return at + state.period - state.now
+  return math.max(at + state.period - state.now, 1)
 end
 
 -- What is dated after now becomes one entry of now.
@@ -93,6 +94,7 @@ local function drop_old(state)
     end
     state.units, state.first = state.units - units, state.first + 1
   end
+  state.units = math.max(state.units, 0)
 end
 
 if settles then
@@ -197,7 +199,7 @@ local function finish(key, cost, to_full, writes, now, ticks_per_s, rate, period
     next_after = log_passes_after(state, remaining + 1)
   end
   if state.first <= state.n then
-    reset_after = math.min(state.newest, state.now) + period - state.now
+    reset_after = math.max(math.min(state.newest, state.now) + period - state.now, 0)
   end
   return remaining, next_after, reset_after
 end
