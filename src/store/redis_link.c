@@ -169,11 +169,26 @@ static void connect_next(struct redis_link *link)
     }
 }
 
+/* All links of the process connect at one pace: wait for it where it is known. */
+static void connect_in_turn(struct redis_link *link)
+{
+    struct redis_process *process = link->options->process;
+    const uint64_t wait_us =
+        process == NULL ? 0 : redis_process_may_connect(process, clock_monotonic_us());
+    if (wait_us == 0) {
+        connect_next(link);
+    } else if (link->state == REDIS_LINK_DOWN) {
+        timer_arm(&link->timer, wait_us);
+    } else {
+        set_state(link, REDIS_LINK_DOWN, wait_us);
+    }
+}
+
 static void on_found(void *owner, enum status status, struct span trouble)
 {
     struct redis_link *link = owner;
     if (status == STATUS_OK) {
-        connect_next(link);
+        connect_in_turn(link);
     } else {
         go_down(link, REDIS_FAULT_NOT_FOUND, trouble);
     }
@@ -181,16 +196,9 @@ static void on_found(void *owner, enum status status, struct span trouble)
 
 static void try_again(struct redis_link *link)
 {
-    struct redis_process *process = link->options->process;
-    const uint64_t wait_us =
-        process == NULL ? 0 : redis_process_may_connect(process, clock_monotonic_us());
-    if (wait_us > 0) {
-        timer_arm(&link->timer, wait_us);
-        return;
-    }
     switch (redis_place_ask(&link->place)) {
     case REDIS_PLACE_KNOWN:
-        connect_next(link);
+        connect_in_turn(link);
         break;
     case REDIS_PLACE_ASKED:
         set_state(link, REDIS_LINK_RESOLVING, HANDSHAKE_US);
@@ -211,6 +219,11 @@ static void on_moved(void *owner)
     if (link->state == REDIS_LINK_DOWN) {
         timer_arm(&link->timer, WAIT_MIN_US);
     }
+}
+
+static void give_up_seeking(struct redis_link *link)
+{
+    go_down(link, REDIS_FAULT_NOT_FOUND, SPAN("nobody says in time where Redis is"));
 }
 
 static void give_up(struct redis_link *link)
@@ -271,6 +284,8 @@ static void on_timer(void *context)
         try_again(link);
         break;
     case REDIS_LINK_RESOLVING:
+        give_up_seeking(link);
+        break;
     case REDIS_LINK_CONNECTING:
         give_up(link);
         break;

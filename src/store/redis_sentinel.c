@@ -98,7 +98,9 @@ static void fail(struct redis_sentinel *sentinel, struct span trouble)
     redis_sentinel_talk_close(&sentinel->talk);
     sentinel->n_bad = 0;
     if (advance(sentinel)) {
-        set_state(sentinel, REDIS_SENTINEL_DOWN, 0);
+        const bool is_urgent = sentinel->is_asked;
+        set_state(sentinel, REDIS_SENTINEL_DOWN,
+                  is_urgent ? 0 : redis_backoff_wait(&sentinel->backoff));
         return;
     }
     sentinel->n_tried = 0;

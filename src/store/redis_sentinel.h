@@ -5,8 +5,8 @@
  *            └──────────┴───────────┴───────────┘
  *
  * They are tried in turn, each with its time limit; the one that has answered is asked again. WATCHING is
- * subscribed to failovers, and sees to it that the sentinel lives. DOWN waits: not at all before the next
- * one, and with back-off and jitter when all have failed. See
+ * subscribed to failovers, and sees to it that the sentinel lives. DOWN waits: with back-off and jitter when
+ * all have failed, and before each while nobody asks. See
  * https://redis.io/docs/latest/develop/reference/sentinel-clients/ */
 
 #ifndef SLUICE_STORE_REDIS_SENTINEL_H
