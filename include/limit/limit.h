@@ -32,6 +32,7 @@ struct limit {
     char digest[LIMIT_DIGEST_BYTES]; /* of what gives the state its unit; lower-case hex, no NUL */
     bool shadow;                     /* judged and charged as if real, never enforced */
     bool count_denied; /* a denied request is charged too, by at most what brings it to full */
+    bool is_settled;   /* what it charges may be corrected once the answer is known */
     enum on_failure on_failure;
 };
 

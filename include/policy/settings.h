@@ -56,6 +56,8 @@ struct store_section {
     uint64_t deadline_us;
     enum on_failure on_failure; /* of limits that do not say their own */
     uint32_t instances; /* among which local limits are shared out; 0: those seen in Redis */
+    bool coalesce;      /* equal requests travel as one call */
+    bool denial_cache;  /* denials are remembered for a second */
     uint64_t memory_bytes;
     enum store_full full;
 };

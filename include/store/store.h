@@ -26,6 +26,7 @@ enum store_outcome {
 enum decision_source {
     DECISION_MEMORY, /* the embedded store, because the policy names no other */
     DECISION_REDIS,
+    DECISION_CACHE,   /* Redis, less than a second ago: it denied, and still would */
     DECISION_LOCAL,   /* the embedded store at its share, because Redis could not answer */
     DECISION_SKIPPED, /* nobody: Redis could not answer and all its limits say allow */
 };
@@ -39,9 +40,12 @@ struct charge {
     /* The answer. allowed and wait: before anything was charged; the others: as things stand now, but
      * retry_after is 0 if allowed. */
     struct verdict verdict;
-    const uint64_t *edges;  /* calendar windows: LIMIT_EDGES of them around now, us; else NULL.
+    const uint64_t *edges; /* calendar windows: LIMIT_EDGES of them around now, us; else NULL.
                              * Borrowed until the answer */
-    uint64_t slot;          /* concurrency: which to take */
+    uint64_t slot;         /* concurrency: which to take */
+    bool
+        untold; /* the answer: others deny the request, and this one was not asked: its verdict, which
+                  * allows, says nothing */
     bool charged;           /* the answer: the request was admitted, and this limit took its cost */
     uint64_t charged_at_us; /* the answer: when, by the clock of who decided */
     bool overflowed; /* the answer: it was charged to the state that keys without room share */
@@ -65,6 +69,7 @@ struct store;
 struct decision;
 
 typedef void (*decision_on_answer)(struct decision *decision);
+typedef void (*decision_on_alike)(struct decision *decision, size_t i);
 
 enum { DECISION_FRAMES_MAX = 5 };
 
@@ -72,6 +77,14 @@ struct decision {
     struct charge *charges; /* owned by the caller, judged together; no two share limit and key */
     size_t n_charges;       /* 1 … LIMITS_PER_ROUTE_MAX */
     enum decision_aim aim;
+
+    /* Requests alike that this decision stands for, itself one of them: decided one after another at one
+     * time. 0: itself alone. Not for every store and limit: see store_takes_alike(). The answer to
+     * request @i is in allowed and the charges while on_alike(@i) runs: once each, in order, from 0 again
+     * when the call had to be sent again; it asks no store. Then the decision is answered as ever: if
+     * status is not STATUS_OK, none was decided. */
+    size_t n_alike;
+    decision_on_alike on_alike;
 
     /* The answer. status: STATUS_OK; _TIMEOUT, _UNREACHABLE, _REFUSED, _INVALID (a reply that makes
      * no sense), _FULL, _NO_MEMORY: no decision could be made, and verdicts are undefined. */
@@ -84,6 +97,7 @@ struct decision {
         *fault; /* what ailed the shared store, a word for logs, where one is known; else NULL */
 
     /* For stores alone. */
+    uint64_t asked_us; /* of the denial cache: when it asked, monotonic */
     struct {
         struct store *store; /* asked by the one who pushed the frame */
         decision_on_answer on_answer;
@@ -109,6 +123,8 @@ struct store_ops {
     const char *name;
     enum store_outcome (*decide)(struct store *store, struct decision *decision);
     void (*cancel)(struct store *store, struct decision *decision);
+    /* Whether requests alike to @decision can be one decision. NULL: no. */
+    bool (*takes_alike)(const struct store *store, const struct decision *decision);
     /* NULL: what was charged stays charged, and slots come back by their lease. */
     void (*settle)(struct store *store, const struct settlement *settlements, size_t n);
     void (*free)(struct store *store);
@@ -123,6 +139,9 @@ struct store {
  * STORE_PENDING; it may ask the store again, and may not free it. */
 MUST_USE enum store_outcome store_decide(struct store *store, struct decision *decision,
                                          decision_on_answer on_answer);
+
+/* Whether @store can decide several requests alike to @decision as one, see n_alike. */
+bool store_takes_alike(const struct store *store, const struct decision *decision);
 
 /* The caller of store_decide() no longer wants a PENDING answer: on_answer is not called, the
  * memory of

@@ -1,6 +1,8 @@
 #include "app/stores.h"
 
 #include "base/log.h"
+#include "store/coalesce_store.h"
+#include "store/denial_cache.h"
 #include "store/fallback_store.h"
 #include "store/memory_store.h"
 #include "store/redis_cluster_store.h"
@@ -105,6 +107,24 @@ static enum status make_shared(const struct store_section *section, struct loop 
     return redis_store_new(loop, options, store);
 }
 
+/* Lay over *@store, which is freed on failure, what spares it calls. */
+static enum status add_thrift(const struct store_section *section, struct loop *loop,
+                              struct store **store)
+{
+    const struct denial_cache_options options = {.now_us = NULL};
+    enum status status = STATUS_OK;
+    if (section->coalesce) {
+        status = coalesce_store_new(loop, *store, section->deadline_us, store);
+    }
+    if (status == STATUS_OK && section->denial_cache) {
+        status = denial_cache_new(*store, &options, store);
+    }
+    if (status != STATUS_OK) {
+        store_free(*store);
+    }
+    return status;
+}
+
 enum status stores_make(void *context, struct loop *loop, struct store **store, bool *is_shared)
 {
     struct stores *stores = context;
@@ -126,6 +146,9 @@ enum status stores_make(void *context, struct loop *loop, struct store **store, 
     };
     struct store *redis;
     enum status status = make_shared(section, loop, &options, &redis);
+    if (status == STATUS_OK) {
+        status = add_thrift(section, loop, &redis);
+    }
     if (status == STATUS_OK) {
         const struct fallback_store_options fallback = {
             .shared = redis,

@@ -69,6 +69,9 @@ const struct calendar *link_calendar(struct linker *linker, const struct spec_li
 /* The cost of @route, whose limits and upstream are linked. */
 void link_cost(struct linker *linker, const struct spec_cost *spec, struct route *route);
 
+/* Mark the limits whose charges are corrected once the answer is known; after routes. */
+void link_settled(struct linker *linker);
+
 /* --- what they share --- */
 
 /* @count * @bytes of zeroes in the policy's arena; NULL sets no_memory. */

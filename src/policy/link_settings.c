@@ -57,8 +57,8 @@ static void refuse_without_redis(struct linker *linker, const struct node *store
 static void check_store(struct linker *linker)
 {
     static const char *const OF_REDIS[] = {
-        "cluster", "user",     "password",   "sentinel_user", "sentinel_password",
-        "prefix",  "deadline", "on_failure", "instances"};
+        "cluster",  "user",       "password",  "sentinel_user", "sentinel_password", "prefix",
+        "deadline", "on_failure", "instances", "coalesce",      "denial_cache"};
     const struct spec_store *spec = &linker->spec->store;
     const struct node *node = spec->place.node;
     if (node != NULL && node_find(node, SPAN("redis")) == NULL) {
@@ -86,6 +86,8 @@ static void link_store(struct linker *linker)
         .deadline_us = spec->deadline_us,
         .on_failure = (enum on_failure)spec->on_failure,
         .instances = spec->instances,
+        .coalesce = spec->coalesce,
+        .denial_cache = spec->denial_cache,
         .memory_bytes = spec->memory_bytes,
         .full = (enum store_full)spec->full,
     };

@@ -25,6 +25,8 @@ struct spec_store {
     uint64_t deadline_us;
     int on_failure; /* enum on_failure */
     uint32_t instances;
+    bool coalesce;
+    bool denial_cache;
     uint64_t memory_bytes;
     int full; /* enum store_full */
 };

@@ -199,6 +199,8 @@ static struct span source_word(enum decision_source source)
         return SPAN("memory");
     case DECISION_REDIS:
         return SPAN("redis");
+    case DECISION_CACHE:
+        return SPAN("cache");
     case DECISION_LOCAL:
         return SPAN("local");
     case DECISION_SKIPPED:

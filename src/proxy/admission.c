@@ -114,13 +114,19 @@ void admission_write_policy_field(const struct admission *admission, const struc
     }
 }
 
+/* Whether its verdict is told. */
+static bool is_shown(const struct charge *charge)
+{
+    return !charge->limit->shadow && !charge->untold;
+}
+
 void admission_write_state_field(const struct admission *admission, enum fields_draft draft,
                                  struct text *text)
 {
     bool is_first = true;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct charge *charge = &admission->charges[i];
-        if (!charge->limit->shadow) {
+        if (is_shown(charge)) {
             text_add(text, is_first ? SPAN("") : SPAN(", "));
             fields_write_state(text, draft, charge->limit, &charge->verdict, charge->cost);
             is_first = false;
@@ -134,7 +140,7 @@ bool admission_find_nearest(const struct admission *admission, struct fields_leg
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct charge *charge = &admission->charges[i];
         const struct fields_legacy told = fields_legacy_of(charge->limit, &charge->verdict);
-        if (!charge->limit->shadow && (!is_found || fields_is_nearer(&told, nearest))) {
+        if (is_shown(charge) && (!is_found || fields_is_nearer(&told, nearest))) {
             *nearest = told;
             is_found = true;
         }

@@ -157,6 +157,7 @@ static void settle(struct store *store, const struct settlement *settlements, si
             local[n_local] = settlements[i];
             local[n_local++].limit = local_of(fallback, settlements[i].limit);
             break;
+        case DECISION_CACHE:
         case DECISION_SKIPPED:
             break; /* nobody charged */
         }

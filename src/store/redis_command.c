@@ -183,11 +183,11 @@ static void add_head(struct text *text, struct span verb, struct span script, si
 }
 
 /* What the script calls it. */
-static enum script_act act_of(enum decision_aim aim)
+static enum script_act act_of(const struct decision *decision)
 {
-    switch (aim) {
+    switch (decision->aim) {
     case DECISION_ADMIT:
-        return SCRIPT_DECIDES;
+        return decision->n_alike > 1 ? SCRIPT_DECIDES_ALIKE : SCRIPT_DECIDES;
     case DECISION_JUDGE:
         return SCRIPT_JUDGES;
     case DECISION_DENY:
@@ -215,13 +215,16 @@ static struct span write(struct redis_command *command, struct span verb, struct
                          const struct decision *decision)
 {
     const size_t n = decision->n_charges;
+    const double n_alike = (double)decision->n_alike;
+    const size_t n_behind = decision->n_alike > 1;
     struct text text = text_of(command->buffer, command->buffer_bytes);
     add_head(&text, verb, script, tail_words(n));
-    add_tail(&text, command, decision->charges, n, act_of(decision->aim),
-             count_args(decision->charges, n));
+    add_tail(&text, command, decision->charges, n, act_of(decision),
+             count_args(decision->charges, n) + n_behind);
     for (size_t i = 0; i < n; i++) {
         add_charge(&text, command, &decision->charges[i]);
     }
+    add_packed(&text, &n_alike, n_behind);
     text_add_literal(&text, "\r\n");
     return text.truncated ? SPAN("") : text_span(&text);
 }

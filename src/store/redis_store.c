@@ -26,6 +26,7 @@
 #include "limit/judge.h"
 #include "limit/script_source.h"
 #include "net/loop.h"
+#include "store/redis_alike.h"
 #include "store/redis_command.h"
 #include "store/redis_heartbeat.h"
 #include "store/redis_link.h"
@@ -138,7 +139,7 @@ static void on_deadline(struct timeout *timeout)
 
 /* --- replies --- */
 
-static bool read_verdicts(const struct redis_reply *reply, struct decision *decision)
+static bool read_one(const struct redis_reply *reply, struct decision *decision)
 {
     if (reply->kind != REDIS_REPLY_IS_INTS ||
         reply->n_ints != SCRIPT_HEAD_INTS + decision->n_charges * SCRIPT_INTS_PER_CHARGE ||
@@ -163,6 +164,20 @@ static bool read_verdicts(const struct redis_reply *reply, struct decision *deci
     }
     decision->allowed = allowed;
     return (reply->ints[0] > 0) == allowed;
+}
+
+static bool read_verdicts(const struct redis_reply *reply, struct decision *decision)
+{
+    if (decision->n_alike > 1) {
+        return redis_alike_read(reply, decision);
+    }
+    if (!read_one(reply, decision)) {
+        return false;
+    }
+    if (decision->on_alike != NULL) {
+        decision->on_alike(decision, 0);
+    }
+    return true;
 }
 
 static enum status send_call(struct redis_ticket *ticket, uint64_t now_us);
@@ -351,6 +366,13 @@ static void cancel(struct store *store, struct decision *decision)
     }
 }
 
+static bool takes_alike(const struct store *store, const struct decision *decision)
+{
+    (void)store;
+    (void)decision;
+    return true;
+}
+
 static void settle(struct store *store, const struct settlement *settlements, size_t n)
 {
     struct redis_settler *settler = &redis_store_of(store)->settler;
@@ -378,6 +400,7 @@ static const struct store_ops REDIS_OPS = {
     .name = "redis",
     .decide = decide,
     .cancel = cancel,
+    .takes_alike = takes_alike,
     .settle = settle,
     .free = free_redis,
 };

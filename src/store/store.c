@@ -25,6 +25,11 @@ enum store_outcome store_decide(struct store *store, struct decision *decision,
     return outcome;
 }
 
+bool store_takes_alike(const struct store *store, const struct decision *decision)
+{
+    return store->ops->takes_alike != NULL && store->ops->takes_alike(store, decision);
+}
+
 void store_cancel(struct decision *decision)
 {
     while (decision->n_frames > 0) {

@@ -96,7 +96,8 @@ def test_two_proxies_admit_together_exactly_what_one_would(start, start_redis):
         thread.join()
     assert statuses == {204: 100, 429: 900}
     for proxy in proxies:
-        assert {line["source"] for line in proxy.lines_of("/shared", 500)} == {"redis"}
+        sources_of = {line["source"] for line in proxy.lines_of("/shared", 500)}
+        assert sources_of <= {"redis", "cache"}, "nothing is decided here"
 
 
 def test_a_limit_in_redis_counts_down_and_lets_in_again_after_retry_after(start, start_redis):

@@ -1,0 +1,134 @@
+#include "store/coalesce_flight.h"
+
+#include <string.h>
+
+#include "limit/alike.h"
+
+void coalesce_waiter_forget(struct coalesce_store *store, struct coalesce_waiter *waiter)
+{
+    timeout_disarm(&waiter->deadline);
+    list_remove(&waiter->node);
+    pool_give(&store->waiters, waiter);
+}
+
+void coalesce_flight_tell(struct decision *decision, const struct decision *call)
+{
+    decision->status = call->status;
+    decision->source = call->source;
+    decision->failure = call->failure;
+    decision->fault = call->fault;
+}
+
+/* Request @i of @call has its verdicts. */
+static void on_alike(struct decision *call, size_t i)
+{
+    struct coalesce_flight *flight = call->context;
+    flight->answered = (i == 0 ? &flight->aboard : flight->answered)->next;
+    struct decision *decision = coalesce_waiter_of(flight->answered)->decision;
+    if (decision == NULL) {
+        return;
+    }
+    decision->allowed = call->allowed;
+    for (size_t k = 0; k < call->n_charges; k++) {
+        decision->charges[k].verdict = call->charges[k].verdict;
+        decision->charges[k].charged = call->charges[k].charged;
+        decision->charges[k].charged_at_us = call->charges[k].charged_at_us;
+    }
+}
+
+static void answer_aboard(struct coalesce_flight *flight)
+{
+    while (!list_is_empty(&flight->aboard)) {
+        struct coalesce_waiter *waiter = coalesce_waiter_of(flight->aboard.next);
+        struct decision *decision = waiter->decision;
+        coalesce_waiter_forget(flight->store, waiter);
+        if (decision != NULL) {
+            coalesce_flight_tell(decision, &flight->call);
+            store_answer(decision);
+        }
+    }
+}
+
+static size_t board(struct coalesce_flight *flight)
+{
+    size_t n = 0;
+    while (n < ALIKE_REQUESTS_MAX && !list_is_empty(&flight->waiting)) {
+        struct coalesce_waiter *waiter = coalesce_waiter_of(flight->waiting.next);
+        list_remove(&waiter->node);
+        list_push_back(&flight->aboard, &waiter->node);
+        waiter->is_aboard = true;
+        n++;
+    }
+    return n;
+}
+
+static void on_landed(struct decision *call);
+
+enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight)
+{
+    struct coalesce_store *store = flight->store;
+    const size_t n = board(flight);
+    flight->call = (struct decision){
+        .charges = flight->charges,
+        .n_charges = flight->call.n_charges,
+        .n_alike = n,
+        .on_alike = on_alike,
+        .context = flight,
+    };
+    store->counters.n_calls++;
+    store->counters.n_gathered += n > 1 ? n : 0;
+    return store_decide(store->below, &flight->call, on_landed);
+}
+
+void coalesce_flight_end(struct coalesce_flight *flight)
+{
+    coalesce_table_remove(&flight->store->table, &flight->entry);
+    pool_give(&flight->store->flights, flight);
+}
+
+static void on_landed(struct decision *call)
+{
+    struct coalesce_flight *flight = call->context;
+    do {
+        answer_aboard(flight);
+        if (list_is_empty(&flight->waiting)) {
+            coalesce_flight_end(flight);
+            return;
+        }
+    } while (coalesce_flight_depart(flight) == STORE_ANSWERED);
+}
+
+static void copy_question(struct coalesce_flight *flight, const struct decision *decision)
+{
+    char *key = flight->keys;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        const struct charge *charge = &decision->charges[i];
+        memcpy(key, charge->key.data, charge->key.len);
+        flight->charges[i] = (struct charge){
+            .limit = charge->limit,
+            .key = span_of(key, charge->key.len),
+            .cost = charge->cost,
+        };
+        key += charge->key.len;
+        if (charge->edges != NULL) {
+            memcpy(flight->edges[i], charge->edges, sizeof(flight->edges[i]));
+            flight->charges[i].edges = flight->edges[i];
+        }
+    }
+    flight->call.n_charges = decision->n_charges;
+}
+
+struct coalesce_flight *coalesce_flight_begin(struct coalesce_store *store,
+                                              const struct decision *decision, struct hash128 hash)
+{
+    struct coalesce_flight *flight = pool_take(&store->flights);
+    if (flight == NULL) {
+        return NULL;
+    }
+    flight->store = store;
+    list_init(&flight->aboard);
+    list_init(&flight->waiting);
+    copy_question(flight, decision);
+    coalesce_table_add(&store->table, &flight->entry, hash);
+    return flight;
+}

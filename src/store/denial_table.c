@@ -1,0 +1,130 @@
+#include "store/denial_table.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+
+_Static_assert(sizeof(struct denial_line) == 64, "a verdict is one cache line");
+
+enum status denial_table_init(struct denial_table *table, size_t bytes)
+{
+    size_t n_lines = DENIAL_WAYS;
+    while (n_lines * 2 * sizeof(struct denial_line) <= bytes) {
+        n_lines *= 2;
+    }
+    /* As large as this is, it comes from the kernel as it is used. */
+    *table = (struct denial_table){
+        .key = hash_key_new(),
+        .lines = calloc(n_lines, sizeof(struct denial_line)),
+        .n_lines = n_lines,
+    };
+    return table->lines == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+}
+
+void denial_table_close(struct denial_table *table)
+{
+    free(table->lines);
+}
+
+void denial_table_clear(struct denial_table *table)
+{
+    memset(table->lines, 0, table->n_lines * sizeof(*table->lines));
+}
+
+static struct hash128 hash_of(const struct denial_table *table, const struct charge *charge)
+{
+    char buffer[sizeof(charge->limit) + KEY_TEXT_BYTES_MAX];
+    assert(charge->key.len <= KEY_TEXT_BYTES_MAX);
+    memcpy(buffer, &charge->limit, sizeof(charge->limit));
+    memcpy(buffer + sizeof(charge->limit), charge->key.data, charge->key.len);
+    return hash_table(&table->key, span_of(buffer, sizeof(charge->limit) + charge->key.len));
+}
+
+/* The first of the places where @hash may stand. */
+static struct denial_line *places_of(const struct denial_table *table, struct hash128 hash)
+{
+    return &table->lines[hash.low % (table->n_lines / DENIAL_WAYS) * DENIAL_WAYS];
+}
+
+static bool is_of(const struct denial_line *line, struct hash128 hash)
+{
+    return line->hash.low == hash.low && line->hash.high == hash.high;
+}
+
+static bool denies(const struct denial_line *line)
+{
+    return line->retry_after > 0;
+}
+
+static bool says_of(const struct denial_line *line, uint32_t cost)
+{
+    return denies(line) ? cost >= line->cost : cost <= line->cost;
+}
+
+const struct denial_line *denial_table_find(const struct denial_table *table,
+                                            const struct charge *charge, uint64_t now_us)
+{
+    const struct hash128 hash = hash_of(table, charge);
+    const struct denial_line *places = places_of(table, hash);
+    for (size_t i = 0; i < DENIAL_WAYS; i++) {
+        if (is_of(&places[i], hash) && now_us < places[i].ends_us &&
+            says_of(&places[i], charge->cost)) {
+            return &places[i];
+        }
+    }
+    return NULL;
+}
+
+/* Whether @line is given up rather than @other. */
+static bool is_less(const struct denial_line *line, const struct denial_line *other,
+                    uint64_t now_us)
+{
+    const bool holds = now_us < line->ends_us;
+    const bool other_holds = now_us < other->ends_us;
+    if (holds != other_holds) {
+        return other_holds;
+    }
+    if (denies(line) != denies(other)) {
+        return denies(other);
+    }
+    return line->ends_us < other->ends_us;
+}
+
+/* Where @hash stands, or is to stand. */
+static struct denial_line *place_for(struct denial_table *table, struct hash128 hash,
+                                     uint64_t now_us)
+{
+    struct denial_line *places = places_of(table, hash);
+    struct denial_line *least = places;
+    for (size_t i = 0; i < DENIAL_WAYS; i++) {
+        if (is_of(&places[i], hash)) {
+            return &places[i];
+        }
+        least = is_less(&places[i], least, now_us) ? &places[i] : least;
+    }
+    table->n_evictions += now_us < least->ends_us;
+    return least;
+}
+
+void denial_table_put(struct denial_table *table, const struct charge *charge, uint64_t ends_us,
+                      uint64_t now_us)
+{
+    const struct verdict *verdict = &charge->verdict;
+    const struct hash128 hash = hash_of(table, charge);
+    struct denial_line *line = place_for(table, hash, now_us);
+    if (verdict->allowed && is_of(line, hash) && denies(line) && now_us < line->ends_us) {
+        return;
+    }
+    *line = (struct denial_line){
+        .hash = hash,
+        .ends_us = ends_us,
+        .answered_us = now_us,
+        .retry_after = verdict->retry_after,
+        .next_after = verdict->next_after,
+        .reset_after = verdict->reset_after,
+        .remaining = (uint32_t)verdict->remaining,
+        .cost = charge->cost,
+    };
+}
