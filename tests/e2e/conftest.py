@@ -1,5 +1,6 @@
 """Fixtures: each makes as many as a test asks for, and ends them all, the proxies first."""
 
+import random
 import shutil
 import textwrap
 
@@ -52,6 +53,14 @@ def _proxies(folder):
 
     yield start
     _stop_all(proxies)
+
+
+@pytest.fixture
+def seed():
+    """Of what is random in this run; pytest shows it when the test fails."""
+    number = random.randrange(1 << 30)
+    print(f"seed {number}")
+    return number
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ import random
 import threading
 import time
 
-import pytest
-
 from harness import message
 from harness.upstream import answer
 from harness.wait import until
@@ -161,11 +159,6 @@ class Storm:
             thread.join()
         assert not self.failures, f"seed {self.seed}: {self.failures[:3]}"
         assert self.n_right > 20
-
-
-@pytest.fixture(name="seed")
-def seed_of_this_run():
-    return random.randrange(1 << 30)
 
 
 def routes(upstream):

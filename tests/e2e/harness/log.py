@@ -34,3 +34,15 @@ def parse(line, log_format):
     assert len({key for key, _ in pairs}) == len(pairs), f"a key stands there twice: {line!r}"
     assert pairs[0][0] == "time" and TIME.fullmatch(pairs[0][1]), f"no time: {line!r}"
     return dict(pairs)
+
+
+class Tail:
+    """An access log in logfmt that is being written: what has come since the last look."""
+
+    def __init__(self, path):
+        self.file = open(path, "rb")  # closed with the test
+        self.rest = b""
+
+    def read(self):
+        *lines, self.rest = (self.rest + self.file.read()).split(b"\n")
+        return [parse(line, "logfmt") for line in lines]

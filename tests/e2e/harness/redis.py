@@ -1,5 +1,6 @@
 """A Redis of one's own, and the faults that a Redis can have."""
 
+import shutil
 import signal
 import socket
 import subprocess
@@ -57,12 +58,13 @@ class Redis:
         self.unix_path = str(folder / "redis.sock")
         self.process = None
 
-    def start(self):
-        """Start, again too: it is there when this returns, with nothing in it."""
+    def start(self, *more_options):
+        """Start, again too: it is there when this returns, with what it last saved, if it did."""
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(
                 ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
-                 "--unixsocket", self.unix_path, "--dir", str(self.folder), *self.options],
+                 "--unixsocket", self.unix_path, "--dir", str(self.folder), *self.options,
+                 *more_options],
                 stdout=log, stderr=log)
         until(self._answers, "Redis to answer", within=START_WITHIN_S)
         return self
@@ -105,6 +107,10 @@ class Redis:
         return self.call("KEYS", "*", **how)
 
     # --- faults ---
+
+    def lose_folder(self):
+        """Nothing can be saved there any more."""
+        shutil.rmtree(self.folder)
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)

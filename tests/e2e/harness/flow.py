@@ -1,0 +1,186 @@
+"""Requests that flow while something happens, each client's against limits of its own, and whether
+every answer was what its limit's on_failure wants."""
+
+import random
+import threading
+import time
+
+from harness import log
+from harness.wait import until
+
+KINDS = ("local", "allow", "deny")
+UNITS = 1_000_000  # of the first client's limit; the next one's has as many more
+COUNTS_AGREE_WITHIN_S = 5.0
+SHARING_RESUMES_WITHIN_S = 2.0
+STALL_S = 1.0  # of a busy machine
+STALLED = "deadline"  # what such a stall looks like in the access log
+WATCH_S = 0.005
+
+
+def policy(redis_url, n_clients, deadline="50ms", workers=2, store=""):
+    """Client i asks for /i, whose limit is of the kind KINDS[i % 3]. No two clients have the same
+    numbers: an answer that was meant for another shows."""
+    limits = "".join(
+        f"          limit-{i}: {{key: global, algorithm: fixed_window, align: first, "
+        f"rate: {(i + 1) * UNITS}/day, on_failure: {kind_of(i)}}}\n" for i in range(n_clients))
+    routes = "".join(
+        f"          - {{match: {{path: /{i}}}, limits: [limit-{i}], respond: {{status: 204}}}}\n"
+        for i in range(n_clients))
+    return (f"        workers: {workers}\n"
+            f"        store: {{redis: '{redis_url}', deadline: {deadline}{store}}}\n"
+            f"        limits:\n{limits}        routes:\n{routes}")
+
+
+def kind_of(client):
+    return KINDS[client % len(KINDS)]
+
+
+def degraded(faults):
+    """Whether a line is of a request that was decided without Redis because of one of them."""
+    return lambda line: line.get("failure") in faults
+
+
+def shared(line):
+    return line.get("source") == "redis"
+
+
+class Answer:
+    """What a client got."""
+
+    def __init__(self, client, number, asked_at, response):
+        self.client = client
+        self.id = f"{client}-{number}"
+        self.asked_at = asked_at
+        self.status = response.status
+        self.retry_after = response.get("Retry-After")
+        self.state = response.get("RateLimit")
+
+    def remaining(self):
+        name, left = self.state.split(";")[:2]
+        assert name == f'"limit-{self.client}"', f"another's limit: {self.state}"
+        return int(left.removeprefix("r="))
+
+
+class Flow:
+    """n_clients that ask without pause, over the proxies in turn, from `with` to its end."""
+
+    def __init__(self, proxies, n_clients, seed):
+        self.proxies = proxies
+        self.n_clients = n_clients
+        self.rng = random.Random(seed)
+        self.answers = []
+        self.failures = []
+        self.lines = {}  # of the access logs, by id
+        self._tails = [log.Tail(proxy.folder / "stdout") for proxy in proxies]
+        self._is_over = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(i,)) for i in range(n_clients)]
+        self._threads.append(threading.Thread(target=self._watch_machine))
+        self.stall_s = 0.0  # the longest that this machine let somebody wait who wanted to run
+
+    def _run(self, client):
+        try:
+            with self.proxies[client % len(self.proxies)].connect() as connection:
+                number = 0
+                while not self._is_over.is_set():
+                    number += 1
+                    asked_at = time.monotonic()
+                    response = connection.ask(path=f"/{client}",
+                                              fields={"X-Request-ID": f"{client}-{number}"})
+                    self.answers.append(Answer(client, number, asked_at, response))
+        except Exception as failure:
+            self.failures.append(failure)
+
+    def _watch_machine(self):
+        while not self._is_over.is_set():
+            started = time.monotonic()
+            self._is_over.wait(WATCH_S)
+            self.stall_s = max(self.stall_s, time.monotonic() - started - WATCH_S)
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        self.await_sharing(within=10)
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def go_on(self, at_most_s):
+        """Let it flow for a time that nobody knows."""
+        time.sleep(self.rng.uniform(0.2, 1) * at_most_s)
+
+    def _read_logs(self):
+        for tail in self._tails:
+            for line in tail.read():
+                self.lines[line["id"]] = line
+
+    def await_everyone(self, condition, since, within):
+        """Until each client had an answer, asked `since` then, whose line meets the condition."""
+        met = set()
+
+        def look():
+            assert not self.failures, self.failures[:3]
+            self._read_logs()
+            for answer in list(self.answers):
+                if answer.asked_at >= since and answer.id in self.lines and \
+                        condition(self.lines[answer.id]):
+                    met.add(answer.client)
+            return len(met) == self.n_clients
+
+        try:
+            until(look, "all clients", within)
+        except AssertionError:
+            raise AssertionError(
+                f"only clients {sorted(met)} of {self.n_clients} within {within} s; the last lines "
+                f"are {list(self.lines.values())[-self.n_clients:]}") from None
+
+    def await_sharing(self, within=SHARING_RESUMES_WITHIN_S + STALL_S):
+        """Until each client had an answer by Redis, from now on."""
+        self.await_everyone(shared, time.monotonic(), within)
+
+    # --- what it came to ---
+
+    def judge(self, faults):
+        """Every answer was by Redis, or by what the limit says of the faults that were to be."""
+        assert not self.failures, self.failures[:3]
+        until(lambda: self._read_logs() or len(self.lines) >= len(self.answers), "the access log")
+        degraded = 0
+        for answer in self.answers:
+            line = self.lines[answer.id]
+            if line.get("source") == "redis":
+                assert answer.status == 204 and "failure" not in line, line
+                taken = (answer.client + 1) * UNITS - answer.remaining()
+                assert 0 < taken < UNITS, f"no answer of this limit: {answer.state}"
+            else:
+                degraded += 1
+                assert line["failure"] in faults, line
+                self._judge_degraded(answer, line)
+        return degraded
+
+    @staticmethod
+    def _judge_degraded(answer, line):
+        kind = kind_of(answer.client)
+        if kind == "deny":
+            assert (answer.status, line["verdict"]) == (503, "undecided"), line
+            assert int(answer.retry_after) >= 1
+        else:
+            wanted = {"local": "local", "allow": "skipped"}[kind]
+            assert (answer.status, line["source"], line["verdict"]) == (204, wanted, "allowed"), line
+
+    def check_counts(self, redis, **how):
+        """What each client is told is what Redis holds: no reply went to another request."""
+        for client in range(self.n_clients):
+            proxy = self.proxies[client % len(self.proxies)]
+
+            def agrees(client=client, proxy=proxy):
+                response = proxy.ask(path=f"/{client}")
+                if response.get("RateLimit") is None:
+                    return False  # not by Redis
+                left = Answer(client, 0, 0, response).remaining()
+                key, = redis.call("KEYS", f"*:limit-{client}:*", **how)
+                count = int(redis.call("GET", key, **how).split()[0])
+                return left == (client + 1) * UNITS - count
+
+            until(agrees, f"the count of client {client}", within=COUNTS_AGREE_WITHIN_S)
