@@ -21,24 +21,27 @@ static void use_units(size_t i)
     use(COUNTING[i], UNITS, UNITS, MINUTE);
 }
 
-/* All that a step back of @step_us in mid-story lets pass until the time before it has come again. */
-static uint64_t count_across(uint64_t step_us)
+/* All that a step back of @step_us at @at lets pass until the time before it has come again. */
+static uint64_t count_across(uint64_t at, uint64_t step_us)
 {
     uint64_t n = 0;
-    ck_assert(passes(UNITS / 2, AT));
-    while (passes(1, AT - step_us)) {
+    ck_assert(passes(UNITS / 2, at));
+    while (passes(1, at - step_us)) {
         n++;
     }
-    return UNITS / 2 + n + ask(0, AT).remaining;
+    return UNITS / 2 + n + ask(0, at).remaining;
 }
 
+/* In mid-window, and across the edge of windows. */
 START_TEST(a_small_step_back_counts_as_no_time_passed)
 {
+    static const uint64_t TIMES[] = {AT, MINUTE + S / 4};
     static const uint64_t STEPS_US[] = {1, S / 2, S};
-    for (size_t i = 0; i < ARRAY_LEN(COUNTING); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(COUNTING) * ARRAY_LEN(TIMES); i++) {
+        const uint64_t at = TIMES[i % ARRAY_LEN(TIMES)];
         for (size_t j = 0; j < ARRAY_LEN(STEPS_US); j++) {
-            use_units(i);
-            ck_assert_msg(count_across(STEPS_US[j]) == UNITS, "%s", COUNTING[i]->name);
+            use_units(i / ARRAY_LEN(TIMES));
+            ck_assert_msg(count_across(at, STEPS_US[j]) == UNITS, "%s", limit.algorithm->name);
             forget();
         }
     }
