@@ -2,6 +2,7 @@
 every answer was what its limit's on_failure wants."""
 
 import random
+import struct
 import threading
 import time
 
@@ -42,6 +43,13 @@ def degraded(faults):
 
 def shared(line):
     return line.get("source") == "redis"
+
+
+def charged(redis, client):
+    """Units of the client's limit that Redis holds for taken: a window's count and its start."""
+    key, = redis.call("KEYS", f"*:limit-{client}:*")
+    count, _ = struct.unpack("<dd", redis.call("GET", key))
+    return int(count)
 
 
 class Answer:
@@ -169,7 +177,7 @@ class Flow:
             wanted = {"local": "local", "allow": "skipped"}[kind]
             assert (answer.status, line["source"], line["verdict"]) == (204, wanted, "allowed"), line
 
-    def check_counts(self, redis, **how):
+    def check_counts(self, redis):
         """What each client is told is what Redis holds: no reply went to another request."""
         for client in range(self.n_clients):
             proxy = self.proxies[client % len(self.proxies)]
@@ -179,8 +187,6 @@ class Flow:
                 if response.get("RateLimit") is None:
                     return False  # not by Redis
                 left = Answer(client, 0, 0, response).remaining()
-                key, = redis.call("KEYS", f"*:limit-{client}:*", **how)
-                count = int(redis.call("GET", key, **how).split()[0])
-                return left == (client + 1) * UNITS - count
+                return left == (client + 1) * UNITS - charged(redis, client)
 
             until(agrees, f"the count of client {client}", within=COUNTS_AGREE_WITHIN_S)
