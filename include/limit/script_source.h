@@ -17,7 +17,7 @@
 enum {
     /* Arguments are doubles, packed into one string: before the first charge's, of a charge after its
      * cost, and those that not every charge has. */
-    SCRIPT_ARG_BYTES = 8,
+    SCRIPT_NUMBER_BYTES = 8,
     SCRIPT_HEAD_ARGS = 2,
     SCRIPT_CONSTANTS = 5 + LIMIT_SCRIPT_PARAMS_MAX,
     SCRIPT_EXTRAS_MAX = LIMIT_EDGES,
@@ -62,8 +62,11 @@ size_t script_source_extras(const struct script_charge *charge, double args[SCRI
 /* All arguments of @charge; returns how many. */
 size_t script_source_args(const struct script_charge *charge, double args[SCRIPT_CHARGE_ARGS_MAX]);
 
-/* Write @n arguments as the script takes them: SCRIPT_ARG_BYTES each at @packed. */
+/* Write @n arguments as the script takes them: SCRIPT_NUMBER_BYTES each at @packed. */
 void script_source_pack(const double *args, size_t n, char *packed);
+
+/* Read @n numbers of such at @packed. */
+void script_source_unpack(const char *packed, size_t n, double *numbers);
 
 /* Read the SCRIPT_INTS_PER_CHARGE integers at @ints as @limit's verdict. False if they make no
  * sense. */

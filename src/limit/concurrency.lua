@@ -9,7 +9,8 @@ cost   one slot, whatever it is; 0 asks only
 -- Ends of leases in order; scores of ours are whole numbers.
 local function end_of(key, from)
   local found = redis.call('ZRANGE', key, from, from, 'WITHSCORES')
-  return found[2] and math.min(math.max(found[2] + 0, 0), 2^53) or 0
+  local ends = found[2] and math.min(math.max(found[2] + 0, 0), 2^53) or 0
+  return ends - ends % 1
 end
 
 local function expire_slots(key, latest, now, ticks_per_s)

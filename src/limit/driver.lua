@@ -13,12 +13,13 @@ ARGV   one string of doubles, little endian; or the same numbers as text, one ea
        them, how many are alike
        or per settlement: kind (0 corrects, 1 releases a slot, 2 renews it), delta (units, signed),
        the time of the charge (us), and the same as for a charge
-Reply  whole numbers: the time (us), negative unless every limit that is enforced allows; then per
+Reply  whole numbers, as a string of a NUL and doubles, or where the arguments were text as integers: the
+       time (us), negative unless every limit that is enforced allows; then per
        charge: retry_after (0: allowed, -1: never, -2: unknown), wait, remaining, next_after, reset_after
        (ticks). wait tells how things stood before anything was charged, the others how they stand now;
-       retry_after of what is allowed stays 0. A settlement's: the time. Of those alike: how many are
-       admitted, the first ones; the time; then per charge the state before them, as restore() of the
-       twin takes it
+       retry_after of what is allowed stays 0. A settlement's, as integers: the time. Of those alike, as
+       integers: how many are admitted, the first ones; the time; then per charge the state before them,
+       as restore() of the twin takes it
 Error  CLOCK: the time is not within the edges that were given; nothing was changed ]]
 if now_us == 0 then
   local time = redis.call('TIME')
@@ -93,20 +94,19 @@ if act == 4 then
   return reply[1] and reply or redis.error_reply(strange_clock)
 end
 
-local reply, judges = {0, 0, 0, 0, 0, 0}, act == 2
+local judges = act == 2
 
 -- Judges the charges from the i-th, whose arguments are at at, and on; then, if these and those before
--- (so_far) allow, charges them, the last one first. Returns whether all allow; nil: the time is not
--- within the windows. Until all have been judged nothing is written: from then on nothing can fail but
--- a write.
+-- (so_far) allow, charges them, the last one first. Returns whether all allow, and what the reply tells of them; nil: the time
+-- is not within the windows. Until all have been judged nothing is written: from then on nothing can
+-- fail but a write.
 local function decide_from(i, at, so_far)
   local key = KEYS[i]
   if not key then
-    return so_far
+    return so_far, ''
   end
   local cost, number, flags, tick_us, rate, a, b, c, n_more = struct.unpack('<ddddddddd', args, at)
   local now, ticks_per_s = (now_us - now_us % tick_us) / tick_us, 1000000 / tick_us
-  local to = 5 * i - 3
   at = at + 72
   if number ~= made then
     made, judge, finish = number, make_algorithm(number)
@@ -116,28 +116,35 @@ local function decide_from(i, at, so_far)
   if not retry_after then
     return nil
   end
-  reply[to], reply[to + 1], reply[to + 2], reply[to + 3], reply[to + 4] = retry_after, wait, 0, 0, 0
 
   local allows = retry_after == 0
-  local admitted = decide_from(i + 1, at + 8 * n_more, so_far and (allows or flags % 2 == 1))
+  local admitted, told =
+    decide_from(i + 1, at + 8 * n_more, so_far and (allows or flags % 2 == 1))
   if admitted == nil then
     return nil
   end
   local passes = admitted and allows
   local takes = cost > 0 and (passes or flags >= 2) and not judges
   local writes = takes or (ahead and not judges)
-  reply[to + 2], reply[to + 3], reply[to + 4] = finish(
+  local remaining, next_after, reset_after = finish(
     key, takes and cost or 0, not passes, writes, now, ticks_per_s, rate, a, b, c, at, x, y, z)
   if takes and not allows then
     -- Who waits no longer than was said before would be denied for ever.
-    reply[to] = judge(key, cost, now, ticks_per_s, rate, a, b, c, at)
+    retry_after = judge(key, cost, now, ticks_per_s, rate, a, b, c, at)
   end
-  return admitted
+  return admitted, struct.pack('<ddddd', retry_after, wait, remaining, next_after, reset_after) .. told
 end
 
-local admitted = decide_from(1, 17, act ~= 3)
+local admitted, told = decide_from(1, 17, act ~= 3)
 if admitted == nil then
   return redis.error_reply(strange_clock)
 end
-reply[1] = admitted and now_us or -now_us
-return reply
+told = struct.pack('<bd', 0, admitted and now_us or -now_us) .. told
+if ARGV[2] then
+  local reply = {}
+  for from = 2, #told, 8 do
+    reply[#reply + 1] = struct.unpack('<d', told, from)
+  end
+  return reply
+end
+return told

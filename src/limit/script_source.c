@@ -127,7 +127,17 @@ void script_source_pack(const double *args, size_t n, char *packed)
         uint64_t bits;
         memcpy(&bits, &args[i], sizeof(bits));
         bits = htole64(bits);
-        memcpy(packed + i * SCRIPT_ARG_BYTES, &bits, sizeof(bits));
+        memcpy(packed + i * SCRIPT_NUMBER_BYTES, &bits, sizeof(bits));
+    }
+}
+
+void script_source_unpack(const char *packed, size_t n, double *numbers)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits;
+        memcpy(&bits, packed + i * SCRIPT_NUMBER_BYTES, sizeof(bits));
+        bits = le64toh(bits);
+        memcpy(&numbers[i], &bits, sizeof(bits));
     }
 }
 

@@ -55,7 +55,7 @@ void redis_store_write_key(struct text *text, struct span prefix, const struct c
 static struct span write_constants_of(struct arena *arena, const struct limit *limit)
 {
     double args[SCRIPT_CONSTANTS];
-    char packed[SCRIPT_CONSTANTS * SCRIPT_ARG_BYTES];
+    char packed[SCRIPT_CONSTANTS * SCRIPT_NUMBER_BYTES];
     script_source_pack(args, script_source_constants(limit, args), packed);
     return arena_copy(arena, span_of(packed, sizeof(packed)));
 }
@@ -102,7 +102,7 @@ enum status redis_command_init(struct redis_command *command,
     }
     const size_t charge_bytes =
         options->prefix.len + KEY_TEXT_BYTES_MAX + NAME_BYTES_MAX + KEY_OVERHEAD_BYTES +
-        (SCRIPT_CHARGE_ARGS_MAX + SCRIPT_SETTLEMENT_ARGS) * SCRIPT_ARG_BYTES;
+        (SCRIPT_CHARGE_ARGS_MAX + SCRIPT_SETTLEMENT_ARGS) * SCRIPT_NUMBER_BYTES;
     command->buffer_bytes =
         COMMAND_HEAD_BYTES + command->source.len + LIMITS_PER_ROUTE_MAX * charge_bytes;
     command->buffer = arena_alloc(&command->arena, command->buffer_bytes);
@@ -142,9 +142,9 @@ static size_t count_args(const struct charge *charges, size_t n)
 
 static void add_packed(struct text *text, const double *args, size_t n)
 {
-    char packed[SCRIPT_CHARGE_ARGS_MAX * SCRIPT_ARG_BYTES];
+    char packed[SCRIPT_CHARGE_ARGS_MAX * SCRIPT_NUMBER_BYTES];
     script_source_pack(args, n, packed);
-    text_add(text, span_of(packed, n * SCRIPT_ARG_BYTES));
+    text_add(text, span_of(packed, n * SCRIPT_NUMBER_BYTES));
 }
 
 static void add_charge(struct text *text, const struct redis_command *command,
@@ -206,7 +206,7 @@ static void add_tail(struct text *text, const struct redis_command *command,
     for (size_t i = 0; i < n; i++) {
         add_key(text, command, &charges[i]);
     }
-    add_length(text, (SCRIPT_HEAD_ARGS + n_args) * SCRIPT_ARG_BYTES);
+    add_length(text, (SCRIPT_HEAD_ARGS + n_args) * SCRIPT_NUMBER_BYTES);
     add_packed(text, head, SCRIPT_HEAD_ARGS);
 }
 

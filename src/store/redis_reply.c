@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "limit/script_source.h"
 
 static struct redis_reply *reply_of(const redisReadTask *task)
 {
@@ -40,6 +41,28 @@ static void add_int(struct redis_reply *reply, long long value)
         return;
     }
     reply->ints[reply->n_ints++] = value;
+}
+
+/* Numbers that the script packs: a NUL, which no other text starts with, and doubles. */
+static bool is_packed(struct span text)
+{
+    return text.len > 0 && text.data[0] == '\0';
+}
+
+static void add_packed(struct redis_reply *reply, struct span packed)
+{
+    const size_t n = (packed.len - 1) / SCRIPT_NUMBER_BYTES;
+    const bool is_whole = packed.len == 1 + n * SCRIPT_NUMBER_BYTES;
+    reply->kind = is_whole ? REDIS_REPLY_IS_INTS : REDIS_REPLY_IS_STRANGE;
+    for (size_t i = 0; i < n && reply->kind == REDIS_REPLY_IS_INTS; i++) {
+        double number;
+        script_source_unpack(packed.data + 1 + i * SCRIPT_NUMBER_BYTES, 1, &number);
+        if (number >= -0x1p53 && number <= 0x1p53) {
+            add_int(reply, (long long)number);
+        } else {
+            reply->kind = REDIS_REPLY_IS_STRANGE; /* or no number at all */
+        }
+    }
 }
 
 /* --- parts of nested replies --- */
@@ -104,7 +127,9 @@ static void *create_string(const redisReadTask *task, char *text, size_t len)
     }
     begin(reply, task->type,
           task->type == REDIS_REPLY_ERROR ? REDIS_REPLY_IS_FAULT : REDIS_REPLY_IS_TEXT);
-    if (reply->kind != REDIS_REPLY_IS_STRANGE) {
+    if (reply->kind == REDIS_REPLY_IS_TEXT && is_packed(span_of(text, len))) {
+        add_packed(reply, span_of(text, len));
+    } else if (reply->kind != REDIS_REPLY_IS_STRANGE) {
         set_text(reply, text, len);
     }
     return reply;

@@ -19,7 +19,7 @@ enum {
 };
 
 enum redis_reply_kind {
-    REDIS_REPLY_IS_INTS,   /* an array of integers, or one alone */
+    REDIS_REPLY_IS_INTS,   /* an array of integers, or one alone, or such as the script packs */
     REDIS_REPLY_IS_TEXT,   /* a string or a status */
     REDIS_REPLY_IS_FAULT,  /* an error that Redis reports */
     REDIS_REPLY_IS_NESTED, /* an array that starts with an array or a text: the listener was told */

@@ -45,7 +45,7 @@ struct call {
     char n_keys[8];
     double args[ARGS_MAX];
     size_t n_args;
-    char packed[ARGS_MAX * SCRIPT_ARG_BYTES];
+    char packed[ARGS_MAX * SCRIPT_NUMBER_BYTES];
 };
 
 static void add(struct call *call, struct span word)
@@ -86,7 +86,7 @@ static void begin(struct call *call, const struct script_client *client, size_t 
 static void send(struct script_client *client, struct call *call)
 {
     script_source_pack(call->args, call->n_args, call->packed);
-    add(call, span_of(call->packed, call->n_args * SCRIPT_ARG_BYTES));
+    add(call, span_of(call->packed, call->n_args * SCRIPT_NUMBER_BYTES));
     const int n_words = (int)call->n_words;
     ck_assert_int_eq(redisAppendCommandArgv(client->connection, n_words,
                                             (const char **)(uintptr_t)call->words, call->lens),
@@ -167,6 +167,20 @@ void script_client_read_settled(struct script_client *client)
     freeReplyObject(reply);
 }
 
+static size_t unpack(const redisReply *reply, long long *ints, size_t n_max)
+{
+    double numbers[ALIKE_INTS_MAX];
+    const size_t n = (reply->len - 1) / SCRIPT_NUMBER_BYTES;
+    ck_assert_uint_le(n, n_max);
+    ck_assert_uint_eq(reply->len, 1 + n * SCRIPT_NUMBER_BYTES);
+    script_source_unpack(reply->str + 1, n, numbers);
+    for (size_t i = 0; i < n; i++) {
+        ints[i] = (long long)numbers[i];
+        ck_assert((double)ints[i] == numbers[i]);
+    }
+    return n;
+}
+
 /* The reply's integers; returns how many, at most @n_max. */
 static size_t read_ints(struct script_client *client, long long *ints, size_t n_max)
 {
@@ -174,6 +188,11 @@ static size_t read_ints(struct script_client *client, long long *ints, size_t n_
     ck_assert_msg(redisGetReply(client->connection, &any) == REDIS_OK, "%s",
                   client->connection->errstr);
     redisReply *reply = any;
+    if (reply->type == REDIS_REPLY_STRING && reply->len > 0 && reply->str[0] == '\0') {
+        const size_t n_packed = unpack(reply, ints, n_max);
+        freeReplyObject(reply);
+        return n_packed;
+    }
     ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "the script answers: %s",
                   reply->str == NULL ? "no array" : reply->str);
     const size_t n = reply->elements;

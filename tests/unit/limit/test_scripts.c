@@ -153,7 +153,7 @@ START_TEST(a_state_is_two_doubles)
 {
     static const double expected[] = {300000000, 1763667890123456};
     struct charge charge = {.limit = bucket, .key = SPAN("{a}"), .cost = 5};
-    char packed[2 * SCRIPT_ARG_BYTES];
+    char packed[2 * SCRIPT_NUMBER_BYTES];
     ck_assert(decide(&charge, 1, UINT64_C(1763667890123456)));
     redisReply *reply = redisCommand(client.connection, "GET {a}");
     script_source_pack(expected, 2, packed);
@@ -186,7 +186,7 @@ START_TEST(what_somebody_else_wrote_counts_as_untouched)
 
     static const double wild[][2] = {{1e300, 1e300}, {-1, 5}, {NAN, NAN}, {5, -1e300}, {0.5, 0.5}};
     for (size_t i = 0; i < ARRAY_LEN(wild); i++) {
-        char packed[2 * SCRIPT_ARG_BYTES];
+        char packed[2 * SCRIPT_NUMBER_BYTES];
         script_source_pack(wild[i], 2, packed);
         reply = redisCommand(client.connection, "SET {a} %b", packed, sizeof(packed));
         freeReplyObject(reply);
@@ -206,7 +206,7 @@ START_TEST(a_time_of_nothing_is_the_time_of_redis)
     redisReply *state = redisCommand(client.connection, "GET {a}");
     const unsigned long long now_us = strtoull(time_reply->element[0]->str, NULL, 10) * 1000000;
     double start;
-    memcpy(&start, state->str + SCRIPT_ARG_BYTES, sizeof(start));
+    memcpy(&start, state->str + SCRIPT_NUMBER_BYTES, sizeof(start));
     const unsigned long long start_us = (unsigned long long)start;
     ck_assert_uint_eq(start_us % window->params.period, 0);
     ck_assert(start_us <= now_us && now_us - start_us <= window->params.period);

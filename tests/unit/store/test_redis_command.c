@@ -48,11 +48,11 @@ static void ck_wire(struct span wire, struct span before, const double *args, si
 {
     char expected[2048];
     struct text text = text_of(expected, sizeof(expected));
-    char packed[64 * SCRIPT_ARG_BYTES];
+    char packed[64 * SCRIPT_NUMBER_BYTES];
     script_source_pack(args, n_args, packed);
     text_add(&text, before);
-    text_add_format(&text, "$%zu\r\n", n_args * SCRIPT_ARG_BYTES);
-    text_add(&text, span_of(packed, n_args * SCRIPT_ARG_BYTES));
+    text_add_format(&text, "$%zu\r\n", n_args * SCRIPT_NUMBER_BYTES);
+    text_add(&text, span_of(packed, n_args * SCRIPT_NUMBER_BYTES));
     text_add_literal(&text, "\r\n");
     ck_assert_uint_eq(wire.len, text.len);
     ck_assert_mem_eq(wire.data, expected, text.len);

@@ -1,11 +1,13 @@
 #include "store/redis_reply.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
+#include "limit/script_source.h"
 
 static struct redis_reply reply;
 static redisReader *reader;
@@ -81,6 +83,45 @@ START_TEST(integers_keep_their_values)
 }
 END_TEST
 
+/* @n numbers as the script packs them, less @n_missing bytes. */
+static void feed_packed(const double *numbers, size_t n, size_t n_missing)
+{
+    char wire[256];
+    const size_t len = 1 + n * SCRIPT_NUMBER_BYTES - n_missing;
+    void *got = NULL;
+    int at = snprintf(wire, sizeof(wire), "$%zu\r\n", len);
+    wire[at] = '\0';
+    script_source_pack(numbers, n, wire + at + 1);
+    memcpy(wire + (size_t)at + len, "\r\n", 2);
+    ck_assert_int_eq(redisReaderFeed(reader, wire, (size_t)at + len + 2), REDIS_OK);
+    ck_assert_int_eq(redisReaderGetReply(reader, &got), REDIS_OK);
+    ck_assert_ptr_eq(got, &reply);
+}
+
+START_TEST(packed_numbers_are_integers)
+{
+    static const double numbers[] = {-1763667890123456, 0, -2, 0x1p53};
+    feed_packed(numbers, ARRAY_LEN(numbers), 0);
+    ck_assert_int_eq(reply.kind, REDIS_REPLY_IS_INTS);
+    ck_assert_uint_eq(reply.n_ints, ARRAY_LEN(numbers));
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        ck_assert(reply.ints[i] == (long long)numbers[i]);
+    }
+}
+END_TEST
+
+START_TEST(what_is_packed_and_no_integer_is_strange)
+{
+    static const double strange[] = {NAN, INFINITY, -INFINITY, 0x1p54, -0x1p54};
+    for (size_t i = 0; i < ARRAY_LEN(strange); i++) {
+        feed_packed(&strange[i], 1, 0);
+        ck_assert_int_eq(reply.kind, REDIS_REPLY_IS_STRANGE);
+    }
+    feed_packed((const double[]){1, 2}, 2, 3);
+    ck_assert_int_eq(reply.kind, REDIS_REPLY_IS_STRANGE);
+}
+END_TEST
+
 static void feed_ints(size_t n)
 {
     char wire[8 * REDIS_REPLY_INTS_MAX];
@@ -134,6 +175,8 @@ int main(void)
     tcase_add_loop_test(tcase, each_reply_is_read_whole_and_byte_by_byte, 0,
                         (int)ARRAY_LEN(REPLIES));
     tcase_add_test(tcase, integers_keep_their_values);
+    tcase_add_test(tcase, packed_numbers_are_integers);
+    tcase_add_test(tcase, what_is_packed_and_no_integer_is_strange);
     tcase_add_test(tcase, more_integers_than_any_decision_has_are_strange);
     tcase_add_test(tcase, a_long_error_is_cut);
     tcase_add_test(tcase, a_reply_to_nothing_looks_like_an_error_to_hiredis);
