@@ -19,7 +19,8 @@ enum {
     FIRST_US = 20 * 1000,     /* between two such looks as long as there is no map at all */
     TELL_US = 1000 * 1000,    /* to answer one */
     TROUBLED_US = 250 * 1000, /* between two while somebody is missed */
-    CALM_US = 10 * 1000 * 1000,  /* and while all is well */
+    LOOK_US = 1000 * 1000,    /* and between two looks whether somebody is */
+    CALM_US = 10 * 1000 * 1000,  /* between two questions while nobody is */
     UNUSED_US = 5 * 1000 * 1000, /* a node that owns nothing stays so long */
     ALONE_US = 1000 * 1000,      /* without any node, until the seeds are tried again */
     LOGGED_TEXT_MAX = 600,
@@ -169,8 +170,12 @@ static void know_owners(struct redis_cluster_nodes *nodes, const struct redis_cl
 
 static bool is_same(const struct redis_cluster_map *a, const struct redis_cluster_map *b)
 {
-    return a->n_owners == b->n_owners && a->n_owned == b->n_owned &&
-           memcmp(a->owner_of, b->owner_of, sizeof(a->owner_of)) == 0;
+    for (size_t i = 0; i < a->n_owners && i < b->n_owners; i++) {
+        if (!redis_cluster_address_equals(&a->owners[i], &b->owners[i])) {
+            return false;
+        }
+    }
+    return a->n_owners == b->n_owners && memcmp(a->owner_of, b->owner_of, sizeof(a->owner_of)) == 0;
 }
 
 static void take_map(struct redis_cluster_nodes *nodes, const struct redis_cluster_node *teller)
@@ -215,7 +220,7 @@ static void on_map(struct redis_call *call, const struct redis_reply *reply)
     } else if (reply != NULL) {
         log_no_map(nodes, reply);
     }
-    plan(nodes, jitter(redis_cluster_nodes_are_up(nodes) ? CALM_US : TROUBLED_US));
+    plan(nodes, jitter(redis_cluster_nodes_are_up(nodes) ? LOOK_US : TROUBLED_US));
 }
 
 static bool can_tell(const struct redis_cluster_node *node)
@@ -254,9 +259,16 @@ static bool ask_for_map(struct redis_cluster_nodes *nodes, uint64_t now_us)
     redis_cluster_map_init(nodes->next);
     node->is_telling = true;
     nodes->teller = node;
+    nodes->is_doubted = false;
     nodes->asked_us = now_us;
     nodes->reached_us = now_us;
     return true;
+}
+
+static bool is_map_wanted(const struct redis_cluster_nodes *nodes, uint64_t now_us)
+{
+    return nodes->is_doubted || now_us - nodes->asked_us >= CALM_US ||
+           !redis_cluster_nodes_are_up(nodes);
 }
 
 static void on_timer(void *context)
@@ -264,13 +276,16 @@ static void on_timer(void *context)
     struct redis_cluster_nodes *nodes = context;
     const uint64_t now_us = clock_monotonic_us();
     nodes->teller = NULL; /* who has not told by now is not waited for */
-    if (now_us - nodes->reached_us > ALONE_US) {
-        know_seeds(nodes, now_us);
-    }
     sweep(nodes, now_us);
-    if (ask_for_map(nodes, now_us)) {
+    if (!is_map_wanted(nodes, now_us)) {
+        nodes->reached_us = now_us;
+        plan(nodes, jitter(LOOK_US));
+    } else if (ask_for_map(nodes, now_us)) {
         plan(nodes, TELL_US);
     } else {
+        if (now_us - nodes->reached_us > ALONE_US) {
+            know_seeds(nodes, now_us);
+        }
         plan(nodes, nodes->n_maps == 0 ? FIRST_US : APART_US);
     }
 }
@@ -281,6 +296,7 @@ void redis_cluster_nodes_doubt(struct redis_cluster_nodes *nodes)
     if (nodes->teller != NULL) {
         return; /* it is being told */
     }
+    nodes->is_doubted = true;
     const uint64_t due_us = nodes->asked_us + APART_US;
     const uint64_t delay_us = due_us > now_us ? due_us - now_us : 0;
     if (nodes->timer.deadline_us > now_us + delay_us) {

@@ -2,7 +2,8 @@
  *
  * At first the nodes are those of the policy; one of them tells the map. The map is asked for again
  *   when a node says that it does not own a slot, or cannot be reached       at once
- *   while an owner cannot be reached, or slots have none                     every 250 ms
+ *   while an owner cannot be reached, or slots have none                     every 250 ms, as is noticed
+ *                                                                            within a second
  *   otherwise                                                                every 10 s
  * of one node at a time, and never twice in 100 ms. It is asked over the links that decisions use, so that
  * looking for the cluster makes no connections. Nodes that own nothing, and were not asked for a while, are
@@ -54,6 +55,7 @@ struct redis_cluster_nodes {
         *teller; /* who was asked for the map, and has not told yet; or NULL */
     struct redis_cluster_node *witness; /* who said MOVED last, and so knows more; or NULL */
     size_t turn;                        /* whom to ask next otherwise */
+    bool is_doubted;                    /* the map was found wrong since it was asked for */
     uint64_t asked_us;                  /* when the map was last asked for, monotonic; 0: never */
     uint64_t reached_us;                /* when a node was last up; monotonic */
     bool is_told;                       /* the log knows what ails the map */

@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from harness import program
+from harness.cluster import Cluster
 from harness.redis import Redis
 from harness.upstream import Upstream
 from harness.wait import until
@@ -83,7 +84,19 @@ def start_redis(tmp_path):
 
 
 @pytest.fixture
-def start(tmp_path, start_upstream, start_redis):
+def start_cluster(tmp_path):
+    clusters = []
+
+    def make(*args, **kwargs):
+        clusters.append(Cluster(tmp_path / f"cluster-{len(clusters)}", *args, **kwargs))
+        return clusters[-1].start()
+
+    yield make
+    _stop_all(clusters)
+
+
+@pytest.fixture
+def start(tmp_path, start_upstream, start_redis, start_cluster):
     """start(policy): a running proxy. Ends before the upstreams and the Redis that it uses."""
     yield from _proxies(tmp_path)
 

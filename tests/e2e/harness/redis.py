@@ -18,7 +18,7 @@ for database = 0, 15 do
     break -- a cluster has one alone
   end
   for _, key in ipairs(redis.call('KEYS', '*')) do
-    if redis.call('PTTL', key) == -1 then
+    if redis.pcall('PTTL', key) == -1 then -- an error: a copy of another node's
       endless[#endless + 1] = key
     end
   end
