@@ -4,7 +4,8 @@
  * The result is that of deciding them one after another at one time, in order of arrival. Requests whose
  * limits, or whose store, do not take that go straight through; so do those with very long keys, and all
  * when too many different ones are in flight. A call that is lost, or gets no answer, fails those that
- * travel in it and is not sent again; who waits for the next call has its own deadline. */
+ * travel in it and is not sent again; who waits for the next call has its own deadline. One that a cluster
+ * answers with TRYAGAIN was not made: those aboard go straight on, each by itself. */
 
 #ifndef SLUICE_STORE_COALESCE_STORE_H
 #define SLUICE_STORE_COALESCE_STORE_H

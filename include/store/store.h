@@ -135,8 +135,8 @@ struct store {
     const struct store_ops *ops;
 };
 
-/* Judge @decision's charges together and, if all allow, charge them all, or what else is the aim. @on_answer belongs to
- * STORE_PENDING; it may ask the store again, and may not free it. */
+/* Judge @decision's charges together and, if all allow, charge them all, or what else is the aim.
+ * @on_answer belongs to STORE_PENDING; it may ask the store again, and may not free it. */
 MUST_USE enum store_outcome store_decide(struct store *store, struct decision *decision,
                                          decision_on_answer on_answer);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "limit/alike.h"
+#include "store/redis_fault.h"
 
 void coalesce_waiter_forget(struct coalesce_store *store, struct coalesce_waiter *waiter)
 {
@@ -49,6 +50,30 @@ static void answer_aboard(struct coalesce_flight *flight)
     }
 }
 
+/* All aboard go straight on, each by itself. */
+static void part_aboard(struct coalesce_flight *flight)
+{
+    struct coalesce_store *store = flight->store;
+    while (!list_is_empty(&flight->aboard)) {
+        struct coalesce_waiter *waiter = coalesce_waiter_of(flight->aboard.next);
+        struct decision *decision = waiter->decision;
+        coalesce_waiter_forget(store, waiter);
+        if (decision != NULL) {
+            decision->frames[decision->n_frames - 1].state = NULL;
+            store->counters.n_calls++;
+            if (store_decide(store->below, decision, store_answer) == STORE_ANSWERED) {
+                store_answer(decision);
+            }
+        }
+    }
+}
+
+/* A slot of a cluster that is on the move has taken nothing of @call, and may take it for each. */
+static bool is_too_much_at_once(const struct decision *call)
+{
+    return call->n_alike > 1 && call->fault == redis_fault_row(REDIS_FAULT_TRYAGAIN)->name;
+}
+
 static size_t board(struct coalesce_flight *flight)
 {
     size_t n = 0;
@@ -90,7 +115,11 @@ static void on_landed(struct decision *call)
 {
     struct coalesce_flight *flight = call->context;
     do {
-        answer_aboard(flight);
+        if (is_too_much_at_once(&flight->call)) {
+            part_aboard(flight);
+        } else {
+            answer_aboard(flight);
+        }
         if (list_is_empty(&flight->waiting)) {
             coalesce_flight_end(flight);
             return;

@@ -24,6 +24,7 @@ struct redis_cluster {
     struct timeout_queue deadlines;
     struct pool tickets;
     struct pool spreads;
+    uint64_t unstable_us; /* when a slot was last found on the move, monotonic; 0: never */
     struct redis_cluster_counters counters; /* some are the nodes' */
 };
 
@@ -86,6 +87,9 @@ MUST_USE enum status redis_cluster_split(struct redis_cluster_ticket *ticket);
 /* Give @ticket, of which nothing is pending, a part for each charge. STATUS_NO_MEMORY: it keeps those it
  * has. */
 MUST_USE enum status redis_cluster_split_by_key(struct redis_cluster_ticket *ticket);
+
+/* Whether all charges of @decision lie in one slot. */
+bool redis_cluster_is_one_slot(struct span prefix, const struct decision *decision);
 
 /* --- redis_cluster_store.c --- */
 

@@ -8,7 +8,8 @@
  * denied requests ─► the others of those are charged ─► denied.
  * Failed, or too late, at any step: what was charged is given back ─► the failure. A charge whose call got
  * no answer stays, as with one Redis.
- * TRYAGAIN: what was charged is given back ─► all anew, key by key, once. */
+ * TRYAGAIN: what was charged is given back ─► all anew, key by key, once. Several requests alike are not
+ * asked so: the failure says TRYAGAIN, and whoever gathered them asks for each. */
 
 #include <assert.h>
 
@@ -68,6 +69,9 @@ static enum outcome end(struct redis_cluster_ticket *ticket, bool allowed)
     ticket->decision->source = DECISION_REDIS;
     ticket->decision->fault = NULL;
     ticket->decision->allowed = allowed;
+    if (ticket->spread != NULL && ticket->decision->on_alike != NULL) {
+        ticket->decision->on_alike(ticket->decision, 0);
+    }
     return IS_OVER;
 }
 
@@ -180,7 +184,8 @@ static enum outcome go_by_key(struct redis_cluster_ticket *ticket, const struct 
 static enum outcome end_failed(struct redis_cluster_ticket *ticket,
                                const struct redis_cluster_part *part)
 {
-    if (part->is_unstable && part->decision.n_charges > 1 && !ticket->is_late) {
+    if (part->is_unstable && part->decision.n_charges > 1 && ticket->decision->n_alike <= 1 &&
+        !ticket->is_late) {
         return go_by_key(ticket, &part->decision);
     }
     give_back(ticket, false);

@@ -7,6 +7,7 @@
  *   any other failure     the answer; the map is asked for anew where it may have changed
  * None of these replies has changed anything: the call can be made again. */
 
+#include "base/clock.h"
 #include "store/redis_cluster.h"
 
 enum {
@@ -52,7 +53,10 @@ static bool try_elsewhere(struct redis_cluster_part *part)
     if (fault == REDIS_FAULT_MOVED || fault == REDIS_FAULT_ASK) {
         return follow(part, fault, text);
     }
-    part->is_unstable = fault == REDIS_FAULT_TRYAGAIN;
+    if (fault == REDIS_FAULT_TRYAGAIN) {
+        part->is_unstable = true;
+        part->ticket->cluster->unstable_us = clock_monotonic_us();
+    }
     if (is_doubtful(fault)) {
         redis_cluster_nodes_doubt(&part->ticket->cluster->nodes);
     }

@@ -94,6 +94,27 @@ static enum status spread_out(struct redis_cluster_ticket *ticket, struct layout
     return STATUS_OK;
 }
 
+/* Of the one part, which is the decision. */
+static void on_alike(struct decision *decision, size_t i)
+{
+    const struct redis_cluster_part *part = decision->context;
+    struct decision *caller = part->ticket->decision;
+    caller->allowed = decision->allowed;
+    caller->on_alike(caller, i);
+}
+
+bool redis_cluster_is_one_slot(struct span prefix, const struct decision *decision)
+{
+    const struct charge *charges = decision->charges;
+    for (size_t i = 1; i < decision->n_charges; i++) {
+        if (redis_slots_of_charge(prefix, charges[i].limit, charges[i].key) !=
+            redis_slots_of_charge(prefix, charges[0].limit, charges[0].key)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 enum status redis_cluster_split(struct redis_cluster_ticket *ticket)
 {
     struct layout layout;
@@ -104,6 +125,10 @@ enum status redis_cluster_split(struct redis_cluster_ticket *ticket)
     ticket->parts = &ticket->alone;
     ticket->n_parts = 1;
     begin_part(&ticket->alone, ticket, layout.slots[0], ticket->decision->charges, layout.n);
+    if (ticket->decision->on_alike != NULL) {
+        ticket->alone.decision.n_alike = ticket->decision->n_alike;
+        ticket->alone.decision.on_alike = on_alike;
+    }
     return STATUS_OK;
 }
 

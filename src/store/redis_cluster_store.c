@@ -2,12 +2,14 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "store/redis_cluster.h"
 #include "store/redis_slots.h"
 
 enum {
     TICKETS_KEPT = 1024,
-    SPREADS_KEPT = 64, /* of about 7 KiB each */
+    SPREADS_KEPT = 64,         /* of about 7 KiB each */
+    UNSTABLE_US = 1000 * 1000, /* that one slot has been found on the move is held for so long */
 };
 
 static struct redis_cluster *cluster_of(struct store *store)
@@ -23,6 +25,18 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
 static void cancel(struct store *store, struct decision *decision)
 {
     redis_cluster_cancel(cluster_of(store), decision);
+}
+
+/* What a slot on the move may not take whole is better asked for each request from the start. */
+static bool takes_alike(const struct store *store, const struct decision *decision)
+{
+    const struct redis_cluster *cluster = (const struct redis_cluster *)(const void *)store;
+    if (decision->n_charges == 1) {
+        return true;
+    }
+    const bool is_unstable =
+        cluster->unstable_us != 0 && clock_monotonic_us() - cluster->unstable_us < UNSTABLE_US;
+    return !is_unstable && redis_cluster_is_one_slot(cluster->prefix, decision);
 }
 
 /* One by one: a slot on the move refuses several keys at once for as long as one of them is missing. */
@@ -58,6 +72,7 @@ static const struct store_ops CLUSTER_OPS = {
     .name = "redis_cluster",
     .decide = decide,
     .cancel = cancel,
+    .takes_alike = takes_alike,
     .settle = settle,
     .free = free_cluster,
 };

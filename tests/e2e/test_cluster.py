@@ -91,7 +91,8 @@ TWO_SLOTS = """
 
 def test_limits_in_several_slots_admit_together_what_each_of_them_may(start, start_cluster):
     cluster = start_cluster(3, 0)
-    proxies = start_proxies(start, cluster, TWO_SLOTS)
+    proxies = start_proxies(start, cluster, TWO_SLOTS,
+                            store="deadline: 5s, on_failure: deny, denial_cache: false")
     used = 2 * 8  # by start_proxies
     names = [f"user-{i}" for i in range(40)]
     answered = collections.deque()

@@ -11,7 +11,7 @@ const char *const STAGE_KEYS[STAGE_MASTERS] = {"{b}", "{c}", "{a}"};
 
 struct redis_nodes stage_nodes;
 struct store *stage_store;
-static struct loop *loop;
+struct loop *stage_loop;
 
 void stage_start_nodes(void)
 {
@@ -25,7 +25,7 @@ void stage_stop_nodes(void)
 
 void stage_run_once(void)
 {
-    ck_assert_int_ge(event_base_loop(loop_base(loop), EVLOOP_ONCE), 0);
+    ck_assert_int_ge(event_base_loop(loop_base(stage_loop), EVLOOP_ONCE), 0);
 }
 
 void stage_await(const bool *answered)
@@ -51,14 +51,14 @@ void stage_open(void)
     };
     options.redis.limits = store_contract_limits(&options.redis.n_limits);
     redis_nodes_flush(&stage_nodes);
-    ck_assert_int_eq(loop_new(&loop), STATUS_OK);
-    ck_assert_int_eq(redis_cluster_store_new(loop, &options, &stage_store), STATUS_OK);
+    ck_assert_int_eq(loop_new(&stage_loop), STATUS_OK);
+    ck_assert_int_eq(redis_cluster_store_new(stage_loop, &options, &stage_store), STATUS_OK);
 }
 
 void stage_close(void)
 {
     store_free(stage_store);
-    loop_free(loop);
+    loop_free(stage_loop);
 }
 
 static struct store *get_store(void)

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "cluster_stage.h"
+#include "store/coalesce_store.h"
 #include "store/redis_slots.h"
 
 struct move {
@@ -116,6 +117,49 @@ START_TEST(what_a_slot_on_the_move_does_not_take_whole_is_asked_key_by_key)
 }
 END_TEST
 
+enum { N_ALIKE = 20 };
+
+static size_t n_answered;
+static bool all_answered;
+
+static void on_alike_answer(struct decision *decision)
+{
+    ck_assert_int_eq(decision->status, STATUS_OK);
+    all_answered = ++n_answered == N_ALIKE;
+}
+
+START_TEST(requests_alike_that_a_slot_on_the_move_does_not_take_at_once_are_asked_each)
+{
+    static struct charge charges[N_ALIKE][2];
+    static struct decision decisions[N_ALIKE];
+    struct store *coalesce;
+    size_t n_allowed = 0;
+    struct charge first = stage_charge(BUCKET, "{a}", 1);
+    stage_await_up();
+    ck_assert(stage_passes(&first, 1));
+    ck_assert_int_eq(coalesce_store_new(stage_loop, stage_store, 5000000, &coalesce), STATUS_OK);
+    const struct move move = begin_move("{a}");
+    for (size_t i = 0; i < N_ALIKE; i++) {
+        charges[i][0] = stage_charge(BUCKET, "{a}", 1);
+        charges[i][1] = stage_charge(WINDOW, "{a}", 1);
+        decisions[i] = (struct decision){.charges = charges[i], .n_charges = 2};
+        ck_assert_int_eq(store_decide(coalesce, &decisions[i], on_alike_answer), STORE_PENDING);
+    }
+    stage_await(&all_answered);
+    for (size_t i = 0; i < N_ALIKE; i++) {
+        n_allowed += decisions[i].allowed;
+    }
+    ck_assert_uint_eq(coalesce_store_count(coalesce).n_gathered, N_ALIKE - 1);
+    ck_assert_uint_eq(n_allowed, 9);
+    ck_assert_uint_eq(stage_remaining(BUCKET, "{a}"), 0);
+    ck_assert_uint_eq(stage_remaining(WINDOW, "{a}"), 1);
+    end_move(&move);
+    undo_move(&move);
+    store_free(coalesce);
+    stage_store = NULL; /* it was the other's */
+}
+END_TEST
+
 START_TEST(settlements_follow_their_slot)
 {
     struct charge charge = stage_charge(BUCKET, "{a}", 6);
@@ -163,6 +207,8 @@ int main(void)
     tcase_add_test(moving, a_slot_that_has_moved_is_followed_and_nothing_is_charged_twice);
     tcase_add_test(moving, a_key_that_went_ahead_of_its_slot_is_asked_for_where_it_is);
     tcase_add_test(moving, what_a_slot_on_the_move_does_not_take_whole_is_asked_key_by_key);
+    tcase_add_test(moving,
+                   requests_alike_that_a_slot_on_the_move_does_not_take_at_once_are_asked_each);
     tcase_add_test(moving, settlements_follow_their_slot);
     suite_add_tcase(suite, moving);
 
