@@ -9,6 +9,7 @@ import pytest
 from harness import program
 from harness.cluster import Cluster
 from harness.redis import Redis
+from harness.sentinel import Sentinel, Watched
 from harness.upstream import Upstream
 from harness.wait import until
 
@@ -93,6 +94,28 @@ def start_cluster(tmp_path):
 
     yield make
     _stop_all(clusters)
+
+
+@pytest.fixture
+def start_watched(tmp_path, start_redis):
+    """start_watched(): a master, a replica and three sentinels, ready for a failover."""
+    sentinels = []
+
+    def make(*options, n_sentinels=3, lines=()):
+        master = start_redis("--repl-diskless-sync-delay", "0", *options)
+        replica = start_redis("--repl-diskless-sync-delay", "0", *options,
+                              "--replicaof", "127.0.0.1", str(master.port))
+        mine = [Sentinel(tmp_path / f"sentinel-{len(sentinels) + i}", master,
+                         n_sentinels // 2 + 1, *lines) for i in range(n_sentinels)]
+        sentinels.extend(mine)
+        for sentinel in mine:
+            sentinel.start()
+        watched = Watched([master, replica], mine)
+        watched.wait_until_ready()
+        return watched
+
+    yield make
+    _stop_all(sentinels)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ EVERY_ALGORITHM = """
 
 
 def acl_line():
-    line, = re.findall(r"^ACL SETUSER .*$", MANUAL, re.MULTILINE)
+    line = re.search(r"^ACL SETUSER .*$", MANUAL, re.MULTILINE).group()
     return line.replace("PASSWORD", "s3cret").split()
 
 

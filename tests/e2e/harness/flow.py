@@ -2,6 +2,7 @@
 every answer was what its limit's on_failure wants."""
 
 import random
+import re
 import struct
 import threading
 import time
@@ -176,6 +177,13 @@ class Flow:
         else:
             wanted = {"local": "local", "allow": "skipped"}[kind]
             assert (answer.status, line["source"], line["verdict"]) == (204, wanted, "allowed"), line
+
+    def check_decision_times(self, proxy, deadline_s):
+        """By the proxy's own account, but for what the machine took. Ends the proxy."""
+        proxy.stop()
+        times = re.search(r'msg="decisions were made" count=(\d+) .*p99_us=(\d+) ', proxy.stderr())
+        assert int(times.group(1)) > 50
+        assert int(times.group(2)) <= (deadline_s + 0.005 + self.stall_s) * 1e6
 
     def check_counts(self, redis):
         """What each client is told is what Redis holds: no reply went to another request."""
