@@ -87,4 +87,23 @@ bool redis_cluster_nodes_are_up(const struct redis_cluster_nodes *nodes);
 /* Sums over all that are or were known. */
 struct redis_store_counters redis_cluster_nodes_count(const struct redis_cluster_nodes *nodes);
 
+/* --- between redis_cluster_nodes.c and redis_cluster_watch.c, which keeps the map --- */
+
+/* The node at @address, which is made known if it is not; NULL: no memory, or too many. */
+struct redis_cluster_node *redis_cluster_nodes_at(struct redis_cluster_nodes *nodes,
+                                                  const struct redis_cluster_address *address);
+
+/* Let the nodes of the policy be known, as wanted at @now_us. */
+void redis_cluster_nodes_know_seeds(struct redis_cluster_nodes *nodes, uint64_t now_us);
+
+/* Close whoever is of no use any more at @now_us. Not from within a node's callback. */
+void redis_cluster_nodes_sweep(struct redis_cluster_nodes *nodes, uint64_t now_us);
+
+/* STATUS_NO_MEMORY. The timer of @nodes is closed by whoever closes them. */
+MUST_USE enum status redis_cluster_watch_init(struct redis_cluster_nodes *nodes);
+void redis_cluster_watch_start(struct redis_cluster_nodes *nodes);
+
+/* Of the ear of each node. */
+void redis_cluster_watch_on_part(struct redis_listener *listener, const struct redis_part *part);
+
 #endif /* SLUICE_STORE_REDIS_CLUSTER_NODES_H */

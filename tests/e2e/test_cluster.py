@@ -3,6 +3,7 @@
 import collections
 import datetime
 import itertools
+import pathlib
 import re
 import threading
 import time
@@ -11,6 +12,7 @@ from harness.wait import until
 
 RESUMES_WITHIN_S = 1.0  # after the cluster's own time
 WORKERS = 2
+MANUAL = pathlib.Path(__file__).parents[2] / "docs" / "redis.md"
 
 
 def start_proxies(start, cluster, words, n=2, store="deadline: 5s, on_failure: deny"):
@@ -174,16 +176,25 @@ def test_a_slot_that_moves_under_traffic_costs_no_request_and_no_unit(start, sta
     assert left(response, "per-method") == 2 * budget - admitted - 1
 
 
+def grant_as_the_manual_says(cluster):
+    """A user sluice with the password s3cret."""
+    line, = re.findall(r"^ACL SETUSER .*$", MANUAL.read_text(), re.MULTILINE)
+    words = line.replace("PASSWORD", "s3cret").split()
+    for node in cluster.nodes:
+        node.call(*words, "+cluster|slots", "+asking")
+
+
 def test_a_client_that_appears_in_a_slot_on_the_move_is_counted_like_any_other(
         start, start_cluster):
     cluster = start_cluster(3, 0)
+    grant_as_the_manual_says(cluster)
     proxies = start_proxies(start, cluster, """
         log: off
         limits:
           per-user: {key: header.x-user, rate: 20/day}
           per-method: {key: [header.x-user, method], rate: 30/day}
         routes: [{limits: [per-user, per-method], respond: {status: 204}}]
-    """)
+    """, store="deadline: 5s, on_failure: deny, user: sluice, password: s3cret")
     cluster.flush()
     assert proxies[0].ask(fields=user("newcomer")).status == 204
     slot = cluster.slot_of(cluster.keys()[0].decode())

@@ -94,7 +94,8 @@ class Cluster:
         until(self.is_well, "the cluster to be well", SETTLED_WITHIN_S)
 
     def keys(self):
-        return [key for node in self.running() for key in node.keys()
+        """Those that count somebody: with a tag."""
+        return [key for node in self.running() for key in node.call("KEYS", "*{*}*")
                 if b"role:master" in node.call("INFO", "replication")]
 
     def flush(self):
