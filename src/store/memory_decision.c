@@ -226,7 +226,7 @@ static void conclude(struct work *work, bool allowed)
         if (takes || (!wants && holding->slot != NULL)) {
             judged->state = holding->slot->state;
             judge_conclude(judged, allowed);
-            memory_slot_date(holding->slot, judged->limit, &judged->verdict, work->now_us, takes);
+            memory_slot_date(holding->slot, judged->limit, &judged->verdict, work->now_us);
         }
         holding->charge->verdict = judged->verdict;
         holding->charge->charged = judged->charged;

@@ -7,8 +7,8 @@
 #include <assert.h>
 
 enum {
-    SAMPLE = 16,    /* lines looked at to find what to drop */
-    SCAN_MAX = 64,  /* and at most, while nothing there may go */
+    SAMPLE = 16,   /* lines looked at to find what to drop */
+    SCAN_MAX = 64, /* and at most, while nothing there may go; but not if that was in vain before */
     SEEN_MIN = 256, /* blocks looked at to find a region, and four times its lines more */
     TRIES = 4,      /* regions cleared for one block: what was moved took up room elsewhere */
     MOVES_MIN = 64, /* lines that may be moved out of a region, and a sixteenth of it more */
@@ -26,12 +26,20 @@ static uint32_t end_of(const struct memory_heap *heap, uint32_t block)
     return block + lines_of(memory_heap_order_of(heap, block));
 }
 
-/* The hand goes round in long steps: a prime, so that it meets every line, and neighbours, which came
- * at about the same time, far apart. */
+/* The hand goes round in long steps, so that it meets every line, and neighbours, which came at about the
+ * same time, far apart. */
+static uint32_t step(const struct memory_table *table, uint32_t line)
+{
+    const uint64_t next = (uint64_t)line + table->stride;
+    return (uint32_t)(next < table->heap.n_lines ? next : next - table->heap.n_lines);
+}
+
+/* None of the lines is in a cache: another hand asks for them a sample ahead. */
 static uint32_t move_hand(struct memory_table *table)
 {
-    const uint64_t step = 2654435761;
-    table->hand = (uint32_t)((table->hand + step) % table->heap.n_lines);
+    table->ahead = step(table, table->ahead);
+    __builtin_prefetch(memory_heap_bytes(&table->heap, table->ahead));
+    table->hand = step(table, table->hand);
     return table->hand;
 }
 
@@ -66,8 +74,9 @@ static struct memory_slot *slot_under_hand(struct memory_table *table)
 static bool drop_some(struct memory_table *table, uint64_t now_us)
 {
     const uint32_t n_before = table->n_slots;
+    const int scan_max = table->was_in_vain ? SAMPLE : SCAN_MAX;
     struct memory_slot *nearest = NULL;
-    for (int i = 0; i < SCAN_MAX; i++) {
+    for (int i = 0; i < scan_max; i++) {
         if (i >= SAMPLE && (nearest != NULL || table->n_slots < n_before)) {
             break;
         }
@@ -83,14 +92,11 @@ static bool drop_some(struct memory_table *table, uint64_t now_us)
             nearest = slot;
         }
     }
-    if (table->n_slots < n_before) {
-        return true;
+    if (table->n_slots == n_before && nearest != NULL) {
+        drop(table, nearest, now_us);
     }
-    if (nearest == NULL) {
-        return false;
-    }
-    drop(table, nearest, now_us);
-    return true;
+    table->was_in_vain = table->n_slots == n_before;
+    return !table->was_in_vain;
 }
 
 /* --- a region --- */
@@ -224,7 +230,7 @@ static bool move_out(struct memory_table *table, const struct region *region, ui
 }
 
 /* Somebody whose log cannot grow may come back at once, and looking at large regions takes long. */
-static bool was_in_vain(const struct memory_table *table, unsigned order, uint64_t now_us)
+static bool large_was_in_vain(const struct memory_table *table, unsigned order, uint64_t now_us)
 {
     return order >= LARGE && order >= table->vain_order && now_us - table->vain_at_us < PAUSE_US;
 }
@@ -238,7 +244,7 @@ static bool clear(struct memory_table *table, const struct region *region, uint6
 static bool clear_some(struct memory_table *table, unsigned order, uint64_t now_us)
 {
     struct region region;
-    if (was_in_vain(table, order, now_us)) {
+    if (large_was_in_vain(table, order, now_us)) {
         return false;
     }
     if (!find_region(table, order, now_us, &region)) {
@@ -262,6 +268,15 @@ static uint32_t most_lines(const struct memory_table *table, const struct memory
 static unsigned order_of(const struct memory_need *need)
 {
     return memory_heap_order(sizeof(struct memory_slot) + need->state_bytes);
+}
+
+void memory_room_init(struct memory_table *table)
+{
+    const uint32_t prime = 2654435761; /* not a divisor of the lines: then every line is met */
+    table->stride = prime % table->heap.n_lines;
+    for (int i = 0; i < SAMPLE; i++) {
+        table->ahead = step(table, table->ahead);
+    }
 }
 
 uint32_t memory_room_take(struct memory_table *table, const struct memory_need *need)

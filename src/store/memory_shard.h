@@ -47,9 +47,9 @@ static inline unsigned memory_shards_number(const struct memory_shards *shards, 
 }
 
 /* Note when @slot is untouched again, and until when it keeps somebody waiting, as @verdict tells for
- * @now_us; @was_changed: the state is not what it was before. */
+ * @now_us. Who was told to wait is waiting, whatever smaller request passes meanwhile. */
 void memory_slot_date(struct memory_slot *slot, const struct limit *limit,
-                      const struct verdict *verdict, uint64_t now_us, bool was_changed);
+                      const struct verdict *verdict, uint64_t now_us);
 
 /* Judge @decision at @now_us under the locks of its shards, charge it if it passes, and fill its
  * answer. */

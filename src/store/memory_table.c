@@ -22,6 +22,7 @@ void memory_table_init(struct memory_table *table, void *memory, size_t bytes)
     *table = (struct memory_table){.heads = memory, .n_heads = n_heads};
     memory_heap_init(&table->heap, (char *)memory + heads_bytes, bytes - heads_bytes);
     table->n_reserved = table->heap.n_lines / 32;
+    memory_room_init(table);
 }
 
 static uint32_t *head_of(struct memory_table *table, struct hash128 hash)

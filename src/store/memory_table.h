@@ -40,6 +40,9 @@ struct memory_table {
     uint32_t n_slots;    /* used */
     uint32_t n_reserved; /* lines, for those that are kept */
     uint32_t hand;       /* the line looked at last for something to drop */
+    uint32_t ahead;      /* the line that will be looked at a sample later */
+    uint32_t stride;     /* lines from one look to the next */
+    bool was_in_vain;    /* the latest search for a line to drop */
     unsigned vain_order; /* of the latest large block that no room could be made for */
     uint64_t vain_at_us;
     uint64_t n_evictions; /* states dropped before they were untouched again */

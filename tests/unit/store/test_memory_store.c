@@ -231,6 +231,24 @@ START_TEST(the_cap_holds_however_many_keys_come_and_no_denied_one_is_dropped)
 }
 END_TEST
 
+START_TEST(who_was_denied_is_not_dropped_though_a_smaller_request_passed_since)
+{
+    const struct limit limit = bucket_of(1, 3, 60 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    for (uint64_t i = 0; i < 100; i++) {
+        ck_assert(is_admitted(&limit, i, 1));
+        ck_assert(!is_admitted(&limit, i, 3));
+        ck_assert(is_admitted(&limit, i, 1));
+    }
+    ck_assert(all_are_admitted(&limit, 1000, 100000));
+    for (uint64_t i = 0; i < 100; i++) {
+        ck_assert(!is_admitted(&limit, i, 3));
+    }
+    store_free(store);
+}
+END_TEST
+
 START_TEST(what_is_untouched_again_goes_first)
 {
     const struct limit fast = bucket_of(1000, 3, S);
@@ -350,6 +368,7 @@ static Suite *memory_store_suite(void)
     tcase_add_test(room, only_what_was_charged_takes_room);
     tcase_add_test(room, memory_is_taken_from_the_kernel_only_as_it_is_used);
     tcase_add_test(room, the_cap_holds_however_many_keys_come_and_no_denied_one_is_dropped);
+    tcase_add_test(room, who_was_denied_is_not_dropped_though_a_smaller_request_passed_since);
     tcase_add_test(room, what_is_untouched_again_goes_first);
     tcase_add_test(room, full_of_denials_new_keys_share_one_state_per_limit_and_shard);
     tcase_add_test(room, full_of_denials_new_keys_are_refused_if_the_policy_says_deny);
