@@ -40,7 +40,17 @@ enum status stores_init(struct stores *stores, const struct policy *policy)
 }
 
 /* For operators, and for tests: what a run has come to. */
-static void log_counters(struct stores *stores)
+static void log_memory(const struct stores *stores)
+{
+    struct memory_store_counters counters;
+    memory_store_count(stores->memory, &counters);
+    log_info("app.stores", "the embedded store held",
+             "keys=%llu keys_max=%llu evictions=%llu overflows=%llu",
+             (unsigned long long)counters.n_keys, (unsigned long long)counters.n_keys_max,
+             (unsigned long long)counters.n_evictions, (unsigned long long)counters.n_overflows);
+}
+
+static void log_redis(struct stores *stores)
 {
     const struct redis_store_counters counters = redis_process_count(&stores->redis);
     log_info("app.stores", "Redis was asked",
@@ -54,8 +64,9 @@ static void log_counters(struct stores *stores)
 
 void stores_close(struct stores *stores)
 {
+    log_memory(stores);
     if (stores->policy->store.kind == STORE_REDIS) {
-        log_counters(stores);
+        log_redis(stores);
     }
     store_free(stores->memory);
     redis_process_close(&stores->redis);

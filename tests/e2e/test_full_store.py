@@ -1,6 +1,7 @@
 """More clients than the embedded store has room for: none gets in by pushing another out."""
 
 import collections
+import re
 
 import pytest
 
@@ -21,6 +22,13 @@ def flood(proxy, n_clients):
                                  for address in addresses))
             statuses.update(client.read().status for _ in range(BATCH))
     return statuses
+
+
+def told_at_the_end(proxy):
+    """What the embedded store counted."""
+    proxy.stop()
+    line = next(line for line in proxy.stderr().splitlines() if "the embedded store held" in line)
+    return {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", line)}
 
 
 def ask(proxy, address):
@@ -47,3 +55,22 @@ def test_a_flood_of_clients_lets_no_denied_one_in(start, full, newcomer):
     assert ask(proxy, "10.0.0.1") == 429, "the first of the flood is still denied too"
     assert ask(proxy, "192.0.2.77") in newcomer
     assert proxy.memory_bytes() - before < 24 << 20
+    told = told_at_the_end(proxy)
+    assert told["keys"] <= told["keys_max"] < N_CLIENTS
+    assert told["overflows"] >= N_CLIENTS - told["keys_max"] and told["evictions"] == 0
+
+
+def test_a_flood_of_clients_that_are_not_denied_is_forgotten(start):
+    proxy = start("""
+        log: off
+        trusted_proxies: 127.0.0.1
+        store: {memory: 1MiB, full: deny}
+        limits: {thrice: {key: client.ip, rate: 3/day}}
+        routes: [{limits: [thrice], respond: {status: 204}}]
+    """)
+    assert [ask(proxy, "192.0.2.1") for _ in range(4)] == [204, 204, 204, 429]
+    assert flood(proxy, N_CLIENTS) == {204: N_CLIENTS}
+    assert ask(proxy, "192.0.2.1") == 429
+    told = told_at_the_end(proxy)
+    assert told["keys"] <= told["keys_max"] and told["overflows"] == 0
+    assert told["keys"] + told["evictions"] == N_CLIENTS + 1
