@@ -10,24 +10,34 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "store/redis_store.h"
 
 enum {
     REDIS_INSTANCE_ID_BYTES = 32,
+    REDIS_TARGETS_MAX = 64, /* what is beyond shares the last one */
     REDIS_BEAT_US = 5 * 1000 * 1000,
     REDIS_SILENCE_US = 3 * REDIS_BEAT_US, /* after which a proxy is held to be gone */
 };
 
-/* Members are redis_process.c's. */
+/* A Redis that links of the process connect to. Members are redis_process.c's, here and below. */
+struct redis_target {
+    struct redis_process *process;
+    struct hash128 name;
+    atomic_bool has_worked; /* the latest that was heard of it: something worked */
+};
+
 struct redis_process {
     char id[REDIS_INSTANCE_ID_BYTES]; /* of this process: hex, random */
-    atomic_bool has_worked;           /* the latest that was heard of Redis: something worked */
+    struct hash_key key;              /* of targets' names */
     atomic_uint_fast64_t next_connect_us;
     atomic_uint_fast64_t next_beat_us;
     atomic_uint n_instances;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* of what follows, but for what is atomic in it */
+    struct redis_target targets[REDIS_TARGETS_MAX];
+    size_t n_targets;
     uint64_t fewer_us; /* since when fewer than n_instances are seen, monotonic; 0: they are not */
     struct redis_store_counters gone;
 };
@@ -48,17 +58,19 @@ struct redis_store_counters redis_process_count(struct redis_process *process);
 
 /* --- for the stores --- */
 
-/* A link wants to connect at @now_us (monotonic). 0: it may, and that is counted. Else how long to wait
- * before it asks again, us: since something failed and until something works, all links of the process
- * together connect eight times a second at most. */
-MUST_USE uint64_t redis_process_may_connect(struct redis_process *process, uint64_t now_us);
+/* The Redis that @options name, as all links to it know it. @process may be NULL, and so is the result;
+ * the functions below take that for a Redis that always works. */
+struct redis_target *redis_process_target(struct redis_process *process,
+                                          const struct redis_store_options *options);
+
+/* A link to @target wants to connect at @now_us (monotonic). 0: it may, and that is counted. Else how long
+ * to wait before it asks again, us: all links of the process, to targets where something failed and
+ * nothing has worked since, together connect eight times a second at most. */
+MUST_USE uint64_t redis_target_may_connect(struct redis_target *target, uint64_t now_us);
 
 /* What a link has learnt: a script call worked; it was lost, or could not be made. */
-void redis_process_note(struct redis_process *process, bool works);
-static inline bool redis_process_has_worked(const struct redis_process *process)
-{
-    return atomic_load_explicit(&process->has_worked, memory_order_relaxed);
-}
+void redis_target_note(struct redis_target *target, bool works);
+bool redis_target_has_worked(const struct redis_target *target);
 
 /* Whether a heartbeat is due at @now_us (monotonic): then it is the caller's to send, and nobody else's
  * for REDIS_BEAT_US. */

@@ -27,7 +27,7 @@ static void on_fault(struct redis_heartbeat *heartbeat, struct span text)
     const enum redis_reaction reaction = redis_fault_row(fault)->reaction;
     if (reaction == REDIS_REDIRECT) {
         heartbeat->n_skips = SKIPS;
-        redis_process_note(heartbeat->process, true);
+        redis_target_note(heartbeat->link->target, true);
         redis_process_return_beat(heartbeat->process);
     } else if (reaction == REDIS_DROP) {
         redis_link_drop(heartbeat->link, fault, text);
@@ -44,18 +44,15 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
         on_fault(heartbeat, redis_reply_text(reply));
     } else if (reply->kind == REDIS_REPLY_IS_INTS && reply->n_ints == 1 && reply->ints[0] >= 1 &&
                reply->ints[0] <= INSTANCES_MAX) {
-        redis_process_note(heartbeat->process, true);
+        redis_target_note(heartbeat->link->target, true);
         redis_process_see(heartbeat->process, (uint32_t)reply->ints[0], clock_monotonic_us());
     }
 }
 
 static bool is_wanted(struct redis_heartbeat *heartbeat, uint64_t now_us)
 {
-    if (heartbeat->n_skips > 0) {
-        return false;
-    }
-    return !redis_process_has_worked(heartbeat->process) ||
-           redis_process_take_beat(heartbeat->process, now_us);
+    return !redis_target_has_worked(heartbeat->link->target) ||
+           (heartbeat->n_skips == 0 && redis_process_take_beat(heartbeat->process, now_us));
 }
 
 static void beat(struct redis_heartbeat *heartbeat)

@@ -17,7 +17,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "store/redis_process.h"
 
 enum {
     HANDSHAKE_US = 1000 * 1000, /* to resolve, and again for each address */
@@ -84,14 +83,6 @@ static void log_up(struct redis_link *link)
 
 /* --- down --- */
 
-/* Tell the other links of the process. */
-static void note(const struct redis_link *link, bool works)
-{
-    if (link->options->process != NULL) {
-        redis_process_note(link->options->process, works);
-    }
-}
-
 /* The connection is gone, or there was none. A further address is tried at once. */
 static void go_down(struct redis_link *link, enum redis_fault fault, struct span trouble)
 {
@@ -99,7 +90,7 @@ static void go_down(struct redis_link *link, enum redis_fault fault, struct span
     link->fault = fault;
     link->is_troubled = true;
     redis_breaker_stop(&link->breaker);
-    note(link, false);
+    redis_target_note(link->target, false);
     if (!was_made && redis_place_advance(&link->place)) {
         set_state(link, REDIS_LINK_DOWN, 0);
         return;
@@ -172,9 +163,7 @@ static void connect_next(struct redis_link *link)
 /* All links of the process connect at one pace: wait for it where it is known. */
 static void connect_in_turn(struct redis_link *link)
 {
-    struct redis_process *process = link->options->process;
-    const uint64_t wait_us =
-        process == NULL ? 0 : redis_process_may_connect(process, clock_monotonic_us());
+    const uint64_t wait_us = redis_target_may_connect(link->target, clock_monotonic_us());
     if (wait_us == 0) {
         connect_next(link);
     } else if (link->state == REDIS_LINK_DOWN) {
@@ -249,7 +238,7 @@ void redis_link_note_success(struct redis_link *link)
 {
     if (link->is_troubled) {
         link->is_troubled = false;
-        note(link, true);
+        redis_target_note(link->target, true);
     }
     redis_backoff_reset(&link->backoff);
     if (link->trouble[0] != '\0') {
@@ -305,6 +294,7 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
     *link = (struct redis_link){
         .loop = loop,
         .options = options,
+        .target = redis_process_target(options->process, options),
         .source = source,
         .on_change = on_change,
         .owner = owner,

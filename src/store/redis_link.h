@@ -26,6 +26,7 @@
 #include "store/redis_fault.h"
 #include "store/redis_handshake.h"
 #include "store/redis_place.h"
+#include "store/redis_process.h"
 #include "store/redis_store.h"
 
 enum redis_link_state {
@@ -45,8 +46,9 @@ enum redis_link_readiness {
 struct redis_link {
     struct loop *loop;
     const struct redis_store_options *options; /* borrowed */
-    struct span source;                        /* the script; borrowed */
-    void (*on_change)(void *owner);            /* redis_link_readiness() may have changed. From the
+    struct redis_target *target;    /* borrowed; what the process knows of this Redis, or NULL */
+    struct span source;             /* the script; borrowed */
+    void (*on_change)(void *owner); /* redis_link_readiness() may have changed. From the
                                                 * loop, also from within the calls below, not from
                                                 * redis_link_init() */
     void *owner;

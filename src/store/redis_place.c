@@ -79,7 +79,8 @@ static enum status init_sentinel(struct redis_place *place, struct loop *loop)
     if (status != STATUS_OK) {
         return status;
     }
-    status = redis_sentinel_init(&place->sentinel, loop, place->resolver, place->options->process,
+    status = redis_sentinel_init(&place->sentinel, loop, place->resolver,
+                                 redis_process_target(place->options->process, place->options),
                                  &place->options->sentinels, &HANDLER, place);
     if (status != STATUS_OK) {
         resolver_free(place->resolver);

@@ -3,9 +3,13 @@
 #include <stddef.h>
 
 #include "base/hash.h"
+#include "base/limits.h"
 #include "base/text.h"
 
-enum { CONNECT_US = 125 * 1000 };
+enum {
+    CONNECT_US = 125 * 1000,
+    NAME_MORE_BYTES_MAX = 32, /* the port; a longer path of a socket is cut, and that is well */
+};
 
 enum status redis_process_init(struct redis_process *process)
 {
@@ -17,7 +21,7 @@ enum status redis_process_init(struct redis_process *process)
     hash_random(random, sizeof(random));
     struct text id = text_of(process->id, sizeof(process->id));
     text_add_hex(&id, random, sizeof(random));
-    atomic_init(&process->has_worked, true); /* at the start all links may connect at once */
+    process->key = hash_key_new();
     return STATUS_OK;
 }
 
@@ -46,22 +50,77 @@ static bool take_turn(atomic_uint_fast64_t *next_us, uint64_t now_us, uint64_t e
     return now_us >= next && atomic_compare_exchange_strong(next_us, &next, now_us + every_us);
 }
 
-uint64_t redis_process_may_connect(struct redis_process *process, uint64_t now_us)
+/* --- targets --- */
+
+static struct hash128 name_of(const struct redis_process *process,
+                              const struct redis_store_options *options)
 {
-    if (redis_process_has_worked(process) ||
-        take_turn(&process->next_connect_us, now_us, CONNECT_US)) {
+    char buffer[HOST_BYTES_MAX + NAME_MORE_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    text_add_u64(&text, options->port);
+    text_add_char(&text, ' ');
+    text_add(&text, options->host.len > 0 ? options->host : options->unix_path);
+    return hash_table(&process->key, text_span(&text));
+}
+
+/* With the lock. */
+static struct redis_target *find_target(struct redis_process *process, struct hash128 name)
+{
+    for (size_t i = 0; i < process->n_targets; i++) {
+        struct redis_target *target = &process->targets[i];
+        if (target->name.low == name.low && target->name.high == name.high) {
+            return target;
+        }
+    }
+    if (process->n_targets == REDIS_TARGETS_MAX) {
+        return &process->targets[REDIS_TARGETS_MAX - 1];
+    }
+    struct redis_target *target = &process->targets[process->n_targets++];
+    target->process = process;
+    target->name = name;
+    atomic_init(&target->has_worked, true); /* at the start all links may connect at once */
+    return target;
+}
+
+struct redis_target *redis_process_target(struct redis_process *process,
+                                          const struct redis_store_options *options)
+{
+    if (process == NULL) {
+        return NULL;
+    }
+    const struct hash128 name = name_of(process, options);
+    pthread_mutex_lock(&process->lock);
+    struct redis_target *target = find_target(process, name);
+    pthread_mutex_unlock(&process->lock);
+    return target;
+}
+
+bool redis_target_has_worked(const struct redis_target *target)
+{
+    return target == NULL || atomic_load_explicit(&target->has_worked, memory_order_relaxed);
+}
+
+void redis_target_note(struct redis_target *target, bool works)
+{
+    if (target != NULL && redis_target_has_worked(target) != works) {
+        atomic_store_explicit(&target->has_worked, works, memory_order_relaxed);
+    }
+}
+
+uint64_t redis_target_may_connect(struct redis_target *target, uint64_t now_us)
+{
+    if (redis_target_has_worked(target)) {
+        return 0;
+    }
+    struct redis_process *process = target->process;
+    if (take_turn(&process->next_connect_us, now_us, CONNECT_US)) {
         return 0;
     }
     const uint64_t next_us = atomic_load(&process->next_connect_us);
     return next_us > now_us ? next_us - now_us : 1;
 }
 
-void redis_process_note(struct redis_process *process, bool works)
-{
-    if (redis_process_has_worked(process) != works) {
-        atomic_store_explicit(&process->has_worked, works, memory_order_relaxed);
-    }
-}
+/* --- the roll --- */
 
 bool redis_process_take_beat(struct redis_process *process, uint64_t now_us)
 {

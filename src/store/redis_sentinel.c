@@ -149,10 +149,7 @@ static void resolve(struct redis_sentinel *sentinel)
 
 static void try_next(struct redis_sentinel *sentinel)
 {
-    const uint64_t wait_us =
-        sentinel->process == NULL
-            ? 0
-            : redis_process_may_connect(sentinel->process, clock_monotonic_us());
+    const uint64_t wait_us = redis_target_may_connect(sentinel->target, clock_monotonic_us());
     if (wait_us > 0) {
         set_state(sentinel, REDIS_SENTINEL_DOWN, wait_us);
     } else if (sentinel->n_addresses > 0) {
@@ -296,7 +293,7 @@ void redis_sentinel_note_bad(struct redis_sentinel *sentinel)
 }
 
 enum status redis_sentinel_init(struct redis_sentinel *sentinel, struct loop *loop,
-                                struct resolver *resolver, struct redis_process *process,
+                                struct resolver *resolver, struct redis_target *target,
                                 const struct redis_sentinels *options,
                                 const struct redis_sentinel_handler *handler, void *owner)
 {
@@ -308,7 +305,7 @@ enum status redis_sentinel_init(struct redis_sentinel *sentinel, struct loop *lo
     *sentinel = (struct redis_sentinel){
         .options = options,
         .resolver = resolver,
-        .process = process,
+        .target = target,
         .handler = handler,
         .owner = owner,
         .backoff = redis_backoff_of(RETRY_MIN_US, RETRY_MAX_US),

@@ -47,7 +47,7 @@ enum redis_sentinel_state {
 struct redis_sentinel {
     const struct redis_sentinels *options; /* borrowed */
     struct resolver *resolver;             /* borrowed */
-    struct redis_process *process;         /* borrowed; says when to connect; NULL: whenever */
+    struct redis_target *target;           /* borrowed; says when to connect; NULL: whenever */
     const struct redis_sentinel_handler *handler;
     void *owner;
 
@@ -69,9 +69,9 @@ struct redis_sentinel {
     bool is_away;             /* none answers; the log was told */
 };
 
-/* @options, @resolver and @process, which may be NULL, are borrowed. STATUS_NO_MEMORY: nothing is left behind. */
+/* @options, @resolver and @target, which may be NULL, are borrowed. STATUS_NO_MEMORY: nothing is left behind. */
 MUST_USE enum status redis_sentinel_init(struct redis_sentinel *sentinel, struct loop *loop,
-                                         struct resolver *resolver, struct redis_process *process,
+                                         struct resolver *resolver, struct redis_target *target,
                                          const struct redis_sentinels *options,
                                          const struct redis_sentinel_handler *handler, void *owner);
 /* Nothing is called any more. One that is all zero is closed already. */

@@ -9,10 +9,24 @@
 enum { LINKS = 64, OUTAGE_S = 60, MS = 1000, SECOND = 1000 * 1000 };
 
 static struct redis_process process;
+static struct redis_target *target;
+
+static struct redis_target *find(struct redis_process *in, uint16_t port)
+{
+    const struct redis_store_options options = {.host = SPAN("127.0.0.1"), .port = port};
+    return redis_process_target(in, &options);
+}
+
+static struct redis_target *find_socket(void)
+{
+    const struct redis_store_options options = {.unix_path = SPAN("127.0.0.1")};
+    return redis_process_target(&process, &options);
+}
 
 static void setup(void)
 {
     ck_assert_int_eq(redis_process_init(&process), STATUS_OK);
+    target = find(&process, 6379);
 }
 
 static void teardown(void)
@@ -23,7 +37,7 @@ static void teardown(void)
 START_TEST(while_all_is_well_every_link_may_connect_at_once)
 {
     for (int i = 0; i < LINKS; i++) {
-        ck_assert_uint_eq(redis_process_may_connect(&process, SECOND), 0);
+        ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
     }
 }
 END_TEST
@@ -31,11 +45,11 @@ END_TEST
 START_TEST(in_an_outage_all_links_together_connect_eight_times_a_second_at_most)
 {
     unsigned n_in_second = 0;
-    redis_process_note(&process, false);
+    redis_target_note(target, false);
     for (uint64_t now_us = SECOND; now_us < (1 + OUTAGE_S) * (uint64_t)SECOND; now_us += MS) {
         n_in_second = now_us % SECOND == 0 ? 0 : n_in_second;
         for (int i = 0; i < LINKS; i++) {
-            n_in_second += redis_process_may_connect(&process, now_us) == 0;
+            n_in_second += redis_target_may_connect(target, now_us) == 0;
         }
         ck_assert_uint_le(n_in_second, 8);
     }
@@ -45,23 +59,60 @@ END_TEST
 
 START_TEST(who_may_not_connect_is_told_when_to_ask_again)
 {
-    redis_process_note(&process, false);
-    ck_assert_uint_eq(redis_process_may_connect(&process, SECOND), 0);
-    const uint64_t wait_us = redis_process_may_connect(&process, SECOND + 25 * MS);
+    redis_target_note(target, false);
+    ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
+    const uint64_t wait_us = redis_target_may_connect(target, SECOND + 25 * MS);
     ck_assert_uint_eq(wait_us, 100 * MS);
-    ck_assert_uint_eq(redis_process_may_connect(&process, SECOND + 25 * MS + wait_us), 0);
+    ck_assert_uint_eq(redis_target_may_connect(target, SECOND + 25 * MS + wait_us), 0);
 }
 END_TEST
 
 START_TEST(what_works_for_one_link_lets_all_connect)
 {
-    redis_process_note(&process, false);
-    ck_assert_uint_eq(redis_process_may_connect(&process, SECOND), 0);
-    ck_assert_uint_gt(redis_process_may_connect(&process, SECOND), 0);
-    redis_process_note(&process, true);
+    redis_target_note(target, false);
+    ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
+    ck_assert_uint_gt(redis_target_may_connect(target, SECOND), 0);
+    redis_target_note(target, true);
     for (int i = 0; i < LINKS; i++) {
-        ck_assert_uint_eq(redis_process_may_connect(&process, SECOND), 0);
+        ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
     }
+}
+END_TEST
+
+START_TEST(targets_are_told_apart_and_share_one_pace)
+{
+    struct redis_target *other = find(&process, 6380);
+    ck_assert_ptr_eq(find(&process, 6379), target);
+    ck_assert_ptr_ne(other, target);
+    ck_assert_ptr_ne(find_socket(), target);
+
+    redis_target_note(target, false);
+    ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
+    ck_assert_uint_eq(redis_target_may_connect(other, SECOND), 0); /* nothing ails that one */
+    redis_target_note(other, false);
+    ck_assert_uint_gt(redis_target_may_connect(other, SECOND), 0);
+    redis_target_note(target, true);
+    ck_assert_uint_gt(redis_target_may_connect(other, SECOND), 0);
+    ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
+}
+END_TEST
+
+START_TEST(more_targets_than_there_is_room_for_share_the_last)
+{
+    for (uint16_t port = 1; port < 2 * REDIS_TARGETS_MAX; port++) {
+        ck_assert_ptr_nonnull(find(&process, port));
+    }
+    ck_assert_ptr_eq(find(&process, 1000), find(&process, 1001));
+    ck_assert_ptr_eq(find(&process, 6379), target);
+}
+END_TEST
+
+START_TEST(without_a_process_a_redis_always_works)
+{
+    struct redis_target *none = find(NULL, 6379);
+    redis_target_note(none, false);
+    ck_assert(redis_target_has_worked(none));
+    ck_assert_uint_eq(redis_target_may_connect(none, SECOND), 0);
 }
 END_TEST
 
@@ -80,7 +131,7 @@ START_TEST(what_was_seen_last_stays_known)
 {
     ck_assert_uint_eq(redis_process_instances(&process), 0);
     redis_process_see(&process, 3, SECOND);
-    redis_process_note(&process, false);
+    redis_target_note(target, false);
     ck_assert_uint_eq(redis_process_instances(&process), 3);
 }
 END_TEST
@@ -134,6 +185,9 @@ int main(void)
     tcase_add_test(tcase, in_an_outage_all_links_together_connect_eight_times_a_second_at_most);
     tcase_add_test(tcase, who_may_not_connect_is_told_when_to_ask_again);
     tcase_add_test(tcase, what_works_for_one_link_lets_all_connect);
+    tcase_add_test(tcase, targets_are_told_apart_and_share_one_pace);
+    tcase_add_test(tcase, more_targets_than_there_is_room_for_share_the_last);
+    tcase_add_test(tcase, without_a_process_a_redis_always_works);
     tcase_add_test(tcase, a_beat_is_taken_once_in_its_time_unless_it_is_given_back);
     tcase_add_test(tcase, what_was_seen_last_stays_known);
     tcase_add_test(
