@@ -88,11 +88,15 @@ struct algorithm {
     size_t (*state_bytes)(const void *state, const struct limit_params *params,
                           const struct limit_call *call);
 
-    /* Judge @call and change nothing. Cannot fail. */
-    void (*evaluate)(const void *state, const struct limit_params *params,
-                     const struct limit_call *call, struct verdict *verdict);
+    /* Judge @call and change nothing: allowed, retry_after and wait of @verdict. Cannot fail. */
+    void (*judge)(const void *state, const struct limit_params *params,
+                  const struct limit_call *call, struct verdict *verdict);
 
-    /* Take what @call costs. evaluate() has just allowed it for the same arguments, or it counts
+    /* Tell how @state stands at @call's time, whatever that costs: the other members. Cannot fail. */
+    void (*report)(const void *state, const struct limit_params *params,
+                   const struct limit_call *call, struct verdict *verdict);
+
+    /* Take what @call costs. judge() has just allowed it for the same arguments, or it counts
      * to_full, or its cost is 0: then nothing is taken, and a state that is ahead of now is dated to
      * it. */
     void (*charge)(void *state, const struct limit_params *params, const struct limit_call *call);
@@ -118,6 +122,11 @@ struct algorithm {
     void (*renew)(void *state, const struct limit_params *params, uint64_t now, uint64_t slot);
     void (*release)(void *state, const struct limit_params *params, uint64_t now, uint64_t slot);
 };
+
+/* Judge @call and report, both of @state as it is: all of @verdict. */
+void algorithm_evaluate(const struct algorithm *algorithm, const void *state,
+                        const struct limit_params *params, const struct limit_call *call,
+                        struct verdict *verdict);
 
 /* The one called @name, or NULL. */
 const struct algorithm *algorithm_find(struct span name);

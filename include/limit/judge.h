@@ -23,17 +23,21 @@ struct judged {
     bool charged;           /* the request was admitted, and this limit took its cost */
 };
 
-/* Judge all and change no state: *admitted when every enforced limit allows. STATUS_INVALID: the
- * windows of a calendar are not known at this time, and nothing was judged. */
+/* Judge all and change no state: *admitted when every enforced limit allows. What verdicts report is left
+ * for the two below. STATUS_INVALID: the windows of a calendar are not known at this time, and nothing was
+ * judged. */
 MUST_USE enum status judge_evaluate(struct judged *judged, size_t n, bool *admitted);
 
 /* Whether judge_conclude() will take something from @judged, so that its state must have room for it:
  * see state_bytes of struct algorithm. */
 bool judge_takes(const struct judged *judged, bool admitted);
 
-/* Charge @judged, which judge_evaluate() has filled, if it is to be; ask it again, so that its verdict
- * tells how things stand now; follow a clock that was set back. */
+/* Charge @judged, which judge_evaluate() has filled, if it is to be, or follow a clock that was set back;
+ * then report how things stand. */
 void judge_conclude(struct judged *judged, bool admitted);
+
+/* Change nothing, and report how things stand. */
+void judge_report(struct judged *judged);
 
 /* Whether a request of @cost that was @admitted, or not, was charged to a limit that answered
  * @verdict: one that is enforced, or a shadow that would have let it pass. */

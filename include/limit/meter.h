@@ -40,6 +40,9 @@ void meter_settle(struct meter *meter, const struct limit_params *params, uint64
 size_t meter_restore(void *state, const struct limit_params *params, const uint64_t *told,
                      size_t n);
 
+/* Units that fit beside @taken parts, which may be more than are full: the burst may have been lowered. */
+uint64_t meter_remaining(const struct limit_params *params, uint64_t taken);
+
 /* Ticks until @cost units, at most the burst, fit beside @taken parts. */
 uint64_t meter_fits_after(const struct limit_params *params, uint64_t taken, uint64_t cost);
 

@@ -19,6 +19,14 @@ static const struct algorithm *const ALGORITHMS[] = {
     &sliding_window_algorithm, &sliding_log_algorithm,  &concurrency_algorithm,
 };
 
+void algorithm_evaluate(const struct algorithm *algorithm, const void *state,
+                        const struct limit_params *params, const struct limit_call *call,
+                        struct verdict *verdict)
+{
+    algorithm->judge(state, params, call, verdict);
+    algorithm->report(state, params, call, verdict);
+}
+
 const struct algorithm *algorithm_find(struct span name)
 {
     for (size_t i = 0; i < ARRAY_LEN(ALGORITHMS); i++) {

@@ -63,28 +63,40 @@ static uint64_t ends_after(const struct concurrency_slot *slot, const struct lim
     return ahead && left > params->lease ? params->lease : left;
 }
 
-static void evaluate(const void *state, const struct limit_params *params,
-                     const struct limit_call *call, struct verdict *verdict)
+static uint64_t remaining_of(const struct limit_params *params, uint64_t n)
+{
+    return n < params->rate ? params->rate - n : 0;
+}
+
+static void judge(const void *state, const struct limit_params *params,
+                  const struct limit_call *call, struct verdict *verdict)
 {
     assert(check_params(params) == NULL);
 
     const struct concurrency *concurrency = state;
-    const bool ahead = is_ahead(concurrency, params, call->now);
+    const uint64_t n = concurrency->n - count_ended(concurrency, call->now);
+
+    verdict->allowed = call->cost == 0 || remaining_of(params, n) > 0;
+    verdict->retry_after = verdict->allowed ? 0 : RETRY_UNKNOWN;
+    verdict->wait = 0;
+}
+
+static void report(const void *state, const struct limit_params *params,
+                   const struct limit_call *call, struct verdict *verdict)
+{
+    const struct concurrency *concurrency = state;
     const uint64_t n_ended = count_ended(concurrency, call->now);
     const uint64_t n = concurrency->n - n_ended;
-    const uint64_t remaining = n < params->rate ? params->rate - n : 0;
-    const bool allowed = call->cost == 0 || remaining > 0;
 
-    *verdict = (struct verdict){
-        .allowed = allowed,
-        .limit = params->rate,
-        .remaining = remaining,
-        .retry_after = allowed ? 0 : RETRY_UNKNOWN,
-    };
+    verdict->limit = params->rate;
+    verdict->remaining = remaining_of(params, n);
+    verdict->next_after = 0;
+    verdict->reset_after = 0;
     if (n > 0) {
         /* The rate may have been lowered: then more than one must end. */
         const uint64_t next = n_ended + (n > params->rate ? n - params->rate : 0);
         const struct concurrency_slot *last = &concurrency->slots[concurrency->n - 1];
+        const bool ahead = is_ahead(concurrency, params, call->now);
         verdict->next_after = ends_after(&concurrency->slots[next], params, call->now, ahead);
         verdict->reset_after = ends_after(last, params, call->now, ahead);
     }
@@ -171,7 +183,8 @@ const struct algorithm concurrency_algorithm = {
     .check_params = check_params,
     .script_params = script_params,
     .state_bytes = state_bytes,
-    .evaluate = evaluate,
+    .judge = judge,
+    .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
     .renew = renew,

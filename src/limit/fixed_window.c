@@ -120,32 +120,40 @@ static struct standing stand(const struct fixed_window *window, const struct lim
                               : stand_by_clock(window, params, now);
 }
 
-static void evaluate(const void *state, const struct limit_params *params,
-                     const struct limit_call *call, struct verdict *verdict)
+/* The rate may have been lowered. */
+static uint64_t remaining_of(const struct standing *standing, const struct limit_params *params)
+{
+    return standing->count < params->rate ? params->rate - standing->count : 0;
+}
+
+static void judge(const void *state, const struct limit_params *params,
+                  const struct limit_call *call, struct verdict *verdict)
 {
     assert(check_params(params) == NULL);
 
-    const uint32_t cost = call->cost;
     const struct standing standing = stand(state, params, call);
-    /* The rate may have been lowered. */
-    const uint64_t remaining = standing.count < params->rate ? params->rate - standing.count : 0;
-    const uint64_t reset_after = standing.count > 0 ? standing.left : 0;
-    const bool allowed = cost <= remaining;
+    const bool allowed = call->cost <= remaining_of(&standing, params);
     uint64_t retry_after = 0;
-    if (cost > params->rate) {
+    if (call->cost > params->rate) {
         retry_after = RETRY_NEVER;
     } else if (!allowed) {
-        retry_after = reset_after;
+        retry_after = standing.left;
     }
+    verdict->allowed = allowed;
+    verdict->retry_after = retry_after;
+    verdict->wait = 0;
+}
 
-    *verdict = (struct verdict){
-        .allowed = allowed,
-        .limit = params->rate,
-        .remaining = remaining,
-        .retry_after = retry_after,
-        .next_after = reset_after,
-        .reset_after = reset_after,
-    };
+static void report(const void *state, const struct limit_params *params,
+                   const struct limit_call *call, struct verdict *verdict)
+{
+    const struct standing standing = stand(state, params, call);
+    const uint64_t reset_after = standing.count > 0 ? standing.left : 0;
+
+    verdict->limit = params->rate;
+    verdict->remaining = remaining_of(&standing, params);
+    verdict->next_after = reset_after;
+    verdict->reset_after = reset_after;
 }
 
 static void set(struct fixed_window *window, uint64_t count, uint64_t start)
@@ -195,7 +203,8 @@ const struct algorithm fixed_window_algorithm = {
     .check_params = check_params,
     .script_params = script_params,
     .state_bytes = state_bytes,
-    .evaluate = evaluate,
+    .judge = judge,
+    .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
     .restore = restore,

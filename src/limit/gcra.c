@@ -92,30 +92,33 @@ static uint64_t passes_after(const struct limit_params *params, uint64_t debt, u
     return wanted > depth_of(params) ? wanted - depth_of(params) : 0;
 }
 
-static void evaluate(const void *state, const struct limit_params *params,
-                     const struct limit_call *call, struct verdict *verdict)
+static void judge(const void *state, const struct limit_params *params,
+                  const struct limit_call *call, struct verdict *verdict)
 {
     assert(check_params(params) == NULL);
 
-    const uint64_t depth = depth_of(params);
-    const uint64_t debt = debt_at(state, params, call->now);
-    const uint64_t remaining = debt < depth ? (depth - debt) / gcra_interval(params) : 0;
-    const bool allowed = call->cost <= remaining;
     uint64_t retry_after = 0;
     if (call->cost > params->burst) {
         retry_after = RETRY_NEVER;
-    } else if (!allowed) {
-        retry_after = passes_after(params, debt, call->cost);
+    } else if (call->cost > 0) {
+        retry_after = passes_after(params, debt_at(state, params, call->now), call->cost);
     }
+    verdict->allowed = retry_after == 0;
+    verdict->retry_after = retry_after;
+    verdict->wait = 0;
+}
 
-    *verdict = (struct verdict){
-        .allowed = allowed,
-        .limit = params->burst,
-        .remaining = remaining,
-        .retry_after = retry_after,
-        .next_after = remaining < params->burst ? passes_after(params, debt, remaining + 1) : 0,
-        .reset_after = debt,
-    };
+static void report(const void *state, const struct limit_params *params,
+                   const struct limit_call *call, struct verdict *verdict)
+{
+    const uint64_t depth = depth_of(params);
+    const uint64_t debt = debt_at(state, params, call->now);
+    const uint64_t remaining = debt < depth ? (depth - debt) / gcra_interval(params) : 0;
+
+    verdict->limit = params->burst;
+    verdict->remaining = remaining;
+    verdict->next_after = remaining < params->burst ? passes_after(params, debt, remaining + 1) : 0;
+    verdict->reset_after = debt;
 }
 
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
@@ -149,7 +152,8 @@ const struct algorithm gcra_algorithm = {
     .check_params = check_params,
     .script_params = script_params,
     .state_bytes = state_bytes,
-    .evaluate = evaluate,
+    .judge = judge,
+    .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
     .restore = restore,

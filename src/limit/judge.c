@@ -11,8 +11,8 @@ enum status judge_evaluate(struct judged *judged, size_t n, bool *admitted)
     for (size_t i = 0; i < n; i++) {
         const struct limit *limit = judged[i].limit;
         judged[i].charged = false;
-        limit->algorithm->evaluate(judged[i].state, &limit->params, &judged[i].call,
-                                   &judged[i].verdict);
+        limit->algorithm->judge(judged[i].state, &limit->params, &judged[i].call,
+                                &judged[i].verdict);
         *admitted = *admitted && (limit->shadow || judged[i].verdict.allowed);
     }
     return STATUS_OK;
@@ -30,22 +30,20 @@ bool judge_takes(const struct judged *judged, bool admitted)
            counts_denied(judged, admitted);
 }
 
-/* allowed and wait stay as they were before the charge, and so does retry_after unless the denied
- * request took something itself: who waits no longer than that would be denied for ever. */
+void judge_report(struct judged *judged)
+{
+    const struct limit *limit = judged->limit;
+    limit->algorithm->report(judged->state, &limit->params, &judged->call, &judged->verdict);
+}
+
+/* What a denied request takes makes it wait longer: who waits no longer than was said before would be
+ * denied for ever. */
 static void ask_again(struct judged *judged)
 {
     const struct limit *limit = judged->limit;
-    struct limit_call call = judged->call;
     struct verdict now;
-    if (!judged->verdict.allowed) {
-        limit->algorithm->evaluate(judged->state, &limit->params, &call, &now);
-        judged->verdict.retry_after = now.retry_after;
-    }
-    call.cost = 0;
-    limit->algorithm->evaluate(judged->state, &limit->params, &call, &now);
-    judged->verdict.remaining = now.remaining;
-    judged->verdict.next_after = now.next_after;
-    judged->verdict.reset_after = now.reset_after;
+    limit->algorithm->judge(judged->state, &limit->params, &judged->call, &now);
+    judged->verdict.retry_after = now.retry_after;
 }
 
 void judge_conclude(struct judged *judged, bool admitted)
@@ -57,9 +55,12 @@ void judge_conclude(struct judged *judged, bool admitted)
     if (judge_takes(judged, admitted)) {
         call.to_full = !judged->charged;
         limit->algorithm->charge(judged->state, &limit->params, &call);
-        ask_again(judged);
+        if (!judged->verdict.allowed) {
+            ask_again(judged);
+        }
     } else if (limit->algorithm->is_ahead(judged->state, &limit->params, call.now)) {
         call.cost = 0;
         limit->algorithm->charge(judged->state, &limit->params, &call);
     }
+    judge_report(judged);
 }

@@ -32,52 +32,67 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
     return sizeof(struct meter);
 }
 
-/* How much longer than max_wait the next departure is away; 0 while policing. */
-static uint64_t excess_of(const struct limit_params *params, uint64_t wait)
+/* How the bucket stands. */
+struct standing {
+    uint64_t level;         /* parts */
+    uint64_t drained_after; /* ticks */
+    uint64_t
+        excess; /* how much longer than max_wait the next departure is away; 0 while policing */
+};
+
+static struct standing stand(const struct meter *meter, const struct limit_params *params,
+                             uint64_t now)
 {
-    return wait > params->max_wait ? wait - params->max_wait : 0;
+    const uint64_t level = meter_at(meter, params->rate, now);
+    const uint64_t drained_after = divide_up(level, params->rate);
+    const bool waits_too_long = params->max_wait > 0 && drained_after > params->max_wait;
+
+    return (struct standing){
+        .level = level,
+        .drained_after = drained_after,
+        .excess = waits_too_long ? drained_after - params->max_wait : 0,
+    };
 }
 
 /* Ticks until @cost units, at most the burst, fit and need not wait too long. */
-static uint64_t passes_after(const struct limit_params *params, uint64_t level, uint64_t wait,
+static uint64_t passes_after(const struct limit_params *params, const struct standing *standing,
                              uint64_t cost)
 {
-    const uint64_t fits_after = meter_fits_after(params, level, cost);
-    const uint64_t excess = excess_of(params, wait);
-    return fits_after > excess ? fits_after : excess;
+    const uint64_t fits_after = meter_fits_after(params, standing->level, cost);
+    return fits_after > standing->excess ? fits_after : standing->excess;
 }
 
-static void evaluate(const void *state, const struct limit_params *params,
-                     const struct limit_call *call, struct verdict *verdict)
+/* A cost of nothing has no place in the queue. */
+static void judge(const void *state, const struct limit_params *params,
+                  const struct limit_call *call, struct verdict *verdict)
 {
     assert(check_params(params) == NULL);
 
-    const uint64_t full = params->burst * params->period;
-    const uint64_t level = meter_at(state, params->rate, call->now);
-    const uint64_t drained_after = divide_up(level, params->rate);
-    const uint64_t wait = params->max_wait > 0 ? drained_after : 0;
-    const bool waits_too_long = excess_of(params, wait) > 0;
-    const uint64_t remaining =
-        level < full && !waits_too_long ? (full - level) / params->period : 0;
-    /* A cost of nothing has no place in the queue. */
-    const bool allowed = call->cost <= remaining;
+    const struct standing standing = stand(state, params, call->now);
     uint64_t retry_after = 0;
+    uint64_t wait = 0;
     if (call->cost > params->burst) {
         retry_after = RETRY_NEVER;
-    } else if (!allowed) {
-        retry_after = passes_after(params, level, wait, call->cost);
+    } else if (call->cost > 0) {
+        retry_after = passes_after(params, &standing, call->cost);
+        wait = params->max_wait > 0 && retry_after == 0 ? standing.drained_after : 0;
     }
+    verdict->allowed = retry_after == 0;
+    verdict->retry_after = retry_after;
+    verdict->wait = wait;
+}
 
-    *verdict = (struct verdict){
-        .allowed = allowed,
-        .limit = params->burst,
-        .remaining = remaining,
-        .retry_after = retry_after,
-        .next_after =
-            remaining < params->burst ? passes_after(params, level, wait, remaining + 1) : 0,
-        .reset_after = drained_after,
-        .wait = allowed && call->cost > 0 ? wait : 0,
-    };
+static void report(const void *state, const struct limit_params *params,
+                   const struct limit_call *call, struct verdict *verdict)
+{
+    const struct standing standing = stand(state, params, call->now);
+    const uint64_t remaining = standing.excess == 0 ? meter_remaining(params, standing.level) : 0;
+
+    verdict->limit = params->burst;
+    verdict->remaining = remaining;
+    verdict->next_after =
+        remaining < params->burst ? passes_after(params, &standing, remaining + 1) : 0;
+    verdict->reset_after = standing.drained_after;
 }
 
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
@@ -106,7 +121,8 @@ const struct algorithm leaky_bucket_algorithm = {
     .check_params = check_params,
     .script_params = script_params,
     .state_bytes = state_bytes,
-    .evaluate = evaluate,
+    .judge = judge,
+    .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
     .restore = meter_restore,

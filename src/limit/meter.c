@@ -71,6 +71,12 @@ void meter_settle(struct meter *meter, const struct limit_params *params, uint64
     meter_set(meter, params, now, settle_scaled(taken, delta, params->period, LIMIT_UNITS_MAX));
 }
 
+uint64_t meter_remaining(const struct limit_params *params, uint64_t taken)
+{
+    const uint64_t full = params->burst * params->period;
+    return taken < full ? (full - taken) / params->period : 0;
+}
+
 uint64_t meter_fits_after(const struct limit_params *params, uint64_t taken, uint64_t cost)
 {
     const uint64_t full = params->burst * params->period;

@@ -124,36 +124,45 @@ static uint64_t remaining_of(const struct standing *standing, const struct limit
     return standing->units < params->rate ? params->rate - standing->units : 0;
 }
 
-static void evaluate(const void *state, const struct limit_params *params,
-                     const struct limit_call *call, struct verdict *verdict)
+static void judge(const void *state, const struct limit_params *params,
+                  const struct limit_call *call, struct verdict *verdict)
 {
     assert(check_params(params) == NULL);
 
-    const struct sliding_log *log = state;
-    const struct standing standing = stand(log, params, call->now);
-    const uint64_t remaining = remaining_of(&standing, params);
-    const bool allowed = call->cost <= remaining;
+    const struct standing standing = stand(state, params, call->now);
+    const bool allowed = call->cost <= remaining_of(&standing, params);
     uint64_t retry_after = 0;
     if (call->cost > params->rate) {
         retry_after = RETRY_NEVER;
     } else if (!allowed) {
-        retry_after = passes_after(log, params, &standing, call->cost);
+        retry_after = passes_after(state, params, &standing, call->cost);
     }
-    uint64_t reset_after = 0;
-    if (standing.n > 0) {
-        const struct sliding_log_entry *newest = &log->entries[log->first + log->n - 1];
-        reset_after = leaves_at(newest, params, standing.now) - standing.now;
-    }
+    verdict->allowed = allowed;
+    verdict->retry_after = retry_after;
+    verdict->wait = 0;
+}
 
-    *verdict = (struct verdict){
-        .allowed = allowed,
-        .limit = params->rate,
-        .remaining = remaining,
-        .retry_after = retry_after,
-        .next_after =
-            remaining < params->rate ? passes_after(log, params, &standing, remaining + 1) : 0,
-        .reset_after = reset_after,
-    };
+static uint64_t reset_after(const struct sliding_log *log, const struct limit_params *params,
+                            const struct standing *standing)
+{
+    if (standing->n == 0) {
+        return 0;
+    }
+    const struct sliding_log_entry *newest = &log->entries[log->first + log->n - 1];
+    return leaves_at(newest, params, standing->now) - standing->now;
+}
+
+static void report(const void *state, const struct limit_params *params,
+                   const struct limit_call *call, struct verdict *verdict)
+{
+    const struct standing standing = stand(state, params, call->now);
+    const uint64_t remaining = remaining_of(&standing, params);
+
+    verdict->limit = params->rate;
+    verdict->remaining = remaining;
+    verdict->next_after =
+        remaining < params->rate ? passes_after(state, params, &standing, remaining + 1) : 0;
+    verdict->reset_after = reset_after(state, params, &standing);
 }
 
 static void drop_what_left(struct sliding_log *log, const struct standing *standing)
@@ -256,7 +265,8 @@ const struct algorithm sliding_log_algorithm = {
     .check_params = check_params,
     .script_params = script_params,
     .state_bytes = state_bytes,
-    .evaluate = evaluate,
+    .judge = judge,
+    .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
     .settle = settle,

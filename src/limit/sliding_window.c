@@ -157,31 +157,43 @@ static uint64_t reset_after(const struct standing *standing, const struct limit_
     return 0;
 }
 
-static void evaluate(const void *state, const struct limit_params *params,
-                     const struct limit_call *call, struct verdict *verdict)
+static uint64_t remaining_of(const struct standing *standing, const struct limit_params *params)
+{
+    const uint64_t used = used_of(standing, params);
+    return used < params->rate ? params->rate - used : 0;
+}
+
+static void judge(const void *state, const struct limit_params *params,
+                  const struct limit_call *call, struct verdict *verdict)
 {
     assert(check_params(params) == NULL);
 
     struct standing standing;
     stand(state, params, call->now, &standing);
-    const uint64_t used = used_of(&standing, params);
-    const uint64_t remaining = used < params->rate ? params->rate - used : 0;
-    const bool allowed = call->cost <= remaining;
+    const bool allowed = call->cost <= remaining_of(&standing, params);
     uint64_t retry_after = 0;
     if (call->cost > params->rate) {
         retry_after = RETRY_NEVER;
     } else if (!allowed) {
         retry_after = passes_after(&standing, params, call->cost);
     }
+    verdict->allowed = allowed;
+    verdict->retry_after = retry_after;
+    verdict->wait = 0;
+}
 
-    *verdict = (struct verdict){
-        .allowed = allowed,
-        .limit = params->rate,
-        .remaining = remaining,
-        .retry_after = retry_after,
-        .next_after = remaining < params->rate ? passes_after(&standing, params, remaining + 1) : 0,
-        .reset_after = reset_after(&standing, params),
-    };
+static void report(const void *state, const struct limit_params *params,
+                   const struct limit_call *call, struct verdict *verdict)
+{
+    struct standing standing;
+    stand(state, params, call->now, &standing);
+    const uint64_t remaining = remaining_of(&standing, params);
+
+    verdict->limit = params->rate;
+    verdict->remaining = remaining;
+    verdict->next_after =
+        remaining < params->rate ? passes_after(&standing, params, remaining + 1) : 0;
+    verdict->reset_after = reset_after(&standing, params);
 }
 
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
@@ -191,8 +203,7 @@ static void charge(void *state, const struct limit_params *params, const struct 
     stand(window, params, call->now, &standing);
     uint64_t cost = call->cost;
     if (call->to_full) {
-        const uint64_t used = used_of(&standing, params);
-        const uint64_t remaining = used < params->rate ? params->rate - used : 0;
+        const uint64_t remaining = remaining_of(&standing, params);
         cost = cost < remaining ? cost : remaining;
     }
     const uint64_t count = standing.counts[0] + cost;
@@ -254,7 +265,8 @@ const struct algorithm sliding_window_algorithm = {
     .check_params = check_params,
     .script_params = script_params,
     .state_bytes = state_bytes,
-    .evaluate = evaluate,
+    .judge = judge,
+    .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
     .restore = restore,

@@ -23,33 +23,34 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
     return sizeof(struct meter);
 }
 
-static void evaluate(const void *state, const struct limit_params *params,
-                     const struct limit_call *call, struct verdict *verdict)
+static void judge(const void *state, const struct limit_params *params,
+                  const struct limit_call *call, struct verdict *verdict)
 {
     assert(meter_check_params(params) == NULL);
 
-    const uint64_t full = params->burst * params->period;
-    const uint64_t debt = meter_at(state, params->rate, call->now);
-    const uint64_t left = debt < full ? full - debt : 0; /* the burst may have been lowered */
-
-    /* Divide rather than multiply: cost comes from outside and is unbounded. */
-    const uint64_t remaining = left / params->period;
-    const bool allowed = call->cost <= remaining;
     uint64_t retry_after = 0;
     if (call->cost > params->burst) {
         retry_after = RETRY_NEVER;
-    } else if (!allowed) {
+    } else if (call->cost > 0) {
+        const uint64_t debt = meter_at(state, params->rate, call->now);
         retry_after = meter_fits_after(params, debt, call->cost);
     }
+    verdict->allowed = retry_after == 0;
+    verdict->retry_after = retry_after;
+    verdict->wait = 0;
+}
 
-    *verdict = (struct verdict){
-        .allowed = allowed,
-        .limit = params->burst,
-        .remaining = remaining,
-        .retry_after = retry_after,
-        .next_after = remaining < params->burst ? meter_fits_after(params, debt, remaining + 1) : 0,
-        .reset_after = divide_up(debt, params->rate),
-    };
+static void report(const void *state, const struct limit_params *params,
+                   const struct limit_call *call, struct verdict *verdict)
+{
+    const uint64_t debt = meter_at(state, params->rate, call->now);
+    const uint64_t remaining = meter_remaining(params, debt);
+
+    verdict->limit = params->burst;
+    verdict->remaining = remaining;
+    verdict->next_after =
+        remaining < params->burst ? meter_fits_after(params, debt, remaining + 1) : 0;
+    verdict->reset_after = divide_up(debt, params->rate);
 }
 
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
@@ -76,7 +77,8 @@ const struct algorithm token_bucket_algorithm = {
     .check_params = meter_check_params,
     .script_params = script_params,
     .state_bytes = state_bytes,
-    .evaluate = evaluate,
+    .judge = judge,
+    .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
     .restore = meter_restore,

@@ -227,6 +227,8 @@ static void conclude(struct work *work, bool allowed)
             judged->state = holding->slot->state;
             judge_conclude(judged, allowed);
             memory_slot_date(holding->slot, judged->limit, &judged->verdict, work->now_us);
+        } else {
+            judge_report(judged);
         }
         holding->charge->verdict = judged->verdict;
         holding->charge->charged = judged->charged;
@@ -240,6 +242,7 @@ static void report(struct work *work)
 {
     for (size_t i = 0; i < work->n_holdings; i++) {
         struct charge *charge = work->holdings[i].charge;
+        judge_report(&work->judged[i]);
         charge->verdict = work->judged[i].verdict;
         charge->charged = false;
         charge->charged_at_us = work->now_us;

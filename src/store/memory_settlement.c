@@ -39,7 +39,7 @@ static void date(struct memory_slot *slot, const struct limit *limit, uint64_t n
     }
     const struct limit_call call = limit_call_at(limit, now_us, 0);
     struct verdict verdict;
-    limit->algorithm->evaluate(slot->state, &limit->params, &call, &verdict);
+    algorithm_evaluate(limit->algorithm, slot->state, &limit->params, &call, &verdict);
     memory_slot_date(slot, limit, &verdict, now_us);
 }
 

@@ -40,7 +40,9 @@ bool judge_decide_as(struct judge_charge *charges, size_t n_charges, uint64_t no
         if (aim != DECISION_JUDGE && judge_takes(&judged[i], admitted)) {
             make_room(&judged[i], charges[i].state);
         }
-        if (aim != DECISION_JUDGE) {
+        if (aim == DECISION_JUDGE) {
+            judge_report(&judged[i]);
+        } else {
             judge_conclude(&judged[i], admitted);
         }
         charges[i].verdict = judged[i].verdict;

@@ -43,7 +43,7 @@ static inline void golden_ask(const struct golden *row, const struct algorithm *
         .slot = (uint64_t)row->of,
     };
     struct verdict got;
-    algorithm->evaluate(state, params, &call, &got);
+    algorithm_evaluate(algorithm, state, params, &call, &got);
     ck_assert_msg(got.allowed == row->allowed, "%s", row->says);
     ck_assert_msg(got.retry_after == row->retry_after, "%s: retry_after %lu", row->says,
                   (unsigned long)got.retry_after);
@@ -81,7 +81,7 @@ static inline void golden_play(const struct golden *rows, size_t n_rows,
             algorithm->renew(state, params, now, (uint64_t)row->of);
             break;
         }
-        algorithm->evaluate(state, params, &ask, &then);
+        algorithm_evaluate(algorithm, state, params, &ask, &then);
         ck_assert_msg(then.remaining == row->then.remaining, "%s: remaining %lu", row->says,
                       (unsigned long)then.remaining);
         ck_assert_msg(then.next_after == row->then.next_after, "%s: next_after %lu", row->says,

@@ -81,7 +81,8 @@ START_TEST(a_lowered_rate_waits_for_more_than_one_to_end)
         ALGORITHM->charge(state, &PARAMS, &call);
     }
     lowered.rate = 1;
-    ALGORITHM->evaluate(state, &lowered, &(struct limit_call){.now = START + 1}, &verdict);
+    algorithm_evaluate(ALGORITHM, state, &lowered, &(struct limit_call){.now = START + 1},
+                       &verdict);
     ck_assert_uint_eq(verdict.remaining, 0);
     ck_assert_uint_eq(verdict.next_after, 10000);
 }

@@ -20,7 +20,7 @@ static void evaluate(const struct fixed_window *state, const struct limit_params
                      uint64_t now, uint32_t cost, struct verdict *verdict)
 {
     const struct limit_call call = {.now = now, .cost = cost};
-    ALGORITHM->evaluate(state, params, &call, verdict);
+    algorithm_evaluate(ALGORITHM, state, params, &call, verdict);
 }
 
 static void charge(struct fixed_window *state, const struct limit_params *params, uint64_t now,

@@ -120,11 +120,11 @@ static struct throttled throttle(uint64_t *state, const struct limit_params *par
     const struct limit_call call = {.now = now, .cost = quantity};
     struct verdict before;
     struct verdict after;
-    ALGORITHM->evaluate(state, params, &call, &before);
+    algorithm_evaluate(ALGORITHM, state, params, &call, &before);
     if (before.allowed) {
         ALGORITHM->charge(state, params, &call);
     }
-    ALGORITHM->evaluate(state, params, &(struct limit_call){.now = now}, &after);
+    algorithm_evaluate(ALGORITHM, state, params, &(struct limit_call){.now = now}, &after);
     const bool waits = !before.allowed && before.retry_after != RETRY_NEVER;
     return (struct throttled){
         .limited = !before.allowed,

@@ -37,7 +37,7 @@ static void maybe_forget(const struct algorithm *algorithm, const struct limit_p
     struct limit_call ask = *call;
     struct verdict verdict;
     ask.cost = 0;
-    algorithm->evaluate(state, params, &ask, &verdict);
+    algorithm_evaluate(algorithm, state, params, &ask, &verdict);
     if (verdict.reset_after == 0 && rand() % 2 == 0) {
         memset(state, 0, STATE_WORDS * sizeof(state[0]));
     }
@@ -72,7 +72,7 @@ static size_t play(const struct algorithm *algorithm, const struct limit_params 
             .now = now, .cost = (uint32_t)rand() % 4, .edges = edges, .slot = (uint64_t)i};
         struct verdict verdict;
         maybe_forget(algorithm, params, &call, state);
-        algorithm->evaluate(state, params, &call, &verdict);
+        algorithm_evaluate(algorithm, state, params, &call, &verdict);
         if (verdict.allowed && call.cost > 0) {
             ck_assert_uint_le(algorithm->state_bytes(state, params, &call), sizeof(state));
             ck_assert_uint_le(verdict.wait, params->max_wait);
@@ -242,7 +242,7 @@ static uint64_t share_of_even_traffic(bool strict)
     for (uint64_t at = 0; at < n_periods * params.period; at += 97) {
         const struct limit_call call = {.now = START + at, .cost = 1};
         struct verdict verdict;
-        sliding_window_algorithm.evaluate(state, &params, &call, &verdict);
+        algorithm_evaluate(&sliding_window_algorithm, state, &params, &call, &verdict);
         if (verdict.allowed) {
             sliding_window_algorithm.charge(state, &params, &call);
             units++;
@@ -289,7 +289,7 @@ START_TEST(no_more_slots_are_in_flight_than_there_are)
         const struct limit_call call = {.now = now, .cost = 1, .slot = i};
         struct verdict verdict;
         const size_t one = (size_t)rand() % (i + 1);
-        algorithm->evaluate(state, &params, &call, &verdict);
+        algorithm_evaluate(algorithm, state, &params, &call, &verdict);
         ck_assert_uint_eq(verdict.remaining, params.rate - count_in_flight(ends, i, now));
         was_full = was_full || verdict.remaining == 0;
         ends[i] = verdict.allowed ? now + params.lease : 0;

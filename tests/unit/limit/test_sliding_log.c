@@ -104,7 +104,7 @@ START_TEST(a_log_has_twice_as_many_entries_as_its_rate_at_most)
     for (uint64_t at = 0; at < 1000000; at += 1000) {
         const struct limit_call call = {.now = START + at, .cost = 1};
         struct verdict verdict;
-        ALGORITHM->evaluate(state, &PARAMS, &call, &verdict);
+        algorithm_evaluate(ALGORITHM, state, &PARAMS, &call, &verdict);
         ck_assert_uint_le(bytes_for(state, call.now), most + 7);
         if (verdict.allowed) {
             ALGORITHM->charge(state, &PARAMS, &call);

@@ -21,7 +21,7 @@ static void evaluate(const struct meter *state, const struct limit_params *param
                      uint32_t cost, struct verdict *verdict)
 {
     const struct limit_call call = {.now = now, .cost = cost};
-    ALGORITHM->evaluate(state, params, &call, verdict);
+    algorithm_evaluate(ALGORITHM, state, params, &call, verdict);
 }
 
 static void charge(struct meter *state, const struct limit_params *params, uint64_t now,

@@ -79,7 +79,7 @@ static struct verdict ask(const struct trace *trace, uint32_t cost, uint64_t at)
     const struct limit_call call = {.now = at, .cost = cost, .edges = edges};
     struct verdict verdict;
     set_edges(trace->params.period + 1, at, edges);
-    trace->algorithm->evaluate(trace->state, &trace->params, &call, &verdict);
+    algorithm_evaluate(trace->algorithm, trace->state, &trace->params, &call, &verdict);
     return verdict;
 }
 
