@@ -72,6 +72,9 @@ void link_cost(struct linker *linker, const struct spec_cost *spec, struct route
 /* Mark the limits whose charges are corrected once the answer is known; after routes. */
 void link_settled(struct linker *linker);
 
+/* Warn of routes whose limits need not lie in one slot of the cluster that the policy names. */
+void link_slots(struct linker *linker);
+
 /* --- what they share --- */
 
 /* @count * @bytes of zeroes in the policy's arena; NULL sets no_memory. */

@@ -1,7 +1,9 @@
 /* What a policy says of limits and of costs, as it runs. */
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "base/diag.h"
@@ -107,6 +109,43 @@ START_TEST(a_cost_that_nobody_is_trusted_to_say_is_a_warning)
     ck_assert_uint_eq(diags.n_items, 1);
     ck_assert_int_eq(diags.items[0].severity, DIAG_WARNING);
     ck_assert_uint_eq(diags.items[0].column, 32);
+    policy_free(policy);
+    diags_close(&diags);
+}
+END_TEST
+
+/* --- slots of a cluster --- */
+
+static const struct {
+    const char *redis;
+    const char *keys[2];
+    size_t n_warnings;
+} SLOTS[] = {
+    {"[redis://a, redis://b]", {"client.ip", "header.x-key"}, 1},
+    {"[redis://a, redis://b]", {"client.ip", "[client.ip, path]"}, 0},
+    {"[redis://a, redis://b]", {"client.ip", "client.ip/56"}, 1},
+    {"[redis://a, redis://b]", {"header.x-key | client.ip", "header.x-key"}, 1},
+    {"[redis://a, redis://b]", {"[path.1, method]", "[path.2, method]"}, 1},
+    {"redis://a", {"client.ip", "header.x-key"}, 0},
+};
+
+START_TEST(in_a_cluster_limits_that_may_lie_in_several_slots_are_a_warning)
+{
+    char yaml[512];
+    struct diags diags;
+    struct policy *policy = NULL;
+    snprintf(yaml, sizeof(yaml),
+             HEAD "store: {redis: %s}\nlimits:\n  a: {key: %s, rate: 1/s}\n"
+                  "  b: {key: %s, rate: 1/s}\ndefaults: {limits: [a, b]}\n"
+                  "routes: [{respond: {status: 204}}, {respond: {status: 204}}]\n",
+             SLOTS[_i].redis, SLOTS[_i].keys[0], SLOTS[_i].keys[1]);
+    diags_init(&diags, "policy.yaml");
+    ck_assert_int_eq(loader_load_text(span_of_text(yaml), NULL, &policy, &diags), STATUS_OK);
+    size_t n_warnings = 0;
+    for (size_t i = 0; i < diags.n_items; i++) {
+        n_warnings += strstr(diags.items[i].text, "several slots") != NULL;
+    }
+    ck_assert_uint_eq(n_warnings, SLOTS[_i].n_warnings);
     policy_free(policy);
     diags_close(&diags);
 }
@@ -341,6 +380,8 @@ int main(void)
     tcase_add_test(tcase, a_cost_from_the_request_is_at_most_what_the_smallest_limit_holds);
     tcase_add_test(tcase, a_cost_from_the_response_has_an_estimate);
     tcase_add_test(tcase, a_cost_that_nobody_is_trusted_to_say_is_a_warning);
+    tcase_add_loop_test(tcase, in_a_cluster_limits_that_may_lie_in_several_slots_are_a_warning, 0,
+                        (int)ARRAY_LEN(SLOTS));
     tcase_add_test(tcase, answers_are_statuses_classes_and_ends);
     tcase_add_test(tcase, one_answer_need_not_be_a_list);
     tcase_add_test(tcase, a_shadow_limit_is_not_told_to_clients_and_refuses_nobody);

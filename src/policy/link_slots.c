@@ -1,0 +1,54 @@
+#include "policy/link.h"
+#include "policy/quote.h"
+
+static bool is_same_term(const struct key_term *a, const struct key_term *b)
+{
+    return a->source == b->source && span_equals(a->name, b->name) && a->number == b->number &&
+           a->ipv4_bits == b->ipv4_bits && a->ipv6_bits == b->ipv6_bits;
+}
+
+/* Whether the keys of @a and @b begin alike for every request, and so have one tag. */
+static bool is_same_tag(const struct limit_rule *a, const struct limit_rule *b)
+{
+    const struct key_part *first = &a->key.parts[0];
+    const struct key_part *other = &b->key.parts[0];
+    bool is_same = first->n_terms == other->n_terms;
+    for (size_t i = 0; is_same && i < first->n_terms; i++) {
+        is_same = is_same_term(&first->terms[i], &other->terms[i]);
+    }
+    return is_same;
+}
+
+static void warn_of_slots(struct linker *linker, const struct route *route, const struct node *node)
+{
+    for (size_t i = 1; i < route->n_rules; i++) {
+        const struct limit_rule *rule = route->rules[i];
+        if (!is_same_tag(route->rules[0], rule)) {
+            diags_add(linker->diags, DIAG_WARNING, node->line, node->column,
+                      "the keys of limits \"%.*s\" and \"%.*s\" begin with different parts: in a "
+                      "cluster a request then needs calls to several slots",
+                      SPAN_ARGS(quote_clip(route->rules[0]->name)),
+                      SPAN_ARGS(quote_clip(rule->name)));
+            return;
+        }
+    }
+}
+
+void link_slots(struct linker *linker)
+{
+    const struct policy *policy = linker->policy;
+    const struct spec_route *specs = linker->spec->routes.items;
+    const struct node *defaults =
+        linker->spec->defaults.limits.node; /* NULL: there are none, or told */
+    if (policy->store.redis.kind != REDIS_CLUSTER) {
+        return;
+    }
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        const bool has_own = specs[i].limits.node != NULL;
+        const struct node *node = has_own ? specs[i].limits.node : defaults;
+        if (node != NULL) {
+            warn_of_slots(linker, &policy->routes[i], node);
+        }
+        defaults = has_own ? defaults : NULL;
+    }
+}
