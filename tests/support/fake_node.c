@@ -149,6 +149,7 @@ static void *run(void *context)
         }
         redisReaderFree(reader);
         close(fd);
+        atomic_fetch_add(&node->n_closed, 1);
     }
 }
 

@@ -19,7 +19,8 @@ struct fake_node {
     uint16_t port;
     atomic_uint n_scripts; /* EVALSHA and EVAL */
     atomic_uint n_askings;
-    atomic_uint n_maps; /* CLUSTER */
+    atomic_uint n_maps;   /* CLUSTER */
+    atomic_uint n_closed; /* connections that their client has ended */
     const struct redis_server *backend;
     fake_node_answer answer;
     int listen_fd;

@@ -228,6 +228,35 @@ START_TEST(ask_leads_elsewhere_this_once)
 }
 END_TEST
 
+/* --- nodes come and go --- */
+
+static const char *one_owns_all(unsigned number, const char *verb, unsigned n_before)
+{
+    static char said[TEXT_BYTES];
+    (void)number;
+    (void)n_before;
+    if (strcmp(verb, "CLUSTER") != 0) {
+        return honestly(verb);
+    }
+    snprintf(said, sizeof(said), "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
+             nodes[1].port);
+    return said;
+}
+
+START_TEST(a_node_that_owns_nothing_any_more_is_let_go)
+{
+    start_with(one_owns_all);
+    await_up();
+    ck_assert_int_eq(decide_one(KEYS[0]).status, STATUS_OK);
+    ck_assert_uint_eq(atomic_load(&nodes[0].n_scripts), 0); /* it was only asked for the map */
+    while (atomic_load(&nodes[0].n_closed) == 0) {
+        run_once();
+    }
+    ck_assert_uint_eq(atomic_load(&nodes[1].n_closed), 0);
+    stop();
+}
+END_TEST
+
 /* --- refusals --- */
 
 static const struct {
@@ -378,6 +407,7 @@ int main(void)
                         (int)ARRAY_LEN(NONSENSE));
     tcase_add_test(tcase, a_redirection_to_where_nobody_listens_fails_and_others_go_on);
     tcase_add_test(tcase, ask_leads_elsewhere_this_once);
+    tcase_add_test(tcase, a_node_that_owns_nothing_any_more_is_let_go);
     tcase_add_loop_test(tcase, a_refusal_fails_the_decision_and_those_of_other_nodes_are_made, 0,
                         (int)ARRAY_LEN(REFUSALS));
     tcase_add_test(tcase, a_node_that_tells_no_map_is_asked_for_decisions_all_the_same);
