@@ -178,7 +178,7 @@ def test_a_slot_that_moves_under_traffic_costs_no_request_and_no_unit(start, sta
 
 def grant_as_the_manual_says(cluster):
     """A user sluice with the password s3cret."""
-    line, = re.findall(r"^ACL SETUSER .*$", MANUAL.read_text(), re.MULTILINE)
+    line = re.search(r"^ACL SETUSER sluice .*$", MANUAL.read_text(), re.MULTILINE).group()
     words = line.replace("PASSWORD", "s3cret").split()
     for node in cluster.nodes:
         node.call(*words, "+cluster|slots", "+asking")
