@@ -3,6 +3,7 @@
 #ifndef SLUICE_POLICY_SETTINGS_H
 #define SLUICE_POLICY_SETTINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,7 @@ struct redis_section {
     struct endpoint endpoints[REDIS_ENDPOINTS_MAX];
     size_t n_endpoints; /* 1 of REDIS_SINGLE; 0: the policy names no Redis */
     struct span master; /* of REDIS_SENTINEL */
+    bool tls;           /* not of REDIS_SENTINEL */
 };
 
 struct store_section {

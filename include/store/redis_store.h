@@ -50,11 +50,12 @@ struct redis_store_options {
     uint16_t port;
     struct span unix_path;
     struct redis_sentinels sentinels; /* n_hosts > 0: Redis is the master that they name */
-    struct span user;                 /* ACL user; empty: none */
-    struct span password;             /* empty: no AUTH */
-    uint32_t database;                /* SELECT; 0: not sent */
-    struct span prefix;               /* of every key */
-    uint64_t deadline_us;             /* of a decision, from its asking */
+    bool tls;                   /* where this build has it; not with sentinels or a unix socket */
+    struct span user;           /* ACL user; empty: none */
+    struct span password;       /* empty: no AUTH */
+    uint32_t database;          /* SELECT; 0: not sent */
+    struct span prefix;         /* of every key */
+    uint64_t deadline_us;       /* of a decision, from its asking */
     const struct limit *limits; /* all of the policy, by index, the local shares not among them */
     size_t n_limits;
     struct redis_process

@@ -59,6 +59,9 @@ static void print_place(const struct redis_section *redis)
         fputs(redis->kind == REDIS_CLUSTER ? "redis-cli -c" : "redis-cli", stdout);
         print_host(endpoint);
     }
+    if (redis->tls) {
+        fputs(" --tls", stdout);
+    }
 }
 
 static void print_server(const struct store_section *store)

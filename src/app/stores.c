@@ -97,6 +97,7 @@ static enum status make_shared(const struct store_section *section, struct loop 
 {
     const struct redis_section *redis = &section->redis;
     struct redis_cluster_options cluster = {.n_hosts = redis->n_endpoints};
+    options->tls = redis->tls;
     switch (redis->kind) {
     case REDIS_SINGLE:
         options->host = redis->endpoints[0].host;

@@ -91,6 +91,7 @@ static void link_endpoints(struct linker *linker, const struct redis_url *url,
                            struct redis_section *redis)
 {
     redis->kind = url->kind;
+    redis->tls = url->tls;
     redis->master = link_copy(linker, url->master);
     redis->n_endpoints = url->n_endpoints;
     for (size_t i = 0; i < url->n_endpoints; i++) {

@@ -111,6 +111,13 @@ static bool is_master_name(struct span name)
     return plain;
 }
 
+static bool parse_tls_servers(struct span rest, struct arena *arena, struct redis_url *url,
+                              struct text *problem)
+{
+    url->tls = true;
+    return parse_servers(rest, arena, url, problem);
+}
+
 static bool parse_sentinels(struct span rest, struct arena *arena, struct redis_url *url,
                             struct text *problem)
 {
@@ -140,9 +147,12 @@ static bool parse_sentinels(struct span rest, struct arena *arena, struct redis_
 #define WRITE_CLUSTER                                                                              \
     "a cluster is several addresses, redis://host,host,host, or one and \"cluster: true\""
 #define NO_TLS                                                                                     \
-    "this build has no TLS to Redis; write redis:// to a TLS tunnel on this host, as "             \
-    "docs/redis.md "                                                                               \
-    "shows"
+    "this build has no TLS to Redis, for want of hiredis 1.1 with its TLS part; write redis:// "   \
+    "to a "                                                                                        \
+    "TLS tunnel on this host, as docs/redis.md shows"
+#define NO_TLS_TO_SENTINELS                                                                        \
+    "there is no TLS to sentinels; write redis+sentinel:// to TLS tunnels on this host, as "       \
+    "docs/redis.md shows"
 
 static const struct {
     const char *scheme;
@@ -154,8 +164,8 @@ static const struct {
     {"redis+sentinel", parse_sentinels, NULL},
     {"unix", parse_unix, NULL},
     {"redis+unix", parse_unix, NULL},
-    {"rediss", NULL, NO_TLS},
-    {"rediss+sentinel", NULL, NO_TLS},
+    {"rediss", SLUICE_REDIS_TLS ? parse_tls_servers : NULL, NO_TLS},
+    {"rediss+sentinel", NULL, NO_TLS_TO_SENTINELS},
     {"redis-sentinel", NULL, WRITE_SENTINEL},
     {"sentinel", NULL, WRITE_SENTINEL},
     {"redis+cluster", NULL, WRITE_CLUSTER},
@@ -165,10 +175,11 @@ static const struct {
 /* `redis://a,redis://b`: which of the "@" would end a login is anybody's guess. */
 static bool has_second_scheme(struct span rest)
 {
-    const struct span sign = SPAN("redis://");
-    for (size_t i = 0; i + sign.len <= rest.len; i++) {
-        if (i > 0 && (rest.data[i - 1] == ',' || rest.data[i - 1] == ' ') &&
-            span_starts_with(span_of(rest.data + i, rest.len - i), sign)) {
+    for (size_t i = 1; i < rest.len; i++) {
+        const struct span tail = span_of(rest.data + i, rest.len - i);
+        if ((rest.data[i - 1] == ',' || rest.data[i - 1] == ' ') &&
+            (span_starts_with(tail, SPAN("redis://")) ||
+             span_starts_with(tail, SPAN("rediss://")))) {
             return true;
         }
     }
@@ -212,6 +223,10 @@ bool redis_url_parse(struct span span, struct arena *arena, struct redis_url *ur
 
 bool redis_url_join(struct redis_url *url, const struct redis_url *other, struct text *problem)
 {
+    if (url->tls != other->tls) {
+        text_add_literal(problem, "either all addresses are rediss://, or none is");
+        return false;
+    }
     if (url->kind == REDIS_SENTINEL || other->kind == REDIS_SENTINEL) {
         text_add_literal(problem, "sentinels stand in one URL, "
                                   "redis+sentinel://host,host,host/mymaster, not in a list");

@@ -19,14 +19,16 @@ struct redis_url {
     enum redis_kind kind;
     struct endpoint endpoints[REDIS_ENDPOINTS_MAX]; /* text: without user and password */
     size_t n_endpoints;                             /* >= 1 */
-    struct span master;                             /* of REDIS_SENTINEL */
-    struct login login;                             /* to Redis, not to a sentinel */
+    bool tls;
+    struct span master; /* of REDIS_SENTINEL */
+    struct login login; /* to Redis, not to a sentinel */
     uint32_t database;
 };
 
 /* Read one of
  *   redis://[[user]:password@]host[:port][/database]
  *   redis://[[user]:password@]host[:port],host[:port]...              a cluster
+ *   rediss://, likewise, where this build has TLS to Redis
  *   redis+sentinel://[[user]:password@]host[:port],.../master[/database]
  *   unix:///path, redis+unix:///path
  * User and password may be %-encoded. Spans live in @arena or are parts of @span. False: @problem

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "net/resolver.h"
+#include "store/redis_tls.h"
 
 static enum redis_fault fault_of(const redisAsyncContext *redis)
 {
@@ -33,9 +34,11 @@ static void tell_lost(struct redis_connection *connection, const redisAsyncConte
     if (connection->redis != redis) {
         return; /* told already, or closed by us */
     }
+    const char *of_tls = connection->tls == NULL ? NULL : redis_tls_trouble(connection->tls);
     const char *trouble = redis->err == 0 ? "connection closed" : redis->errstr;
     connection->redis = NULL;
-    connection->on_lost(connection->owner, fault_of(redis), span_of_text(trouble));
+    connection->on_lost(connection->owner, fault_of(redis),
+                        span_of_text(of_tls == NULL ? trouble : of_tls));
 }
 
 /* --- hooks that hiredis calls: its wishes for events --- */
@@ -86,6 +89,9 @@ static void clean_up(void *context)
     connection->read_event = NULL;
     connection->write_event = NULL;
     connection->is_reading = false;
+    if (connection->tls != NULL) {
+        redis_tls_end(connection->tls);
+    }
 }
 
 /* --- events --- */
@@ -224,19 +230,35 @@ static void forget_events(struct redis_connection *connection)
     }
 }
 
+/* False: it has failed at once, and connection->trouble says why. */
+static bool begin_tls(struct redis_connection *connection, redisAsyncContext *redis)
+{
+    if (connection->tls == NULL || redis_tls_begin(connection->tls, redis) == STATUS_OK) {
+        return true;
+    }
+    const char *of_socket = strerror(errno);
+    const char *of_tls = redis_tls_trouble(connection->tls);
+    connection->trouble = of_tls == NULL ? of_socket : of_tls;
+    return false;
+}
+
 enum status redis_connection_open(struct redis_connection *connection,
                                   const struct resolver_address *address, const char *path)
 {
     assert(connection->redis == NULL && connection->read_event == NULL);
 
+    connection->trouble = "out of memory";
     redisAsyncContext *redis = start(address, path);
     if (redis == NULL) {
         return STATUS_NO_MEMORY;
     }
     if (redis->err != 0) {
-        const int why = errno;
+        connection->trouble = strerror(errno);
         redisAsyncFree(redis);
-        errno = why;
+        return STATUS_UNREACHABLE;
+    }
+    if (!begin_tls(connection, redis)) {
+        redisAsyncFree(redis);
         return STATUS_UNREACHABLE;
     }
     if (!attach(connection, redis)) {

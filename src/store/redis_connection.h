@@ -19,6 +19,7 @@
 
 struct event;
 struct redisAsyncContext;
+struct redis_tls;
 struct resolver_address;
 
 /* A command under way, a member of whoever sent it; it stays until on_reply. */
@@ -30,6 +31,7 @@ struct redis_call {
 
 struct redis_connection {
     struct loop *loop;
+    struct redis_tls *tls; /* borrowed; NULL: none. To be set before a connection is opened. */
     /* The connection could not be made (REDIS_FAULT_REFUSED), broke (_RESET), or brought what is no
      * Redis protocol (_MALFORMED). Once, unless it is closed by us; before the calls under way get
      * their NULL. May not open again at once: see redis_connection_open(). */
@@ -43,6 +45,7 @@ struct redis_connection {
     bool is_reading;
     bool is_flushing;
     struct redis_reply reply;
+    const char *trouble;     /* why it could not be opened; until the next attempt */
     size_t n_awaited;        /* commands without a reply */
     uint64_t quiet_since_us; /* nothing has come since, if something is awaited; monotonic */
 };
@@ -53,7 +56,7 @@ void redis_connection_init(struct redis_connection *connection, struct loop *loo
 
 /* Start to connect to @address, or where that is NULL to the unix socket @path. Commands may be sent
  * at once. Only from the loop, in a turn after the one that lost or closed the one before.
- * STATUS_UNREACHABLE (errno says why; on_lost is not called), STATUS_NO_MEMORY. */
+ * STATUS_UNREACHABLE, STATUS_NO_MEMORY: on_lost is not called, connection->trouble says why. */
 MUST_USE enum status redis_connection_open(struct redis_connection *connection,
                                            const struct resolver_address *address,
                                            const char *path);

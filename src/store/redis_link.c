@@ -8,7 +8,6 @@
 #include "store/redis_link.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +150,7 @@ static void connect_next(struct redis_link *link)
     enum status status = redis_connection_open(&link->connection, redis_place_address(&link->place),
                                                redis_place_path(&link->place));
     if (status != STATUS_OK) {
-        go_down(link, REDIS_FAULT_REFUSED, span_of_text(strerror(errno)));
+        go_down(link, REDIS_FAULT_REFUSED, span_of_text(link->connection.trouble));
         return;
     }
     status = redis_handshake_send(&link->handshake, &link->connection, link->options, link->source);
@@ -283,6 +282,16 @@ static void on_timer(void *context)
     }
 }
 
+static enum status init_tls(struct redis_link *link)
+{
+    if (!link->options->tls) {
+        return STATUS_OK;
+    }
+    const enum status status = redis_tls_new(link->options->host, &link->tls);
+    link->connection.tls = link->tls;
+    return status;
+}
+
 enum status redis_link_init(struct redis_link *link, struct loop *loop,
                             const struct redis_store_options *options, struct span source,
                             void (*on_change)(void *owner), void *owner)
@@ -313,9 +322,13 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
     }
     status = redis_breaker_init(&link->breaker, loop);
     if (status == STATUS_OK) {
+        status = init_tls(link);
+    }
+    if (status == STATUS_OK) {
         status = redis_place_init(&link->place, loop, options, &PLACE_HANDLER, link);
     }
     if (status != STATUS_OK) {
+        redis_tls_free(link->tls);
         redis_breaker_close(&link->breaker);
         timer_close(&link->timer);
         return status;
@@ -330,6 +343,7 @@ void redis_link_close(struct redis_link *link)
     timer_close(&link->timer);
     redis_breaker_close(&link->breaker);
     redis_place_close(&link->place);
+    redis_tls_free(link->tls);
 }
 
 enum status redis_link_send(struct redis_link *link, struct span command, struct redis_call *call,

@@ -28,6 +28,7 @@
 #include "store/redis_place.h"
 #include "store/redis_process.h"
 #include "store/redis_store.h"
+#include "store/redis_tls.h"
 
 enum redis_link_state {
     REDIS_LINK_DOWN,
@@ -58,6 +59,7 @@ struct redis_link {
     bool is_tried;      /* the first attempt to connect has ended */
     bool is_troubled;   /* it was down, or could not connect, since a decision was made */
     struct redis_place place;
+    struct redis_tls *tls; /* owned; NULL: none */
     struct redis_connection connection;
     struct redis_handshake handshake;
     char sha[REDIS_SHA_BYTES]; /* of the script, as Redis told it */

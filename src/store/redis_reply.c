@@ -5,6 +5,13 @@
 #include "base/compiler.h"
 #include "limit/script_source.h"
 
+/* How hiredis tells the length of an array: as a size_t since 1.0. */
+#if HIREDIS_MAJOR >= 1
+typedef size_t array_length;
+#else
+typedef int array_length;
+#endif
+
 static struct redis_reply *reply_of(const redisReadTask *task)
 {
     return task->privdata;
@@ -135,7 +142,7 @@ static void *create_string(const redisReadTask *task, char *text, size_t len)
     return reply;
 }
 
-static void *create_array(const redisReadTask *task, int n_elements)
+static void *create_array(const redisReadTask *task, array_length n_elements)
 {
     struct redis_reply *reply = reply_of(task);
     (void)n_elements;
