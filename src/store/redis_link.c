@@ -349,7 +349,7 @@ void redis_link_close(struct redis_link *link)
 enum status redis_link_send(struct redis_link *link, struct span command, struct redis_call *call,
                             uint64_t now_us)
 {
-    assert(redis_link_may_send(link));
+    assert(redis_link_may_settle(link));
     return redis_connection_send(&link->connection, command, call, now_us);
 }
 

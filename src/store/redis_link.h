@@ -86,13 +86,20 @@ enum redis_link_readiness redis_link_readiness(const struct redis_link *link);
 /* Why redis_link_readiness() says REDIS_LINK_FAILS. */
 enum redis_fault redis_link_fault(const struct redis_link *link);
 
-/* Whether a command may be sent. */
+/* Whether a settlement may be sent: also while the breaker is open, since nobody waits for it, and what is
+ * not given back is lost. */
+static inline bool redis_link_may_settle(const struct redis_link *link)
+{
+    return link->state == REDIS_LINK_UP;
+}
+
+/* Whether another command may be sent. */
 static inline bool redis_link_may_send(const struct redis_link *link)
 {
     return link->state == REDIS_LINK_UP && link->breaker.state != REDIS_BREAKER_OPEN;
 }
 
-/* Send a command while redis_link_may_send(), at @now_us (monotonic). STATUS_UNREACHABLE: on_reply will not
+/* Send a command while redis_link_may_send(), or a settlement while redis_link_may_settle(), at @now_us (monotonic). STATUS_UNREACHABLE: on_reply will not
  * be called. */
 MUST_USE enum status redis_link_send(struct redis_link *link, struct span command,
                                      struct redis_call *call, uint64_t now_us);

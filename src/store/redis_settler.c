@@ -49,7 +49,7 @@ static bool send_now(struct redis_notice *notice)
 {
     struct redis_settler *settler = notice->settler;
     const uint64_t now_us = clock_monotonic_us();
-    if (!redis_link_may_send(settler->link)) {
+    if (!redis_link_may_settle(settler->link)) {
         return false;
     }
     const struct span command = redis_command_with_tail(

@@ -187,6 +187,30 @@ START_TEST(a_slot_taken_too_late_is_given_back)
 }
 END_TEST
 
+START_TEST(a_slot_taken_too_late_is_given_back_though_the_breaker_has_opened)
+{
+    struct question questions[5];
+    redis_server_pause(&server);
+    for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
+        ask(&questions[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
+        redis_client_await(&client, &questions[i].answered);
+    }
+    ck_assert_uint_eq(count().n_openings, 1);
+    redis_server_resume(&server);
+
+    struct question question;
+    do {
+        (void)redis_client_await_up(&client, true);
+        ask(&question);
+        redis_client_await(&client, &question.answered);
+    } while (question.decision.status != STATUS_OK || !question.decision.allowed);
+    ck_assert_uint_eq(count().n_settlements, 1);
+    ck_assert_uint_eq(count().n_settlements_lost, 0);
+}
+END_TEST
+
 START_TEST(a_cancelled_decision_that_is_denied_gives_nothing_back)
 {
     struct question holder;
@@ -229,6 +253,7 @@ int main(void)
     tcase_add_test(tcase, what_redis_refuses_or_cannot_hear_is_lost_and_stays_charged);
     tcase_add_test(tcase, a_slot_taken_by_a_cancelled_decision_is_given_back);
     tcase_add_test(tcase, a_slot_taken_too_late_is_given_back);
+    tcase_add_test(tcase, a_slot_taken_too_late_is_given_back_though_the_breaker_has_opened);
     tcase_add_test(tcase, a_cancelled_decision_that_is_denied_gives_nothing_back);
     tcase_add_test(tcase, a_store_can_be_freed_with_settlements_and_slots_under_way);
     suite_add_tcase(suite, tcase);
