@@ -149,8 +149,8 @@ struct limit_call limit_call_at(const struct limit *limit, uint64_t now_us, uint
 
 bool limit_knows(const struct limit *limit, const struct limit_call *call)
 {
-    return !limit->params.is_calendar ||
-           (call->edges[0] <= call->now && call->now < call->edges[LIMIT_EDGES - 1]);
+    return !limit->params.is_calendar || (call->edges != NULL && call->edges[0] <= call->now &&
+                                          call->now < call->edges[LIMIT_EDGES - 1]);
 }
 
 uint64_t limit_us(const struct limit *limit, uint64_t ticks)

@@ -223,6 +223,10 @@ START_TEST(a_time_outside_the_calendar_decides_nothing)
         ck_assert_int_eq(decision.status, STATUS_INVALID);
     }
     now_us -= 3 * day_us;
+    charge.edges = NULL; /* nor does the proxy know the window of its clock */
+    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+    ck_assert_int_eq(decision.status, STATUS_INVALID);
+    charge.edges = edges;
     const struct settlement settlement = {
         .limit = &limit, .key = SPAN("{a}"), .delta = -1, .charged_at_us = charge.charged_at_us};
     store_settle(store, &settlement, 1);
