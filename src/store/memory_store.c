@@ -10,13 +10,16 @@
 
 static const char MODULE[] = "store.memory";
 
+enum { FOLLOWED_US = 1000 * 1000 };
+
 /* First in the memory that the store was given; the shards' tables follow. */
 struct memory_store {
     struct store store;
     struct memory_store_options options;
-    size_t bytes;          /* mapped, this struct included */
-    uint64_t wall_lead_us; /* wall clock minus monotonic clock, at start */
-    atomic_bool strange;   /* the log was told that the clock is outside the calendars */
+    size_t bytes; /* mapped, this struct included */
+    _Atomic uint64_t
+        wall_lead_us; /* wall clock minus monotonic clock, at start or since follow_wall_clock() */
+    atomic_bool strange; /* the log was told that the clock is outside the calendars */
     struct memory_shards shards;
 };
 
@@ -38,10 +41,30 @@ static uint64_t read_clock(const struct memory_store *memory)
     return clock_monotonic_us() + memory->wall_lead_us;
 }
 
+/* The wall clock was set so far that the windows which callers find by it are none that this store's clock
+ * knows: take it over. Whether there was something to take. */
+static bool follow_wall_clock(struct memory_store *memory)
+{
+    if (memory->options.now_us != NULL) {
+        return false;
+    }
+    const uint64_t lead_us = clock_wall_us() - clock_monotonic_us();
+    const uint64_t before_us = atomic_exchange(&memory->wall_lead_us, lead_us);
+    const uint64_t by_us = lead_us > before_us ? lead_us - before_us : before_us - lead_us;
+    if (by_us > FOLLOWED_US) {
+        log_warn(MODULE, "the wall clock was set: calendar windows follow it", "by_s=%llu",
+                 (unsigned long long)(by_us / 1000000));
+    }
+    return by_us > FOLLOWED_US;
+}
+
 static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct memory_store *memory = memory_store_of(store);
     memory_decision_make(&memory->shards, decision, read_clock(memory));
+    if (UNLIKELY(decision->status == STATUS_INVALID) && follow_wall_clock(memory)) {
+        memory_decision_make(&memory->shards, decision, read_clock(memory));
+    }
     if (UNLIKELY(decision->status == STATUS_INVALID) && !atomic_exchange(&memory->strange, true)) {
         log_error(MODULE, "the clock is outside the calendar that the policy was loaded with", "%s",
                   "");
