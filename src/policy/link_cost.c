@@ -1,6 +1,9 @@
 /* The cost of a route: one number, a number by method, or what a header field says. */
 
+#include <inttypes.h>
+
 #include "http/field.h"
+#include "limit/gcra.h"
 #include "policy/link.h"
 #include "policy/quote.h"
 #include "policy/value_types.h"
@@ -201,6 +204,26 @@ static void check_response(struct linker *linker, const struct spec_cost *spec,
     }
 }
 
+/* What a gcra limit may owe is bounded by a full bucket. */
+static void warn_of_forgiven(struct linker *linker, const struct route *route,
+                             const struct node *node)
+{
+    for (size_t i = 0; node != NULL && i < route->n_rules; i++) {
+        const struct limit_rule *rule = route->rules[i];
+        for (size_t j = 0; j < rule->n_limits; j++) {
+            const struct limit *limit = &rule->limits[j];
+            if (limit->algorithm == &gcra_algorithm && route->cost.max > limit->params.burst) {
+                diags_add(
+                    linker->diags, DIAG_WARNING, node->line, node->column,
+                    "what the response says beyond the burst of limit \"%.*s\" is forgiven: "
+                    "gcra owes at most a full bucket; take token_bucket, or a max of %" PRIu32,
+                    SPAN_ARGS(quote_clip(rule->name)), limit->params.burst);
+                return;
+            }
+        }
+    }
+}
+
 static void link_response_header(struct linker *linker, const struct spec_cost *spec,
                                  struct route *route)
 {
@@ -211,6 +234,7 @@ static void link_response_header(struct linker *linker, const struct spec_cost *
     cost->max = spec->max > 0 ? spec->max : least_capacity(route);
     check_response(linker, spec, route);
     check_capacity(linker, route, cost->units, "estimate", find_key(spec, "estimate"));
+    warn_of_forgiven(linker, route, spec->place.node);
 }
 
 void link_cost(struct linker *linker, const struct spec_cost *spec, struct route *route)

@@ -252,7 +252,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     worker->renew_us = renewal_us(shared->policy);
     hash_random(worker->request_id, sizeof(worker->request_id));
     hash_random(&worker->next_slot, sizeof(worker->next_slot));
-    worker->next_slot |= 1; /* so that no number is 0 */
+    worker->next_slot = worker->next_slot >> 1 | 1; /* so that no number is, or comes round to, 0 */
     init_pools(worker);
     enum status status = init_loop(worker);
     if (status == STATUS_OK) {

@@ -239,7 +239,7 @@ def test_a_slot_comes_back_from_a_client_that_left_while_redis_was_asked(
 def test_a_proxy_that_stops_gives_its_slots_back(start_sharing, start_upstream, scene):
     upstream = start_upstream(scene)
     policy = slots(upstream.url, top="timeouts: {drain: 200ms}").replace(
-        "response: 400ms", "response: 1m")
+        "response: 1500ms", "response: 1m")
     stopping, staying = start_sharing(policy), start_sharing(policy)
     clients = [stopping.send(message.request("GET", "/gate")) for _ in range(2)]
     upstream.wait_for(2)

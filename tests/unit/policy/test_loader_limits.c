@@ -151,6 +151,37 @@ START_TEST(in_a_cluster_limits_that_may_lie_in_several_slots_are_a_warning)
 }
 END_TEST
 
+static const struct {
+    const char *limit;
+    size_t n_warnings;
+} LEARNT[] = {
+    {"{algorithm: gcra, key: global, rate: 10/s}", 1},
+    {"{algorithm: gcra, key: global, rate: 10/s, burst: 600}", 0},
+    {"{algorithm: token_bucket, key: global, rate: 10/s}", 0},
+};
+
+START_TEST(what_gcra_forgives_of_a_cost_that_is_learnt_is_a_warning)
+{
+    char yaml[512];
+    struct diags diags;
+    struct policy *policy = NULL;
+    snprintf(yaml, sizeof(yaml),
+             HEAD "upstreams: {api: {servers: http://a}}\nlimits: {a: %s}\nroutes:\n"
+                  "  - upstream: api\n    limits: [a]\n"
+                  "    cost: {from: response.header.x-cost, estimate: 1, max: 600}\n",
+             LEARNT[_i].limit);
+    diags_init(&diags, "policy.yaml");
+    ck_assert_int_eq(loader_load_text(span_of_text(yaml), NULL, &policy, &diags), STATUS_OK);
+    size_t n_warnings = 0;
+    for (size_t i = 0; i < diags.n_items; i++) {
+        n_warnings += strstr(diags.items[i].text, "is forgiven") != NULL;
+    }
+    ck_assert_uint_eq(n_warnings, LEARNT[_i].n_warnings);
+    policy_free(policy);
+    diags_close(&diags);
+}
+END_TEST
+
 /* --- what is counted and what is enforced --- */
 
 #define WITH_LIMITS(limits)                                                                        \
@@ -382,6 +413,8 @@ int main(void)
     tcase_add_test(tcase, a_cost_that_nobody_is_trusted_to_say_is_a_warning);
     tcase_add_loop_test(tcase, in_a_cluster_limits_that_may_lie_in_several_slots_are_a_warning, 0,
                         (int)ARRAY_LEN(SLOTS));
+    tcase_add_loop_test(tcase, what_gcra_forgives_of_a_cost_that_is_learnt_is_a_warning, 0,
+                        (int)ARRAY_LEN(LEARNT));
     tcase_add_test(tcase, answers_are_statuses_classes_and_ends);
     tcase_add_test(tcase, one_answer_need_not_be_a_list);
     tcase_add_test(tcase, a_shadow_limit_is_not_told_to_clients_and_refuses_nobody);
