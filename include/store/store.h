@@ -77,6 +77,7 @@ struct decision {
     struct charge *charges; /* owned by the caller, judged together; no two share limit and key */
     size_t n_charges;       /* 1 … LIMITS_PER_ROUTE_MAX */
     enum decision_aim aim;
+    uint64_t now_us; /* when it is asked, monotonic; 0: a store that must know reads the clock */
 
     /* Requests alike that this decision stands for, itself one of them: decided one after another at one
      * time. 0: itself alone. Not for every store and limit: see store_takes_alike(). The answer to

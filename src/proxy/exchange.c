@@ -367,6 +367,7 @@ static void decide(struct exchange *exchange)
     exchange_set_state(exchange, EXCHANGE_DECIDE);
     decision->context = exchange;
     exchange->decide_us = clock_monotonic_us();
+    decision->now_us = exchange->decide_us;
     switch (store_decide(exchange->worker->store, decision, on_answer)) {
     case STORE_ANSWERED:
         on_answered(exchange);

@@ -33,12 +33,13 @@ static struct memory_store *memory_store_of(const struct store *store)
     return of.memory;
 }
 
-static uint64_t read_clock(const struct memory_store *memory)
+/* @asked_us is monotonic; 0: it is not known. */
+static uint64_t now_of(const struct memory_store *memory, uint64_t asked_us)
 {
     if (memory->options.now_us != NULL) {
         return memory->options.now_us(memory->options.context);
     }
-    return clock_monotonic_us() + memory->wall_lead_us;
+    return (asked_us != 0 ? asked_us : clock_monotonic_us()) + memory->wall_lead_us;
 }
 
 /* The wall clock was set so far that the windows which callers find by it are none that this store's clock
@@ -61,9 +62,9 @@ static bool follow_wall_clock(struct memory_store *memory)
 static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct memory_store *memory = memory_store_of(store);
-    memory_decision_make(&memory->shards, decision, read_clock(memory));
+    memory_decision_make(&memory->shards, decision, now_of(memory, decision->now_us));
     if (UNLIKELY(decision->status == STATUS_INVALID) && follow_wall_clock(memory)) {
-        memory_decision_make(&memory->shards, decision, read_clock(memory));
+        memory_decision_make(&memory->shards, decision, now_of(memory, decision->now_us));
     }
     if (UNLIKELY(decision->status == STATUS_INVALID) && !atomic_exchange(&memory->strange, true)) {
         log_error(MODULE, "the clock is outside the calendar that the policy was loaded with", "%s",
@@ -75,7 +76,7 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
 static void settle(struct store *store, const struct settlement *settlements, size_t n)
 {
     struct memory_store *memory = memory_store_of(store);
-    const uint64_t now_us = read_clock(memory);
+    const uint64_t now_us = now_of(memory, 0);
     for (size_t i = 0; i < n; i++) {
         memory_settlement_make(&memory->shards, &settlements[i], now_us);
     }

@@ -86,6 +86,30 @@ START_TEST(without_a_clock_of_the_callers_windows_are_those_of_the_wall)
 }
 END_TEST
 
+START_TEST(a_decision_that_tells_when_it_is_asked_is_judged_at_that_time)
+{
+    const struct memory_store_options options = {.memory_bytes = MEMORY_STORE_BYTES_MIN};
+    const struct limit limit = bucket_of(1, 1, 3600 * S);
+    struct charge charge = {.limit = &limit, .key = SPAN("{a}"), .cost = 1};
+    struct decision decision = {.charges = &charge, .n_charges = 1};
+    ck_assert_int_eq(memory_store_new(&options, &store), STATUS_OK);
+
+    decision.now_us = clock_monotonic_us();
+    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+    ck_assert(decision.allowed);
+    const uint64_t charged_at_us = charge.charged_at_us;
+    decision.now_us += 3600 * S - 1;
+    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+    ck_assert(!decision.allowed);
+    ck_assert_uint_eq(charge.verdict.retry_after, 1);
+    decision.now_us++;
+    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+    ck_assert(decision.allowed);
+    ck_assert_uint_eq(charge.charged_at_us - charged_at_us, 3600 * S);
+    store_free(store);
+}
+END_TEST
+
 START_TEST(a_clock_that_is_set_back_is_followed)
 {
     const struct limit limit = bucket_of(1, 1, 10 * S);
@@ -325,9 +349,8 @@ END_TEST
 START_TEST(a_decision_that_finds_no_room_for_one_charge_takes_nothing_for_another)
 {
     const struct limit denying = bucket_of(1, 1, 3600 * S);
-    struct limit other = bucket_of(1, 5, 3600 * S);
+    const struct limit other = named("other", bucket_of(1, 5, 3600 * S));
     struct verdict verdict;
-    other.name = SPAN("other");
     open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
     ck_assert(is_admitted(&other, 7, 1));
     ck_assert(!is_admitted(&other, 7, 5)); /* denying, so that it stays */
@@ -355,6 +378,7 @@ static Suite *memory_store_suite(void)
     TCase *time = tcase_create("time");
     tcase_add_test(time, quota_comes_back_exactly_when_the_verdict_said);
     tcase_add_test(time, without_a_clock_of_the_callers_windows_are_those_of_the_wall);
+    tcase_add_test(time, a_decision_that_tells_when_it_is_asked_is_judged_at_that_time);
     tcase_add_test(time, a_clock_that_is_set_back_is_followed);
     suite_add_tcase(suite, time);
 
