@@ -34,7 +34,7 @@ static bool write_file(const char *folder, const struct picture *picture, const 
 
 static bool make(const char *folder, const struct picture *picture)
 {
-    struct limit limit = {0};
+    struct limit limit = {.name = span_of_text(picture->algorithm)};
     struct limit_spec spec = picture->spec;
     spec.algorithm = algorithm_find(span_of_text(picture->algorithm));
     if (spec.algorithm == NULL) {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "base/span.h"
 #include "limit/algorithm.h"
 
@@ -30,7 +31,8 @@ struct limit {
     uint32_t tick_us;                /* 1, 1,000 or 1,000,000 */
     uint64_t period_us;              /* as written */
     char digest[LIMIT_DIGEST_BYTES]; /* of what gives the state its unit; lower-case hex, no NUL */
-    bool shadow;                     /* judged and charged as if real, never enforced */
+    struct hash128 id; /* of the name and of that; public, the same in every process */
+    bool shadow;       /* judged and charged as if real, never enforced */
     bool count_denied; /* a denied request is charged too, by at most what brings it to full */
     bool is_settled;   /* what it charges may be corrected once the answer is known */
     enum on_failure on_failure;
@@ -50,8 +52,8 @@ struct limit_spec {
     bool is_calendar;
 };
 
-/* Fill algorithm, params, tick, period and digest of @limit from @spec, with the finest tick in
- * which the numbers are exact; the other members are left. Windows of a week start on Monday.
+/* Fill algorithm, params, tick, period, digest and id of @limit, which has its name, from @spec, with
+ * the finest tick in which the numbers are exact; the other members are left. Windows of a week start on Monday.
  * Returns NULL, or what is wrong: a static phrase fit to follow "error: ". */
 MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *spec);
 
@@ -59,7 +61,7 @@ MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *sp
  * together keep within @limit. A bucket's period is multiplied and its burst divided; a window stays
  * the window that clients know, and its count alone is divided. What is divided is rounded down but
  * never below 1: more proxies than units admit more than @limit. The tick and the name are @limit's;
- * the digest differs as the period does. Cannot fail: a period that fits no more is cut. */
+ * the digest and the id differ as the period does. Cannot fail: a period that fits no more is cut. */
 void limit_share(const struct limit *limit, uint32_t instances, struct limit *share);
 
 /* Whether requests alike that meet @limit can be decided as one call of the script, see limit/alike.h:
@@ -82,7 +84,14 @@ bool limit_knows(const struct limit *limit, const struct limit_call *call);
  * nothing comes back early. */
 static inline uint64_t limit_ticks(const struct limit *limit, uint64_t now_us)
 {
-    return limit->tick_us == 1 ? now_us : now_us / limit->tick_us;
+    switch (limit->tick_us) { /* dividing by what is no constant takes many times as long */
+    case 1:
+        return now_us;
+    case 1000:
+        return now_us / 1000;
+    default:
+        return now_us / 1000000;
+    }
 }
 
 /* @ticks in us; what does not fit is UINT64_MAX. */

@@ -2,8 +2,10 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/hash.h"
+#include "base/limits.h"
 #include "base/text.h"
 #include "limit/divide.h"
 
@@ -17,9 +19,9 @@ static const uint64_t MONDAY_US = UINT64_C(4) * 24 * 3600 * US_PER_S;
 
 /* States are kept apart by what gives their numbers a unit. Rate and burst do not: changing them in
  * the policy helps, or hurts, at once. */
-static void write_digest(struct limit *limit)
+static void write_identity(struct limit *limit)
 {
-    char buffer[256];
+    char buffer[256 + 2 * NAME_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
     text_add(&text, span_of_text(limit->algorithm->name));
     const struct limit_params *params = &limit->params;
@@ -42,8 +44,14 @@ static void write_digest(struct limit *limit)
 
     uint8_t identity[HASH_IDENTITY_BYTES];
     hash_identity(SPAN(""), text_span(&text), identity);
-    text = text_of(limit->digest, sizeof(limit->digest));
-    text_add_hex(&text, identity, sizeof(limit->digest) / 2);
+    struct text digest = text_of(limit->digest, sizeof(limit->digest));
+    text_add_hex(&digest, identity, sizeof(limit->digest) / 2);
+
+    text_add_char(&text, ' ');
+    text_add(&text, limit->name);
+    assert(!text.truncated);
+    hash_identity(SPAN(""), text_span(&text), identity);
+    memcpy(&limit->id, identity, sizeof(limit->id));
 }
 
 /* What the finest tick must measure: slots come back by their lease. */
@@ -73,6 +81,8 @@ static struct limit_params params_in_ticks(const struct limit_spec *spec, uint32
 
 const char *limit_init(struct limit *limit, const struct limit_spec *spec)
 {
+    assert(limit->name.len > 0);
+
     const uint64_t period_us = period_of(spec);
     if (period_us == 0) {
         return spec->algorithm->has_slots ? "lease must be at least 1us"
@@ -90,7 +100,7 @@ const char *limit_init(struct limit *limit, const struct limit_spec *spec)
             limit->params = params;
             limit->tick_us = TICKS_US[i];
             limit->period_us = spec->algorithm->has_slots ? 0 : spec->period_us;
-            write_digest(limit);
+            write_identity(limit);
             return NULL;
         }
     }
@@ -129,7 +139,7 @@ void limit_share(const struct limit *limit, uint32_t instances, struct limit *sh
         share->params.rate = divide_down(limit->params.rate, instances);
     }
     assert(limit->algorithm->check_params(&share->params) == NULL);
-    write_digest(share);
+    write_identity(share);
 }
 
 bool limit_takes_alike(const struct limit *limit)
@@ -155,7 +165,8 @@ bool limit_knows(const struct limit *limit, const struct limit_call *call)
 
 uint64_t limit_us(const struct limit *limit, uint64_t ticks)
 {
-    return ticks <= UINT64_MAX / limit->tick_us ? ticks * limit->tick_us : UINT64_MAX;
+    uint64_t us;
+    return __builtin_mul_overflow(ticks, limit->tick_us, &us) ? UINT64_MAX : us;
 }
 
 uint64_t limit_seconds(const struct limit *limit, uint64_t ticks)

@@ -133,6 +133,7 @@ static void link_rate(struct linker *linker, const struct spec_limit *spec, size
     if (!check_rate(linker, spec, i)) {
         return;
     }
+    limit->name = name_limit(linker, spec, &rate->rate);
     const char *fault = limit_init(limit, &limit_spec);
     if (fault == NULL && limit_spec.max_wait_us % limit->tick_us != 0) {
         fault = "burst times period is so large that max_wait cannot be measured";
@@ -153,7 +154,6 @@ static void link_rate(struct linker *linker, const struct spec_limit *spec, size
         }
     }
     warn_of_log(linker, spec, rate);
-    limit->name = name_limit(linker, spec, &rate->rate);
     limit->index = (uint32_t)policy->n_limits;
     limit->shadow = spec->shadow;
     limit->count_denied = spec->count_denied;

@@ -35,16 +35,18 @@ struct work {
 static uint64_t begin(struct work *work, struct decision *decision)
 {
     uint64_t needed = 0;
+    struct hash128 who = {0};
     work->n_holdings = decision->n_charges;
     for (size_t i = 0; i < decision->n_charges; i++) {
         struct charge *charge = &decision->charges[i];
-        const struct hash128 hash = memory_shards_hash(work->shards, charge->limit, charge->key);
+        if (i == 0 || !span_equals(charge->key, charge[-1].key)) {
+            who = memory_shards_who(work->shards, charge->key);
+        }
+        const struct hash128 hash = memory_shards_hash(who, charge->limit);
         const unsigned number = memory_shards_number(work->shards, hash);
-        work->holdings[i] = (struct holding){
-            .charge = charge,
-            .shard = &work->shards->shards[number],
-            .hash = hash,
-        };
+        struct memory_shard *shard = &work->shards->shards[number];
+        memory_table_prefetch(&shard->table, hash);
+        work->holdings[i] = (struct holding){.charge = charge, .shard = shard, .hash = hash};
         needed |= UINT64_C(1) << number;
     }
     return needed;
@@ -80,7 +82,9 @@ static enum status judge(struct work *work, bool *allowed)
         struct judged *judged = &work->judged[i];
         judged->limit = charge->limit;
         judged->state = holding->slot != NULL ? holding->slot->state : work->shards->untouched;
-        judged->call = limit_call_at(charge->limit, work->now_us, charge->cost);
+        judged->call.now = limit_ticks(charge->limit, work->now_us);
+        judged->call.cost = charge->cost;
+        judged->call.to_full = false;
         judged->call.edges = charge->edges;
         judged->call.slot = charge->slot;
     }
@@ -146,7 +150,8 @@ static struct memory_slot *make_room(const struct work *work, size_t i, struct h
 static bool share(struct work *work, size_t i)
 {
     struct holding *holding = &work->holdings[i];
-    const struct hash128 hash = memory_shards_hash(work->shards, holding->charge->limit, SPAN(""));
+    const struct hash128 hash =
+        memory_shards_hash(memory_shards_who(work->shards, SPAN("")), holding->charge->limit);
     struct memory_slot *slot = memory_table_find(&holding->shard->table, hash);
     struct memory_slot *shared = make_room(work, i, hash, slot, true);
     if (shared == NULL) {

@@ -47,9 +47,11 @@ void memory_settlement_make(struct memory_shards *shards, const struct settlemen
                             uint64_t now_us)
 {
     const struct limit *limit = settlement->limit;
-    const struct hash128 own = memory_shards_hash(shards, limit, settlement->key);
+    const struct hash128 own =
+        memory_shards_hash(memory_shards_who(shards, settlement->key), limit);
     const struct hash128 charged =
-        settlement->overflowed ? memory_shards_hash(shards, limit, SPAN("")) : own;
+        settlement->overflowed ? memory_shards_hash(memory_shards_who(shards, SPAN("")), limit)
+                               : own;
     struct memory_shard *shard = &shards->shards[memory_shards_number(shards, own)];
     now_us = now_us < LIMIT_NOW_MAX ? now_us : LIMIT_NOW_MAX;
 

@@ -36,9 +36,18 @@ struct memory_shards {
                                                                    * state; never written to */
 };
 
-/* What @key of @limit is found by. The empty key is that of the state which keys without room share. */
-struct hash128 memory_shards_hash(const struct memory_shards *shards, const struct limit *limit,
-                                  struct span key);
+/* What a key is found by that hashes to @who, in @limit. Nobody outside knows by what the hashes of two
+ * keys differ, so that nobody can choose keys of two limits that meet. */
+static inline struct hash128 memory_shards_hash(struct hash128 who, const struct limit *limit)
+{
+    return (struct hash128){.low = who.low ^ limit->id.low, .high = who.high ^ limit->id.high};
+}
+
+/* The hash of @key. The empty key is that of the state which keys without room share. */
+static inline struct hash128 memory_shards_who(const struct memory_shards *shards, struct span key)
+{
+    return hash_table(&shards->key, key);
+}
 
 /* Which shard that is in. */
 static inline unsigned memory_shards_number(const struct memory_shards *shards, struct hash128 hash)

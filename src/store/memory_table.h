@@ -52,6 +52,12 @@ struct memory_table {
  * caller's. Only what is used is written to. */
 void memory_table_init(struct memory_table *table, void *memory, size_t bytes);
 
+/* Ask for what memory_table_find() will look at first. Safe without the lock. */
+static inline void memory_table_prefetch(const struct memory_table *table, struct hash128 hash)
+{
+    __builtin_prefetch(&table->heads[hash.low & (table->n_heads - 1)]);
+}
+
 /* The slot of @hash, or NULL. */
 struct memory_slot *memory_table_find(struct memory_table *table, struct hash128 hash);
 

@@ -113,6 +113,30 @@ START_TEST(the_digest_tells_units_apart_and_nothing_else)
 }
 END_TEST
 
+static bool ids_are_equal(const struct limit *a, const struct limit *b)
+{
+    return a->id.low == b->id.low && a->id.high == b->id.high;
+}
+
+START_TEST(the_id_tells_names_and_units_apart_and_nothing_else)
+{
+    const struct limit_spec spec = {
+        .algorithm = &token_bucket_algorithm, .rate = 10, .burst = 5, .period_us = S};
+    const struct limit base = limit_of(&token_bucket_algorithm, 10, 5, S);
+    const struct limit raised = limit_of(&token_bucket_algorithm, 20, 9, S);
+    const struct limit longer = limit_of(&token_bucket_algorithm, 10, 5, 2 * S);
+    struct limit other = {.name = SPAN("limit ")};
+    struct limit share;
+    ck_assert_ptr_null(limit_init(&other, &spec));
+    limit_share(&base, 2, &share);
+
+    ck_assert(ids_are_equal(&base, &raised));
+    ck_assert(!ids_are_equal(&base, &longer));
+    ck_assert(!ids_are_equal(&base, &other));
+    ck_assert(!ids_are_equal(&base, &share));
+}
+END_TEST
+
 /* --- limit_share --- */
 
 START_TEST(a_bucket_is_shared_by_a_longer_period_and_a_smaller_burst)
@@ -330,6 +354,7 @@ static Suite *limit_suite(void)
                         (int)ARRAY_LEN(REFUSED));
     tcase_add_test(init, windows_of_a_week_start_on_monday_and_others_at_the_epoch);
     tcase_add_test(init, the_digest_tells_units_apart_and_nothing_else);
+    tcase_add_test(init, the_id_tells_names_and_units_apart_and_nothing_else);
     suite_add_tcase(suite, init);
 
     TCase *share = tcase_create("limit_share");

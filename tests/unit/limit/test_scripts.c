@@ -30,6 +30,8 @@ static void setup(void)
         .algorithm = &token_bucket_algorithm, .rate = 10, .burst = 5, .period_us = 60000000};
     const struct limit_spec window_spec = {
         .algorithm = &fixed_window_algorithm, .rate = 3, .burst = 0, .period_us = 3600000000};
+    bucket->name = SPAN("bucket");
+    window->name = SPAN("window");
     ck_assert_ptr_null(limit_init(bucket, &bucket_spec));
     ck_assert_ptr_null(limit_init(window, &window_spec));
 

@@ -49,6 +49,15 @@ struct limit limit_of(const struct algorithm *algorithm, uint32_t rate, uint64_t
     return limit;
 }
 
+/* Its share if there is one proxy is a limit like it, with an identity of its own. */
+struct limit named(const char *name, struct limit limit)
+{
+    struct limit share;
+    limit.name = span_of_text(name);
+    limit_share(&limit, 1, &share);
+    return share;
+}
+
 /* One charge on the key "{number}". */
 struct decision ask(const struct limit *limit, uint64_t number, uint32_t cost,
                     struct verdict *verdict)

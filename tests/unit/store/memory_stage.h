@@ -17,6 +17,7 @@ void open_with(size_t memory_bytes, enum memory_full full);
 
 struct limit bucket_of(uint32_t rate, uint32_t burst, uint64_t period_us);
 struct limit limit_of(const struct algorithm *algorithm, uint32_t rate, uint64_t period_us);
+struct limit named(const char *name, struct limit limit);
 
 /* One charge on the key "{number}"; @verdict may be NULL. */
 struct decision ask(const struct limit *limit, uint64_t number, uint32_t cost,

@@ -175,9 +175,8 @@ END_TEST
 /* The first charge stays, so that what is shared is never untouched. */
 START_TEST(what_a_key_without_room_was_charged_is_refunded)
 {
-    struct limit limit = bucket_of(5, 5, 3600 * S);
+    const struct limit limit = named("another", bucket_of(5, 5, 3600 * S));
     const struct limit denied = bucket_of(1, 1, 3600 * S);
-    limit.name = SPAN("another");
     open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_OVERFLOW);
 
     (void)fill_with_denials(&denied);

@@ -28,10 +28,10 @@ static void setup(void)
                                     .rate = 5,
                                     .burst = 6,
                                     .period_us = UINT64_C(604800000000)};
-    ck_assert_ptr_null(limit_init(&limits[0], &bucket));
-    ck_assert_ptr_null(limit_init(&limits[1], &slow));
     limits[0].name = SPAN("per-client");
     limits[1].name = SPAN("login");
+    ck_assert_ptr_null(limit_init(&limits[0], &bucket));
+    ck_assert_ptr_null(limit_init(&limits[1], &slow));
     limits[1].index = 1;
     memcpy(limits[0].digest, "aaaaaaaa", LIMIT_DIGEST_BYTES);
     memcpy(limits[1].digest, "bbbbbbbb", LIMIT_DIGEST_BYTES);
