@@ -33,6 +33,8 @@ class RedisError(Exception):
 
 def _read_reply(stream):
     line = stream.readline()
+    if not line:
+        raise ConnectionError("it hung up")
     kind, rest = line[:1], line[1:-2]
     if kind == b"+":
         return rest.decode()
