@@ -4,10 +4,12 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import subprocess
 import time
 
 from cpu import cpu_ns
+from redis_pipe import RedisPipe
 from rows import DENY, PASS, log_path
 from stage import StageError
 
@@ -35,10 +37,11 @@ def check_fields(row, process):
         raise StageError(f"{row.name}: the upstream did not get {', '.join(missing)}")
 
 
-def _wrk(port, connections, seconds, cores):
-    argv = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(WRK_REPORT),
-            f"http://127.0.0.1:{port}/items/1"]
-    pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
+def _wrk(row, port, load):
+    argv = ["wrk", "-t1", f"-c{load.connections}", f"-d{load.seconds}s", "--latency",
+            "-s", str(WRK_REPORT), f"http://127.0.0.1:{port}/items/1"]
+    argv += ["--", str(row.n_paths)] if row.n_paths > 1 else []
+    pin = (lambda: os.sched_setaffinity(0, load.cores)) if load.cores else None
     ended = subprocess.run(argv, capture_output=True, text=True, preexec_fn=pin)
     if ended.returncode != 0 or not ended.stderr.strip().startswith("{"):
         raise StageError(f"wrk ended with {ended.returncode}: {ended.stdout}{ended.stderr}")
@@ -80,6 +83,17 @@ def _check_log(row, path, requests):
         time.sleep(0.1)
 
 
+def _redis_totals(redis):
+    """CPU of Redis so far, in nanoseconds, and the scripts it was called for: what decides."""
+    if redis is None:
+        return 0, 0
+    pipe = RedisPipe(redis.port)
+    stats = pipe.ask("INFO", "commandstats").decode()
+    pipe.close()
+    calls = re.findall(r"cmdstat_eval(?:sha)?:calls=(\d+)", stats)
+    return cpu_ns(redis.pid), sum(int(number) for number in calls)
+
+
 def measure(row, process, redis, setting, load):
     """Loads @process for an interval; gives its figures, times in microseconds.
 
@@ -88,11 +102,13 @@ def measure(row, process, redis, setting, load):
     """
     log = log_path(setting, row)
     os.truncate(log, 0)
-    before, redis_before = cpu_ns(process.pid), cpu_ns(redis.pid) if redis else 0
-    seen = _wrk(process.port, load.connections, load.seconds, load.cores)
+    redis_before, calls_before = _redis_totals(redis)
+    before = cpu_ns(process.pid)
+    seen = _wrk(row, process.port, load)
     process.require_running()
     spent = cpu_ns(process.pid) - before
-    redis_spent = cpu_ns(redis.pid) - redis_before if redis else 0
+    redis_after, calls_after = _redis_totals(redis)
+    redis_spent = redis_after - redis_before
 
     _check_answers(row, seen)
     _check_status(row, process)
@@ -102,6 +118,7 @@ def measure(row, process, redis, setting, load):
         "requests": requests,
         "proxy_us": spent / requests / 1e3,
         "redis_us": redis_spent / requests / 1e3,
+        "redis_calls": (calls_after - calls_before) / requests,
         "sum_us": (spent + redis_spent) / requests / 1e3,
         "requests_per_second": requests / seen["duration_us"] * 1e6,
         "p50_ms": seen["p50_us"] / 1e3,

@@ -12,6 +12,8 @@ NGINX_MODULES = pathlib.Path("/usr/lib/nginx/modules")
 # A limit that nothing in a run comes near, and one that a run's first request uses up.
 AMPLE = 1_000_000
 TINY_PER_MINUTE = 1
+# Paths that a row with cold keys asks for: many more than requests can be under way.
+COLD_PATHS = 10_000
 
 PASS = "pass"
 DENY = "deny"
@@ -24,7 +26,11 @@ class Row:
     answers: str  # PASS: every answer is the upstream's 200; DENY: every answer is a 429
     start: object  # of a Setting and this row: gives the started Process
     uses_redis: bool = False
-    at_most: float = None  # the ratio to the group's reference that sluice must not exceed
+    n_paths: int = 1  # that the load asks for in turn
+    # Bounds that sluice must not exceed:
+    at_most: float = None  # of the ratio to the group's reference
+    calls_at_most: float = None  # of Redis calls for a request
+    sum_at_most_of: str = None  # of the CPU, proxy's and Redis's: that of the row of this name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,10 +122,10 @@ def _haproxy(setting, row):
     return _start(setting, row, argv, config, port, output=log_path(setting, row))
 
 
-def _sluice(rate=None, redis=False):
+def _sluice(rate=None, redis=False, key="client.ip"):
     def start(setting, row):
         port = free_port()
-        limits = f"limits:\n  per-client:\n    key: client.ip\n    rate: {rate}\n" if rate else ""
+        limits = f"limits:\n  per-key:\n    key: {key}\n    rate: {rate}\n" if rate else ""
         config = render(
             PEERS / "sluice.yaml",
             port=port,
@@ -127,7 +133,7 @@ def _sluice(rate=None, redis=False):
             upstream_port=setting.upstream_port,
             store=f"store: {{redis: 'redis://127.0.0.1:{setting.redis_port}'}}" if redis else "",
             limits=limits,
-            limit="per-client" if rate else "",
+            limit="per-key" if rate else "",
         )
         return _start(setting, row, lambda path: [setting.sluice, "run", path], config, port)
 
@@ -144,15 +150,17 @@ ROWS = [
     Row("haproxy", "HAProxy stick table", PASS, _haproxy),
     Row("nginx-lua-redis", "nginx + Lua + Redis", PASS, _nginx_lua(), uses_redis=True),
     Row("sluice", "sluice embedded", PASS, _sluice(AMPLE_RATE), at_most=0.9),
-    Row("sluice-redis", "sluice Redis", PASS, _sluice(AMPLE_RATE, redis=True),
-        uses_redis=True, at_most=1.0),
+    Row("sluice-redis", "sluice Redis, hot key", PASS, _sluice(AMPLE_RATE, redis=True),
+        uses_redis=True, at_most=1.0, calls_at_most=0.1, sum_at_most_of="sluice-redis-cold"),
+    Row("sluice-redis-cold", "sluice Redis, cold", PASS,
+        _sluice(AMPLE_RATE, redis=True, key="path"), uses_redis=True, n_paths=COLD_PATHS),
     Row("nginx-plain", "nginx, no limit", PASS, _nginx()),
     Row("sluice-plain", "sluice, no limit", PASS, _sluice()),
     Row("nginx-429", "nginx limit_req, 429", DENY,
         _nginx_limit_req(f"{TINY_PER_MINUTE}r/m", "limit_req zone=client;")),
     Row("sluice-429", "sluice embedded, 429", DENY, _sluice(TINY_RATE), at_most=0.7),
     Row("sluice-redis-429", "sluice Redis, 429", DENY, _sluice(TINY_RATE, redis=True),
-        uses_redis=True),
+        uses_redis=True, calls_at_most=0.001),
 ]
 
 
@@ -161,7 +169,7 @@ def reference_of(row):
 
 
 def select(names):
-    """The rows named and the references they are compared with, in the table's order."""
+    """The rows named and those that they are compared with, in the table's order."""
     known = {row.name: row for row in ROWS}
     for name in names:
         if name not in known:
@@ -169,6 +177,7 @@ def select(names):
     if not names:
         return ROWS
     wanted = set(names) | {reference_of(known[name]).name for name in names}
+    wanted |= {known[name].sum_at_most_of for name in names}
     return [row for row in ROWS if row.name in wanted]
 
 

@@ -1,3 +1,20 @@
+-- Asks for its URL, or for as many paths below it as its argument says, in turn.
+function init(args)
+    local n_paths = tonumber(args[1])
+    if not n_paths then
+        return
+    end
+    local requests = {}
+    for i = 1, n_paths do
+        requests[i] = wrk.format("GET", wrk.path .. "/" .. i)
+    end
+    local last = 0
+    function request()
+        last = last % n_paths + 1
+        return requests[last]
+    end
+end
+
 -- Tells what a run of wrk measured as one line of JSON on stderr; its own report goes to stdout.
 function done(summary, latency, requests)
     local errors = summary.errors
