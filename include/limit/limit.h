@@ -35,6 +35,9 @@ struct limit {
     bool shadow;       /* judged and charged as if real, never enforced */
     bool count_denied; /* a denied request is charged too, by at most what brings it to full */
     bool is_settled;   /* what it charges may be corrected once the answer is known */
+    /* A Redis that has redis-cell judges it by CL.THROTTLE: it is no misfit (see cl_throttle.h), never
+     * judged beside another, and what it charges is never settled. */
+    bool by_cell;
     enum on_failure on_failure;
 };
 

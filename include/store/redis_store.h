@@ -91,4 +91,7 @@ enum redis_fault redis_store_fault(const struct store *store, struct span *text)
 /* Write the key of a charge in Redis: <prefix>:<key>:<limit>:<digest>. */
 void redis_store_write_key(struct text *text, struct span prefix, const struct charge *charge);
 
+/* What follows that key where redis-cell decides, whose state is another. */
+#define REDIS_CELL_KEY_SUFFIX ":cell"
+
 #endif /* SLUICE_STORE_REDIS_STORE_H */

@@ -131,7 +131,7 @@ enum status link_policy(const struct spec_policy *spec, struct arena *scratch, s
 {
     static void (*const STAGES[])(struct linker *) = {
         index_names, link_settings, link_upstreams, link_limits,
-        link_routes, link_settled,  link_slots,
+        link_routes, link_settled,  link_slots,     link_redis_cell,
     };
     struct linker linker = {.spec = spec, .policy = policy, .scratch = scratch, .diags = diags};
     for (size_t i = 0; i < ARRAY_LEN(STAGES) && !linker.no_memory; i++) {

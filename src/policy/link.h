@@ -49,6 +49,8 @@ void link_settings(struct linker *linker);
 void link_upstreams(struct linker *linker);
 void link_limits(struct linker *linker);
 void link_routes(struct linker *linker);
+/* Which limits are redis-cell's to decide, where the policy asks for that; needs all of the above. */
+void link_redis_cell(struct linker *linker);
 
 /* --- parts of them --- */
 

@@ -58,7 +58,7 @@ static void check_store(struct linker *linker)
 {
     static const char *const OF_REDIS[] = {
         "cluster",  "user",       "password",  "sentinel_user", "sentinel_password", "prefix",
-        "deadline", "on_failure", "instances", "coalesce",      "denial_cache"};
+        "deadline", "on_failure", "instances", "coalesce",      "denial_cache",      "redis_cell"};
     const struct spec_store *spec = &linker->spec->store;
     const struct node *node = spec->place.node;
     if (node != NULL && node_find(node, SPAN("redis")) == NULL) {

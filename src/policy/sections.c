@@ -159,7 +159,9 @@ static const struct section_field STORE_FIELDS[] = {
      "most bytes of the embedded store"},
     {"full", SHAPE_ONE, &FULL, offsetof(struct spec_store, full), "overflow", KEY_OPTIONAL,
      "overflow, deny or allow: new keys when the embedded store is full"},
-    NOT_YET("redis_cell", "run gcra as redis-cell's command"),
+    {"redis_cell", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, redis_cell), "false",
+     KEY_OPTIONAL,
+     "true: redis-cell's CL.THROTTLE decides gcra limits that are alone on their routes"},
 };
 static const struct section STORE = SECTION_OF(STORE_FIELDS);
 static const struct value_type STORE_TYPE = SECTION_TYPE(STORE, struct spec_store);

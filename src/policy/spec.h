@@ -29,6 +29,7 @@ struct spec_store {
     bool denial_cache;
     uint64_t memory_bytes;
     int full; /* enum store_full */
+    bool redis_cell;
 };
 
 struct spec_log {

@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "limit/cl_throttle.h"
 #include "limit/script_source.h"
 
 enum {
@@ -238,6 +239,24 @@ struct span redis_command_evalsha(struct redis_command *command, const struct de
 struct span redis_command_eval(struct redis_command *command, const struct decision *decision)
 {
     return write(command, SPAN("EVAL"), command->source, decision);
+}
+
+struct span redis_command_throttle(struct redis_command *command, const struct charge *charge)
+{
+    const struct span suffix = SPAN(REDIS_CELL_KEY_SUFFIX);
+    uint64_t args[CL_THROTTLE_ARGS];
+    struct text text = text_of(command->buffer, command->buffer_bytes);
+    text_add_literal(&text, "*6\r\n");
+    add_argument(&text, SPAN("CL.THROTTLE"));
+    add_length(&text, key_bytes(command->prefix, charge) + suffix.len);
+    redis_store_write_key(&text, command->prefix, charge);
+    text_add(&text, suffix);
+    text_add_literal(&text, "\r\n");
+    cl_throttle_args(charge->limit, charge->cost, args);
+    for (size_t i = 0; i < ARRAY_LEN(args); i++) {
+        add_number(&text, args[i]);
+    }
+    return text.truncated ? SPAN("") : text_span(&text);
 }
 
 /* What the script knows the settled charge by. */

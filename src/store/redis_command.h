@@ -39,6 +39,9 @@ struct span redis_command_evalsha(struct redis_command *command, const struct de
 /* The same call with the script itself. */
 struct span redis_command_eval(struct redis_command *command, const struct decision *decision);
 
+/* CL.THROTTLE for @charge, whose limit is by_cell. Likewise. */
+struct span redis_command_throttle(struct redis_command *command, const struct charge *charge);
+
 /* What of a call follows the script: the number of keys and all after it. */
 struct redis_tail {
     struct span wire; /* as RESP */

@@ -164,6 +164,9 @@ enum status redis_handshake_send(struct redis_handshake *handshake,
         status = send_role(handshake, connection);
     }
     if (status == STATUS_OK) {
+        status = redis_cell_probe(&handshake->cell, connection, options);
+    }
+    if (status == STATUS_OK) {
         handshake->load_call.on_reply = on_load_reply;
         status = send_words(connection, load, ARRAY_LEN(load), &handshake->load_call);
     }

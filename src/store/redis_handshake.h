@@ -1,5 +1,5 @@
-/* What is said first on a new connection: AUTH, SELECT, where sentinels lead there ROLE, and SCRIPT LOAD,
- * in one write. */
+/* What is said first on a new connection: AUTH, SELECT, where sentinels lead there ROLE, the probe for
+ * redis-cell where it is wanted, and SCRIPT LOAD, in one write. */
 
 #ifndef SLUICE_STORE_REDIS_HANDSHAKE_H
 #define SLUICE_STORE_REDIS_HANDSHAKE_H
@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "store/redis_cell.h"
 #include "store/redis_connection.h"
 #include "store/redis_store.h"
 
@@ -25,6 +26,7 @@ struct redis_handshake {
     struct redis_listener role_listener; /* of the reply to ROLE */
     struct redis_connection *connection; /* borrowed while ROLE is under way */
     bool is_master;                      /* ROLE says so */
+    struct redis_cell cell;              /* known when on_end says that all is well */
 };
 
 /* Send it on @connection. @source is the script. STATUS_NO_MEMORY, STATUS_UNREACHABLE. */

@@ -9,24 +9,23 @@
  *                                               late reply comes or the link is lost
  *   NOSCRIPT (the server was restarted, or      EVAL of the same call, once, if somebody still waits
  *   its scripts flushed)
+ *   CL.THROTTLE is gone (see redis_cell.h)      EVALSHA in its place
  *   another error, a reply that makes no sense  as the table of store/redis_fault.h says
  *   the link is lost                            why it was
- * What a lost or late call has charged stays charged: nothing is ever sent twice but after NOSCRIPT. A
- * slot that a late or cancelled call took is given back when its reply comes. */
+ * What a lost or late call has charged stays charged: nothing is ever sent twice but after those two.
+ * A slot that a late or cancelled call took is given back when its reply comes. */
 
 #include "store/redis_store.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/pool.h"
-#include "limit/judge.h"
 #include "limit/script_source.h"
 #include "net/loop.h"
-#include "store/redis_alike.h"
+#include "store/redis_answer.h"
 #include "store/redis_command.h"
 #include "store/redis_heartbeat.h"
 #include "store/redis_link.h"
@@ -139,56 +138,27 @@ static void on_deadline(struct timeout *timeout)
 
 /* --- replies --- */
 
-static bool read_one(const struct redis_reply *reply, struct decision *decision)
+static bool read_answer(const struct redis_ticket *ticket, const struct redis_reply *reply)
 {
-    if (reply->kind != REDIS_REPLY_IS_INTS ||
-        reply->n_ints != SCRIPT_HEAD_INTS + decision->n_charges * SCRIPT_INTS_PER_CHARGE ||
-        reply->ints[0] == LLONG_MIN) {
-        return false;
-    }
-    bool allowed = decision->aim != DECISION_DENY;
-    const long long *ints = reply->ints + SCRIPT_HEAD_INTS;
-    for (size_t i = 0; i < decision->n_charges; i++) {
-        struct charge *charge = &decision->charges[i];
-        if (!script_source_read_verdict(charge->limit, ints, &charge->verdict)) {
-            return false;
-        }
-        allowed = allowed && (charge->limit->shadow || charge->verdict.allowed);
-        charge->charged_at_us = (uint64_t)llabs(reply->ints[0]);
-        ints += SCRIPT_INTS_PER_CHARGE;
-    }
-    for (size_t i = 0; i < decision->n_charges; i++) {
-        struct charge *charge = &decision->charges[i];
-        charge->charged = decision->aim == DECISION_ADMIT &&
-                          judge_charges(&charge->verdict, charge->cost, allowed);
-    }
-    decision->allowed = allowed;
-    return (reply->ints[0] > 0) == allowed;
-}
-
-static bool read_verdicts(const struct redis_reply *reply, struct decision *decision)
-{
-    if (decision->n_alike > 1) {
-        return redis_alike_read(reply, decision);
-    }
-    if (!read_one(reply, decision)) {
-        return false;
-    }
-    if (decision->on_alike != NULL) {
-        decision->on_alike(decision, 0);
-    }
-    return true;
+    return ticket->was_cell ? redis_cell_read(reply, ticket->decision)
+                            : redis_answer_read(reply, ticket->decision);
 }
 
 static enum status send_call(struct redis_ticket *ticket, uint64_t now_us);
 
+static bool send_again(struct redis_ticket *ticket)
+{
+    return redis_link_may_send(&ticket->store->link) &&
+           send_call(ticket, clock_monotonic_us()) == STATUS_OK;
+}
+
 static bool send_script(struct redis_ticket *ticket)
 {
-    if (ticket->was_eval || !redis_link_may_send(&ticket->store->link)) {
+    if (ticket->was_eval) {
         return false;
     }
     ticket->was_eval = true;
-    return send_call(ticket, clock_monotonic_us()) == STATUS_OK;
+    return send_again(ticket);
 }
 
 /* A node that does not own a slot, or not all of it yet, is well: it is who asked that must ask anew. */
@@ -203,7 +173,9 @@ static void on_fault(struct redis_ticket *ticket, const struct redis_reply *repl
     const struct span text = redis_reply_text(reply);
     const enum redis_fault fault = redis_fault_of(text);
     const enum redis_reaction reaction = redis_fault_row(fault)->reaction;
-    if (reaction == REDIS_SEND_SCRIPT && send_script(ticket)) {
+    if ((reaction == REDIS_SEND_SCRIPT && send_script(ticket)) ||
+        (ticket->was_cell && redis_cell_is_lost(&store->link.handshake.cell, text) &&
+         send_again(ticket))) {
         return;
     }
     if (reaction == REDIS_DROP) {
@@ -228,7 +200,7 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
         answer(ticket, redis_link_fault(&store->link));
     } else if (reply->kind == REDIS_REPLY_IS_FAULT) {
         on_fault(ticket, reply);
-    } else if (read_verdicts(reply, ticket->decision)) {
+    } else if (read_answer(ticket, reply)) {
         redis_link_note_success(&store->link);
         answer(ticket, REDIS_FAULT_NONE);
     } else {
@@ -239,13 +211,22 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
 
 /* --- questions --- */
 
+static struct span write_call(const struct redis_ticket *ticket)
+{
+    struct redis_command *command = &ticket->store->command;
+    const struct decision *decision = ticket->decision;
+    if (ticket->was_cell) {
+        return redis_command_throttle(command, &decision->charges[0]);
+    }
+    return ticket->was_eval ? redis_command_eval(command, decision)
+                            : redis_command_evalsha(command, decision, ticket->store->link.sha);
+}
+
 static enum status send_call(struct redis_ticket *ticket, uint64_t now_us)
 {
     struct redis_store *store = ticket->store;
-    const struct span command =
-        ticket->was_eval
-            ? redis_command_eval(&store->command, ticket->decision)
-            : redis_command_evalsha(&store->command, ticket->decision, store->link.sha);
+    ticket->was_cell = redis_cell_takes(&store->link.handshake.cell, ticket->decision);
+    const struct span command = write_call(ticket);
     if (command.len == 0) {
         return STATUS_TOO_LARGE;
     }

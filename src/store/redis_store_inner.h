@@ -43,6 +43,7 @@ struct redis_ticket {
     struct timeout deadline;
     struct list node;             /* in store->waiting */
     bool was_eval;                /* sent with the script */
+    bool was_cell;                /* sent as CL.THROTTLE */
     bool asking;                  /* sent behind ASKING */
     bool is_trial;                /* what becomes of it tells whether to ask more */
     struct redis_notice *release; /* an orphan's: of the slots that it takes if it is admitted */

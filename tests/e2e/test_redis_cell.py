@@ -1,0 +1,78 @@
+"""store.redis_cell: CL.THROTTLE decides gcra limits that stand alone, where the server has it."""
+
+import os
+import time
+
+import pytest
+
+from harness.wait import until
+
+MODULE = os.environ.get("REDIS_CELL_MODULE", "")
+
+POLICY = """
+listen: 127.0.0.1:0
+workers: 2
+store: {{redis: "{url}", redis_cell: true, denial_cache: false, deadline: 2s}}
+limits:
+  alone: {{algorithm: gcra, rate: 3/minute, key: client.ip}}
+  quick: {{algorithm: gcra, rate: 1/s, key: client.ip}}
+  beside: {{algorithm: gcra, rate: 100/s, key: client.ip}}
+  other: {{rate: 100/s, key: client.ip}}
+routes:
+  - {{match: {{path: /alone}}, limits: [alone], respond: {{status: 204}}}}
+  - {{match: {{path: /quick}}, limits: [quick], respond: {{status: 204}}}}
+  - {{match: {{path: /both}}, limits: [beside, other], respond: {{status: 204}}}}
+"""
+
+
+def calls(redis, command):
+    """How often @command was called."""
+    for line in redis.call("INFO", "commandstats").decode().lower().splitlines():
+        if line.startswith(f"cmdstat_{command}:"):
+            return int(line.split("calls=")[1].split(",")[0])
+    return 0
+
+
+@pytest.fixture
+def with_cell(start_redis, start):
+    redis = start_redis("--loadmodule", MODULE)
+    proxy = start(POLICY.format(url=redis.url))
+    until(lambda: proxy.stderr().count("link up") == 2, "the workers to reach Redis")
+    return redis, proxy
+
+
+def test_a_lone_gcra_limit_is_throttled_by_redis_cell(with_cell):
+    redis, proxy = with_cell
+    answers = [proxy.ask("GET", "/alone") for _ in range(5)]
+    assert [answer.status for answer in answers] == [204, 204, 204, 429, 429]
+    assert [answer.get("RateLimit").split(";")[1] for answer in answers] == [
+        "r=2", "r=1", "r=0", "r=0", "r=0"]
+    assert 1 <= int(answers[3].get("Retry-After")) <= 21
+    assert calls(redis, "cl.throttle") == 7  # and each worker's question whether it is there
+    assert calls(redis, "evalsha") == 0
+    assert [key for key in redis.keys() if b"alone" in key][0].endswith(b":cell")
+
+
+def test_retry_after_of_redis_cell_is_never_too_early(with_cell):
+    _, proxy = with_cell
+    assert proxy.ask("GET", "/quick").status == 204
+    denied = proxy.ask("GET", "/quick")
+    assert denied.status == 429
+    time.sleep(int(denied.get("Retry-After")))
+    assert proxy.ask("GET", "/quick").status == 204
+
+
+def test_a_limit_that_has_others_beside_it_is_the_scripts(with_cell):
+    redis, proxy = with_cell
+    assert proxy.ask("GET", "/both").status == 204
+    assert calls(redis, "cl.throttle") == 2  # each worker's question whether it is there
+    assert calls(redis, "evalsha") == 1
+
+
+def test_where_redis_cell_is_not_the_script_decides_and_the_log_says_so_once(start_redis, start):
+    redis = start_redis()
+    proxy = start(POLICY.format(url=redis.url))
+    until(lambda: proxy.stderr().count("link up") == 2, "the workers to reach Redis")
+    assert [proxy.ask("GET", "/alone").status for _ in range(4)] == [204, 204, 204, 429]
+    assert proxy.stderr().count("no redis-cell here") == 1
+    assert not [key for key in redis.keys() if key.endswith(b":cell")]
