@@ -306,9 +306,9 @@ static void free_ticket(struct redis_cluster_ticket *ticket)
     pool_give(&cluster->tickets, ticket);
 }
 
-void redis_cluster_on_part(struct redis_cluster_part *part)
+/* @ticket may be gone afterwards. */
+static void continue_or_answer(struct redis_cluster_ticket *ticket)
 {
-    struct redis_cluster_ticket *ticket = part->ticket;
     if (ticket->n_pending == 0 && go_on(ticket) == IS_OVER) {
         struct decision *decision = ticket->decision;
         free_ticket(ticket);
@@ -316,20 +316,27 @@ void redis_cluster_on_part(struct redis_cluster_part *part)
     }
 }
 
-/* Each part that is pending fails; with the last one the ticket may be gone. */
+void redis_cluster_on_part(struct redis_cluster_part *part)
+{
+    continue_or_answer(part->ticket);
+}
+
+/* Each part that is pending fails. The failure of one may open the breaker of its node, which answers
+ * others that wait there: the ticket is held until all have been looked at. */
 static void on_deadline(struct timeout *timeout)
 {
     struct redis_cluster_ticket *ticket =
         CONTAINER_OF(timeout, struct redis_cluster_ticket, deadline);
-    size_t n_left = ticket->n_pending;
     ticket->is_late = true;
-    for (size_t i = 0; n_left > 0; i++) {
+    ticket->n_pending++;
+    for (size_t i = 0; i < ticket->n_parts; i++) {
         struct redis_cluster_part *part = part_at(ticket, i);
         if (part->is_pending) {
-            n_left--;
             redis_node_expire(&part->decision);
         }
     }
+    ticket->n_pending--;
+    continue_or_answer(ticket);
 }
 
 static struct redis_cluster_ticket *take_ticket(struct redis_cluster *cluster,

@@ -390,6 +390,32 @@ START_TEST(a_node_that_hangs_is_waited_for_and_others_answer_meanwhile)
 }
 END_TEST
 
+static const char *hang_at_scripts(unsigned number, const char *verb, unsigned n_before)
+{
+    (void)n_before;
+    const bool is_handshake =
+        strncmp(verb, "EVAL", 4) != 0 && strcmp(verb, "PING") != 0 && strcmp(verb, "CLUSTER") != 0;
+    return number == 1 && !is_handshake ? "" : honestly(verb);
+}
+
+/* Both slots are the second node's. Once its breaker is on trial, the first part is the trial, and the
+ * second waits for it: to be answered when that fails. */
+START_TEST(two_slots_of_a_node_on_trial_that_hangs_fail_together)
+{
+    struct charge charges[] = {charge_on("{a}", 1), charge_on("{d}", 1)};
+    unsigned n_late = 0;
+    start_with(hang_at_scripts);
+    await_up();
+    while (n_late < 3 || atomic_load(&nodes[1].n_closed) < 2) {
+        const struct decision decision = decide(charges, 2);
+        ck_assert_int_ne(decision.status, STATUS_OK);
+        n_late += decision.status == STATUS_TIMEOUT;
+        run_once();
+    }
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     if (!redis_server_is_installed()) {
@@ -415,6 +441,7 @@ int main(void)
     tcase_add_test(tcase, what_was_charged_before_the_deadline_is_given_back);
     tcase_add_test(tcase, what_was_charged_before_a_node_that_leads_nowhere_is_given_back);
     tcase_add_test(tcase, a_node_that_hangs_is_waited_for_and_others_answer_meanwhile);
+    tcase_add_test(tcase, two_slots_of_a_node_on_trial_that_hangs_fail_together);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
