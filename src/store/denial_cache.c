@@ -34,11 +34,13 @@ static uint64_t read_clock(const struct denial_cache *cache)
 }
 
 /* Whether what @charge was told is worth remembering: that it allowed, which is only told again; or that
- * it denied, if that stands until its retry_after, whatever happens meanwhile. */
+ * it denied, if that stands until its retry_after, whatever happens meanwhile: redis-cell's is up to a
+ * second late. */
 static bool is_steady(const struct charge *charge)
 {
     const struct limit *limit = charge->limit;
-    return charge->verdict.allowed || (!limit->algorithm->has_slots && !limit->is_settled);
+    return charge->verdict.allowed ||
+           (!limit->algorithm->has_slots && !limit->is_settled && !limit->by_cell);
 }
 
 /* A request that a limit must count though it is denied goes on; as does one with a key that is none. */

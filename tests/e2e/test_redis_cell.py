@@ -76,3 +76,49 @@ def test_where_redis_cell_is_not_the_script_decides_and_the_log_says_so_once(sta
     assert [proxy.ask("GET", "/alone").status for _ in range(4)] == [204, 204, 204, 429]
     assert proxy.stderr().count("no redis-cell here") == 1
     assert not [key for key in redis.keys() if key.endswith(b":cell")]
+
+
+ONE_WORKER = """
+    workers: 1
+    store: {{redis: "{url}", redis_cell: true, deadline: 10s, on_failure: deny{more}}}
+    limits: {{alone: {{key: global, algorithm: gcra, rate: {rate}/hour}}}}
+    routes: [{{limits: [alone], respond: {{status: 204}}}}]
+"""
+
+
+def start_linked(start, redis, rate=6, more=""):
+    proxy = start(ONE_WORKER.format(url=redis.url, rate=rate, more=more))
+    until(lambda: "link up" in proxy.stderr(), "Redis")
+    return proxy
+
+
+def test_equal_requests_at_once_are_asked_one_by_one_and_denials_too(start_redis, start):
+    redis = start_redis("--loadmodule", MODULE)
+    proxy = start_linked(start, redis, rate=20)
+    redis.pause()
+    clients = [proxy.connect() for _ in range(30)]
+    for client in clients:
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    redis.resume()
+    assert sorted(client.read().status for client in clients) == [204] * 20 + [429] * 10
+    assert proxy.ask().status == 429
+    assert calls(redis, "cl.throttle") == 1 + 31  # the first asks whether it is there
+    assert calls(redis, "evalsha") == 0
+
+
+def test_a_redis_that_loses_the_module_is_asked_by_the_script_and_no_request_fails(
+        start_redis, start):
+    redis = start_redis("--loadmodule", MODULE, "--enable-module-command", "yes")
+    proxy = start_linked(start, redis)
+    assert proxy.ask().status == 204
+    redis.call("MODULE", "UNLOAD", "redis-cell")
+    assert [proxy.ask().status for _ in range(8)] == [204] * 6 + [429] * 2
+    assert proxy.stderr().count("no redis-cell here") == 1
+
+
+def test_a_user_who_may_not_use_redis_cell_has_the_script(start_redis, start):
+    redis = start_redis("--loadmodule", MODULE, "--user", "default", "on", ">op", "~*", "+@all",
+                        "-cl.throttle")
+    proxy = start_linked(start, redis, more=", password: op")
+    assert [proxy.ask().status for _ in range(8)] == [204] * 6 + [429] * 2
+    assert proxy.stderr().count("no redis-cell here") == 1
