@@ -74,6 +74,15 @@ START_TEST(one_charge_is_one_key_and_its_arguments)
 }
 END_TEST
 
+START_TEST(redis_cell_is_asked_with_the_burst_less_one_of_a_key_of_its_own)
+{
+    const struct charge charge = {.limit = &limits[0], .key = SPAN("{a}"), .cost = 3};
+    ck_assert_span(redis_command_throttle(&command, &charge),
+                   "*6\r\n$11\r\nCL.THROTTLE\r\n$35\r\nsluice:{a}:per-client:aaaaaaaa:cell\r\n"
+                   "$2\r\n19\r\n$3\r\n100\r\n$2\r\n60\r\n$1\r\n3\r\n");
+}
+END_TEST
+
 START_TEST(two_charges_are_two_keys_and_then_their_arguments)
 {
     struct charge charges[] = {
@@ -183,6 +192,7 @@ int main(void)
     TCase *tcase = tcase_create("commands");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, one_charge_is_one_key_and_its_arguments);
+    tcase_add_test(tcase, redis_cell_is_asked_with_the_burst_less_one_of_a_key_of_its_own);
     tcase_add_test(tcase, two_charges_are_two_keys_and_then_their_arguments);
     tcase_add_test(tcase, the_greatest_decision_fits_with_the_script);
     tcase_add_test(tcase, settlements_are_one_call_whose_tail_goes_with_the_script_or_its_name);
