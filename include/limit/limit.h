@@ -34,7 +34,7 @@ struct limit {
     struct hash128 id; /* of the name and of that; public, the same in every process */
     bool shadow;       /* judged and charged as if real, never enforced */
     bool count_denied; /* a denied request is charged too, by at most what brings it to full */
-    bool is_settled;   /* what it charges may be corrected once the answer is known */
+    bool is_settled;   /* what it charges may be corrected later */
     /* A Redis that has redis-cell judges it by CL.THROTTLE: it is no misfit (see cl_throttle.h), never
      * judged beside another, and what it charges is never settled. */
     bool by_cell;

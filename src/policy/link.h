@@ -71,7 +71,8 @@ const struct calendar *link_calendar(struct linker *linker, const struct spec_li
 /* The cost of @route, whose limits and upstream are linked. */
 void link_cost(struct linker *linker, const struct spec_cost *spec, struct route *route);
 
-/* Mark the limits whose charges are corrected once the answer is known; after routes. */
+/* Mark the limits whose charges may be corrected: once the answer is known, or where another slot of the
+ * cluster denies; after routes. */
 void link_settled(struct linker *linker);
 
 /* Warn of routes whose limits need not lie in one slot of the cluster that the policy names. */
@@ -94,6 +95,10 @@ struct endpoint link_endpoint(struct linker *linker, const struct endpoint *endp
 /* Whether @name may be one: 1 to 64 of A-Z a-z 0-9 . _ - ; tells the error at @node if not. */
 bool link_check_name(struct linker *linker, const char *what, struct span name,
                      const struct node *node);
+
+/* The first limit of @route that, in a cluster, need not lie in the slot of the ones before it, or
+ * NULL. */
+const struct limit_rule *link_other_slot(const struct route *route);
 
 /* Whether the environment has a part in what @rule says, so that its values must not be shown. */
 bool link_is_expanded(const struct linker *linker, const struct limit_rule *rule);

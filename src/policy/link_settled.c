@@ -8,6 +8,13 @@ static void mark(struct linker *linker, const struct limit_rule *rule)
     }
 }
 
+/* Whether all that @route charges may be corrected. */
+static bool is_correcting(const struct policy *policy, const struct route *route)
+{
+    return route->cost.kind == COST_RESPONSE_HEADER ||
+           (policy->store.redis.kind == REDIS_CLUSTER && link_other_slot(route) != NULL);
+}
+
 void link_settled(struct linker *linker)
 {
     const struct policy *policy = linker->policy;
@@ -18,7 +25,7 @@ void link_settled(struct linker *linker)
     }
     for (size_t i = 0; i < policy->n_routes; i++) {
         const struct route *route = &policy->routes[i];
-        for (size_t j = 0; j < route->n_rules && route->cost.kind == COST_RESPONSE_HEADER; j++) {
+        for (size_t j = 0; j < route->n_rules && is_correcting(policy, route); j++) {
             mark(linker, route->rules[j]);
         }
     }

@@ -19,18 +19,24 @@ static bool is_same_tag(const struct limit_rule *a, const struct limit_rule *b)
     return is_same;
 }
 
-static void warn_of_slots(struct linker *linker, const struct route *route, const struct node *node)
+const struct limit_rule *link_other_slot(const struct route *route)
 {
     for (size_t i = 1; i < route->n_rules; i++) {
-        const struct limit_rule *rule = route->rules[i];
-        if (!is_same_tag(route->rules[0], rule)) {
-            diags_add(linker->diags, DIAG_WARNING, node->line, node->column,
-                      "the keys of limits \"%.*s\" and \"%.*s\" begin with different parts: in a "
-                      "cluster a request then needs calls to several slots",
-                      SPAN_ARGS(quote_clip(route->rules[0]->name)),
-                      SPAN_ARGS(quote_clip(rule->name)));
-            return;
+        if (!is_same_tag(route->rules[0], route->rules[i])) {
+            return route->rules[i];
         }
+    }
+    return NULL;
+}
+
+static void warn_of_slots(struct linker *linker, const struct route *route, const struct node *node)
+{
+    const struct limit_rule *other = link_other_slot(route);
+    if (other != NULL) {
+        diags_add(linker->diags, DIAG_WARNING, node->line, node->column,
+                  "the keys of limits \"%.*s\" and \"%.*s\" begin with different parts: in a "
+                  "cluster a request then needs calls to several slots",
+                  SPAN_ARGS(quote_clip(route->rules[0]->name)), SPAN_ARGS(quote_clip(other->name)));
     }
 }
 

@@ -151,6 +151,25 @@ START_TEST(in_a_cluster_limits_that_may_lie_in_several_slots_are_a_warning)
 }
 END_TEST
 
+/* What a request charges in one slot is given back when another denies. */
+START_TEST(in_a_cluster_limits_that_may_lie_in_several_slots_are_corrected)
+{
+    char yaml[512];
+    snprintf(yaml, sizeof(yaml),
+             HEAD "store: {redis: %s}\nlimits:\n  a: {key: %s, rate: 1/s}\n"
+                  "  b: {key: %s, rate: 1/s}\n  alone: {key: client.ip, rate: 1/s}\n"
+                  "routes: [{match: {path: /one}, limits: [alone], respond: {status: 204}},\n"
+                  "  {limits: [a, b], respond: {status: 204}}]\n",
+             SLOTS[_i].redis, SLOTS[_i].keys[0], SLOTS[_i].keys[1]);
+    struct policy *policy = policy_from_text(yaml);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(policy->limits[i].is_settled, SLOTS[_i].n_warnings > 0);
+    }
+    ck_assert(!policy->limits[2].is_settled);
+    policy_free(policy);
+}
+END_TEST
+
 static const struct {
     const char *limit;
     size_t n_warnings;
@@ -411,6 +430,8 @@ int main(void)
     tcase_add_test(tcase, a_cost_from_the_request_is_at_most_what_the_smallest_limit_holds);
     tcase_add_test(tcase, a_cost_from_the_response_has_an_estimate);
     tcase_add_test(tcase, a_cost_that_nobody_is_trusted_to_say_is_a_warning);
+    tcase_add_loop_test(tcase, in_a_cluster_limits_that_may_lie_in_several_slots_are_corrected, 0,
+                        (int)ARRAY_LEN(SLOTS));
     tcase_add_loop_test(tcase, in_a_cluster_limits_that_may_lie_in_several_slots_are_a_warning, 0,
                         (int)ARRAY_LEN(SLOTS));
     tcase_add_loop_test(tcase, what_gcra_forgives_of_a_cost_that_is_learnt_is_a_warning, 0,
