@@ -159,12 +159,16 @@ bool script_source_read_verdict(const struct limit *limit, const long long *ints
 {
     const uint64_t capacity = limit_capacity(limit);
     const long long retry_after = ints[0];
+    const long long wait = ints[1];
     const long long remaining = ints[2];
 
     if (remaining < 0 || (uint64_t)remaining > capacity) {
         return false;
     }
-    if (retry_after < -2 || ints[1] < 0 || ints[3] < 0 || ints[4] < 0) {
+    if (wait < 0 || (uint64_t)wait > limit->params.max_wait) {
+        return false;
+    }
+    if (retry_after < -2 || ints[3] < 0 || ints[4] < 0) {
         return false;
     }
     *verdict = (struct verdict){
@@ -174,7 +178,7 @@ bool script_source_read_verdict(const struct limit *limit, const long long *ints
         .retry_after = retry_of(retry_after),
         .next_after = (uint64_t)ints[3],
         .reset_after = (uint64_t)ints[4],
-        .wait = (uint64_t)ints[1],
+        .wait = (uint64_t)wait,
     };
     return true;
 }

@@ -7,11 +7,18 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "limit/fixed_window.h"
+#include "limit/leaky_bucket.h"
 #include "limit/token_bucket.h"
 
 static const struct limit BUCKET = {
     .algorithm = &token_bucket_algorithm,
     .params = {.rate = 100, .burst = 20, .period = 60000, .ticks_per_s = 1000},
+    .tick_us = 1000,
+};
+
+static const struct limit SHAPING = {
+    .algorithm = &leaky_bucket_algorithm,
+    .params = {.rate = 100, .burst = 20, .period = 60000, .ticks_per_s = 1000, .max_wait = 9},
     .tick_us = 1000,
 };
 
@@ -75,7 +82,7 @@ START_TEST(integers_become_a_verdict)
 {
     static const long long ints[] = {-1, 9, 19, 7, 8};
     struct verdict verdict;
-    ck_assert(script_source_read_verdict(&BUCKET, ints, &verdict));
+    ck_assert(script_source_read_verdict(&SHAPING, ints, &verdict));
     ck_assert(!verdict.allowed);
     ck_assert_uint_eq(verdict.limit, 20);
     ck_assert_uint_eq(verdict.remaining, 19);
@@ -88,21 +95,25 @@ END_TEST
 
 static const struct {
     const char *says;
+    const struct limit *limit;
     long long ints[SCRIPT_INTS_PER_CHARGE];
 } NONSENSE[] = {
-    {"retry_after is -2 at least", {-3, 0, 0, 0, 0}},
-    {"wait is not negative", {0, -1, 0, 0, 0}},
-    {"remaining is not negative", {0, 0, -1, 0, 0}},
-    {"remaining is within the limit", {0, 0, 21, 0, 0}},
-    {"next_after is not negative", {0, 0, 0, -1, 0}},
-    {"reset_after is not negative", {0, 0, 0, 0, -1}},
+    {"retry_after is -2 at least", &BUCKET, {-3, 0, 0, 0, 0}},
+    {"wait is not negative", &BUCKET, {0, -1, 0, 0, 0}},
+    {"nobody waits where nothing shapes", &BUCKET, {0, 1, 0, 0, 0}},
+    {"wait is within max_wait", &SHAPING, {0, 10, 0, 0, 0}},
+    {"wait is no century", &SHAPING, {0, 9223372036854775807, 0, 0, 0}},
+    {"remaining is not negative", &BUCKET, {0, 0, -1, 0, 0}},
+    {"remaining is within the limit", &BUCKET, {0, 0, 21, 0, 0}},
+    {"next_after is not negative", &BUCKET, {0, 0, 0, -1, 0}},
+    {"reset_after is not negative", &BUCKET, {0, 0, 0, 0, -1}},
 };
 
 START_TEST(what_makes_no_sense_is_no_verdict)
 {
     struct verdict verdict;
-    ck_assert_msg(!script_source_read_verdict(&BUCKET, NONSENSE[_i].ints, &verdict), "%s",
-                  NONSENSE[_i].says);
+    ck_assert_msg(!script_source_read_verdict(NONSENSE[_i].limit, NONSENSE[_i].ints, &verdict),
+                  "%s", NONSENSE[_i].says);
 }
 END_TEST
 
