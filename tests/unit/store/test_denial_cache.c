@@ -314,13 +314,15 @@ START_TEST(a_shadow_denies_nobody_and_is_told)
 }
 END_TEST
 
-START_TEST(slots_and_what_is_settled_later_deny_nobody_here)
+START_TEST(slots_what_is_settled_later_and_redis_cells_deny_nobody_here)
 {
     const struct limit slots = make(&concurrency_algorithm);
     struct limit settled = bucket;
+    struct limit cell = bucket;
     settled.is_settled = true;
-    const struct limit *const limits[] = {&slots, &settled};
-    for (size_t i = 0; i < 2; i++) {
+    cell.by_cell = true;
+    const struct limit *const limits[] = {&slots, &settled, &cell};
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
         struct charge charges[] = {charge_of(limits[i], "{a}", 1), charge_of(&bucket, "{b}", 4)};
         const struct verdict denied_by_it[] = {DENIED, ALLOWED};
         const struct verdict denied_by_both[] = {DENIED, DENIED};
@@ -449,7 +451,7 @@ int main(void)
     tcase_add_test(tcase, what_allowed_less_is_not_told_of_more);
     tcase_add_test(tcase, all_that_denied_are_named);
     tcase_add_test(tcase, a_shadow_denies_nobody_and_is_told);
-    tcase_add_test(tcase, slots_and_what_is_settled_later_deny_nobody_here);
+    tcase_add_test(tcase, slots_what_is_settled_later_and_redis_cells_deny_nobody_here);
     tcase_add_test(tcase, requests_that_are_counted_though_denied_go_on);
     tcase_add_test(tcase, other_aims_go_on);
     tcase_add_test(tcase, what_allowed_does_not_push_out_a_denial_of_the_same_key);
