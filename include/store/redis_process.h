@@ -65,8 +65,10 @@ struct redis_target *redis_process_target(struct redis_process *process,
 
 /* A link to @target wants to connect at @now_us (monotonic). 0: it may, and that is counted. Else how long
  * to wait before it asks again, us: all links of the process, to targets where something failed and
- * nothing has worked since, together connect eight times a second at most. */
-MUST_USE uint64_t redis_target_may_connect(struct redis_target *target, uint64_t now_us);
+ * nothing has worked since, together connect eight times a second at most; among them those that want
+ * to connect @in_turn whatever works for others. */
+MUST_USE uint64_t redis_target_may_connect(struct redis_target *target, bool in_turn,
+                                           uint64_t now_us);
 
 /* What a link has learnt: a script call worked; it was lost, or could not be made. */
 void redis_target_note(struct redis_target *target, bool works);

@@ -88,6 +88,7 @@ static void go_down(struct redis_link *link, enum redis_fault fault, struct span
     const bool was_made = link->state == REDIS_LINK_UP;
     link->fault = fault;
     link->is_troubled = true;
+    link->takes_turns = link->takes_turns || (!was_made && link->is_free);
     redis_breaker_stop(&link->breaker);
     redis_target_note(link->target, false);
     if (!was_made && redis_place_advance(&link->place)) {
@@ -131,6 +132,7 @@ static void on_handshake_end(void *owner, enum redis_fault fault, struct span te
     }
     memcpy(link->sha, text.data, sizeof(link->sha));
     set_state(link, REDIS_LINK_UP, UINT64_MAX);
+    link->takes_turns = false;
     redis_place_note_good(&link->place);
     redis_breaker_start(&link->breaker, link->is_troubled);
     if (!is_sent_away(link)) {
@@ -159,10 +161,13 @@ static void connect_next(struct redis_link *link)
     }
 }
 
-/* All links of the process connect at one pace: wait for it where it is known. */
+/* All links of the process connect at one pace: wait for it where it is known. What has worked for others
+ * lets this one connect at once, but not again and again where it alone is refused. */
 static void connect_in_turn(struct redis_link *link)
 {
-    const uint64_t wait_us = redis_target_may_connect(link->target, clock_monotonic_us());
+    link->is_free = link->is_tried && !link->takes_turns && redis_target_has_worked(link->target);
+    const uint64_t wait_us =
+        redis_target_may_connect(link->target, link->takes_turns, clock_monotonic_us());
     if (wait_us == 0) {
         connect_next(link);
     } else if (link->state == REDIS_LINK_DOWN) {

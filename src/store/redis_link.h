@@ -58,6 +58,8 @@ struct redis_link {
     struct timer timer; /* of the state */
     bool is_tried;      /* the first attempt to connect has ended */
     bool is_troubled;   /* it was down, or could not connect, since a decision was made */
+    bool is_free;       /* it connects without its turn, since others were well */
+    bool takes_turns;   /* that has failed: Redis takes some links and refuses this one */
     struct redis_place place;
     struct redis_tls *tls; /* owned; NULL: none */
     struct redis_connection connection;

@@ -107,9 +107,9 @@ void redis_target_note(struct redis_target *target, bool works)
     }
 }
 
-uint64_t redis_target_may_connect(struct redis_target *target, uint64_t now_us)
+uint64_t redis_target_may_connect(struct redis_target *target, bool in_turn, uint64_t now_us)
 {
-    if (redis_target_has_worked(target)) {
+    if (target == NULL || (!in_turn && redis_target_has_worked(target))) {
         return 0;
     }
     struct redis_process *process = target->process;

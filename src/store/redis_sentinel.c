@@ -149,7 +149,8 @@ static void resolve(struct redis_sentinel *sentinel)
 
 static void try_next(struct redis_sentinel *sentinel)
 {
-    const uint64_t wait_us = redis_target_may_connect(sentinel->target, clock_monotonic_us());
+    const uint64_t wait_us =
+        redis_target_may_connect(sentinel->target, false, clock_monotonic_us());
     if (wait_us > 0) {
         set_state(sentinel, REDIS_SENTINEL_DOWN, wait_us);
     } else if (sentinel->n_addresses > 0) {

@@ -1,9 +1,11 @@
 /* Heartbeats in a real Redis: who is seen, and who no longer is. */
 
 #include <check.h>
+#include <hiredis/hiredis.h>
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "store/redis_process.h"
@@ -137,6 +139,61 @@ START_TEST(a_roll_that_is_none_stops_no_decision)
 }
 END_TEST
 
+/* As many links as Redis takes, and as many again: all in one loop. */
+enum { WELCOME = 16, REFUSED = 48, WATCHED_S = 4, PACE = 8 };
+
+static void open_links(struct proxy *proxy, struct store **stores, size_t n)
+{
+    const struct redis_store_options options = {
+        .unix_path = span_of_text(server.socket_path),
+        .prefix = SPAN("test"),
+        .deadline_us = 1000 * 1000,
+        .process = &proxy->process,
+    };
+    for (size_t i = 0; i < n; i++) {
+        ck_assert_int_eq(redis_store_new(proxy->client.loop, &options, &stores[i]), STATUS_OK);
+    }
+}
+
+static void await_welcome(struct proxy *proxy, struct store *const *stores)
+{
+    for (size_t i = 0; i < WELCOME; i++) {
+        while (!redis_store_is_up(stores[i])) {
+            redis_client_turn(&proxy->client);
+        }
+    }
+}
+
+/* Each link tries once at the start, and once more when another was well; then all in turn. */
+START_TEST(links_that_fail_where_others_work_keep_the_pace)
+{
+    struct proxy proxy;
+    struct store *stores[WELCOME + REFUSED];
+    uint64_t n_connects = 0;
+    open_proxy(&proxy);
+    open_links(&proxy, stores, WELCOME);
+    await_welcome(&proxy, stores);
+    redisContext *admin = redis_server_connect(&server);
+    freeReplyObject(redisCommand(admin, "CONFIG SET maxclients 1"));
+    const uint64_t start_us = clock_monotonic_us();
+    open_links(&proxy, stores + WELCOME, REFUSED);
+    while (clock_monotonic_us() - start_us < WATCHED_S * UINT64_C(1000000)) {
+        redis_client_turn(&proxy.client);
+    }
+    const uint64_t took_us = clock_monotonic_us() - start_us;
+    for (size_t i = WELCOME; i < WELCOME + REFUSED; i++) {
+        n_connects += redis_store_count(stores[i]).n_connects;
+    }
+    ck_assert_uint_le(n_connects, 2 * REFUSED + 1 + PACE * took_us / 1000000);
+    for (size_t i = 0; i < WELCOME + REFUSED; i++) {
+        store_free(stores[i]);
+    }
+    freeReplyObject(redisCommand(admin, "CONFIG SET maxclients 1000"));
+    redisFree(admin);
+    close_proxy(&proxy);
+}
+END_TEST
+
 int main(void)
 {
     if (!redis_server_is_installed()) {
@@ -155,6 +212,7 @@ int main(void)
     tcase_add_test(tcase, who_has_fallen_silent_or_lives_in_the_future_is_struck_off);
     tcase_add_test(tcase, what_was_seen_stays_known_while_redis_is_away_and_is_seen_anew_after);
     tcase_add_test(tcase, a_roll_that_is_none_stops_no_decision);
+    tcase_add_test(tcase, links_that_fail_where_others_work_keep_the_pace);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

@@ -37,7 +37,7 @@ static void teardown(void)
 START_TEST(while_all_is_well_every_link_may_connect_at_once)
 {
     for (int i = 0; i < LINKS; i++) {
-        ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
+        ck_assert_uint_eq(redis_target_may_connect(target, false, SECOND), 0);
     }
 }
 END_TEST
@@ -49,7 +49,7 @@ START_TEST(in_an_outage_all_links_together_connect_eight_times_a_second_at_most)
     for (uint64_t now_us = SECOND; now_us < (1 + OUTAGE_S) * (uint64_t)SECOND; now_us += MS) {
         n_in_second = now_us % SECOND == 0 ? 0 : n_in_second;
         for (int i = 0; i < LINKS; i++) {
-            n_in_second += redis_target_may_connect(target, now_us) == 0;
+            n_in_second += redis_target_may_connect(target, false, now_us) == 0;
         }
         ck_assert_uint_le(n_in_second, 8);
     }
@@ -60,22 +60,30 @@ END_TEST
 START_TEST(who_may_not_connect_is_told_when_to_ask_again)
 {
     redis_target_note(target, false);
-    ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
-    const uint64_t wait_us = redis_target_may_connect(target, SECOND + 25 * MS);
+    ck_assert_uint_eq(redis_target_may_connect(target, false, SECOND), 0);
+    const uint64_t wait_us = redis_target_may_connect(target, false, SECOND + 25 * MS);
     ck_assert_uint_eq(wait_us, 100 * MS);
-    ck_assert_uint_eq(redis_target_may_connect(target, SECOND + 25 * MS + wait_us), 0);
+    ck_assert_uint_eq(redis_target_may_connect(target, false, SECOND + 25 * MS + wait_us), 0);
 }
 END_TEST
 
 START_TEST(what_works_for_one_link_lets_all_connect)
 {
     redis_target_note(target, false);
-    ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
-    ck_assert_uint_gt(redis_target_may_connect(target, SECOND), 0);
+    ck_assert_uint_eq(redis_target_may_connect(target, false, SECOND), 0);
+    ck_assert_uint_gt(redis_target_may_connect(target, false, SECOND), 0);
     redis_target_note(target, true);
     for (int i = 0; i < LINKS; i++) {
-        ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
+        ck_assert_uint_eq(redis_target_may_connect(target, false, SECOND), 0);
     }
+}
+END_TEST
+
+START_TEST(who_connects_in_turn_waits_though_others_work)
+{
+    ck_assert_uint_eq(redis_target_may_connect(target, true, SECOND), 0);
+    ck_assert_uint_eq(redis_target_may_connect(target, true, SECOND), 125 * MS);
+    ck_assert_uint_eq(redis_target_may_connect(target, false, SECOND), 0);
 }
 END_TEST
 
@@ -87,13 +95,14 @@ START_TEST(targets_are_told_apart_and_share_one_pace)
     ck_assert_ptr_ne(find_socket(), target);
 
     redis_target_note(target, false);
-    ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
-    ck_assert_uint_eq(redis_target_may_connect(other, SECOND), 0); /* nothing ails that one */
+    ck_assert_uint_eq(redis_target_may_connect(target, false, SECOND), 0);
+    ck_assert_uint_eq(redis_target_may_connect(other, false, SECOND),
+                      0); /* nothing ails that one */
     redis_target_note(other, false);
-    ck_assert_uint_gt(redis_target_may_connect(other, SECOND), 0);
+    ck_assert_uint_gt(redis_target_may_connect(other, false, SECOND), 0);
     redis_target_note(target, true);
-    ck_assert_uint_gt(redis_target_may_connect(other, SECOND), 0);
-    ck_assert_uint_eq(redis_target_may_connect(target, SECOND), 0);
+    ck_assert_uint_gt(redis_target_may_connect(other, false, SECOND), 0);
+    ck_assert_uint_eq(redis_target_may_connect(target, false, SECOND), 0);
 }
 END_TEST
 
@@ -112,7 +121,8 @@ START_TEST(without_a_process_a_redis_always_works)
     struct redis_target *none = find(NULL, 6379);
     redis_target_note(none, false);
     ck_assert(redis_target_has_worked(none));
-    ck_assert_uint_eq(redis_target_may_connect(none, SECOND), 0);
+    ck_assert_uint_eq(redis_target_may_connect(none, false, SECOND), 0);
+    ck_assert_uint_eq(redis_target_may_connect(none, true, SECOND), 0);
 }
 END_TEST
 
@@ -185,6 +195,7 @@ int main(void)
     tcase_add_test(tcase, in_an_outage_all_links_together_connect_eight_times_a_second_at_most);
     tcase_add_test(tcase, who_may_not_connect_is_told_when_to_ask_again);
     tcase_add_test(tcase, what_works_for_one_link_lets_all_connect);
+    tcase_add_test(tcase, who_connects_in_turn_waits_though_others_work);
     tcase_add_test(tcase, targets_are_told_apart_and_share_one_pace);
     tcase_add_test(tcase, more_targets_than_there_is_room_for_share_the_last);
     tcase_add_test(tcase, without_a_process_a_redis_always_works);
