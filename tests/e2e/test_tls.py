@@ -172,7 +172,7 @@ class Tunnel:
 
 def test_the_tunnel_of_the_manual_leads_to_redis(start, start_tls_redis, authority, tmp_path):
     if shutil.which("stunnel") is None:
-        pytest.skip("stunnel is not installed")
+        pytest.fail("stunnel is not installed: see scripts/install-packages")
     redis, port = start_tls_redis("IP:127.0.0.1")
     tunnel = Tunnel(tmp_path, port, authority)
     try:
