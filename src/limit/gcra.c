@@ -111,9 +111,9 @@ static void judge(const void *state, const struct limit_params *params,
 static void report(const void *state, const struct limit_params *params,
                    const struct limit_call *call, struct verdict *verdict)
 {
-    const uint64_t depth = depth_of(params);
     const uint64_t debt = debt_at(state, params, call->now);
-    const uint64_t remaining = debt < depth ? (depth - debt) / gcra_interval(params) : 0;
+    const uint64_t used = divide_up(debt, gcra_interval(params));
+    const uint64_t remaining = used < params->burst ? params->burst - used : 0;
 
     verdict->limit = params->burst;
     verdict->remaining = remaining;

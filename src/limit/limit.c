@@ -107,7 +107,7 @@ const char *limit_init(struct limit *limit, const struct limit_spec *spec)
     return fault;
 }
 
-static uint32_t divide_down(uint32_t units, uint32_t instances)
+static uint32_t share_of(uint32_t units, uint32_t instances)
 {
     return units > instances ? units / instances : 1;
 }
@@ -129,14 +129,14 @@ void limit_share(const struct limit *limit, uint32_t instances, struct limit *sh
 
     *share = *limit;
     if (limit->algorithm->has_burst) {
-        share->params.burst = divide_down(limit->params.burst, instances);
+        share->params.burst = share_of(limit->params.burst, instances);
         const uint64_t longest = longest_period(share);
         share->params.period = limit->params.period <= longest / instances
                                    ? limit->params.period * instances
                                    : longest;
         share->period_us = share->params.period * limit->tick_us;
     } else {
-        share->params.rate = divide_down(limit->params.rate, instances);
+        share->params.rate = share_of(limit->params.rate, instances);
     }
     assert(limit->algorithm->check_params(&share->params) == NULL);
     write_identity(share);

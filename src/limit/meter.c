@@ -73,8 +73,8 @@ void meter_settle(struct meter *meter, const struct limit_params *params, uint64
 
 uint64_t meter_remaining(const struct limit_params *params, uint64_t taken)
 {
-    const uint64_t full = params->burst * params->period;
-    return taken < full ? (full - taken) / params->period : 0;
+    const uint64_t used = divide_up(taken, params->period);
+    return used < params->burst ? params->burst - used : 0;
 }
 
 uint64_t meter_fits_after(const struct limit_params *params, uint64_t taken, uint64_t cost)

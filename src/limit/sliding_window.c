@@ -38,6 +38,12 @@ static const char *check_params(const struct limit_params *params)
     return NULL;
 }
 
+/* Ticks of a sub-window. */
+static uint64_t width_of(const struct limit_params *params)
+{
+    return divide_down(params->period, params->buckets);
+}
+
 static void script_params(const struct limit_params *params,
                           uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
@@ -67,14 +73,14 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
 /* The greatest count whose weight is still reckoned exactly; it depends on what the digest holds. */
 static uint64_t most_of(const struct limit_params *params)
 {
-    const uint64_t most = LIMIT_UNITS_MAX / (params->period / params->buckets);
+    const uint64_t most = LIMIT_UNITS_MAX / width_of(params);
     return most < UINT32_MAX ? most : UINT32_MAX;
 }
 
 static bool is_ahead(const void *state, const struct limit_params *params, uint64_t now)
 {
     const struct sliding_window *window = state;
-    return window->newest * (params->period / params->buckets) > now + params->ticks_per_s;
+    return window->newest * width_of(params) > now + params->ticks_per_s;
 }
 
 /* A small step back counts as no time passed; after a large one what was taken in the newest counts in
@@ -82,7 +88,7 @@ static bool is_ahead(const void *state, const struct limit_params *params, uint6
 static void stand(const struct sliding_window *window, const struct limit_params *params,
                   uint64_t now, struct standing *standing)
 {
-    standing->width = params->period / params->buckets;
+    standing->width = width_of(params);
     standing->number = now / standing->width;
     standing->into = now % standing->width;
     uint64_t age = 0;
@@ -92,9 +98,10 @@ static void stand(const struct sliding_window *window, const struct limit_params
         standing->number = window->newest;
         standing->into = 0;
     }
-    for (uint32_t i = 0; i <= params->buckets; i++) {
-        standing->counts[i] = i >= age ? window->counts[i - age] : 0;
-    }
+    const uint32_t n_counts = params->buckets + 1;
+    const uint32_t n_new = age < n_counts ? (uint32_t)age : n_counts;
+    memset(standing->counts, 0, n_new * sizeof(uint32_t));
+    memcpy(standing->counts + n_new, window->counts, (n_counts - n_new) * sizeof(uint32_t));
 }
 
 static uint64_t sum_of(const struct standing *standing, uint32_t n)
@@ -227,7 +234,7 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
                    uint64_t now, int64_t delta)
 {
     struct sliding_window *window = state;
-    const uint64_t number = charged_at / (params->period / params->buckets);
+    const uint64_t number = charged_at / width_of(params);
     const uint64_t age = number < window->newest ? window->newest - number : 0;
     (void)now;
     if (age <= params->buckets && !is_untouched(window, params)) {
