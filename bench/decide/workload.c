@@ -82,12 +82,11 @@ void workload_next(struct workload *workload, struct charge *charges)
     const struct span key = span_of(workload->keys[workload->next], WORKLOAD_KEY_BYTES - 2);
     workload->next = workload->next + 1 < workload->n_keys ? workload->next + 1 : 0;
     for (size_t i = 0; i < workload->n_limits; i++) {
-        charges[i] = (struct charge){
-            .limit = &workload->limits[i],
-            .key = key,
-            .cost = 1,
-            .slot = workload->algorithm->has_slots ? ++workload->slot : 0,
-        };
+        charges[i].limit = &workload->limits[i];
+        charges[i].key = key;
+        charges[i].cost = 1;
+        charges[i].edges = NULL;
+        charges[i].slot = workload->algorithm->has_slots ? ++workload->slot : 0;
     }
 }
 
