@@ -51,10 +51,12 @@ static void release(const struct limit *limit, void *state, const struct request
 
 static void decide(const struct limit *limit, void *state, struct request *request, uint64_t slot)
 {
+    struct verdict verdict;
     struct judged judged = {
         .limit = limit,
         .state = state,
         .call = limit_call_at(limit, START_US + request->at_us, 1),
+        .verdict = &verdict,
     };
     judged.call.slot = slot;
     if (judge_evaluate(&judged, 1, &request->admitted) != STATUS_OK) {
@@ -64,7 +66,7 @@ static void decide(const struct limit *limit, void *state, struct request *reque
     assert(limit->algorithm->state_bytes(state, &limit->params, &judged.call) <=
            STATE_WORDS * sizeof(uint64_t));
     judge_conclude(&judged, request->admitted);
-    request->leaves_us = request->at_us + limit_us(limit, judged.verdict.wait);
+    request->leaves_us = request->at_us + limit_us(limit, verdict.wait);
     request->ends_us = request->leaves_us + response_us(request->leaves_us);
 }
 

@@ -9,6 +9,9 @@
 /* Argument number @text is a printf format, its values start at number @first. */
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 
+/* A function that is seldom called: kept out of the way of the one that calls it. */
+#define COLD __attribute__((cold))
+
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The struct @type that holds the member @member at @pointer. */

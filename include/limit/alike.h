@@ -23,7 +23,8 @@ enum {
 };
 
 struct alike {
-    struct judged judged[LIMITS_PER_ROUTE_MAX]; /* the verdicts of the latest request, by charge */
+    struct judged judged[LIMITS_PER_ROUTE_MAX];    /* whether it was charged, by charge */
+    struct verdict verdicts[LIMITS_PER_ROUTE_MAX]; /* of the latest request, by charge */
     size_t n_judged;
     uint64_t states[LIMITS_PER_ROUTE_MAX][LIMIT_STATE_BYTES_MAX / 8];
     uint64_t n_left;     /* requests of the call */
@@ -31,13 +32,13 @@ struct alike {
 };
 
 /* Begin with the reply of @n_ints @ints to a call for @n_requests (2 ... ALIKE_REQUESTS_MAX) alike, each
- * of them @charges, of limits that limit_takes_alike(). Their edges are borrowed. False: the reply makes
+ * of them @charges, of limits that limit_takes_alike(). Their edges are borrowed, and @alike stays where it is. False: the reply makes
  * no sense. */
 MUST_USE bool alike_begin(struct alike *alike, uint64_t n_requests,
                           const struct script_charge *charges, size_t n_charges,
                           const long long *ints, size_t n_ints);
 
-/* Judge the next request: *admitted, and its verdicts in alike->judged. False: the script has decided
+/* Judge the next request: *admitted, and its answer in alike->judged and alike->verdicts. False: the script has decided
  * otherwise, or there is none left. */
 MUST_USE bool alike_next(struct alike *alike, bool *admitted);
 

@@ -40,6 +40,7 @@ bool alike_begin(struct alike *alike, uint64_t n_requests, const struct script_c
             .limit = limit,
             .state = alike->states[i],
             .call = limit_call_at(limit, (uint64_t)ints[1], charges[i].cost),
+            .verdict = &alike->verdicts[i],
         };
         alike->judged[i].call.edges = charges[i].edges;
     }

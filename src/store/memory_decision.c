@@ -16,7 +16,6 @@
 
 /* One charge while its shard is locked. */
 struct holding {
-    struct charge *charge;
     struct memory_shard *shard;
     struct hash128 hash;
     struct memory_slot *slot; /* NULL: there is none, nothing was taken */
@@ -26,27 +25,30 @@ struct holding {
 
 struct work {
     struct memory_shards *shards;
-    struct holding holdings[LIMITS_PER_ROUTE_MAX];
-    struct judged judged[LIMITS_PER_ROUTE_MAX]; /* of the same numbers */
-    size_t n_holdings;
+    struct charge *charges; /* the decision's */
+    size_t n_charges;
     uint64_t now_us;
+    struct holding holdings[LIMITS_PER_ROUTE_MAX]; /* of the same numbers */
+    struct judged judged[LIMITS_PER_ROUTE_MAX];    /* also */
 };
 
-static uint64_t begin(struct work *work, struct decision *decision)
+/* Returns which shards are needed. */
+static uint64_t find_shards(struct work *work)
 {
     uint64_t needed = 0;
     struct hash128 who = {0};
-    work->n_holdings = decision->n_charges;
-    for (size_t i = 0; i < decision->n_charges; i++) {
-        struct charge *charge = &decision->charges[i];
+    for (size_t i = 0; i < work->n_charges; i++) {
+        const struct charge *charge = &work->charges[i];
+        struct holding *holding = &work->holdings[i];
         if (i == 0 || !span_equals(charge->key, charge[-1].key)) {
             who = memory_shards_who(work->shards, charge->key);
         }
-        const struct hash128 hash = memory_shards_hash(who, charge->limit);
-        const unsigned number = memory_shards_number(work->shards, hash);
-        struct memory_shard *shard = &work->shards->shards[number];
-        memory_table_prefetch(&shard->table, hash);
-        work->holdings[i] = (struct holding){.charge = charge, .shard = shard, .hash = hash};
+        holding->hash = memory_shards_hash(who, charge->limit);
+        const unsigned number = memory_shards_number(work->shards, holding->hash);
+        holding->shard = &work->shards->shards[number];
+        holding->is_shared = false;
+        holding->is_uncounted = false;
+        memory_table_prefetch(&holding->shard->table, holding->hash);
         needed |= UINT64_C(1) << number;
     }
     return needed;
@@ -66,29 +68,28 @@ static void unlock(struct memory_shards *shards, uint64_t needed)
     }
 }
 
-static void find(struct work *work)
+/* Let the charge be judged by the state in @slot; NULL: there is none. */
+static void hold(struct work *work, size_t i, struct memory_slot *slot)
 {
-    for (size_t i = 0; i < work->n_holdings; i++) {
-        struct holding *holding = &work->holdings[i];
-        holding->slot = memory_table_find(&holding->shard->table, holding->hash);
-    }
+    work->holdings[i].slot = slot;
+    work->judged[i].state = slot != NULL ? slot->state : work->shards->untouched;
 }
 
-static enum status judge(struct work *work, bool *allowed)
+static void find_states(struct work *work)
 {
-    for (size_t i = 0; i < work->n_holdings; i++) {
+    for (size_t i = 0; i < work->n_charges; i++) {
+        struct charge *charge = &work->charges[i];
         const struct holding *holding = &work->holdings[i];
-        const struct charge *charge = holding->charge;
         struct judged *judged = &work->judged[i];
+        hold(work, i, memory_table_find(&holding->shard->table, holding->hash));
         judged->limit = charge->limit;
-        judged->state = holding->slot != NULL ? holding->slot->state : work->shards->untouched;
+        judged->verdict = &charge->verdict;
         judged->call.now = limit_ticks(charge->limit, work->now_us);
         judged->call.cost = charge->cost;
         judged->call.to_full = false;
         judged->call.edges = charge->edges;
         judged->call.slot = charge->slot;
     }
-    return judge_evaluate(work->judged, work->n_holdings, allowed);
 }
 
 /* --- room for what is charged --- */
@@ -112,7 +113,7 @@ static bool lacks_room(const struct work *work, size_t i, bool allowed)
 
 static bool any_lacks_room(const struct work *work, bool allowed)
 {
-    for (size_t i = 0; i < work->n_holdings; i++) {
+    for (size_t i = 0; i < work->n_charges; i++) {
         if (lacks_room(work, i, allowed)) {
             return true;
         }
@@ -122,7 +123,7 @@ static bool any_lacks_room(const struct work *work, bool allowed)
 
 static void set_use(struct work *work, enum memory_use use)
 {
-    for (size_t i = 0; i < work->n_holdings; i++) {
+    for (size_t i = 0; i < work->n_charges; i++) {
         if (work->holdings[i].slot != NULL) {
             work->holdings[i].slot->use = (uint8_t)use;
         }
@@ -151,22 +152,22 @@ static bool share(struct work *work, size_t i)
 {
     struct holding *holding = &work->holdings[i];
     const struct hash128 hash =
-        memory_shards_hash(memory_shards_who(work->shards, SPAN("")), holding->charge->limit);
+        memory_shards_hash(memory_shards_who(work->shards, SPAN("")), work->charges[i].limit);
     struct memory_slot *slot = memory_table_find(&holding->shard->table, hash);
     struct memory_slot *shared = make_room(work, i, hash, slot, true);
     if (shared == NULL) {
         return false;
     }
-    for (size_t j = 0; j < work->n_holdings; j++) {
+    for (size_t j = 0; j < work->n_charges; j++) {
         if (slot != NULL && work->holdings[j].slot == slot) {
-            work->holdings[j].slot = shared;
+            hold(work, j, shared);
         }
     }
     if (holding->slot != NULL) {
         holding->slot->use = MEMORY_USED; /* its own, which could not grow */
     }
-    holding->slot = shared;
-    holding->slot->use = MEMORY_PINNED;
+    hold(work, i, shared);
+    shared->use = MEMORY_PINNED;
     holding->is_shared = true;
     return true;
 }
@@ -182,8 +183,8 @@ static enum places find_place(struct work *work, size_t i, bool allowed)
     struct holding *holding = &work->holdings[i];
     struct memory_slot *slot = make_room(work, i, holding->hash, holding->slot, false);
     if (slot != NULL) {
-        holding->slot = slot;
-        holding->slot->use = MEMORY_PINNED;
+        hold(work, i, slot);
+        slot->use = MEMORY_PINNED;
         return PLACES_OWN;
     }
     holding->shard->n_overflows++;
@@ -201,7 +202,7 @@ static enum places find_places(struct work *work, bool allowed)
 {
     enum places places = PLACES_OWN;
     set_use(work, MEMORY_PINNED);
-    for (size_t i = 0; i < work->n_holdings && places != PLACES_NONE; i++) {
+    for (size_t i = 0; i < work->n_charges && places != PLACES_NONE; i++) {
         if (lacks_room(work, i, allowed)) {
             const enum places place = find_place(work, i, allowed);
             places = place > places ? place : places;
@@ -223,41 +224,37 @@ static bool is_taken(const struct work *work, size_t i)
 
 static void conclude(struct work *work, bool allowed)
 {
-    for (size_t i = 0; i < work->n_holdings; i++) {
-        struct holding *holding = &work->holdings[i];
+    for (size_t i = 0; i < work->n_charges; i++) {
+        const struct holding *holding = &work->holdings[i];
         struct judged *judged = &work->judged[i];
         const bool wants = judge_takes(judged, allowed);
         const bool takes = wants && is_taken(work, i);
         if (takes || (!wants && holding->slot != NULL)) {
-            judged->state = holding->slot->state;
             judge_conclude(judged, allowed);
-            memory_slot_date(holding->slot, judged->limit, &judged->verdict, work->now_us);
+            memory_slot_date(holding->slot, judged->limit, judged->verdict, work->now_us);
         } else {
             judge_report(judged);
         }
-        holding->charge->verdict = judged->verdict;
-        holding->charge->charged = judged->charged;
-        holding->charge->charged_at_us = work->now_us;
-        holding->charge->overflowed = holding->is_shared;
+        work->charges[i].charged = judged->charged;
+        work->charges[i].charged_at_us = work->now_us;
+        work->charges[i].overflowed = holding->is_shared;
     }
 }
 
 /* How things stand. */
 static void report(struct work *work)
 {
-    for (size_t i = 0; i < work->n_holdings; i++) {
-        struct charge *charge = work->holdings[i].charge;
+    for (size_t i = 0; i < work->n_charges; i++) {
         judge_report(&work->judged[i]);
-        charge->verdict = work->judged[i].verdict;
-        charge->charged = false;
-        charge->charged_at_us = work->now_us;
+        work->charges[i].charged = false;
+        work->charges[i].charged_at_us = work->now_us;
     }
 }
 
 static enum status decide(struct work *work, enum decision_aim aim, bool *allowed)
 {
-    find(work);
-    enum status status = judge(work, allowed);
+    find_states(work);
+    enum status status = judge_evaluate(work->judged, work->n_charges, allowed);
     if (status == STATUS_OK && aim == DECISION_JUDGE) {
         report(work);
         return STATUS_OK;
@@ -268,7 +265,7 @@ static enum status decide(struct work *work, enum decision_aim aim, bool *allowe
         case PLACES_OWN:
             break;
         case PLACES_SHARED:
-            status = judge(work, allowed);
+            status = judge_evaluate(work->judged, work->n_charges, allowed);
             *allowed = *allowed && aim != DECISION_DENY;
             break;
         case PLACES_NONE:
@@ -284,10 +281,12 @@ static enum status decide(struct work *work, enum decision_aim aim, bool *allowe
 
 void memory_decision_make(struct memory_shards *shards, struct decision *decision, uint64_t now_us)
 {
-    struct work work; /* large: what is used of it is filled by begin() and judge() */
+    struct work work; /* large: what is used of it is filled where it is found */
     work.shards = shards;
+    work.charges = decision->charges;
+    work.n_charges = decision->n_charges;
     work.now_us = now_us < LIMIT_NOW_MAX ? now_us : LIMIT_NOW_MAX;
-    const uint64_t needed = begin(&work, decision);
+    const uint64_t needed = find_shards(&work);
 
     lock(shards, needed);
     decision->status = decide(&work, decision->aim, &decision->allowed);

@@ -59,16 +59,24 @@ static bool follow_wall_clock(struct memory_store *memory)
     return by_us > FOLLOWED_US;
 }
 
+/* The time was none that the decision's calendars know. */
+COLD static void decide_again(struct memory_store *memory, struct decision *decision)
+{
+    if (follow_wall_clock(memory)) {
+        memory_decision_make(&memory->shards, decision, now_of(memory, 0));
+    }
+    if (decision->status == STATUS_INVALID && !atomic_exchange(&memory->strange, true)) {
+        log_error(MODULE, "the clock is outside the calendar that the policy was loaded with", "%s",
+                  "");
+    }
+}
+
 static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct memory_store *memory = memory_store_of(store);
     memory_decision_make(&memory->shards, decision, now_of(memory, decision->now_us));
-    if (UNLIKELY(decision->status == STATUS_INVALID) && follow_wall_clock(memory)) {
-        memory_decision_make(&memory->shards, decision, now_of(memory, decision->now_us));
-    }
-    if (UNLIKELY(decision->status == STATUS_INVALID) && !atomic_exchange(&memory->strange, true)) {
-        log_error(MODULE, "the clock is outside the calendar that the policy was loaded with", "%s",
-                  "");
+    if (UNLIKELY(decision->status == STATUS_INVALID)) {
+        decide_again(memory, decision);
     }
     return STORE_ANSWERED;
 }

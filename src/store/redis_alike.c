@@ -32,7 +32,7 @@ bool redis_alike_read(const struct redis_reply *reply, struct decision *decision
             return false;
         }
         for (size_t i = 0; i < decision->n_charges; i++) {
-            decision->charges[i].verdict = alike.judged[i].verdict;
+            decision->charges[i].verdict = alike.verdicts[i];
             decision->charges[i].charged = alike.judged[i].charged;
             decision->charges[i].charged_at_us = (uint64_t)reply->ints[1];
         }

@@ -119,7 +119,7 @@ static void read_alike(const struct step *step, struct charge *charges,
     for (size_t request = 0; request < step->n_alike; request++) {
         ck_assert(alike_next(&alike, &answer->allowed[request]));
         for (size_t i = 0; i < step->n_charges; i++) {
-            answer->verdicts[request][i] = alike.judged[i].verdict;
+            answer->verdicts[request][i] = alike.verdicts[i];
         }
     }
     bool any;

@@ -30,6 +30,7 @@ bool judge_decide_as(struct judge_charge *charges, size_t n_charges, uint64_t no
             .limit = charges[i].limit,
             .state = charges[i].state->words,
             .call = limit_call_at(charges[i].limit, now_us, charges[i].cost),
+            .verdict = &charges[i].verdict,
         };
         judged[i].call.edges = charges[i].edges;
         judged[i].call.slot = charges[i].slot;
@@ -45,7 +46,6 @@ bool judge_decide_as(struct judge_charge *charges, size_t n_charges, uint64_t no
         } else {
             judge_conclude(&judged[i], admitted);
         }
-        charges[i].verdict = judged[i].verdict;
         charges[i].charged = judged[i].charged;
     }
     return admitted;

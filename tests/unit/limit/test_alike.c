@@ -62,10 +62,10 @@ START_TEST(each_request_has_its_own_verdict_and_the_denied_ones_the_same)
         ck_assert(alike_next(&alike, &admitted));
         ck_assert(admitted == (i < 2));
         ck_assert(alike.judged[0].charged == (i < 2));
-        ck_assert_uint_eq(alike.judged[0].verdict.remaining, left[i][0]);
-        ck_assert_uint_eq(alike.judged[1].verdict.remaining, left[i][1]);
-        ck_assert_uint_eq(alike.judged[0].verdict.retry_after, i < 2 ? 0 : 12000000);
-        ck_assert(alike.judged[1].verdict.allowed);
+        ck_assert_uint_eq(alike.verdicts[0].remaining, left[i][0]);
+        ck_assert_uint_eq(alike.verdicts[1].remaining, left[i][1]);
+        ck_assert_uint_eq(alike.verdicts[0].retry_after, i < 2 ? 0 : 12000000);
+        ck_assert(alike.verdicts[1].allowed);
     }
 }
 END_TEST

@@ -16,6 +16,7 @@ static const uint64_t NOW_US = UINT64_C(1763667890000000);
 static struct limit limits[2];
 static uint64_t states[2][4];
 static struct judged judged[2];
+static struct verdict verdicts[2];
 static uint64_t now_us;
 
 static void setup(void)
@@ -41,6 +42,7 @@ static bool decide(uint32_t bucket_cost, uint32_t window_cost)
             .limit = &limits[i],
             .state = states[i],
             .call = limit_call_at(&limits[i], now_us, costs[i]),
+            .verdict = &verdicts[i],
         };
     }
     ck_assert_int_eq(judge_evaluate(judged, 2, &admitted), STATUS_OK);
@@ -51,8 +53,8 @@ static bool decide(uint32_t bucket_cost, uint32_t window_cost)
 
 static void ck_remaining(uint64_t bucket, uint64_t window)
 {
-    ck_assert_uint_eq(judged[0].verdict.remaining, bucket);
-    ck_assert_uint_eq(judged[1].verdict.remaining, window);
+    ck_assert_uint_eq(verdicts[0].remaining, bucket);
+    ck_assert_uint_eq(verdicts[1].remaining, window);
 }
 
 START_TEST(what_all_allow_is_charged_to_all)
@@ -68,7 +70,7 @@ START_TEST(what_one_denies_is_charged_to_none)
     ck_assert(decide(1, 2));
     ck_assert(!decide(1, 1));
     ck_remaining(4, 0);
-    ck_assert(judged[0].verdict.allowed && !judged[1].verdict.allowed);
+    ck_assert(verdicts[0].allowed && !verdicts[1].allowed);
     ck_assert(!judged[0].charged && !judged[1].charged);
 }
 END_TEST
@@ -88,7 +90,7 @@ START_TEST(a_shadow_is_charged_as_if_real_and_denies_nobody)
     ck_assert(decide(1, 2));
     ck_remaining(4, 0);
     ck_assert(decide(1, 1));
-    ck_assert(!judged[1].verdict.allowed && judged[1].verdict.retry_after > 0);
+    ck_assert(!verdicts[1].allowed && verdicts[1].retry_after > 0);
     ck_assert(judged[0].charged && !judged[1].charged);
     ck_remaining(3, 0);
 }
@@ -122,7 +124,7 @@ START_TEST(a_bucket_that_counts_denied_requests_is_filled_to_the_last_part)
     ck_assert(decide(4, 0));
     ck_assert(!decide(2, 0));
     ck_remaining(0, 2);
-    ck_assert_uint_eq(judged[0].verdict.next_after, 12000000);
+    ck_assert_uint_eq(verdicts[0].next_after, 12000000);
     ck_assert_uint_eq(states[0][0], UINT64_C(5) * 60000000);
 }
 END_TEST
@@ -134,11 +136,11 @@ START_TEST(who_waits_as_a_limit_that_counts_denied_requests_says_is_let_in)
     ck_assert(decide(5, 0));
     now_us += 6 * 1000000;
     ck_assert(!decide(1, 0));
-    ck_assert_uint_eq(judged[0].verdict.retry_after, 12000000);
+    ck_assert_uint_eq(verdicts[0].retry_after, 12000000);
     now_us += 12 * 1000000;
     ck_assert(decide(1, 0));
     ck_assert(!decide(6, 0));
-    ck_assert(judged[0].verdict.retry_after == RETRY_NEVER);
+    ck_assert(verdicts[0].retry_after == RETRY_NEVER);
 }
 END_TEST
 
@@ -181,6 +183,7 @@ START_TEST(a_time_outside_the_calendar_is_judged_by_nobody)
         .limit = &limits[1],
         .state = states[1],
         .call = {.now = 399, .cost = 1, .edges = edges},
+        .verdict = &verdicts[1],
     };
     bool admitted;
     ck_assert_int_eq(judge_evaluate(&one, 1, &admitted), STATUS_OK);
