@@ -149,6 +149,9 @@ bool store_takes_alike(const struct store *store, const struct decision *decisio
  * @decision may be reused at once. What the store charges meanwhile stays charged. */
 void store_cancel(struct decision *decision);
 
+/* The same for a store's own use: what it has asked below goes, and the first @n_frames frames stay. */
+void store_cancel_below(struct decision *decision, size_t n_frames);
+
 /* Tell @store of @n corrections (1 … LIMITS_PER_ROUTE_MAX), all of one request. Nobody answers: what
  * gets lost stays charged, and slots come back by their lease. Everything is borrowed for the call
  * alone. */

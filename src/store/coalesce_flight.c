@@ -50,20 +50,31 @@ static void answer_aboard(struct coalesce_flight *flight)
     }
 }
 
-/* All aboard go straight on, each by itself. */
+/* To one who asked by itself. */
+static void on_own_answer(struct decision *decision)
+{
+    const size_t own = decision->n_frames - 1;
+    coalesce_waiter_forget(coalesce_store_of(decision->frames[own].store),
+                           decision->frames[own].state);
+    store_answer(decision);
+}
+
+/* All aboard go straight on, each by itself, and within its own deadline. */
 static void part_aboard(struct coalesce_flight *flight)
 {
     struct coalesce_store *store = flight->store;
     while (!list_is_empty(&flight->aboard)) {
         struct coalesce_waiter *waiter = coalesce_waiter_of(flight->aboard.next);
-        struct decision *decision = waiter->decision;
-        coalesce_waiter_forget(store, waiter);
-        if (decision != NULL) {
-            decision->frames[decision->n_frames - 1].state = NULL;
-            store->counters.n_calls++;
-            if (store_decide(store->below, decision, store_answer) == STORE_ANSWERED) {
-                store_answer(decision);
-            }
+        if (waiter->decision == NULL) {
+            coalesce_waiter_forget(store, waiter);
+            continue;
+        }
+        list_remove(&waiter->node);
+        waiter->is_aboard = false;
+        waiter->flight = NULL;
+        store->counters.n_calls++;
+        if (store_decide(store->below, waiter->decision, on_own_answer) == STORE_ANSWERED) {
+            on_own_answer(waiter->decision);
         }
     }
 }

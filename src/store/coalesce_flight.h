@@ -1,5 +1,5 @@
-/* What the coalescing store is made of: the decisions that are asked, and the flights that they travel in.
- * Private to coalesce_store.c and coalesce_flight.c. */
+/* What the coalescing store is made of: the decisions that are asked, and the flights that they
+ * travel in. Private to coalesce_store.c and coalesce_flight.c. */
 
 #ifndef SLUICE_STORE_COALESCE_FLIGHT_H
 #define SLUICE_STORE_COALESCE_FLIGHT_H
@@ -28,12 +28,18 @@ struct coalesce_store {
 
 /* One decision that is asked. */
 struct coalesce_waiter {
-    struct coalesce_flight *flight;
-    struct decision *decision; /* NULL: gone */
-    struct timeout deadline;   /* from its arrival; of the first of a flight that of the call */
-    struct list node;          /* in its flight's aboard or waiting */
+    struct coalesce_flight *flight; /* NULL: it has left it, and asks by itself */
+    struct decision *decision;      /* NULL: gone */
+    size_t n_frames;                /* of decision, the last of them the coalescing store's */
+    struct timeout deadline; /* from its arrival; of the first of a flight that of the call */
+    struct list node;        /* in its flight's aboard or waiting */
     bool is_aboard;
 };
+
+static inline struct coalesce_store *coalesce_store_of(struct store *store)
+{
+    return CONTAINER_OF(store, struct coalesce_store, store);
+}
 
 /* Who is of a flight's lists. */
 static inline struct coalesce_waiter *coalesce_waiter_of(struct list *node)
@@ -54,8 +60,8 @@ struct coalesce_flight {
     char keys[COALESCE_KEYS_BYTES_MAX];
 };
 
-/* A flight for @decision's question, nobody aboard; in the table under @hash, where there is room. NULL: no
- * memory. */
+/* A flight for @decision's question, nobody aboard; in the table under @hash, where there is room.
+ * NULL: no memory. */
 MUST_USE struct coalesce_flight *coalesce_flight_begin(struct coalesce_store *store,
                                                        const struct decision *decision,
                                                        struct hash128 hash);

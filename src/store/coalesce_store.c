@@ -22,11 +22,6 @@ enum {
     WAITERS_KEPT = 1024,
 };
 
-static struct coalesce_store *coalesce_store_of(struct store *store)
-{
-    return (struct coalesce_store *)(void *)store;
-}
-
 /* --- questions --- */
 
 static bool is_gatherable(const struct coalesce_store *store, const struct decision *decision)
@@ -52,7 +47,9 @@ static void on_deadline(struct timeout *timeout)
     if (waiter->is_aboard) {
         waiter->decision = NULL;
     } else {
-        coalesce_waiter_forget(waiter->flight->store, waiter);
+        store_cancel_below(decision, waiter->n_frames);
+        coalesce_waiter_forget(coalesce_store_of(decision->frames[waiter->n_frames - 1].store),
+                               waiter);
     }
     decision->status = row->status;
     decision->source = DECISION_REDIS;
@@ -65,7 +62,7 @@ static struct coalesce_waiter *take_waiter(struct coalesce_store *store, struct 
 {
     struct coalesce_waiter *waiter = pool_take(&store->waiters);
     if (waiter != NULL) {
-        *waiter = (struct coalesce_waiter){.decision = decision};
+        *waiter = (struct coalesce_waiter){.decision = decision, .n_frames = decision->n_frames};
         timeout_init(&waiter->deadline, on_deadline);
         list_init(&waiter->node);
     }

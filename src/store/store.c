@@ -32,7 +32,12 @@ bool store_takes_alike(const struct store *store, const struct decision *decisio
 
 void store_cancel(struct decision *decision)
 {
-    while (decision->n_frames > 0) {
+    store_cancel_below(decision, 0);
+}
+
+void store_cancel_below(struct decision *decision, size_t n_frames)
+{
+    while (decision->n_frames > n_frames) {
         struct store *store = decision->frames[decision->n_frames - 1].store;
         store->ops->cancel(store, decision);
         decision->n_frames--;
