@@ -4,8 +4,9 @@
  *
  *   landed ─► all aboard are answered, in order ─► those who wait depart, or the flight ends
  *
- * A flight's call is its own decision with its own copy of the question: who asked may go at any time. A
- * waiter that goes before departure is forgotten; one aboard leaves its place, and its charge. */
+ * A flight's call is its own decision with its own copy of the question: who asked may go at any
+ * time. A waiter that goes before departure is forgotten; one aboard leaves its place, and its
+ * charge. */
 
 #include "store/coalesce_store.h"
 

@@ -1,5 +1,5 @@
-/* The decisions in flight, by what they ask: a hash table of a fixed size, with a key of its own, so that
- * nobody outside can choose requests that meet in it. */
+/* The decisions in flight, by what they ask: a hash table of a fixed size, with a key of its own,
+ * so that nobody outside can choose requests that meet in it. */
 
 #ifndef SLUICE_STORE_COALESCE_TABLE_H
 #define SLUICE_STORE_COALESCE_TABLE_H
@@ -24,8 +24,8 @@ struct coalesce_table {
     struct list buckets[COALESCE_FLIGHTS_MAX]; /* of struct coalesce_entry */
 };
 
-/* What is asked, and who asks. Decisions alike have the same hash: 128 bits, keyed, so that others do
- * not. */
+/* What is asked, and who asks. Decisions alike have the same hash: 128 bits, keyed, so that others
+ * do not. */
 struct coalesce_entry {
     struct list node; /* in its bucket */
     struct hash128 hash;

@@ -1,8 +1,8 @@
 /*   decide ─► an enforced limit's denial is remembered ─► answered
  *          ─► else the store below ─► denied ─► what all its limits said is remembered
  *
- * What the others said is remembered too, for a second: so that an answer from here tells of the whole
- * request, as the store's does. */
+ * What the others said is remembered too, for a second: so that an answer from here tells of the
+ * whole request, as the store's does. */
 
 #include "store/denial_cache.h"
 
@@ -33,9 +33,9 @@ static uint64_t read_clock(const struct denial_cache *cache)
                                          : clock_monotonic_us();
 }
 
-/* Whether what @charge was told is worth remembering: that it allowed, which is only told again; or that
- * it denied, if that stands until its retry_after, whatever happens meanwhile: redis-cell's is up to a
- * second late. */
+/* Whether what @charge was told is worth remembering: that it allowed, which is only told again; or
+ * that it denied, if that stands until its retry_after, whatever happens meanwhile: redis-cell's is
+ * up to a second late. */
 static bool is_steady(const struct charge *charge)
 {
     const struct limit *limit = charge->limit;
@@ -43,7 +43,8 @@ static bool is_steady(const struct charge *charge)
            (!limit->algorithm->has_slots && !limit->is_settled && !limit->by_cell);
 }
 
-/* A request that a limit must count though it is denied goes on; as does one with a key that is none. */
+/* A request that a limit must count though it is denied goes on; as does one with a key that is
+ * none. */
 static bool is_cacheable(const struct decision *decision)
 {
     for (size_t i = 0; i < decision->n_charges; i++) {

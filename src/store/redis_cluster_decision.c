@@ -321,8 +321,8 @@ void redis_cluster_on_part(struct redis_cluster_part *part)
     continue_or_answer(part->ticket);
 }
 
-/* Each part that is pending fails. The failure of one may open the breaker of its node, which answers
- * others that wait there: the ticket is held until all have been looked at. */
+/* Each part that is pending fails. The failure of one may open the breaker of its node, which
+ * answers others that wait there: the ticket is held until all have been looked at. */
 static void on_deadline(struct timeout *timeout)
 {
     struct redis_cluster_ticket *ticket =

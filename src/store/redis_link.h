@@ -5,8 +5,9 @@
  *     └─────────┴─────────────┴─────────┘
  *
  * DOWN waits: 50 ms, doubling to 1 s, with jitter, 50 ms again only after a decision was made; the
- * further addresses of a name are tried without waiting. All the links of a process keep to one pace. CONNECTING ends when the script is loaded.
- * While it is UP, its breaker tells whether decisions are asked. */
+ * further addresses of a name are tried without waiting. All the links of a process keep to one
+ * pace. CONNECTING ends when the script is loaded. While it is UP, its breaker tells whether
+ * decisions are asked. */
 
 #ifndef SLUICE_STORE_REDIS_LINK_H
 #define SLUICE_STORE_REDIS_LINK_H
@@ -74,7 +75,8 @@ struct redis_link {
     uint64_t n_connects;
 };
 
-/* Starts to connect. @options and @source are borrowed. STATUS_NO_MEMORY: nothing is left behind. */
+/* Starts to connect. @options and @source are borrowed. STATUS_NO_MEMORY: nothing is left
+ * behind. */
 MUST_USE enum status redis_link_init(struct redis_link *link, struct loop *loop,
                                      const struct redis_store_options *options, struct span source,
                                      void (*on_change)(void *owner), void *owner);
@@ -88,8 +90,8 @@ enum redis_link_readiness redis_link_readiness(const struct redis_link *link);
 /* Why redis_link_readiness() says REDIS_LINK_FAILS. */
 enum redis_fault redis_link_fault(const struct redis_link *link);
 
-/* Whether a settlement may be sent: also while the breaker is open, since nobody waits for it, and what is
- * not given back is lost. */
+/* Whether a settlement may be sent: also while the breaker is open, since nobody waits for it, and
+ * what is not given back is lost. */
 static inline bool redis_link_may_settle(const struct redis_link *link)
 {
     return link->state == REDIS_LINK_UP;
@@ -101,20 +103,20 @@ static inline bool redis_link_may_send(const struct redis_link *link)
     return link->state == REDIS_LINK_UP && link->breaker.state != REDIS_BREAKER_OPEN;
 }
 
-/* Send a command while redis_link_may_send(), or a settlement while redis_link_may_settle(), at @now_us (monotonic). STATUS_UNREACHABLE: on_reply will not
- * be called. */
+/* Send a command while redis_link_may_send(), or a settlement while redis_link_may_settle(), at
+ * @now_us (monotonic). STATUS_UNREACHABLE: on_reply will not be called. */
 MUST_USE enum status redis_link_send(struct redis_link *link, struct span command,
                                      struct redis_call *call, uint64_t now_us);
 
 /* Likewise ASKING, which the next command goes behind. */
 MUST_USE enum status redis_link_send_asking(struct redis_link *link, uint64_t now_us);
 
-/* This server, or its reply, is of no use, because of @fault: let go of it and try again. Calls under
- * way get their NULL. May be called from on_reply. @trouble is for the log, as it came. */
+/* This server, or its reply, is of no use, because of @fault: let go of it and try again. Calls
+ * under way get their NULL. May be called from on_reply. @trouble is for the log, as it came. */
 void redis_link_drop(struct redis_link *link, enum redis_fault fault, struct span trouble);
 
-/* What the owner learnt: a decision was made in time. What else there is to know of one is told to the
- * breaker itself. */
+/* What the owner learnt: a decision was made in time. What else there is to know of one is told to
+ * the breaker itself. */
 void redis_link_note_success(struct redis_link *link);
 
 #endif /* SLUICE_STORE_REDIS_LINK_H */

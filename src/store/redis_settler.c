@@ -1,7 +1,8 @@
 /* Happy path: written ─► EVALSHA ─► a reply that says nothing ─► freed.
  *
- * NOSCRIPT ─► EVAL, once. MOVED, ASK ─► to the node that is named, a few times. Another error, a link that is not up or is lost, too many under way ─► lost.
- * The log is silent: what ails decisions ails settlements, and decisions tell. */
+ * NOSCRIPT ─► EVAL, once. MOVED, ASK ─► to the node that is named, a few times. Another error, a
+ * link that is not up or is lost, too many under way ─► lost. The log is silent: what ails
+ * decisions ails settlements, and decisions tell. */
 
 #include "store/redis_settler.h"
 

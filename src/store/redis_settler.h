@@ -31,8 +31,8 @@ struct redis_settler {
     uint64_t n_lost;
 };
 
-/* Write @n settlements down, so that nothing of them need stay. NULL: no memory, or a key that is too
- * long. */
+/* Write @n settlements down, so that nothing of them need stay. NULL: no memory, or a key that is
+ * too long. */
 MUST_USE struct redis_notice *redis_settler_write(struct redis_settler *settler,
                                                   const struct settlement *settlements, size_t n);
 
