@@ -33,6 +33,15 @@ static void measure_memory(const struct algorithm *algorithm, size_t n_limits)
     }
 }
 
+static void measure_floor(void)
+{
+    size_t n;
+    struct workload workload;
+    workload_open(&workload, algorithm_all(&n)[0], 1, FEW_KEYS);
+    memory_floor(&workload, MEMORY_DECISIONS);
+    workload_close(&workload);
+}
+
 static void measure_redis(const struct algorithm *algorithm, size_t n_limits, const char *path,
                           int pid)
 {
@@ -71,6 +80,9 @@ int main(int argc, char **argv)
     log_set_level(LOG_WARN);
     if (hash_setup() != STATUS_OK) {
         return EXIT_FAILURE;
+    }
+    if (is_memory) {
+        measure_floor();
     }
     size_t n_algorithms;
     const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);

@@ -1,7 +1,9 @@
+#include <pthread.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "rates.h"
 #include "store/memory_store.h"
 
@@ -41,6 +43,13 @@ static void decide_all(struct store *store, struct workload *workload, size_t n_
     }
 }
 
+static void print_rate(const struct workload *workload, const char *name, size_t n, double took_s)
+{
+    printf("{\"store\": \"memory\", \"algorithm\": \"%s\", \"limits\": %zu, \"keys\": %zu,"
+           " \"decisions_per_second\": %.0f}\n",
+           name, workload->n_limits, workload->n_keys, (double)n / took_s);
+}
+
 void memory_rate(struct workload *workload, size_t n_decisions)
 {
     const struct memory_store_options options = {.memory_bytes = (size_t)1 << 30};
@@ -56,9 +65,28 @@ void memory_rate(struct workload *workload, size_t n_decisions)
         const double took_s = cpu_s() - start_s;
         best_s = round == 0 || took_s < best_s ? took_s : best_s;
     }
-    printf("{\"store\": \"memory\", \"algorithm\": \"%s\", \"limits\": %zu, \"keys\": %zu,"
-           " \"decisions_per_second\": %.0f}\n",
-           workload->algorithm->name, workload->n_limits, workload->n_keys,
-           (double)n_decisions / best_s);
+    print_rate(workload, workload->algorithm->name, n_decisions, best_s);
     store_free(store);
+}
+
+void memory_floor(struct workload *workload, size_t n_decisions)
+{
+    const struct hash_key key = hash_key_new();
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    volatile uint64_t sum = 0; /* so that no hash is left out */
+    double best_s = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        const double start_s = cpu_s();
+        for (size_t i = 0; i < n_decisions; i++) {
+            struct charge charges[WORKLOAD_LIMITS_MAX];
+            workload_next(workload, charges);
+            const struct hash128 hash = hash_table(&key, charges[0].key);
+            pthread_mutex_lock(&lock);
+            sum += hash.low;
+            pthread_mutex_unlock(&lock);
+        }
+        const double took_s = cpu_s() - start_s;
+        best_s = round == 0 || took_s < best_s ? took_s : best_s;
+    }
+    print_rate(workload, "hash, lock", n_decisions, best_s);
 }

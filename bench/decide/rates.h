@@ -10,6 +10,9 @@
 /* Decisions a second of one core in the embedded store. */
 void memory_rate(struct workload *workload, size_t n_decisions);
 
+/* The same of nothing but what none of them does without: the hash of a key, and a lock. */
+void memory_floor(struct workload *workload, size_t n_decisions);
+
 /* Decisions a second of Redis's core, with many on their way at a time: of the server with process id
  * @pid that listens on the unix socket @path. It is emptied before. */
 void redis_rate(struct workload *workload, size_t n_decisions, const char *path, int pid);
