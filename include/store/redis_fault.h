@@ -72,7 +72,9 @@ struct redis_fault_row {
 /* What the table says of @fault; never NULL. */
 const struct redis_fault_row *redis_fault_row(enum redis_fault fault);
 
-/* What ails the server that replied with the error @text: REDIS_FAULT_OTHER when its code is unknown. */
+/* What ails the server that replied with the error @text: REDIS_FAULT_OTHER when its code is unknown.
+ * The code is the first word; in an error that Redis before 7 wraps since it was met within a script, the
+ * first word of what is wrapped, but for those that promise that nothing has been changed. */
 enum redis_fault redis_fault_of(struct span text);
 
 /* Where MOVED and ASK lead. */

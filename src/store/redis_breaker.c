@@ -18,7 +18,6 @@ enum {
     WAIT_MIN_US = 100 * 1000,
     WAIT_MAX_US = 1000 * 1000,
     SILENCE_MIN_US = 1000 * 1000,
-    LOGGED_TEXT_MAX = 600,
 };
 
 static const char MODULE[] = "store.redis";
@@ -66,7 +65,7 @@ static uint64_t quiet_us(const struct redis_breaker *breaker, uint64_t now_us)
 static void log_failure(struct redis_breaker *breaker, enum log_level level, const char *message,
                         struct span said)
 {
-    char buffer[LOGGED_TEXT_MAX];
+    char buffer[REDIS_REPLY_LOGGED_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
     text_add_logfmt(&text, said);
     log_at(level, MODULE, message, "fault=%s err=%.*s", redis_fault_row(breaker->fault)->name,

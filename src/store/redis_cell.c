@@ -8,8 +8,6 @@
 #include "limit/cl_throttle.h"
 #include "limit/judge.h"
 
-enum { LOGGED_TEXT_MAX = 600 };
-
 static const char MODULE[] = "store.redis";
 
 /* The log, by some link of the process, that there is none. */
@@ -28,7 +26,7 @@ static bool is_missing(struct span text)
 
 static void set_missing(struct redis_cell *cell, struct span text)
 {
-    char buffer[LOGGED_TEXT_MAX];
+    char buffer[REDIS_REPLY_LOGGED_MAX];
     struct text logged = text_of(buffer, sizeof(buffer));
     cell->is_there = false;
     if (!atomic_exchange(&was_told, true)) {

@@ -20,7 +20,6 @@ enum {
     LOOK_US = 1000 * 1000,    /* and between two looks whether somebody is */
     CALM_US = 10 * 1000 * 1000, /* between two questions while nobody is */
     ALONE_US = 1000 * 1000,     /* without any node, until the seeds are tried again */
-    LOGGED_TEXT_MAX = 600,
 };
 
 static const char MODULE[] = "store.cluster";
@@ -92,7 +91,7 @@ static void take_map(struct redis_cluster_nodes *nodes, const struct redis_clust
 
 static void log_no_map(struct redis_cluster_nodes *nodes, const struct redis_reply *reply)
 {
-    char buffer[LOGGED_TEXT_MAX];
+    char buffer[REDIS_REPLY_LOGGED_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
     const bool is_fault = reply->kind == REDIS_REPLY_IS_FAULT;
     if (nodes->is_told) {

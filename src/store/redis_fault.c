@@ -51,7 +51,7 @@ const struct redis_fault_row *redis_fault_row(enum redis_fault fault)
     return &ROWS[fault];
 }
 
-enum redis_fault redis_fault_of(struct span text)
+static enum redis_fault fault_of_code(struct span text)
 {
     const struct span code = span_of(text.data, span_find(text, ' '));
     for (size_t i = 0; i < REDIS_FAULT_COUNT; i++) {
@@ -60,6 +60,53 @@ enum redis_fault redis_fault_of(struct span text)
         }
     }
     return REDIS_FAULT_OTHER;
+}
+
+/* Cut "@user_script:41:" or "@user_script: 41:" off the front of @rest, if it stands there. */
+static bool cut_line_number(struct span *rest)
+{
+    struct span after = *rest;
+    struct span name;
+    struct span number;
+    uint64_t line;
+    if (!span_split(&after, ':', &name) || !span_equals(span_trim(name), SPAN("@user_script")) ||
+        !span_split(&after, ':', &number) || !span_to_u64(span_trim(number), UINT32_MAX, &line)) {
+        return false;
+    }
+    *rest = after;
+    return true;
+}
+
+/* Redis before 7 tells of a command that failed within a script: "ERR Error running script (call to
+ * f_<sha>): @user_script:41: @user_script: 41: -OOM command not allowed …". What the command said; empty:
+ * @text is no such error. */
+static struct span said_within_script(struct span text)
+{
+    struct span rest = text;
+    struct span head;
+    if (!span_starts_with(text, SPAN("ERR Error running script (call to f_")) ||
+        !span_split(&rest, ':', &head) || !cut_line_number(&rest)) {
+        return SPAN("");
+    }
+    (void)cut_line_number(&rest);
+    rest = span_trim(rest);
+    return span_starts_with(rest, SPAN("-")) ? span_of(rest.data + 1, rest.len - 1) : rest;
+}
+
+/* That a call can be made again since it has changed nothing is true of what is said before the script
+ * runs alone. */
+static bool is_of_commands(enum redis_fault fault)
+{
+    const enum redis_reaction reaction = redis_fault_row(fault)->reaction;
+    return reaction != REDIS_SEND_SCRIPT && reaction != REDIS_REDIRECT &&
+           fault != REDIS_FAULT_TRYAGAIN;
+}
+
+enum redis_fault redis_fault_of(struct span text)
+{
+    const struct span said = said_within_script(text);
+    const enum redis_fault fault = fault_of_code(said.len > 0 ? said : text);
+    return said.len == 0 || is_of_commands(fault) ? fault : REDIS_FAULT_OTHER;
 }
 
 /* "host:port"; a host of IPv6 has colons too. */

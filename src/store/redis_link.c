@@ -21,7 +21,6 @@ enum {
     HANDSHAKE_US = 1000 * 1000, /* to resolve, and again for each address */
     WAIT_MIN_US = 50 * 1000,
     WAIT_MAX_US = 1000 * 1000,
-    LOGGED_TEXT_MAX = 600,
 };
 
 static const char MODULE[] = "store.redis";
@@ -56,7 +55,7 @@ static void set_state(struct redis_link *link, enum redis_link_state next, uint6
 static void log_trouble(struct redis_link *link, enum log_level level, const char *message,
                         struct span trouble)
 {
-    char buffer[LOGGED_TEXT_MAX];
+    char buffer[REDIS_REPLY_LOGGED_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
     const int len =
         (int)(trouble.len < sizeof(link->trouble) ? trouble.len : sizeof(link->trouble) - 1);

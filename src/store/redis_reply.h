@@ -14,7 +14,9 @@
 #include "base/status.h"
 
 enum {
-    REDIS_REPLY_TEXT_MAX = 127,        /* of an error or a string; the rest is dropped */
+    REDIS_REPLY_TEXT_MAX = 191, /* of an error or a string; the rest is dropped */
+    REDIS_REPLY_LOGGED_MAX =
+        4 * REDIS_REPLY_TEXT_MAX + 3,  /* such a text as a logfmt value, and a NUL */
     REDIS_REPLY_BYTES_MAX = 64 * 1024, /* a reply that is longer on the wire is none of ours */
 };
 

@@ -46,6 +46,58 @@ START_TEST(each_error_is_known_by_its_first_word)
 }
 END_TEST
 
+#define WRAPPED "ERR Error running script (call to f_8f55ae4a3be429c6d38c5d5db3e80edf89197b64): "
+
+/* What Redis 5 and 6 say of errors within a script. */
+static const struct {
+    const char *text;
+    enum redis_fault fault;
+} WRAPPED_FAULTS[] = {
+    {WRAPPED "@user_script:41: @user_script: 41: -OOM command not allowed when used memory > "
+             "'maxmemory'.   ",
+     REDIS_FAULT_OOM},
+    {WRAPPED
+     "@user_script:4: @user_script: 4: -READONLY You can't write against a read only replica.",
+     REDIS_FAULT_READONLY},
+    {WRAPPED "@user_script:1: @user_script: 1: -MISCONF Redis is configured to save RDB snapshots",
+     REDIS_FAULT_MISCONF},
+    {WRAPPED "@user_script:123: @user_script: 123: -NOREPLICAS Not enough good replicas to write.",
+     REDIS_FAULT_NOREPLICAS},
+    {WRAPPED
+     "@user_script:1: @user_script: 1: -NOPERM The user executing the script can't run this",
+     REDIS_FAULT_NOPERM},
+    {WRAPPED "@user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value",
+     REDIS_FAULT_WRONGTYPE},
+    {WRAPPED "@user_script:1: OOM", REDIS_FAULT_OOM},
+
+    /* They would have a call made again that may have charged already. */
+    {WRAPPED "@user_script:1: @user_script: 1: -MOVED 3999 127.0.0.1:6381", REDIS_FAULT_OTHER},
+    {WRAPPED "@user_script:1: @user_script: 1: -ASK 3999 127.0.0.1:6381", REDIS_FAULT_OTHER},
+    {WRAPPED "@user_script:1: @user_script: 1: -TRYAGAIN Multiple keys request", REDIS_FAULT_OTHER},
+    {WRAPPED "@user_script:1: @user_script: 1: -NOSCRIPT No matching script.", REDIS_FAULT_OTHER},
+
+    {WRAPPED "@user_script:12: attempt to compare nil with number", REDIS_FAULT_OTHER},
+    {WRAPPED
+     "@user_script:12: @user_script: 12: Lua script attempted to access a non local key in a "
+     "cluster node",
+     REDIS_FAULT_OTHER},
+    {WRAPPED "@user_script:12: said: OOM", REDIS_FAULT_OTHER},
+    {WRAPPED "@user_script:OOM", REDIS_FAULT_OTHER},
+    {WRAPPED "@user_script:1:", REDIS_FAULT_OTHER},
+    {WRAPPED "@user_script:", REDIS_FAULT_OTHER},
+    {WRAPPED "-OOM command not allowed", REDIS_FAULT_OTHER},
+    {"ERR Error running script (call to f_", REDIS_FAULT_OTHER},
+    {"ERR @user_script:1: OOM", REDIS_FAULT_OTHER},
+    {"ERR -OOM", REDIS_FAULT_OTHER},
+};
+
+START_TEST(an_error_within_a_script_is_known_by_what_the_command_said)
+{
+    ck_assert_int_eq(redis_fault_of(span_of_text(WRAPPED_FAULTS[_i].text)),
+                     WRAPPED_FAULTS[_i].fault);
+}
+END_TEST
+
 static const struct {
     const char *text;
     uint16_t slot;
@@ -169,6 +221,8 @@ int main(void)
     Suite *suite = suite_create("store/redis_fault");
     TCase *tcase = tcase_create("faults");
     tcase_add_loop_test(tcase, each_error_is_known_by_its_first_word, 0, (int)ARRAY_LEN(FAULTS));
+    tcase_add_loop_test(tcase, an_error_within_a_script_is_known_by_what_the_command_said, 0,
+                        (int)ARRAY_LEN(WRAPPED_FAULTS));
     tcase_add_loop_test(tcase, a_redirection_tells_slot_and_node_or_nothing, 0,
                         (int)ARRAY_LEN(REDIRECTS));
     tcase_add_test(tcase, the_manual_shows_the_table_row_by_row);
