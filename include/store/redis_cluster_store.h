@@ -38,6 +38,7 @@ struct redis_cluster_counters {
     uint64_t n_maps;                   /* times that a node told who owns which slot */
     uint64_t n_redirections;           /* followed, MOVED and ASK */
     uint64_t n_spread;                 /* decisions over several slots, or key by key */
+    uint64_t n_by_key;                 /* of them, those asked again since a slot is on the move */
     uint64_t n_given_back;             /* of them, those whose first charges were given back */
 };
 

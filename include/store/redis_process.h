@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "store/redis_cluster_store.h"
 #include "store/redis_store.h"
 
 enum {
@@ -40,6 +41,7 @@ struct redis_process {
     size_t n_targets;
     uint64_t fewer_us; /* since when fewer than n_instances are seen, monotonic; 0: they are not */
     struct redis_store_counters gone;
+    struct redis_cluster_counters gone_clusters; /* but for nodes, which are in gone */
 };
 
 /* STATUS_NO_MEMORY. */
@@ -53,8 +55,11 @@ void redis_process_close(struct redis_process *process);
  * not heard of all of them at first. */
 uint32_t redis_process_instances(const struct redis_process *process);
 
-/* The sum over stores that have been freed. */
+/* The sum over stores that have been freed; of a cluster, its nodes. */
 struct redis_store_counters redis_process_count(struct redis_process *process);
+
+/* The same for stores that are clusters. */
+struct redis_cluster_counters redis_process_count_clusters(struct redis_process *process);
 
 /* --- for the stores --- */
 
@@ -86,5 +91,9 @@ void redis_process_see(struct redis_process *process, uint32_t n_instances, uint
 
 /* A store is freed. */
 void redis_process_add(struct redis_process *process, const struct redis_store_counters *counters);
+
+/* A cluster is freed; its nodes are added by themselves. */
+void redis_process_add_cluster(struct redis_process *process,
+                               const struct redis_cluster_counters *counters);
 
 #endif /* SLUICE_STORE_REDIS_PROCESS_H */

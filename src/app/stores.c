@@ -62,11 +62,24 @@ static void log_redis(struct stores *stores)
              (unsigned long long)counters.n_settlements_lost);
 }
 
+static void log_cluster(struct stores *stores)
+{
+    const struct redis_cluster_counters counters = redis_process_count_clusters(&stores->redis);
+    log_info("app.stores", "the cluster was asked",
+             "maps=%llu redirections=%llu spread=%llu by_key=%llu given_back=%llu",
+             (unsigned long long)counters.n_maps, (unsigned long long)counters.n_redirections,
+             (unsigned long long)counters.n_spread, (unsigned long long)counters.n_by_key,
+             (unsigned long long)counters.n_given_back);
+}
+
 void stores_close(struct stores *stores)
 {
     log_memory(stores);
     if (stores->policy->store.kind == STORE_REDIS) {
         log_redis(stores);
+        if (stores->policy->store.redis.kind == REDIS_CLUSTER) {
+            log_cluster(stores);
+        }
     }
     store_free(stores->memory);
     redis_process_close(&stores->redis);

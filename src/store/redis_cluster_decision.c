@@ -173,6 +173,7 @@ static enum outcome go_by_key(struct redis_cluster_ticket *ticket, const struct 
     const struct decision failed = *why; /* it is one of the parts that are laid anew */
     give_back(ticket, false);
     ticket->cluster->counters.n_spread += ticket->spread == NULL;
+    ticket->cluster->counters.n_by_key++;
     if (redis_cluster_split_by_key(ticket) != STATUS_OK) {
         return fail(ticket, &failed);
     }

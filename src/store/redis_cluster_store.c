@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "store/redis_cluster.h"
+#include "store/redis_process.h"
 #include "store/redis_slots.h"
 
 enum {
@@ -61,6 +62,11 @@ static void settle(struct store *store, const struct settlement *settlements, si
 static void free_cluster(struct store *store)
 {
     struct redis_cluster *cluster = cluster_of(store);
+    struct redis_process *process = cluster->nodes.options.process;
+    if (process != NULL) {
+        const struct redis_cluster_counters counters = redis_cluster_store_count(store);
+        redis_process_add_cluster(process, &counters);
+    }
     redis_cluster_nodes_close(&cluster->nodes);
     timeout_queue_close(&cluster->deadlines);
     pool_close(&cluster->tickets);

@@ -43,6 +43,15 @@ struct redis_store_counters redis_process_count(struct redis_process *process)
     return gone;
 }
 
+struct redis_cluster_counters redis_process_count_clusters(struct redis_process *process)
+{
+    pthread_mutex_lock(&process->lock);
+    struct redis_cluster_counters gone = process->gone_clusters;
+    gone.nodes = process->gone;
+    pthread_mutex_unlock(&process->lock);
+    return gone;
+}
+
 /* Whether @next_us has come at @now_us; then it is @every_us later, and nobody else is told so. */
 static bool take_turn(atomic_uint_fast64_t *next_us, uint64_t now_us, uint64_t every_us)
 {
@@ -156,5 +165,18 @@ void redis_process_add(struct redis_process *process, const struct redis_store_c
     gone->n_openings += counters->n_openings;
     gone->n_settlements += counters->n_settlements;
     gone->n_settlements_lost += counters->n_settlements_lost;
+    pthread_mutex_unlock(&process->lock);
+}
+
+void redis_process_add_cluster(struct redis_process *process,
+                               const struct redis_cluster_counters *counters)
+{
+    pthread_mutex_lock(&process->lock);
+    struct redis_cluster_counters *gone = &process->gone_clusters;
+    gone->n_maps += counters->n_maps;
+    gone->n_redirections += counters->n_redirections;
+    gone->n_spread += counters->n_spread;
+    gone->n_by_key += counters->n_by_key;
+    gone->n_given_back += counters->n_given_back;
     pthread_mutex_unlock(&process->lock);
 }

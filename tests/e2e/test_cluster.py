@@ -37,6 +37,13 @@ def left(response, limit):
     return int(re.search(rf'"{limit}";r=(\d+)', response.get("RateLimit")).group(1))
 
 
+def asked(proxy):
+    """What a proxy says of its cluster. Ends it."""
+    proxy.stop()
+    line = re.search(r'msg="the cluster was asked" (.*)', proxy.stderr()).group(1)
+    return {name: int(count) for name, count in (pair.split("=") for pair in line.split())}
+
+
 class Flow:
     """Clients that ask without pause, as one user each in turn; what they are answered."""
 
@@ -174,6 +181,9 @@ def test_a_slot_that_moves_under_traffic_costs_no_request_and_no_unit(start, sta
     response = proxies[0].ask(fields=user("mover"))
     assert left(response, "per-user") == budget - admitted - 1
     assert left(response, "per-method") == 2 * budget - admitted - 1
+    for proxy in proxies:
+        assert asked(proxy)["redirections"] > 0
+        assert asked(proxy)["by_key"] > 0
 
 
 def grant_as_the_manual_says(cluster):

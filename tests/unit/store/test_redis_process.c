@@ -183,6 +183,31 @@ START_TEST(what_stores_have_counted_is_added_up)
 }
 END_TEST
 
+START_TEST(what_clusters_have_counted_is_added_up_beside_their_nodes)
+{
+    const struct redis_store_counters node = {.n_calls = 5};
+    const struct redis_cluster_counters counters = {
+        .nodes = {.n_calls = 5},
+        .n_maps = 1,
+        .n_redirections = 2,
+        .n_spread = 3,
+        .n_by_key = 4,
+        .n_given_back = 5,
+    };
+    for (int i = 0; i < 2; i++) {
+        redis_process_add(&process, &node);
+        redis_process_add_cluster(&process, &counters);
+    }
+    const struct redis_cluster_counters sum = redis_process_count_clusters(&process);
+    ck_assert_uint_eq(sum.nodes.n_calls, 10);
+    ck_assert_uint_eq(sum.n_maps, 2);
+    ck_assert_uint_eq(sum.n_redirections, 4);
+    ck_assert_uint_eq(sum.n_spread, 6);
+    ck_assert_uint_eq(sum.n_by_key, 8);
+    ck_assert_uint_eq(sum.n_given_back, 10);
+}
+END_TEST
+
 int main(void)
 {
     if (hash_setup() != STATUS_OK) {
@@ -205,6 +230,7 @@ int main(void)
         tcase, more_proxies_are_believed_at_once_and_fewer_when_the_others_had_time_to_be_heard);
     tcase_add_test(tcase, processes_have_ids_of_their_own);
     tcase_add_test(tcase, what_stores_have_counted_is_added_up);
+    tcase_add_test(tcase, what_clusters_have_counted_is_added_up_beside_their_nodes);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
