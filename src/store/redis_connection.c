@@ -121,7 +121,8 @@ static void on_writable(evutil_socket_t fd, short events, void *context)
 static bool is_reply_too_long(const struct redis_connection *connection)
 {
     const redisReader *reader = connection->redis->c.reader;
-    return reader->len - reader->pos > REDIS_REPLY_BYTES_MAX;
+    return reader->len - reader->pos > REDIS_REPLY_BYTES_MAX ||
+           redis_reply_is_too_long(&connection->reply);
 }
 
 static void on_readable(evutil_socket_t fd, short events, void *context)

@@ -12,6 +12,11 @@ typedef size_t array_length;
 typedef int array_length;
 #endif
 
+enum {
+    TEXT_BYTES_MIN = 3, /* "+\r\n" */
+    PART_BYTES_MIN = 4, /* ":1\r\n" */
+};
+
 static struct redis_reply *reply_of(const redisReadTask *task)
 {
     return task->privdata;
@@ -24,6 +29,12 @@ static void set_text(struct redis_reply *reply, const char *text, size_t len)
     reply->text[kept] = '\0';
     reply->head.str = reply->text;
     reply->head.len = kept;
+}
+
+/* Each part is counted so, also the elements that nobody keeps: there may be no end to them. */
+static void count_bytes(struct redis_reply *reply, const redisReadTask *task, size_t n)
+{
+    reply->n_bytes = task->parent == NULL ? n : reply->n_bytes + n;
 }
 
 /* The reply starts. Its parts are told apart by having a parent. */
@@ -128,6 +139,7 @@ static void take_text(struct redis_reply *reply, const redisReadTask *task, stru
 static void *create_string(const redisReadTask *task, char *text, size_t len)
 {
     struct redis_reply *reply = reply_of(task);
+    count_bytes(reply, task, TEXT_BYTES_MIN + len);
     if (task->parent != NULL) {
         take_text(reply, task, span_of(text, len));
         return reply;
@@ -146,6 +158,7 @@ static void *create_array(const redisReadTask *task, array_length n_elements)
 {
     struct redis_reply *reply = reply_of(task);
     (void)n_elements;
+    count_bytes(reply, task, PART_BYTES_MIN);
     if (task->parent != NULL) {
         begin_nested(reply, task);
     } else {
@@ -157,6 +170,7 @@ static void *create_array(const redisReadTask *task, array_length n_elements)
 static void *create_integer(const redisReadTask *task, long long value)
 {
     struct redis_reply *reply = reply_of(task);
+    count_bytes(reply, task, PART_BYTES_MIN);
     if (task->parent == NULL) {
         begin(reply, REDIS_REPLY_INTEGER, REDIS_REPLY_IS_INTS);
     }
@@ -171,6 +185,7 @@ static void *create_integer(const redisReadTask *task, long long value)
 static void *create_nil(const redisReadTask *task)
 {
     struct redis_reply *reply = reply_of(task);
+    count_bytes(reply, task, PART_BYTES_MIN);
     if (task->parent == NULL) {
         begin(reply, REDIS_REPLY_NIL, REDIS_REPLY_IS_STRANGE);
     }
@@ -199,8 +214,15 @@ void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
         .freeObject = free_object,
     };
     reply->n_awaited = n_awaited;
+    reply->n_bytes = 0;
     reader->fn = &functions;
     reader->privdata = reply;
+}
+
+bool redis_reply_is_too_long(const struct redis_reply *reply)
+{
+    return reply->n_bytes >
+           (is_told(reply) ? (size_t)REDIS_REPLY_NESTED_BYTES_MAX : (size_t)REDIS_REPLY_BYTES_MAX);
 }
 
 struct span redis_reply_text(const struct redis_reply *reply)

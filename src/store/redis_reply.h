@@ -17,7 +17,9 @@ enum {
     REDIS_REPLY_TEXT_MAX = 191, /* of an error or a string; the rest is dropped */
     REDIS_REPLY_LOGGED_MAX =
         4 * REDIS_REPLY_TEXT_MAX + 3,  /* such a text as a logfmt value, and a NUL */
-    REDIS_REPLY_BYTES_MAX = 64 * 1024, /* a reply that is longer on the wire is none of ours */
+    REDIS_REPLY_BYTES_MAX = 64 * 1024, /* a reply that is longer on the wire is none of ours, */
+    REDIS_REPLY_NESTED_BYTES_MAX =
+        16 * 1024 * 1024, /* but for a cluster's map, where each slot may be a range of its own */
 };
 
 enum redis_reply_kind {
@@ -49,6 +51,7 @@ struct redis_listener {
 struct redis_reply {
     struct redisReply head; /* first: hiredis looks at the type, and at the text of an error */
     enum redis_reply_kind kind;
+    size_t n_bytes; /* of the parts that were read, on the wire, at least */
     size_t n_ints;
     long long ints[REDIS_REPLY_INTS_MAX];
     char text[REDIS_REPLY_TEXT_MAX + 1]; /* NUL-terminated */
@@ -61,6 +64,9 @@ struct redis_reply {
 /* Let @reader read into @reply, which outlives it and is all zero, or was read into before. */
 void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
                         const size_t *n_awaited);
+
+/* Whether what was read is more than a reply can be, be it whole or not. */
+bool redis_reply_is_too_long(const struct redis_reply *reply);
 
 /* The text. */
 struct span redis_reply_text(const struct redis_reply *reply);

@@ -62,6 +62,7 @@ REPLIES = {
     "too_few_numbers": ("malformed", b"*2\r\n:1\r\n:1700000000000000\r\n"),
     "more_left_than_there_is": ("malformed", OK_NUMBERS % (1 << 50)),
     "a_text_without_end": ("malformed", b"$1000000\r\n" + b"x" * 70_000),
+    "an_array_without_end": ("malformed", b"*2147483647\r\n" + b":1\r\n" * 20_000),
     "nested": ("malformed", b"*1\r\n" * 20),
 }
 

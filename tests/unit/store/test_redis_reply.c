@@ -155,6 +155,72 @@ START_TEST(a_long_error_is_cut)
 }
 END_TEST
 
+/* The elements of an array that has more than will ever come, until it is @n_bytes long. */
+static void feed_without_end(const char *element, size_t n_bytes)
+{
+    static char chunk[4096];
+    size_t len = 0;
+    for (; len + strlen(element) <= sizeof(chunk); len += strlen(element)) {
+        memcpy(chunk + len, element, strlen(element));
+    }
+    for (size_t n_fed = 0; n_fed < n_bytes; n_fed += len) {
+        void *got = NULL;
+        ck_assert_int_eq(redisReaderFeed(reader, chunk, len), REDIS_OK);
+        ck_assert_int_eq(redisReaderGetReply(reader, &got), REDIS_OK);
+        ck_assert_ptr_null(got);
+    }
+}
+
+static void begin_array_without_end(void)
+{
+    static const char head[] = "*2147483647\r\n";
+    ck_assert_int_eq(redisReaderFeed(reader, head, strlen(head)), REDIS_OK);
+}
+
+static const char *const ELEMENTS[] = {":1\r\n", "+\r\n", "*0\r\n", "$-1\r\n"};
+
+START_TEST(an_array_without_end_is_too_long_whatever_its_elements)
+{
+    begin_array_without_end();
+    feed_without_end(ELEMENTS[_i], REDIS_REPLY_BYTES_MAX / 2);
+    ck_assert(!redis_reply_is_too_long(&reply));
+    feed_without_end(ELEMENTS[_i], REDIS_REPLY_BYTES_MAX);
+    ck_assert(redis_reply_is_too_long(&reply));
+}
+END_TEST
+
+static void ignore_part(struct redis_listener *listener, const struct redis_part *part)
+{
+    (void)listener;
+    (void)part;
+}
+
+START_TEST(what_somebody_listens_to_may_be_as_long_as_a_clusters_map)
+{
+    static const char node[] = "*2\r\n$1\r\nh\r\n:1\r\n";
+    struct redis_listener listener = {.on_part = ignore_part};
+    reply.listener = &listener;
+    begin_array_without_end();
+    feed_without_end(node, REDIS_REPLY_BYTES_MAX * 4);
+    ck_assert(!redis_reply_is_too_long(&reply));
+    feed_without_end(node, REDIS_REPLY_NESTED_BYTES_MAX * 2);
+    ck_assert(redis_reply_is_too_long(&reply));
+    reply.listener = NULL;
+}
+END_TEST
+
+START_TEST(what_a_connection_left_unfinished_is_not_counted_on_the_next)
+{
+    begin_array_without_end();
+    feed_without_end(":1\r\n", REDIS_REPLY_BYTES_MAX * 2);
+    redisReaderFree(reader);
+    setup();
+    ck_assert(!redis_reply_is_too_long(&reply));
+    feed(":7\r\n", 1);
+    ck_assert(!redis_reply_is_too_long(&reply));
+}
+END_TEST
+
 START_TEST(a_reply_to_nothing_looks_like_an_error_to_hiredis)
 {
     static const char *const wires[] = {":1\r\n", "+OK\r\n", "*1\r\n:1\r\n", "$-1\r\n"};
@@ -179,6 +245,10 @@ int main(void)
     tcase_add_test(tcase, what_is_packed_and_no_integer_is_strange);
     tcase_add_test(tcase, more_integers_than_any_decision_has_are_strange);
     tcase_add_test(tcase, a_long_error_is_cut);
+    tcase_add_loop_test(tcase, an_array_without_end_is_too_long_whatever_its_elements, 0,
+                        (int)ARRAY_LEN(ELEMENTS));
+    tcase_add_test(tcase, what_somebody_listens_to_may_be_as_long_as_a_clusters_map);
+    tcase_add_test(tcase, what_a_connection_left_unfinished_is_not_counted_on_the_next);
     tcase_add_test(tcase, a_reply_to_nothing_looks_like_an_error_to_hiredis);
     suite_add_tcase(suite, tcase);
 
