@@ -122,3 +122,60 @@ def test_a_user_who_may_not_use_redis_cell_has_the_script(start_redis, start):
     proxy = start_linked(start, redis, more=", password: op")
     assert [proxy.ask().status for _ in range(8)] == [204] * 6 + [429] * 2
     assert proxy.stderr().count("no redis-cell here") == 1
+
+
+# --- in a cluster ---
+
+IN_A_CLUSTER = """
+    workers: 2
+    store: {{redis: "{url}", redis_cell: true, deadline: 10s, on_failure: deny}}
+    limits: {{alone: {{key: header.x-user, algorithm: gcra, rate: 3/hour}}}}
+    routes: [{{limits: [alone], respond: {{status: 204}}}}]
+"""
+
+
+def ask_as(proxy, user):
+    return proxy.ask(fields=[("X-User", user)]).status
+
+
+def start_in_cluster(start, cluster):
+    proxy = start(IN_A_CLUSTER.format(url=cluster.url))
+    until(lambda: proxy.stderr().count('msg="map of the cluster"') >= 2, "the map", 20)
+    return proxy
+
+
+def test_each_node_of_a_cluster_throttles_its_own_keys_also_while_they_move(start_cluster, start):
+    cluster = start_cluster(3, 0, "--loadmodule", MODULE)
+    proxy = start_in_cluster(start, cluster)
+    for i in range(20):
+        assert [ask_as(proxy, f"user-{i}") for _ in range(5)] == [204] * 3 + [429] * 2
+    for node in cluster.nodes:
+        assert calls(node, "cl.throttle") > 5
+        assert calls(node, "evalsha") == 0
+
+    cluster.flush()
+    assert ask_as(proxy, "mover") == 204
+    key, = cluster.keys()
+    slot = cluster.slot_of(key.decode())
+    target = next(node for node in cluster.nodes if node is not cluster.owner_of(slot))
+    source = cluster.begin_move(slot, target)
+    assert ask_as(proxy, "mover") == 204
+    cluster.move_keys(slot, source, target)
+    assert ask_as(proxy, "mover") == 204  # by ASK
+    cluster.end_move(slot, source, target)
+    assert [ask_as(proxy, "mover") for _ in range(4)] == [429] * 4
+    assert cluster.keys() == [key]
+    assert calls(target, "evalsha") == 0
+
+
+def test_a_node_of_a_cluster_without_redis_cell_decides_by_the_script(start_cluster, start):
+    cluster = start_cluster(3, 0, "--loadmodule", MODULE, "--enable-module-command", "yes")
+    without = cluster.nodes[0]
+    without.call("MODULE", "UNLOAD", "redis-cell")
+    proxy = start_in_cluster(start, cluster)
+    for i in range(20):
+        assert [ask_as(proxy, f"user-{i}") for _ in range(5)] == [204] * 3 + [429] * 2
+    assert calls(without, "evalsha") > 0
+    assert all(calls(node, "evalsha") == 0 for node in cluster.nodes[1:])
+    assert all(key.endswith(b":cell") == (node is not without)
+               for node in cluster.nodes for key in node.keys() if b"{" in key)
