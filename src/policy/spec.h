@@ -1,4 +1,4 @@
-/* The policy as its file says it: what the tables in sections.c are read into, before names are
+/* The policy as its file says it: what the tables in sections.c and sections_upstream.c are read into, before names are
  * resolved. Lives in the loader's arena; what could not be read is zero. */
 
 #ifndef SLUICE_POLICY_SPEC_H

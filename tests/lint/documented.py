@@ -5,7 +5,7 @@ import re
 
 import tree
 
-TABLES = "src/policy/sections.c"
+TABLES = "src/policy/sections.c", "src/policy/sections_upstream.c"
 MANUAL = "docs/policy.md"
 EXAMPLE = "config/full.yaml"
 
@@ -48,14 +48,14 @@ def manual_findings(chapter, name, default):
 def findings():
     manual = chapters()
     example = tree.text(EXAMPLE)
-    tables = TABLE.findall(tree.text(TABLES))
+    tables = [table for path in TABLES for table in TABLE.findall(tree.text(path))]
     if len(tables) != len(CHAPTERS):
-        yield f"{TABLES}: {len(tables)} tables of keys, {len(CHAPTERS)} are known to {__file__}"
+        yield f"{TABLES[0]}: {len(tables)} tables of keys, {len(CHAPTERS)} are known to {__file__}"
     for table, rows in tables:
         heading, before = CHAPTERS[table]
         n_rows = len(re.findall(r"SHAPE_", rows))
         if len(ROW.findall(rows)) != n_rows:
-            yield f"{TABLES}: {table}_FIELDS has rows of another form than {__file__} knows"
+            yield f"{TABLES[0]}: {table}_FIELDS has rows of another form than {__file__} knows"
         for key, default in ROW.findall(rows):
             default = "" if default == "NULL" else default.strip('"')
             yield from manual_findings(manual.get(heading, ""), before + key, default)
