@@ -5,7 +5,7 @@
  *
  * Happy path: the head comes from the client side, the route is found, its limits are judged by the store, a
  * server's connection carries the request and the answer. This file is the table of states and what lies
- * before the upstream; exchange_upstream.c has the rest.
+ * before the upstream; exchange_connect.c and exchange_upstream.c have the rest.
  *
  * Failures, each with its answer: a head or a body that breaks the rules (its own status), no route (404), too
  * large a body (413), a missing key (403), denied (429), no decision (503), a client that is too slow (408),

@@ -1,4 +1,4 @@
-/* The steps that exchange.c and exchange_upstream.c share; nobody else's. */
+/* The steps that exchange.c, exchange_connect.c and exchange_upstream.c share; nobody else's. */
 
 #ifndef SLUICE_PROXY_EXCHANGE_STEPS_H
 #define SLUICE_PROXY_EXCHANGE_STEPS_H
@@ -15,6 +15,9 @@ void exchange_touch(struct exchange *exchange);
 
 /* Choose a server and get a connection to it; @fresh: not an idle one. */
 void exchange_connect(struct exchange *exchange, bool fresh);
+
+/* exchange->upstream is connected: send the request. */
+void exchange_forward(struct exchange *exchange);
 
 /* Send exchange->out and @body as the whole answer; the upstream connection, if any, is closed. */
 void exchange_reply(struct exchange *exchange, struct span body);

@@ -1,12 +1,10 @@
-/* From the choice of a server to the last byte: the half of an exchange that has an upstream.
+/* From a server's connection to the last byte; exchange_connect.c has the way there.
  *
- * Happy path: an idle connection is ready at once; the request's head goes out with the first piece of its body;
- * pieces pass in both directions, each side stopping while the other is blocked.
+ * Happy path: the request's head goes out with the first piece of its body; pieces pass in both directions, each
+ * side stopping while the other is blocked.
  *
- * Failures: no server can be reached (502, 504 by time); a kept-alive connection that dies before a byte of the
- * answer is tried again once on a fresh one, if the request is idempotent and has no body; a bad answer (502),
- * a slow one (504); once the answer has begun, the client's connection is cut so that it never looks
- * complete. */
+ * Failures: a bad answer (502), a slow one (504); once the answer has begun, the client's connection is cut so
+ * that it never looks complete. */
 
 #include <assert.h>
 
@@ -19,72 +17,6 @@
 #include "proxy/forwarded.h"
 #include "proxy/reply.h"
 #include "proxy/worker.h"
-
-/* --- connect --- */
-
-static void forward(struct exchange *exchange);
-
-/* One try. STATUS_OK: it is under way, or forward() has begun. */
-static enum status try_server(struct exchange *exchange, bool fresh)
-{
-    bool is_ready;
-    const enum status status =
-        upstream_acquire(exchange->server, exchange, fresh, &exchange->upstream, &is_ready);
-    if (status != STATUS_OK) {
-        upstream_server_failed(exchange->server);
-        return status;
-    }
-    exchange->connect_started_us = clock_monotonic_us();
-    exchange_set_state(exchange, EXCHANGE_CONNECT);
-    if (is_ready) {
-        forward(exchange);
-    }
-    return STATUS_OK;
-}
-
-void exchange_connect(struct exchange *exchange, bool fresh)
-{
-    struct upstream_group *group = &exchange->worker->upstreams[exchange->route->upstream->index];
-    while (exchange->n_attempts < group->spec->n_servers + (fresh ? 1 : 0)) {
-        exchange->n_attempts++;
-        exchange->server = upstream_group_next(group);
-        if (exchange->server == NULL) {
-            exchange_fail(exchange, 502, "no address of the upstream is known");
-            return;
-        }
-        if (try_server(exchange, fresh) == STATUS_OK) {
-            return;
-        }
-    }
-    exchange_fail(exchange, 502, "the upstream cannot be reached");
-}
-
-static void drop_connecting(struct exchange *exchange)
-{
-    upstream_close(exchange->upstream);
-    exchange->upstream = NULL;
-    upstream_server_failed(exchange->server);
-}
-
-void exchange_on_upstream_connected(struct exchange *exchange, enum status status)
-{
-    if (status == STATUS_OK) {
-        forward(exchange);
-        return;
-    }
-    drop_connecting(exchange);
-    exchange_connect(exchange, false);
-}
-
-void exchange_on_connect_timeout(struct exchange *exchange)
-{
-    drop_connecting(exchange);
-    if (exchange->n_attempts < exchange->route->upstream->n_servers) {
-        exchange_connect(exchange, false);
-    } else {
-        exchange_fail(exchange, 504, "the upstream did not accept a connection in time");
-    }
-}
 
 /* --- the request goes out --- */
 
@@ -106,7 +38,7 @@ static void on_sent(struct exchange *exchange, enum stream_result result)
     exchange_touch(exchange);
 }
 
-static void forward(struct exchange *exchange)
+void exchange_forward(struct exchange *exchange)
 {
     struct upstream *upstream = exchange->upstream;
     struct text head;
@@ -314,21 +246,6 @@ void exchange_on_client_drained(struct exchange *exchange)
 }
 
 /* --- the upstream fails --- */
-
-void exchange_on_upstream_lost(struct exchange *exchange)
-{
-    const bool may_retry = exchange->upstream->is_reused && !exchange->has_upstream_answered &&
-                           exchange->request.is_idempotent && exchange->request.body == BODY_NONE;
-    if (may_retry) {
-        /* Not a failure of the server: it closed an idle connection while the request was on its way. */
-        upstream_close(exchange->upstream);
-        exchange->upstream = NULL;
-        exchange_connect(exchange, true);
-        return;
-    }
-    exchange_fail(exchange, 502,
-                  "the upstream closed the connection before its answer was complete");
-}
 
 void exchange_on_upstream_bad(struct exchange *exchange, const char *reason)
 {
