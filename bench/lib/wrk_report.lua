@@ -1,6 +1,13 @@
--- Asks for its URL, or for as many paths below it as its argument says, in turn.
+-- Asks for its URL, or for as many paths below it as its first argument says, in turn; with a second one,
+-- so many milliseconds after the answer before.
 function init(args)
     local n_paths = tonumber(args[1])
+    local pause_ms = tonumber(args[2])
+    if pause_ms then
+        function delay()
+            return pause_ms
+        end
+    end
     if not n_paths then
         return
     end
