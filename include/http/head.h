@@ -43,11 +43,13 @@ struct http_error {
 struct head {
     /* of a request */
     struct span method;
-    struct target target; /* split; the path and query as received */
-    struct span host;     /* Host's value, or the authority of an absolute target; no port cut off.
+    struct target target;  /* split; the path and query as received */
+    struct span host;      /* Host's value, or the authority of an absolute target; no port cut off.
                            * Empty in HTTP/1.0 without Host */
-    bool expect_continue; /* 100-continue, in HTTP/1.1 */
-    bool is_idempotent;   /* GET, HEAD, OPTIONS, TRACE, PUT, DELETE */
+    bool expect_continue;  /* 100-continue, in HTTP/1.1 */
+    bool is_idempotent;    /* GET, HEAD, OPTIONS, TRACE, PUT, DELETE */
+    bool has_max_forwards; /* of TRACE and OPTIONS alone: elsewhere the field means nothing */
+    uint64_t max_forwards; /* hops that may follow */
 
     /* of a response */
     uint16_t status; /* 100 … 599 */
@@ -62,6 +64,7 @@ struct head {
     bool has_content_length;
     struct field *fields; /* the caller's array */
     size_t n_fields;
+    uint64_t known; /* bit set of the ids that stand among them: see head_has() */
 
     struct http_error error; /* with PARSE_BAD */
 };
@@ -89,6 +92,12 @@ MUST_USE enum parse_result head_parse_request(struct head_parser *parser, struct
 MUST_USE enum parse_result head_parse_response(struct head_parser *parser, struct span data,
                                                bool is_answer_to_head, struct head *head,
                                                size_t *consumed);
+
+/* Whether a field with this id stands in a head that was parsed. */
+static inline bool head_has(const struct head *head, enum field_id id)
+{
+    return (head->known >> id & 1) != 0;
+}
 
 /* The first field with this id, or NULL. */
 const struct field *head_find(const struct head *head, enum field_id id);

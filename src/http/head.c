@@ -8,7 +8,7 @@ void head_parser_reset(struct head_parser *parser)
 
 const struct field *head_find(const struct head *head, enum field_id id)
 {
-    for (size_t i = 0; i < head->n_fields; i++) {
+    for (size_t i = 0; head_has(head, id) && i < head->n_fields; i++) {
         if (head->fields[i].id == id) {
             return &head->fields[i];
         }

@@ -116,13 +116,18 @@ bool head_read_fields(const struct head_parser *parser, struct span lines, struc
     return error != HPE_USER && head_refuse(head, 400, fault_of(error));
 }
 
-void head_index_fill(struct head_index *index, const struct head *head)
+void head_index_fill(struct head_index *index, struct head *head)
 {
+    _Static_assert(FIELD_ID_COUNT <= 64, "an id is a bit of a word");
+    uint64_t known = 0;
+
     *index = (struct head_index){0};
     for (size_t i = 0; i < head->n_fields; i++) {
         struct field *field = &head->fields[i];
+        known |= UINT64_C(1) << field->id;
         if (index->count[field->id]++ == 0) {
             index->first[field->id] = field;
         }
     }
+    head->known = known;
 }

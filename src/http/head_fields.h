@@ -20,6 +20,7 @@ struct head_index {
     unsigned count[FIELD_ID_COUNT];
 };
 
-void head_index_fill(struct head_index *index, const struct head *head);
+/* Sets head->known too. */
+void head_index_fill(struct head_index *index, struct head *head);
 
 #endif /* SLUICE_HTTP_HEAD_FIELDS_H */

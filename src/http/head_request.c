@@ -134,6 +134,35 @@ static bool read_expect(struct head *head)
     return true;
 }
 
+static bool has_digits_alone(struct span span)
+{
+    for (size_t i = 0; i < span.len; i++) {
+        if (span.data[i] < '0' || span.data[i] > '9') {
+            return false;
+        }
+    }
+    return span.len > 0;
+}
+
+/* Its field is written anew: as received it is for this hop. */
+static bool read_max_forwards(struct head *head, const struct head_index *index)
+{
+    struct field *field = index->first[FIELD_MAX_FORWARDS];
+
+    if (!span_equals(head->method, SPAN("TRACE")) && !span_equals(head->method, SPAN("OPTIONS"))) {
+        return true;
+    }
+    if (index->count[FIELD_MAX_FORWARDS] > 1 || !has_digits_alone(field->value)) {
+        return head_refuse(head, 400, "Max-Forwards is not one number");
+    }
+    if (!span_to_u64(field->value, INT64_MAX, &head->max_forwards)) {
+        head->max_forwards = INT64_MAX;
+    }
+    head->has_max_forwards = true;
+    field->hop_by_hop = true;
+    return true;
+}
+
 static bool has_no_underscore_variant(struct head *head)
 {
     for (size_t i = 0; i < head->n_fields; i++) {
@@ -172,7 +201,8 @@ static bool read_request(const struct head_parser *parser, const struct head_lin
     head_index_fill(&index, head);
     return has_no_underscore_variant(head) && read_host(head, &index) &&
            head_read_framing(head, &index) && head_read_connection(head, &index) &&
-           (index.count[FIELD_EXPECT] == 0 || read_expect(head));
+           (index.count[FIELD_EXPECT] == 0 || read_expect(head)) &&
+           (index.count[FIELD_MAX_FORWARDS] == 0 || read_max_forwards(head, &index));
 }
 
 enum parse_result head_parse_request(struct head_parser *parser, struct span data,

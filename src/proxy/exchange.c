@@ -8,8 +8,8 @@
  * before the upstream; exchange_connect.c and exchange_upstream.c have the rest.
  *
  * Failures, each with its answer: a head or a body that breaks the rules (its own status), no route (404), too
- * large a body (413), a missing key (403), denied (429), no decision (503), a client that is too slow (408),
- * a client that leaves (nothing). */
+ * large a body (413), a request that was here before (508), a missing key (403), denied (429), no decision
+ * (503), a client that is too slow (408), a client that leaves (nothing). */
 
 #include "proxy/exchange.h"
 
@@ -287,10 +287,23 @@ void exchange_on_bad_body(struct exchange *exchange, const struct http_error *er
 
 /* --- the decision --- */
 
+/* RFC 9110 section 7.6.2: no hop may follow, so we are who is asked. */
+static void answer_last_hop(struct exchange *exchange)
+{
+    if (span_equals(exchange->request.method, SPAN("OPTIONS"))) {
+        exchange_reply(exchange, reply_options(exchange));
+    } else {
+        exchange_fail(exchange, 501, "TRACE ends here, by its Max-Forwards, and is not served");
+    }
+}
+
 static void go_on(struct exchange *exchange)
 {
+    const struct head *request = &exchange->request;
     if (exchange->route->respond != NULL) {
         exchange_reply(exchange, reply_route(exchange, exchange->route->respond));
+    } else if (request->has_max_forwards && request->max_forwards == 0) {
+        answer_last_hop(exchange);
     } else {
         exchange_connect(exchange, false);
     }
@@ -403,6 +416,12 @@ static void admit(struct exchange *exchange)
     }
 }
 
+static bool is_looping(const struct exchange *exchange)
+{
+    return head_has(&exchange->request, FIELD_VIA) && exchange->route->upstream != NULL &&
+           via_has_passed(&exchange->worker->shared->via, &exchange->request);
+}
+
 void exchange_on_head(struct exchange *exchange)
 {
     const struct policy *policy = exchange->worker->policy;
@@ -430,6 +449,8 @@ void exchange_on_head(struct exchange *exchange)
         exchange_fail(exchange, 400, refusal);
     } else if (exchange->route == NULL) {
         exchange_fail(exchange, 404, "no route matches");
+    } else if (is_looping(exchange)) {
+        exchange_fail(exchange, 508, "the request has passed here before: the upstream leads back");
     } else if (request->body == BODY_LENGTH &&
                request->content_length > exchange->route->body_bytes_max) {
         exchange_fail(exchange, 413, "the request's body is too large");

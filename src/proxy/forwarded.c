@@ -126,8 +126,7 @@ static void write_forwarding_fields(const struct exchange *exchange, struct text
     write_single(exchange, FIELD_X_REAL_IP, peer_text, text);
     write_forwarded(exchange, peer_text, text);
     write_request_id(exchange, text);
-    text_add(text, exchange->request.minor == 0 ? SPAN("Via: 1.0 sluice\r\n")
-                                                : SPAN("Via: 1.1 sluice\r\n"));
+    via_write(&exchange->worker->shared->via, exchange->request.minor, text);
 }
 
 void forwarded_write_request(struct exchange *exchange, struct text *text)
@@ -143,6 +142,9 @@ void forwarded_write_request(struct exchange *exchange, struct text *text)
     }
     if (request->body == BODY_CHUNKED) {
         text_add_literal(text, "Transfer-Encoding: chunked\r\n");
+    }
+    if (request->has_max_forwards) {
+        message_write_field_u64(text, field_name(FIELD_MAX_FORWARDS), request->max_forwards - 1);
     }
     write_forwarding_fields(exchange, text);
     text_add_literal(text, "\r\n");

@@ -157,3 +157,10 @@ struct span reply_route(struct exchange *exchange, const struct respond_spec *re
     reply_add_ratelimit_fields(exchange);
     return with_body(exchange, respond->body, respond->content_type);
 }
+
+struct span reply_options(struct exchange *exchange)
+{
+    begin(exchange, 200);
+    reply_add_ratelimit_fields(exchange);
+    return with_body(exchange, span_of(NULL, 0), span_of(NULL, 0));
+}

@@ -22,6 +22,9 @@ struct span reply_undecided(struct exchange *exchange);
 /* What the route says. */
 struct span reply_route(struct exchange *exchange, const struct respond_spec *respond);
 
+/* 200, of an OPTIONS that may go no further. */
+struct span reply_options(struct exchange *exchange);
+
 /* Append the RateLimit fields of a decided request to exchange->out. */
 void reply_add_ratelimit_fields(struct exchange *exchange);
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/histogram.h"
 #include "base/log.h"
 #include "net/resolver.h"
@@ -180,6 +181,13 @@ static enum status init_workers(struct server *server)
     return STATUS_OK;
 }
 
+static void name_in_via(struct via *via)
+{
+    uint8_t id[VIA_ID_BYTES];
+    hash_random(id, sizeof(id));
+    via_init(via, id);
+}
+
 enum status server_new(const struct server_options *options, struct server **server)
 {
     struct server *created = calloc(1, sizeof(*created));
@@ -192,6 +200,7 @@ enum status server_new(const struct server_options *options, struct server **ser
     created->shared.policy = options->policy;
     created->shared.log_fd = -1;
     atomic_init(&created->shared.n_downstreams, 0);
+    name_in_via(&created->shared.via);
     enum status status = find_listeners(created);
     if (status == STATUS_OK) {
         status = open_log(created);

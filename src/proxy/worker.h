@@ -23,6 +23,7 @@
 #include "proxy/access_log.h"
 #include "proxy/server.h"
 #include "proxy/upstream_group.h"
+#include "proxy/via.h"
 #include "store/store.h"
 
 /* What all workers of a process share. */
@@ -31,6 +32,7 @@ struct worker_shared {
     const struct policy *policy;          /* the options' */
     int log_fd;                           /* of the access log; -1: off */
     atomic_uint n_downstreams;            /* connections from clients */
+    struct via via;                       /* who we are to ourselves */
 };
 
 struct worker {

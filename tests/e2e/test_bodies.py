@@ -160,7 +160,7 @@ def test_a_route_may_have_its_own_maximum(start, start_upstream):
     b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
     b"Transfer-Encoding: chunked\r\n\r\n9\r\nhello"])
 @pytest.mark.parametrize("how", ["end", "reset"])
-def test_a_request_body_that_is_cut_short_is_never_whole_upstream(
+def test_rule_33_a_request_body_that_is_cut_short_is_never_whole_upstream(
         start, start_upstream, bytes_sent, how):
     upstream = start_upstream()
     proxy = start(policy(upstream))
@@ -239,7 +239,8 @@ def test_a_response_until_close_that_is_reset_never_looks_whole(start, start_ups
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
-def test_an_early_answer_reaches_a_client_that_is_still_sending(start, start_upstream, framing):
+def test_rule_60_an_early_answer_reaches_a_client_that_is_still_sending(
+        start, start_upstream, framing):
     upstream = start_upstream(answer=answer("403 No", body=b"enough"), reads_body=False)
     proxy = start(policy(upstream))
     with proxy.send(head_of(b"POST / HTTP/1.1", framing)) as client:
@@ -250,7 +251,7 @@ def test_an_early_answer_reaches_a_client_that_is_still_sending(start, start_ups
         client.send(PIECE)  # a client that has not looked yet is not reset at once
 
 
-def test_a_denied_upload_gets_its_429_while_it_is_still_sending(start, start_upstream):
+def test_rule_60_a_denied_upload_gets_its_429_while_it_is_still_sending(start, start_upstream):
     upstream = start_upstream()
     proxy = start(policy(upstream, "limit: 1/day\n"))
     proxy.ask()

@@ -14,7 +14,7 @@ def policy(more):
     """
 
 
-def test_a_head_that_takes_too_long_is_408(start):
+def test_rule_66_a_head_that_takes_too_long_is_408(start):
     proxy = start(policy("timeouts: {head: 300ms, idle: 10s}"))
     with proxy.send(b"GET /ok HTTP/1.1\r\nHost: a\r\n") as client:
         response = client.read()
@@ -34,7 +34,7 @@ def test_the_time_of_a_head_does_not_begin_anew_with_each_byte(start):
     assert time.monotonic() - started < 5
 
 
-def test_an_idle_connection_is_closed_without_a_word(start):
+def test_rule_66_an_idle_connection_is_closed_without_a_word(start):
     proxy = start(policy("timeouts: {idle: 200ms}"))
     with proxy.connect() as fresh, proxy.connect() as used:
         assert used.ask(path="/ok").status == 200

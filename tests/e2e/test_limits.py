@@ -40,7 +40,7 @@ def test_the_short_form_counts_down_denies_and_lets_in_again_after_retry_after(
     assert len(upstream.requests) == len(answers) + 1
 
 
-def test_a_denial_says_what_was_exceeded_and_is_not_stored(start):
+def test_rule_76_a_denial_says_what_was_exceeded_and_is_not_stored(start):
     proxy = start(limited({"per-client": "{key: client.ip, rate: 1/hour}"}))
     assert proxy.ask().status == 204
     denied = proxy.ask()
@@ -55,7 +55,7 @@ def test_a_denial_says_what_was_exceeded_and_is_not_stored(start):
                              "violated-policies": ["per-client"], "retry-after": 3600}
 
 
-def test_retry_after_is_the_whole_wait_and_no_more(start):
+def test_rule_75_retry_after_is_the_whole_wait_and_no_more(start):
     proxy = start(limited({"slow": "{key: client.ip, rate: 1/2s}"}))
     assert proxy.ask().status == 204
     denied = proxy.ask()
@@ -73,7 +73,7 @@ def test_a_denied_client_keeps_its_connection(start):
         assert [client.ask().status for _ in range(3)] == [204, 429, 429]
 
 
-def test_a_denied_head_request_has_no_body(start):
+def test_rule_77_a_denied_head_request_has_no_body(start):
     proxy = start(limited({"once": "{key: client.ip, rate: 1/hour}"}))
     with proxy.connect() as client:
         assert client.ask("HEAD").status == 204

@@ -150,7 +150,7 @@ def test_a_few_empty_lines_before_a_request_are_skipped(proxy):
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "OPTIONS", "BREW"])
-def test_a_body_counts_with_every_method(proxy, upstream, method):
+def test_rule_35_a_body_counts_with_every_method(proxy, upstream, method):
     """Rules 34 and 35."""
     with proxy.connect() as client:
         for _ in range(2):
@@ -159,7 +159,7 @@ def test_a_body_counts_with_every_method(proxy, upstream, method):
             assert upstream.last.get("Content-Length") == str(len(SMUGGLED))
 
 
-def test_a_request_without_framing_has_no_body(proxy, upstream):
+def test_rule_34_a_request_without_framing_has_no_body(proxy, upstream):
     """Rule 34."""
     with proxy.send(POST + b"\r\n" + b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n") as client:
         assert [client.read().status for _ in range(2)] == [200, 200]
@@ -188,7 +188,8 @@ BAD_ANSWERS = {
 
 
 @pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_an_answer_that_breaks_a_rule_is_502_and_ends_its_connection(start, start_upstream, name):
+def test_rule_36_an_answer_that_breaks_a_rule_is_502_and_ends_its_connection(
+        start, start_upstream, name):
     upstream = start_upstream(answer=BAD_ANSWERS[name])
     proxy = start(f"workers: 1\nupstream: {upstream.url}\n")
     with proxy.connect() as client:
@@ -199,7 +200,7 @@ def test_an_answer_that_breaks_a_rule_is_502_and_ends_its_connection(start, star
             assert upstream.n_connections == n
 
 
-def test_bytes_behind_an_answer_are_not_taken_for_the_next(start, start_upstream):
+def test_rule_40_bytes_behind_an_answer_are_not_taken_for_the_next(start, start_upstream):
     """Rule 40."""
     upstream = start_upstream(answer=answer() + answer("500 Smuggled", body=b"smuggled"))
     proxy = start(f"workers: 1\nupstream: {upstream.url}\n")
@@ -208,7 +209,7 @@ def test_bytes_behind_an_answer_are_not_taken_for_the_next(start, start_upstream
     assert upstream.n_connections == 3
 
 
-def test_bytes_on_an_idle_connection_close_it(start, start_upstream):
+def test_rule_44_bytes_on_an_idle_connection_close_it(start, start_upstream):
     """Rule 44."""
     upstream = start_upstream()
     proxy = start(f"workers: 1\nupstream: {upstream.url}\n")

@@ -155,7 +155,7 @@ def test_a_kept_connection_that_dies_under_a_request_is_invisible(
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.parametrize("method, body", [("POST", b"x"), ("POST", None), ("PUT", b"x"),
                                           ("PATCH", None)])
-def test_a_request_that_may_have_had_an_effect_is_not_sent_twice(
+def test_rule_55_a_request_that_may_have_had_an_effect_is_not_sent_twice(
         start, start_upstream, method, body, how):
     upstream = start_upstream(closing_the_second_request(how))
     proxy = start(policy(upstream.url))
@@ -177,7 +177,7 @@ def test_a_retry_is_tried_once(start, start_upstream):
     assert len(upstream.requests) == 3
 
 
-def test_nothing_is_sent_again_once_a_byte_of_the_answer_came(start, start_upstream):
+def test_rule_55_nothing_is_sent_again_once_a_byte_of_the_answer_came(start, start_upstream):
     def behave(peer, _):
         if peer.n_requests == 1:
             peer.send(answer())

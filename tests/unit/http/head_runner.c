@@ -54,6 +54,8 @@ static void compare_heads(const struct head *got, const struct head *expected)
     ck_assert_int_eq(got->keep_alive, expected->keep_alive);
     ck_assert_int_eq(got->has_upgrade, expected->has_upgrade);
     ck_assert_int_eq(got->expect_continue, expected->expect_continue);
+    ck_assert_int_eq(got->has_max_forwards, expected->has_max_forwards);
+    ck_assert_uint_eq(got->max_forwards, expected->max_forwards);
     ck_assert_int_eq(got->body, expected->body);
     ck_assert_uint_eq(got->content_length, expected->content_length);
     compare_fields(got, expected);
@@ -93,6 +95,21 @@ static void grow(enum runner_kind kind, struct span message, enum parse_result e
     free(copy);
 }
 
+/* In two pieces, for every border between them. */
+static void cut(enum runner_kind kind, struct span message, enum parse_result expected,
+                const struct run *whole)
+{
+    for (size_t len = 1; len < message.len; len++) {
+        struct run run;
+        run_init(&run);
+        enum parse_result result = run_parse(&run, kind, span_of(message.data, len));
+        if (result == PARSE_PARTIAL) {
+            result = run_parse(&run, kind, message);
+        }
+        compare(result, &run, expected, whole);
+    }
+}
+
 static void append(enum runner_kind kind, struct span message, struct span tail,
                    enum parse_result expected, const struct run *whole)
 {
@@ -117,6 +134,7 @@ const struct head *runner_parse(enum runner_kind kind, struct span message,
     *result = run_parse(&whole, kind, message);
     *consumed = whole.consumed;
     grow(kind, message, *result, &whole);
+    cut(kind, message, *result, &whole);
     if (*result != PARSE_PARTIAL) {
         append(kind, message, SPAN("\0\xff\n garbage"), *result, &whole);
         append(kind, message, SPAN("GET /next HTTP/1.1\r\nHost: b\r\n\r\n"), *result, &whole);

@@ -210,6 +210,49 @@ START_TEST(rule_20_other_underscores_pass)
 }
 END_TEST
 
+static const struct {
+    const char *request;
+    bool has;
+    uint64_t number;
+} MAX_FORWARDS[] = {
+    {"OPTIONS * HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n", true, 0},
+    {"OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 10\r\n\r\n", true, 10},
+    {"TRACE / HTTP/1.1\r\nHost: a\r\nmax-forwards: 007\r\n\r\n", true, 7},
+    {"TRACE / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 9223372036854775807\r\n\r\n", true, INT64_MAX},
+    {"TRACE / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 99999999999999999999999\r\n\r\n", true,
+     INT64_MAX},
+    {"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", false, 0},
+    {"GET / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n", false, 0},
+    {"GET / HTTP/1.1\r\nHost: a\r\nMax-Forwards: x\r\nMax-Forwards: 1\r\n\r\n", false, 0},
+    {"options / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n", false, 0},
+};
+
+START_TEST(rule_51_max_forwards_counts_for_trace_and_options)
+{
+    const struct head *head = GOOD_REQUEST(MAX_FORWARDS[_i].request);
+    ck_assert_int_eq(head->has_max_forwards, MAX_FORWARDS[_i].has);
+    ck_assert_uint_eq(head->max_forwards, MAX_FORWARDS[_i].number);
+    if (MAX_FORWARDS[_i].has) {
+        ck_assert(head_find(head, FIELD_MAX_FORWARDS)->hop_by_hop);
+    }
+}
+END_TEST
+
+static const char *const BAD_MAX_FORWARDS[] = {"", "-1", "+1", "1.0", "0x1", "1 2", "1, 2", "x"};
+
+START_TEST(rule_51_max_forwards_is_one_number)
+{
+    char message[128];
+    const int len =
+        snprintf(message, sizeof(message),
+                 "OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: %s\r\n\r\n", BAD_MAX_FORWARDS[_i]);
+    ck_assert_uint_eq(runner_bad(RUNNER_REQUEST, span_of(message, (size_t)len)), 400);
+    ck_assert_uint_eq(BAD_REQUEST("TRACE / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 1\r\n"
+                                  "Max-Forwards: 1\r\n\r\n"),
+                      400);
+}
+END_TEST
+
 START_TEST(rule_61_an_expected_100_is_told)
 {
     ck_assert(GOOD_REQUEST(GET("Content-Length: 1\r\nExpect: 100-Continue\r\n"))->expect_continue);
@@ -265,6 +308,10 @@ static Suite *head_request_suite(void)
     tcase_add_loop_test(fields, rule_20_underscore_variants_of_known_fields_are_refused, 0,
                         (int)ARRAY_LEN(UNDERSCORED));
     tcase_add_test(fields, rule_20_other_underscores_pass);
+    tcase_add_loop_test(fields, rule_51_max_forwards_counts_for_trace_and_options, 0,
+                        (int)ARRAY_LEN(MAX_FORWARDS));
+    tcase_add_loop_test(fields, rule_51_max_forwards_is_one_number, 0,
+                        (int)ARRAY_LEN(BAD_MAX_FORWARDS));
     tcase_add_test(fields, rule_61_an_expected_100_is_told);
     tcase_add_test(fields, rule_62_expect_in_1_0_is_ignored_and_stays_here);
     tcase_add_test(fields, rule_64_an_unknown_expectation_is_refused);

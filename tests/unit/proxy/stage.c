@@ -155,6 +155,7 @@ void stage_open(struct stage *stage, const char *yaml)
     stage->shared.options = &stage->options;
     stage->shared.policy = stage->policy;
     stage->shared.log_fd = -1;
+    via_init(&stage->shared.via, (const uint8_t[VIA_ID_BYTES]){1, 2, 3, 4, 5, 6});
     ck_assert_uint_eq(stage->policy->n_listeners, 1);
     const int ours = listen_on_loopback(&port);
     ck_assert_int_eq(worker_init(&stage->worker, &stage->shared, 1, &ours), STATUS_OK);

@@ -68,7 +68,7 @@ static const struct {
      "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n"
      "X-Forwarded-Host: A.example:8080\r\nX-Real-IP: 192.0.2.1\r\n"
      "Forwarded: for=192.0.2.1;host=\"A.example:8080\";proto=http\r\nX-Request-ID: r1\r\n"
-     "Via: 1.1 sluice\r\n\r\n"},
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"what an untrusted peer says of others is dropped", "192.0.2.1",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: https\r\n"
      "X-Forwarded-Host: evil\r\nX-Real-IP: 1.1.1.1\r\nForwarded: for=1.1.1.1\r\n"
@@ -76,7 +76,7 @@ static const struct {
      "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n"
      "X-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
      "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
-     "Via: 1.1 sluice\r\n\r\n"},
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"what a trusted peer says is kept and appended to", "10.0.0.1",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 10.0.0.9\r\n"
      "X-Forwarded-Proto: https\r\nX-Forwarded-Host: front\r\nX-Real-IP: 1.1.1.1\r\n"
@@ -84,13 +84,13 @@ static const struct {
      "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1, 10.0.0.9, 10.0.0.1\r\n"
      "X-Forwarded-Proto: https\r\nX-Forwarded-Host: front\r\nX-Real-IP: 1.1.1.1\r\n"
      "Forwarded: for=1.1.1.1, for=10.0.0.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
-     "Via: 1.1 sluice\r\n\r\n"},
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"an address of IPv6 is quoted where it must be", "2001:db8::1",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Request-ID: r1\r\n\r\n",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 2001:db8::1\r\nX-Forwarded-Proto: http\r\n"
      "X-Forwarded-Host: a\r\nX-Real-IP: 2001:db8::1\r\n"
      "Forwarded: for=\"[2001:db8::1]\";host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
-     "Via: 1.1 sluice\r\n\r\n"},
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
     /* Rules 46 to 48; CVE-2026-105299: ours cannot be nominated away. */
     {"what is for this hop alone is left out", "192.0.2.1",
      "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, X-Mine, X-Forwarded-For, Via\r\nX-Mine: 1\r\n"
@@ -99,35 +99,47 @@ static const struct {
      "GET / HTTP/1.1\r\nHost: a\r\nX-Yours: 2\r\nX-Forwarded-For: 192.0.2.1\r\n"
      "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
      "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
-     "Via: 1.1 sluice\r\n\r\n"},
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"lines of one name keep their order, Via is one more", "192.0.2.1",
      "GET / HTTP/1.1\r\nHost: a\r\nX-A: 1\r\nVia: 1.0 fred\r\nx-a: 2\r\nX-Request-ID: r1\r\n\r\n",
      "GET / HTTP/1.1\r\nHost: a\r\nX-A: 1\r\nVia: 1.0 fred\r\nx-a: 2\r\n"
      "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n"
      "X-Real-IP: 192.0.2.1\r\nForwarded: for=192.0.2.1;host=\"a\";proto=http\r\n"
-     "X-Request-ID: r1\r\nVia: 1.1 sluice\r\n\r\n"},
+     "X-Request-ID: r1\r\nVia: 1.1 sluice-010203040506\r\n\r\n"},
     {"an absolute target goes out in origin form, with its own host", "192.0.2.1",
      "GET http://b.example/x?y HTTP/1.1\r\nHost: a\r\nX-Request-ID: r1\r\n\r\n",
      "GET /x?y HTTP/1.1\r\nHost: b.example\r\nX-Forwarded-For: 192.0.2.1\r\n"
      "X-Forwarded-Proto: http\r\nX-Forwarded-Host: b.example\r\nX-Real-IP: 192.0.2.1\r\n"
      "Forwarded: for=192.0.2.1;host=\"b.example\";proto=http\r\nX-Request-ID: r1\r\n"
-     "Via: 1.1 sluice\r\n\r\n"},
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"HTTP/1.0 without a host", "192.0.2.1", "GET / HTTP/1.0\r\nX-Request-ID: r1\r\n\r\n",
      "GET / HTTP/1.1\r\nHost: \r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n"
      "X-Real-IP: 192.0.2.1\r\nForwarded: for=192.0.2.1;proto=http\r\nX-Request-ID: r1\r\n"
-     "Via: 1.0 sluice\r\n\r\n"},
+     "Via: 1.0 sluice-010203040506\r\n\r\n"},
+    {"one hop fewer may follow", "192.0.2.1",
+     "OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 10\r\nX-Request-ID: r1\r\n\r\n",
+     "OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 9\r\nX-Forwarded-For: 192.0.2.1\r\n"
+     "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
+     "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
+    {"elsewhere that field means nothing", "192.0.2.1",
+     "GET / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 10\r\nX-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 10\r\nX-Forwarded-For: 192.0.2.1\r\n"
+     "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
+     "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"a chunked body stays chunked", "192.0.2.1",
      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX-Request-ID: r1\r\n\r\n",
      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX-Forwarded-For: 192.0.2.1\r\n"
      "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
      "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
-     "Via: 1.1 sluice\r\n\r\n"},
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"a length stays what it is", "192.0.2.1",
      "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nX-Request-ID: r1\r\n\r\n",
      "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nX-Forwarded-For: 192.0.2.1\r\n"
      "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
      "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
-     "Via: 1.1 sluice\r\n\r\n"},
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
 };
 
 START_TEST(a_head_goes_out_as_the_rules_say)
