@@ -88,13 +88,13 @@ bool inbox_has_bytes(const struct inbox *inbox)
     return inbox->head_start < inbox->head_end || inbox->body_start < inbox->body_end;
 }
 
-/* How much to read at once: never beyond a body whose length is known, and of a chunked one never more
- * than fits where the next head is kept. */
+/* How much to read at once: not beyond a body whose length is known but for the one byte that is looked
+ * for, and of a chunked one never more than fits where the next head is kept. */
 static size_t read_capacity(const struct inbox *inbox)
 {
     size_t capacity = inbox->body_pool->block_bytes;
     if (inbox->kind == BODY_LENGTH && inbox->left < capacity) {
-        capacity = (size_t)inbox->left;
+        capacity = (size_t)inbox->left + (inbox->looks_beyond ? 1 : 0);
     } else if (inbox->kind == BODY_CHUNKED && inbox->head_pool->block_bytes < capacity) {
         capacity = inbox->head_pool->block_bytes;
     }

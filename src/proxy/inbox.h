@@ -33,7 +33,9 @@ struct inbox {
     uint64_t left;                  /* of BODY_LENGTH: bytes still to come */
     struct chunked_decoder decoder; /* of BODY_CHUNKED */
     bool ended;                     /* the body has been given out whole */
-    struct http_error error;        /* with INBOX_BAD */
+    bool looks_beyond;       /* read on by a byte behind a body of known length: who sends more
+                                     * than that answers nobody (RFC 9112 section 9.2) */
+    struct http_error error; /* with INBOX_BAD */
 };
 
 enum inbox_result {

@@ -237,6 +237,7 @@ static enum status begin_connect(struct upstream_server *server, struct upstream
     timeout_init(&upstream->timeout, on_idle_timeout);
     loop_task_init(&upstream->death, die);
     inbox_init(&upstream->inbox, &upstream->stream, &worker->head_blocks, &worker->body_blocks);
+    upstream->inbox.looks_beyond = true;
     return stream_connect(&upstream->stream, worker->loop, &address->sockaddr.any, address->bytes,
                           &HANDLER, upstream);
 }

@@ -203,6 +203,24 @@ def test_a_kept_connection_that_the_upstream_closed_is_not_used(start, start_ups
         assert upstream.n_connections == n
 
 
+def test_rule_44_bytes_behind_an_answer_are_nobodys_answer(start, start_upstream):
+    """The body is larger than what is read with a head, and a request waits for the connection."""
+    body = b"y" * 30_000
+
+    def behave(peer, request):
+        stray = answer(body=b"stray") if request.target == "/first" else b""
+        peer.send(answer(body=body if stray else b"mine") + stray)
+
+    upstream = start_upstream(behave)
+    proxy = start(policy(upstream.url))
+    with proxy.connect() as client:
+        client.send(b"".join(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path
+                             for path in (b"/first", b"/second")))
+        assert client.read().body == body
+        assert client.read().body == b"mine"
+    assert upstream.n_connections == 2
+
+
 def test_an_idle_upstream_connection_is_closed_in_time(start, start_upstream):
     upstream = start_upstream()
     proxy = start(policy(upstream.url, more="timeout: {idle: 200ms}"))

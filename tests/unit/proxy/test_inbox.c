@@ -308,6 +308,21 @@ START_TEST(a_body_of_known_length_is_never_read_beyond)
 }
 END_TEST
 
+START_TEST(one_byte_behind_a_body_of_known_length_is_seen_if_it_is_looked_for)
+{
+    bool last = false;
+    inbox.looks_beyond = true;
+    send_text("a\r\n\r\nhel");
+    ck_assert_int_eq(inbox_read_head(&inbox), STREAM_DONE);
+    inbox_begin_body(&inbox, 5, BODY_LENGTH, 5);
+    send_text("loSTRAY");
+    ck_assert_int_eq(take_all(&last), INBOX_END);
+    assert_taken("hello");
+    ck_assert(last);
+    ck_assert(inbox_has_bytes(&inbox));
+}
+END_TEST
+
 START_TEST(a_body_until_close_ends_with_the_connection)
 {
     bool last = true;
@@ -399,6 +414,7 @@ int main(void)
     tcase_add_test(bodies, what_is_read_beyond_a_chunked_body_is_the_start_of_the_next_head);
     tcase_add_test(bodies, as_much_as_a_head_block_may_be_read_beyond_a_chunked_body);
     tcase_add_test(bodies, a_body_of_known_length_is_never_read_beyond);
+    tcase_add_test(bodies, one_byte_behind_a_body_of_known_length_is_seen_if_it_is_looked_for);
     tcase_add_test(bodies, a_body_until_close_ends_with_the_connection);
     suite_add_tcase(suite, bodies);
     tcase_add_checked_fixture(wrong, set_up, tear_down);
