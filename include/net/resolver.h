@@ -1,5 +1,5 @@
-/* Host names to addresses without blocking: libevent's evdns, which reads resolv.conf and the hosts
- * file. An address as text is answered without asking anyone. */
+/* Host names to addresses without blocking: the hosts file first, then the name servers, both families
+ * of addresses. An address as text is answered without asking anyone. */
 
 #ifndef SLUICE_NET_RESOLVER_H
 #define SLUICE_NET_RESOLVER_H
@@ -18,7 +18,13 @@ struct loop;
 struct resolver;
 struct resolver_query;
 
-enum { RESOLVER_ADDRESSES_MAX = 16 };
+enum {
+    RESOLVER_ADDRESSES_MAX = 16,
+    /* What a name server says of an answer's life is taken within these. */
+    RESOLVER_TTL_US_MIN = 1000 * 1000,
+    RESOLVER_TTL_US_MAX = 300 * 1000 * 1000,
+    RESOLVER_HOSTS_TTL_US = 5 * 1000 * 1000, /* of what the hosts file says */
+};
 
 struct resolver_address {
     union {
@@ -29,17 +35,28 @@ struct resolver_address {
     socklen_t bytes;
 };
 
-/* STATUS_OK with 1 … RESOLVER_ADDRESSES_MAX addresses; with none: STATUS_NOT_FOUND, there is no such
- * name, or STATUS_TIMEOUT, no name server gave an answer that counts. Called once, from the loop,
- * never from within resolver_ask(). */
-typedef void (*resolver_on_answer)(void *context, enum status status,
-                                   const struct resolver_address *addresses, size_t n_addresses);
+struct resolver_options {
+    const char *resolv_conf;                /* NULL: /etc/resolv.conf */
+    const char *hosts;                      /* NULL: /etc/hosts */
+    const struct resolver_address *servers; /* asked in place of those of resolv_conf */
+    size_t n_servers;                       /* 0: those of resolv_conf */
+};
 
-/* One a loop. STATUS_NO_MEMORY. */
-MUST_USE enum status resolver_new(struct loop *loop, struct resolver **resolver);
-/* The same with another file than /etc/resolv.conf. */
-MUST_USE enum status resolver_new_with(struct loop *loop, const char *resolv_conf,
-                                       struct resolver **resolver);
+struct resolver_answer {
+    /* STATUS_OK; without addresses: STATUS_NOT_FOUND, there is no such name, or STATUS_TIMEOUT, no name
+     * server gave an answer that counts. */
+    enum status status;
+    const struct resolver_address *addresses; /* those of IPv4 first; gone after the call */
+    size_t n_addresses;                       /* up to RESOLVER_ADDRESSES_MAX, of both families */
+    uint64_t ttl_us; /* how long that holds, within the bounds above; of STATUS_OK */
+};
+
+/* Called once, from the loop, never from within resolver_ask(). */
+typedef void (*resolver_on_answer)(void *context, const struct resolver_answer *answer);
+
+/* One a loop. @options is read here alone; NULL: the system's. STATUS_NO_MEMORY. */
+MUST_USE enum status resolver_new(struct loop *loop, const struct resolver_options *options,
+                                  struct resolver **resolver);
 /* Pending queries are dropped without an answer. NULL is a no-op. */
 void resolver_free(struct resolver *resolver);
 

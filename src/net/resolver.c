@@ -1,116 +1,232 @@
-/* Names over evdns. Answers always come from the loop: an address that is text already, and what evdns
- * finds at once in the hosts file, are delivered at the end of the turn. */
+/* Names, by the hosts file or evdns. Answers always come from the loop: what is known at once is delivered at
+ * the end of the turn.
+ *
+ * Happy path: both families are asked for; the answer goes out when both have come.
+ *
+ * Failures: one family has addresses and the other keeps silent, the answer goes out SKEW_US later without
+ * it; evdns tells what was cancelled too, so a query lives until its last lookup has been told of, whatever has
+ * become of the resolver meanwhile. */
 
 #include "net/resolver.h"
 
+#include <arpa/inet.h>
 #include <event2/dns.h>
-#include <event2/event.h>
-#include <event2/util.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/address.h"
 #include "base/list.h"
+#include "net/hosts.h"
 #include "net/loop.h"
 
-enum { HOST_TEXT_BYTES = 256 };
+enum {
+    HOST_TEXT_BYTES = 256,
+    SKEW_US = 300 * 1000, /* what one family waits for the other */
+    SECOND_US = 1000 * 1000,
+    FAMILIES = 2,
+};
 
 struct resolver {
     struct loop *loop;
     struct evdns_base *dns;
+    struct hosts hosts;
     struct list queries; /* of struct resolver_query */
+};
+
+/* The question for the addresses of one family. */
+struct lookup {
+    struct resolver_query *query;
+    bool is_pending;
+    bool is_known_missing; /* there are none, as a server said */
+    struct resolver_address addresses[RESOLVER_ADDRESSES_MAX];
+    size_t n_addresses;
+    uint64_t ttl_us;
 };
 
 struct resolver_query {
     struct list node;
-    struct resolver *resolver;
-    struct evdns_getaddrinfo_request *request; /* NULL: answered, to be delivered */
+    struct resolver *resolver; /* not to be touched once cancelled */
     struct loop_task delivery;
-    resolver_on_answer on_answer; /* NULL: cancelled */
+    struct timer skew;
+    resolver_on_answer on_answer; /* NULL: cancelled, or answered */
     void *context;
     uint16_t port;
-    enum status status;
-    struct resolver_address addresses[RESOLVER_ADDRESSES_MAX];
-    size_t n_addresses;
+    struct lookup lookups[FAMILIES]; /* of IPv4, of IPv6; what is not asked for lies in the first */
 };
 
-static void free_query(struct resolver_query *query)
+static bool is_pending(const struct resolver_query *query)
 {
-    list_remove(&query->node);
+    return query->lookups[0].is_pending || query->lookups[1].is_pending;
+}
+
+/* Nobody waits for it any more. It goes when evdns has told all it has to tell. */
+static void end_query(struct resolver_query *query)
+{
+    query->on_answer = NULL;
     loop_task_cancel(&query->delivery);
-    free(query);
+    timer_close(&query->skew);
+    if (!is_pending(query)) {
+        list_remove(&query->node);
+        free(query);
+    }
+}
+
+/* --- the answer --- */
+
+/* Both families into one list, of which neither drives out the other. */
+static size_t merge(const struct resolver_query *query, struct resolver_address *merged)
+{
+    const struct lookup *ipv4 = &query->lookups[0];
+    const struct lookup *ipv6 = &query->lookups[1];
+    const size_t half = RESOLVER_ADDRESSES_MAX / 2;
+    const size_t n_ipv6_kept = ipv6->n_addresses < half ? ipv6->n_addresses : half;
+    size_t n = RESOLVER_ADDRESSES_MAX - n_ipv6_kept;
+    if (ipv4->n_addresses < n) {
+        n = ipv4->n_addresses;
+    }
+    memcpy(merged, ipv4->addresses, n * sizeof(merged[0]));
+    for (size_t i = 0; i < ipv6->n_addresses && n < RESOLVER_ADDRESSES_MAX; i++) {
+        merged[n++] = ipv6->addresses[i];
+    }
+    return n;
+}
+
+static uint64_t shorter_ttl(const struct resolver_query *query)
+{
+    const struct lookup *lookups = query->lookups;
+    if (lookups[0].n_addresses == 0) {
+        return lookups[1].ttl_us;
+    }
+    return lookups[1].n_addresses > 0 && lookups[1].ttl_us < lookups[0].ttl_us ? lookups[1].ttl_us
+                                                                               : lookups[0].ttl_us;
 }
 
 static void deliver(struct loop_task *task)
 {
     struct resolver_query *query = CONTAINER_OF(task, struct resolver_query, delivery);
-    if (query->on_answer != NULL) {
-        query->on_answer(query->context, query->status, query->addresses, query->n_addresses);
+    struct resolver_address merged[RESOLVER_ADDRESSES_MAX];
+    const bool is_missing =
+        query->lookups[0].is_known_missing && query->lookups[1].is_known_missing;
+    struct resolver_answer answer = {
+        .status = is_missing ? STATUS_NOT_FOUND : STATUS_TIMEOUT,
+        .addresses = merged,
+        .n_addresses = merge(query, merged),
+    };
+    if (answer.n_addresses > 0) {
+        answer.status = STATUS_OK;
+        answer.ttl_us = shorter_ttl(query);
     }
-    free_query(query);
+    const resolver_on_answer on_answer = query->on_answer;
+    void *context = query->context;
+    end_query(query);
+    on_answer(context, &answer);
 }
 
-static void read_answer(struct resolver_query *query, const struct evutil_addrinfo *answer)
-{
-    for (; answer != NULL && query->n_addresses < RESOLVER_ADDRESSES_MAX;
-         answer = answer->ai_next) {
-        struct resolver_address *address = &query->addresses[query->n_addresses];
-        if (answer->ai_addrlen > sizeof(address->sockaddr)) {
-            continue;
-        }
-        memcpy(&address->sockaddr, answer->ai_addr, answer->ai_addrlen);
-        address->bytes = (socklen_t)answer->ai_addrlen;
-        if (answer->ai_family == AF_INET) {
-            address->sockaddr.ipv4.sin_port = htons(query->port);
-        } else {
-            address->sockaddr.ipv6.sin6_port = htons(query->port);
-        }
-        query->n_addresses++;
-    }
-}
-
-static void on_dns_answer(int error, struct evutil_addrinfo *answer, void *context)
+static void on_skew(void *context)
 {
     struct resolver_query *query = context;
-    const bool is_asked = query->request != NULL; /* else evdns knows the answer by itself */
-    query->request = NULL;
-    read_answer(query, answer);
-    if (answer != NULL) {
-        evutil_freeaddrinfo(answer);
-    }
-    if (query->n_addresses > 0) {
-        query->status = STATUS_OK;
-    } else {
-        query->status = is_asked && error != EVUTIL_EAI_NONAME ? STATUS_TIMEOUT : STATUS_NOT_FOUND;
-    }
-    if (query->on_answer == NULL) {
-        free_query(query); /* cancelled: evdns tells even so */
-        return;
-    }
     loop_at_turn_end(query->resolver->loop, &query->delivery);
 }
 
-enum status resolver_new(struct loop *loop, struct resolver **resolver)
+/* --- what evdns tells --- */
+
+static uint64_t bounded_ttl_us(int ttl)
 {
-    return resolver_new_with(loop, "/etc/resolv.conf", resolver);
+    /* RFC 2181 section 8: what has the highest bit set is zero. */
+    const uint64_t ttl_us = ttl < 0 ? 0 : (uint64_t)ttl * SECOND_US;
+    return ttl_us < RESOLVER_TTL_US_MIN   ? RESOLVER_TTL_US_MIN
+           : ttl_us > RESOLVER_TTL_US_MAX ? RESOLVER_TTL_US_MAX
+                                          : ttl_us;
 }
 
-enum status resolver_new_with(struct loop *loop, const char *resolv_conf,
-                              struct resolver **resolver)
+static struct resolver_address address_of_bytes(int family, const void *bytes, uint16_t port)
 {
+    struct resolver_address address = {.bytes = sizeof(address.sockaddr.ipv4)};
+    if (family == AF_INET) {
+        address.sockaddr.ipv4.sin_family = AF_INET;
+        address.sockaddr.ipv4.sin_port = htons(port);
+        memcpy(&address.sockaddr.ipv4.sin_addr, bytes, sizeof(struct in_addr));
+        return address;
+    }
+    address.bytes = sizeof(address.sockaddr.ipv6);
+    address.sockaddr.ipv6.sin6_family = AF_INET6;
+    address.sockaddr.ipv6.sin6_port = htons(port);
+    memcpy(&address.sockaddr.ipv6.sin6_addr, bytes, sizeof(struct in6_addr));
+    return address;
+}
+
+static void read_records(struct lookup *lookup, char type, int count, int ttl,
+                         const void *addresses)
+{
+    const int family = type == DNS_IPv4_A ? AF_INET : AF_INET6;
+    const size_t bytes = family == AF_INET ? sizeof(struct in_addr) : sizeof(struct in6_addr);
+    for (int i = 0; i < count && lookup->n_addresses < RESOLVER_ADDRESSES_MAX; i++) {
+        lookup->addresses[lookup->n_addresses++] = address_of_bytes(
+            family, (const char *)addresses + (size_t)i * bytes, lookup->query->port);
+    }
+    lookup->ttl_us = bounded_ttl_us(ttl);
+}
+
+static void on_dns_answer(int result, char type, int count, int ttl, void *addresses, void *context)
+{
+    struct lookup *lookup = context;
+    struct resolver_query *query = lookup->query;
+    lookup->is_pending = false;
+    if (query->on_answer == NULL) {
+        end_query(query);
+        return;
+    }
+    if (result == DNS_ERR_NONE && (type == DNS_IPv4_A || type == DNS_IPv6_AAAA)) {
+        read_records(lookup, type, count, ttl, addresses);
+    }
+    lookup->is_known_missing =
+        lookup->n_addresses == 0 &&
+        (result == DNS_ERR_NONE || result == DNS_ERR_NOTEXIST || result == DNS_ERR_NODATA);
+    if (!is_pending(query)) {
+        loop_at_turn_end(query->resolver->loop, &query->delivery);
+    } else if (lookup->n_addresses > 0) {
+        timer_arm(&query->skew, SKEW_US);
+    }
+}
+
+/* --- life --- */
+
+static struct evdns_base *new_dns(struct loop *loop, const struct resolver_options *options)
+{
+    /* The hosts file is ours: evdns would read it once and never again. */
+    int wanted = DNS_OPTION_SEARCH | DNS_OPTION_MISC | DNS_OPTION_NAMESERVERS;
+    struct evdns_base *dns = evdns_base_new(loop_base(loop), EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    if (dns == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < options->n_servers; i++) {
+        const struct resolver_address *server = &options->servers[i];
+        if (evdns_base_nameserver_sockaddr_add(dns, &server->sockaddr.any, server->bytes, 0) == 0) {
+            wanted &= ~DNS_OPTION_NAMESERVERS;
+        }
+    }
+    /* Names no server, or is not there: 127.0.0.1 is asked, as resolv.conf(5) has it. */
+    (void)evdns_base_resolv_conf_parse(
+        dns, wanted, options->resolv_conf != NULL ? options->resolv_conf : "/etc/resolv.conf");
+    return dns;
+}
+
+enum status resolver_new(struct loop *loop, const struct resolver_options *options,
+                         struct resolver **resolver)
+{
+    static const struct resolver_options SYSTEMS = {NULL};
+    const struct resolver_options *wanted = options != NULL ? options : &SYSTEMS;
     struct resolver *created = calloc(1, sizeof(*created));
     if (created == NULL) {
         return STATUS_NO_MEMORY;
     }
     created->loop = loop;
+    created->hosts.path = wanted->hosts != NULL ? wanted->hosts : "/etc/hosts";
     list_init(&created->queries);
-    created->dns = evdns_base_new(loop_base(loop), EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    created->dns = new_dns(loop, wanted);
     if (created->dns == NULL) {
         free(created);
         return STATUS_NO_MEMORY;
     }
-    /* Names no server, or is not there: 127.0.0.1 is asked, as resolv.conf(5) has it. */
-    (void)evdns_base_resolv_conf_parse(created->dns, DNS_OPTIONS_ALL, resolv_conf);
     *resolver = created;
     return STATUS_OK;
 }
@@ -123,74 +239,96 @@ void resolver_free(struct resolver *resolver)
     while (!list_is_empty(&resolver->queries)) {
         struct resolver_query *query =
             CONTAINER_OF(resolver->queries.next, struct resolver_query, node);
-        if (query->request == NULL) {
-            free_query(query);
-            continue;
-        }
-        query->on_answer = NULL; /* evdns tells it that all is over, and it is freed */
         list_remove(&query->node);
+        end_query(query); /* or it is freed when evdns tells that all is over */
     }
     evdns_base_free(resolver->dns, 1);
+    hosts_close(&resolver->hosts);
     free(resolver);
 }
 
+/* --- asking --- */
+
 bool resolver_read_address(struct span host, uint16_t port, struct resolver_address *address)
 {
-    struct address parsed;
-    /* A port would be taken for part of the address: the caller has cut it off already. */
-    if (!address_parse(host, &parsed)) {
+    /* Not address_parse(), for which all notations of a host are one: a server behind NAT64 is reached by
+     * the address that the policy says. */
+    char text[INET6_ADDRSTRLEN];
+    unsigned char bytes[sizeof(struct in6_addr)];
+    if (host.len >= sizeof(text) || span_find(host, '\0') < host.len) {
         return false;
     }
-    memset(address, 0, sizeof(*address));
-    if (parsed.family == ADDRESS_IPV4) {
-        address->sockaddr.ipv4.sin_family = AF_INET;
-        address->sockaddr.ipv4.sin_port = htons(port);
-        memcpy(&address->sockaddr.ipv4.sin_addr, parsed.bytes, 4);
-        address->bytes = sizeof(address->sockaddr.ipv4);
-    } else {
-        address->sockaddr.ipv6.sin6_family = AF_INET6;
-        address->sockaddr.ipv6.sin6_port = htons(port);
-        memcpy(&address->sockaddr.ipv6.sin6_addr, parsed.bytes, 16);
-        address->bytes = sizeof(address->sockaddr.ipv6);
+    memcpy(text, host.data, host.len);
+    text[host.len] = '\0';
+    for (unsigned i = 0; i < FAMILIES; i++) {
+        const int family = i == 0 ? AF_INET : AF_INET6;
+        if (inet_pton(family, text, bytes) == 1) {
+            *address = address_of_bytes(family, bytes, port);
+            return true;
+        }
     }
-    return true;
+    return false;
 }
 
-/* Ask evdns; what it finds at once has been put into the query when this returns. */
 static void ask_dns(struct resolver_query *query, struct span host)
 {
+    struct evdns_base *dns = query->resolver->dns;
+    struct lookup *lookups = query->lookups;
     char name[HOST_TEXT_BYTES];
-    const struct evutil_addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     memcpy(name, host.data, host.len);
     name[host.len] = '\0';
-    struct evdns_getaddrinfo_request *request =
-        evdns_getaddrinfo(query->resolver->dns, name, NULL, &hints, on_dns_answer, query);
-    if (request != NULL) {
-        query->request = request; /* NULL: on_dns_answer() has run */
+    lookups[0].is_pending =
+        evdns_base_resolve_ipv4(dns, name, 0, on_dns_answer, &lookups[0]) != NULL;
+    lookups[1].is_pending =
+        evdns_base_resolve_ipv6(dns, name, 0, on_dns_answer, &lookups[1]) != NULL;
+    if (!is_pending(query)) {
+        lookups[0].is_known_missing = true; /* nothing that could be asked for */
+        lookups[1].is_known_missing = true;
+        loop_at_turn_end(query->resolver->loop, &query->delivery);
     }
+}
+
+/* What is known without asking; false: nothing is. */
+static bool find_at_once(struct resolver_query *query, struct span host)
+{
+    struct resolver *resolver = query->resolver;
+    struct lookup *lookup = &query->lookups[0];
+    lookup->ttl_us = RESOLVER_TTL_US_MAX;
+    if (host.len == 0 || host.len >= HOST_TEXT_BYTES || span_find(host, '\0') < host.len) {
+        lookup->is_known_missing = true;
+        query->lookups[1].is_known_missing = true;
+        return true;
+    }
+    if (resolver_read_address(host, query->port, &lookup->addresses[0])) {
+        lookup->n_addresses = 1;
+        return true;
+    }
+    hosts_refresh(&resolver->hosts);
+    lookup->ttl_us = RESOLVER_HOSTS_TTL_US;
+    lookup->n_addresses = hosts_find(span_of(resolver->hosts.text, resolver->hosts.len), host,
+                                     query->port, lookup->addresses);
+    return lookup->n_addresses > 0;
 }
 
 enum status resolver_ask(struct resolver *resolver, struct span host, uint16_t port,
                          resolver_on_answer on_answer, void *context, struct resolver_query **query)
 {
     struct resolver_query *asked = calloc(1, sizeof(*asked));
-    if (asked == NULL) {
+    if (asked == NULL || timer_init(&asked->skew, resolver->loop, on_skew, asked) != STATUS_OK) {
+        free(asked);
         return STATUS_NO_MEMORY;
     }
     asked->resolver = resolver;
     asked->on_answer = on_answer;
     asked->context = context;
     asked->port = port;
+    asked->lookups[0].query = asked;
+    asked->lookups[1].query = asked;
     loop_task_init(&asked->delivery, deliver);
     list_push_back(&resolver->queries, &asked->node);
     *query = asked;
 
-    if (resolver_read_address(host, port, &asked->addresses[0])) {
-        asked->n_addresses = 1;
-        asked->status = STATUS_OK;
-        loop_at_turn_end(resolver->loop, &asked->delivery);
-    } else if (host.len == 0 || host.len >= HOST_TEXT_BYTES) {
-        asked->status = STATUS_NOT_FOUND;
+    if (find_at_once(asked, host)) {
         loop_at_turn_end(resolver->loop, &asked->delivery);
     } else {
         ask_dns(asked, host);
@@ -200,7 +338,7 @@ enum status resolver_ask(struct resolver *resolver, struct span host, uint16_t p
 
 void resolver_cancel(struct resolver_query *query)
 {
-    /* Freed when its answer comes. evdns is not told: what it cancels it tells later, and looks at its
-     * base then, which resolver_free() may have freed by that time. */
-    query->on_answer = NULL;
+    /* evdns is not told: what it cancels it tells later, and looks at its base then, which resolver_free()
+     * may have freed by that time. */
+    end_query(query);
 }

@@ -1,5 +1,5 @@
-/* Happy path: addresses are known from the policy's text, or from names asked at start and every
- * RESOLVE_AGAIN_US; requests take the servers in turn.
+/* Happy path: addresses are known from the policy's text, or from names asked at start and
+ * whenever an answer's time to live ends; requests take the servers in turn.
  *
  * Failures: a name that cannot be resolved keeps its last addresses and is asked again soon; a connect that
  * fails moves on to the server's next address. */
@@ -14,26 +14,23 @@
 #include "proxy/upstream.h"
 #include "proxy/worker.h"
 
-enum {
-    RESOLVE_AGAIN_US = 30 * 1000 * 1000, /* evdns does not tell how long an answer holds */
-    RESOLVE_RETRY_US = 1000 * 1000,      /* after a failure */
-};
+enum { RESOLVE_RETRY_US = 1000 * 1000 }; /* after a failure */
 
-static void on_addresses(void *context, enum status status,
-                         const struct resolver_address *addresses, size_t n_addresses)
+static void on_addresses(void *context, const struct resolver_answer *answer)
 {
     struct upstream_server *server = context;
     server->query = NULL;
-    if (status != STATUS_OK) {
+    if (answer->status != STATUS_OK) {
         log_warn("proxy.upstream", "name not resolved", "server=%.*s err=\"%s\"",
-                 SPAN_ARGS(server->endpoint->text), status_text(status));
+                 SPAN_ARGS(server->endpoint->text), status_text(answer->status));
         timer_arm(&server->resolve_timer, RESOLVE_RETRY_US);
         return;
     }
-    memcpy(server->addresses, addresses, n_addresses * sizeof(addresses[0]));
-    server->n_addresses = n_addresses;
-    server->next_address %= n_addresses;
-    timer_arm(&server->resolve_timer, RESOLVE_AGAIN_US);
+    memcpy(server->addresses, answer->addresses,
+           answer->n_addresses * sizeof(answer->addresses[0]));
+    server->n_addresses = answer->n_addresses;
+    server->next_address %= answer->n_addresses;
+    timer_arm(&server->resolve_timer, answer->ttl_us);
 }
 
 static void resolve(void *context)

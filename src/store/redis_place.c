@@ -16,17 +16,16 @@ static bool has_sentinels(const struct redis_place *place)
     return place->options->sentinels.n_hosts > 0;
 }
 
-static void on_resolved(void *context, enum status status, const struct resolver_address *addresses,
-                        size_t n_addresses)
+static void on_resolved(void *context, const struct resolver_answer *answer)
 {
     struct redis_place *place = context;
     place->query = NULL;
-    if (status != STATUS_OK) {
+    if (answer->status != STATUS_OK) {
         place->handler->on_found(place->owner, STATUS_UNREACHABLE, SPAN("the name is not known"));
         return;
     }
-    memcpy(place->addresses, addresses, n_addresses * sizeof(*addresses));
-    place->n_addresses = n_addresses;
+    memcpy(place->addresses, answer->addresses, answer->n_addresses * sizeof(answer->addresses[0]));
+    place->n_addresses = answer->n_addresses;
     place->handler->on_found(place->owner, STATUS_OK, SPAN(""));
 }
 
@@ -75,7 +74,7 @@ static enum status init_sentinel(struct redis_place *place, struct loop *loop)
         .on_answer = on_answer,
         .on_moved = on_moved,
     };
-    enum status status = resolver_new(loop, &place->resolver);
+    enum status status = resolver_new(loop, NULL, &place->resolver);
     if (status != STATUS_OK) {
         return status;
     }
@@ -104,7 +103,7 @@ enum status redis_place_init(struct redis_place *place, struct loop *loop,
         place->n_addresses = 1;
         return STATUS_OK;
     }
-    return resolver_new(loop, &place->resolver);
+    return resolver_new(loop, NULL, &place->resolver);
 }
 
 void redis_place_close(struct redis_place *place)

@@ -118,17 +118,17 @@ static void open_next(struct redis_sentinel *sentinel)
     }
 }
 
-static void on_resolved(void *context, enum status status, const struct resolver_address *addresses,
-                        size_t n_addresses)
+static void on_resolved(void *context, const struct resolver_answer *answer)
 {
     struct redis_sentinel *sentinel = context;
     sentinel->query = NULL;
-    if (status != STATUS_OK) {
+    if (answer->status != STATUS_OK) {
         fail(sentinel, SPAN("a sentinel's name is not known"));
         return;
     }
-    memcpy(sentinel->addresses, addresses, n_addresses * sizeof(*addresses));
-    sentinel->n_addresses = n_addresses;
+    memcpy(sentinel->addresses, answer->addresses,
+           answer->n_addresses * sizeof(answer->addresses[0]));
+    sentinel->n_addresses = answer->n_addresses;
     open_next(sentinel);
 }
 

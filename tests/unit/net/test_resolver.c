@@ -5,89 +5,67 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "support/name_server.h"
 #include "support/turns.h"
 
 /* --- a name server of our own --- */
 
 enum {
-    QUESTION_BYTES_MAX = 512,
-    HEADER_BYTES = 12,
-    TYPE_A = 1,
+    SECOND_US = 1000 * 1000,
+    FILE_PATH_BYTES = 32,
 };
 
-static int server; /* UDP, on loopback */
-static char resolv_conf[32];
+static struct name_server server;
+static char resolv_conf[FILE_PATH_BYTES];
+static char hosts_file[FILE_PATH_BYTES];
 
-static void open_server(void)
+static int make_file(char *path, const char *template)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof(address);
-    server = socket(AF_INET, SOCK_DGRAM, 0);
-    ck_assert_int_eq(bind(server, (struct sockaddr *)&address, bytes), 0);
-    ck_assert_int_eq(getsockname(server, (struct sockaddr *)&address, &bytes), 0);
-
-    snprintf(resolv_conf, sizeof(resolv_conf), "/tmp/sluice-resolv-XXXXXX");
-    const int fd = mkstemp(resolv_conf);
+    snprintf(path, FILE_PATH_BYTES, "%s", template);
+    const int fd = mkstemp(path);
     ck_assert_int_ge(fd, 0);
+    return fd;
+}
+
+static void make_files(void)
+{
+    const int fd = make_file(resolv_conf, "/tmp/sluice-resolv-XXXXXX");
     ck_assert_int_gt(dprintf(fd, "nameserver 127.0.0.1:%u\noptions timeout:1 attempts:1\n",
-                             ntohs(address.sin_port)),
+                             ntohs(server.address.sockaddr.ipv4.sin_port)),
                      0);
     close(fd);
+    close(make_file(hosts_file, "/tmp/sluice-hosts-XXXXXX"));
 }
 
-/* One question: its bytes as they are put back into the answer. */
-struct question {
-    struct sockaddr_in from;
-    uint8_t bytes[QUESTION_BYTES_MAX];
-    size_t len;
-    bool wants_ipv4;
-};
-
-static void take_question(struct question *question)
+static void write_hosts(const char *text)
 {
-    socklen_t from_bytes = sizeof(question->from);
-    const ssize_t n = recvfrom(server, question->bytes, sizeof(question->bytes) - 64, 0,
-                               (struct sockaddr *)&question->from, &from_bytes);
-    ck_assert_int_gt(n, HEADER_BYTES + 4);
-    question->len = (size_t)n;
-    /* evdns may append an option record; our answers have none. */
-    size_t end = HEADER_BYTES;
-    while (question->bytes[end] != 0) {
-        end += question->bytes[end] + 1u;
-    }
-    question->len = end + 5;
-    question->wants_ipv4 = question->bytes[end + 2] == TYPE_A;
-    memset(question->bytes + 6, 0, 6); /* no records yet */
-    question->bytes[2] = 0x81;         /* a response, recursion desired */
+    FILE *file = fopen(hosts_file, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
 }
 
-static void answer(struct question *question, uint8_t code, const char *const *ipv4, uint8_t n)
+static const char *const ONE_IPV4[] = {"192.0.2.1"};
+static const char *const MANY_IPV4[] = {
+    "192.0.2.1",  "192.0.2.2",  "192.0.2.3",  "192.0.2.4",  "192.0.2.5",  "192.0.2.6",
+    "192.0.2.7",  "192.0.2.8",  "192.0.2.9",  "192.0.2.10", "192.0.2.11", "192.0.2.12",
+    "192.0.2.13", "192.0.2.14", "192.0.2.15", "192.0.2.16", "192.0.2.17"};
+static const char *const ONE_IPV6[] = {"2001:db8::7"};
+static const struct name_said NOTHING = {0};
+
+/* IPv4 alone, with a minute to live. */
+static void serve_ipv4(const char *const *addresses, uint8_t n)
 {
-    question->bytes[3] = (uint8_t)(0x80 | code);
-    question->bytes[7] = n;
-    for (uint8_t i = 0; i < n; i++) {
-        const uint8_t record[] = {0xC0, HEADER_BYTES, 0, TYPE_A, 0, 1, 0, 0, 0, 60, 0, 4};
-        memcpy(question->bytes + question->len, record, sizeof(record));
-        ck_assert_int_eq(
-            inet_pton(AF_INET, ipv4[i], question->bytes + question->len + sizeof(record)), 1);
-        question->len += sizeof(record) + 4;
-    }
-    ck_assert_int_eq(sendto(server, question->bytes, question->len, 0,
-                            (struct sockaddr *)&question->from, sizeof(question->from)),
-                     (ssize_t)question->len);
+    const struct name_said said = {.ttl = 60, .addresses = addresses, .n_addresses = n};
+    name_server_serve(&server, &said, &NOTHING);
 }
 
-/* evdns asks for both families: the IPv4 question gets @ipv4, the other nothing. */
-static void serve_both(uint8_t code, const char *const *ipv4, uint8_t n)
+static void serve_code(uint8_t code)
 {
-    for (unsigned i = 0; i < 2; i++) {
-        struct question question;
-        take_question(&question);
-        answer(&question, code, ipv4, question.wants_ipv4 ? n : 0);
-    }
+    const struct name_said said = {.code = code};
+    name_server_serve(&server, &said, &said);
 }
 
 /* --- who asks --- */
@@ -99,32 +77,43 @@ static unsigned n_answers;
 static enum status answer_status;
 static struct resolver_address addresses[RESOLVER_ADDRESSES_MAX];
 static size_t n_addresses;
+static uint64_t ttl_us;
 
-static void on_answer(void *context, enum status status, const struct resolver_address *found,
-                      size_t n_found)
+static void on_answer(void *context, const struct resolver_answer *answer)
 {
     ck_assert_ptr_eq(context, &n_answers);
-    ck_assert_uint_le(n_found, RESOLVER_ADDRESSES_MAX);
-    answer_status = status;
-    n_addresses = n_found;
-    memcpy(addresses, found, n_found * sizeof(found[0]));
+    ck_assert_uint_le(answer->n_addresses, RESOLVER_ADDRESSES_MAX);
+    answer_status = answer->status;
+    n_addresses = answer->n_addresses;
+    ttl_us = answer->ttl_us;
+    memcpy(addresses, answer->addresses, n_addresses * sizeof(addresses[0]));
     n_answers++;
+}
+
+static struct resolver *new_resolver(struct loop *in)
+{
+    const struct resolver_options options = {.resolv_conf = resolv_conf, .hosts = hosts_file};
+    struct resolver *created;
+    ck_assert_int_eq(resolver_new(in, &options, &created), STATUS_OK);
+    return created;
 }
 
 static void set_up(void)
 {
-    open_server();
+    name_server_open(&server);
+    make_files();
     loop = turns_new_loop();
     n_answers = 0;
-    ck_assert_int_eq(resolver_new_with(loop, resolv_conf, &resolver), STATUS_OK);
+    resolver = new_resolver(loop);
 }
 
 static void tear_down(void)
 {
     resolver_free(resolver);
     loop_free(loop);
-    close(server);
+    name_server_close(&server);
     unlink(resolv_conf);
+    unlink(hosts_file);
 }
 
 static void ask(const char *host)
@@ -179,17 +168,46 @@ START_TEST(an_address_is_told_from_a_name_at_once)
     assert_ipv4(&address, "192.0.2.7");
     ck_assert(!resolver_read_address(SPAN("192.0.2.example"), 8080, &address));
     ck_assert(!resolver_read_address(SPAN(""), 8080, &address));
+    /* Behind NAT64: left as it is. */
+    ck_assert(resolver_read_address(SPAN("64:ff9b::c000:201"), 8080, &address));
+    assert_ipv6(&address, "64:ff9b::c000:201");
 }
 END_TEST
 
 START_TEST(a_name_of_the_hosts_file_is_answered_from_the_loop)
 {
-    ask("localhost");
+    write_hosts("192.0.2.9 other\n192.0.2.7 api.test\n");
+    ask("api.test");
     turns_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_OK);
-    ck_assert_uint_ge(n_addresses, 1);
-    const bool is_ipv4 = addresses[0].sockaddr.any.sa_family == AF_INET;
-    is_ipv4 ? assert_ipv4(&addresses[0], "127.0.0.1") : assert_ipv6(&addresses[0], "::1");
+    ck_assert_uint_eq(n_addresses, 1);
+    assert_ipv4(&addresses[0], "192.0.2.7");
+    ck_assert_uint_eq(ttl_us, RESOLVER_HOSTS_TTL_US);
+}
+END_TEST
+
+START_TEST(a_hosts_file_that_changes_is_read_again)
+{
+    write_hosts("192.0.2.7 api.test\n");
+    ask("api.test");
+    turns_until_count(loop, &n_answers, 1);
+    write_hosts("2001:db8::7 api.test\n192.0.2.77 api.test\n");
+    n_answers = 0;
+    ask("api.test");
+    turns_until_count(loop, &n_answers, 1);
+    ck_assert_uint_eq(n_addresses, 2);
+    assert_ipv6(&addresses[0], "2001:db8::7");
+    assert_ipv4(&addresses[1], "192.0.2.77");
+}
+END_TEST
+
+START_TEST(localhost_needs_neither_file_nor_server)
+{
+    ask("localhost");
+    turns_until_count(loop, &n_answers, 1);
+    ck_assert_uint_eq(n_addresses, 2);
+    assert_ipv4(&addresses[0], "127.0.0.1");
+    assert_ipv6(&addresses[1], "::1");
 }
 END_TEST
 
@@ -223,7 +241,8 @@ END_TEST
 START_TEST(without_a_resolv_conf_the_hosts_file_still_serves)
 {
     struct resolver *poor;
-    ck_assert_int_eq(resolver_new_with(loop, "/nowhere/resolv.conf", &poor), STATUS_OK);
+    const struct resolver_options options = {.resolv_conf = "/nowhere/resolv.conf"};
+    ck_assert_int_eq(resolver_new(loop, &options, &poor), STATUS_OK);
     ck_assert_int_eq(resolver_ask(poor, SPAN("localhost"), 8080, on_answer, &n_answers, &query),
                      STATUS_OK);
     turns_until_count(loop, &n_answers, 1);
@@ -243,9 +262,8 @@ static void ask_server(const char *host)
 
 START_TEST(a_name_is_asked_of_the_name_server)
 {
-    static const char *const FOUND[] = {"192.0.2.1", "192.0.2.2"};
     ask_server("api.example.");
-    serve_both(0, FOUND, 2);
+    serve_ipv4(MANY_IPV4, 2);
     turns_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_OK);
     ck_assert_uint_eq(n_addresses, 2);
@@ -254,10 +272,82 @@ START_TEST(a_name_is_asked_of_the_name_server)
 }
 END_TEST
 
+START_TEST(other_name_servers_take_the_place_of_those_of_resolv_conf)
+{
+    struct resolver *told;
+    const struct resolver_options options = {
+        .resolv_conf = "/nowhere/resolv.conf", .servers = &server.address, .n_servers = 1};
+    ck_assert_int_eq(resolver_new(loop, &options, &told), STATUS_OK);
+    ck_assert_int_eq(resolver_ask(told, SPAN("api.example."), 8080, on_answer, &n_answers, &query),
+                     STATUS_OK);
+    turns_once(loop);
+    serve_ipv4(ONE_IPV4, 1);
+    turns_until_count(loop, &n_answers, 1);
+    assert_ipv4(&addresses[0], "192.0.2.1");
+    resolver_free(told);
+}
+END_TEST
+
+START_TEST(both_families_are_told_ipv4_first_with_the_shorter_life)
+{
+    static const struct {
+        uint32_t ipv4;
+        uint32_t ipv6;
+        uint64_t seconds;
+    } LIVES[] = {{30, 20, 20}, {20, 30, 20}};
+    for (unsigned i = 0; i < ARRAY_LEN(LIVES); i++) {
+        n_answers = 0;
+        ask_server("both.example.");
+        name_server_serve(
+            &server,
+            &(struct name_said){.ttl = LIVES[i].ipv4, .addresses = ONE_IPV4, .n_addresses = 1},
+            &(struct name_said){.ttl = LIVES[i].ipv6, .addresses = ONE_IPV6, .n_addresses = 1});
+        turns_until_count(loop, &n_answers, 1);
+        ck_assert_uint_eq(n_addresses, 2);
+        assert_ipv4(&addresses[0], "192.0.2.1");
+        assert_ipv6(&addresses[1], "2001:db8::7");
+        ck_assert_uint_eq(ttl_us, LIVES[i].seconds * SECOND_US);
+    }
+}
+END_TEST
+
+START_TEST(a_family_that_is_never_answered_is_not_waited_for)
+{
+    const struct name_said found = {.ttl = 9, .addresses = ONE_IPV4, .n_addresses = 1};
+    ask_server("half.example.");
+    name_server_serve(&server, &found, NULL);
+    turns_until_count(loop, &n_answers, 1);
+    ck_assert_int_eq(answer_status, STATUS_OK);
+    ck_assert_uint_eq(n_addresses, 1);
+}
+END_TEST
+
+START_TEST(a_life_is_taken_within_its_bounds)
+{
+    static const struct {
+        uint32_t ttl;
+        uint64_t ttl_us;
+    } LIVES[] = {{0, RESOLVER_TTL_US_MIN},          {1, SECOND_US},
+                 {300, RESOLVER_TTL_US_MAX},        {301, RESOLVER_TTL_US_MAX},
+                 {0x7fffffff, RESOLVER_TTL_US_MAX}, {0x80000000, RESOLVER_TTL_US_MIN},
+                 {0xffffffff, RESOLVER_TTL_US_MIN}};
+    for (unsigned i = 0; i < ARRAY_LEN(LIVES); i++) {
+        n_answers = 0;
+        ask_server("life.example.");
+        name_server_serve(
+            &server,
+            &(struct name_said){.ttl = LIVES[i].ttl, .addresses = ONE_IPV4, .n_addresses = 1},
+            &NOTHING);
+        turns_until_count(loop, &n_answers, 1);
+        ck_assert_uint_eq(ttl_us, LIVES[i].ttl_us);
+    }
+}
+END_TEST
+
 START_TEST(a_name_that_the_server_does_not_know_is_not_found)
 {
     ask_server("nothing.example.");
-    serve_both(3, NULL, 0);
+    serve_code(3);
     turns_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_NOT_FOUND);
     ck_assert_uint_eq(n_addresses, 0);
@@ -266,22 +356,34 @@ END_TEST
 
 START_TEST(no_more_addresses_are_told_than_there_is_room_for)
 {
-    static const char *const FOUND[] = {
-        "192.0.2.1",  "192.0.2.2",  "192.0.2.3",  "192.0.2.4",  "192.0.2.5",  "192.0.2.6",
-        "192.0.2.7",  "192.0.2.8",  "192.0.2.9",  "192.0.2.10", "192.0.2.11", "192.0.2.12",
-        "192.0.2.13", "192.0.2.14", "192.0.2.15", "192.0.2.16", "192.0.2.17"};
     ask_server("many.example.");
-    serve_both(0, FOUND, ARRAY_LEN(FOUND));
+    serve_ipv4(MANY_IPV4, ARRAY_LEN(MANY_IPV4));
     turns_until_count(loop, &n_answers, 1);
     ck_assert_uint_eq(n_addresses, RESOLVER_ADDRESSES_MAX);
     assert_ipv4(&addresses[RESOLVER_ADDRESSES_MAX - 1], "192.0.2.16");
 }
 END_TEST
 
+START_TEST(many_addresses_of_one_family_leave_room_for_the_other)
+{
+    static const char *const FOUND_TOO[] = {"2001:db8::1", "2001:db8::2"};
+    ask_server("many.example.");
+    name_server_serve(
+        &server,
+        &(struct name_said){.ttl = 9, .addresses = MANY_IPV4, .n_addresses = ARRAY_LEN(MANY_IPV4)},
+        &(struct name_said){.ttl = 9, .addresses = FOUND_TOO, .n_addresses = ARRAY_LEN(FOUND_TOO)});
+    turns_until_count(loop, &n_answers, 1);
+    ck_assert_uint_eq(n_addresses, RESOLVER_ADDRESSES_MAX);
+    assert_ipv4(&addresses[RESOLVER_ADDRESSES_MAX - 3], "192.0.2.14");
+    assert_ipv6(&addresses[RESOLVER_ADDRESSES_MAX - 2], "2001:db8::1");
+    assert_ipv6(&addresses[RESOLVER_ADDRESSES_MAX - 1], "2001:db8::2");
+}
+END_TEST
+
 START_TEST(a_server_that_fails_has_not_answered)
 {
     ask_server("broken.example.");
-    serve_both(5, NULL, 0); /* REFUSED */
+    serve_code(5); /* REFUSED */
     turns_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_TIMEOUT);
 }
@@ -299,14 +401,13 @@ END_TEST
 
 START_TEST(a_cancelled_query_is_not_answered)
 {
-    static const char *const FOUND[] = {"192.0.2.1"};
     ask("192.0.2.7");
     resolver_cancel(query);
     ask("localhost");
     resolver_cancel(query);
     ask_server("late.example.");
     resolver_cancel(query);
-    serve_both(0, FOUND, 1);
+    serve_ipv4(ONE_IPV4, 1);
     turns_for(loop, 10 * 1000);
     ck_assert_uint_eq(n_answers, 0);
 }
@@ -333,8 +434,7 @@ END_TEST
 START_TEST(freeing_the_resolver_and_the_loop_without_a_turn_between_is_clean)
 {
     struct loop *other = turns_new_loop();
-    struct resolver *short_lived;
-    ck_assert_int_eq(resolver_new_with(other, resolv_conf, &short_lived), STATUS_OK);
+    struct resolver *short_lived = new_resolver(other);
     for (unsigned i = 0; i < 2; i++) {
         ck_assert_int_eq(
             resolver_ask(short_lived, SPAN("one.example."), 1, on_answer, &n_answers, &query),
@@ -358,14 +458,21 @@ int main(void)
     tcase_add_test(alone, an_address_is_answered_from_the_loop);
     tcase_add_test(alone, an_address_is_told_from_a_name_at_once);
     tcase_add_test(alone, a_name_of_the_hosts_file_is_answered_from_the_loop);
+    tcase_add_test(alone, a_hosts_file_that_changes_is_read_again);
+    tcase_add_test(alone, localhost_needs_neither_file_nor_server);
     tcase_add_test(alone, what_cannot_be_a_name_is_not_found);
     tcase_add_test(alone, a_label_that_is_too_long_is_not_found);
     tcase_add_test(alone, without_a_resolv_conf_the_hosts_file_still_serves);
     suite_add_tcase(suite, alone);
     tcase_add_checked_fixture(asking, set_up, tear_down);
     tcase_add_test(asking, a_name_is_asked_of_the_name_server);
+    tcase_add_test(asking, other_name_servers_take_the_place_of_those_of_resolv_conf);
+    tcase_add_test(asking, both_families_are_told_ipv4_first_with_the_shorter_life);
+    tcase_add_test(asking, a_family_that_is_never_answered_is_not_waited_for);
+    tcase_add_test(asking, a_life_is_taken_within_its_bounds);
     tcase_add_test(asking, a_name_that_the_server_does_not_know_is_not_found);
     tcase_add_test(asking, no_more_addresses_are_told_than_there_is_room_for);
+    tcase_add_test(asking, many_addresses_of_one_family_leave_room_for_the_other);
     tcase_add_test(asking, a_server_that_fails_has_not_answered);
     tcase_add_test(asking, a_server_that_keeps_silent_times_out);
     tcase_set_timeout(asking, 30);

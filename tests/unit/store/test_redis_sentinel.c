@@ -47,7 +47,7 @@ static const struct redis_sentinel_handler HANDLER = {on_answer, on_moved};
 static void start(void)
 {
     loop = turns_new_loop();
-    ck_assert_int_eq(resolver_new(loop, &resolver), STATUS_OK);
+    ck_assert_int_eq(resolver_new(loop, NULL, &resolver), STATUS_OK);
     memset(&told, 0, sizeof(told));
     options = (struct redis_sentinels){.n_hosts = SENTINELS, .master = SPAN("mymaster")};
     for (size_t i = 0; i < SENTINELS; i++) {
