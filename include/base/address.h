@@ -46,6 +46,9 @@ MUST_USE bool address_parse(struct span text, struct address *address);
  * False for anything else; bits beyond the prefix are cleared, not refused. */
 MUST_USE bool address_prefix_parse(struct span text, struct address_prefix *prefix);
 
+/* Canonical address of @bytes in network order: 4 of them for IPv4, 16 for IPv6. */
+struct address address_of_bytes(enum address_family family, const uint8_t *bytes);
+
 /* Canonical address of @sockaddr: AF_INET, AF_INET6, anything else is ADDRESS_NONE. */
 struct address address_of_sockaddr(const struct sockaddr *sockaddr);
 

@@ -30,7 +30,7 @@ static uint8_t family_bits(const struct address *address)
     return 0;
 }
 
-static struct address address_of_bytes(enum address_family family, const void *bytes)
+static struct address raw_address(enum address_family family, const void *bytes)
 {
     struct address address = {.family = (uint8_t)family};
 
@@ -47,8 +47,7 @@ static bool embeds_ipv4(const struct address *address)
 
 static struct address canonical(struct address address)
 {
-    return embeds_ipv4(&address) ? address_of_bytes(ADDRESS_IPV4, address.bytes + EMBEDDED_AT)
-                                 : address;
+    return embeds_ipv4(&address) ? raw_address(ADDRESS_IPV4, address.bytes + EMBEDDED_AT) : address;
 }
 
 /* --- reading --- */
@@ -65,11 +64,11 @@ static bool parse_host(struct span text, struct address *address)
     memcpy(host, text.data, text.len);
     host[text.len] = '\0';
     if (inet_pton(AF_INET, host, bytes) == 1) {
-        *address = address_of_bytes(ADDRESS_IPV4, bytes);
+        *address = raw_address(ADDRESS_IPV4, bytes);
         return true;
     }
     if (inet_pton(AF_INET6, host, bytes) == 1) {
-        *address = address_of_bytes(ADDRESS_IPV6, bytes);
+        *address = raw_address(ADDRESS_IPV6, bytes);
         return true;
     }
     return false;
@@ -165,17 +164,22 @@ bool address_prefix_parse(struct span text, struct address_prefix *prefix)
     return true;
 }
 
+struct address address_of_bytes(enum address_family family, const uint8_t *bytes)
+{
+    return canonical(raw_address(family, bytes));
+}
+
 struct address address_of_sockaddr(const struct sockaddr *sockaddr)
 {
     if (sockaddr->sa_family == AF_INET) {
         struct sockaddr_in in;
         memcpy(&in, sockaddr, sizeof(in));
-        return address_of_bytes(ADDRESS_IPV4, &in.sin_addr);
+        return raw_address(ADDRESS_IPV4, &in.sin_addr);
     }
     if (sockaddr->sa_family == AF_INET6) {
         struct sockaddr_in6 in6;
         memcpy(&in6, sockaddr, sizeof(in6));
-        return canonical(address_of_bytes(ADDRESS_IPV6, &in6.sin6_addr));
+        return canonical(raw_address(ADDRESS_IPV6, &in6.sin6_addr));
     }
     return (struct address){.family = ADDRESS_NONE};
 }
