@@ -93,6 +93,8 @@ struct route {
     size_t n_limits;                      /* of all rules together, <= LIMITS_PER_ROUTE_MAX */
     const struct upstream_spec *upstream; /* NULL: respond is meant */
     const struct respond_spec *respond;
+    struct span *upgrades; /* protocols that requests may switch to, in any case */
+    size_t n_upgrades;
     struct span capture_names[CAPTURES_MAX];
     size_t n_captures;
     uint64_t body_bytes_max;

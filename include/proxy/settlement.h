@@ -25,6 +25,10 @@ struct outcome {
 void settlement_make(struct admission *admission, const struct outcome *outcome,
                      struct store *store);
 
+/* The same for all but its slots: the answer is known, but goes on. */
+void settlement_make_costs(struct admission *admission, const struct outcome *outcome,
+                           struct store *store);
+
 /* Keep the slots of @admission for another lease: the response still runs. */
 void settlement_renew(const struct admission *admission, struct store *store);
 

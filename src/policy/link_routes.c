@@ -297,6 +297,21 @@ static void check_names(struct linker *linker, const struct spec_route *specs)
     }
 }
 
+/* The protocols that pass. What such a tunnel carries is counted as one request. */
+static void link_upgrades(struct linker *linker, const struct section_items *items,
+                          struct route *route)
+{
+    static const struct spec_text WEBSOCKET = {.text = {"websocket", 9}};
+    const struct spec_text *protocols = items->node != NULL ? items->items : &WEBSOCKET;
+    const size_t n_protocols = items->node != NULL ? items->n_items : 1;
+    route->upgrades = link_alloc(linker, n_protocols, sizeof(*route->upgrades));
+    for (size_t i = 0; i < n_protocols && route->upgrades != NULL; i++) {
+        if (protocols[i].text.len > 0) {
+            route->upgrades[route->n_upgrades++] = link_copy(linker, protocols[i].text);
+        }
+    }
+}
+
 static void link_route(struct linker *linker, const struct spec_route *spec,
                        const struct rule_list *defaults, struct route *route)
 {
@@ -310,6 +325,7 @@ static void link_route(struct linker *linker, const struct spec_route *spec,
     check_destination(linker, spec, route);
     write_policy_field(linker, route);
     link_cost(linker, &spec->cost, route);
+    link_upgrades(linker, &spec->upgrade, route);
     route->body_bytes_max =
         has_max_body ? spec->body_bytes_max : linker->spec->max.values.body_bytes;
 }

@@ -173,6 +173,8 @@ static const struct section_field TIMEOUTS_FIELDS[] = {
      KEY_OPTIONAL, "from a request's first byte to the end of its head"},
     {"idle", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.idle_us), "60s",
      KEY_OPTIONAL, "between requests, and of a body or response that does not move"},
+    {"tunnel", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.tunnel_us), "1h",
+     KEY_OPTIONAL, "of a tunnel in which nothing moves"},
     {"drain", SHAPE_ONE, &DRAIN, offsetof(struct spec_timeouts, values.drain_us), "30s",
      KEY_OPTIONAL, "for requests under way after SIGTERM"},
     NOT_YET("body_rate", "least bytes per second of a body"),
@@ -330,6 +332,8 @@ static const struct section_field ROUTE_FIELDS[] = {
      "units that a request takes of each limit"},
     {"max_body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_route, body_bytes_max), NULL,
      KEY_OPTIONAL, "bytes of a request's body; left out: max.body"},
+    {"upgrade", SHAPE_LIST, &VALUE_PROTOCOL, offsetof(struct spec_route, upgrade), NULL,
+     KEY_OPTIONAL, "protocols that a request may switch to; [] for none; left out: websocket"},
     NOT_YET("strip_prefix", "remove the start of the path"),
 };
 const struct section SECTIONS_ROUTE = SECTION_OF(ROUTE_FIELDS);

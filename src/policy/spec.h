@@ -137,7 +137,8 @@ struct spec_route {
     struct spec_text upstream;
     struct spec_reply respond;
     struct spec_cost cost;
-    uint64_t body_bytes_max; /* where max_body stands */
+    struct section_items upgrade; /* struct spec_text */
+    uint64_t body_bytes_max;      /* where max_body stands */
 };
 
 struct spec_defaults {

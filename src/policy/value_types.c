@@ -140,6 +140,22 @@ static bool parse_method(const struct value_type *type, const struct node *node,
     return value_check_method(node->text, problem) && parse_text(type, node, arena, out, problem);
 }
 
+/* RFC 9110 section 7.8: a name, and perhaps a version behind a slash. */
+static bool parse_protocol(const struct value_type *type, const struct node *node,
+                           struct arena *arena, void *out, struct text *problem)
+{
+    const size_t slash = span_find(node->text, '/');
+    const struct span name = span_of(node->text.data, slash);
+    const bool has_version = slash < node->text.len;
+    const struct span version =
+        has_version ? span_of(node->text.data + slash + 1, node->text.len - slash - 1) : name;
+    if (!field_is_token(name) || !field_is_token(version)) {
+        text_add_literal(problem, "must be a protocol such as websocket");
+        return false;
+    }
+    return parse_text(type, node, arena, out, problem);
+}
+
 static bool parse_log_target(const struct value_type *type, const struct node *node,
                              struct arena *arena, void *out, struct text *problem)
 {
@@ -291,6 +307,8 @@ const struct value_type VALUE_CONTENT_TYPE =
     VALUE_SCALAR_TYPE("a media type such as text/plain", struct spec_text, parse_content_type);
 const struct value_type VALUE_METHOD =
     VALUE_SCALAR_TYPE("a method such as GET", struct spec_text, parse_method);
+const struct value_type VALUE_PROTOCOL =
+    VALUE_SCALAR_TYPE("a protocol such as websocket", struct spec_text, parse_protocol);
 const struct value_type VALUE_LOG_TARGET =
     VALUE_SCALAR_TYPE("stdout or the path of a file", struct spec_text, parse_log_target);
 const struct value_type VALUE_HOST_RULE =

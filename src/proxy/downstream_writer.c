@@ -44,6 +44,16 @@ static bool body_is_at_hand(const struct downstream *downstream)
            (inbox->kind == BODY_LENGTH && inbox->left <= inbox->head_end - inbox->head_start);
 }
 
+/* A 101: this was the last request, and what the client sends from here on is the tunnel's. */
+static void write_switch(struct downstream *downstream, struct text *text)
+{
+    downstream->is_tunnel = true;
+    downstream->is_chunked = false;
+    downstream->keep_alive = false;
+    inbox_begin_body(&downstream->inbox, 0, BODY_UNTIL_CLOSE, 0);
+    text_add_literal(text, "Connection: Upgrade\r\n");
+}
+
 /* How the body is framed, and whether another request may follow. */
 static void write_framing(struct downstream *downstream, const struct response *response,
                           struct text *text)
@@ -91,7 +101,11 @@ enum stream_result downstream_send(struct client *client, const struct response 
         }
         message_write_status_line(&head, response->status);
         write_fields(response, &head);
-        write_framing(downstream, response, &head);
+        if (response->is_switch) {
+            write_switch(downstream, &head);
+        } else {
+            write_framing(downstream, response, &head);
+        }
         text_add_literal(&head, "\r\n");
         if (head.truncated) {
             return STREAM_BROKEN; /* blocks have room for every head that was accepted, and ours */
@@ -100,6 +114,10 @@ enum stream_result downstream_send(struct client *client, const struct response 
     }
     n = framing_add_piece(slices, n, downstream->is_chunked ? downstream->chunk_head : NULL, piece,
                           last);
+    if (last && downstream->is_tunnel) {
+        stream_shutdown(&downstream->stream);
+        return STREAM_DONE;
+    }
     return write_slices(downstream, slices, n);
 }
 

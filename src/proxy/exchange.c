@@ -1,11 +1,12 @@
-/*   READ_HEAD ─► DECIDE ─► (HOLD) ─► CONNECT ─► FORWARD ─► DONE
+/*   READ_HEAD ─► DECIDE ─► (HOLD) ─► CONNECT ─► FORWARD ─► (TUNNEL) ─► DONE
  *       │ bad       │ denied    │ full    │ no        │ upstream failed before
  *       │ request   │           │         │ upstream  │ a response byte went out
  *       └───────────┴─► REPLY ◄─┴─────────┴───────────┘                any ─► CLOSED
  *
  * Happy path: the head comes from the client side, the route is found, its limits are judged by the store, a
  * server's connection carries the request and the answer. This file is the table of states and what lies
- * before the upstream; exchange_connect.c and exchange_upstream.c have the rest.
+ * before the upstream; exchange_connect.c and exchange_upstream.c have the rest, tunnel.c what follows a switch
+ * of protocols.
  *
  * Failures, each with its answer: a head or a body that breaks the rules (its own status), no route (404), too
  * large a body (413), a request that was here before (508), a missing key (403), denied (429), no decision
@@ -31,6 +32,7 @@ enum wait {
     WAIT_HEAD,    /* timeouts.head, from the first byte: not begun anew */
     WAIT_CONNECT, /* the upstream's timeout.connect */
     WAIT_FORWARD, /* the upstream's timeout.response or timeouts.idle, by who is waited for */
+    WAIT_TUNNEL,  /* timeouts.tunnel, or timeouts.idle where it is hampered */
     WAIT_CLIENT,  /* timeouts.idle */
 };
 
@@ -45,7 +47,9 @@ static const struct {
     [EXCHANGE_HOLD] = {"hold", TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_NONE},
     [EXCHANGE_CONNECT] = {"connect", TO(CONNECT) | TO(FORWARD) | TO(REPLY) | TO(CLOSED),
                           WAIT_CONNECT},
-    [EXCHANGE_FORWARD] = {"forward", TO(CONNECT) | TO(REPLY) | TO(DONE) | TO(CLOSED), WAIT_FORWARD},
+    [EXCHANGE_FORWARD] = {"forward", TO(CONNECT) | TO(TUNNEL) | TO(REPLY) | TO(DONE) | TO(CLOSED),
+                          WAIT_FORWARD},
+    [EXCHANGE_TUNNEL] = {"tunnel", TO(DONE) | TO(CLOSED), WAIT_TUNNEL},
     [EXCHANGE_REPLY] = {"reply", TO(DONE) | TO(CLOSED), WAIT_CLIENT},
     [EXCHANGE_DONE] = {"done", 0, WAIT_NONE},
     [EXCHANGE_CLOSED] = {"closed", 0, WAIT_NONE},
@@ -87,6 +91,8 @@ static struct timeout_queue *queue_of(const struct exchange *exchange)
     case WAIT_FORWARD:
         return waits_for_client(exchange) ? &worker->idle_timeouts
                                           : &exchange->server->group->response_timeouts;
+    case WAIT_TUNNEL:
+        return tunnel_is_hampered(exchange) ? &worker->idle_timeouts : &worker->tunnel_timeouts;
     case WAIT_CLIENT:
         return &worker->idle_timeouts;
     }
@@ -122,6 +128,9 @@ static void on_timeout(struct timeout *timeout)
         return;
     case EXCHANGE_FORWARD:
         exchange_on_forward_timeout(exchange);
+        return;
+    case EXCHANGE_TUNNEL:
+        tunnel_on_timeout(exchange);
         return;
     case EXCHANGE_REPLY:
         exchange_cut(exchange, "the client does not read");
@@ -177,6 +186,16 @@ static void settle(struct exchange *exchange)
     list_remove(&exchange->slot_node);
 }
 
+void exchange_settle_costs(struct exchange *exchange)
+{
+    const struct outcome outcome = {
+        .status = exchange->out.status,
+        .is_cost_told = exchange->is_cost_told,
+        .told_cost = exchange->told_cost,
+    };
+    settlement_make_costs(&exchange->admission, &outcome, exchange->worker->store);
+}
+
 static void end(struct exchange *exchange)
 {
     struct client *client = exchange->client;
@@ -220,6 +239,10 @@ void exchange_cut(struct exchange *exchange, const char *fault)
 {
     if (exchange->fault == NULL) {
         exchange->fault = fault;
+    }
+    if (exchange->state == EXCHANGE_TUNNEL) {
+        /* What is cut must not look to either side as if the other had said all. */
+        stream_reset_on_close(&exchange->upstream->stream);
     }
     exchange_set_state(exchange, EXCHANGE_CLOSED);
     drop_upstream(exchange);

@@ -23,6 +23,7 @@
 #include "policy/key.h"
 #include "policy/policy.h"
 #include "proxy/admission.h"
+#include "proxy/client.h"
 #include "proxy/upstream.h"
 #include "proxy/upstream_group.h"
 
@@ -34,42 +35,10 @@ enum exchange_state {
     EXCHANGE_HOLD,      /* admitted, and held until its departure (shaping) */
     EXCHANGE_CONNECT,   /* a connection to the upstream is being made */
     EXCHANGE_FORWARD,   /* bodies pass; the response's head may still be awaited */
+    EXCHANGE_TUNNEL,    /* the protocol was switched: bytes pass both ways as they are */
     EXCHANGE_REPLY,     /* an answer of our own goes out */
     EXCHANGE_DONE,      /* answered */
     EXCHANGE_CLOSED,    /* given up; what the client got is not whole */
-};
-
-/* A response on its way to the client. Fields that are hop_by_hop are not sent. */
-struct response {
-    uint16_t status;
-    const struct field *fields; /* of the upstream's response; NULL: an answer of our own */
-    size_t n_fields;
-    const struct field *own_fields; /* appended */
-    size_t n_own_fields;
-    enum body_kind body; /* BODY_CHUNKED and BODY_UNTIL_CLOSE: of unknown length */
-};
-
-struct client;
-
-struct client_ops {
-    /* Send @response's head (NULL: it was sent) and a piece of its body; @last ends it. Results as of
-     * stream_write(): with STREAM_BLOCKED, what they point to stays until exchange_on_client_drained(). */
-    enum stream_result (*send)(struct client *client, const struct response *response,
-                               struct span piece, bool last);
-    /* An interim response (1xx) to a client that understands them. */
-    enum stream_result (*send_interim)(struct client *client, const struct response *response);
-    /* Pieces of the request's body are wanted: hand over what is there, now and as it comes. */
-    void (*pump)(struct client *client);
-    /* The exchange is held, or no more: until then exchange_on_client_ended() is to be told, whatever
-     * the client has sent. */
-    void (*hold)(struct client *client, bool is_held);
-    /* The exchange is over and is not used any more: free it. */
-    void (*on_done)(struct client *client);
-};
-
-/* First member of whoever plays the client side. */
-struct client {
-    const struct client_ops *ops;
 };
 
 enum {
@@ -100,13 +69,15 @@ struct exchange {
     unsigned n_attempts;
     unsigned n_interims;
     struct head response;
-    bool is_request_sent;       /* to its end, to the upstream */
+    bool is_request_sent;       /* to its end, to the upstream; of a tunnel: the client's side */
     bool is_response_started;   /* a final head has been given to the client */
     bool is_head_pending;       /* the head waits for the first piece of body */
     bool has_upstream_answered; /* a byte came */
     bool is_client_blocked;     /* response bytes wait for the client */
     bool is_last_blocked;       /* and they are the last */
     bool is_request_blocked;    /* request bytes wait for the upstream */
+    bool is_upgrade_offered;    /* the server was asked to switch protocols */
+    bool has_upstream_ended;    /* its side of the tunnel */
     struct response out;
 
     uint64_t started_us;         /* monotonic: the first byte of the request */
@@ -114,8 +85,8 @@ struct exchange {
     uint64_t hold_us;            /* held on purpose */
     uint64_t connect_started_us; /* monotonic */
     uint64_t upstream_us;        /* from the choice of a server to its response's head */
-    uint64_t request_bytes;      /* of body */
-    uint64_t response_bytes;     /* of body */
+    uint64_t request_bytes;      /* of body, and of a tunnel */
+    uint64_t response_bytes;     /* likewise */
     const char *fault;           /* static: why the answer is not the upstream's; NULL: it is */
 
     /* What follows is large, and written before it is read: exchange_init() does not clear it. */
@@ -145,7 +116,8 @@ void exchange_on_head(struct exchange *exchange);
 /* The head breaks the rules: answer exchange->request.error. */
 void exchange_on_bad_head(struct exchange *exchange);
 
-/* A piece of the request's body; @last ends it. False: no more until client_ops.pump is called again. */
+/* A piece of the request's body, or of the client's side of a tunnel; @last ends it. False: no more until
+ * client_ops.pump is called again. */
 MUST_USE bool exchange_on_body(struct exchange *exchange, struct span piece, bool last);
 
 /* Nothing more of the body is there just now. False: as above. */
@@ -176,11 +148,14 @@ void exchange_on_upstream_drained(struct exchange *exchange);
 void exchange_on_upstream_byte(struct exchange *exchange);
 /* exchange->response is an interim response. False: the exchange is over. */
 MUST_USE bool exchange_on_upstream_interim(struct exchange *exchange);
+/* exchange->response is a 101. True: give on what comes, through exchange_on_upstream_body(). False: not now, or
+ * the exchange is over. */
+MUST_USE bool exchange_on_upstream_switch(struct exchange *exchange);
 /* exchange->response is the final head. False: the exchange is over, or its connection is. */
 MUST_USE bool exchange_on_upstream_head(struct exchange *exchange);
 /* No piece of body came with the head: send it alone. */
 void exchange_flush_response_head(struct exchange *exchange);
-/* A piece of the response's body; @last ends it. False: blocked or over. */
+/* A piece of the response's body, or of the server's side of a tunnel; @last ends it. False: blocked or over. */
 bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, bool last);
 /* The connection ended or broke before the response did. */
 void exchange_on_upstream_lost(struct exchange *exchange);

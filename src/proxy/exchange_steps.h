@@ -1,4 +1,4 @@
-/* The steps that exchange.c, exchange_connect.c and exchange_upstream.c share; nobody else's. */
+/* The steps that exchange.c, exchange_connect.c, exchange_upstream.c and tunnel.c share; nobody else's. */
 
 #ifndef SLUICE_PROXY_EXCHANGE_STEPS_H
 #define SLUICE_PROXY_EXCHANGE_STEPS_H
@@ -30,6 +30,22 @@ void exchange_complete(struct exchange *exchange);
 
 /* Give up; the client gets nothing more. */
 void exchange_cut(struct exchange *exchange, const char *fault);
+
+/* Make exchange->out of exchange->response, with the fields of our own. */
+void exchange_begin_answer(struct exchange *exchange);
+
+/* Settle what the answer decides; slots are held to the end. */
+void exchange_settle_costs(struct exchange *exchange);
+
+/* Pieces of a tunnel, as of exchange_on_body() and exchange_on_upstream_body(). */
+MUST_USE bool tunnel_on_client_piece(struct exchange *exchange, struct span piece, bool last);
+bool tunnel_on_upstream_piece(struct exchange *exchange, struct span piece, bool last);
+
+/* Whether a side of the tunnel has ended, or does not take what it is sent. */
+bool tunnel_is_hampered(const struct exchange *exchange);
+
+/* The timeout passed in TUNNEL. */
+void tunnel_on_timeout(struct exchange *exchange);
 
 /* The timeout passed in CONNECT or FORWARD. */
 void exchange_on_connect_timeout(struct exchange *exchange);

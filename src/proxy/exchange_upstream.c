@@ -64,7 +64,11 @@ void exchange_forward(struct exchange *exchange)
 
 bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
 {
-    assert(exchange->state == EXCHANGE_FORWARD && !exchange->is_request_blocked);
+    assert(!exchange->is_request_blocked);
+    if (exchange->state == EXCHANGE_TUNNEL) {
+        return tunnel_on_client_piece(exchange, piece, last);
+    }
+    assert(exchange->state == EXCHANGE_FORWARD);
     exchange->request_bytes += piece.len;
     if (exchange->request_bytes > exchange->route->body_bytes_max) {
         exchange_fail(exchange, 413, "the request's body is too large");
@@ -113,10 +117,6 @@ static void on_client_blocked(struct exchange *exchange)
 bool exchange_on_upstream_interim(struct exchange *exchange)
 {
     const struct head *interim = &exchange->response;
-    if (interim->status == 101) {
-        exchange_fail(exchange, 502, "the upstream switched protocols unasked");
-        return false;
-    }
     if (++exchange->n_interims > INTERIMS_MAX) {
         exchange_fail(exchange, 502, "the upstream sent too many interim responses");
         return false;
@@ -192,7 +192,7 @@ static void hide_cost(struct exchange *exchange)
     }
 }
 
-bool exchange_on_upstream_head(struct exchange *exchange)
+void exchange_begin_answer(struct exchange *exchange)
 {
     const struct head *response = &exchange->response;
     learn_cost(exchange);
@@ -210,8 +210,13 @@ bool exchange_on_upstream_head(struct exchange *exchange)
                         worker_date(exchange->worker));
     }
     reply_add_ratelimit_fields(exchange);
+}
+
+bool exchange_on_upstream_head(struct exchange *exchange)
+{
+    exchange_begin_answer(exchange);
     exchange->is_head_pending = true;
-    if (response->body == BODY_NONE) {
+    if (exchange->response.body == BODY_NONE) {
         return send_piece(exchange, span_of(NULL, 0), true);
     }
     return true;
@@ -226,6 +231,9 @@ void exchange_flush_response_head(struct exchange *exchange)
 
 bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, bool last)
 {
+    if (exchange->state == EXCHANGE_TUNNEL) {
+        return tunnel_on_upstream_piece(exchange, piece, last);
+    }
     return send_piece(exchange, piece, last);
 }
 

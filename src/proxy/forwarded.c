@@ -1,6 +1,7 @@
 #include "proxy/forwarded.h"
 
 #include "http/message.h"
+#include "proxy/upgrade.h"
 #include "proxy/worker.h"
 
 /* The fields that we write ourselves, or append to. */
@@ -146,6 +147,8 @@ void forwarded_write_request(struct exchange *exchange, struct text *text)
     if (request->has_max_forwards) {
         message_write_field_u64(text, field_name(FIELD_MAX_FORWARDS), request->max_forwards - 1);
     }
+    exchange->is_upgrade_offered =
+        request->has_upgrade && upgrade_write_offer(request, exchange->route, text);
     write_forwarding_fields(exchange, text);
     text_add_literal(text, "\r\n");
 }

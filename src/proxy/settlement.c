@@ -49,12 +49,15 @@ static bool settle_charge(const struct admission *admission, size_t i,
     return settlement->delta != 0;
 }
 
-void settlement_make(struct admission *admission, const struct outcome *outcome,
-                     struct store *store)
+static void make(struct admission *admission, const struct outcome *outcome, bool with_slots,
+                 struct store *store)
 {
     struct settlement settlements[LIMITS_PER_ROUTE_MAX];
     size_t n = 0;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (!with_slots && admission->charges[i].slot != 0) {
+            continue;
+        }
         if (settle_charge(admission, i, outcome, &settlements[n])) {
             n++;
         }
@@ -63,6 +66,18 @@ void settlement_make(struct admission *admission, const struct outcome *outcome,
     if (n > 0) {
         store_settle(store, settlements, n);
     }
+}
+
+void settlement_make(struct admission *admission, const struct outcome *outcome,
+                     struct store *store)
+{
+    make(admission, outcome, true, store);
+}
+
+void settlement_make_costs(struct admission *admission, const struct outcome *outcome,
+                           struct store *store)
+{
+    make(admission, outcome, false, store);
 }
 
 void settlement_renew(const struct admission *admission, struct store *store)

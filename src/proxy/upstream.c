@@ -91,12 +91,28 @@ static void pump_body(struct upstream *upstream)
     stream_want_read(&upstream->stream, true);
 }
 
+/* What follows the 101 is no HTTP any more. */
+static void hand_over_switch(struct upstream *upstream, size_t consumed)
+{
+    upstream->phase = UPSTREAM_STREAMING;
+    upstream->is_chunked = false;
+    inbox_begin_body(&upstream->inbox, consumed, BODY_UNTIL_CLOSE, 0);
+    if (exchange_on_upstream_switch(upstream->exchange)) {
+        inbox_end_head(&upstream->inbox);
+        pump_body(upstream);
+    }
+}
+
 /* One head is complete: hand it on, and what came with it. False: the connection may be gone. */
 static bool hand_over_head(struct upstream *upstream, size_t consumed)
 {
     struct exchange *exchange = upstream->exchange;
     const struct head *response = &exchange->response;
     head_parser_reset(&upstream->parser);
+    if (response->status == 101) {
+        hand_over_switch(upstream, consumed);
+        return false;
+    }
     if (response->status < 200) {
         inbox_begin_body(&upstream->inbox, consumed, BODY_NONE, 0);
         if (!exchange_on_upstream_interim(exchange)) {
@@ -328,6 +344,16 @@ enum stream_result upstream_send(struct upstream *upstream, struct span piece, b
 enum stream_result upstream_flush_head(struct upstream *upstream)
 {
     return upstream_send(upstream, span_of(NULL, 0), false);
+}
+
+void upstream_end_tunnel(struct upstream *upstream)
+{
+    stream_shutdown(&upstream->stream);
+}
+
+void upstream_has_ended(struct upstream *upstream)
+{
+    stream_want_read(&upstream->stream, false);
 }
 
 /* --- the end --- */

@@ -26,7 +26,7 @@ enum upstream_phase {
     UPSTREAM_CONNECTING,
     UPSTREAM_IDLE,      /* in server->idle, without an exchange */
     UPSTREAM_AWAITING,  /* the response's head */
-    UPSTREAM_STREAMING, /* the response's body */
+    UPSTREAM_STREAMING, /* the response's body, or a tunnel */
     UPSTREAM_CLOSED,    /* freed at the end of the turn */
 };
 
@@ -65,6 +65,12 @@ MUST_USE enum stream_result upstream_send(struct upstream *upstream, struct span
 
 /* Send the head if it has not gone out yet. */
 MUST_USE enum stream_result upstream_flush_head(struct upstream *upstream);
+
+/* Nothing more goes to the server: end our side of the tunnel. Nothing may be blocked. */
+void upstream_end_tunnel(struct upstream *upstream);
+
+/* Its side of the tunnel has ended, and nothing more is read. */
+void upstream_has_ended(struct upstream *upstream);
 
 /* The exchange can take more: hand it what is there of the response, until it blocks, nothing is there or the
  * body ends. The connection may be gone when this returns. */

@@ -169,6 +169,9 @@ static enum status init_loop(struct worker *worker)
         status = timeout_queue_init(&worker->idle_timeouts, worker->loop, timeouts->idle_us);
     }
     if (status == STATUS_OK) {
+        status = timeout_queue_init(&worker->tunnel_timeouts, worker->loop, timeouts->tunnel_us);
+    }
+    if (status == STATUS_OK) {
         status = timeout_queue_init(&worker->linger_timeouts, worker->loop, LINGER_US);
     }
     if (status == STATUS_OK) {
@@ -317,6 +320,7 @@ void worker_close(struct worker *worker)
     precise_timers_close(&worker->holds);
     timeout_queue_close(&worker->head_timeouts);
     timeout_queue_close(&worker->idle_timeouts);
+    timeout_queue_close(&worker->tunnel_timeouts);
     timeout_queue_close(&worker->linger_timeouts);
     timeout_queue_close(&worker->grace_timeouts);
     resolver_free(worker->resolver);

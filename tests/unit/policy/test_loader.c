@@ -77,8 +77,8 @@ END_TEST
          "defaults: {limits: [one]}\n"                                                             \
          "routes:\n"                                                                               \
          "  - {name: a, match: {path: /a}, upstream: api, cost: 5, max_body: 1KiB}\n"              \
-         "  - {match: {path: /b}, upstream: named, limits: []}\n"                                  \
-         "  - {upstream: api, limits: [window, many]}\n"                                           \
+         "  - {match: {path: /b}, upstream: named, limits: [], upgrade: [chat/2, x]}\n"            \
+         "  - {upstream: api, limits: [window, many], upgrade: []}\n"                              \
          "  - {respond: {status: 404, body: gone}}\n"
 
 START_TEST(routes_have_their_own_limits_or_the_defaults)
@@ -90,6 +90,11 @@ START_TEST(routes_have_their_own_limits_or_the_defaults)
     ck_assert_uint_eq(policy->routes[0].cost.units, 5);
     ck_assert_uint_eq(policy->routes[0].body_bytes_max, 1024);
     assert_span(policy->routes[0].policy_field, "\"one\";q=5;w=1");
+    ck_assert_uint_eq(policy->routes[0].n_upgrades, 1);
+    assert_span(policy->routes[0].upgrades[0], "websocket");
+    ck_assert_uint_eq(policy->routes[1].n_upgrades, 2);
+    assert_span(policy->routes[1].upgrades[0], "chat/2");
+    ck_assert_uint_eq(policy->routes[2].n_upgrades, 0);
     assert_span(policy->routes[1].name, "route-2");
     ck_assert_uint_eq(policy->routes[1].n_rules, 0);
     ck_assert_uint_eq(policy->routes[1].body_bytes_max, UINT64_C(1) << 30);

@@ -138,6 +138,23 @@ START_TEST(a_slot_is_given_back_however_it_ended_and_once)
 }
 END_TEST
 
+START_TEST(what_the_answer_decides_may_be_settled_before_the_slots)
+{
+    const struct outcome outcome = {.status = 101};
+    admission.charges[0].slot = 9;
+    rules[1].count.is_said = true;
+    settlement_make_costs(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_told, 1);
+    ck_assert_int_eq(told[0].kind, SETTLE_COST);
+    settlement_renew(&admission, &store);
+    ck_assert_uint_eq(n_told, 2);
+    ck_assert_int_eq(told[1].kind, SETTLE_RENEW);
+    settle(101, true);
+    ck_assert_uint_eq(n_told, 3);
+    ck_assert_int_eq(told[2].kind, SETTLE_RELEASE);
+}
+END_TEST
+
 START_TEST(slots_alone_are_renewed)
 {
     admission.charges[1].slot = 9;
@@ -173,6 +190,7 @@ static Suite *settlement_suite(void)
                         (int)ARRAY_LEN(LEARNT));
     tcase_add_test(make, an_answer_that_is_given_back_costs_nothing_whatever_it_says);
     tcase_add_test(make, a_slot_is_given_back_however_it_ended_and_once);
+    tcase_add_test(make, what_the_answer_decides_may_be_settled_before_the_slots);
     tcase_add_test(make, slots_alone_are_renewed);
     tcase_add_test(make, what_was_not_charged_is_not_settled);
     suite_add_tcase(suite, make);
