@@ -49,6 +49,8 @@ struct charge {
     bool charged;           /* the answer: the request was admitted, and this limit took its cost */
     uint64_t charged_at_us; /* the answer: when, by the clock of who decided */
     bool overflowed; /* the answer: it was charged to the state that keys without room share */
+    uint32_t instances; /* the answer: proxies among which the limit was shared out, if the source is
+                         * LOCAL */
 };
 
 /* A correction of what was charged, or what becomes of a slot. */
@@ -117,6 +119,7 @@ struct settlement {
     uint64_t charged_at_us;
     uint64_t slot;
     bool overflowed;
+    uint32_t instances;
     enum decision_source source; /* who charged, and is to be told */
 };
 

@@ -35,6 +35,7 @@ static bool settle_charge(const struct admission *admission, size_t i,
         .slot = charge->slot,
         .charged_at_us = charge->charged_at_us,
         .overflowed = charge->overflowed,
+        .instances = charge->instances,
         .source = admission->decision.source,
     };
     if (!charge->charged) {
@@ -93,6 +94,7 @@ void settlement_renew(const struct admission *admission, struct store *store)
                 .key = charge->key,
                 .slot = charge->slot,
                 .overflowed = charge->overflowed,
+                .instances = charge->instances,
                 .source = admission->decision.source,
             };
         }

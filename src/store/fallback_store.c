@@ -57,6 +57,19 @@ static const struct limit *local_of(struct fallback_store *fallback, const struc
     return &share->limit;
 }
 
+/* What of its limit @settlement was charged to; @share may be filled for it. A bucket is another when the
+ * number of proxies has changed since. */
+static const struct limit *charged_of(struct fallback_store *fallback,
+                                      const struct settlement *settlement, struct limit *share)
+{
+    const struct limit *now = local_of(fallback, settlement->limit);
+    if (fallback->shares[settlement->limit->index].instances == settlement->instances) {
+        return now;
+    }
+    limit_share(settlement->limit, settlement->instances, share);
+    return share;
+}
+
 /* The charges of limits that say local, as the embedded store is to judge them; the others are
  * skipped. Returns how many there are; @of tells which of @decision's each is. */
 static size_t pick_local(struct fallback_store *fallback, struct decision *decision,
@@ -72,6 +85,7 @@ static size_t pick_local(struct fallback_store *fallback, struct decision *decis
         }
         local[n_local] = *charge;
         local[n_local].limit = local_of(fallback, charge->limit);
+        local[n_local].instances = fallback->shares[charge->limit->index].instances;
         of[n_local++] = i;
     }
     return n_local;
@@ -103,6 +117,7 @@ static void judge_locally(struct fallback_store *fallback, struct decision *deci
         charge->charged = local[i].charged;
         charge->charged_at_us = local[i].charged_at_us;
         charge->overflowed = local[i].overflowed;
+        charge->instances = local[i].instances;
     }
     decision->source = DECISION_LOCAL;
     decision->status = here.status;
@@ -145,6 +160,7 @@ static void settle(struct store *store, const struct settlement *settlements, si
     struct fallback_store *fallback = fallback_store_of(store);
     struct settlement shared[LIMITS_PER_ROUTE_MAX];
     struct settlement local[LIMITS_PER_ROUTE_MAX];
+    struct limit shares[LIMITS_PER_ROUTE_MAX];
     size_t n_shared = 0;
     size_t n_local = 0;
     for (size_t i = 0; i < n; i++) {
@@ -152,11 +168,12 @@ static void settle(struct store *store, const struct settlement *settlements, si
         case DECISION_REDIS:
             shared[n_shared++] = settlements[i];
             break;
-        case DECISION_MEMORY:
         case DECISION_LOCAL:
             local[n_local] = settlements[i];
-            local[n_local++].limit = local_of(fallback, settlements[i].limit);
+            local[n_local].limit = charged_of(fallback, &settlements[i], &shares[n_local]);
+            n_local++;
             break;
+        case DECISION_MEMORY: /* no source of decisions that are made here */
         case DECISION_CACHE:
         case DECISION_SKIPPED:
             break; /* nobody charged */

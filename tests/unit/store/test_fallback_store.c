@@ -256,7 +256,11 @@ START_TEST(settlements_go_to_whoever_charged)
     ask(&charge, 1, &decision);
     ck_assert(decision.allowed);
     const struct settlement settlements[] = {
-        {.limit = &local, .key = SPAN("{a}"), .delta = -1, .source = DECISION_LOCAL},
+        {.limit = &local,
+         .key = SPAN("{a}"),
+         .delta = -1,
+         .instances = charge.instances,
+         .source = DECISION_LOCAL},
         {.limit = &local, .key = SPAN("{b}"), .delta = -1, .source = DECISION_REDIS},
         {.limit = &allow, .key = SPAN("{skipped}"), .delta = -1, .source = DECISION_SKIPPED},
     };
@@ -267,6 +271,38 @@ START_TEST(settlements_go_to_whoever_charged)
     ck_assert(decision.allowed);
     ask(&charge, 1, &decision);
     ck_assert(!decision.allowed);
+}
+END_TEST
+
+START_TEST(what_is_given_back_after_the_number_of_proxies_has_changed_goes_where_it_was_charged)
+{
+    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 2};
+    struct decision decision;
+    ask(&charge, 1, &decision);
+    ck_assert(decision.allowed);
+    ck_assert_uint_eq(charge.instances, 5);
+
+    n_instances = 2;
+    struct charge other = {.limit = &local, .key = SPAN("{a}"), .cost = 5};
+    ask(&other, 1, &decision);
+    ck_assert(decision.allowed);
+    const struct settlement settlement = {
+        .limit = &local,
+        .key = SPAN("{a}"),
+        .delta = -2,
+        .charged_at_us = charge.charged_at_us,
+        .instances = charge.instances,
+        .source = DECISION_LOCAL,
+    };
+    store_settle(store, &settlement, 1);
+    other.cost = 1;
+    ask(&other, 1, &decision);
+    ck_assert(!decision.allowed); /* of this share all is taken */
+
+    n_instances = 5;
+    charge.cost = 2;
+    ask(&charge, 1, &decision);
+    ck_assert(decision.allowed);
 }
 END_TEST
 
@@ -323,6 +359,9 @@ int main(void)
     tcase_add_test(tcase, cancelling_reaches_the_shared_store);
     tcase_add_test(tcase, what_was_charged_here_is_told_and_what_was_skipped_was_not_charged);
     tcase_add_test(tcase, settlements_go_to_whoever_charged);
+    tcase_add_test(
+        tcase,
+        what_is_given_back_after_the_number_of_proxies_has_changed_goes_where_it_was_charged);
     tcase_add_test(tcase, a_shared_store_that_comes_and_goes_makes_no_local_quota_untouched);
     tcase_add_test(tcase, shares_follow_the_number_of_proxies);
     suite_add_tcase(suite, tcase);
