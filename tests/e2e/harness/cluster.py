@@ -80,6 +80,11 @@ class Cluster:
                 return next((node for node in self.running() if node.port == port), None)
         return None
 
+    def slots_of(self, node):
+        """The ranges that it owns, first and last, as it says itself."""
+        return [(first, last) for first, last, (_, port, *_), *_ in node.call("CLUSTER", "SLOTS")
+                if port == node.port]
+
     def is_well(self):
         """All running nodes see all slots served, and each replica follows its master."""
         def follows(node):
@@ -93,15 +98,25 @@ class Cluster:
     def wait_until_well(self):
         until(self.is_well, "the cluster to be well", SETTLED_WITHIN_S)
 
-    def keys(self):
-        """Those that count somebody: with a tag."""
-        return [key for node in self.running() for key in node.call("KEYS", "*{*}*")
+    def current_masters(self):
+        return [node for node in self.running()
                 if b"role:master" in node.call("INFO", "replication")]
 
+    def replica_of(self, master):
+        wanted = b"master_port:%d\r" % master.port
+        return next(node for node in self.running()
+                    if wanted in node.call("INFO", "replication"))
+
+    def keys(self, pattern="*{*}*"):
+        """Those that count somebody: with a tag."""
+        return [key for node in self.current_masters() for key in node.call("KEYS", pattern)]
+
+    def get(self, key):
+        return self.owner_of(self.slot_of(key.decode())).call("GET", key)
+
     def flush(self):
-        for node in self.running():
-            if b"role:master" in node.call("INFO", "replication"):
-                node.call("FLUSHALL")
+        for node in self.current_masters():
+            node.call("FLUSHALL")
 
     # --- what is done to it ---
 

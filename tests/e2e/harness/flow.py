@@ -46,10 +46,11 @@ def shared(line):
     return line.get("source") == "redis"
 
 
-def charged(redis, client):
-    """Units of the client's limit that Redis holds for taken: a window's count and its start."""
-    key, = redis.call("KEYS", f"*:limit-{client}:*")
-    count, _ = struct.unpack("<dd", redis.call("GET", key))
+def charged(redis, client, limit="limit"):
+    """Units of a client's limit that Redis, or a cluster, holds for taken: a window's count and its
+    start."""
+    key, = redis.keys(f"*:{limit}-{client}:*")
+    count, _ = struct.unpack("<dd", redis.get(key))
     return int(count)
 
 
@@ -65,17 +66,21 @@ class Answer:
         self.state = response.get("RateLimit")
 
     def remaining(self):
-        name, left = self.state.split(";")[:2]
-        assert name == f'"limit-{self.client}"', f"another's limit: {self.state}"
-        return int(left.removeprefix("r="))
+        """Of each of its limits, by what stands in front of the client's number."""
+        told = re.findall(r'"(\w+)-(\d+)";r=(\d+)', self.state)
+        assert told and all(client == str(self.client) for _, client, _ in told), \
+            f"another's limit: {self.state}"
+        return {limit: int(left) for limit, _, left in told}
 
 
 class Flow:
-    """n_clients that ask without pause, over the proxies in turn, from `with` to its end."""
+    """n_clients that ask without pause, over the proxies in turn, from `with` to its end; client i for
+    paths[i]."""
 
-    def __init__(self, proxies, n_clients, seed):
+    def __init__(self, proxies, n_clients, seed, paths=None):
         self.proxies = proxies
         self.n_clients = n_clients
+        self.paths = paths or [f"/{i}" for i in range(n_clients)]
         self.rng = random.Random(seed)
         self.answers = []
         self.failures = []
@@ -93,7 +98,7 @@ class Flow:
                 while not self._is_over.is_set():
                     number += 1
                     asked_at = time.monotonic()
-                    response = connection.ask(path=f"/{client}",
+                    response = connection.ask(path=self.paths[client],
                                               fields={"X-Request-ID": f"{client}-{number}"})
                     self.answers.append(Answer(client, number, asked_at, response))
         except Exception as failure:
@@ -125,9 +130,11 @@ class Flow:
             for line in tail.read():
                 self.lines[line["id"]] = line
 
-    def await_everyone(self, condition, since, within):
-        """Until each client had an answer, asked `since` then, whose line meets the condition."""
+    def await_everyone(self, condition, since, within, among=None):
+        """Until each client, or each `among` them, had an answer, asked `since` then, whose line meets
+        the condition."""
         met = set()
+        wanted = set(range(self.n_clients) if among is None else among)
 
         def look():
             assert not self.failures, self.failures[:3]
@@ -136,13 +143,13 @@ class Flow:
                 if answer.asked_at >= since and answer.id in self.lines and \
                         condition(self.lines[answer.id]):
                     met.add(answer.client)
-            return len(met) == self.n_clients
+            return met >= wanted
 
         try:
             until(look, "all clients", within)
         except AssertionError:
             raise AssertionError(
-                f"only clients {sorted(met)} of {self.n_clients} within {within} s; the last lines "
+                f"only clients {sorted(met)} of {sorted(wanted)} within {within} s; the last lines "
                 f"are {list(self.lines.values())[-self.n_clients:]}") from None
 
     def await_sharing(self, within=SHARING_RESUMES_WITHIN_S + STALL_S):
@@ -160,8 +167,9 @@ class Flow:
             line = self.lines[answer.id]
             if line.get("source") == "redis":
                 assert answer.status == 204 and "failure" not in line, line
-                taken = (answer.client + 1) * UNITS - answer.remaining()
-                assert 0 < taken < UNITS, f"no answer of this limit: {answer.state}"
+                for left in answer.remaining().values():
+                    taken = (answer.client + 1) * UNITS - left
+                    assert 0 < taken < UNITS, f"no answer of this limit: {answer.state}"
             else:
                 degraded += 1
                 assert line["failure"] in faults, line
@@ -191,10 +199,11 @@ class Flow:
             proxy = self.proxies[client % len(self.proxies)]
 
             def agrees(client=client, proxy=proxy):
-                response = proxy.ask(path=f"/{client}")
+                response = proxy.ask(path=self.paths[client])
                 if response.get("RateLimit") is None:
                     return False  # not by Redis
                 left = Answer(client, 0, 0, response).remaining()
-                return left == (client + 1) * UNITS - charged(redis, client)
+                return all(left[limit] == (client + 1) * UNITS - charged(redis, client, limit)
+                           for limit in left)
 
             until(agrees, f"the count of client {client}", within=COUNTS_AGREE_WITHIN_S)

@@ -105,8 +105,11 @@ class Redis:
                 reply = _read_reply(stream)
         return reply
 
-    def keys(self, **how):
-        return self.call("KEYS", "*", **how)
+    def keys(self, pattern="*", **how):
+        return self.call("KEYS", pattern, **how)
+
+    def get(self, key):
+        return self.call("GET", key)
 
     # --- faults ---
 
