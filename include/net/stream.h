@@ -119,6 +119,10 @@ MUST_USE enum stream_result stream_write(struct stream *stream, const struct iov
 /* Whether something is kept. */
 bool stream_is_blocked(const struct stream *stream);
 
+/* Bytes that were written and that the peer's side has not taken yet: those that are kept, and those in the
+ * socket's buffer. One system call. */
+uint64_t stream_unread_bytes(const struct stream *stream);
+
 /* End our side; the peer reads an end after what was written. */
 void stream_shutdown(struct stream *stream);
 

@@ -84,10 +84,11 @@ struct max_section {
 };
 
 struct timeouts_section {
-    uint64_t head_us;   /* from a request's first byte to the end of its head */
-    uint64_t idle_us;   /* between requests, and of a body or response that does not move */
-    uint64_t tunnel_us; /* of a tunnel in which nothing moves */
-    uint64_t drain_us;  /* after SIGTERM */
+    uint64_t head_us;          /* from a request's first byte to the end of its head */
+    uint64_t idle_us;          /* between requests, and of a body or response that does not move */
+    uint64_t tunnel_us;        /* of a tunnel in which nothing moves */
+    uint64_t drain_us;         /* after SIGTERM */
+    uint64_t body_bytes_per_s; /* that a client must send or take at least; 0: no least rate */
 };
 
 enum upstream_host {

@@ -9,10 +9,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -293,4 +295,17 @@ bool stream_is_blocked(const struct stream *stream)
 void stream_shutdown(struct stream *stream)
 {
     stream->transport->shutdown(stream);
+}
+
+uint64_t stream_unread_bytes(const struct stream *stream)
+{
+    int in_socket = 0;
+    uint64_t bytes = 0;
+    for (int i = 0; i < stream->n_kept; i++) {
+        bytes += stream->kept[i].iov_len;
+    }
+    if (ioctl(stream->fd, SIOCOUTQ, &in_socket) == 0 && in_socket > 0) {
+        bytes += (uint64_t)in_socket;
+    }
+    return bytes;
 }

@@ -177,7 +177,9 @@ static const struct section_field TIMEOUTS_FIELDS[] = {
      KEY_OPTIONAL, "of a tunnel in which nothing moves"},
     {"drain", SHAPE_ONE, &DRAIN, offsetof(struct spec_timeouts, values.drain_us), "30s",
      KEY_OPTIONAL, "for requests under way after SIGTERM"},
-    NOT_YET("body_rate", "least bytes per second of a body"),
+    {"body_rate", SHAPE_ONE, &VALUE_BYTE_RATE,
+     offsetof(struct spec_timeouts, values.body_bytes_per_s), "1KiB/s", KEY_OPTIONAL,
+     "that a client must send or take of a body on average; off: no least rate"},
 };
 static const struct section TIMEOUTS = SECTION_OF(TIMEOUTS_FIELDS);
 static const struct value_type TIMEOUTS_TYPE = SECTION_TYPE(TIMEOUTS, struct spec_timeouts);

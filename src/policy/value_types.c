@@ -7,6 +7,8 @@
 #include "policy/spec_values.h"
 #include "policy/units.h"
 
+#define BYTE_RATE_MAX (UINT64_C(1) << 40)
+
 /* --- numbers, durations, sizes --- */
 
 static bool check_bounds(const struct value_type *type, uint64_t value,
@@ -56,6 +58,41 @@ bool value_parse_size(const struct value_type *type, const struct node *node, st
     (void)arena;
     if (!units_parse_size(node->text, &bytes, problem) ||
         !check_bounds(type, bytes, units_write_size, problem)) {
+        return false;
+    }
+    *(uint64_t *)out = bytes;
+    return true;
+}
+
+static bool parse_byte_rate(const struct value_type *type, const struct node *node,
+                            struct arena *arena, void *out, struct text *problem)
+{
+    const struct span suffix = SPAN("/s");
+    struct span size = node->text;
+    uint64_t bytes = 0;
+    (void)type;
+    (void)arena;
+    if (span_equals(size, SPAN("off"))) {
+        *(uint64_t *)out = 0;
+        return true;
+    }
+    if (size.len < suffix.len ||
+        !span_equals(span_of(size.data + size.len - suffix.len, suffix.len), suffix)) {
+        text_add_literal(problem, "must be a size with /s, such as 1KiB/s, or off");
+        return false;
+    }
+    size.len -= suffix.len;
+    if (span_to_u64(size, UINT64_MAX, &bytes)) {
+        text_add_literal(problem, "needs a unit; did you mean \"");
+        units_write_size(problem, bytes);
+        text_add_literal(problem, "/s\"?");
+        return false;
+    }
+    if (!units_parse_size(size, &bytes, problem)) {
+        return false;
+    }
+    if (bytes == 0 || bytes > BYTE_RATE_MAX) {
+        text_add_literal(problem, "must be 1B/s to 1TiB/s, or off");
         return false;
     }
     *(uint64_t *)out = bytes;
@@ -327,6 +364,8 @@ const struct value_type VALUE_REDIS = {
     .parse = parse_redis,
     .is_secret = true,
 };
+const struct value_type VALUE_BYTE_RATE =
+    VALUE_SCALAR_TYPE("a size a second such as 1KiB/s, or off", uint64_t, parse_byte_rate);
 const struct value_type VALUE_PREFIX = VALUE_SCALAR_TYPE(
     "an address or a prefix such as 10.0.0.0/8", struct address_prefix, parse_prefix);
 const struct value_type VALUE_HEADER =

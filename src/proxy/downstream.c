@@ -351,11 +351,18 @@ static void hold(struct client *client, bool is_held)
     stream_watch_end(&downstream->stream, is_held);
 }
 
+static uint64_t unread_bytes(struct client *client)
+{
+    const struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
+    return stream_unread_bytes(&downstream->stream);
+}
+
 static const struct client_ops OPS = {
     .send = downstream_send,
     .send_interim = downstream_send_interim,
     .pump = pump,
     .hold = hold,
+    .unread_bytes = unread_bytes,
     .on_done = on_done,
 };
 

@@ -31,9 +31,9 @@ enum wait {
     WAIT_NONE,
     WAIT_HEAD,    /* timeouts.head, from the first byte: not begun anew */
     WAIT_CONNECT, /* the upstream's timeout.connect */
-    WAIT_FORWARD, /* the upstream's timeout.response or timeouts.idle, by who is waited for */
+    WAIT_FORWARD, /* the upstream's timeout.response, or looks at the client, by who is waited for */
     WAIT_TUNNEL,  /* timeouts.tunnel, or timeouts.idle where it is hampered */
-    WAIT_CLIENT,  /* timeouts.idle */
+    WAIT_CLIENT,  /* looks at the client */
 };
 
 static const struct {
@@ -74,8 +74,7 @@ bool exchange_is_head_request(const struct exchange *exchange)
 
 static bool waits_for_client(const struct exchange *exchange)
 {
-    return exchange->is_client_blocked ||
-           (!exchange->is_request_sent && !exchange->is_request_blocked);
+    return exchange->is_client_blocked || exchange_waits_for_body(exchange);
 }
 
 static struct timeout_queue *queue_of(const struct exchange *exchange)
@@ -89,12 +88,12 @@ static struct timeout_queue *queue_of(const struct exchange *exchange)
     case WAIT_CONNECT:
         return &exchange->server->group->connect_timeouts;
     case WAIT_FORWARD:
-        return waits_for_client(exchange) ? &worker->idle_timeouts
+        return waits_for_client(exchange) ? &worker->look_timeouts
                                           : &exchange->server->group->response_timeouts;
     case WAIT_TUNNEL:
         return tunnel_is_hampered(exchange) ? &worker->idle_timeouts : &worker->tunnel_timeouts;
     case WAIT_CLIENT:
-        return &worker->idle_timeouts;
+        return &worker->look_timeouts;
     }
     return NULL;
 }
@@ -104,9 +103,17 @@ void exchange_touch(struct exchange *exchange)
     struct timeout_queue *queue = queue_of(exchange);
     if (queue == NULL) {
         timeout_disarm(&exchange->timeout);
-    } else {
-        timeout_arm(&exchange->timeout, queue, clock_monotonic_us());
+        exchange->is_looked_at = false;
+        return;
     }
+    const uint64_t now_us = clock_monotonic_us();
+    const bool is_look = queue == &exchange->worker->look_timeouts;
+    exchange_note_waits(exchange, now_us);
+    /* A client is looked at again and again, however often it moves. */
+    if (!is_look || !exchange->is_looked_at) {
+        timeout_arm(&exchange->timeout, queue, now_us);
+    }
+    exchange->is_looked_at = is_look;
 }
 
 void exchange_set_state(struct exchange *exchange, enum exchange_state next)
@@ -127,13 +134,17 @@ static void on_timeout(struct timeout *timeout)
         exchange_on_connect_timeout(exchange);
         return;
     case EXCHANGE_FORWARD:
-        exchange_on_forward_timeout(exchange);
+        if (exchange->is_looked_at) {
+            exchange_look_at_client(exchange);
+        } else {
+            exchange_fail(exchange, 504, "the upstream did not answer in time");
+        }
         return;
     case EXCHANGE_TUNNEL:
         tunnel_on_timeout(exchange);
         return;
     case EXCHANGE_REPLY:
-        exchange_cut(exchange, "the client does not read");
+        exchange_look_at_client(exchange);
         return;
     case EXCHANGE_DECIDE:
     case EXCHANGE_HOLD:
@@ -278,6 +289,7 @@ void exchange_reply(struct exchange *exchange, struct span body)
         return;
     case STREAM_BLOCKED:
         exchange->is_client_blocked = true;
+        exchange_touch(exchange);
         return;
     case STREAM_EOF:
     case STREAM_BROKEN:

@@ -24,6 +24,7 @@
 #include "policy/policy.h"
 #include "proxy/admission.h"
 #include "proxy/client.h"
+#include "proxy/pace.h"
 #include "proxy/upstream.h"
 #include "proxy/upstream_group.h"
 
@@ -51,6 +52,10 @@ struct exchange {
     struct worker *worker;
     struct client *client; /* borrowed */
     struct timeout timeout;
+    bool is_looked_at;         /* the timeout is a look at a client that is waited for */
+    uint64_t touched_us;       /* monotonic: when something moved last */
+    struct pace request_pace;  /* of the client, sending the body */
+    struct pace response_pace; /* of the client, taking the answer */
     struct precise_timer hold; /* armed in HOLD */
     struct list slot_node;     /* in worker->slot_holders while it holds slots */
     struct address peer;       /* who is connected to us */

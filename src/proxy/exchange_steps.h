@@ -49,6 +49,14 @@ void tunnel_on_timeout(struct exchange *exchange);
 
 /* The timeout passed in CONNECT or FORWARD. */
 void exchange_on_connect_timeout(struct exchange *exchange);
-void exchange_on_forward_timeout(struct exchange *exchange);
+
+/* The client has to send more of the body. */
+bool exchange_waits_for_body(const struct exchange *exchange);
+
+/* Who is waited for from now on. */
+void exchange_note_waits(struct exchange *exchange, uint64_t now_us);
+
+/* The client is waited for: does it move, and fast enough? If not, that is the end. */
+void exchange_look_at_client(struct exchange *exchange);
 
 #endif /* SLUICE_PROXY_EXCHANGE_STEPS_H */

@@ -261,14 +261,3 @@ void exchange_on_upstream_bad(struct exchange *exchange, const char *reason)
               SPAN_ARGS(exchange->server->endpoint->text), reason);
     exchange_fail(exchange, 502, "the upstream's answer is not valid HTTP");
 }
-
-void exchange_on_forward_timeout(struct exchange *exchange)
-{
-    if (exchange->is_client_blocked) {
-        exchange_cut(exchange, "the client does not read");
-    } else if (!exchange->is_request_sent && !exchange->is_request_blocked) {
-        exchange_fail(exchange, 408, "the request's body took too long");
-    } else {
-        exchange_fail(exchange, 504, "the upstream did not answer in time");
-    }
-}

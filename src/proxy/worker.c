@@ -28,6 +28,7 @@ enum {
     DOWNSTREAMS_KEPT = 1024,
     LINGER_US = 5 * 1000 * 1000,
     GRACE_US = 1000 * 1000, /* more than a round trip to anywhere */
+    LOOK_US = 1000 * 1000,
 };
 
 struct span worker_date(struct worker *worker)
@@ -152,6 +153,14 @@ static void on_accept(void *context, int fd, const struct sockaddr *peer)
     downstream_open(context, fd, &address);
 }
 
+/* No look may come later than what it looks for. */
+static uint64_t look_us(const struct timeouts_section *timeouts)
+{
+    const uint64_t shortest_us =
+        timeouts->idle_us < timeouts->head_us ? timeouts->idle_us : timeouts->head_us;
+    return shortest_us < LOOK_US ? shortest_us : LOOK_US;
+}
+
 static enum status init_loop(struct worker *worker)
 {
     const struct timeouts_section *timeouts = &worker->policy->timeouts;
@@ -170,6 +179,9 @@ static enum status init_loop(struct worker *worker)
     }
     if (status == STATUS_OK) {
         status = timeout_queue_init(&worker->tunnel_timeouts, worker->loop, timeouts->tunnel_us);
+    }
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&worker->look_timeouts, worker->loop, look_us(timeouts));
     }
     if (status == STATUS_OK) {
         status = timeout_queue_init(&worker->linger_timeouts, worker->loop, LINGER_US);
@@ -321,6 +333,7 @@ void worker_close(struct worker *worker)
     timeout_queue_close(&worker->head_timeouts);
     timeout_queue_close(&worker->idle_timeouts);
     timeout_queue_close(&worker->tunnel_timeouts);
+    timeout_queue_close(&worker->look_timeouts);
     timeout_queue_close(&worker->linger_timeouts);
     timeout_queue_close(&worker->grace_timeouts);
     resolver_free(worker->resolver);

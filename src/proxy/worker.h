@@ -55,6 +55,7 @@ struct worker {
     struct timeout_queue head_timeouts;   /* policy's timeouts.head */
     struct timeout_queue idle_timeouts;   /* policy's timeouts.idle */
     struct timeout_queue tunnel_timeouts; /* policy's timeouts.tunnel */
+    struct timeout_queue look_timeouts;   /* between looks at a client that is waited for */
     struct timeout_queue linger_timeouts; /* of a connection that is closed in stages */
     struct timeout_queue grace_timeouts;  /* of one that is new when the drain begins */
 

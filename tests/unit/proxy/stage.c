@@ -347,11 +347,18 @@ static void fake_hold(struct client *client, bool is_held)
     (void)is_held;
 }
 
+static uint64_t fake_unread_bytes(struct client *base)
+{
+    const struct fake_client *client = (struct fake_client *)base;
+    return client->unread_bytes;
+}
+
 static const struct client_ops FAKE_CLIENT = {
     .send = fake_send,
     .send_interim = fake_send_interim,
     .pump = fake_pump,
     .hold = fake_hold,
+    .unread_bytes = fake_unread_bytes,
     .on_done = fake_on_done,
 };
 

@@ -86,6 +86,7 @@ struct fake_client {
 
     enum stream_result send_result; /* of the next send() and send_interim() */
     unsigned n_sends;
+    uint64_t unread_bytes;       /* of what was sent, that it has not taken */
     char answer[FAKE_BYTES_MAX]; /* what was sent: heads as HTTP, then the body as it is */
     size_t answer_len;
     bool is_ended;                  /* the last piece was sent */

@@ -1,0 +1,157 @@
+"""Clients that send or take a body a few bytes at a time, to hold what others need."""
+
+import socket
+import threading
+import time
+
+from harness.client import Client
+from harness.wait import until
+
+HEAD_S = 1.0  # given in advance
+LATE_S = 1.5  # a look each second, and a machine that stalls
+POLICY = "timeouts: {{head: 1s, idle: 2s, body_rate: {rate}}}\nupstream: {url}\n"
+BIG = 64 * 1024 * 1024
+
+
+def trickle(client, pieces, every_s=0.1):
+    """Send piece by piece until an answer comes. Tells how long that took."""
+    started = time.monotonic()
+    for piece in pieces:
+        try:
+            client.send(piece)
+        except OSError:
+            break  # cut
+        if not client.is_quiet(every_s):
+            break
+    return time.monotonic() - started
+
+
+def test_a_body_that_trickles_is_408(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(POLICY.format(rate="1KiB/s", url=upstream.url))
+    with proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n") as client:
+        assert trickle(client, [b"x"] * 1000) < HEAD_S + LATE_S + 1
+        response = client.read()
+        assert response.status == 408 and response.get("Connection") == "close"
+    assert proxy.lines_of("/", 1)[0]["fault"] == "the request's body came too slowly"
+    until(lambda: upstream.cut_bodies, "the upstream's connection to be cut")
+
+
+def test_a_chunked_body_that_trickles_is_408(start, start_upstream):
+    proxy = start(POLICY.format(rate="1KiB/s", url=start_upstream().url))
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with proxy.send(head) as client:
+        assert trickle(client, [b"1;" + b"e" * 50 + b"\r\nx\r\n"] * 1000) < HEAD_S + LATE_S + 1
+        assert client.read().status == 408
+
+
+def test_chunk_lines_without_data_are_no_progress(start, start_upstream):
+    """Extensions and sizes are not bytes of the body."""
+    proxy = start(POLICY.format(rate="1KiB/s", url=start_upstream().url))
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;"
+    with proxy.send(head) as client:
+        assert trickle(client, [b"e"] * 1000) < HEAD_S + LATE_S + 1
+        assert client.read().status in (400, 408)
+
+
+def test_a_fast_start_does_not_buy_a_slow_rest(start, start_upstream):
+    proxy = start(POLICY.format(rate="1KiB/s", url=start_upstream().url))
+    with proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n" +
+                    b"x" * 1_000_000) as client:
+        assert trickle(client, [b"x"] * 1000) < 2 + LATE_S + 1
+        assert client.read().status == 408
+
+
+def test_a_body_at_its_rate_arrives_whole(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(POLICY.format(rate="100B/s", url=upstream.url))
+    body = b"0123456789" * 100
+    with proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n") as client:
+        trickle(client, [body[i:i + 25] for i in range(0, 1000, 25)])
+        assert client.read().status == 200
+    assert upstream.requests[0].body == body
+
+
+def test_the_time_in_which_the_upstream_is_waited_for_is_not_the_clients(start, start_upstream):
+    def answer_late(peer, request):
+        time.sleep(2.5)
+        peer.read_body(request)
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    proxy = start(POLICY.format(rate="1MiB/s", url=start_upstream(answer_late, reads_body=False).url))
+    with proxy.connect() as client:
+        assert client.ask("POST", body=b"x" * BIG).status == 200
+
+
+def test_without_a_rate_a_body_may_pause(start, start_upstream):
+    proxy = start(POLICY.format(rate="off", url=start_upstream().url))
+    with proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\n\r\n") as client:
+        trickle(client, [b"x"] * 40)
+        assert client.read().status == 200
+
+
+# --- who reads slowly ---
+
+
+class SlowReader(Client):
+    """Has little room for what comes, so that what it does not read stays at the other side."""
+
+    def __init__(self, address):
+        self.sock = socket.socket()
+        self.sock.settimeout(20)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.sock.connect(address)
+
+    def read_slowly(self, n_bytes, every_s):
+        """Until the connection is cut. Tells after how long, and how much it got."""
+        started = time.monotonic()
+        got = 0
+        try:
+            while piece := self.sock.recv(n_bytes):
+                got += len(piece)
+                time.sleep(every_s)
+        except OSError:
+            pass  # cut, or the test is over
+        return time.monotonic() - started, got
+
+
+def send_big(peer, request):
+    try:
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % BIG)
+        for _ in range(BIG // 65536):
+            peer.send(b"x" * 65536)
+    except OSError:
+        pass  # cut
+
+
+def faults(proxy):
+    return [line.get("fault") for line in proxy.lines_of("/", 1)]
+
+
+def test_who_takes_an_answer_a_few_bytes_at_a_time_is_cut(start, start_upstream):
+    proxy = start(POLICY.format(rate="100KiB/s", url=start_upstream(send_big).url))
+    with SlowReader(proxy.address) as client:
+        client.sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        threading.Thread(target=client.read_slowly, args=(100, 0.1), daemon=True).start()
+        started = time.monotonic()
+        assert faults(proxy) == ["the client reads too slowly"]
+        assert time.monotonic() - started < HEAD_S + 1 + LATE_S + 1
+
+
+def test_who_takes_nothing_is_cut(start, start_upstream):
+    proxy = start(POLICY.format(rate="off", url=start_upstream(send_big).url))
+    with SlowReader(proxy.address) as client:
+        client.sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert faults(proxy) == ["the client does not read"]
+
+
+def test_a_slow_reader_that_keeps_the_rate_is_served(start, start_upstream):
+    """Though so much waits in our socket that nothing can be written for longer than `idle`."""
+    proxy = start(POLICY.format(rate="1KiB/s", url=start_upstream(send_big).url))
+    with SlowReader(proxy.address) as client:
+        client.sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        ended = time.monotonic() + 6
+        while time.monotonic() < ended:
+            assert client.sock.recv(2048)
+            time.sleep(0.05)
+        assert proxy.stdout() == b""
