@@ -48,9 +48,8 @@ struct charge {
                   * allows, says nothing */
     bool charged;           /* the answer: the request was admitted, and this limit took its cost */
     uint64_t charged_at_us; /* the answer: when, by the clock of who decided */
-    bool overflowed; /* the answer: it was charged to the state that keys without room share */
-    uint32_t instances; /* the answer: proxies among which the limit was shared out, if the source is
-                         * LOCAL */
+    bool overflowed;    /* the answer: it was charged to the state that keys without room share */
+    uint32_t instances; /* the answer, LOCAL: proxies that the limit was shared out among */
 };
 
 /* A correction of what was charged, or what becomes of a slot. */
