@@ -1,13 +1,15 @@
-/* A denial cache: what the store below has denied is denied here, until its retry_after is over, and for
- * one second at most.
+/* A denial cache: what the store below has denied is denied here, until its retry_after is over,
+ * and for one second at most.
  *
- * A denial is remembered by (limit, key) and holds for every request of that cost or more, whatever other
- * limits it meets; it is counted from when it was asked, so that it is never over too late. Such a request
- * charges nothing, here as there. Limits that hold slots, or whose charges are corrected later, deny
- * nobody here; requests that meet a limit which counts denied ones always go on.
+ * A denial is remembered by (limit, key) and holds for every request of that cost or more, whatever
+ * other limits it meets; it is counted from when it was asked, so that it is never over too late.
+ * Such a request charges nothing, here as there. Limits that hold slots, or whose charges are
+ * corrected later, deny nobody here; requests that meet a limit which counts denied ones always go
+ * on.
  *
- * The verdicts of such an answer are those of the asking, with the times counted down. A charge of which
- * nothing is known is marked untold: it might deny too. The answer's source is DECISION_CACHE. */
+ * The verdicts of such an answer are those of the asking, with the times counted down. A charge of
+ * which nothing is known is marked untold: it might deny too. The answer's source is
+ * DECISION_CACHE. */
 
 #ifndef SLUICE_STORE_DENIAL_CACHE_H
 #define SLUICE_STORE_DENIAL_CACHE_H
@@ -39,7 +41,8 @@ MUST_USE enum status denial_cache_new(struct store *below,
                                       const struct denial_cache_options *options,
                                       struct store **store);
 
-/* Forget everything, what is being asked just now too: the policy, or somebody's state, is another. */
+/* Forget everything, what is being asked just now too: the policy, or somebody's state, is
+ * another. */
 void denial_cache_clear(struct store *store);
 
 struct denial_cache_counters denial_cache_count(const struct store *store);

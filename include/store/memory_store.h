@@ -1,10 +1,11 @@
 /* The embedded store: a table in this process, shared by all workers, never larger than it was
  * told.
  *
- * It keeps a 128-bit keyed hash of (key, limit), never the key, and one cache line a key, more where
- * an algorithm's state is larger than 24 bytes: lines by powers of two, and a log's grow with it.
- * Shards have a lock each; one decision takes the locks it needs in ascending order. It always answers
- * at once, and settles at once. A time outside the calendar of a limit is STATUS_INVALID. */
+ * It keeps a 128-bit keyed hash of (key, limit), never the key, and one cache line a key, more
+ * where an algorithm's state is larger than 24 bytes: lines by powers of two, and a log's grow with
+ * it. Shards have a lock each; one decision takes the locks it needs in ascending order. It always
+ * answers at once, and settles at once. A time outside the calendar of a limit is
+ * STATUS_INVALID. */
 
 #ifndef SLUICE_STORE_MEMORY_STORE_H
 #define SLUICE_STORE_MEMORY_STORE_H
@@ -16,8 +17,8 @@
 #include "base/status.h"
 #include "store/store.h"
 
-/* What happens to a new key, or one whose log must grow, when every state that could make room is still
- * restricting somebody. */
+/* What happens to a new key, or one whose log must grow, when every state that could make room is
+ * still restricting somebody. */
 enum memory_full {
     MEMORY_FULL_OVERFLOW, /* it shares one state per limit and shard with all such keys */
     MEMORY_FULL_DENY,     /* STATUS_FULL */

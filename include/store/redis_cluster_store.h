@@ -1,15 +1,16 @@
 /* A Redis cluster as one store of one worker: a link to each node, decisions where their slots are.
  *
- * Limits whose keys have one tag lie in one slot, and are one atomic call, as with one Redis. Where a
- * request's limits lie in several, all are judged first; if all that are enforced allow, they are
- * charged slot by slot, each by a call that judges again; and if a later one denies, the charges before it
- * are given back. So no limit ever admits more than it may; at worst some requests are denied that would
- * have passed a moment later, by what others have reserved and are about to give back. What a proxy that
- * dies in between has reserved stays charged, and slots come back by their lease.
+ * Limits whose keys have one tag lie in one slot, and are one atomic call, as with one Redis. Where
+ * a request's limits lie in several, all are judged first; if all that are enforced allow, they are
+ * charged slot by slot, each by a call that judges again; and if a later one denies, the charges
+ * before it are given back. So no limit ever admits more than it may; at worst some requests are
+ * denied that would have passed a moment later, by what others have reserved and are about to give
+ * back. What a proxy that dies in between has reserved stays charged, and slots come back by their
+ * lease.
  *
- * MOVED and ASK are followed, a few times and within the deadline. A call that a slot on the move cannot
- * take whole (TRYAGAIN) is made key by key, as if each key lay in a slot of its own. None of these replies
- * has changed anything, so nothing is ever charged twice.
+ * MOVED and ASK are followed, a few times and within the deadline. A call that a slot on the move
+ * cannot take whole (TRYAGAIN) is made key by key, as if each key lay in a slot of its own. None of
+ * these replies has changed anything, so nothing is ever charged twice.
  *
  * Where a node cannot be reached, the decisions on its slots fail, and others go on. */
 

@@ -1,5 +1,5 @@
-/* Every way in which Redis fails, and what sluice does about each: the one table, which docs/redis.md
- * shows to people. Whoever meets a failure names it, and acts as the table says. */
+/* Every way in which Redis fails, and what sluice does about each: the one table, which
+ * docs/redis.md shows to people. Whoever meets a failure names it, and acts as the table says. */
 
 #ifndef SLUICE_STORE_REDIS_FAULT_H
 #define SLUICE_STORE_REDIS_FAULT_H
@@ -72,9 +72,10 @@ struct redis_fault_row {
 /* What the table says of @fault; never NULL. */
 const struct redis_fault_row *redis_fault_row(enum redis_fault fault);
 
-/* What ails the server that replied with the error @text: REDIS_FAULT_OTHER when its code is unknown.
- * The code is the first word; in an error that Redis before 7 wraps since it was met within a script, the
- * first word of what is wrapped, but for those that promise that nothing has been changed. */
+/* What ails the server that replied with the error @text: REDIS_FAULT_OTHER when its code is
+ * unknown. The code is the first word; in an error that Redis before 7 wraps since it was met
+ * within a script, the first word of what is wrapped, but for those that promise that nothing has
+ * been changed. */
 enum redis_fault redis_fault_of(struct span text);
 
 /* Where MOVED and ASK lead. */

@@ -1,5 +1,5 @@
-/* What the Redis stores of one process know in common: how often it may connect, which proxies use the
- * same Redis, and what stores that are gone have counted. Safe from any thread. */
+/* What the Redis stores of one process know in common: how often it may connect, which proxies use
+ * the same Redis, and what stores that are gone have counted. Safe from any thread. */
 
 #ifndef SLUICE_STORE_REDIS_PROCESS_H
 #define SLUICE_STORE_REDIS_PROCESS_H
@@ -50,9 +50,9 @@ MUST_USE enum status redis_process_init(struct redis_process *process);
 /* No store that was given it may be left. */
 void redis_process_close(struct redis_process *process);
 
-/* Proxies that use this Redis under the same prefix, this one among them, as was seen there last; 0:
- * none ever. Fewer are believed when they are seen for REDIS_SILENCE_US: a Redis that was restarted has
- * not heard of all of them at first. */
+/* Proxies that use this Redis under the same prefix, this one among them, as was seen there last;
+ * 0: none ever. Fewer are believed when they are seen for REDIS_SILENCE_US: a Redis that was
+ * restarted has not heard of all of them at first. */
 uint32_t redis_process_instances(const struct redis_process *process);
 
 /* The sum over stores that have been freed; of a cluster, its nodes. */
@@ -63,15 +63,15 @@ struct redis_cluster_counters redis_process_count_clusters(struct redis_process 
 
 /* --- for the stores --- */
 
-/* The Redis that @options name, as all links to it know it. @process may be NULL, and so is the result;
- * the functions below take that for a Redis that always works. */
+/* The Redis that @options name, as all links to it know it. @process may be NULL, and so is the
+ * result; the functions below take that for a Redis that always works. */
 struct redis_target *redis_process_target(struct redis_process *process,
                                           const struct redis_store_options *options);
 
-/* A link to @target wants to connect at @now_us (monotonic). 0: it may, and that is counted. Else how long
- * to wait before it asks again, us: all links of the process, to targets where something failed and
- * nothing has worked since, together connect eight times a second at most; among them those that want
- * to connect @in_turn whatever works for others. */
+/* A link to @target wants to connect at @now_us (monotonic). 0: it may, and that is counted. Else
+ * how long to wait before it asks again, us: all links of the process, to targets where something
+ * failed and nothing has worked since, together connect eight times a second at most; among them
+ * those that want to connect @in_turn whatever works for others. */
 MUST_USE uint64_t redis_target_may_connect(struct redis_target *target, bool in_turn,
                                            uint64_t now_us);
 
@@ -79,8 +79,8 @@ MUST_USE uint64_t redis_target_may_connect(struct redis_target *target, bool in_
 void redis_target_note(struct redis_target *target, bool works);
 bool redis_target_has_worked(const struct redis_target *target);
 
-/* Whether a heartbeat is due at @now_us (monotonic): then it is the caller's to send, and nobody else's
- * for REDIS_BEAT_US. */
+/* Whether a heartbeat is due at @now_us (monotonic): then it is the caller's to send, and nobody
+ * else's for REDIS_BEAT_US. */
 MUST_USE bool redis_process_take_beat(struct redis_process *process, uint64_t now_us);
 
 /* It could not be sent, or not there: another link's turn. */

@@ -1,14 +1,14 @@
-/* The Redis store of one worker: one pipelined connection, one script call a decision, and one for all
- * settlements of a request.
+/* The Redis store of one worker: one pipelined connection, one script call a decision, and one for
+ * all settlements of a request.
  *
  * A decision that is asked while the first connection is being made waits for it until its
  * deadline; while the link is down, or its breaker open, it fails at once. The link comes back by
- * itself, with back-off and jitter; then one decision is asked first, and others wait for what comes of
- * it. What is done about each failure: store/redis_fault.h.
+ * itself, with back-off and jitter; then one decision is asked first, and others wait for what
+ * comes of it. What is done about each failure: store/redis_fault.h.
  *
- * A settlement is sent if the link is up, or lost. A slot that is taken by a call whose decision was
- * cancelled, or timed out, is given back when the reply comes; what is lost with the link comes back by
- * its lease.
+ * A settlement is sent if the link is up, or lost. A slot that is taken by a call whose decision
+ * was cancelled, or timed out, is given back when the reply comes; what is lost with the link comes
+ * back by its lease.
  *
  * The process must ignore SIGPIPE: hiredis writes to peers that may have gone. */
 
@@ -84,8 +84,8 @@ bool redis_store_is_up(const struct store *store);
 struct redis_store_counters redis_store_count(const struct store *store);
 
 /* For a store that is laid over some of these, while it is given an answer that is no decision: why
- * not, and in *text what Redis said, if it did. REDIS_FAULT_NONE: it was asked too much, or there is no
- * memory. */
+ * not, and in *text what Redis said, if it did. REDIS_FAULT_NONE: it was asked too much, or there
+ * is no memory. */
 enum redis_fault redis_store_fault(const struct store *store, struct span *text);
 
 /* Write the key of a charge in Redis: <prefix>:<key>:<limit>:<digest>. */

@@ -37,15 +37,15 @@ struct charge {
      * the answer; never empty. */
     struct span key;
     uint32_t cost; /* units */
-    /* The answer. allowed and wait: before anything was charged; the others: as things stand now, but
-     * retry_after is 0 if allowed. */
+    /* The answer. allowed and wait: before anything was charged; the others: as things stand now,
+     * but retry_after is 0 if allowed. */
     struct verdict verdict;
     const uint64_t *edges; /* calendar windows: LIMIT_EDGES of them around now, us; else NULL.
                              * Borrowed until the answer */
     uint64_t slot;         /* concurrency: which to take */
-    bool
-        untold; /* the answer: others deny the request, and this one was not asked: its verdict, which
-                  * allows, says nothing */
+    /* The answer: others deny the request, and this one was not asked: its verdict, which allows,
+     * says nothing. */
+    bool untold;
     bool charged;           /* the answer: the request was admitted, and this limit took its cost */
     uint64_t charged_at_us; /* the answer: when, by the clock of who decided */
     bool overflowed;    /* the answer: it was charged to the state that keys without room share */
@@ -80,19 +80,18 @@ struct decision {
     enum decision_aim aim;
     uint64_t now_us; /* when it is asked, monotonic; 0: a store that must know reads the clock */
 
-    /* Requests alike that this decision stands for, itself one of them: decided one after another at one
-     * time. 0: itself alone. Not for every store and limit: see store_takes_alike(). The answer to
-     * request @i is in allowed and the charges while on_alike(@i) runs: once each, in order, from 0 again
-     * when the call had to be sent again; it asks no store. Then the decision is answered as ever: if
-     * status is not STATUS_OK, none was decided. */
+    /* Requests alike that this decision stands for, itself one of them: decided one after another
+     * at one time. 0: itself alone. Not for every store and limit: see store_takes_alike(). The
+     * answer to request @i is in allowed and the charges while on_alike(@i) runs: once each, in
+     * order, from 0 again when the call had to be sent again; it asks no store. Then the decision
+     * is answered as ever: if status is not STATUS_OK, none was decided. */
     size_t n_alike;
     decision_on_alike on_alike;
 
     /* The answer. status: STATUS_OK; _TIMEOUT, _UNREACHABLE, _REFUSED, _INVALID (a reply that makes
      * no sense), _FULL, _NO_MEMORY: no decision could be made, and verdicts are undefined. */
     enum status status;
-    bool
-        allowed; /* if STATUS_OK: all limits that are enforced, not shadows, allow; DECISION_DENY: no */
+    bool allowed; /* if STATUS_OK: all limits that are enforced, not shadows, allow; _DENY: no */
     enum decision_source source;
     enum status failure; /* why the source is LOCAL or SKIPPED; STATUS_OK otherwise */
     const char
@@ -151,12 +150,13 @@ bool store_takes_alike(const struct store *store, const struct decision *decisio
  * @decision may be reused at once. What the store charges meanwhile stays charged. */
 void store_cancel(struct decision *decision);
 
-/* The same for a store's own use: what it has asked below goes, and the first @n_frames frames stay. */
+/* The same for a store's own use: what it has asked below goes, and the first @n_frames frames
+ * stay. */
 void store_cancel_below(struct decision *decision, size_t n_frames);
 
-/* Tell @store of @n corrections (1 … LIMITS_PER_ROUTE_MAX), all of one request. Nobody answers: what
- * gets lost stays charged, and slots come back by their lease. Everything is borrowed for the call
- * alone. */
+/* Tell @store of @n corrections (1 … LIMITS_PER_ROUTE_MAX), all of one request. Nobody answers:
+ * what gets lost stays charged, and slots come back by their lease. Everything is borrowed for the
+ * call alone. */
 void store_settle(struct store *store, const struct settlement *settlements, size_t n);
 
 /* For stores: the promise of the innermost frame is kept; calls its on_answer. */

@@ -1,8 +1,8 @@
 /* What the denial cache remembers: a table of a fixed size, one cache line a verdict.
  *
- * A verdict has four places where it may stand. When all are taken by others, one that is over goes,
- * else one that denied nobody, else the one that is over soonest: forgetting costs a call, never more.
- * The hash has a key of its own, so that nobody outside can choose whom to push out. */
+ * A verdict has four places where it may stand. When all are taken by others, one that is over
+ * goes, else one that denied nobody, else the one that is over soonest: forgetting costs a call,
+ * never more. The hash has a key of its own, so that nobody outside can choose whom to push out. */
 
 #ifndef SLUICE_STORE_DENIAL_TABLE_H
 #define SLUICE_STORE_DENIAL_TABLE_H
@@ -42,13 +42,13 @@ MUST_USE enum status denial_table_init(struct denial_table *table, size_t bytes)
 void denial_table_close(struct denial_table *table);
 void denial_table_clear(struct denial_table *table);
 
-/* What holds at @now_us for @charge's limit, key and cost: a denial of as much or less, or what allowed
- * as much or more. NULL: nothing is known. Lasts until the table changes. */
+/* What holds at @now_us for @charge's limit, key and cost: a denial of as much or less, or what
+ * allowed as much or more. NULL: nothing is known. Lasts until the table changes. */
 const struct denial_line *denial_table_find(const struct denial_table *table,
                                             const struct charge *charge, uint64_t now_us);
 
-/* Remember @charge's verdict, told at @now_us, until @ends_us. What allowed does not take the place of a
- * denial of the same key that holds. */
+/* Remember @charge's verdict, told at @now_us, until @ends_us. What allowed does not take the place
+ * of a denial of the same key that holds. */
 void denial_table_put(struct denial_table *table, const struct charge *charge, uint64_t ends_us,
                       uint64_t now_us);
 

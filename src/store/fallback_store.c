@@ -1,6 +1,7 @@
-/* What the shared store answers passes through. What it cannot answer is decided here, by on_failure:
- * any limit that denies ─► the failure stays; else those that say local ─► judged in the embedded
- * store, at their share; else ─► skipped. Settlements go to whichever of the two charged. */
+/* What the shared store answers passes through. What it cannot answer is decided here, by
+ * on_failure: any limit that denies ─► the failure stays; else those that say local ─► judged in
+ * the embedded store, at their share; else ─► skipped. Settlements go to whichever of the two
+ * charged. */
 
 #include "store/fallback_store.h"
 
@@ -57,8 +58,8 @@ static const struct limit *local_of(struct fallback_store *fallback, const struc
     return &share->limit;
 }
 
-/* What of its limit @settlement was charged to; @share may be filled for it. A bucket is another when the
- * number of proxies has changed since. */
+/* What of its limit @settlement was charged to; @share may be filled for it. A bucket is another
+ * when the number of proxies has changed since. */
 static const struct limit *charged_of(struct fallback_store *fallback,
                                       const struct settlement *settlement, struct limit *share)
 {

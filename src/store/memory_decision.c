@@ -1,11 +1,11 @@
 /* One decision in the embedded store.
  *
- * lock the shards it needs, in ascending order ─► find the states ─► judge ─► room for the states that
- * are missing, or must grow ─► charge ─► unlock
+ * lock the shards it needs, in ascending order ─► find the states ─► judge ─► room for the states
+ * that are missing, or must grow ─► charge ─► unlock
  *
  * A denied decision adds nothing but what counts denied requests. Where no room can be made, the
- * policy's `full` says what happens: the decision is judged again with the state that all such keys of
- * the limit share in that shard, or refused, or that charge is not counted. */
+ * policy's `full` says what happens: the decision is judged again with the state that all such keys
+ * of the limit share in that shard, or refused, or that charge is not counted. */
 
 #include <assert.h>
 

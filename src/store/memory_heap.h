@@ -36,8 +36,8 @@ struct memory_heap {
     uint32_t free[MEMORY_ORDERS]; /* first free block of each; undefined without its bit */
 };
 
-/* Lay out @bytes at @memory, which are zero, aligned for a line and stay the caller's. Of what is never
- * taken hardly anything is written to. */
+/* Lay out @bytes at @memory, which are zero, aligned for a line and stay the caller's. Of what is
+ * never taken hardly anything is written to. */
 void memory_heap_init(struct memory_heap *heap, void *memory, size_t bytes);
 
 /* The least order of a block of @bytes; MEMORY_ORDERS or more: there is none. */
@@ -49,8 +49,8 @@ MUST_USE uint32_t memory_heap_take(struct memory_heap *heap, unsigned order);
 /* Give back the block at @line, which is taken or held. */
 void memory_heap_give(struct memory_heap *heap, uint32_t line);
 
-/* Join the taken block at @line with the other half of the block that both come from, if that is free:
- * the first line of both, taken, or MEMORY_NO_LINE. */
+/* Join the taken block at @line with the other half of the block that both come from, if that is
+ * free: the first line of both, taken, or MEMORY_NO_LINE. */
 MUST_USE uint32_t memory_heap_extend(struct memory_heap *heap, uint32_t line);
 
 /* Where the other half is; beyond the memory, or of another order, where there is none. */

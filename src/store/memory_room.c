@@ -1,6 +1,6 @@
-/* Free memory first ─► one line: drop what of a sample is untouched again, or nearest to it ─► several
- * lines: clear a region of them, the one of a sample whose states are nearest to that; what denies
- * there is moved aside, so that no few states can stand in the way of large ones. */
+/* Free memory first ─► one line: drop what of a sample is untouched again, or nearest to it ─►
+ * several lines: clear a region of them, the one of a sample whose states are nearest to that; what
+ * denies there is moved aside, so that no few states can stand in the way of large ones. */
 
 #include "store/memory_room.h"
 
@@ -26,8 +26,8 @@ static uint32_t end_of(const struct memory_heap *heap, uint32_t block)
     return block + lines_of(memory_heap_order_of(heap, block));
 }
 
-/* The hand goes round in long steps, so that it meets every line, and neighbours, which came at about the
- * same time, far apart. */
+/* The hand goes round in long steps, so that it meets every line, and neighbours, which came at
+ * about the same time, far apart. */
 static uint32_t step(const struct memory_table *table, uint32_t line)
 {
     const uint64_t next = (uint64_t)line + table->stride;
@@ -203,7 +203,8 @@ static bool move_aside(struct memory_table *table, uint32_t block, uint64_t now_
     return true;
 }
 
-/* Everything in @region that is not taken is held, so that what is moved aside does not come back. */
+/* Everything in @region that is not taken is held, so that what is moved aside does not come
+ * back. */
 static bool move_out(struct memory_table *table, const struct region *region, uint64_t now_us)
 {
     struct memory_heap *heap = &table->heap;

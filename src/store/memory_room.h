@@ -12,8 +12,8 @@
 /* Make ready to look for what to drop; the heap is laid out. */
 void memory_room_init(struct memory_table *table);
 
-/* A block for a slot with a state of @need, taken, with undefined contents. MEMORY_NO_LINE when none
- * can be had without dropping what denies, or is pinned. */
+/* A block for a slot with a state of @need, taken, with undefined contents. MEMORY_NO_LINE when
+ * none can be had without dropping what denies, or is pinned. */
 MUST_USE uint32_t memory_room_take(struct memory_table *table, const struct memory_need *need);
 
 struct memory_place {

@@ -1,7 +1,7 @@
 /* A correction in the embedded store: of a state that is still there, under the lock of its shard.
  *
- * What was dropped meanwhile needs none. What found no room is corrected where it was charged: in the
- * state that all such keys share. */
+ * What was dropped meanwhile needs none. What found no room is corrected where it was charged: in
+ * the state that all such keys share. */
 
 #include "limit/judge.h"
 #include "limit/limit.h"

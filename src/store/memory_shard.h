@@ -36,8 +36,8 @@ struct memory_shards {
                                                                    * state; never written to */
 };
 
-/* What a key is found by that hashes to @who, in @limit. Nobody outside knows by what the hashes of two
- * keys differ, so that nobody can choose keys of two limits that meet. */
+/* What a key is found by that hashes to @who, in @limit. Nobody outside knows by what the hashes of
+ * two keys differ, so that nobody can choose keys of two limits that meet. */
 static inline struct hash128 memory_shards_hash(struct hash128 who, const struct limit *limit)
 {
     return (struct hash128){.low = who.low ^ limit->id.low, .high = who.high ^ limit->id.high};
@@ -55,8 +55,8 @@ static inline unsigned memory_shards_number(const struct memory_shards *shards, 
     return (unsigned)hash.high & (shards->n_shards - 1);
 }
 
-/* Note when @slot is untouched again, and until when it keeps somebody waiting, as @verdict tells for
- * @now_us. Who was told to wait is waiting, whatever smaller request passes meanwhile. */
+/* Note when @slot is untouched again, and until when it keeps somebody waiting, as @verdict tells
+ * for @now_us. Who was told to wait is waiting, whatever smaller request passes meanwhile. */
 void memory_slot_date(struct memory_slot *slot, const struct limit *limit,
                       const struct verdict *verdict, uint64_t now_us);
 

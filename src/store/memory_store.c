@@ -42,8 +42,8 @@ static uint64_t now_of(const struct memory_store *memory, uint64_t asked_us)
     return (asked_us != 0 ? asked_us : clock_monotonic_us()) + memory->wall_lead_us;
 }
 
-/* The wall clock was set so far that the windows which callers find by it are none that this store's clock
- * knows: take it over. Whether there was something to take. */
+/* The wall clock was set so far that the windows which callers find by it are none that this
+ * store's clock knows: take it over. Whether there was something to take. */
 static bool follow_wall_clock(struct memory_store *memory)
 {
     if (memory->options.now_us != NULL) {

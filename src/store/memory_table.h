@@ -2,8 +2,9 @@
  *
  * A state of up to 24 bytes is one cache line with what is known of it, a larger one a block of 2^n
  * lines; logs grow by moving to a larger block. When there is no room, what is untouched again is
- * dropped, else what of a sample is nearest to that, and never what is denying somebody: an attacker
- * with many keys cannot wash out his own denial. Not safe between threads: the owner holds a lock. */
+ * dropped, else what of a sample is nearest to that, and never what is denying somebody: an
+ * attacker with many keys cannot wash out his own denial. Not safe between threads: the owner holds
+ * a lock. */
 
 #ifndef SLUICE_STORE_MEMORY_TABLE_H
 #define SLUICE_STORE_MEMORY_TABLE_H
@@ -99,8 +100,8 @@ static inline size_t memory_slot_state_bytes(const struct memory_slot *slot)
     return ((size_t)MEMORY_LINE_BYTES << slot->order) - sizeof(*slot);
 }
 
-/* Let @slot live at @line, a block that was taken for it, or extended. A block that it leaves is still
- * taken. */
+/* Let @slot live at @line, a block that was taken for it, or extended. A block that it leaves is
+ * still taken. */
 struct memory_slot *memory_table_move(struct memory_table *table, struct memory_slot *slot,
                                       uint32_t line);
 

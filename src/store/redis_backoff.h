@@ -13,8 +13,8 @@ struct redis_backoff {
 
 struct redis_backoff redis_backoff_of(uint64_t min_us, uint64_t max_us);
 
-/* How long to wait now: a random length between half of what is due and all of it, so that proxies that
- * lost the same Redis do not come back at one instant. The next wait is twice as long. */
+/* How long to wait now: a random length between half of what is due and all of it, so that proxies
+ * that lost the same Redis do not come back at one instant. The next wait is twice as long. */
 uint64_t redis_backoff_wait(struct redis_backoff *backoff);
 
 /* What was waited for has worked. */

@@ -1,10 +1,10 @@
 /* Happy path: CLOSED, and every decision that is made forgets the failures before it.
  *
  * Failures: FAILURES_MAX that count, in a row, or one after a long silence ─► OPEN. A probe that is
- * answered late is sent again soon; one that is answered with an error, after a longer wait; a probe, or
- * anything else, that nothing is heard of ─► the connection is of no use. A trial that fails ─► OPEN; one
- * whose client leaves is made by the next decision. The log is told of changes, and at most once a second
- * of single failures. */
+ * answered late is sent again soon; one that is answered with an error, after a longer wait; a
+ * probe, or anything else, that nothing is heard of ─► the connection is of no use. A trial that
+ * fails ─► OPEN; one whose client leaves is made by the next decision. The log is told of changes,
+ * and at most once a second of single failures. */
 
 #include "store/redis_breaker.h"
 

@@ -3,11 +3,11 @@
  *   OFF ─► CLOSED ─► OPEN ─► TRIAL ─► CLOSED
  *    └───────────────▲─┴───────┘
  *
- * It opens after a few failures in a row of the kind that would go on (see store/redis_fault.h). OPEN
- * waits, with back-off and jitter, and sends a PING; answered well, and as quickly as a decision must
- * be, it is TRIAL: one decision is asked, while others wait for what comes of it. Nothing but a decision
- * that was made closes the breaker, and shortens the wait again. A connection that is made after trouble
- * is on trial, too. */
+ * It opens after a few failures in a row of the kind that would go on (see store/redis_fault.h).
+ * OPEN waits, with back-off and jitter, and sends a PING; answered well, and as quickly as a
+ * decision must be, it is TRIAL: one decision is asked, while others wait for what comes of it.
+ * Nothing but a decision that was made closes the breaker, and shortens the wait again. A
+ * connection that is made after trouble is on trial, too. */
 
 #ifndef SLUICE_STORE_REDIS_BREAKER_H
 #define SLUICE_STORE_REDIS_BREAKER_H
@@ -56,7 +56,8 @@ struct redis_breaker {
 MUST_USE enum status redis_breaker_init(struct redis_breaker *breaker, struct loop *loop);
 void redis_breaker_close(struct redis_breaker *breaker);
 
-/* The connection has been made; @on_trial: decisions, or connections, have failed since one was made. */
+/* The connection has been made; @on_trial: decisions, or connections, have failed since one was
+ * made. */
 void redis_breaker_start(struct redis_breaker *breaker, bool on_trial);
 /* The connection is gone. */
 void redis_breaker_stop(struct redis_breaker *breaker);
@@ -68,8 +69,9 @@ static inline bool redis_breaker_admits(const struct redis_breaker *breaker)
            (breaker->state == REDIS_BREAKER_TRIAL && !breaker->is_trial_under_way);
 }
 
-/* What the owner did, and learnt. A decision was sent: true when it is the trial, and that is told with
- * what comes of it: made in time; not made because of @fault, and Redis @said so; of no more interest. */
+/* What the owner did, and learnt. A decision was sent: true when it is the trial, and that is told
+ * with what comes of it: made in time; not made because of @fault, and Redis @said so; of no more
+ * interest. */
 MUST_USE bool redis_breaker_note_asked(struct redis_breaker *breaker);
 void redis_breaker_note_success(struct redis_breaker *breaker);
 void redis_breaker_note_failure(struct redis_breaker *breaker, enum redis_fault fault,

@@ -1,7 +1,7 @@
 /* The cluster store from within: a decision is a ticket, and the ticket has parts.
  *
- * A part is what is asked of one node in one call: all charges of the decision, where they lie in one slot;
- * else those of one slot, or, while a slot is on the move, a single one. */
+ * A part is what is asked of one node in one call: all charges of the decision, where they lie in
+ * one slot; else those of one slot, or, while a slot is on the move, a single one. */
 
 #ifndef SLUICE_STORE_REDIS_CLUSTER_H
 #define SLUICE_STORE_REDIS_CLUSTER_H
@@ -75,8 +75,8 @@ struct redis_cluster_ticket {
 /* What the owner of parts learns, from the loop: @part was answered, its decision tells what. */
 void redis_cluster_on_part(struct redis_cluster_part *part);
 
-/* Ask @part with @aim of whoever owns its slot. It is pending then, and redis_cluster_on_part() will be
- * called, or its decision tells the answer already. */
+/* Ask @part with @aim of whoever owns its slot. It is pending then, and redis_cluster_on_part()
+ * will be called, or its decision tells the answer already. */
 void redis_cluster_ask(struct redis_cluster_part *part, enum decision_aim aim);
 
 /* --- redis_cluster_split.c: which charges are asked together --- */
@@ -84,8 +84,8 @@ void redis_cluster_ask(struct redis_cluster_part *part, enum decision_aim aim);
 /* Give @ticket its parts, by slots. STATUS_NO_MEMORY: it has none. */
 MUST_USE enum status redis_cluster_split(struct redis_cluster_ticket *ticket);
 
-/* Give @ticket, of which nothing is pending, a part for each charge. STATUS_NO_MEMORY: it keeps those it
- * has. */
+/* Give @ticket, of which nothing is pending, a part for each charge. STATUS_NO_MEMORY: it keeps
+ * those it has. */
 MUST_USE enum status redis_cluster_split_by_key(struct redis_cluster_ticket *ticket);
 
 /* Whether all charges of @decision lie in one slot. */

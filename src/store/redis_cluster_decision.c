@@ -1,15 +1,15 @@
 /* Happy path, all charges in one slot: the owner is asked ─► its answer is the answer.
  *
- * In several slots: all are judged at once ─► all allow ─► the first slot is charged ─► the next … ─► the
- * answer, which is what the charging calls told.
+ * In several slots: all are judged at once ─► all allow ─► the first slot is charged ─► the next …
+ * ─► the answer, which is what the charging calls told.
  *
  * Denied when judged: those that count denied requests are charged ─► denied, with what was judged.
- * Denied when charged, since others came between: what was charged is given back, but to those that count
- * denied requests ─► the others of those are charged ─► denied.
- * Failed, or too late, at any step: what was charged is given back ─► the failure. A charge whose call got
- * no answer stays, as with one Redis.
- * TRYAGAIN: what was charged is given back ─► all anew, key by key, once. Several requests alike are not
- * asked so: the failure says TRYAGAIN, and whoever gathered them asks for each. */
+ * Denied when charged, since others came between: what was charged is given back, but to those that
+ * count denied requests ─► the others of those are charged ─► denied.
+ * Failed, or too late, at any step: what was charged is given back ─► the failure. A charge whose
+ * call got no answer stays, as with one Redis.
+ * TRYAGAIN: what was charged is given back ─► all anew, key by key, once. Several requests alike
+ * are not asked so: the failure says TRYAGAIN, and whoever gathered them asks for each. */
 
 #include <assert.h>
 

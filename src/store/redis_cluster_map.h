@@ -1,8 +1,9 @@
 /* Which node of a cluster owns which slot, as one of them told it.
  *
- * Read from the reply to CLUSTER SLOTS part by part: ranges of a first slot, a last one, and nodes, of which
- * the first is the owner and the others its replicas. What is too much or makes no sense leaves slots without
- * an owner; a decision on such a slot is asked of any node, and that one knows better. */
+ * Read from the reply to CLUSTER SLOTS part by part: ranges of a first slot, a last one, and nodes,
+ * of which the first is the owner and the others its replicas. What is too much or makes no sense
+ * leaves slots without an owner; a decision on such a slot is asked of any node, and that one knows
+ * better. */
 
 #ifndef SLUICE_STORE_REDIS_CLUSTER_MAP_H
 #define SLUICE_STORE_REDIS_CLUSTER_MAP_H

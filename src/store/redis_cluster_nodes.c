@@ -1,5 +1,5 @@
-/* A node is known from the seeds, from the map, or because another node names it; its link is made at once.
- * It stays while it owns something, is wanted now and then, or has something under way. */
+/* A node is known from the seeds, from the map, or because another node names it; its link is made
+ * at once. It stays while it owns something, is wanted now and then, or has something under way. */
 
 #include "store/redis_cluster_nodes.h"
 

@@ -1,13 +1,14 @@
 /* The nodes of a cluster that one worker knows, a link to each, and which of them owns which slot.
  *
  * At first the nodes are those of the policy; one of them tells the map. The map is asked for again
- *   when a node says that it does not own a slot, or cannot be reached       at once
- *   while an owner cannot be reached, or slots have none                     every 250 ms, as is noticed
- *                                                                            within a second
- *   otherwise                                                                every 10 s
- * of one node at a time, and never twice in 100 ms. It is asked over the links that decisions use, so that
- * looking for the cluster makes no connections. Nodes that own nothing, and were not asked for a while, are
- * closed; while nobody at all can be reached, those of the policy are tried again. */
+ *   when a node says that it does not own a slot, or cannot be reached   at once
+ *   while an owner cannot be reached, or slots have none                 every 250 ms, as is
+ *                                                                        noticed within a second
+ *   otherwise                                                            every 10 s
+ * of one node at a time, and never twice in 100 ms. It is asked over the links that decisions use,
+ * so that looking for the cluster makes no connections. Nodes that own nothing, and were not asked
+ * for a while, are closed; while nobody at all can be reached, those of the policy are tried
+ * again. */
 
 #ifndef SLUICE_STORE_REDIS_CLUSTER_NODES_H
 #define SLUICE_STORE_REDIS_CLUSTER_NODES_H
@@ -68,13 +69,14 @@ MUST_USE enum status redis_cluster_nodes_init(struct redis_cluster_nodes *nodes,
                                               const struct redis_cluster_options *options);
 void redis_cluster_nodes_close(struct redis_cluster_nodes *nodes);
 
-/* Whom to ask about @slot: its owner, or where none is known any that may answer; NULL: there is none. */
+/* Whom to ask about @slot: its owner, or where none is known any that may answer; NULL: there is
+ * none. */
 struct redis_cluster_node *redis_cluster_nodes_find(struct redis_cluster_nodes *nodes,
                                                     uint16_t slot);
 
-/* The node that @from said to ask instead, with @fault, REDIS_FAULT_MOVED or _ASK, and @text; it may be new.
- * MOVED corrects the map, and has it asked for anew. NULL: @text makes no sense, there is no memory, or too
- * many nodes are known. */
+/* The node that @from said to ask instead, with @fault, REDIS_FAULT_MOVED or _ASK, and @text; it
+ * may be new. MOVED corrects the map, and has it asked for anew. NULL: @text makes no sense, there
+ * is no memory, or too many nodes are known. */
 struct redis_cluster_node *redis_cluster_nodes_follow(struct redis_cluster_node *from,
                                                       enum redis_fault fault, struct span text);
 

@@ -1,6 +1,6 @@
-/* Parts are in the order of their slots, the same for all proxies: of two requests that want the last unit of
- * two slots, one gets both. What shapes comes last, since a departure that was granted is not taken
- * back. */
+/* Parts are in the order of their slots, the same for all proxies: of two requests that want the
+ * last unit of two slots, one gets both. What shapes comes last, since a departure that was granted
+ * is not taken back. */
 
 #include "base/compiler.h"
 #include "store/redis_cluster.h"

@@ -40,7 +40,8 @@ static bool takes_alike(const struct store *store, const struct decision *decisi
     return !is_unstable && redis_cluster_is_one_slot(cluster->prefix, decision);
 }
 
-/* One by one: a slot on the move refuses several keys at once for as long as one of them is missing. */
+/* One by one: a slot on the move refuses several keys at once for as long as one of them is
+ * missing. */
 void redis_cluster_settle(struct redis_cluster *cluster, const struct settlement *settlements,
                           size_t n)
 {

@@ -1,8 +1,9 @@
-/* Happy path: the seeds' links come up ─► one is asked for the map ─► its owners get links ─► asked again
- * now and then.
+/* Happy path: the seeds' links come up ─► one is asked for the map ─► its owners get links ─► asked
+ * again now and then.
  *
- * Whoever is asked and does not tell in time is not asked again before it has. A map without a single slot
- * is not taken: it is what a node tells that has left the cluster, or never was in one. */
+ * Whoever is asked and does not tell in time is not asked again before it has. A map without a
+ * single slot is not taken: it is what a node tells that has left the cluster, or never was in
+ * one. */
 
 #include <string.h>
 

@@ -197,8 +197,8 @@ static enum script_act act_of(const struct decision *decision)
     return SCRIPT_JUDGES;
 }
 
-/* <number of keys> <keys …> and the begin of the arguments, of which there are @n_args. The time is that
- * of Redis. */
+/* <number of keys> <keys …> and the begin of the arguments, of which there are @n_args. The time is
+ * that of Redis. */
 static void add_tail(struct text *text, const struct redis_command *command,
                      const struct charge *charges, size_t n, enum script_act act, size_t n_args)
 {

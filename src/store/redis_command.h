@@ -1,4 +1,5 @@
-/* The one command that decides, or settles, written as RESP. What does not change for a limit is written once.
+/* The one command that decides, or settles, written as RESP. What does not change for a limit is
+ * written once.
  *
  * Every argument goes with its length before it: no byte of a client's can end one. */
 
@@ -31,8 +32,8 @@ MUST_USE enum status redis_command_init(struct redis_command *command,
                                         const struct redis_store_options *options);
 void redis_command_close(struct redis_command *command);
 
-/* EVALSHA of the script called @sha for @decision; lasts until the next one is written. Empty when a
- * key is longer than KEY_TEXT_BYTES_MAX. */
+/* EVALSHA of the script called @sha for @decision; lasts until the next one is written. Empty when
+ * a key is longer than KEY_TEXT_BYTES_MAX. */
 struct span redis_command_evalsha(struct redis_command *command, const struct decision *decision,
                                   const char sha[REDIS_SHA_BYTES]);
 
@@ -53,8 +54,8 @@ struct redis_tail {
 struct redis_tail redis_command_settle(struct redis_command *command,
                                        const struct settlement *settlements, size_t n);
 
-/* EVALSHA of the script called @sha, or where that is NULL EVAL of the script itself, with @tail, which
- * was copied. As above. */
+/* EVALSHA of the script called @sha, or where that is NULL EVAL of the script itself, with @tail,
+ * which was copied. As above. */
 struct span redis_command_with_tail(struct redis_command *command, struct redis_tail tail,
                                     const char *sha);
 

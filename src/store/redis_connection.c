@@ -1,11 +1,11 @@
-/* Out: a command is appended to hiredis's buffer ─► at the end of the turn, one write ─► what the kernel
- * does not take waits for writability.
+/* Out: a command is appended to hiredis's buffer ─► at the end of the turn, one write ─► what the
+ * kernel does not take waits for writability.
  * In: readable ─► hiredis reads once, parses, calls on_hiredis_reply for each reply.
  *
- * Lost: hiredis gives every command under way a NULL reply and then calls its cleanup hook. Whichever
- * comes first tells the owner. hiredis may be anywhere on the stack meanwhile: what is torn down is
- * its own, and our events go in the cleanup hook alone. It must not be freed from its connect callback,
- * so there is none: the owner learns from its first reply. */
+ * Lost: hiredis gives every command under way a NULL reply and then calls its cleanup hook.
+ * Whichever comes first tells the owner. hiredis may be anywhere on the stack meanwhile: what is
+ * torn down is its own, and our events go in the cleanup hook alone. It must not be freed from its
+ * connect callback, so there is none: the owner learns from its first reply. */
 
 #include "store/redis_connection.h"
 

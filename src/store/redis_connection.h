@@ -24,8 +24,8 @@ struct resolver_address;
 
 /* A command under way, a member of whoever sent it; it stays until on_reply. */
 struct redis_call {
-    /* Once, from the loop: the reply, which lasts for this call, or NULL when the connection is gone.
-     * May send again, and may close the connection. */
+    /* Once, from the loop: the reply, which lasts for this call, or NULL when the connection is
+     * gone. May send again, and may close the connection. */
     void (*on_reply)(struct redis_call *call, const struct redis_reply *reply);
 };
 
@@ -54,8 +54,8 @@ void redis_connection_init(struct redis_connection *connection, struct loop *loo
                            void (*on_lost)(void *owner, enum redis_fault why, struct span trouble),
                            void *owner);
 
-/* Start to connect to @address, or where that is NULL to the unix socket @path. Commands may be sent
- * at once. Only from the loop, in a turn after the one that lost or closed the one before.
+/* Start to connect to @address, or where that is NULL to the unix socket @path. Commands may be
+ * sent at once. Only from the loop, in a turn after the one that lost or closed the one before.
  * STATUS_UNREACHABLE, STATUS_NO_MEMORY: on_lost is not called, connection->trouble says why. */
 MUST_USE enum status redis_connection_open(struct redis_connection *connection,
                                            const struct resolver_address *address,
@@ -66,8 +66,8 @@ static inline bool redis_connection_is_open(const struct redis_connection *conne
     return connection->redis != NULL;
 }
 
-/* Calls under way get their NULL, at the latest when the callback that this is called from returns. A
- * connection that is not open stays so. */
+/* Calls under way get their NULL, at the latest when the callback that this is called from returns.
+ * A connection that is not open stays so. */
 void redis_connection_close(struct redis_connection *connection);
 
 /* Send @command, RESP, at @now_us (monotonic). STATUS_UNREACHABLE: on_reply will not be called. */

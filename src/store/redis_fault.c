@@ -78,8 +78,8 @@ static bool cut_line_number(struct span *rest)
 }
 
 /* Redis before 7 tells of a command that failed within a script: "ERR Error running script (call to
- * f_<sha>): @user_script:41: @user_script: 41: -OOM command not allowed …". What the command said; empty:
- * @text is no such error. */
+ * f_<sha>): @user_script:41: @user_script: 41: -OOM command not allowed …". What the command said;
+ * empty: @text is no such error. */
 static struct span said_within_script(struct span text)
 {
     struct span rest = text;
@@ -93,8 +93,8 @@ static struct span said_within_script(struct span text)
     return span_starts_with(rest, SPAN("-")) ? span_of(rest.data + 1, rest.len - 1) : rest;
 }
 
-/* That a call can be made again since it has changed nothing is true of what is said before the script
- * runs alone. */
+/* That a call can be made again since it has changed nothing is true of what is said before the
+ * script runs alone. */
 static bool is_of_commands(enum redis_fault fault)
 {
     const enum redis_reaction reaction = redis_fault_row(fault)->reaction;

@@ -28,8 +28,8 @@ static bool is_good(struct redis_handshake *handshake, const struct redis_reply 
     return false;
 }
 
-/* A server that does not know AUTH sends its arguments back in the error, the password too: of that text
- * only the code in front is told. */
+/* A server that does not know AUTH sends its arguments back in the error, the password too: of that
+ * text only the code in front is told. */
 static void on_auth_reply(struct redis_call *call, const struct redis_reply *reply)
 {
     struct redis_handshake *handshake = CONTAINER_OF(call, struct redis_handshake, auth_call);

@@ -1,5 +1,5 @@
-/* What is said first on a new connection: AUTH, SELECT, where sentinels lead there ROLE, the probe for
- * redis-cell where it is wanted, and SCRIPT LOAD, in one write. */
+/* What is said first on a new connection: AUTH, SELECT, where sentinels lead there ROLE, the probe
+ * for redis-cell where it is wanted, and SCRIPT LOAD, in one write. */
 
 #ifndef SLUICE_STORE_REDIS_HANDSHAKE_H
 #define SLUICE_STORE_REDIS_HANDSHAKE_H
@@ -14,9 +14,9 @@
 #include "store/redis_store.h"
 
 struct redis_handshake {
-    /* REDIS_FAULT_NONE with the SHA-1 of the script, REDIS_SHA_BYTES of hex; or a fault with what Redis
-     * said, or what is wrong. After a failure it may come again, for the commands that follow: close
-     * the connection. Not called when the connection is lost. */
+    /* REDIS_FAULT_NONE with the SHA-1 of the script, REDIS_SHA_BYTES of hex; or a fault with what
+     * Redis said, or what is wrong. After a failure it may come again, for the commands that
+     * follow: close the connection. Not called when the connection is lost. */
     void (*on_end)(void *owner, enum redis_fault fault, struct span text);
     void *owner;
     struct redis_call auth_call;

@@ -1,8 +1,8 @@
 /* Happy path: a beat is due ─► this link takes it ─► one script call ─► so many are seen.
  *
- * Failures: the link is not up, or the call gets no reply ─► the beat is given back, for another link; the
- * roll is at another node of a cluster ─► and this link leaves some to others; Redis refuses ─► the next
- * beat tries again. What was seen last stays known. */
+ * Failures: the link is not up, or the call gets no reply ─► the beat is given back, for another
+ * link; the roll is at another node of a cluster ─► and this link leaves some to others; Redis
+ * refuses ─► the next beat tries again. What was seen last stays known. */
 
 #include "store/redis_heartbeat.h"
 

@@ -1,9 +1,9 @@
 /* Heartbeats: how the proxies that share a Redis know how many they are.
  *
- * One process in REDIS_BEAT_US enters itself in the roll, a sorted set at <prefix>:instances, and reads
- * how many are there; whoever is silent for three beats is struck off. Any of its links may do it. A link
- * that is made while nothing has worked at its Redis sends one at once: when that works, the others
- * need not wait to connect. */
+ * One process in REDIS_BEAT_US enters itself in the roll, a sorted set at <prefix>:instances, and
+ * reads how many are there; whoever is silent for three beats is struck off. Any of its links may
+ * do it. A link that is made while nothing has worked at its Redis sends one at once: when that
+ * works, the others need not wait to connect. */
 
 #ifndef SLUICE_STORE_REDIS_HEARTBEAT_H
 #define SLUICE_STORE_REDIS_HEARTBEAT_H

@@ -1,9 +1,10 @@
-/* Happy path: find it ─► connect ─► the handshake in one write (AUTH, SELECT, SCRIPT LOAD, whose reply
- * names the script) ─► UP.
+/* Happy path: find it ─► connect ─► the handshake in one write (AUTH, SELECT, SCRIPT LOAD, whose
+ * reply names the script) ─► UP.
  *
- * Failures: no address, refused, no handshake in time, a password that is wrong, a broken connection, a
- * reply that makes no sense, a server that is not the one ─► DOWN, and again after the back-off. What
- * becomes of decisions while it is UP is the breaker's. The log is told once per change. */
+ * Failures: no address, refused, no handshake in time, a password that is wrong, a broken
+ * connection, a reply that makes no sense, a server that is not the one ─► DOWN, and again after
+ * the back-off. What becomes of decisions while it is UP is the breaker's. The log is told once per
+ * change. */
 
 #include "store/redis_link.h"
 
@@ -160,8 +161,8 @@ static void connect_next(struct redis_link *link)
     }
 }
 
-/* All links of the process connect at one pace: wait for it where it is known. What has worked for others
- * lets this one connect at once, but not again and again where it alone is refused. */
+/* All links of the process connect at one pace: wait for it where it is known. What has worked for
+ * others lets this one connect at once, but not again and again where it alone is refused. */
 static void connect_in_turn(struct redis_link *link)
 {
     link->is_free = link->is_tried && !link->takes_turns && redis_target_has_worked(link->target);

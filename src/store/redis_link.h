@@ -41,7 +41,7 @@ enum redis_link_state {
 /* What to do with a decision now. */
 enum redis_link_readiness {
     REDIS_LINK_READY, /* ask it */
-    REDIS_LINK_WAIT, /* the first attempt to connect, or a trial, is under way: on_change tells more */
+    REDIS_LINK_WAIT,  /* the first attempt to connect, or a trial, is under way: see on_change */
     REDIS_LINK_FAILS, /* it cannot be made: see redis_link_fault() */
 };
 

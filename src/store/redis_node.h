@@ -1,8 +1,8 @@
-/* A Redis store as one node of a cluster: what the store that is laid over the nodes asks of each, beyond
- * include/store/redis_store.h.
+/* A Redis store as one node of a cluster: what the store that is laid over the nodes asks of each,
+ * beyond include/store/redis_store.h.
  *
- * A node follows no redirection, and its decisions have no deadline of their own: both are the affair of
- * who knows the other nodes. */
+ * A node follows no redirection, and its decisions have no deadline of their own: both are the
+ * affair of who knows the other nodes. */
 
 #ifndef SLUICE_STORE_REDIS_NODE_H
 #define SLUICE_STORE_REDIS_NODE_H
@@ -20,8 +20,8 @@
 #include "store/store.h"
 
 struct redis_node_hooks {
-    /* The settlements of @notice, whose node now they are not, were not made: the node said @text. The
-     * notice is the callee's, to send elsewhere with redis_node_send_notice(), or to free. */
+    /* The settlements of @notice, whose node now they are not, were not made: the node said @text.
+     * The notice is the callee's, to send elsewhere with redis_node_send_notice(), or to free. */
     void (*on_redirect)(void *owner, struct redis_notice *notice, enum redis_fault fault,
                         struct span text);
     void *owner;
@@ -40,8 +40,8 @@ MUST_USE enum store_outcome redis_node_decide(struct store *node, struct decisio
  * answered from within, STATUS_TIMEOUT. */
 void redis_node_expire(struct decision *decision);
 
-/* Send any command whose reply is wanted, however the node does with decisions. STATUS_UNREACHABLE: it is
- * not connected. */
+/* Send any command whose reply is wanted, however the node does with decisions. STATUS_UNREACHABLE:
+ * it is not connected. */
 MUST_USE enum status redis_node_send(struct store *node, struct span command,
                                      struct redis_call *call);
 

@@ -1,9 +1,9 @@
-/* Happy path: ask ─► the sentinels, where there are any, say a name or an address ─► the resolver ─►
- * addresses, tried from the first to the last ─► forgotten.
+/* Happy path: ask ─► the sentinels, where there are any, say a name or an address ─► the resolver
+ * ─► addresses, tried from the first to the last ─► forgotten.
  *
- * Failures: no sentinel says, the name is not known, no name server answers ─► told to the owner, who asks
- * again after its back-off; an answer that the owner does not wait for ─► forgotten by it; a master that
- * moves during a search ─► sought again. */
+ * Failures: no sentinel says, the name is not known, no name server answers ─► told to the owner,
+ * who asks again after its back-off; an answer that the owner does not wait for ─► forgotten by it;
+ * a master that moves during a search ─► sought again. */
 
 #include "store/redis_place.h"
 

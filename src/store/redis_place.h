@@ -1,8 +1,8 @@
 /* Where Redis is: at an address, at those that a name has, at the path of a unix socket, or where
  * sentinels say.
  *
- * What is found is a list of addresses to try in turn. An address and a path are known from the start;
- * a name is resolved, and sentinels are asked, anew for each round of attempts. */
+ * What is found is a list of addresses to try in turn. An address and a path are known from the
+ * start; a name is resolved, and sentinels are asked, anew for each round of attempts. */
 
 #ifndef SLUICE_STORE_REDIS_PLACE_H
 #define SLUICE_STORE_REDIS_PLACE_H
@@ -19,12 +19,12 @@
 #include "store/redis_store.h"
 
 struct redis_place_handler {
-    /* The end of a search: STATUS_OK, or why nothing is known, with words for the log. Once for each
-     * redis_place_ask() that is REDIS_PLACE_ASKED, from the loop, unless it is forgotten before. May
-     * ask again. */
+    /* The end of a search: STATUS_OK, or why nothing is known, with words for the log. Once for
+     * each redis_place_ask() that is REDIS_PLACE_ASKED, from the loop, unless it is forgotten
+     * before. May ask again. */
     void (*on_found)(void *owner, enum status status, struct span trouble);
-    /* What was found is not where Redis is any more; it is forgotten. From the loop, and not while a
-     * search is under way. */
+    /* What was found is not where Redis is any more; it is forgotten. From the loop, and not while
+     * a search is under way. */
     void (*on_moved)(void *owner);
 };
 
@@ -70,8 +70,8 @@ MUST_USE bool redis_place_advance(struct redis_place *place);
 /* It is there. Where sentinels say what then turns out wrong, others are asked. */
 void redis_place_note_good(struct redis_place *place);
 
-/* Drop a search that is under way and start a new round: where there is something to search, the next
- * redis_place_ask() searches. */
+/* Drop a search that is under way and start a new round: where there is something to search, the
+ * next redis_place_ask() searches. */
 void redis_place_forget(struct redis_place *place);
 
 #endif /* SLUICE_STORE_REDIS_PLACE_H */

@@ -1,6 +1,7 @@
 /* Replies of Redis, read by hiredis's parser straight into integers: nothing is allocated.
  *
- * hiredis hands out one reply at a time, so a link has one of these and every reply is read into it. */
+ * hiredis hands out one reply at a time, so a link has one of these and every reply is read into
+ * it. */
 
 #ifndef SLUICE_STORE_REDIS_REPLY_H
 #define SLUICE_STORE_REDIS_REPLY_H

@@ -1,10 +1,11 @@
-/* Happy path: asked ─► the sentinel's name is resolved ─► it says where the master is ─► it is listened to,
- * and pinged now and then; what it says later is an answer to the next question, or news.
+/* Happy path: asked ─► the sentinel's name is resolved ─► it says where the master is ─► it is
+ * listened to, and pinged now and then; what it says later is an answer to the next question, or
+ * news.
  *
- * Failures: a sentinel that cannot be reached, is silent, refuses or knows no such master ─► the next one;
- * all of them ─► whoever asked is told, and they are tried again after a while; one whose answers lead to no
- * master, several times ─► the next one, which may know more. A failover that is told twice is followed
- * once, since what counts is whether the answer has changed. */
+ * Failures: a sentinel that cannot be reached, is silent, refuses or knows no such master ─► the
+ * next one; all of them ─► whoever asked is told, and they are tried again after a while; one whose
+ * answers lead to no master, several times ─► the next one, which may know more. A failover that is
+ * told twice is followed once, since what counts is whether the answer has changed. */
 
 #include "store/redis_sentinel.h"
 

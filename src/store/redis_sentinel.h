@@ -4,9 +4,9 @@
  *            ▲          │           │           │
  *            └──────────┴───────────┴───────────┘
  *
- * They are tried in turn, each with its time limit; the one that has answered is asked again. WATCHING is
- * subscribed to failovers, and sees to it that the sentinel lives. DOWN waits: with back-off and jitter when
- * all have failed, and before each while nobody asks. See
+ * They are tried in turn, each with its time limit; the one that has answered is asked again.
+ * WATCHING is subscribed to failovers, and sees to it that the sentinel lives. DOWN waits: with
+ * back-off and jitter when all have failed, and before each while nobody asks. See
  * https://redis.io/docs/latest/develop/reference/sentinel-clients/ */
 
 #ifndef SLUICE_STORE_REDIS_SENTINEL_H
@@ -69,7 +69,8 @@ struct redis_sentinel {
     bool is_away;             /* none answers; the log was told */
 };
 
-/* @options, @resolver and @target, which may be NULL, are borrowed. STATUS_NO_MEMORY: nothing is left behind. */
+/* @options, @resolver and @target, which may be NULL, are borrowed. STATUS_NO_MEMORY: nothing is
+ * left behind. */
 MUST_USE enum status redis_sentinel_init(struct redis_sentinel *sentinel, struct loop *loop,
                                          struct resolver *resolver, struct redis_target *target,
                                          const struct redis_sentinels *options,

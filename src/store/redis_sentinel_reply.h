@@ -1,5 +1,5 @@
-/* What a sentinel says, read from whatever comes on its connection: replies, and messages of the channel
- * that failovers are told on. Nothing is allocated. */
+/* What a sentinel says, read from whatever comes on its connection: replies, and messages of the
+ * channel that failovers are told on. Nothing is allocated. */
 
 #ifndef SLUICE_STORE_REDIS_SENTINEL_REPLY_H
 #define SLUICE_STORE_REDIS_SENTINEL_REPLY_H

@@ -1,8 +1,8 @@
-/* Happy path: connect ─► AUTH, SENTINEL GET-MASTER-ADDR-BY-NAME and SUBSCRIBE in one write ─► the master's
- * address ─► messages.
+/* Happy path: connect ─► AUTH, SENTINEL GET-MASTER-ADDR-BY-NAME and SUBSCRIBE in one write ─► the
+ * master's address ─► messages.
  *
- * Failures: no connection, a broken one, an error, no such master, a reply that makes no sense or does
- * not end, a sentinel that takes nothing ─► told, and closed. Time limits are the owner's. */
+ * Failures: no connection, a broken one, an error, no such master, a reply that makes no sense or
+ * does not end, a sentinel that takes nothing ─► told, and closed. Time limits are the owner's. */
 
 #include "store/redis_sentinel_talk.h"
 

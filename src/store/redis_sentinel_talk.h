@@ -1,7 +1,7 @@
 /* A conversation with one sentinel: where is the master? Tell me when that changes.
  *
- * The connection is subscribed to failovers; to be asked again it leaves the subscription for as long as
- * the sentinel needs to read three commands in a row. */
+ * The connection is subscribed to failovers; to be asked again it leaves the subscription for as
+ * long as the sentinel needs to read three commands in a row. */
 
 #ifndef SLUICE_STORE_REDIS_SENTINEL_TALK_H
 #define SLUICE_STORE_REDIS_SENTINEL_TALK_H
@@ -52,8 +52,8 @@ MUST_USE enum status redis_sentinel_talk_init(struct redis_sentinel_talk *talk, 
                                               void *owner);
 void redis_sentinel_talk_free(struct redis_sentinel_talk *talk);
 
-/* Connect to the sentinel at @address and ask. STATUS_UNREACHABLE, STATUS_FULL, STATUS_NO_MEMORY: the
- * talk is closed, as it was. */
+/* Connect to the sentinel at @address and ask. STATUS_UNREACHABLE, STATUS_FULL, STATUS_NO_MEMORY:
+ * the talk is closed, as it was. */
 MUST_USE enum status redis_sentinel_talk_open(struct redis_sentinel_talk *talk,
                                               const struct resolver_address *address);
 

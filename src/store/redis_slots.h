@@ -1,7 +1,7 @@
 /* Which of a cluster's slots a key lies in.
  *
- * Source: the Redis cluster specification, "Key distribution model" and "Hash tags": CRC16 (XMODEM) of
- * the key, or of what stands between its first "{" and the next "}" where that is not empty. */
+ * Source: the Redis cluster specification, "Key distribution model" and "Hash tags": CRC16 (XMODEM)
+ * of the key, or of what stands between its first "{" and the next "}" where that is not empty. */
 
 #ifndef SLUICE_STORE_REDIS_SLOTS_H
 #define SLUICE_STORE_REDIS_SLOTS_H
@@ -19,7 +19,8 @@ uint16_t redis_slots_crc16(struct span bytes);
 /* Of @key as it is in Redis: 0 … REDIS_SLOTS - 1. */
 uint16_t redis_slots_of(struct span key);
 
-/* Of the key that @limit and the identity @key have under @prefix, which is a name and holds no brace. */
+/* Of the key that @limit and the identity @key have under @prefix, which is a name and holds no
+ * brace. */
 uint16_t redis_slots_of_charge(struct span prefix, const struct limit *limit, struct span key);
 
 #endif /* SLUICE_STORE_REDIS_SLOTS_H */

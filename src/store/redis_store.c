@@ -1,19 +1,19 @@
-/* Happy path: decide ─► a ticket with a deadline ─► EVALSHA on the link, one write a turn for all ─► the
- * reply's integers become verdicts ─► the answer.
+/* Happy path: decide ─► a ticket with a deadline ─► EVALSHA on the link, one write a turn for all
+ * ─► the reply's integers become verdicts ─► the answer.
  *
  * Failures, each of which answers the decision exactly once:
  *   the first attempt to connect, or a trial,   the ticket waits for it, until its deadline
  *   is under way
  *   the link is down, or its breaker open       answered at once
- *   no reply by the deadline                    STATUS_TIMEOUT; the ticket stays, an orphan, until its
- *                                               late reply comes or the link is lost
- *   NOSCRIPT (the server was restarted, or      EVAL of the same call, once, if somebody still waits
- *   its scripts flushed)
+ *   no reply by the deadline                    STATUS_TIMEOUT; the ticket stays, an orphan, until
+ *                                               its late reply comes or the link is lost
+ *   NOSCRIPT (the server was restarted, or      EVAL of the same call, once, if somebody still
+ *   its scripts flushed)                        waits
  *   CL.THROTTLE is gone (see redis_cell.h)      EVALSHA in its place
  *   another error, a reply that makes no sense  as the table of store/redis_fault.h says
  *   the link is lost                            why it was
- * What a lost or late call has charged stays charged: nothing is ever sent twice but after those two.
- * A slot that a late or cancelled call took is given back when its reply comes. */
+ * What a lost or late call has charged stays charged: nothing is ever sent twice but after those
+ * two. A slot that a late or cancelled call took is given back when its reply comes. */
 
 #include "store/redis_store.h"
 
@@ -161,7 +161,8 @@ static bool send_script(struct redis_ticket *ticket)
     return send_again(ticket);
 }
 
-/* A node that does not own a slot, or not all of it yet, is well: it is who asked that must ask anew. */
+/* A node that does not own a slot, or not all of it yet, is well: it is who asked that must ask
+ * anew. */
 static bool is_told_elsewhere(enum redis_fault fault)
 {
     return redis_fault_row(fault)->reaction == REDIS_REDIRECT || fault == REDIS_FAULT_TRYAGAIN;

@@ -1,7 +1,7 @@
 /* hiredis moves the bytes; who the other side is, which it does not check, is checked here.
  *
- * Failures: a certificate that is not trusted, not valid now or of another name, a server that speaks no
- * TLS ─► the connection breaks, as one that is refused, and says why. */
+ * Failures: a certificate that is not trusted, not valid now or of another name, a server that
+ * speaks no TLS ─► the connection breaks, as one that is refused, and says why. */
 
 #include "store/redis_tls.h"
 
