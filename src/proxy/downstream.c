@@ -73,7 +73,9 @@ static void linger(struct downstream *downstream)
     inbox_close(&downstream->inbox);
     stream_shutdown(&downstream->stream);
     stream_want_read(&downstream->stream, true);
-    timeout_arm(&downstream->timeout, &downstream->worker->linger_timeouts, clock_monotonic_us());
+    const uint64_t now_us = clock_monotonic_us();
+    linger_begin(&downstream->linger, now_us);
+    timeout_arm(&downstream->timeout, &downstream->worker->linger_timeouts, now_us);
 }
 
 /* Answered, and no other request may follow. */
@@ -91,15 +93,19 @@ static void finish(struct downstream *downstream)
 static void discard(struct downstream *downstream)
 {
     char *block = pool_take(&downstream->worker->body_blocks);
-    size_t n_read;
+    const uint64_t now_us = clock_monotonic_us();
+    size_t n_read = 0;
     enum stream_result result = STREAM_BROKEN;
     if (block != NULL) {
         result = stream_read(&downstream->stream, block, IO_BLOCK_BYTES, &n_read);
         pool_give(&downstream->worker->body_blocks, block);
     }
-    if (result == STREAM_EOF || result == STREAM_BROKEN) {
+    if (result == STREAM_EOF || result == STREAM_BROKEN ||
+        !linger_takes(&downstream->linger, n_read, now_us)) {
         close_idle(downstream);
+        return;
     }
+    timeout_arm(&downstream->timeout, &downstream->worker->linger_timeouts, now_us);
 }
 
 /* --- one request after another --- */

@@ -12,6 +12,7 @@
 #include "net/stream.h"
 #include "proxy/exchange.h"
 #include "proxy/inbox.h"
+#include "proxy/linger.h"
 
 struct worker;
 
@@ -33,6 +34,7 @@ struct downstream {
     struct address peer;
     struct exchange *exchange; /* while BUSY */
     struct timeout timeout;    /* while IDLE or LINGER */
+    struct lingering linger;   /* while LINGER */
     char *out_block;           /* the response's head, until the kernel has it; NULL otherwise */
     bool wants_body;           /* the exchange takes pieces of the request's body */
     bool keep_alive;           /* another request may follow; known when the head goes out */

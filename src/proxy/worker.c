@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "proxy/downstream.h"
 #include "proxy/exchange.h"
+#include "proxy/linger.h"
 #include "proxy/settlement.h"
 
 enum {
@@ -26,7 +27,6 @@ enum {
     BODY_BLOCKS_KEPT = 128,
     EXCHANGES_KEPT = 1024,
     DOWNSTREAMS_KEPT = 1024,
-    LINGER_US = 5 * 1000 * 1000,
     GRACE_US = 1000 * 1000, /* more than a round trip to anywhere */
     LOOK_US = 1000 * 1000,
 };
@@ -184,7 +184,7 @@ static enum status init_loop(struct worker *worker)
         status = timeout_queue_init(&worker->look_timeouts, worker->loop, look_us(timeouts));
     }
     if (status == STATUS_OK) {
-        status = timeout_queue_init(&worker->linger_timeouts, worker->loop, LINGER_US);
+        status = timeout_queue_init(&worker->linger_timeouts, worker->loop, LINGER_PAUSE_US);
     }
     if (status == STATUS_OK) {
         status = timeout_queue_init(&worker->grace_timeouts, worker->loop, GRACE_US);
