@@ -4,7 +4,8 @@ import pathlib
 
 import pytest
 
-from desync.case import from_seed
+from desync import vectors
+from desync.case import from_seed, shown
 from desync.planted import FAULTS, Planted
 from desync.session import Session, known_cases
 
@@ -37,8 +38,20 @@ def test_what_was_found_once_stays_mended(begin):
         assert not findings, f"{path.name}: {tell(case, findings)}"
 
 
+def test_requests_that_servers_read_differently_are_refused_or_read_once(begin):
+    session = begin()
+    wrong, n = [], 0
+    for n, vector in enumerate(vectors.table(), 1):
+        words, findings = vectors.run(session, vector)
+        if words != vector.wanted or findings:
+            wrong.append(f"vectors.txt:{vector.line}: {shown(vector.data)} became {words} {findings}")
+    assert not wrong, "\n".join(wrong)
+    assert n > 400
+
+
 def test_upstream_and_client_see_the_messages_that_were_sent(begin):
-    found = begin().first_finding(range(FIRST_SEED, FIRST_SEED + N_CASES))
+    found = begin().first_finding(range(FIRST_SEED, FIRST_SEED + N_CASES),
+                                  [vector.data for vector in vectors.table()])
     assert not found, tell(*found)
 
 

@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 
-from desync.session import Session, known_cases
+from desync import vectors
+from desync.session import Session
 
 REGRESSION = pathlib.Path(__file__).parent / "regression"
 
@@ -43,7 +44,7 @@ def run_lane(number, args, counts, is_over):
         deadline = time.monotonic() + args.seconds
         seeds = range(args.seed + number, 1 << 62, args.lanes)
         found = session.first_finding(
-            seeds, list(known_cases(REGRESSION).values()),
+            seeds, [vector.data for vector in vectors.table()],
             lambda: time.monotonic() < deadline and not is_over.is_set())
         counts[number] = session.n_cases
         if found:

@@ -76,12 +76,11 @@ class Answers:
             for one in self.scripts)
 
 
-def from_seed(seed, known=()):
-    """`known`: cases to begin with, now and then."""
+def from_seed(seed, starts=()):
+    """`starts`: what clients sent once, to begin with now and then."""
     rng = random.Random(seed)
     if rng.random() < .3:
         return Answers(tuple(answers.script(rng) for _ in range(rng.choice([1, 2, 3]))))
-    starts = [b"".join(case.pieces) for case in known if isinstance(case, Requests)]
     return Requests(tuple(grammar.pieces(rng, grammar.pipeline(rng, starts))))
 
 

@@ -61,7 +61,7 @@ PIECES = [b"\r", b"\n", b"\r\n", b"\0", b" ", b"\t", b":", b";", b",", b"\x0b", 
           b" HTTP/1.1", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"-", b"+", b"x", b"\"", b"\\", b"%00",
           b"Connection: close\r\n", b"POST", b"/", b"http://"]
 BODIES = [b"", b"a", b"abc", b"0\r\n\r\n", b"GET /inner HTTP/1.1\r\nHost: a.test\r\n\r\n", b"x" * 100, b"\r\n",
-          b"5\r\nhello\r\n0\r\n\r\n", b"y" * 5000, b"\0\xff\n\r"]
+          b"5\r\nhello\r\n0\r\n\r\n", b"y" * 5000, b"\0\xff\n\r", b"z" * 70000]
 TRAILERS = [b"X-T: 1", b"Content-Length: 3", b"Transfer-Encoding: chunked", b"Host: b", b"X T: 1", b" X: 1", b"X",
             b"Authorization: a", b"X: \x00", b"X: a\rb", b"X-T: " + b"t" * 500, b"Connection: x", b"Cookie: a=b"]
 

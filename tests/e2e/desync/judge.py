@@ -41,7 +41,7 @@ def wanted_of(data):
             wanted.append(Wanted(fault.message, "ended", str(fault)))
             break
         wanted.append(_what_becomes_of(message))
-        if not message.keep_alive or wanted[-1].kind == "ended":
+        if not message.keep_alive:
             break
     return wanted
 
@@ -51,7 +51,7 @@ def _what_becomes_of(message):
     if BAD_PATH.search(path) or path.count(b"/") > 100:
         return Wanted(message, "answered", "the path")
     if message.length > MAX_BODY or len(message.body) > MAX_BODY:
-        return Wanted(message, "ended", "the body is too large")
+        return Wanted(message, "answered", "the body is too large")
     if message.method in (b"TRACE", b"OPTIONS") and message.all(b"max-forwards"):
         return Wanted(message, "answered", "Max-Forwards")
     return Wanted(message, "forwarded")
@@ -165,7 +165,7 @@ def _judge_one(wanted, seen, answers):
             yield "the connection ends"
         if given.minor == 0 and response.framing == "chunked":
             yield "HTTP/1.0 was sent chunks"
-    elif wanted.why == "the path" and not _is_ours(response):
-        yield f"answered with {response.status}"
-    elif wanted.why != "the path" and seen and response.all(b"x-number"):
+    elif wanted.why == "Max-Forwards" and seen and response.all(b"x-number"):
         seen.pop(0)
+    elif not _is_ours(response) and wanted.why != "Max-Forwards":
+        yield f"answered with {response.status}"

@@ -218,14 +218,21 @@ class Lane:
         self.poll.close()
 
 
-def plain_answer(seen):
-    """200, told apart from every other answer by its number; three ways to frame it."""
+def length_answer(seen, fields=b""):
+    """200, told apart from every other answer by its number."""
     body = b"answer %d\n" % seen.number
-    head = b"HTTP/1.1 200 OK\r\nX-Number: %d\r\n" % seen.number
+    head = b"HTTP/1.1 200 OK\r\nX-Number: %d\r\nContent-Length: %d\r\n%s\r\n" % (
+        seen.number, len(body), fields)
+    return head + (b"" if seen.message.method == b"HEAD" else body)
+
+
+def plain_answer(seen):
+    """The same, framed in one of three ways."""
     if seen.number % 3 == 0 and seen.message.method != b"HEAD":
+        body = b"answer %d\n" % seen.number
         chunks = b"%x;n=%d\r\n%s\r\n0\r\nX-Sum: 1\r\n\r\n" % (len(body), seen.number, body)
-        return head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks, False
-    closes = seen.number % 7 == 0
-    head += b"Connection: close\r\n" if closes else b""
-    head += b"Content-Length: %d\r\n\r\n" % len(body)
-    return head + (b"" if seen.message.method == b"HEAD" else body), closes
+        return b"HTTP/1.1 200 OK\r\nX-Number: %d\r\nTransfer-Encoding: chunked\r\n\r\n%s" % (
+            seen.number, chunks), False
+    if seen.number % 7 == 0:
+        return length_answer(seen, b"Connection: close\r\n"), True
+    return length_answer(seen), False

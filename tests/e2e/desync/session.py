@@ -28,12 +28,12 @@ class Session:
             self.statuses += statuses
         return found
 
-    def first_finding(self, seeds, known=(), goes_on=lambda: True):
+    def first_finding(self, seeds, starts=(), goes_on=lambda: True):
         """(case, findings) of the first of the seeds' cases in which something is found, or None."""
         for seed in seeds:
             if not goes_on():
                 return None
-            case = from_seed(seed, known)
+            case = from_seed(seed, starts)
             findings = self.findings_of(case)
             if findings:
                 return case, findings

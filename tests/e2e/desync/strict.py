@@ -6,7 +6,7 @@ write it. What it is given is read with TAKEN: what docs/http.md says that it ta
 
 import ipaddress
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
@@ -152,7 +152,7 @@ def _field(line, rules=None):
         raise Bad("M5.1, S5.6.2: a field has a token and a colon right behind it")
     if not VALUE.fullmatch(value):
         raise Bad("S5.5: no control byte stands in a value")
-    if rules is TAKEN and name.lower() == b"content-length" and value.endswith(b"\t"):
+    if rules is not None and not rules.is_whole_grammar and name.lower() == b"content-length" and value.endswith(b"\t"):
         raise Bad("ours: white space behind Content-Length is spaces")
     return name, value.strip(b" \t")
 
@@ -289,7 +289,7 @@ def read_request(data, at=0, rules=SENT):
 def read_response(data, at=0, method=b"GET", rules=SENT):
     """The response at @at to a request with @method, an interim one too, and where it ends; one that
     lasts until the close ends where the data does, and its `framing` says so. Bad, Partial."""
-    start_line, fields, at = _head(data, at, rules)
+    start_line, fields, at = _head(data, at, replace(rules, empty_lines=0))
     match = re.fullmatch(rb"(\S+) ([1-5][0-9][0-9])( .*)?", start_line, re.DOTALL)
     if not match:
         raise Bad("M4: a status line is version, three digits and a reason")
