@@ -13,7 +13,9 @@ enum {
     POLICY_ROUTES_MAX = 20000,
     POLICY_LIMITS_MAX = 10000,
     POLICY_UPSTREAMS_MAX = 1000,
-    POLICY_SERVERS_MAX = 256, /* in one upstream */
+    POLICY_SERVERS_MAX = 256,  /* in one upstream */
+    BALANCE_WEIGHT_MAX = 1000, /* of a server */
+    RETRIES_MAX = 10,          /* of a request that was sent */
     LISTENERS_MAX = 64,
     WORKERS_MAX = 256,
     NAME_BYTES_MAX = 64,       /* of a limit, a route, an upstream */

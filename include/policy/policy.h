@@ -17,6 +17,7 @@
 #include "policy/cost.h"
 #include "policy/key.h"
 #include "policy/settings.h"
+#include "policy/upstream_spec.h"
 
 /* What a denied request is answered with instead of the problem document. */
 struct deny_reply {

@@ -91,25 +91,6 @@ struct timeouts_section {
     uint64_t body_bytes_per_s; /* that a client must send or take at least; 0: no least rate */
 };
 
-enum upstream_host {
-    UPSTREAM_HOST_PRESERVE, /* what the client sent */
-    UPSTREAM_HOST_SERVER,   /* the server's own */
-    UPSTREAM_HOST_NAME,     /* a given one */
-};
-
-struct upstream_spec {
-    struct span name;
-    uint32_t index; /* among all upstreams, from 0 */
-    struct endpoint *servers;
-    size_t n_servers;
-    enum upstream_host host;
-    struct span host_name; /* for UPSTREAM_HOST_NAME */
-    uint64_t connect_us;
-    uint64_t
-        response_us;  /* from the request's end to the response's head, and between its pieces */
-    uint64_t idle_us; /* of a pooled connection */
-};
-
 /* The fields that tell clients of their limits. */
 enum headers_style {
     HEADERS_DRAFT11,    /* RateLimit, RateLimit-Policy */

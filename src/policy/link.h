@@ -52,6 +52,10 @@ void link_routes(struct linker *linker);
 /* Which limits are redis-cell's to decide, where the policy asks for that; needs all of the above. */
 void link_redis_cell(struct linker *linker);
 
+/* Whether the keys by which upstreams choose their servers have a meaning on the routes that lead
+ * there; after routes. */
+void link_balance(struct linker *linker);
+
 /* --- parts of them --- */
 
 /* Where Redis is and how to log in, into the store section. */
@@ -91,6 +95,12 @@ struct address_prefix *link_prefixes(struct linker *linker, const struct section
 
 /* An endpoint, copied. */
 struct endpoint link_endpoint(struct linker *linker, const struct endpoint *endpoint);
+
+/* One part of a key, copied. */
+void link_key_part(struct linker *linker, const struct key_part *from, struct key_part *to);
+
+/* The first term of @key that is a {name} which @route does not have, or NULL. */
+const struct key_term *link_lacking_capture(const struct route *route, const struct key *key);
 
 /* Whether @name may be one: 1 to 64 of A-Z a-z 0-9 . _ - ; tells the error at @node if not. */
 bool link_check_name(struct linker *linker, const char *what, struct span name,

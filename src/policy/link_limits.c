@@ -11,14 +11,6 @@ enum {
 
 /* --- keys --- */
 
-static void copy_terms(struct linker *linker, const struct key_part *from, struct key_part *to)
-{
-    *to = *from;
-    for (size_t i = 0; i < to->n_terms; i++) {
-        to->terms[i].name = link_copy(linker, from->terms[i].name);
-    }
-}
-
 static void link_key(struct linker *linker, const struct spec_limit *spec, struct key *key)
 {
     const struct spec_key_part *parts = spec->key.items;
@@ -30,7 +22,7 @@ static void link_key(struct linker *linker, const struct spec_limit *spec, struc
     key->parts = link_alloc(linker, spec->key.n_items, sizeof(*key->parts));
     for (size_t i = 0; i < spec->key.n_items && key->parts != NULL; i++) {
         if (parts[i].node != NULL) {
-            copy_terms(linker, &parts[i].part, &key->parts[key->n_parts++]);
+            link_key_part(linker, &parts[i].part, &key->parts[key->n_parts++]);
         }
     }
 }

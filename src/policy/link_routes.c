@@ -143,11 +143,10 @@ static bool is_lacking(const struct route *route, const struct key_term *term)
     return term->source == KEY_PATH_CAPTURE;
 }
 
-/* The first such term of @rule, or NULL. */
-static const struct key_term *find_lacking(const struct route *route, const struct limit_rule *rule)
+const struct key_term *link_lacking_capture(const struct route *route, const struct key *key)
 {
-    for (size_t i = 0; i < rule->key.n_parts; i++) {
-        const struct key_part *part = &rule->key.parts[i];
+    for (size_t i = 0; i < key->n_parts; i++) {
+        const struct key_part *part = &key->parts[i];
         const struct key_term *term = part->terms;
         while (term < part->terms + part->n_terms && !is_lacking(route, term)) {
             term++;
@@ -164,7 +163,7 @@ static void check_captures(struct linker *linker, const struct spec_route *spec,
                            const struct node *node)
 {
     const bool is_told = spec->match.path.node != NULL && route->match.segments == NULL;
-    const struct key_term *lacking = is_told ? NULL : find_lacking(route, rule);
+    const struct key_term *lacking = is_told ? NULL : link_lacking_capture(route, &rule->key);
     if (lacking != NULL) {
         report_capture(linker, rule, lacking, shown_name(spec, route), node);
     }

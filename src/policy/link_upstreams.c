@@ -1,10 +1,32 @@
 #include "policy/link.h"
 
+enum { PROBLEM_BYTES_MAX = 256 };
+
+/* Whether server number @i is one before it: equal in host and port, however written. */
+static bool is_repeated(struct linker *linker, const struct spec_server *specs, size_t i)
+{
+    const struct endpoint *endpoint = &specs[i].url.endpoint;
+    for (size_t j = 0; j < i; j++) {
+        const struct endpoint *other = &specs[j].url.endpoint;
+        if (specs[j].url.node != NULL && other->port == endpoint->port &&
+            span_equals_ignore_case(other->host, endpoint->host) &&
+            span_equals(other->unix_path, endpoint->unix_path)) {
+            char buffer[PROBLEM_BYTES_MAX];
+            struct text problem = text_of(buffer, sizeof(buffer));
+            text_add_literal(&problem, " stands twice; a server that is to get more than the "
+                                       "others has {url: ..., weight: 2}");
+            link_report(linker, specs[i].url.node, "server", &problem);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void link_servers(struct linker *linker, const struct spec_upstream *spec,
                          struct upstream_spec *upstream)
 {
     const struct section_items *servers = &spec->servers;
-    const struct spec_endpoint *specs = servers->items;
+    const struct spec_server *specs = servers->items;
     if (servers->node != NULL && (servers->n_items == 0 || servers->n_items > POLICY_SERVERS_MAX)) {
         diags_add(linker->diags, DIAG_ERROR, servers->node->line, servers->node->column,
                   "servers must have 1 to %d URLs", POLICY_SERVERS_MAX);
@@ -12,9 +34,25 @@ static void link_servers(struct linker *linker, const struct spec_upstream *spec
     }
     upstream->servers = link_alloc(linker, servers->n_items, sizeof(*upstream->servers));
     for (size_t i = 0; i < servers->n_items && upstream->servers != NULL; i++) {
-        if (specs[i].node != NULL) {
-            upstream->servers[upstream->n_servers++] = link_endpoint(linker, &specs[i].endpoint);
+        if (specs[i].url.node != NULL && !is_repeated(linker, specs, i)) {
+            upstream->servers[upstream->n_servers++] = (struct server_spec){
+                .endpoint = link_endpoint(linker, &specs[i].url.endpoint),
+                .weight = specs[i].weight,
+            };
         }
+    }
+}
+
+static void link_balance_key(struct linker *linker, const struct spec_upstream *spec,
+                             struct upstream_spec *upstream)
+{
+    const struct key *key = &spec->balance.key;
+    upstream->balance = spec->balance.kind;
+    upstream->balance_key.parts =
+        link_alloc(linker, key->n_parts, sizeof(*upstream->balance_key.parts));
+    for (size_t i = 0; i < key->n_parts && upstream->balance_key.parts != NULL; i++) {
+        link_key_part(linker, &key->parts[i], &upstream->balance_key.parts[i]);
+        upstream->balance_key.n_parts++;
     }
 }
 
@@ -52,7 +90,9 @@ void link_upstreams(struct linker *linker)
         upstream->connect_us = specs[i].timeout.connect_us;
         upstream->response_us = specs[i].timeout.response_us;
         upstream->idle_us = specs[i].timeout.idle_us;
+        upstream->retries = specs[i].retries;
         link_servers(linker, &specs[i], upstream);
+        link_balance_key(linker, &specs[i], upstream);
         link_host(linker, &specs[i], upstream);
     }
     policy->n_upstreams = items->n_items;

@@ -342,14 +342,16 @@ static char *new_items(struct section_reader *reader, const struct section_field
 static void read_list(struct section_reader *reader, const struct section_field *field,
                       const struct path *path, const struct node *node, char *spec)
 {
-    const bool alone = node->kind == NODE_SCALAR && field->type->kind != VALUE_SECTION;
+    const bool has_scalars =
+        field->type->kind != VALUE_SECTION || field->type->section->shorthand != NULL;
+    const bool alone = node->kind == NODE_SCALAR && has_scalars;
     if (node->broken) {
         return;
     }
     if (!alone && node->kind != NODE_LIST) {
         char wanted[PROBLEM_BYTES_MAX];
         struct text noun = text_of(wanted, sizeof(wanted) - 1);
-        if (field->type->kind == VALUE_SECTION) {
+        if (!has_scalars) {
             text_add_literal(&noun, "a list");
         } else {
             text_add_format(&noun, "%s, or a list of such", field->type->noun);

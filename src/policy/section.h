@@ -63,7 +63,9 @@ struct value_type {
 
 enum section_shape {
     SHAPE_ONE,
-    SHAPE_LIST, /* a list; of scalars also one alone; into a struct section_items */
+    /* a list; of scalars, or of sections that one may stand for, also one alone; into a struct
+     * section_items */
+    SHAPE_LIST,
     SHAPE_MAP, /* name: value; into a struct section_items, each item starts with a section_place */
 };
 

@@ -6,13 +6,30 @@
 #include "policy/value_types.h"
 
 static const struct value_type TIMEOUT = VALUE_DURATION_TYPE(MS(1), MS(DAY_MS));
+static const struct value_type WEIGHT = VALUE_NUMBER_TYPE(1, BALANCE_WEIGHT_MAX);
+static const struct value_type RETRIES = VALUE_NUMBER_TYPE(0, RETRIES_MAX);
+
+static const struct section_field SERVER_FIELDS[] = {
+    {"url", SHAPE_ONE, &VALUE_SERVER, offsetof(struct spec_server, url), NULL, KEY_REQUIRED,
+     "http://host[:port]"},
+    {"weight", SHAPE_ONE, &WEIGHT, offsetof(struct spec_server, weight), "1", KEY_OPTIONAL,
+     "its share of the requests, beside those of the other servers"},
+};
+static const struct section SERVER = {
+    .fields = SERVER_FIELDS, .n_fields = ARRAY_LEN(SERVER_FIELDS), .shorthand = "url"};
+static const struct value_type SERVER_TYPE = {
+    .kind = VALUE_SECTION,
+    .noun = "a URL such as http://127.0.0.1:9000",
+    .bytes = sizeof(struct spec_server),
+    .section = &SERVER,
+};
 
 static const struct section_field UPSTREAM_TIMEOUT_FIELDS[] = {
     {"connect", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_upstream_timeout, connect_us), "1s",
      KEY_OPTIONAL, "to connect to a server"},
     {"response", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_upstream_timeout, response_us), "30s",
      KEY_OPTIONAL, "from the request's end to the response's head, and between its pieces"},
-    {"idle", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_upstream_timeout, idle_us), "60s",
+    {"idle", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_upstream_timeout, idle_us), "4s",
      KEY_OPTIONAL, "how long an unused connection is kept"},
 };
 static const struct section UPSTREAM_TIMEOUT = SECTION_OF(UPSTREAM_TIMEOUT_FIELDS);
@@ -20,10 +37,13 @@ static const struct value_type UPSTREAM_TIMEOUT_TYPE =
     SECTION_TYPE(UPSTREAM_TIMEOUT, struct spec_upstream_timeout);
 
 static const struct section_field UPSTREAM_FIELDS[] = {
-    {"servers", SHAPE_LIST, &VALUE_SERVER, offsetof(struct spec_upstream, servers), NULL,
-     KEY_REQUIRED, "http://host[:port], one or more"},
+    {"servers", SHAPE_LIST, &SERVER_TYPE, offsetof(struct spec_upstream, servers), NULL,
+     KEY_REQUIRED, "http://host[:port], one or more; or {url: …, weight: N}"},
     {"balance", SHAPE_ONE, &VALUE_BALANCE, offsetof(struct spec_upstream, balance), "round_robin",
-     KEY_OPTIONAL, "round_robin: how requests are spread over the servers"},
+     KEY_OPTIONAL,
+     "round_robin, least_requests or hash(KEY): how requests are spread over the servers"},
+    {"retries", SHAPE_ONE, &RETRIES, offsetof(struct spec_upstream, retries), "2", KEY_OPTIONAL,
+     "how many more servers are tried where a connection died before the answer"},
     {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_upstream, host), "preserve",
      KEY_OPTIONAL, "preserve, server or a name: the Host that the servers see"},
     {"timeout", SHAPE_ONE, &UPSTREAM_TIMEOUT_TYPE, offsetof(struct spec_upstream, timeout), NULL,

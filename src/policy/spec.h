@@ -1,5 +1,5 @@
-/* The policy as its file says it: what the tables in sections.c and sections_upstream.c are read into, before names are
- * resolved. Lives in the loader's arena; what could not be read is zero. */
+/* The policy as its file says it: what the tables in sections.c and sections_upstream.c are read
+ * into, before names are resolved. Lives in the loader's arena; what could not be read is zero. */
 
 #ifndef SLUICE_POLICY_SPEC_H
 #define SLUICE_POLICY_SPEC_H
@@ -55,10 +55,17 @@ struct spec_upstream_timeout {
     uint64_t idle_us;
 };
 
+struct spec_server {
+    struct section_place place;
+    struct spec_endpoint url;
+    uint32_t weight;
+};
+
 struct spec_upstream {
     struct section_place place;
-    struct section_items servers; /* struct spec_endpoint */
-    int balance;                  /* 0: round_robin */
+    struct section_items servers; /* struct spec_server */
+    struct spec_balance balance;
+    uint32_t retries;
     struct spec_text host;
     struct spec_upstream_timeout timeout;
 };

@@ -22,6 +22,12 @@ struct spec_endpoint {
     struct endpoint endpoint;
 };
 
+struct spec_balance {
+    const struct node *node;
+    enum balance_kind kind;
+    struct key key; /* of BALANCE_HASH */
+};
+
 /* One URL of `redis`. */
 struct spec_redis {
     const struct node *node;

@@ -318,24 +318,6 @@ static bool parse_prefix(const struct value_type *type, const struct node *node,
     return true;
 }
 
-static bool parse_balance(const struct value_type *type, const struct node *node,
-                          struct arena *arena, void *out, struct text *problem)
-{
-    (void)type;
-    (void)arena;
-    if (span_equals(node->text, SPAN("least_requests")) ||
-        span_starts_with(node->text, SPAN("hash("))) {
-        text_add_literal(problem, "not yet built");
-        return false;
-    }
-    if (!span_equals(node->text, SPAN("round_robin"))) {
-        text_add_literal(problem, "must be round_robin");
-        return false;
-    }
-    *(int *)out = 0;
-    return true;
-}
-
 /* --- the list --- */
 
 const struct value_type VALUE_TEXT = VALUE_SCALAR_TYPE("a text", struct spec_text, parse_text);
@@ -370,4 +352,3 @@ const struct value_type VALUE_PREFIX = VALUE_SCALAR_TYPE(
     "an address or a prefix such as 10.0.0.0/8", struct address_prefix, parse_prefix);
 const struct value_type VALUE_HEADER =
     VALUE_SCALAR_TYPE("a header's value, or true", struct spec_header, parse_header);
-const struct value_type VALUE_BALANCE = VALUE_SCALAR_TYPE("round_robin", int, parse_balance);

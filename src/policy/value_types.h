@@ -27,7 +27,7 @@ extern const struct value_type VALUE_RATE;         /* struct spec_rate */
 extern const struct value_type VALUE_KEY_PART;     /* struct spec_key_part */
 extern const struct value_type VALUE_ALGORITHM;    /* const struct algorithm * */
 extern const struct value_type VALUE_HEADER;       /* struct spec_header */
-extern const struct value_type VALUE_BALANCE;      /* int; 0: round_robin */
+extern const struct value_type VALUE_BALANCE;      /* struct spec_balance */
 
 /* For types with bounds of their own. */
 bool value_parse_number(const struct value_type *type, const struct node *node, struct arena *arena,

@@ -340,7 +340,7 @@ static void go_on(struct exchange *exchange)
     } else if (request->has_max_forwards && request->max_forwards == 0) {
         answer_last_hop(exchange);
     } else {
-        exchange_connect(exchange, false);
+        exchange_connect(exchange);
     }
 }
 

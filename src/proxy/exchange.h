@@ -26,6 +26,7 @@
 #include "proxy/client.h"
 #include "proxy/pace.h"
 #include "proxy/upstream.h"
+#include "proxy/upstream_choice.h"
 #include "proxy/upstream_group.h"
 
 struct worker;
@@ -71,7 +72,7 @@ struct exchange {
 
     struct upstream *upstream; /* NULL: none */
     struct upstream_server *server;
-    unsigned n_attempts;
+    struct upstream_choice choice; /* which it was, and what was tried before */
     unsigned n_interims;
     struct head response;
     bool is_request_sent;       /* to its end, to the upstream; of a tunnel: the client's side */

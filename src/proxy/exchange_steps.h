@@ -13,8 +13,8 @@ void exchange_set_state(struct exchange *exchange, enum exchange_state next);
 /* Something moved: the timeout of the state begins anew. */
 void exchange_touch(struct exchange *exchange);
 
-/* Choose a server and get a connection to it; @fresh: not an idle one. */
-void exchange_connect(struct exchange *exchange, bool fresh);
+/* Choose a server and get a connection to it. */
+void exchange_connect(struct exchange *exchange);
 
 /* exchange->upstream is connected: send the request. */
 void exchange_forward(struct exchange *exchange);

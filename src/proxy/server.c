@@ -206,6 +206,9 @@ enum status server_new(const struct server_options *options, struct server **ser
         status = open_log(created);
     }
     if (status == STATUS_OK) {
+        status = upstream_process_open(created->policy, &created->shared.upstreams);
+    }
+    if (status == STATUS_OK) {
         status = init_workers(created);
     }
     if (status != STATUS_OK) {
@@ -276,6 +279,7 @@ void server_free(struct server *server)
         worker_close(&server->workers[i]);
     }
     free(server->workers);
+    upstream_process_close(server->shared.upstreams, server->policy);
     if (server->shared.log_fd > STDOUT_FILENO) {
         close(server->shared.log_fd);
     }

@@ -15,11 +15,13 @@
 #include "proxy/exchange.h"
 #include "proxy/framing.h"
 #include "proxy/upstream_group.h"
+#include "proxy/upstream_process.h"
 #include "proxy/worker.h"
 
 enum {
     PUMP_READS_MAX =
         8, /* per turn of the loop, so that one fast upstream does not starve the others */
+    SURE_FOR_US = 10 * 1000, /* the loop would have told of an end that is older than its turns */
 };
 
 static struct worker *worker_of(const struct upstream *upstream)
@@ -39,11 +41,20 @@ static void drop_out_block(struct upstream *upstream)
     upstream->out_head = span_of(NULL, 0);
 }
 
+/* The connection carries no exchange from now on. */
+static void leave_exchange(struct upstream *upstream)
+{
+    if (upstream->exchange != NULL && upstream->server->group->counts_requests) {
+        atomic_fetch_sub_explicit(&upstream->server->process->n_requests, 1, memory_order_relaxed);
+    }
+    upstream->exchange = NULL;
+}
+
 void upstream_close(struct upstream *upstream)
 {
     assert(upstream->phase != UPSTREAM_CLOSED);
+    leave_exchange(upstream);
     upstream->phase = UPSTREAM_CLOSED;
-    upstream->exchange = NULL;
     upstream->server->n_connections--;
     list_remove(&upstream->node);
     timeout_disarm(&upstream->timeout);
@@ -261,6 +272,9 @@ static enum status begin_connect(struct upstream_server *server, struct upstream
 static void begin_exchange(struct upstream *upstream, struct exchange *exchange)
 {
     upstream->exchange = exchange;
+    if (upstream->server->group->counts_requests) {
+        atomic_fetch_add_explicit(&upstream->server->process->n_requests, 1, memory_order_relaxed);
+    }
     upstream->parser = (struct head_parser){
         .fields = exchange->response_fields,
         .n_fields_max = exchange->n_fields_max,
@@ -268,23 +282,38 @@ static void begin_exchange(struct upstream *upstream, struct exchange *exchange)
     };
 }
 
-static struct upstream *take_idle(struct upstream_server *server)
+/* An idle connection may have ended without the loop having told yet. Looking costs a system call,
+ * so those are trusted that were in use a moment ago, which under load are all of them. */
+static bool is_surely_open(struct upstream *upstream)
 {
-    if (list_is_empty(&server->idle)) {
-        return NULL;
-    }
-    struct upstream *upstream = CONTAINER_OF(server->idle.next, struct upstream, node);
-    list_remove(&upstream->node);
-    timeout_disarm(&upstream->timeout);
-    upstream->phase = UPSTREAM_AWAITING;
-    upstream->is_reused = true;
-    return upstream;
+    const uint64_t idle_since_us =
+        upstream->timeout.deadline_us - upstream->server->group->idle_timeouts.length_us;
+    return clock_monotonic_us() - idle_since_us < SURE_FOR_US ||
+           stream_peek(&upstream->stream) == STREAM_BLOCKED;
 }
 
-enum status upstream_acquire(struct upstream_server *server, struct exchange *exchange, bool fresh,
-                             struct upstream **upstream, bool *is_ready)
+/* The latest idle connection that will do; NULL: there is none. */
+static struct upstream *take_idle(struct upstream_server *server, enum upstream_use use)
 {
-    struct upstream *taken = fresh ? NULL : take_idle(server);
+    while (use != UPSTREAM_FRESH && !list_is_empty(&server->idle)) {
+        struct upstream *upstream = CONTAINER_OF(server->idle.next, struct upstream, node);
+        if (use == UPSTREAM_SURE && !is_surely_open(upstream)) {
+            upstream_close(upstream);
+            continue;
+        }
+        list_remove(&upstream->node);
+        timeout_disarm(&upstream->timeout);
+        upstream->phase = UPSTREAM_AWAITING;
+        upstream->is_reused = true;
+        return upstream;
+    }
+    return NULL;
+}
+
+enum status upstream_acquire(struct upstream_server *server, struct exchange *exchange,
+                             enum upstream_use use, struct upstream **upstream, bool *is_ready)
+{
+    struct upstream *taken = take_idle(server, use);
     *is_ready = taken != NULL;
     if (taken == NULL) {
         taken = calloc(1, sizeof(*taken));
@@ -368,7 +397,7 @@ void upstream_release(struct upstream *upstream)
         upstream_close(upstream);
         return;
     }
-    upstream->exchange = NULL;
+    leave_exchange(upstream);
     upstream->phase = UPSTREAM_IDLE;
     inbox_end_message(&upstream->inbox);
     stream_want_read(&upstream->stream, true);

@@ -47,11 +47,19 @@ struct upstream {
     struct loop_task death;
 };
 
-/* Get a connection to @server for @exchange: an idle one is ready at once (*upstream, true in *is_ready), a
- * new one calls exchange_on_upstream_connected() later. @fresh: never an idle one.
+/* Which connections will do. */
+enum upstream_use {
+    UPSTREAM_ANY,
+    UPSTREAM_SURE,  /* of the idle ones, those alone of which the kernel knows no end just now */
+    UPSTREAM_FRESH, /* no idle one */
+};
+
+/* Get a connection to @server for @exchange: an idle one is ready at once (*upstream, true in
+ * *is_ready), a new one calls exchange_on_upstream_connected() later.
  * STATUS_UNREACHABLE, STATUS_FULL (no descriptor), STATUS_NO_MEMORY. */
 MUST_USE enum status upstream_acquire(struct upstream_server *server, struct exchange *exchange,
-                                      bool fresh, struct upstream **upstream, bool *is_ready);
+                                      enum upstream_use use, struct upstream **upstream,
+                                      bool *is_ready);
 
 /* Where to write the request's head: a text over a whole block. */
 MUST_USE enum status upstream_begin_head(struct upstream *upstream, struct text *text);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "proxy/balance.h"
 #include "proxy/upstream.h"
 #include "proxy/worker.h"
 
@@ -46,10 +47,18 @@ static void resolve(void *context)
 }
 
 static enum status init_server(struct upstream_server *server, struct upstream_group *group,
-                               const struct endpoint *endpoint)
+                               size_t index)
 {
+    const size_t n_servers = group->spec->n_servers;
+    const struct server_spec *spec = &group->spec->servers[index];
+    const struct endpoint *endpoint = &spec->endpoint;
     server->group = group;
+    server->spec = spec;
     server->endpoint = endpoint;
+    server->process = &group->process->servers[index];
+    server->seed = balance_seed(&group->hash_key, endpoint->text);
+    /* Workers that all started with the first server would all come back to it together. */
+    server->credit = balance_first_credit(index, n_servers, group->worker->number % n_servers);
     list_init(&server->idle);
     const enum status status =
         timer_init(&server->resolve_timer, group->worker->loop, resolve, server);
@@ -65,10 +74,26 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     return STATUS_OK;
 }
 
-enum status upstream_group_init(struct upstream_group *group, struct worker *worker,
-                                const struct upstream_spec *spec)
+/* Proxies that share limits also agree on who has which key. */
+static struct hash_key balance_key(const struct policy *policy)
 {
-    *group = (struct upstream_group){.spec = spec, .worker = worker};
+    struct hash_key key;
+    hash_identity(policy->store.secret, SPAN("balance"), key.bytes);
+    return key;
+}
+
+enum status upstream_group_init(struct upstream_group *group, struct worker *worker,
+                                struct upstream_process *process)
+{
+    const struct upstream_spec *spec = process->spec;
+    *group = (struct upstream_group){
+        .spec = spec,
+        .process = process,
+        .worker = worker,
+        .n_choices = worker->number,
+        .hash_key = balance_key(worker->policy),
+        .counts_requests = spec->balance == BALANCE_LEAST_REQUESTS && spec->n_servers > 1,
+    };
     group->servers = calloc(spec->n_servers, sizeof(group->servers[0]));
     enum status status = group->servers == NULL ? STATUS_NO_MEMORY : STATUS_OK;
     if (status == STATUS_OK) {
@@ -81,14 +106,12 @@ enum status upstream_group_init(struct upstream_group *group, struct worker *wor
         status = timeout_queue_init(&group->idle_timeouts, worker->loop, spec->idle_us);
     }
     for (size_t i = 0; i < spec->n_servers && status == STATUS_OK; i++) {
-        status = init_server(&group->servers[i], group, &spec->servers[i]);
+        status = init_server(&group->servers[i], group, i);
     }
     if (status != STATUS_OK) {
         upstream_group_close(group);
         return status;
     }
-    /* Workers that all started with the first server would all come back to it together. */
-    group->next_server = worker->number % spec->n_servers;
     return STATUS_OK;
 }
 
@@ -116,18 +139,6 @@ void upstream_group_close(struct upstream_group *group)
     timeout_queue_close(&group->connect_timeouts);
     timeout_queue_close(&group->response_timeouts);
     timeout_queue_close(&group->idle_timeouts);
-}
-
-struct upstream_server *upstream_group_next(struct upstream_group *group)
-{
-    for (size_t i = 0; i < group->spec->n_servers; i++) {
-        struct upstream_server *server = &group->servers[group->next_server];
-        group->next_server = (group->next_server + 1) % group->spec->n_servers;
-        if (server->n_addresses > 0) {
-            return server;
-        }
-    }
-    return NULL;
 }
 
 void upstream_server_failed(struct upstream_server *server)

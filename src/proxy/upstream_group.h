@@ -8,18 +8,24 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/status.h"
 #include "net/loop.h"
 #include "net/resolver.h"
 #include "policy/policy.h"
+#include "proxy/upstream_process.h"
 
 struct worker;
 
 /* One server of the list. */
 struct upstream_server {
     struct upstream_group *group;
-    const struct endpoint *endpoint;
+    const struct server_spec *spec;
+    const struct endpoint *endpoint; /* the spec's */
+    struct server_process *process;  /* what all workers know of it */
+    uint64_t seed;                   /* of BALANCE_HASH */
+    int64_t credit;                  /* of taking turns */
     struct resolver_address addresses[RESOLVER_ADDRESSES_MAX];
     size_t n_addresses;           /* 0: not resolved (yet) */
     size_t next_address;          /* turns to the next one when a connect fails */
@@ -32,9 +38,12 @@ struct upstream_server {
 
 struct upstream_group {
     const struct upstream_spec *spec;
+    struct upstream_process *process; /* what all workers share of it; borrowed */
     struct worker *worker;
     struct upstream_server *servers; /* spec->n_servers */
-    size_t next_server;              /* round robin */
+    struct hash_key hash_key;        /* of BALANCE_HASH: the same in all proxies with one secret */
+    bool counts_requests;            /* of each server: BALANCE_LEAST_REQUESTS goes by them */
+    size_t n_choices;                /* so that of equals each is the first in turn */
     struct timeout_queue connect_timeouts;
     struct timeout_queue response_timeouts;
     struct timeout_queue idle_timeouts;
@@ -42,13 +51,10 @@ struct upstream_group {
 
 /* STATUS_NO_MEMORY. Names are asked for at once. */
 MUST_USE enum status upstream_group_init(struct upstream_group *group, struct worker *worker,
-                                         const struct upstream_spec *spec);
+                                         struct upstream_process *process);
 
 /* Closes idle connections; no other may be left. */
 void upstream_group_close(struct upstream_group *group);
-
-/* Whose turn it is: the next server that has an address, or NULL when none has. */
-struct upstream_server *upstream_group_next(struct upstream_group *group);
 
 /* A connection to @server could not be made: try its next address, and ask for its name again. */
 void upstream_server_failed(struct upstream_server *server);

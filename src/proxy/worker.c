@@ -222,7 +222,7 @@ static enum status init_upstreams(struct worker *worker)
     }
     for (size_t i = 0; i < policy->n_upstreams; i++) {
         const enum status status =
-            upstream_group_init(&worker->upstreams[i], worker, &policy->upstreams[i]);
+            upstream_group_init(&worker->upstreams[i], worker, &worker->shared->upstreams[i]);
         if (status != STATUS_OK) {
             return status;
         }

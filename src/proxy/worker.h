@@ -32,6 +32,7 @@ struct worker_shared {
     const struct policy *policy;          /* the options' */
     int log_fd;                           /* of the access log; -1: off */
     atomic_uint n_downstreams;            /* connections from clients */
+    struct upstream_process *upstreams;   /* by index of the policy's */
     struct via via;                       /* who we are to ourselves */
 };
 

@@ -13,7 +13,7 @@ EXAMPLE = "config/full.yaml"
 CHAPTERS = {
     "POLICY": ("Top level", ""), "STORE": ("store", ""), "LOG": ("log", ""), "MAX": ("max", ""),
     "TIMEOUTS": ("timeouts", ""), "UPSTREAM": ("upstreams", ""),
-    "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "LIMIT": ("limits", ""),
+    "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."), "LIMIT": ("limits", ""),
     "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
     "ROUTE": ("routes", ""), "COST": ("cost", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),
 }

@@ -46,8 +46,8 @@ START_TEST(the_short_form_is_an_upstream_a_limit_and_a_route)
     ck_assert_uint_eq(policy->listeners[0].port, 8080);
     ck_assert_uint_eq(policy->n_upstreams, 1);
     assert_span(policy->upstreams[0].name, "default");
-    assert_span(policy->upstreams[0].servers[0].host, "127.0.0.1");
-    ck_assert_uint_eq(policy->upstreams[0].servers[0].port, 9000);
+    assert_span(policy->upstreams[0].servers[0].endpoint.host, "127.0.0.1");
+    ck_assert_uint_eq(policy->upstreams[0].servers[0].endpoint.port, 9000);
     ck_assert_uint_eq(policy->upstreams[0].response_us, 30 * SECOND);
     ck_assert_uint_eq(policy->n_limits, 1);
     assert_span(policy->limits[0].name, "per-client");
@@ -144,9 +144,9 @@ START_TEST(upstreams_say_which_host_their_servers_see)
     ck_assert_uint_eq(policy->upstreams[0].index, 0);
     ck_assert_int_eq(policy->upstreams[1].host, UPSTREAM_HOST_NAME);
     assert_span(policy->upstreams[1].host_name, "c.internal");
-    ck_assert_uint_eq(policy->upstreams[1].servers[0].port, 80);
+    ck_assert_uint_eq(policy->upstreams[1].servers[0].endpoint.port, 80);
     ck_assert_uint_eq(policy->upstreams[1].connect_us, 5 * SECOND);
-    ck_assert_uint_eq(policy->upstreams[1].idle_us, 60 * SECOND);
+    ck_assert_uint_eq(policy->upstreams[1].idle_us, 4 * SECOND);
     policy_free(policy);
 }
 END_TEST
@@ -242,7 +242,7 @@ START_TEST(the_environment_of_the_process_is_used)
                                       NULL, &policy, &diags),
                      STATUS_OK);
     ck_assert_uint_eq(policy->limits[0].params.rate, 7);
-    assert_span(policy->upstreams[0].servers[0].host, "a");
+    assert_span(policy->upstreams[0].servers[0].endpoint.host, "a");
     policy_free(policy);
     diags_close(&diags);
 }

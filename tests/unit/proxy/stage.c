@@ -155,6 +155,7 @@ void stage_open(struct stage *stage, const char *yaml)
     stage->shared.options = &stage->options;
     stage->shared.policy = stage->policy;
     stage->shared.log_fd = -1;
+    ck_assert_int_eq(upstream_process_open(stage->policy, &stage->shared.upstreams), STATUS_OK);
     via_init(&stage->shared.via, (const uint8_t[VIA_ID_BYTES]){1, 2, 3, 4, 5, 6});
     ck_assert_uint_eq(stage->policy->n_listeners, 1);
     const int ours = listen_on_loopback(&port);
@@ -170,6 +171,7 @@ void stage_stop_listening(struct stage *stage)
 void stage_close(struct stage *stage)
 {
     worker_close(&stage->worker);
+    upstream_process_close(stage->shared.upstreams, stage->policy);
     policy_free(stage->policy);
     if (stage->listening >= 0) {
         close(stage->listening);

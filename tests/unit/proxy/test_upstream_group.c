@@ -28,32 +28,6 @@ static void tear_down(void)
     stage_close(&stage);
 }
 
-START_TEST(servers_take_turns)
-{
-    struct upstream_group *group = &stage.worker.upstreams[0];
-    struct upstream_server *first = upstream_group_next(group);
-    struct upstream_server *second = upstream_group_next(group);
-    struct upstream_server *third = upstream_group_next(group);
-    ck_assert_ptr_ne(first, second);
-    ck_assert_ptr_ne(second, third);
-    ck_assert_ptr_ne(third, first);
-    ck_assert_ptr_eq(upstream_group_next(group), first);
-}
-END_TEST
-
-START_TEST(a_server_without_an_address_is_passed_over)
-{
-    struct upstream_group *group = &stage.worker.upstreams[0];
-    group->servers[1].n_addresses = 0;
-    for (unsigned i = 0; i < 6; i++) {
-        ck_assert_ptr_ne(upstream_group_next(group), &group->servers[1]);
-    }
-    group->servers[0].n_addresses = 0;
-    group->servers[2].n_addresses = 0;
-    ck_assert_ptr_null(upstream_group_next(group));
-}
-END_TEST
-
 /* The stage's second upstream, once its name is known. */
 static struct upstream_server *named_server(void)
 {
@@ -102,8 +76,6 @@ int main(void)
     TCase *all = tcase_create("upstream_group");
 
     tcase_add_checked_fixture(all, set_up, tear_down);
-    tcase_add_test(all, servers_take_turns);
-    tcase_add_test(all, a_server_without_an_address_is_passed_over);
     tcase_add_test(all, a_name_is_looked_up_at_the_start);
     tcase_add_test(all, a_failure_moves_on_to_the_next_address);
     tcase_add_test(all, failures_one_after_another_do_not_put_off_the_next_look_up);

@@ -1,0 +1,69 @@
+/* The values of upstreams. */
+
+#include "policy/value_types.h"
+
+#include "policy/key_parser.h"
+#include "policy/spec_values.h"
+#include "policy/suggest.h"
+
+/* The parts of a key with commas between them. */
+static bool parse_key(struct span span, struct arena *arena, struct key *key, struct text *problem)
+{
+    struct span piece;
+    key->parts = arena_calloc(arena, KEY_PARTS_MAX, sizeof(*key->parts));
+    if (key->parts == NULL) {
+        text_add_literal(problem, "out of memory");
+        return false;
+    }
+    while (span_split(&span, ',', &piece)) {
+        if (key->n_parts == KEY_PARTS_MAX) {
+            text_add_format(problem, "its key has more than %d parts", KEY_PARTS_MAX);
+            return false;
+        }
+        if (!key_parser_parse_part(span_trim(piece), arena, &key->parts[key->n_parts], problem)) {
+            return false;
+        }
+        key->n_parts++;
+    }
+    return true;
+}
+
+static bool report_balance(const struct value_type *type, struct span word, struct text *problem)
+{
+    static const char *const WORDS[] = {"round_robin", "least_requests", "hash"};
+    struct suggest suggest;
+    suggest_init(&suggest, word);
+    for (size_t i = 0; i < ARRAY_LEN(WORDS); i++) {
+        suggest_offer(&suggest, span_of_text(WORDS[i]));
+    }
+    text_add_format(problem, "must be %s", type->noun);
+    suggest_write(&suggest, problem);
+    return false;
+}
+
+static bool parse_balance(const struct value_type *type, const struct node *node,
+                          struct arena *arena, void *out, struct text *problem)
+{
+    const struct span text = node->text;
+    const size_t open = span_find(text, '(');
+    const struct span word = span_trim(span_of(text.data, open));
+    const bool has_key = open < text.len && text.data[text.len - 1] == ')';
+    struct spec_balance balance = {.node = node};
+    if (has_key && span_equals(word, SPAN("hash"))) {
+        balance.kind = BALANCE_HASH;
+        if (!parse_key(span_of(text.data + open + 1, text.len - open - 2), arena, &balance.key,
+                       problem)) {
+            return false;
+        }
+    } else if (span_equals(text, SPAN("least_requests"))) {
+        balance.kind = BALANCE_LEAST_REQUESTS;
+    } else if (!span_equals(text, SPAN("round_robin"))) {
+        return report_balance(type, word, problem);
+    }
+    *(struct spec_balance *)out = balance;
+    return true;
+}
+
+const struct value_type VALUE_BALANCE =
+    VALUE_SCALAR_TYPE("round_robin, least_requests or hash(KEY), such as hash(client.ip)",
+                      struct spec_balance, parse_balance);

@@ -1,0 +1,42 @@
+#include "proxy/upstream_process.h"
+
+#include <stdlib.h>
+
+static enum status open_one(struct upstream_process *upstream, const struct upstream_spec *spec)
+{
+    upstream->spec = spec;
+    upstream->servers =
+        aligned_alloc(CACHE_LINE_BYTES, spec->n_servers * sizeof(upstream->servers[0]));
+    if (upstream->servers == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < spec->n_servers; i++) {
+        atomic_init(&upstream->servers[i].n_requests, 0);
+    }
+    return STATUS_OK;
+}
+
+enum status upstream_process_open(const struct policy *policy, struct upstream_process **upstreams)
+{
+    struct upstream_process *opened = calloc(policy->n_upstreams + 1, sizeof(opened[0]));
+    if (opened == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < policy->n_upstreams; i++) {
+        const enum status status = open_one(&opened[i], &policy->upstreams[i]);
+        if (status != STATUS_OK) {
+            upstream_process_close(opened, policy);
+            return status;
+        }
+    }
+    *upstreams = opened;
+    return STATUS_OK;
+}
+
+void upstream_process_close(struct upstream_process *upstreams, const struct policy *policy)
+{
+    for (size_t i = 0; upstreams != NULL && i < policy->n_upstreams; i++) {
+        free(upstreams[i].servers);
+    }
+    free(upstreams);
+}
