@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 
 from redis_pipe import RedisPipe
@@ -56,6 +57,84 @@ class Killed(Outage):
         self.start_again()
 
 
+class Dropped(Killed):
+    """Connections are reset, and new ones get no answer at all, as behind a firewall: in its place
+    stands a listener whose queue is full."""
+
+    def begin(self):
+        super().begin()
+        self.sockets = [socket.socket()]
+        self.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.sockets[0].bind(("127.0.0.1", self.redis.port))
+        self.sockets[0].listen(0)
+        for _ in range(2):
+            self.sockets.append(socket.socket())
+            self.sockets[-1].setblocking(False)
+            self.sockets[-1].connect_ex(("127.0.0.1", self.redis.port))
+
+    def end(self):
+        for each in self.sockets:
+            each.close()
+        super().end()
+
+
+class Loading(Killed):
+    """In its place stands one that reads its data all the time, and says so to each command."""
+
+    def begin(self):
+        super().begin()
+        self.listener = socket.create_server(("127.0.0.1", self.redis.port))
+        self.connections = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return  # it is over
+            self.connections.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    @staticmethod
+    def _serve(connection):
+        try:
+            with connection, connection.makefile("rb") as commands:
+                while head := commands.readline():
+                    for _ in range(int(head[1:])):
+                        commands.read(int(commands.readline()[1:]) + 2)
+                    connection.sendall(b"-LOADING Redis is loading the dataset in memory\r\n")
+        except OSError:
+            pass  # closed by one of the two
+
+    def end(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for connection in self.connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it is closed already
+        super().end()
+
+
+class Flushed(Outage):
+    """Somebody flushes its scripts each second: nobody should notice."""
+
+    def begin(self):
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self._flush)
+        self.thread.start()
+
+    def _flush(self):
+        while not self.is_over.wait(1):
+            self.ask("SCRIPT", "FLUSH")
+
+    def end(self):
+        self.is_over.set()
+        self.thread.join()
+
+
 class Paused(Outage):
     """It reads commands, and answers when the pause is over: nobody could end it sooner."""
 
@@ -93,5 +172,6 @@ class Slow(Outage):
         self.thread.join()
 
 
-OUTAGES = {"none": Nothing, "stopped": Stopped, "killed": Killed, "paused": Paused,
-           "read-only": ReadOnly, "slow": Slow}
+OUTAGES = {"none": Nothing, "stopped": Stopped, "killed": Killed, "dropped": Dropped,
+           "loading": Loading, "flushed": Flushed, "paused": Paused, "read-only": ReadOnly,
+           "slow": Slow}
