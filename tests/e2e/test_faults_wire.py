@@ -54,6 +54,9 @@ REPLIES = {
     "crossslot": ("crossslot", b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"),
     "clusterdown": ("clusterdown", b"-CLUSTERDOWN The cluster is down\r\n"),
     "loading": ("loading", b"-LOADING Redis is loading the dataset in memory\r\n"),
+    "oom_as_redis_6_says": ("oom", b"-ERR Error running script (call to f_" + b"0" * 40 +
+                            b"): @user_script:541: @user_script: 541: -OOM command not allowed when "
+                            b"used memory > 'maxmemory'.\r\n"),
     "noscript_for_ever": ("noscript", b"-NOSCRIPT No matching script. Please use EVAL.\r\n"),
     "unknown_command": ("other", b"-ERR unknown command 'EVALSHA'\r\n"),
     "no_resp": ("malformed", b"HTTP/1.1 400 Bad Request\r\n\r\n"),
