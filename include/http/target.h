@@ -39,16 +39,18 @@ MUST_USE const char *target_parse(struct span whole, struct span method, struct 
  * An empty one is valid. */
 MUST_USE bool target_is_host(struct span host);
 
-/* The host a match compares: lower case, without port, brackets kept, without a final dot (rule
- * 73), in
- * @buffer of HOST_BYTES_MAX bytes. Longer than that: empty. */
+/* The host a match compares: lower case, without port, without a final dot (rule 73), an address of
+ * IPv6 in its one notation, in @buffer of HOST_BYTES_MAX bytes. Longer than that: empty. */
 struct span target_normalise_host(struct span host, char *buffer);
 
 /* How a path is read for matching. */
 struct path_rules {
-    bool allow_encoded_slash; /* %2F and %5C and "\" stay in their segment as bytes instead of being
-                               * refused; %00 is refused always */
-    bool ignore_case;         /* ASCII letters are lowered */
+    /* %2F, %5C, "\" and escapes of escapes (%252e) stay in their segment as bytes instead of being
+     * refused. */
+    bool allow_encoded_slash;
+    bool ignore_case; /* ASCII letters are lowered */
+    bool
+        keep_dots; /* "." and ".." are segments like others: as servers read it that resolve none */
 };
 
 /* The normalised path. Segments are what stands between slashes; "/" has one empty segment, "/a/"
@@ -57,15 +59,25 @@ struct path {
     struct span text; /* "/a/b" */
     struct span segments[PATH_SEGMENTS_MAX];
     size_t n_segments;
+    bool climbs; /* it held "..", which not every server resolves */
 };
 
 /* Normalise @raw (target.path of an origin or absolute target) into @buffer, of at least @raw.len +
  * 1 bytes: unreserved escapes decoded and the hex of others in upper case, once (rule 68);
  * ";parameters" dropped (70); repeated slashes merged (71); dot segments removed, never above the
- * root (67). Refused: an invalid escape (74), encoded or plain separators and NUL (69) unless the
- * rules allow them. Returns NULL, or a static phrase. "*" is one segment "*". */
+ * root (67). Refused: an invalid escape (74), NUL, what servers read differently (67 to 71), and
+ * unless the rules allow them encoded or plain separators (69). Returns NULL, or a static phrase.
+ * "*" is one segment "*". */
 MUST_USE const char *path_normalise(struct span raw, const struct path_rules *rules, char *buffer,
                                     struct path *path);
+
+/* @path with a slash for each %2F, %5C and "\", as careless servers read it. In @buffer of at least
+ * @path.len bytes, which may be where @path is. */
+struct span path_split_encoded(struct span path, char *buffer);
+
+/* @path with "%" for each "%25" that makes an escape of what follows, as servers see it that decode
+ * what they have decoded. Likewise in @buffer. False: there is none. */
+MUST_USE bool path_unnest(struct span path, char *buffer, struct span *unnested);
 
 /* Value of the first @name in @query ("a=1&b=2"), escapes and "+" decoded into @buffer of @capacity
  * bytes; the name is compared decoded too. False: not there. What does not fit is cut. */

@@ -1,8 +1,10 @@
 /* Which route a request takes: the first that matches, in the order of the file.
  *
- * The path is normalised once, here. A path that holds an encoded separator (%2F, %5C, "\\") is
- * matched with it as a byte of its segment, and refused if the route it leads to does not say
- * `encoded_slash: allow`: so such a byte never leads around a route. */
+ * The path is normalised once, here. A path that holds an encoded separator (%2F, %5C, "\\") or what
+ * a server that decodes twice would see as another one is matched with it as a byte of its segment,
+ * and refused if the route it leads to does not say `encoded_slash: allow`, or if decoded it would
+ * lead to an earlier route. A path that holds ".." is refused if, taken as it is written, it leads
+ * to another route than resolved. So no spelling leads around a route. */
 
 #ifndef SLUICE_POLICY_MATCHER_H
 #define SLUICE_POLICY_MATCHER_H

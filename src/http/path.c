@@ -1,8 +1,10 @@
 /* One pass, a segment at a time: read it from the raw path into the buffer, decoded and without its
  * parameters, then keep it, drop it (empty, ".") or drop the one before it too (".."). Merging
- * slashes therefore comes before "..": "/a//../b" is "/b", as most servers read it. */
+ * slashes therefore comes before "..", as most servers read it; where it would make a difference
+ * ("/a//../b") the path is refused. */
 
 #include "http/octet.h"
+#include "http/path_doubt.h"
 #include "http/target.h"
 
 struct reader {
@@ -10,7 +12,11 @@ struct reader {
     size_t at; /* the next byte of raw */
     const struct path_rules *rules;
     char *buffer;
-    size_t len; /* bytes written; never more than were read */
+    size_t len;          /* bytes written; never more than were read */
+    bool has_parameters; /* the segment that was read last */
+    bool is_doubtful;    /* so it may be: see path_doubt() */
+    bool is_after_gap;   /* an empty segment stands right before what comes next */
+    bool was_after_gap[PATH_SEGMENTS_MAX]; /* of the segments kept */
 };
 
 static void put(struct reader *reader, char c)
@@ -42,9 +48,13 @@ static const char *read_escape(struct reader *reader)
     if (octet == 0) {
         return "the path holds an encoded NUL";
     }
-    if ((octet == '/' || octet == '\\') && !reader->rules->allow_encoded_slash) {
-        return "the path holds an encoded slash or backslash";
+    if (octet == '/' || octet == '\\') {
+        if (!reader->rules->allow_encoded_slash) {
+            return "the path holds an encoded slash or backslash";
+        }
+        reader->is_doubtful = true;
     }
+    reader->is_doubtful = reader->is_doubtful || octet == '%' || octet >= OVERLONG_FIRST;
     reader->at += 3;
     if (octet_is((char)octet, OCTET_UNRESERVED)) {
         put(reader, (char)octet);
@@ -61,8 +71,11 @@ static const char *read_octet(struct reader *reader)
     if (c == '%') {
         return read_escape(reader);
     }
-    if (c == '\\' && !reader->rules->allow_encoded_slash) {
-        return "the path holds a backslash";
+    if (c == '\\') {
+        if (!reader->rules->allow_encoded_slash) {
+            return "the path holds a backslash";
+        }
+        reader->is_doubtful = true;
     }
     if (c == '?' || !octet_is(c, OCTET_TARGET)) {
         return "the path holds a byte that no path may hold";
@@ -79,6 +92,7 @@ static const char *read_segment(struct reader *reader, struct span *segment)
     const size_t start = reader->len;
     size_t end = SIZE_MAX;
 
+    reader->is_doubtful = false;
     while (reader->at < reader->raw.len && reader->raw.data[reader->at] != '/') {
         if (reader->raw.data[reader->at] == ';' && end == SIZE_MAX) {
             end = reader->len;
@@ -88,19 +102,40 @@ static const char *read_segment(struct reader *reader, struct span *segment)
             return fault;
         }
     }
-    if (end != SIZE_MAX) {
+    const struct span whole = span_of(reader->buffer + start, reader->len - start);
+    const char *doubt =
+        reader->is_doubtful ? path_doubt(whole, reader->rules->allow_encoded_slash) : NULL;
+    reader->has_parameters = end != SIZE_MAX;
+    if (reader->has_parameters) {
         reader->len = end;
     }
     *segment = span_of(reader->buffer + start, reader->len - start);
-    return NULL;
+    return doubt;
 }
 
-static const char *keep(struct path *path, struct span segment)
+static const char *keep(struct reader *reader, struct path *path, struct span segment)
 {
     if (path->n_segments == PATH_SEGMENTS_MAX) {
         return "the path has too many segments";
     }
+    reader->was_after_gap[path->n_segments] = reader->is_after_gap;
+    reader->is_after_gap = false;
     path->segments[path->n_segments++] = segment;
+    return NULL;
+}
+
+/* ".." takes back the segment before it. */
+static const char *climb(struct reader *reader, struct path *path, size_t *slash)
+{
+    path->climbs = true;
+    if (reader->is_after_gap) {
+        return "the path holds \"..\" behind an empty segment";
+    }
+    if (path->n_segments > 0) {
+        path->n_segments--;
+        *slash = (size_t)(path->segments[path->n_segments].data - reader->buffer) - 1;
+        reader->is_after_gap = reader->was_after_gap[path->n_segments];
+    }
     return NULL;
 }
 
@@ -108,23 +143,32 @@ static const char *keep(struct path *path, struct span segment)
  * trailing slash (RFC 3986 section 5.2.4: "/a/." is "/a/", "/a/b/.." is "/a/"). */
 static const char *drop(struct reader *reader, struct path *path, struct span segment)
 {
+    const bool is_last = reader->at == reader->raw.len;
     size_t slash = (size_t)(segment.data - reader->buffer) - 1;
 
-    if (span_equals(segment, SPAN("..")) && path->n_segments > 0) {
-        path->n_segments--;
-        slash = (size_t)(path->segments[path->n_segments].data - reader->buffer) - 1;
+    if (reader->has_parameters && (segment.len > 0 || !is_last)) {
+        return "the path holds parameters of an empty or a dot segment";
     }
+    if (segment.len == 2) {
+        const char *fault = climb(reader, path, &slash);
+        if (fault != NULL) {
+            return fault;
+        }
+    }
+    reader->is_after_gap = reader->is_after_gap || segment.len == 0;
     reader->len = slash;
-    if (reader->at < reader->raw.len) {
+    if (!is_last) {
         return NULL;
     }
     put(reader, '/');
-    return keep(path, span_of(reader->buffer + reader->len, 0));
+    return keep(reader, path, span_of(reader->buffer + reader->len, 0));
 }
 
-static bool is_dropped(struct span segment)
+/* Empty, or a dot segment that is resolved. */
+static bool is_dropped(const struct reader *reader, struct span segment)
 {
-    return segment.len == 0 || span_equals(segment, SPAN(".")) || span_equals(segment, SPAN(".."));
+    return segment.len == 0 || (!reader->rules->keep_dots && (span_equals(segment, SPAN(".")) ||
+                                                              span_equals(segment, SPAN(".."))));
 }
 
 static const char *read_path(struct reader *reader, struct path *path)
@@ -135,7 +179,8 @@ static const char *read_path(struct reader *reader, struct path *path)
         put(reader, '/');
         const char *fault = read_segment(reader, &segment);
         if (fault == NULL) {
-            fault = is_dropped(segment) ? drop(reader, path, segment) : keep(path, segment);
+            fault = is_dropped(reader, segment) ? drop(reader, path, segment)
+                                                : keep(reader, path, segment);
         }
         if (fault != NULL) {
             return fault;
@@ -147,13 +192,20 @@ static const char *read_path(struct reader *reader, struct path *path)
 const char *path_normalise(struct span raw, const struct path_rules *rules, char *buffer,
                            struct path *path)
 {
-    struct reader reader = {.raw = raw, .rules = rules, .buffer = buffer};
+    struct reader reader;
     const char *fault;
 
+    reader.raw = raw;
+    reader.at = 0;
+    reader.rules = rules;
+    reader.buffer = buffer;
+    reader.len = 0;
+    reader.is_after_gap = false;
     path->n_segments = 0;
+    path->climbs = false;
     if (span_equals(raw, SPAN("*"))) {
         put(&reader, '*');
-        fault = keep(path, span_of(buffer, 1));
+        fault = keep(&reader, path, span_of(buffer, 1));
     } else if (raw.len > 0 && raw.data[0] == '/') {
         fault = read_path(&reader, path);
     } else {

@@ -1,6 +1,7 @@
 #include "http/target.h"
 
 #include "base/address.h"
+#include "base/text.h"
 #include "http/octet.h"
 
 enum { PORT_MAX = 65535 };
@@ -77,11 +78,30 @@ bool target_is_host(struct span host)
     return name.len > 0 && name.data[0] == '[' ? is_ip_literal(name) : is_host_name(name);
 }
 
+/* Every notation of an address is one. Empty: not one. */
+static struct span normalise_ip_literal(struct span name, char *buffer)
+{
+    struct text text = text_of(buffer, HOST_BYTES_MAX);
+    struct address address;
+
+    if (!address_parse(name, &address)) {
+        return span_of(buffer, 0);
+    }
+    const bool is_ipv6 = address.family == ADDRESS_IPV6;
+    text_add(&text, is_ipv6 ? SPAN("[") : SPAN(""));
+    address_write(&address, &text);
+    text_add(&text, is_ipv6 ? SPAN("]") : SPAN(""));
+    return text_span(&text);
+}
+
 struct span target_normalise_host(struct span host, char *buffer)
 {
     struct span port;
     struct span name = split_port(host, &port);
 
+    if (name.len > 0 && name.data[0] == '[') {
+        return normalise_ip_literal(name, buffer);
+    }
     if (name.len > 0 && name.data[name.len - 1] == '.') {
         name.len--;
     }

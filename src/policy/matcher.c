@@ -2,6 +2,9 @@
 
 #include "policy/pattern.h"
 
+/* More than that nobody decodes a path, nor needs to encode it. */
+enum { DECODINGS_MAX = 3 };
+
 /* --- the parts of a match; each holds where nothing is said --- */
 
 static bool host_matches(struct span pattern, struct span host)
@@ -82,37 +85,113 @@ static void lower_path(struct span text, char *buffer)
     }
 }
 
-const char *matcher_find_route(const struct policy *policy, struct request_view *request,
-                               const struct route **route)
+static const struct route *first_match(const struct policy *policy, struct request_view *request)
+{
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        if (route_matches(&policy->routes[i].match, request)) {
+            return &policy->routes[i];
+        }
+    }
+    return NULL;
+}
+
+/* Normalise the path. *refusal: why only some routes would take it, or NULL. */
+static const char *read_path(struct request_view *request, const char **refusal)
 {
     static const struct path_rules STRICT = {.allow_encoded_slash = false};
     static const struct path_rules LENIENT = {.allow_encoded_slash = true};
     const struct span raw = request->head->target.path;
 
+    *refusal = path_normalise(raw, &STRICT, request->path_buffer, request->path);
+    return *refusal == NULL ? NULL
+                            : path_normalise(raw, &LENIENT, request->path_buffer, request->path);
+}
+
+/* --- other readings of a path that has them; each leaves it as something else --- */
+
+/* The route of a server that does not resolve "..". */
+static const struct route *match_unresolved(const struct policy *policy,
+                                            struct request_view *request)
+{
+    static const struct path_rules UNRESOLVED = {.allow_encoded_slash = true, .keep_dots = true};
+    const struct span raw = request->head->target.path;
+    const char *fault = path_normalise(raw, &UNRESOLVED, request->path_buffer, request->path);
+    return fault == NULL ? first_match(policy, request) : NULL;
+}
+
+/* Whether a server that takes encoded separators for slashes, and may decode what it has decoded, is
+ * led to a route before @route, or reads what is refused. */
+static bool leads_before(const struct policy *policy, struct request_view *request,
+                         const struct route *route)
+{
+    static const struct path_rules LENIENT = {.allow_encoded_slash = true};
+    char buffer[TARGET_BYTES_MAX];
+    struct span decoded = request->head->target.path;
+    for (unsigned turn = 0; turn < DECODINGS_MAX && decoded.len <= sizeof(buffer); turn++) {
+        decoded = path_split_encoded(decoded, buffer);
+        if (path_normalise(decoded, &LENIENT, request->path_buffer, request->path) != NULL) {
+            return true;
+        }
+        const struct route *other = first_match(policy, request);
+        if (other != NULL && other->index < route->index) {
+            return true;
+        }
+        if (!path_unnest(decoded, buffer, &decoded)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Why servers that read the path in another way than it led to @route make it a way around a route, or
+ * NULL. @is_encoded: it holds separators that only some routes take. */
+static const char *find_detour(const struct policy *policy, struct request_view *request,
+                               const struct route *route, bool is_encoded)
+{
+    if (is_encoded && request->path->climbs) {
+        return "the path holds \"..\" and an encoded slash";
+    }
+    if (is_encoded && leads_before(policy, request, route)) {
+        return "the path leads to an earlier route where encoded slashes are slashes";
+    }
+    if (!is_encoded) {
+        const struct route *unresolved = match_unresolved(policy, request);
+        if (unresolved != NULL && unresolved != route) {
+            return "the path holds \"..\", and leads to another route where that is not resolved";
+        }
+    }
+    return NULL;
+}
+
+const char *matcher_find_route(const struct policy *policy, struct request_view *request,
+                               const struct route **route)
+{
+    const char *refusal;
+
     *route = NULL;
-    const char *refusal = path_normalise(raw, &STRICT, request->path_buffer, request->path);
-    if (refusal != NULL) {
-        const char *fault = path_normalise(raw, &LENIENT, request->path_buffer, request->path);
-        if (fault != NULL) {
-            return fault;
-        }
+    const char *fault = read_path(request, &refusal);
+    if (fault != NULL) {
+        return fault;
     }
-    for (size_t i = 0; i < policy->n_routes; i++) {
-        const struct route *candidate = &policy->routes[i];
-        if (!route_matches(&candidate->match, request)) {
-            continue;
-        }
-        if (refusal != NULL && !candidate->match.allow_encoded_slash) {
-            return refusal;
-        }
-        if (candidate->match.ignore_case) {
-            lower_path(request->path->text, request->path_buffer);
-        }
-        request->route = candidate->name;
-        request->capture_names = candidate->capture_names;
-        request->n_captures = candidate->n_captures;
-        *route = candidate;
-        return NULL;
+    const struct route *found = first_match(policy, request);
+    if (found == NULL || (refusal != NULL && !found->match.allow_encoded_slash)) {
+        return refusal;
     }
-    return refusal;
+    if (refusal != NULL || request->path->climbs) {
+        const char *detour = find_detour(policy, request, found, refusal != NULL);
+        if (detour != NULL) {
+            return detour;
+        }
+        /* The path and its captures as they were. */
+        (void)read_path(request, &refusal);
+        (void)first_match(policy, request);
+    }
+    if (found->match.ignore_case) {
+        lower_path(request->path->text, request->path_buffer);
+    }
+    request->route = found->name;
+    request->capture_names = found->capture_names;
+    request->n_captures = found->n_captures;
+    *route = found;
+    return NULL;
 }

@@ -99,13 +99,13 @@ def test_a_head_beyond_the_maximum_is_431(start):
     assert proxy.ask(path="/ok", fields={"X-A": "a" * 1100}).status == 431
 
 
-def test_fields_beyond_the_maximum_are_431(start):
+def test_rule_19_fields_beyond_the_maximum_are_431(start):
     proxy = start(policy("max: {headers: 10}"))
     assert proxy.ask(path="/ok", fields=[("X-A", "1")] * 9).status == 200
     assert proxy.ask(path="/ok", fields=[("X-A", "1")] * 10).status == 431
 
 
-def test_a_target_beyond_the_maximum_is_414(start):
+def test_rule_08_a_target_beyond_the_maximum_is_414(start):
     proxy = start(policy(""))
     assert proxy.ask(path="/ok?" + "a" * 8000).status == 200
     assert proxy.ask(path="/ok?" + "a" * 8300).status == 414

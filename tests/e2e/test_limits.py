@@ -198,26 +198,6 @@ def test_the_first_route_that_matches_counts(start):
     assert proxy.ask("GET", "/b").status == 299
 
 
-@pytest.mark.parametrize("path", [
-    "/v1/login", "/v1//login", "/v1/./login", "/x/../v1/login", "/v1/l%6Fgin", "/v1/login;a=b",
-    "/v1;x/login"])
-def test_a_route_is_not_escaped_by_another_spelling_of_its_path(start, path):
-    proxy = start("""
-        limits: {login: {key: global, rate: 1/day}}
-        routes:
-          - {match: {path: /v1/login}, limits: [login], respond: {status: 204}}
-          - {respond: {status: 200}}
-    """)
-    assert proxy.ask(path="/v1/login").status == 204
-    assert proxy.ask(path=path).status == 429
-
-
-def test_paths_that_hide_a_separator_are_refused(start):
-    proxy = start("routes: [{respond: {status: 204}}]\n")
-    for path in ("/a%2Fb", "/a%5Cb", "/a%00b", "/a\\b", "/a%zz", "/a%2"):
-        assert proxy.ask(path=path).status == 400, path
-
-
 def test_a_route_that_answers_by_itself_is_limited_too(start):
     proxy = start("""
         limits: {once: {key: client.ip, rate: 1/day}}

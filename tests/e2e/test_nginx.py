@@ -1,32 +1,15 @@
 """nginx asks first: auth_request against a route that answers by itself."""
 
 import shutil
-import socket
-import subprocess
 
 import pytest
 
 from harness.client import Client
-from harness.ports import free_port
-from harness.wait import until
+from harness.nginx import Nginx
 
 pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 
-CONFIGURATION = """
-daemon off;
-master_process off;
-pid {folder}/pid;
-error_log stderr;
-events {{}}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    server {{
-        listen 127.0.0.1:{port};
+LOCATIONS = """
         location / {{
             auth_request /limit;
             auth_request_set $ratelimit $upstream_http_ratelimit;
@@ -49,8 +32,6 @@ http {{
             add_header Retry-After $retry_after always;
             return 429 "slow down";
         }}
-    }}
-}}
 """
 
 POLICY = """
@@ -62,31 +43,16 @@ POLICY = """
 
 @pytest.fixture(name="start_nginx")
 def start_nginx_and_end_it(tmp_path):
-    processes = []
+    started = []
 
     def make(upstream, proxy):
-        port = free_port()
-        (tmp_path / "nginx").mkdir()
-        path = tmp_path / "nginx" / "nginx.conf"
-        path.write_text(CONFIGURATION.format(folder=path.parent, port=port,
-                                             upstream=upstream.address,
-                                             sluice=f"127.0.0.1:{proxy.port}"))
-        with open(path.parent / "stderr", "wb") as log:
-            processes.append(subprocess.Popen(
-                ["nginx", "-c", str(path), "-p", str(path.parent), "-e", "stderr"], stderr=log))
-
-        def listens():
-            assert processes[0].poll() is None, (path.parent / "stderr").read_text()
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", port)) == 0
-
-        until(listens, "nginx to listen")
-        return "127.0.0.1", port
+        started.append(Nginx(tmp_path / "nginx", LOCATIONS.format(
+            upstream=upstream.address, sluice=f"127.0.0.1:{proxy.port}")))
+        return started[-1].address
 
     yield make
-    for process in processes:
-        process.kill()
-        process.wait()
+    for nginx in started:
+        nginx.stop()
 
 
 def test_nginx_passes_on_what_sluice_lets_pass_and_refuses_the_rest(

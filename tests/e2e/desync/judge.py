@@ -1,12 +1,10 @@
 """What the proxy had to make of a case, and whether it did."""
 
-import re
 from dataclasses import dataclass
 
-from desync import strict
+from desync import paths, strict
 
 MAX_BODY = 64 * 1024  # of the policy that is watched: see policy()
-BAD_PATH = re.compile(rb"%(?![0-9A-Fa-f]{2})|%00|%2[Ff]|%5[Cc]|\\")
 # Fields that sluice writes itself, or appends to.
 OURS = {name.lower() for name in (
     b"Host", b"X-Forwarded-For", b"X-Forwarded-Proto", b"X-Forwarded-Host", b"X-Real-IP", b"Forwarded",
@@ -48,7 +46,7 @@ def wanted_of(data):
 
 def _what_becomes_of(message):
     path = message.origin.partition(b"?")[0]
-    if BAD_PATH.search(path) or path.count(b"/") > 100:
+    if paths.is_refused(path):
         return Wanted(message, "answered", "the path")
     if message.length > MAX_BODY or len(message.body) > MAX_BODY:
         return Wanted(message, "answered", "the body is too large")

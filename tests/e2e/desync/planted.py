@@ -10,8 +10,8 @@ import socket
 import threading
 from dataclasses import replace
 
-from desync import strict
-from desync.judge import BAD_PATH, MAX_BODY
+from desync import paths, strict
+from desync.judge import MAX_BODY
 
 BAD_GATEWAY = (b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: application/problem+json\r\n"
                b"Content-Length: 0\r\n\r\n")
@@ -89,7 +89,7 @@ class Planted:
             pass
 
     def respond(self, message):
-        if BAD_PATH.search(message.origin.partition(b"?")[0]) or len(message.body) > MAX_BODY:
+        if paths.is_refused(message.origin.partition(b"?")[0]) or len(message.body) > MAX_BODY:
             return BAD_REQUEST
         try:
             return self.answered(message, *self.ask(self.kept(message)))

@@ -208,7 +208,7 @@ static const struct {
     {"a head one byte too long", 10, 11, 10 + 10 + 22, 431},
 };
 
-START_TEST(rules_08_and_19_sizes_are_bounded_however_the_bytes_come)
+START_TEST(rule_19_sizes_are_bounded_however_the_bytes_come)
 {
     static const size_t steps[] = {1, 7, 1000, 65536};
     static char buffer[64 * 1024];
@@ -224,7 +224,7 @@ START_TEST(rules_08_and_19_sizes_are_bounded_however_the_bytes_come)
 }
 END_TEST
 
-START_TEST(rules_08_and_09_a_line_without_end_is_refused_for_what_is_long)
+START_TEST(rule_08_a_line_without_end_is_refused_for_what_is_long)
 {
     static char line[64 * 1024];
     unsigned status;
@@ -298,9 +298,9 @@ static Suite *head_scan_suite(void)
     suite_add_tcase(suite, lines);
 
     TCase *sizes = tcase_create("sizes");
-    tcase_add_loop_test(sizes, rules_08_and_19_sizes_are_bounded_however_the_bytes_come, 0,
+    tcase_add_loop_test(sizes, rule_19_sizes_are_bounded_however_the_bytes_come, 0,
                         (int)ARRAY_LEN(SIZES));
-    tcase_add_test(sizes, rules_08_and_09_a_line_without_end_is_refused_for_what_is_long);
+    tcase_add_test(sizes, rule_08_a_line_without_end_is_refused_for_what_is_long);
     tcase_add_test(sizes, a_slow_client_has_each_byte_looked_at_once);
     tcase_add_test(sizes, requests_behind_one_another_are_parsed_with_one_parser);
     suite_add_tcase(suite, sizes);

@@ -63,27 +63,12 @@ static const char *const SPELLINGS[] = {
     "/v1/users;a;b=c,d",
     "/v1;/users",
     "/v1/users;",
-    "/;a/v1/users",
-    "/v1/;/users",
-    "/v1/;a=b/users",
-    "/v1/.;a/users",
-    "/v1/x/..;/users",
-    "/v1/x/..;a=b/users",
-    "/x/..;/v1/users",
-    "/..;/v1/users",
-    "/v1/x/%2e%2e;y/users",
     "/v1/x/%2e%2e/users",
-    "/v1/x/.%2E;/users",
-    "/v1/x//../users",
-    "/v1/x/.//../users",
     "/v1/x;p/../users",
     "/v1/x/./../users",
     "/./././v1/./users",
-    "//..//v1//users",
     "/v1/%75%73ers;jsessionid=1",
-    "/v1//./;p/users",
     "/a/b/c/../../../v1/users",
-    "/a//b//..//..//v1/users",
     "/v1/users;%75",
     "/v1/users;a/../users",
     "/v1/users/../../v1/users",
@@ -96,7 +81,7 @@ static const char *const SPELLINGS[] = {
     "/v1/..a/../users",
 };
 
-START_TEST(rules_67_to_71_every_spelling_of_a_path_is_one)
+START_TEST(rule_67_every_spelling_of_a_path_is_one)
 {
     ck_assert_span_eq(normalise(SPELLINGS[_i], &STRICT), "/v1/users");
 }
@@ -106,12 +91,74 @@ static const char *const REFUSED[] = {
     "/v1/%zz/users", "/v1/%/users",      "/v1/users%",         "/v1/users%7",   "/v1/%7g",
     "/v1%2Fusers",   "/v1%2fusers",      "/v1/x%2f..%2fusers", "/v1%5Cusers",   "/v1%5cusers",
     "/v1\\users",    "/v1/x\\..\\users", "/v1/users%00",       "/v1/%00/users", "/v1/users;%00",
-    "/v1/users;%2f", "/v1/users;\\",     "/v1/users;%zz",      "v1/users",
+    "/v1/users;%2f", "/v1/users;\\",     "/v1/users;%zz",      "v1/users",      "/v1/%u0075sers",
 };
 
-START_TEST(rules_69_and_74_what_servers_read_differently_is_refused)
+START_TEST(rule_69_what_may_be_a_separator_is_refused)
 {
     ck_assert_span_eq(normalise(REFUSED[_i], &STRICT), "");
+}
+END_TEST
+
+START_TEST(rule_74_an_invalid_escape_is_refused_wherever_it_stands)
+{
+    static const char *const bad[] = {"/%",   "/%2",    "/%zz",  "/%2g",
+                                      "/%g2", "/a;%zz", "/%%41", "/% 41"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        ck_assert_span_eq(normalise(bad[i], &STRICT), "");
+        ck_assert_span_eq(normalise(bad[i], &LENIENT), "");
+    }
+}
+END_TEST
+
+/* Tomcat drops parameters before it looks at dots, nginx and Go know no parameters. */
+static const char *const ADORNED[] = {
+    "/v1/.;a/users",   "/v1/x/..;/users",      "/v1/x/..;a=b/users", "/x/..;/v1/users",
+    "/..;/v1/users",   "/v1/x/%2e%2e;y/users", "/v1/x/.%2E;/users",  "/v1/users/..;",
+    "/v1/users/.;",    "/;a/v1/users",         "/v1/;/users",        "/v1/;a=b/users",
+    "/v1//./;p/users", "/v1/..;%2561/users",
+};
+
+START_TEST(rule_70_parameters_of_a_dot_or_an_empty_segment_are_refused)
+{
+    ck_assert_span_eq(normalise(ADORNED[_i], &STRICT), "");
+    ck_assert_span_eq(normalise(ADORNED[_i], &LENIENT), "");
+}
+END_TEST
+
+START_TEST(rule_70_parameters_are_dropped)
+{
+    ck_assert_span_eq(normalise("/v1;a=b/users;c;d=%41", &STRICT), "/v1/users");
+    ck_assert_span_eq(normalise("/app/;jsessionid=1", &STRICT), "/app/");
+    ck_assert_span_eq(normalise("/;jsessionid=1", &STRICT), "/");
+    ck_assert_span_eq(normalise("/v1%3Ba/users", &STRICT), "/v1%3Ba/users");
+}
+END_TEST
+
+START_TEST(rule_71_repeated_slashes_are_one)
+{
+    ck_assert_span_eq(normalise("//v1///users", &STRICT), "/v1/users");
+    ck_assert_span_eq(normalise("/v1/users//", &STRICT), "/v1/users/");
+    ck_assert_span_eq(normalise("/v1//./users", &STRICT), "/v1/users");
+}
+END_TEST
+
+/* Where slashes are merged first "/a//../b" is "/b", else it is "/a/b". */
+static const struct {
+    const char *raw;
+    const char *normal; /* "": refused */
+} GAPS[] = {
+    {"/v1/x//../users", ""},      {"/v1/x/.//../users", ""},
+    {"//..//v1//users", ""},      {"/a//b//..//..//v1/users", ""},
+    {"/a//b/../../v1/users", ""}, {"/a//./../b", ""},
+    {"/a//b/../c", "/a/c"},       {"/a/../b//c", "/b/c"},
+    {"//a/../b", "/b"},           {"//a/../../b", ""},
+    {"/a/b/..//c", "/a/c"},       {"/a/b/..//../c", ""},
+};
+
+START_TEST(rule_71_dots_that_would_take_an_empty_segment_are_refused)
+{
+    ck_assert_span_eq(normalise(GAPS[_i].raw, &STRICT), GAPS[_i].normal);
 }
 END_TEST
 
@@ -135,7 +182,6 @@ static const struct {
     {"/a/;x", "/a/"},
     {"/a/b/..", "/a/"},
     {"/a/b/../", "/a/"},
-    {"/a//../b", "/b"},
     {"/a;x/../b", "/b"},
     {"/...", "/..."},
     {"/.a/..b/c..", "/.a/..b/c.."},
@@ -156,10 +202,44 @@ END_TEST
 
 START_TEST(rule_68_escapes_are_decoded_once)
 {
-    ck_assert_span_eq(normalise("/%2561", &STRICT), "/%2561");
-    ck_assert_span_eq(normalise("/%252e%252e/a", &STRICT), "/%252e%252e/a");
-    ck_assert_span_eq(normalise("/%252f", &STRICT), "/%252f");
-    ck_assert_span_eq(normalise("/%25%36%31", &STRICT), "/%2561");
+    ck_assert_span_eq(normalise("/%2520a", &STRICT), "/%2520a");
+    ck_assert_span_eq(normalise("/%253f%25%33%42", &STRICT), "/%253f%253B");
+    ck_assert_span_eq(normalise("/100%25", &STRICT), "/100%25");
+    ck_assert_span_eq(normalise("/%25zz%25", &STRICT), "/%25zz%25");
+    ck_assert_span_eq(normalise("/%2525", &STRICT), "/%2525");
+}
+END_TEST
+
+/* What a server that decodes twice, or more often, would take for another path. */
+static const char *const DOUBLED[] = {
+    "/%2561",     "/%252e%252e/a", "/%252f",           "/%255c",   "/%2500",
+    "/%25%36%31", "/%252561",      "/%25252525%36%31", "/a;%2561", "/x%252F",
+};
+
+START_TEST(rule_68_what_decoding_twice_would_make_another_path_is_refused)
+{
+    ck_assert_span_eq(normalise(DOUBLED[_i], &STRICT), "");
+    ck_assert(normalise(DOUBLED[_i], &LENIENT).len > 0);
+}
+END_TEST
+
+static const char *const OVERLONG[] = {
+    "/%c0%ae%c0%ae/a", "/a%c0%afb", "/%C1%A1", "/%e0%80%af", "/%f0%80%80%af", "/a;%C0%80",
+};
+
+START_TEST(rule_68_overlong_escapes_are_refused)
+{
+    ck_assert_span_eq(normalise(OVERLONG[_i], &STRICT), "");
+    ck_assert_span_eq(normalise(OVERLONG[_i], &LENIENT), "");
+}
+END_TEST
+
+START_TEST(rule_68_letters_beyond_ascii_are_no_overlong_ones)
+{
+    ck_assert_span_eq(normalise("/caf%c3%a9", &STRICT), "/caf%C3%A9");
+    ck_assert_span_eq(normalise("/%c0", &STRICT), "/%C0");
+    ck_assert_span_eq(normalise("/%c0a%af", &STRICT), "/%C0a%AF");
+    ck_assert_span_eq(normalise("/%e0%a4%85%f0%9f%98%80", &STRICT), "/%E0%A4%85%F0%9F%98%80");
 }
 END_TEST
 
@@ -167,9 +247,62 @@ START_TEST(rule_69_encoded_slashes_stay_in_their_segment_when_allowed)
 {
     ck_assert_span_eq(normalise("/a%2fb", &LENIENT), "/a%2Fb");
     ck_assert_span_eq(normalise("/a%5cb\\c", &LENIENT), "/a%5Cb\\c");
-    ck_assert_span_eq(normalise("/a%2f..%2fb", &LENIENT), "/a%2F..%2Fb");
+    ck_assert_span_eq(normalise("/http%3a%2f%2fa/b", &LENIENT), "/http%3A%2F%2Fa/b");
     ck_assert_span_eq(normalise("/a%00", &LENIENT), "");
     ck_assert_span_eq(normalise("/a%zz", &LENIENT), "");
+}
+END_TEST
+
+START_TEST(rule_69_dots_beside_an_encoded_slash_are_refused_always)
+{
+    static const char *const bad[] = {"/a%2f..%2fb", "/..%2fa",         "/a%2f..", "/a\\..",
+                                      "/%2e.%5ca",   "/a%2F%2e%2e%5cb", "/a;%2f.."};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        ck_assert_span_eq(normalise(bad[i], &LENIENT), "");
+    }
+    ck_assert_span_eq(normalise("/a%2f.%2f...%2fb..", &LENIENT), "/a%2F.%2F...%2Fb..");
+}
+END_TEST
+
+static const struct {
+    const char *path;
+    const char *split;
+    const char *unnested; /* NULL: as it was */
+} DECODED[] = {
+    {"/a%2Fb%5cc\\d", "/a/b/c/d", NULL},
+    {"/%252fa%25255C", "/%252fa%25255C", "/%2fa%255C"},
+    {"/%2561%C3%A9%2520", "/%2561%C3%A9%2520", "/%61%C3%A9%20"},
+    {"/%41%3b%3F", "/%41%3b%3F", NULL},
+    {"/%25zz%", "/%25zz%", NULL},
+    {"/%25", "/%25", NULL},
+    {"/a%2", "/a%2", NULL},
+    {"/", "/", NULL},
+};
+
+START_TEST(rule_69_paths_are_split_and_unnested_as_careless_servers_do)
+{
+    char buffer[64];
+    struct span unnested;
+    const struct span path = span_of_text(DECODED[_i].path);
+    ck_assert_span_eq(path_split_encoded(path, buffer), DECODED[_i].split);
+    memcpy(buffer, path.data, path.len);
+    const bool is_changed = path_unnest(span_of(buffer, path.len), buffer, &unnested);
+    ck_assert_int_eq(is_changed, DECODED[_i].unnested != NULL);
+    ck_assert_span_eq(unnested, is_changed ? DECODED[_i].unnested : DECODED[_i].path);
+}
+END_TEST
+
+static const struct path_rules UNRESOLVED = {.keep_dots = true};
+
+START_TEST(rule_67_a_path_with_dots_can_be_read_as_it_is_written)
+{
+    char buffer[32];
+    struct path path;
+    ck_assert_span_eq(normalise("/a/./b//%2e%2e/..;x/c;y/.", &UNRESOLVED), "/a/./b/../../c/.");
+    ck_assert_ptr_null(path_normalise(SPAN("/a/../b"), &STRICT, buffer, &path));
+    ck_assert(path.climbs);
+    ck_assert_ptr_null(path_normalise(SPAN("/a/./b"), &STRICT, buffer, &path));
+    ck_assert(!path.climbs);
 }
 END_TEST
 
@@ -245,16 +378,31 @@ static Suite *path_suite(void)
     Suite *suite = suite_create("http/path");
 
     TCase *spellings = tcase_create("spellings");
-    tcase_add_loop_test(spellings, rules_67_to_71_every_spelling_of_a_path_is_one, 0,
+    tcase_add_loop_test(spellings, rule_67_every_spelling_of_a_path_is_one, 0,
                         (int)ARRAY_LEN(SPELLINGS));
-    tcase_add_loop_test(spellings, rules_69_and_74_what_servers_read_differently_is_refused, 0,
+    tcase_add_loop_test(spellings, rule_69_what_may_be_a_separator_is_refused, 0,
                         (int)ARRAY_LEN(REFUSED));
+    tcase_add_loop_test(spellings, rule_70_parameters_of_a_dot_or_an_empty_segment_are_refused, 0,
+                        (int)ARRAY_LEN(ADORNED));
+    tcase_add_loop_test(spellings, rule_71_dots_that_would_take_an_empty_segment_are_refused, 0,
+                        (int)ARRAY_LEN(GAPS));
+    tcase_add_loop_test(spellings, rule_68_what_decoding_twice_would_make_another_path_is_refused,
+                        0, (int)ARRAY_LEN(DOUBLED));
     tcase_add_loop_test(spellings, a_path_is_normalised, 0, (int)ARRAY_LEN(CASES));
     suite_add_tcase(suite, spellings);
 
     TCase *details = tcase_create("details");
     tcase_add_test(details, rule_68_escapes_are_decoded_once);
+    tcase_add_loop_test(details, rule_68_overlong_escapes_are_refused, 0, (int)ARRAY_LEN(OVERLONG));
+    tcase_add_test(details, rule_68_letters_beyond_ascii_are_no_overlong_ones);
     tcase_add_test(details, rule_69_encoded_slashes_stay_in_their_segment_when_allowed);
+    tcase_add_test(details, rule_69_dots_beside_an_encoded_slash_are_refused_always);
+    tcase_add_loop_test(details, rule_69_paths_are_split_and_unnested_as_careless_servers_do, 0,
+                        (int)ARRAY_LEN(DECODED));
+    tcase_add_test(details, rule_67_a_path_with_dots_can_be_read_as_it_is_written);
+    tcase_add_test(details, rule_70_parameters_are_dropped);
+    tcase_add_test(details, rule_71_repeated_slashes_are_one);
+    tcase_add_test(details, rule_74_an_invalid_escape_is_refused_wherever_it_stands);
     tcase_add_test(details, rule_72_a_trailing_slash_counts);
     tcase_add_test(details, rule_72_case_counts_unless_ignored_escaped_or_not);
     tcase_add_test(details, octets_no_path_may_hold_are_refused);

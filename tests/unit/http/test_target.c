@@ -122,6 +122,9 @@ static const struct {
     {"api.example.com:", "api.example.com"},
     {"[2001:DB8::A]", "[2001:db8::a]"},
     {"[2001:DB8::A]:80", "[2001:db8::a]"},
+    {"[2001:db8:0:0:0:0:0:00a]", "[2001:db8::a]"},
+    {"[::ffff:192.0.2.1]:80", "192.0.2.1"},
+    {"[::FFFF:C000:201]", "192.0.2.1"},
 };
 
 START_TEST(rule_73_a_host_is_compared_in_lower_case_without_port_and_final_dot)

@@ -120,12 +120,58 @@ START_TEST(keys_see_the_path_under_the_rules_of_the_route)
 }
 END_TEST
 
+/* What is said of @target by routes of which the last takes everything, encoded slashes too. */
+static const struct route *find_beside_a_lenient_rest(const char *target, struct span *capture)
+{
+    static struct policy *policy;
+    static struct request request;
+    const struct route *route = NULL;
+    policy_free(policy);
+    policy = policy_from_text("listen: 127.0.0.1:0\n"
+                              "routes:\n"
+                              "  - match: {path: /v1/login}\n"
+                              "    respond: {status: 204}\n"
+                              "  - match: {path: \"/f/{name}\", encoded_slash: allow}\n"
+                              "    respond: {status: 204}\n"
+                              "  - match: {path: /**, encoded_slash: allow}\n"
+                              "    respond: {status: 204}\n");
+    request_init(&request, "GET", target, "x");
+    const char *refusal = matcher_find_route(policy, &request.view, &route);
+    ck_assert((refusal == NULL) == (route != NULL));
+    *capture = request.view.captures[0];
+    return route;
+}
+
+START_TEST(rule_69_an_encoded_slash_never_leads_around_an_earlier_route)
+{
+    static const char *const around[] = {
+        "/v1%2Flogin",         "/v1%5clogin",    "/v1\\login",      "/v1%252Flogin",
+        "/v1/%256Cogin",       "/%2Fv1/login",   "/v1%25252Flogin", "/%2561/..%2Flogin",
+        "/v1%2F%252e%2Flogin", "/v1/a%2Fb/../x", "/a%25252525252F",
+    };
+    static const char *const through[] = {"/v1%2Flogout", "/a%2Fb", "/v1/login%2F", "/a%2561"};
+    struct span capture;
+    for (size_t i = 0; i < ARRAY_LEN(around); i++) {
+        const struct route *route = find_beside_a_lenient_rest(around[i], &capture);
+        ck_assert_msg(route == NULL, "%s", around[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(through); i++) {
+        const struct route *route = find_beside_a_lenient_rest(through[i], &capture);
+        ck_assert_msg(route != NULL && route->index == 2, "%s", through[i]);
+    }
+    const struct route *route = find_beside_a_lenient_rest("/f/a%2Fb%252e", &capture);
+    ck_assert_uint_eq(route->index, 1);
+    ck_assert(span_equals(capture, SPAN("a%2Fb%252e")));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/matcher");
     TCase *tcase = tcase_create("find_route");
     tcase_add_test(tcase, requests_take_the_first_route_that_matches);
     tcase_add_test(tcase, keys_see_the_path_under_the_rules_of_the_route);
+    tcase_add_test(tcase, rule_69_an_encoded_slash_never_leads_around_an_earlier_route);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -1,0 +1,44 @@
+"""Which paths sluice has to refuse because servers read them in different ways: docs/http.md, rules 67
+to 71 and 74."""
+
+import re
+
+SEGMENTS_MAX = 100  # more than a case has, or it is refused for that
+BAD = re.compile(rb"%(?![0-9A-F]{2})|%00|%2F|%5C|\\")
+OVERLONG = re.compile(rb"%C[01]%[89AB]|%E0%[89]|%F0%8")
+# Of an unreserved character, a separator or NUL.
+ESCAPED_ESCAPE = re.compile(rb"%25(?:25)*(?:00|2[DEF]|3[0-9]|4[1-9A-F]|5[0-9ACF]|6[1-9A-F]|7[0-9AE])")
+ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
+
+
+def _decode_unreserved(path):
+    def decoded(escape):
+        octet = bytes([int(escape.group(1), 16)])
+        return octet if re.fullmatch(rb"[A-Za-z0-9._~-]", octet) else escape.group(0)
+
+    return ESCAPE.sub(decoded, path)
+
+
+def _depends_on_merging(segments):
+    """Whether ".." would take an empty segment where slashes are not merged."""
+    kept = []
+    for segment in segments[:-1] if segments[-1:] == [b""] else segments:
+        if segment == b"..":
+            if kept and kept[-1] == b"":
+                return True
+            kept = kept[:-1]
+        elif segment != b".":
+            kept.append(segment)
+    return False
+
+
+def is_refused(path):
+    decoded = _decode_unreserved(path)
+    upper = decoded.upper()
+    if BAD.search(upper) or OVERLONG.search(upper) or ESCAPED_ESCAPE.search(upper):
+        return True
+    segments = [segment.split(b";", 1) for segment in decoded.split(b"/")[1:]]
+    for i, (name, *parameters) in enumerate(segments):
+        if parameters and (name in (b".", b"..") or name == b"" and i < len(segments) - 1):
+            return True
+    return len(segments) > SEGMENTS_MAX or _depends_on_merging([name for name, *_ in segments])
