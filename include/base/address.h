@@ -17,7 +17,7 @@
 struct sockaddr;
 
 enum address_family {
-    ADDRESS_NONE, /* unknown, or a unix socket: equal only to itself */
+    ADDRESS_NONE, /* of a peer on a unix socket: equal only to itself */
     ADDRESS_IPV4,
     ADDRESS_IPV6,
 };
@@ -28,7 +28,7 @@ struct address {
     uint8_t bytes[16]; /* network order; 4 used for IPv4 */
 };
 
-/* All addresses whose first @bits are those of @base. */
+/* All addresses whose first @bits are those of @base; of ADDRESS_NONE that alone. */
 struct address_prefix {
     struct address base; /* bits beyond the prefix are 0 */
     uint8_t bits;        /* 0 … 32 or 128 */
@@ -65,7 +65,7 @@ bool address_prefix_covers(const struct address_prefix *prefix, const struct add
 bool address_is_in(const struct address *address, const struct address_prefix *prefixes,
                    size_t n_prefixes);
 
-/* RFC 5952 text, lower case, without brackets; ADDRESS_NONE is "unknown". */
+/* RFC 5952 text, lower case, without brackets; ADDRESS_NONE is "unix". */
 void address_write(const struct address *address, struct text *text);
 
 #endif /* SLUICE_BASE_ADDRESS_H */

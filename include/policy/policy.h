@@ -106,10 +106,10 @@ struct route {
 
 struct policy {
     struct arena arena; /* of everything below */
-    struct endpoint *listeners;
+    struct listener_section *listeners;
     size_t n_listeners;
-    uint32_t workers; /* 0: one per core */
-    struct address_prefix *trusted_proxies;
+    uint32_t workers;                       /* 0: one per core */
+    struct address_prefix *trusted_proxies; /* of ADDRESS_NONE: peers on unix sockets */
     size_t n_trusted_proxies;
     struct store_section store;
     struct log_section log;

@@ -19,6 +19,14 @@ struct endpoint {
     struct span text;      /* as written */
 };
 
+/* Where clients connect. */
+struct listener_section {
+    struct endpoint endpoint;
+    bool
+        proxy_protocol; /* trusted peers say first whose connection they carry on; others are refused */
+    uint32_t mode;      /* permissions of a unix socket */
+};
+
 enum store_kind {
     STORE_MEMORY,
     STORE_REDIS,
@@ -77,6 +85,7 @@ struct log_section {
 
 struct max_section {
     uint32_t connections; /* from clients, all workers together */
+    uint32_t connections_per_client;
     uint64_t head_bytes;
     uint32_t headers;
     uint64_t body_bytes;

@@ -24,8 +24,7 @@ struct server_options {
 };
 
 /* Open everything that the policy names; nothing is served yet. What fails is logged with what to do.
- * STATUS_IN_USE: somebody else listens on one of the addresses; STATUS_IO, STATUS_NOT_FOUND (a host to listen
- * on), STATUS_NO_MEMORY. */
+ * STATUS_IN_USE: somebody else listens on one of the addresses; STATUS_IO, STATUS_NO_MEMORY. */
 MUST_USE enum status server_new(const struct server_options *options, struct server **server);
 
 /* Start the workers. STATUS_NO_MEMORY: not all could be started, and none runs. */

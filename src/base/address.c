@@ -301,7 +301,7 @@ void address_write(const struct address *address, struct text *text)
         write_ipv6(address->bytes, &whole);
         break;
     case ADDRESS_NONE:
-        text_add_literal(&whole, "unknown");
+        text_add_literal(&whole, "unix");
         break;
     }
     text_add(text, text_span(&whole));

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <string.h>
+#include <sys/un.h>
 
 static bool is_address_of(int family, struct span host)
 {
@@ -99,6 +100,23 @@ bool endpoint_parse_authority(struct span span, uint16_t port_default, struct en
     return true;
 }
 
+static bool parse_unix(struct span span, struct endpoint *endpoint, struct text *problem)
+{
+    static const size_t PATH_BYTES_MAX = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+    const size_t start = SPAN("unix:").len;
+    const struct span path = span_of(span.data + start, span.len - start);
+    if (path.len < 2 || path.data[0] != '/' || span_find(path, '\0') < path.len) {
+        text_add_literal(problem, "must be an absolute path, such as unix:/run/sluice.sock");
+        return false;
+    }
+    if (path.len > PATH_BYTES_MAX) {
+        text_add_format(problem, "the path of a unix socket has at most %zu bytes", PATH_BYTES_MAX);
+        return false;
+    }
+    *endpoint = (struct endpoint){.host = span_of("", 0), .unix_path = path, .text = span};
+    return true;
+}
+
 bool endpoint_parse_listen(struct span span, struct endpoint *endpoint, struct text *problem)
 {
     struct span host;
@@ -106,8 +124,7 @@ bool endpoint_parse_listen(struct span span, struct endpoint *endpoint, struct t
     uint16_t port = 0;
     uint64_t bare = 0;
     if (span_starts_with(span, SPAN("unix:"))) {
-        text_add_literal(problem, "listening on a unix socket is not yet built");
-        return false;
+        return parse_unix(span, endpoint, problem);
     }
     if (span_to_u64(span, UINT16_MAX, &bare)) {
         text_add_format(problem,
@@ -130,7 +147,8 @@ bool endpoint_parse_listen(struct span span, struct endpoint *endpoint, struct t
         host = SPAN("127.0.0.1");
     }
     if (!is_address_of(AF_INET, host) && !is_address_of(AF_INET6, host)) {
-        text_add_literal(problem, "must be an address and a port, such as 127.0.0.1:8080");
+        text_add_literal(problem, "must be an address and a port, such as 127.0.0.1:8080, or "
+                                  "unix:/path");
         return false;
     }
     *endpoint = (struct endpoint){.host = host, .port = port, .text = span};
@@ -156,13 +174,15 @@ bool endpoint_parse_server(struct span span, struct endpoint *endpoint, struct t
         text_add_literal(problem, "https:// servers are not yet built");
         return false;
     }
-    if (span_starts_with(span, SPAN("unix:")) ||
-        span_equals_ignore_case(scheme, SPAN("http+unix"))) {
-        text_add_literal(problem, "servers on a unix socket are not yet built");
+    if (span_starts_with(span, SPAN("unix:"))) {
+        return parse_unix(span, endpoint, problem);
+    }
+    if (span_equals_ignore_case(scheme, SPAN("http+unix"))) {
+        text_add_literal(problem, "a server on a unix socket is written unix:/path");
         return false;
     }
     if (!span_equals_ignore_case(scheme, SPAN("http"))) {
-        text_add_literal(problem, "must be a URL such as http://127.0.0.1:9000");
+        text_add_literal(problem, "must be a URL such as http://127.0.0.1:9000, or unix:/path");
         return false;
     }
     const size_t authority_len = span_find(rest, '/');

@@ -18,11 +18,11 @@
 MUST_USE bool endpoint_parse_authority(struct span span, uint16_t port_default,
                                        struct endpoint *endpoint, struct text *problem);
 
-/* `address:port`: where to listen; port 0 lets the kernel choose. */
+/* `address:port` or `unix:/path`: where to listen; port 0 lets the kernel choose. */
 MUST_USE bool endpoint_parse_listen(struct span span, struct endpoint *endpoint,
                                     struct text *problem);
 
-/* `http://host[:port]`: a server of an upstream. */
+/* `http://host[:port]` or `unix:/path`: a server of an upstream. */
 MUST_USE bool endpoint_parse_server(struct span span, struct endpoint *endpoint,
                                     struct text *problem);
 

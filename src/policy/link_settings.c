@@ -13,19 +13,38 @@ static void report_twice(struct linker *linker, const struct node *node)
 static bool is_listed(const struct policy *policy, const struct endpoint *endpoint)
 {
     for (size_t i = 0; i < policy->n_listeners; i++) {
-        const struct endpoint *other = &policy->listeners[i];
-        if (other->port == endpoint->port && other->port != 0 &&
-            span_equals(other->host, endpoint->host)) {
+        const struct endpoint *other = &policy->listeners[i].endpoint;
+        const bool is_chosen = endpoint->unix_path.len == 0 && endpoint->port == 0;
+        if (!is_chosen && other->port == endpoint->port &&
+            span_equals(other->host, endpoint->host) &&
+            span_equals(other->unix_path, endpoint->unix_path)) {
             return true;
         }
     }
     return false;
 }
 
+/* What @spec says that has no meaning for it. */
+static void check_listener(struct linker *linker, const struct spec_listen *spec)
+{
+    const struct node *place = spec->place.node;
+    const struct node *mode = place != NULL ? node_find(place, SPAN("mode")) : NULL;
+    const struct node *proxy = place != NULL ? node_find(place, SPAN("proxy_protocol")) : NULL;
+    if (mode != NULL && spec->address.endpoint.unix_path.len == 0) {
+        diags_add(linker->diags, DIAG_ERROR, mode->line, mode->column,
+                  "\"mode\" is for unix sockets alone");
+    }
+    if (proxy != NULL && spec->proxy_protocol && linker->spec->trusted_proxies.n_items == 0) {
+        diags_add(linker->diags, DIAG_ERROR, proxy->line, proxy->column,
+                  "\"proxy_protocol\" is believed of trusted_proxies alone, and there are none: "
+                  "nobody could connect");
+    }
+}
+
 static void link_listeners(struct linker *linker)
 {
     const struct section_items *listen = &linker->spec->listen;
-    const struct spec_endpoint *specs = listen->items;
+    const struct spec_listen *specs = listen->items;
     struct policy *policy = linker->policy;
     if (listen->node != NULL && (listen->n_items == 0 || listen->n_items > LISTENERS_MAX)) {
         diags_add(linker->diags, DIAG_ERROR, listen->node->line, listen->node->column,
@@ -34,13 +53,19 @@ static void link_listeners(struct linker *linker)
     }
     policy->listeners = link_alloc(linker, listen->n_items, sizeof(*policy->listeners));
     for (size_t i = 0; i < listen->n_items && policy->listeners != NULL; i++) {
-        if (specs[i].node == NULL) {
+        const struct spec_endpoint *address = &specs[i].address;
+        if (address->node == NULL) {
             continue;
         }
-        if (is_listed(policy, &specs[i].endpoint)) {
-            report_twice(linker, specs[i].node);
+        if (is_listed(policy, &address->endpoint)) {
+            report_twice(linker, address->node);
         }
-        policy->listeners[policy->n_listeners++] = link_endpoint(linker, &specs[i].endpoint);
+        check_listener(linker, &specs[i]);
+        policy->listeners[policy->n_listeners++] = (struct listener_section){
+            .endpoint = link_endpoint(linker, &address->endpoint),
+            .proxy_protocol = specs[i].proxy_protocol,
+            .mode = specs[i].mode,
+        };
     }
 }
 

@@ -342,9 +342,11 @@ static char *new_items(struct section_reader *reader, const struct section_field
 static void read_list(struct section_reader *reader, const struct section_field *field,
                       const struct path *path, const struct node *node, char *spec)
 {
-    const bool has_scalars =
-        field->type->kind != VALUE_SECTION || field->type->section->shorthand != NULL;
-    const bool alone = node->kind == NODE_SCALAR && has_scalars;
+    const bool is_section = field->type->kind == VALUE_SECTION;
+    const bool has_scalars = !is_section || field->type->section->shorthand != NULL;
+    /* A section that a scalar may stand for stands alone in both its forms. */
+    const bool alone =
+        has_scalars && (node->kind == NODE_SCALAR || (is_section && node->kind == NODE_MAPPING));
     if (node->broken) {
         return;
     }

@@ -156,6 +156,9 @@ static const struct value_type LOG_TYPE = SECTION_TYPE(LOG, struct spec_log);
 static const struct section_field MAX_FIELDS[] = {
     {"connections", SHAPE_ONE, &CONNECTIONS, offsetof(struct spec_max, values.connections), "10000",
      KEY_OPTIONAL, "connections from clients, all workers together"},
+    {"connections_per_client", SHAPE_ONE, &CONNECTIONS,
+     offsetof(struct spec_max, values.connections_per_client), "2000", KEY_OPTIONAL,
+     "connections of one address, of IPv6 one /64; not of trusted proxies"},
     {"head", SHAPE_ONE, &HEAD_BYTES, offsetof(struct spec_max, values.head_bytes), "16KiB",
      KEY_OPTIONAL, "bytes of a request's head; more is answered with 431"},
     {"headers", SHAPE_ONE, &FIELD_COUNT, offsetof(struct spec_max, values.headers), "100",
@@ -341,13 +344,27 @@ static const struct section_field ROUTE_FIELDS[] = {
 const struct section SECTIONS_ROUTE = SECTION_OF(ROUTE_FIELDS);
 static const struct value_type ROUTE_TYPE = SECTION_TYPE(SECTIONS_ROUTE, struct spec_route);
 
+static const struct section_field LISTEN_FIELDS[] = {
+    {"address", SHAPE_ONE, &VALUE_LISTEN, offsetof(struct spec_listen, address), NULL, KEY_REQUIRED,
+     "address:port, or unix:/path"},
+    {"proxy_protocol", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_listen, proxy_protocol),
+     "false", KEY_OPTIONAL,
+     "trusted proxies say in the PROXY protocol who the client is; all others are refused"},
+    {"mode", SHAPE_ONE, &VALUE_MODE, offsetof(struct spec_listen, mode), "0660", KEY_OPTIONAL,
+     "permissions of a unix socket"},
+};
+static const struct section LISTEN = {
+    .fields = LISTEN_FIELDS, .n_fields = ARRAY_LEN(LISTEN_FIELDS), .shorthand = "address"};
+static const struct value_type LISTEN_TYPE = SECTION_TYPE(LISTEN, struct spec_listen);
+
 static const struct section_field POLICY_FIELDS[] = {
-    {"listen", SHAPE_LIST, &VALUE_LISTEN, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
-     "address:port, or a list"},
+    {"listen", SHAPE_LIST, &LISTEN_TYPE, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
+     "address:port, unix:/path, a section, or a list of such"},
     {"workers", SHAPE_ONE, &WORKERS, offsetof(struct spec_policy, workers), "auto", KEY_OPTIONAL,
      "threads; auto: one per core"},
     {"trusted_proxies", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_policy, trusted_proxies),
-     NULL, KEY_OPTIONAL, "addresses or prefixes whose X-Forwarded-For and Forwarded are believed"},
+     NULL, KEY_OPTIONAL,
+     "addresses, prefixes or unix: whose X-Forwarded-For, Forwarded and PROXY header are believed"},
     {"store", SHAPE_ONE, &STORE_TYPE, offsetof(struct spec_policy, store), NULL, KEY_OPTIONAL,
      "where counters live; left out: in this process"},
     {"log", SHAPE_ONE, &LOG_TYPE, offsetof(struct spec_policy, log), NULL, KEY_OPTIONAL,

@@ -281,6 +281,26 @@ static bool parse_listen(const struct value_type *type, const struct node *node,
     return true;
 }
 
+static bool parse_mode(const struct value_type *type, const struct node *node, struct arena *arena,
+                       void *out, struct text *problem)
+{
+    const struct span text = node->text;
+    uint32_t mode = 0;
+    bool is_octal = text.len == 4 && text.data[0] == '0';
+    (void)type;
+    (void)arena;
+    for (size_t i = 0; i < text.len && is_octal; i++) {
+        is_octal = text.data[i] >= '0' && text.data[i] <= '7';
+        mode = mode << 3 | (uint32_t)(text.data[i] - '0');
+    }
+    if (!is_octal) {
+        text_add_literal(problem, "must be four octal digits from 0000 to 0777, such as 0660");
+        return false;
+    }
+    *(uint32_t *)out = mode;
+    return true;
+}
+
 static bool parse_server(const struct value_type *type, const struct node *node,
                          struct arena *arena, void *out, struct text *problem)
 {
@@ -311,8 +331,14 @@ static bool parse_prefix(const struct value_type *type, const struct node *node,
 {
     (void)type;
     (void)arena;
+    if (span_equals(node->text, SPAN("unix"))) {
+        *(struct address_prefix *)out = (struct address_prefix){.base.family = ADDRESS_NONE};
+        return true;
+    }
     if (!address_prefix_parse(node->text, out)) {
-        text_add_literal(problem, "must be an address or a prefix such as 10.0.0.0/8");
+        text_add_literal(problem,
+                         "must be an address, a prefix such as 10.0.0.0/8, or unix: who connects "
+                         "on a unix socket");
         return false;
     }
     return true;
@@ -336,9 +362,11 @@ const struct value_type VALUE_HOST_PATTERN =
     VALUE_SCALAR_TYPE("a host, or \"*.\" and a host", struct spec_text, parse_host_pattern);
 const struct value_type VALUE_BOOL = VALUE_SCALAR_TYPE("true or false", bool, parse_bool);
 const struct value_type VALUE_LISTEN =
-    VALUE_SCALAR_TYPE("address:port", struct spec_endpoint, parse_listen);
-const struct value_type VALUE_SERVER =
-    VALUE_SCALAR_TYPE("a URL such as http://127.0.0.1:9000", struct spec_endpoint, parse_server);
+    VALUE_SCALAR_TYPE("address:port or unix:/path", struct spec_endpoint, parse_listen);
+const struct value_type VALUE_MODE =
+    VALUE_SCALAR_TYPE("permissions such as 0660", uint32_t, parse_mode);
+const struct value_type VALUE_SERVER = VALUE_SCALAR_TYPE(
+    "a URL such as http://127.0.0.1:9000, or unix:/path", struct spec_endpoint, parse_server);
 const struct value_type VALUE_REDIS = {
     .kind = VALUE_SCALAR,
     .noun = "a URL such as redis://127.0.0.1:6379/0, or several for a cluster",
@@ -349,6 +377,6 @@ const struct value_type VALUE_REDIS = {
 const struct value_type VALUE_BYTE_RATE =
     VALUE_SCALAR_TYPE("a size a second such as 1KiB/s, or off", uint64_t, parse_byte_rate);
 const struct value_type VALUE_PREFIX = VALUE_SCALAR_TYPE(
-    "an address or a prefix such as 10.0.0.0/8", struct address_prefix, parse_prefix);
+    "an address, a prefix such as 10.0.0.0/8, or unix", struct address_prefix, parse_prefix);
 const struct value_type VALUE_HEADER =
     VALUE_SCALAR_TYPE("a header's value, or true", struct spec_header, parse_header);

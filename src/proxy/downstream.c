@@ -1,6 +1,7 @@
 /* Happy path: a head is read with one read() and given to an exchange; the answer goes out with one writev();
  * the connection is idle again, without a buffer, until the next.
  *
+ *   NEW ─ PROXY header, where one is to come ─► IDLE
  *   IDLE ─ first byte ─► BUSY ─ answered, another may follow ─► IDLE
  *                          │ answered, none may ─► LINGER ─► CLOSED
  *                          └ lost, or cut ─► CLOSED
@@ -12,12 +13,12 @@
 #include "proxy/downstream.h"
 
 #include <assert.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "http/proxy_header.h"
 #include "proxy/downstream_writer.h"
+#include "proxy/entrance.h"
 #include "proxy/worker.h"
 
 enum {
@@ -31,8 +32,8 @@ static void die(struct loop_task *task)
 {
     struct downstream *downstream = CONTAINER_OF(task, struct downstream, death);
     struct worker *worker = downstream->worker;
+    entrance_leave(worker, downstream->is_counted ? &downstream->peer : NULL);
     pool_give(&worker->downstreams, downstream);
-    atomic_fetch_sub_explicit(&worker->shared->n_downstreams, 1, memory_order_relaxed);
     worker_on_downstream_gone(worker);
 }
 
@@ -229,6 +230,53 @@ static void read_head(struct downstream *downstream)
     }
 }
 
+/* --- who the client is --- */
+
+/* The PROXY header is whole: @consumed bytes. What follows it is the first request, or part of one. */
+static void take_header(struct downstream *downstream, const struct proxy_header *header,
+                        size_t consumed)
+{
+    if (header->has_source) {
+        downstream->peer = header->source;
+    }
+    if (!entrance_count(downstream->worker, &downstream->peer, downstream->stream.fd,
+                        &downstream->is_counted)) {
+        close_idle(downstream);
+        return;
+    }
+    timeout_disarm(&downstream->timeout);
+    inbox_begin_body(&downstream->inbox, consumed, BODY_NONE, 0);
+    inbox_end_head(&downstream->inbox);
+    if (inbox_head_bytes(&downstream->inbox).len == 0) {
+        rest(downstream);
+    } else if (begin(downstream)) {
+        parse(downstream);
+    }
+}
+
+static void read_header(struct downstream *downstream)
+{
+    struct proxy_header header;
+    size_t consumed;
+    const enum stream_result result = inbox_read_head(&downstream->inbox);
+    if (result == STREAM_EOF || result == STREAM_BROKEN) {
+        close_idle(downstream);
+        return;
+    }
+    switch (proxy_header_parse(inbox_head_bytes(&downstream->inbox), &header, &consumed)) {
+    case PARSE_DONE:
+        take_header(downstream, &header, consumed);
+        return;
+    case PARSE_PARTIAL:
+        return;
+    case PARSE_BAD:
+        entrance_refuse(downstream->worker, downstream->stream.fd, &downstream->peer,
+                        REFUSAL_HEADER, header.problem);
+        close_idle(downstream);
+        return;
+    }
+}
+
 /* --- the request's body --- */
 
 /* Hand one piece over. False: no more is wanted, and the exchange may be over. */
@@ -297,6 +345,9 @@ static void on_readable(void *owner)
 {
     struct downstream *downstream = owner;
     switch (downstream->phase) {
+    case DOWNSTREAM_NEW:
+        read_header(downstream);
+        return;
     case DOWNSTREAM_IDLE:
         if (!list_is_empty(&downstream->next.node)) {
             stream_want_read(&downstream->stream, false); /* one after another */
@@ -372,36 +423,21 @@ static const struct client_ops OPS = {
     .on_done = on_done,
 };
 
-/* Too many connections: say so if the kernel takes it at once. */
-static void refuse(struct worker *worker, int fd)
+void downstream_open(struct worker *worker, int fd, const struct address *peer, bool awaits_header,
+                     bool is_counted)
 {
-    static const char ANSWER[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
-                                 "Retry-After: 1\r\nContent-Length: 0\r\n\r\n";
-    (void)!send(fd, ANSWER, sizeof(ANSWER) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    close(fd);
-    atomic_fetch_sub_explicit(&worker->shared->n_downstreams, 1, memory_order_relaxed);
-    uint64_t n_held;
-    worker->n_refused++;
-    if (log_gate_pass(&worker->refusals, clock_monotonic_us(), &n_held)) {
-        log_warn("proxy.downstream", "too many connections", "max=%u times_before=%llu",
-                 worker->policy->max.connections, (unsigned long long)n_held);
-    }
-}
-
-void downstream_open(struct worker *worker, int fd, const struct address *peer)
-{
-    const unsigned n_before =
-        atomic_fetch_add_explicit(&worker->shared->n_downstreams, 1, memory_order_relaxed);
-    struct downstream *downstream =
-        n_before >= worker->policy->max.connections ? NULL : pool_take(&worker->downstreams);
+    struct downstream *downstream = pool_take(&worker->downstreams);
     if (downstream == NULL) {
-        refuse(worker, fd);
+        entrance_refuse(worker, fd, peer, REFUSAL_MEMORY, NULL);
+        entrance_leave(worker, is_counted ? peer : NULL);
+        close(fd);
         return;
     }
     *downstream = (struct downstream){
         .client = {.ops = &OPS},
         .worker = worker,
         .peer = *peer,
+        .is_counted = is_counted,
         .parser = {.n_fields_max = worker->policy->max.headers,
                    .head_bytes_max = worker->policy->max.head_bytes},
     };
@@ -412,13 +448,21 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer)
     inbox_init(&downstream->inbox, &downstream->stream, &worker->head_blocks, &worker->body_blocks);
     if (stream_open(&downstream->stream, worker->loop, fd, &HANDLER, downstream) != STATUS_OK) {
         close_idle(downstream);
-        return;
+    } else if (awaits_header) {
+        downstream->phase = DOWNSTREAM_NEW;
+        timeout_arm(&downstream->timeout, &worker->head_timeouts, clock_monotonic_us());
+    } else {
+        rest(downstream);
     }
-    rest(downstream);
 }
 
 void downstream_drain(struct downstream *downstream)
 {
+    if (downstream->phase == DOWNSTREAM_NEW) {
+        timeout_arm(&downstream->timeout, &downstream->worker->grace_timeouts,
+                    clock_monotonic_us());
+        return;
+    }
     if (downstream->phase != DOWNSTREAM_IDLE || !list_is_empty(&downstream->next.node)) {
         return;
     }

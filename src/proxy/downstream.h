@@ -17,6 +17,7 @@
 struct worker;
 
 enum downstream_phase {
+    DOWNSTREAM_NEW,  /* the header of the PROXY protocol is to come first */
     DOWNSTREAM_IDLE, /* between requests */
     DOWNSTREAM_BUSY, /* carries an exchange */
     DOWNSTREAM_LINGER, /* answered; what the client still sends is thrown away until it has read that */
@@ -31,9 +32,10 @@ struct downstream {
     struct stream stream;
     struct inbox inbox;
     struct head_parser parser;
-    struct address peer;
+    struct address peer;       /* or who the PROXY header says it is */
+    bool is_counted;           /* at the entrance, as a connection of that client */
     struct exchange *exchange; /* while BUSY */
-    struct timeout timeout;    /* while IDLE or LINGER */
+    struct timeout timeout;    /* while NEW, IDLE or LINGER */
     struct lingering linger;   /* while LINGER */
     char *out_block;           /* the response's head, until the kernel has it; NULL otherwise */
     bool wants_body;           /* the exchange takes pieces of the request's body */
@@ -46,9 +48,11 @@ struct downstream {
     struct loop_task death;
 };
 
-/* Serve the connection @fd (taken over) from @peer. Refused, with a 503 if that can be sent at once, when there
- * are too many or no memory. */
-void downstream_open(struct worker *worker, int fd, const struct address *peer);
+/* Serve the connection @fd (taken over) from @peer, which has come in at the entrance. @awaits_header: that of
+ * the PROXY protocol, within timeouts.head, says who the client is, who is counted then; else @is_counted is
+ * told. Refused when there is no memory. */
+void downstream_open(struct worker *worker, int fd, const struct address *peer, bool awaits_header,
+                     bool is_counted);
 
 /* The worker is draining: close with the answer that is under way, or now if there is none. A connection that
  * is new has a moment to send its first request. */

@@ -12,6 +12,23 @@ static bool is_ours(enum field_id id)
            id == FIELD_X_REQUEST_ID;
 }
 
+/* As a URL of @server would have it; a unix socket has no name of its own. */
+static void write_server_host(const struct endpoint *server, struct text *text)
+{
+    const bool is_ipv6 = span_find(server->host, ':') < server->host.len;
+    if (server->unix_path.len > 0) {
+        text_add_literal(text, "localhost");
+        return;
+    }
+    text_add(text, is_ipv6 ? SPAN("[") : SPAN(""));
+    text_add(text, server->host);
+    text_add(text, is_ipv6 ? SPAN("]") : SPAN(""));
+    if (server->port != 80) {
+        text_add_char(text, ':');
+        text_add_u64(text, server->port);
+    }
+}
+
 static void write_host(const struct exchange *exchange, struct text *text)
 {
     const struct upstream_spec *spec = exchange->route->upstream;
@@ -20,18 +37,9 @@ static void write_host(const struct exchange *exchange, struct text *text)
     case UPSTREAM_HOST_PRESERVE:
         text_add(text, exchange->request.host);
         break;
-    case UPSTREAM_HOST_SERVER: {
-        const struct endpoint *endpoint = exchange->server->endpoint;
-        const bool is_ipv6 = span_find(endpoint->host, ':') < endpoint->host.len;
-        text_add(text, is_ipv6 ? SPAN("[") : SPAN(""));
-        text_add(text, endpoint->host);
-        text_add(text, is_ipv6 ? SPAN("]") : SPAN(""));
-        if (endpoint->port != 80) {
-            text_add_char(text, ':');
-            text_add_u64(text, endpoint->port);
-        }
+    case UPSTREAM_HOST_SERVER:
+        write_server_host(exchange->server->endpoint, text);
         break;
-    }
     case UPSTREAM_HOST_NAME:
         text_add(text, spec->host_name);
         break;
@@ -55,21 +63,27 @@ static void write_request_line(const struct head *request, struct text *text)
     text_add_literal(text, " HTTP/1.1\r\n");
 }
 
-/* "Name: " and what trusted proxies have said so far, so that ours can follow. */
-static void begin_list(const struct exchange *exchange, enum field_id id, struct text *text)
+/* "Name: " and what trusted proxies have said so far. False: nothing is to follow: the hop to us is a unix
+ * socket, whose "unknown" would hide from the next who reads the list what they have said. */
+static bool begin_list(const struct exchange *exchange, enum field_id id, struct text *text)
 {
+    bool has_members = false;
     text_add(text, field_name(id));
     text_add_literal(text, ": ");
     if (!exchange->view.peer_is_trusted) {
-        return;
+        return true;
     }
     for (size_t i = 0; i < exchange->request.n_fields; i++) {
         const struct field *field = &exchange->request.fields[i];
         if (field->id == id && field->value.len > 0) {
+            text_add(text, has_members ? SPAN(", ") : SPAN(""));
             text_add(text, field->value);
-            text_add_literal(text, ", ");
+            has_members = true;
         }
     }
+    const bool is_to_follow = !has_members || exchange->peer.family != ADDRESS_NONE;
+    text_add(text, has_members && is_to_follow ? SPAN(", ") : SPAN(""));
+    return is_to_follow;
 }
 
 /* A single value: what a trusted proxy said, or @ours. */
@@ -84,7 +98,10 @@ static void write_single(const struct exchange *exchange, enum field_id id, stru
 static void write_forwarded(const struct exchange *exchange, struct span peer, struct text *text)
 {
     const bool is_ipv6 = exchange->peer.family == ADDRESS_IPV6;
-    begin_list(exchange, FIELD_FORWARDED, text);
+    if (!begin_list(exchange, FIELD_FORWARDED, text)) {
+        text_add_literal(text, "\r\n");
+        return;
+    }
     text_add_literal(text, "for=");
     text_add(text, is_ipv6 ? SPAN("\"[") : SPAN(""));
     text_add(text, peer);
@@ -115,10 +132,13 @@ static void write_forwarding_fields(const struct exchange *exchange, struct text
     char buffer[ADDRESS_TEXT_MAX];
     struct text peer = text_of(buffer, sizeof(buffer));
     address_write(&exchange->peer, &peer);
-    const struct span peer_text = text_span(&peer);
+    /* RFC 7239 section 6.2 */
+    const struct span peer_text =
+        exchange->peer.family == ADDRESS_NONE ? SPAN("unknown") : text_span(&peer);
 
-    begin_list(exchange, FIELD_X_FORWARDED_FOR, text);
-    text_add(text, peer_text);
+    if (begin_list(exchange, FIELD_X_FORWARDED_FOR, text)) {
+        text_add(text, peer_text);
+    }
     text_add_literal(text, "\r\n");
     write_single(exchange, FIELD_X_FORWARDED_PROTO, SPAN("http"), text);
     if (exchange->request.host.len > 0) {

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,111 +10,18 @@
 #include "base/hash.h"
 #include "base/histogram.h"
 #include "base/log.h"
-#include "net/resolver.h"
+#include "proxy/listening.h"
 #include "proxy/worker.h"
 
 struct server {
     struct server_options options;
     const struct policy *policy; /* the options' */
     struct worker_shared shared;
-    struct resolver_address addresses[LISTENERS_MAX]; /* of the policy's listeners */
+    struct listening listening;
     struct worker *workers;
     unsigned n_workers; /* that are initialised */
     unsigned n_started;
 };
-
-/* --- listening --- */
-
-/* A host to listen on may be a name; looked up before anything is served, so it may block. */
-static enum status find_address(const struct endpoint *endpoint, struct resolver_address *address)
-{
-    char host[HOST_BYTES_MAX + 1];
-    char port[8];
-    struct addrinfo *found;
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    if (resolver_read_address(endpoint->host, endpoint->port, address)) {
-        return STATUS_OK;
-    }
-    struct text host_text = text_of(host, sizeof(host) - 1);
-    struct text port_text = text_of(port, sizeof(port) - 1);
-    text_add(&host_text, endpoint->host);
-    text_add_u64(&port_text, endpoint->port);
-    host[host_text.len] = '\0';
-    port[port_text.len] = '\0';
-    if (host_text.truncated || getaddrinfo(host, port, &hints, &found) != 0) {
-        return STATUS_NOT_FOUND;
-    }
-    memcpy(&address->sockaddr, found->ai_addr, found->ai_addrlen);
-    address->bytes = found->ai_addrlen;
-    freeaddrinfo(found);
-    return STATUS_OK;
-}
-
-/* A port of 0 is chosen by the first socket; the other workers' follow it. */
-static void learn_port(int fd, struct resolver_address *address)
-{
-    address->bytes = sizeof(address->sockaddr);
-    (void)getsockname(fd, &address->sockaddr.any, &address->bytes);
-}
-
-static void log_listening(const struct resolver_address *address)
-{
-    const struct address host = address_of_sockaddr(&address->sockaddr.any);
-    const bool is_ipv6 = host.family == ADDRESS_IPV6;
-    const uint16_t port =
-        ntohs(is_ipv6 ? address->sockaddr.ipv6.sin6_port : address->sockaddr.ipv4.sin_port);
-    char buffer[ADDRESS_TEXT_MAX];
-    struct text text = text_of(buffer, sizeof(buffer));
-    address_write(&host, &text);
-    log_info("proxy.server", "listening", is_ipv6 ? "address=[%.*s]:%u" : "address=%.*s:%u",
-             SPAN_ARGS(text_span(&text)), port);
-}
-
-static enum status bind_failed(const struct endpoint *endpoint, enum status status)
-{
-    log_error("proxy.server", "cannot listen", "address=%.*s err=\"%s\" hint=\"%s\"",
-              SPAN_ARGS(endpoint->text),
-              status == STATUS_NOT_FOUND ? "no such host" : strerror(errno),
-              status == STATUS_IN_USE ? "another process listens there: stop it, or change listen"
-                                      : "see listen in the policy");
-    return status;
-}
-
-static enum status find_listeners(struct server *server)
-{
-    for (size_t i = 0; i < server->policy->n_listeners; i++) {
-        const struct endpoint *endpoint = &server->policy->listeners[i];
-        struct resolver_address *address = &server->addresses[i];
-        enum status status = find_address(endpoint, address);
-        if (status == STATUS_OK) {
-            status = listener_probe(&address->sockaddr.any, address->bytes);
-        }
-        if (status != STATUS_OK) {
-            return bind_failed(endpoint, status);
-        }
-    }
-    return STATUS_OK;
-}
-
-/* The sockets of one worker. On failure none is left open. */
-static enum status bind_all(struct server *server, int *fds)
-{
-    for (size_t i = 0; i < server->policy->n_listeners; i++) {
-        struct resolver_address *address = &server->addresses[i];
-        const enum status status = listener_bind(&address->sockaddr.any, address->bytes, &fds[i]);
-        if (status != STATUS_OK) {
-            bind_failed(&server->policy->listeners[i], status);
-            while (i-- > 0) {
-                close(fds[i]);
-            }
-            return status;
-        }
-        if (server->n_workers == 0) {
-            learn_port(fds[i], address);
-        }
-    }
-    return STATUS_OK;
-}
 
 /* --- what the workers share --- */
 
@@ -169,7 +74,7 @@ static enum status init_workers(struct server *server)
     }
     for (unsigned i = 0; i < n_workers; i++) {
         int fds[LISTENERS_MAX];
-        enum status status = bind_all(server, fds);
+        enum status status = listening_bind(&server->listening, fds);
         if (status == STATUS_OK) {
             status = worker_init(&server->workers[i], &server->shared, i + 1, fds);
         }
@@ -199,9 +104,9 @@ enum status server_new(const struct server_options *options, struct server **ser
     created->shared.options = &created->options;
     created->shared.policy = options->policy;
     created->shared.log_fd = -1;
-    atomic_init(&created->shared.n_downstreams, 0);
+    entrance_init(&created->shared.entrance, options->policy);
     name_in_via(&created->shared.via);
-    enum status status = find_listeners(created);
+    enum status status = listening_open(&created->listening, options->policy);
     if (status == STATUS_OK) {
         status = open_log(created);
     }
@@ -230,14 +135,13 @@ enum status server_start(struct server *server)
         }
         server->n_started++;
     }
-    for (size_t i = 0; i < server->policy->n_listeners; i++) {
-        log_listening(&server->addresses[i]);
-    }
+    listening_log(&server->listening);
     return STATUS_OK;
 }
 
 void server_drain(struct server *server)
 {
+    listening_close(&server->listening);
     for (unsigned i = 0; i < server->n_started; i++) {
         worker_drain(&server->workers[i]);
     }
@@ -280,6 +184,8 @@ void server_free(struct server *server)
     }
     free(server->workers);
     upstream_process_close(server->shared.upstreams, server->policy);
+    listening_close(&server->listening);
+    entrance_close(&server->shared.entrance);
     if (server->shared.log_fd > STDOUT_FILENO) {
         close(server->shared.log_fd);
     }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "net/unix_socket.h"
 #include "proxy/exchange.h"
 #include "proxy/framing.h"
 #include "proxy/upstream_group.h"
@@ -254,10 +255,22 @@ static const struct stream_handler HANDLER = {
     .on_drained = on_drained,
 };
 
+static enum status connect_stream(struct upstream_server *server, struct upstream *upstream)
+{
+    struct loop *loop = server->group->worker->loop;
+    if (server->endpoint->unix_path.len > 0) {
+        const struct sockaddr_un path = unix_socket_address(server->endpoint->unix_path);
+        return stream_connect(&upstream->stream, loop, (const struct sockaddr *)&path, sizeof(path),
+                              &HANDLER, upstream);
+    }
+    const struct resolver_address *address = &server->addresses[server->next_address];
+    return stream_connect(&upstream->stream, loop, &address->sockaddr.any, address->bytes, &HANDLER,
+                          upstream);
+}
+
 static enum status begin_connect(struct upstream_server *server, struct upstream *upstream)
 {
     struct worker *worker = server->group->worker;
-    const struct resolver_address *address = &server->addresses[server->next_address];
     upstream->phase = UPSTREAM_CONNECTING;
     upstream->server = server;
     list_init(&upstream->node);
@@ -265,8 +278,7 @@ static enum status begin_connect(struct upstream_server *server, struct upstream
     loop_task_init(&upstream->death, die);
     inbox_init(&upstream->inbox, &upstream->stream, &worker->head_blocks, &worker->body_blocks);
     upstream->inbox.looks_beyond = true;
-    return stream_connect(&upstream->stream, worker->loop, &address->sockaddr.any, address->bytes,
-                          &HANDLER, upstream);
+    return connect_stream(server, upstream);
 }
 
 static void begin_exchange(struct upstream *upstream, struct exchange *exchange)

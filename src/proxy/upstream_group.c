@@ -65,7 +65,8 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     if (status != STATUS_OK) {
         return status;
     }
-    if (resolver_read_address(endpoint->host, endpoint->port, &server->addresses[0])) {
+    if (endpoint->unix_path.len > 0 ||
+        resolver_read_address(endpoint->host, endpoint->port, &server->addresses[0])) {
         server->n_addresses = 1;
     } else {
         server->is_name = true;

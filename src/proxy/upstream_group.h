@@ -27,7 +27,7 @@ struct upstream_server {
     uint64_t seed;                   /* of BALANCE_HASH */
     int64_t credit;                  /* of taking turns */
     struct resolver_address addresses[RESOLVER_ADDRESSES_MAX];
-    size_t n_addresses;           /* 0: not resolved (yet) */
+    size_t n_addresses;           /* 0: not resolved (yet); 1 of a unix socket, which has none */
     size_t next_address;          /* turns to the next one when a connect fails */
     struct resolver_query *query; /* NULL: none under way */
     struct timer resolve_timer;   /* names are asked again */

@@ -112,7 +112,7 @@ static void on_drain_timeout(void *context)
 static void close_listeners(struct worker *worker)
 {
     for (size_t i = 0; i < worker->n_listeners; i++) {
-        listener_close(&worker->listeners[i]);
+        listener_close(&worker->listeners[i].listener);
     }
     worker->n_listeners = 0;
 }
@@ -149,8 +149,8 @@ void worker_drain(struct worker *worker)
 
 static void on_accept(void *context, int fd, const struct sockaddr *peer)
 {
-    const struct address address = address_of_sockaddr(peer);
-    downstream_open(context, fd, &address);
+    const struct worker_listener *listener = context;
+    entrance_accept(listener->worker, listener->section, fd, peer);
 }
 
 /* No look may come later than what it looks for. */
@@ -239,9 +239,12 @@ static enum status init_listeners(struct worker *worker, const int *fds, size_t 
         return STATUS_NO_MEMORY;
     }
     for (size_t i = 0; i < worker->policy->n_listeners; i++) {
+        struct worker_listener *listener = &worker->listeners[i];
+        listener->worker = worker;
+        listener->section = &worker->policy->listeners[i];
         (*n_taken)++;
         const enum status status =
-            listener_open(&worker->listeners[i], worker->loop, fds[i], on_accept, worker);
+            listener_open(&listener->listener, worker->loop, fds[i], on_accept, listener);
         if (status != STATUS_OK) {
             return status;
         }

@@ -21,6 +21,7 @@
 #include "net/resolver.h"
 #include "policy/policy.h"
 #include "proxy/access_log.h"
+#include "proxy/entrance.h"
 #include "proxy/server.h"
 #include "proxy/upstream_group.h"
 #include "proxy/via.h"
@@ -31,9 +32,16 @@ struct worker_shared {
     const struct server_options *options; /* borrowed */
     const struct policy *policy;          /* the options' */
     int log_fd;                           /* of the access log; -1: off */
-    atomic_uint n_downstreams;            /* connections from clients */
+    struct entrance entrance;             /* of connections from clients */
     struct upstream_process *upstreams;   /* by index of the policy's */
     struct via via;                       /* who we are to ourselves */
+};
+
+/* One of a worker's listening sockets. */
+struct worker_listener {
+    struct listener listener;
+    struct worker *worker;
+    const struct listener_section *section;
 };
 
 struct worker {
@@ -42,11 +50,11 @@ struct worker {
     unsigned number; /* from 1 */
     struct loop *loop;
     struct resolver *resolver;
-    struct store *store;              /* what decides */
-    bool store_is_shared;             /* and is not this worker's to free */
-    struct listener *listeners;       /* n_listeners of the policy */
-    size_t n_listeners;               /* that are open */
-    struct upstream_group *upstreams; /* by index of the policy's */
+    struct store *store;               /* what decides */
+    bool store_is_shared;              /* and is not this worker's to free */
+    struct worker_listener *listeners; /* n_listeners of the policy */
+    size_t n_listeners;                /* that are open */
+    struct upstream_group *upstreams;  /* by index of the policy's */
     size_t n_upstreams;
 
     struct pool head_blocks;              /* for heads, in and out */
@@ -71,8 +79,7 @@ struct worker {
     struct list open;     /* struct downstream, oldest first */
     struct wakeup wakeup; /* another thread wants something: see drain_wanted */
     atomic_bool drain_wanted;
-    struct log_gate refusals; /* of the warning about them */
-    uint64_t n_refused;       /* connections beyond the maximum */
+    struct refusals refusals[ENTRANCE_REFUSALS];
     bool draining;            /* no new requests; connections end with their answer */
     struct timer drain_timer; /* what is not done by then is cut */
     uint8_t request_id[16];   /* the latest: random at start, then counted up */

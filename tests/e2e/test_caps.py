@@ -93,6 +93,75 @@ def test_too_many_connections_are_503_and_a_place_is_free_again(start):
     assert second.ask(path="/ok").status == 200
 
 
+# --- connections of one client ---
+
+
+def per_client(n, more=""):
+    return policy(f"max: {{connections: 100, connections_per_client: {n}}}\n        {more}").replace(
+        "workers: 1", "workers: 2")
+
+
+def is_refused(client):
+    response = client.read()
+    return (response.status == 503 and response.get("Retry-After") == "1" and
+            response.get("Connection") == "close" and client.has_ended())
+
+
+def test_a_client_has_so_many_connections_over_all_workers_and_others_have_theirs(start):
+    proxy = start(per_client(3))
+    mine = [proxy.connect("127.0.0.2") for _ in range(3)]
+    assert [client.ask(path="/ok").status for client in mine] == [200] * 3
+    for _ in range(5):
+        with proxy.connect("127.0.0.2") as more:
+            assert is_refused(more)
+    theirs = [proxy.connect("127.0.0.3") for _ in range(3)]
+    assert [client.ask(path="/ok").status for client in theirs + mine] == [200] * 6
+    told = [line for line in proxy.stderr().splitlines()
+            if '"too many connections of a client"' in line]
+    assert told and "client=127.0.0.2" in told[0]
+
+
+def test_a_connection_that_ends_makes_room_for_another_of_its_client(start):
+    proxy = start(per_client(1))
+    for _ in range(3):
+        with proxy.connect("127.0.0.2") as client:
+            assert client.ask(path="/ok").status == 200
+            with proxy.connect("127.0.0.2") as another:
+                assert is_refused(another)
+
+        def is_served():
+            with proxy.connect("127.0.0.2") as client:
+                client.send(b"GET /ok HTTP/1.1\r\nHost: a\r\n\r\n")
+                return client.read().status == 200
+
+        until(is_served, "a free place")
+        until(lambda: proxy.ask(path="/ok", source="127.0.0.3").status == 200, "the other's place")
+
+
+def test_trusted_proxies_have_as_many_as_they_want(start):
+    proxy = start(per_client(1, "trusted_proxies: [127.0.0.2]"))
+    clients = [proxy.connect("127.0.0.2") for _ in range(20)]
+    assert [client.ask(path="/ok").status for client in clients] == [200] * 20
+
+
+def test_who_a_proxy_header_names_is_the_client_that_is_counted(start):
+    proxy = start(per_client(2, """trusted_proxies: [127.0.0.1]
+        listen: {address: 127.0.0.1:0, proxy_protocol: true}"""))
+
+    def come(address):
+        return proxy.send(f"PROXY TCP6 {address} ::1 1 2\r\n".encode())
+
+    mine = [come("2001:db8::1"), come("2001:db8::2")]
+    assert [client.ask(path="/ok").status for client in mine] == [200] * 2
+    with come("2001:db8::3") as more:
+        assert is_refused(more)
+    with come("2001:db8:0:1::1") as other:
+        assert other.ask(path="/ok").status == 200
+
+
+# --- heads ---
+
+
 def test_a_head_beyond_the_maximum_is_431(start):
     proxy = start(policy("max: {head: 1KiB}"))
     assert proxy.ask(path="/ok", fields={"X-A": "a" * 900}).status == 200

@@ -12,7 +12,7 @@ EXAMPLE = "config/full.yaml"
 # Table of keys, the chapter that has its rows, and what stands before the key there.
 CHAPTERS = {
     "POLICY": ("Top level", ""), "STORE": ("store", ""), "LOG": ("log", ""), "MAX": ("max", ""),
-    "TIMEOUTS": ("timeouts", ""), "UPSTREAM": ("upstreams", ""),
+    "LISTEN": ("listen", ""), "TIMEOUTS": ("timeouts", ""), "UPSTREAM": ("upstreams", ""),
     "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."), "LIMIT": ("limits", ""),
     "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
     "ROUTE": ("routes", ""), "COST": ("cost", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),

@@ -9,16 +9,20 @@ TIMEOUT_S = 20.0
 
 
 class Client:
-    """One connection. `source` is the address that it comes from."""
+    """One connection, to (host, port) or the path of a unix socket. `source` is the address that it
+    comes from."""
 
     def __init__(self, address, source=None):
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.is_unix = isinstance(address, str)
+        family = (socket.AF_UNIX if self.is_unix else
+                  socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
         self.sock = socket.socket(family, socket.SOCK_STREAM)
         self.sock.settimeout(TIMEOUT_S)
         if source is not None:
             self.sock.bind((source, 0))
         self.sock.connect(address)
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not self.is_unix:
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.reader = message.Reader(self.sock)
 
     def __enter__(self):

@@ -11,7 +11,7 @@ from harness.client import Client
 from harness.wait import until
 
 PROGRAM = os.environ.get("SLUICE", "")
-LISTENING = re.compile(r"mod=proxy\.server msg=listening address=(\S+):(\d+)")
+LISTENING = re.compile(r"mod=proxy\.listening msg=listening address=(\S+)")
 SANITIZER = re.compile(r"Sanitizer|runtime error:")
 STOP_WITHIN_S = 20.0
 
@@ -26,6 +26,14 @@ def command(*arguments, env=None, stdin=""):
                             timeout=60, env=environment(env), check=False)
     assert not SANITIZER.search(result.stderr), result.stderr
     return result
+
+
+def _address_of(place):
+    """(host, port), or the path of a unix socket."""
+    if place.startswith("unix:"):
+        return place.removeprefix("unix:")
+    host, _, port = place.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 class Sluice:
@@ -47,12 +55,12 @@ class Sluice:
                                             env=environment(env))
         self.addresses = until(self._find_addresses, "the proxy to listen", within=30)
         self.address = self.addresses[0]
-        self.port = self.address[1]
+        self.port = self.address[1] if isinstance(self.address, tuple) else None
 
     def _find_addresses(self):
         assert self.process.poll() is None, f"the proxy ended:\n{self.stderr()}"
         found = LISTENING.findall(self.stderr())
-        return [(host.strip("[]"), int(port)) for host, port in found]
+        return [_address_of(place) for place in found]
 
     def stderr(self):
         return (self.folder / "stderr").read_text(errors="replace")
@@ -62,8 +70,8 @@ class Sluice:
 
     # --- clients ---
 
-    def connect(self, source=None):
-        client = Client(self.address, source)
+    def connect(self, source=None, address=None):
+        client = Client(address or self.address, source)
         self.clients.append(client)
         return client
 

@@ -55,7 +55,7 @@ class Peer:
 
 
 class Upstream:
-    """Listens at 127.0.0.1:port. `behave(peer, request)` answers each request; its body has been
+    """Listens at 127.0.0.1:port, or at `address`, also the path of a unix socket. `behave(peer, request)` answers each request; its body has been
     read before, unless reads_body is False. `answer`, given instead, is sent every time."""
 
     def __init__(self, behave=None, answer=OK, reads_body=True, address=("127.0.0.1", 0)):
@@ -67,10 +67,12 @@ class Upstream:
         self.failures = []  # of the behaviour: they fail the test
         self._peers = []
         self._is_stopping = False
-        self._listener = socket.create_server(address, backlog=128)
-        self.port = self._listener.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
-        self.url = f"http://{self.address}"
+        is_unix = isinstance(address, str)
+        self._listener = socket.create_server(
+            address, family=socket.AF_UNIX if is_unix else socket.AF_INET, backlog=128)
+        self.port = None if is_unix else self._listener.getsockname()[1]
+        self.address = address if is_unix else f"127.0.0.1:{self.port}"
+        self.url = f"unix:{address}" if is_unix else f"http://{self.address}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -82,7 +84,8 @@ class Upstream:
             if self._is_stopping:
                 sock.close()
                 return
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.port is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.n_connections += 1
             peer = Peer(self, sock, self.n_connections)
             self._peers.append(peer)

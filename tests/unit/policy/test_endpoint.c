@@ -31,7 +31,11 @@ static const struct {
     {"[127.0.0.1]:8080", NULL, 0},
     {"[]:8080", NULL, 0},
     {"[:8080", NULL, 0},
-    {"unix:/run/sluice.sock", NULL, 0},
+    {"unix:/run/sluice.sock", "", 0},
+    {"unix:run/sluice.sock", NULL, 0},
+    {"unix:/", NULL, 0},
+    {"unix:", NULL, 0},
+    {"unix:@abstract", NULL, 0},
 };
 
 START_TEST(listening_wants_an_address_and_a_port)
@@ -45,6 +49,7 @@ START_TEST(listening_wants_an_address_and_a_port)
     if (sound) {
         ck_assert(span_equals(endpoint.host, span_of_text(LISTEN[_i].host)));
         ck_assert_uint_eq(endpoint.port, LISTEN[_i].port);
+        ck_assert((endpoint.unix_path.len > 0) == (endpoint.host.len == 0));
         ck_assert(span_equals(endpoint.text, span_of_text(LISTEN[_i].text)));
     }
 }
@@ -70,7 +75,8 @@ static const struct {
     {"http://a?x", NULL, 0},
     {"https://a", NULL, 0},
     {"http+unix:///run/a", NULL, 0},
-    {"unix:/run/a", NULL, 0},
+    {"unix:/run/a", "", 0},
+    {"unix:a", NULL, 0},
     {"ftp://a", NULL, 0},
 };
 

@@ -42,8 +42,8 @@ START_TEST(the_short_form_is_an_upstream_a_limit_and_a_route)
     struct policy *policy =
         policy_from_text(HEAD "upstream: http://127.0.0.1:9000\nlimit: 100/minute\n");
     ck_assert_uint_eq(policy->n_listeners, 1);
-    assert_span(policy->listeners[0].host, "127.0.0.1");
-    ck_assert_uint_eq(policy->listeners[0].port, 8080);
+    assert_span(policy->listeners[0].endpoint.host, "127.0.0.1");
+    ck_assert_uint_eq(policy->listeners[0].endpoint.port, 8080);
     ck_assert_uint_eq(policy->n_upstreams, 1);
     assert_span(policy->upstreams[0].name, "default");
     assert_span(policy->upstreams[0].servers[0].endpoint.host, "127.0.0.1");

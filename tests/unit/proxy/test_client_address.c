@@ -201,7 +201,7 @@ START_TEST(a_peer_without_an_address_is_itself)
     struct field field = {.id = XFF, .value = SPAN("198.51.100.7")};
     const struct head request = {.fields = &field, .n_fields = 1};
     const struct address peer = {.family = ADDRESS_NONE};
-    assert_client(&peer, &request, "unknown");
+    assert_client(&peer, &request, "unix");
 }
 END_TEST
 

@@ -1,0 +1,156 @@
+#include "proxy/entrance.h"
+
+#include <limits.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "proxy/downstream.h"
+#include "proxy/worker.h"
+
+enum {
+    /* Of the descriptors of the process, what clients leave to upstreams, Redis and names. */
+    FD_RESERVE_SHARE = 8, /* an eighth, */
+    FD_RESERVE_MIN = 16,  /* but not less than this, */
+    FD_RESERVE_LIMIT = 2, /* nor more than half */
+};
+
+/* How each refusal is told. */
+static const struct {
+    const char *message;
+    const char *hint;
+    bool is_answered; /* with a 503: the client speaks HTTP */
+} REFUSALS[ENTRANCE_REFUSALS] = {
+    [REFUSAL_CONNECTIONS] = {"too many connections", "see max.connections", true},
+    [REFUSAL_CLIENT] = {"too many connections of a client", "see max.connections_per_client", true},
+    [REFUSAL_DESCRIPTORS] = {"few file descriptors", "raise ulimit -n", true},
+    [REFUSAL_MEMORY] = {"no memory for a connection", "lower max.connections", true},
+    [REFUSAL_UNTRUSTED] = {"no trusted proxy", "see proxy_protocol and trusted_proxies", false},
+    [REFUSAL_HEADER] = {"no sound PROXY header", "see proxy_protocol of the listener", false},
+};
+
+/* --- life --- */
+
+static int find_fd_end(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX) {
+        return INT_MAX;
+    }
+    rlim_t reserve = limit.rlim_cur / FD_RESERVE_SHARE;
+    reserve = reserve < FD_RESERVE_MIN ? FD_RESERVE_MIN : reserve;
+    if (reserve > limit.rlim_cur / FD_RESERVE_LIMIT) {
+        reserve = limit.rlim_cur / FD_RESERVE_LIMIT;
+    }
+    return (int)(limit.rlim_cur - reserve);
+}
+
+void entrance_init(struct entrance *entrance, const struct policy *policy)
+{
+    const struct max_section *max = &policy->max;
+    atomic_init(&entrance->n_connections, 0);
+    entrance->fd_end = find_fd_end();
+    entrance->counts_clients = max->connections_per_client < max->connections;
+    if (entrance->counts_clients) {
+        client_counts_init(&entrance->clients, max->connections_per_client);
+    }
+}
+
+void entrance_close(struct entrance *entrance)
+{
+    if (entrance->counts_clients) {
+        client_counts_close(&entrance->clients);
+        entrance->counts_clients = false;
+    }
+}
+
+/* --- refusing --- */
+
+void entrance_refuse(struct worker *worker, int fd, const struct address *client,
+                     enum entrance_refusal refusal, const char *detail)
+{
+    static const char ANSWER[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+                                 "Retry-After: 1\r\nContent-Length: 0\r\n\r\n";
+    struct refusals *refusals = &worker->refusals[refusal];
+    uint64_t n_held;
+    if (REFUSALS[refusal].is_answered) {
+        (void)!send(fd, ANSWER, sizeof(ANSWER) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    refusals->n++;
+    if (log_gate_pass(&refusals->gate, clock_monotonic_us(), &n_held)) {
+        char buffer[ADDRESS_TEXT_MAX];
+        struct text text = text_of(buffer, sizeof(buffer));
+        address_write(client, &text);
+        log_warn("proxy.entrance", REFUSALS[refusal].message,
+                 "client=%.*s%s%s%s times_before=%llu hint=\"%s\"", SPAN_ARGS(text_span(&text)),
+                 detail != NULL ? " err=\"" : "", detail != NULL ? detail : "",
+                 detail != NULL ? "\"" : "", (unsigned long long)n_held, REFUSALS[refusal].hint);
+    }
+}
+
+/* --- coming and going --- */
+
+static bool is_trusted(const struct worker *worker, const struct address *peer)
+{
+    return address_is_in(peer, worker->policy->trusted_proxies, worker->policy->n_trusted_proxies);
+}
+
+bool entrance_count(struct worker *worker, const struct address *client, int fd, bool *is_counted)
+{
+    struct entrance *entrance = &worker->shared->entrance;
+    *is_counted = false;
+    /* Behind a proxy there are many clients, and so there are on a unix socket. */
+    if (!entrance->counts_clients || client->family == ADDRESS_NONE || is_trusted(worker, client)) {
+        return true;
+    }
+    const enum status status = client_counts_add(&entrance->clients, client);
+    *is_counted = status == STATUS_OK;
+    if (!*is_counted) {
+        entrance_refuse(worker, fd, client, status == STATUS_FULL ? REFUSAL_CLIENT : REFUSAL_MEMORY,
+                        NULL);
+    }
+    return *is_counted;
+}
+
+void entrance_leave(struct worker *worker, const struct address *client)
+{
+    struct entrance *entrance = &worker->shared->entrance;
+    if (client != NULL) {
+        client_counts_remove(&entrance->clients, client);
+    }
+    atomic_fetch_sub_explicit(&entrance->n_connections, 1, memory_order_relaxed);
+}
+
+/* Why nobody can come in now, whoever it is; ENTRANCE_REFUSALS: one can. The connection is counted. */
+static enum entrance_refusal find_refusal(struct worker *worker,
+                                          const struct listener_section *listener, int fd,
+                                          const struct address *peer)
+{
+    struct entrance *entrance = &worker->shared->entrance;
+    const unsigned n_before =
+        atomic_fetch_add_explicit(&entrance->n_connections, 1, memory_order_relaxed);
+    if (listener->proxy_protocol && !is_trusted(worker, peer)) {
+        return REFUSAL_UNTRUSTED;
+    }
+    if (n_before >= worker->policy->max.connections) {
+        return REFUSAL_CONNECTIONS;
+    }
+    return fd >= entrance->fd_end ? REFUSAL_DESCRIPTORS : ENTRANCE_REFUSALS;
+}
+
+void entrance_accept(struct worker *worker, const struct listener_section *listener, int fd,
+                     const struct sockaddr *peer)
+{
+    const struct address address = address_of_sockaddr(peer);
+    const enum entrance_refusal refusal = find_refusal(worker, listener, fd, &address);
+    bool is_counted = false;
+    if (refusal != ENTRANCE_REFUSALS) {
+        entrance_refuse(worker, fd, &address, refusal, NULL);
+    } else if (listener->proxy_protocol || entrance_count(worker, &address, fd, &is_counted)) {
+        downstream_open(worker, fd, &address, listener->proxy_protocol, is_counted);
+        return;
+    }
+    close(fd);
+    entrance_leave(worker, NULL);
+}
