@@ -177,7 +177,7 @@ static const struct section_field TIMEOUTS_FIELDS[] = {
     {"idle", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.idle_us), "60s",
      KEY_OPTIONAL, "between requests, and of a body or response that does not move"},
     {"tunnel", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.tunnel_us), "1h",
-     KEY_OPTIONAL, "of a tunnel in which nothing moves"},
+     KEY_OPTIONAL, "of a tunnel, or a stream of events, in which nothing moves"},
     {"drain", SHAPE_ONE, &DRAIN, offsetof(struct spec_timeouts, values.drain_us), "30s",
      KEY_OPTIONAL, "for requests under way after SIGTERM"},
     {"body_rate", SHAPE_ONE, &VALUE_BYTE_RATE,

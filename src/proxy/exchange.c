@@ -31,9 +31,9 @@ enum wait {
     WAIT_NONE,
     WAIT_HEAD,    /* timeouts.head, from the first byte: not begun anew */
     WAIT_CONNECT, /* the upstream's timeout.connect */
-    WAIT_FORWARD, /* the upstream's timeout.response, or looks at the client, by who is waited for */
-    WAIT_TUNNEL,  /* timeouts.tunnel, or timeouts.idle where it is hampered */
-    WAIT_CLIENT,  /* looks at the client */
+    WAIT_FORWARD, /* the upstream's timeout.response (events: timeouts.tunnel), or looks at the client */
+    WAIT_TUNNEL, /* timeouts.tunnel, or timeouts.idle where it is hampered */
+    WAIT_CLIENT, /* looks at the client */
 };
 
 static const struct {
@@ -77,6 +77,17 @@ static bool waits_for_client(const struct exchange *exchange)
     return exchange->is_client_blocked || exchange_waits_for_body(exchange);
 }
 
+static struct timeout_queue *queue_of_forward(const struct exchange *exchange)
+{
+    if (waits_for_client(exchange)) {
+        return &exchange->worker->look_timeouts;
+    }
+    if (exchange->is_event_stream && !exchange->has_client_ended) {
+        return &exchange->worker->tunnel_timeouts;
+    }
+    return &exchange->server->group->response_timeouts;
+}
+
 static struct timeout_queue *queue_of(const struct exchange *exchange)
 {
     struct worker *worker = exchange->worker;
@@ -88,8 +99,7 @@ static struct timeout_queue *queue_of(const struct exchange *exchange)
     case WAIT_CONNECT:
         return &exchange->server->group->connect_timeouts;
     case WAIT_FORWARD:
-        return waits_for_client(exchange) ? &worker->look_timeouts
-                                          : &exchange->server->group->response_timeouts;
+        return queue_of_forward(exchange);
     case WAIT_TUNNEL:
         return tunnel_is_hampered(exchange) ? &worker->idle_timeouts : &worker->tunnel_timeouts;
     case WAIT_CLIENT:
@@ -267,7 +277,11 @@ void exchange_on_client_gone(struct exchange *exchange)
 
 void exchange_on_client_ended(struct exchange *exchange)
 {
-    if (exchange->state == EXCHANGE_HOLD) {
+    /* Who listens to events and ends his side has left: no more than that may be seen of it until the next event. */
+    const bool has_left = exchange->state == EXCHANGE_HOLD ||
+                          (exchange->state == EXCHANGE_FORWARD && exchange->is_event_stream);
+    exchange->has_client_ended = true;
+    if (has_left) {
         exchange_on_client_gone(exchange);
     }
 }

@@ -82,6 +82,8 @@ struct exchange {
     bool is_client_blocked;     /* response bytes wait for the client */
     bool is_last_blocked;       /* and they are the last */
     bool is_request_blocked;    /* request bytes wait for the upstream */
+    bool is_event_stream;       /* the answer may be silent for long */
+    bool has_client_ended;      /* its side: it may listen, or be gone */
     bool is_upgrade_offered;    /* the server was asked to switch protocols */
     bool has_upstream_ended;    /* its side of the tunnel */
     struct response out;

@@ -212,9 +212,22 @@ void exchange_begin_answer(struct exchange *exchange)
     reply_add_ratelimit_fields(exchange);
 }
 
+/* Server-sent events, which come when they come. */
+static bool is_event_stream(const struct head *response)
+{
+    if (response->body != BODY_CHUNKED && response->body != BODY_UNTIL_CLOSE) {
+        return false;
+    }
+    const struct field *type = head_find_name(response, SPAN("content-type"));
+    const size_t end = type == NULL ? 0 : span_find(type->value, ';');
+    return type != NULL && span_equals_ignore_case(span_trim(span_of(type->value.data, end)),
+                                                   SPAN("text/event-stream"));
+}
+
 bool exchange_on_upstream_head(struct exchange *exchange)
 {
     exchange_begin_answer(exchange);
+    exchange->is_event_stream = is_event_stream(&exchange->response);
     exchange->is_head_pending = true;
     if (exchange->response.body == BODY_NONE) {
         return send_piece(exchange, span_of(NULL, 0), true);
