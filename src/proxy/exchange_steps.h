@@ -1,4 +1,4 @@
-/* The steps that exchange.c, exchange_connect.c, exchange_upstream.c and tunnel.c share; nobody else's. */
+/* The steps that the files of an exchange share (exchange.c names them); nobody else's. */
 
 #ifndef SLUICE_PROXY_EXCHANGE_STEPS_H
 #define SLUICE_PROXY_EXCHANGE_STEPS_H

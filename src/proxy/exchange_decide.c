@@ -1,0 +1,186 @@
+/* From the request's head to the decision, and on from there when it is admitted.
+ *
+ * Happy path: the route is found, its limits are judged by the store, at once or later.
+ *
+ * Failures, each with its answer: no route (404), too large a body (413), a request that was here before (508), a
+ * missing key (403), denied (429), no decision (503), too many that are held (503). */
+
+#include "base/clock.h"
+#include "policy/matcher.h"
+#include "proxy/client_address.h"
+#include "proxy/exchange.h"
+#include "proxy/exchange_steps.h"
+#include "proxy/reply.h"
+#include "proxy/worker.h"
+
+/* RFC 9110 section 7.6.2: no hop may follow, so we are who is asked. */
+static void answer_last_hop(struct exchange *exchange)
+{
+    if (span_equals(exchange->request.method, SPAN("OPTIONS"))) {
+        exchange_reply(exchange, reply_options(exchange));
+    } else {
+        exchange_fail(exchange, 501, "TRACE ends here, by its Max-Forwards, and is not served");
+    }
+}
+
+static void go_on(struct exchange *exchange)
+{
+    const struct head *request = &exchange->request;
+    if (exchange->route->respond != NULL) {
+        exchange_reply(exchange, reply_route(exchange, exchange->route->respond));
+    } else if (request->has_max_forwards && request->max_forwards == 0) {
+        answer_last_hop(exchange);
+    } else {
+        exchange_connect(exchange);
+    }
+}
+
+static void on_departure(struct precise_timer *timer)
+{
+    struct exchange *exchange = CONTAINER_OF(timer, struct exchange, hold);
+    exchange->hold_us = clock_monotonic_us() - exchange->hold_us;
+    exchange->client->ops->hold(exchange->client, false);
+    go_on(exchange);
+}
+
+/* Hold it for @wait_us, counted from now: the answer came after the store's clock was read, so it is never
+ * released early. */
+static void hold(struct exchange *exchange, uint64_t wait_us)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    exchange_set_state(exchange, EXCHANGE_HOLD);
+    exchange->hold.on_expiry = on_departure;
+    if (precise_timer_arm(&exchange->worker->holds, &exchange->hold, now_us + wait_us) !=
+        STATUS_OK) {
+        exchange_fail(exchange, 503, "too many requests are held already");
+        return;
+    }
+    exchange->hold_us = now_us;
+    exchange->client->ops->hold(exchange->client, true);
+}
+
+static void on_admitted(struct exchange *exchange)
+{
+    const uint64_t wait_us = admission_wait_us(&exchange->admission);
+    if (admission_has_slots(&exchange->admission)) {
+        list_push_back(&exchange->worker->slot_holders, &exchange->slot_node);
+    }
+    if (wait_us > 0) {
+        hold(exchange, wait_us);
+    } else {
+        go_on(exchange);
+    }
+}
+
+static void on_decided(struct exchange *exchange)
+{
+    const struct decision *decision = &exchange->admission.decision;
+    if (decision->status != STATUS_OK) {
+        exchange->fault = status_text(decision->status);
+        exchange_reply(exchange, reply_undecided(exchange));
+    } else if (!decision->allowed) {
+        exchange_reply(exchange, reply_denied(exchange));
+    } else {
+        on_admitted(exchange);
+    }
+}
+
+/* The store has answered, at once or later. */
+static void on_answered(struct exchange *exchange)
+{
+    exchange->decide_us = clock_monotonic_us() - exchange->decide_us;
+    histogram_add(&exchange->worker->decision_us, exchange->decide_us);
+    on_decided(exchange);
+}
+
+static void on_answer(struct decision *decision)
+{
+    struct exchange *exchange = decision->context;
+    exchange->is_decision_pending = false;
+    on_answered(exchange);
+}
+
+static void decide(struct exchange *exchange)
+{
+    struct decision *decision = &exchange->admission.decision;
+    exchange_set_state(exchange, EXCHANGE_DECIDE);
+    decision->context = exchange;
+    exchange->decide_us = clock_monotonic_us();
+    decision->now_us = exchange->decide_us;
+    switch (store_decide(exchange->worker->store, decision, on_answer)) {
+    case STORE_ANSWERED:
+        on_answered(exchange);
+        return;
+    case STORE_PENDING:
+        exchange->is_decision_pending = true;
+        return;
+    }
+}
+
+static void admit(struct exchange *exchange)
+{
+    struct worker *worker = exchange->worker;
+    const struct admission_context context = {
+        .policy = worker->policy,
+        .wall_us = clock_wall_us(),
+        .first_slot = worker_new_slots(worker),
+    };
+    switch (admission_prepare(&exchange->admission, &context, exchange->route, &exchange->view,
+                              &exchange->arena)) {
+    case ADMISSION_FREE:
+        go_on(exchange);
+        return;
+    case ADMISSION_TO_DECIDE:
+        decide(exchange);
+        return;
+    case ADMISSION_REFUSED:
+        exchange_fail(exchange, 403, "what the request is to be counted by is missing");
+        return;
+    case ADMISSION_FAILED:
+        exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
+        return;
+    }
+}
+
+static bool is_looping(const struct exchange *exchange)
+{
+    return head_has(&exchange->request, FIELD_VIA) && exchange->route->upstream != NULL &&
+           via_has_passed(&exchange->worker->shared->via, &exchange->request);
+}
+
+void exchange_on_head(struct exchange *exchange)
+{
+    const struct policy *policy = exchange->worker->policy;
+    struct head *request = &exchange->request;
+    struct request_view *view = &exchange->view;
+
+    const struct field *id = head_find(request, FIELD_X_REQUEST_ID);
+
+    if (id != NULL && id->value.len <= REQUEST_ID_BYTES_MAX) {
+        exchange->client_request_id = id->value;
+    }
+    view->head = request;
+    view->host = target_normalise_host(request->host, exchange->host);
+    view->client = client_address_find(policy, &exchange->peer, request);
+    view->peer_is_trusted =
+        address_is_in(&exchange->peer, policy->trusted_proxies, policy->n_trusted_proxies);
+    view->path = &exchange->path;
+    view->path_buffer = arena_alloc(&exchange->arena, request->target.path.len + 1);
+    if (view->path_buffer == NULL) {
+        exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
+        return;
+    }
+    const char *refusal = matcher_find_route(policy, view, &exchange->route);
+    if (refusal != NULL) {
+        exchange_fail(exchange, 400, refusal);
+    } else if (exchange->route == NULL) {
+        exchange_fail(exchange, 404, "no route matches");
+    } else if (is_looping(exchange)) {
+        exchange_fail(exchange, 508, "the request has passed here before: the upstream leads back");
+    } else if (request->body == BODY_LENGTH &&
+               request->content_length > exchange->route->body_bytes_max) {
+        exchange_fail(exchange, 413, "the request's body is too large");
+    } else {
+        admit(exchange);
+    }
+}
