@@ -213,7 +213,7 @@ static struct evdns_base *new_dns(struct loop *loop, const struct resolver_optio
 enum status resolver_new(struct loop *loop, const struct resolver_options *options,
                          struct resolver **resolver)
 {
-    static const struct resolver_options SYSTEMS = {NULL};
+    static const struct resolver_options SYSTEMS = {.resolv_conf = NULL};
     const struct resolver_options *wanted = options != NULL ? options : &SYSTEMS;
     struct resolver *created = calloc(1, sizeof(*created));
     if (created == NULL) {

@@ -76,12 +76,17 @@ static bool check_rate(struct linker *linker, const struct spec_limit *spec, siz
     return false;
 }
 
+/* One that is refused for its name has another, so that what else is wrong with it is told too. */
 static struct span name_limit(struct linker *linker, const struct spec_limit *spec,
                               const struct rate *rate)
 {
     char buffer[LIMIT_NAME_BYTES_MAX];
     struct text name = text_of(buffer, sizeof(buffer));
-    text_add(&name, spec->place.name);
+    if (spec->place.name.len > 0 && spec->place.name.len <= NAME_BYTES_MAX) {
+        text_add(&name, spec->place.name);
+    } else {
+        text_add_format(&name, "unnamed %zu", linker->policy->n_limits);
+    }
     if (spec->rates.n_items > 1) {
         text_add_literal(&name, ".");
         text_add(&name, rate->period_name);

@@ -13,6 +13,7 @@
 enum {
     FUZZ_FIELDS_MAX = 16,
     FUZZ_HEAD_BYTES_MAX = 2048,
+    FUZZ_SPLIT_BYTES_MAX = 192, /* what is longer is not split everywhere: it would take too long */
 };
 
 struct fuzz_run {
@@ -59,8 +60,8 @@ static void fuzz_check_done(const struct fuzz_run *run, struct span data)
     MUST_HOLD(head->content_length <= INT64_MAX);
 }
 
-/* The same bytes in pieces: PARTIAL until the end, then the same. */
-static void fuzz_check_pieces(fuzz_parse parse, struct span data, size_t step,
+/* The same bytes in pieces, @first and then @step at a time: PARTIAL until the end, then the same. */
+static void fuzz_check_pieces(fuzz_parse parse, struct span data, size_t first, size_t step,
                               enum parse_result expected, const struct fuzz_run *whole)
 {
     enum parse_result result = PARSE_PARTIAL;
@@ -68,7 +69,8 @@ static void fuzz_check_pieces(fuzz_parse parse, struct span data, size_t step,
 
     fuzz_run_init(&run);
     for (size_t len = 0; len < data.len && result == PARSE_PARTIAL;) {
-        len = step < data.len - len ? len + step : data.len;
+        const size_t piece = len == 0 ? first : step;
+        len = piece < data.len - len ? len + piece : data.len;
         result = parse(&run, span_of(data.data, len));
     }
     MUST_HOLD(result == expected || data.len == 0);
@@ -95,8 +97,11 @@ static void fuzz_head(fuzz_parse parse, struct span data)
         MUST_HOLD(whole.head.error.status >= 400 && whole.head.error.status <= 505);
         MUST_HOLD(whole.head.error.reason != NULL);
     }
-    fuzz_check_pieces(parse, data, 1, result, &whole);
-    fuzz_check_pieces(parse, data, 7, result, &whole);
+    fuzz_check_pieces(parse, data, 1, 1, result, &whole);
+    fuzz_check_pieces(parse, data, 7, 7, result, &whole);
+    for (size_t split = 1; split < data.len && data.len <= FUZZ_SPLIT_BYTES_MAX; split++) {
+        fuzz_check_pieces(parse, data, split, data.len, result, &whole);
+    }
 }
 
 #endif /* SLUICE_TESTS_FUZZ_HEAD_H */

@@ -1,6 +1,7 @@
 /* target_parse(), target_is_host(), path_normalise() and query_find(): a normalised path is its own
  * normal form. The first byte of the input chooses the rules. */
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,35 @@ static void check_segments(const struct path *path)
     MUST_HOLD(len == path->text.len || span_equals(path->text, SPAN("*")));
 }
 
+static size_t count(struct span span, const char *octets)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < span.len; i++) {
+        n += span.data[i] != '\0' && strchr(octets, span.data[i]) != NULL;
+    }
+    return n;
+}
+
+/* No escape has become a separator, and none that is left stands for what needs no escape. */
+static void check_octets(struct span raw, const struct path *path, const struct path_rules *rules)
+{
+    MUST_HOLD(count(path->text, "/") <= count(raw, "/"));
+    MUST_HOLD(count(path->text, "\\?#;%") <= count(raw, "\\?#;%"));
+    MUST_HOLD(rules->allow_encoded_slash || count(path->text, "\\") == 0);
+    for (size_t i = 0; i < path->text.len; i++) {
+        MUST_HOLD(path->text.data[i] > ' ' && path->text.data[i] < 0x7f);
+        if (path->text.data[i] == '%') {
+            uint8_t octet = 0;
+            MUST_HOLD(path->text.len - i > 2 &&
+                      sscanf(path->text.data + i + 1, "%2hhX", &octet) == 1);
+            MUST_HOLD(octet != 0 && strchr("-._~", octet) == NULL);
+            MUST_HOLD(!(octet >= '0' && octet <= '9') &&
+                      !((octet | 32) >= 'a' && (octet | 32) <= 'z'));
+            MUST_HOLD(rules->allow_encoded_slash || (octet != '/' && octet != '\\'));
+        }
+    }
+}
+
 static void check_path(struct span raw, const struct path_rules *rules)
 {
     char *once_text = buffer_for(raw);
@@ -43,6 +73,7 @@ static void check_path(struct span raw, const struct path_rules *rules)
     if (path_normalise(raw, rules, once_text, &once) == NULL) {
         MUST_HOLD(once.text.len <= raw.len);
         check_segments(&once);
+        check_octets(raw, &once, rules);
         MUST_HOLD(path_normalise(once.text, rules, twice_text, &twice) == NULL);
         MUST_HOLD(span_equals(once.text, twice.text));
         MUST_HOLD(once.n_segments == twice.n_segments);

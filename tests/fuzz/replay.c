@@ -1,6 +1,7 @@
 /* Runs a fuzz target over files and folders of inputs, without a fuzzer: what was found stays fixed. */
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,9 @@ static void replay_file(const char *path)
 static void replay_folder(const char *folder)
 {
     DIR *entries = opendir(folder);
+    if (entries == NULL && errno == ENOENT) {
+        return; /* nothing was found yet */
+    }
     if (entries == NULL) {
         perror(folder);
         exit(EXIT_FAILURE);
