@@ -44,7 +44,9 @@ enum {
     REQUEST_ID_BYTES_MAX = 128,   /* a longer X-Request-ID is replaced */
 
     /* --- memory of a worker --- */
-    IO_BLOCK_BYTES = 64 * 1024, /* a block for bodies; one in flight each way */
+    IO_BLOCK_BYTES = 64 * 1024,   /* a block for bodies; one in flight each way */
+    SMALL_BLOCK_BYTES = 8 * 1024, /* the same, on its way to who does not keep up */
+    UNSENT_BYTES_MAX = 64 * 1024, /* that a socket keeps back for a peer that takes no more */
     ARENA_CHUNK_BYTES = 4096,
 
     /* --- Redis --- */

@@ -123,6 +123,10 @@ bool stream_is_blocked(const struct stream *stream);
  * socket's buffer. One system call. */
 uint64_t stream_unread_bytes(const struct stream *stream);
 
+/* Whether all that was written is on its way, so that the peer takes more just now. Always, where the kernel cannot
+ * tell. One system call. */
+bool stream_keeps_up(const struct stream *stream);
+
 /* End our side; the peer reads an end after what was written. */
 void stream_shutdown(struct stream *stream);
 

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "net/loop.h"
 
 static void on_readable(evutil_socket_t fd, short events, void *context)
@@ -95,12 +96,15 @@ static enum status watch(struct stream *stream, struct loop *loop)
     return STATUS_OK;
 }
 
-static void set_no_delay(int fd)
+/* Both fail on unix sockets, which have no such thing. */
+static void tune(int fd)
 {
-    /* We write whole messages: waiting to fill a segment only delays. Fails on unix sockets, which
-     * have no such delay. */
+    /* We write whole messages: waiting to fill a segment only delays. */
     const int on = 1;
+    /* The kernel would keep megabytes for a peer that does not read. What is on its way does not count. */
+    const int unsent_bytes = UNSENT_BYTES_MAX;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof(unsent_bytes));
 }
 
 enum status stream_open(struct stream *stream, struct loop *loop, int fd,
@@ -112,7 +116,7 @@ enum status stream_open(struct stream *stream, struct loop *loop, int fd,
         .handler = handler,
         .owner = owner,
     };
-    set_no_delay(fd);
+    tune(fd);
     const enum status status = watch(stream, loop);
     if (status == STATUS_OK) {
         stream_want_read(stream, true);
@@ -134,7 +138,7 @@ enum status stream_connect(struct stream *stream, struct loop *loop,
     if (stream->fd < 0) {
         return errno == ENOMEM || errno == ENOBUFS ? STATUS_NO_MEMORY : STATUS_FULL;
     }
-    set_no_delay(stream->fd);
+    tune(stream->fd);
     if (connect(stream->fd, sockaddr, (socklen_t)sockaddr_bytes) != 0 && errno != EINPROGRESS) {
         stream_close(stream);
         return STATUS_UNREACHABLE;
@@ -308,4 +312,10 @@ uint64_t stream_unread_bytes(const struct stream *stream)
         bytes += (uint64_t)in_socket;
     }
     return bytes;
+}
+
+bool stream_keeps_up(const struct stream *stream)
+{
+    int unsent_bytes = 0;
+    return ioctl(stream->fd, SIOCOUTQNSD, &unsent_bytes) != 0 || unsent_bytes == 0;
 }

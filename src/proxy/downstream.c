@@ -176,7 +176,7 @@ static bool begin(struct downstream *downstream)
     downstream->phase = DOWNSTREAM_BUSY;
     downstream->exchange =
         exchange_init(memory, worker, &downstream->client, &downstream->peer, clock_monotonic_us());
-    downstream->parser.fields = downstream->exchange->request_fields;
+    downstream->parser.fields = downstream->exchange->fields;
     return true;
 }
 
@@ -408,6 +408,12 @@ static void hold(struct client *client, bool is_held)
     stream_watch_end(&downstream->stream, is_held);
 }
 
+static bool keeps_up(struct client *client)
+{
+    const struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
+    return stream_keeps_up(&downstream->stream);
+}
+
 static uint64_t unread_bytes(struct client *client)
 {
     const struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
@@ -419,6 +425,7 @@ static const struct client_ops OPS = {
     .send_interim = downstream_send_interim,
     .pump = pump,
     .hold = hold,
+    .keeps_up = keeps_up,
     .unread_bytes = unread_bytes,
     .on_done = on_done,
 };
@@ -445,7 +452,8 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer, 
     timeout_init(&downstream->timeout, on_timeout);
     loop_task_init(&downstream->next, on_next);
     loop_task_init(&downstream->death, die);
-    inbox_init(&downstream->inbox, &downstream->stream, &worker->head_blocks, &worker->body_blocks);
+    inbox_init(&downstream->inbox, &downstream->stream, &worker->head_blocks, &worker->body_blocks,
+               &worker->small_blocks);
     if (stream_open(&downstream->stream, worker->loop, fd, &HANDLER, downstream) != STATUS_OK) {
         close_idle(downstream);
     } else if (awaits_header) {

@@ -171,14 +171,13 @@ struct exchange *exchange_init(void *memory, struct worker *worker, struct clien
 {
     struct exchange *exchange = memory;
     const size_t n_fields_max = worker->policy->max.headers;
-    memset(exchange, 0, offsetof(struct exchange, request_fields));
+    memset(exchange, 0, offsetof(struct exchange, fields));
     exchange->admission.decision = (struct decision){.n_charges = 0};
     exchange->state = EXCHANGE_READ_HEAD;
     exchange->worker = worker;
     exchange->client = client;
     exchange->peer = *peer;
-    exchange->request_fields = (struct field *)(void *)(exchange + 1);
-    exchange->response_fields = exchange->request_fields + n_fields_max;
+    exchange->fields = (struct field *)(void *)(exchange + 1);
     exchange->n_fields_max = n_fields_max;
     exchange->started_us = now_us;
     worker_new_request_id(worker, exchange->request_id);

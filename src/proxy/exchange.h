@@ -98,8 +98,8 @@ struct exchange {
     const char *fault;           /* static: why the answer is not the upstream's; NULL: it is */
 
     /* What follows is large, and written before it is read: exchange_init() does not clear it. */
-    struct field *request_fields; /* n_fields_max each */
-    struct field *response_fields;
+    struct field
+        *fields; /* 2 * n_fields_max: the request's, and right behind them the response's */
     size_t n_fields_max;
     struct admission admission;
     struct path path;          /* of view.path */

@@ -4,12 +4,13 @@
 #include <string.h>
 
 void inbox_init(struct inbox *inbox, struct stream *stream, struct pool *head_pool,
-                struct pool *body_pool)
+                struct pool *body_pool, struct pool *small_pool)
 {
     *inbox = (struct inbox){
         .stream = stream,
         .head_pool = head_pool,
         .body_pool = body_pool,
+        .small_pool = small_pool,
         .kind = BODY_NONE,
         .ended = true,
     };
@@ -17,7 +18,7 @@ void inbox_init(struct inbox *inbox, struct stream *stream, struct pool *head_po
 
 static void drop_body_block(struct inbox *inbox)
 {
-    pool_give(inbox->body_pool, inbox->body_block);
+    pool_give(inbox->body_block_pool, inbox->body_block);
     inbox->body_block = NULL;
     inbox->body_start = 0;
     inbox->body_end = 0;
@@ -88,11 +89,24 @@ bool inbox_has_bytes(const struct inbox *inbox)
     return inbox->head_start < inbox->head_end || inbox->body_start < inbox->body_end;
 }
 
+bool inbox_wants_large_block(const struct inbox *inbox)
+{
+    return !inbox->ended && !inbox_has_bytes(inbox) &&
+           (inbox->kind != BODY_LENGTH || inbox->left > inbox->small_pool->block_bytes);
+}
+
+void inbox_release_head(struct inbox *inbox)
+{
+    if (inbox->head_start == inbox->head_end) {
+        drop_head_block(inbox);
+    }
+}
+
 /* How much to read at once: not beyond a body whose length is known but for the one byte that is looked
  * for, and of a chunked one never more than fits where the next head is kept. */
 static size_t read_capacity(const struct inbox *inbox)
 {
-    size_t capacity = inbox->body_pool->block_bytes;
+    size_t capacity = inbox->body_block_pool->block_bytes;
     if (inbox->kind == BODY_LENGTH && inbox->left < capacity) {
         capacity = (size_t)inbox->left + (inbox->looks_beyond ? 1 : 0);
     } else if (inbox->kind == BODY_CHUNKED && inbox->head_pool->block_bytes < capacity) {
@@ -104,8 +118,13 @@ static size_t read_capacity(const struct inbox *inbox)
 /* Read more of the body into its own block. INBOX_PIECE: there is something now. */
 static enum inbox_result read_body(struct inbox *inbox)
 {
+    struct pool *pool = inbox->is_small ? inbox->small_pool : inbox->body_pool;
+    if (inbox->body_block != NULL && inbox->body_block_pool != pool) {
+        drop_body_block(inbox);
+    }
     if (inbox->body_block == NULL) {
-        inbox->body_block = pool_take(inbox->body_pool);
+        inbox->body_block_pool = pool;
+        inbox->body_block = pool_take(pool);
         if (inbox->body_block == NULL) {
             return INBOX_CUT;
         }

@@ -20,13 +20,16 @@
 #include "net/stream.h"
 
 struct inbox {
-    struct stream *stream;  /* borrowed */
-    struct pool *head_pool; /* blocks for heads */
-    struct pool *body_pool; /* blocks for bodies */
-    char *head_block;       /* NULL: nothing there */
-    size_t head_start;      /* of what is not consumed */
-    size_t head_end;        /* of what was read */
-    char *body_block;       /* NULL: nothing there */
+    struct stream *stream;        /* borrowed */
+    struct pool *head_pool;       /* blocks for heads */
+    struct pool *body_pool;       /* blocks for bodies */
+    struct pool *small_pool;      /* smaller ones, for who cannot take much */
+    bool is_small;                /* read into such a one */
+    char *head_block;             /* NULL: nothing there */
+    size_t head_start;            /* of what is not consumed */
+    size_t head_end;              /* of what was read */
+    char *body_block;             /* NULL: nothing there */
+    struct pool *body_block_pool; /* that it is of */
     size_t body_start;
     size_t body_end;
     enum body_kind kind;            /* of the message's body */
@@ -47,7 +50,7 @@ enum inbox_result {
 };
 
 void inbox_init(struct inbox *inbox, struct stream *stream, struct pool *head_pool,
-                struct pool *body_pool);
+                struct pool *body_pool, struct pool *small_pool);
 
 /* Give all blocks back. */
 void inbox_close(struct inbox *inbox);
@@ -64,6 +67,12 @@ void inbox_begin_body(struct inbox *inbox, size_t n, enum body_kind kind, uint64
 
 /* The next piece of the body; at most one system call. *last with INBOX_PIECE: nothing follows it. */
 MUST_USE enum inbox_result inbox_next(struct inbox *inbox, struct span *piece, bool *last);
+
+/* Whether the next inbox_next() has to read, and would fill more than a small block if so much came. */
+bool inbox_wants_large_block(const struct inbox *inbox);
+
+/* No span into the head is used any more, though its body goes on: its block is not kept for that. */
+void inbox_release_head(struct inbox *inbox);
 
 /* Whether inbox_next() could give something without a system call. */
 bool inbox_has_bytes(const struct inbox *inbox);

@@ -72,12 +72,24 @@ static void on_idle_timeout(struct timeout *timeout)
 
 /* --- the response --- */
 
+/* The response's head has gone out, and more of its body is to be read. A client that does not keep up is not
+ * worth a large block: it would stay with it for as long as that client likes. */
+static void prepare_read(struct upstream *upstream)
+{
+    struct client *client = upstream->exchange->client;
+    inbox_release_head(&upstream->inbox);
+    upstream->inbox.is_small = !client->ops->keeps_up(client);
+}
+
 static void pump_body(struct upstream *upstream)
 {
     struct exchange *exchange = upstream->exchange;
     for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
         struct span piece = span_of(NULL, 0);
         bool last;
+        if (!exchange->is_head_pending && inbox_wants_large_block(&upstream->inbox)) {
+            prepare_read(upstream);
+        }
         switch (inbox_next(&upstream->inbox, &piece, &last)) {
         case INBOX_PIECE:
             if (!exchange_on_upstream_body(exchange, piece, last)) {
@@ -276,7 +288,8 @@ static enum status begin_connect(struct upstream_server *server, struct upstream
     list_init(&upstream->node);
     timeout_init(&upstream->timeout, on_idle_timeout);
     loop_task_init(&upstream->death, die);
-    inbox_init(&upstream->inbox, &upstream->stream, &worker->head_blocks, &worker->body_blocks);
+    inbox_init(&upstream->inbox, &upstream->stream, &worker->answer_blocks, &worker->body_blocks,
+               &worker->small_blocks);
     upstream->inbox.looks_beyond = true;
     return connect_stream(server, upstream);
 }
@@ -288,7 +301,7 @@ static void begin_exchange(struct upstream *upstream, struct exchange *exchange)
         atomic_fetch_add_explicit(&upstream->server->process->n_requests, 1, memory_order_relaxed);
     }
     upstream->parser = (struct head_parser){
-        .fields = exchange->response_fields,
+        .fields = exchange->fields + exchange->request.n_fields,
         .n_fields_max = exchange->n_fields_max,
         .head_bytes_max = worker_of(upstream)->policy->max.head_bytes,
     };

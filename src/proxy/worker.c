@@ -208,7 +208,9 @@ static void init_pools(struct worker *worker)
 {
     const struct max_section *max = &worker->policy->max;
     pool_init(&worker->head_blocks, max->head_bytes + HEAD_ROOM_BYTES, HEAD_BLOCKS_KEPT);
+    pool_init(&worker->answer_blocks, max->head_bytes + HEAD_ROOM_BYTES, HEAD_BLOCKS_KEPT);
     pool_init(&worker->body_blocks, IO_BLOCK_BYTES, BODY_BLOCKS_KEPT);
+    pool_init(&worker->small_blocks, SMALL_BLOCK_BYTES, BODY_BLOCKS_KEPT);
     pool_init(&worker->exchanges, exchange_bytes(max->headers), EXCHANGES_KEPT);
     pool_init(&worker->downstreams, sizeof(struct downstream), DOWNSTREAMS_KEPT);
 }
@@ -343,7 +345,9 @@ void worker_close(struct worker *worker)
     wakeup_close(&worker->wakeup);
     loop_free(worker->loop);
     pool_close(&worker->head_blocks);
+    pool_close(&worker->answer_blocks);
     pool_close(&worker->body_blocks);
+    pool_close(&worker->small_blocks);
     pool_close(&worker->exchanges);
     pool_close(&worker->downstreams);
 }

@@ -57,10 +57,13 @@ struct worker {
     struct upstream_group *upstreams;  /* by index of the policy's */
     size_t n_upstreams;
 
-    struct pool head_blocks;              /* for heads, in and out */
-    struct pool body_blocks;              /* for bodies: IO_BLOCK_BYTES */
-    struct pool exchanges;                /* struct exchange with its fields and arena */
-    struct pool downstreams;              /* struct downstream */
+    struct pool
+        head_blocks; /* for requests' heads, and heads on their way out: often a page is enough */
+    struct pool answer_blocks; /* the same for responses' heads, which the start of a body fills */
+    struct pool body_blocks;   /* for bodies: IO_BLOCK_BYTES */
+    struct pool small_blocks;  /* for bodies that nobody takes as fast: SMALL_BLOCK_BYTES */
+    struct pool exchanges;     /* struct exchange with its fields and arena */
+    struct pool downstreams;   /* struct downstream */
     struct timeout_queue head_timeouts;   /* policy's timeouts.head */
     struct timeout_queue idle_timeouts;   /* policy's timeouts.idle */
     struct timeout_queue tunnel_timeouts; /* policy's timeouts.tunnel */

@@ -349,6 +349,12 @@ static void fake_hold(struct client *client, bool is_held)
     (void)is_held;
 }
 
+static bool fake_keeps_up(struct client *client)
+{
+    (void)client;
+    return true;
+}
+
 static uint64_t fake_unread_bytes(struct client *base)
 {
     const struct fake_client *client = (struct fake_client *)base;
@@ -360,6 +366,7 @@ static const struct client_ops FAKE_CLIENT = {
     .send_interim = fake_send_interim,
     .pump = fake_pump,
     .hold = fake_hold,
+    .keeps_up = fake_keeps_up,
     .unread_bytes = fake_unread_bytes,
     .on_done = fake_on_done,
 };
@@ -387,7 +394,7 @@ void fake_client_send_head(struct fake_client *client, const char *head)
     ck_assert_uint_lt(strlen(head), sizeof(client->request));
     memcpy(client->request, head, strlen(head) + 1);
     client->parser = (struct head_parser){
-        .fields = exchange->request_fields,
+        .fields = exchange->fields,
         .n_fields_max = exchange->n_fields_max,
         .head_bytes_max = sizeof(client->request),
     };

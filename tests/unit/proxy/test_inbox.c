@@ -13,6 +13,7 @@ enum {
     HEAD_BLOCK_BYTES = 128,
     BODY_BLOCK_BYTES = 512,
     TAKEN_MAX = 4096,
+    SMALL_BLOCK_BYTES_HERE = 16,
 };
 
 static struct loop *loop;
@@ -20,6 +21,7 @@ static struct stream stream;
 static int peer;
 static struct pool head_pool;
 static struct pool body_pool;
+static struct pool small_pool;
 static struct inbox inbox;
 static char taken_bytes[TAKEN_MAX];
 static struct text taken; /* of bodies, joined */
@@ -40,7 +42,8 @@ static void set_up(void)
     ck_assert_int_eq(stream_open(&stream, loop, fds[0], &HANDLER, NULL), STATUS_OK);
     pool_init(&head_pool, HEAD_BLOCK_BYTES, 4);
     pool_init(&body_pool, BODY_BLOCK_BYTES, 4);
-    inbox_init(&inbox, &stream, &head_pool, &body_pool);
+    pool_init(&small_pool, SMALL_BLOCK_BYTES_HERE, 4);
+    inbox_init(&inbox, &stream, &head_pool, &body_pool, &small_pool);
     taken = text_of(taken_bytes, sizeof(taken_bytes));
 }
 
@@ -50,6 +53,7 @@ static void tear_down(void)
     inbox_close(&inbox);
     pool_close(&head_pool);
     pool_close(&body_pool);
+    pool_close(&small_pool);
     stream_close(&stream);
     close(peer);
     loop_free(loop);
@@ -392,6 +396,51 @@ START_TEST(closing_in_mid_message_gives_all_blocks_back)
 }
 END_TEST
 
+START_TEST(for_who_does_not_keep_up_little_is_read_at_a_time)
+{
+    struct span piece;
+    bool last;
+    send_text("a\r\n\r\n");
+    ck_assert_int_eq(inbox_read_head(&inbox), STREAM_DONE);
+    ck_assert(!inbox_wants_large_block(&inbox)); /* no body yet */
+    inbox_begin_body(&inbox, 5, BODY_LENGTH, 100);
+    ck_assert(inbox_wants_large_block(&inbox));
+    send_text("abcdefghijklmnopqrst");
+    inbox.is_small = true;
+    ck_assert_int_eq(inbox_next(&inbox, &piece, &last), INBOX_PIECE);
+    ck_assert_uint_eq(piece.len, SMALL_BLOCK_BYTES_HERE);
+    ck_assert_uint_eq(small_pool.n_taken, 1);
+    ck_assert_uint_eq(body_pool.n_taken, 0);
+    inbox.is_small = false;
+    ck_assert_int_eq(inbox_next(&inbox, &piece, &last), INBOX_PIECE);
+    ck_assert_uint_eq(piece.len, 20 - SMALL_BLOCK_BYTES_HERE);
+    ck_assert_uint_eq(small_pool.n_taken, 0);
+    ck_assert_uint_eq(body_pool.n_taken, 1);
+    ck_assert(inbox_wants_large_block(&inbox));
+    send_text("0123");
+    inbox.left = SMALL_BLOCK_BYTES_HERE;
+    ck_assert(!inbox_wants_large_block(&inbox)); /* a small one is enough for the rest */
+}
+END_TEST
+
+START_TEST(a_head_that_nobody_needs_gives_its_block_back_in_mid_body)
+{
+    struct span piece;
+    bool last;
+    send_text("a\r\n\r\nbody");
+    ck_assert_int_eq(inbox_read_head(&inbox), STREAM_DONE);
+    inbox_begin_body(&inbox, 5, BODY_LENGTH, 100);
+    inbox_release_head(&inbox);
+    ck_assert_uint_eq(head_pool.n_taken, 1); /* the start of the body is in it */
+    ck_assert_int_eq(inbox_next(&inbox, &piece, &last), INBOX_PIECE);
+    inbox_release_head(&inbox);
+    ck_assert_uint_eq(head_pool.n_taken, 0);
+    send_text("more");
+    ck_assert_int_eq(inbox_next(&inbox, &piece, &last), INBOX_PIECE);
+    ck_assert(span_equals(piece, SPAN("more")));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/inbox");
@@ -411,6 +460,8 @@ int main(void)
                         a_body_that_comes_with_its_head_is_given_out_whole_and_the_rest_kept, 0,
                         ARRAY_LEN(MESSAGES));
     tcase_add_loop_test(bodies, a_body_that_comes_byte_by_byte_is_the_same, 0, ARRAY_LEN(MESSAGES));
+    tcase_add_test(bodies, for_who_does_not_keep_up_little_is_read_at_a_time);
+    tcase_add_test(bodies, a_head_that_nobody_needs_gives_its_block_back_in_mid_body);
     tcase_add_test(bodies, what_is_read_beyond_a_chunked_body_is_the_start_of_the_next_head);
     tcase_add_test(bodies, as_much_as_a_head_block_may_be_read_beyond_a_chunked_body);
     tcase_add_test(bodies, a_body_of_known_length_is_never_read_beyond);
