@@ -16,6 +16,7 @@ enum {
     CHOICES = 4,
     HEAD_BLOCK_BYTES = 128,
     BODY_BLOCK_BYTES = 256,
+    SMALLER_BLOCK_BYTES = 16,
     INPUT_BYTES_MAX = 4096,
 };
 
@@ -104,10 +105,13 @@ static void receive(const struct message *message, size_t piece, struct outcome 
     struct feed feed = {.stream = {.transport = &FEED}, .bytes = message->bytes, .piece = piece};
     struct pool head_pool;
     struct pool body_pool;
+    struct pool small_pool;
     struct inbox inbox;
     pool_init(&head_pool, HEAD_BLOCK_BYTES, 1);
     pool_init(&body_pool, BODY_BLOCK_BYTES, 1);
-    inbox_init(&inbox, &feed.stream, &head_pool, &body_pool);
+    pool_init(&small_pool, SMALLER_BLOCK_BYTES, 1);
+    inbox_init(&inbox, &feed.stream, &head_pool, &body_pool, &small_pool);
+    inbox.is_small = piece % 2 == 1;
     outcome->result = INBOX_CUT;
     outcome->content_len = 0;
     outcome->rest_len = 0;
@@ -122,6 +126,7 @@ static void receive(const struct message *message, size_t piece, struct outcome 
     inbox_close(&inbox);
     pool_close(&head_pool); /* all blocks have been given back */
     pool_close(&body_pool);
+    pool_close(&small_pool);
 }
 
 static bool is_equal(const char *a, size_t a_len, struct span b)
