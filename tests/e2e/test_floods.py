@@ -1,0 +1,127 @@
+"""Floods: clients that send as much as they can of what costs most. Others do not feel them."""
+
+import socket
+import threading
+import time
+
+from harness import message
+from harness.wait import until
+
+MIB = 1024 * 1024
+OK = "routes: [{match: {path: /ok}, respond: {status: 200, body: ok}}]\n"
+SERVED_WITHIN_S = 5.0  # on a machine that stalls: it is a fraction of a millisecond otherwise
+
+
+def assert_is_served(client):
+    started = time.monotonic()
+    assert client.ask(path="/ok").status == 200
+    assert time.monotonic() - started < SERVED_WITHIN_S
+
+
+def grown(proxy, before):
+    return proxy.memory_bytes() - before
+
+
+def test_a_flood_of_connections_stops_at_the_maximum_and_is_forgotten(start):
+    proxy = start("workers: 2\nmax: {connections: 500, connections_per_client: 1000}\n"
+                  "timeouts: {idle: 60s}\n" + OK)
+    with proxy.connect() as before:
+        assert_is_served(before)
+        flood = [proxy.connect() for _ in range(800)]
+        assert_is_served(before)
+        until(lambda: sum(not client.is_quiet(0) for client in flood) == 301, "the refusals")
+        assert all(client.read().status == 503 for client in flood if not client.is_quiet(0))
+        for client in flood:
+            client.close()
+        until(lambda: proxy.ask(path="/ok").status == 200, "a place for somebody new")
+        assert_is_served(before)
+
+
+def test_each_request_of_a_pipelined_flood_is_counted_and_answered_in_order(start):
+    n_requests, limit = 5000, 100
+    proxy = start("limits: {few: {key: client.ip, algorithm: fixed_window, align: first, "
+                  f"rate: {limit}/day}}}}\n"
+                  "routes: [{limits: [few], respond: {status: 200, body: ok}}]\n")
+    with proxy.connect() as client:
+        requests = b"".join(message.request("GET", f"/{i}", (), None) for i in range(n_requests))
+        sender = threading.Thread(target=client.send, args=(requests,))
+        sender.start()
+        statuses = [client.read().status for _ in range(n_requests)]
+        sender.join()
+    assert statuses == [200] * limit + [429] * (n_requests - limit)
+    lines = proxy.log_lines(n_requests)
+    assert [line["path"] for line in lines] == [f"/{i}" for i in range(n_requests)]
+
+
+def test_who_floods_and_never_reads_is_bounded_and_cut(start):
+    proxy = start("timeouts: {head: 1s, idle: 1s}\nlog: off\n" + OK)
+    with proxy.connect() as other, socket.create_connection(proxy.address) as flood:
+        assert_is_served(other)
+        before = proxy.memory_bytes()
+        flood.settimeout(10)
+        requests = message.request("GET", "/ok", (), None) * 1000
+        try:
+            for _ in range(10_000):
+                flood.sendall(requests)
+        except OSError:
+            pass  # cut: it was that or a thousand times as many
+        else:
+            raise AssertionError("it took all of it")
+        assert grown(proxy, before) < 8 * MIB
+        other = proxy.connect()
+        assert_is_served(other)
+
+
+def test_heads_just_below_the_maximum_cost_no_more_than_their_bytes(start):
+    """Held open by as many connections as there may be."""
+    n_connections = 300
+    proxy = start("workers: 1\nmax: {head: 16KiB, connections_per_client: 1000}\n" + OK)
+    with proxy.connect() as other:
+        assert_is_served(other)
+        before = proxy.memory_bytes()
+        head = b"GET /ok HTTP/1.1\r\nHost: a\r\n" + b"".join(
+            b"X-%d: %s\r\n" % (i, b"a" * 150) for i in range(90))
+        bombs = [proxy.send(head) for _ in range(n_connections)]
+        assert_is_served(other)
+        assert grown(proxy, before) < n_connections * 128 * 1024  # a sanitizer's share in it
+        for client in bombs:
+            client.send(b"\r\n")
+        assert all(client.read().status == 200 for client in bombs)
+
+
+def test_a_body_in_chunks_of_a_byte_passes_whole_and_others_do_not_wait_for_it(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(f"workers: 1\nupstreams: {{api: {{servers: '{upstream.url}'}}}}\n"
+                  "routes: [{match: {path: /ok}, respond: {status: 200}}, {upstream: api}]\n")
+    body = bytes(i % 251 for i in range(200_000))
+    wire = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    with proxy.connect() as other, \
+            proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n") as client:
+        sender = threading.Thread(target=client.send, args=(wire,))
+        sender.start()
+        while sender.is_alive():
+            assert_is_served(other)
+        assert client.read().status == 200
+    assert upstream.requests[0].body == body
+
+
+def test_extensions_of_chunks_are_bounded_in_all(start, start_upstream):
+    proxy = start(f"upstream: {start_upstream().url}\n")
+    with proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n") as client:
+        try:
+            client.send((b"1;" + b"e" * 200 + b"\r\nx\r\n") * 10_000)
+        except OSError:
+            pass  # refused meanwhile
+        assert client.read().status == 400
+
+
+def test_a_connection_that_comes_and_goes_without_a_word_leaves_nothing(start):
+    proxy = start("workers: 2\n" + OK)
+    assert proxy.ask(path="/ok").status == 200
+    before = proxy.memory_bytes()
+    for i in range(3000):
+        with socket.create_connection(proxy.address) as sock:
+            if i % 3 == 0:
+                sock.sendall(b"GET /ok HT")
+    assert proxy.ask(path="/ok").status == 200
+    assert grown(proxy, before) < 8 * MIB
