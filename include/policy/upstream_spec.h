@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/span.h"
+#include "policy/answer_set.h"
 #include "policy/key.h"
 #include "policy/settings.h"
 
@@ -28,6 +29,23 @@ struct server_spec {
     uint32_t weight; /* its share among those of the others, from 1 */
 };
 
+/* Requests that a server is sent to see whether it is well. */
+struct health_spec {
+    struct span path; /* and query, of the request; empty: none are made */
+    uint64_t interval_us;
+    uint64_t timeout_us;
+    struct answer_set status; /* answers of a server that is well */
+    uint32_t fall;            /* checks in a row that fail until it is out */
+    uint32_t rise;            /* that pass until it is in */
+};
+
+/* When a server that fails requests is passed over. */
+struct eject_spec {
+    uint32_t failures; /* in a row; 0: never */
+    uint64_t for_us;   /* the first time; then twice as long each time, until max_us */
+    uint64_t max_us;
+};
+
 struct upstream_spec {
     struct span name;
     uint32_t index; /* among all upstreams, from 0 */
@@ -41,6 +59,9 @@ struct upstream_spec {
     uint64_t
         response_us;  /* from the request's end to the response's head, and between its pieces */
     uint64_t idle_us; /* of a pooled connection */
+    struct health_spec health;
+    struct eject_spec eject;
+    uint64_t slow_start_us; /* until a server that came back has its whole weight; 0: at once */
     uint32_t retries; /* of a request whose connection died before its answer; see the manual */
 };
 

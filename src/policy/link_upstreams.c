@@ -56,6 +56,58 @@ static void link_balance_key(struct linker *linker, const struct spec_upstream *
     }
 }
 
+static void link_health(struct linker *linker, const struct spec_health *spec,
+                        struct health_spec *health)
+{
+    const struct spec_answer *answers = spec->status.items;
+    *health = (struct health_spec){
+        .path = link_copy(linker, spec->path.text),
+        .interval_us = spec->interval_us,
+        .timeout_us = spec->timeout_us,
+        .fall = spec->fall,
+        .rise = spec->rise,
+    };
+    if (spec->status.node == NULL) {
+        answer_set_add(&health->status, 200, 299);
+    } else if (spec->status.n_items == 0) {
+        diags_add(linker->diags, DIAG_ERROR, spec->status.node->line, spec->status.node->column,
+                  "status must name at least one answer");
+    }
+    for (size_t i = 0; i < spec->status.n_items; i++) {
+        if (answers[i].node != NULL && answers[i].first < 200) {
+            char buffer[PROBLEM_BYTES_MAX];
+            struct text problem = text_of(buffer, sizeof(buffer));
+            text_add_literal(&problem, ": a check ends with an answer, from 200 to 599");
+            link_report(linker, answers[i].node, "status", &problem);
+        } else if (answers[i].node != NULL) {
+            answer_set_add(&health->status, answers[i].first, answers[i].last);
+        }
+    }
+}
+
+/* What is said of one server among others where there is one alone. */
+static void warn_of_one(struct linker *linker, const struct spec_upstream *spec)
+{
+    static const char *const KEYS[] = {"eject", "slow_start"};
+    for (size_t i = 0; i < ARRAY_LEN(KEYS) && spec->servers.n_items == 1; i++) {
+        const struct node *node = node_find(spec->place.node, span_of_text(KEYS[i]));
+        if (node != NULL) {
+            diags_add(linker->diags, DIAG_WARNING, node->line, node->column,
+                      "%s has no effect where there is one server alone", KEYS[i]);
+        }
+    }
+}
+
+static void link_eject(struct linker *linker, const struct spec_eject *spec,
+                       struct eject_spec *eject)
+{
+    *eject = spec->values;
+    if (eject->max_us < eject->for_us) {
+        diags_add(linker->diags, DIAG_ERROR, spec->place.node->line, spec->place.node->column,
+                  "eject: max must not be less than for");
+    }
+}
+
 static void link_host(struct linker *linker, const struct spec_upstream *spec,
                       struct upstream_spec *upstream)
 {
@@ -93,6 +145,10 @@ void link_upstreams(struct linker *linker)
         upstream->retries = specs[i].retries;
         link_servers(linker, &specs[i], upstream);
         link_balance_key(linker, &specs[i], upstream);
+        link_health(linker, &specs[i].health, &upstream->health);
+        link_eject(linker, &specs[i].eject, &upstream->eject);
+        upstream->slow_start_us = specs[i].slow_start_us;
+        warn_of_one(linker, &specs[i]);
         link_host(linker, &specs[i], upstream);
     }
     policy->n_upstreams = items->n_items;

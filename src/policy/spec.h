@@ -68,10 +68,28 @@ struct spec_server {
     uint32_t weight;
 };
 
+struct spec_health {
+    struct section_place place;
+    struct spec_text path;
+    uint64_t interval_us;
+    uint64_t timeout_us;
+    struct section_items status; /* struct spec_answer */
+    uint32_t fall;
+    uint32_t rise;
+};
+
+struct spec_eject {
+    struct section_place place;
+    struct eject_spec values;
+};
+
 struct spec_upstream {
     struct section_place place;
     struct section_items servers; /* struct spec_server */
     struct spec_balance balance;
+    struct spec_health health;
+    struct spec_eject eject;
+    uint64_t slow_start_us;
     uint32_t retries;
     struct spec_text host;
     struct spec_upstream_timeout timeout;

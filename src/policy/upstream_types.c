@@ -2,6 +2,7 @@
 
 #include "policy/value_types.h"
 
+#include "http/target.h"
 #include "policy/key_parser.h"
 #include "policy/spec_values.h"
 #include "policy/suggest.h"
@@ -64,6 +65,46 @@ static bool parse_balance(const struct value_type *type, const struct node *node
     return true;
 }
 
+/* What stands in a request line behind GET. */
+static bool parse_check_path(const struct value_type *type, const struct node *node,
+                             struct arena *arena, void *out, struct text *problem)
+{
+    struct target target;
+    (void)type;
+    (void)arena;
+    if (node->text.len > TARGET_BYTES_MAX ||
+        target_parse(node->text, SPAN("GET"), &target) != NULL || target.form != TARGET_ORIGIN) {
+        text_add_literal(problem, "must be a path such as /healthz");
+        return false;
+    }
+    *(struct spec_text *)out = (struct spec_text){.node = node, .text = node->text};
+    return true;
+}
+
+static bool parse_failures(const struct value_type *type, const struct node *node,
+                           struct arena *arena, void *out, struct text *problem)
+{
+    if (span_equals(node->text, SPAN("off"))) {
+        *(uint32_t *)out = 0;
+        return true;
+    }
+    if (!value_parse_number(type, node, arena, out, problem)) {
+        text_add_literal(problem, ", or off");
+        return false;
+    }
+    return true;
+}
+
+const struct value_type VALUE_CHECK_PATH =
+    VALUE_SCALAR_TYPE("a path such as /healthz", struct spec_text, parse_check_path);
+const struct value_type VALUE_FAILURES = {
+    .kind = VALUE_SCALAR,
+    .noun = "off or a whole number",
+    .bytes = sizeof(uint32_t),
+    .parse = parse_failures,
+    .min = 1,
+    .max = 1000000,
+};
 const struct value_type VALUE_BALANCE =
     VALUE_SCALAR_TYPE("round_robin, least_requests or hash(KEY), such as hash(client.ip)",
                       struct spec_balance, parse_balance);

@@ -144,6 +144,7 @@ static void on_timeout(struct timeout *timeout)
         if (exchange->is_looked_at) {
             exchange_look_at_client(exchange);
         } else {
+            exchange_note_outcome(exchange, OUTCOME_UNANSWERED);
             exchange_fail(exchange, 504, "the upstream did not answer in time");
         }
         return;
@@ -220,6 +221,9 @@ static void end(struct exchange *exchange)
         precise_timer_disarm(&exchange->worker->holds, &exchange->hold);
         exchange->hold_us = clock_monotonic_us() - exchange->hold_us;
     }
+    if (exchange->choice.is_trial) {
+        exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
+    }
     if (exchange->is_decision_pending) {
         store_cancel(&exchange->admission.decision);
     } else if (exchange->admission.decision.n_charges > 0) {
@@ -238,10 +242,16 @@ static void drop_upstream(struct exchange *exchange)
     }
 }
 
+static enum upstream_outcome outcome_of_status(uint16_t status)
+{
+    return status >= 502 && status <= 504 ? OUTCOME_BAD_GATEWAY : OUTCOME_SERVED;
+}
+
 void exchange_complete(struct exchange *exchange)
 {
     exchange_set_state(exchange, EXCHANGE_DONE);
     if (exchange->upstream != NULL) {
+        exchange_note_outcome(exchange, outcome_of_status(exchange->out.status));
         if (exchange->is_request_sent) {
             upstream_release(exchange->upstream);
         } else {

@@ -53,11 +53,12 @@ static enum status try_server(struct exchange *exchange)
 }
 
 /* exchange->server could not be reached at one of its addresses. */
-static void note_unreachable(struct exchange *exchange)
+static void note_unreachable(struct exchange *exchange, enum upstream_outcome outcome)
 {
     upstream_server_failed(exchange->server);
     if (++exchange->choice.n_addresses >= exchange->server->n_addresses) {
         exchange->choice.n_addresses = 0;
+        exchange_note_outcome(exchange, outcome);
     }
 }
 
@@ -68,7 +69,8 @@ static void try_next(struct exchange *exchange, uint16_t status, const char *fau
     exchange->connect_started_us = clock_monotonic_us();
     for (;;) {
         if (exchange->choice.n_addresses == 0) {
-            struct upstream_server *server = upstream_choice_make(group, &exchange->choice);
+            struct upstream_server *server =
+                upstream_choice_make(group, &exchange->choice, exchange->connect_started_us);
             if (server == NULL) {
                 exchange_fail(exchange, status, fault);
                 return;
@@ -83,7 +85,7 @@ static void try_next(struct exchange *exchange, uint16_t status, const char *fau
             exchange_fail(exchange, 503, status_text(tried)); /* it is we who cannot */
             return;
         }
-        note_unreachable(exchange);
+        note_unreachable(exchange, OUTCOME_UNREACHABLE);
         status = 502;
         fault = UNREACHABLE;
     }
@@ -126,14 +128,14 @@ void exchange_on_upstream_connected(struct exchange *exchange, enum status statu
         return;
     }
     drop(exchange);
-    note_unreachable(exchange);
+    note_unreachable(exchange, OUTCOME_UNREACHABLE);
     try_next(exchange, 502, UNREACHABLE);
 }
 
 void exchange_on_connect_timeout(struct exchange *exchange)
 {
     drop(exchange);
-    note_unreachable(exchange);
+    note_unreachable(exchange, OUTCOME_UNACCEPTED);
     if (++exchange->choice.n_timeouts >= CONNECT_TIMEOUTS_MAX) {
         exchange_fail(exchange, 504, TOO_SLOW);
         return;
@@ -152,7 +154,8 @@ static bool may_repeat(const struct exchange *exchange)
 void exchange_on_upstream_lost(struct exchange *exchange)
 {
     struct upstream_choice *choice = &exchange->choice;
-    const bool was_kept = exchange->upstream->is_reused;
+    const bool was_kept = exchange->upstream->is_reused && !exchange->has_upstream_answered;
+    exchange_note_outcome(exchange, was_kept ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST);
     if (!may_repeat(exchange) ||
         (!was_kept && choice->n_deaths >= exchange->route->upstream->retries)) {
         exchange_fail(exchange, 502, LOST);

@@ -6,6 +6,7 @@
 #include "base/compiler.h"
 #include "base/span.h"
 #include "proxy/exchange.h"
+#include "proxy/upstream_outcome.h"
 
 /* The only writer of exchange->state. Arms the timeout of @next. */
 void exchange_set_state(struct exchange *exchange, enum exchange_state next);
@@ -18,6 +19,13 @@ void exchange_connect(struct exchange *exchange);
 
 /* exchange->upstream is connected: send the request. */
 void exchange_forward(struct exchange *exchange);
+
+/* What came of asking exchange->server, the latest that was chosen. */
+static inline void exchange_note_outcome(struct exchange *exchange, enum upstream_outcome outcome)
+{
+    upstream_outcome_note(exchange->server, &exchange->choice, exchange->connect_started_us,
+                          outcome);
+}
 
 /* Send exchange->out and @body as the whole answer; the upstream connection, if any, is closed. */
 void exchange_reply(struct exchange *exchange, struct span body);

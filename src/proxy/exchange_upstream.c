@@ -272,5 +272,6 @@ void exchange_on_upstream_bad(struct exchange *exchange, const char *reason)
 {
     log_debug("proxy.upstream", "bad response", "server=%.*s reason=\"%s\"",
               SPAN_ARGS(exchange->server->endpoint->text), reason);
+    exchange_note_outcome(exchange, OUTCOME_INVALID);
     exchange_fail(exchange, 502, "the upstream's answer is not valid HTTP");
 }

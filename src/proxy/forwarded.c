@@ -12,8 +12,7 @@ static bool is_ours(enum field_id id)
            id == FIELD_X_REQUEST_ID;
 }
 
-/* As a URL of @server would have it; a unix socket has no name of its own. */
-static void write_server_host(const struct endpoint *server, struct text *text)
+void forwarded_write_server_host(const struct endpoint *server, struct text *text)
 {
     const bool is_ipv6 = span_find(server->host, ':') < server->host.len;
     if (server->unix_path.len > 0) {
@@ -38,7 +37,7 @@ static void write_host(const struct exchange *exchange, struct text *text)
         text_add(text, exchange->request.host);
         break;
     case UPSTREAM_HOST_SERVER:
-        write_server_host(exchange->server->endpoint, text);
+        forwarded_write_server_host(exchange->server->endpoint, text);
         break;
     case UPSTREAM_HOST_NAME:
         text_add(text, spec->host_name);

@@ -166,6 +166,7 @@ bool exchange_on_upstream_switch(struct exchange *exchange)
     if (!send_switch(exchange, protocol)) {
         return false;
     }
+    exchange_note_outcome(exchange, OUTCOME_SERVED);
     const bool is_client_blocked = exchange->is_client_blocked;
     exchange->client->ops->pump(exchange->client); /* it may leave, and end the exchange */
     return !is_client_blocked && upstream->phase != UPSTREAM_CLOSED;

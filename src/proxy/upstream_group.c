@@ -75,6 +75,15 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     return STATUS_OK;
 }
 
+static enum status begin_checks(struct upstream_group *group)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < group->spec->n_servers && status == STATUS_OK; i++) {
+        status = health_check_begin(&group->servers[i].check, &group->servers[i]);
+    }
+    return status;
+}
+
 /* Proxies that share limits also agree on who has which key. */
 static struct hash_key balance_key(const struct policy *policy)
 {
@@ -109,6 +118,9 @@ enum status upstream_group_init(struct upstream_group *group, struct worker *wor
     for (size_t i = 0; i < spec->n_servers && status == STATUS_OK; i++) {
         status = init_server(&group->servers[i], group, i);
     }
+    if (status == STATUS_OK && worker->number == 1 && spec->health.path.len > 0) {
+        status = begin_checks(group);
+    }
     if (status != STATUS_OK) {
         upstream_group_close(group);
         return status;
@@ -127,6 +139,7 @@ static void close_server(struct upstream_server *server)
     if (server->query != NULL) {
         resolver_cancel(server->query);
     }
+    health_check_close(&server->check);
     timer_close(&server->resolve_timer);
 }
 

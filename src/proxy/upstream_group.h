@@ -14,6 +14,7 @@
 #include "net/loop.h"
 #include "net/resolver.h"
 #include "policy/policy.h"
+#include "proxy/health_check.h"
 #include "proxy/upstream_process.h"
 
 struct worker;
@@ -32,8 +33,9 @@ struct upstream_server {
     struct resolver_query *query; /* NULL: none under way */
     struct timer resolve_timer;   /* names are asked again */
     bool is_name;
-    struct list idle;     /* struct upstream, the latest first */
-    size_t n_connections; /* idle ones among them */
+    struct health_check check; /* of worker 1 alone */
+    struct list idle;          /* struct upstream, the latest first */
+    size_t n_connections;      /* idle ones among them */
 };
 
 struct upstream_group {

@@ -11,7 +11,13 @@ static enum status open_one(struct upstream_process *upstream, const struct upst
         return STATUS_NO_MEMORY;
     }
     for (size_t i = 0; i < spec->n_servers; i++) {
-        atomic_init(&upstream->servers[i].n_requests, 0);
+        struct server_process *server = &upstream->servers[i];
+        const enum status status = server_health_init(&server->health, spec);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        atomic_init(&server->n_requests, 0);
+        upstream->n_servers++;
     }
     return STATUS_OK;
 }
@@ -36,6 +42,9 @@ enum status upstream_process_open(const struct policy *policy, struct upstream_p
 void upstream_process_close(struct upstream_process *upstreams, const struct policy *policy)
 {
     for (size_t i = 0; upstreams != NULL && i < policy->n_upstreams; i++) {
+        for (size_t j = 0; j < upstreams[i].n_servers; j++) {
+            server_health_close(&upstreams[i].servers[j].health);
+        }
         free(upstreams[i].servers);
     }
     free(upstreams);

@@ -11,17 +11,20 @@
 #include "base/compiler.h"
 #include "base/status.h"
 #include "policy/policy.h"
+#include "proxy/server_health.h"
 
 enum { CACHE_LINE_BYTES = 64 };
 
 /* One server. */
 struct server_process {
+    _Alignas(CACHE_LINE_BYTES) struct server_health health;
     _Alignas(CACHE_LINE_BYTES) atomic_uint n_requests; /* under way; of BALANCE_LEAST_REQUESTS */
 };
 
 struct upstream_process {
     const struct upstream_spec *spec; /* borrowed */
-    struct server_process *servers;   /* spec->n_servers; owned */
+    struct server_process *servers;   /* owned */
+    size_t n_servers;                 /* that are open: the spec's */
 };
 
 /* One for each of @policy's upstreams, by index. STATUS_NO_MEMORY. */

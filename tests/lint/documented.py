@@ -13,7 +13,8 @@ EXAMPLE = "config/full.yaml"
 CHAPTERS = {
     "POLICY": ("Top level", ""), "STORE": ("store", ""), "LOG": ("log", ""), "MAX": ("max", ""),
     "LISTEN": ("listen", ""), "TIMEOUTS": ("timeouts", ""), "UPSTREAM": ("upstreams", ""),
-    "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."), "LIMIT": ("limits", ""),
+    "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."),
+    "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."), "LIMIT": ("limits", ""),
     "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
     "ROUTE": ("routes", ""), "COST": ("cost", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),
 }

@@ -24,11 +24,13 @@ enum { TURNS, ONE, LOAD, HASH };
 
 static struct stage stage;
 static struct upstream_choice choice;
+static uint64_t now_us;
 
 static void set_up(void)
 {
     stage_open(&stage, POLICY);
     choice = (struct upstream_choice){.fresh = false};
+    now_us = 1000 * 1000;
 }
 
 static void tear_down(void)
@@ -38,7 +40,7 @@ static void tear_down(void)
 
 static struct upstream_server *make(size_t group)
 {
-    return upstream_choice_make(&stage.worker.upstreams[group], &choice);
+    return upstream_choice_make(&stage.worker.upstreams[group], &choice, now_us);
 }
 
 static struct upstream_server *make_first(size_t group)
