@@ -1,5 +1,5 @@
 /* The chunked transfer coding, both ways. Strict: extensions are bounded and dropped, trailers are
- * bounded, checked and dropped.
+ * bounded, checked, and dropped unless somebody wants them.
  *
  * Our own and not llhttp's: llhttp 8 tells nothing of extensions and takes any byte in them, a bare
  * LF too.
@@ -23,6 +23,9 @@ struct chunked_decoder {
     uint32_t ext_bytes;  /* extensions of the body so far */
     uint32_t trailer_bytes;
     uint32_t n_digits; /* of the chunk size */
+    char
+        *trailers; /* the caller's: where the trailer section goes as it comes, TRAILER_BYTES_MAX at
+                          most, trailer_bytes when done; NULL: it is dropped */
 };
 
 void chunked_decoder_init(struct chunked_decoder *decoder);

@@ -183,6 +183,9 @@ static struct http_error take_octet(struct chunked_decoder *decoder, char c)
     struct http_error error = spend(decoder, STATES[decoder->state].budget);
 
     if (error.reason == NULL) {
+        if (decoder->trailers != NULL && STATES[decoder->state].budget == BUDGET_TRAILER) {
+            decoder->trailers[decoder->trailer_bytes - 1] = c;
+        }
         error = (struct http_error){400, STATES[decoder->state].step(decoder, c)};
     }
     return error;

@@ -20,8 +20,9 @@ struct response {
     size_t n_fields;
     const struct field *own_fields; /* appended */
     size_t n_own_fields;
-    enum body_kind body; /* BODY_CHUNKED and BODY_UNTIL_CLOSE: of unknown length */
-    bool is_switch;      /* a 101: what follows is a tunnel, and its request has ended */
+    enum body_kind body;  /* BODY_CHUNKED and BODY_UNTIL_CLOSE: of unknown length */
+    struct span trailers; /* field lines behind a body that goes out chunked */
+    bool is_switch;       /* a 101: what follows is a tunnel, and its request has ended */
 };
 
 struct client;

@@ -112,8 +112,13 @@ enum stream_result downstream_send(struct client *client, const struct response 
         }
         slices[n++] = framing_slice(text_span(&head));
     }
-    n = framing_add_piece(slices, n, downstream->is_chunked ? downstream->chunk_head : NULL, piece,
-                          last);
+    if (last && downstream->is_chunked) {
+        n = framing_add_end(slices, n, downstream->chunk_head, piece,
+                            downstream->exchange->out.trailers);
+    } else {
+        n = framing_add_piece(slices, n, downstream->is_chunked ? downstream->chunk_head : NULL,
+                              piece, last);
+    }
     if (last && downstream->is_tunnel) {
         stream_shutdown(&downstream->stream);
         return STREAM_DONE;

@@ -86,6 +86,7 @@ struct exchange {
     bool has_client_ended;      /* its side: it may listen, or be gone */
     bool is_upgrade_offered;    /* the server was asked to switch protocols */
     bool has_upstream_ended;    /* its side of the tunnel */
+    char *trailers;             /* where the upstream's are kept; NULL: they are dropped */
     struct response out;
 
     uint64_t started_us;         /* monotonic: the first byte of the request */

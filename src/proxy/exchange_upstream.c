@@ -16,6 +16,7 @@
 #include "proxy/exchange_steps.h"
 #include "proxy/forwarded.h"
 #include "proxy/reply.h"
+#include "proxy/trailers.h"
 #include "proxy/worker.h"
 
 /* --- the request goes out --- */
@@ -224,9 +225,20 @@ static bool is_event_stream(const struct head *response)
                                                    SPAN("text/event-stream"));
 }
 
+/* The client takes trailers: keep those that come. Without memory they are dropped. */
+static void keep_trailers(struct exchange *exchange)
+{
+    if (exchange->response.body != BODY_CHUNKED || !trailers_are_wanted(&exchange->request)) {
+        return;
+    }
+    exchange->trailers = arena_alloc(&exchange->arena, TRAILER_BYTES_MAX);
+    upstream_keep_trailers(exchange->upstream, exchange->trailers);
+}
+
 bool exchange_on_upstream_head(struct exchange *exchange)
 {
     exchange_begin_answer(exchange);
+    keep_trailers(exchange);
     exchange->is_event_stream = is_event_stream(&exchange->response);
     exchange->is_head_pending = true;
     if (exchange->response.body == BODY_NONE) {
@@ -246,6 +258,11 @@ bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, boo
 {
     if (exchange->state == EXCHANGE_TUNNEL) {
         return tunnel_on_upstream_piece(exchange, piece, last);
+    }
+    if (last && exchange->trailers != NULL) {
+        exchange->out.trailers =
+            trailers_keep(exchange->trailers, upstream_trailer_bytes(exchange->upstream),
+                          &exchange->response, &exchange->route->cost);
     }
     return send_piece(exchange, piece, last);
 }

@@ -1,6 +1,7 @@
 #include "proxy/forwarded.h"
 
 #include "http/message.h"
+#include "proxy/trailers.h"
 #include "proxy/upgrade.h"
 #include "proxy/worker.h"
 
@@ -168,6 +169,9 @@ void forwarded_write_request(struct exchange *exchange, struct text *text)
     }
     exchange->is_upgrade_offered =
         request->has_upgrade && upgrade_write_offer(request, exchange->route, text);
+    if (!exchange->is_upgrade_offered && trailers_are_wanted(request)) {
+        text_add_literal(text, "Connection: TE\r\nTE: trailers\r\n");
+    }
     write_forwarding_fields(exchange, text);
     text_add_literal(text, "\r\n");
 }

@@ -25,3 +25,16 @@ int framing_add_piece(struct iovec *slices, int n_slices, char *chunk_head, stru
     }
     return n_slices;
 }
+
+int framing_add_end(struct iovec *slices, int n_slices, char *chunk_head, struct span piece,
+                    struct span trailers)
+{
+    if (trailers.len == 0) {
+        return framing_add_piece(slices, n_slices, chunk_head, piece, true);
+    }
+    n_slices = framing_add_piece(slices, n_slices, chunk_head, piece, false);
+    slices[n_slices++] = framing_slice(SPAN("0\r\n"));
+    slices[n_slices++] = framing_slice(trailers);
+    slices[n_slices++] = framing_slice(SPAN("\r\n"));
+    return n_slices;
+}

@@ -18,4 +18,9 @@ struct iovec framing_slice(struct span span);
 int framing_add_piece(struct iovec *slices, int n_slices, char *chunk_head, struct span piece,
                       bool last);
 
+/* The same for the last piece of a chunked body, with @trailers, whole field lines, behind it. At most 6 are
+ * added. */
+int framing_add_end(struct iovec *slices, int n_slices, char *chunk_head, struct span piece,
+                    struct span trailers);
+
 #endif /* SLUICE_PROXY_FRAMING_H */

@@ -400,6 +400,16 @@ enum stream_result upstream_flush_head(struct upstream *upstream)
     return upstream_send(upstream, span_of(NULL, 0), false);
 }
 
+void upstream_keep_trailers(struct upstream *upstream, char *memory)
+{
+    upstream->inbox.decoder.trailers = memory;
+}
+
+size_t upstream_trailer_bytes(const struct upstream *upstream)
+{
+    return upstream->inbox.decoder.trailer_bytes;
+}
+
 void upstream_end_tunnel(struct upstream *upstream)
 {
     stream_shutdown(&upstream->stream);

@@ -74,6 +74,12 @@ MUST_USE enum stream_result upstream_send(struct upstream *upstream, struct span
 /* Send the head if it has not gone out yet. */
 MUST_USE enum stream_result upstream_flush_head(struct upstream *upstream);
 
+/* The response's head has come: put its trailers into @memory, TRAILER_BYTES_MAX; NULL drops them. */
+void upstream_keep_trailers(struct upstream *upstream, char *memory);
+
+/* How many bytes they were; the body has ended. */
+size_t upstream_trailer_bytes(const struct upstream *upstream);
+
 /* Nothing more goes to the server: end our side of the tunnel. Nothing may be blocked. */
 void upstream_end_tunnel(struct upstream *upstream);
 

@@ -224,6 +224,56 @@ def test_a_client_that_has_ended_its_side_gets_its_answer(start, start_upstream,
     assert client.has_ended()
 
 
+# --- trailers ---
+
+TRAILERS = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Server-Timing\r\n\r\n"
+            b"5;a=b\r\nhello\r\n0\r\nServer-Timing: db;dur=53\r\nContent-Length: 99\r\nX-Sum: 1\r\n\r\n")
+WANTED = {"Connection": "TE", "TE": "trailers"}
+
+
+def chunked_rest(client):
+    """What stands on the wire of a chunked body, to its end."""
+    client.reader.head()
+    return client.reader.take_through(b"\r\n\r\n", "the trailers")
+
+
+def test_rule_32_trailers_are_passed_on_to_who_wants_them_but_for_those_that_must_not(
+        start, start_upstream):
+    upstream = start_upstream(answer=TRAILERS)
+    proxy = start(policy(upstream))
+    with proxy.connect() as client:
+        for _ in range(2):
+            client.send(message.request("GET", "/", WANTED))
+            assert chunked_rest(client) == (
+                b"5\r\nhello\r\n0\r\nServer-Timing: db;dur=53\r\nX-Sum: 1\r\n\r\n")
+            assert upstream.last.get("TE") == "trailers"
+            assert upstream.last.get("Connection") == "TE"
+    assert upstream.n_connections == 1
+
+
+@pytest.mark.parametrize("fields", [{}, {"TE": "trailers"}, {"Connection": "TE", "TE": "gzip"}])
+def test_trailers_that_nobody_wants_are_dropped(start, start_upstream, fields):
+    upstream = start_upstream(answer=TRAILERS)
+    client = start(policy(upstream)).send(message.request("GET", "/", fields))
+    assert chunked_rest(client) == b"5\r\nhello\r\n0\r\n\r\n"
+    assert upstream.last.get("TE") is None and upstream.last.get("Connection") is None
+
+
+def test_trailers_are_dropped_for_a_client_of_http_1_0(start, start_upstream):
+    proxy = start(policy(start_upstream(answer=TRAILERS)))
+    assert proxy.ask(fields=WANTED, version="HTTP/1.0").body == b"hello"
+
+
+def test_a_body_that_is_cut_in_its_trailers_never_looks_whole(start, start_upstream):
+    def behave(peer, _):
+        peer.send(TRAILERS[:-4])
+        peer.close()
+
+    client = start(policy(start_upstream(behave))).send(message.request("GET", "/", WANTED))
+    with pytest.raises(message.Cut):
+        chunked_rest(client)
+
+
 # --- interim answers ---
 
 HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"

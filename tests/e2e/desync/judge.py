@@ -61,6 +61,19 @@ def end_to_end(message):
     return [(name, value) for name, value in message.fields if name.lower() not in dropped]
 
 
+def asked_of_the_connection(given):
+    """The fields of its own connection that the proxy may write for `given`: what it asks for itself."""
+    options = {option.lower() for value in given.all(b"connection") for option in strict.members(value)}
+    asked = set()
+    for option, name, member in ((b"upgrade", b"upgrade", b"websocket"), (b"te", b"te", b"trailers")):
+        values = {value.lower() for line in given.all(name) for value in strict.members(line)}
+        if given.minor > 0 and option in options and member in values:
+            asked |= {(b"connection", option.title() if option != b"te" else b"TE")}
+            asked |= {(name, value) for line in given.all(name) for value in strict.members(line)
+                      if value.lower() == member}
+    return asked
+
+
 def _request_findings(given, seen):
     """`seen` reached the upstream for `given`."""
     if (seen.method, seen.target) != (given.method, given.origin):
@@ -71,7 +84,9 @@ def _request_findings(given, seen):
         yield f"its host became {seen.host!r}"
     if end_to_end(seen) != end_to_end(given):
         yield f"its fields became {end_to_end(seen)!r}"
-    leaked = {name.lower() for name, _ in seen.fields} & (given.named() - {b"transfer-encoding"} - OURS)
+    asked = asked_of_the_connection(given)
+    leaked = {name.lower() for name, value in seen.fields if (name.lower(), value) not in asked} & (
+        given.named() - {b"transfer-encoding"} - OURS)
     if leaked:
         yield f"fields of the connection passed: {leaked}"
     if not set(seen.trailers) <= set(given.trailers):

@@ -263,6 +263,28 @@ START_TEST(rule_32_trailers_are_dropped)
 }
 END_TEST
 
+START_TEST(rule_32_trailers_are_kept_as_they_come_where_they_are_wanted)
+{
+    static const char BODY[] = "1\r\na\r\n0\r\nA: b\r\nC:d\r\n\r\nnext";
+    static const char SECTION[] = "A: b\r\nC:d\r\n\r\n";
+    char kept[TRAILER_BYTES_MAX];
+    struct chunked_decoder decoder;
+    chunked_decoder_init(&decoder);
+    decoder.trailers = kept;
+    enum parse_result result = PARSE_PARTIAL;
+    for (size_t i = 0; result == PARSE_PARTIAL; i++) { /* byte by byte */
+        char byte = BODY[i];
+        struct span content;
+        size_t consumed;
+        struct http_error error;
+        result = chunked_decode(&decoder, &byte, 1, &content, &consumed, &error);
+    }
+    ck_assert_int_eq(result, PARSE_DONE);
+    ck_assert_uint_eq(decoder.trailer_bytes, strlen(SECTION));
+    ck_assert_int_eq(memcmp(kept, SECTION, strlen(SECTION)), 0);
+}
+END_TEST
+
 static const char *const BAD_TRAILERS[] = {
     "0\r\n\n",
     "0\r\n\r\r\n",
@@ -373,6 +395,7 @@ static Suite *chunked_suite(void)
     tcase_add_test(rest, rule_30_a_chunk_line_is_bounded);
     tcase_add_test(rest, rule_30_the_extensions_of_a_body_are_bounded_together);
     tcase_add_test(rest, rule_32_trailers_are_dropped);
+    tcase_add_test(rest, rule_32_trailers_are_kept_as_they_come_where_they_are_wanted);
     tcase_add_loop_test(rest, rule_32_malformed_trailers_are_refused, 0,
                         (int)ARRAY_LEN(BAD_TRAILERS));
     tcase_add_test(rest, rule_32_trailers_are_bounded);

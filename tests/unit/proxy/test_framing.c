@@ -50,6 +50,19 @@ START_TEST(a_piece_is_framed_as_its_body_wants)
 }
 END_TEST
 
+START_TEST(trailers_stand_behind_the_last_chunk)
+{
+    struct iovec slices[8];
+    char chunk_head[CHUNK_HEAD_BYTES_MAX];
+    int n = framing_add_end(slices, 0, chunk_head, SPAN("body"), SPAN("A: b\r\n"));
+    ck_assert_str_eq(joined(slices, n), "4\r\nbody\r\n0\r\nA: b\r\n\r\n");
+    n = framing_add_end(slices, 0, chunk_head, SPAN(""), SPAN("A: b\r\n"));
+    ck_assert_str_eq(joined(slices, n), "0\r\nA: b\r\n\r\n");
+    n = framing_add_end(slices, 0, chunk_head, SPAN("body"), SPAN(""));
+    ck_assert_str_eq(joined(slices, n), "4\r\nbody\r\n0\r\n\r\n");
+}
+END_TEST
+
 START_TEST(a_piece_follows_what_is_there_and_is_not_copied)
 {
     struct iovec slices[8] = {framing_slice(SPAN("head "))};
@@ -68,6 +81,7 @@ int main(void)
     TCase *all = tcase_create("framing");
 
     tcase_add_loop_test(all, a_piece_is_framed_as_its_body_wants, 0, ARRAY_LEN(PIECES));
+    tcase_add_test(all, trailers_stand_behind_the_last_chunk);
     tcase_add_test(all, a_piece_follows_what_is_there_and_is_not_copied);
     suite_add_tcase(suite, all);
 

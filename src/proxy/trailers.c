@@ -1,0 +1,78 @@
+#include "proxy/trailers.h"
+
+#include <string.h>
+
+#include "base/compiler.h"
+#include "http/field.h"
+
+/* Beside the fields that we know by name, which are all dropped: those that frame, route, are a connection's, or
+ * that we write ourselves. */
+static const struct span NEVER[] = {
+    {"age", 3},
+    {"authorization", 13},
+    {"cache-control", 13},
+    {"content-encoding", 16},
+    {"content-location", 16},
+    {"content-range", 13},
+    {"content-type", 12},
+    {"expires", 7},
+    {"location", 8},
+    {"pragma", 6},
+    {"range", 5},
+    {"set-cookie", 10},
+    {"vary", 4},
+    {"www-authenticate", 16},
+};
+
+static bool names(const struct head *head, enum field_id id, struct span member)
+{
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (head->fields[i].id == id && field_list_has(head->fields[i].value, member)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool trailers_are_wanted(const struct head *request)
+{
+    return request->minor > 0 && head_has(request, FIELD_TE) &&
+           names(request, FIELD_TE, SPAN("trailers")) &&
+           names(request, FIELD_CONNECTION, SPAN("te"));
+}
+
+static bool is_hidden(struct span name, const struct cost_spec *cost)
+{
+    return cost->kind == COST_RESPONSE_HEADER && cost->strip &&
+           span_equals_ignore_case(name, cost->field);
+}
+
+static bool may_pass(struct span name, const struct head *response, const struct cost_spec *cost)
+{
+    for (size_t i = 0; i < ARRAY_LEN(NEVER); i++) {
+        if (span_equals_ignore_case(name, NEVER[i])) {
+            return false;
+        }
+    }
+    return field_identify(name) == FIELD_OTHER && !field_is_underscore_variant(name) &&
+           !names(response, FIELD_CONNECTION, name) && !is_hidden(name, cost);
+}
+
+struct span trailers_keep(char *section, size_t n_bytes, const struct head *response,
+                          const struct cost_spec *cost)
+{
+    struct span rest = span_of(section, n_bytes);
+    size_t kept = 0;
+    while (rest.len > 0) {
+        const size_t end = span_find(rest, '\n');
+        const size_t len = end < rest.len ? end + 1 : rest.len;
+        const struct span line = span_of(rest.data, len);
+        const size_t colon = span_find(line, ':');
+        if (colon < line.len && may_pass(span_of(line.data, colon), response, cost)) {
+            memmove(section + kept, line.data, line.len);
+            kept += line.len;
+        }
+        rest = span_of(rest.data + len, rest.len - len);
+    }
+    return span_of(section, kept);
+}

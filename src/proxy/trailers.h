@@ -1,0 +1,26 @@
+/* Trailers of a response: whether its client takes them, and which may be passed on.
+ *
+ * Those of a request are always dropped: no client can know that a server takes them.
+ *
+ * Source: RFC 9110 sections 6.5 and 10.1.4, RFC 9112 section 7.1.2. */
+
+#ifndef SLUICE_PROXY_TRAILERS_H
+#define SLUICE_PROXY_TRAILERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/span.h"
+#include "http/head.h"
+#include "policy/cost.h"
+
+/* @request says `TE: trailers`, and that in Connection too. */
+bool trailers_are_wanted(const struct head *request);
+
+/* Keep of @section, the @n_bytes of a trailer section as a chunked_decoder took them, the lines that may be passed
+ * on: moved together in place. Dropped is what frames, routes or identifies, what @response's Connection names, what
+ * has to be known before the body, and the field of @cost where the client does not see that. */
+struct span trailers_keep(char *section, size_t n_bytes, const struct head *response,
+                          const struct cost_spec *cost);
+
+#endif /* SLUICE_PROXY_TRAILERS_H */
