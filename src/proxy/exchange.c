@@ -29,7 +29,7 @@ enum wait {
     WAIT_HEAD,    /* timeouts.head, from the first byte: not begun anew */
     WAIT_CONNECT, /* the upstream's timeout.connect */
     WAIT_FORWARD, /* the upstream's timeout.response (events: timeouts.tunnel), or looks at the client */
-    WAIT_TUNNEL, /* timeouts.tunnel, or timeouts.idle where it is hampered */
+    WAIT_TUNNEL, /* timeouts.tunnel, timeouts.idle where it is hampered, or looks at the client */
     WAIT_CLIENT, /* looks at the client */
 };
 
@@ -85,6 +85,15 @@ static struct timeout_queue *queue_of_forward(const struct exchange *exchange)
     return &exchange->server->group->response_timeouts;
 }
 
+static struct timeout_queue *queue_of_tunnel(const struct exchange *exchange)
+{
+    struct worker *worker = exchange->worker;
+    if (exchange->is_client_blocked) {
+        return &worker->look_timeouts;
+    }
+    return tunnel_is_hampered(exchange) ? &worker->idle_timeouts : &worker->tunnel_timeouts;
+}
+
 static struct timeout_queue *queue_of(const struct exchange *exchange)
 {
     struct worker *worker = exchange->worker;
@@ -98,7 +107,7 @@ static struct timeout_queue *queue_of(const struct exchange *exchange)
     case WAIT_FORWARD:
         return queue_of_forward(exchange);
     case WAIT_TUNNEL:
-        return tunnel_is_hampered(exchange) ? &worker->idle_timeouts : &worker->tunnel_timeouts;
+        return queue_of_tunnel(exchange);
     case WAIT_CLIENT:
         return &worker->look_timeouts;
     }
@@ -149,7 +158,11 @@ static void on_timeout(struct timeout *timeout)
         }
         return;
     case EXCHANGE_TUNNEL:
-        tunnel_on_timeout(exchange);
+        if (exchange->is_looked_at) {
+            exchange_look_at_client(exchange);
+        } else {
+            tunnel_on_timeout(exchange);
+        }
         return;
     case EXCHANGE_REPLY:
         exchange_look_at_client(exchange);

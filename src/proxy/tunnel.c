@@ -56,9 +56,8 @@ static void on_side_ended(struct exchange *exchange)
 
 void tunnel_on_timeout(struct exchange *exchange)
 {
-    if (is_blocked(exchange)) {
-        exchange_cut(exchange, exchange->is_client_blocked ? "the client does not read"
-                                                           : "the upstream does not read");
+    if (exchange->is_request_blocked) {
+        exchange_cut(exchange, "the upstream does not read");
         return;
     }
     exchange->fault = "nothing moved in the tunnel";
