@@ -24,7 +24,10 @@ enum {
     KEY_PARTS_MAX = 8,
     KEY_ALTERNATIVES_MAX = 8,
     PATTERN_SEGMENTS_MAX = 64,
-    CAPTURES_MAX = 16, /* {name}s in one path pattern */
+    CAPTURES_MAX = 16,              /* {name}s in one path pattern */
+    ROUTE_SETS_MAX = 16,            /* fields that a route sets, in each direction */
+    ROUTE_SET_BYTES_MAX = 8 * 1024, /* of them together */
+    ROUTE_REMOVALS_MAX = 64,
 
     /* --- a request --- */
     HEAD_FIELDS_MAX = 256,        /* the policy's max.headers cannot pass it */

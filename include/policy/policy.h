@@ -15,6 +15,7 @@
 #include "limit/limit.h"
 #include "policy/answer_set.h"
 #include "policy/cost.h"
+#include "policy/edits.h"
 #include "policy/key.h"
 #include "policy/settings.h"
 #include "policy/upstream_spec.h"
@@ -99,7 +100,8 @@ struct route {
     struct span capture_names[CAPTURES_MAX];
     size_t n_captures;
     uint64_t body_bytes_max;
-    struct cost_spec cost;    /* of a request, for each of its limits */
+    struct cost_spec cost;           /* of a request, for each of its limits */
+    const struct route_edits *edits; /* what is changed on the way; NULL: nothing */
     struct span policy_field; /* ready value of RateLimit-Policy when all rules apply: the enforced
                                   limits; empty: there are none */
 };
@@ -126,6 +128,7 @@ struct policy {
     size_t n_rules;
     struct route *routes;
     size_t n_routes;
+    size_t set_bytes_max; /* most bytes of the fields that a route sets in one direction */
 };
 
 /* NULL is a no-op. */

@@ -1,6 +1,7 @@
 #include "policy/link.h"
 
 #include "limit/fields.h"
+#include "policy/link_edits.h"
 #include "policy/link_match.h"
 #include "policy/quote.h"
 
@@ -325,6 +326,7 @@ static void link_route(struct linker *linker, const struct spec_route *spec,
     write_policy_field(linker, route);
     link_cost(linker, &spec->cost, route);
     link_upgrades(linker, &spec->upgrade, route);
+    link_edits(linker, spec, route);
     route->body_bytes_max =
         has_max_body ? spec->body_bytes_max : linker->spec->max.values.body_bytes;
 }

@@ -322,6 +322,15 @@ static const struct section COST = {
 };
 static const struct value_type COST_TYPE = SECTION_TYPE(COST, struct spec_cost);
 
+static const struct section_field EDITS_FIELDS[] = {
+    {"set", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_edits, set), NULL, KEY_OPTIONAL,
+     "name: value, in place of all fields of the name"},
+    {"remove", SHAPE_LIST, &VALUE_FIELD_NAME, offsetof(struct spec_edits, removed), NULL,
+     KEY_OPTIONAL, "names of fields that do not pass"},
+};
+static const struct section EDITS = SECTION_OF(EDITS_FIELDS);
+static const struct value_type EDITS_TYPE = SECTION_TYPE(EDITS, struct spec_edits);
+
 static const struct section_field ROUTE_FIELDS[] = {
     {"name", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, name), NULL, KEY_OPTIONAL,
      "for logs and the key \"route\"; left out: route-N"},
@@ -339,7 +348,12 @@ static const struct section_field ROUTE_FIELDS[] = {
      KEY_OPTIONAL, "bytes of a request's body; left out: max.body"},
     {"upgrade", SHAPE_LIST, &VALUE_PROTOCOL, offsetof(struct spec_route, upgrade), NULL,
      KEY_OPTIONAL, "protocols that a request may switch to; [] for none; left out: websocket"},
-    NOT_YET("strip_prefix", "remove the start of the path"),
+    {"strip_prefix", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_route, strip_prefix), NULL,
+     KEY_OPTIONAL, "start of the path that the upstream does not get"},
+    {"request", SHAPE_ONE, &EDITS_TYPE, offsetof(struct spec_route, request), NULL, KEY_OPTIONAL,
+     "fields of requests that are set or removed"},
+    {"response", SHAPE_ONE, &EDITS_TYPE, offsetof(struct spec_route, response), NULL, KEY_OPTIONAL,
+     "fields of responses that are set or removed"},
 };
 const struct section SECTIONS_ROUTE = SECTION_OF(ROUTE_FIELDS);
 static const struct value_type ROUTE_TYPE = SECTION_TYPE(SECTIONS_ROUTE, struct spec_route);

@@ -58,6 +58,13 @@ struct spec_header {
     bool is_present; /* no value is asked for */
 };
 
+/* A field that is set. */
+struct spec_field {
+    struct section_place place; /* name: of the field */
+    const struct node *node;
+    struct span value;
+};
+
 /* A cost as a single value. */
 struct spec_cost_source {
     const struct node *node;

@@ -266,6 +266,35 @@ static bool parse_header(const struct value_type *type, const struct node *node,
     return true;
 }
 
+static bool parse_field_name(const struct value_type *type, const struct node *node,
+                             struct arena *arena, void *out, struct text *problem)
+{
+    if (!field_is_token(node->text)) {
+        text_add_literal(problem, "must be the name of a header");
+        return false;
+    }
+    return parse_text(type, node, arena, out, problem);
+}
+
+static bool parse_field(const struct value_type *type, const struct node *node, struct arena *arena,
+                        void *out, struct text *problem)
+{
+    struct spec_field *field = out;
+    (void)type;
+    (void)arena;
+    if (!field_is_token(field->place.name)) {
+        text_add_literal(problem, "the key must be the name of a header");
+        return false;
+    }
+    if (!field_is_value(node->text)) {
+        text_add_literal(problem, "must have no line end and no other control character");
+        return false;
+    }
+    field->node = node;
+    field->value = span_trim(node->text);
+    return true;
+}
+
 /* --- places --- */
 
 static bool parse_listen(const struct value_type *type, const struct node *node,
@@ -378,5 +407,14 @@ const struct value_type VALUE_BYTE_RATE =
     VALUE_SCALAR_TYPE("a size a second such as 1KiB/s, or off", uint64_t, parse_byte_rate);
 const struct value_type VALUE_PREFIX = VALUE_SCALAR_TYPE(
     "an address, a prefix such as 10.0.0.0/8, or unix", struct address_prefix, parse_prefix);
+const struct value_type VALUE_FIELD_NAME =
+    VALUE_SCALAR_TYPE("the name of a header", struct spec_text, parse_field_name);
+const struct value_type VALUE_FIELD = {
+    .kind = VALUE_SCALAR,
+    .noun = "a header's value",
+    .bytes = sizeof(struct spec_field),
+    .parse = parse_field,
+    .is_secret = true,
+};
 const struct value_type VALUE_HEADER =
     VALUE_SCALAR_TYPE("a header's value, or true", struct spec_header, parse_header);

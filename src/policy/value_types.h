@@ -30,6 +30,8 @@ extern const struct value_type VALUE_ALGORITHM;    /* const struct algorithm * *
 extern const struct value_type VALUE_HEADER;       /* struct spec_header */
 extern const struct value_type VALUE_CHECK_PATH;   /* struct spec_text: a path, perhaps a query */
 extern const struct value_type VALUE_FAILURES;     /* uint32_t; 0: off */
+extern const struct value_type VALUE_FIELD;        /* struct spec_field */
+extern const struct value_type VALUE_FIELD_NAME;   /* struct spec_text */
 extern const struct value_type VALUE_BALANCE;      /* struct spec_balance */
 
 /* For types with bounds of their own. */

@@ -17,6 +17,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
+#include "proxy/edits.h"
 #include "proxy/exchange_steps.h"
 #include "proxy/reply.h"
 #include "proxy/settlement.h"
@@ -316,6 +317,9 @@ void exchange_reply(struct exchange *exchange, struct span body)
         body.len = 0;
     }
     exchange->response_bytes = body.len;
+    if (exchange->route != NULL && exchange->route->edits != NULL) {
+        edits_add(exchange);
+    }
     switch (exchange->client->ops->send(exchange->client, &exchange->out, body, true)) {
     case STREAM_DONE:
         exchange_complete(exchange);

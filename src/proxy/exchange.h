@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/compiler.h"
+#include "base/limits.h"
 #include "http/head.h"
 #include "net/loop.h"
 #include "net/precise_timer.h"
@@ -44,7 +45,7 @@ enum exchange_state {
 };
 
 enum {
-    OWN_FIELDS_MAX = 12,
+    OWN_FIELDS_MAX = 12 + ROUTE_SETS_MAX,
     EXCHANGE_ARENA_BYTES = 2048,
 };
 
@@ -103,6 +104,7 @@ struct exchange {
         *fields; /* 2 * n_fields_max: the request's, and right behind them the response's */
     size_t n_fields_max;
     struct admission admission;
+    struct span stripped_path; /* what the upstream gets, where the route strips a prefix */
     struct path path;          /* of view.path */
     char host[HOST_BYTES_MAX]; /* of view.host */
     struct field own_fields[OWN_FIELDS_MAX];

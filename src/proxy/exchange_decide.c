@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "policy/matcher.h"
 #include "proxy/client_address.h"
+#include "proxy/edits.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_steps.h"
 #include "proxy/reply.h"
@@ -142,23 +143,14 @@ static void admit(struct exchange *exchange)
     }
 }
 
-static bool is_looping(const struct exchange *exchange)
-{
-    return head_has(&exchange->request, FIELD_VIA) && exchange->route->upstream != NULL &&
-           via_has_passed(&exchange->worker->shared->via, &exchange->request);
-}
+/* --- the head --- */
 
-void exchange_on_head(struct exchange *exchange)
+/* False: without memory. */
+static bool fill_view(struct exchange *exchange)
 {
     const struct policy *policy = exchange->worker->policy;
-    struct head *request = &exchange->request;
+    const struct head *request = &exchange->request;
     struct request_view *view = &exchange->view;
-
-    const struct field *id = head_find(request, FIELD_X_REQUEST_ID);
-
-    if (id != NULL && id->value.len <= REQUEST_ID_BYTES_MAX) {
-        exchange->client_request_id = id->value;
-    }
     view->head = request;
     view->host = target_normalise_host(request->host, exchange->host);
     view->client = client_address_find(policy, &exchange->peer, request);
@@ -166,21 +158,59 @@ void exchange_on_head(struct exchange *exchange)
         address_is_in(&exchange->peer, policy->trusted_proxies, policy->n_trusted_proxies);
     view->path = &exchange->path;
     view->path_buffer = arena_alloc(&exchange->arena, request->target.path.len + 1);
-    if (view->path_buffer == NULL) {
+    return view->path_buffer != NULL;
+}
+
+static void read_request_id(struct exchange *exchange)
+{
+    const struct field *id = head_find(&exchange->request, FIELD_X_REQUEST_ID);
+    if (id != NULL && id->value.len <= REQUEST_ID_BYTES_MAX) {
+        exchange->client_request_id = id->value;
+    }
+}
+
+static bool is_looping(const struct exchange *exchange)
+{
+    return head_has(&exchange->request, FIELD_VIA) && exchange->route->upstream != NULL &&
+           via_has_passed(&exchange->worker->shared->via, &exchange->request);
+}
+
+static bool is_too_large(const struct exchange *exchange)
+{
+    const struct head *request = &exchange->request;
+    return request->body == BODY_LENGTH &&
+           request->content_length > exchange->route->body_bytes_max;
+}
+
+/* What the route makes of it before its limits do. */
+static void take_route(struct exchange *exchange)
+{
+    if (exchange->route->edits != NULL && !edits_prepare(exchange)) {
+        return;
+    }
+    if (is_looping(exchange)) {
+        exchange_fail(exchange, 508, "the request has passed here before: the upstream leads back");
+    } else if (is_too_large(exchange)) {
+        exchange_fail(exchange, 413, "the request's body is too large");
+    } else {
+        admit(exchange);
+    }
+}
+
+void exchange_on_head(struct exchange *exchange)
+{
+    read_request_id(exchange);
+    if (!fill_view(exchange)) {
         exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
         return;
     }
-    const char *refusal = matcher_find_route(policy, view, &exchange->route);
+    const char *refusal =
+        matcher_find_route(exchange->worker->policy, &exchange->view, &exchange->route);
     if (refusal != NULL) {
         exchange_fail(exchange, 400, refusal);
     } else if (exchange->route == NULL) {
         exchange_fail(exchange, 404, "no route matches");
-    } else if (is_looping(exchange)) {
-        exchange_fail(exchange, 508, "the request has passed here before: the upstream leads back");
-    } else if (request->body == BODY_LENGTH &&
-               request->content_length > exchange->route->body_bytes_max) {
-        exchange_fail(exchange, 413, "the request's body is too large");
     } else {
-        admit(exchange);
+        take_route(exchange);
     }
 }

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "policy/cost.h"
+#include "proxy/edits.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_steps.h"
 #include "proxy/forwarded.h"
@@ -123,6 +124,9 @@ bool exchange_on_upstream_interim(struct exchange *exchange)
         return false;
     }
     exchange_touch(exchange);
+    if (exchange->route->edits != NULL) {
+        edits_hide(exchange);
+    }
     const struct response response = {
         .status = interim->status,
         .fields = interim->fields,
@@ -211,6 +215,10 @@ void exchange_begin_answer(struct exchange *exchange)
                         worker_date(exchange->worker));
     }
     reply_add_ratelimit_fields(exchange);
+    if (exchange->route->edits != NULL) {
+        edits_hide(exchange);
+        edits_add(exchange);
+    }
 }
 
 /* Server-sent events, which come when they come. */
@@ -262,7 +270,7 @@ bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, boo
     if (last && exchange->trailers != NULL) {
         exchange->out.trailers =
             trailers_keep(exchange->trailers, upstream_trailer_bytes(exchange->upstream),
-                          &exchange->response, &exchange->route->cost);
+                          &exchange->response, exchange->route);
     }
     return send_piece(exchange, piece, last);
 }

@@ -1,17 +1,17 @@
 #include "proxy/forwarded.h"
 
 #include "http/message.h"
+#include "proxy/edits.h"
 #include "proxy/trailers.h"
 #include "proxy/upgrade.h"
 #include "proxy/worker.h"
 
+#define BIT(id) (UINT64_C(1) << FIELD_##id)
+
 /* The fields that we write ourselves, or append to. */
-static bool is_ours(enum field_id id)
-{
-    return id == FIELD_HOST || id == FIELD_X_FORWARDED_FOR || id == FIELD_X_FORWARDED_PROTO ||
-           id == FIELD_X_FORWARDED_HOST || id == FIELD_X_REAL_IP || id == FIELD_FORWARDED ||
-           id == FIELD_X_REQUEST_ID;
-}
+static const uint64_t OURS = BIT(HOST) | BIT(X_FORWARDED_FOR) | BIT(X_FORWARDED_PROTO) |
+                             BIT(X_FORWARDED_HOST) | BIT(X_REAL_IP) | BIT(FORWARDED) |
+                             BIT(X_REQUEST_ID);
 
 void forwarded_write_server_host(const struct endpoint *server, struct text *text)
 {
@@ -47,14 +47,20 @@ static void write_host(const struct exchange *exchange, struct text *text)
     text_add_literal(text, "\r\n");
 }
 
-static void write_request_line(const struct head *request, struct text *text)
+static bool strips_prefix(const struct exchange *exchange)
 {
-    const struct target *target = &request->target;
-    text_add(text, request->method);
+    return exchange->route->edits != NULL && exchange->route->edits->prefix.len > 0;
+}
+
+static void write_request_line(const struct exchange *exchange, struct text *text)
+{
+    const struct target *target = &exchange->request.target;
+    const bool is_stripped = strips_prefix(exchange);
+    text_add(text, exchange->request.method);
     text_add_char(text, ' ');
-    if (target->form == TARGET_ABSOLUTE) {
+    if (target->form == TARGET_ABSOLUTE || is_stripped) {
         /* "http://host?query" has no path of its own: the server's root is meant. */
-        text_add(text, target->path);
+        text_add(text, is_stripped ? exchange->stripped_path : target->path);
         text_add(text, target->has_query ? SPAN("?") : SPAN(""));
         text_add(text, target->query);
     } else {
@@ -127,6 +133,12 @@ static void write_request_id(const struct exchange *exchange, struct text *text)
     text_add_literal(text, "\r\n");
 }
 
+/* Fields of ours that the route removes, or sets itself. */
+static uint64_t edited_fields(const struct exchange *exchange)
+{
+    return exchange->route->edits != NULL ? exchange->route->edits->request.known : 0;
+}
+
 static void write_forwarding_fields(const struct exchange *exchange, struct text *text)
 {
     char buffer[ADDRESS_TEXT_MAX];
@@ -135,32 +147,51 @@ static void write_forwarding_fields(const struct exchange *exchange, struct text
     /* RFC 7239 section 6.2 */
     const struct span peer_text =
         exchange->peer.family == ADDRESS_NONE ? SPAN("unknown") : text_span(&peer);
+    const uint64_t edited = edited_fields(exchange);
 
-    if (begin_list(exchange, FIELD_X_FORWARDED_FOR, text)) {
-        text_add(text, peer_text);
+    if ((edited & BIT(X_FORWARDED_FOR)) == 0) {
+        if (begin_list(exchange, FIELD_X_FORWARDED_FOR, text)) {
+            text_add(text, peer_text);
+        }
+        text_add_literal(text, "\r\n");
     }
-    text_add_literal(text, "\r\n");
-    write_single(exchange, FIELD_X_FORWARDED_PROTO, SPAN("http"), text);
-    if (exchange->request.host.len > 0) {
+    if ((edited & BIT(X_FORWARDED_PROTO)) == 0) {
+        write_single(exchange, FIELD_X_FORWARDED_PROTO, SPAN("http"), text);
+    }
+    if ((edited & BIT(X_FORWARDED_HOST)) == 0 && exchange->request.host.len > 0) {
         write_single(exchange, FIELD_X_FORWARDED_HOST, exchange->request.host, text);
     }
-    write_single(exchange, FIELD_X_REAL_IP, peer_text, text);
-    write_forwarded(exchange, peer_text, text);
+    if ((edited & BIT(X_REAL_IP)) == 0) {
+        write_single(exchange, FIELD_X_REAL_IP, peer_text, text);
+    }
+    if ((edited & BIT(FORWARDED)) == 0) {
+        write_forwarded(exchange, peer_text, text);
+    }
     write_request_id(exchange, text);
     via_write(&exchange->worker->shared->via, exchange->request.minor, text);
+}
+
+static void write_fields(const struct exchange *exchange, struct text *text)
+{
+    const struct head *request = &exchange->request;
+    if (exchange->route->edits != NULL) {
+        edits_write_request(exchange, OURS, text);
+        return;
+    }
+    for (size_t i = 0; i < request->n_fields; i++) {
+        const struct field *field = &request->fields[i];
+        if (!field->hop_by_hop && (OURS >> field->id & 1) == 0) {
+            message_write_field(text, field->name, field->value);
+        }
+    }
 }
 
 void forwarded_write_request(struct exchange *exchange, struct text *text)
 {
     const struct head *request = &exchange->request;
-    write_request_line(request, text);
+    write_request_line(exchange, text);
     write_host(exchange, text);
-    for (size_t i = 0; i < request->n_fields; i++) {
-        const struct field *field = &request->fields[i];
-        if (!field->hop_by_hop && !is_ours(field->id)) {
-            message_write_field(text, field->name, field->value);
-        }
-    }
+    write_fields(exchange, text);
     if (request->body == BODY_CHUNKED) {
         text_add_literal(text, "Transfer-Encoding: chunked\r\n");
     }

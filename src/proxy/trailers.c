@@ -41,13 +41,18 @@ bool trailers_are_wanted(const struct head *request)
            names(request, FIELD_CONNECTION, SPAN("te"));
 }
 
-static bool is_hidden(struct span name, const struct cost_spec *cost)
+/* By the policy. */
+static bool is_hidden(struct span name, const struct route *route)
 {
-    return cost->kind == COST_RESPONSE_HEADER && cost->strip &&
-           span_equals_ignore_case(name, cost->field);
+    const struct field field = {.name = name, .id = FIELD_OTHER};
+    if (route->cost.kind == COST_RESPONSE_HEADER && route->cost.strip &&
+        span_equals_ignore_case(name, route->cost.field)) {
+        return true;
+    }
+    return route->edits != NULL && field_edits_drop(&route->edits->response, &field);
 }
 
-static bool may_pass(struct span name, const struct head *response, const struct cost_spec *cost)
+static bool may_pass(struct span name, const struct head *response, const struct route *route)
 {
     for (size_t i = 0; i < ARRAY_LEN(NEVER); i++) {
         if (span_equals_ignore_case(name, NEVER[i])) {
@@ -55,11 +60,11 @@ static bool may_pass(struct span name, const struct head *response, const struct
         }
     }
     return field_identify(name) == FIELD_OTHER && !field_is_underscore_variant(name) &&
-           !names(response, FIELD_CONNECTION, name) && !is_hidden(name, cost);
+           !names(response, FIELD_CONNECTION, name) && !is_hidden(name, route);
 }
 
 struct span trailers_keep(char *section, size_t n_bytes, const struct head *response,
-                          const struct cost_spec *cost)
+                          const struct route *route)
 {
     struct span rest = span_of(section, n_bytes);
     size_t kept = 0;
@@ -68,7 +73,7 @@ struct span trailers_keep(char *section, size_t n_bytes, const struct head *resp
         const size_t len = end < rest.len ? end + 1 : rest.len;
         const struct span line = span_of(rest.data, len);
         const size_t colon = span_find(line, ':');
-        if (colon < line.len && may_pass(span_of(line.data, colon), response, cost)) {
+        if (colon < line.len && may_pass(span_of(line.data, colon), response, route)) {
             memmove(section + kept, line.data, line.len);
             kept += line.len;
         }

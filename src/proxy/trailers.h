@@ -12,15 +12,15 @@
 
 #include "base/span.h"
 #include "http/head.h"
-#include "policy/cost.h"
+#include "policy/policy.h"
 
 /* @request says `TE: trailers`, and that in Connection too. */
 bool trailers_are_wanted(const struct head *request);
 
 /* Keep of @section, the @n_bytes of a trailer section as a chunked_decoder took them, the lines that may be passed
  * on: moved together in place. Dropped is what frames, routes or identifies, what @response's Connection names, what
- * has to be known before the body, and the field of @cost where the client does not see that. */
+ * has to be known before the body, and what @route removes of responses, or hides as their cost. */
 struct span trailers_keep(char *section, size_t n_bytes, const struct head *response,
-                          const struct cost_spec *cost);
+                          const struct route *route);
 
 #endif /* SLUICE_PROXY_TRAILERS_H */

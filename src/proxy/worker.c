@@ -207,8 +207,9 @@ static enum status init_loop(struct worker *worker)
 static void init_pools(struct worker *worker)
 {
     const struct max_section *max = &worker->policy->max;
-    pool_init(&worker->head_blocks, max->head_bytes + HEAD_ROOM_BYTES, HEAD_BLOCKS_KEPT);
-    pool_init(&worker->answer_blocks, max->head_bytes + HEAD_ROOM_BYTES, HEAD_BLOCKS_KEPT);
+    const size_t out_head_bytes = max->head_bytes + HEAD_ROOM_BYTES + worker->policy->set_bytes_max;
+    pool_init(&worker->head_blocks, out_head_bytes, HEAD_BLOCKS_KEPT);
+    pool_init(&worker->answer_blocks, out_head_bytes, HEAD_BLOCKS_KEPT);
     pool_init(&worker->body_blocks, IO_BLOCK_BYTES, BODY_BLOCKS_KEPT);
     pool_init(&worker->small_blocks, SMALL_BLOCK_BYTES, BODY_BLOCKS_KEPT);
     pool_init(&worker->exchanges, exchange_bytes(max->headers), EXCHANGES_KEPT);

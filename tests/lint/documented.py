@@ -16,7 +16,7 @@ CHAPTERS = {
     "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."),
     "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."), "LIMIT": ("limits", ""),
     "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
-    "ROUTE": ("routes", ""), "COST": ("cost", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),
+    "ROUTE": ("routes", ""), "COST": ("cost", ""), "EDITS": ("request and response", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),
 }
 NOT_YET_CHAPTER = "Not yet built"
 IN_ITS_PARENTS_ROW = {"except.client"}

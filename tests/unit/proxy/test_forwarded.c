@@ -18,6 +18,12 @@ static const char POLICY[] = "listen: 127.0.0.1:1\n"
                              "limits: {all: {key: global, rate: 10/minute}}\n"
                              "defaults: {limits: [all]}\n"
                              "routes:\n"
+                             "- match: {path: /edited/**}\n"
+                             "  strip_prefix: /edited\n"
+                             "  request:\n"
+                             "    set: {x-a: mine, X-Forwarded-Proto: https, Cookie: c=1}\n"
+                             "    remove: [X-Gone, Forwarded, X-Real-IP, User-Agent]\n"
+                             "  upstream: kept\n"
                              "- {match: {path: /own}, upstream: own}\n"
                              "- {match: {path: /plain}, upstream: plain}\n"
                              "- {match: {path: /six}, upstream: six}\n"
@@ -127,6 +133,20 @@ static const struct {
      "GET / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 10\r\nX-Forwarded-For: 192.0.2.1\r\n"
      "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
      "Forwarded: for=192.0.2.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
+    {"what a route sets and removes comes after what belongs to the connection", "192.0.2.1",
+     "GET /edited/b?c HTTP/1.1\r\nHost: a\r\nX-A: theirs\r\nx-gone: 1\r\nX-B: 2\r\nUSER-AGENT: "
+     "u\r\n"
+     "Cookie: a=1\r\nConnection: X-A, Cookie, X-Forwarded-Proto\r\nCookie: b=2\r\n"
+     "X-Request-ID: r1\r\n\r\n",
+     "GET /b?c HTTP/1.1\r\nHost: a\r\nX-B: 2\r\nx-a: mine\r\nX-Forwarded-Proto: https\r\n"
+     "Cookie: c=1\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: a\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
+    {"an absolute target loses its prefix too", "192.0.2.1",
+     "GET http://b.example/edited?y HTTP/1.1\r\nHost: a\r\nX-Request-ID: r1\r\n\r\n",
+     "GET /?y HTTP/1.1\r\nHost: b.example\r\nx-a: mine\r\nX-Forwarded-Proto: https\r\nCookie: "
+     "c=1\r\n"
+     "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: b.example\r\nX-Request-ID: r1\r\n"
      "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"a chunked body stays chunked", "192.0.2.1",
      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nX-Request-ID: r1\r\n\r\n",

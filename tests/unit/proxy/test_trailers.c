@@ -52,14 +52,19 @@ static const struct {
     {"Content-Type: a/b\r\nContent-Encoding: gzip\r\nContent-Digest: x\r\n\r\n",
      "Content-Digest: x\r\n"},
     {"X-Named: 1\r\nX-Cost: 9\r\nX-Other: 2\r\n\r\n", "X-Other: 2\r\n"},
+    {"x-removed: 1\r\nX-Other: 2\r\n\r\n", "X-Other: 2\r\n"},
     {"Connection: X-T\r\nUpgrade: x\r\nTE: x\r\nTrailer: X\r\nRateLimit: x\r\n\r\n", ""},
 };
 
 START_TEST(rule_32_what_may_be_passed_on_is_kept)
 {
     static const char RESPONSE[] = "HTTP/1.1 200 OK\r\nConnection: close, x-named\r\n\r\n";
-    const struct cost_spec cost = {
-        .kind = COST_RESPONSE_HEADER, .strip = true, .field = SPAN("x-cost")};
+    struct span removed[] = {{"X-Removed", 9}};
+    const struct route_edits edits = {.response = {.names = removed, .n_names = 1}};
+    const struct route route = {
+        .cost = {.kind = COST_RESPONSE_HEADER, .strip = true, .field = SPAN("x-cost")},
+        .edits = &edits,
+    };
     struct head_parser parser = new_parser();
     struct head response;
     size_t consumed;
@@ -69,7 +74,7 @@ START_TEST(rule_32_what_may_be_passed_on_is_kept)
         PARSE_DONE);
     const size_t len = strlen(SECTIONS[_i].section);
     memcpy(section, SECTIONS[_i].section, len);
-    const struct span kept = trailers_keep(section, len, &response, &cost);
+    const struct span kept = trailers_keep(section, len, &response, &route);
     ck_assert(span_equals(kept, span_of_text(SECTIONS[_i].kept)));
 }
 END_TEST

@@ -1,0 +1,69 @@
+#include "policy/edits.h"
+
+#include "policy/policy.h"
+
+bool field_edits_drop(const struct field_edits *edits, const struct field *field)
+{
+    if ((edits->known >> field->id & 1) != 0) {
+        return true;
+    }
+    for (size_t i = 0; i < edits->n_names && field->id == FIELD_OTHER; i++) {
+        if (span_equals_ignore_case(edits->names[i], field->name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The prefix as the policy writes it, and then a slash or nothing. */
+static bool starts_with_prefix(struct span path, struct span prefix, bool ignore_case)
+{
+    if (path.len < prefix.len || (path.len > prefix.len && path.data[prefix.len] != '/')) {
+        return false;
+    }
+    const struct span start = span_of(path.data, prefix.len);
+    return ignore_case ? span_equals_ignore_case(start, prefix) : span_equals(start, prefix);
+}
+
+/* What stands behind the prefix, of repeated slashes the last: "//host/x" is not a path to every
+ * server. */
+static struct span cut_prefix(struct span path, size_t prefix_len)
+{
+    struct span left = span_of(path.data + prefix_len, path.len - prefix_len);
+    while (left.len > 1 && left.data[1] == '/') {
+        left = span_of(left.data + 1, left.len - 1);
+    }
+    return left.len > 0 ? left : SPAN("/");
+}
+
+/* Whether @whole is @tail behind a prefix of @prefix_len bytes; of a path that is no more than the prefix
+ * nothing is left. */
+static bool ends_with(struct span whole, size_t prefix_len, struct span tail)
+{
+    if (whole.len == prefix_len) {
+        return span_equals(tail, SPAN("/"));
+    }
+    return whole.len == prefix_len + tail.len &&
+           span_equals(span_of(whole.data + prefix_len, tail.len), tail);
+}
+
+const char *edits_strip_prefix(const struct route *route, const struct request_view *request,
+                               char *buffer, struct span *left)
+{
+    const struct path_rules rules = {
+        .allow_encoded_slash = route->match.allow_encoded_slash,
+        .ignore_case = route->match.ignore_case,
+    };
+    const struct span prefix = route->edits->prefix;
+    const struct span path = request->head->target.path;
+    struct path rest;
+    if (!starts_with_prefix(path, prefix, rules.ignore_case)) {
+        return "the prefix of the path, which is stripped here, is spelled in another way";
+    }
+    *left = cut_prefix(path, prefix.len);
+    if (path_normalise(*left, &rules, buffer, &rest) != NULL ||
+        !ends_with(request->path->text, prefix.len, rest.text)) {
+        return "the path climbs above the prefix that is stripped here";
+    }
+    return NULL;
+}
