@@ -49,8 +49,9 @@ class Peer:
 class Lane:
     """`answer(seen)` makes the bytes for a request, and whether the upstream closes behind them."""
 
-    def __init__(self, answer=None):
+    def __init__(self, answer=None, rules=strict.SENT):
         self.answer = answer or plain_answer
+        self.rules = rules  # that the proxy has to hold
         self.poll = select.epoll()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.listener.setblocking(False)
@@ -106,7 +107,7 @@ class Lane:
         self._flush(peer)
 
     def _read_one(self, peer):
-        message, end = strict.read_request(peer.data)
+        message, end = strict.read_request(peer.data, 0, self.rules)
         del peer.data[:end]
         self.n_requests += 1
         seen = Seen(message, peer.number, self.n_requests)

@@ -10,14 +10,18 @@ from dataclasses import dataclass, field, replace
 
 TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+TORN = re.compile(rb"[\0\r\n]")
 TARGET = re.compile(rb'[\x21\x22\x24-\x7e]+')
 VERSION = re.compile(rb"HTTP/([0-9])\.([0-9])")
-CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
+CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]+")
 EXTENSION = re.compile(rb"[ \t]*;[ \t]*[!#$%&'*+\-.^_`|~0-9A-Za-z][\t\x20-\x7e\x80-\xff]*")
 ABSOLUTE = re.compile(rb"https?://([^/?]+)([^?]*)(\?.*)?", re.IGNORECASE | re.DOTALL)
 HOST_LABEL = re.compile(rb"[A-Za-z0-9\-_~]+")
+URI_HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]+)\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?")
 NUMBER = re.compile(rb"[0-9]+")
 NUMBER_MAX = (1 << 63) - 1
+CODING_RULE = "M6.1, M6.3, M7.1: Transfer-Encoding is chunked, once"
+LENGTH_RULE = "S8.6, M6.3: Content-Length is a number"
 
 # Each of these with "_" for "-" is another way to write it to some server (rule 20).
 KNOWN = {name.lower() for name in (
@@ -60,6 +64,7 @@ class Rules:
     minors: bytes = b"1"
     has_extensions: bool = False
     is_whole_grammar: bool = True  # what nobody takes from others, though some may send it
+    has_ours: bool = True  # what sluice refuses though the RFCs would let it pass
     head_bytes: int = 1 << 20
     fields: int = 1000
     target_bytes: int = 1 << 20
@@ -67,6 +72,7 @@ class Rules:
 
 
 SENT = Rules()
+SENT_BY_OTHERS = Rules(has_ours=False)
 TAKEN = Rules(empty_lines=4, minors=b"0123456789", has_extensions=True, is_whole_grammar=False,
               head_bytes=16 * 1024, fields=100, target_bytes=8 * 1024, method_bytes=32)
 CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES = 256, 4096, 8192
@@ -144,15 +150,24 @@ def _line(data, at):
     return line, end + 1
 
 
-def _field(line, rules=None):
+def _field(line, rules):
     if line[:1] in (b" ", b"\t"):
         raise Bad("M5.2: no line is folded")
     name, colon, value = line.partition(b":")
+    if colon and TOKEN.fullmatch(name.rstrip(b" \t")) and not TOKEN.fullmatch(name):
+        raise Bad("M5.1: no white space stands before a colon")
     if not colon or not TOKEN.fullmatch(name):
-        raise Bad("M5.1, S5.6.2: a field has a token and a colon right behind it")
+        raise Bad("M5, S5.6.2: a field has a token and a colon right behind it")
+    if TORN.search(value):
+        raise Bad("S5.5: no CR, LF or NUL stands in a value")
     if not VALUE.fullmatch(value):
-        raise Bad("S5.5: no control byte stands in a value")
-    if rules is not None and not rules.is_whole_grammar and name.lower() == b"content-length" and value.endswith(b"\t"):
+        if name.lower() == b"transfer-encoding":
+            raise Bad(CODING_RULE)
+        if name.lower() == b"content-length":
+            raise Bad(LENGTH_RULE)
+        if rules.has_ours:
+            raise Bad("S5.5, ours: no control byte stands in a value")
+    if not rules.is_whole_grammar and name.lower() == b"content-length" and value.endswith(b"\t"):
         raise Bad("ours: white space behind Content-Length is spaces")
     return name, value.strip(b" \t")
 
@@ -163,8 +178,10 @@ def _head(data, at, rules):
         if data[at:at + 2] == b"\r\n":
             at += 2
     start = at
+    if at < len(data) and data[at] in b"\r\n":
+        raise Bad("M2.2, ours: a few empty lines may come before a request, each CR LF")
     if at < len(data) and not TOKEN.fullmatch(bytes(data[at:at + 1])):
-        raise Bad("M2.2: a message starts with its start line")
+        raise Bad("M3, M4: a start line starts with a token")
     start_line, at = _line(data, at)
     if not VALUE.fullmatch(start_line):
         raise Bad("M3, M4: no control byte stands in a start line")
@@ -190,8 +207,25 @@ def _version(word, rules):
     return 0 if version.group(2) == b"0" else 1
 
 
+def _is_uri_host(host):
+    """M3.2, S7.2, U3.2.2: uri-host [":" port]."""
+    match = URI_HOST.fullmatch(host)
+    try:
+        return bool(match) and (match.group(1) is None or
+                                bool(ipaddress.IPv6Address(match.group(1).decode())))
+    except ValueError:
+        return False
+
+
+def _check_host(host, rules):
+    if not _is_uri_host(host):
+        raise Bad("M3.2: Host is a host")
+    if rules.has_ours and not is_host(host):
+        raise Bad("ours: a host has no empty label, nothing escaped, 255 bytes, and a port below 65536")
+
+
 def is_host(host):
-    """M3.2, S7.2: uri-host [":" port], or nothing."""
+    """What of that is taken; or nothing."""
     if not host:
         return True
     literal = re.fullmatch(rb"\[([0-9A-Fa-f:.]+)\](?::([0-9]*))?", host)
@@ -221,7 +255,7 @@ def _target(method, target, rules):
         absolute = ABSOLUTE.fullmatch(target)
         if not absolute or not is_host(absolute.group(1)):
             raise Bad("M3.2: the target is a path or an http URI")
-        if rules.is_whole_grammar:
+        if rules.is_whole_grammar and rules.has_ours:
             raise Bad("M3.2.1: what is sent to a server is a path")
 
 
@@ -234,40 +268,40 @@ def _framing(message):
         if lengths:
             raise Bad("M6.1: Content-Length stands beside Transfer-Encoding")
         if len(codings) > 1 or codings[0].lower() != b"chunked":
-            raise Bad("M6.1, M6.3, M7.1: Transfer-Encoding is chunked, once")
+            raise Bad(CODING_RULE)
         message.framing = "chunked"
     elif lengths:
         if len(lengths) > 1:
             raise Bad("S8.6: Content-Length stands there twice")
         if not NUMBER.fullmatch(lengths[0]) or int(lengths[0]) > NUMBER_MAX:
-            raise Bad("S8.6, M6.3: Content-Length is a number")
+            raise Bad(LENGTH_RULE)
         message.length = int(lengths[0])
         message.framing = "length" if message.length > 0 else "none"
 
 
-def _connection(message):
+def _connection(message, rules):
     options = [option.lower() for value in message.all(b"connection") for option in members(value)]
     if not all(TOKEN.fullmatch(option) for option in options):
         raise Bad("S7.6.1: Connection is a list of tokens")
-    if len(options) > 32 or {b"host", b"content-length"} & set(options):
-        raise Bad("S7.6.1: Connection names what frames or routes")
+    if rules.has_ours and (len(options) > 32 or {b"host", b"content-length"} & set(options)):
+        raise Bad("S7.6.1, ours: Connection names what frames or routes")
     message.keep_alive = b"close" not in options and (
         message.minor == 1 or b"keep-alive" in options)
 
 
-def _request_fields(message):
+def _request_fields(message, rules):
     hosts = message.all(b"host")
     if len(hosts) > 1 or not hosts and message.minor == 1:
         raise Bad("M3.2: a request has one Host")
-    if hosts and not is_host(hosts[0]):
-        raise Bad("M3.2: Host is a host")
+    if hosts:
+        _check_host(hosts[0], rules)
     for name, _ in message.fields:
-        if b"_" in name and name.lower().replace(b"_", b"-") in KNOWN:
+        if rules.has_ours and b"_" in name and name.lower().replace(b"_", b"-") in KNOWN:
             raise Bad("ours: a known field is written with _ for -")
     _framing(message)
-    _connection(message)
+    _connection(message, rules)
     expected = [member.lower() for value in message.all(b"expect") for member in members(value)]
-    if message.minor == 1 and any(member != b"100-continue" for member in expected):
+    if rules.has_ours and message.minor == 1 and any(member != b"100-continue" for member in expected):
         raise Bad("S10.1.1: another expectation than 100-continue")
 
 
@@ -278,11 +312,11 @@ def read_request(data, at=0, rules=SENT):
     if len(words) != 3 or not TOKEN.fullmatch(words[0]):
         raise Bad("M3: a request line is method, target and version")
     method, target, version = words
-    if len(method) > rules.method_bytes or method == b"CONNECT":
-        raise Bad("S9.1: the method is not served")
+    if rules.has_ours and (len(method) > rules.method_bytes or method == b"CONNECT"):
+        raise Bad("S9.1, ours: the method is not served")
     message = Message(_version(version, rules), method, target, fields=fields, body_at=at)
     _target(method, target, rules)
-    _request_fields(message)
+    _request_fields(message, rules)
     return message, _read_body(data, at, message, rules)
 
 
@@ -298,7 +332,7 @@ def read_response(data, at=0, method=b"GET", rules=SENT):
     message = Message(_version(match.group(1), rules), status=int(match.group(2)), fields=fields,
                       is_head=method == b"HEAD", body_at=at)
     _framing(message)
-    _connection(message)
+    _connection(message, rules)
     is_bodiless = message.status < 200 or message.status in (204, 304)
     if rules.is_whole_grammar and (message.status < 200 or message.status == 204):
         if message.all(b"content-length") or message.all(b"transfer-encoding"):
@@ -339,15 +373,18 @@ def _read_chunks(data, at, message, rules):
         digits = CHUNK_SIZE.match(line)
         if not digits or int(digits.group(), 16) > NUMBER_MAX:
             raise Bad("M7.1: a chunk starts with its size")
+        if rules.has_ours and len(digits.group()) > 16:
+            raise Bad("ours: a chunk size has 16 digits at most, else it is too long")
         extension = line[digits.end():]
         if extension and not (rules.has_extensions and EXTENSION.fullmatch(extension)):
             raise Bad("M7.1.1: an extension is malformed, or was passed on")
         n_extension_bytes += len(extension)
-        if at - start > CHUNK_LINE_BYTES or n_extension_bytes > EXTENSION_BYTES:
+        if rules.has_ours and (
+                at - start > CHUNK_LINE_BYTES or n_extension_bytes > EXTENSION_BYTES):
             raise Bad("M7.1.1: extensions are too long")
         size = int(digits.group(), 16)
         if size == 0:
-            return _read_trailers(data, at, message)
+            return _read_trailers(data, at, message, rules)
         message.body += bytes(data[at:at + size])
         if len(data) < at + size + 2:
             if not b"\r\n".startswith(data[at + size:]):
@@ -358,12 +395,12 @@ def _read_chunks(data, at, message, rules):
         at += size + 2
 
 
-def _read_trailers(data, at, message):
+def _read_trailers(data, at, message, rules):
     start = at
     while True:
         line, at = _line(data, at)
-        if at - start > TRAILER_BYTES:
+        if rules.has_ours and at - start > TRAILER_BYTES:
             raise Bad("S5.4: the trailers are too large")
         if not line:
             return at
-        message.trailers.append(_field(line))
+        message.trailers.append(_field(line, rules))
