@@ -17,6 +17,7 @@ enum {
     BALANCE_WEIGHT_MAX = 1000, /* of a server */
     RETRIES_MAX = 10,          /* of a request that was sent */
     LISTENERS_MAX = 64,
+    NAME_SERVERS_MAX = 8,
     WORKERS_MAX = 256,
     NAME_BYTES_MAX = 64,       /* of a limit, a route, an upstream */
     LIMITS_PER_ROUTE_MAX = 16, /* one decision; several rates of a limit count each */

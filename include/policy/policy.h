@@ -113,6 +113,7 @@ struct policy {
     uint32_t workers;                       /* 0: one per core */
     struct address_prefix *trusted_proxies; /* of ADDRESS_NONE: peers on unix sockets */
     size_t n_trusted_proxies;
+    struct resolver_section resolver;
     struct store_section store;
     struct log_section log;
     struct max_section max;

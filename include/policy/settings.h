@@ -27,6 +27,12 @@ struct listener_section {
     uint32_t mode;      /* permissions of a unix socket */
 };
 
+/* Who is asked for names. */
+struct resolver_section {
+    struct endpoint *servers; /* by address; up to NAME_SERVERS_MAX */
+    size_t n_servers;         /* 0: those of the system */
+};
+
 enum store_kind {
     STORE_MEMORY,
     STORE_REDIS,

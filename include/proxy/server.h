@@ -10,12 +10,14 @@
 #include "policy/policy.h"
 
 struct loop;
+struct resolver_options;
 struct server;
 struct store;
 
 /* What the proxy is built of but does not know: everything is borrowed until server_free(). */
 struct server_options {
     const struct policy *policy;
+    const struct resolver_options *resolver; /* NULL: the system's */
     /* The store of one worker, whose loop is @loop: in *store, freed with store_free() after the worker's end
      * unless *is_shared says that it belongs to all of them. STATUS_NO_MEMORY. */
     enum status (*make_store)(void *context, struct loop *loop, struct store **store,

@@ -28,6 +28,7 @@
 #include "store/store.h"
 
 struct loop;
+struct resolver_options;
 struct redis_process;
 
 struct redis_host {
@@ -58,6 +59,7 @@ struct redis_store_options {
     uint64_t deadline_us;       /* of a decision, from its asking */
     const struct limit *limits; /* all of the policy, by index, the local shares not among them */
     size_t n_limits;
+    const struct resolver_options *resolver; /* borrowed; NULL: the system's */
     struct redis_process
         *process; /* what it knows in common with the others of this process; borrowed.
                                     * NULL: nothing, and nobody else sees this one */

@@ -9,6 +9,7 @@
 
 #include "app/command.h"
 #include "app/load.h"
+#include "app/name_servers.h"
 #include "app/stores.h"
 #include "base/log.h"
 #include "proxy/server.h"
@@ -71,6 +72,7 @@ static int serve(const struct policy *policy, struct stores *stores, const sigse
     struct server *server;
     const struct server_options options = {
         .policy = policy,
+        .resolver = stores->resolver,
         .make_store = stores_make,
         .context = stores,
     };
@@ -99,10 +101,12 @@ int run_command(int argc, char **argv)
     }
     sigset_t wanted;
     struct stores stores;
+    struct name_servers name_servers;
     int result = EXIT_FAILED;
     block_signals(&wanted);
     raise_descriptor_limit(policy);
-    if (stores_init(&stores, policy) == STATUS_OK) {
+    name_servers_init(&name_servers, policy);
+    if (stores_init(&stores, policy, &name_servers.options) == STATUS_OK) {
         result = serve(policy, &stores, &wanted);
         stores_close(&stores);
     } else {

@@ -21,13 +21,15 @@ static enum memory_full full_of(enum store_full full)
     return MEMORY_FULL_OVERFLOW;
 }
 
-enum status stores_init(struct stores *stores, const struct policy *policy)
+enum status stores_init(struct stores *stores, const struct policy *policy,
+                        const struct resolver_options *resolver)
 {
     const struct memory_store_options options = {
         .memory_bytes = policy->store.memory_bytes,
         .full = full_of(policy->store.full),
     };
     stores->policy = policy;
+    stores->resolver = resolver;
     enum status status = redis_process_init(&stores->redis);
     if (status != STATUS_OK) {
         return status;
@@ -167,6 +169,7 @@ enum status stores_make(void *context, struct loop *loop, struct store **store, 
         .deadline_us = section->deadline_us,
         .limits = stores->policy->limits,
         .n_limits = stores->policy->n_limits,
+        .resolver = stores->resolver,
         .process = &stores->redis,
     };
     struct store *redis;

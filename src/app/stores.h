@@ -13,15 +13,18 @@
 #include "store/store.h"
 
 struct loop;
+struct resolver_options;
 
 struct stores {
-    const struct policy *policy; /* borrowed */
+    const struct policy *policy;             /* borrowed */
+    const struct resolver_options *resolver; /* borrowed */
     struct store *memory;
     struct redis_process redis; /* what the workers' Redis stores share */
 };
 
-/* STATUS_NO_MEMORY. */
-MUST_USE enum status stores_init(struct stores *stores, const struct policy *policy);
+/* @resolver: where names of Redis are asked for. STATUS_NO_MEMORY. */
+MUST_USE enum status stores_init(struct stores *stores, const struct policy *policy,
+                                 const struct resolver_options *resolver);
 
 /* No store that stores_make() made may be left. */
 void stores_close(struct stores *stores);

@@ -155,6 +155,18 @@ bool endpoint_parse_listen(struct span span, struct endpoint *endpoint, struct t
     return true;
 }
 
+bool endpoint_parse_name_server(struct span span, struct endpoint *endpoint, struct text *problem)
+{
+    if (!endpoint_parse_authority(span, 53, endpoint, problem)) {
+        return false;
+    }
+    if (!is_address_of(AF_INET, endpoint->host) && !is_address_of(AF_INET6, endpoint->host)) {
+        text_add_literal(problem, "must be an address, such as 10.0.0.53 or [fd00::53]:53");
+        return false;
+    }
+    return true;
+}
+
 struct span endpoint_cut_scheme(struct span *span)
 {
     const size_t colon = span_find(*span, ':');

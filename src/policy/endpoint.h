@@ -22,6 +22,10 @@ MUST_USE bool endpoint_parse_authority(struct span span, uint16_t port_default,
 MUST_USE bool endpoint_parse_listen(struct span span, struct endpoint *endpoint,
                                     struct text *problem);
 
+/* `address` or `address:port`: a name server; port 53 where none stands. */
+MUST_USE bool endpoint_parse_name_server(struct span span, struct endpoint *endpoint,
+                                         struct text *problem);
+
 /* `http://host[:port]` or `unix:/path`: a server of an upstream. */
 MUST_USE bool endpoint_parse_server(struct span span, struct endpoint *endpoint,
                                     struct text *problem);

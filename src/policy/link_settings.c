@@ -69,6 +69,24 @@ static void link_listeners(struct linker *linker)
     }
 }
 
+static void link_resolver(struct linker *linker)
+{
+    const struct section_items *servers = &linker->spec->resolver.servers;
+    const struct spec_endpoint *specs = servers->items;
+    struct resolver_section *resolver = &linker->policy->resolver;
+    if (servers->node != NULL && (servers->n_items == 0 || servers->n_items > NAME_SERVERS_MAX)) {
+        diags_add(linker->diags, DIAG_ERROR, servers->node->line, servers->node->column,
+                  "servers must have 1 to %d addresses", NAME_SERVERS_MAX);
+        return;
+    }
+    resolver->servers = link_alloc(linker, servers->n_items, sizeof(*resolver->servers));
+    for (size_t i = 0; i < servers->n_items && resolver->servers != NULL; i++) {
+        if (specs[i].node != NULL) {
+            resolver->servers[resolver->n_servers++] = link_endpoint(linker, &specs[i].endpoint);
+        }
+    }
+}
+
 /* A key that only Redis gives a meaning. */
 static void refuse_without_redis(struct linker *linker, const struct node *store, const char *key)
 {
@@ -139,6 +157,7 @@ void link_settings(struct linker *linker)
     policy->max = linker->spec->max.values;
     policy->timeouts = linker->spec->timeouts.values;
     link_listeners(linker);
+    link_resolver(linker);
     link_store(linker);
     link_log(linker);
 }

@@ -371,6 +371,13 @@ static const struct section LISTEN = {
     .fields = LISTEN_FIELDS, .n_fields = ARRAY_LEN(LISTEN_FIELDS), .shorthand = "address"};
 static const struct value_type LISTEN_TYPE = SECTION_TYPE(LISTEN, struct spec_listen);
 
+static const struct section_field RESOLVER_FIELDS[] = {
+    {"servers", SHAPE_LIST, &VALUE_NAME_SERVER, offsetof(struct spec_resolver, servers), NULL,
+     KEY_REQUIRED, "address[:port] of name servers, in place of those of /etc/resolv.conf"},
+};
+static const struct section RESOLVER = SECTION_OF(RESOLVER_FIELDS);
+static const struct value_type RESOLVER_TYPE = SECTION_TYPE(RESOLVER, struct spec_resolver);
+
 static const struct section_field POLICY_FIELDS[] = {
     {"listen", SHAPE_LIST, &LISTEN_TYPE, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
      "address:port, unix:/path, a section, or a list of such"},
@@ -379,6 +386,8 @@ static const struct section_field POLICY_FIELDS[] = {
     {"trusted_proxies", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_policy, trusted_proxies),
      NULL, KEY_OPTIONAL,
      "addresses, prefixes or unix: whose X-Forwarded-For, Forwarded and PROXY header are believed"},
+    {"resolver", SHAPE_ONE, &RESOLVER_TYPE, offsetof(struct spec_policy, resolver), NULL,
+     KEY_OPTIONAL, "who is asked for names; left out: as the system says"},
     {"store", SHAPE_ONE, &STORE_TYPE, offsetof(struct spec_policy, store), NULL, KEY_OPTIONAL,
      "where counters live; left out: in this process"},
     {"log", SHAPE_ONE, &LOG_TYPE, offsetof(struct spec_policy, log), NULL, KEY_OPTIONAL,

@@ -39,13 +39,6 @@ struct spec_log {
     struct spec_text to;
 };
 
-struct spec_listen {
-    struct section_place place;
-    struct spec_endpoint address;
-    bool proxy_protocol;
-    uint32_t mode;
-};
-
 struct spec_max {
     struct section_place place;
     struct max_section values;
@@ -142,6 +135,7 @@ struct spec_policy {
     struct section_items listen; /* struct spec_listen */
     uint32_t workers;
     struct section_items trusted_proxies; /* struct address_prefix */
+    struct spec_resolver resolver;
     struct spec_store store;
     struct spec_log log;
     struct spec_max max;

@@ -1,4 +1,4 @@
-/* Single values of the policy as its file says them; part of spec.h. */
+/* Single values of the policy, and places, as its file says them; part of spec.h. */
 
 #ifndef SLUICE_POLICY_SPEC_VALUES_H
 #define SLUICE_POLICY_SPEC_VALUES_H
@@ -26,6 +26,18 @@ struct spec_balance {
     const struct node *node;
     enum balance_kind kind;
     struct key key; /* of BALANCE_HASH */
+};
+
+struct spec_listen {
+    struct section_place place;
+    struct spec_endpoint address;
+    bool proxy_protocol;
+    uint32_t mode;
+};
+
+struct spec_resolver {
+    struct section_place place;
+    struct section_items servers; /* struct spec_endpoint */
 };
 
 /* One URL of `redis`. */

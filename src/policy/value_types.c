@@ -330,6 +330,19 @@ static bool parse_mode(const struct value_type *type, const struct node *node, s
     return true;
 }
 
+static bool parse_name_server(const struct value_type *type, const struct node *node,
+                              struct arena *arena, void *out, struct text *problem)
+{
+    struct spec_endpoint *endpoint = out;
+    (void)type;
+    (void)arena;
+    if (!endpoint_parse_name_server(node->text, &endpoint->endpoint, problem)) {
+        return false;
+    }
+    endpoint->node = node;
+    return true;
+}
+
 static bool parse_server(const struct value_type *type, const struct node *node,
                          struct arena *arena, void *out, struct text *problem)
 {
@@ -394,6 +407,8 @@ const struct value_type VALUE_LISTEN =
     VALUE_SCALAR_TYPE("address:port or unix:/path", struct spec_endpoint, parse_listen);
 const struct value_type VALUE_MODE =
     VALUE_SCALAR_TYPE("permissions such as 0660", uint32_t, parse_mode);
+const struct value_type VALUE_NAME_SERVER =
+    VALUE_SCALAR_TYPE("an address such as 10.0.0.53", struct spec_endpoint, parse_name_server);
 const struct value_type VALUE_SERVER = VALUE_SCALAR_TYPE(
     "a URL such as http://127.0.0.1:9000, or unix:/path", struct spec_endpoint, parse_server);
 const struct value_type VALUE_REDIS = {

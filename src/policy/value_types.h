@@ -21,6 +21,7 @@ extern const struct value_type VALUE_METHOD_COST;  /* struct spec_method_cost */
 extern const struct value_type VALUE_ANSWER;       /* struct spec_answer */
 extern const struct value_type VALUE_LISTEN;       /* struct spec_endpoint */
 extern const struct value_type VALUE_MODE;         /* uint32_t: permissions of a file */
+extern const struct value_type VALUE_NAME_SERVER;  /* struct spec_endpoint */
 extern const struct value_type VALUE_SERVER;       /* struct spec_endpoint */
 extern const struct value_type VALUE_REDIS;        /* struct spec_redis */
 extern const struct value_type VALUE_PREFIX;       /* struct address_prefix */

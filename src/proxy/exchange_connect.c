@@ -14,6 +14,7 @@
 #include "policy/key.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_steps.h"
+#include "proxy/upstream_name.h"
 #include "proxy/worker.h"
 
 enum {
@@ -55,7 +56,7 @@ static enum status try_server(struct exchange *exchange)
 /* exchange->server could not be reached at one of its addresses. */
 static void note_unreachable(struct exchange *exchange, enum upstream_outcome outcome)
 {
-    upstream_server_failed(exchange->server);
+    upstream_name_on_failure(exchange->server);
     if (++exchange->choice.n_addresses >= exchange->server->n_addresses) {
         exchange->choice.n_addresses = 0;
         exchange_note_outcome(exchange, outcome);

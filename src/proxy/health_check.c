@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "proxy/forwarded.h"
 #include "proxy/upstream_group.h"
+#include "proxy/upstream_name.h"
 #include "proxy/upstream_outcome.h"
 #include "proxy/upstream_process.h"
 #include "proxy/worker.h"
@@ -136,7 +137,7 @@ static void on_connected(struct health_check *check)
 {
     const struct iovec slice = {.iov_base = check->request, .iov_len = check->request_len};
     if (stream_connect_status(&check->stream) != STATUS_OK) {
-        upstream_server_failed(check->server);
+        upstream_name_on_failure(check->server);
         fail(check, "a check cannot reach it");
         return;
     }
@@ -170,15 +171,12 @@ static void start(struct health_check *check)
         rest(check);
         return;
     }
-    const struct resolver_address *address = &server->addresses[server->next_address];
-    const enum status status =
-        stream_connect(&check->stream, server->group->worker->loop, &address->sockaddr.any,
-                       address->bytes, &HANDLER, check);
+    const enum status status = upstream_name_connect(server, &check->stream, &HANDLER, check);
     if (status == STATUS_OK) {
         check->phase = CHECK_CONNECTING;
         timer_arm(&check->timer, spec_of(check)->timeout_us);
     } else if (status == STATUS_UNREACHABLE) {
-        upstream_server_failed(check->server);
+        upstream_name_on_failure(check->server);
         fail(check, "a check cannot reach it");
     } else {
         rest(check); /* we have no descriptor or no memory: that says nothing of the server */
@@ -193,7 +191,7 @@ static void on_timer(void *context)
         start(check);
         return;
     case CHECK_CONNECTING:
-        upstream_server_failed(check->server);
+        upstream_name_on_failure(check->server);
         fail(check, "a check is not answered in time");
         return;
     case CHECK_AWAITING:

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "net/unix_socket.h"
 #include "proxy/exchange.h"
 #include "proxy/framing.h"
 #include "proxy/upstream_group.h"
+#include "proxy/upstream_name.h"
 #include "proxy/upstream_process.h"
 #include "proxy/worker.h"
 
@@ -267,19 +267,6 @@ static const struct stream_handler HANDLER = {
     .on_drained = on_drained,
 };
 
-static enum status connect_stream(struct upstream_server *server, struct upstream *upstream)
-{
-    struct loop *loop = server->group->worker->loop;
-    if (server->endpoint->unix_path.len > 0) {
-        const struct sockaddr_un path = unix_socket_address(server->endpoint->unix_path);
-        return stream_connect(&upstream->stream, loop, (const struct sockaddr *)&path, sizeof(path),
-                              &HANDLER, upstream);
-    }
-    const struct resolver_address *address = &server->addresses[server->next_address];
-    return stream_connect(&upstream->stream, loop, &address->sockaddr.any, address->bytes, &HANDLER,
-                          upstream);
-}
-
 static enum status begin_connect(struct upstream_server *server, struct upstream *upstream)
 {
     struct worker *worker = server->group->worker;
@@ -291,7 +278,9 @@ static enum status begin_connect(struct upstream_server *server, struct upstream
     inbox_init(&upstream->inbox, &upstream->stream, &worker->answer_blocks, &worker->body_blocks,
                &worker->small_blocks);
     upstream->inbox.looks_beyond = true;
-    return connect_stream(server, upstream);
+    upstream->address = server->addresses[server->next_address];
+    upstream->generation = server->generation;
+    return upstream_name_connect(server, &upstream->stream, &HANDLER, upstream);
 }
 
 static void begin_exchange(struct upstream *upstream, struct exchange *exchange)
@@ -428,7 +417,7 @@ void upstream_release(struct upstream *upstream)
     const bool is_clean = upstream->phase == UPSTREAM_STREAMING && response->keep_alive &&
                           upstream->inbox.ended && !inbox_has_bytes(&upstream->inbox) &&
                           !stream_is_blocked(&upstream->stream);
-    if (!is_clean || worker_of(upstream)->draining) {
+    if (!is_clean || worker_of(upstream)->draining || !upstream_name_is_current(upstream)) {
         upstream_close(upstream);
         return;
     }

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "http/head.h"
 #include "net/loop.h"
+#include "net/resolver.h"
 #include "net/stream.h"
 #include "proxy/inbox.h"
 
@@ -36,6 +37,8 @@ struct upstream {
     struct exchange *exchange; /* NULL: idle or closed */
     struct stream stream;
     struct inbox inbox;
+    struct resolver_address address; /* of its server; not of a unix socket */
+    unsigned generation;    /* of the server's addresses, when it was seen to be among them */
     struct list node;       /* in server->idle */
     struct timeout timeout; /* of an idle connection */
     char *out_block;        /* the request's head, until the kernel has it; NULL otherwise */

@@ -1,50 +1,14 @@
-/* Happy path: addresses are known from the policy's text, or from names asked at start and
- * whenever an answer's time to live ends; requests take the servers in turn.
- *
- * Failures: a name that cannot be resolved keeps its last addresses and is asked again soon; a connect that
- * fails moves on to the server's next address. */
+/* The servers of an upstream; how requests are spread over them is in upstream_choice.c, where they are in
+ * upstream_name.c. */
 
 #include "proxy/upstream_group.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "proxy/balance.h"
 #include "proxy/upstream.h"
+#include "proxy/upstream_name.h"
 #include "proxy/worker.h"
-
-enum { RESOLVE_RETRY_US = 1000 * 1000 }; /* after a failure */
-
-static void on_addresses(void *context, const struct resolver_answer *answer)
-{
-    struct upstream_server *server = context;
-    server->query = NULL;
-    if (answer->status != STATUS_OK) {
-        log_warn("proxy.upstream", "name not resolved", "server=%.*s err=\"%s\"",
-                 SPAN_ARGS(server->endpoint->text), status_text(answer->status));
-        timer_arm(&server->resolve_timer, RESOLVE_RETRY_US);
-        return;
-    }
-    memcpy(server->addresses, answer->addresses,
-           answer->n_addresses * sizeof(answer->addresses[0]));
-    server->n_addresses = answer->n_addresses;
-    server->next_address %= answer->n_addresses;
-    timer_arm(&server->resolve_timer, answer->ttl_us);
-}
-
-static void resolve(void *context)
-{
-    struct upstream_server *server = context;
-    if (server->query != NULL) {
-        return;
-    }
-    if (resolver_ask(server->group->worker->resolver, server->endpoint->host,
-                     server->endpoint->port, on_addresses, server, &server->query) != STATUS_OK) {
-        timer_arm(&server->resolve_timer, RESOLVE_RETRY_US);
-    }
-}
 
 static enum status init_server(struct upstream_server *server, struct upstream_group *group,
                                size_t index)
@@ -60,19 +24,7 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     /* Workers that all started with the first server would all come back to it together. */
     server->credit = balance_first_credit(index, n_servers, group->worker->number % n_servers);
     list_init(&server->idle);
-    const enum status status =
-        timer_init(&server->resolve_timer, group->worker->loop, resolve, server);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    if (endpoint->unix_path.len > 0 ||
-        resolver_read_address(endpoint->host, endpoint->port, &server->addresses[0])) {
-        server->n_addresses = 1;
-    } else {
-        server->is_name = true;
-        resolve(server);
-    }
-    return STATUS_OK;
+    return upstream_name_init(server);
 }
 
 static enum status begin_checks(struct upstream_group *group)
@@ -136,11 +88,8 @@ static void close_server(struct upstream_server *server)
     while (!list_is_empty(&server->idle)) {
         upstream_close(CONTAINER_OF(server->idle.next, struct upstream, node));
     }
-    if (server->query != NULL) {
-        resolver_cancel(server->query);
-    }
     health_check_close(&server->check);
-    timer_close(&server->resolve_timer);
+    upstream_name_close(server);
 }
 
 void upstream_group_close(struct upstream_group *group)
@@ -153,16 +102,4 @@ void upstream_group_close(struct upstream_group *group)
     timeout_queue_close(&group->connect_timeouts);
     timeout_queue_close(&group->response_timeouts);
     timeout_queue_close(&group->idle_timeouts);
-}
-
-void upstream_server_failed(struct upstream_server *server)
-{
-    if (server->n_addresses > 0) {
-        server->next_address = (server->next_address + 1) % server->n_addresses;
-    }
-    /* Soon, but never put off: failures may follow one another faster than that. */
-    const uint64_t soon_us = clock_monotonic_us() + RESOLVE_RETRY_US;
-    if (server->is_name && server->query == NULL && server->resolve_timer.deadline_us > soon_us) {
-        timer_arm(&server->resolve_timer, RESOLVE_RETRY_US);
-    }
 }

@@ -33,6 +33,7 @@ struct upstream_server {
     struct resolver_query *query; /* NULL: none under way */
     struct timer resolve_timer;   /* names are asked again */
     bool is_name;
+    unsigned generation;       /* counts the answers that told its addresses */
     struct health_check check; /* of worker 1 alone */
     struct list idle;          /* struct upstream, the latest first */
     size_t n_connections;      /* idle ones among them */
@@ -57,8 +58,5 @@ MUST_USE enum status upstream_group_init(struct upstream_group *group, struct wo
 
 /* Closes idle connections; no other may be left. */
 void upstream_group_close(struct upstream_group *group);
-
-/* A connection to @server could not be made: try its next address, and ask for its name again. */
-void upstream_server_failed(struct upstream_server *server);
 
 #endif /* SLUICE_PROXY_UPSTREAM_GROUP_H */

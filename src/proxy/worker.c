@@ -169,7 +169,7 @@ static enum status init_loop(struct worker *worker)
         status = wakeup_init(&worker->wakeup, worker->loop, on_wake, worker);
     }
     if (status == STATUS_OK) {
-        status = resolver_new(worker->loop, NULL, &worker->resolver);
+        status = resolver_new(worker->loop, worker->shared->options->resolver, &worker->resolver);
     }
     if (status == STATUS_OK) {
         status = timeout_queue_init(&worker->head_timeouts, worker->loop, timeouts->head_us);

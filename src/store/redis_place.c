@@ -74,7 +74,7 @@ static enum status init_sentinel(struct redis_place *place, struct loop *loop)
         .on_answer = on_answer,
         .on_moved = on_moved,
     };
-    enum status status = resolver_new(loop, NULL, &place->resolver);
+    enum status status = resolver_new(loop, place->options->resolver, &place->resolver);
     if (status != STATUS_OK) {
         return status;
     }
@@ -103,7 +103,7 @@ enum status redis_place_init(struct redis_place *place, struct loop *loop,
         place->n_addresses = 1;
         return STATUS_OK;
     }
-    return resolver_new(loop, NULL, &place->resolver);
+    return resolver_new(loop, options->resolver, &place->resolver);
 }
 
 void redis_place_close(struct redis_place *place)

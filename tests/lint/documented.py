@@ -12,7 +12,8 @@ EXAMPLE = "config/full.yaml"
 # Table of keys, the chapter that has its rows, and what stands before the key there.
 CHAPTERS = {
     "POLICY": ("Top level", ""), "STORE": ("store", ""), "LOG": ("log", ""), "MAX": ("max", ""),
-    "LISTEN": ("listen", ""), "TIMEOUTS": ("timeouts", ""), "UPSTREAM": ("upstreams", ""),
+    "LISTEN": ("listen", ""), "RESOLVER": ("resolver", ""), "TIMEOUTS": ("timeouts", ""),
+    "UPSTREAM": ("upstreams", ""),
     "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."),
     "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."), "LIMIT": ("limits", ""),
     "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),

@@ -1,4 +1,5 @@
 #include "proxy/upstream_group.h"
+#include "proxy/upstream_name.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -51,9 +52,9 @@ START_TEST(a_failure_moves_on_to_the_next_address)
     struct upstream_server *server = named_server();
     server->addresses[1] = server->addresses[0];
     server->n_addresses = 2;
-    upstream_server_failed(server);
+    upstream_name_on_failure(server);
     ck_assert_uint_eq(server->next_address, 1);
-    upstream_server_failed(server);
+    upstream_name_on_failure(server);
     ck_assert_uint_eq(server->next_address, 0);
 }
 END_TEST
@@ -62,10 +63,10 @@ END_TEST
 START_TEST(failures_one_after_another_do_not_put_off_the_next_look_up)
 {
     struct upstream_server *server = named_server();
-    upstream_server_failed(server);
+    upstream_name_on_failure(server);
     const uint64_t due_us = server->resolve_timer.deadline_us;
     turns_for(stage.worker.loop, 2000);
-    upstream_server_failed(server);
+    upstream_name_on_failure(server);
     ck_assert_uint_eq(server->resolve_timer.deadline_us, due_us);
 }
 END_TEST
