@@ -266,21 +266,30 @@ static void add_decision(struct line *line, const struct exchange *exchange)
     }
 }
 
-/* As it came, without the query: that may hold what nobody should read in a log. */
+/* As it came, without the query, nor a password before the host: what nobody should read in a log. */
 static struct span path_of(const struct target *target)
 {
-    return target->path.len > 0 ? target->path : target->whole;
+    struct span path = target->path;
+    if (path.len == 0 && target->whole.len > 0 && target->whole.data[0] == '/') {
+        path = target->whole; /* refused: nothing of it was split */
+        path.len = span_find(path, '?');
+        path.len = span_find(path, '#');
+    }
+    return path;
 }
 
 static void add_request(struct line *line, const struct exchange *exchange)
 {
     const struct head *request = &exchange->request;
+    const struct span path = path_of(&request->target);
     add_address(line, SPAN("client"),
                 exchange->view.head != NULL ? &exchange->view.client : &exchange->peer);
     if (request->method.len > 0) {
         add_text(line, SPAN("method"), request->method);
         add_text(line, SPAN("host"), request->host);
-        add_text(line, SPAN("path"), path_of(&request->target));
+        if (path.len > 0) {
+            add_text(line, SPAN("path"), path);
+        }
     }
 }
 
