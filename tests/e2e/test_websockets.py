@@ -120,6 +120,6 @@ def test_a_login_that_is_refused_is_no_tunnel(start, start_upstream):
         async with websocket.connect(proxy):
             pass
 
-    with pytest.raises(websockets.InvalidStatusCode):
+    with pytest.raises(websockets.InvalidHandshake):
         websocket.run(talk())
     assert proxy.ask().status == 401

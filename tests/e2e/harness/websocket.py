@@ -14,7 +14,9 @@ TIMEOUT_S = 120.0
 SERVER = """
 import asyncio, websockets
 
-async def echo(websocket, path):
+async def echo(websocket):
+    # Newer releases of the library say it of the request.
+    path = websocket.path if hasattr(websocket, "path") else websocket.request.path
     if path == "/greet":
         await websocket.send("welcome")
     async for message in websocket:
