@@ -6,13 +6,15 @@ POLL_S = 0.005
 
 
 def until(condition, what, within=10.0):
-    """The first true value of condition(); a failure that says `what` if none comes in time."""
+    """The first true value of condition(); a failure that says `what` if none comes in time. Whoever
+    takes longer than that to look looks twice: what came meanwhile came in time."""
     deadline = time.monotonic() + within
     while True:
+        looked_at = time.monotonic()
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"waited {within} s for {what}"
+        assert looked_at < deadline, f"waited {within} s for {what}"
         time.sleep(POLL_S)
 
 
