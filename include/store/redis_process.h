@@ -40,6 +40,8 @@ struct redis_process {
     struct redis_target targets[REDIS_TARGETS_MAX];
     size_t n_targets;
     uint64_t fewer_us; /* since when fewer than n_instances are seen, monotonic; 0: they are not */
+    uint32_t fewer_most; /* the most that were seen since then */
+    uint64_t seen_us;    /* when any were seen last, monotonic */
     struct redis_store_counters gone;
     struct redis_cluster_counters gone_clusters; /* but for nodes, which are in gone */
 };
@@ -51,8 +53,9 @@ MUST_USE enum status redis_process_init(struct redis_process *process);
 void redis_process_close(struct redis_process *process);
 
 /* Proxies that use this Redis under the same prefix, this one among them, as was seen there last;
- * 0: none ever. Fewer are believed when they are seen for REDIS_SILENCE_US: a Redis that was
- * restarted has not heard of all of them at first. */
+ * 0: none ever. Fewer are believed when they are seen for REDIS_SILENCE_US without a break, and then
+ * as many as were seen at most in that time: a Redis that was restarted has not heard of all of
+ * them at first. */
 uint32_t redis_process_instances(const struct redis_process *process);
 
 /* The sum over stores that have been freed; of a cluster, its nodes. */

@@ -8,7 +8,8 @@
 
 enum {
     CONNECT_US = 125 * 1000,
-    NAME_MORE_BYTES_MAX = 32, /* the port; a longer path of a socket is cut, and that is well */
+    AWAY_US = 2 * REDIS_BEAT_US, /* without a beat: Redis was away, and may have been emptied */
+    NAME_MORE_BYTES_MAX = 32,    /* the port; a longer path of a socket is cut, and that is well */
 };
 
 enum status redis_process_init(struct redis_process *process)
@@ -141,16 +142,38 @@ void redis_process_return_beat(struct redis_process *process)
     atomic_store(&process->next_beat_us, 0);
 }
 
+static void believe(struct redis_process *process, uint32_t n_instances)
+{
+    process->fewer_us = 0;
+    atomic_store_explicit(&process->n_instances, n_instances, memory_order_relaxed);
+}
+
+/* Fewer than are believed: as many as are seen at most, with every beat, in the time that others
+ * have to be heard. */
+static void see_fewer(struct redis_process *process, uint32_t n_instances, uint64_t now_us)
+{
+    const bool was_away = now_us > process->seen_us + AWAY_US;
+    if (process->fewer_us == 0 || was_away) {
+        process->fewer_us = now_us;
+        process->fewer_most = 0;
+    }
+    if (n_instances > process->fewer_most) {
+        process->fewer_most = n_instances;
+    }
+    if (now_us >= process->fewer_us + REDIS_SILENCE_US) {
+        believe(process, process->fewer_most);
+    }
+}
+
 void redis_process_see(struct redis_process *process, uint32_t n_instances, uint64_t now_us)
 {
     pthread_mutex_lock(&process->lock);
-    const bool is_fewer = n_instances < redis_process_instances(process);
-    if (is_fewer && process->fewer_us == 0) {
-        process->fewer_us = now_us;
-    } else if (!is_fewer || now_us - process->fewer_us >= REDIS_SILENCE_US) {
-        process->fewer_us = 0;
-        atomic_store_explicit(&process->n_instances, n_instances, memory_order_relaxed);
+    if (n_instances < redis_process_instances(process)) {
+        see_fewer(process, n_instances, now_us);
+    } else {
+        believe(process, n_instances);
     }
+    process->seen_us = now_us;
     pthread_mutex_unlock(&process->lock);
 }
 

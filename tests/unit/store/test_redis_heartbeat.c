@@ -57,8 +57,10 @@ static void await_instances(struct proxy *proxy, uint32_t n)
 /* As if the time for the next beat had come, and nothing were known. */
 static void forget(struct proxy *proxy)
 {
-    redis_process_see(&proxy->process, 0, 1);
-    redis_process_see(&proxy->process, 0, 1 + REDIS_SILENCE_US);
+    const uint64_t now_us = clock_monotonic_us();
+    for (uint64_t us = 0; us <= REDIS_SILENCE_US; us += REDIS_BEAT_US) {
+        redis_process_see(&proxy->process, 0, now_us + us);
+    }
     redis_process_return_beat(&proxy->process);
 }
 

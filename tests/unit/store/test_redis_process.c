@@ -146,19 +146,62 @@ START_TEST(what_was_seen_last_stays_known)
 }
 END_TEST
 
+/* @n are seen with every beat from @from_us on, as long as fewer are not believed. */
+static void see_for_a_silence(uint32_t n, uint64_t from_us)
+{
+    for (uint64_t us = 0; us < REDIS_SILENCE_US; us += REDIS_BEAT_US) {
+        redis_process_see(&process, n, from_us + us);
+    }
+}
+
 START_TEST(more_proxies_are_believed_at_once_and_fewer_when_the_others_had_time_to_be_heard)
 {
     const uint64_t outage_us = 100 * (uint64_t)SECOND;
     redis_process_see(&process, 3, SECOND);
     redis_process_see(&process, 4, 2 * SECOND);
     ck_assert_uint_eq(redis_process_instances(&process), 4);
-    redis_process_see(&process, 1, outage_us);
+    see_for_a_silence(2, outage_us);
     redis_process_see(&process, 2, outage_us + REDIS_SILENCE_US - 1);
     ck_assert_uint_eq(redis_process_instances(&process), 4);
     redis_process_see(&process, 2, outage_us + REDIS_SILENCE_US);
     ck_assert_uint_eq(redis_process_instances(&process), 2);
     redis_process_see(&process, 1, outage_us + REDIS_SILENCE_US + 1);
     ck_assert_uint_eq(redis_process_instances(&process), 2);
+}
+END_TEST
+
+START_TEST(a_redis_that_comes_back_empty_while_fewer_are_seen_makes_no_share_larger)
+{
+    const uint64_t fewer_us = 100 * (uint64_t)SECOND;
+    redis_process_see(&process, 4, SECOND);
+    see_for_a_silence(3, fewer_us);
+    redis_process_see(&process, 1, fewer_us + REDIS_SILENCE_US); /* first to enter itself */
+    ck_assert_uint_eq(redis_process_instances(&process), 3);
+}
+END_TEST
+
+START_TEST(a_redis_that_comes_back_empty_twice_makes_no_share_larger)
+{
+    const uint64_t first_us = 100 * (uint64_t)SECOND;
+    redis_process_see(&process, 4, SECOND);
+    redis_process_see(&process, 1, first_us);
+    redis_process_see(&process, 1, first_us + REDIS_SILENCE_US);
+    ck_assert_uint_eq(redis_process_instances(&process), 4);
+    redis_process_see(&process, 1, first_us + 10 * REDIS_SILENCE_US);
+    ck_assert_uint_eq(redis_process_instances(&process), 4);
+    see_for_a_silence(1, first_us + 10 * REDIS_SILENCE_US);
+    redis_process_see(&process, 1, first_us + 11 * REDIS_SILENCE_US);
+    ck_assert_uint_eq(redis_process_instances(&process), 1);
+}
+END_TEST
+
+START_TEST(two_workers_that_see_fewer_at_once_are_believed_no_sooner)
+{
+    const uint64_t now_us = 100 * (uint64_t)SECOND;
+    redis_process_see(&process, 4, SECOND);
+    redis_process_see(&process, 1, now_us);
+    redis_process_see(&process, 1, now_us - 1); /* it read the clock first, and came second */
+    ck_assert_uint_eq(redis_process_instances(&process), 4);
 }
 END_TEST
 
@@ -228,6 +271,9 @@ int main(void)
     tcase_add_test(tcase, what_was_seen_last_stays_known);
     tcase_add_test(
         tcase, more_proxies_are_believed_at_once_and_fewer_when_the_others_had_time_to_be_heard);
+    tcase_add_test(tcase, a_redis_that_comes_back_empty_while_fewer_are_seen_makes_no_share_larger);
+    tcase_add_test(tcase, a_redis_that_comes_back_empty_twice_makes_no_share_larger);
+    tcase_add_test(tcase, two_workers_that_see_fewer_at_once_are_believed_no_sooner);
     tcase_add_test(tcase, processes_have_ids_of_their_own);
     tcase_add_test(tcase, what_stores_have_counted_is_added_up);
     tcase_add_test(tcase, what_clusters_have_counted_is_added_up_beside_their_nodes);
