@@ -34,8 +34,7 @@ static bool decode(const char *body, size_t len, char *section, size_t *n_bytes)
 }
 
 /* A body of nothing but @kept behind it is read to its end, with the same trailers. */
-static void check_written(struct span kept, const struct head *response,
-                          const struct cost_spec *cost)
+static void check_written(struct span kept, const struct head *response, const struct route *route)
 {
     char *body = malloc(kept.len + 5);
     char *section = malloc(TRAILER_BYTES_MAX);
@@ -46,15 +45,19 @@ static void check_written(struct span kept, const struct head *response,
     memcpy(body + 3 + kept.len, "\r\n", 2);
     MUST_HOLD(decode(body, kept.len + 5, section, &n_bytes));
     MUST_HOLD(n_bytes == kept.len + 2 && memcmp(section, kept.data, kept.len) == 0);
-    MUST_HOLD(trailers_keep(section, n_bytes, response, cost).len == kept.len);
+    MUST_HOLD(trailers_keep(section, n_bytes, response, route).len == kept.len);
     free(section);
     free(body);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct cost_spec cost = {
-        .kind = COST_RESPONSE_HEADER, .strip = true, .field = SPAN("x-cost")};
+    struct span removed[] = {{"X-Removed", 9}};
+    const struct route_edits edits = {.response = {.names = removed, .n_names = 1}};
+    const struct route route = {
+        .cost = {.kind = COST_RESPONSE_HEADER, .strip = true, .field = SPAN("x-cost")},
+        .edits = &edits,
+    };
     struct field fields[4];
     struct head_parser parser = {.fields = fields, .n_fields_max = 4, .head_bytes_max = 256};
     struct head response;
@@ -66,9 +69,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST_HOLD(head_parse_response(&parser, span_of_text(RESPONSE), false, &response, &consumed) ==
               PARSE_DONE);
     if (decode((const char *)data, size, section, &n_bytes)) {
-        const struct span kept = trailers_keep(section, n_bytes, &response, &cost);
+        const struct span kept = trailers_keep(section, n_bytes, &response, &route);
         MUST_HOLD(kept.len + 2 <= n_bytes);
-        check_written(kept, &response, &cost);
+        check_written(kept, &response, &route);
     }
     free(section);
     return 0;
