@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "net/loop.h"
 
@@ -31,6 +32,7 @@ struct listener {
     /* A connection: @fd is the callee's now, non-blocking, close-on-exec. */
     void (*on_accept)(void *context, int fd, const struct sockaddr *peer);
     void *context;
+    struct log_gate gate;
     uint64_t n_refused; /* accepts that failed for want of descriptors or memory */
 };
 

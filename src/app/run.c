@@ -14,21 +14,13 @@
 #include "base/log.h"
 #include "proxy/server.h"
 
-/* Each connection of a client may need one to an upstream too. */
-static void raise_descriptor_limit(const struct policy *policy)
+/* As far as it may be raised; the proxy warns where that is not enough. */
+static void raise_descriptor_limit(void)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        return;
-    }
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-        limit.rlim_cur < (rlim_t)policy->max.connections * 2) {
-        log_warn("app.run", "few file descriptors",
-                 "limit=%llu wanted=%llu hint=\"raise ulimit -n, or lower max.connections\"",
-                 (unsigned long long)limit.rlim_cur,
-                 (unsigned long long)policy->max.connections * 2);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
 }
 
@@ -104,7 +96,7 @@ int run_command(int argc, char **argv)
     struct name_servers name_servers;
     int result = EXIT_FAILED;
     block_signals(&wanted);
-    raise_descriptor_limit(policy);
+    raise_descriptor_limit();
     name_servers_init(&name_servers, policy);
     if (stores_init(&stores, policy, &name_servers.options) == STATUS_OK) {
         result = serve(policy, &stores, &wanted);

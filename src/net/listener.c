@@ -8,8 +8,11 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 enum {
     ACCEPTS_PER_TURN_MAX = 64,    /* so that a flood of connections does not starve the others */
@@ -65,6 +68,21 @@ enum status listener_bind(const struct sockaddr *sockaddr, size_t sockaddr_bytes
     return STATUS_OK;
 }
 
+/* Connections wait in the kernel's queue meanwhile. */
+static void pause_accepting(struct listener *listener)
+{
+    const int error = errno;
+    uint64_t n_held;
+    listener->n_refused++;
+    if (log_gate_pass(&listener->gate, clock_monotonic_us(), &n_held)) {
+        log_warn("net.listener", "cannot accept", "err=\"%s\" times_before=%llu hint=\"%s\"",
+                 strerror(error), (unsigned long long)n_held,
+                 error == EMFILE ? "raise ulimit -n" : "the system has no more to give");
+    }
+    event_del(listener->event);
+    timer_arm(&listener->pause, PAUSE_US);
+}
+
 /* Accept up to @max connections. */
 static void accept_some(struct listener *listener, unsigned max)
 {
@@ -81,9 +99,7 @@ static void accept_some(struct listener *listener, unsigned max)
             return;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            listener->n_refused++;
-            event_del(listener->event);
-            timer_arm(&listener->pause, PAUSE_US);
+            pause_accepting(listener);
             return;
         }
         /* Anything else is about that one connection: it is gone already. */

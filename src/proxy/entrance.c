@@ -24,7 +24,7 @@ static const struct {
 } REFUSALS[ENTRANCE_REFUSALS] = {
     [REFUSAL_CONNECTIONS] = {"too many connections", "see max.connections", true},
     [REFUSAL_CLIENT] = {"too many connections of a client", "see max.connections_per_client", true},
-    [REFUSAL_DESCRIPTORS] = {"few file descriptors", "raise ulimit -n", true},
+    [REFUSAL_DESCRIPTORS] = {"no file descriptor for a client", "raise ulimit -n", true},
     [REFUSAL_MEMORY] = {"no memory for a connection", "lower max.connections", true},
     [REFUSAL_UNTRUSTED] = {"no trusted proxy", "see proxy_protocol and trusted_proxies", false},
     [REFUSAL_HEADER] = {"no sound PROXY header", "see proxy_protocol of the listener", false},
@@ -32,25 +32,44 @@ static const struct {
 
 /* --- life --- */
 
-static int find_fd_end(void)
+/* How many descriptors the process may have. */
+static uint64_t count_descriptors(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX) {
         return INT_MAX;
     }
-    rlim_t reserve = limit.rlim_cur / FD_RESERVE_SHARE;
+    return limit.rlim_cur;
+}
+
+static int fd_end_of(uint64_t n_descriptors)
+{
+    const uint64_t most = n_descriptors / FD_RESERVE_LIMIT;
+    uint64_t reserve = n_descriptors / FD_RESERVE_SHARE;
     reserve = reserve < FD_RESERVE_MIN ? FD_RESERVE_MIN : reserve;
-    if (reserve > limit.rlim_cur / FD_RESERVE_LIMIT) {
-        reserve = limit.rlim_cur / FD_RESERVE_LIMIT;
+    return (int)(n_descriptors - (reserve > most ? most : reserve));
+}
+
+/* Each connection of a client may need one to an upstream too. */
+static void warn_of_few(uint64_t n_descriptors, const struct max_section *max)
+{
+    const uint64_t n_wanted = (uint64_t)max->connections * 2;
+    if (n_descriptors < n_wanted) {
+        log_warn("proxy.entrance", "few file descriptors",
+                 "limit=%llu wanted=%llu hint=\"raise ulimit -n, or lower max.connections: clients "
+                 "get at most %d, the others are for upstreams\"",
+                 (unsigned long long)n_descriptors, (unsigned long long)n_wanted,
+                 fd_end_of(n_descriptors));
     }
-    return (int)(limit.rlim_cur - reserve);
 }
 
 void entrance_init(struct entrance *entrance, const struct policy *policy)
 {
     const struct max_section *max = &policy->max;
+    const uint64_t n_descriptors = count_descriptors();
     atomic_init(&entrance->n_connections, 0);
-    entrance->fd_end = find_fd_end();
+    warn_of_few(n_descriptors, max);
+    entrance->fd_end = fd_end_of(n_descriptors);
     entrance->counts_clients = max->connections_per_client < max->connections;
     if (entrance->counts_clients) {
         client_counts_init(&entrance->clients, max->connections_per_client);

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import textwrap
@@ -36,10 +37,15 @@ def _address_of(place):
     return host.strip("[]"), int(port)
 
 
-class Sluice:
-    """A proxy. The policy is told without `listen`: it listens where a port is free."""
+def _allow(soft, hard):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
-    def __init__(self, folder, policy, env=None, log_format="logfmt"):
+
+class Sluice:
+    """A proxy. The policy is told without `listen`: it listens where a port is free. `descriptors` are
+    the soft and the hard limit of what it may open."""
+
+    def __init__(self, folder, policy, env=None, log_format="logfmt", descriptors=None):
         policy = textwrap.dedent(policy)
         if not re.search(r"^listen:", policy, re.MULTILINE):
             policy = "listen: 127.0.0.1:0\n" + policy
@@ -52,7 +58,8 @@ class Sluice:
         with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as err:
             self.process = subprocess.Popen([PROGRAM, "run", str(folder / "policy.yaml")],
                                             stdout=out, stderr=err, stdin=subprocess.DEVNULL,
-                                            env=environment(env))
+                                            env=environment(env),
+                                            preexec_fn=descriptors and _allow(*descriptors))
         self.addresses = until(self._find_addresses, "the proxy to listen", within=30)
         self.address = self.addresses[0]
         self.port = self.address[1] if isinstance(self.address, tuple) else None
@@ -113,6 +120,15 @@ class Sluice:
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
             found = re.search(r"^VmRSS:\s+(\d+) kB", status.read(), re.MULTILINE)
         return int(found.group(1)) * 1024
+
+    def cpu_s(self):
+        """Time of processors that it has taken so far."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def n_descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     # --- the end ---
 
