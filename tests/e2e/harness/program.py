@@ -60,11 +60,12 @@ class Sluice:
                                             stdout=out, stderr=err, stdin=subprocess.DEVNULL,
                                             env=environment(env),
                                             preexec_fn=descriptors and _allow(*descriptors))
-        self.addresses = until(self._find_addresses, "the proxy to listen", within=30)
+        self.addresses = until(self.find_addresses, "the proxy to listen", within=30)
         self.address = self.addresses[0]
         self.port = self.address[1] if isinstance(self.address, tuple) else None
 
-    def _find_addresses(self):
+    def find_addresses(self):
+        """Where it says that it listens, so far."""
         assert self.process.poll() is None, f"the proxy ended:\n{self.stderr()}"
         found = LISTENING.findall(self.stderr())
         return [_address_of(place) for place in found]
