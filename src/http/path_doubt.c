@@ -66,9 +66,11 @@ static size_t separator_len(struct span segment, size_t at)
     return octet == '/' || octet == '\\' ? ESCAPE_BYTES : 0;
 }
 
+/* "..", be it with parameters, which some servers drop before they look at dots. */
 static bool is_climbing_piece(struct span segment, size_t start, size_t end)
 {
-    return span_equals(span_of(segment.data + start, end - start), SPAN(".."));
+    const struct span piece = span_of(segment.data + start, end - start);
+    return span_starts_with(piece, SPAN("..")) && (piece.len == 2 || piece.data[2] == ';');
 }
 
 /* Whether a server that takes encoded separators for slashes would find ".." in it. */

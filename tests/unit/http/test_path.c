@@ -255,8 +255,9 @@ END_TEST
 
 START_TEST(rule_69_dots_beside_an_encoded_slash_are_refused_always)
 {
-    static const char *const bad[] = {"/a%2f..%2fb", "/..%2fa",         "/a%2f..", "/a\\..",
-                                      "/%2e.%5ca",   "/a%2F%2e%2e%5cb", "/a;%2f.."};
+    static const char *const bad[] = {"/a%2f..%2fb", "/..%2fa",         "/a%2f..",  "/a\\..",
+                                      "/%2e.%5ca",   "/a%2F%2e%2e%5cb", "/a;%2f..", "/a%2f..;",
+                                      "/a\\..;x/b",  "/..;x%2fa"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         ck_assert_span_eq(normalise(bad[i], &LENIENT), "");
     }
