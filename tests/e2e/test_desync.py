@@ -9,7 +9,7 @@ from desync.case import from_seed, shown
 from desync.planted import FAULTS, Planted
 from desync.session import Session, known_cases
 
-N_CASES = 3000
+N_CASES = 2000
 FIRST_SEED = 1_000_000
 REGRESSION = pathlib.Path(__file__).parent / "desync" / "regression"
 
@@ -68,7 +68,7 @@ def test_the_log_tells_of_every_answer_and_of_no_other(begin):
 
 
 def test_a_proxy_without_a_fault_is_not_found_out(begin):
-    found = begin(start=Planted).first_finding(range(2000))
+    found = begin(start=Planted).first_finding(range(1000))
     assert not found, tell(*found)
 
 

@@ -12,6 +12,8 @@ TARGETS = [b"/"] * 6 + [
     b"http://a.test", b"http://a.test/x?y", b"HTTP://b.test:80/", b"http://a.test?q", b"http:///a",
     b"http://u@a.test/", b"ftp://a.test/", b"a.test:80", b"a", b"", b"/a b", b"/\x80", b"/\x7f",
     b"/\x00", b"/\t", b"/" + b"a" * 300, b"/" + b"a/" * 20, b"/" + b"x" * 9000, b"http://[::1]:80/",
+    b"/p", b"/p/", b"/p/a?b", b"/p//a", b"/p/../a", b"/%70/a", b"/p;x/a", b"/p/%2e%2e/a", b"/x/../p/a", b"/pp", b"/P/a",
+    b"//p/a", b"/p/../../p/a", b"/p/./a", b"/p/a/../..", b"/p/..;/b", b"/p/.", b"/p?a", b"http://a.test/p/b?c",
     b"https://a.test/", b"/a HTTP/1.1\r\nX: y", b"?a", b"/[]{}|^`\"<>"]
 VERSIONS = [b"HTTP/1.1"] * 16 + [b"HTTP/1.0"] * 4 + [
     b"HTTP/1.2", b"HTTP/1.9", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.10", b"HTTP/11", b"http/1.1", b"HTTP/1.",
@@ -21,7 +23,7 @@ HOSTS = [b"a.test"] * 8 + [
     b"a b", b"a,b", b"u@a", b"a/b", b"a..b", b".a", b".", b"a_b", b"a%41", b"\xff", b"a:b", b"[1.2.3.4]",
     b"[::1", b"1.2.3.4", b"a.test?", b"a#b", b"a\tb", b"[::ffff:1.2.3.4]", b"[fe80::1%25eth0]"]
 NAMES = [
-    b"X", b"X-A", b"Cookie", b"Accept", b"X_Y", b"Via", b"Date", b"User-Agent", b"X-Forwarded-For",
+    b"X", b"X-A", b"Cookie", b"X-Set", b"Accept", b"X_Y", b"Via", b"Date", b"User-Agent", b"X-Forwarded-For",
     b"Forwarded", b"X-Real-IP", b"X-Request-ID", b"Trailer", b"Upgrade", b"TE", b"Keep-Alive",
     b"Proxy-Connection", b"Proxy-Authorization", b"Set-Cookie", b"Content-Type", b"Expect",
     b"Max-Forwards", b"HTTP2-Settings", b"Content_Length", b"X-Forwarded_For", b"", b"X Y", b"X\x00",
@@ -152,7 +154,7 @@ def request(rng, is_odd):
     if "hosts" in odd:
         lines.append(b"Host: " + rng.choice(HOSTS))
     for _ in range(rng.choice([0, 1, 2, 5])):
-        lines.append(rng.choice(NAMES if "fields" in odd else NAMES[:9]) +
+        lines.append(rng.choice(NAMES if "fields" in odd else NAMES[:10]) +
                      pick("colon", [b": ", b":", b" : ", b":\t", b""]) +
                      rng.choice(VALUES if "fields" in odd else VALUES[:5]))
     if "connection" in odd or rng.random() < .1:

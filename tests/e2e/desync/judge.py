@@ -1,10 +1,12 @@
 """What the proxy had to make of a case, and whether it did."""
 
+import re
 from dataclasses import dataclass
 
 from desync import paths, strict
 
 MAX_BODY = 64 * 1024  # of the policy that is watched: see policy()
+EDITED = b"/p"  # of the route that changes what passes
 # Fields that sluice writes itself, or appends to.
 OURS = {name.lower() for name in (
     b"Host", b"X-Forwarded-For", b"X-Forwarded-Proto", b"X-Forwarded-Host", b"X-Real-IP", b"Forwarded",
@@ -17,8 +19,36 @@ def policy(url):
 workers: 1
 max: {{body: {MAX_BODY // 1024}KiB}}
 upstreams: {{recorder: {{servers: '{url}'}}}}
-routes: [{{upstream: recorder}}]
+routes:
+  - match: {{path: {EDITED.decode()}/**}}
+    strip_prefix: {EDITED.decode()}
+    request: {{set: {{X-Set: ours}}, remove: [Cookie]}}
+    upstream: recorder
+  - upstream: recorder
 """
+
+
+def _is_edited(segments):
+    return segments[:1] == [EDITED[1:]]
+
+
+def stripped(origin):
+    """(whether the first route takes the target, what the upstream gets of it; None: it is refused)."""
+    path, mark, query = origin.partition(b"?")
+    if not path.startswith(b"/"):
+        return False, origin
+    written = paths.segments_of(path)
+    if _is_edited(written) != _is_edited(paths.followed(written)):
+        return False, None  # another route than it leads to as it is written
+    if not _is_edited(written):
+        return False, origin
+    rest = path[len(EDITED):]
+    if not path.startswith(EDITED) or rest[:1] not in (b"", b"/"):
+        return True, None  # the prefix is spelled in another way
+    for end in range(len(written)):
+        if not _is_edited(paths.followed(written[:end + 1])):
+            return True, None  # it climbs above the prefix
+    return True, (re.sub(rb"^/+", b"/", rest) or b"/") + mark + query
 
 
 @dataclass
@@ -48,6 +78,8 @@ def _what_becomes_of(message):
     path = message.origin.partition(b"?")[0]
     if paths.is_refused(path):
         return Wanted(message, "answered", "the path")
+    if stripped(message.origin)[1] is None:
+        return Wanted(message, "answered", "the path")
     if message.length > MAX_BODY or len(message.body) > MAX_BODY:
         return Wanted(message, "answered", "the body is too large")
     if message.method in (b"TRACE", b"OPTIONS") and message.all(b"max-forwards"):
@@ -74,15 +106,22 @@ def asked_of_the_connection(given):
     return asked
 
 
+def edited(fields):
+    """As the first route changes them."""
+    return [(name, value) for name, value in fields
+            if name.lower() not in (b"cookie", b"x-set")] + [(b"X-Set", b"ours")]
+
+
 def _request_findings(given, seen):
     """`seen` reached the upstream for `given`."""
-    if (seen.method, seen.target) != (given.method, given.origin):
+    is_edited, target = stripped(given.origin)
+    if (seen.method, seen.target) != (given.method, target):
         yield f"became {seen.method!r} {seen.target!r}"
     if seen.body != given.body:
         yield f"its body became {seen.body[:80]!r}"
     if seen.host != given.host:
         yield f"its host became {seen.host!r}"
-    if end_to_end(seen) != end_to_end(given):
+    if end_to_end(seen) != (edited(end_to_end(given)) if is_edited else end_to_end(given)):
         yield f"its fields became {end_to_end(seen)!r}"
     asked = asked_of_the_connection(given)
     leaked = {name.lower() for name, value in seen.fields if (name.lower(), value) not in asked} & (

@@ -42,3 +42,19 @@ def is_refused(path):
         if parameters and (name in (b".", b"..") or name == b"" and i < len(segments) - 1):
             return True
     return len(segments) > SEGMENTS_MAX or _depends_on_merging([name for name, *_ in segments])
+
+
+def segments_of(path):
+    """As a route sees them, dots not yet followed."""
+    names = [segment.partition(b";")[0] for segment in _decode_unreserved(path).split(b"/")[1:]]
+    return [name for name in names if name not in (b"", b".")]
+
+
+def followed(segments):
+    kept = []
+    for segment in segments:
+        if segment == b"..":
+            del kept[-1:]
+        else:
+            kept.append(segment)
+    return kept

@@ -11,7 +11,7 @@ import threading
 from dataclasses import replace
 
 from desync import paths, strict
-from desync.judge import MAX_BODY
+from desync.judge import MAX_BODY, edited, stripped
 
 BAD_GATEWAY = (b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: application/problem+json\r\n"
                b"Content-Length: 0\r\n\r\n")
@@ -54,10 +54,12 @@ class Planted:
 
     def written(self, message):
         """Its bytes."""
-        dropped = message.named() - {b"host"}
-        fields = [(name, value) for name, value in message.fields
-                  if name.lower() not in dropped | {b"host", b"content-length", b"expect"}]
-        lines = [b"%s %s HTTP/1.1" % (message.method, message.origin), b"Host: " + message.host]
+        dropped = message.named() | {b"host", b"content-length", b"expect"}
+        fields = [(name, value) for name, value in message.fields if name.lower() not in dropped]
+        is_edited, target = stripped(message.origin)
+        if is_edited:
+            fields = edited(fields)
+        lines = [b"%s %s HTTP/1.1" % (message.method, target), b"Host: " + message.host]
         lines += [name + b": " + value for name, value in fields]
         if message.framing != "none":
             lines.append(b"Content-Length: %d" % len(message.body))
@@ -89,7 +91,8 @@ class Planted:
             pass
 
     def respond(self, message):
-        if paths.is_refused(message.origin.partition(b"?")[0]) or len(message.body) > MAX_BODY:
+        if paths.is_refused(message.origin.partition(b"?")[0]) or len(message.body) > MAX_BODY or (
+                stripped(message.origin)[1] is None):
             return BAD_REQUEST
         try:
             return self.answered(message, *self.ask(self.kept(message)))
