@@ -12,11 +12,15 @@ struct layout {
     size_t order[LIMITS_PER_ROUTE_MAX];
     size_t n;
     uint16_t shaping; /* the slot of the limit that shapes; REDIS_SLOTS: there is none */
+    size_t shapes;    /* which one that is */
 };
 
 static unsigned rank(const struct layout *layout, size_t i)
 {
-    return layout->slots[i] == layout->shaping ? REDIS_SLOTS : layout->slots[i];
+    if (layout->slots[i] != layout->shaping) {
+        return layout->slots[i];
+    }
+    return i == layout->shapes ? REDIS_SLOTS + 1 : REDIS_SLOTS;
 }
 
 static void sort(struct layout *layout)
@@ -36,12 +40,14 @@ static void lay_out(const struct redis_cluster_ticket *ticket, struct layout *la
     const struct decision *decision = ticket->decision;
     layout->n = decision->n_charges;
     layout->shaping = REDIS_SLOTS;
+    layout->shapes = 0;
     for (size_t i = 0; i < layout->n; i++) {
         const struct charge *charge = &decision->charges[i];
         layout->slots[i] =
             redis_slots_of_charge(ticket->cluster->prefix, charge->limit, charge->key);
-        if (charge->limit->params.max_wait > 0) {
+        if (charge->limit->params.max_wait > 0 && !charge->limit->shadow) {
             layout->shaping = layout->slots[i];
+            layout->shapes = i;
         }
     }
 }
