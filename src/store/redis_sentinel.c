@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 enum {
     ANSWER_US = 500 * 1000, /* to resolve a sentinel's name, and again for each address to answer */
@@ -22,6 +23,7 @@ enum {
     RETRY_MIN_US = 100 * 1000,
     RETRY_MAX_US = 5 * 1000 * 1000,
     BAD_ANSWERS_MAX = 3,
+    TROUBLE_LOGGED_MAX = 4 * REDIS_SENTINEL_TROUBLE_MAX + 3, /* as a logfmt value, and a NUL */
 };
 
 static const char MODULE[] = "store.sentinel";
@@ -64,11 +66,15 @@ static void answer(struct redis_sentinel *sentinel, const struct redis_master *m
 
 static void note_away(struct redis_sentinel *sentinel, struct span trouble)
 {
-    if (!sentinel->is_away) {
-        sentinel->is_away = true;
-        log_warn(MODULE, "no sentinel answers: a failover will not be noticed before it hurts",
-                 "err=\"%.*s\"", SPAN_ARGS(trouble));
+    char buffer[TROUBLE_LOGGED_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    if (sentinel->is_away) {
+        return;
     }
+    sentinel->is_away = true;
+    text_add_logfmt(&text, trouble);
+    log_warn(MODULE, "no sentinel answers: a failover will not be noticed before it hurts",
+             "err=%.*s", SPAN_ARGS(text_span(&text)));
 }
 
 static void note_back(struct redis_sentinel *sentinel)

@@ -17,8 +17,7 @@
 
 enum {
     READ_BYTES = 4096,
-    UNREAD_BYTES_MAX = 16 * 1024, /* of one reply; a message has two hosts and little else */
-    TROUBLE_BYTES_MAX = 64 + REDIS_REPLY_TEXT_MAX,
+    REPLY_BYTES_MAX = 16 * 1024, /* a message has two hosts and little else */
 };
 
 void redis_sentinel_talk_close(struct redis_sentinel_talk *talk)
@@ -51,7 +50,7 @@ static bool say(struct redis_sentinel_talk *talk, struct span words)
 /* A server that does not know AUTH sends its arguments back in the error: only the code is told. */
 static void end_refused(struct redis_sentinel_talk *talk)
 {
-    char buffer[TROUBLE_BYTES_MAX];
+    char buffer[REDIS_SENTINEL_TROUBLE_MAX];
     struct text trouble = text_of(buffer, sizeof(buffer));
     const struct span said = redis_reply_text(&talk->reply.reply);
     const struct span code = span_of(said.data, span_find(said, ' '));
@@ -101,6 +100,12 @@ static void take_replies(struct redis_sentinel_talk *talk)
 
 /* --- events --- */
 
+static bool is_reply_too_long(const struct redis_sentinel_talk *talk)
+{
+    return talk->reader->len - talk->reader->pos > REPLY_BYTES_MAX ||
+           talk->reply.reply.n_bytes > REPLY_BYTES_MAX;
+}
+
 static void on_readable(void *owner)
 {
     struct redis_sentinel_talk *talk = owner;
@@ -120,7 +125,7 @@ static void on_readable(void *owner)
         return;
     }
     take_replies(talk);
-    if (talk->reader != NULL && talk->reader->len - talk->reader->pos > UNREAD_BYTES_MAX) {
+    if (talk->reader != NULL && is_reply_too_long(talk)) {
         end(talk, SPAN("a sentinel's reply does not end"));
     }
 }

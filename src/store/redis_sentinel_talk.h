@@ -20,6 +20,8 @@
 
 struct resolver_address;
 
+enum { REDIS_SENTINEL_TROUBLE_MAX = 64 + REDIS_REPLY_TEXT_MAX }; /* bytes of what on_end is told */
+
 /* All from the loop alone; each may close the talk. */
 struct redis_sentinel_talk_handler {
     void (*on_master)(void *owner, const struct redis_master *master);

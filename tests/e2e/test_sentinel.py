@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from harness import flow
+from harness import flow, log
 from harness.sentinel import MASTER
 from harness.wait import until
 
@@ -103,6 +103,17 @@ def test_a_wrong_password_of_the_sentinels_is_told_and_limits_are_judged_locally
     assert statuses == {204: 10, 429: 10}
     until(lambda: 'err="a sentinel refuses: WRONGPASS"' in proxy.stderr(), "the refusal in the log")
     assert "s3cret" not in proxy.stderr()
+
+
+def test_what_a_sentinel_says_breaks_no_line_of_the_log(start):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"redis+sentinel://127.0.0.1:{listener.getsockname()[1]}/{MASTER}"
+        proxy = start(one_limit(url, 10, workers=1))
+        with listener.accept()[0] as connection:
+            connection.sendall(b'-NO"\x1b[2J=\\AUTH needed\r\n')
+            until(lambda: "no sentinel answers" in proxy.stderr(), "the trouble in the log")
+    for line in proxy.stderr().splitlines():
+        assert log.parse(line.encode(), "logfmt")
 
 
 def test_without_sentinels_limits_are_judged_locally_until_one_is_there(start, start_watched):

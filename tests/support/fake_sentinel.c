@@ -32,6 +32,18 @@ static void rave_without_end(struct fake_sentinel_connection *connection)
     say(connection, text);
 }
 
+static void list_on(struct fake_sentinel_connection *connection)
+{
+    static const char element[] = "$1\r\nx\r\n";
+    static char text[64 * 1024];
+    size_t len = (size_t)snprintf(text, sizeof(text), "*2147483647\r\n");
+    while (len + sizeof(element) <= sizeof(text)) {
+        memcpy(text + len, element, sizeof(element));
+        len += sizeof(element) - 1;
+    }
+    say(connection, text);
+}
+
 static void tell_master(struct fake_sentinel_connection *connection)
 {
     char text[512];
@@ -63,6 +75,9 @@ static void answer_question(struct fake_sentinel_connection *connection)
         break;
     case FAKE_SENTINEL_DOES_NOT_END:
         rave_without_end(connection);
+        break;
+    case FAKE_SENTINEL_LISTS_ON:
+        list_on(connection);
         break;
     case FAKE_SENTINEL_HANGS_UP:
         hang_up(connection);

@@ -21,7 +21,8 @@ enum fake_sentinel_manner {
     FAKE_SENTINEL_KNOWS_NOTHING, /* of such a master */
     FAKE_SENTINEL_REFUSES,
     FAKE_SENTINEL_RAVES,
-    FAKE_SENTINEL_DOES_NOT_END, /* with its reply */
+    FAKE_SENTINEL_DOES_NOT_END, /* with a text of its reply */
+    FAKE_SENTINEL_LISTS_ON,     /* and on, texts of one byte */
     FAKE_SENTINEL_HANGS_UP,
 };
 

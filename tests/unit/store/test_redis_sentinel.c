@@ -178,6 +178,15 @@ START_TEST(when_none_says_the_owner_hears_why_and_they_are_tried_again)
 }
 END_TEST
 
+START_TEST(one_whose_reply_does_not_end_is_not_waited_for)
+{
+    sentinels[0].manner = FAKE_SENTINEL_DOES_NOT_END;
+    sentinels[1].manner = sentinels[2].manner = FAKE_SENTINEL_LISTS_ON;
+    ask();
+    ck_assert_str_eq(told.trouble, "a sentinel's reply does not end");
+}
+END_TEST
+
 START_TEST(what_a_sentinel_says_in_refusing_stays_out_of_the_trouble)
 {
     for (size_t i = 0; i < SENTINELS; i++) {
@@ -333,6 +342,7 @@ int main(void)
     tcase_add_test(asked, one_that_nobody_answers_at_is_passed_over);
     tcase_add_test(asked, sentinels_may_have_names);
     tcase_add_test(asked, when_none_says_the_owner_hears_why_and_they_are_tried_again);
+    tcase_add_test(asked, one_whose_reply_does_not_end_is_not_waited_for);
     tcase_add_test(asked, what_a_sentinel_says_in_refusing_stays_out_of_the_trouble);
     tcase_add_test(asked, nobody_is_told_an_answer_that_was_forgotten);
     tcase_add_test(asked, answers_that_lead_to_no_master_make_another_sentinel_be_asked);
