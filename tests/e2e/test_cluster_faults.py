@@ -17,7 +17,7 @@ from harness.cluster import Cluster
 from harness.flow import STALL_S, STALLED, UNITS, Flow, charged, degraded, kind_of, shared
 from harness.wait import until
 
-DEADLINE_S = 0.05
+DEADLINE_S = 0.2  # of four round trips, with limits on three nodes, on a machine that is busy
 RESUMES_WITHIN_S = 1.0  # after the cluster's own time
 LIMITS = ("limit", "more", "most")  # of a client: one for each segment of its path
 HIT = range(6)  # clients: three with one slot, on the node that fails, and three with some on each
@@ -211,7 +211,8 @@ def wait_for_the_replica(stage):
 
 FAULTS = {
     "paused": Fault("deadline", provoke=call("CLIENT", "PAUSE", 700), mend=call("PING")),
-    "writes that wait": Fault("deadline", provoke=call("CLIENT", "PAUSE", 60000, "WRITE"),
+    "writes that wait": Fault("deadline", "half_open",
+                              provoke=call("CLIENT", "PAUSE", 60000, "WRITE"),
                               mend=call("CLIENT", "UNPAUSE")),
     "stopped": Fault("deadline", "half_open", provoke=lambda stage: stage.hit.pause(),
                      mend=lambda stage: stage.hit.resume()),
@@ -236,7 +237,7 @@ FAULTS = {
     "killed": Fault("refused", "reset", "clusterdown", provoke=lambda stage: stage.hit.kill(),
                     mend=wait_for_the_replica, afterwards=lambda stage: stage.hit.start(),
                     loses=True),
-    "restarted": Fault("clusterdown", "loading", "refused", "reset", "deadline",
+    "restarted": Fault("clusterdown", "loading", "refused", "reset", "deadline", "half_open",
                        provoke=start_with_much_to_load, mend=wait_until_it_is_well, loses=True),
 }
 

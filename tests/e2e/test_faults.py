@@ -82,7 +82,7 @@ def nothing(_):
 FAULTS = {
     "deadline": Fault("deadline", provoke=lambda redis: redis.call("CLIENT", "PAUSE", 700),
                       mend=lambda redis: redis.call("PING")),  # it waits, too
-    "writes that wait": Fault("deadline", provoke=lambda redis: redis.call(
+    "writes that wait": Fault("deadline", "half_open", provoke=lambda redis: redis.call(
         "CLIENT", "PAUSE", 60000, "WRITE"), mend=lambda redis: redis.call("CLIENT", "UNPAUSE")),
     "stopped": Fault("deadline", "half_open", provoke=lambda redis: redis.pause(),
                      mend=lambda redis: redis.resume()),
