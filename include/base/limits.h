@@ -42,10 +42,10 @@ enum {
     CHUNK_LINE_BYTES_MAX = 256,   /* size, extensions, CRLF */
     CHUNK_EXT_BYTES_MAX = 4096,   /* extensions of a whole body */
     TRAILER_BYTES_MAX = 8 * 1024, /* the whole section */
-    FORWARDED_HOPS_MAX = 32,      /* more in X-Forwarded-For: the peer's address counts */
-    KEY_TEXT_BYTES_MAX = 1024,    /* identity of one charge, as text */
-    KEY_PLAIN_BYTES_MAX = 64,     /* a part longer than this is hashed */
-    REQUEST_ID_BYTES_MAX = 128,   /* a longer X-Request-ID is replaced */
+    FORWARDED_HOPS_MAX = 32,   /* trusted ones in X-Forwarded-For: else the peer's address counts */
+    KEY_TEXT_BYTES_MAX = 1024, /* identity of one charge, as text */
+    KEY_PLAIN_BYTES_MAX = 64,  /* a part longer than this is hashed */
+    REQUEST_ID_BYTES_MAX = 128, /* a longer X-Request-ID is replaced */
 
     /* --- memory of a worker --- */
     IO_BLOCK_BYTES = 64 * 1024,   /* a block for bodies; one in flight each way */

@@ -8,7 +8,8 @@
 #include "policy/policy.h"
 
 /* Who the client is: @peer, or, where @peer is a trusted proxy, the right-most address in X-Forwarded-For, or
- * else in Forwarded, that is not one. Garbage there, or more hops than FORWARDED_HOPS_MAX: @peer. */
+ * else in Forwarded, that is not one. Garbage before that one is found, or FORWARDED_HOPS_MAX trusted ones and more:
+ * @peer. What stands to the left of it has no influence. */
 struct address client_address_find(const struct policy *policy, const struct address *peer,
                                    const struct head *request);
 

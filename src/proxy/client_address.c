@@ -3,29 +3,64 @@
 #include "base/limits.h"
 #include "http/field.h"
 
-/* The members of the field, the nearest hop last. */
+/* The last members of the field, the nearest hop the latest. Whatever a client has put before them, however much
+ * and however wrong, does not hide them. */
 struct hops {
-    struct span items[FORWARDED_HOPS_MAX];
-    size_t n_items;
-    bool too_many;
+    struct span
+        items[FORWARDED_HOPS_MAX]; /* of the member number i, from 0, at i % FORWARDED_HOPS_MAX */
+    size_t n_items;                /* that there were in all */
 };
 
-/* All lines of one field are one list, in their order (RFC 9110 section 5.3). */
-static void gather_hops(struct hops *hops, const struct head *request, enum field_id id)
+static void add_hop(struct hops *hops, struct span hop)
 {
-    for (size_t i = 0; i < request->n_fields; i++) {
-        if (request->fields[i].id != id) {
-            continue;
+    hop = span_trim(hop);
+    if (hop.len > 0) {
+        hops->items[hops->n_items++ % FORWARDED_HOPS_MAX] = hop;
+    }
+}
+
+/* --- Forwarded (RFC 7239 section 4) --- */
+
+/* Bytes up to the first @separator that is not within quotes, where a backslash takes the next byte's meaning.
+ * *is_open: the end of @text came within quotes. */
+static size_t piece_len(struct span text, char separator, bool *is_open)
+{
+    bool is_quoted = false;
+    size_t i = 0;
+    while (i < text.len && (is_quoted || text.data[i] != separator)) {
+        if (text.data[i] == '"') {
+            is_quoted = !is_quoted;
+        } else if (is_quoted && text.data[i] == '\\' && i + 1 < text.len) {
+            i++;
         }
-        struct span rest = request->fields[i].value;
-        struct span member;
-        while (field_list_next(&rest, &member)) {
-            if (hops->n_items == FORWARDED_HOPS_MAX) {
-                hops->too_many = true;
-                return;
-            }
-            hops->items[hops->n_items++] = member;
-        }
+        i++;
+    }
+    *is_open = is_quoted;
+    return i;
+}
+
+/* Cut the first piece off @rest; false: there is none left. */
+static bool next_piece(struct span *rest, char separator, struct span *piece)
+{
+    bool is_open;
+    if (rest->data == NULL) {
+        return false;
+    }
+    const size_t len = piece_len(*rest, separator, &is_open);
+    *piece = span_of(rest->data, len);
+    *rest = len < rest->len ? span_of(rest->data + len + 1, rest->len - len - 1) : span_of(NULL, 0);
+    return true;
+}
+
+/* A client could open quotes that swallow what proxies append: in a line whose quotes do not match they mean
+ * nothing. Those of an honest proxy match, so an opened one stays open to the end. */
+static void gather_elements(struct hops *hops, struct span line)
+{
+    struct span element;
+    bool is_open;
+    (void)piece_len(line, '\0', &is_open);
+    while (is_open ? span_split(&line, ',', &element) : next_piece(&line, ',', &element)) {
+        add_hop(hops, element);
     }
 }
 
@@ -37,18 +72,54 @@ static struct span unquote(struct span span)
     return span;
 }
 
-/* The value of `for` in one element of Forwarded (RFC 7239 section 4); empty when there is none. */
+/* @node without an obfuscated port, `:_` and letters, digits, `.`, `_`, `-` (section 6.3). */
+static struct span without_hidden_port(struct span node)
+{
+    size_t len = node.len;
+    while (len > 0 && (field_is_token(span_of(node.data + len - 1, 1)))) {
+        len--;
+    }
+    const bool is_hidden =
+        len > 0 && len < node.len && node.data[len - 1] == ':' && node.data[len] == '_';
+    return is_hidden ? span_of(node.data, len - 1) : node;
+}
+
+/* The value of `for` in one element; empty where there is none, or where there are several. */
 static struct span forwarded_for(struct span element)
 {
     struct span pair;
-    while (span_split(&element, ';', &pair)) {
+    struct span found = span_of("", 0);
+    unsigned n_found = 0;
+    while (next_piece(&element, ';', &pair)) {
         pair = span_trim(pair);
         const size_t equals = span_find(pair, '=');
         if (equals < pair.len && span_equals_ignore_case(span_of(pair.data, equals), SPAN("for"))) {
-            return unquote(span_of(pair.data + equals + 1, pair.len - equals - 1));
+            found = unquote(span_of(pair.data + equals + 1, pair.len - equals - 1));
+            n_found++;
         }
     }
-    return span_of("", 0);
+    return n_found == 1 ? without_hidden_port(found) : span_of("", 0);
+}
+
+/* --- either field --- */
+
+/* All lines of one field are one list, in their order (RFC 9110 section 5.3). */
+static void gather_hops(struct hops *hops, const struct head *request, enum field_id id)
+{
+    for (size_t i = 0; i < request->n_fields; i++) {
+        struct span line = request->fields[i].value;
+        struct span member;
+        if (request->fields[i].id != id) {
+            continue;
+        }
+        if (id == FIELD_FORWARDED) {
+            gather_elements(hops, line);
+            continue;
+        }
+        while (span_split(&line, ',', &member)) { /* has no quotes: it is a list of addresses */
+            add_hop(hops, member);
+        }
+    }
 }
 
 static bool is_trusted(const struct policy *policy, const struct address *address)
@@ -69,13 +140,11 @@ struct address client_address_find(const struct policy *policy, const struct add
         gather_hops(&hops, request, FIELD_FORWARDED);
         is_forwarded = true;
     }
-    if (hops.too_many) {
-        return *peer;
-    }
     struct address client = *peer;
     for (size_t i = hops.n_items; i-- > 0;) {
-        const struct span hop = is_forwarded ? forwarded_for(hops.items[i]) : hops.items[i];
-        if (!address_parse(hop, &client)) {
+        const struct span item = hops.items[i % FORWARDED_HOPS_MAX];
+        const bool is_beyond = hops.n_items - i > FORWARDED_HOPS_MAX;
+        if (is_beyond || !address_parse(is_forwarded ? forwarded_for(item) : item, &client)) {
             return *peer;
         }
         if (!is_trusted(policy, &client)) {

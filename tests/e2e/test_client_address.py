@@ -72,6 +72,58 @@ def test_what_is_not_an_address_makes_the_peer_count(proxy, lines):
     assert proxy.ask(fields=forwarded_for(*lines)).status == 429
 
 
+SPELLINGS = {
+    "192.0.2.1": [
+        ("X-Forwarded-For", "192.0.2.1"), ("X-Forwarded-For", " 192.0.2.1 "),
+        ("X-Forwarded-For", "192.0.2.1:1"), ("X-Forwarded-For", "192.0.2.1:65535"),
+        ("X-Forwarded-For", "::ffff:192.0.2.1"), ("X-Forwarded-For", "::FFFF:192.0.2.1"),
+        ("X-Forwarded-For", "::ffff:c000:201"), ("X-Forwarded-For", "::ffff:C000:0201"),
+        ("X-Forwarded-For", "0:0:0:0:0:ffff:192.0.2.1"),
+        ("X-Forwarded-For", "0000:0000:0000:0000:0000:ffff:c000:0201"),
+        ("X-Forwarded-For", "[::ffff:192.0.2.1]"), ("X-Forwarded-For", "[::ffff:c000:201]:443"),
+        ("X-Forwarded-For", "::ffff:192.0.2.1%eth0"), ("X-Forwarded-For", "64:ff9b::192.0.2.1"),
+        ("X-Forwarded-For", "64:ff9b::c000:201"), ("X-Forwarded-For", "[64:FF9B::c000:201]:80"),
+        ("X-Forwarded-For", "junk, 10.0.0.1,192.0.2.1,, 10.0.0.1"),
+        ("X-Forwarded-For", '"unclosed, 192.0.2.1'), ("X-Forwarded-For", "9.9.9.9," * 50 + "192.0.2.1"),
+        ("Forwarded", "for=192.0.2.1"), ("Forwarded", 'for="192.0.2.1"'),
+        ("Forwarded", 'FOR="192.0.2.1:80"'), ("Forwarded", 'for="192.0.2.1:_hidden"'),
+        ("Forwarded", 'for="[::ffff:192.0.2.1]:80"'), ("Forwarded", "by=_x;proto=http;for=192.0.2.1"),
+        ("Forwarded", 'for="[2001:db8::1]", for=192.0.2.1;host=a, for=10.0.0.1'),
+        ("Forwarded", 'host="a;for=6.6.6.6,";for=192.0.2.1'),
+        ("Forwarded", 'for="unclosed, for=192.0.2.1'),
+    ],
+    "2001:db8:0:7::1": [
+        ("X-Forwarded-For", "2001:db8:0:7::1"), ("X-Forwarded-For", "2001:DB8:0:7::1"),
+        ("X-Forwarded-For", "2001:0db8:0000:0007:0000:0000:0000:0001"),
+        ("X-Forwarded-For", "2001:db8:0:7:0:0:0:1"), ("X-Forwarded-For", "[2001:db8:0:7::1]"),
+        ("X-Forwarded-For", "[2001:db8:0:7::1]:443"), ("X-Forwarded-For", "2001:db8:0:7::1%3"),
+        ("X-Forwarded-For", "[2001:db8:0:7::1%25eth0]:1"),
+        ("X-Forwarded-For", "2001:db8:0:7::0.0.0.1"), ("X-Forwarded-For", "2001:db8:0:7:ffff::"),
+        ("Forwarded", 'for="[2001:db8:0:7::1]"'), ("Forwarded", 'for="[2001:DB8:0:7::1]:4711"'),
+        ("Forwarded", 'for="[2001:db8:0:7::1]:_x"'), ("Forwarded", 'for="2001:db8:0:7::1"'),
+    ],
+}
+
+
+@pytest.mark.parametrize("address", SPELLINGS)
+def test_every_spelling_of_an_address_is_one_key(proxy, address):
+    assert proxy.ask(fields=forwarded_for(address)).status == 204
+    with proxy.connect() as client:
+        wrong = [spelling for spelling in SPELLINGS[address]
+                 if client.ask(fields=[spelling]).status != 429]
+    assert not wrong
+
+
+def test_what_a_client_sends_before_what_a_proxy_appends_never_makes_the_peer_count(proxy):
+    """The peer may be exempt, or anybody's: who could choose it would escape the limit."""
+    assert proxy.ask(fields=forwarded_for("192.0.2.1")).status == 204
+    for line in ("x" * 3000, ",".join(["1.2.3.4"] * 1000), '"', '"\\', ",,,,", "unknown", "\xff", "'"):
+        assert proxy.ask(fields=forwarded_for(f"{line}, 192.0.2.1")).status == 429
+        assert proxy.ask(fields=forwarded_for(line, "192.0.2.1, 10.0.0.1")).status == 429
+        assert proxy.ask(fields=[("Forwarded", f"for={line}, for=192.0.2.1")]).status == 429
+    assert proxy.ask().status == 204, "the peer itself has asked nothing yet"
+
+
 def test_forwarded_is_read_where_there_is_no_x_forwarded_for(proxy):
     ask = lambda value: proxy.ask(fields={"Forwarded": value}).status
     assert ask('for=198.51.100.1;proto=http, For="192.0.2.1:47";host=a') == 204

@@ -8,7 +8,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 
-enum { FIELDS_MAX = 4, VALUE_BYTES_MAX = 1024 };
+enum { FIELDS_MAX = 4, VALUE_BYTES_MAX = 2048 };
 
 static struct address address_of(const char *text)
 {
@@ -125,6 +125,57 @@ static const struct walk {
     {"hidden", "10.0.0.1", {{FWD, "for=198.51.100.7, for=_hidden"}}, "10.0.0.1"},
     {"unknown", "10.0.0.1", {{FWD, "for=unknown"}}, "10.0.0.1"},
     {"an element without for", "10.0.0.1", {{FWD, "for=198.51.100.7, proto=http"}}, "10.0.0.1"},
+    {"an obfuscated port", "10.0.0.1", {{FWD, "for=\"198.51.100.7:_port\""}}, "198.51.100.7"},
+    {"an obfuscated port of IPv6",
+     "10.0.0.1",
+     {{FWD, "for=\"[2001:db8::7]:_p.o-r_t\""}},
+     "2001:db8::7"},
+    {"an obfuscated port that is none",
+     "10.0.0.1",
+     {{FWD, "for=\"198.51.100.7:_\xc3\""}},
+     "10.0.0.1"},
+    {"two for in one element",
+     "10.0.0.1",
+     {{FWD, "for=198.51.100.7;for=198.51.100.7"}},
+     "10.0.0.1"},
+    {"a for within quotes is none of ours",
+     "10.0.0.1",
+     {{FWD, "host=\";for=6.6.6.6;\";for=198.51.100.7"}},
+     "198.51.100.7"},
+    {"a for behind an escaped quote is none of ours",
+     "10.0.0.1",
+     {{FWD, "host=\"\\\";for=6.6.6.6\";for=198.51.100.7"}},
+     "198.51.100.7"},
+    {"a comma within quotes ends nothing",
+     "10.0.0.1",
+     {{FWD, "for=1.1.1.1, for=198.51.100.7;host=\"a, for=6.6.6.6\""}},
+     "198.51.100.7"},
+    {"the lines of Forwarded are joined",
+     "10.0.0.1",
+     {{FWD, "for=198.51.100.7"}, {FWD, "for=10.2.2.2"}},
+     "198.51.100.7"},
+    {"without a value", "10.0.0.1", {{FWD, "for="}}, "10.0.0.1"},
+    {"without an equals sign", "10.0.0.1", {{FWD, "for"}}, "10.0.0.1"},
+
+    /* Quotes of a client's do not swallow what a proxy appends. */
+    {"an open quote in front", "10.0.0.1", {{XFF, "\"1.1.1.1, 198.51.100.7"}}, "198.51.100.7"},
+    {"an open quote in Forwarded",
+     "10.0.0.1",
+     {{FWD, "for=\"1.1.1.1, for=198.51.100.7"}},
+     "198.51.100.7"},
+    {"an open quote before quotes",
+     "10.0.0.1",
+     {{FWD, "for=\"1.1.1.1, for=\"[2001:db8::7]\";host=\"a\""}},
+     "2001:db8::7"},
+    {"an open quote that ends in a backslash",
+     "10.0.0.1",
+     {{FWD, "x=\"\\, for=198.51.100.7;host=\"a\""}},
+     "198.51.100.7"},
+    {"an open quote on a line of its own",
+     "10.0.0.1",
+     {{FWD, "for=\"1.1.1.1"}, {FWD, "for=198.51.100.7"}},
+     "198.51.100.7"},
+
     {"X-Forwarded-For comes before it",
      "10.0.0.1",
      {{FWD, "for=1.1.1.1"}, {XFF, "198.51.100.7"}},
@@ -183,6 +234,19 @@ START_TEST(more_hops_than_the_maximum_are_not_believed)
 }
 END_TEST
 
+START_TEST(however_many_a_client_puts_before_it_the_right_most_counts)
+{
+    char buffer[VALUE_BYTES_MAX];
+    const struct address peer = address_of("10.0.0.1");
+    struct field fields[2] = {
+        {.id = XFF, .value = many_hops(buffer, sizeof(buffer), 4 * FORWARDED_HOPS_MAX)},
+        {.id = XFF, .value = SPAN("203.0.113.9, 10.0.0.2")},
+    };
+    const struct head request = {.fields = fields, .n_fields = 2};
+    assert_client(&peer, &request, "203.0.113.9");
+}
+END_TEST
+
 START_TEST(more_hops_than_the_maximum_in_several_lines_are_not_believed_either)
 {
     char buffer[VALUE_BYTES_MAX];
@@ -215,6 +279,7 @@ int main(void)
                         ARRAY_LEN(WALKS));
     tcase_add_test(all, by_default_nobody_is_believed);
     tcase_add_test(all, more_hops_than_the_maximum_are_not_believed);
+    tcase_add_test(all, however_many_a_client_puts_before_it_the_right_most_counts);
     tcase_add_test(all, more_hops_than_the_maximum_in_several_lines_are_not_believed_either);
     tcase_add_test(all, a_peer_without_an_address_is_itself);
     suite_add_tcase(suite, all);
