@@ -121,7 +121,7 @@ void head_index_fill(struct head_index *index, struct head *head)
     _Static_assert(FIELD_ID_COUNT <= 64, "an id is a bit of a word");
     uint64_t known = 0;
 
-    *index = (struct head_index){0};
+    memset(index->count, 0, sizeof(index->count)); /* what it does not count is not read */
     for (size_t i = 0; i < head->n_fields; i++) {
         struct field *field = &head->fields[i];
         known |= UINT64_C(1) << field->id;

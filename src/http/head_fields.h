@@ -16,8 +16,8 @@ MUST_USE bool head_read_fields(const struct head_parser *parser, struct span lin
 
 /* Where the known fields of a head are. */
 struct head_index {
-    struct field *first[FIELD_ID_COUNT]; /* in head->fields; NULL if there is none */
-    unsigned count[FIELD_ID_COUNT];
+    struct field *first[FIELD_ID_COUNT]; /* in head->fields, where there is one */
+    uint16_t count[FIELD_ID_COUNT];
 };
 
 /* Sets head->known too. */

@@ -85,7 +85,7 @@ static bool read_request_line(struct head *head, struct span line)
 
 static bool read_host(struct head *head, const struct head_index *index)
 {
-    const struct field *field = index->first[FIELD_HOST];
+    const struct field *field = index->count[FIELD_HOST] > 0 ? index->first[FIELD_HOST] : NULL;
 
     if (index->count[FIELD_HOST] > 1) {
         return head_refuse(head, 400, "Host is repeated");

@@ -13,6 +13,8 @@ enum octet_class {
     OCTET_UNRESERVED = 1 << 3, /* RFC 3986 section 2.3 */
     OCTET_HOST = 1 << 4,       /* may stand in a host name: unreserved without "." */
     OCTET_HEX = 1 << 5,        /* HEXDIG in either case */
+    OCTET_PLAIN =
+        1 << 6, /* stands in a path for itself: OCTET_TARGET but "%", "/", ";", "?", "\\" */
 };
 
 /* private to octet_is() */

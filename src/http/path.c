@@ -85,6 +85,20 @@ static const char *read_octet(struct reader *reader)
     return NULL;
 }
 
+/* Bytes that stand for themselves: most of them. */
+static void copy_plain(struct reader *reader)
+{
+    const struct span raw = reader->raw;
+    size_t at = reader->at;
+    size_t len = reader->len;
+
+    while (at < raw.len && octet_is(raw.data[at], OCTET_PLAIN)) {
+        reader->buffer[len++] = raw.data[at++];
+    }
+    reader->at = at;
+    reader->len = len;
+}
+
 /* Read up to the next slash. What is refused anywhere is refused in parameters too; then they are
  * taken back. */
 static const char *read_segment(struct reader *reader, struct span *segment)
@@ -93,6 +107,9 @@ static const char *read_segment(struct reader *reader, struct span *segment)
     size_t end = SIZE_MAX;
 
     reader->is_doubtful = false;
+    if (!reader->rules->ignore_case) {
+        copy_plain(reader);
+    }
     while (reader->at < reader->raw.len && reader->raw.data[reader->at] != '/') {
         if (reader->raw.data[reader->at] == ';' && end == SIZE_MAX) {
             end = reader->len;

@@ -18,14 +18,19 @@ static char *buffer_for(struct span raw)
     return buffer;
 }
 
-static void check_segments(const struct path *path)
+static bool is_dot_segment(struct span segment)
+{
+    return span_equals(segment, SPAN(".")) || span_equals(segment, SPAN(".."));
+}
+
+static void check_segments(const struct path *path, const struct path_rules *rules)
 {
     size_t len = 0;
 
     MUST_HOLD(path->n_segments > 0 && path->n_segments <= PATH_SEGMENTS_MAX);
     for (size_t i = 0; i < path->n_segments; i++) {
         const struct span segment = path->segments[i];
-        MUST_HOLD(!span_equals(segment, SPAN(".")) && !span_equals(segment, SPAN("..")));
+        MUST_HOLD(rules->keep_dots || !is_dot_segment(segment));
         MUST_HOLD(segment.len > 0 || i + 1 == path->n_segments);
         MUST_HOLD(span_find(segment, '/') == segment.len);
         MUST_HOLD(span_find(segment, ';') == segment.len);
@@ -72,7 +77,7 @@ static void check_path(struct span raw, const struct path_rules *rules)
 
     if (path_normalise(raw, rules, once_text, &once) == NULL) {
         MUST_HOLD(once.text.len <= raw.len);
-        check_segments(&once);
+        check_segments(&once, rules);
         check_octets(raw, &once, rules);
         MUST_HOLD(path_normalise(once.text, rules, twice_text, &twice) == NULL);
         MUST_HOLD(span_equals(once.text, twice.text));
@@ -80,6 +85,20 @@ static void check_path(struct span raw, const struct path_rules *rules)
     }
     free(once_text);
     free(twice_text);
+}
+
+/* As servers may decode it, turn by turn: shorter each time, until nothing is left to do. */
+static void check_decoding(struct span raw)
+{
+    char *buffer = buffer_for(raw);
+    struct span decoded = path_split_encoded(raw, buffer);
+
+    MUST_HOLD(decoded.len <= raw.len);
+    for (size_t before = raw.len + 1; path_unnest(decoded, buffer, &decoded);
+         before = decoded.len) {
+        MUST_HOLD(decoded.len < before);
+    }
+    free(buffer);
 }
 
 static void check_host(struct span host)
@@ -122,10 +141,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct path_rules rules = {
         .allow_encoded_slash = (data[0] & 1) != 0,
         .ignore_case = (data[0] & 2) != 0,
+        .keep_dots = (data[0] & 4) != 0,
     };
     const struct span text = span_of((const char *)data + 1, size - 1);
 
     check_path(text, &rules);
+    check_decoding(text);
     check_host(text);
     check_target(text);
     return 0;

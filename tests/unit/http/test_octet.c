@@ -23,6 +23,7 @@ START_TEST(each_class_is_what_its_rfc_lists)
         ck_assert_int_eq(octet_is(c, OCTET_UNRESERVED), is_in(ALNUM "-._~", octet));
         ck_assert_int_eq(octet_is(c, OCTET_HOST), is_in(ALNUM "-_~", octet));
         ck_assert_int_eq(octet_is(c, OCTET_HEX), is_in("0123456789abcdefABCDEF", octet));
+        ck_assert_int_eq(octet_is(c, OCTET_PLAIN), is_visible && !is_in("#%/;?\\", octet));
     }
 }
 END_TEST
