@@ -93,6 +93,9 @@ void stream_reset_on_close(struct stream *stream);
 /* Let go of the socket. A stream that is closed, or all zero with fd -1, stays closed. */
 void stream_close(struct stream *stream);
 
+/* Let go of the socket without closing it: the caller's, of the result. Nothing may be kept. */
+int stream_detach(struct stream *stream);
+
 /* Hand a live stream to another owner (a pooled connection to its next request). */
 void stream_set_handler(struct stream *stream, const struct stream_handler *handler, void *owner);
 

@@ -46,6 +46,12 @@ struct eject_spec {
     uint64_t max_us;
 };
 
+/* Requests that wait for a connection, where max_connections are in use. */
+struct queue_spec {
+    uint32_t requests; /* at most */
+    uint64_t wait_us;  /* each, at most */
+};
+
 struct upstream_spec {
     struct span name;
     uint32_t index; /* among all upstreams, from 0 */
@@ -61,7 +67,9 @@ struct upstream_spec {
     uint64_t idle_us; /* of a pooled connection */
     struct health_spec health;
     struct eject_spec eject;
-    uint64_t slow_start_us; /* until a server that came back has its whole weight; 0: at once */
+    uint64_t slow_start_us;   /* until a server that came back has its whole weight; 0: at once */
+    uint32_t max_connections; /* to each server, of the process; 0: any number */
+    struct queue_spec queue;
     uint32_t retries; /* of a request whose connection died before its answer; see the manual */
 };
 

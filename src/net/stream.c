@@ -192,6 +192,15 @@ void stream_close(struct stream *stream)
     stream->reading = false;
 }
 
+int stream_detach(struct stream *stream)
+{
+    const int fd = stream->fd;
+    assert(stream->n_kept == 0);
+    stream->fd = -1;
+    stream_close(stream);
+    return fd;
+}
+
 void stream_set_handler(struct stream *stream, const struct stream_handler *handler, void *owner)
 {
     stream->handler = handler;

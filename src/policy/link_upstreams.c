@@ -108,6 +108,19 @@ static void link_eject(struct linker *linker, const struct spec_eject *spec,
     }
 }
 
+static void link_queue(struct linker *linker, const struct spec_upstream *spec,
+                       struct upstream_spec *upstream)
+{
+    const struct node *node =
+        spec->place.node != NULL ? node_find(spec->place.node, SPAN("queue")) : NULL;
+    upstream->max_connections = spec->max_connections;
+    upstream->queue = spec->queue.values;
+    if (node != NULL && node_find(spec->place.node, SPAN("max_connections")) == NULL) {
+        diags_add(linker->diags, DIAG_ERROR, node->line, node->column,
+                  "queue has no meaning without \"max_connections\" beside it");
+    }
+}
+
 static void link_host(struct linker *linker, const struct spec_upstream *spec,
                       struct upstream_spec *upstream)
 {
@@ -148,6 +161,7 @@ void link_upstreams(struct linker *linker)
         link_health(linker, &specs[i].health, &upstream->health);
         link_eject(linker, &specs[i].eject, &upstream->eject);
         upstream->slow_start_us = specs[i].slow_start_us;
+        link_queue(linker, &specs[i], upstream);
         warn_of_one(linker, &specs[i]);
         link_host(linker, &specs[i], upstream);
     }

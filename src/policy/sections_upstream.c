@@ -12,6 +12,8 @@ static const struct value_type RETRIES = VALUE_NUMBER_TYPE(0, RETRIES_MAX);
 static const struct value_type CHECK_INTERVAL = VALUE_DURATION_TYPE(MS(10), MS(HOUR_MS));
 static const struct value_type CHECKS = VALUE_NUMBER_TYPE(1, 100);
 static const struct value_type EJECT_FOR = VALUE_DURATION_TYPE(MS(10), MS(DAY_MS));
+static const struct value_type CONNECTIONS = VALUE_NUMBER_TYPE(1, 1000000);
+static const struct value_type QUEUED = VALUE_NUMBER_TYPE(0, 1000000);
 static const struct value_type SLOW_START = VALUE_DURATION_TYPE(0, MS(HOUR_MS));
 
 static const struct section_field SERVER_FIELDS[] = {
@@ -71,6 +73,16 @@ static const struct section EJECT = {
     .fields = EJECT_FIELDS, .n_fields = ARRAY_LEN(EJECT_FIELDS), .shorthand = "failures"};
 static const struct value_type EJECT_TYPE = SECTION_TYPE(EJECT, struct spec_eject);
 
+static const struct section_field QUEUE_FIELDS[] = {
+    {"requests", SHAPE_ONE, &QUEUED, offsetof(struct spec_queue, values.requests), "100",
+     KEY_OPTIONAL, "that wait for a connection, all workers together; more are answered with 503"},
+    {"wait", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_queue, values.wait_us), "5s", KEY_OPTIONAL,
+     "how long a request waits at most"},
+};
+static const struct section QUEUE = {
+    .fields = QUEUE_FIELDS, .n_fields = ARRAY_LEN(QUEUE_FIELDS), .shorthand = "requests"};
+static const struct value_type QUEUE_TYPE = SECTION_TYPE(QUEUE, struct spec_queue);
+
 static const struct section_field UPSTREAM_FIELDS[] = {
     {"servers", SHAPE_LIST, &SERVER_TYPE, offsetof(struct spec_upstream, servers), NULL,
      KEY_REQUIRED, "http://host[:port], one or more; or {url: …, weight: N}"},
@@ -83,12 +95,15 @@ static const struct section_field UPSTREAM_FIELDS[] = {
      "when a server that fails requests is passed over"},
     {"slow_start", SHAPE_ONE, &SLOW_START, offsetof(struct spec_upstream, slow_start_us), "0s",
      KEY_OPTIONAL, "how long the share of a server that came back grows"},
+    {"max_connections", SHAPE_ONE, &CONNECTIONS, offsetof(struct spec_upstream, max_connections),
+     NULL, KEY_OPTIONAL, "to each server, all workers together, idle ones too"},
+    {"queue", SHAPE_ONE, &QUEUE_TYPE, offsetof(struct spec_upstream, queue), NULL, KEY_OPTIONAL,
+     "requests that wait while max_connections are in use"},
     {"retries", SHAPE_ONE, &RETRIES, offsetof(struct spec_upstream, retries), "2", KEY_OPTIONAL,
      "how many more servers are tried where a connection died before the answer"},
     {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_upstream, host), "preserve",
      KEY_OPTIONAL, "preserve, server or a name: the Host that the servers see"},
     {"timeout", SHAPE_ONE, &UPSTREAM_TIMEOUT_TYPE, offsetof(struct spec_upstream, timeout), NULL,
      KEY_OPTIONAL, "how long to wait for the servers"},
-    NOT_YET("max_connections", "most connections to a server"),
 };
 const struct section SECTIONS_UPSTREAM = SECTION_OF(UPSTREAM_FIELDS);

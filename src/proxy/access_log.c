@@ -316,6 +316,9 @@ static void add_id(struct line *line, const struct exchange *exchange)
 
 static void add_upstream(struct line *line, const struct exchange *exchange)
 {
+    if (exchange->queued_us > 0) {
+        add_number(line, SPAN("queued_us"), exchange->queued_us);
+    }
     if (exchange->server != NULL) {
         add_text(line, SPAN("upstream"), exchange->server->endpoint->text);
         add_number(line, SPAN("upstream_us"), exchange->upstream_us);

@@ -1,7 +1,7 @@
-/*   READ_HEAD ─► DECIDE ─► (HOLD) ─► CONNECT ─► FORWARD ─► (TUNNEL) ─► DONE
- *       │ bad       │ denied    │ full    │ no        │ upstream failed before
- *       │ request   │           │         │ upstream  │ a response byte went out
- *       └───────────┴─► REPLY ◄─┴─────────┴───────────┘                any ─► CLOSED
+/*   READ_HEAD ─► DECIDE ─► (HOLD) ─► (QUEUE) ─► CONNECT ─► FORWARD ─► (TUNNEL) ─► DONE
+ *       │ bad       │ denied    │ full      │ full      │ no        │ upstream failed before
+ *       │ request   │           │           │           │ upstream  │ a response byte went out
+ *       └───────────┴─► REPLY ◄─┴───────────┴───────────┴───────────┘       any ─► CLOSED
  *
  * Happy path: the head comes from the client side, the route is found, its limits are judged by the store, a
  * server's connection carries the request and the answer. This file is the table of states, the end, and the
@@ -28,6 +28,7 @@
 enum wait {
     WAIT_NONE,
     WAIT_HEAD,    /* timeouts.head, from the first byte: not begun anew */
+    WAIT_QUEUE,   /* the upstream's queue.wait */
     WAIT_CONNECT, /* the upstream's timeout.connect */
     WAIT_FORWARD, /* the upstream's timeout.response (events: timeouts.tunnel), or looks at the client */
     WAIT_TUNNEL, /* timeouts.tunnel, timeouts.idle where it is hampered, or looks at the client */
@@ -39,13 +40,17 @@ static const struct {
     unsigned next; /* bit set of the states that may follow */
     enum wait wait;
 } STATES[] = {
-    [EXCHANGE_READ_HEAD] = {"read_head", TO(DECIDE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED),
+    [EXCHANGE_READ_HEAD] = {"read_head",
+                            TO(DECIDE) | TO(QUEUE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED),
                             WAIT_HEAD},
-    [EXCHANGE_DECIDE] = {"decide", TO(HOLD) | TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_NONE},
-    [EXCHANGE_HOLD] = {"hold", TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_NONE},
-    [EXCHANGE_CONNECT] = {"connect", TO(CONNECT) | TO(FORWARD) | TO(REPLY) | TO(CLOSED),
+    [EXCHANGE_DECIDE] = {"decide", TO(HOLD) | TO(QUEUE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED),
+                         WAIT_NONE},
+    [EXCHANGE_HOLD] = {"hold", TO(QUEUE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_NONE},
+    [EXCHANGE_QUEUE] = {"queue", TO(QUEUE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_QUEUE},
+    [EXCHANGE_CONNECT] = {"connect", TO(QUEUE) | TO(CONNECT) | TO(FORWARD) | TO(REPLY) | TO(CLOSED),
                           WAIT_CONNECT},
-    [EXCHANGE_FORWARD] = {"forward", TO(CONNECT) | TO(TUNNEL) | TO(REPLY) | TO(DONE) | TO(CLOSED),
+    [EXCHANGE_FORWARD] = {"forward",
+                          TO(QUEUE) | TO(CONNECT) | TO(TUNNEL) | TO(REPLY) | TO(DONE) | TO(CLOSED),
                           WAIT_FORWARD},
     [EXCHANGE_TUNNEL] = {"tunnel", TO(DONE) | TO(CLOSED), WAIT_TUNNEL},
     [EXCHANGE_REPLY] = {"reply", TO(DONE) | TO(CLOSED), WAIT_CLIENT},
@@ -103,6 +108,8 @@ static struct timeout_queue *queue_of(const struct exchange *exchange)
         return NULL;
     case WAIT_HEAD:
         return &worker->head_timeouts;
+    case WAIT_QUEUE:
+        return &worker->upstreams[exchange->route->upstream->index].queue_timeouts;
     case WAIT_CONNECT:
         return &exchange->server->group->connect_timeouts;
     case WAIT_FORWARD:
@@ -146,6 +153,9 @@ static void on_timeout(struct timeout *timeout)
     switch (exchange->state) {
     case EXCHANGE_READ_HEAD:
         exchange_fail(exchange, 408, "the request's head took too long");
+        return;
+    case EXCHANGE_QUEUE:
+        exchange_on_queue_timeout(exchange);
         return;
     case EXCHANGE_CONNECT:
         exchange_on_connect_timeout(exchange);
@@ -235,6 +245,9 @@ static void end(struct exchange *exchange)
         precise_timer_disarm(&exchange->worker->holds, &exchange->hold);
         exchange->hold_us = clock_monotonic_us() - exchange->hold_us;
     }
+    if (exchange->is_queued) {
+        exchange_leave_queue(exchange);
+    }
     if (exchange->choice.is_trial) {
         exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
     }
@@ -298,7 +311,7 @@ void exchange_on_client_gone(struct exchange *exchange)
 void exchange_on_client_ended(struct exchange *exchange)
 {
     /* Who listens to events and ends his side has left: no more than that may be seen of it until the next event. */
-    const bool has_left = exchange->state == EXCHANGE_HOLD ||
+    const bool has_left = exchange->state == EXCHANGE_HOLD || exchange->state == EXCHANGE_QUEUE ||
                           (exchange->state == EXCHANGE_FORWARD && exchange->is_event_stream);
     exchange->has_client_ended = true;
     if (has_left) {

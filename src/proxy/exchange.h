@@ -29,6 +29,7 @@
 #include "proxy/upstream.h"
 #include "proxy/upstream_choice.h"
 #include "proxy/upstream_group.h"
+#include "proxy/upstream_queue.h"
 
 struct worker;
 
@@ -36,6 +37,7 @@ enum exchange_state {
     EXCHANGE_READ_HEAD, /* the request's head is being read */
     EXCHANGE_DECIDE,    /* the store is asked */
     EXCHANGE_HOLD,      /* admitted, and held until its departure (shaping) */
+    EXCHANGE_QUEUE,     /* all connections that may be had are in use */
     EXCHANGE_CONNECT,   /* a connection to the upstream is being made */
     EXCHANGE_FORWARD,   /* bodies pass; the response's head may still be awaited */
     EXCHANGE_TUNNEL,    /* the protocol was switched: bytes pass both ways as they are */
@@ -74,6 +76,7 @@ struct exchange {
     struct upstream *upstream; /* NULL: none */
     struct upstream_server *server;
     struct upstream_choice choice; /* which it was, and what was tried before */
+    bool is_queued;                /* the waiter waits, or has a grant that was not taken yet */
     unsigned n_interims;
     struct head response;
     bool is_request_sent;       /* to its end, to the upstream; of a tunnel: the client's side */
@@ -93,6 +96,7 @@ struct exchange {
     uint64_t started_us;         /* monotonic: the first byte of the request */
     uint64_t decide_us;          /* spent in the store; until the answer: when it was asked */
     uint64_t hold_us;            /* held on purpose */
+    uint64_t queued_us;          /* in QUEUE */
     uint64_t connect_started_us; /* monotonic */
     uint64_t upstream_us;        /* from the choice of a server to its response's head */
     uint64_t request_bytes;      /* of body, and of a tunnel */
@@ -103,6 +107,8 @@ struct exchange {
     struct field
         *fields; /* 2 * n_fields_max: the request's, and right behind them the response's */
     size_t n_fields_max;
+    struct upstream_waiter waiter; /* in QUEUE */
+    uint64_t queued_at_us;         /* monotonic: when it began to wait */
     struct admission admission;
     struct span stripped_path; /* what the upstream gets, where the route strips a prefix */
     struct path path;          /* of view.path */
@@ -151,6 +157,8 @@ void exchange_on_client_drained(struct exchange *exchange);
 
 /* --- from the upstream side --- */
 
+/* exchange->waiter, which waits in QUEUE, has been granted a place at a server. */
+void exchange_on_grant(struct exchange *exchange);
 void exchange_on_upstream_connected(struct exchange *exchange, enum status status);
 /* Some of what is blocked has gone out. */
 void exchange_on_upstream_progress(struct exchange *exchange);

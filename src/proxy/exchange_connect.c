@@ -1,7 +1,8 @@
 /* From the choice of a server to a connection that the request can go out on, and again where that
  * one died.
  *
- * Happy path: an idle connection is ready at once.
+ * Happy path: an idle connection is ready at once. Where a server may have so many connections and no
+ * more, a request may have to wait for one of them.
  *
  * Failures: a server that cannot be reached hands the request, whatever it is, to the next address
  * or server, since nothing was sent (502 when none is left, 504 by time). A connection that dies
@@ -15,6 +16,7 @@
 #include "proxy/exchange.h"
 #include "proxy/exchange_steps.h"
 #include "proxy/upstream_name.h"
+#include "proxy/upstream_process.h"
 #include "proxy/worker.h"
 
 enum {
@@ -30,10 +32,62 @@ static struct upstream_group *group_of(const struct exchange *exchange)
     return &exchange->worker->upstreams[exchange->route->upstream->index];
 }
 
+/* --- waiting for a place --- */
+
+static void wait_for_place(struct exchange *exchange)
+{
+    struct upstream_waiter *waiter = &exchange->waiter;
+    *waiter = (struct upstream_waiter){.group = group_of(exchange), .choice = &exchange->choice};
+    exchange_set_state(exchange, EXCHANGE_QUEUE);
+    if (upstream_queue_enter(waiter, !upstream_choice_is_new(&exchange->choice),
+                             exchange->connect_started_us) != STATUS_OK) {
+        exchange_fail(exchange, 503, "as many requests wait for the upstream as may");
+        return;
+    }
+    exchange->is_queued = true;
+    exchange->queued_at_us = exchange->connect_started_us;
+    exchange->client->ops->hold(exchange->client, true);
+}
+
+/* It waits no longer, however that came. */
+static void end_wait(struct exchange *exchange)
+{
+    exchange->is_queued = false;
+    exchange->queued_us += clock_monotonic_us() - exchange->queued_at_us;
+}
+
+void exchange_leave_queue(struct exchange *exchange)
+{
+    struct upstream_waiter *waiter = &exchange->waiter;
+    end_wait(exchange);
+    if (!upstream_queue_leave(waiter)) {
+        exchange->server = waiter->server; /* it may have been a trial */
+        upstream_queue_return_grant(waiter, clock_monotonic_us());
+    }
+}
+
+void exchange_on_queue_timeout(struct exchange *exchange)
+{
+    if (!upstream_queue_leave(&exchange->waiter)) {
+        return; /* it has a place, and is about to learn of it */
+    }
+    end_wait(exchange);
+    exchange->client->ops->hold(exchange->client, false);
+    exchange_fail(exchange, 503, "no connection to the upstream became free in time");
+}
+
 /* --- one server after another --- */
 
-/* Whether a connection to exchange->server is under way, or one is there and the request went out.
- * */
+/* A connection is under way, or ready. */
+static void go_out(struct exchange *exchange, bool is_ready)
+{
+    exchange_set_state(exchange, EXCHANGE_CONNECT);
+    if (is_ready) {
+        exchange_forward(exchange);
+    }
+}
+
+/* Whether a connection to exchange->server could be had; then the request is on its way. */
 static enum status try_server(struct exchange *exchange)
 {
     const bool is_safe = exchange->request.is_idempotent && exchange->request.body == BODY_NONE;
@@ -43,14 +97,10 @@ static enum status try_server(struct exchange *exchange)
     bool is_ready;
     const enum status status =
         upstream_acquire(exchange->server, exchange, use, &exchange->upstream, &is_ready);
-    if (status != STATUS_OK) {
-        return status;
+    if (status == STATUS_OK) {
+        go_out(exchange, is_ready);
     }
-    exchange_set_state(exchange, EXCHANGE_CONNECT);
-    if (is_ready) {
-        exchange_forward(exchange);
-    }
-    return STATUS_OK;
+    return status;
 }
 
 /* exchange->server could not be reached at one of its addresses. */
@@ -63,32 +113,64 @@ static void note_unreachable(struct exchange *exchange, enum upstream_outcome ou
     }
 }
 
+/* Another server, into exchange->server. CHOICE_FULL also while others wait for one already. */
+static enum choice_result choose(struct exchange *exchange)
+{
+    struct upstream_group *group = group_of(exchange);
+    struct upstream_server *server = NULL;
+    if (group->is_limited && upstream_queue_is_used(&group->process->queue)) {
+        return upstream_choice_is_left(group, &exchange->choice) ? CHOICE_FULL : CHOICE_NONE;
+    }
+    const enum choice_result result =
+        upstream_choice_make(group, &exchange->choice, exchange->connect_started_us, &server);
+    if (result == CHOICE_MADE) {
+        exchange->server = server;
+    }
+    return result;
+}
+
+/* Whether another attempt may follow one at exchange->server that came to @tried. */
+static bool may_go_on(struct exchange *exchange, enum status tried)
+{
+    if (tried == STATUS_OK) {
+        return false;
+    }
+    if (tried == STATUS_UNREACHABLE) {
+        note_unreachable(exchange, OUTCOME_UNREACHABLE);
+        return true;
+    }
+    if (tried == STATUS_IN_USE) { /* its last place was taken meanwhile */
+        exchange->choice.n_addresses = 0;
+        upstream_choice_withdraw(&exchange->choice, exchange->server, exchange->connect_started_us);
+        return true;
+    }
+    exchange_fail(exchange, 503, status_text(tried)); /* it is we who cannot */
+    return false;
+}
+
 /* Ask the next address, or server; @status and @fault are told when none is left. */
 static void try_next(struct exchange *exchange, uint16_t status, const char *fault)
 {
-    struct upstream_group *group = group_of(exchange);
     exchange->connect_started_us = clock_monotonic_us();
     for (;;) {
-        if (exchange->choice.n_addresses == 0) {
-            struct upstream_server *server =
-                upstream_choice_make(group, &exchange->choice, exchange->connect_started_us);
-            if (server == NULL) {
-                exchange_fail(exchange, status, fault);
-                return;
-            }
-            exchange->server = server;
+        const enum choice_result choice =
+            exchange->choice.n_addresses > 0 ? CHOICE_MADE : choose(exchange);
+        if (choice == CHOICE_FULL) {
+            wait_for_place(exchange);
+            return;
+        }
+        if (choice == CHOICE_NONE) {
+            exchange_fail(exchange, status, fault);
+            return;
         }
         const enum status tried = try_server(exchange);
-        if (tried == STATUS_OK) {
+        if (!may_go_on(exchange, tried)) {
             return;
         }
-        if (tried != STATUS_UNREACHABLE) {
-            exchange_fail(exchange, 503, status_text(tried)); /* it is we who cannot */
-            return;
+        if (tried == STATUS_UNREACHABLE) {
+            status = 502;
+            fault = UNREACHABLE;
         }
-        note_unreachable(exchange, OUTCOME_UNREACHABLE);
-        status = 502;
-        fault = UNREACHABLE;
     }
 }
 
@@ -111,6 +193,23 @@ void exchange_connect(struct exchange *exchange)
         read_balance_key(exchange, group);
     }
     try_next(exchange, 502, "no address of the upstream is known");
+}
+
+void exchange_on_grant(struct exchange *exchange)
+{
+    const struct upstream_waiter *waiter = &exchange->waiter;
+    bool is_ready;
+    end_wait(exchange);
+    exchange->client->ops->hold(exchange->client, false);
+    exchange->connect_started_us = clock_monotonic_us();
+    exchange->server = waiter->server;
+    const enum status status =
+        upstream_acquire_granted(exchange, waiter, &exchange->upstream, &is_ready);
+    if (status == STATUS_OK) {
+        go_out(exchange, is_ready);
+    } else if (may_go_on(exchange, status)) {
+        try_next(exchange, 502, UNREACHABLE);
+    }
 }
 
 /* --- what came of it --- */

@@ -17,6 +17,12 @@ void exchange_touch(struct exchange *exchange);
 /* Choose a server and get a connection to it. */
 void exchange_connect(struct exchange *exchange);
 
+/* It waits for a place at a server, and is to end. */
+void exchange_leave_queue(struct exchange *exchange);
+
+/* The timeout passed in QUEUE. */
+void exchange_on_queue_timeout(struct exchange *exchange);
+
 /* exchange->upstream is connected: send the request. */
 void exchange_forward(struct exchange *exchange);
 

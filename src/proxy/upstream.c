@@ -15,6 +15,7 @@
 #include "proxy/exchange.h"
 #include "proxy/framing.h"
 #include "proxy/upstream_group.h"
+#include "proxy/upstream_life.h"
 #include "proxy/upstream_name.h"
 #include "proxy/upstream_process.h"
 #include "proxy/worker.h"
@@ -22,7 +23,6 @@
 enum {
     PUMP_READS_MAX =
         8, /* per turn of the loop, so that one fast upstream does not starve the others */
-    SURE_FOR_US = 10 * 1000, /* the loop would have told of an end that is older than its turns */
 };
 
 static struct worker *worker_of(const struct upstream *upstream)
@@ -55,14 +55,16 @@ void upstream_close(struct upstream *upstream)
 {
     assert(upstream->phase != UPSTREAM_CLOSED);
     leave_exchange(upstream);
+    upstream_leave_idle(upstream);
     upstream->phase = UPSTREAM_CLOSED;
     upstream->server->n_connections--;
-    list_remove(&upstream->node);
-    timeout_disarm(&upstream->timeout);
     stream_close(&upstream->stream);
     inbox_close(&upstream->inbox);
     drop_out_block(upstream);
     loop_at_turn_end(worker_of(upstream)->loop, &upstream->death);
+    if (upstream->has_place) {
+        upstream_give_place(upstream->server);
+    }
 }
 
 static void on_idle_timeout(struct timeout *timeout)
@@ -261,29 +263,28 @@ static void on_progress(void *owner)
     }
 }
 
-static const struct stream_handler HANDLER = {
+const struct stream_handler UPSTREAM_HANDLER = {
     .on_readable = on_readable,
     .on_progress = on_progress,
     .on_drained = on_drained,
 };
 
-static enum status begin_connect(struct upstream_server *server, struct upstream *upstream)
+/* --- life --- */
+
+void upstream_prepare(struct upstream *upstream, struct upstream_server *server)
 {
     struct worker *worker = server->group->worker;
-    upstream->phase = UPSTREAM_CONNECTING;
     upstream->server = server;
+    upstream->has_place = server->group->is_limited;
     list_init(&upstream->node);
     timeout_init(&upstream->timeout, on_idle_timeout);
     loop_task_init(&upstream->death, die);
     inbox_init(&upstream->inbox, &upstream->stream, &worker->answer_blocks, &worker->body_blocks,
                &worker->small_blocks);
     upstream->inbox.looks_beyond = true;
-    upstream->address = server->addresses[server->next_address];
-    upstream->generation = server->generation;
-    return upstream_name_connect(server, &upstream->stream, &HANDLER, upstream);
 }
 
-static void begin_exchange(struct upstream *upstream, struct exchange *exchange)
+void upstream_begin_exchange(struct upstream *upstream, struct exchange *exchange)
 {
     upstream->exchange = exchange;
     if (upstream->server->group->counts_requests) {
@@ -294,56 +295,6 @@ static void begin_exchange(struct upstream *upstream, struct exchange *exchange)
         .n_fields_max = exchange->n_fields_max,
         .head_bytes_max = worker_of(upstream)->policy->max.head_bytes,
     };
-}
-
-/* An idle connection may have ended without the loop having told yet. Looking costs a system call,
- * so those are trusted that were in use a moment ago, which under load are all of them. */
-static bool is_surely_open(struct upstream *upstream)
-{
-    const uint64_t idle_since_us =
-        upstream->timeout.deadline_us - upstream->server->group->idle_timeouts.length_us;
-    return clock_monotonic_us() - idle_since_us < SURE_FOR_US ||
-           stream_peek(&upstream->stream) == STREAM_BLOCKED;
-}
-
-/* The latest idle connection that will do; NULL: there is none. */
-static struct upstream *take_idle(struct upstream_server *server, enum upstream_use use)
-{
-    while (use != UPSTREAM_FRESH && !list_is_empty(&server->idle)) {
-        struct upstream *upstream = CONTAINER_OF(server->idle.next, struct upstream, node);
-        if (use == UPSTREAM_SURE && !is_surely_open(upstream)) {
-            upstream_close(upstream);
-            continue;
-        }
-        list_remove(&upstream->node);
-        timeout_disarm(&upstream->timeout);
-        upstream->phase = UPSTREAM_AWAITING;
-        upstream->is_reused = true;
-        return upstream;
-    }
-    return NULL;
-}
-
-enum status upstream_acquire(struct upstream_server *server, struct exchange *exchange,
-                             enum upstream_use use, struct upstream **upstream, bool *is_ready)
-{
-    struct upstream *taken = take_idle(server, use);
-    *is_ready = taken != NULL;
-    if (taken == NULL) {
-        taken = calloc(1, sizeof(*taken));
-        if (taken == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        const enum status status = begin_connect(server, taken);
-        if (status != STATUS_OK) {
-            free(taken);
-            return status;
-        }
-        server->n_connections++;
-    }
-    begin_exchange(taken, exchange);
-    *upstream = taken;
-    return STATUS_OK;
 }
 
 enum status upstream_begin_head(struct upstream *upstream, struct text *text)
@@ -422,9 +373,7 @@ void upstream_release(struct upstream *upstream)
         return;
     }
     leave_exchange(upstream);
-    upstream->phase = UPSTREAM_IDLE;
     inbox_end_message(&upstream->inbox);
     stream_want_read(&upstream->stream, true);
-    list_push_front(&upstream->server->idle, &upstream->node);
-    timeout_arm(&upstream->timeout, &upstream->server->group->idle_timeouts, clock_monotonic_us());
+    upstream_enter_idle(upstream);
 }

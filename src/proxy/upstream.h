@@ -22,6 +22,7 @@
 
 struct exchange;
 struct upstream_server;
+struct upstream_waiter;
 
 enum upstream_phase {
     UPSTREAM_CONNECTING,
@@ -44,6 +45,7 @@ struct upstream {
     char *out_block;        /* the request's head, until the kernel has it; NULL otherwise */
     struct span out_head;   /* in it, not offered to the kernel yet */
     bool is_chunked;        /* the request's body goes out chunked */
+    bool has_place;         /* of the server's max_connections */
     bool is_reused;         /* carried an exchange before this one */
     char chunk_head[CHUNK_HEAD_BYTES_MAX];
     struct head_parser parser;
@@ -59,10 +61,21 @@ enum upstream_use {
 
 /* Get a connection to @server for @exchange: an idle one is ready at once (*upstream, true in
  * *is_ready), a new one calls exchange_on_upstream_connected() later.
- * STATUS_UNREACHABLE, STATUS_FULL (no descriptor), STATUS_NO_MEMORY. */
+ * STATUS_UNREACHABLE, STATUS_FULL (no descriptor), STATUS_NO_MEMORY; STATUS_IN_USE: as many as the
+ * server may have. */
 MUST_USE enum status upstream_acquire(struct upstream_server *server, struct exchange *exchange,
                                       enum upstream_use use, struct upstream **upstream,
                                       bool *is_ready);
+
+/* The same with what @grant is: a place at a server, or a connection that has one. Both are given
+ * back on failure. */
+MUST_USE enum status upstream_acquire_granted(struct exchange *exchange,
+                                              const struct upstream_waiter *grant,
+                                              struct upstream **upstream, bool *is_ready);
+
+/* Let go of the latest idle connection of @server, which has one, and of its place: both the
+ * caller's; *address is where it leads. */
+int upstream_give_up_idle(struct upstream_server *server, struct resolver_address *address);
 
 /* Where to write the request's head: a text over a whole block. */
 MUST_USE enum status upstream_begin_head(struct upstream *upstream, struct text *text);

@@ -5,7 +5,9 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "proxy/balance.h"
+#include "proxy/exchange.h"
 #include "proxy/upstream.h"
 #include "proxy/upstream_name.h"
 #include "proxy/worker.h"
@@ -44,6 +46,31 @@ static struct hash_key balance_key(const struct policy *policy)
     return key;
 }
 
+/* --- what other workers have for this one --- */
+
+static void take_grants(struct upstream_group *group)
+{
+    struct upstream_waiter *waiter;
+    while ((waiter = upstream_queue_take_grant(group)) != NULL) {
+        exchange_on_grant(CONTAINER_OF(waiter, struct exchange, waiter));
+    }
+}
+
+static void on_grants(struct loop_task *task)
+{
+    take_grants(CONTAINER_OF(task, struct upstream_group, grants_task));
+}
+
+void upstream_group_on_wake(struct upstream_group *group)
+{
+    take_grants(group);
+    if (upstream_queue_is_used(&group->process->queue)) {
+        upstream_queue_yield_idle(group, clock_monotonic_us());
+    }
+}
+
+/* --- life --- */
+
 enum status upstream_group_init(struct upstream_group *group, struct worker *worker,
                                 struct upstream_process *process)
 {
@@ -54,8 +81,14 @@ enum status upstream_group_init(struct upstream_group *group, struct worker *wor
         .worker = worker,
         .n_choices = worker->number,
         .hash_key = balance_key(worker->policy),
+        .is_limited = spec->max_connections > 0,
+        .is_plain = spec->max_connections == 0 && spec->n_servers == 1,
         .counts_requests = spec->balance == BALANCE_LEAST_REQUESTS && spec->n_servers > 1,
     };
+    atomic_init(&group->n_idle, 0);
+    list_init(&group->node);
+    list_init(&group->grants);
+    loop_task_init(&group->grants_task, on_grants);
     group->servers = calloc(spec->n_servers, sizeof(group->servers[0]));
     enum status status = group->servers == NULL ? STATUS_NO_MEMORY : STATUS_OK;
     if (status == STATUS_OK) {
@@ -67,11 +100,17 @@ enum status upstream_group_init(struct upstream_group *group, struct worker *wor
     if (status == STATUS_OK) {
         status = timeout_queue_init(&group->idle_timeouts, worker->loop, spec->idle_us);
     }
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&group->queue_timeouts, worker->loop, spec->queue.wait_us);
+    }
     for (size_t i = 0; i < spec->n_servers && status == STATUS_OK; i++) {
         status = init_server(&group->servers[i], group, i);
     }
     if (status == STATUS_OK && worker->number == 1 && spec->health.path.len > 0) {
         status = begin_checks(group);
+    }
+    if (status == STATUS_OK && group->is_limited) {
+        upstream_queue_join(group);
     }
     if (status != STATUS_OK) {
         upstream_group_close(group);
@@ -80,14 +119,26 @@ enum status upstream_group_init(struct upstream_group *group, struct worker *wor
     return STATUS_OK;
 }
 
+static void close_idle(struct upstream_server *server)
+{
+    while (!list_is_empty(&server->idle)) {
+        upstream_close(CONTAINER_OF(server->idle.next, struct upstream, node));
+    }
+}
+
+void upstream_group_close_idle(struct upstream_group *group)
+{
+    for (size_t i = 0; i < group->spec->n_servers; i++) {
+        close_idle(&group->servers[i]);
+    }
+}
+
 static void close_server(struct upstream_server *server)
 {
     if (server->group == NULL) {
         return; /* never begun */
     }
-    while (!list_is_empty(&server->idle)) {
-        upstream_close(CONTAINER_OF(server->idle.next, struct upstream, node));
-    }
+    close_idle(server);
     health_check_close(&server->check);
     upstream_name_close(server);
 }
@@ -102,4 +153,9 @@ void upstream_group_close(struct upstream_group *group)
     timeout_queue_close(&group->connect_timeouts);
     timeout_queue_close(&group->response_timeouts);
     timeout_queue_close(&group->idle_timeouts);
+    timeout_queue_close(&group->queue_timeouts);
+    loop_task_cancel(&group->grants_task);
+    if (!list_is_empty(&group->node)) {
+        upstream_queue_part(group);
+    }
 }

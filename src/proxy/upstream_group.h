@@ -1,4 +1,5 @@
-/* The servers of one upstream, as one worker sees them: their addresses, idle connections and turns. */
+/* The servers of one upstream, as one worker sees them: their addresses, idle connections and
+ * turns. */
 
 #ifndef SLUICE_PROXY_UPSTREAM_GROUP_H
 #define SLUICE_PROXY_UPSTREAM_GROUP_H
@@ -45,11 +46,18 @@ struct upstream_group {
     struct worker *worker;
     struct upstream_server *servers; /* spec->n_servers */
     struct hash_key hash_key;        /* of BALANCE_HASH: the same in all proxies with one secret */
-    bool counts_requests;            /* of each server: BALANCE_LEAST_REQUESTS goes by them */
-    size_t n_choices;                /* so that of equals each is the first in turn */
+    bool is_limited;                 /* the servers have a max_connections */
+    bool is_plain;      /* one server without: nothing to choose, nothing to wait for */
+    struct list node;   /* in the process's queue, where is_limited */
+    struct list grants; /* struct upstream_waiter of this worker; under the queue's lock */
+    struct loop_task grants_task; /* takes them */
+    atomic_uint n_idle;           /* connections, where is_limited; others look */
+    bool counts_requests;         /* of each server: BALANCE_LEAST_REQUESTS goes by them */
+    size_t n_choices;             /* so that of equals each is the first in turn */
     struct timeout_queue connect_timeouts;
     struct timeout_queue response_timeouts;
     struct timeout_queue idle_timeouts;
+    struct timeout_queue queue_timeouts;
 };
 
 /* STATUS_NO_MEMORY. Names are asked for at once. */
@@ -58,5 +66,11 @@ MUST_USE enum status upstream_group_init(struct upstream_group *group, struct wo
 
 /* Closes idle connections; no other may be left. */
 void upstream_group_close(struct upstream_group *group);
+
+/* Another worker has something for this one: grants, or wishes for idle connections. */
+void upstream_group_on_wake(struct upstream_group *group);
+
+/* The worker makes no requests any more: its idle connections are of no use to it. */
+void upstream_group_close_idle(struct upstream_group *group);
 
 #endif /* SLUICE_PROXY_UPSTREAM_GROUP_H */

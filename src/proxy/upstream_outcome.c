@@ -24,19 +24,25 @@ static void log_out(struct upstream_server *server, const char *why)
              is_ejected ? "trial" : "checks");
 }
 
-void upstream_outcome_log(struct upstream_server *server, enum server_change change,
-                          const char *why)
+static void log_in(const struct upstream_server *server)
 {
-    switch (change) {
-    case SERVER_SAME:
+    log_info("proxy.upstream", "server is in", "upstream=%.*s server=%.*s",
+             SPAN_ARGS(server->group->spec->name), SPAN_ARGS(server->endpoint->text));
+}
+
+void upstream_outcome_announce(struct upstream_server *server, enum server_change change,
+                               const char *why)
+{
+    if (change == SERVER_SAME) {
         return;
-    case SERVER_WENT_OUT:
+    }
+    if (change == SERVER_WENT_OUT) {
         log_out(server, why);
-        return;
-    case SERVER_CAME_IN:
-        log_info("proxy.upstream", "server is in", "upstream=%.*s server=%.*s",
-                 SPAN_ARGS(server->group->spec->name), SPAN_ARGS(server->endpoint->text));
-        return;
+    } else {
+        log_in(server);
+    }
+    if (server->group->is_limited && upstream_queue_is_used(&server->group->process->queue)) {
+        upstream_queue_serve(server->group, clock_monotonic_us());
     }
 }
 
@@ -55,5 +61,5 @@ void upstream_outcome_tell(struct upstream_server *server, struct upstream_choic
     } else if (is_trial) {
         server_health_note_nothing(health, now_us);
     }
-    upstream_outcome_log(server, change, REASONS[outcome]);
+    upstream_outcome_announce(server, change, REASONS[outcome]);
 }

@@ -1,5 +1,6 @@
-/* What came of asking a server, noted for all workers: who fails again and again is passed over for a
- * while. Where there is one server alone nothing is noted, since nobody could be asked instead. */
+/* What came of asking a server, noted for all workers: who fails again and again is passed over for
+ * a while. Where there is one server alone nothing is noted, since nobody could be asked instead.
+ * */
 
 #ifndef SLUICE_PROXY_UPSTREAM_OUTCOME_H
 #define SLUICE_PROXY_UPSTREAM_OUTCOME_H
@@ -37,8 +38,9 @@ static inline void upstream_outcome_note(struct upstream_server *server,
     }
 }
 
-/* For the log: @server went out because of @why, or came in. */
-void upstream_outcome_log(struct upstream_server *server, enum server_change change,
-                          const char *why);
+/* @server went out because of @why, or came in: tell the log, and those who wait for a connection.
+ * */
+void upstream_outcome_announce(struct upstream_server *server, enum server_change change,
+                               const char *why);
 
 #endif /* SLUICE_PROXY_UPSTREAM_OUTCOME_H */

@@ -17,9 +17,10 @@ static enum status open_one(struct upstream_process *upstream, const struct upst
             return status;
         }
         atomic_init(&server->n_requests, 0);
+        atomic_init(&server->n_connections, 0);
         upstream->n_servers++;
     }
-    return STATUS_OK;
+    return upstream_queue_init(&upstream->queue);
 }
 
 enum status upstream_process_open(const struct policy *policy, struct upstream_process **upstreams)
@@ -44,6 +45,9 @@ void upstream_process_close(struct upstream_process *upstreams, const struct pol
     for (size_t i = 0; upstreams != NULL && i < policy->n_upstreams; i++) {
         for (size_t j = 0; j < upstreams[i].n_servers; j++) {
             server_health_close(&upstreams[i].servers[j].health);
+        }
+        if (upstreams[i].n_servers > 0 && upstreams[i].n_servers == upstreams[i].spec->n_servers) {
+            upstream_queue_close(&upstreams[i].queue);
         }
         free(upstreams[i].servers);
     }

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "policy/policy.h"
 #include "proxy/server_health.h"
+#include "proxy/upstream_queue.h"
 
 enum { CACHE_LINE_BYTES = 64 };
 
@@ -19,12 +20,14 @@ enum { CACHE_LINE_BYTES = 64 };
 struct server_process {
     _Alignas(CACHE_LINE_BYTES) struct server_health health;
     _Alignas(CACHE_LINE_BYTES) atomic_uint n_requests; /* under way; of BALANCE_LEAST_REQUESTS */
+    atomic_uint n_connections; /* being made, in use or idle; with max_connections */
 };
 
 struct upstream_process {
     const struct upstream_spec *spec; /* borrowed */
     struct server_process *servers;   /* owned */
     size_t n_servers;                 /* that are open: the spec's */
+    struct upstream_queue queue;
 };
 
 /* One for each of @policy's upstreams, by index. STATUS_NO_MEMORY. */

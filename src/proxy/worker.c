@@ -87,6 +87,9 @@ static void on_renewal(void *context)
 static void stop_if_done(struct worker *worker)
 {
     if (worker->draining && list_is_empty(&worker->open)) {
+        for (size_t i = 0; i < worker->n_upstreams; i++) {
+            upstream_group_close_idle(&worker->upstreams[i]); /* others may wait for their places */
+        }
         loop_stop(worker->loop);
     }
 }
@@ -136,6 +139,11 @@ static void on_wake(void *context)
     struct worker *worker = context;
     if (atomic_load(&worker->drain_wanted) && !worker->draining) {
         begin_drain(worker);
+    }
+    for (size_t i = 0; i < worker->n_upstreams; i++) {
+        if (worker->upstreams[i].is_limited) {
+            upstream_group_on_wake(&worker->upstreams[i]);
+        }
     }
 }
 

@@ -15,7 +15,8 @@ CHAPTERS = {
     "LISTEN": ("listen", ""), "RESOLVER": ("resolver", ""), "TIMEOUTS": ("timeouts", ""),
     "UPSTREAM": ("upstreams", ""),
     "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."),
-    "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."), "LIMIT": ("limits", ""),
+    "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."),
+    "QUEUE": ("upstreams", "queue."), "LIMIT": ("limits", ""),
     "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
     "ROUTE": ("routes", ""), "COST": ("cost", ""), "EDITS": ("request and response", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),
 }

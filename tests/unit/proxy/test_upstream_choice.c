@@ -40,7 +40,11 @@ static void tear_down(void)
 
 static struct upstream_server *make(size_t group)
 {
-    return upstream_choice_make(&stage.worker.upstreams[group], &choice, now_us);
+    struct upstream_server *server = NULL;
+    return upstream_choice_make(&stage.worker.upstreams[group], &choice, now_us, &server) ==
+                   CHOICE_MADE
+               ? server
+               : NULL;
 }
 
 static struct upstream_server *make_first(size_t group)

@@ -1,0 +1,194 @@
+/* Where connections to servers come from: those that are idle, new ones, and those that other
+ * workers hand over.
+ *
+ * Happy path: the idle connection that was in use last.
+ *
+ * Failures: an idle one that may have ended is not taken for a request that can go out once alone;
+ * a server that has as many connections as it may has none to give. */
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "proxy/exchange.h"
+#include "proxy/upstream.h"
+#include "proxy/upstream_group.h"
+#include "proxy/upstream_life.h"
+#include "proxy/upstream_name.h"
+#include "proxy/upstream_process.h"
+#include "proxy/worker.h"
+
+enum {
+    SURE_FOR_US = 10 * 1000, /* the loop would have told of an end that is older than its turns */
+};
+
+/* --- the idle ones --- */
+
+/* Said first, then looked: who begins to wait does it the other way round. */
+static void offer_idle(struct upstream_group *group)
+{
+    atomic_fetch_add(&group->n_idle, 1);
+    if (upstream_queue_is_used(&group->process->queue)) {
+        upstream_queue_yield_idle(group, clock_monotonic_us());
+    }
+}
+
+void upstream_enter_idle(struct upstream *upstream)
+{
+    struct upstream_group *group = upstream->server->group;
+    upstream->phase = UPSTREAM_IDLE;
+    list_push_front(&upstream->server->idle, &upstream->node);
+    timeout_arm(&upstream->timeout, &group->idle_timeouts, clock_monotonic_us());
+    if (group->is_limited) {
+        offer_idle(group);
+    }
+}
+
+void upstream_leave_idle(struct upstream *upstream)
+{
+    list_remove(&upstream->node);
+    timeout_disarm(&upstream->timeout);
+    if (upstream->phase == UPSTREAM_IDLE && upstream->server->group->is_limited) {
+        atomic_fetch_sub(&upstream->server->group->n_idle, 1);
+    }
+}
+
+/* An idle connection may have ended without the loop having told yet. Looking costs a system call,
+ * so those are trusted that were in use a moment ago, which under load are all of them. */
+static bool is_surely_open(struct upstream *upstream)
+{
+    const uint64_t idle_since_us =
+        upstream->timeout.deadline_us - upstream->server->group->idle_timeouts.length_us;
+    return clock_monotonic_us() - idle_since_us < SURE_FOR_US ||
+           stream_peek(&upstream->stream) == STREAM_BLOCKED;
+}
+
+/* The latest idle connection that will do; NULL: there is none. */
+static struct upstream *take_idle(struct upstream_server *server, enum upstream_use use)
+{
+    while (use != UPSTREAM_FRESH && !list_is_empty(&server->idle)) {
+        struct upstream *upstream = CONTAINER_OF(server->idle.next, struct upstream, node);
+        if (use == UPSTREAM_SURE && !is_surely_open(upstream)) {
+            upstream_close(upstream);
+            continue;
+        }
+        upstream_leave_idle(upstream);
+        upstream->phase = UPSTREAM_AWAITING;
+        upstream->is_reused = true;
+        return upstream;
+    }
+    return NULL;
+}
+
+/* --- places, and what fills them --- */
+
+void upstream_give_place(struct upstream_server *server)
+{
+    if (server->group->is_limited) {
+        upstream_queue_give_place(server, clock_monotonic_us());
+    }
+}
+
+static enum status connect_to(struct upstream_server *server, struct upstream *upstream)
+{
+    upstream->phase = UPSTREAM_CONNECTING;
+    upstream->address = server->addresses[server->next_address];
+    upstream->generation = server->generation;
+    return upstream_name_connect(server, &upstream->stream, &UPSTREAM_HANDLER, upstream);
+}
+
+/* Take over the connection that @grant is. */
+static enum status adopt(struct upstream *upstream, const struct upstream_waiter *grant)
+{
+    upstream->phase = UPSTREAM_AWAITING;
+    upstream->is_reused = true;
+    upstream->address = grant->address;
+    /* Of another worker's answers: whether the address is one of ours will be looked at. */
+    upstream->generation = upstream->server->generation - 1;
+    return stream_open(&upstream->stream, upstream->server->group->worker->loop, grant->fd,
+                       &UPSTREAM_HANDLER, upstream);
+}
+
+/* A connection that has a place: the one that @grant is, where it is one, or a new one. */
+static enum status make(struct upstream_server *server, const struct upstream_waiter *grant,
+                        struct upstream **upstream)
+{
+    const bool is_there = grant != NULL && grant->fd >= 0;
+    struct upstream *made = calloc(1, sizeof(*made));
+    if (made == NULL && is_there) {
+        close(grant->fd);
+    }
+    if (made == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    upstream_prepare(made, server);
+    const enum status status = is_there ? adopt(made, grant) : connect_to(server, made);
+    if (status != STATUS_OK) {
+        free(made);
+        return status;
+    }
+    server->n_connections++;
+    *upstream = made;
+    return STATUS_OK;
+}
+
+/* A place for a new connection; an idle one gives up its own for it. */
+static bool take_place(struct upstream_server *server)
+{
+    const unsigned max = server->group->spec->max_connections;
+    if (!server->group->is_limited || upstream_queue_take_place(server->process, max)) {
+        return true;
+    }
+    if (list_is_empty(&server->idle)) {
+        return false;
+    }
+    struct upstream *oldest = CONTAINER_OF(server->idle.prev, struct upstream, node);
+    oldest->has_place = false;
+    upstream_close(oldest);
+    return true;
+}
+
+enum status upstream_acquire(struct upstream_server *server, struct exchange *exchange,
+                             enum upstream_use use, struct upstream **upstream, bool *is_ready)
+{
+    struct upstream *taken = take_idle(server, use);
+    *is_ready = taken != NULL;
+    if (taken == NULL) {
+        if (!take_place(server)) {
+            return STATUS_IN_USE;
+        }
+        const enum status status = make(server, NULL, &taken);
+        if (status != STATUS_OK) {
+            upstream_give_place(server);
+            return status;
+        }
+    }
+    upstream_begin_exchange(taken, exchange);
+    *upstream = taken;
+    return STATUS_OK;
+}
+
+enum status upstream_acquire_granted(struct exchange *exchange, const struct upstream_waiter *grant,
+                                     struct upstream **upstream, bool *is_ready)
+{
+    struct upstream *taken;
+    const enum status status = make(grant->server, grant, &taken);
+    *is_ready = grant->fd >= 0;
+    if (status != STATUS_OK) {
+        upstream_give_place(grant->server);
+        return status;
+    }
+    upstream_begin_exchange(taken, exchange);
+    *upstream = taken;
+    return STATUS_OK;
+}
+
+int upstream_give_up_idle(struct upstream_server *server, struct resolver_address *address)
+{
+    struct upstream *upstream = CONTAINER_OF(server->idle.next, struct upstream, node);
+    const int fd = stream_detach(&upstream->stream);
+    *address = upstream->address;
+    upstream->has_place = false;
+    upstream_close(upstream);
+    return fd;
+}
