@@ -249,6 +249,9 @@ static void take_header(struct downstream *downstream, const struct proxy_header
     inbox_end_head(&downstream->inbox);
     if (inbox_head_bytes(&downstream->inbox).len == 0) {
         rest(downstream);
+        if (downstream->worker->draining) {
+            downstream_drain(downstream);
+        }
     } else if (begin(downstream)) {
         parse(downstream);
     }

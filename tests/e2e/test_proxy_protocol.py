@@ -179,6 +179,16 @@ def test_the_time_of_a_header_does_not_begin_anew_with_each_byte(start):
         assert client.has_ended()
 
 
+def test_a_stop_does_not_wait_for_who_sends_a_header_and_no_more(start):
+    proxy = start(POLICY % "10s")
+    with proxy.send(v1("192.0.2.1")[:10]) as client:
+        proxy.signal()
+        until(lambda: "msg=draining" in proxy.stderr(), "the proxy to drain")
+        client.send(v1("192.0.2.1")[10:])
+        assert client.has_ended()
+    assert proxy.wait() == 0 and "drain timed out" not in proxy.stderr()
+
+
 def test_a_stop_waits_for_a_header_that_is_on_its_way(start):
     proxy = start(POLICY % "10s")
     with proxy.send(v1("192.0.2.1")[:10]) as client:
