@@ -228,7 +228,13 @@ def length_answer(seen, fields=b""):
 
 
 def plain_answer(seen):
-    """The same, framed in one of three ways."""
+    """The same, framed in one of three ways, and behind an interim response now and then."""
+    interim = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" if seen.number % 5 == 0 else b""
+    answer, closes = _framed_answer(seen)
+    return interim + answer, closes
+
+
+def _framed_answer(seen):
     if seen.number % 3 == 0 and seen.message.method != b"HEAD":
         body = b"answer %d\n" % seen.number
         chunks = b"%x;n=%d\r\n%s\r\n0\r\nX-Sum: 1\r\n\r\n" % (len(body), seen.number, body)
