@@ -58,8 +58,9 @@ static void check_octets(struct span raw, const struct path *path, const struct 
         MUST_HOLD(path->text.data[i] > ' ' && path->text.data[i] < 0x7f);
         if (path->text.data[i] == '%') {
             uint8_t octet = 0;
-            MUST_HOLD(path->text.len - i > 2 &&
-                      sscanf(path->text.data + i + 1, "%2hhX", &octet) == 1);
+            MUST_HOLD(path->text.len - i > 2);
+            const char digits[] = {path->text.data[i + 1], path->text.data[i + 2], '\0'};
+            MUST_HOLD(sscanf(digits, "%2hhX", &octet) == 1);
             MUST_HOLD(octet != 0 && strchr("-._~", octet) == NULL);
             MUST_HOLD(!(octet >= '0' && octet <= '9') &&
                       !((octet | 32) >= 'a' && (octet | 32) <= 'z'));
