@@ -236,7 +236,8 @@ static bool is_event_stream(const struct head *response)
 /* The client takes trailers: keep those that come. Without memory they are dropped. */
 static void keep_trailers(struct exchange *exchange)
 {
-    if (exchange->response.body != BODY_CHUNKED || !trailers_are_wanted(&exchange->request)) {
+    if (exchange->response.body != BODY_CHUNKED || !trailers_are_wanted(&exchange->request) ||
+        !trailers_keep_connection(&exchange->response, &exchange->arena)) {
         return;
     }
     exchange->trailers = arena_alloc(&exchange->arena, TRAILER_BYTES_MAX);

@@ -41,6 +41,21 @@ bool trailers_are_wanted(const struct head *request)
            names(request, FIELD_CONNECTION, SPAN("te"));
 }
 
+bool trailers_keep_connection(struct head *response, struct arena *arena)
+{
+    for (size_t i = 0; i < response->n_fields; i++) {
+        struct field *field = &response->fields[i];
+        if (field->id == FIELD_CONNECTION) {
+            field->value = arena_copy(arena, field->value);
+            if (field->value.data == NULL) {
+                field->value.len = 0;
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* By the policy. */
 static bool is_hidden(struct span name, const struct route *route)
 {

@@ -264,6 +264,27 @@ def test_trailers_are_dropped_for_a_client_of_http_1_0(start, start_upstream):
     assert proxy.ask(fields=WANTED, version="HTTP/1.0").body == b"hello"
 
 
+def test_rule_46_a_trailer_that_connection_names_stays_here_however_late_it_comes(
+        start, start_upstream):
+    sent = threading.Event()
+
+    def behave(peer, _):
+        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: x-secret\r\n\r\n"
+                  b"5\r\nhello\r\n")
+        sent.wait(20)
+        peer.send(b"5\r\nworld\r\n0\r\nX-Secret: 1\r\nX-Sum: 1\r\n\r\n")
+
+    proxy = start(policy(start_upstream(behave)))
+    with proxy.send(message.request("GET", "/", WANTED)) as client:
+        client.reader.take_through(b"hello\r\n", "the first piece")
+        # Others have the memory of the answer's head by now.
+        for _ in range(3):
+            assert proxy.ask("/", fields={"X-Filler": "y" * 4000, "Host": ""}).status == 400
+        sent.set()
+        assert client.reader.take_through(b"\r\n\r\n", "the trailers") == (
+            b"5\r\nworld\r\n0\r\nX-Sum: 1\r\n\r\n")
+
+
 def test_a_body_that_is_cut_in_its_trailers_never_looks_whole(start, start_upstream):
     def behave(peer, _):
         peer.send(TRAILERS[:-4])
