@@ -332,6 +332,35 @@ def test_a_side_that_does_not_read_stops_the_other_and_is_cut(start, start_upstr
     assert "does not read" in proxy.lines_of("/chat", 1)[0]["fault"]
 
 
+def test_a_client_that_does_not_read_gains_no_time_by_speaking(start, start_upstream, switch):
+    proxy = start(policy(start_upstream(switch),
+                         top="timeouts: {tunnel: 1h, idle: 1s, body_rate: off}"))
+    client, peer = open_tunnel(proxy, switch)
+    is_over = threading.Event()
+
+    def speak():
+        try:
+            while not is_over.wait(0.05):
+                client.send(b"x")
+        except OSError:
+            pass  # it is cut
+
+    def flood():
+        while True:
+            peer.sock.sendall(b"x" * MIB)
+
+    peer.sock.settimeout(15)
+    speaker = threading.Thread(target=speak, daemon=True)
+    speaker.start()
+    try:
+        with pytest.raises(ConnectionError):  # not merely a time-out of this test
+            flood()
+    finally:
+        is_over.set()
+        speaker.join()
+    assert "does not read" in proxy.lines_of("/chat", 1)[0]["fault"]
+
+
 @pytest.mark.parametrize("who", ["client", "upstream"])
 def test_a_slow_reader_gets_every_byte_and_the_proxy_does_not_grow(
         start, start_upstream, switch, who):
