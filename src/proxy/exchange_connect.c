@@ -237,6 +237,9 @@ void exchange_on_connect_timeout(struct exchange *exchange)
     drop(exchange);
     note_unreachable(exchange, OUTCOME_UNACCEPTED);
     if (++exchange->choice.n_timeouts >= CONNECT_TIMEOUTS_MAX) {
+        if (exchange->choice.n_addresses > 0) { /* it has more than there is time for */
+            exchange_note_outcome(exchange, OUTCOME_UNACCEPTED);
+        }
         exchange_fail(exchange, 504, TOO_SLOW);
         return;
     }
