@@ -36,6 +36,8 @@ static const struct {
     {"Via: 1.1\tsluice-0123456789ab (a comment, with a comma)\r\n", true},
     {"Via: 1.1 fred, 1.1 sluice-0123456789ab, 1.0 joe\r\n", true},
     {"Via: 1.1 fred\r\nX-A: 1\r\nVia: 1.1 sluice-0123456789ab\r\n", true},
+    {"Via: 1.1 \"fred, 1.1 sluice-0123456789ab\r\n", true},
+    {"Via: 1.1 fred (\", 1.1 sluice-0123456789ab\r\n", true},
     {"Via: 1.1 sluice-0123456789ac\r\n", false},
     {"Via: 1.1 sluice-0123456789abc\r\n", false},
     {"Via: 1.1 sluice\r\n", false},
