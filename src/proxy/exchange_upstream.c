@@ -213,7 +213,8 @@ void exchange_begin_answer(struct exchange *exchange)
         .own_fields = exchange->own_fields,
         .body = response->body,
     };
-    if (head_find(response, FIELD_DATE) == NULL) {
+    const struct field *date = head_find(response, FIELD_DATE);
+    if (date == NULL || date->hop_by_hop) {
         reply_add_field(exchange, FIELD_DATE, field_name(FIELD_DATE),
                         worker_date(exchange->worker));
     }

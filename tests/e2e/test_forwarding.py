@@ -171,6 +171,13 @@ def test_rule_45_date_is_added_where_it_is_missing(proxy):
     assert proxy.ask().get("Date").endswith(" GMT")
 
 
+def test_rule_45_a_date_that_stays_on_its_hop_is_replaced(start, start_upstream):
+    upstream = start_upstream(answer=answer(fields=[
+        ("Date", "Wed, 09 Jun 2021 10:18:14 GMT"), ("Connection", "date")]))
+    date = start(simple(upstream)).ask().get("Date")
+    assert date.endswith(" GMT") and "2021" not in date
+
+
 def test_a_response_to_head_has_its_fields_and_no_body(start, start_upstream):
     upstream = start_upstream(answer=b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
     proxy = start(simple(upstream))
