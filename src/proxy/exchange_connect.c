@@ -87,16 +87,21 @@ static void go_out(struct exchange *exchange, bool is_ready)
     }
 }
 
+static enum upstream_use use_of(const struct exchange *exchange)
+{
+    if (exchange->choice.fresh) {
+        return UPSTREAM_FRESH;
+    }
+    return exchange->request.is_idempotent && exchange->request.body == BODY_NONE ? UPSTREAM_ANY
+                                                                                  : UPSTREAM_SURE;
+}
+
 /* Whether a connection to exchange->server could be had; then the request is on its way. */
 static enum status try_server(struct exchange *exchange)
 {
-    const bool is_safe = exchange->request.is_idempotent && exchange->request.body == BODY_NONE;
-    const enum upstream_use use = exchange->choice.fresh ? UPSTREAM_FRESH
-                                  : is_safe              ? UPSTREAM_ANY
-                                                         : UPSTREAM_SURE;
     bool is_ready;
-    const enum status status =
-        upstream_acquire(exchange->server, exchange, use, &exchange->upstream, &is_ready);
+    const enum status status = upstream_acquire(exchange->server, exchange, use_of(exchange),
+                                                &exchange->upstream, &is_ready);
     if (status == STATUS_OK) {
         go_out(exchange, is_ready);
     }
@@ -203,8 +208,8 @@ void exchange_on_grant(struct exchange *exchange)
     exchange->client->ops->hold(exchange->client, false);
     exchange->connect_started_us = clock_monotonic_us();
     exchange->server = waiter->server;
-    const enum status status =
-        upstream_acquire_granted(exchange, waiter, &exchange->upstream, &is_ready);
+    const enum status status = upstream_acquire_granted(exchange, waiter, use_of(exchange),
+                                                        &exchange->upstream, &is_ready);
     if (status == STATUS_OK) {
         go_out(exchange, is_ready);
     } else if (may_go_on(exchange, status)) {

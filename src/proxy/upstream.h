@@ -67,11 +67,12 @@ MUST_USE enum status upstream_acquire(struct upstream_server *server, struct exc
                                       enum upstream_use use, struct upstream **upstream,
                                       bool *is_ready);
 
-/* The same with what @grant is: a place at a server, or a connection that has one. Both are given
- * back on failure. */
+/* The same with what @grant is: a place at a server, or a connection that has one, which has to do
+ * for @use. Both are given back on failure. */
 MUST_USE enum status upstream_acquire_granted(struct exchange *exchange,
                                               const struct upstream_waiter *grant,
-                                              struct upstream **upstream, bool *is_ready);
+                                              enum upstream_use use, struct upstream **upstream,
+                                              bool *is_ready);
 
 /* Let go of the latest idle connection of @server, which has one, and of its place: both the
  * caller's; *address is where it leads. */

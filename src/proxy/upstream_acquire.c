@@ -168,12 +168,27 @@ enum status upstream_acquire(struct upstream_server *server, struct exchange *ex
     return STATUS_OK;
 }
 
+/* In place of one that had ended by the time it was handed over; the place stays taken. */
+static enum status replace(struct upstream **upstream)
+{
+    struct upstream_server *server = (*upstream)->server;
+    (*upstream)->has_place = false;
+    upstream_close(*upstream);
+    return make(server, NULL, upstream);
+}
+
 enum status upstream_acquire_granted(struct exchange *exchange, const struct upstream_waiter *grant,
-                                     struct upstream **upstream, bool *is_ready)
+                                     enum upstream_use use, struct upstream **upstream,
+                                     bool *is_ready)
 {
     struct upstream *taken;
-    const enum status status = make(grant->server, grant, &taken);
+    enum status status = make(grant->server, grant, &taken);
     *is_ready = grant->fd >= 0;
+    if (status == STATUS_OK && *is_ready && use == UPSTREAM_SURE &&
+        stream_peek(&taken->stream) != STREAM_BLOCKED) {
+        *is_ready = false;
+        status = replace(&taken);
+    }
     if (status != STATUS_OK) {
         upstream_give_place(grant->server);
         return status;

@@ -3,9 +3,11 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "one_exchange.h"
+#include "proxy/upstream_process.h"
 
 static const char POLICY[] = "listen: 127.0.0.1:1\n"
                              "log: off\n"
@@ -119,6 +121,60 @@ START_TEST(what_is_not_idempotent_is_never_tried_again)
 }
 END_TEST
 
+/* --- a connection of another worker --- */
+
+static const char LIMITED[] =
+    "listen: 127.0.0.1:1\n"
+    "log: off\n"
+    "upstreams: {api: {servers: http://127.0.0.1:PORT, max_connections: 1}}\n"
+    "routes: [{limits: [], upstream: api}]\n";
+
+static void set_up_limited(void)
+{
+    one_exchange_open(LIMITED);
+}
+
+/* Let @head wait for the only place, and grant it with a connection; the server's side of that. */
+static int grant_connection_to(const char *head)
+{
+    int fds[2];
+    struct upstream_server *server = stage.worker.upstreams[0].servers;
+    struct upstream_waiter *waiter = &client.exchange->waiter;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    ck_assert(upstream_queue_take_place(server->process, 1));
+    fake_client_send_head(&client, head);
+    ck_assert(upstream_queue_leave(waiter));
+    waiter->is_granted = true;
+    waiter->server = server;
+    waiter->fd = fds[0];
+    upstream_choice_note(waiter->choice, server);
+    return fds[1];
+}
+
+START_TEST(a_connection_that_was_handed_over_carries_what_waited)
+{
+    const int fd = grant_connection_to(NOT_AGAIN[_i]);
+    exchange_on_grant(client.exchange);
+    server_read_until(&stage, fd, "\r\n\r\n");
+    serve_once(fd);
+    server_assert_left_alone(&stage);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_connection_that_ended_while_handed_over_is_not_met_by_what_cannot_be_repeated)
+{
+    close(grant_connection_to(NOT_AGAIN[_i]));
+    exchange_on_grant(client.exchange);
+    const int fd = server_accept(&stage);
+    server_read_until(&stage, fd, "\r\n\r\n");
+    serve_once(fd);
+    assert_answer_starts("200 OK\r\n");
+    ck_assert_uint_eq(stage.shared.upstreams[0].servers[0].n_connections, 1);
+    close(fd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/upstream");
@@ -133,6 +189,15 @@ int main(void)
     tcase_add_loop_test(reuse, what_is_not_idempotent_is_never_tried_again, 0,
                         ARRAY_LEN(NOT_AGAIN));
     suite_add_tcase(suite, reuse);
+    TCase *handed_over = tcase_create("handed_over");
+    tcase_add_checked_fixture(handed_over, set_up_limited, tear_down);
+    tcase_add_loop_test(handed_over, a_connection_that_was_handed_over_carries_what_waited, 0,
+                        ARRAY_LEN(NOT_AGAIN));
+    tcase_add_loop_test(
+        handed_over,
+        a_connection_that_ended_while_handed_over_is_not_met_by_what_cannot_be_repeated, 0,
+        ARRAY_LEN(NOT_AGAIN));
+    suite_add_tcase(suite, handed_over);
 
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
