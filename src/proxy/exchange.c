@@ -163,6 +163,8 @@ static void on_timeout(struct timeout *timeout)
     case EXCHANGE_FORWARD:
         if (exchange->is_looked_at) {
             exchange_look_at_client(exchange);
+        } else if (exchange->is_event_stream && !exchange->is_request_blocked) {
+            exchange_cut(exchange, "no event came in time"); /* none had to */
         } else {
             exchange_note_outcome(exchange, OUTCOME_UNANSWERED);
             exchange_fail(exchange, 504, "the upstream did not answer in time");

@@ -224,6 +224,29 @@ def test_a_client_that_has_ended_its_side_gets_its_answer(start, start_upstream,
     assert client.has_ended()
 
 
+def test_a_stream_that_is_silent_is_no_failure_of_its_server(start, start_upstream):
+    def behave(peer, _):
+        peer.send(CHUNKED)
+        peer.hang()
+
+    upstream = start_upstream(behave)
+    proxy = start(f"""
+upstreams:
+  api:
+    servers: ["{upstream.url}", "{upstream.url.replace('127.0.0.1', '127.0.0.2')}"]
+    eject: 1
+    timeout: {{response: 300ms, connect: 200ms}}
+    retries: 0
+routes: [{{upstream: api}}]
+""")
+    with proxy.connect() as client:
+        client.send(message.request("GET", "/"))
+        client.end()
+        assert message.Response(client.reader.head()).status == 200
+        assert client.has_ended()
+    assert f"server={upstream.url} why=" not in proxy.stderr()
+
+
 # --- trailers ---
 
 TRAILERS = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Server-Timing\r\n\r\n"
