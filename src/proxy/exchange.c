@@ -1,4 +1,4 @@
-/*   READ_HEAD ─► DECIDE ─► (HOLD) ─► (QUEUE) ─► CONNECT ─► FORWARD ─► (TUNNEL) ─► DONE
+/*   READ_HEAD ─► DECIDE ─► (HOLD) ─► (QUEUE) ─► (CONNECT) ─► FORWARD ─► (TUNNEL) ─► DONE
  *       │ bad       │ denied    │ full      │ full      │ no        │ upstream failed before
  *       │ request   │           │           │           │ upstream  │ a response byte went out
  *       └───────────┴─► REPLY ◄─┴───────────┴───────────┴───────────┘       any ─► CLOSED
@@ -41,16 +41,21 @@ static const struct {
     enum wait wait;
 } STATES[] = {
     [EXCHANGE_READ_HEAD] = {"read_head",
-                            TO(DECIDE) | TO(QUEUE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED),
+                            TO(DECIDE) | TO(QUEUE) | TO(CONNECT) | TO(FORWARD) | TO(REPLY) |
+                                TO(CLOSED),
                             WAIT_HEAD},
-    [EXCHANGE_DECIDE] = {"decide", TO(HOLD) | TO(QUEUE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED),
+    [EXCHANGE_DECIDE] = {"decide",
+                         TO(HOLD) | TO(QUEUE) | TO(CONNECT) | TO(FORWARD) | TO(REPLY) | TO(CLOSED),
                          WAIT_NONE},
-    [EXCHANGE_HOLD] = {"hold", TO(QUEUE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_NONE},
-    [EXCHANGE_QUEUE] = {"queue", TO(QUEUE) | TO(CONNECT) | TO(REPLY) | TO(CLOSED), WAIT_QUEUE},
+    [EXCHANGE_HOLD] = {"hold", TO(QUEUE) | TO(CONNECT) | TO(FORWARD) | TO(REPLY) | TO(CLOSED),
+                       WAIT_NONE},
+    [EXCHANGE_QUEUE] = {"queue", TO(QUEUE) | TO(CONNECT) | TO(FORWARD) | TO(REPLY) | TO(CLOSED),
+                        WAIT_QUEUE},
     [EXCHANGE_CONNECT] = {"connect", TO(QUEUE) | TO(CONNECT) | TO(FORWARD) | TO(REPLY) | TO(CLOSED),
                           WAIT_CONNECT},
     [EXCHANGE_FORWARD] = {"forward",
-                          TO(QUEUE) | TO(CONNECT) | TO(TUNNEL) | TO(REPLY) | TO(DONE) | TO(CLOSED),
+                          TO(QUEUE) | TO(CONNECT) | TO(FORWARD) | TO(TUNNEL) | TO(REPLY) |
+                              TO(DONE) | TO(CLOSED),
                           WAIT_FORWARD},
     [EXCHANGE_TUNNEL] = {"tunnel", TO(DONE) | TO(CLOSED), WAIT_TUNNEL},
     [EXCHANGE_REPLY] = {"reply", TO(DONE) | TO(CLOSED), WAIT_CLIENT},

@@ -78,12 +78,13 @@ void exchange_on_queue_timeout(struct exchange *exchange)
 
 /* --- one server after another --- */
 
-/* A connection is under way, or ready. */
+/* A connection is ready, or under way. */
 static void go_out(struct exchange *exchange, bool is_ready)
 {
-    exchange_set_state(exchange, EXCHANGE_CONNECT);
     if (is_ready) {
         exchange_forward(exchange);
+    } else {
+        exchange_set_state(exchange, EXCHANGE_CONNECT);
     }
 }
 
