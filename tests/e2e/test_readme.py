@@ -106,14 +106,22 @@ def test_two_proxies_share_one_limit():
         assert old in script
         script = script.replace(old, new)
     script = f"""
-        trap 'kill $(jobs -p); wait' EXIT
+        log=$(mktemp)
+        trap 'kill $(jobs -p); wait; rm -f "$log"' EXIT
         {{ "$SLUICE" echo 127.0.0.1:{backend} &
         {script}
-        }} >/dev/null 2>&1
+        }} >"$log" 2>&1
         for port in {redis} {backend} {first} {second}; do
             for try in $(seq 500); do
                 (exec 3<>/dev/tcp/127.0.0.1/$port) 2>/dev/null && break
                 read -t 0.02 <> <(:) || true
+            done
+        done
+        for port in {first} {second}; do  # each asks Redis from now on
+            for try in $(seq 500); do
+                curl -s http://127.0.0.1:$port/warm-$port >/dev/null
+                read -t 0.06 <> <(:) || true
+                grep -q "path=/warm-$port .*source=redis" "$log" && break
             done
         done
         for port in {first} {second} {first}; do

@@ -12,6 +12,7 @@ from harness.client import Client
 from harness.wait import until
 
 PROGRAM = os.environ.get("SLUICE", "")
+PLACE = re.compile(r"unix:|:0\b")  # in the line of a policy that says where to listen
 LISTENING = re.compile(r"mod=proxy\.listening msg=listening address=(\S+)")
 SANITIZER = re.compile(r"Sanitizer|runtime error:")
 STOP_WITHIN_S = 20.0
@@ -60,15 +61,17 @@ class Sluice:
                                             stdout=out, stderr=err, stdin=subprocess.DEVNULL,
                                             env=environment(env),
                                             preexec_fn=descriptors and _allow(*descriptors))
-        self.addresses = until(self.find_addresses, "the proxy to listen", within=30)
+        listen = re.search(r"^listen:.*", policy, re.MULTILINE).group()
+        n_places = max(1, len(PLACE.findall(listen)))
+        self.addresses = until(lambda: self.find_addresses(n_places), "the proxy to listen", within=30)
         self.address = self.addresses[0]
         self.port = self.address[1] if isinstance(self.address, tuple) else None
 
-    def find_addresses(self):
-        """Where it says that it listens, so far."""
+    def find_addresses(self, n_places):
+        """Where it says that it listens, when it has said so of that many places."""
         assert self.process.poll() is None, f"the proxy ended:\n{self.stderr()}"
         found = LISTENING.findall(self.stderr())
-        return [_address_of(place) for place in found]
+        return [_address_of(place) for place in found] if len(found) >= n_places else None
 
     def stderr(self):
         return (self.folder / "stderr").read_text(errors="replace")

@@ -4,6 +4,7 @@ import socket
 import threading
 
 from harness import message
+from harness.ports import free_port
 from harness.wait import until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"
@@ -55,10 +56,14 @@ class Peer:
 
 
 class Upstream:
-    """Listens at 127.0.0.1:port, or at `address`, also the path of a unix socket. `behave(peer, request)` answers each request; its body has been
-    read before, unless reads_body is False. `answer`, given instead, is sent every time."""
+    """Listens at 127.0.0.1:port, or at `address`, also the path of a unix socket. `behave(peer, request)`
+    answers each request; its body has been read before, unless reads_body is False. `answer`, given
+    instead, is sent every time.
 
-    def __init__(self, behave=None, answer=OK, reads_body=True, address=("127.0.0.1", 0)):
+    Its port is one that nobody is given when it has stopped: proxies of other tests listen where the
+    kernel likes, and must not be asked by those that miss a server there."""
+
+    def __init__(self, behave=None, answer=OK, reads_body=True, address=None):
         self.behave = behave or (lambda peer, request: peer.send(answer))
         self.reads_body = reads_body
         self.requests = []  # in order of their heads
@@ -68,12 +73,22 @@ class Upstream:
         self._peers = []
         self._is_stopping = False
         is_unix = isinstance(address, str)
-        self._listener = socket.create_server(
-            address, family=socket.AF_UNIX if is_unix else socket.AF_INET, backlog=128)
+        self._listener = self._listen(address)
         self.port = None if is_unix else self._listener.getsockname()[1]
         self.address = address if is_unix else f"127.0.0.1:{self.port}"
         self.url = f"unix:{address}" if is_unix else f"http://{self.address}"
         threading.Thread(target=self._accept, daemon=True).start()
+
+    @staticmethod
+    def _listen(address):
+        if isinstance(address, str):
+            return socket.create_server(address, family=socket.AF_UNIX, backlog=128)
+        while address is None:
+            try:
+                return socket.create_server(("127.0.0.1", free_port()), backlog=128)
+            except OSError:
+                continue  # somebody was faster
+        return socket.create_server(address, backlog=128)
 
     def _accept(self):
         while True:
