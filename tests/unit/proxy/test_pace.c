@@ -9,14 +9,25 @@ static const struct pace_rule RULE = {
     .bytes_per_s = 1000, .first_us = 10 * SECOND, .most_us = 60 * SECOND};
 static const uint64_t START_US = 5;
 
+static struct pace pace;
+static uint64_t n_bytes;
+static uint64_t now_us;
+
+static void begin(void)
+{
+    pace = (struct pace){0};
+    n_bytes = 0;
+    now_us = START_US;
+    pace_begin_wait(&pace, now_us);
+}
+
 /* Waits for @seconds of which each brings @bytes_a_second; tells after how many it was too slow, or -1. */
-static int wait_for(struct pace *pace, uint64_t *n_bytes, uint64_t *now_us, int seconds,
-                    uint64_t bytes_a_second)
+static int wait_for(int seconds, uint64_t bytes_a_second)
 {
     for (int i = 1; i <= seconds; i++) {
-        *now_us += SECOND;
-        *n_bytes += bytes_a_second;
-        if (pace_is_too_slow(pace, &RULE, *n_bytes, *now_us)) {
+        now_us += SECOND;
+        n_bytes += bytes_a_second;
+        if (pace_is_too_slow(&pace, &RULE, n_bytes, now_us)) {
             return i;
         }
     }
@@ -25,60 +36,45 @@ static int wait_for(struct pace *pace, uint64_t *n_bytes, uint64_t *now_us, int 
 
 START_TEST(who_moves_nothing_has_the_time_that_is_given_in_advance)
 {
-    struct pace pace = {0};
-    uint64_t n_bytes = 0, now_us = START_US;
-    pace_begin_wait(&pace, now_us);
-    ck_assert_int_eq(wait_for(&pace, &n_bytes, &now_us, 100, 0), 11);
+    ck_assert_int_eq(wait_for(100, 0), 11);
 }
 END_TEST
 
 START_TEST(who_keeps_the_rate_is_never_too_slow)
 {
-    struct pace pace = {0};
-    uint64_t n_bytes = 0, now_us = START_US;
-    pace_begin_wait(&pace, now_us);
-    ck_assert_int_eq(wait_for(&pace, &n_bytes, &now_us, 100000, 1000), -1);
+    ck_assert_int_eq(wait_for(100000, 1000), -1);
 }
 END_TEST
 
 START_TEST(who_trickles_gains_what_his_bytes_earn)
 {
-    struct pace pace = {0};
-    uint64_t n_bytes = 0, now_us = START_US;
-    pace_begin_wait(&pace, now_us);
     /* Half the rate: two seconds cost one. */
-    ck_assert_int_eq(wait_for(&pace, &n_bytes, &now_us, 100, 500), 21);
+    ck_assert_int_eq(wait_for(100, 500), 21);
 }
 END_TEST
 
 START_TEST(a_burst_buys_no_more_time_than_the_most)
 {
-    struct pace pace = {0};
-    uint64_t n_bytes = 0, now_us = START_US;
-    pace_begin_wait(&pace, now_us);
-    ck_assert_int_eq(wait_for(&pace, &n_bytes, &now_us, 5, UINT64_C(1) << 40), -1);
-    ck_assert_int_eq(wait_for(&pace, &n_bytes, &now_us, 100, 0), 60);
+    ck_assert_int_eq(wait_for(5, UINT64_C(1) << 40), -1);
+    ck_assert_int_eq(wait_for(100, 0), 60);
 }
 END_TEST
 
 START_TEST(only_the_time_in_which_he_is_waited_for_counts)
 {
-    struct pace pace = {0};
-    uint64_t n_bytes = 0, now_us = START_US;
-    pace_begin_wait(&pace, now_us);
-    ck_assert_int_eq(wait_for(&pace, &n_bytes, &now_us, 9, 0), -1);
+    ck_assert_int_eq(wait_for(9, 0), -1);
     pace_end_wait(&pace, now_us);
     pace_end_wait(&pace, now_us + SECOND);
-    ck_assert_int_eq(wait_for(&pace, &n_bytes, &now_us, 1000, 0), -1);
+    ck_assert_int_eq(wait_for(1000, 0), -1);
     pace_begin_wait(&pace, now_us);
     pace_begin_wait(&pace, now_us + SECOND);
-    ck_assert_int_eq(wait_for(&pace, &n_bytes, &now_us, 10, 0), 2);
+    ck_assert_int_eq(wait_for(10, 0), 2);
 }
 END_TEST
 
 START_TEST(waits_that_ended_between_two_looks_are_added_up)
 {
-    struct pace pace = {0};
+    pace = (struct pace){0};
     for (uint64_t i = 0; i < 11; i++) {
         pace_begin_wait(&pace, START_US + 2 * i * SECOND);
         pace_end_wait(&pace, START_US + (2 * i + 1) * SECOND);
@@ -90,8 +86,6 @@ END_TEST
 START_TEST(without_a_rate_nobody_is_too_slow)
 {
     const struct pace_rule none = {.bytes_per_s = 0, .first_us = 1, .most_us = 1};
-    struct pace pace = {0};
-    pace_begin_wait(&pace, START_US);
     ck_assert(!pace_is_too_slow(&pace, &none, 0, UINT64_MAX));
 }
 END_TEST
@@ -102,12 +96,9 @@ START_TEST(numbers_at_their_ends_do_not_overflow)
         .bytes_per_s = UINT64_C(1) << 40, .first_us = SECOND, .most_us = UINT64_C(1) << 60};
     const struct pace_rule slow = {
         .bytes_per_s = 1, .first_us = SECOND, .most_us = UINT64_C(1) << 60};
-    struct pace pace = {0};
-    pace_begin_wait(&pace, START_US);
     ck_assert(!pace_is_too_slow(&pace, &fast, 0, START_US));
     ck_assert(!pace_is_too_slow(&pace, &fast, UINT64_MAX, START_US + SECOND));
-    pace = (struct pace){0};
-    pace_begin_wait(&pace, START_US);
+    begin();
     ck_assert(!pace_is_too_slow(&pace, &slow, 0, START_US));
     ck_assert(!pace_is_too_slow(&pace, &slow, UINT64_MAX, START_US + 2 * SECOND));
     ck_assert(
@@ -120,6 +111,7 @@ int main(void)
     Suite *suite = suite_create("proxy/pace");
     TCase *all = tcase_create("pace");
 
+    tcase_add_checked_fixture(all, begin, NULL);
     tcase_add_test(all, who_moves_nothing_has_the_time_that_is_given_in_advance);
     tcase_add_test(all, who_keeps_the_rate_is_never_too_slow);
     tcase_add_test(all, who_trickles_gains_what_his_bytes_earn);
