@@ -155,6 +155,10 @@ void exchange_set_state(struct exchange *exchange, enum exchange_state next)
 static void on_timeout(struct timeout *timeout)
 {
     struct exchange *exchange = CONTAINER_OF(timeout, struct exchange, timeout);
+    if (exchange->is_looked_at) {
+        exchange_look_at_client(exchange);
+        return;
+    }
     switch (exchange->state) {
     case EXCHANGE_READ_HEAD:
         exchange_fail(exchange, 408, "the request's head took too long");
@@ -166,9 +170,7 @@ static void on_timeout(struct timeout *timeout)
         exchange_on_connect_timeout(exchange);
         return;
     case EXCHANGE_FORWARD:
-        if (exchange->is_looked_at) {
-            exchange_look_at_client(exchange);
-        } else if (exchange->is_event_stream && !exchange->is_request_blocked) {
+        if (exchange->is_event_stream && !exchange->is_request_blocked) {
             exchange_cut(exchange, "no event came in time"); /* none had to */
         } else {
             exchange_note_outcome(exchange, OUTCOME_UNANSWERED);
@@ -176,20 +178,14 @@ static void on_timeout(struct timeout *timeout)
         }
         return;
     case EXCHANGE_TUNNEL:
-        if (exchange->is_looked_at) {
-            exchange_look_at_client(exchange);
-        } else {
-            tunnel_on_timeout(exchange);
-        }
-        return;
-    case EXCHANGE_REPLY:
-        exchange_look_at_client(exchange);
+        tunnel_on_timeout(exchange);
         return;
     case EXCHANGE_DECIDE:
     case EXCHANGE_HOLD:
+    case EXCHANGE_REPLY:
     case EXCHANGE_DONE:
     case EXCHANGE_CLOSED:
-        return; /* these wait for nothing */
+        return; /* these wait for nothing, or are looked at */
     }
 }
 
