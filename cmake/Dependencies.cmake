@@ -5,6 +5,7 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(libsodium REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(libyaml REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.11)
 pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core>=2.1 libevent_extra>=2.1)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 # TLS to Redis: a part of its own of hiredis, which Debian 12 does not have.
