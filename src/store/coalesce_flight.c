@@ -5,6 +5,10 @@
 #include "limit/alike.h"
 #include "store/redis_fault.h"
 
+/* Who has just been answered asks again a moment later, when the server has answered too: so many
+ * turns of the loop the next call waits for those, while each turn brings some. */
+enum { GATHERING_TURNS_MAX = 4 };
+
 void coalesce_waiter_forget(struct coalesce_store *store, struct coalesce_waiter *waiter)
 {
     timeout_disarm(&waiter->deadline);
@@ -118,24 +122,57 @@ enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight)
 
 void coalesce_flight_end(struct coalesce_flight *flight)
 {
+    loop_task_cancel(&flight->departure);
     coalesce_table_remove(&flight->store->table, &flight->entry);
     pool_give(&flight->store->flights, flight);
+}
+
+static void answer_or_part(struct coalesce_flight *flight)
+{
+    if (is_too_much_at_once(&flight->call)) {
+        part_aboard(flight);
+    } else {
+        answer_aboard(flight);
+    }
 }
 
 static void on_landed(struct decision *call)
 {
     struct coalesce_flight *flight = call->context;
-    do {
-        if (is_too_much_at_once(&flight->call)) {
-            part_aboard(flight);
-        } else {
-            answer_aboard(flight);
-        }
-        if (list_is_empty(&flight->waiting)) {
-            coalesce_flight_end(flight);
+    answer_or_part(flight);
+    if (list_is_empty(&flight->waiting)) {
+        coalesce_flight_end(flight);
+    } else {
+        flight->n_turns = 0;
+        flight->has_grown = false;
+        loop_at_turn_end(flight->store->loop, &flight->departure);
+    }
+}
+
+/* At the end of a turn: it has brought some, and so may the next. */
+static bool gathers_on(struct coalesce_flight *flight)
+{
+    const bool is_growing = flight->has_grown;
+    flight->has_grown = false;
+    flight->n_turns++;
+    return is_growing && flight->n_turns < GATHERING_TURNS_MAX;
+}
+
+/* Who waited may have gone. */
+static void on_departure(struct loop_task *task)
+{
+    struct coalesce_flight *flight = CONTAINER_OF(task, struct coalesce_flight, departure);
+    if (gathers_on(flight)) {
+        loop_at_turn_end(flight->store->loop, task);
+        return;
+    }
+    while (!list_is_empty(&flight->waiting)) {
+        if (coalesce_flight_depart(flight) == STORE_PENDING) {
             return;
         }
-    } while (coalesce_flight_depart(flight) == STORE_ANSWERED);
+        answer_or_part(flight);
+    }
+    coalesce_flight_end(flight);
 }
 
 static void copy_question(struct coalesce_flight *flight, const struct decision *decision)
@@ -166,6 +203,7 @@ struct coalesce_flight *coalesce_flight_begin(struct coalesce_store *store,
         return NULL;
     }
     flight->store = store;
+    loop_task_init(&flight->departure, on_departure);
     list_init(&flight->aboard);
     list_init(&flight->waiting);
     copy_question(flight, decision);

@@ -18,6 +18,7 @@
 
 struct coalesce_store {
     struct store store;
+    struct loop *loop;
     struct store *below; /* owned */
     struct timeout_queue deadlines;
     struct pool flights;
@@ -51,10 +52,13 @@ static inline struct coalesce_waiter *coalesce_waiter_of(struct list *node)
 struct coalesce_flight {
     struct coalesce_entry entry;
     struct coalesce_store *store;
-    struct decision call;  /* over the flight's own copy of the question */
-    struct list aboard;    /* of struct coalesce_waiter: in the call that is under way */
-    struct list waiting;   /* of struct coalesce_waiter: for the next */
-    struct list *answered; /* the latest aboard who has its verdicts */
+    struct loop_task departure; /* of those who waited while a call was under way */
+    unsigned n_turns;           /* of the loop that it has gathered for since the call landed */
+    bool has_grown;             /* in this turn */
+    struct decision call;       /* over the flight's own copy of the question */
+    struct list aboard;         /* of struct coalesce_waiter: in the call that is under way */
+    struct list waiting;        /* of struct coalesce_waiter: for the next */
+    struct list *answered;      /* the latest aboard who has its verdicts */
     struct charge charges[LIMITS_PER_ROUTE_MAX];
     uint64_t edges[LIMITS_PER_ROUTE_MAX][LIMIT_EDGES];
     char keys[COALESCE_KEYS_BYTES_MAX];
@@ -70,7 +74,8 @@ MUST_USE struct coalesce_flight *coalesce_flight_begin(struct coalesce_store *st
 void coalesce_flight_end(struct coalesce_flight *flight);
 
 /* One call for those who wait, of whom there is one at least. STORE_PENDING: when it has landed,
- * all aboard are answered, those who wait then depart, and a flight without any ends.
+ * all aboard are answered, those who wait then depart within a few turns of the loop, and a flight
+ * without any ends.
  * STORE_ANSWERED: the answer is in flight->call, and nobody aboard knows. */
 MUST_USE enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight);
 

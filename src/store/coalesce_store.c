@@ -1,8 +1,8 @@
 /*   decide ─► straight on, if it may not be gathered
  *          ─► the first of its kind ─► a flight ─► departs at once, as a call of one
- *          ─► alike to one in flight ─► waits ─► departs when that has landed, with all that wait
+ *          ─► alike to one in flight ─► waits ─► departs after that has landed, with all that wait
  *
- *   landed ─► all aboard are answered, in order ─► those who wait depart, or the flight ends
+ *   landed ─► all aboard are answered, in order ─► those who wait gather ─► and depart, or the flight ends
  *
  * A flight's call is its own decision with its own copy of the question: who asked may go at any
  * time. A waiter that goes before departure is forgotten; one aboard leaves its place, and its
@@ -89,6 +89,7 @@ static enum store_outcome wait_for_next(struct coalesce_flight *flight, struct d
         return refuse(decision, STATUS_NO_MEMORY);
     }
     waiter->flight = flight;
+    flight->has_grown = true;
     list_push_back(&flight->waiting, &waiter->node);
     timeout_arm(&waiter->deadline, &store->deadlines, clock_monotonic_us());
     decision->frames[decision->n_frames - 1].state = waiter;
@@ -212,6 +213,7 @@ enum status coalesce_store_new(struct loop *loop, struct store *below, uint64_t 
         return status;
     }
     coalesce->store.ops = &COALESCE_OPS;
+    coalesce->loop = loop;
     coalesce->below = below;
     coalesce->counters = (struct coalesce_counters){0};
     pool_init(&coalesce->flights, sizeof(struct coalesce_flight), FLIGHTS_KEPT);

@@ -61,6 +61,14 @@ static void ck_answered(size_t i, enum status status)
     ck_assert_uint_eq(questions[i].decision.n_frames, 0);
 }
 
+static void turns_until_asked(size_t n)
+{
+    for (unsigned turn = 0; below.n_asked < n; turn++) {
+        ck_assert_uint_lt(turn, 10);
+        turns_once(loop);
+    }
+}
+
 /* The first goes by itself and is answered; of the others' call a cluster says what it does of a slot on the
  * move. */
 static void ask_and_part(bool answers_at_once)
@@ -73,6 +81,7 @@ static void ask_and_part(bool answers_at_once)
         ck_assert_int_eq(store_decide(store, &question->decision, on_answer), STORE_PENDING);
     }
     scripted_store_answer(&below, 0, 1, &ALLOWED);
+    turns_until_asked(2);
     ck_assert_uint_eq(below.asked[1]->n_alike, QUESTIONS - 1);
     below.asked[1]->fault = redis_fault_row(REDIS_FAULT_TRYAGAIN)->name;
     below.answers_at_once = answers_at_once;
