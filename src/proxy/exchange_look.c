@@ -20,10 +20,18 @@ static void note_wait(struct pace *pace, bool is_waited_for, uint64_t now_us)
     }
 }
 
+/* Until the server wants the body, or answers, the time is not the client's. */
+static bool awaits_go_ahead(const struct exchange *exchange)
+{
+    return exchange->request.expect_continue && exchange->n_interims == 0 &&
+           exchange->request_bytes == 0;
+}
+
 void exchange_note_waits(struct exchange *exchange, uint64_t now_us)
 {
     exchange->touched_us = now_us;
-    note_wait(&exchange->request_pace, exchange_waits_for_body(exchange), now_us);
+    note_wait(&exchange->request_pace,
+              exchange_waits_for_body(exchange) && !awaits_go_ahead(exchange), now_us);
     note_wait(&exchange->response_pace, exchange->is_client_blocked, now_us);
 }
 

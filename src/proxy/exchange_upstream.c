@@ -86,8 +86,10 @@ bool exchange_on_body_blocked(struct exchange *exchange)
     if (exchange->state == EXCHANGE_TUNNEL) {
         return true; /* nothing has moved */
     }
-    /* The server may want to see the head before the client sends on: Expect: 100-continue. */
-    on_sent(exchange, upstream_flush_head(exchange->upstream));
+    if (upstream_owes_head(exchange->upstream)) {
+        /* The server may want to see it before the client sends on: Expect: 100-continue. */
+        on_sent(exchange, upstream_flush_head(exchange->upstream));
+    }
     return !exchange->is_request_blocked;
 }
 

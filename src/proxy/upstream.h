@@ -91,6 +91,12 @@ MUST_USE enum stream_result upstream_send(struct upstream *upstream, struct span
 /* Send the head if it has not gone out yet. */
 MUST_USE enum stream_result upstream_flush_head(struct upstream *upstream);
 
+/* It is written, and has not gone out. */
+static inline bool upstream_owes_head(const struct upstream *upstream)
+{
+    return upstream->out_head.len > 0;
+}
+
 /* The response's head has come: put its trailers into @memory, TRAILER_BYTES_MAX; NULL drops them. */
 void upstream_keep_trailers(struct upstream *upstream, char *memory);
 

@@ -8,6 +8,7 @@ from harness.client import Client
 from harness.wait import until
 
 HEAD_S = 1.0  # given in advance
+IDLE_S = 2.0
 LATE_S = 1.5  # a look each second, and a machine that stalls
 POLICY = "timeouts: {{head: 1s, idle: 2s, body_rate: {rate}}}\nupstream: {url}\n"
 BIG = 64 * 1024 * 1024
@@ -52,6 +53,40 @@ def test_chunk_lines_without_data_are_no_progress(start, start_upstream):
     with proxy.send(head) as client:
         assert trickle(client, [b"e"] * 1000) < HEAD_S + LATE_S + 1
         assert client.read().status in (400, 408)
+
+
+def test_chunk_lines_without_data_are_no_progress_where_there_is_no_rate(start, start_upstream):
+    proxy = start(POLICY.format(rate="off", url=start_upstream().url))
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;"
+    with proxy.send(head) as client:
+        assert trickle(client, [b"e"] * 1000) < IDLE_S + LATE_S + 1
+        assert client.read().status == 408
+
+
+def ask_to_go_on(proxy):
+    return proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+                      b"Content-Length: 2\r\n\r\n")
+
+
+def test_the_time_in_which_a_100_is_waited_for_is_not_the_clients(start, start_upstream):
+    def go_on_late(peer, request):
+        time.sleep(1.5 * HEAD_S)
+        peer.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        peer.read_body(request)
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    upstream = start_upstream(go_on_late, reads_body=False)
+    with ask_to_go_on(start(POLICY.format(rate="1KiB/s", url=upstream.url))) as client:
+        assert client.read().status == 100
+        client.send(b"ok")
+        assert client.read().status == 200
+
+
+def test_who_waits_for_a_100_does_not_wait_for_ever(start, start_upstream):
+    upstream = start_upstream(lambda peer, request: time.sleep(20), reads_body=False)
+    with ask_to_go_on(start(POLICY.format(rate="1KiB/s", url=upstream.url))) as client:
+        assert not client.is_quiet(IDLE_S + LATE_S + 1)
+        assert client.read().status == 408
 
 
 def test_a_fast_start_does_not_buy_a_slow_rest(start, start_upstream):
