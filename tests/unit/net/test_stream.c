@@ -3,7 +3,6 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -350,98 +349,12 @@ START_TEST(a_closed_stream_calls_nobody)
 }
 END_TEST
 
-/* --- connecting --- */
-
-static int listen_on_loopback(struct sockaddr_in *address)
-{
-    socklen_t bytes = sizeof(*address);
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    *address =
-        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
-    ck_assert_int_eq(listen(fd, 4), 0);
-    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)address, &bytes), 0);
-    return fd;
-}
-
-static enum status connect_to(const struct sockaddr_in *address)
-{
-    stream_close(&stream);
-    return stream_connect(&stream, loop, (const struct sockaddr *)address, sizeof(*address),
-                          &HANDLER, &stream);
-}
-
-START_TEST(an_accepted_connection_is_told_once_and_then_read)
-{
-    struct sockaddr_in address;
-    const int listening = listen_on_loopback(&address);
-    ck_assert_int_eq(connect_to(&address), STATUS_OK);
-    const int accepted = accept(listening, NULL, NULL);
-    ck_assert_int_ge(accepted, 0);
-    ck_assert_int_eq(write(accepted, "x", 1), 1);
-    turns_until_count(loop, &n_drained, 1);
-    ck_assert_uint_eq(n_readable, 0);
-    ck_assert_int_eq(stream_connect_status(&stream), STATUS_OK);
-    turns_until_count(loop, &n_readable, 1);
-    ck_assert_uint_eq(n_drained, 1);
-    ck_assert_int_eq(write_text("x"), STREAM_DONE);
-    close(accepted);
-    close(listening);
-}
-END_TEST
-
-START_TEST(a_connection_that_is_to_be_reset_ends_in_an_error_for_its_peer)
-{
-    char byte;
-    struct sockaddr_in address;
-    const int listening = listen_on_loopback(&address);
-    ck_assert_int_eq(connect_to(&address), STATUS_OK);
-    const int accepted = accept(listening, NULL, NULL);
-    turns_until_count(loop, &n_drained, 1);
-    ck_assert_int_eq(stream_connect_status(&stream), STATUS_OK);
-    stream_reset_on_close(&stream);
-    stream_close(&stream);
-    ck_assert_int_lt(read(accepted, &byte, 1), 0);
-    ck_assert_int_eq(errno, ECONNRESET);
-    close(accepted);
-    close(listening);
-}
-END_TEST
-
-START_TEST(a_refused_connection_is_unreachable)
-{
-    struct sockaddr_in address;
-    close(listen_on_loopback(&address));
-    const enum status status = connect_to(&address);
-    if (status == STATUS_OK) {
-        turns_until_count(loop, &n_drained, 1);
-        ck_assert_int_eq(stream_connect_status(&stream), STATUS_UNREACHABLE);
-    } else {
-        ck_assert_int_eq(status, STATUS_UNREACHABLE);
-        ck_assert_int_eq(stream.fd, -1);
-    }
-}
-END_TEST
-
-START_TEST(closing_while_connecting_tells_nobody)
-{
-    struct sockaddr_in address;
-    const int listening = listen_on_loopback(&address);
-    ck_assert_int_eq(connect_to(&address), STATUS_OK);
-    stream_close(&stream);
-    turns_for(loop, 1000);
-    ck_assert_uint_eq(n_drained, 0);
-    close(listening);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("net/stream");
     TCase *reading = tcase_create("reading");
     TCase *writing = tcase_create("writing");
     TCase *owners = tcase_create("owners");
-    TCase *connecting = tcase_create("connecting");
 
     tcase_add_checked_fixture(reading, set_up, tear_down);
     tcase_add_test(reading, what_the_peer_writes_is_read_once_in_order);
@@ -463,12 +376,6 @@ int main(void)
     tcase_add_test(owners, a_descriptor_that_is_closed_and_opened_within_one_turn_is_watched);
     tcase_add_test(owners, a_closed_stream_calls_nobody);
     suite_add_tcase(suite, owners);
-    tcase_add_checked_fixture(connecting, set_up, tear_down);
-    tcase_add_test(connecting, an_accepted_connection_is_told_once_and_then_read);
-    tcase_add_test(connecting, a_connection_that_is_to_be_reset_ends_in_an_error_for_its_peer);
-    tcase_add_test(connecting, a_refused_connection_is_unreachable);
-    tcase_add_test(connecting, closing_while_connecting_tells_nobody);
-    suite_add_tcase(suite, connecting);
 
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
