@@ -17,6 +17,7 @@
 #include "base/address.h"
 #include "base/arena.h"
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/span.h"
 #include "base/text.h"
@@ -90,5 +91,47 @@ enum key_result {
 MUST_USE enum key_result key_read(const struct key *key, enum key_missing missing,
                                   const struct request_view *request, struct span secret,
                                   struct text *text);
+
+/* --- identities as people read and write them --- */
+
+/* Write @identity for people: `client.ip=192.0.2.1,method=GET`, `header#9f86d081…`, `none`. What
+ * key_read() wrote, key_parse() reads back from it; anything else is written as it is, escaped. */
+void key_print(struct span identity, struct text *text);
+
+/* The name of @term as the policy writes it, without a prefix length: `header.x-api-key`. */
+void key_print_term(const struct key_term *term, struct text *text);
+
+enum { KEY_GIVEN_BYTES_MAX = 4096 };
+
+/* What somebody means by a key. */
+struct key_given {
+    uint8_t hash[HASH_IDENTITY_BYTES]; /* of the identity: see key_hash() */
+    size_t len;                        /* of the identity; 0: the hash alone was given */
+    char identity[KEY_TEXT_BYTES_MAX];
+};
+
+/* Read what a person wrote, at most KEY_GIVEN_BYTES_MAX bytes, as an identity under @key:
+ *   what key_print() prints; there a value may be any of a request's, whole and unhashed:
+ *     `header.x-api-key=s3cret`, and in quotes, with a backslash before `"` and `\`, where it holds
+ *     a comma: `path="/a,b"`
+ *   an identity itself: `{client.ip:9=192.0.2.1},method:3=GET`
+ *   an address alone, where the key has one part, which may be client.ip
+ *   the hash of an identity, 32 hex digits
+ * @secret is the store's. False: @problem says what is wrong, fit to follow `key "VALUE": `. */
+MUST_USE bool key_parse(const struct key *key, struct span secret, struct span written,
+                        struct key_given *given, struct text *problem);
+
+static inline struct span key_given_identity(const struct key_given *given)
+{
+    return span_of(given->identity, given->len);
+}
+
+/* What stands for @identity where it is not to be seen: in a log, or in the field of a ban. All
+ * proxies with one @secret agree. */
+static inline void key_hash(struct span identity, struct span secret,
+                            uint8_t hash[HASH_IDENTITY_BYTES])
+{
+    hash_identity(secret, identity, hash);
+}
 
 #endif /* SLUICE_POLICY_KEY_H */

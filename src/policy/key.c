@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/hash.h"
+#include "policy/key_inner.h"
 
 enum {
     /* A name and a value shorter than this are hashed in one go. */
@@ -179,8 +180,13 @@ static void write_hash(const struct key_term *term, struct span value, struct sp
     text_add_hex(text, digest, sizeof(digest));
 }
 
-static void write_part(const struct key_term *term, struct span value, struct span secret,
-                       struct text *text)
+struct span key_source_name(enum key_source source)
+{
+    return SOURCES[source].name;
+}
+
+void key_write_part(const struct key_term *term, struct span value, struct span secret,
+                    struct text *text)
 {
     text_add(text, SOURCES[term->source].name);
     if (SOURCES[term->source].is_hashed || !is_plain(value) ||
@@ -228,7 +234,7 @@ enum key_result key_read(const struct key *key, enum key_missing missing,
         struct span value;
         text_add(text, i == 0 ? SPAN("{") : SPAN(","));
         if (read_part(&key->parts[i], request, &scratch, &term, &value)) {
-            write_part(term, value, secret, text);
+            key_write_part(term, value, secret, text);
         } else if (missing == KEY_MISSING_SHARED) {
             text_add_literal(text, "none:0=");
         } else {

@@ -1,0 +1,412 @@
+/* Identities as people read and write them: the same parts in the same order, without lengths, and
+ * named as the policy names them. A key is read by its terms: whatever stands in a value, a part
+ * begins with the name of one of them. */
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "policy/key.h"
+#include "policy/key_inner.h"
+#include "policy/quote.h"
+
+enum { HASH_DIGITS = 2 * HASH_IDENTITY_BYTES };
+
+static struct span rest_of(struct span span, size_t from)
+{
+    return span_of(span.data + from, span.len - from);
+}
+
+/* Cut @word off the front of @rest, if it stands there. */
+static bool take(struct span *rest, struct span word)
+{
+    if (!span_starts_with(*rest, word)) {
+        return false;
+    }
+    *rest = rest_of(*rest, word.len);
+    return true;
+}
+
+/* --- printing --- */
+
+void key_print_term(const struct key_term *term, struct text *text)
+{
+    switch (term->source) {
+    case KEY_PATH_SEGMENT:
+        text_add_literal(text, "path.");
+        text_add_u64(text, term->number);
+        return;
+    case KEY_PATH_CAPTURE:
+        text_add_literal(text, "path.");
+        break;
+    case KEY_HEADER:
+    case KEY_COOKIE:
+    case KEY_QUERY:
+        text_add(text, key_source_name(term->source));
+        text_add_char(text, '.');
+        break;
+    case KEY_CLIENT_IP:
+    case KEY_PATH:
+    case KEY_METHOD:
+    case KEY_HOST:
+    case KEY_ROUTE:
+    case KEY_GLOBAL:
+        text_add(text, key_source_name(term->source));
+        return;
+    }
+    text_add(text, term->name);
+}
+
+/* Cut `LENGTH=` and so many bytes off the front of @rest. */
+static bool take_value(struct span *rest, struct span *value)
+{
+    uint64_t len;
+    const size_t equals = span_find(*rest, '=');
+    if (equals == rest->len || !span_to_u64(span_of(rest->data, equals), rest->len, &len) ||
+        len > rest->len - equals - 1) {
+        return false;
+    }
+    *value = span_of(rest->data + equals + 1, len);
+    *rest = rest_of(*rest, equals + 1 + len);
+    return true;
+}
+
+/* Print the part of an identity that @rest begins with. False: it is none. */
+static bool print_part(struct span *rest, struct text *text)
+{
+    struct span value;
+    for (enum key_source source = KEY_CLIENT_IP; source <= KEY_GLOBAL; source++) {
+        struct span behind = *rest;
+        if (take(&behind, key_source_name(source)) && take(&behind, SPAN("#")) &&
+            take_value(&behind, &value)) {
+            text_add(text, key_source_name(source));
+            text_add_char(text, '#');
+            text_add_printable(text, value);
+            *rest = behind;
+            return true;
+        }
+    }
+    struct span name = span_of(rest->data, span_find(*rest, ':'));
+    if (name.len == rest->len) {
+        return false;
+    }
+    *rest = rest_of(*rest, name.len + 1);
+    if (!take_value(rest, &value)) {
+        return false;
+    }
+    if (take(&name, SPAN("segment.")) || take(&name, SPAN("capture."))) {
+        text_add_literal(text, "path.");
+    }
+    text_add_printable(text, name);
+    if (value.len > 0) {
+        text_add_char(text, '=');
+        text_add_printable(text, value);
+    }
+    return true;
+}
+
+void key_print(struct span identity, struct text *text)
+{
+    const struct text before = *text;
+    struct span rest = identity;
+    bool is_sound = take(&rest, SPAN("{")) && print_part(&rest, text) && take(&rest, SPAN("}"));
+    while (is_sound && take(&rest, SPAN(","))) {
+        text_add_char(text, ',');
+        is_sound = print_part(&rest, text);
+    }
+    if (!is_sound || rest.len > 0) {
+        *text = before;
+        text_add_printable(text, identity);
+    }
+}
+
+/* --- reading --- */
+
+/* One key being read. */
+struct reading {
+    struct span rest;
+    struct span secret;
+    struct text *identity;
+    struct text *problem;
+    bool in_braces;
+    char scratch[KEY_GIVEN_BYTES_MAX]; /* of a value that was quoted */
+};
+
+static bool fail(struct reading *reading, const char *problem)
+{
+    text_add(reading->problem, span_of_text(problem));
+    return false;
+}
+
+/* A value in quotes, from behind the first one. */
+static bool take_quoted(struct reading *reading, struct span *value)
+{
+    struct text text = text_of(reading->scratch, sizeof(reading->scratch));
+    size_t at = 0;
+    while (at < reading->rest.len && reading->rest.data[at] != '"') {
+        at += reading->rest.data[at] == '\\';
+        if (at < reading->rest.len) {
+            text_add_char(&text, reading->rest.data[at++]);
+        }
+    }
+    if (at == reading->rest.len) {
+        return fail(reading, "a quoted value has no end");
+    }
+    reading->rest = rest_of(reading->rest, at + 1);
+    *value = text_span(&text);
+    return true;
+}
+
+/* What stands behind the name of a term. */
+static bool take_given_value(struct reading *reading, struct span *value)
+{
+    if (take(&reading->rest, SPAN(":"))) {
+        return take_value(&reading->rest, value) ||
+               fail(reading, "a length is followed by `=` and so many bytes");
+    }
+    reading->rest = rest_of(reading->rest, 1);
+    if (take(&reading->rest, SPAN("\""))) {
+        return take_quoted(reading, value);
+    }
+    size_t len = span_find(reading->rest, ',');
+    if (reading->in_braces) {
+        len = span_find(span_of(reading->rest.data, len), '}');
+    }
+    *value = span_of(reading->rest.data, len);
+    reading->rest = rest_of(reading->rest, len);
+    return true;
+}
+
+static bool write_value(struct reading *reading, const struct key_term *term, struct span value)
+{
+    char buffer[ADDRESS_TEXT_MAX];
+    struct text canonical = text_of(buffer, sizeof(buffer));
+    if (term->source == KEY_CLIENT_IP) {
+        struct address address;
+        if (!address_parse(value, &address)) {
+            return fail(reading, "client.ip is an address, as 192.0.2.1 or 2001:db8::1");
+        }
+        address = address_mask(address,
+                               address.family == ADDRESS_IPV4 ? term->ipv4_bits : term->ipv6_bits);
+        address_write(&address, &canonical);
+        value = text_span(&canonical);
+    }
+    if (value.len == 0) {
+        return fail(reading, "an empty value counts as missing: write none");
+    }
+    if (term->source == KEY_GLOBAL && !span_equals(value, SPAN("all"))) {
+        return fail(reading, "there is one global counter: global=all");
+    }
+    key_write_part(term, value, reading->secret, reading->identity);
+    return true;
+}
+
+static bool is_hex(struct span span)
+{
+    for (size_t i = 0; i < span.len; i++) {
+        const char c = span.data[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool write_hash(struct reading *reading, const struct key_term *term)
+{
+    (void)take(&reading->rest, SPAN("32="));
+    if (reading->rest.len < HASH_DIGITS || !is_hex(span_of(reading->rest.data, HASH_DIGITS))) {
+        return fail(reading, "a `#` is followed by 32 hex digits, in lower case");
+    }
+    text_add(reading->identity, key_source_name(term->source));
+    text_add_literal(reading->identity, "#32=");
+    text_add(reading->identity, span_of(reading->rest.data, HASH_DIGITS));
+    reading->rest = rest_of(reading->rest, HASH_DIGITS);
+    return true;
+}
+
+/* The name of @term in front of what is read, in any case where it is a header's, and one of @marks
+ * behind it, which stays. */
+static bool take_name(struct reading *reading, struct span name, const char *marks)
+{
+    const struct span rest = reading->rest;
+    if (rest.len <= name.len || strchr(marks, rest.data[name.len]) == NULL ||
+        rest.data[name.len] == '\0' ||
+        !span_equals_ignore_case(span_of(rest.data, name.len), name)) {
+        return false;
+    }
+    const struct span lower = SPAN("header.");
+    if (!span_starts_with(name, lower) && !span_starts_with(rest, name)) {
+        return false;
+    }
+    reading->rest = rest_of(rest, name.len);
+    return true;
+}
+
+/* As an identity names it. */
+static void print_inner_name(const struct key_term *term, struct text *text)
+{
+    text_add(text, key_source_name(term->source));
+    if (term->source == KEY_PATH_SEGMENT) {
+        text_add_char(text, '.');
+        text_add_u64(text, term->number);
+    } else if (term->source == KEY_PATH_CAPTURE) {
+        text_add_char(text, '.');
+        text_add(text, term->name);
+    }
+}
+
+/* Whether what is read begins with @term; its name is taken then. */
+static bool take_term(struct reading *reading, const struct key_term *term)
+{
+    char buffers[2][NAME_BYTES_MAX + 32];
+    struct text outer = text_of(buffers[0], sizeof(buffers[0]));
+    struct text inner = text_of(buffers[1], sizeof(buffers[1]));
+    key_print_term(term, &outer);
+    print_inner_name(term, &inner);
+    return take_name(reading, text_span(&outer), "=#") ||
+           take_name(reading, text_span(&inner), ":") ||
+           take_name(reading, key_source_name(term->source), "#");
+}
+
+static bool is_at_end(const struct reading *reading)
+{
+    return reading->rest.len == 0 || reading->rest.data[0] == ',' ||
+           (reading->in_braces && reading->rest.data[0] == '}');
+}
+
+static bool take_none(struct reading *reading)
+{
+    const struct span before = reading->rest;
+    if (take(&reading->rest, SPAN("none"))) {
+        (void)take(&reading->rest, SPAN(":0="));
+        if (is_at_end(reading)) {
+            text_add_literal(reading->identity, "none:0=");
+            return true;
+        }
+    }
+    reading->rest = before;
+    return false;
+}
+
+static bool fail_at(struct reading *reading, const struct key_part *part)
+{
+    text_add_literal(reading->problem, "write ");
+    for (size_t i = 0; i < part->n_terms; i++) {
+        key_print_term(&part->terms[i], reading->problem);
+        text_add_literal(reading->problem, "=VALUE or ");
+    }
+    text_add_literal(reading->problem, "none");
+    if (reading->rest.len > 0) {
+        text_add_literal(reading->problem, " where it says ");
+        quote_write(reading->problem, reading->rest);
+    }
+    return false;
+}
+
+static bool read_part(struct reading *reading, const struct key_part *part)
+{
+    if (take_none(reading)) {
+        return true;
+    }
+    for (size_t i = 0; i < part->n_terms; i++) {
+        struct span value;
+        if (!take_term(reading, &part->terms[i])) {
+            continue;
+        }
+        if (take(&reading->rest, SPAN("#"))) {
+            return write_hash(reading, &part->terms[i]);
+        }
+        return take_given_value(reading, &value) && write_value(reading, &part->terms[i], value);
+    }
+    return fail_at(reading, part);
+}
+
+static bool read_parts(struct reading *reading, const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        if (i > 0 && !take(&reading->rest, SPAN(","))) {
+            text_add_format(reading->problem, "has %zu parts, and the limit counts by %zu", i,
+                            key->n_parts);
+            return false;
+        }
+        reading->in_braces = i == 0 && take(&reading->rest, SPAN("{"));
+        text_add(reading->identity, i == 0 ? SPAN("{") : i > 0 ? SPAN(",") : SPAN(""));
+        if (!read_part(reading, &key->parts[i])) {
+            return false;
+        }
+        text_add(reading->identity, i == 0 ? SPAN("}") : SPAN(""));
+        if (reading->in_braces && !take(&reading->rest, SPAN("}"))) {
+            return fail(reading, "a brace is not closed");
+        }
+    }
+    if (reading->rest.len > 0) {
+        text_add_format(reading->problem,
+                        "goes on behind the %zu parts that the limit counts by: ", key->n_parts);
+        quote_write(reading->problem, reading->rest);
+        return false;
+    }
+    return true;
+}
+
+static uint8_t hex_value(char c)
+{
+    return (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+}
+
+static bool read_hash(struct span written, uint8_t hash[HASH_IDENTITY_BYTES])
+{
+    if (written.len != HASH_DIGITS || !is_hex(written)) {
+        return false;
+    }
+    for (size_t i = 0; i < HASH_IDENTITY_BYTES; i++) {
+        hash[i] =
+            (uint8_t)(hex_value(written.data[2 * i]) << 4 | hex_value(written.data[2 * i + 1]));
+    }
+    return true;
+}
+
+/* An address alone, where it is plain what it is of. */
+static bool read_address(struct reading *reading, const struct key *key, struct span written)
+{
+    struct address address;
+    if (key->n_parts != 1 || !address_parse(written, &address)) {
+        return false;
+    }
+    for (size_t i = 0; i < key->parts[0].n_terms; i++) {
+        const struct key_term *term = &key->parts[0].terms[i];
+        if (term->source == KEY_CLIENT_IP) {
+            text_add_literal(reading->identity, "{");
+            const bool is_good = write_value(reading, term, written);
+            text_add_literal(reading->identity, "}");
+            return is_good;
+        }
+    }
+    return false;
+}
+
+bool key_parse(const struct key *key, struct span secret, struct span written,
+               struct key_given *given, struct text *problem)
+{
+    struct reading reading;
+    struct text identity = text_of(given->identity, sizeof(given->identity));
+    reading.rest = written;
+    reading.secret = secret;
+    reading.identity = &identity;
+    reading.problem = problem;
+    given->len = 0;
+    if (written.len > KEY_GIVEN_BYTES_MAX) {
+        return fail(&reading, "is longer than 4 KiB");
+    }
+    if (read_hash(written, given->hash)) {
+        return true;
+    }
+    if (!read_address(&reading, key, written) && !read_parts(&reading, key)) {
+        return false;
+    }
+    if (identity.truncated) {
+        return fail(&reading, "is longer than an identity can be");
+    }
+    given->len = identity.len;
+    key_hash(text_span(&identity), secret, given->hash);
+    return true;
+}
