@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "http/proxy_header.h"
+#include "proxy/downstream_regime.h"
 #include "proxy/downstream_writer.h"
 #include "proxy/entrance.h"
 #include "proxy/worker.h"
@@ -48,6 +49,7 @@ static void close_idle(struct downstream *downstream)
     stream_close(&downstream->stream);
     inbox_close(&downstream->inbox);
     downstream_drop_out_block(downstream);
+    downstream_leave_regime(downstream);
     loop_at_turn_end(downstream->worker->loop, &downstream->death);
 }
 
@@ -72,6 +74,7 @@ static void linger(struct downstream *downstream)
     downstream->phase = DOWNSTREAM_LINGER;
     inbox_end_message(&downstream->inbox);
     inbox_close(&downstream->inbox);
+    downstream_leave_regime(downstream);
     stream_shutdown(&downstream->stream);
     stream_want_read(&downstream->stream, true);
     const uint64_t now_us = clock_monotonic_us();
@@ -114,8 +117,9 @@ static void discard(struct downstream *downstream)
 static void rest(struct downstream *downstream)
 {
     downstream->phase = DOWNSTREAM_IDLE;
+    downstream_leave_regime(downstream);
     stream_want_read(&downstream->stream, true);
-    timeout_arm(&downstream->timeout, &downstream->worker->idle_timeouts, clock_monotonic_us());
+    timeout_arm(&downstream->timeout, &downstream->worker->rest_timeouts, clock_monotonic_us());
 }
 
 /* Take what is buffered of a body that nobody wanted. */
@@ -133,7 +137,7 @@ static void on_done(struct client *client)
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
     const bool is_answered = downstream->exchange->state == EXCHANGE_DONE;
     const bool is_cut = !is_answered && downstream->exchange->is_response_started;
-    pool_give(&downstream->worker->exchanges, downstream->exchange);
+    pool_give(&downstream->regime->stock->exchanges, downstream->exchange);
     downstream->exchange = NULL;
     downstream->wants_body = false;
     if (is_cut) {
@@ -155,6 +159,7 @@ static void on_done(struct client *client)
     head_parser_reset(&downstream->parser);
     if (inbox_head_bytes(&downstream->inbox).len > 0) {
         downstream->phase = DOWNSTREAM_IDLE;
+        downstream_renew_regime(downstream);
         loop_at_turn_end(downstream->worker->loop, &downstream->next);
     } else if (downstream->has_ended) {
         close_idle(downstream);
@@ -166,8 +171,8 @@ static void on_done(struct client *client)
 /* The first byte of a request is there. */
 static bool begin(struct downstream *downstream)
 {
-    struct worker *worker = downstream->worker;
-    void *memory = pool_take(&worker->exchanges);
+    struct regime *regime = downstream->regime;
+    void *memory = pool_take(&regime->stock->exchanges);
     if (memory == NULL) {
         close_idle(downstream);
         return false;
@@ -175,7 +180,7 @@ static bool begin(struct downstream *downstream)
     timeout_disarm(&downstream->timeout);
     downstream->phase = DOWNSTREAM_BUSY;
     downstream->exchange =
-        exchange_init(memory, worker, &downstream->client, &downstream->peer, clock_monotonic_us());
+        exchange_init(memory, regime, &downstream->client, &downstream->peer, clock_monotonic_us());
     downstream->parser.fields = downstream->exchange->fields;
     return true;
 }
@@ -215,6 +220,9 @@ static void on_next(struct loop_task *task)
 
 static void read_head(struct downstream *downstream)
 {
+    if (downstream->regime == NULL) {
+        downstream_enter_regime(downstream, downstream->worker->regime);
+    }
     switch (inbox_read_head(&downstream->inbox)) {
     case STREAM_DONE:
         if (downstream->phase == DOWNSTREAM_BUSY || begin(downstream)) {
@@ -222,6 +230,9 @@ static void read_head(struct downstream *downstream)
         }
         return;
     case STREAM_BLOCKED:
+        if (downstream->phase == DOWNSTREAM_IDLE) {
+            downstream_leave_regime(downstream);
+        }
         return;
     case STREAM_EOF:
     case STREAM_BROKEN:
@@ -448,49 +459,20 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer, 
         .worker = worker,
         .peer = *peer,
         .is_counted = is_counted,
-        .parser = {.n_fields_max = worker->policy->max.headers,
-                   .head_bytes_max = worker->policy->max.head_bytes},
     };
     list_push_back(&worker->open, &downstream->node);
     timeout_init(&downstream->timeout, on_timeout);
     loop_task_init(&downstream->next, on_next);
     loop_task_init(&downstream->death, die);
-    inbox_init(&downstream->inbox, &downstream->stream, &worker->head_blocks, &worker->body_blocks,
+    inbox_init(&downstream->inbox, &downstream->stream, NULL, &worker->body_blocks,
                &worker->small_blocks);
     if (stream_open(&downstream->stream, worker->loop, fd, &HANDLER, downstream) != STATUS_OK) {
         close_idle(downstream);
     } else if (awaits_header) {
         downstream->phase = DOWNSTREAM_NEW;
-        timeout_arm(&downstream->timeout, &worker->head_timeouts, clock_monotonic_us());
+        downstream_enter_regime(downstream, worker->regime);
+        timeout_arm(&downstream->timeout, &downstream->regime->head_timeouts, clock_monotonic_us());
     } else {
         rest(downstream);
     }
-}
-
-void downstream_drain(struct downstream *downstream)
-{
-    if (downstream->phase == DOWNSTREAM_NEW) {
-        timeout_arm(&downstream->timeout, &downstream->worker->grace_timeouts,
-                    clock_monotonic_us());
-        return;
-    }
-    if (downstream->phase != DOWNSTREAM_IDLE || !list_is_empty(&downstream->next.node)) {
-        return;
-    }
-    switch (stream_peek(&downstream->stream)) {
-    case STREAM_DONE:
-        return; /* a request has come and is not read yet */
-    case STREAM_BLOCKED:
-        if (downstream->keep_alive) {
-            break; /* had its answers */
-        }
-        /* Its first request is on its way: a client that has just connected is not waiting idly. */
-        timeout_arm(&downstream->timeout, &downstream->worker->grace_timeouts,
-                    clock_monotonic_us());
-        return;
-    case STREAM_EOF:
-    case STREAM_BROKEN:
-        break;
-    }
-    close_idle(downstream);
 }

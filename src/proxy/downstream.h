@@ -28,7 +28,8 @@ struct downstream {
     struct client client; /* first: what the exchange knows of us */
     enum downstream_phase phase;
     struct worker *worker;
-    struct list node; /* in worker->open */
+    struct regime *regime; /* of what is being read or answered; NULL: nothing is */
+    struct list node;      /* in worker->open */
     struct stream stream;
     struct inbox inbox;
     struct head_parser parser;

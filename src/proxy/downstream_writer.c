@@ -8,13 +8,15 @@
 
 void downstream_drop_out_block(struct downstream *downstream)
 {
-    pool_give(&downstream->worker->head_blocks, downstream->out_block);
-    downstream->out_block = NULL;
+    if (downstream->out_block != NULL) {
+        pool_give(&downstream->regime->stock->head_blocks, downstream->out_block);
+        downstream->out_block = NULL;
+    }
 }
 
 static bool begin_head(struct downstream *downstream, struct text *text)
 {
-    struct pool *pool = &downstream->worker->head_blocks;
+    struct pool *pool = &downstream->regime->stock->head_blocks;
     assert(downstream->out_block == NULL);
     downstream->out_block = pool_take(pool);
     *text = text_of(downstream->out_block, downstream->out_block == NULL ? 0 : pool->block_bytes);

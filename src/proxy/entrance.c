@@ -112,7 +112,8 @@ void entrance_refuse(struct worker *worker, int fd, const struct address *client
 
 static bool is_trusted(const struct worker *worker, const struct address *peer)
 {
-    return address_is_in(peer, worker->policy->trusted_proxies, worker->policy->n_trusted_proxies);
+    return address_is_in(peer, worker->regime->policy->trusted_proxies,
+                         worker->regime->policy->n_trusted_proxies);
 }
 
 bool entrance_count(struct worker *worker, const struct address *client, int fd, bool *is_counted)
@@ -152,7 +153,7 @@ static enum entrance_refusal find_refusal(struct worker *worker,
     if (listener->proxy_protocol && !is_trusted(worker, peer)) {
         return REFUSAL_UNTRUSTED;
     }
-    if (n_before >= worker->policy->max.connections) {
+    if (n_before >= worker->regime->policy->max.connections) {
         return REFUSAL_CONNECTIONS;
     }
     return fd >= entrance->fd_end ? REFUSAL_DESCRIPTORS : ENTRANCE_REFUSALS;

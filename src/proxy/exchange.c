@@ -88,33 +88,33 @@ static bool waits_for_client(const struct exchange *exchange)
 static struct timeout_queue *queue_of_forward(const struct exchange *exchange)
 {
     if (waits_for_client(exchange)) {
-        return &exchange->worker->look_timeouts;
+        return &exchange->regime->look_timeouts;
     }
     if (exchange->is_event_stream && !exchange->has_client_ended) {
-        return &exchange->worker->tunnel_timeouts;
+        return &exchange->regime->tunnel_timeouts;
     }
     return &exchange->server->group->response_timeouts;
 }
 
 static struct timeout_queue *queue_of_tunnel(const struct exchange *exchange)
 {
-    struct worker *worker = exchange->worker;
+    struct regime *regime = exchange->regime;
     if (exchange->is_client_blocked) {
-        return &worker->look_timeouts;
+        return &regime->look_timeouts;
     }
-    return tunnel_is_hampered(exchange) ? &worker->idle_timeouts : &worker->tunnel_timeouts;
+    return tunnel_is_hampered(exchange) ? &regime->idle_timeouts : &regime->tunnel_timeouts;
 }
 
 static struct timeout_queue *queue_of(const struct exchange *exchange)
 {
-    struct worker *worker = exchange->worker;
+    struct regime *regime = exchange->regime;
     switch (STATES[exchange->state].wait) {
     case WAIT_NONE:
         return NULL;
     case WAIT_HEAD:
-        return &worker->head_timeouts;
+        return &regime->head_timeouts;
     case WAIT_QUEUE:
-        return &worker->upstreams[exchange->route->upstream->index].queue_timeouts;
+        return &regime->upstreams[exchange->route->upstream->index]->queue_timeouts;
     case WAIT_CONNECT:
         return &exchange->server->group->connect_timeouts;
     case WAIT_FORWARD:
@@ -122,7 +122,7 @@ static struct timeout_queue *queue_of(const struct exchange *exchange)
     case WAIT_TUNNEL:
         return queue_of_tunnel(exchange);
     case WAIT_CLIENT:
-        return &worker->look_timeouts;
+        return &regime->look_timeouts;
     }
     return NULL;
 }
@@ -136,7 +136,7 @@ void exchange_touch(struct exchange *exchange)
         return;
     }
     const uint64_t now_us = clock_monotonic_us();
-    const bool is_look = queue == &exchange->worker->look_timeouts;
+    const bool is_look = queue == &exchange->regime->look_timeouts;
     exchange_note_waits(exchange, now_us);
     /* A client is looked at again and again, however often it moves. */
     if (!is_look || !exchange->is_looked_at) {
@@ -194,25 +194,26 @@ size_t exchange_bytes(size_t n_fields_max)
     return sizeof(struct exchange) + 2 * n_fields_max * sizeof(struct field);
 }
 
-struct exchange *exchange_init(void *memory, struct worker *worker, struct client *client,
+struct exchange *exchange_init(void *memory, struct regime *regime, struct client *client,
                                const struct address *peer, uint64_t now_us)
 {
     struct exchange *exchange = memory;
-    const size_t n_fields_max = worker->policy->max.headers;
+    const size_t n_fields_max = regime->policy->max.headers;
     memset(exchange, 0, offsetof(struct exchange, fields));
     exchange->admission.decision = (struct decision){.n_charges = 0};
     exchange->state = EXCHANGE_READ_HEAD;
-    exchange->worker = worker;
+    exchange->worker = regime->worker;
+    exchange->regime = regime;
     exchange->client = client;
     exchange->peer = *peer;
     exchange->fields = (struct field *)(void *)(exchange + 1);
     exchange->n_fields_max = n_fields_max;
     exchange->started_us = now_us;
-    worker_new_request_id(worker, exchange->request_id);
+    worker_new_request_id(regime->worker, exchange->request_id);
     list_init(&exchange->slot_node);
     arena_init(&exchange->arena, exchange->arena_first, sizeof(exchange->arena_first));
     timeout_init(&exchange->timeout, on_timeout);
-    timeout_arm(&exchange->timeout, &worker->head_timeouts, now_us);
+    timeout_arm(&exchange->timeout, &regime->head_timeouts, now_us);
     return exchange;
 }
 
@@ -227,7 +228,7 @@ static void settle(struct exchange *exchange)
         .is_cost_told = exchange->is_cost_told,
         .told_cost = exchange->told_cost,
     };
-    settlement_make(&exchange->admission, &outcome, exchange->worker->store);
+    settlement_make(&exchange->admission, &outcome, exchange->regime->store);
     list_remove(&exchange->slot_node);
 }
 
@@ -238,7 +239,7 @@ void exchange_settle_costs(struct exchange *exchange)
         .is_cost_told = exchange->is_cost_told,
         .told_cost = exchange->told_cost,
     };
-    settlement_make_costs(&exchange->admission, &outcome, exchange->worker->store);
+    settlement_make_costs(&exchange->admission, &outcome, exchange->regime->store);
 }
 
 static void end(struct exchange *exchange)

@@ -31,6 +31,7 @@
 #include "proxy/upstream_group.h"
 #include "proxy/upstream_queue.h"
 
+struct regime;
 struct worker;
 
 enum exchange_state {
@@ -54,6 +55,7 @@ enum {
 struct exchange {
     enum exchange_state state;
     struct worker *worker;
+    struct regime *regime; /* that it began under */
     struct client *client; /* borrowed */
     struct timeout timeout;
     bool is_looked_at;         /* the timeout is a look at a client that is waited for */
@@ -61,7 +63,7 @@ struct exchange {
     struct pace request_pace;  /* of the client, sending the body */
     struct pace response_pace; /* of the client, taking the answer */
     struct precise_timer hold; /* armed in HOLD */
-    struct list slot_node;     /* in worker->slot_holders while it holds slots */
+    struct list slot_node;     /* in regime->slot_holders while it holds slots */
     struct address peer;       /* who is connected to us */
 
     struct head request;
@@ -122,7 +124,7 @@ struct exchange {
 size_t exchange_bytes(size_t n_fields_max);
 
 /* Begin in @memory (exchange_bytes()), at the first byte of a request. */
-struct exchange *exchange_init(void *memory, struct worker *worker, struct client *client,
+struct exchange *exchange_init(void *memory, struct regime *regime, struct client *client,
                                const struct address *peer, uint64_t now_us);
 
 /* --- from the client side --- */

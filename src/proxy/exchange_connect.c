@@ -29,7 +29,7 @@ static const char LOST[] = "the upstream closed the connection before its answer
 
 static struct upstream_group *group_of(const struct exchange *exchange)
 {
-    return &exchange->worker->upstreams[exchange->route->upstream->index];
+    return exchange->regime->upstreams[exchange->route->upstream->index];
 }
 
 /* --- waiting for a place --- */
@@ -186,7 +186,7 @@ static void read_balance_key(struct exchange *exchange, const struct upstream_gr
     struct text text = text_of(buffer, sizeof(buffer));
     exchange->choice.has_key =
         key_read(&group->spec->balance_key, KEY_MISSING_SKIP, &exchange->view,
-                 exchange->worker->policy->store.secret, &text) == KEY_READ;
+                 exchange->regime->policy->store.secret, &text) == KEY_READ;
     if (exchange->choice.has_key) {
         exchange->choice.key = hash_table(&group->hash_key, text_span(&text));
     }

@@ -64,7 +64,7 @@ static void on_admitted(struct exchange *exchange)
 {
     const uint64_t wait_us = admission_wait_us(&exchange->admission);
     if (admission_has_slots(&exchange->admission)) {
-        list_push_back(&exchange->worker->slot_holders, &exchange->slot_node);
+        list_push_back(&exchange->regime->slot_holders, &exchange->slot_node);
     }
     if (wait_us > 0) {
         hold(exchange, wait_us);
@@ -108,7 +108,7 @@ static void decide(struct exchange *exchange)
     decision->context = exchange;
     exchange->decide_us = clock_monotonic_us();
     decision->now_us = exchange->decide_us;
-    switch (store_decide(exchange->worker->store, decision, on_answer)) {
+    switch (store_decide(exchange->regime->store, decision, on_answer)) {
     case STORE_ANSWERED:
         on_answered(exchange);
         return;
@@ -120,11 +120,10 @@ static void decide(struct exchange *exchange)
 
 static void admit(struct exchange *exchange)
 {
-    struct worker *worker = exchange->worker;
     const struct admission_context context = {
-        .policy = worker->policy,
+        .policy = exchange->regime->policy,
         .wall_us = clock_wall_us(),
-        .first_slot = worker_new_slots(worker),
+        .first_slot = worker_new_slots(exchange->worker),
     };
     switch (admission_prepare(&exchange->admission, &context, exchange->route, &exchange->view,
                               &exchange->arena)) {
@@ -148,7 +147,7 @@ static void admit(struct exchange *exchange)
 /* False: without memory. */
 static bool fill_view(struct exchange *exchange)
 {
-    const struct policy *policy = exchange->worker->policy;
+    const struct policy *policy = exchange->regime->policy;
     const struct head *request = &exchange->request;
     struct request_view *view = &exchange->view;
     view->head = request;
@@ -205,7 +204,7 @@ void exchange_on_head(struct exchange *exchange)
         return;
     }
     const char *refusal =
-        matcher_find_route(exchange->worker->policy, &exchange->view, &exchange->route);
+        matcher_find_route(exchange->regime->policy, &exchange->view, &exchange->route);
     if (refusal != NULL) {
         exchange_fail(exchange, 400, refusal);
     } else if (exchange->route == NULL) {

@@ -59,8 +59,7 @@ static bool takes_too_slowly(struct exchange *exchange, const struct pace_rule *
 
 void exchange_look_at_client(struct exchange *exchange)
 {
-    const struct worker *worker = exchange->worker;
-    const struct timeouts_section *timeouts = &worker->policy->timeouts;
+    const struct timeouts_section *timeouts = &exchange->regime->policy->timeouts;
     const struct pace_rule rule = {
         .bytes_per_s = timeouts->body_bytes_per_s,
         .first_us = timeouts->head_us,
@@ -82,6 +81,6 @@ void exchange_look_at_client(struct exchange *exchange)
     } else if (stands_still) {
         exchange_fail(exchange, 408, "the request's body took too long");
     } else {
-        timeout_arm(&exchange->timeout, &exchange->worker->look_timeouts, now_us);
+        timeout_arm(&exchange->timeout, &exchange->regime->look_timeouts, now_us);
     }
 }

@@ -38,6 +38,29 @@ void inbox_close(struct inbox *inbox)
     drop_body_block(inbox);
 }
 
+struct span inbox_head_bytes(const struct inbox *inbox)
+{
+    if (inbox->head_block == NULL) {
+        return span_of("", 0);
+    }
+    return span_of(inbox->head_block + inbox->head_start, inbox->head_end - inbox->head_start);
+}
+
+bool inbox_move_head(struct inbox *inbox, struct pool *pool)
+{
+    const struct span bytes = inbox_head_bytes(inbox);
+    char *block = bytes.len <= pool->block_bytes ? pool_take(pool) : NULL;
+    if (block == NULL) {
+        return false;
+    }
+    memcpy(block, bytes.data, bytes.len);
+    drop_head_block(inbox);
+    inbox->head_pool = pool;
+    inbox->head_block = block;
+    inbox->head_end = bytes.len;
+    return true;
+}
+
 static bool take_head_block(struct inbox *inbox)
 {
     if (inbox->head_block == NULL) {
@@ -62,14 +85,6 @@ enum stream_result inbox_read_head(struct inbox *inbox)
         drop_head_block(inbox);
     }
     return result;
-}
-
-struct span inbox_head_bytes(const struct inbox *inbox)
-{
-    if (inbox->head_block == NULL) {
-        return span_of("", 0);
-    }
-    return span_of(inbox->head_block + inbox->head_start, inbox->head_end - inbox->head_start);
 }
 
 void inbox_begin_body(struct inbox *inbox, size_t n, enum body_kind kind, uint64_t content_length)

@@ -21,7 +21,7 @@
 
 struct inbox {
     struct stream *stream;        /* borrowed */
-    struct pool *head_pool;       /* blocks for heads */
+    struct pool *head_pool;       /* blocks for heads; NULL: not known yet */
     struct pool *body_pool;       /* blocks for bodies */
     struct pool *small_pool;      /* smaller ones, for who cannot take much */
     bool is_small;                /* read into such a one */
@@ -51,6 +51,10 @@ enum inbox_result {
 
 void inbox_init(struct inbox *inbox, struct stream *stream, struct pool *head_pool,
                 struct pool *body_pool, struct pool *small_pool);
+
+/* From now on blocks for heads are of @pool: what is there of the next one moves into one of those. False: there
+ * is more than fits, or no memory, and nothing has changed. */
+MUST_USE bool inbox_move_head(struct inbox *inbox, struct pool *pool);
 
 /* Give all blocks back. */
 void inbox_close(struct inbox *inbox);

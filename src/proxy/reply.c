@@ -84,7 +84,7 @@ static void add_legacy_fields(struct exchange *exchange)
 
 void reply_add_ratelimit_fields(struct exchange *exchange)
 {
-    const enum headers_style style = exchange->worker->policy->headers;
+    const enum headers_style style = exchange->regime->policy->headers;
     if (!admission_has_verdicts(&exchange->admission)) {
         return;
     }

@@ -102,7 +102,6 @@ enum status server_new(const struct server_options *options, struct server **ser
     created->options = *options;
     created->policy = options->policy;
     created->shared.options = &created->options;
-    created->shared.policy = options->policy;
     created->shared.log_fd = -1;
     entrance_init(&created->shared.entrance, options->policy);
     name_in_via(&created->shared.via);
@@ -111,7 +110,7 @@ enum status server_new(const struct server_options *options, struct server **ser
         status = open_log(created);
     }
     if (status == STATUS_OK) {
-        status = upstream_process_open(created->policy, &created->shared.upstreams);
+        status = edition_new(options, &created->shared.edition);
     }
     if (status == STATUS_OK) {
         status = init_workers(created);
@@ -183,7 +182,7 @@ void server_free(struct server *server)
         worker_close(&server->workers[i]);
     }
     free(server->workers);
-    upstream_process_close(server->shared.upstreams, server->policy);
+    edition_free(server->shared.edition);
     listening_close(&server->listening);
     entrance_close(&server->shared.entrance);
     if (server->shared.log_fd > STDOUT_FILENO) {

@@ -37,7 +37,7 @@ static void die(struct loop_task *task)
 
 static void drop_out_block(struct upstream *upstream)
 {
-    pool_give(&worker_of(upstream)->head_blocks, upstream->out_block);
+    pool_give(upstream->out_pool, upstream->out_block);
     upstream->out_block = NULL;
     upstream->out_head = span_of(NULL, 0);
 }
@@ -279,33 +279,35 @@ void upstream_prepare(struct upstream *upstream, struct upstream_server *server)
     list_init(&upstream->node);
     timeout_init(&upstream->timeout, on_idle_timeout);
     loop_task_init(&upstream->death, die);
-    inbox_init(&upstream->inbox, &upstream->stream, &worker->answer_blocks, &worker->body_blocks,
+    inbox_init(&upstream->inbox, &upstream->stream, NULL, &worker->body_blocks,
                &worker->small_blocks);
     upstream->inbox.looks_beyond = true;
 }
 
 void upstream_begin_exchange(struct upstream *upstream, struct exchange *exchange)
 {
+    struct regime *regime = exchange->regime;
     upstream->exchange = exchange;
+    upstream->out_pool = &regime->stock->head_blocks;
+    upstream->inbox.head_pool = &regime->stock->answer_blocks;
     if (upstream->server->group->counts_requests) {
         atomic_fetch_add_explicit(&upstream->server->process->n_requests, 1, memory_order_relaxed);
     }
     upstream->parser = (struct head_parser){
         .fields = exchange->fields + exchange->request.n_fields,
         .n_fields_max = exchange->n_fields_max,
-        .head_bytes_max = worker_of(upstream)->policy->max.head_bytes,
+        .head_bytes_max = regime->policy->max.head_bytes,
     };
 }
 
 enum status upstream_begin_head(struct upstream *upstream, struct text *text)
 {
-    struct pool *pool = &worker_of(upstream)->head_blocks;
     assert(upstream->out_block == NULL);
-    upstream->out_block = pool_take(pool);
+    upstream->out_block = pool_take(upstream->out_pool);
     if (upstream->out_block == NULL) {
         return STATUS_NO_MEMORY;
     }
-    *text = text_of(upstream->out_block, pool->block_bytes);
+    *text = text_of(upstream->out_block, upstream->out_pool->block_bytes);
     return STATUS_OK;
 }
 

@@ -42,6 +42,7 @@ struct upstream {
     unsigned generation;    /* of the server's addresses, when it was seen to be among them */
     struct list node;       /* in server->idle */
     struct timeout timeout; /* of an idle connection */
+    struct pool *out_pool;  /* of out_block: that of the latest exchange's regime */
     char *out_block;        /* the request's head, until the kernel has it; NULL otherwise */
     struct span out_head;   /* in it, not offered to the kernel yet */
     bool is_chunked;        /* the request's body goes out chunked */

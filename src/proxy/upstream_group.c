@@ -71,51 +71,68 @@ void upstream_group_on_wake(struct upstream_group *group)
 
 /* --- life --- */
 
-enum status upstream_group_init(struct upstream_group *group, struct worker *worker,
-                                struct upstream_process *process)
+static enum status init_timeouts(struct upstream_group *group)
 {
-    const struct upstream_spec *spec = process->spec;
-    *group = (struct upstream_group){
-        .spec = spec,
-        .process = process,
-        .worker = worker,
-        .n_choices = worker->number,
-        .hash_key = balance_key(worker->policy),
-        .is_limited = spec->max_connections > 0,
-        .is_plain = spec->max_connections == 0 && spec->n_servers == 1,
-        .counts_requests = spec->balance == BALANCE_LEAST_REQUESTS && spec->n_servers > 1,
-    };
-    atomic_init(&group->n_idle, 0);
-    list_init(&group->node);
-    list_init(&group->grants);
-    loop_task_init(&group->grants_task, on_grants);
-    group->servers = calloc(spec->n_servers, sizeof(group->servers[0]));
-    enum status status = group->servers == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+    const struct upstream_spec *spec = group->spec;
+    struct loop *loop = group->worker->loop;
+    enum status status = timeout_queue_init(&group->connect_timeouts, loop, spec->connect_us);
     if (status == STATUS_OK) {
-        status = timeout_queue_init(&group->connect_timeouts, worker->loop, spec->connect_us);
+        status = timeout_queue_init(&group->response_timeouts, loop, spec->response_us);
     }
     if (status == STATUS_OK) {
-        status = timeout_queue_init(&group->response_timeouts, worker->loop, spec->response_us);
+        status = timeout_queue_init(&group->idle_timeouts, loop, spec->idle_us);
     }
     if (status == STATUS_OK) {
-        status = timeout_queue_init(&group->idle_timeouts, worker->loop, spec->idle_us);
+        status = timeout_queue_init(&group->queue_timeouts, loop, spec->queue.wait_us);
     }
-    if (status == STATUS_OK) {
-        status = timeout_queue_init(&group->queue_timeouts, worker->loop, spec->queue.wait_us);
-    }
+    return status;
+}
+
+static enum status init(struct upstream_group *group)
+{
+    const struct upstream_spec *spec = group->spec;
+    enum status status = group->servers == NULL ? STATUS_NO_MEMORY : init_timeouts(group);
     for (size_t i = 0; i < spec->n_servers && status == STATUS_OK; i++) {
         status = init_server(&group->servers[i], group, i);
     }
-    if (status == STATUS_OK && worker->number == 1 && spec->health.path.len > 0) {
+    if (status == STATUS_OK && group->worker->number == 1 && spec->health.path.len > 0) {
         status = begin_checks(group);
     }
     if (status == STATUS_OK && group->is_limited) {
         upstream_queue_join(group);
     }
+    return status;
+}
+
+enum status upstream_group_new(struct worker *worker, const struct policy *policy,
+                               struct upstream_process *process, struct upstream_group **group)
+{
+    const struct upstream_spec *spec = process->spec;
+    struct upstream_group *created = calloc(1, sizeof(*created));
+    if (created == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    *created = (struct upstream_group){
+        .spec = spec,
+        .process = process,
+        .worker = worker,
+        .n_choices = worker->number,
+        .hash_key = balance_key(policy),
+        .is_limited = spec->max_connections > 0,
+        .is_plain = spec->max_connections == 0 && spec->n_servers == 1,
+        .counts_requests = spec->balance == BALANCE_LEAST_REQUESTS && spec->n_servers > 1,
+    };
+    atomic_init(&created->n_idle, 0);
+    list_init(&created->node);
+    list_init(&created->grants);
+    loop_task_init(&created->grants_task, on_grants);
+    created->servers = calloc(spec->n_servers, sizeof(created->servers[0]));
+    const enum status status = init(created);
     if (status != STATUS_OK) {
-        upstream_group_close(group);
+        upstream_group_free(created);
         return status;
     }
+    *group = created;
     return STATUS_OK;
 }
 
@@ -143,13 +160,12 @@ static void close_server(struct upstream_server *server)
     upstream_name_close(server);
 }
 
-void upstream_group_close(struct upstream_group *group)
+void upstream_group_free(struct upstream_group *group)
 {
     for (size_t i = 0; group->servers != NULL && i < group->spec->n_servers; i++) {
         close_server(&group->servers[i]);
     }
     free(group->servers);
-    group->servers = NULL;
     timeout_queue_close(&group->connect_timeouts);
     timeout_queue_close(&group->response_timeouts);
     timeout_queue_close(&group->idle_timeouts);
@@ -158,4 +174,5 @@ void upstream_group_close(struct upstream_group *group)
     if (!list_is_empty(&group->node)) {
         upstream_queue_part(group);
     }
+    free(group);
 }

@@ -60,12 +60,13 @@ struct upstream_group {
     struct timeout_queue queue_timeouts;
 };
 
-/* STATUS_NO_MEMORY. Names are asked for at once. */
-MUST_USE enum status upstream_group_init(struct upstream_group *group, struct worker *worker,
-                                         struct upstream_process *process);
+/* STATUS_NO_MEMORY. Names are asked for at once. @policy is the one that @process is of. */
+MUST_USE enum status upstream_group_new(struct worker *worker, const struct policy *policy,
+                                        struct upstream_process *process,
+                                        struct upstream_group **group);
 
 /* Closes idle connections; no other may be left. */
-void upstream_group_close(struct upstream_group *group);
+void upstream_group_free(struct upstream_group *group);
 
 /* Another worker has something for this one: grants, or wishes for idle connections. */
 void upstream_group_on_wake(struct upstream_group *group);

@@ -21,19 +21,19 @@
 #include "net/resolver.h"
 #include "policy/policy.h"
 #include "proxy/access_log.h"
+#include "proxy/edition.h"
 #include "proxy/entrance.h"
+#include "proxy/regime.h"
 #include "proxy/server.h"
-#include "proxy/upstream_group.h"
 #include "proxy/via.h"
 #include "store/store.h"
 
 /* What all workers of a process share. */
 struct worker_shared {
     const struct server_options *options; /* borrowed */
-    const struct policy *policy;          /* the options' */
+    struct edition *edition;              /* of the policy: the latest */
     int log_fd;                           /* of the access log; -1: off */
     struct entrance entrance;             /* of connections from clients */
-    struct upstream_process *upstreams;   /* by index of the policy's */
     struct via via;                       /* who we are to ourselves */
 };
 
@@ -46,36 +46,22 @@ struct worker_listener {
 
 struct worker {
     struct worker_shared *shared;
-    const struct policy *policy;
-    unsigned number; /* from 1 */
+    struct regime *regime; /* the policy that a request finds which begins now */
+    unsigned number;       /* from 1 */
     struct loop *loop;
     struct resolver *resolver;
-    struct store *store;               /* what decides */
-    bool store_is_shared;              /* and is not this worker's to free */
     struct worker_listener *listeners; /* n_listeners of the policy */
     size_t n_listeners;                /* that are open */
-    struct upstream_group *upstreams;  /* by index of the policy's */
-    size_t n_upstreams;
 
-    struct pool
-        head_blocks; /* for requests' heads, and heads on their way out: often a page is enough */
-    struct pool answer_blocks; /* the same for responses' heads, which the start of a body fills */
-    struct pool body_blocks;   /* for bodies: IO_BLOCK_BYTES */
-    struct pool small_blocks;  /* for bodies that nobody takes as fast: SMALL_BLOCK_BYTES */
-    struct pool exchanges;     /* struct exchange with its fields and arena */
-    struct pool downstreams;   /* struct downstream */
-    struct timeout_queue head_timeouts;   /* policy's timeouts.head */
-    struct timeout_queue idle_timeouts;   /* policy's timeouts.idle */
-    struct timeout_queue tunnel_timeouts; /* policy's timeouts.tunnel */
-    struct timeout_queue look_timeouts;   /* between looks at a client that is waited for */
+    struct pool body_blocks;  /* for bodies: IO_BLOCK_BYTES */
+    struct pool small_blocks; /* for bodies that nobody takes as fast: SMALL_BLOCK_BYTES */
+    struct pool downstreams;  /* struct downstream */
+    struct timeout_queue rest_timeouts;   /* of connections between requests: timeouts.idle */
     struct timeout_queue linger_timeouts; /* of a connection that is closed in stages */
     struct timeout_queue grace_timeouts;  /* of one that is new when the drain begins */
 
     struct precise_timers holds; /* of exchanges that are held, at most max.held */
-    struct list slot_holders;    /* exchanges that hold slots of concurrency limits */
-    struct timer renew_timer;    /* renews their leases; armed where the policy has such limits */
-    uint64_t renew_us;           /* how often; 0: never */
-    uint64_t next_slot;          /* random at start, then counted up */
+    uint64_t next_slot;          /* of concurrency limits: random at start, then counted up */
 
     struct histogram decision_us; /* from asking the store to its answer */
     struct access_log log;

@@ -153,9 +153,8 @@ void stage_open(struct stage *stage, const char *yaml)
         .context = stage,
     };
     stage->shared.options = &stage->options;
-    stage->shared.policy = stage->policy;
     stage->shared.log_fd = -1;
-    ck_assert_int_eq(upstream_process_open(stage->policy, &stage->shared.upstreams), STATUS_OK);
+    ck_assert_int_eq(edition_new(&stage->options, &stage->shared.edition), STATUS_OK);
     via_init(&stage->shared.via, (const uint8_t[VIA_ID_BYTES]){1, 2, 3, 4, 5, 6});
     ck_assert_uint_eq(stage->policy->n_listeners, 1);
     const int ours = listen_on_loopback(&port);
@@ -171,7 +170,7 @@ void stage_stop_listening(struct stage *stage)
 void stage_close(struct stage *stage)
 {
     worker_close(&stage->worker);
-    upstream_process_close(stage->shared.upstreams, stage->policy);
+    edition_free(stage->shared.edition);
     policy_free(stage->policy);
     if (stage->listening >= 0) {
         close(stage->listening);
@@ -338,7 +337,7 @@ static void fake_on_done(struct client *base)
     ck_assert(!client->is_over);
     client->last_state = client->exchange->state;
     client->is_over = true;
-    pool_give(&client->stage->worker.exchanges, client->exchange);
+    pool_give(&client->stage->worker.regime->stock->exchanges, client->exchange);
     client->exchange = NULL;
     client->wants_body = false;
 }
@@ -373,9 +372,9 @@ static const struct client_ops FAKE_CLIENT = {
 
 void fake_client_open(struct fake_client *client, struct stage *stage, const char *peer)
 {
-    struct worker *worker = &stage->worker;
+    struct regime *regime = stage->worker.regime;
     struct address address;
-    void *memory = pool_take(&worker->exchanges);
+    void *memory = pool_take(&regime->stock->exchanges);
     ck_assert_ptr_nonnull(memory);
     ck_assert(address_parse(span_of_text(peer), &address));
     memset(client, 0, sizeof(*client));
@@ -384,7 +383,7 @@ void fake_client_open(struct fake_client *client, struct stage *stage, const cha
     client->body = "";
     client->send_result = STREAM_DONE;
     client->exchange =
-        exchange_init(memory, worker, &client->client, &address, clock_monotonic_us());
+        exchange_init(memory, regime, &client->client, &address, clock_monotonic_us());
 }
 
 void fake_client_send_head(struct fake_client *client, const char *head)

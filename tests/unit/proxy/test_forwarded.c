@@ -54,7 +54,7 @@ static const char *forward(const char *peer, const char *head)
     fake_client_send_head(&client, head);
     ck_assert_int_eq(client.exchange->state, EXCHANGE_DECIDE);
     const struct upstream_spec *spec = client.exchange->route->upstream;
-    client.exchange->server = &stage.worker.upstreams[spec->index].servers[0];
+    client.exchange->server = &stage.worker.regime->upstreams[spec->index]->servers[0];
     forwarded_write_request(client.exchange, &text);
     ck_assert(!text.truncated);
     written[text.len] = '\0';

@@ -138,7 +138,7 @@ static void set_up_limited(void)
 static int grant_connection_to(const char *head)
 {
     int fds[2];
-    struct upstream_server *server = stage.worker.upstreams[0].servers;
+    struct upstream_server *server = stage.worker.regime->upstreams[0]->servers;
     struct upstream_waiter *waiter = &client.exchange->waiter;
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     ck_assert(upstream_queue_take_place(server->process, 1));
@@ -170,7 +170,7 @@ START_TEST(a_connection_that_ended_while_handed_over_is_not_met_by_what_cannot_b
     server_read_until(&stage, fd, "\r\n\r\n");
     serve_once(fd);
     assert_answer_starts("200 OK\r\n");
-    ck_assert_uint_eq(stage.shared.upstreams[0].servers[0].n_connections, 1);
+    ck_assert_uint_eq(stage.shared.edition->upstreams[0].servers[0].n_connections, 1);
     close(fd);
 }
 END_TEST

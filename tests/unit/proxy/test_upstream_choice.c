@@ -41,7 +41,7 @@ static void tear_down(void)
 static struct upstream_server *make(size_t group)
 {
     struct upstream_server *server = NULL;
-    return upstream_choice_make(&stage.worker.upstreams[group], &choice, now_us, &server) ==
+    return upstream_choice_make(stage.worker.regime->upstreams[group], &choice, now_us, &server) ==
                    CHOICE_MADE
                ? server
                : NULL;
@@ -67,7 +67,7 @@ END_TEST
 
 START_TEST(a_server_without_an_address_is_passed_over)
 {
-    struct upstream_group *group = &stage.worker.upstreams[TURNS];
+    struct upstream_group *group = stage.worker.regime->upstreams[TURNS];
     group->servers[1].n_addresses = 0;
     for (unsigned i = 0; i < 6; i++) {
         ck_assert_ptr_ne(make_first(TURNS), &group->servers[1]);
@@ -115,19 +115,20 @@ END_TEST
 
 START_TEST(load_is_that_of_all_workers)
 {
-    struct upstream_server *servers = stage.worker.upstreams[LOAD].servers;
-    atomic_fetch_add(&stage.shared.upstreams[LOAD].servers[0].n_requests, 3); /* another's */
+    struct upstream_server *servers = stage.worker.regime->upstreams[LOAD]->servers;
+    atomic_fetch_add(&stage.shared.edition->upstreams[LOAD].servers[0].n_requests,
+                     3); /* another's */
     for (unsigned i = 0; i < 4; i++) {
         ck_assert_ptr_eq(make_first(LOAD), &servers[1]);
     }
-    atomic_fetch_add(&stage.shared.upstreams[LOAD].servers[1].n_requests, 4);
+    atomic_fetch_add(&stage.shared.edition->upstreams[LOAD].servers[1].n_requests, 4);
     ck_assert_ptr_eq(make_first(LOAD), &servers[0]);
 }
 END_TEST
 
 START_TEST(a_key_has_one_server_and_a_request_without_it_takes_turns)
 {
-    const struct upstream_group *group = &stage.worker.upstreams[HASH];
+    const struct upstream_group *group = stage.worker.regime->upstreams[HASH];
     const struct upstream_server *of_key = NULL;
     for (unsigned i = 0; i < 8; i++) {
         choice = (struct upstream_choice){

@@ -32,7 +32,7 @@ static void tear_down(void)
 /* The stage's second upstream, once its name is known. */
 static struct upstream_server *named_server(void)
 {
-    struct upstream_server *server = &stage.worker.upstreams[1].servers[0];
+    struct upstream_server *server = &stage.worker.regime->upstreams[1]->servers[0];
     while (server->n_addresses == 0) {
         turns_once(stage.worker.loop);
     }

@@ -21,7 +21,7 @@ enum { WAITERS = 5, NOW = 1000 * 1000 };
 
 static struct stage stage;
 static struct upstream_group *group;
-static struct upstream_group other;
+static struct upstream_group *other;
 static struct server_process *servers;
 static struct upstream_choice choices[WAITERS];
 static struct upstream_waiter waiters[WAITERS];
@@ -29,9 +29,10 @@ static struct upstream_waiter waiters[WAITERS];
 static void set_up(void)
 {
     stage_open(&stage, POLICY);
-    group = &stage.worker.upstreams[0];
-    servers = stage.shared.upstreams[0].servers;
-    ck_assert_int_eq(upstream_group_init(&other, &stage.worker, &stage.shared.upstreams[0]),
+    group = stage.worker.regime->upstreams[0];
+    servers = stage.shared.edition->upstreams[0].servers;
+    ck_assert_int_eq(upstream_group_new(&stage.worker, stage.policy,
+                                        &stage.shared.edition->upstreams[0], &other),
                      STATUS_OK);
     for (size_t i = 0; i < WAITERS; i++) {
         choices[i] = (struct upstream_choice){.fresh = false};
@@ -42,7 +43,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     loop_task_cancel(&group->grants_task); /* the waiters are no exchanges */
-    upstream_group_close(&other);
+    upstream_group_free(other);
     stage_close(&stage);
 }
 
@@ -100,7 +101,7 @@ START_TEST(places_go_to_those_who_wait_in_order)
     assert_granted(group, 1, 0);
     upstream_queue_give_place(&group->servers[1], NOW);
     assert_granted(group, 2, 1);
-    ck_assert(!upstream_queue_is_used(&stage.shared.upstreams[0].queue));
+    ck_assert(!upstream_queue_is_used(&stage.shared.edition->upstreams[0].queue));
 }
 END_TEST
 
@@ -176,13 +177,13 @@ END_TEST
 START_TEST(another_worker_is_granted_places_of_its_own_servers)
 {
     take_all_places();
-    waiters[0].group = &other;
+    waiters[0].group = other;
     enter(0);
     enter(1);
     upstream_queue_give_place(&group->servers[1], NOW);
     ck_assert_ptr_null(upstream_queue_take_grant(group));
-    assert_granted(&other, 0, 1);
-    upstream_queue_give_place(&other.servers[1], NOW);
+    assert_granted(other, 0, 1);
+    upstream_queue_give_place(&other->servers[1], NOW);
     assert_granted(group, 1, 1);
 }
 END_TEST
