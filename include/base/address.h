@@ -65,6 +65,9 @@ bool address_prefix_covers(const struct address_prefix *prefix, const struct add
 bool address_is_in(const struct address *address, const struct address_prefix *prefixes,
                    size_t n_prefixes);
 
+/* Whether it is this machine, as seen from itself: 127.0.0.0/8 or ::1. */
+bool address_is_loopback(const struct address *address);
+
 /* RFC 5952 text, lower case, without brackets; ADDRESS_NONE is "unix". */
 void address_write(const struct address *address, struct text *text);
 

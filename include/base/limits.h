@@ -17,6 +17,9 @@ enum {
     BALANCE_WEIGHT_MAX = 1000, /* of a server */
     RETRIES_MAX = 10,          /* of a request that was sent */
     LISTENERS_MAX = 64,
+    ADMIN_LISTENERS_MAX = 8,
+    ADMIN_TOKEN_BYTES_MIN = 16,
+    ADMIN_TOKEN_BYTES_MAX = 512,
     NAME_SERVERS_MAX = 8,
     WORKERS_MAX = 256,
     NAME_BYTES_MAX = 64,       /* of a limit, a route, an upstream */

@@ -110,6 +110,7 @@ struct policy {
     struct arena arena; /* of everything below */
     struct listener_section *listeners;
     size_t n_listeners;
+    struct admin_section admin;
     uint32_t workers;                       /* 0: one per core */
     struct address_prefix *trusted_proxies; /* of ADDRESS_NONE: peers on unix sockets */
     size_t n_trusted_proxies;

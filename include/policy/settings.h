@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/limits.h"
+#include "base/secret.h"
 #include "base/span.h"
 #include "limit/limit.h"
 
@@ -25,6 +26,23 @@ struct listener_section {
     bool
         proxy_protocol; /* trusted peers say first whose connection they carry on; others are refused */
     uint32_t mode;      /* permissions of a unix socket */
+};
+
+/* What operators show to be let in. */
+struct admin_token {
+    bool is_said;         /* it stood in the policy */
+    struct secret secret; /* where it did */
+    struct span path;     /* of the file whose first line it is; empty: there is none */
+};
+
+/* Where operators connect. */
+struct admin_section {
+    struct listener_section *listeners; /* without the PROXY protocol */
+    size_t n_listeners;                 /* 0: there is no admin API */
+    struct admin_token token;           /* may read and change */
+    struct admin_token read_token;      /* may read */
+    struct span *hosts; /* names that requests may call us by, besides addresses and localhost */
+    size_t n_hosts;
 };
 
 /* Who is asked for names. */

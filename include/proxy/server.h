@@ -4,6 +4,7 @@
 #define SLUICE_PROXY_SERVER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/status.h"
@@ -34,6 +35,19 @@ MUST_USE enum status server_start(struct server *server);
 
 /* Stop accepting, let requests end within timeouts.drain. Returns at once. */
 void server_drain(struct server *server);
+
+/* How the workers' loops are doing. A loop beats once a second while it turns. */
+struct server_pulse {
+    unsigned n_workers;  /* whose loops should turn: started and not ended */
+    unsigned slowest;    /* the number of the one that has not beaten for longest, from 1 */
+    uint64_t silence_us; /* since that one's last beat */
+};
+
+/* Any thread, between server_start() and server_free(). @now_us is monotonic. */
+void server_read_pulse(const struct server *server, uint64_t now_us, struct server_pulse *pulse);
+
+/* Any thread: whether server_drain() has been called. */
+bool server_is_draining(const struct server *server);
 
 /* Wait until all workers have ended. */
 void server_wait(struct server *server);

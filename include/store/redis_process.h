@@ -58,6 +58,10 @@ void redis_process_close(struct redis_process *process);
  * them at first. */
 uint32_t redis_process_instances(const struct redis_process *process);
 
+/* How many Redis servers its links have spoken to, or tried to, and in *n_working of how many of them
+ * the latest that was heard is good. */
+uint32_t redis_process_count_targets(struct redis_process *process, uint32_t *n_working);
+
 /* The sum over stores that have been freed; of a cluster, its nodes. */
 struct redis_store_counters redis_process_count(struct redis_process *process);
 

@@ -10,6 +10,7 @@
 #include "app/command.h"
 #include "app/load.h"
 #include "app/name_servers.h"
+#include "app/operators.h"
 #include "app/stores.h"
 #include "base/log.h"
 #include "proxy/server.h"
@@ -59,6 +60,22 @@ static void wait_for_end(struct server *server, const sigset_t *wanted)
     server_wait(server);
 }
 
+static int serve_until_end(struct server *server, struct operators *operators,
+                           const sigset_t *wanted)
+{
+    if (server_start(server) != STATUS_OK) {
+        return EXIT_FAILED;
+    }
+    if (operators_start(operators) != STATUS_OK) {
+        server_drain(server);
+        server_wait(server);
+        return EXIT_FAILED;
+    }
+    wait_for_end(server, wanted);
+    log_info("app.run", "stopped", "pid=%d", (int)getpid());
+    return EXIT_DONE;
+}
+
 static int serve(const struct policy *policy, struct stores *stores, const sigset_t *wanted)
 {
     struct server *server;
@@ -72,11 +89,11 @@ static int serve(const struct policy *policy, struct stores *stores, const sigse
         return EXIT_FAILED;
     }
     int result = EXIT_FAILED;
-    if (server_start(server) == STATUS_OK) {
-        wait_for_end(server, wanted);
-        log_info("app.run", "stopped", "pid=%d", (int)getpid());
-        result = EXIT_DONE;
+    struct operators operators;
+    if (operators_open(&operators, policy, stores, server) == STATUS_OK) {
+        result = serve_until_end(server, &operators, wanted);
     }
+    operators_close(&operators);
     server_free(server);
     return result;
 }

@@ -221,6 +221,20 @@ bool address_is_in(const struct address *address, const struct address_prefix *p
     return false;
 }
 
+bool address_is_loopback(const struct address *address)
+{
+    static const uint8_t IPV6_LOOPBACK[16] = {[15] = 1};
+    switch ((enum address_family)address->family) {
+    case ADDRESS_IPV4:
+        return address->bytes[0] == 127;
+    case ADDRESS_IPV6:
+        return memcmp(address->bytes, IPV6_LOOPBACK, sizeof(IPV6_LOOPBACK)) == 0;
+    case ADDRESS_NONE:
+        break;
+    }
+    return false;
+}
+
 /* --- writing --- */
 
 static void write_ipv4(const uint8_t *bytes, struct text *text)

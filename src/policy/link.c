@@ -138,8 +138,8 @@ enum status link_policy(const struct spec_policy *spec, struct arena *scratch, s
                         struct policy *policy)
 {
     static void (*const STAGES[])(struct linker *) = {
-        index_names,  link_settings, link_upstreams, link_limits,     link_routes,
-        link_balance, link_settled,  link_slots,     link_redis_cell,
+        index_names, link_settings, link_admin,   link_upstreams, link_limits,
+        link_routes, link_balance,  link_settled, link_slots,     link_redis_cell,
     };
     struct linker linker = {.spec = spec, .policy = policy, .scratch = scratch, .diags = diags};
     for (size_t i = 0; i < ARRAY_LEN(STAGES) && !linker.no_memory; i++) {

@@ -46,6 +46,8 @@ MUST_USE enum status link_policy(const struct spec_policy *spec, struct arena *s
 
 /* Listeners, workers, trusted proxies, store, log, max, timeouts. */
 void link_settings(struct linker *linker);
+/* Where operators connect; after settings. */
+void link_admin(struct linker *linker);
 void link_upstreams(struct linker *linker);
 void link_limits(struct linker *linker);
 void link_routes(struct linker *linker);

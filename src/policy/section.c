@@ -259,6 +259,13 @@ static void report_kind(struct section_reader *reader, const struct path *path, 
     report(reader, node, &message);
 }
 
+/* Whether a list may stand for the mapping: the one key that it stands for is a list. */
+static bool takes_list(const struct section *section)
+{
+    return section->shorthand != NULL &&
+           find_field(section, span_of_text(section->shorthand))->shape == SHAPE_LIST;
+}
+
 /* A value that should be a mapping: as it is, or wrapped where the section has a shorthand. */
 static const struct node *as_mapping(struct section_reader *reader, const struct path *path,
                                      const struct section *section, const struct node *node)
@@ -266,7 +273,7 @@ static const struct node *as_mapping(struct section_reader *reader, const struct
     if (node->broken || node->kind == NODE_MAPPING) {
         return node->broken ? NULL : node;
     }
-    if (node->kind == NODE_LIST || section->shorthand == NULL) {
+    if (section->shorthand == NULL || (node->kind == NODE_LIST && !takes_list(section))) {
         report_kind(reader, path,
                     section->shorthand == NULL ? "a mapping (key: value)"
                                                : "a single value or a mapping (key: value)",
@@ -298,7 +305,11 @@ static void read_shorthand(struct section_reader *reader, const char *key,
 {
     const struct section_field *field = find_field(section, span_of_text(section->shorthand));
     read_section(reader, section, path, NULL, spec);
-    read_scalar(reader, key, field->type, node, spec + field->offset);
+    if (field->shape == SHAPE_LIST) {
+        read_field(reader, field, path, node, spec);
+    } else {
+        read_scalar(reader, key, field->type, node, spec + field->offset);
+    }
 }
 
 /* Read @node into @out as the type says; NULL is a section of defaults. */

@@ -378,9 +378,13 @@ static const struct section_field RESOLVER_FIELDS[] = {
 static const struct section RESOLVER = SECTION_OF(RESOLVER_FIELDS);
 static const struct value_type RESOLVER_TYPE = SECTION_TYPE(RESOLVER, struct spec_resolver);
 
+static const struct value_type ADMIN_TYPE = SECTION_TYPE(SECTIONS_ADMIN, struct spec_admin);
+
 static const struct section_field POLICY_FIELDS[] = {
     {"listen", SHAPE_LIST, &LISTEN_TYPE, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
      "address:port, unix:/path, a section, or a list of such"},
+    {"admin", SHAPE_ONE, &ADMIN_TYPE, offsetof(struct spec_policy, admin), NULL, KEY_OPTIONAL,
+     "where operators connect: a section, or its listen alone; left out: nowhere"},
     {"workers", SHAPE_ONE, &WORKERS, offsetof(struct spec_policy, workers), "auto", KEY_OPTIONAL,
      "threads; auto: one per core"},
     {"trusted_proxies", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_policy, trusted_proxies),
@@ -410,7 +414,6 @@ static const struct section_field POLICY_FIELDS[] = {
      KEY_OPTIONAL, "what routes need not say"},
     {"routes", SHAPE_LIST, &ROUTE_TYPE, offsetof(struct spec_policy, routes), NULL, KEY_OPTIONAL,
      "what happens to which requests; the first that matches counts"},
-    NOT_YET("admin", "address of metrics and the admin API"),
     NOT_YET("jwt", "how tokens are verified"),
     NOT_YET("watch", "reload when the file changes"),
 };

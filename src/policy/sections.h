@@ -13,4 +13,7 @@ extern const struct section SECTIONS_UPSTREAM;
 extern const struct section SECTIONS_LIMIT;
 extern const struct section SECTIONS_ROUTE;
 
+/* Where operators connect: struct spec_admin. */
+extern const struct section SECTIONS_ADMIN;
+
 #endif /* SLUICE_POLICY_SECTIONS_H */

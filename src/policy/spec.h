@@ -10,6 +10,7 @@
 #include "limit/algorithm.h"
 #include "policy/policy.h"
 #include "policy/section.h"
+#include "policy/spec_admin.h"
 #include "policy/spec_routes.h"
 #include "policy/spec_upstream.h"
 #include "policy/spec_values.h"
@@ -94,6 +95,7 @@ struct spec_defaults {
 struct spec_policy {
     struct section_place place;
     struct section_items listen; /* struct spec_listen */
+    struct spec_admin admin;
     uint32_t workers;
     struct section_items trusted_proxies; /* struct address_prefix */
     struct spec_resolver resolver;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@ struct server {
     struct worker *workers;
     unsigned n_workers; /* that are initialised */
     unsigned n_started;
+    atomic_bool is_draining;
 };
 
 /* --- what the workers share --- */
@@ -138,8 +140,31 @@ enum status server_start(struct server *server)
     return STATUS_OK;
 }
 
+void server_read_pulse(const struct server *server, uint64_t now_us, struct server_pulse *pulse)
+{
+    *pulse = (struct server_pulse){0};
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        const struct worker *worker = &server->workers[i];
+        const uint64_t beat_us = atomic_load_explicit(&worker->beat_us, memory_order_relaxed);
+        if (beat_us == WORKER_HAS_NO_PULSE) {
+            continue;
+        }
+        pulse->n_workers++;
+        if (pulse->slowest == 0 || (now_us > beat_us && now_us - beat_us > pulse->silence_us)) {
+            pulse->slowest = worker->number;
+            pulse->silence_us = now_us > beat_us ? now_us - beat_us : 0;
+        }
+    }
+}
+
+bool server_is_draining(const struct server *server)
+{
+    return atomic_load(&server->is_draining);
+}
+
 void server_drain(struct server *server)
 {
+    atomic_store(&server->is_draining, true);
     listening_close(&server->listening);
     for (unsigned i = 0; i < server->n_started; i++) {
         worker_drain(&server->workers[i]);

@@ -22,6 +22,7 @@ enum {
     BODY_BLOCKS_KEPT = 128,
     DOWNSTREAMS_KEPT = 1024,
     GRACE_US = 1000 * 1000, /* more than a round trip to anywhere */
+    BEAT_US = 1000 * 1000,
 };
 
 struct span worker_date(struct worker *worker)
@@ -48,6 +49,15 @@ uint64_t worker_new_slots(struct worker *worker)
 {
     worker->next_slot += LIMITS_PER_ROUTE_MAX;
     return worker->next_slot;
+}
+
+/* --- the pulse --- */
+
+static void beat(void *context)
+{
+    struct worker *worker = context;
+    atomic_store_explicit(&worker->beat_us, clock_monotonic_us(), memory_order_relaxed);
+    timer_arm(&worker->beat_timer, BEAT_US);
 }
 
 /* --- draining --- */
@@ -146,6 +156,9 @@ static enum status init_loop(struct worker *worker)
         status = timer_init(&worker->drain_timer, worker->loop, on_drain_timeout, worker);
     }
     if (status == STATUS_OK) {
+        status = timer_init(&worker->beat_timer, worker->loop, beat, worker);
+    }
+    if (status == STATUS_OK) {
         status = precise_timers_init(&worker->holds, worker->loop, policy->max.held);
     }
     return status;
@@ -193,6 +206,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     list_init(&worker->open);
     histogram_init(&worker->decision_us);
     atomic_init(&worker->drain_wanted, false);
+    atomic_init(&worker->beat_us, WORKER_HAS_NO_PULSE);
     hash_random(worker->request_id, sizeof(worker->request_id));
     hash_random(&worker->next_slot, sizeof(worker->next_slot));
     worker->next_slot = worker->next_slot >> 1 | 1; /* so that no number is, or comes round to, 0 */
@@ -220,10 +234,12 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
 static void *run(void *context)
 {
     struct worker *worker = context;
+    beat(worker);
     if (loop_run(worker->loop) != STATUS_OK) {
         log_error("proxy.worker", "the event loop failed", "worker=%u", worker->number);
         abort(); /* a proxy with a worker that serves nobody would lose a share of the traffic */
     }
+    atomic_store_explicit(&worker->beat_us, WORKER_HAS_NO_PULSE, memory_order_relaxed);
     return NULL;
 }
 
@@ -245,6 +261,7 @@ void worker_close(struct worker *worker)
     regime_free(worker->regime);
     access_log_close(&worker->log);
     timer_close(&worker->drain_timer);
+    timer_close(&worker->beat_timer);
     precise_timers_close(&worker->holds);
     timeout_queue_close(&worker->rest_timeouts);
     timeout_queue_close(&worker->linger_timeouts);

@@ -44,6 +44,9 @@ struct worker_listener {
     const struct listener_section *section;
 };
 
+/* Value of beat_us before the thread starts, and after it has ended. */
+#define WORKER_HAS_NO_PULSE UINT64_MAX
+
 struct worker {
     struct worker_shared *shared;
     struct regime *regime; /* the policy that a request finds which begins now */
@@ -74,6 +77,8 @@ struct worker {
     uint8_t request_id[16];   /* the latest: random at start, then counted up */
     uint64_t date_second;     /* that `date` shows */
     char date[MESSAGE_DATE_BYTES];
+    struct timer beat_timer;
+    _Atomic uint64_t beat_us; /* when the loop turned last, to the second; monotonic */
     pthread_t thread;
 };
 

@@ -5,7 +5,8 @@ import re
 
 import tree
 
-TABLES = "src/policy/sections.c", "src/policy/sections_upstream.c"
+TABLES = ("src/policy/sections.c", "src/policy/sections_admin.c",
+          "src/policy/sections_upstream.c")
 MANUAL = "docs/policy.md"
 EXAMPLE = "config/full.yaml"
 
@@ -13,6 +14,7 @@ EXAMPLE = "config/full.yaml"
 CHAPTERS = {
     "POLICY": ("Top level", ""), "STORE": ("store", ""), "LOG": ("log", ""), "MAX": ("max", ""),
     "LISTEN": ("listen", ""), "RESOLVER": ("resolver", ""), "TIMEOUTS": ("timeouts", ""),
+    "ADMIN": ("admin", ""), "ADMIN_LISTEN": ("admin", "listen."),
     "UPSTREAM": ("upstreams", ""),
     "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."),
     "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."),

@@ -1,0 +1,54 @@
+/* The admin API: what operators and their tools ask a running proxy, over HTTP and in JSON.
+ *
+ * One thread with its own loop and listeners, apart from the workers: what is asked here costs no
+ * request anything but what it reads of them. Who may ask what: src/admin/access.h. What there is to
+ * ask: src/admin/resources.c. */
+
+#ifndef SLUICE_ADMIN_ADMIN_H
+#define SLUICE_ADMIN_ADMIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/status.h"
+#include "policy/policy.h"
+
+struct admin;
+struct loop;
+struct server;
+struct store;
+
+/* How the store that the proxies share is doing, as far as this process has heard. */
+struct admin_store_state {
+    uint32_t n_targets; /* Redis servers that were spoken to; 0: none yet, or none is wanted */
+    uint32_t n_working; /* of those: the latest that was heard of them is good */
+};
+
+/* What the admin API is told of the process it serves. Everything is borrowed until admin_free(); the
+ * functions are called from the admin's thread. */
+struct admin_options {
+    const char *version; /* of the program */
+    struct server *server;
+    /* The policy that requests run under now; it stays until it is given back. */
+    const struct policy *(*take_policy)(void *context);
+    void (*give_policy)(void *context, const struct policy *policy);
+    void (*read_store_state)(void *context, struct admin_store_state *state);
+    void *context;
+};
+
+/* Open what the policy of take_policy() names for operators; it names something. What fails is logged with what to do.
+ * STATUS_IN_USE: somebody else listens on one of the addresses; STATUS_IO, STATUS_NO_MEMORY. */
+MUST_USE enum status admin_new(const struct admin_options *options, struct admin **admin);
+
+/* Start the thread. STATUS_NO_MEMORY. */
+MUST_USE enum status admin_start(struct admin *admin);
+
+/* End the thread, if it runs: connections are cut. */
+void admin_stop(struct admin *admin);
+
+/* It was stopped, or never started. NULL is a no-op. */
+void admin_free(struct admin *admin);
+
+#endif /* SLUICE_ADMIN_ADMIN_H */

@@ -1,0 +1,172 @@
+#include "admin/access.h"
+
+#include "base/compiler.h"
+#include "base/limits.h"
+
+/* --- credentials --- */
+
+/* What a proxy adds: the peer then is the proxy, and who it speaks for may be anywhere. */
+static bool is_forwarded(const struct head *head)
+{
+    return head_has(head, FIELD_FORWARDED) || head_has(head, FIELD_X_FORWARDED_FOR) ||
+           head_has(head, FIELD_X_FORWARDED_HOST) || head_has(head, FIELD_X_FORWARDED_PROTO) ||
+           head_has(head, FIELD_X_REAL_IP) || head_has(head, FIELD_VIA);
+}
+
+static size_t count_fields(const struct head *head, struct span name)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < head->n_fields; i++) {
+        n += span_equals_ignore_case(head->fields[i].name, name) ? 1 : 0;
+    }
+    return n;
+}
+
+static bool has_field(const struct head *head, struct span name)
+{
+    return head_find_name(head, name) != NULL;
+}
+
+/* The token of "Bearer TOKEN" (RFC 6750 section 2.1); empty: it is something else. */
+static struct span cut_token(struct span value)
+{
+    const size_t space = span_find(value, ' ');
+    if (space == value.len ||
+        !span_equals_ignore_case(span_of(value.data, space), SPAN("Bearer"))) {
+        return span_of(NULL, 0);
+    }
+    return span_trim(span_of(value.data + space, value.len - space));
+}
+
+/* Both tokens are looked at, whichever fits. */
+static enum access_title judge_token(const struct access_rules *rules, const struct head *head)
+{
+    const struct span token = cut_token(head_find_name(head, SPAN("Authorization"))->value);
+    if (token.len == 0 || token.len > ADMIN_TOKEN_BYTES_MAX ||
+        count_fields(head, SPAN("Authorization")) > 1) {
+        return ACCESS_BY_NOTHING;
+    }
+    const bool is_token = rules->token.is_set && secret_matches(&rules->token.secret, token);
+    const bool is_read_token =
+        rules->read_token.is_set && secret_matches(&rules->read_token.secret, token);
+    return is_token ? ACCESS_BY_TOKEN : is_read_token ? ACCESS_BY_READ_TOKEN : ACCESS_BY_NOTHING;
+}
+
+/* A token that is shown must be one, also where none is needed: who sends it believes in it. */
+static enum access_title find_title(const struct access_rules *rules,
+                                    const struct access_peer *peer, const struct head *head)
+{
+    const bool shows_token = has_field(head, SPAN("Authorization"));
+    const enum access_title shown = shows_token ? judge_token(rules, head) : ACCESS_BY_NOTHING;
+    if (shows_token && (shown == ACCESS_BY_NOTHING || !peer->is_unix)) {
+        return shown;
+    }
+    if (peer->is_unix) {
+        return ACCESS_BY_SOCKET;
+    }
+    return address_is_loopback(&peer->address) && !is_forwarded(head) ? ACCESS_BY_LOOPBACK
+                                                                      : ACCESS_BY_NOTHING;
+}
+
+static bool may(enum access_title title, enum admin_effect effect)
+{
+    switch (title) {
+    case ACCESS_BY_NOTHING:
+        return false;
+    case ACCESS_BY_SOCKET:
+    case ACCESS_BY_TOKEN:
+        return true;
+    case ACCESS_BY_LOOPBACK:
+    case ACCESS_BY_READ_TOKEN:
+        break;
+    }
+    return effect == ADMIN_READS;
+}
+
+/* --- browsers --- */
+
+bool access_is_our_host(const struct access_rules *rules, struct span host)
+{
+    char buffer[HOST_BYTES_MAX];
+    char listed_buffer[HOST_BYTES_MAX];
+    struct address address;
+    const struct span name = target_normalise_host(host, buffer);
+    if (name.len == 0) {
+        return false;
+    }
+    if (address_parse(name, &address) || span_equals(name, SPAN("localhost"))) {
+        return true;
+    }
+    for (size_t i = 0; i < rules->n_hosts; i++) {
+        if (span_equals(name, target_normalise_host(rules->hosts[i], listed_buffer))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a page has a part in the request: W3C Fetch Metadata, and RFC 6454 section 7. A browser says "none" where
+ * its user typed the address. */
+static bool comes_from_page(const struct head *head, enum admin_effect effect)
+{
+    static const char *const OF_PAGES[] = {"Origin", "Sec-Fetch-Mode", "Sec-Fetch-Dest",
+                                           "Sec-Fetch-User", "Sec-Fetch-Site"};
+    const struct field *site = head_find_name(head, SPAN("Sec-Fetch-Site"));
+    const bool is_typed = site != NULL && span_equals(site->value, SPAN("none")) &&
+                          count_fields(head, SPAN("Sec-Fetch-Site")) == 1;
+    if (effect == ADMIN_READS && is_typed) {
+        return has_field(head, SPAN("Origin"));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(OF_PAGES); i++) {
+        if (has_field(head, span_of_text(OF_PAGES[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_json(struct span content_type)
+{
+    const size_t end = span_find(content_type, ';');
+    return span_equals_ignore_case(span_trim(span_of(content_type.data, end)),
+                                   SPAN("application/json"));
+}
+
+/* A form can have three types, and none of them is JSON; with that, or with another method, a browser asks
+ * first, and is refused. */
+static bool could_be_form(const struct head *head)
+{
+    const struct field *type = head_find_name(head, SPAN("Content-Type"));
+    if (span_equals(head->method, SPAN("DELETE")) && head->body == BODY_NONE) {
+        return false;
+    }
+    return type == NULL || count_fields(head, SPAN("Content-Type")) > 1 || !is_json(type->value);
+}
+
+static struct access_verdict refuse(uint16_t status, const char *reason, enum access_title title)
+{
+    return (struct access_verdict){.status = status, .reason = reason, .title = title};
+}
+
+struct access_verdict access_judge(const struct access_rules *rules, const struct access_peer *peer,
+                                   const struct head *head, enum admin_effect effect)
+{
+    const enum access_title title = find_title(rules, peer, head);
+    if (title == ACCESS_BY_READ_TOKEN && effect == ADMIN_CHANGES) {
+        return refuse(403, "this token may read, and change nothing", title);
+    }
+    if (!may(title, effect)) {
+        return refuse(401, NULL, title);
+    }
+    if (!peer->is_unix && !access_is_our_host(rules, head->host)) {
+        return refuse(
+            421, "Host must be an address, localhost, or a name that stands in admin.hosts", title);
+    }
+    if (comes_from_page(head, effect)) {
+        return refuse(403, "requests of web pages are refused", title);
+    }
+    if (effect == ADMIN_CHANGES && could_be_form(head)) {
+        return refuse(415, "a change needs the header Content-Type: application/json", title);
+    }
+    return (struct access_verdict){.title = title};
+}

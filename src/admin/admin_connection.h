@@ -1,0 +1,25 @@
+/* One connection to the admin API: its requests are read one after another, each answered before the next. */
+
+#ifndef SLUICE_ADMIN_ADMIN_CONNECTION_H
+#define SLUICE_ADMIN_ADMIN_CONNECTION_H
+
+#include "admin/access.h"
+#include "base/compiler.h"
+#include "base/status.h"
+
+struct admin_connection;
+struct admin_door;
+
+/* Serve @fd (taken over) until either side ends; the connection is the last of @door's until then.
+ * STATUS_NO_MEMORY: @fd is closed. */
+MUST_USE enum status admin_connection_new(struct admin_door *door, int fd,
+                                          const struct access_peer *peer);
+
+/* Close the connection of @door that has been there longest without a request under way, for another to have its
+ * place. False: all have one. */
+MUST_USE bool admin_connection_close_oldest(struct admin_door *door);
+
+/* Close all of @door's. */
+void admin_connections_close(struct admin_door *door);
+
+#endif /* SLUICE_ADMIN_ADMIN_CONNECTION_H */

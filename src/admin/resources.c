@@ -1,0 +1,142 @@
+#include "admin/resources.h"
+
+#include "base/limits.h"
+#include "base/text.h"
+
+const struct admin_resource ADMIN_RESOURCES[] = {
+    {"GET", "/", ADMIN_READS, index_handle, "this list"},
+    {"GET", "/healthz", ADMIN_READS, health_handle, "whether the workers' loops turn"},
+    {"GET", "/readyz", ADMIN_READS, ready_handle, "whether clients are served, and the store"},
+};
+const size_t N_ADMIN_RESOURCES = ARRAY_LEN(ADMIN_RESOURCES);
+
+enum { SEGMENTS_MAX = 8 };
+
+/* A path, split and decoded. */
+struct segments {
+    struct span items[SEGMENTS_MAX];
+    size_t n;
+};
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = ascii_lower(c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Decode @raw, once, to *out, which moves on. False: it holds what is no escape, or NUL. */
+static bool decode(struct span raw, char **out, struct span *decoded)
+{
+    char *start = *out;
+    for (size_t i = 0; i < raw.len; i++) {
+        char c = raw.data[i];
+        if (c == '%') {
+            const int high = i + 2 < raw.len ? hex_value(raw.data[i + 1]) : -1;
+            const int low = i + 2 < raw.len ? hex_value(raw.data[i + 2]) : -1;
+            if (high < 0 || low < 0 || high + low == 0) {
+                return false;
+            }
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        *(*out)++ = c;
+    }
+    *decoded = span_of(start, (size_t)(*out - start));
+    return true;
+}
+
+/* False: match->status says why not. */
+static bool split(struct span path, char *decoded, struct segments *segments,
+                  struct resource_match *match)
+{
+    struct span rest = span_of(path.data + 1, path.len - 1);
+    struct span raw;
+    segments->n = 0;
+    while (span_split(&rest, '/', &raw)) {
+        if (segments->n == SEGMENTS_MAX) {
+            match->status = 404;
+            return false;
+        }
+        if (!decode(raw, &decoded, &segments->items[segments->n++])) {
+            match->status = 400;
+            match->reason = "the path holds an escape that is none, or NUL";
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether @segments are of @resource's path; then captures are filled. */
+static bool fits(const struct admin_resource *resource, const struct segments *segments,
+                 struct span *captures)
+{
+    struct span rest = span_of_text(resource->path + 1);
+    struct span wanted;
+    size_t n_captures = 0;
+    size_t i = 0;
+    for (; span_split(&rest, '/', &wanted); i++) {
+        if (i == segments->n) {
+            return false;
+        }
+        if (wanted.len > 0 && wanted.data[0] == '{') {
+            if (segments->items[i].len == 0) {
+                return false;
+            }
+            captures[n_captures++] = segments->items[i];
+        } else if (!span_equals(wanted, segments->items[i])) {
+            return false;
+        }
+    }
+    return i == segments->n;
+}
+
+static bool is_method(const struct admin_resource *resource, struct span method)
+{
+    const struct span own = span_of_text(resource->method);
+    return span_equals(own, method) ||
+           (span_equals(own, SPAN("GET")) && span_equals(method, SPAN("HEAD")));
+}
+
+static void add_method(struct text *allow, const char *method)
+{
+    if (allow->len > 0) {
+        text_add_literal(allow, ", ");
+    }
+    text_add(allow, span_of_text(method));
+    if (span_equals(span_of_text(method), SPAN("GET"))) {
+        text_add_literal(allow, ", HEAD");
+    }
+}
+
+void resource_find(struct span method, struct span path, char *decoded,
+                   char allow[RESOURCE_ALLOW_BYTES], struct resource_match *match)
+{
+    const bool is_safe = span_equals(method, SPAN("GET")) || span_equals(method, SPAN("HEAD"));
+    struct text methods = text_of(allow, RESOURCE_ALLOW_BYTES);
+    struct segments segments;
+    *match = (struct resource_match){.effect = is_safe ? ADMIN_READS : ADMIN_CHANGES};
+    if (path.len == 0 || path.data[0] != '/') {
+        match->status = 404;
+        return;
+    }
+    if (!split(path, decoded, &segments, match)) {
+        return;
+    }
+    for (size_t i = 0; i < N_ADMIN_RESOURCES; i++) {
+        const struct admin_resource *resource = &ADMIN_RESOURCES[i];
+        if (!fits(resource, &segments, match->captures)) {
+            continue;
+        }
+        if (is_method(resource, method)) {
+            match->resource = resource;
+            match->effect = resource->effect;
+            return;
+        }
+        add_method(&methods, resource->method);
+    }
+    match->status = methods.len > 0 ? 405 : 404;
+    match->allow = text_span(&methods);
+}

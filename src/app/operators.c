@@ -1,0 +1,49 @@
+#include "app/operators.h"
+
+#include <stddef.h>
+
+static const struct policy *take_policy(void *context)
+{
+    const struct operators *operators = context;
+    return operators->policy;
+}
+
+static void give_policy(void *context, const struct policy *policy)
+{
+    (void)context;
+    (void)policy;
+}
+
+static void read_store_state(void *context, struct admin_store_state *state)
+{
+    struct operators *operators = context;
+    state->n_targets = redis_process_count_targets(&operators->stores->redis, &state->n_working);
+}
+
+enum status operators_open(struct operators *operators, const struct policy *policy,
+                           struct stores *stores, struct server *server)
+{
+    const struct admin_options options = {
+        .version = SLUICE_VERSION,
+        .server = server,
+        .take_policy = take_policy,
+        .give_policy = give_policy,
+        .read_store_state = read_store_state,
+        .context = operators,
+    };
+    *operators = (struct operators){.policy = policy, .stores = stores};
+    return policy->admin.n_listeners > 0 ? admin_new(&options, &operators->admin) : STATUS_OK;
+}
+
+enum status operators_start(struct operators *operators)
+{
+    return operators->admin != NULL ? admin_start(operators->admin) : STATUS_OK;
+}
+
+void operators_close(struct operators *operators)
+{
+    if (operators->admin != NULL) {
+        admin_stop(operators->admin);
+    }
+    admin_free(operators->admin);
+}

@@ -1,0 +1,29 @@
+/* The admin API of a process that serves: made where the policy asks for one. */
+
+#ifndef SLUICE_APP_OPERATORS_H
+#define SLUICE_APP_OPERATORS_H
+
+#include "admin/admin.h"
+#include "app/stores.h"
+#include "base/compiler.h"
+#include "base/status.h"
+#include "policy/policy.h"
+#include "proxy/server.h"
+
+struct operators {
+    const struct policy *policy; /* borrowed */
+    struct stores *stores;       /* borrowed */
+    struct admin *admin;         /* NULL: the policy asks for none */
+};
+
+/* Open the policy's admin listeners, and do not serve yet. What fails is logged. As admin_new(). */
+MUST_USE enum status operators_open(struct operators *operators, const struct policy *policy,
+                                    struct stores *stores, struct server *server);
+
+/* Serve. STATUS_NO_MEMORY. */
+MUST_USE enum status operators_start(struct operators *operators);
+
+/* End it, if it runs, and close. */
+void operators_close(struct operators *operators);
+
+#endif /* SLUICE_APP_OPERATORS_H */

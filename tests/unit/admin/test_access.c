@@ -1,0 +1,238 @@
+#include "admin/access.h"
+
+#include <check.h>
+#include <stdio.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "base/limits.h"
+
+#define TOKEN "0123456789abcdef0123456789abcdef"
+#define READ_TOKEN "fedcba9876543210fedcba9876543210"
+#define WITH_TOKEN "Authorization: Bearer " TOKEN "\r\n"
+#define WITH_READ_TOKEN "Authorization: Bearer " READ_TOKEN "\r\n"
+#define JSON "Content-Type: application/json\r\n"
+
+enum peer {
+    LOOPBACK,
+    LOOPBACK_6,
+    REMOTE,
+    SOCKET,
+};
+
+/* A request, and what is said to it. */
+struct story {
+    enum peer peer;
+    const char *request; /* its line */
+    const char *fields;
+    unsigned status; /* 0: let in */
+};
+
+static struct access_rules rules_of_two_tokens(void)
+{
+    static const struct span HOSTS[] = {{"Sluice.Internal", 15}};
+    struct access_rules rules = {.hosts = HOSTS, .n_hosts = ARRAY_LEN(HOSTS)};
+    ck_assert_int_eq(hash_setup(), STATUS_OK);
+    rules.token.is_set = true;
+    secret_init(&rules.token.secret, SPAN(TOKEN));
+    rules.read_token.is_set = true;
+    secret_init(&rules.read_token.secret, SPAN(READ_TOKEN));
+    return rules;
+}
+
+static struct access_peer peer_of(enum peer kind)
+{
+    static const char *const ADDRESSES[] = {
+        [LOOPBACK] = "127.0.0.1", [LOOPBACK_6] = "::1", [REMOTE] = "192.0.2.7", [SOCKET] = "::"};
+    struct access_peer peer = {.is_unix = kind == SOCKET};
+    ck_assert(address_parse(span_of_text(ADDRESSES[kind]), &peer.address));
+    return peer;
+}
+
+static struct access_verdict judge(const struct access_rules *rules, enum peer kind,
+                                   const char *request, const char *fields)
+{
+    char text[1024];
+    struct field storage[HEAD_FIELDS_MAX];
+    struct head_parser parser = {
+        .fields = storage, .n_fields_max = HEAD_FIELDS_MAX, .head_bytes_max = 4096};
+    struct head head;
+    size_t consumed;
+    const int len = snprintf(text, sizeof(text), "%s HTTP/1.1\r\n%s\r\n", request, fields);
+    ck_assert_int_eq(head_parse_request(&parser, span_of(text, (size_t)len), &head, &consumed),
+                     PARSE_DONE);
+    const struct access_peer peer = peer_of(kind);
+    const bool reads = text[0] == 'G' || text[0] == 'H';
+    return access_judge(rules, &peer, &head, reads ? ADMIN_READS : ADMIN_CHANGES);
+}
+
+static void check_stories(const struct story *stories, size_t n_stories)
+{
+    const struct access_rules rules = rules_of_two_tokens();
+    for (size_t i = 0; i < n_stories; i++) {
+        const struct story *story = &stories[i];
+        const struct access_verdict verdict =
+            judge(&rules, story->peer, story->request, story->fields);
+        ck_assert_msg(verdict.status == story->status, "%s\n%sgot %u, expected %u", story->request,
+                      story->fields, verdict.status, story->status);
+    }
+}
+
+#define HERE "Host: 127.0.0.1:9900\r\n"
+
+START_TEST(reading_needs_this_machine_a_socket_or_a_token)
+{
+    static const struct story STORIES[] = {
+        {LOOPBACK, "GET /", HERE, 0},
+        {LOOPBACK_6, "GET /", "Host: [::1]:9900\r\n", 0},
+        {LOOPBACK, "HEAD /", HERE, 0},
+        {SOCKET, "GET /", "Host: x\r\n", 0},
+        {REMOTE, "GET /", HERE, 401},
+        {REMOTE, "GET /", HERE WITH_TOKEN, 0},
+        {REMOTE, "GET /", HERE WITH_READ_TOKEN, 0},
+        {REMOTE, "GET /", HERE "Authorization: bearer  " TOKEN " \r\n", 0},
+    };
+    check_stories(STORIES, ARRAY_LEN(STORIES));
+}
+END_TEST
+
+START_TEST(changing_needs_a_socket_or_the_token)
+{
+    static const struct story STORIES[] = {
+        {LOOPBACK, "POST /", HERE JSON, 401},
+        {LOOPBACK, "DELETE /", HERE, 401},
+        {LOOPBACK, "DELETE /", HERE WITH_TOKEN, 0},
+        {REMOTE, "POST /", HERE JSON WITH_TOKEN, 0},
+        {REMOTE, "POST /", HERE JSON WITH_READ_TOKEN, 403},
+        {REMOTE, "POST /", HERE JSON, 401},
+        {SOCKET, "POST /", "Host: x\r\n" JSON, 0},
+        {SOCKET, "DELETE /", "Host: x\r\n", 0},
+    };
+    check_stories(STORIES, ARRAY_LEN(STORIES));
+}
+END_TEST
+
+START_TEST(a_token_that_is_none_lets_nobody_in)
+{
+    static const struct story STORIES[] = {
+        {LOOPBACK, "GET /", HERE "Authorization: Bearer wrong\r\n", 401},
+        {SOCKET, "GET /", HERE "Authorization: Bearer wrong\r\n", 401},
+        {REMOTE, "GET /", HERE "Authorization: Bearer " TOKEN "0\r\n", 401},
+        {REMOTE, "GET /", HERE "Authorization: Bearer 123456789abcdef0123456789abcdef\r\n", 401},
+        {REMOTE, "GET /", HERE "Authorization: Basic " TOKEN "\r\n", 401},
+        {REMOTE, "GET /", HERE "Authorization: " TOKEN "\r\n", 401},
+        {REMOTE, "GET /", HERE "Authorization:\r\n", 401},
+        {REMOTE, "GET /", HERE "Authorization: Bearer\r\n", 401},
+        {REMOTE, "GET /", HERE WITH_TOKEN WITH_TOKEN, 401},
+        {REMOTE, "GET /", HERE "Authorization: Bearer " TOKEN ", Bearer x\r\n", 401},
+        {REMOTE, "GET /?token=" TOKEN, HERE, 401},
+        {REMOTE, "GET /", HERE "Cookie: token=" TOKEN "\r\n", 401},
+    };
+    check_stories(STORIES, ARRAY_LEN(STORIES));
+}
+END_TEST
+
+START_TEST(without_tokens_none_fits)
+{
+    const struct access_rules rules = {.n_hosts = 0};
+    ck_assert_uint_eq(judge(&rules, REMOTE, "GET /", HERE WITH_TOKEN).status, 401);
+    ck_assert_uint_eq(judge(&rules, LOOPBACK, "GET /", HERE WITH_TOKEN).status, 401);
+    ck_assert_uint_eq(judge(&rules, LOOPBACK, "GET /", HERE).status, 0);
+}
+END_TEST
+
+START_TEST(what_a_proxy_of_this_machine_passes_on_is_not_its_own)
+{
+    static const struct story STORIES[] = {
+        {LOOPBACK, "GET /", HERE "X-Forwarded-For: 192.0.2.7\r\n", 401},
+        {LOOPBACK, "GET /", HERE "Forwarded: for=192.0.2.7\r\n", 401},
+        {LOOPBACK, "GET /", HERE "X-Real-IP: 127.0.0.1\r\n", 401},
+        {LOOPBACK, "GET /", HERE "Via: 1.1 sluice\r\n", 401},
+        {LOOPBACK, "GET /", HERE "X-Forwarded-Host: a\r\n", 401},
+        {LOOPBACK, "GET /", HERE "X-Forwarded-Proto: https\r\n", 401},
+        {LOOPBACK, "GET /", HERE "X-Forwarded-For: 192.0.2.7\r\n" WITH_TOKEN, 0},
+    };
+    check_stories(STORIES, ARRAY_LEN(STORIES));
+}
+END_TEST
+
+START_TEST(a_name_that_is_not_ours_is_misdirected)
+{
+    static const struct story STORIES[] = {
+        {LOOPBACK, "GET /", "Host: localhost\r\n", 0},
+        {LOOPBACK, "GET /", "Host: LOCALHOST.:9900\r\n", 0},
+        {LOOPBACK, "GET /", "Host: sluice.internal:80\r\n", 0},
+        {LOOPBACK, "GET /", "Host: 192.0.2.1\r\n", 0},
+        {LOOPBACK, "GET /", "Host: evil.example\r\n", 421},
+        {LOOPBACK, "GET /", "Host: localhost.evil.example\r\n", 421},
+        {LOOPBACK, "GET /", "Host: evil.localhost\r\n", 421},
+        {LOOPBACK, "GET /", "Host: a.sluice.internal\r\n", 421},
+        {LOOPBACK, "GET /", "Host: 127.0.0.1.evil.example\r\n", 421},
+        {LOOPBACK, "GET /", "Host:\r\n", 421},
+        {LOOPBACK, "GET http://evil.example/", "Host: localhost\r\n", 421},
+        {REMOTE, "DELETE /", "Host: evil.example\r\n" WITH_TOKEN, 421},
+        {REMOTE, "GET /", "Host: evil.example\r\n", 401},
+    };
+    check_stories(STORIES, ARRAY_LEN(STORIES));
+}
+END_TEST
+
+START_TEST(what_a_page_sends_is_refused)
+{
+    static const struct story STORIES[] = {
+        {LOOPBACK, "GET /", HERE "Origin: https://evil.example\r\n", 403},
+        {LOOPBACK, "GET /", HERE "Origin: null\r\n", 403},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: cross-site\r\n", 403},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: same-site\r\n", 403},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: same-origin\r\n", 403},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: none\r\n", 0},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\n", 0},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n", 403},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: none\r\nOrigin: null\r\n", 403},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Mode: no-cors\r\n", 403},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Dest: image\r\n", 403},
+        {SOCKET, "POST /", HERE JSON "Origin: http://127.0.0.1:9900\r\n", 403},
+        {SOCKET, "POST /", HERE JSON "Sec-Fetch-Site: none\r\n", 403},
+        {SOCKET, "POST /", HERE JSON "Sec-Fetch-User: ?1\r\n", 403},
+        {LOOPBACK, "DELETE /", HERE WITH_TOKEN "Origin: null\r\n", 403},
+        {LOOPBACK, "OPTIONS /", HERE "Origin: null\r\n", 401},
+    };
+    check_stories(STORIES, ARRAY_LEN(STORIES));
+}
+END_TEST
+
+START_TEST(a_change_has_a_type_that_no_form_has)
+{
+    static const struct story STORIES[] = {
+        {SOCKET, "POST /", HERE, 415},
+        {SOCKET, "POST /", HERE "Content-Type: text/plain\r\n", 415},
+        {SOCKET, "POST /", HERE "Content-Type: application/x-www-form-urlencoded\r\n", 415},
+        {SOCKET, "POST /", HERE "Content-Type: text/plain, application/json\r\n", 415},
+        {SOCKET, "POST /", HERE JSON "Content-Type: text/plain\r\n", 415},
+        {SOCKET, "POST /", HERE "Content-Type: Application/JSON ; charset=utf-8\r\n", 0},
+        {SOCKET, "DELETE /", HERE "Content-Length: 1\r\n", 415},
+        {SOCKET, "PUT /", HERE, 415},
+    };
+    check_stories(STORIES, ARRAY_LEN(STORIES));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("admin/access");
+    TCase *cases = tcase_create("access");
+    tcase_add_test(cases, reading_needs_this_machine_a_socket_or_a_token);
+    tcase_add_test(cases, changing_needs_a_socket_or_the_token);
+    tcase_add_test(cases, a_token_that_is_none_lets_nobody_in);
+    tcase_add_test(cases, without_tokens_none_fits);
+    tcase_add_test(cases, what_a_proxy_of_this_machine_passes_on_is_not_its_own);
+    tcase_add_test(cases, a_name_that_is_not_ours_is_misdirected);
+    tcase_add_test(cases, what_a_page_sends_is_refused);
+    tcase_add_test(cases, a_change_has_a_type_that_no_form_has);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? 0 : 1;
+}
