@@ -3,6 +3,8 @@
 #ifndef SLUICE_POLICY_LOADER_H
 #define SLUICE_POLICY_LOADER_H
 
+#include <stdint.h>
+
 #include "base/compiler.h"
 #include "base/diag.h"
 #include "base/span.h"
@@ -14,6 +16,11 @@
  * errors. STATUS_IO: the file could not be read, @diags says why. STATUS_NO_MEMORY. */
 MUST_USE enum status loader_load_file(const char *path, struct policy **policy,
                                       struct diags *diags);
+
+/* The same for whoever runs the policy under another clock: the windows of calendars are reckoned from
+ * @now_us, us since the epoch, to about 25 years ahead, instead of from now. */
+MUST_USE enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
+                                         struct diags *diags);
 
 /* The same from text in memory. Environment variables are looked up with @getenv_value, so that a
  * test can bring its own; NULL: the process's environment. */

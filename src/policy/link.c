@@ -135,13 +135,19 @@ static void index_names(struct linker *linker)
 }
 
 enum status link_policy(const struct spec_policy *spec, struct arena *scratch, struct diags *diags,
-                        struct policy *policy)
+                        uint64_t now_us, struct policy *policy)
 {
     static void (*const STAGES[])(struct linker *) = {
         index_names, link_settings, link_admin,   link_upstreams, link_limits,
         link_routes, link_balance,  link_settled, link_slots,     link_redis_cell,
     };
-    struct linker linker = {.spec = spec, .policy = policy, .scratch = scratch, .diags = diags};
+    struct linker linker = {
+        .spec = spec,
+        .policy = policy,
+        .scratch = scratch,
+        .diags = diags,
+        .now_us = now_us,
+    };
     for (size_t i = 0; i < ARRAY_LEN(STAGES) && !linker.no_memory; i++) {
         STAGES[i](&linker);
     }

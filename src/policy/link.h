@@ -29,6 +29,7 @@ struct linker {
     struct policy *policy; /* under construction; its arena is the result's */
     struct arena *scratch; /* gone when linking is over */
     struct diags *diags;
+    uint64_t now_us;                   /* calendars are reckoned from it */
     struct name_index limits;          /* number: index of the rule */
     struct name_index upstreams;       /* number: index of the upstream */
     struct linked_calendar *calendars; /* beside the policy's */
@@ -37,10 +38,11 @@ struct linker {
     bool no_memory;
 };
 
-/* Link all of @spec into @policy, whose arena is ready. Errors go to @diags; with any there the
+/* Link all of @spec into @policy, whose arena is ready; @now_us, us since the epoch, is when calendars
+ * begin. Errors go to @diags; with any there the
  * policy is not fit for use. STATUS_NO_MEMORY. */
 MUST_USE enum status link_policy(const struct spec_policy *spec, struct arena *scratch,
-                                 struct diags *diags, struct policy *policy);
+                                 struct diags *diags, uint64_t now_us, struct policy *policy);
 
 /* --- the stages, for link.c --- */
 

@@ -1,6 +1,5 @@
 /* The calendars of a policy's windows: one for each unit and zone that it speaks of. */
 
-#include "base/clock.h"
 #include "limit/calendar.h"
 #include "policy/link.h"
 
@@ -47,7 +46,7 @@ const struct calendar *link_calendar(struct linker *linker, const struct spec_li
     }
     struct policy *policy = linker->policy;
     struct calendar *calendar = NULL;
-    const enum status status = calendar_new(unit, zone, clock_wall_us(), &calendar);
+    const enum status status = calendar_new(unit, zone, linker->now_us, &calendar);
     if (status != STATUS_OK) {
         linker->no_memory = linker->no_memory || status == STATUS_NO_MEMORY;
         return NULL;

@@ -1,17 +1,14 @@
 #include "policy/loader.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "policy/link.h"
 #include "policy/loader_yaml.h"
 #include "policy/sections.h"
 #include "policy/short_form.h"
-
-enum { FIRST_BYTES = 64 * 1024 };
+#include "policy/whole_file.h"
 
 static const char *lookup_in_process(const char *name)
 {
@@ -34,8 +31,8 @@ static enum status read_spec(const struct node *root, struct arena *arena, struc
     return reader.no_memory ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
-static enum status build(const struct node *root, struct arena *arena, struct diags *diags,
-                         struct policy **policy)
+static enum status build(const struct node *root, uint64_t now_us, struct arena *arena,
+                         struct diags *diags, struct policy **policy)
 {
     struct spec_policy *spec = NULL;
     enum status status = read_spec(root, arena, diags, &spec);
@@ -47,7 +44,7 @@ static enum status build(const struct node *root, struct arena *arena, struct di
         return STATUS_NO_MEMORY;
     }
     arena_init(&built->arena, NULL, 0);
-    status = link_policy(spec, arena, diags, built);
+    status = link_policy(spec, arena, diags, now_us, built);
     if (status == STATUS_OK && diags->n_errors > 0) {
         status = STATUS_INVALID;
     }
@@ -59,10 +56,9 @@ static enum status build(const struct node *root, struct arena *arena, struct di
     return STATUS_OK;
 }
 
-enum status loader_load_text(struct span yaml, const char *(*getenv_value)(const char *name),
+static enum status load_text(struct span yaml, environment_lookup lookup, uint64_t now_us,
                              struct policy **policy, struct diags *diags)
 {
-    const environment_lookup lookup = getenv_value != NULL ? getenv_value : lookup_in_process;
     struct arena arena;
     struct node *root = NULL;
     if (yaml.len > POLICY_FILE_BYTES_MAX) {
@@ -71,45 +67,34 @@ enum status loader_load_text(struct span yaml, const char *(*getenv_value)(const
         return STATUS_INVALID;
     }
     arena_init(&arena, NULL, 0);
-    enum status status = loader_yaml_read(yaml, lookup, &arena, diags, &root);
+    enum status status = loader_yaml_read(yaml, "a policy", lookup, &arena, diags, &root);
     if (status == STATUS_OK) {
-        status = build(root, &arena, diags, policy);
+        status = build(root, now_us, &arena, diags, policy);
     }
     arena_reset(&arena);
     return status;
 }
 
-/* All of @file, at most one byte more than a policy may have. STATUS_IO: errno says why. */
-static enum status read_all(FILE *file, char **bytes, size_t *len)
+enum status loader_load_text(struct span yaml, const char *(*getenv_value)(const char *name),
+                             struct policy **policy, struct diags *diags)
 {
-    size_t capacity = 0;
-    *bytes = NULL;
-    *len = 0;
-    do {
-        capacity = capacity == 0 ? FIRST_BYTES : 2 * capacity;
-        char *larger = realloc(*bytes, capacity);
-        if (larger == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        *bytes = larger;
-        *len += fread(*bytes + *len, 1, capacity - *len, file);
-    } while (*len == capacity && capacity <= POLICY_FILE_BYTES_MAX);
-    return ferror(file) ? STATUS_IO : STATUS_OK;
+    return load_text(yaml, getenv_value != NULL ? getenv_value : lookup_in_process, clock_wall_us(),
+                     policy, diags);
 }
 
 enum status loader_load_file(const char *path, struct policy **policy, struct diags *diags)
 {
-    char *bytes = NULL;
-    size_t len = 0;
-    FILE *file = fopen(path, "rb");
-    enum status status = file != NULL ? read_all(file, &bytes, &len) : STATUS_IO;
-    if (status == STATUS_IO) {
-        diags_add(diags, DIAG_ERROR, 0, 0, "cannot be read: %s", strerror(errno));
-    } else if (status == STATUS_OK) {
-        status = loader_load_text(span_of(bytes, len), NULL, policy, diags);
-    }
-    if (file != NULL) {
-        fclose(file);
+    return loader_load_file_at(path, clock_wall_us(), policy, diags);
+}
+
+enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
+                                struct diags *diags)
+{
+    char *bytes;
+    size_t len;
+    enum status status = whole_file_read(path, &bytes, &len, diags);
+    if (status == STATUS_OK) {
+        status = load_text(span_of(bytes, len), lookup_in_process, now_us, policy, diags);
     }
     free(bytes);
     return status;

@@ -23,6 +23,7 @@ struct frame {
 
 struct copier {
     yaml_document_t *document;
+    const char *noun; /* what the file is */
     struct arena *arena;
     struct diags *diags;
     struct environment environment;
@@ -225,7 +226,7 @@ static enum status copy_document(struct copier *copier, struct node **root)
     }
     if ((*root)->kind != NODE_MAPPING) {
         diags_add(copier->diags, DIAG_ERROR, (*root)->line, (*root)->column,
-                  "a policy is a mapping (key: value), not %s", node_noun(*root));
+                  "%s is a mapping (key: value), not %s", copier->noun, node_noun(*root));
         return STATUS_INVALID;
     }
     status = push(copier, source, *root);
@@ -236,7 +237,8 @@ static enum status copy_document(struct copier *copier, struct node **root)
 }
 
 /* Whether a second document follows the first. */
-static enum status check_end(yaml_parser_t *parser, struct span yaml, struct diags *diags)
+static enum status check_end(yaml_parser_t *parser, struct span yaml, const char *noun,
+                             struct diags *diags)
 {
     yaml_document_t document;
     if (!yaml_parser_load(parser, &document)) {
@@ -245,16 +247,15 @@ static enum status check_end(yaml_parser_t *parser, struct span yaml, struct dia
     const yaml_node_t *root = yaml_document_get_root_node(&document);
     if (root != NULL) {
         diags_add(diags, DIAG_ERROR, place_of(root->start_mark.line),
-                  place_of(root->start_mark.column),
-                  "a policy is one document; a second starts "
-                  "here");
+                  place_of(root->start_mark.column), "%s is one document; a second starts here",
+                  noun);
     }
     yaml_document_delete(&document);
     return STATUS_OK;
 }
 
-enum status loader_yaml_read(struct span yaml, environment_lookup lookup, struct arena *arena,
-                             struct diags *diags, struct node **root)
+enum status loader_yaml_read(struct span yaml, const char *noun, environment_lookup lookup,
+                             struct arena *arena, struct diags *diags, struct node **root)
 {
     yaml_parser_t parser;
     yaml_document_t document;
@@ -273,6 +274,7 @@ enum status loader_yaml_read(struct span yaml, environment_lookup lookup, struct
     const size_t n_nodes_max = ALIAS_FACTOR * n_nodes + ALIAS_NODES_MAX;
     struct copier copier = {
         .document = &document,
+        .noun = noun,
         .arena = arena,
         .diags = diags,
         .environment = {.lookup = lookup, .arena = arena, .room = POLICY_FILE_BYTES_MAX},
@@ -280,7 +282,7 @@ enum status loader_yaml_read(struct span yaml, environment_lookup lookup, struct
     };
     enum status status = copy_document(&copier, root);
     if (status == STATUS_OK) {
-        status = check_end(&parser, yaml, diags);
+        status = check_end(&parser, yaml, noun, diags);
     }
     yaml_document_delete(&document);
     yaml_parser_delete(&parser);
