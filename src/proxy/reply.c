@@ -4,10 +4,11 @@
 
 #include "base/limits.h"
 #include "http/message.h"
+#include "proxy/told_fields.h"
 #include "proxy/worker.h"
 
 enum {
-    /* A member of a RateLimit field: a name, its quotes, three numbers. */
+    /* A name in the list of a problem document. */
     MEMBER_BYTES_MAX = 2 * NAME_BYTES_MAX + 64,
     PROBLEM_BYTES_MAX = 512, /* without the names of limits */
     RETRY_LATER_S = 1,       /* with a 503: what is short now may be there in a second */
@@ -59,43 +60,12 @@ static struct span with_body(struct exchange *exchange, struct span body, struct
     return span_of(NULL, 0);
 }
 
-static void add_draft_fields(struct exchange *exchange, enum fields_draft draft)
-{
-    const struct admission *admission = &exchange->admission;
-    const size_t bytes = admission->decision.n_charges * MEMBER_BYTES_MAX;
-    struct text policy = new_text(exchange, bytes);
-    admission_write_policy_field(admission, exchange->route, &policy);
-    reply_add_field(exchange, FIELD_RATELIMIT_POLICY, field_name(FIELD_RATELIMIT_POLICY),
-                    text_span(&policy));
-    struct text state = new_text(exchange, bytes);
-    admission_write_state_field(admission, draft, &state);
-    reply_add_field(exchange, FIELD_RATELIMIT, field_name(FIELD_RATELIMIT), text_span(&state));
-}
-
-static void add_legacy_fields(struct exchange *exchange)
-{
-    struct fields_legacy nearest;
-    if (admission_find_nearest(&exchange->admission, &nearest)) {
-        add_number(exchange, FIELD_OTHER, SPAN("X-RateLimit-Limit"), nearest.limit);
-        add_number(exchange, FIELD_OTHER, SPAN("X-RateLimit-Remaining"), nearest.remaining);
-        add_number(exchange, FIELD_OTHER, SPAN("X-RateLimit-Reset"), nearest.reset_s);
-    }
-}
-
 void reply_add_ratelimit_fields(struct exchange *exchange)
 {
-    const enum headers_style style = exchange->regime->policy->headers;
-    if (!admission_has_verdicts(&exchange->admission)) {
-        return;
-    }
-    if (style == HEADERS_DRAFT11 || style == HEADERS_BOTH) {
-        add_draft_fields(exchange, FIELDS_DRAFT_11);
-    } else if (style == HEADERS_DRAFT_NEXT) {
-        add_draft_fields(exchange, FIELDS_DRAFT_NEXT);
-    }
-    if (style == HEADERS_LEGACY || style == HEADERS_BOTH) {
-        add_legacy_fields(exchange);
-    }
+    assert(exchange->out.n_own_fields + TOLD_FIELDS_MAX <= OWN_FIELDS_MAX);
+    exchange->out.n_own_fields +=
+        told_fields_make(&exchange->admission, exchange->route, exchange->regime->policy->headers,
+                         &exchange->arena, exchange->own_fields + exchange->out.n_own_fields);
 }
 
 struct span reply_problem(struct exchange *exchange, uint16_t status, const char *detail)
