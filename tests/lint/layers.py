@@ -6,7 +6,7 @@ import re
 import tree
 
 FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "policy": 2, "store": 2, "proxy": 3,
-          "admin": 4, "app": 5}
+          "admin": 4, "trial": 4, "app": 5}
 
 # Header, and the files that may include it.
 THIRD_PARTY = (

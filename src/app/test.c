@@ -1,0 +1,125 @@
+/* sluice test FILE...: do policies do what their tests say?
+ *
+ * file of tests ─► its policy ─► each test under a clock of its own ─► a report */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/command.h"
+#include "app/load.h"
+#include "app/test_report.h"
+#include "base/diag.h"
+
+/* The policy's path from the folder of the file of tests; the caller frees it. */
+static char *path_from(const char *file, struct span policy)
+{
+    const char *slash = strrchr(file, '/');
+    const size_t folder = slash == NULL || policy.data[0] == '/' ? 0 : (size_t)(slash - file) + 1;
+    char *path = malloc(folder + policy.len + 1);
+    if (path != NULL) {
+        memcpy(path, file, folder);
+        memcpy(path + folder, policy.data, policy.len + 1); /* with its NUL */
+    }
+    return path;
+}
+
+static enum status run_tests(struct test_report *report, const struct test_file *file,
+                             const struct policy *policy, struct arena *arena)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < file->n_tests && status == STATUS_OK; i++) {
+        struct story_result result;
+        status = story_run(policy, &file->tests[i], arena, &result);
+        if (status == STATUS_OK) {
+            test_report_add(report, &result);
+        }
+        arena_reset(arena);
+    }
+    return status;
+}
+
+/* False: it could not be run, and why is on stderr. */
+static bool run_with_policy(struct test_report *report, const char *path,
+                            const struct test_file *file, const char *policy_path,
+                            struct diags *diags)
+{
+    struct policy *policy;
+    struct arena arena;
+    if (load_policy_at(policy_path, file->start_us, &policy) != STATUS_OK) {
+        fprintf(stderr, "%s:%u:%u: error: its policy %s cannot be loaded\n", path,
+                file->policy_place.line, file->policy_place.column, policy_path);
+        return false;
+    }
+    enum status status = STATUS_INVALID;
+    test_file_check(file, policy, diags);
+    diags_print(diags, stderr);
+    if (diags->n_errors == 0) {
+        arena_init(&arena, NULL, 0);
+        test_report_begin(report, path, policy_path);
+        status = run_tests(report, file, policy, &arena);
+        test_report_end(report);
+        if (status == STATUS_INVALID) {
+            fprintf(stderr,
+                    "%s: error: a test goes on beyond the 25 years of its policy's calendars\n",
+                    path);
+        } else if (status != STATUS_OK) {
+            fprintf(stderr, "%s: error: %s\n", path, status_text(status));
+        }
+    }
+    policy_free(policy);
+    return status == STATUS_OK;
+}
+
+static bool run_file(struct test_report *report, const char *path)
+{
+    struct test_file file;
+    struct diags diags;
+    diags_init(&diags, path);
+    const enum status status = test_file_load(path, &file, &diags);
+    if (status != STATUS_OK) {
+        diags_print(&diags, stderr);
+        if (status == STATUS_NO_MEMORY) {
+            fprintf(stderr, "%s: error: out of memory\n", path);
+        }
+        diags_close(&diags);
+        return false;
+    }
+    char *policy_path = path_from(path, file.policy);
+    const bool is_run =
+        policy_path != NULL && run_with_policy(report, path, &file, policy_path, &diags);
+    free(policy_path);
+    test_file_close(&file);
+    diags_close(&diags);
+    return is_run;
+}
+
+static int usage(void)
+{
+    fputs("usage: sluice test [--json | --junit] FILE...\n", stderr);
+    return EXIT_USAGE;
+}
+
+int test_command(int argc, char **argv)
+{
+    enum test_report_format format = TEST_REPORT_TEXT;
+    int first = 1;
+    if (argc > 1 && strcmp(argv[1], "--json") == 0) {
+        format = TEST_REPORT_JSON;
+        first = 2;
+    } else if (argc > 1 && strcmp(argv[1], "--junit") == 0) {
+        format = TEST_REPORT_JUNIT;
+        first = 2;
+    }
+    if (first >= argc || argv[first][0] == '-') {
+        return usage();
+    }
+    struct test_report report;
+    bool all_run = true;
+    test_report_init(&report, format, stdout);
+    for (int i = first; i < argc; i++) {
+        all_run = run_file(&report, argv[i]) && all_run;
+    }
+    const bool all_passed = test_report_close(&report);
+    return all_run && all_passed ? EXIT_DONE : EXIT_FAILED;
+}

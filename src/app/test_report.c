@@ -1,0 +1,307 @@
+#include "app/test_report.h"
+
+#include <inttypes.h>
+
+#include "base/text.h"
+#include "policy/units.h"
+
+enum { LINE_BYTES = 4096 };
+
+/* --- for people --- */
+
+static void print_text(FILE *out, const struct text *text)
+{
+    fwrite(text->data, 1, text->len, out);
+}
+
+/* What a test file says, and fields that come of it, on a terminal. */
+static void print_printable(FILE *out, struct span span)
+{
+    char buffer[LINE_BYTES];
+    struct text text = text_of(buffer, sizeof(buffer));
+    text_add_printable(&text, span);
+    print_text(out, &text);
+}
+
+static void print_duration(FILE *out, uint64_t us)
+{
+    char buffer[64];
+    struct text text = text_of(buffer, sizeof(buffer));
+    if (us == 0) {
+        text_add_literal(&text, "0s");
+    } else {
+        units_write_duration(&text, us);
+    }
+    print_text(out, &text);
+}
+
+static void print_fact(FILE *out, char mark, struct span name, struct span value)
+{
+    fprintf(out, "  %c %.*s: ", mark, SPAN_ARGS(name));
+    print_printable(out, value);
+    fputc('\n', out);
+}
+
+static void print_request(FILE *out, const struct story_failure *failure)
+{
+    const struct test_step *step = failure->step;
+    if (failure->number == 0) {
+        fprintf(out, "  all %u requests: ", step->repeat);
+    } else if (step->repeat > 1) {
+        fprintf(out, "  request %u of %u: ", failure->number, step->repeat);
+    } else {
+        fputs("  ", out);
+    }
+    print_printable(out, step->method);
+    fputc(' ', out);
+    print_printable(out, step->target);
+    fputs(", ", out);
+    print_duration(out, failure->after_us);
+    fputs(" after the first\n", out);
+}
+
+static void print_failure(FILE *out, const struct story_failure *failure)
+{
+    print_request(out, failure);
+    for (size_t i = 0; i < failure->n_facts; i++) {
+        const struct story_fact *fact = &failure->facts[i];
+        if (story_fact_differs(fact)) {
+            print_fact(out, '-', fact->name, fact->wanted);
+            print_fact(out, '+', fact->name, fact->got);
+        } else {
+            print_fact(out, ' ', fact->name, fact->got);
+        }
+    }
+}
+
+static size_t n_told(const struct story_result *result)
+{
+    return result->n_failures < STORY_FAILURES_MAX ? result->n_failures : STORY_FAILURES_MAX;
+}
+
+static void add_text(struct test_report *report, const struct story_result *result)
+{
+    FILE *out = report->out;
+    fputs(result->n_failures == 0 ? "ok    " : "FAIL  ", out);
+    print_printable(out, result->test->name);
+    fprintf(out, " (%" PRIu64 " request%s in ", result->n_requests,
+            result->n_requests == 1 ? "" : "s");
+    print_duration(out, result->simulated_us);
+    fputs(")\n", out);
+    for (size_t i = 0; i < n_told(result); i++) {
+        const struct story_failure *failure = &result->failures[i];
+        fprintf(out, "%s:%u:%u: not as expected (- expected, + got)\n", report->path,
+                failure->step->place.line, failure->step->place.column);
+        print_failure(out, failure);
+    }
+    if (result->n_failures > n_told(result)) {
+        fprintf(out, "  and %" PRIu64 " more that went wrong in this test\n",
+                result->n_failures - n_told(result));
+    }
+}
+
+/* --- JSON --- */
+
+static json_t *json_span(struct span span)
+{
+    return json_stringn(span.data, span.len);
+}
+
+static json_t *json_fact(const struct story_fact *fact)
+{
+    json_t *object = json_pack("{s:o}", "name", json_span(fact->name));
+    if (fact->wanted.data != NULL) {
+        json_object_set_new(object, "expected", json_span(fact->wanted));
+    }
+    json_object_set_new(object, "got", json_span(fact->got));
+    return object;
+}
+
+static json_t *json_failure(const struct story_failure *failure)
+{
+    json_t *facts = json_array();
+    for (size_t i = 0; i < failure->n_facts; i++) {
+        json_array_append_new(facts, json_fact(&failure->facts[i]));
+    }
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "line", (json_int_t)failure->step->place.line,
+                     "column", (json_int_t)failure->step->place.column, "request",
+                     (json_int_t)failure->number, "after_us", (json_int_t)failure->after_us,
+                     "facts", facts);
+}
+
+static void add_json(struct test_report *report, const struct story_result *result)
+{
+    json_t *failures = json_array();
+    for (size_t i = 0; i < n_told(result); i++) {
+        json_array_append_new(failures, json_failure(&result->failures[i]));
+    }
+    json_array_append_new(
+        report->tests,
+        json_pack("{s:o, s:I, s:b, s:I, s:I, s:o}", "name", json_span(result->test->name), "line",
+                  (json_int_t)result->test->place.line, "passed", result->n_failures == 0,
+                  "requests", (json_int_t)result->n_requests, "failed",
+                  (json_int_t)result->n_failures, "failures", failures));
+}
+
+static void begin_json(struct test_report *report, const char *path, const char *policy_path)
+{
+    json_t *file = json_pack("{s:s, s:s, s:[]}", "file", path, "policy", policy_path, "tests");
+    report->tests = json_object_get(file, "tests");
+    json_array_append_new(report->files, file);
+}
+
+static void close_json(struct test_report *report)
+{
+    json_t *all = json_pack("{s:I, s:I, s:I, s:o}", "tests", (json_int_t)report->n_tests, "failed",
+                            (json_int_t)report->n_failed, "requests",
+                            (json_int_t)report->n_requests, "files", report->files);
+    json_dumpf(all, report->out, JSON_INDENT(2));
+    fputc('\n', report->out);
+    json_decref(all);
+}
+
+/* --- JUnit --- */
+
+/* Text of an element or an attribute: XML 1.0 has no other control characters at all. */
+static void print_xml(FILE *out, struct span span)
+{
+    char buffer[LINE_BYTES];
+    struct text text = text_of(buffer, sizeof(buffer));
+    text_add_printable(&text, span);
+    for (size_t i = 0; i < text.len; i++) {
+        switch (text.data[i]) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        default:
+            fputc(text.data[i], out);
+        }
+    }
+}
+
+static void print_xml_fact(FILE *out, char mark, struct span name, struct span value)
+{
+    fprintf(out, "%c ", mark);
+    print_xml(out, name);
+    fputs(": ", out);
+    print_xml(out, value);
+    fputc('\n', out);
+}
+
+static void add_junit_failure(struct test_report *report, const struct story_failure *failure)
+{
+    FILE *out = report->out;
+    fputs("      <failure message=\"", out);
+    print_xml(out, span_of_text(report->path));
+    fprintf(out, ":%u:%u: not as expected\">", failure->step->place.line,
+            failure->step->place.column);
+    for (size_t i = 0; i < failure->n_facts; i++) {
+        const struct story_fact *fact = &failure->facts[i];
+        if (story_fact_differs(fact)) {
+            print_xml_fact(out, '-', fact->name, fact->wanted);
+        }
+        print_xml_fact(out, story_fact_differs(fact) ? '+' : ' ', fact->name, fact->got);
+    }
+    fputs("</failure>\n", out);
+}
+
+static void add_junit(struct test_report *report, const struct story_result *result)
+{
+    fputs("    <testcase classname=\"", report->out);
+    print_xml(report->out, span_of_text(report->path));
+    fputs("\" name=\"", report->out);
+    print_xml(report->out, result->test->name);
+    fputs(result->n_failures == 0 ? "\"/>\n" : "\">\n", report->out);
+    for (size_t i = 0; i < n_told(result); i++) {
+        add_junit_failure(report, &result->failures[i]);
+    }
+    if (result->n_failures > 0) {
+        fputs("    </testcase>\n", report->out);
+    }
+}
+
+static void begin_junit(struct test_report *report, const char *path)
+{
+    fputs("  <testsuite name=\"", report->out);
+    print_xml(report->out, span_of_text(path));
+    fputs("\">\n", report->out);
+}
+
+/* --- all of them --- */
+
+void test_report_init(struct test_report *report, enum test_report_format format, FILE *out)
+{
+    *report = (struct test_report){.format = format, .out = out};
+    if (format == TEST_REPORT_JSON) {
+        report->files = json_array();
+    } else if (format == TEST_REPORT_JUNIT) {
+        fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
+    }
+}
+
+void test_report_begin(struct test_report *report, const char *path, const char *policy_path)
+{
+    report->path = path;
+    switch (report->format) {
+    case TEST_REPORT_TEXT:
+        fprintf(report->out, "%s, of %s\n", path, policy_path);
+        break;
+    case TEST_REPORT_JSON:
+        begin_json(report, path, policy_path);
+        break;
+    case TEST_REPORT_JUNIT:
+        begin_junit(report, path);
+        break;
+    }
+}
+
+void test_report_add(struct test_report *report, const struct story_result *result)
+{
+    report->n_tests++;
+    report->n_failed += result->n_failures > 0;
+    report->n_requests += result->n_requests;
+    switch (report->format) {
+    case TEST_REPORT_TEXT:
+        add_text(report, result);
+        break;
+    case TEST_REPORT_JSON:
+        add_json(report, result);
+        break;
+    case TEST_REPORT_JUNIT:
+        add_junit(report, result);
+        break;
+    }
+}
+
+void test_report_end(struct test_report *report)
+{
+    if (report->format == TEST_REPORT_JUNIT) {
+        fputs("  </testsuite>\n", report->out);
+    }
+}
+
+bool test_report_close(struct test_report *report)
+{
+    switch (report->format) {
+    case TEST_REPORT_TEXT:
+        fprintf(report->out, "%" PRIu64 " tests, %" PRIu64 " failed, %" PRIu64 " requests\n",
+                report->n_tests, report->n_failed, report->n_requests);
+        break;
+    case TEST_REPORT_JSON:
+        close_json(report);
+        break;
+    case TEST_REPORT_JUNIT:
+        fputs("</testsuites>\n", report->out);
+        break;
+    }
+    return fflush(report->out) == 0 && report->n_failed == 0;
+}
