@@ -17,6 +17,8 @@ static const struct {
     {"run", "FILE", "start the proxy with the policy in FILE", run_command},
     {"check", "FILE...", "tell every error in policy files; exits 1 if there are any",
      check_command},
+    {"test", "[--json | --junit] FILE...",
+     "run tests of policies under a clock of their own; exits 1 if one fails", test_command},
     {"script", "FILE METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS]",
      "print the redis-cli call that would decide this request", script_command},
     {"echo", "[ADDRESS]", "start a small server that answers with what it received", echo_command},

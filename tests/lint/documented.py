@@ -1,5 +1,6 @@
 """Every key that the loader knows stands in docs/policy.md, with its default, and in config/full.yaml;
-every key that is not built yet stands in the manual's list of those."""
+every key that is not built yet stands in the manual's list of those. So do the keys of tests of a policy
+in docs/testing-policies.md."""
 
 import re
 
@@ -23,6 +24,10 @@ CHAPTERS = {
     "ROUTE": ("routes", ""), "COST": ("cost", ""), "EDITS": ("request and response", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),
 }
 NOT_YET_CHAPTER = "Not yet built"
+TESTS_TABLES = "src/policy/sections_test.c"
+TESTS_MANUAL = "docs/testing-policies.md"
+TESTS_CHAPTERS = {"TEST_FILE": "The file", "TEST_DEFAULTS": "The file", "TEST": "The file",
+                  "STEP": "steps", "EXPECT": "expect"}
 IN_ITS_PARENTS_ROW = {"except.client"}
 NOT_IN_EXAMPLE = {("POLICY", "upstream"): "the short form does not go with the long one",
                   ("POLICY", "limit"): "the same"}
@@ -32,9 +37,9 @@ ROW = re.compile(r'\{"(\w+)", SHAPE_\w+, &\w+,\s*offsetof\([^)]*\),\s*(NULL|"[^"
 NOT_YET = re.compile(r'NOT_YET\("(\w+)"')
 
 
-def chapters():
-    """Text of the manual's chapters, by heading."""
-    parts = re.split(r"^## (.*)$", tree.text(MANUAL), flags=re.MULTILINE)
+def chapters(manual):
+    """Text of a manual's chapters, by heading."""
+    parts = re.split(r"^## (.*)$", tree.text(manual), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2]))
 
 
@@ -51,7 +56,7 @@ def manual_findings(chapter, name, default):
 
 
 def findings():
-    manual = chapters()
+    manual = chapters(MANUAL)
     example = tree.text(EXAMPLE)
     tables = [table for path in TABLES for table in TABLE.findall(tree.text(path))]
     if len(tables) != len(CHAPTERS):
@@ -71,4 +76,15 @@ def findings():
                 yield f"{MANUAL}: `{key}` under \"{NOT_YET_CHAPTER}\""
 
 
-tree.finish(list(findings()))
+def tests_findings():
+    manual = chapters(TESTS_MANUAL)
+    for table, rows in TABLE.findall(tree.text(TESTS_TABLES)):
+        for key, default in ROW.findall(rows):
+            pattern = rf"^\| `{key}` \|"
+            if default != "NULL":
+                pattern += ".*`" + re.escape(default.strip('"')) + "`"
+            if not re.search(pattern, manual[TESTS_CHAPTERS[table]], re.MULTILINE):
+                yield f"{TESTS_MANUAL}: a row `{key}` under \"{TESTS_CHAPTERS[table]}\", default {default}"
+
+
+tree.finish(list(findings()) + list(tests_findings()))
