@@ -72,4 +72,7 @@ void text_add_printable(struct text *text, struct span span);
  * before them and the rest is as text_add_printable() writes it. */
 void text_add_logfmt(struct text *text, struct span span);
 
+/* A length of time for people, rounded up in two units at most: 340ms, 12.3s, 1m05s, 2h, 3d04h. */
+void text_add_time(struct text *text, uint64_t us);
+
 #endif /* SLUICE_BASE_TEXT_H */

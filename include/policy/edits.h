@@ -35,6 +35,9 @@ struct route_edits {
 /* Whether @field, as it came, does not pass: it is removed, or another is set in its place. */
 bool field_edits_drop(const struct field_edits *edits, const struct field *field);
 
+/* Whether fields called @name are removed, and none is set in their place. For those who explain. */
+bool field_edits_removes(const struct field_edits *edits, struct span name);
+
 struct route;
 
 /* The path that the upstream of @route gets in place of the one of @request, which led there: without the

@@ -10,6 +10,7 @@
 #define SLUICE_POLICY_MATCHER_H
 
 #include "base/compiler.h"
+#include "base/text.h"
 #include "policy/key.h"
 #include "policy/policy.h"
 
@@ -19,5 +20,29 @@
  * Returns NULL, or why the path is refused (400): a static phrase, and *route is NULL. */
 MUST_USE const char *matcher_find_route(const struct policy *policy, struct request_view *request,
                                         const struct route **route);
+
+/* --- for those who explain --- */
+
+/* The parts of a match, in the order in which they are tried. */
+enum match_part {
+    MATCH_PATH,
+    MATCH_METHOD,
+    MATCH_HOST,
+    MATCH_CLIENT,
+    MATCH_FIELD,
+    MATCH_ALL, /* each of them holds */
+};
+
+/* Normalise the path of @request as it is compared with all routes: letters keep their case. Returns NULL, or
+ * why no route would take it: a static phrase. */
+MUST_USE const char *matcher_read_path(struct request_view *request);
+
+/* The first part of @route's match that keeps @request from it, or MATCH_ALL; matcher_read_path() has read its
+ * path. *field: with MATCH_FIELD the condition that does not hold, else NULL. */
+MUST_USE enum match_part matcher_compare(const struct route *route, struct request_view *request,
+                                         const struct field_match **field);
+
+/* The path pattern of @match as a policy says it; of one that says none what takes as much. */
+void matcher_write_path(const struct route_match *match, struct text *text);
 
 #endif /* SLUICE_POLICY_MATCHER_H */

@@ -53,6 +53,20 @@ MUST_USE enum admission_result admission_prepare(struct admission *admission,
                                                  const struct request_view *request,
                                                  struct arena *arena);
 
+/* What a rule has to do with a request. */
+enum rule_standing {
+    RULE_JUDGES,
+    RULE_EXCEPTS, /* its client is among those that the rule never judges */
+    RULE_SKIPS,   /* it lacks a part of the key, and the rule passes over such requests */
+    RULE_REFUSES, /* likewise, and the rule refuses them */
+};
+
+/* How @rule stands to @request, which matcher_find_route() has filled. With RULE_JUDGES the identity that it
+ * counts is written into @key, at most KEY_TEXT_BYTES_MAX bytes; @secret is the store's. */
+MUST_USE enum rule_standing admission_read_key(const struct limit_rule *rule,
+                                               const struct request_view *request,
+                                               struct span secret, struct text *key);
+
 /* --- after the decision, while its status is STATUS_OK --- */
 
 /* Whether verdicts speak of a quota that is enforced: not when every limit was skipped. */

@@ -4,24 +4,37 @@
 
 #include "base/text.h"
 #include "policy/matcher.h"
-#include "proxy/client_address.h"
 
 /* Split "http://host/path" into the host and what a client would send as the target. */
 static void split_url(struct span url, struct span *host, struct span *target)
 {
-    static const char SCHEME[] = "http://";
-    const size_t scheme_bytes = sizeof(SCHEME) - 1;
+    static const struct span SCHEMES[] = {{"http://", 7}, {"https://", 8}};
     *host = SPAN("localhost");
     *target = url;
-    if (span_starts_with(url, SPAN("http://"))) {
-        const struct span rest = span_of(url.data + scheme_bytes, url.len - scheme_bytes);
-        const size_t slash = span_find(rest, '/');
-        *host = span_of(rest.data, slash);
-        *target = slash < rest.len ? span_of(rest.data + slash, rest.len - slash) : SPAN("/");
+    for (size_t i = 0; i < ARRAY_LEN(SCHEMES); i++) {
+        if (span_starts_with(url, SCHEMES[i])) {
+            const struct span rest = span_of(url.data + SCHEMES[i].len, url.len - SCHEMES[i].len);
+            const size_t slash = span_find(rest, '/');
+            *host = span_of(rest.data, slash);
+            *target = slash < rest.len ? span_of(rest.data + slash, rest.len - slash) : SPAN("/");
+        }
     }
 }
 
-static void begin_head(struct text *text, const char *method, const char *url)
+/* A Host of the caller's own takes the place of the URL's. */
+static bool has_host(int argc, char **argv)
+{
+    for (int i = 0; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "-H") == 0 &&
+            span_equals_ignore_case(span_of(argv[i + 1], strcspn(argv[i + 1], ":")),
+                                    SPAN("host"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void begin_head(struct text *text, const char *method, const char *url, bool needs_host)
 {
     struct span host;
     struct span target;
@@ -29,37 +42,56 @@ static void begin_head(struct text *text, const char *method, const char *url)
     text_add(text, span_of_text(method));
     text_add_char(text, ' ');
     text_add(text, target);
-    text_add_literal(text, " HTTP/1.1\r\nHost: ");
-    text_add(text, host);
-    text_add_literal(text, "\r\n");
+    text_add_literal(text, " HTTP/1.1\r\n");
+    if (needs_host) {
+        text_add_literal(text, "Host: ");
+        text_add(text, host);
+        text_add_literal(text, "\r\n");
+    }
+}
+
+static const char *read_peer(struct given_request *given, const char *word)
+{
+    if (strcmp(word, "unix") == 0) {
+        given->peer = (struct address){.family = ADDRESS_NONE};
+        return NULL;
+    }
+    return address_parse(span_of_text(word), &given->peer) ? NULL
+                                                           : "--from wants an address, or unix";
 }
 
 static const char *read_options(struct given_request *given, struct text *text, int argc,
                                 char **argv)
 {
     for (int i = 0; i < argc; i += 2) {
+        const char *fault = NULL;
         if (i + 1 == argc) {
             return "an option lacks its value";
         }
         if (strcmp(argv[i], "-H") == 0) {
             text_add(text, span_of_text(argv[i + 1]));
             text_add_literal(text, "\r\n");
-        } else if (strcmp(argv[i], "--from") != 0) {
-            return "unknown option; -H and --from are known";
-        } else if (!address_parse(span_of_text(argv[i + 1]), &given->peer)) {
-            return "--from wants an address";
+        } else if (strcmp(argv[i], "--from") == 0) {
+            fault = read_peer(given, argv[i + 1]);
+        } else {
+            fault = "unknown option; -H and --from are known";
+        }
+        if (fault != NULL) {
+            return fault;
         }
     }
     text_add_literal(text, "\r\n");
     return text->truncated ? "the request is too large" : NULL;
 }
 
-static const char *parse(struct given_request *given, struct span bytes)
+/* The fields' number and bytes are bounded as the policy says. Returns what is wrong with the arguments. */
+static const char *parse(struct given_request *given, const struct policy *policy,
+                         struct span bytes)
 {
     struct head_parser parser = {
         .fields = given->fields,
-        .n_fields_max = GIVEN_FIELDS_MAX,
-        .head_bytes_max = GIVEN_HEAD_BYTES_MAX,
+        .n_fields_max = policy->max.headers,
+        .head_bytes_max = policy->max.head_bytes,
     };
     size_t consumed;
     switch (head_parse_request(&parser, bytes, &given->head, &consumed)) {
@@ -68,35 +100,48 @@ static const char *parse(struct given_request *given, struct span bytes)
     case PARSE_PARTIAL:
         return "the request is not whole";
     case PARSE_BAD:
+        given->error = given->head.error;
         break;
     }
-    return given->head.error.reason;
+    return NULL;
+}
+
+static void find_route(struct given_request *given, const struct policy *policy)
+{
+    struct request_view *view = &given->view;
+    view->head = &given->head;
+    view->host = target_normalise_host(given->head.host, given->host);
+    view->client = client_address_walk(policy, &given->peer, &given->head, &given->walk);
+    view->peer_is_trusted = given->walk.peer_is_trusted;
+    view->path = &given->path;
+    view->path_buffer = given->path_buffer;
+    given->refusal = matcher_find_route(policy, view, &given->route);
 }
 
 const char *given_request_read(struct given_request *given, const struct policy *policy, int argc,
                                char **argv)
 {
     struct text text = text_of(given->bytes, sizeof(given->bytes));
-    struct request_view *view = &given->view;
     if (argc < 2) {
         return "METHOD and URL are missing";
     }
-    memset(view, 0, sizeof(*view));
+    memset(&given->view, 0, sizeof(given->view));
+    given->error = (struct http_error){.status = 0};
+    given->refusal = NULL;
+    given->route = NULL;
     given->peer = (struct address){.family = ADDRESS_IPV4, .bytes = {127, 0, 0, 1}};
-    begin_head(&text, argv[0], argv[1]);
+    begin_head(&text, argv[0], argv[1], !has_host(argc - 2, argv + 2));
     const char *fault = read_options(given, &text, argc - 2, argv + 2);
     if (fault == NULL) {
-        fault = parse(given, text_span(&text));
+        fault = parse(given, policy, text_span(&text));
     }
-    if (fault != NULL) {
-        return fault;
+    if (fault == NULL && given->error.status == 0) {
+        find_route(given, policy);
     }
-    view->head = &given->head;
-    view->host = target_normalise_host(given->head.host, given->host);
-    view->client = client_address_find(policy, &given->peer, &given->head);
-    view->peer_is_trusted =
-        address_is_in(&given->peer, policy->trusted_proxies, policy->n_trusted_proxies);
-    view->path = &given->path;
-    view->path_buffer = given->path_buffer;
-    return matcher_find_route(policy, view, &given->route);
+    return fault;
+}
+
+const char *given_request_fault(const struct given_request *given)
+{
+    return given->error.status != 0 ? given->error.reason : given->refusal;
 }

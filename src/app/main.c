@@ -21,6 +21,8 @@ static const struct {
      "run tests of policies under a clock of their own; exits 1 if one fails", test_command},
     {"script", "FILE METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS]",
      "print the redis-cli call that would decide this request", script_command},
+    {"explain", "FILE METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS] [--live] [--json]",
+     "tell the route, the client and the limits of this request, and why", explain_command},
     {"echo", "[ADDRESS]", "start a small server that answers with what it received", echo_command},
 };
 

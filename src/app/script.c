@@ -178,6 +178,7 @@ int script_command(int argc, char **argv)
         return EXIT_FAILED;
     }
     const char *fault = given_request_read(&given, policy, argc - 2, argv + 2);
+    fault = fault != NULL ? fault : given_request_fault(&given);
     int result = EXIT_FAILED;
     if (fault != NULL) {
         fprintf(stderr, "sluice script: %s\n", fault);

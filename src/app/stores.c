@@ -134,6 +134,29 @@ static enum status make_shared(const struct store_section *section, struct loop 
     return redis_store_new(loop, options, store);
 }
 
+static struct redis_store_options options_of(const struct policy *policy,
+                                             const struct resolver_options *resolver)
+{
+    return (struct redis_store_options){
+        .user = policy->store.user,
+        .password = policy->store.password,
+        .database = policy->store.database,
+        .prefix = policy->store.prefix,
+        .deadline_us = policy->store.deadline_us,
+        .limits = policy->limits,
+        .n_limits = policy->n_limits,
+        .resolver = resolver,
+    };
+}
+
+enum status stores_make_shared(const struct policy *policy, const struct resolver_options *resolver,
+                               uint64_t deadline_us, struct loop *loop, struct store **store)
+{
+    struct redis_store_options options = options_of(policy, resolver);
+    options.deadline_us = deadline_us > options.deadline_us ? deadline_us : options.deadline_us;
+    return make_shared(&policy->store, loop, &options, store);
+}
+
 /* Lay over *@store, which is freed on failure, what spares it calls. */
 static enum status add_thrift(const struct store_section *section, struct loop *loop,
                               struct store **store)
@@ -161,17 +184,8 @@ enum status stores_make(void *context, struct loop *loop, struct store **store, 
         *store = stores->memory;
         return STATUS_OK;
     }
-    struct redis_store_options options = {
-        .user = section->user,
-        .password = section->password,
-        .database = section->database,
-        .prefix = section->prefix,
-        .deadline_us = section->deadline_us,
-        .limits = stores->policy->limits,
-        .n_limits = stores->policy->n_limits,
-        .resolver = stores->resolver,
-        .process = &stores->redis,
-    };
+    struct redis_store_options options = options_of(stores->policy, stores->resolver);
+    options.process = &stores->redis;
     struct store *redis;
     enum status status = make_shared(section, loop, &options, &redis);
     if (status == STATUS_OK) {

@@ -5,6 +5,7 @@
 #define SLUICE_APP_STORES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/status.h"
@@ -32,5 +33,12 @@ void stores_close(struct stores *stores);
 /* For struct server_options; @context is the struct stores. */
 MUST_USE enum status stores_make(void *context, struct loop *loop, struct store **store,
                                  bool *is_shared);
+
+/* What asks the Redis of @policy, and nothing over it, as somebody who is no proxy: no other knows of it. It waits
+ * for answers as long as the policy says, and at least @deadline_us. STATUS_NO_MEMORY. */
+MUST_USE enum status stores_make_shared(const struct policy *policy,
+                                        const struct resolver_options *resolver,
+                                        uint64_t deadline_us, struct loop *loop,
+                                        struct store **store);
 
 #endif /* SLUICE_APP_STORES_H */

@@ -204,3 +204,54 @@ void text_add_json(struct text *text, struct span span)
     text_add_char(&out, '"');
     take(text, &out);
 }
+
+/* --- times, for people --- */
+
+static uint64_t divide_up(uint64_t number, uint64_t by)
+{
+    return number / by + (number % by > 0);
+}
+
+/* "1m05s", of @value in the smaller unit, @worth of which are one of the greater; "1m" alone. */
+static void add_two_units(struct text *text, uint64_t value, uint64_t worth, const char units[2])
+{
+    text_add_u64(text, value / worth);
+    text_add(text, span_of(&units[0], 1));
+    if (value % worth > 0) {
+        text_add(text, value % worth < 10 ? SPAN("0") : SPAN(""));
+        text_add_u64(text, value % worth);
+        text_add(text, span_of(&units[1], 1));
+    }
+}
+
+static void add_seconds(struct text *text, uint64_t tenths)
+{
+    text_add_u64(text, tenths / 10);
+    if (tenths % 10 > 0) {
+        text_add_literal(text, ".");
+        text_add_u64(text, tenths % 10);
+    }
+    text_add_literal(text, "s");
+}
+
+void text_add_time(struct text *text, uint64_t us)
+{
+    const uint64_t ms = divide_up(us, 1000);
+    const uint64_t tenths = divide_up(ms, 100);
+    const uint64_t s = divide_up(ms, 1000);
+    const uint64_t minutes = divide_up(s, 60);
+    struct text written = room_of(text);
+    if (ms < 1000) {
+        text_add_u64(&written, ms);
+        text_add_literal(&written, "ms");
+    } else if (tenths < 600) {
+        add_seconds(&written, tenths);
+    } else if (s < 3600) {
+        add_two_units(&written, s, 60, "ms");
+    } else if (minutes < UINT64_C(24) * 60) {
+        add_two_units(&written, minutes, 60, "hm");
+    } else {
+        add_two_units(&written, divide_up(minutes, 60), 24, "dh");
+    }
+    take(text, &written);
+}

@@ -15,6 +15,17 @@ bool field_edits_drop(const struct field_edits *edits, const struct field *field
     return false;
 }
 
+bool field_edits_removes(const struct field_edits *edits, struct span name)
+{
+    const struct field field = {.name = name, .id = field_identify(name)};
+    for (size_t i = 0; i < edits->n_set; i++) {
+        if (span_equals_ignore_case(edits->set[i].name, name)) {
+            return false;
+        }
+    }
+    return field_edits_drop(edits, &field);
+}
+
 /* The prefix as the policy writes it, and then a slash or nothing. */
 static bool starts_with_prefix(struct span path, struct span prefix, bool ignore_case)
 {

@@ -39,14 +39,16 @@ static bool field_matches(const struct field_match *wanted, const struct head *h
     return false;
 }
 
-static bool fields_match(const struct route_match *match, const struct head *head)
+/* The first condition on a field that does not hold, or NULL. */
+static const struct field_match *failing_field(const struct route_match *match,
+                                               const struct head *head)
 {
     for (size_t i = 0; i < match->n_fields; i++) {
         if (!field_matches(&match->fields[i], head)) {
-            return false;
+            return &match->fields[i];
         }
     }
-    return true;
+    return NULL;
 }
 
 static bool client_matches(const struct route_match *match, const struct address *client)
@@ -65,11 +67,22 @@ static bool path_matches(const struct route_match *match, struct request_view *r
                            request->captures);
 }
 
-static bool route_matches(const struct route_match *match, struct request_view *request)
+/* The first part of @match that does not hold. */
+static enum match_part compare(const struct route_match *match, struct request_view *request)
 {
-    return path_matches(match, request) && method_matches(match, request->head->method) &&
-           host_matches(match->host, request->host) && client_matches(match, &request->client) &&
-           fields_match(match, request->head);
+    if (!path_matches(match, request)) {
+        return MATCH_PATH;
+    }
+    if (!method_matches(match, request->head->method)) {
+        return MATCH_METHOD;
+    }
+    if (!host_matches(match->host, request->host)) {
+        return MATCH_HOST;
+    }
+    if (!client_matches(match, &request->client)) {
+        return MATCH_CLIENT;
+    }
+    return failing_field(match, request->head) != NULL ? MATCH_FIELD : MATCH_ALL;
 }
 
 /* What path_normalise() would have done with ignore_case: the digits of escapes stay as they are.
@@ -88,7 +101,7 @@ static void lower_path(struct span text, char *buffer)
 static const struct route *first_match(const struct policy *policy, struct request_view *request)
 {
     for (size_t i = 0; i < policy->n_routes; i++) {
-        if (route_matches(&policy->routes[i].match, request)) {
+        if (compare(&policy->routes[i].match, request) == MATCH_ALL) {
             return &policy->routes[i];
         }
     }
@@ -194,4 +207,27 @@ const char *matcher_find_route(const struct policy *policy, struct request_view 
     request->n_captures = found->n_captures;
     *route = found;
     return NULL;
+}
+
+const char *matcher_read_path(struct request_view *request)
+{
+    const char *refusal;
+    return read_path(request, &refusal);
+}
+
+enum match_part matcher_compare(const struct route *route, struct request_view *request,
+                                const struct field_match **field)
+{
+    const enum match_part part = compare(&route->match, request);
+    *field = part == MATCH_FIELD ? failing_field(&route->match, request->head) : NULL;
+    return part;
+}
+
+void matcher_write_path(const struct route_match *match, struct text *text)
+{
+    if (match->segments == NULL) {
+        text_add_literal(text, "/**");
+    } else {
+        pattern_write(match->segments, match->n_segments, text);
+    }
 }

@@ -197,3 +197,26 @@ bool pattern_matches(const struct pattern_segment *segments, size_t n_segments, 
     }
     return n_segments == path->n_segments;
 }
+
+void pattern_write(const struct pattern_segment *segments, size_t n_segments, struct text *text)
+{
+    for (size_t i = 0; i < n_segments; i++) {
+        text_add_literal(text, "/");
+        switch (segments[i].kind) {
+        case SEGMENT_LITERAL:
+            text_add(text, segments[i].text);
+            break;
+        case SEGMENT_ANY:
+            text_add_literal(text, "*");
+            break;
+        case SEGMENT_CAPTURE:
+            text_add_literal(text, "{");
+            text_add(text, segments[i].text);
+            text_add_literal(text, "}");
+            break;
+        case SEGMENT_REST:
+            text_add_literal(text, "**");
+            break;
+        }
+    }
+}

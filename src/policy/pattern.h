@@ -34,4 +34,7 @@ MUST_USE bool pattern_compile(struct span span, const struct path_rules *rules, 
 MUST_USE bool pattern_matches(const struct pattern_segment *segments, size_t n_segments,
                               bool ignore_case, const struct path *path, struct span *captures);
 
+/* The pattern as a policy says it, its literals normalised. */
+void pattern_write(const struct pattern_segment *segments, size_t n_segments, struct text *text);
+
 #endif /* SLUICE_POLICY_PATTERN_H */

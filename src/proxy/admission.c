@@ -26,6 +26,19 @@ static void add_charge(struct admission *admission, const struct admission_conte
     }
 }
 
+enum rule_standing admission_read_key(const struct limit_rule *rule,
+                                      const struct request_view *request, struct span secret,
+                                      struct text *key)
+{
+    if (is_excepted(rule, request)) {
+        return RULE_EXCEPTS;
+    }
+    if (key_read(&rule->key, rule->missing, request, secret, key) == KEY_READ) {
+        return RULE_JUDGES;
+    }
+    return rule->missing == KEY_MISSING_DENY ? RULE_REFUSES : RULE_SKIPS;
+}
+
 /* One rule: read its key and add a charge for each of its rates. */
 static enum admission_result prepare_rule(struct admission *admission,
                                           const struct admission_context *context,
@@ -35,13 +48,14 @@ static enum admission_result prepare_rule(struct admission *admission,
 {
     char buffer[KEY_TEXT_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-    const enum key_result result =
-        key_read(&rule->key, rule->missing, request, context->policy->store.secret, &text);
-    if (result == KEY_LACKS_A_PART) {
-        if (rule->missing == KEY_MISSING_DENY) {
-            admission->lacked = rule;
-            return ADMISSION_REFUSED;
-        }
+    switch (admission_read_key(rule, request, context->policy->store.secret, &text)) {
+    case RULE_JUDGES:
+        break;
+    case RULE_REFUSES:
+        admission->lacked = rule;
+        return ADMISSION_REFUSED;
+    case RULE_EXCEPTS:
+    case RULE_SKIPS:
         admission->is_complete = false;
         return ADMISSION_TO_DECIDE;
     }
@@ -65,13 +79,8 @@ enum admission_result admission_prepare(struct admission *admission,
     admission->is_complete = true;
     admission->lacked = NULL;
     for (size_t i = 0; i < route->n_rules; i++) {
-        const struct limit_rule *rule = route->rules[i];
-        if (is_excepted(rule, request)) {
-            admission->is_complete = false;
-            continue;
-        }
         const enum admission_result result =
-            prepare_rule(admission, context, route, request, rule, arena);
+            prepare_rule(admission, context, route, request, route->rules[i], arena);
         if (result != ADMISSION_TO_DECIDE) {
             admission->decision.n_charges = 0; /* nothing is judged */
             return result;

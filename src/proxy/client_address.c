@@ -127,29 +127,73 @@ static bool is_trusted(const struct policy *policy, const struct address *addres
     return address_is_in(address, policy->trusted_proxies, policy->n_trusted_proxies);
 }
 
-struct address client_address_find(const struct policy *policy, const struct address *peer,
-                                   const struct head *request)
+/* Nobody may want to know: @walk is NULL then. */
+static void note(struct client_walk *walk, enum client_hop_kind kind, struct span text,
+                 const struct address *address)
 {
-    if (policy->n_trusted_proxies == 0 || !is_trusted(policy, peer)) {
-        return *peer;
+    if (walk != NULL) {
+        walk->hops[walk->n_hops++] =
+            (struct client_hop){.kind = kind, .text = text, .address = *address};
     }
-    struct hops hops = {.n_items = 0};
-    bool is_forwarded = false;
-    gather_hops(&hops, request, FIELD_X_FORWARDED_FOR);
-    if (hops.n_items == 0) {
-        gather_hops(&hops, request, FIELD_FORWARDED);
-        is_forwarded = true;
+}
+
+/* Which of the two fields counts. */
+static enum field_id gather(struct hops *hops, const struct head *request)
+{
+    gather_hops(hops, request, FIELD_X_FORWARDED_FOR);
+    if (hops->n_items > 0) {
+        return FIELD_X_FORWARDED_FOR;
     }
+    gather_hops(hops, request, FIELD_FORWARDED);
+    return FIELD_FORWARDED;
+}
+
+/* The client among @hops, from the nearest on; *n_left of them are not looked at. */
+static struct address find_among(const struct policy *policy, const struct address *peer,
+                                 const struct hops *hops, bool is_forwarded,
+                                 struct client_walk *walk, size_t *n_left)
+{
     struct address client = *peer;
-    for (size_t i = hops.n_items; i-- > 0;) {
-        const struct span item = hops.items[i % FORWARDED_HOPS_MAX];
-        const bool is_beyond = hops.n_items - i > FORWARDED_HOPS_MAX;
-        if (is_beyond || !address_parse(is_forwarded ? forwarded_for(item) : item, &client)) {
+    for (size_t i = hops->n_items; i-- > 0;) {
+        const struct span item = hops->items[i % FORWARDED_HOPS_MAX];
+        *n_left = i;
+        if (hops->n_items - i > FORWARDED_HOPS_MAX) {
+            note(walk, CLIENT_HOP_TOO_FAR, SPAN(""), peer);
             return *peer;
         }
-        if (!is_trusted(policy, &client)) {
+        if (!address_parse(is_forwarded ? forwarded_for(item) : item, &client)) {
+            note(walk, CLIENT_HOP_NO_ADDRESS, item, peer);
+            return *peer;
+        }
+        const bool is_hop = is_trusted(policy, &client);
+        note(walk, is_hop ? CLIENT_HOP_TRUSTED : CLIENT_HOP_FOUND, item, &client);
+        if (!is_hop) {
             return client;
         }
     }
     return client; /* all are trusted: the one farthest away */
+}
+
+struct address client_address_find(const struct policy *policy, const struct address *peer,
+                                   const struct head *request)
+{
+    size_t n_left;
+    if (policy->n_trusted_proxies == 0 || !is_trusted(policy, peer)) {
+        return *peer;
+    }
+    struct hops hops = {.n_items = 0};
+    const bool is_forwarded = gather(&hops, request) == FIELD_FORWARDED;
+    return find_among(policy, peer, &hops, is_forwarded, NULL, &n_left);
+}
+
+struct address client_address_walk(const struct policy *policy, const struct address *peer,
+                                   const struct head *request, struct client_walk *walk)
+{
+    *walk = (struct client_walk){.peer_is_trusted = is_trusted(policy, peer)};
+    if (!walk->peer_is_trusted) {
+        return *peer;
+    }
+    struct hops hops = {.n_items = 0};
+    walk->field = gather(&hops, request);
+    return find_among(policy, peer, &hops, walk->field == FIELD_FORWARDED, walk, &walk->n_left);
 }

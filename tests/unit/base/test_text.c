@@ -216,6 +216,34 @@ START_TEST(the_edges_of_utf8_are_printable)
 }
 END_TEST
 
+static const struct {
+    uint64_t us;
+    const char *written;
+} TIMES[] = {
+    {0, "0ms"},
+    {1, "1ms"},
+    {999 * 1000, "999ms"},
+    {999 * 1000 + 1, "1s"},
+    {12 * 1000 * 1000 + 345 * 1000, "12.4s"},
+    {59 * 1000 * 1000 + 999 * 1000, "1m"},
+    {59 * 1000 * 1000 + 900 * 1000, "59.9s"},
+    {60 * 1000 * 1000, "1m"},
+    {UINT64_C(3599) * 1000 * 1000 + 1, "1h"},
+    {UINT64_C(3661) * 1000 * 1000, "1h02m"},
+    {UINT64_C(86400) * 1000 * 1000, "1d"},
+    {UINT64_C(90001) * 1000 * 1000, "1d02h"},
+    {UINT64_MAX, "213503982d09h"},
+};
+
+START_TEST(a_time_is_told_in_two_units_and_never_too_short)
+{
+    struct text text = empty_text();
+
+    text_add_time(&text, TIMES[_i].us);
+    assert_text(&text, TIMES[_i].written);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("base/text");
@@ -228,6 +256,8 @@ int main(void)
     tcase_add_test(writers, a_quoted_logfmt_value_fits_as_a_whole_or_not_at_all);
     tcase_add_test(writers, numbers_are_plain_decimal);
     tcase_add_test(writers, hexadecimal_is_lower_case_with_two_digits_a_byte);
+    tcase_add_loop_test(writers, a_time_is_told_in_two_units_and_never_too_short, 0,
+                        ARRAY_LEN(TIMES));
     tcase_add_loop_test(escapers, json_strings_hold_any_byte_safely, 0, ARRAY_LEN(JSON));
     tcase_add_loop_test(escapers, logfmt_values_stay_one_value_on_one_line, 0, ARRAY_LEN(LOGFMT));
     tcase_add_loop_test(escapers, malformed_utf8_is_escaped_byte_by_byte, 0, ARRAY_LEN(NOT_UTF8));

@@ -44,6 +44,24 @@ static void add_word(struct request *request, struct span word)
                       span_of(word.data + colon + 1, word.len - colon - 1));
 }
 
+/* What is told of each route agrees with the one that was found, if any was. */
+static void check_comparison(const struct policy *policy, const struct route *found,
+                             struct request *request)
+{
+    const struct field_match *field;
+    ck_assert_ptr_null(matcher_read_path(&request->view));
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        const enum match_part part = matcher_compare(&policy->routes[i], &request->view, &field);
+        ck_assert((part == MATCH_FIELD) == (field != NULL));
+        if (found == &policy->routes[i]) {
+            ck_assert_int_eq(part, MATCH_ALL);
+            return;
+        }
+        ck_assert_int_ne(part, MATCH_ALL);
+    }
+    ck_assert_ptr_null(found);
+}
+
 /* @line is "METHOD HOST TARGET [words] => RESULT". */
 static void check_line(const struct policy *policy, char *line)
 {
@@ -70,6 +88,9 @@ static void check_line(const struct policy *policy, char *line)
     ck_assert_msg(span_equals(text_span(&got), span_of_text(expected)),
                   "%s %s %s: expected %s, got %.*s", method, host, target, expected,
                   SPAN_ARGS(text_span(&got)));
+    if (refusal == NULL) {
+        check_comparison(policy, route, &request);
+    }
 }
 
 START_TEST(requests_take_the_first_route_that_matches)
@@ -165,6 +186,46 @@ START_TEST(rule_69_an_encoded_slash_never_leads_around_an_earlier_route)
 }
 END_TEST
 
+START_TEST(the_first_part_that_fails_is_told)
+{
+    static const struct {
+        const char *method;
+        const char *target;
+        const char *host;
+        const char *client;
+        enum match_part part;
+    } STORIES[] = {
+        {"PUT", "/b", "b.test", "192.0.2.1", MATCH_PATH},
+        {"PUT", "/a/x", "b.test", "192.0.2.1", MATCH_METHOD},
+        {"GET", "/a/x", "b.test", "192.0.2.1", MATCH_HOST},
+        {"GET", "/a/x", "a.test", "192.0.2.1", MATCH_CLIENT},
+        {"GET", "/a/x", "a.test", "10.0.0.1", MATCH_FIELD},
+    };
+    struct policy *policy = policy_from_text("listen: 127.0.0.1:0\n"
+                                             "routes:\n"
+                                             "  - match: {path: \"/a/{b}/**\", method: GET,\n"
+                                             "            host: a.test, client: 10.0.0.0/8,\n"
+                                             "            header: {x-a: true, x-b: \"1\"}}\n"
+                                             "    respond: {status: 204}\n");
+    char buffer[WORD_BYTES_MAX];
+    struct text path = text_of(buffer, sizeof(buffer));
+    for (size_t i = 0; i < ARRAY_LEN(STORIES); i++) {
+        struct request request;
+        const struct field_match *field;
+        request_init(&request, STORIES[i].method, STORIES[i].target, STORIES[i].host);
+        request_set_client(&request, span_of_text(STORIES[i].client));
+        request_add_field(&request, SPAN("X-A"), SPAN("0"));
+        ck_assert_ptr_null(matcher_read_path(&request.view));
+        ck_assert_int_eq(matcher_compare(&policy->routes[0], &request.view, &field),
+                         STORIES[i].part);
+        ck_assert(field == NULL || span_equals(field->name, SPAN("x-b")));
+    }
+    matcher_write_path(&policy->routes[0].match, &path);
+    ck_assert(span_equals(text_span(&path), SPAN("/a/{b}/**")));
+    policy_free(policy);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/matcher");
@@ -172,6 +233,7 @@ int main(void)
     tcase_add_test(tcase, requests_take_the_first_route_that_matches);
     tcase_add_test(tcase, keys_see_the_path_under_the_rules_of_the_route);
     tcase_add_test(tcase, rule_69_an_encoded_slash_never_leads_around_an_earlier_route);
+    tcase_add_test(tcase, the_first_part_that_fails_is_told);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -35,7 +35,10 @@ static void assert_client(const struct address *peer, const struct head *request
 {
     char buffer[ADDRESS_TEXT_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
+    struct client_walk walk;
     const struct address client = client_address_find(&policy, peer, request);
+    const struct address walked = client_address_walk(&policy, peer, request, &walk);
+    ck_assert(address_equals(&client, &walked));
     address_write(&client, &text);
     ck_assert_msg(span_equals(text_span(&text), span_of_text(expected)), "%.*s is not %s",
                   SPAN_ARGS(text_span(&text)), expected);
@@ -269,6 +272,60 @@ START_TEST(a_peer_without_an_address_is_itself)
 }
 END_TEST
 
+static const struct told {
+    const char *value;
+    enum client_hop_kind kinds[4];
+    size_t n_hops;
+    size_t n_left;
+} TOLD[] = {
+    {"1.1.1.1, 198.51.100.7, 10.2.2.2", {CLIENT_HOP_TRUSTED, CLIENT_HOP_FOUND}, 2, 1},
+    {"10.3.3.3, 10.2.2.2", {CLIENT_HOP_TRUSTED, CLIENT_HOP_TRUSTED}, 2, 0},
+    {"1.1.1.1, junk, 10.2.2.2", {CLIENT_HOP_TRUSTED, CLIENT_HOP_NO_ADDRESS}, 2, 1},
+    {"", {CLIENT_HOP_FOUND}, 0, 0},
+};
+
+START_TEST(a_walk_tells_what_it_looked_at_and_what_it_did_not)
+{
+    const struct told *told = &TOLD[_i];
+    const struct address peer = address_of("10.0.0.1");
+    struct field field = {.id = XFF, .value = span_of_text(told->value)};
+    const struct head request = {.fields = &field, .n_fields = 1};
+    struct client_walk walk;
+    (void)client_address_walk(&policy, &peer, &request, &walk);
+    ck_assert(walk.peer_is_trusted);
+    ck_assert_uint_eq(walk.n_hops, told->n_hops);
+    ck_assert_uint_eq(walk.n_left, told->n_left);
+    for (size_t i = 0; i < walk.n_hops; i++) {
+        ck_assert_int_eq(walk.hops[i].kind, told->kinds[i]);
+    }
+}
+END_TEST
+
+START_TEST(a_walk_is_no_longer_than_the_maximum)
+{
+    char buffer[VALUE_BYTES_MAX];
+    const struct address peer = address_of("10.0.0.1");
+    struct field field = {.id = XFF,
+                          .value = many_hops(buffer, sizeof(buffer), 3 * FORWARDED_HOPS_MAX)};
+    const struct head request = {.fields = &field, .n_fields = 1};
+    struct client_walk walk;
+    (void)client_address_walk(&policy, &peer, &request, &walk);
+    ck_assert_uint_eq(walk.n_hops, FORWARDED_HOPS_MAX + 1);
+    ck_assert_int_eq(walk.hops[FORWARDED_HOPS_MAX].kind, CLIENT_HOP_TOO_FAR);
+}
+END_TEST
+
+START_TEST(of_an_untrusted_peer_no_field_is_read)
+{
+    const struct address peer = address_of("203.0.113.1");
+    struct field field = {.id = XFF, .value = SPAN("198.51.100.7")};
+    const struct head request = {.fields = &field, .n_fields = 1};
+    struct client_walk walk;
+    (void)client_address_walk(&policy, &peer, &request, &walk);
+    ck_assert(!walk.peer_is_trusted && walk.n_hops == 0 && walk.n_left == 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/client_address");
@@ -282,6 +339,10 @@ int main(void)
     tcase_add_test(all, however_many_a_client_puts_before_it_the_right_most_counts);
     tcase_add_test(all, more_hops_than_the_maximum_in_several_lines_are_not_believed_either);
     tcase_add_test(all, a_peer_without_an_address_is_itself);
+    tcase_add_loop_test(all, a_walk_tells_what_it_looked_at_and_what_it_did_not, 0,
+                        ARRAY_LEN(TOLD));
+    tcase_add_test(all, a_walk_is_no_longer_than_the_maximum);
+    tcase_add_test(all, of_an_untrusted_peer_no_field_is_read);
     suite_add_tcase(suite, all);
 
     SRunner *runner = srunner_create(suite);

@@ -1,0 +1,101 @@
+/* sluice explain FILE METHOD URL: what becomes of this request, and why. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "app/command.h"
+#include "app/explain_json.h"
+#include "app/explain_live.h"
+#include "app/explain_text.h"
+#include "app/load.h"
+#include "base/clock.h"
+
+struct options {
+    bool is_live;
+    bool is_json;
+};
+
+/* Take our own options out of @argv; what is left is the request. */
+static struct options take_options(int *argc, char **argv)
+{
+    struct options options = {false, false};
+    int n_kept = 0;
+    for (int i = 0; i < *argc; i++) {
+        if (strcmp(argv[i], "--live") == 0) {
+            options.is_live = true;
+        } else if (strcmp(argv[i], "--json") == 0) {
+            options.is_json = true;
+        } else {
+            argv[n_kept++] = argv[i];
+        }
+    }
+    *argc = n_kept;
+    return options;
+}
+
+/* Whether there is somebody to ask. */
+static bool check_live(const struct policy *policy)
+{
+    if (policy->store.kind == STORE_REDIS) {
+        return true;
+    }
+    fputs("sluice explain: --live: the policy names no Redis: its counters are in the process that "
+          "runs\n",
+          stderr);
+    return false;
+}
+
+static int write(const struct explanation *explanation, const struct options *options)
+{
+    if (!options->is_json) {
+        explain_text_write(explanation, stdout);
+    } else if (explain_json_write(explanation, stdout) != STATUS_OK) {
+        fputs("sluice explain: out of memory\n", stderr);
+        return EXIT_FAILED;
+    }
+    if (explanation->answer.is_refusal) {
+        return EXIT_REFUSED;
+    }
+    return explanation->state == STATE_UNKNOWN ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int explain(struct explanation *explanation, const struct policy *policy,
+                   const struct options *options)
+{
+    enum status status = explanation_make(explanation, policy, clock_wall_us());
+    if (status == STATUS_OK && options->is_live && !explanation->answer.is_refusal &&
+        explanation->admitted == ADMISSION_TO_DECIDE) {
+        status = explain_live(explanation);
+    }
+    if (status != STATUS_OK) {
+        fprintf(stderr, "sluice explain: %s\n", status_text(status));
+        return EXIT_FAILED;
+    }
+    return write(explanation, options);
+}
+
+int explain_command(int argc, char **argv)
+{
+    static struct explanation explanation; /* large */
+    struct policy *policy;
+    const struct options options = take_options(&argc, argv);
+    if (argc < 4) {
+        fputs("usage: sluice explain FILE METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS]\n"
+              "                      [--live] [--json]\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    if (load_policy(argv[1], &policy) != STATUS_OK) {
+        return EXIT_FAILED;
+    }
+    int result = EXIT_USAGE;
+    const char *fault = given_request_read(&explanation.given, policy, argc - 2, argv + 2);
+    if (fault != NULL) {
+        fprintf(stderr, "sluice explain: %s\n", fault);
+    } else if (!options.is_live || check_live(policy)) {
+        result = explain(&explanation, policy, &options);
+        explanation_close(&explanation);
+    }
+    policy_free(policy);
+    return result;
+}

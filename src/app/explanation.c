@@ -1,0 +1,172 @@
+#include "app/explanation.h"
+
+#include <string.h>
+
+#include "policy/edits.h"
+
+/* Compare with all routes up to the one that matches, on a copy: what the matcher has found stays. */
+static enum status compare_routes(struct explanation *explanation)
+{
+    const struct policy *policy = explanation->policy;
+    const struct given_request *given = &explanation->given;
+    struct request_view view = given->view;
+    struct path *path = arena_alloc(&explanation->arena, sizeof(*path));
+    char *buffer = arena_alloc(&explanation->arena, TARGET_BYTES_MAX + 1);
+    explanation->routes =
+        arena_calloc(&explanation->arena, policy->n_routes, sizeof(*explanation->routes));
+    if (path == NULL || buffer == NULL || explanation->routes == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    view.path = path;
+    view.path_buffer = buffer;
+    if (matcher_read_path(&view) != NULL) {
+        return STATUS_OK;
+    }
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        struct explained_route *route = &explanation->routes[explanation->n_routes++];
+        route->part = matcher_compare(&policy->routes[i], &view, &route->field);
+        if (route->part == MATCH_ALL) {
+            break;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status read_rules(struct explanation *explanation)
+{
+    const struct given_request *given = &explanation->given;
+    const struct route *route = given->route;
+    size_t n_charges = 0;
+    for (size_t i = 0; i < route->n_rules; i++) {
+        char buffer[KEY_TEXT_BYTES_MAX];
+        struct text key = text_of(buffer, sizeof(buffer));
+        struct explained_rule *rule = &explanation->rules[explanation->n_rules++];
+        rule->rule = route->rules[i];
+        rule->standing =
+            admission_read_key(rule->rule, &given->view, explanation->policy->store.secret, &key);
+        if (rule->standing != RULE_JUDGES) {
+            continue;
+        }
+        rule->first_charge = n_charges;
+        rule->key = arena_copy(&explanation->arena, text_span(&key));
+        n_charges += rule->rule->n_limits;
+        if (rule->key.data == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* --- the end of it --- */
+
+static void refuse(struct explanation *explanation, uint16_t status, const char *reason)
+{
+    explanation->answer =
+        (struct explained_answer){.status = status, .is_refusal = true, .reason = reason};
+}
+
+/* In the order in which the proxy looks. */
+static void find_answer(struct explanation *explanation)
+{
+    const struct given_request *given = &explanation->given;
+    const struct head *head = &given->head;
+    if (given->error.status != 0) {
+        refuse(explanation, given->error.status, given->error.reason);
+    } else if (given->refusal != NULL) {
+        refuse(explanation, 400, given->refusal);
+    } else if (given->route == NULL) {
+        refuse(explanation, 404, "no route matches");
+    } else if (explanation->strip_fault != NULL) {
+        refuse(explanation, 400, explanation->strip_fault);
+    } else if (head->body == BODY_LENGTH && head->content_length > given->route->body_bytes_max) {
+        refuse(explanation, 413, "the request's body is too large");
+    } else if (explanation->admitted == ADMISSION_REFUSED) {
+        refuse(explanation, 403, "what the request is to be counted by is missing");
+    } else if (given->route->respond != NULL) {
+        explanation->answer = (struct explained_answer){.status = given->route->respond->status};
+    }
+}
+
+/* What the upstream is asked for. */
+static void find_upstream_path(struct explanation *explanation)
+{
+    const struct given_request *given = &explanation->given;
+    explanation->upstream_path = given->head.target.path;
+    if (given->route->edits != NULL && given->route->edits->prefix.len > 0) {
+        explanation->strip_fault = edits_strip_prefix(
+            given->route, &given->view, explanation->path_buffer, &explanation->upstream_path);
+    }
+}
+
+static enum status explain_route(struct explanation *explanation, uint64_t wall_us)
+{
+    const struct admission_context context = {
+        .policy = explanation->policy, .wall_us = wall_us, .first_slot = 1, /* nothing is taken */
+    };
+    const struct given_request *given = &explanation->given;
+    find_upstream_path(explanation);
+    const enum status status = read_rules(explanation);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    explanation->admitted = admission_prepare(&explanation->admission, &context, given->route,
+                                              &given->view, &explanation->arena);
+    return explanation->admitted == ADMISSION_FAILED ? STATUS_NO_MEMORY : STATUS_OK;
+}
+
+enum status explanation_make(struct explanation *explanation, const struct policy *policy,
+                             uint64_t wall_us)
+{
+    enum status status = STATUS_OK;
+    explanation->policy = policy;
+    arena_init(&explanation->arena, NULL, 0);
+    if (explanation->given.error.status == 0) {
+        status = compare_routes(explanation);
+    }
+    if (status == STATUS_OK && explanation->given.route != NULL) {
+        status = explain_route(explanation, wall_us);
+    }
+    if (status == STATUS_OK) {
+        find_answer(explanation);
+    }
+    return status;
+}
+
+void explanation_close(struct explanation *explanation)
+{
+    arena_reset(&explanation->arena);
+}
+
+static void deny(struct explanation *explanation)
+{
+    const struct admission *admission = &explanation->admission;
+    const struct deny_reply *reply = admission_deny_reply(admission);
+    struct explained_answer answer = {
+        .status = reply != NULL ? reply->status : 429,
+        .is_refusal = true,
+    };
+    answer.has_retry_after = admission_retry_after_s(admission, &answer.retry_after_s);
+    explanation->answer = answer;
+}
+
+void explanation_take_state(struct explanation *explanation)
+{
+    const struct decision *decision = &explanation->admission.decision;
+    if (decision->status != STATUS_OK) {
+        explanation->state = STATE_UNKNOWN;
+        return;
+    }
+    explanation->state = STATE_KNOWN;
+    if (!decision->allowed) {
+        deny(explanation);
+    } else {
+        explanation->answer.hold_us = admission_wait_us(&explanation->admission);
+    }
+}
+
+void explanation_write_hash(const struct policy *policy, struct span key, struct text *text)
+{
+    uint8_t hash[HASH_IDENTITY_BYTES];
+    key_hash(key, policy->store.secret, hash);
+    text_add_hex(text, hash, sizeof(hash));
+}

@@ -1,0 +1,315 @@
+"""`sluice explain`: what it tells of a request is what the proxy then does with it."""
+
+import json
+import random
+
+import pytest
+
+from harness import program
+from harness.wait import until
+
+POLICY = """
+listen: 127.0.0.1:0
+trusted_proxies: [10.0.0.0/8, 127.0.0.1]
+upstreams:
+  api: {servers: [http://10.0.1.5:9000, http://10.0.1.6:9000]}
+limits:
+  login: {key: [client.ip, path], algorithm: fixed_window, rate: 5/minute, count: [401]}
+  per-client: {key: client.ip, rate: [10/s, 1000/day], except: {client: 203.0.113.0/24}}
+  per-key: {key: header.x-api-key, rate: 3/s, missing: skip, shadow: true}
+  strict: {key: header.x-tenant, rate: 3/s, missing: deny}
+routes:
+  - {name: health, match: {path: /healthz}, respond: {status: 204}}
+  - {name: admin, match: {host: admin.example.com, path: /**}, upstream: api}
+  - {name: beta, match: {header: {x-beta: "s3cret"}, path: /**}, upstream: api}
+  - {name: inside, match: {client: 192.0.2.0/24, path: /**}, upstream: api}
+  - name: login
+    match: {path: /api/login, method: [POST, PUT]}
+    limits: [login, per-client, per-key]
+    upstream: api
+    max_body: 1KiB
+    strip_prefix: /api
+    request: {set: {Authorization: "Bearer s3cret"}, remove: [X-Original-URL, X-Real-IP]}
+    response: {remove: [X-Powered-By]}
+  - {name: tenants, match: {path: "/t/{id}"}, limits: [strict], upstream: api}
+"""
+
+
+@pytest.fixture(name="policy_file")
+def file_of_a_policy(tmp_path):
+    def write(text):
+        (tmp_path / "policy.yaml").write_text(text)
+        return str(tmp_path / "policy.yaml")
+    return write
+
+
+def explain(path, *arguments, status=0):
+    result = program.command("explain", path, *arguments)
+    assert (result.returncode, result.stderr) == (status, ""), result
+    return result.stdout
+
+
+def explain_json(path, *arguments, status=0):
+    return json.loads(explain(path, *arguments, "--json", status=status))
+
+
+def test_it_reads_like_this(policy_file):
+    assert explain(policy_file(POLICY), "POST", "http://api.example.com//api/login", "-H",
+                   "X-Forwarded-For: 1.1.1.1, 198.51.100.7, 10.0.0.9", status=3) == """\
+request    POST //api/login, host api.example.com
+path       /api/login  (normalised: this is what routes and keys see)
+client     198.51.100.7
+           127.0.0.1     connected, one of trusted_proxies: X-Forwarded-For is read from its end
+           10.0.0.9      one of trusted_proxies: the next to the left is looked at
+           198.51.100.7  not one of trusted_proxies: the client
+           1 more to the left: not looked at
+route      login
+            1 health  no: the path is not /healthz
+            2 admin   no: the host is not admin.example.com
+            3 beta    no: the field x-beta does not have the value that it asks for
+            4 inside  no: the client is in none of its prefixes
+            5 login   yes
+limits     3, all of which must allow it
+  login: 5 per 1m, fixed_window
+    key    client.ip=198.51.100.7,path=/api/login
+    hash   ab2701a3a3a4a7e4a7ce13904d687003
+    cost   1
+    count  only some answers are charged: others give back what the request took
+  per-client.1s: 10 per 1s, token_bucket, burst 10
+    key    client.ip=198.51.100.7
+    hash   4bd57029c5f2568ee3240140176f54a5
+    cost   1
+  per-client.1d: 1000 per 1d, token_bucket, burst 1000
+    cost   1
+  per-key: does not judge it: a part of its key is missing
+upstream   api: http://10.0.1.5:9000, http://10.0.1.6:9000
+           the Host is the client's
+           the request sets Authorization
+           the request removes X-Real-IP, X-Original-URL
+           the response removes X-Powered-By
+answer     400: the prefix of the path, which is stripped here, is spelled in another way
+"""
+
+
+def test_what_a_policy_keeps_secret_is_not_told(policy_file):
+    path = policy_file(POLICY)
+    for url in ("/api/login", "/x"):
+        assert "s3cret" not in explain(path, "POST", url, status=0 if url != "/x" else 3)
+
+
+# a request; what is told of it, and of the answer
+@pytest.mark.parametrize("request_, status, told", [
+    (["GET", "/none"], 404, "no route matches"),
+    (["GET", "/api/login"], 404, "the method is not POST nor PUT"),
+    (["GET", "/%2e%2e%2fx"], 400, "encoded slash"),
+    (["GET", "no-slash"], 400, "is not one that can be read"),
+    (["GET", "/x", "-H", "Bad Name: 1"], 400, "is not one that can be read"),
+    (["POST", "/api/login", "-H", "Content-Length: 2000"], 413, "body is too large"),
+    (["GET", "/t/7"], 403, "strict: REFUSES it"),
+    (["GET", "/t/7", "-H", "X-Tenant: a"], None, "header#"),
+    (["POST", "/api/login", "--from", "203.0.113.7"], None, "does not judge it: the client is in except"),
+    (["POST", "/api/login", "--from", "198.51.100.7", "-H", "X-Forwarded-For: 1.2.3.4"], None,
+     "X-Forwarded-For is not believed: 198.51.100.7 is not one of trusted_proxies"),
+    (["POST", "/api/login", "-H", "X-Forwarded-For: x"], None, "is no address"),
+    (["POST", "/api/login"], None, "no field says for whom"),
+    (["POST", "/api/login", "-H", "X-Forwarded-For: 10.1.1.1"], None, "all are trusted"),
+    (["POST", "/api/login", "-H", "X-Forwarded-For: 1.2.3.4", "-H", "Forwarded: for=2.2.2.2"], None,
+     "Forwarded is not read"),
+    (["POST", "/api/login", "--from", "unix"], None, "client     unix"),
+    (["POST", "/api/login?x=1"], None, "the path there is /login (strip_prefix)"),
+    (["GET", "/healthz"], 204, "204, by the route itself"),
+])
+def test_it_says_what_becomes_of_a_request_and_why(policy_file, request_, status, told):
+    path = policy_file(POLICY)
+    refused = 3 if status in (400, 403, 404, 413) else 0
+    assert told in explain(path, *request_, status=refused)
+    answer = explain_json(path, *request_, status=refused)["answer"]
+    assert (answer["status"], answer["passes"]) == (status, refused == 0)
+
+
+def test_of_many_routes_those_are_told_that_come_near(policy_file):
+    routes = "".join(f"  - {{match: {{path: /r{i}}}, respond: {{status: 204}}}}\n" for i in range(300))
+    told = explain(policy_file("listen: 127.0.0.1:0\nroutes:\n" + routes +
+                               "  - {name: other, match: {path: /x, method: PUT}, respond: {status: 204}}\n"
+                               "  - {name: it, match: {path: /x}, respond: {status: 204}}\n"), "GET", "/x")
+    assert "300 others: their path is another" in told and "301 other  no: the method" in told
+    assert "302 it     yes" in told and len(told.splitlines()) < 12
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["GET"], ["GET", "/", "--from"], ["GET", "/", "--from", "nobody"], ["GET", "/", "-X", "1"]])
+def test_wrong_usage_ends_with_2(policy_file, arguments):
+    result = program.command("explain", policy_file(POLICY), *arguments)
+    assert result.returncode == 2 and result.stdout == "" and "sluice explain" in result.stderr
+
+
+def test_bytes_of_a_request_cannot_move_the_terminal(policy_file):
+    told = explain(policy_file(POLICY), "POST", "/api/login", "-H", "X-Forwarded-For: \x9b31m\xff")
+    assert "\x9b" not in told and "is no address" in told
+
+
+# --- with the store ---
+
+LIVE = """
+listen: 127.0.0.1:0
+workers: 1
+store: {redis: "REDIS", deadline: 5s}
+limits:
+  bucket: {key: client.ip, rate: 5/hour}
+  queue: {key: path, algorithm: leaky_bucket, rate: 1/minute, max_wait: 10m}
+  slots: {key: client.ip, algorithm: concurrency, rate: 2}
+routes:
+  - {match: {path: /q}, limits: [queue], respond: {status: 204}}
+  - {match: {path: /**}, limits: [bucket, slots], respond: {status: 204}}
+"""
+
+
+def limits_of(told):
+    return {limit["name"]: limit.get("state") for limit in told["limits"]}
+
+
+def test_the_state_is_told_and_nothing_is_charged(start, start_redis, policy_file):
+    redis = start_redis()
+    text = LIVE.replace("REDIS", redis.url)
+    proxy, path = start(text), policy_file(text)
+    ask = ["GET", "/x", "--live"]
+    for left in (5, 4, 3, 2, 1):
+        for _ in range(2):
+            told = explain_json(path, *ask)
+            state = limits_of(told)["bucket"]
+            assert (told["state"], state["allowed"], state["remaining"]) == ("known", True, left)
+        assert proxy.ask("GET", "/x").status == 204
+    told = explain_json(path, *ask, status=3)
+    assert told["answer"]["limit"] == "bucket" and told["answer"]["status"] == 429
+    assert 700 <= told["answer"]["retry_after"] <= 720
+    answer = proxy.ask("GET", "/x")
+    assert answer.status == 429
+    assert abs(int(answer.get("Retry-After")) - told["answer"]["retry_after"]) <= 5
+    text = explain(path, *ask, status=3)
+    assert "state  0 of 5 left: DENIES it, again in 12m" in text or "again in 11m" in text
+    assert "answer     429: limit bucket denies it; Retry-After: 7" in text
+
+
+def test_a_request_that_would_be_held_is_told_for_how_long(start, start_redis, policy_file):
+    redis = start_redis()
+    text = LIVE.replace("REDIS", redis.url)
+    proxy, path = start(text), policy_file(text)
+    assert proxy.ask("GET", "/q").status == 204
+    told = explain(path, "GET", "/q", "--live")
+    assert "held for 5" in told or "held for 1m" in told or "held for 4" in told
+
+
+def test_where_redis_is_away_it_says_what_the_limits_do(policy_file):
+    path = policy_file(LIVE.replace("REDIS", "redis://127.0.0.1:1"))
+    told = explain(path, "GET", "/x", "--live", status=1)
+    assert "state  not known: refused; on_failure: decided in the process, at its share" in told
+    assert explain_json(path, "GET", "/x", "--live", status=1)["state"] == "unknown"
+
+
+def test_nobody_is_asked_about_a_request_that_is_refused_before(policy_file):
+    path = policy_file(LIVE.replace("REDIS", "redis://127.0.0.1:1"))
+    assert explain_json(path, "GET", "/%2f", "--live", status=3)["state"] == "not_asked"
+
+
+# --- explain and run cannot part ---
+
+WORDS = "a", "b", "login"
+METHODS = "GET", "POST", "DELETE"
+KEYS = ("client.ip", "client.ip/48", "header.x-key", "cookie.id", "query.q", "path", "path.1", "path.2",
+        "method", "host", "route", "global", "header.x-key | client.ip")
+
+
+def random_pattern(rng):
+    parts = [rng.choice([*WORDS, "*", "{one}"]) for _ in range(rng.randrange(4))]
+    names = [part for part in parts if part == "{one}"]
+    if len(names) > 1:
+        parts = [part if part != "{one}" else "*" for part in parts]
+    parts += rng.choice([[], ["**"], [""]])
+    return "/" + "/".join(parts) if parts else "/"
+
+
+def random_policy(rng, redis_url):
+    lines = ["listen: 127.0.0.1:0", "workers: 1",
+             f"store: {{redis: \"{redis_url}\", deadline: 5s, secret: abc}}"]
+    if rng.random() < 0.7:
+        lines.append("trusted_proxies: " + rng.choice(["[127.0.0.1]", "[127.0.0.0/8, 10.0.0.0/8]"]))
+    lines.append("limits:")
+    for i in range(4):
+        parts = rng.sample(KEYS, rng.randrange(1, 4))
+        how = [f"key: [{', '.join(parts)}]", "rate: " + rng.choice(["9000/day", "[9000/day, 8000/h]"]),
+               "missing: " + rng.choice(["shared", "shared", "skip", "deny"])]
+        if rng.random() < 0.3:
+            how.append("except: {client: 127.0.0.2}")
+        if rng.random() < 0.2:
+            how.append("shadow: true")
+        lines.append(f"  l{i}: {{{', '.join(how)}}}")
+    lines.append("routes:")
+    for i in range(rng.randrange(2, 8)):
+        match = [f'path: "{random_pattern(rng)}"']
+        if rng.random() < 0.3:
+            match.append("method: [" + ", ".join(rng.sample(METHODS, 2)) + "]")
+        if rng.random() < 0.2:
+            match.append("host: " + rng.choice(["a.test", '"*.test"', "b.test"]))
+        if rng.random() < 0.2:
+            match.append("header: {x-key: " + rng.choice(["true", '"1"']) + "}")
+        if rng.random() < 0.2:
+            match.append("client: [127.0.0.2, 192.0.2.0/24]")
+        if rng.random() < 0.3:
+            match.append("ignore_case: true")
+        if rng.random() < 0.3:
+            match.append("encoded_slash: allow")
+        limits = rng.sample([f"l{j}" for j in range(4)], rng.randrange(3))
+        lines.append(f"  - {{name: r{i}, match: {{{', '.join(match)}}}, limits: [{', '.join(limits)}], "
+                     "respond: {status: 204}}")
+    return "\n".join(lines) + "\n"
+
+
+def random_request(rng):
+    path = "".join("/" + rng.choice([*WORDS, "A", "Login", "%61", "a%2fb", "..", ".", "", "a;v=1"])
+                   for _ in range(rng.randrange(1, 4)))
+    fields = [("Host", rng.choice(["a.test", "B.test:80", "x.a.test."]))]
+    if rng.random() < 0.4:
+        fields.append(("X-Key", rng.choice(["1", "2, 3", "a=b"])))
+    if rng.random() < 0.3:
+        fields.append(("Cookie", "x=1; id=" + rng.choice("ab")))
+    for _ in range(rng.randrange(3)):
+        fields.append((rng.choice(["X-Forwarded-For", "x-forwarded-for", "Forwarded"]),
+                       rng.choice(["192.0.2.1", "1.1.1.1, 10.0.0.1", "for=192.0.2.7", "junk",
+                                   "2001:db8:1:2:3::4, 127.0.0.9", ""])))
+    return (rng.choice(METHODS), path + rng.choice(["", "?q=1", "?q=%31&q=2"]), fields,
+            rng.choice(["127.0.0.1", "127.0.0.2", "127.9.9.9"]))
+
+
+def ask_both(proxy, path, request):
+    """The proxy's status, and what is explained."""
+    method, target, fields, source = request
+    with proxy.connect(source) as client:
+        head = f"{method} {target} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n"
+                                                           for name, value in fields)
+        client.send(head.encode() + b"\r\n")
+        status = client.read(method).status
+    arguments = [method, target, "--from", source]
+    for name, value in fields:
+        arguments += ["-H", f"{name}: {value}"]
+    return status, json.loads(program.command("explain", path, *arguments, "--json").stdout)
+
+
+def test_routes_clients_and_keys_are_those_of_the_proxy(start, start_redis, policy_file, seed):
+    rng = random.Random(seed)
+    redis = start_redis()
+    for _ in range(4):
+        redis.call("FLUSHALL")
+        text = random_policy(rng, redis.url)
+        path, proxy, keys = policy_file(text), start(text), set()
+        until(lambda: "link" in proxy.stderr() or not redis.keys(), "the proxy to start")
+        told = []
+        for _ in range(20):
+            request = random_request(rng)
+            status, one = ask_both(proxy, path, request)
+            assert one["answer"]["status"] == status, (text, request, one)
+            keys |= {limit["redis_key"] for limit in one["limits"] if "redis_key" in limit}
+            told.append(one)
+        lines = proxy.log_lines(len(told))
+        assert [(line.get("route"), line["client"]) for line in lines] == [
+            (one["route"], one["client"]["address"]) for one in told], text
+        assert {key.decode() for key in redis.keys()} - {"sluice:instances"} == keys, text
