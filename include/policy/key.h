@@ -55,6 +55,8 @@ enum key_source {
     KEY_GLOBAL,
 };
 
+enum { KEY_IPV6_BITS_DEFAULT = 64 }; /* what one household or host is given */
+
 /* One alternative of one part. */
 struct key_term {
     enum key_source source;

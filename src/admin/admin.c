@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "admin/internal.h"
+#include "store/store.h"
 
 static void on_stop(void *context)
 {
@@ -55,6 +56,17 @@ enum status admin_new(const struct admin_options *options, struct admin **admin)
     return STATUS_OK;
 }
 
+struct store *admin_store(struct admin *admin, const struct policy *policy)
+{
+    const struct admin_options *options = &admin->options;
+    (void)policy; /* there is one */
+    if (admin->store == NULL && options->make_store(options->context, admin->loop, &admin->store,
+                                                    &admin->store_is_shared) != STATUS_OK) {
+        admin->store = NULL;
+    }
+    return admin->store;
+}
+
 static void *run(void *context)
 {
     struct admin *admin = context;
@@ -89,6 +101,9 @@ void admin_free(struct admin *admin)
     }
     for (size_t i = 0; i < admin->n_doors; i++) {
         admin_door_close(&admin->doors[i]);
+    }
+    if (!admin->store_is_shared) {
+        store_free(admin->store);
     }
     wakeup_close(&admin->stop);
     loop_free(admin->loop);

@@ -33,18 +33,27 @@ static void write_peer(struct text *text, const struct access_peer *peer)
     address_write(&peer->address, text);
 }
 
-static void write_line(struct text *text, const struct admin_request *request,
-                       const struct access_peer *peer, enum access_title title, struct span method,
-                       struct span target)
+/* The resource's own path with what was captured, but for keys; of none, what was sent. */
+static void write_path(struct text *text, const struct resource_match *match, struct span path)
 {
-    const bool is_cut = target.len > TARGET_SHOWN_BYTES_MAX;
-    text_add_literal(text, "by=");
-    text_add(text, title_of(title));
-    write_peer(text, peer);
-    text_add_literal(text, " method=");
-    text_add_logfmt(text, method);
-    text_add_literal(text, " target=");
-    text_add_logfmt(text, is_cut ? span_of(target.data, TARGET_SHOWN_BYTES_MAX) : target);
+    char buffer[TARGET_SHOWN_BYTES_MAX];
+    struct text shown = text_of(buffer, sizeof(buffer));
+    struct span rest = match->resource != NULL ? span_of_text(match->resource->path) : path;
+    struct span segment;
+    size_t n_captures = 0;
+    for (size_t i = 0; span_split(&rest, '/', &segment); i++) {
+        const bool is_capture = match->resource != NULL && span_starts_with(segment, SPAN("{"));
+        const bool is_shown = is_capture && !span_equals(segment, SPAN("{key}"));
+        text_add(&shown, i > 0 ? SPAN("/") : SPAN(""));
+        text_add(&shown, is_shown ? match->captures[n_captures] : segment);
+        n_captures += is_capture ? 1 : 0;
+    }
+    text_add_literal(text, " path=");
+    text_add_logfmt(text, text_span(&shown));
+}
+
+static void write_outcome(struct text *text, const struct admin_request *request)
+{
     text_add_format(text, " status=%u", request->status);
     if (request->outcome[0] != '\0') {
         text_add_literal(text, " outcome=");
@@ -53,15 +62,21 @@ static void write_line(struct text *text, const struct admin_request *request,
 }
 
 void audit_tell(struct admin_request *request, const struct access_peer *peer,
-                const struct access_verdict *verdict, enum admin_effect effect, struct span method,
-                struct span target)
+                const struct access_verdict *verdict, const struct resource_match *match,
+                struct span method, struct span path)
 {
-    /* Room for a target and an outcome of which every byte is escaped. */
+    /* Room for a path and an outcome of which every byte is escaped. */
     char buffer[4 * (TARGET_SHOWN_BYTES_MAX + ADMIN_DETAIL_BYTES_MAX) + 256];
     struct text line = text_of(buffer, sizeof(buffer));
     uint64_t n_held;
-    write_line(&line, request, peer, verdict->title, method, target);
-    if (verdict->status == 0 && effect == ADMIN_CHANGES) {
+    text_add_literal(&line, "by=");
+    text_add(&line, title_of(verdict->title));
+    write_peer(&line, peer);
+    text_add_literal(&line, " method=");
+    text_add_logfmt(&line, method);
+    write_path(&line, match, path);
+    write_outcome(&line, request);
+    if (verdict->status == 0 && match->effect == ADMIN_CHANGES) {
         log_info("admin.audit", request->status < 400 ? "changed" : "not changed", "%.*s",
                  SPAN_ARGS(text_span(&line)));
     } else if (verdict->status != 0 &&

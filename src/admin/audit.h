@@ -6,11 +6,13 @@
 
 #include "admin/access.h"
 #include "admin/request.h"
+#include "admin/resources.h"
 #include "base/span.h"
 
-/* @method (as sent) of @target, which would have @effect, was answered as @request says. */
+/* @method and @path, as sent, which came to @match and @verdict, were answered as @request says. Keys may be secrets: of a
+ * resource that has one in its path, what stands there is not told; its outcome says which it was. */
 void audit_tell(struct admin_request *request, const struct access_peer *peer,
-                const struct access_verdict *verdict, enum admin_effect effect, struct span method,
-                struct span target);
+                const struct access_verdict *verdict, const struct resource_match *match,
+                struct span method, struct span path);
 
 #endif /* SLUICE_ADMIN_AUDIT_H */

@@ -5,6 +5,13 @@
 #include "base/clock.h"
 #include "http/message.h"
 
+/* What was sent, without its query. */
+static struct span sent_path(const struct admin_connection *connection)
+{
+    const struct span target = span_of(connection->target, connection->target_bytes);
+    return span_of(target.data, span_find(target, '?'));
+}
+
 static struct span write_head(struct admin_connection *connection)
 {
     const struct admin_request *request = &connection->request;
@@ -68,9 +75,8 @@ enum step connection_write(struct admin_connection *connection)
     };
     const bool has_content = !connection->is_head && request->content_bytes > 0;
     connection_set_state(connection, STATE_WRITE);
-    audit_tell(&connection->request, &connection->peer, &connection->verdict,
-               connection->match.effect, span_of(connection->method, connection->method_bytes),
-               span_of(connection->target, connection->target_bytes));
+    audit_tell(&connection->request, &connection->peer, &connection->verdict, &connection->match,
+               span_of(connection->method, connection->method_bytes), sent_path(connection));
     switch (stream_write(&connection->stream, slices, has_content ? 2 : 1)) {
     case STREAM_DONE:
         return connection_end_answer(connection);

@@ -35,6 +35,8 @@ struct admin {
     const struct policy *policy; /* taken: what doors and rules were made by */
     struct access_rules rules;
     struct loop *loop;
+    struct store *store;  /* made when it is first asked */
+    bool store_is_shared; /* and is not the admin's to free */
     struct wakeup stop;
     struct admin_door doors[ADMIN_LISTENERS_MAX];
     size_t n_doors;           /* that are open */
@@ -42,6 +44,9 @@ struct admin {
     pthread_t thread;
     bool is_running;
 };
+
+/* The store of @policy, to be asked from the admin's loop. NULL: no memory. */
+MUST_USE struct store *admin_store(struct admin *admin, const struct policy *policy);
 
 /* Open the door of @section, which outlives it. What fails is logged. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY. */
 MUST_USE enum status admin_door_open(struct admin_door *door, struct admin *admin,

@@ -3,22 +3,10 @@
  * Redis that is away does not make a proxy unready: its limits go by on_failure, and it is away for all proxies at
  * once, so that a balancer would have nobody left. The answer says how it is. */
 
+#include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "proxy/server.h"
-
-static const char *word_of(enum on_failure on_failure)
-{
-    switch (on_failure) {
-    case ON_FAILURE_LOCAL:
-        return "local";
-    case ON_FAILURE_ALLOW:
-        return "allow";
-    case ON_FAILURE_DENY:
-        return "deny";
-    }
-    return "local";
-}
 
 static json_t *describe_store(const struct admin_request *request)
 {
@@ -33,7 +21,7 @@ static json_t *describe_store(const struct admin_request *request)
                        : state.n_working > 0                ? "partly away"
                                                             : "away";
     return json_pack("{ss, ss, ss}", "kind", "redis", "state", word, "on_failure",
-                     word_of(request->policy->store.on_failure));
+                     describe_on_failure(request->policy->store.on_failure));
 }
 
 void ready_handle(struct admin_request *request)

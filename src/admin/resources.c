@@ -7,6 +7,11 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/", ADMIN_READS, index_handle, "this list"},
     {"GET", "/healthz", ADMIN_READS, health_handle, "whether the workers' loops turn"},
     {"GET", "/readyz", ADMIN_READS, ready_handle, "whether clients are served, and the store"},
+    {"GET", "/v1/limits", ADMIN_READS, limits_handle, "what each limit means"},
+    {"GET", "/v1/limits/{limit}", ADMIN_READS, limit_handle, "what one limit means"},
+    {"GET", "/v1/limits/{limit}/keys/{key}", ADMIN_READS, key_handle,
+     "how one key stands, without charging it"},
+    {"GET", "/v1/routes", ADMIN_READS, routes_handle, "which requests meet which limits"},
 };
 const size_t N_ADMIN_RESOURCES = ARRAY_LEN(ADMIN_RESOURCES);
 

@@ -27,6 +27,10 @@ struct admin_resource {
 void index_handle(struct admin_request *request);
 void health_handle(struct admin_request *request);
 void ready_handle(struct admin_request *request);
+void limits_handle(struct admin_request *request);
+void limit_handle(struct admin_request *request);
+void key_handle(struct admin_request *request);
+void routes_handle(struct admin_request *request);
 
 /* --- the table --- */
 

@@ -14,6 +14,13 @@ static void give_policy(void *context, const struct policy *policy)
     (void)policy;
 }
 
+static enum status make_store(void *context, struct loop *loop, struct store **store,
+                              bool *is_shared)
+{
+    const struct operators *operators = context;
+    return stores_make(operators->stores, loop, store, is_shared);
+}
+
 static void read_store_state(void *context, struct admin_store_state *state)
 {
     struct operators *operators = context;
@@ -28,6 +35,7 @@ enum status operators_open(struct operators *operators, const struct policy *pol
         .server = server,
         .take_policy = take_policy,
         .give_policy = give_policy,
+        .make_store = make_store,
         .read_store_state = read_store_state,
         .context = operators,
     };

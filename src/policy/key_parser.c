@@ -5,7 +5,6 @@
 #include "policy/suggest.h"
 
 enum {
-    IPV6_BITS_DEFAULT = 64, /* what one household or host is given */
     IPV4_BITS = 32,
     IPV6_BITS_MIN = 33, /* below it the writer surely thought of IPv4 */
 };
@@ -151,7 +150,7 @@ static bool parse_term(struct span span, struct arena *arena, struct key_term *t
         return false;
     }
     *term = (struct key_term){
-        .source = source->source, .ipv6_bits = IPV6_BITS_DEFAULT, .ipv4_bits = IPV4_BITS};
+        .source = source->source, .ipv6_bits = KEY_IPV6_BITS_DEFAULT, .ipv4_bits = IPV4_BITS};
     if (bits.data != NULL && source->source != KEY_CLIENT_IP) {
         text_add_literal(problem, "only client.ip has a prefix length");
         return false;

@@ -1,0 +1,26 @@
+/* What resources of one key of one limit have in common. */
+
+#ifndef SLUICE_ADMIN_KEY_RESOURCE_H
+#define SLUICE_ADMIN_KEY_RESOURCE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "admin/request.h"
+#include "base/compiler.h"
+#include "policy/key.h"
+#include "policy/policy.h"
+
+/* The limit that the first capture names and, in @given, the key that the second means. NULL: there is no such limit,
+ * or the key is none of its, and the request was answered. */
+MUST_USE const struct limit_rule *key_resource_read(struct admin_request *request,
+                                                    struct key_given *given);
+
+/* Whether @given is more than a hash; if not, the request was answered. */
+MUST_USE bool key_resource_needs_identity(struct admin_request *request,
+                                          const struct key_given *given);
+
+/* {"limit": …, "key": …, "hash": …}; without a key where the hash alone is known. NULL: no memory. */
+json_t *key_resource_describe(const struct limit_rule *rule, const struct key_given *given);
+
+#endif /* SLUICE_ADMIN_KEY_RESOURCE_H */

@@ -1,0 +1,77 @@
+/* GET /v1/limits, and one of them. */
+
+#include "admin/limits_resource.h"
+
+#include <stdlib.h>
+
+#include "admin/describe.h"
+#include "admin/resources.h"
+
+/* Add the name of @route to the lists of its limits, @users, by their place in @policy. */
+static void add_user(const struct policy *policy, const struct route *route, json_t **users)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        describe_append(&users[route->rules[i] - policy->rules], json_of_span(route->name));
+    }
+}
+
+void limits_handle(struct admin_request *request)
+{
+    const struct policy *policy = request->policy;
+    json_t *list = json_array();
+    json_t **users = calloc(policy->n_rules + 1, sizeof(users[0]));
+    if (users == NULL) {
+        json_decref(list);
+        answer_json(request, 200, NULL);
+        return;
+    }
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        users[i] = json_array();
+    }
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        add_user(policy, &policy->routes[i], users);
+    }
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        describe_append(&list, describe_rule(&policy->rules[i], users[i]));
+    }
+    free(users);
+    answer_json(request, 200, json_pack("{so}", "limits", list));
+}
+
+const struct limit_rule *limits_resource_find(struct admin_request *request)
+{
+    const struct policy *policy = request->policy;
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        if (span_equals(policy->rules[i].name, request->captures[0])) {
+            return &policy->rules[i];
+        }
+    }
+    answer_problem(request, 404, "there is no such limit; GET /v1/limits lists them");
+    return NULL;
+}
+
+static bool uses(const struct route *route, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (route->rules[i] == rule) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void limit_handle(struct admin_request *request)
+{
+    const struct policy *policy = request->policy;
+    const struct limit_rule *rule = limits_resource_find(request);
+    if (rule == NULL) {
+        return;
+    }
+    json_t *routes = json_array();
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        if (uses(&policy->routes[i], rule)) {
+            describe_append(&routes, json_of_span(policy->routes[i].name));
+        }
+    }
+    answer_json(request, 200, describe_rule(rule, routes));
+}
