@@ -71,6 +71,12 @@ void limit_share(const struct limit *limit, uint32_t instances, struct limit *sh
  * not where they are held one after another, or are counted though they are denied. */
 bool limit_takes_alike(const struct limit *limit);
 
+/* The first limit of @limit's policy, behind which the others lie by index. */
+static inline const struct limit *limit_first(const struct limit *limit)
+{
+    return limit - limit->index;
+}
+
 /* Units that pass at once when the quota is untouched: a bucket's burst, a window's rate. No cost
  * above it can ever pass. */
 uint64_t limit_capacity(const struct limit *limit);

@@ -20,9 +20,10 @@
 #include "store/store.h"
 
 struct fallback_store_options {
-    struct store *shared;   /* owned from now on */
-    struct store *embedded; /* borrowed; answers at once */
-    size_t n_limits;        /* of the policy: their indexes are below it */
+    struct store *shared;       /* owned from now on */
+    struct store *embedded;     /* borrowed; answers at once */
+    const struct limit *limits; /* all of the policy, by index; borrowed */
+    size_t n_limits;
     /* Proxies among which a local limit is shared out, at least 1. Asked for each decision that is
      * made here. */
     uint32_t (*count_instances)(void *context);

@@ -129,6 +129,10 @@ struct store_ops {
     bool (*takes_alike)(const struct store *store, const struct decision *decision);
     /* NULL: what was charged stays charged, and slots come back by their lease. */
     void (*settle)(struct store *store, const struct settlement *settlements, size_t n);
+    /* Another policy's limits will be asked about, or are no more. NULL: it need not know. */
+    enum status (*learn)(struct store *store, const struct limit *limits, size_t n_limits);
+    void (*forget)(struct store *store, const struct limit *limits);
+    bool (*is_ready)(const struct store *store); /* NULL: always */
     void (*free)(struct store *store);
 };
 
@@ -158,6 +162,16 @@ void store_cancel_below(struct decision *decision, size_t n_frames);
  * what gets lost stays charged, and slots come back by their lease. Everything is borrowed for the
  * call alone. */
 void store_settle(struct store *store, const struct settlement *settlements, size_t n);
+
+/* Besides those that @store was made with, decisions will be asked over @limits, all of another policy by index.
+ * They are borrowed until store_forget(). What is remembered of denials is forgotten. STATUS_NO_MEMORY. */
+MUST_USE enum status store_learn(struct store *store, const struct limit *limits, size_t n_limits);
+
+/* Decisions over @limits, which it was made with or has learnt, are not asked any more, and none is pending. */
+void store_forget(struct store *store, const struct limit *limits);
+
+/* Whether @store is as good as it will be: what it asks can be asked, and knows all it has learnt. */
+bool store_is_ready(const struct store *store);
 
 /* For stores: the promise of the innermost frame is kept; calls its on_answer. */
 void store_answer(struct decision *decision);

@@ -195,6 +195,7 @@ enum status stores_make(void *context, struct loop *loop, struct store **store, 
         const struct fallback_store_options fallback = {
             .shared = redis,
             .embedded = stores->memory,
+            .limits = stores->policy->limits,
             .n_limits = stores->policy->n_limits,
             .count_instances = count_instances,
             .context = stores,

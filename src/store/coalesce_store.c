@@ -163,28 +163,57 @@ static void settle(struct store *store, const struct settlement *settlements, si
 
 /* --- the store --- */
 
-/* Nobody waits, but calls may be under way. */
-static void end_flights(struct coalesce_store *store)
+/* Nobody waits for it, but its call may be under way. */
+static void drop_flight(struct coalesce_flight *flight)
+{
+    store_cancel(&flight->call);
+    while (!list_is_empty(&flight->aboard)) {
+        assert(coalesce_waiter_of(flight->aboard.next)->decision == NULL);
+        coalesce_waiter_forget(flight->store, coalesce_waiter_of(flight->aboard.next));
+    }
+    coalesce_flight_end(flight);
+}
+
+/* Drop the flights over @limits; NULL: all of them. */
+static void drop_flights(struct coalesce_store *store, const struct limit *limits)
 {
     for (size_t i = 0; i < ARRAY_LEN(store->table.buckets); i++) {
         struct list *bucket = &store->table.buckets[i];
-        while (!list_is_empty(bucket)) {
-            struct coalesce_entry *entry = CONTAINER_OF(bucket->next, struct coalesce_entry, node);
+        struct list *node = bucket->next;
+        while (node != bucket) {
+            struct coalesce_entry *entry = CONTAINER_OF(node, struct coalesce_entry, node);
             struct coalesce_flight *flight = CONTAINER_OF(entry, struct coalesce_flight, entry);
-            store_cancel(&flight->call);
-            while (!list_is_empty(&flight->aboard)) {
-                assert(coalesce_waiter_of(flight->aboard.next)->decision == NULL);
-                coalesce_waiter_forget(store, coalesce_waiter_of(flight->aboard.next));
+            node = node->next;
+            if (limits == NULL || limit_first(flight->charges[0].limit) == limits) {
+                drop_flight(flight);
             }
-            coalesce_flight_end(flight);
         }
     }
+}
+
+static enum status learn(struct store *store, const struct limit *limits, size_t n_limits)
+{
+    return store_learn(coalesce_store_of(store)->below, limits, n_limits);
+}
+
+static void forget(struct store *store, const struct limit *limits)
+{
+    struct coalesce_store *coalesce = coalesce_store_of(store);
+    drop_flights(coalesce, limits);
+    store_forget(coalesce->below, limits);
+}
+
+static bool is_ready(const struct store *store)
+{
+    const struct coalesce_store *coalesce =
+        CONTAINER_OF((struct store *)(uintptr_t)store, struct coalesce_store, store);
+    return store_is_ready(coalesce->below);
 }
 
 static void free_coalesce(struct store *store)
 {
     struct coalesce_store *coalesce = coalesce_store_of(store);
-    end_flights(coalesce);
+    drop_flights(coalesce, NULL);
     store_free(coalesce->below);
     timeout_queue_close(&coalesce->deadlines);
     pool_close(&coalesce->flights);
@@ -197,6 +226,9 @@ static const struct store_ops COALESCE_OPS = {
     .decide = decide,
     .cancel = cancel,
     .settle = settle,
+    .learn = learn,
+    .forget = forget,
+    .is_ready = is_ready,
     .free = free_coalesce,
 };
 

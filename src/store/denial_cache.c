@@ -190,6 +190,25 @@ static void settle(struct store *store, const struct settlement *settlements, si
     store_settle(denial_cache_of(store)->below, settlements, n);
 }
 
+static enum status learn(struct store *store, const struct limit *limits, size_t n_limits)
+{
+    denial_cache_clear(store);
+    return store_learn(denial_cache_of(store)->below, limits, n_limits);
+}
+
+/* Lines are found by where a limit lies in memory: another may lie there next. */
+static void forget(struct store *store, const struct limit *limits)
+{
+    denial_cache_clear(store);
+    store_forget(denial_cache_of(store)->below, limits);
+}
+
+static bool is_ready(const struct store *store)
+{
+    const struct denial_cache *cache = (const struct denial_cache *)(const void *)store;
+    return store_is_ready(cache->below);
+}
+
 static void free_cache(struct store *store)
 {
     struct denial_cache *cache = denial_cache_of(store);
@@ -203,6 +222,9 @@ static const struct store_ops DENIAL_CACHE_OPS = {
     .decide = decide,
     .cancel = cancel,
     .settle = settle,
+    .learn = learn,
+    .forget = forget,
+    .is_ready = is_ready,
     .free = free_cache,
 };
 

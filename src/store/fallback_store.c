@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/limits.h"
+#include "base/list.h"
 
 /* What of a limit is judged here. */
 struct share {
@@ -16,10 +17,17 @@ struct share {
     struct limit limit;
 };
 
+/* Those of one policy. */
+struct shares {
+    struct list node;
+    const struct limit *limits; /* that they are of */
+    struct share of[];          /* by the limits' index */
+};
+
 struct fallback_store {
     struct store store;
     struct fallback_store_options options;
-    struct share *shares; /* owned; by the limits' index */
+    struct list known; /* struct shares, the latest first */
 };
 
 static struct fallback_store *fallback_store_of(struct store *store)
@@ -44,28 +52,37 @@ static struct verdict untouched(const struct limit *limit)
     return (struct verdict){.allowed = true, .limit = capacity, .remaining = capacity};
 }
 
-/* What of @limit the embedded store judges; lasts until the number of proxies has changed. */
-static const struct limit *local_of(struct fallback_store *fallback, const struct limit *limit)
+static struct shares *shares_of(const struct fallback_store *fallback, const struct limit *limits)
 {
-    assert(limit->index < fallback->options.n_limits);
+    struct list *node = fallback->known.next;
+    while (CONTAINER_OF(node, struct shares, node)->limits != limits) {
+        node = node->next;
+        assert(node != &fallback->known);
+    }
+    return CONTAINER_OF(node, struct shares, node);
+}
 
-    struct share *share = &fallback->shares[limit->index];
+/* What of @limit the embedded store judges; lasts until the number of proxies has changed. */
+static const struct share *local_of(const struct fallback_store *fallback,
+                                    const struct limit *limit)
+{
+    struct share *share = &shares_of(fallback, limit_first(limit))->of[limit->index];
     const uint32_t instances = fallback->options.count_instances(fallback->options.context);
     if (share->instances != instances) {
         limit_share(limit, instances, &share->limit);
         share->instances = instances;
     }
-    return &share->limit;
+    return share;
 }
 
 /* What of its limit @settlement was charged to; @share may be filled for it. A bucket is another
  * when the number of proxies has changed since. */
-static const struct limit *charged_of(struct fallback_store *fallback,
+static const struct limit *charged_of(const struct fallback_store *fallback,
                                       const struct settlement *settlement, struct limit *share)
 {
-    const struct limit *now = local_of(fallback, settlement->limit);
-    if (fallback->shares[settlement->limit->index].instances == settlement->instances) {
-        return now;
+    const struct share *now = local_of(fallback, settlement->limit);
+    if (now->instances == settlement->instances) {
+        return &now->limit;
     }
     limit_share(settlement->limit, settlement->instances, share);
     return share;
@@ -85,8 +102,9 @@ static size_t pick_local(struct fallback_store *fallback, struct decision *decis
             continue;
         }
         local[n_local] = *charge;
-        local[n_local].limit = local_of(fallback, charge->limit);
-        local[n_local].instances = fallback->shares[charge->limit->index].instances;
+        const struct share *share = local_of(fallback, charge->limit);
+        local[n_local].limit = &share->limit;
+        local[n_local].instances = share->instances;
         of[n_local++] = i;
     }
     return n_local;
@@ -188,11 +206,56 @@ static void settle(struct store *store, const struct settlement *settlements, si
     }
 }
 
+static enum status know(struct fallback_store *fallback, const struct limit *limits, size_t n)
+{
+    struct shares *shares = calloc(1, sizeof(*shares) + n * sizeof(shares->of[0]));
+    if (shares == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    shares->limits = limits;
+    list_push_front(&fallback->known, &shares->node);
+    return STATUS_OK;
+}
+
+static void know_no_more(struct shares *shares)
+{
+    list_remove(&shares->node);
+    free(shares);
+}
+
+static enum status learn(struct store *store, const struct limit *limits, size_t n_limits)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    enum status status = know(fallback, limits, n_limits);
+    if (status == STATUS_OK) {
+        status = store_learn(fallback->options.shared, limits, n_limits);
+        if (status != STATUS_OK) {
+            know_no_more(shares_of(fallback, limits));
+        }
+    }
+    return status;
+}
+
+static void forget(struct store *store, const struct limit *limits)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    store_forget(fallback->options.shared, limits);
+    know_no_more(shares_of(fallback, limits));
+}
+
+static bool is_ready(const struct store *store)
+{
+    const struct fallback_store *fallback = (const struct fallback_store *)(const void *)store;
+    return store_is_ready(fallback->options.shared);
+}
+
 static void free_fallback(struct store *store)
 {
     struct fallback_store *fallback = fallback_store_of(store);
     store_free(fallback->options.shared);
-    free(fallback->shares);
+    while (!list_is_empty(&fallback->known)) {
+        know_no_more(CONTAINER_OF(fallback->known.next, struct shares, node));
+    }
     free(fallback);
 }
 
@@ -201,23 +264,24 @@ static const struct store_ops FALLBACK_OPS = {
     .decide = decide,
     .cancel = cancel,
     .settle = settle,
+    .learn = learn,
+    .forget = forget,
+    .is_ready = is_ready,
     .free = free_fallback,
 };
 
 enum status fallback_store_new(const struct fallback_store_options *options, struct store **store)
 {
     struct fallback_store *fallback = malloc(sizeof(*fallback));
-    struct share *shares = calloc(options->n_limits + 1, sizeof(*shares));
-    if (fallback == NULL || shares == NULL) {
-        free(fallback);
-        free(shares);
+    if (fallback == NULL) {
         return STATUS_NO_MEMORY;
     }
-    *fallback = (struct fallback_store){
-        .store = {.ops = &FALLBACK_OPS},
-        .options = *options,
-        .shares = shares,
-    };
+    *fallback = (struct fallback_store){.store = {.ops = &FALLBACK_OPS}, .options = *options};
+    list_init(&fallback->known);
+    if (know(fallback, options->limits, options->n_limits) != STATUS_OK) {
+        free(fallback);
+        return STATUS_NO_MEMORY;
+    }
     *store = &fallback->store;
     return STATUS_OK;
 }

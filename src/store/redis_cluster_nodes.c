@@ -40,7 +40,14 @@ static enum status open_node(struct redis_cluster_node *node)
     options.port = node->address.port;
     options.unix_path = SPAN("");
     options.database = 0;
-    return redis_node_new(node->nodes->loop, &options, &hooks, &node->store);
+    enum status status = redis_node_new(node->nodes->loop, &options, &hooks, &node->store);
+    if (status == STATUS_OK) {
+        status = redis_cluster_nodes_teach(node->nodes, node->store);
+        if (status != STATUS_OK) {
+            store_free(node->store);
+        }
+    }
+    return status;
 }
 
 /* The node at @address, which is made known if it is not; or NULL. */
@@ -242,6 +249,7 @@ enum status redis_cluster_nodes_init(struct redis_cluster_nodes *nodes, struct l
     const uint64_t now_us = clock_monotonic_us();
     *nodes =
         (struct redis_cluster_nodes){.loop = loop, .options = options->redis, .reached_us = now_us};
+    list_init(&nodes->earlier);
     enum status status = read_seeds(nodes, options);
     if (status == STATUS_OK) {
         status = make_maps(nodes);
@@ -268,6 +276,7 @@ void redis_cluster_nodes_close(struct redis_cluster_nodes *nodes)
         close_node(nodes->known[i]);
     }
     nodes->n_known = 0;
+    redis_cluster_nodes_forget_all(nodes);
     timer_close(&nodes->timer);
     free(nodes->map);
     free(nodes->next);

@@ -19,6 +19,7 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "net/loop.h"
@@ -44,6 +45,7 @@ struct redis_cluster_nodes {
     struct redis_store_options options; /* of each node, but for host and port */
     struct redis_cluster_address seeds[REDIS_ENDPOINTS_MAX];
     size_t n_seeds;
+    struct list earlier; /* struct redis_cluster_limits: of policies before that of options */
 
     struct redis_cluster_node *known[REDIS_CLUSTER_KNOWN_MAX]; /* owned */
     size_t n_known;
@@ -68,6 +70,21 @@ struct redis_cluster_nodes {
 MUST_USE enum status redis_cluster_nodes_init(struct redis_cluster_nodes *nodes, struct loop *loop,
                                               const struct redis_cluster_options *options);
 void redis_cluster_nodes_close(struct redis_cluster_nodes *nodes);
+
+/* --- redis_cluster_learn.c: all nodes know the limits of all policies --- */
+
+/* As store_learn() and store_forget(). */
+MUST_USE enum status redis_cluster_nodes_learn(struct redis_cluster_nodes *nodes,
+                                               const struct limit *limits, size_t n_limits);
+void redis_cluster_nodes_forget(struct redis_cluster_nodes *nodes, const struct limit *limits);
+
+/* Tell @node, which is new, of the earlier ones. STATUS_NO_MEMORY. */
+MUST_USE enum status redis_cluster_nodes_teach(const struct redis_cluster_nodes *nodes,
+                                               struct store *node);
+void redis_cluster_nodes_forget_all(struct redis_cluster_nodes *nodes);
+
+/* Whether all that are connected know what they have learnt, and all slots can be asked. */
+bool redis_cluster_nodes_are_ready(const struct redis_cluster_nodes *nodes);
 
 /* Whom to ask about @slot: its owner, or where none is known any that may answer; NULL: there is
  * none. */

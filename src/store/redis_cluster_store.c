@@ -60,6 +60,22 @@ static void settle(struct store *store, const struct settlement *settlements, si
     redis_cluster_settle(cluster_of(store), settlements, n);
 }
 
+static enum status learn(struct store *store, const struct limit *limits, size_t n_limits)
+{
+    return redis_cluster_nodes_learn(&cluster_of(store)->nodes, limits, n_limits);
+}
+
+static void forget(struct store *store, const struct limit *limits)
+{
+    redis_cluster_nodes_forget(&cluster_of(store)->nodes, limits);
+}
+
+static bool is_ready(const struct store *store)
+{
+    const struct redis_cluster *cluster = (const struct redis_cluster *)(const void *)store;
+    return redis_cluster_nodes_are_ready(&cluster->nodes);
+}
+
 static void free_cluster(struct store *store)
 {
     struct redis_cluster *cluster = cluster_of(store);
@@ -81,6 +97,9 @@ static const struct store_ops CLUSTER_OPS = {
     .cancel = cancel,
     .takes_alike = takes_alike,
     .settle = settle,
+    .learn = learn,
+    .forget = forget,
+    .is_ready = is_ready,
     .free = free_cluster,
 };
 

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/limits.h"
 #include "base/text.h"
@@ -53,71 +54,196 @@ void redis_store_write_key(struct text *text, struct span prefix, const struct c
     text_add(text, span_of(charge->limit->digest, sizeof(charge->limit->digest)));
 }
 
-static struct span write_constants_of(struct arena *arena, const struct limit *limit)
+/* --- what is known --- */
+
+static void write_constants(struct redis_wording *wording)
 {
-    double args[SCRIPT_CONSTANTS];
-    char packed[SCRIPT_CONSTANTS * SCRIPT_NUMBER_BYTES];
-    script_source_pack(args, script_source_constants(limit, args), packed);
-    return arena_copy(arena, span_of(packed, sizeof(packed)));
+    for (size_t i = 0; i < wording->n_limits; i++) {
+        double args[SCRIPT_CONSTANTS];
+        script_source_pack(args, script_source_constants(&wording->limits[i], args),
+                           wording->constants[i]);
+    }
 }
 
-static enum status write_source(struct redis_command *command,
-                                const struct redis_store_options *options)
+static void free_wording(struct redis_wording *wording)
 {
-    char *source;
+    list_remove(&wording->node);
+    free(wording->constants);
+    free(wording);
+}
+
+static struct redis_wording *add_wording(struct redis_command *command, const struct limit *limits,
+                                         size_t n_limits)
+{
+    struct redis_wording *wording = calloc(1, sizeof(*wording));
+    if (wording == NULL) {
+        return NULL;
+    }
+    wording->limits = limits;
+    wording->n_limits = n_limits;
+    list_push_front(&command->wordings, &wording->node);
+    wording->constants = calloc(n_limits + 1, sizeof(wording->constants[0]));
+    if (wording->constants == NULL) {
+        free_wording(wording);
+        return NULL;
+    }
+    write_constants(wording);
+    return wording;
+}
+
+static struct redis_wording *wording_of(const struct redis_command *command,
+                                        const struct limit *limits)
+{
+    struct list *node = command->wordings.next;
+    while (CONTAINER_OF(node, struct redis_wording, node)->limits != limits) {
+        node = node->next;
+        assert(node != &command->wordings);
+    }
+    return CONTAINER_OF(node, struct redis_wording, node);
+}
+
+/* One script for all limits that are known. */
+static enum status write_source(const struct redis_command *command, struct span *source)
+{
+    size_t n = 0;
+    for (struct list *node = command->wordings.next; node != &command->wordings;
+         node = node->next) {
+        n += CONTAINER_OF(node, struct redis_wording, node)->n_limits;
+    }
+    struct limit *all = calloc(n + 1, sizeof(*all));
+    if (all == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    n = 0;
+    for (struct list *node = command->wordings.next; node != &command->wordings;
+         node = node->next) {
+        const struct redis_wording *wording = CONTAINER_OF(node, struct redis_wording, node);
+        if (wording->n_limits > 0) {
+            memcpy(all + n, wording->limits, wording->n_limits * sizeof(*all));
+        }
+        n += wording->n_limits;
+    }
+    char *text;
     size_t len;
-    const enum status status = script_source_new(options->limits, options->n_limits, &source, &len);
+    const enum status status = script_source_new(all, n, &text, &len);
+    free(all);
+    if (status == STATUS_OK) {
+        *source = span_of(text, len);
+    }
+    return status;
+}
+
+static enum status make_buffer(struct redis_command *command, size_t source_bytes)
+{
+    const size_t charge_bytes =
+        command->prefix.len + KEY_TEXT_BYTES_MAX + NAME_BYTES_MAX + KEY_OVERHEAD_BYTES +
+        (SCRIPT_CHARGE_ARGS_MAX + SCRIPT_SETTLEMENT_ARGS) * SCRIPT_NUMBER_BYTES;
+    const size_t bytes = COMMAND_HEAD_BYTES + source_bytes + LIMITS_PER_ROUTE_MAX * charge_bytes;
+    if (bytes <= command->buffer_bytes) {
+        return STATUS_OK;
+    }
+    char *buffer = realloc(command->buffer, bytes);
+    if (buffer == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    command->buffer = buffer;
+    command->buffer_bytes = bytes;
+    return STATUS_OK;
+}
+
+static void drop_next(struct redis_command *command)
+{
+    free((char *)(uintptr_t)command->next.data);
+    command->next = span_of(NULL, 0);
+}
+
+static enum status write_next(struct redis_command *command)
+{
+    struct span source;
+    enum status status = write_source(command, &source);
     if (status != STATUS_OK) {
         return status;
     }
-    command->source = arena_copy(&command->arena, span_of(source, len));
-    free(source);
-    return command->source.data == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+    drop_next(command);
+    if (span_equals(source, command->source)) {
+        free((char *)(uintptr_t)source.data);
+        return STATUS_OK;
+    }
+    command->next = source;
+    command->next_number++;
+    return make_buffer(command, source.len);
 }
 
-static enum status write_constants(struct redis_command *command,
-                                   const struct redis_store_options *options)
+enum status redis_command_learn(struct redis_command *command, const struct limit *limits,
+                                size_t n_limits)
 {
-    command->constants =
-        arena_calloc(&command->arena, options->n_limits, sizeof(*command->constants));
-    if (command->constants == NULL) {
+    struct redis_wording *wording = add_wording(command, limits, n_limits);
+    if (wording == NULL) {
         return STATUS_NO_MEMORY;
     }
-    for (size_t i = 0; i < options->n_limits; i++) {
-        command->constants[i] = write_constants_of(&command->arena, &options->limits[i]);
-        if (command->constants[i].data == NULL) {
-            return STATUS_NO_MEMORY;
-        }
+    const enum status status = write_next(command);
+    if (status != STATUS_OK) {
+        drop_next(command);
+        free_wording(wording);
     }
-    return write_source(command, options);
+    return status;
+}
+
+void redis_command_forget(struct redis_command *command, const struct limit *limits)
+{
+    free_wording(wording_of(command, limits));
+}
+
+const struct limit *redis_command_latest(const struct redis_command *command, size_t *n_limits)
+{
+    const struct redis_wording *latest =
+        CONTAINER_OF(command->wordings.next, struct redis_wording, node);
+    if (list_is_empty(&command->wordings)) {
+        *n_limits = 0;
+        return NULL;
+    }
+    *n_limits = latest->n_limits;
+    return latest->limits;
+}
+
+bool redis_command_is_latest(const struct redis_command *command, const struct limit *limit)
+{
+    size_t n_limits;
+    return redis_command_latest(command, &n_limits) == limit_first(limit);
+}
+
+void redis_command_turn(struct redis_command *command)
+{
+    free((char *)(uintptr_t)command->source.data);
+    command->source = command->next;
+    command->source_number = command->next_number;
+    command->next = span_of(NULL, 0);
 }
 
 enum status redis_command_init(struct redis_command *command,
                                const struct redis_store_options *options)
 {
-    *command = (struct redis_command){.prefix = options->prefix, .n_limits = options->n_limits};
-    arena_init(&command->arena, NULL, 0);
-    if (write_constants(command, options) != STATUS_OK) {
+    *command = (struct redis_command){.prefix = options->prefix};
+    list_init(&command->wordings);
+    if (redis_command_learn(command, options->limits, options->n_limits) != STATUS_OK) {
         redis_command_close(command);
         return STATUS_NO_MEMORY;
     }
-    const size_t charge_bytes =
-        options->prefix.len + KEY_TEXT_BYTES_MAX + NAME_BYTES_MAX + KEY_OVERHEAD_BYTES +
-        (SCRIPT_CHARGE_ARGS_MAX + SCRIPT_SETTLEMENT_ARGS) * SCRIPT_NUMBER_BYTES;
-    command->buffer_bytes =
-        COMMAND_HEAD_BYTES + command->source.len + LIMITS_PER_ROUTE_MAX * charge_bytes;
-    command->buffer = arena_alloc(&command->arena, command->buffer_bytes);
-    if (command->buffer == NULL) {
-        redis_command_close(command);
-        return STATUS_NO_MEMORY;
-    }
+    redis_command_turn(command);
     return STATUS_OK;
 }
 
 void redis_command_close(struct redis_command *command)
 {
-    arena_reset(&command->arena);
+    while (!list_is_empty(&command->wordings)) {
+        free_wording(CONTAINER_OF(command->wordings.next, struct redis_wording, node));
+    }
+    drop_next(command);
+    free((char *)(uintptr_t)command->source.data);
+    free(command->buffer);
 }
+
+/* --- one call --- */
 
 /* The slot and the edges, if any. */
 static size_t extras_of(const struct charge *charge, double extras[SCRIPT_EXTRAS_MAX])
@@ -154,9 +280,11 @@ static void add_charge(struct text *text, const struct redis_command *command,
     const double cost = charge->cost;
     double extras[SCRIPT_EXTRAS_MAX];
     const size_t n_extras = extras_of(charge, extras);
-    assert(charge->limit->index < command->n_limits);
+    const struct redis_wording *wording = wording_of(command, limit_first(charge->limit));
+    assert(charge->limit->index < wording->n_limits);
     add_packed(text, &cost, 1);
-    text_add(text, command->constants[charge->limit->index]);
+    text_add(text,
+             span_of(wording->constants[charge->limit->index], sizeof(wording->constants[0])));
     add_packed(text, extras, n_extras);
 }
 

@@ -6,31 +6,57 @@
 #ifndef SLUICE_STORE_REDIS_COMMAND_H
 #define SLUICE_STORE_REDIS_COMMAND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
+#include "base/list.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "limit/script_source.h"
 #include "store/redis_store.h"
 #include "store/store.h"
 
 enum { REDIS_SHA_BYTES = 40 };
 
-struct redis_command {
-    struct arena arena;
-    struct span prefix;     /* of every key; borrowed */
-    struct span source;     /* the script; in the arena */
-    struct span *constants; /* packed arguments by the limit's index; in the arena */
+/* The limits of one policy. */
+struct redis_wording {
+    struct list node;
+    const struct limit *limits; /* by index; borrowed */
     size_t n_limits;
-    char *buffer; /* the latest command; in the arena */
+    char (*constants)[SCRIPT_CONSTANTS * SCRIPT_NUMBER_BYTES]; /* packed arguments; owned */
+};
+
+struct redis_command {
+    struct span prefix; /* of every key; borrowed */
+    struct span source; /* the script: of the algorithms of all policies that are known; owned */
+    struct span next;   /* what it is to be from now on; empty: that. Owned */
+    unsigned source_number; /* scripts are numbered */
+    unsigned next_number;
+    struct list wordings; /* the latest first */
+    char *buffer;         /* the latest command; owned */
     size_t buffer_bytes;
 };
 
-/* STATUS_NO_MEMORY. */
+/* It knows @options->limits. STATUS_NO_MEMORY. */
 MUST_USE enum status redis_command_init(struct redis_command *command,
                                         const struct redis_store_options *options);
 void redis_command_close(struct redis_command *command);
+
+/* Another policy's limits are known from now on. Where they want another script, that waits in command->next: calls
+ * over them must not be sent before redis_command_turn(). STATUS_NO_MEMORY. */
+MUST_USE enum status redis_command_learn(struct redis_command *command, const struct limit *limits,
+                                         size_t n_limits);
+
+/* They are no more. */
+void redis_command_forget(struct redis_command *command, const struct limit *limits);
+
+/* The limits that were learnt last, *n_limits of them; NULL: all are forgotten. Whether @limit is one. */
+const struct limit *redis_command_latest(const struct redis_command *command, size_t *n_limits);
+bool redis_command_is_latest(const struct redis_command *command, const struct limit *limit);
+
+/* command->next is the script. */
+void redis_command_turn(struct redis_command *command);
 
 /* EVALSHA of the script called @sha for @decision; lasts until the next one is written. Empty when
  * a key is longer than KEY_TEXT_BYTES_MAX. */

@@ -131,6 +131,7 @@ static void on_handshake_end(void *owner, enum redis_fault fault, struct span te
         return;
     }
     memcpy(link->sha, text.data, sizeof(link->sha));
+    link->has_sha = true;
     set_state(link, REDIS_LINK_UP, UINT64_MAX);
     link->takes_turns = false;
     redis_place_note_good(&link->place);
@@ -340,6 +341,16 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
     }
     timer_arm(&link->timer, 0);
     return STATUS_OK;
+}
+
+void redis_link_set_source(struct redis_link *link, struct span source, struct span sha)
+{
+    assert(link->state != REDIS_LINK_CONNECTING);
+    link->source = source;
+    link->has_sha = sha.len == sizeof(link->sha);
+    if (link->has_sha) {
+        memcpy(link->sha, sha.data, sizeof(link->sha));
+    }
 }
 
 void redis_link_close(struct redis_link *link)

@@ -66,6 +66,7 @@ struct redis_link {
     struct redis_connection connection;
     struct redis_handshake handshake;
     char sha[REDIS_SHA_BYTES]; /* of the script, as Redis told it */
+    bool has_sha;              /* while it is UP; false: the script goes with each call */
 
     struct redis_breaker breaker;
     struct redis_backoff backoff; /* of DOWN */
@@ -80,6 +81,10 @@ struct redis_link {
 MUST_USE enum status redis_link_init(struct redis_link *link, struct loop *loop,
                                      const struct redis_store_options *options, struct span source,
                                      void (*on_change)(void *owner), void *owner);
+
+/* @source is the script from now on, which the handshake loads; the one before is not looked at any more. @sha of
+ * it, REDIS_SHA_BYTES as Redis told it; empty: it is not known. Not while it is CONNECTING. */
+void redis_link_set_source(struct redis_link *link, struct span source, struct span sha);
 
 /* Calls under way get their NULL. Not from within one of their callbacks. */
 void redis_link_close(struct redis_link *link);

@@ -54,7 +54,8 @@ static bool send_now(struct redis_notice *notice)
         return false;
     }
     const struct span command = redis_command_with_tail(
-        settler->command, notice->tail, notice->was_eval ? NULL : settler->link->sha);
+        settler->command, notice->tail,
+        notice->was_eval || !settler->link->has_sha ? NULL : settler->link->sha);
     if (command.len == 0 ||
         (notice->asking && redis_link_send_asking(settler->link, now_us) != STATUS_OK) ||
         redis_link_send(settler->link, command, &notice->call, now_us) != STATUS_OK) {

@@ -226,6 +226,10 @@ static struct span write_call(const struct redis_ticket *ticket)
 static enum status send_call(struct redis_ticket *ticket, uint64_t now_us)
 {
     struct redis_store *store = ticket->store;
+    if (UNLIKELY(store->command.next.len > 0)) {
+        redis_store_hurry(store, ticket->decision);
+    }
+    ticket->was_eval = ticket->was_eval || !store->link.has_sha;
     ticket->was_cell = redis_cell_takes(&store->link.handshake.cell, ticket->decision);
     const struct span command = write_call(ticket);
     if (command.len == 0) {
@@ -257,6 +261,7 @@ static void on_change(void *owner)
 {
     struct redis_store *store = owner;
     redis_heartbeat_on_change(&store->heartbeat);
+    redis_store_catch_up(store);
     while (!list_is_empty(&store->waiting)) {
         struct redis_ticket *ticket = CONTAINER_OF(store->waiting.next, struct redis_ticket, node);
         const enum redis_link_readiness readiness = redis_link_readiness(&store->link);
@@ -384,6 +389,9 @@ static const struct store_ops REDIS_OPS = {
     .cancel = cancel,
     .takes_alike = takes_alike,
     .settle = settle,
+    .learn = redis_store_learn,
+    .forget = redis_store_forget,
+    .is_ready = redis_store_is_ready,
     .free = free_redis,
 };
 

@@ -25,6 +25,10 @@ struct redis_store {
     struct redis_link link;
     struct redis_settler settler;
     struct redis_heartbeat heartbeat;
+    struct redis_call
+        load_call;    /* of SCRIPT LOAD, of a script that was learnt while the link is up */
+    bool is_loading;  /* it is under way */
+    unsigned loading; /* the number of that script */
     struct timeout_queue deadlines;
     struct list waiting; /* of struct redis_ticket: asked before the first attempt has ended */
     struct pool tickets;
@@ -53,6 +57,22 @@ static inline struct redis_store *redis_store_of(struct store *store)
 {
     return (struct redis_store *)(void *)store;
 }
+
+/* --- redis_store_learn.c --- */
+
+/* Ops of the store. */
+MUST_USE enum status redis_store_learn(struct store *store, const struct limit *limits,
+                                       size_t n_limits);
+void redis_store_forget(struct store *store, const struct limit *limits);
+bool redis_store_is_ready(const struct store *store);
+
+/* The link may have changed, or something was learnt: see to it that Redis knows the script. */
+void redis_store_catch_up(struct redis_store *redis);
+
+/* @decision is to be sent, and a script waits: if it is for that, the script is taken, known to Redis or not. */
+void redis_store_hurry(struct redis_store *redis, const struct decision *decision);
+
+/* --- redis_store.c --- */
 
 /* The deadline of @ticket, which has a decision, has passed: the decision is answered. */
 void redis_ticket_expire(struct redis_ticket *ticket);

@@ -53,6 +53,23 @@ void store_settle(struct store *store, const struct settlement *settlements, siz
     }
 }
 
+enum status store_learn(struct store *store, const struct limit *limits, size_t n_limits)
+{
+    return store->ops->learn == NULL ? STATUS_OK : store->ops->learn(store, limits, n_limits);
+}
+
+void store_forget(struct store *store, const struct limit *limits)
+{
+    if (store->ops->forget != NULL) {
+        store->ops->forget(store, limits);
+    }
+}
+
+bool store_is_ready(const struct store *store)
+{
+    return store->ops->is_ready == NULL || store->ops->is_ready(store);
+}
+
 void store_answer(struct decision *decision)
 {
     assert(decision->n_frames > 0);

@@ -70,6 +70,7 @@ static void open_proxy(struct proxy *proxy)
     const struct fallback_store_options options = {
         .shared = &proxy->away,
         .embedded = proxy->embedded,
+        .limits = &limit,
         .n_limits = 1,
         .count_instances = count_instances,
     };

@@ -66,10 +66,9 @@ static const struct store_ops FAKE_OPS = {
 
 static struct store *embedded;
 static struct store *store;
-static struct limit local;
+enum { LOCAL, ALLOW, DENY, LIMITS };
+static struct limit limits[LIMITS];
 static uint32_t n_instances;
-static struct limit allow;
-static struct limit deny;
 
 static uint32_t count_instances(void *context)
 {
@@ -84,14 +83,14 @@ static void setup(void)
                                     .rate = 10,
                                     .burst = 10,
                                     .period_us = UINT64_C(3600000000)};
-    local = (struct limit){.name = SPAN("local"), .on_failure = ON_FAILURE_LOCAL};
-    ck_assert_ptr_null(limit_init(&local, &spec));
-    allow = local;
-    allow.index = 1;
-    allow.on_failure = ON_FAILURE_ALLOW;
-    deny = local;
-    deny.index = 2;
-    deny.on_failure = ON_FAILURE_DENY;
+    limits[LOCAL] = (struct limit){.name = SPAN("local"), .on_failure = ON_FAILURE_LOCAL};
+    ck_assert_ptr_null(limit_init(&limits[LOCAL], &spec));
+    limits[ALLOW] = limits[LOCAL];
+    limits[ALLOW].index = 1;
+    limits[ALLOW].on_failure = ON_FAILURE_ALLOW;
+    limits[DENY] = limits[LOCAL];
+    limits[DENY].index = 2;
+    limits[DENY].on_failure = ON_FAILURE_DENY;
     n_instances = 5;
 
     shared = (struct fake_store){.store = {.ops = &FAKE_OPS}, .status = STATUS_UNREACHABLE};
@@ -99,7 +98,8 @@ static void setup(void)
     const struct fallback_store_options fallback = {
         .shared = &shared.store,
         .embedded = embedded,
-        .n_limits = 3,
+        .limits = limits,
+        .n_limits = ARRAY_LEN(limits),
         .count_instances = count_instances,
     };
     ck_assert_int_eq(fallback_store_new(&fallback, &store), STATUS_OK);
@@ -129,7 +129,7 @@ static void ask(struct charge *charges, size_t n_charges, struct decision *decis
 
 START_TEST(what_the_shared_store_answers_passes_through)
 {
-    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 1};
+    struct charge charge = {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 1};
     struct decision decision;
     shared.status = STATUS_OK;
     ask(&charge, 1, &decision);
@@ -142,7 +142,7 @@ END_TEST
 
 START_TEST(local_is_judged_here_at_its_share)
 {
-    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 1};
+    struct charge charge = {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 1};
     struct decision decision;
     for (int i = 0; i < 3; i++) {
         ask(&charge, 1, &decision);
@@ -152,14 +152,14 @@ START_TEST(local_is_judged_here_at_its_share)
         ck_assert(decision.allowed == (i < 2)); /* 10 units among 5 proxies */
         ck_assert(charge.verdict.allowed == (i < 2));
         ck_assert_uint_eq(charge.verdict.limit, 2);
-        ck_assert_ptr_eq(charge.limit, &local);
+        ck_assert_ptr_eq(charge.limit, &limits[LOCAL]);
     }
 }
 END_TEST
 
 START_TEST(allow_is_skipped_and_shows_an_untouched_quota)
 {
-    struct charge charge = {.limit = &allow, .key = SPAN("{a}"), .cost = 11};
+    struct charge charge = {.limit = &limits[ALLOW], .key = SPAN("{a}"), .cost = 11};
     struct decision decision;
     ask(&charge, 1, &decision);
     ck_assert_int_eq(decision.status, STATUS_OK);
@@ -175,9 +175,9 @@ END_TEST
 START_TEST(deny_wins_and_keeps_the_failure)
 {
     struct charge charges[] = {
-        {.limit = &allow, .key = SPAN("{a}"), .cost = 1},
-        {.limit = &local, .key = SPAN("{a}"), .cost = 2},
-        {.limit = &deny, .key = SPAN("{a}"), .cost = 1},
+        {.limit = &limits[ALLOW], .key = SPAN("{a}"), .cost = 1},
+        {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 2},
+        {.limit = &limits[DENY], .key = SPAN("{a}"), .cost = 1},
     };
     struct decision decision;
     ask(charges, 3, &decision);
@@ -190,8 +190,8 @@ END_TEST
 START_TEST(local_is_judged_beside_what_is_skipped)
 {
     struct charge charges[] = {
-        {.limit = &allow, .key = SPAN("{a}"), .cost = 1},
-        {.limit = &local, .key = SPAN("{a}"), .cost = 2},
+        {.limit = &limits[ALLOW], .key = SPAN("{a}"), .cost = 1},
+        {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 2},
     };
     struct decision decision;
     ask(charges, 2, &decision);
@@ -206,7 +206,7 @@ END_TEST
 
 START_TEST(a_promise_is_kept_once_by_what_comes_of_the_failure)
 {
-    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 1};
+    struct charge charge = {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 1};
     struct decision decision = {.charges = &charge, .n_charges = 1};
     shared.outcome = STORE_PENDING;
     n_answers = 0;
@@ -225,7 +225,7 @@ END_TEST
 
 START_TEST(cancelling_reaches_the_shared_store)
 {
-    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 1};
+    struct charge charge = {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 1};
     struct decision decision = {.charges = &charge, .n_charges = 1};
     shared.outcome = STORE_PENDING;
     ck_assert_int_eq(store_decide(store, &decision, on_answer), STORE_PENDING);
@@ -238,8 +238,8 @@ END_TEST
 START_TEST(what_was_charged_here_is_told_and_what_was_skipped_was_not_charged)
 {
     struct charge charges[] = {
-        {.limit = &allow, .key = SPAN("{a}"), .cost = 1, .charged = true},
-        {.limit = &local, .key = SPAN("{a}"), .cost = 2},
+        {.limit = &limits[ALLOW], .key = SPAN("{a}"), .cost = 1, .charged = true},
+        {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 2},
     };
     struct decision decision;
     ask(charges, 2, &decision);
@@ -251,18 +251,21 @@ END_TEST
 
 START_TEST(settlements_go_to_whoever_charged)
 {
-    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 2};
+    struct charge charge = {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 2};
     struct decision decision;
     ask(&charge, 1, &decision);
     ck_assert(decision.allowed);
     const struct settlement settlements[] = {
-        {.limit = &local,
+        {.limit = &limits[LOCAL],
          .key = SPAN("{a}"),
          .delta = -1,
          .instances = charge.instances,
          .source = DECISION_LOCAL},
-        {.limit = &local, .key = SPAN("{b}"), .delta = -1, .source = DECISION_REDIS},
-        {.limit = &allow, .key = SPAN("{skipped}"), .delta = -1, .source = DECISION_SKIPPED},
+        {.limit = &limits[LOCAL], .key = SPAN("{b}"), .delta = -1, .source = DECISION_REDIS},
+        {.limit = &limits[ALLOW],
+         .key = SPAN("{skipped}"),
+         .delta = -1,
+         .source = DECISION_SKIPPED},
     };
     store_settle(store, settlements, 3);
     ck_assert_uint_eq(shared.n_settled, 1);
@@ -276,18 +279,18 @@ END_TEST
 
 START_TEST(what_is_given_back_after_the_number_of_proxies_has_changed_goes_where_it_was_charged)
 {
-    struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 2};
+    struct charge charge = {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 2};
     struct decision decision;
     ask(&charge, 1, &decision);
     ck_assert(decision.allowed);
     ck_assert_uint_eq(charge.instances, 5);
 
     n_instances = 2;
-    struct charge other = {.limit = &local, .key = SPAN("{a}"), .cost = 5};
+    struct charge other = {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 5};
     ask(&other, 1, &decision);
     ck_assert(decision.allowed);
     const struct settlement settlement = {
-        .limit = &local,
+        .limit = &limits[LOCAL],
         .key = SPAN("{a}"),
         .delta = -2,
         .charged_at_us = charge.charged_at_us,
@@ -310,7 +313,7 @@ static unsigned n_admitted(unsigned n_asked)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < n_asked; i++) {
-        struct charge charge = {.limit = &local, .key = SPAN("{a}"), .cost = 1};
+        struct charge charge = {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 1};
         struct decision decision;
         ask(&charge, 1, &decision);
         n += decision.allowed;
