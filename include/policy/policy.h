@@ -108,6 +108,7 @@ struct route {
 
 struct policy {
     struct arena arena; /* of everything below */
+    struct span source; /* the file, as it was read */
     struct listener_section *listeners;
     size_t n_listeners;
     struct admin_section admin;

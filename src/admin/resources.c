@@ -12,6 +12,8 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/v1/limits/{limit}/keys/{key}", ADMIN_READS, key_handle,
      "how one key stands, without charging it"},
     {"GET", "/v1/routes", ADMIN_READS, routes_handle, "which requests meet which limits"},
+    {"GET", "/v1/policy", ADMIN_READS, policy_handle,
+     "the policy in force, defaults filled in, secrets masked"},
 };
 const size_t N_ADMIN_RESOURCES = ARRAY_LEN(ADMIN_RESOURCES);
 

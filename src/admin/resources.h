@@ -31,6 +31,7 @@ void limits_handle(struct admin_request *request);
 void limit_handle(struct admin_request *request);
 void key_handle(struct admin_request *request);
 void routes_handle(struct admin_request *request);
+void policy_handle(struct admin_request *request);
 
 /* --- the table --- */
 

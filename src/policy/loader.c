@@ -71,6 +71,13 @@ static enum status load_text(struct span yaml, environment_lookup lookup, uint64
     if (status == STATUS_OK) {
         status = build(root, now_us, &arena, diags, policy);
     }
+    if (status == STATUS_OK) {
+        (*policy)->source = arena_copy(&(*policy)->arena, yaml);
+        if ((*policy)->source.data == NULL) {
+            policy_free(*policy);
+            status = STATUS_NO_MEMORY;
+        }
+    }
     arena_reset(&arena);
     return status;
 }

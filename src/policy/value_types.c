@@ -389,6 +389,13 @@ static bool parse_prefix(const struct value_type *type, const struct node *node,
 /* --- the list --- */
 
 const struct value_type VALUE_TEXT = VALUE_SCALAR_TYPE("a text", struct spec_text, parse_text);
+const struct value_type VALUE_SECRET = {
+    .kind = VALUE_SCALAR,
+    .noun = "a text",
+    .bytes = sizeof(struct spec_text),
+    .parse = parse_text,
+    .is_secret = true,
+};
 const struct value_type VALUE_NAME = VALUE_SCALAR_TYPE("a name", struct spec_text, parse_text);
 const struct value_type VALUE_CONTENT_TYPE =
     VALUE_SCALAR_TYPE("a media type such as text/plain", struct spec_text, parse_content_type);

@@ -6,8 +6,9 @@
 #include "policy/section.h"
 
 /* Each reads node->text into what is named. */
-extern const struct value_type VALUE_TEXT; /* struct spec_text */
-extern const struct value_type VALUE_NAME; /* struct spec_text: a limit, route or upstream */
+extern const struct value_type VALUE_TEXT;   /* struct spec_text */
+extern const struct value_type VALUE_SECRET; /* struct spec_text, that nobody is shown */
+extern const struct value_type VALUE_NAME;   /* struct spec_text: a limit, route or upstream */
 extern const struct value_type VALUE_CONTENT_TYPE; /* struct spec_text: a header field's value */
 extern const struct value_type VALUE_METHOD;       /* struct spec_text: a token */
 extern const struct value_type VALUE_PROTOCOL;     /* struct spec_text: as in Upgrade */

@@ -1,0 +1,239 @@
+/* The tree of the file is read once more and walked by the tables that it was loaded by, so that what the language
+ * learns is told without being told of here. */
+
+#include "policy/description.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/loader_yaml.h"
+#include "policy/sections.h"
+#include "policy/value_types.h"
+
+struct walk {
+    const struct description_sink *sink;
+    void *context;
+    struct arena arena;
+    bool no_memory;
+};
+
+/* --- secrets --- */
+
+struct span description_mask_url(struct span url, char *buffer)
+{
+    size_t start = 0; /* of the authority */
+    while (start + 3 <= url.len && memcmp(url.data + start, "://", 3) != 0) {
+        start++;
+    }
+    start = start + 3 <= url.len ? start + 3 : 0;
+    const struct span rest = span_of(url.data + start, url.len - start);
+    const size_t end = start + span_find(rest, '/');
+    size_t at = end; /* the last one: a password may hold others */
+    while (at > start && url.data[at - 1] != '@') {
+        at--;
+    }
+    const size_t colon = start + span_find(span_of(url.data + start, end - start), ':');
+    struct text text = text_of(buffer, url.len + DESCRIPTION_MASK.len);
+    if (at == start || colon >= at) {
+        return url;
+    }
+    text_add(&text, span_of(url.data, colon + 1));
+    text_add(&text, DESCRIPTION_MASK);
+    text_add(&text, span_of(url.data + at - 1, url.len - at + 1));
+    return text_span(&text);
+}
+
+/* ${NAME} and nothing else: what it stands for is not in the file. */
+static bool is_reference(struct span written)
+{
+    const struct span start = SPAN("${");
+    return span_starts_with(written, start) && written.data[written.len - 1] == '}' &&
+           span_find(span_of(written.data + 1, written.len - 1), '$') == written.len - 1 &&
+           span_find(written, ':') == written.len;
+}
+
+/* Fields of these names carry what nobody else is to know. */
+static bool is_secret_name(struct span name)
+{
+    static const char *const PARTS[] = {"auth", "cookie", "key", "token", "secret", "password"};
+    for (size_t i = 0; i < ARRAY_LEN(PARTS); i++) {
+        const struct span part = span_of_text(PARTS[i]);
+        for (size_t at = 0; at + part.len <= name.len; at++) {
+            if (span_equals_ignore_case(span_of(name.data + at, part.len), part)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* --- the walk --- */
+
+static void tell_plain(struct walk *walk, struct span value)
+{
+    walk->sink->value(walk->context, value, true);
+}
+
+static void tell_url(struct walk *walk, struct span written)
+{
+    char *buffer = arena_alloc(&walk->arena, written.len + DESCRIPTION_MASK.len);
+    if (buffer == NULL) {
+        walk->no_memory = true;
+        return;
+    }
+    walk->sink->value(walk->context, description_mask_url(written, buffer), false);
+}
+
+static void tell_scalar(struct walk *walk, const struct value_type *type, const struct node *node,
+                        bool is_secret)
+{
+    if (type == &VALUE_REDIS || type == &VALUE_SERVER) {
+        tell_url(walk, node->written);
+    } else if ((is_secret || type->is_secret) && !is_reference(node->written) &&
+               node->written.len > 0) {
+        walk->sink->value(walk->context, DESCRIPTION_MASK, false);
+    } else {
+        walk->sink->value(walk->context, node->written, node->plain);
+    }
+}
+
+static void tell_section(struct walk *walk, const struct section *section, const struct node *node);
+
+static void tell_value(struct walk *walk, const struct value_type *type, const struct node *node,
+                       bool is_secret)
+{
+    if (type->kind == VALUE_SECTION) {
+        tell_section(walk, type->section, node);
+    } else {
+        tell_scalar(walk, type, node, is_secret);
+    }
+}
+
+/* Where one may stand for a list of one, a list is told. */
+static void tell_list(struct walk *walk, const struct section_field *field, const struct node *node)
+{
+    const bool is_list = node->kind == NODE_LIST;
+    const struct node *items = is_list ? node->items : node;
+    const size_t n_items = is_list ? node->n_items : 1;
+    walk->sink->open(walk->context, true);
+    for (size_t i = 0; i < n_items; i++) {
+        tell_value(walk, field->type, &items[i], false);
+    }
+    walk->sink->close(walk->context);
+}
+
+static void tell_entries(struct walk *walk, const struct section_field *field,
+                         bool (*is_wanted)(struct span key), const struct node *node)
+{
+    for (size_t i = 0; i + 1 < node->n_items; i += 2) {
+        const struct span key = node->items[i].text;
+        const bool is_field = field->type == &VALUE_FIELD || field->type == &VALUE_HEADER;
+        if (is_wanted == NULL || is_wanted(key)) {
+            walk->sink->key(walk->context, key);
+            tell_value(walk, field->type, &node->items[i + 1], is_field && is_secret_name(key));
+        }
+    }
+}
+
+/* What @node, a mapping or what stands for one, says of @field; NULL: nothing. */
+static const struct node *find_value(const struct section *section,
+                                     const struct section_field *field, const struct node *node)
+{
+    const struct span key = span_of_text(field->key);
+    if (node == NULL || node->kind == NODE_MAPPING) {
+        return node != NULL ? node_find(node, key) : NULL;
+    }
+    const bool is_shorthand =
+        section->shorthand != NULL && span_equals(key, span_of_text(section->shorthand));
+    return is_shorthand ? node : NULL;
+}
+
+/* Whether a section that is left out means its defaults, rather than that there is none. */
+static bool has_defaults(const struct section *section)
+{
+    bool has_fallback = false;
+    for (size_t i = 0; i < section->n_fields; i++) {
+        if (section->fields[i].standing == KEY_REQUIRED) {
+            return false;
+        }
+        has_fallback = has_fallback || section->fields[i].fallback != NULL;
+    }
+    return has_fallback;
+}
+
+static void tell_said(struct walk *walk, const struct section_field *field,
+                      const struct node *value)
+{
+    walk->sink->key(walk->context, span_of_text(field->key));
+    switch (field->shape) {
+    case SHAPE_ONE:
+        tell_value(walk, field->type, value, false);
+        break;
+    case SHAPE_LIST:
+        tell_list(walk, field, value);
+        break;
+    case SHAPE_MAP:
+        walk->sink->open(walk->context, false);
+        tell_entries(walk, field, NULL, value);
+        walk->sink->close(walk->context);
+        break;
+    }
+}
+
+static void tell_unsaid(struct walk *walk, const struct section *section,
+                        const struct section_field *field)
+{
+    const bool is_section = field->shape == SHAPE_ONE && field->type->kind == VALUE_SECTION;
+    if (field->fallback != NULL && field->fallback[0] != '\0') {
+        walk->sink->key(walk->context, span_of_text(field->key));
+        tell_plain(walk, span_of_text(field->fallback));
+    } else if (section == &SECTIONS_POLICY && is_section && has_defaults(field->type->section)) {
+        walk->sink->key(walk->context, span_of_text(field->key));
+        tell_section(walk, field->type->section, NULL);
+    }
+}
+
+/* Sections within sections come back here, as deep as the tables are. */
+static void tell_section(struct walk *walk, const struct section *section, const struct node *node)
+{
+    walk->sink->open(walk->context, false);
+    for (size_t i = 0; i < section->n_fields; i++) {
+        const struct section_field *field = &section->fields[i];
+        const struct node *value = find_value(section, field, node);
+        if (field->standing == KEY_NOT_YET) {
+            continue;
+        }
+        if (value != NULL) {
+            tell_said(walk, field, value);
+        } else {
+            tell_unsaid(walk, section, field);
+        }
+    }
+    if (section->others != NULL && node != NULL && node->kind == NODE_MAPPING) {
+        tell_entries(walk, section->others, section->is_other, node);
+    }
+    walk->sink->close(walk->context);
+}
+
+static const char *lookup_in_process(const char *name)
+{
+    return getenv(name);
+}
+
+enum status description_tell(const struct policy *policy, const struct description_sink *sink,
+                             void *context)
+{
+    struct walk walk = {.sink = sink, .context = context};
+    struct diags diags = {0};
+    struct node *root = NULL;
+    arena_init(&walk.arena, NULL, 0);
+    enum status status =
+        loader_yaml_read(policy->source, "a policy", lookup_in_process, &walk.arena, &diags, &root);
+    if (status == STATUS_OK) {
+        tell_section(&walk, &SECTIONS_POLICY, root);
+        status = walk.no_memory ? STATUS_NO_MEMORY : STATUS_OK;
+    }
+    diags_close(&diags);
+    arena_reset(&walk.arena);
+    return status;
+}

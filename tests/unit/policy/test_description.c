@@ -1,0 +1,162 @@
+#include "policy/description.h"
+
+#include <check.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/diag.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "policy/loader.h"
+
+/* What was told, on one line. */
+struct told {
+    char bytes[8192];
+    struct text text;
+};
+
+static void on_open(void *context, bool is_list)
+{
+    text_add_char(&((struct told *)context)->text, is_list ? '[' : '{');
+}
+
+static void on_key(void *context, struct span key)
+{
+    text_add_format(&((struct told *)context)->text, "%.*s=", SPAN_ARGS(key));
+}
+
+static void on_value(void *context, struct span value, bool is_plain)
+{
+    text_add_format(&((struct told *)context)->text, is_plain ? "%.*s " : "'%.*s' ",
+                    SPAN_ARGS(value));
+}
+
+static void on_close(void *context)
+{
+    text_add_char(&((struct told *)context)->text, '}');
+}
+
+static const char *environment(const char *name)
+{
+    return span_equals(span_of_text(name), SPAN("LISTEN_AT")) ? "127.0.0.1:8080" : NULL;
+}
+
+static struct policy *load(const char *yaml)
+{
+    struct diags diags;
+    struct policy *policy = NULL;
+    diags_init(&diags, "policy.yaml");
+    ck_assert_int_eq(loader_load_text(span_of_text(yaml), environment, &policy, &diags), STATUS_OK);
+    diags_close(&diags);
+    return policy;
+}
+
+static const char *describe(const char *yaml)
+{
+    static struct told told;
+    static const struct description_sink SINK = {
+        .open = on_open, .key = on_key, .value = on_value, .close = on_close};
+    struct policy *policy = load(yaml);
+    told.text = text_of(told.bytes, sizeof(told.bytes) - 1);
+    ck_assert_int_eq(description_tell(policy, &SINK, &told), STATUS_OK);
+    policy_free(policy);
+    told.bytes[told.text.len] = '\0';
+    return told.bytes;
+}
+
+static void assert_tells(const char *yaml, const char *part)
+{
+    const char *all = describe(yaml);
+    ck_assert_msg(strstr(all, part) != NULL, "no %s in %s", part, all);
+}
+
+#define HEAD "listen: 127.0.0.1:8080\nupstream: http://127.0.0.1:9000\n"
+
+START_TEST(what_is_left_out_is_told_with_its_default)
+{
+    assert_tells(HEAD, "{listen=[{address=127.0.0.1:8080 proxy_protocol=false mode=0660 }}");
+    assert_tells(HEAD, "workers=auto ");
+    assert_tells(HEAD, "log={format=logfmt to=stdout }");
+    assert_tells(HEAD, "max={connections=10000 ");
+    ck_assert_ptr_null(strstr(describe(HEAD), "admin="));
+    ck_assert_ptr_null(strstr(describe(HEAD), "limits="));
+}
+END_TEST
+
+START_TEST(what_stands_for_a_section_is_told_as_one)
+{
+    assert_tells(HEAD "log: off\n", "log={format=off to=stdout }");
+    assert_tells(HEAD "admin: 127.0.0.1:9900\n",
+                 "admin={listen=[{address=127.0.0.1:9900 mode=0660 }}}");
+    assert_tells(
+        HEAD "admin: [127.0.0.1:9900, {address: 'unix:/a', mode: 0600}]\n",
+        "admin={listen=[{address=127.0.0.1:9900 mode=0660 }{address='unix:/a' mode=0600 }}}");
+}
+END_TEST
+
+START_TEST(the_environment_is_told_by_name)
+{
+    assert_tells("listen: ${LISTEN_AT}\nupstream: http://127.0.0.1:9000\n",
+                 "address=${LISTEN_AT} ");
+}
+END_TEST
+
+START_TEST(secrets_are_masked)
+{
+    static const char YAML[] =
+        HEAD "store:\n"
+             "  redis: redis://user:hush1@127.0.0.1:6379/0\n"
+             "  secret: hush2\n"
+             "admin: {listen: 127.0.0.1:9900, token: hush3hush3hush3hush3}\n";
+    assert_tells(YAML, "redis=['redis://user:***@127.0.0.1:6379/0' }");
+    assert_tells(YAML, "secret='***' ");
+    assert_tells(YAML, "token='***' ");
+    ck_assert_ptr_null(strstr(describe(YAML), "hush"));
+    assert_tells(HEAD "store: {redis: 'redis://a', password: '${NONE:-hush}'}\n",
+                 "password='***' ");
+    assert_tells(HEAD "store: {redis: 'redis://a', password: '${LISTEN_AT}'}\n",
+                 "password='${LISTEN_AT}' ");
+}
+END_TEST
+
+START_TEST(a_url_loses_its_password_alone)
+{
+    static const char *const URLS[][2] = {
+        {"redis://a:1/0", "redis://a:1/0"},
+        {"redis://:pw@a:1/0", "redis://:***@a:1/0"},
+        {"redis://u:p@w@a:1", "redis://u:***@a:1"},
+        {"redis+sentinel://u:p@a:1,b:2/m", "redis+sentinel://u:***@a:1,b:2/m"},
+        {"unix:///a@b:c", "unix:///a@b:c"},
+        {"u:p@a", "u:***@a"},
+        {"", ""},
+        {"://", "://"},
+        {"${X:-redis://:pw@a}", "${X:-redis://:***@a}"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(URLS); i++) {
+        char buffer[128];
+        const struct span masked = description_mask_url(span_of_text(URLS[i][0]), buffer);
+        ck_assert_msg(span_equals(masked, span_of_text(URLS[i][1])), "%s: %.*s", URLS[i][0],
+                      SPAN_ARGS(masked));
+    }
+}
+END_TEST
+
+int main(void)
+{
+    if (hash_setup() != STATUS_OK) {
+        return 1;
+    }
+    Suite *suite = suite_create("policy/description");
+    TCase *cases = tcase_create("description");
+    tcase_add_test(cases, what_is_left_out_is_told_with_its_default);
+    tcase_add_test(cases, what_stands_for_a_section_is_told_as_one);
+    tcase_add_test(cases, the_environment_is_told_by_name);
+    tcase_add_test(cases, secrets_are_masked);
+    tcase_add_test(cases, a_url_loses_its_password_alone);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? 0 : 1;
+}
