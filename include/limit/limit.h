@@ -26,6 +26,7 @@ struct limit {
     struct span
         name; /* borrowed from the policy; "login", or "login.1s" where there are several rates */
     uint32_t index; /* among all limits of the policy, from 0 */
+    uint32_t meter; /* its number with who counts by name, which gives it; 0: none */
     const struct algorithm *algorithm;
     struct limit_params params;
     uint32_t tick_us;                /* 1, 1,000 or 1,000,000 */

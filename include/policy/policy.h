@@ -89,6 +89,7 @@ struct respond_spec {
 struct route {
     struct span name; /* given, or "route-N", N from 1 */
     uint32_t index;
+    uint32_t meter; /* its number with who counts by name, which gives it; 0: none */
     struct route_match match;
     const struct limit_rule **rules; /* in the order of the file */
     size_t n_rules;

@@ -27,6 +27,7 @@ enum balance_kind {
 struct server_spec {
     struct endpoint endpoint;
     uint32_t weight; /* its share among those of the others, from 1 */
+    uint32_t meter;  /* as a route's */
 };
 
 /* Requests that a server is sent to see whether it is well. */
@@ -55,6 +56,7 @@ struct queue_spec {
 struct upstream_spec {
     struct span name;
     uint32_t index; /* among all upstreams, from 0 */
+    uint32_t meter; /* as a route's */
     struct server_spec *servers;
     size_t n_servers; /* 1 … POLICY_SERVERS_MAX */
     enum balance_kind balance;

@@ -11,18 +11,22 @@
 #include "policy/policy.h"
 
 struct loop;
+struct meters;
 struct resolver_options;
 struct server;
 struct store;
+struct store_meters;
 
 /* What the proxy is built of but does not know: everything is borrowed until server_free(). */
 struct server_options {
-    const struct policy *policy;
+    const struct policy *policy;             /* which meters_enter() has seen */
+    struct meters *meters;                   /* where the workers count */
     const struct resolver_options *resolver; /* NULL: the system's */
-    /* The store of one worker, whose loop is @loop: in *store, freed with store_free() after the worker's end
-     * unless *is_shared says that it belongs to all of them. STATUS_NO_MEMORY. */
-    enum status (*make_store)(void *context, struct loop *loop, struct store **store,
-                              bool *is_shared);
+    /* The store of one worker, whose loop is @loop, and which counts in @meters: in *store, freed with
+     * store_free() after the worker's end unless *is_shared says that it belongs to all of them.
+     * STATUS_NO_MEMORY. */
+    enum status (*make_store)(void *context, struct loop *loop, struct store_meters *meters,
+                              struct store **store, bool *is_shared);
     void *context;
 };
 

@@ -16,20 +16,14 @@
 #include "base/compiler.h"
 #include "base/status.h"
 #include "store/store.h"
+#include "store/store_meters.h"
 
 struct loop;
 
-struct coalesce_counters {
-    uint64_t n_decisions; /* asked */
-    uint64_t n_calls;     /* of the store below */
-    uint64_t n_gathered;  /* decisions that travelled with others */
-};
-
 /* Over @below, which is owned from now on, in @loop's thread. @deadline_us is how long a decision
- * waits at most, from its asking; that of @below. STATUS_NO_MEMORY: nothing is owned. */
+ * waits at most, from its asking; that of @below. It counts in @meters, borrowed; NULL: nowhere. STATUS_NO_MEMORY: nothing is owned. */
 MUST_USE enum status coalesce_store_new(struct loop *loop, struct store *below,
-                                        uint64_t deadline_us, struct store **store);
-
-struct coalesce_counters coalesce_store_count(const struct store *store);
+                                        uint64_t deadline_us, struct coalesce_meters *meters,
+                                        struct store **store);
 
 #endif /* SLUICE_STORE_COALESCE_STORE_H */

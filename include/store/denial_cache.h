@@ -20,6 +20,7 @@
 #include "base/compiler.h"
 #include "base/status.h"
 #include "store/store.h"
+#include "store/store_meters.h"
 
 enum {
     DENIAL_CACHE_BYTES = 1024 * 1024, /* of what is remembered; never more */
@@ -27,13 +28,9 @@ enum {
 };
 
 struct denial_cache_options {
-    uint64_t (*now_us)(void *context); /* monotonic; NULL: the clock. A test passes its own */
+    struct denial_cache_meters *meters; /* where it counts; borrowed. NULL: nowhere */
+    uint64_t (*now_us)(void *context);  /* monotonic; NULL: the clock. A test passes its own */
     void *context;
-};
-
-struct denial_cache_counters {
-    uint64_t n_answered;  /* requests denied without asking */
-    uint64_t n_evictions; /* what was remembered and still held made room for other keys */
 };
 
 /* Over @below, which is owned from now on. STATUS_NO_MEMORY: nothing is owned. */
@@ -44,7 +41,5 @@ MUST_USE enum status denial_cache_new(struct store *below,
 /* Forget everything, what is being asked just now too: the policy, or somebody's state, is
  * another. */
 void denial_cache_clear(struct store *store);
-
-struct denial_cache_counters denial_cache_count(const struct store *store);
 
 #endif /* SLUICE_STORE_DENIAL_CACHE_H */

@@ -11,6 +11,7 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
+#include "base/name_directory.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "store/redis_cluster_store.h"
@@ -44,6 +45,7 @@ struct redis_process {
     uint64_t seen_us;    /* when any were seen last, monotonic */
     struct redis_store_counters gone;
     struct redis_cluster_counters gone_clusters; /* but for nodes, which are in gone */
+    struct name_directory nodes;                 /* as struct store_meters counts them, by number */
 };
 
 /* STATUS_NO_MEMORY. */
@@ -68,7 +70,15 @@ struct redis_store_counters redis_process_count(struct redis_process *process);
 /* The same for stores that are clusters. */
 struct redis_cluster_counters redis_process_count_clusters(struct redis_process *process);
 
+/* The names of the nodes that struct store_meters counts by number: "host:port", the path of a socket, or
+ * the name that sentinels know a master by. */
+const struct name_directory *redis_process_nodes(const struct redis_process *process);
+
 /* --- for the stores --- */
+
+/* The number of the node that @options name. */
+uint32_t redis_process_node(struct redis_process *process,
+                            const struct redis_store_options *options);
 
 /* The Redis that @options name, as all links to it know it. @process may be NULL, and so is the
  * result; the functions below take that for a Redis that always works. */

@@ -30,6 +30,7 @@
 struct loop;
 struct resolver_options;
 struct redis_process;
+struct store_meters;
 
 struct redis_host {
     struct span host; /* name or address */
@@ -60,6 +61,7 @@ struct redis_store_options {
     const struct limit *limits; /* all of the policy, by index, the local shares not among them */
     size_t n_limits;
     const struct resolver_options *resolver; /* borrowed; NULL: the system's */
+    struct store_meters *meters; /* where it counts; borrowed, and outlives it. NULL: nowhere */
     struct redis_process
         *process; /* what it knows in common with the others of this process; borrowed.
                                     * NULL: nothing, and nobody else sees this one */

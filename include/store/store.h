@@ -31,6 +31,8 @@ enum decision_source {
     DECISION_SKIPPED, /* nobody: Redis could not answer and all its limits say allow */
 };
 
+enum { DECISION_SOURCES = DECISION_SKIPPED + 1 };
+
 struct charge {
     const struct limit *limit; /* borrowed until the answer */
     /* Who is counted: "{" tag "}" and the rest of the identity, see policy/key.h. Borrowed until

@@ -18,7 +18,7 @@ static enum status make_store(void *context, struct loop *loop, struct store **s
                               bool *is_shared)
 {
     const struct operators *operators = context;
-    return stores_make(operators->stores, loop, store, is_shared);
+    return stores_make(operators->stores, loop, NULL, store, is_shared);
 }
 
 static void read_store_state(void *context, struct admin_store_state *state)

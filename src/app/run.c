@@ -13,6 +13,7 @@
 #include "app/operators.h"
 #include "app/stores.h"
 #include "base/log.h"
+#include "proxy/meters.h"
 #include "proxy/server.h"
 
 /* As far as it may be raised; the proxy warns where that is not enough. */
@@ -76,11 +77,13 @@ static int serve_until_end(struct server *server, struct operators *operators,
     return EXIT_DONE;
 }
 
-static int serve(const struct policy *policy, struct stores *stores, const sigset_t *wanted)
+static int serve(const struct policy *policy, struct meters *meters, struct stores *stores,
+                 const sigset_t *wanted)
 {
     struct server *server;
     const struct server_options options = {
         .policy = policy,
+        .meters = meters,
         .resolver = stores->resolver,
         .make_store = stores_make,
         .context = stores,
@@ -98,6 +101,17 @@ static int serve(const struct policy *policy, struct stores *stores, const sigse
     return result;
 }
 
+static struct meters *make_meters(struct policy *policy)
+{
+    struct meters *meters = NULL;
+    if (meters_new(&meters) != STATUS_OK || meters_enter(meters, policy) != STATUS_OK) {
+        meters_free(meters);
+        log_error("app.run", "no memory for the metrics", "%s", "");
+        return NULL;
+    }
+    return meters;
+}
+
 int run_command(int argc, char **argv)
 {
     struct policy *policy;
@@ -108,6 +122,11 @@ int run_command(int argc, char **argv)
     if (load_policy(argv[1], &policy) != STATUS_OK) {
         return EXIT_FAILED;
     }
+    struct meters *meters = make_meters(policy);
+    if (meters == NULL) {
+        policy_free(policy);
+        return EXIT_FAILED;
+    }
     sigset_t wanted;
     struct stores stores;
     struct name_servers name_servers;
@@ -116,11 +135,12 @@ int run_command(int argc, char **argv)
     raise_descriptor_limit();
     name_servers_init(&name_servers, policy);
     if (stores_init(&stores, policy, &name_servers.options) == STATUS_OK) {
-        result = serve(policy, &stores, &wanted);
+        result = serve(policy, meters, &stores, &wanted);
         stores_close(&stores);
     } else {
         log_error("app.run", "no memory for the embedded store", "hint=\"lower store.memory\"");
     }
+    meters_free(meters);
     policy_free(policy);
     return result;
 }

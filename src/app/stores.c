@@ -159,12 +159,14 @@ enum status stores_make_shared(const struct policy *policy, const struct resolve
 
 /* Lay over *@store, which is freed on failure, what spares it calls. */
 static enum status add_thrift(const struct store_section *section, struct loop *loop,
-                              struct store **store)
+                              struct store_meters *meters, struct store **store)
 {
-    const struct denial_cache_options options = {.now_us = NULL};
+    const struct denial_cache_options options = {.meters =
+                                                     meters != NULL ? &meters->denial_cache : NULL};
     enum status status = STATUS_OK;
     if (section->coalesce) {
-        status = coalesce_store_new(loop, *store, section->deadline_us, store);
+        status = coalesce_store_new(loop, *store, section->deadline_us,
+                                    meters != NULL ? &meters->coalesce : NULL, store);
     }
     if (status == STATUS_OK && section->denial_cache) {
         status = denial_cache_new(*store, &options, store);
@@ -175,7 +177,8 @@ static enum status add_thrift(const struct store_section *section, struct loop *
     return status;
 }
 
-enum status stores_make(void *context, struct loop *loop, struct store **store, bool *is_shared)
+enum status stores_make(void *context, struct loop *loop, struct store_meters *meters,
+                        struct store **store, bool *is_shared)
 {
     struct stores *stores = context;
     const struct store_section *section = &stores->policy->store;
@@ -186,10 +189,11 @@ enum status stores_make(void *context, struct loop *loop, struct store **store, 
     }
     struct redis_store_options options = options_of(stores->policy, stores->resolver);
     options.process = &stores->redis;
+    options.meters = meters;
     struct store *redis;
     enum status status = make_shared(section, loop, &options, &redis);
     if (status == STATUS_OK) {
-        status = add_thrift(section, loop, &redis);
+        status = add_thrift(section, loop, meters, &redis);
     }
     if (status == STATUS_OK) {
         const struct fallback_store_options fallback = {

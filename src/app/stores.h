@@ -15,6 +15,7 @@
 
 struct loop;
 struct resolver_options;
+struct store_meters;
 
 struct stores {
     const struct policy *policy;             /* borrowed */
@@ -30,9 +31,9 @@ MUST_USE enum status stores_init(struct stores *stores, const struct policy *pol
 /* No store that stores_make() made may be left. */
 void stores_close(struct stores *stores);
 
-/* For struct server_options; @context is the struct stores. */
-MUST_USE enum status stores_make(void *context, struct loop *loop, struct store **store,
-                                 bool *is_shared);
+/* For struct server_options; @context is the struct stores, @meters may be NULL. */
+MUST_USE enum status stores_make(void *context, struct loop *loop, struct store_meters *meters,
+                                 struct store **store, bool *is_shared);
 
 /* What asks the Redis of @policy, and nothing over it, as somebody who is no proxy: no other knows of it. It waits
  * for answers as long as the policy says, and at least @deadline_us. STATUS_NO_MEMORY. */

@@ -47,7 +47,7 @@ static size_t writable_bytes(const struct access_log *log, const char *data, siz
 static void drop(struct access_log *log, const char *why)
 {
     uint64_t n_held;
-    log->n_dropped++;
+    counter_up(log->lost);
     if (log_gate_pass(&log->gate, clock_monotonic_us(), &n_held)) {
         log_warn("proxy.access_log", "lines lost", "err=\"%s\" times_before=%llu", why,
                  (unsigned long long)n_held);
@@ -83,9 +83,10 @@ static void on_flush(void *context)
 }
 
 enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
-                            enum log_format format)
+                            enum log_format format, struct counter *lost)
 {
-    *log = (struct access_log){.fd = format == LOG_FORMAT_OFF ? -1 : fd, .format = format};
+    *log = (struct access_log){
+        .fd = format == LOG_FORMAT_OFF ? -1 : fd, .format = format, .lost = lost};
     if (log->fd < 0) {
         return STATUS_OK;
     }
@@ -354,6 +355,6 @@ void access_log_add(struct access_log *log, const struct exchange *exchange, uin
     if (line.text->truncated) {
         log->lines.len = start; /* no half line */
         log->lines.truncated = false;
-        log->n_dropped++;
+        counter_up(log->lost);
     }
 }

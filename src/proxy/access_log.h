@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/counter.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -26,15 +27,15 @@ struct access_log {
     struct text lines;    /* not written yet */
     struct timer flush;   /* armed while there are some */
     struct log_gate gate; /* of the warning that lines are lost */
-    uint64_t n_dropped;   /* lines that the file did not take */
+    struct counter *lost; /* lines that the file did not take; borrowed */
     uint64_t time_second; /* that `time` shows */
     char time[32];
     size_t time_len;
 };
 
-/* STATUS_NO_MEMORY. */
+/* Lines that get lost are counted in @lost. STATUS_NO_MEMORY. */
 MUST_USE enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
-                                     enum log_format format);
+                                     enum log_format format, struct counter *lost);
 
 /* Write what is there and close; the fd stays open. */
 void access_log_close(struct access_log *log);

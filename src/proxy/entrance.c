@@ -91,13 +91,12 @@ void entrance_refuse(struct worker *worker, int fd, const struct address *client
 {
     static const char ANSWER[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
                                  "Retry-After: 1\r\nContent-Length: 0\r\n\r\n";
-    struct refusals *refusals = &worker->refusals[refusal];
     uint64_t n_held;
     if (REFUSALS[refusal].is_answered) {
         (void)!send(fd, ANSWER, sizeof(ANSWER) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    refusals->n++;
-    if (log_gate_pass(&refusals->gate, clock_monotonic_us(), &n_held)) {
+    counter_up(&worker->meters->refused[refusal]);
+    if (log_gate_pass(&worker->refusal_gates[refusal], clock_monotonic_us(), &n_held)) {
         char buffer[ADDRESS_TEXT_MAX];
         struct text text = text_of(buffer, sizeof(buffer));
         address_write(client, &text);
@@ -140,6 +139,7 @@ void entrance_leave(struct worker *worker, const struct address *client)
         client_counts_remove(&entrance->clients, client);
     }
     atomic_fetch_sub_explicit(&entrance->n_connections, 1, memory_order_relaxed);
+    counter_down(&worker->meters->connections);
 }
 
 /* Why nobody can come in now, whoever it is; ENTRANCE_REFUSALS: one can. The connection is counted. */
@@ -150,6 +150,7 @@ static enum entrance_refusal find_refusal(struct worker *worker,
     struct entrance *entrance = &worker->shared->entrance;
     const unsigned n_before =
         atomic_fetch_add_explicit(&entrance->n_connections, 1, memory_order_relaxed);
+    counter_up(&worker->meters->connections);
     if (listener->proxy_protocol && !is_trusted(worker, peer)) {
         return REFUSAL_UNTRUSTED;
     }
@@ -168,6 +169,7 @@ void entrance_accept(struct worker *worker, const struct listener_section *liste
     if (refusal != ENTRANCE_REFUSALS) {
         entrance_refuse(worker, fd, &address, refusal, NULL);
     } else if (listener->proxy_protocol || entrance_count(worker, &address, fd, &is_counted)) {
+        counter_up(&worker->meters->accepted);
         downstream_open(worker, fd, &address, listener->proxy_protocol, is_counted);
         return;
     }

@@ -36,12 +36,6 @@ struct entrance {
     int fd_end;                   /* a client's connection that has this descriptor is refused */
 };
 
-/* One worker's refusals of a kind. */
-struct refusals {
-    uint64_t n;
-    struct log_gate gate;
-};
-
 void entrance_init(struct entrance *entrance, const struct policy *policy);
 void entrance_close(struct entrance *entrance);
 

@@ -17,6 +17,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
+#include "proxy/counting.h"
 #include "proxy/edits.h"
 #include "proxy/exchange_steps.h"
 #include "proxy/reply.h"
@@ -248,6 +249,7 @@ static void end(struct exchange *exchange)
     if (exchange->hold.place != 0) {
         precise_timer_disarm(&exchange->worker->holds, &exchange->hold);
         exchange->hold_us = clock_monotonic_us() - exchange->hold_us;
+        counter_down(&exchange->worker->meters->held);
     }
     if (exchange->is_queued) {
         exchange_leave_queue(exchange);
@@ -260,7 +262,9 @@ static void end(struct exchange *exchange)
     } else if (exchange->admission.decision.n_charges > 0) {
         settle(exchange);
     }
-    access_log_add(&exchange->worker->log, exchange, clock_monotonic_us());
+    const uint64_t now_us = clock_monotonic_us();
+    counting_note_end(exchange, now_us);
+    access_log_add(&exchange->worker->log, exchange, now_us);
     arena_reset(&exchange->arena);
     client->ops->on_done(client);
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "policy/key.h"
+#include "proxy/counting.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_steps.h"
 #include "proxy/upstream_name.h"
@@ -41,10 +42,12 @@ static void wait_for_place(struct exchange *exchange)
     exchange_set_state(exchange, EXCHANGE_QUEUE);
     if (upstream_queue_enter(waiter, !upstream_choice_is_new(&exchange->choice),
                              exchange->connect_started_us) != STATUS_OK) {
+        counter_up(&counting_upstream(exchange)->queue_full);
         exchange_fail(exchange, 503, "as many requests wait for the upstream as may");
         return;
     }
     exchange->is_queued = true;
+    counter_up(&counting_upstream(exchange)->waiting);
     exchange->queued_at_us = exchange->connect_started_us;
     exchange->client->ops->hold(exchange->client, true);
 }
@@ -53,6 +56,7 @@ static void wait_for_place(struct exchange *exchange)
 static void end_wait(struct exchange *exchange)
 {
     exchange->is_queued = false;
+    counter_down(&counting_upstream(exchange)->waiting);
     exchange->queued_us += clock_monotonic_us() - exchange->queued_at_us;
 }
 
@@ -72,6 +76,7 @@ void exchange_on_queue_timeout(struct exchange *exchange)
         return; /* it has a place, and is about to learn of it */
     }
     end_wait(exchange);
+    counter_up(&counting_upstream(exchange)->queue_timeouts);
     exchange->client->ops->hold(exchange->client, false);
     exchange_fail(exchange, 503, "no connection to the upstream became free in time");
 }
@@ -271,6 +276,7 @@ void exchange_on_upstream_lost(struct exchange *exchange)
         return;
     }
     drop(exchange);
+    counter_up(&counting_upstream(exchange)->retries);
     if (was_kept) {
         choice->stale = exchange->server;
         choice->fresh = true;

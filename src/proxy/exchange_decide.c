@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "policy/matcher.h"
 #include "proxy/client_address.h"
+#include "proxy/counting.h"
 #include "proxy/edits.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_steps.h"
@@ -40,6 +41,7 @@ static void on_departure(struct precise_timer *timer)
 {
     struct exchange *exchange = CONTAINER_OF(timer, struct exchange, hold);
     exchange->hold_us = clock_monotonic_us() - exchange->hold_us;
+    counter_down(&exchange->worker->meters->held);
     exchange->client->ops->hold(exchange->client, false);
     go_on(exchange);
 }
@@ -57,6 +59,7 @@ static void hold(struct exchange *exchange, uint64_t wait_us)
         return;
     }
     exchange->hold_us = now_us;
+    counter_up(&exchange->worker->meters->held);
     exchange->client->ops->hold(exchange->client, true);
 }
 
@@ -91,6 +94,7 @@ static void on_answered(struct exchange *exchange)
 {
     exchange->decide_us = clock_monotonic_us() - exchange->decide_us;
     histogram_add(&exchange->worker->decision_us, exchange->decide_us);
+    counting_note_decision(exchange);
     on_decided(exchange);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/compiler.h"
 #include "base/span.h"
+#include "proxy/counting.h"
 #include "proxy/exchange.h"
 #include "proxy/upstream_outcome.h"
 
@@ -29,6 +30,9 @@ void exchange_forward(struct exchange *exchange);
 /* What came of asking exchange->server, the latest that was chosen. */
 static inline void exchange_note_outcome(struct exchange *exchange, enum upstream_outcome outcome)
 {
+    if (UNLIKELY(outcome != OUTCOME_SERVED)) {
+        counting_note_failure(exchange, outcome);
+    }
     upstream_outcome_note(exchange->server, &exchange->choice, exchange->connect_started_us,
                           outcome);
 }

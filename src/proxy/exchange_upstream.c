@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "policy/cost.h"
+#include "proxy/counting.h"
 #include "proxy/edits.h"
 #include "proxy/exchange.h"
 #include "proxy/exchange_steps.h"
@@ -57,6 +58,7 @@ void exchange_forward(struct exchange *exchange)
     exchange->is_request_sent = exchange->request.body == BODY_NONE;
     exchange->is_request_blocked = false;
     exchange_set_state(exchange, EXCHANGE_FORWARD);
+    counter_up(&counting_server(exchange->server)->requests);
     if (exchange->is_request_sent) {
         on_sent(exchange, upstream_flush_head(upstream));
         return;
@@ -208,6 +210,7 @@ void exchange_begin_answer(struct exchange *exchange)
     learn_cost(exchange);
     hide_cost(exchange);
     exchange->upstream_us = clock_monotonic_us() - exchange->connect_started_us;
+    latency_add(&counting_upstream(exchange)->response, exchange->upstream_us);
     exchange->out = (struct response){
         .status = response->status,
         .fields = response->fields,

@@ -97,8 +97,8 @@ static enum status init(struct regime *regime)
         status = init_upstreams(regime);
     }
     if (status == STATUS_OK) {
-        status =
-            options->make_store(options->context, loop, &regime->store, &regime->store_is_shared);
+        status = options->make_store(options->context, loop, &regime->worker->meters->store,
+                                     &regime->store, &regime->store_is_shared);
     }
     return status;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "proxy/counting.h"
 #include "proxy/exchange.h"
 #include "proxy/framing.h"
 #include "proxy/upstream_group.h"
@@ -58,6 +59,7 @@ void upstream_close(struct upstream *upstream)
     upstream_leave_idle(upstream);
     upstream->phase = UPSTREAM_CLOSED;
     upstream->server->n_connections--;
+    counter_down(&counting_server(upstream->server)->connections);
     stream_close(&upstream->stream);
     inbox_close(&upstream->inbox);
     drop_out_block(upstream);

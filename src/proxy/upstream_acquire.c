@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "proxy/counting.h"
 #include "proxy/exchange.h"
 #include "proxy/upstream.h"
 #include "proxy/upstream_group.h"
@@ -37,6 +38,7 @@ void upstream_enter_idle(struct upstream *upstream)
 {
     struct upstream_group *group = upstream->server->group;
     upstream->phase = UPSTREAM_IDLE;
+    counter_up(&counting_server(upstream->server)->idle);
     list_push_front(&upstream->server->idle, &upstream->node);
     timeout_arm(&upstream->timeout, &group->idle_timeouts, clock_monotonic_us());
     if (group->is_limited) {
@@ -48,7 +50,11 @@ void upstream_leave_idle(struct upstream *upstream)
 {
     list_remove(&upstream->node);
     timeout_disarm(&upstream->timeout);
-    if (upstream->phase == UPSTREAM_IDLE && upstream->server->group->is_limited) {
+    if (upstream->phase != UPSTREAM_IDLE) {
+        return;
+    }
+    counter_down(&counting_server(upstream->server)->idle);
+    if (upstream->server->group->is_limited) {
         atomic_fetch_sub(&upstream->server->group->n_idle, 1);
     }
 }
@@ -92,6 +98,7 @@ void upstream_give_place(struct upstream_server *server)
 static enum status connect_to(struct upstream_server *server, struct upstream *upstream)
 {
     upstream->phase = UPSTREAM_CONNECTING;
+    counter_up(&counting_server(server)->connects);
     upstream->address = server->addresses[server->next_address];
     upstream->generation = server->generation;
     return upstream_name_connect(server, &upstream->stream, &UPSTREAM_HANDLER, upstream);
@@ -128,6 +135,7 @@ static enum status make(struct upstream_server *server, const struct upstream_wa
         return status;
     }
     server->n_connections++;
+    counter_up(&counting_server(server)->connections);
     *upstream = made;
     return STATUS_OK;
 }

@@ -201,6 +201,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     *worker = (struct worker){
         .shared = shared,
         .number = number,
+        .meters = meters_of_worker(shared->options->meters, number - 1),
         .wakeup = {.fd = -1},
     };
     list_init(&worker->open);
@@ -211,10 +212,11 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     hash_random(&worker->next_slot, sizeof(worker->next_slot));
     worker->next_slot = worker->next_slot >> 1 | 1; /* so that no number is, or comes round to, 0 */
     init_pools(worker);
-    enum status status = init_loop(worker);
+    enum status status = worker->meters != NULL ? init_loop(worker) : STATUS_NO_MEMORY;
     if (status == STATUS_OK) {
-        status = access_log_init(&worker->log, worker->loop, shared->log_fd,
-                                 shared->edition->policy->log.format);
+        status =
+            access_log_init(&worker->log, worker->loop, shared->log_fd,
+                            shared->edition->policy->log.format, &worker->meters->log_lines_lost);
     }
     if (status == STATUS_OK) {
         status = regime_new(worker, shared->edition, &worker->regime);

@@ -23,6 +23,7 @@
 #include "proxy/access_log.h"
 #include "proxy/edition.h"
 #include "proxy/entrance.h"
+#include "proxy/meters.h"
 #include "proxy/regime.h"
 #include "proxy/server.h"
 #include "proxy/via.h"
@@ -49,8 +50,9 @@ struct worker_listener {
 
 struct worker {
     struct worker_shared *shared;
-    struct regime *regime; /* the policy that a request finds which begins now */
-    unsigned number;       /* from 1 */
+    struct regime *regime;        /* the policy that a request finds which begins now */
+    unsigned number;              /* from 1 */
+    struct worker_meters *meters; /* where it counts; the process's */
     struct loop *loop;
     struct resolver *resolver;
     struct worker_listener *listeners; /* n_listeners of the policy */
@@ -71,7 +73,7 @@ struct worker {
     struct list open;     /* struct downstream, oldest first */
     struct wakeup wakeup; /* another thread wants something: see drain_wanted */
     atomic_bool drain_wanted;
-    struct refusals refusals[ENTRANCE_REFUSALS];
+    struct log_gate refusal_gates[ENTRANCE_REFUSALS];
     bool draining;            /* no new requests; connections end with their answer */
     struct timer drain_timer; /* what is not done by then is cut */
     uint8_t request_id[16];   /* the latest: random at start, then counted up */

@@ -76,7 +76,7 @@ static void part_aboard(struct coalesce_flight *flight)
         list_remove(&waiter->node);
         waiter->is_aboard = false;
         waiter->flight = NULL;
-        store->counters.n_calls++;
+        counter_up(&store->meters->calls);
         if (store_decide(store->below, waiter->decision, on_own_answer) == STORE_ANSWERED) {
             on_own_answer(waiter->decision);
         }
@@ -115,8 +115,8 @@ enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight)
         .on_alike = on_alike,
         .context = flight,
     };
-    store->counters.n_calls++;
-    store->counters.n_gathered += n > 1 ? n : 0;
+    counter_up(&store->meters->calls);
+    counter_add(&store->meters->gathered, n > 1 ? n : 0);
     return store_decide(store->below, &flight->call, on_landed);
 }
 

@@ -23,7 +23,8 @@ struct coalesce_store {
     struct timeout_queue deadlines;
     struct pool flights;
     struct pool waiters;
-    struct coalesce_counters counters;
+    struct coalesce_meters *meters;
+    struct coalesce_meters own; /* where nobody looks */
     struct coalesce_table table;
 };
 

@@ -120,14 +120,14 @@ static enum store_outcome fly(struct coalesce_store *store, struct decision *dec
 
 static enum store_outcome go_straight(struct coalesce_store *store, struct decision *decision)
 {
-    store->counters.n_calls++;
+    counter_up(&store->meters->calls);
     return store_decide(store->below, decision, store_answer);
 }
 
 static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct coalesce_store *coalesce = coalesce_store_of(store);
-    coalesce->counters.n_decisions++;
+    counter_up(&coalesce->meters->decisions);
     if (!is_gatherable(coalesce, decision)) {
         return go_straight(coalesce, decision);
     }
@@ -233,7 +233,7 @@ static const struct store_ops COALESCE_OPS = {
 };
 
 enum status coalesce_store_new(struct loop *loop, struct store *below, uint64_t deadline_us,
-                               struct store **store)
+                               struct coalesce_meters *meters, struct store **store)
 {
     struct coalesce_store *coalesce = malloc(sizeof(*coalesce));
     if (coalesce == NULL) {
@@ -247,16 +247,11 @@ enum status coalesce_store_new(struct loop *loop, struct store *below, uint64_t 
     coalesce->store.ops = &COALESCE_OPS;
     coalesce->loop = loop;
     coalesce->below = below;
-    coalesce->counters = (struct coalesce_counters){0};
+    coalesce->own = (struct coalesce_meters){0};
+    coalesce->meters = meters != NULL ? meters : &coalesce->own;
     pool_init(&coalesce->flights, sizeof(struct coalesce_flight), FLIGHTS_KEPT);
     pool_init(&coalesce->waiters, sizeof(struct coalesce_waiter), WAITERS_KEPT);
     coalesce_table_init(&coalesce->table);
     *store = &coalesce->store;
     return STATUS_OK;
-}
-
-struct coalesce_counters coalesce_store_count(const struct store *store)
-{
-    const struct coalesce_store *coalesce = (const struct coalesce_store *)(const void *)store;
-    return coalesce->counters;
 }

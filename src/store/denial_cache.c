@@ -19,7 +19,8 @@ struct denial_cache {
     struct denial_table table;
     uint64_t holds_until_us; /* nothing that is remembered holds from then on */
     uint64_t cleared_us;     /* what was asked until then is not remembered */
-    uint64_t n_answered;
+    struct denial_cache_meters *meters;
+    struct denial_cache_meters own; /* where nobody looks */
 };
 
 static struct denial_cache *denial_cache_of(struct store *store)
@@ -134,6 +135,7 @@ static uint64_t end_of(const struct charge *charge, uint64_t asked_us)
 static void remember(struct denial_cache *cache, const struct decision *decision)
 {
     const uint64_t now_us = read_clock(cache);
+    const uint64_t n_evictions = cache->table.n_evictions;
     for (size_t i = 0; i < decision->n_charges; i++) {
         const struct charge *charge = &decision->charges[i];
         const uint64_t ends_us = end_of(charge, decision->asked_us);
@@ -143,6 +145,7 @@ static void remember(struct denial_cache *cache, const struct decision *decision
                 ends_us > cache->holds_until_us ? ends_us : cache->holds_until_us;
         }
     }
+    counter_add(&cache->meters->evictions, cache->table.n_evictions - n_evictions);
 }
 
 static void finish(struct denial_cache *cache, const struct decision *decision)
@@ -167,7 +170,7 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
     const uint64_t now_us = read_clock(cache);
     if (now_us < cache->holds_until_us && is_cacheable(decision) &&
         answer(cache, decision, now_us)) {
-        cache->n_answered++;
+        counter_up(&cache->meters->answers);
         return STORE_ANSWERED;
     }
     decision->asked_us = now_us;
@@ -240,6 +243,7 @@ enum status denial_cache_new(struct store *below, const struct denial_cache_opti
         .below = below,
         .options = *options,
     };
+    cache->meters = options->meters != NULL ? options->meters : &cache->own;
     if (denial_table_init(&cache->table, DENIAL_CACHE_BYTES) != STATUS_OK) {
         free(cache);
         return STATUS_NO_MEMORY;
@@ -254,13 +258,4 @@ void denial_cache_clear(struct store *store)
     denial_table_clear(&cache->table);
     cache->holds_until_us = 0;
     cache->cleared_us = read_clock(cache);
-}
-
-struct denial_cache_counters denial_cache_count(const struct store *store)
-{
-    const struct denial_cache *cache = (const struct denial_cache *)(const void *)store;
-    return (struct denial_cache_counters){
-        .n_answered = cache->n_answered,
-        .n_evictions = cache->table.n_evictions,
-    };
 }

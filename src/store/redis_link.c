@@ -38,12 +38,37 @@ static const struct {
     [REDIS_LINK_UP] = {"up", TO(DOWN)},
 };
 
+/* The meters follow what the link and its breaker have become. */
+static void show(struct redis_link *link)
+{
+    const struct redis_breaker *breaker = &link->breaker;
+    const bool is_up = link->state == REDIS_LINK_UP;
+    const bool is_open =
+        is_up && (breaker->state == REDIS_BREAKER_OPEN || breaker->state == REDIS_BREAKER_TRIAL);
+    /* What is less wraps, and comes out right. */
+    counter_add(&link->meters->links_up, (uint64_t)is_up - link->shown.is_up);
+    counter_add(&link->meters->breakers_open, (uint64_t)is_open - link->shown.is_breaker_open);
+    counter_add(&link->meters->openings, breaker->n_openings - link->shown.n_openings);
+    link->shown.is_up = is_up;
+    link->shown.is_breaker_open = is_open;
+    link->shown.n_openings = breaker->n_openings;
+}
+
+/* It is not there any more, whatever it was. */
+static void hide(struct redis_link *link)
+{
+    counter_down(&link->meters->links);
+    counter_add(&link->meters->links_up, 0 - (uint64_t)link->shown.is_up);
+    counter_add(&link->meters->breakers_open, 0 - (uint64_t)link->shown.is_breaker_open);
+}
+
 static void set_state(struct redis_link *link, enum redis_link_state next, uint64_t timer_us)
 {
     assert(STATES[link->state].next & (1u << next));
 
     log_debug(MODULE, "link changes", "from=%s to=%s", STATES[link->state].name, STATES[next].name);
     link->state = next;
+    show(link);
     if (timer_us == UINT64_MAX) {
         timer_disarm(&link->timer);
     } else {
@@ -136,6 +161,7 @@ static void on_handshake_end(void *owner, enum redis_fault fault, struct span te
     link->takes_turns = false;
     redis_place_note_good(&link->place);
     redis_breaker_start(&link->breaker, link->is_troubled);
+    show(link);
     if (!is_sent_away(link)) {
         log_up(link);
     }
@@ -148,6 +174,7 @@ static void on_handshake_end(void *owner, enum redis_fault fault, struct span te
 static void connect_next(struct redis_link *link)
 {
     link->n_connects++;
+    counter_up(&link->meters->connects);
     set_state(link, REDIS_LINK_CONNECTING, HANDSHAKE_US);
 
     enum status status = redis_connection_open(&link->connection, redis_place_address(&link->place),
@@ -230,7 +257,8 @@ static void give_up(struct redis_link *link)
 
 static void on_breaker_change(void *owner)
 {
-    const struct redis_link *link = owner;
+    struct redis_link *link = owner;
+    show(link);
     link->on_change(link->owner);
 }
 
@@ -300,7 +328,8 @@ static enum status init_tls(struct redis_link *link)
 
 enum status redis_link_init(struct redis_link *link, struct loop *loop,
                             const struct redis_store_options *options, struct span source,
-                            void (*on_change)(void *owner), void *owner)
+                            struct store_node_meters *meters, void (*on_change)(void *owner),
+                            void *owner)
 {
     static const struct redis_place_handler PLACE_HANDLER = {
         .on_found = on_found,
@@ -311,6 +340,7 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
         .options = options,
         .target = redis_process_target(options->process, options),
         .source = source,
+        .meters = meters,
         .on_change = on_change,
         .owner = owner,
         .handshake = {.on_end = on_handshake_end, .owner = link},
@@ -339,6 +369,7 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
         timer_close(&link->timer);
         return status;
     }
+    counter_up(&link->meters->links);
     timer_arm(&link->timer, 0);
     return STATUS_OK;
 }
@@ -355,6 +386,7 @@ void redis_link_set_source(struct redis_link *link, struct span source, struct s
 
 void redis_link_close(struct redis_link *link)
 {
+    hide(link);
     redis_connection_close(&link->connection);
     timer_close(&link->timer);
     redis_breaker_close(&link->breaker);

@@ -30,6 +30,7 @@
 #include "store/redis_process.h"
 #include "store/redis_store.h"
 #include "store/redis_tls.h"
+#include "store/store_meters.h"
 
 enum redis_link_state {
     REDIS_LINK_DOWN,
@@ -74,12 +75,19 @@ struct redis_link {
     enum redis_fault fault; /* why it was lost, or could not be made, the last time */
     char trouble[REDIS_REPLY_TEXT_MAX + 1]; /* what the log was told last; "" while all is well */
     uint64_t n_connects;
+    struct store_node_meters *meters; /* borrowed */
+    struct {
+        bool is_up;
+        bool is_breaker_open;
+        uint64_t n_openings;
+    } shown; /* of it, in the meters */
 };
 
-/* Starts to connect. @options and @source are borrowed. STATUS_NO_MEMORY: nothing is left
+/* Starts to connect. @options, @source and @meters are borrowed. STATUS_NO_MEMORY: nothing is left
  * behind. */
 MUST_USE enum status redis_link_init(struct redis_link *link, struct loop *loop,
                                      const struct redis_store_options *options, struct span source,
+                                     struct store_node_meters *meters,
                                      void (*on_change)(void *owner), void *owner);
 
 /* @source is the script from now on, which the handshake loads; the one before is not looked at any more. @sha of

@@ -5,10 +5,12 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "store/store_meters.h"
 
 enum {
     CONNECT_US = 125 * 1000,
     AWAY_US = 2 * REDIS_BEAT_US, /* without a beat: Redis was away, and may have been emptied */
+    NODE_NAME_BYTES = 512,       /* a longer one is not told apart */
     NAME_MORE_BYTES_MAX = 32,    /* the port; a longer path of a socket is cut, and that is well */
 };
 
@@ -23,12 +25,39 @@ enum status redis_process_init(struct redis_process *process)
     struct text id = text_of(process->id, sizeof(process->id));
     text_add_hex(&id, random, sizeof(random));
     process->key = hash_key_new();
+    if (name_directory_init(&process->nodes, STORE_NODES_MAX - 1) != STATUS_OK) {
+        pthread_mutex_destroy(&process->lock);
+        return STATUS_NO_MEMORY;
+    }
     return STATUS_OK;
 }
 
 void redis_process_close(struct redis_process *process)
 {
+    name_directory_close(&process->nodes);
     pthread_mutex_destroy(&process->lock);
+}
+
+const struct name_directory *redis_process_nodes(const struct redis_process *process)
+{
+    return &process->nodes;
+}
+
+uint32_t redis_process_node(struct redis_process *process,
+                            const struct redis_store_options *options)
+{
+    char buffer[NODE_NAME_BYTES];
+    struct text name = text_of(buffer, sizeof(buffer));
+    if (options->sentinels.n_hosts > 0) {
+        text_add(&name, options->sentinels.master);
+    } else if (options->host.len > 0) {
+        text_add(&name, options->host);
+        text_add_char(&name, ':');
+        text_add_u64(&name, options->port);
+    } else {
+        text_add(&name, options->unix_path);
+    }
+    return name.truncated ? 0 : name_directory_enter(&process->nodes, text_span(&name));
 }
 
 uint32_t redis_process_instances(const struct redis_process *process)

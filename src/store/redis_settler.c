@@ -63,12 +63,14 @@ static bool send_now(struct redis_notice *notice)
     }
     settler->n_under_way++;
     settler->n_sent++;
+    counter_up(&settler->meters->settlements);
     return true;
 }
 
 static void lose(struct redis_notice *notice)
 {
     notice->settler->n_lost++;
+    counter_up(&notice->settler->meters->settlements_lost);
     free(notice);
 }
 
@@ -111,6 +113,7 @@ void redis_settler_send(struct redis_settler *settler, struct redis_notice *noti
 {
     if (notice == NULL) {
         settler->n_lost++;
+        counter_up(&settler->meters->settlements_lost);
     } else if (settler->n_under_way >= REDIS_PENDING_MAX || !send_now(notice)) {
         lose(notice);
     }

@@ -19,8 +19,9 @@
 struct redis_notice; /* the settlements of one request, written; private to redis_settler.c */
 
 struct redis_settler {
-    struct redis_command *command; /* borrowed */
-    struct redis_link *link;       /* borrowed */
+    struct redis_command *command;    /* borrowed */
+    struct redis_link *link;          /* borrowed */
+    struct store_node_meters *meters; /* borrowed */
     /* A node of a cluster says that they are not its own, and so were not made: send @notice
      * elsewhere with redis_settler_forward(), or free it. NULL: then they are lost. */
     void (*on_redirect)(void *owner, struct redis_notice *notice, enum redis_fault fault,

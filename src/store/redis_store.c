@@ -83,6 +83,7 @@ static void end_orphan(struct redis_ticket *ticket, const struct redis_reply *re
     const bool admitted = reply != NULL && reply->kind == REDIS_REPLY_IS_INTS &&
                           reply->n_ints > 0 && reply->ints[0] > 0;
     store->counters.n_late_replies += reply != NULL;
+    counter_add(&store->meters->late_replies, reply != NULL);
     if (admitted && ticket->release != NULL) {
         redis_settler_send(&store->settler, ticket->release);
     } else {
@@ -99,7 +100,10 @@ static void fill(struct redis_store *store, struct decision *decision, enum stat
     decision->source = DECISION_REDIS;
     decision->fault = fault == REDIS_FAULT_NONE ? NULL : redis_fault_row(fault)->name;
     store->fault = fault;
-    store->counters.n_failures += status != STATUS_OK;
+    if (status != STATUS_OK) {
+        store->counters.n_failures++;
+        counter_up(&store->meters->failures[fault]);
+    }
 }
 
 static void fill_fault(struct redis_store *store, struct decision *decision, enum redis_fault fault)
@@ -242,7 +246,10 @@ static enum status send_call(struct redis_ticket *ticket, uint64_t now_us)
     if (status == STATUS_OK) {
         status = redis_link_send(&store->link, command, &ticket->call, now_us);
     }
-    store->counters.n_calls += status == STATUS_OK;
+    if (status == STATUS_OK) {
+        store->counters.n_calls++;
+        counter_up(&store->meters->calls);
+    }
     return status;
 }
 
@@ -419,7 +426,7 @@ static enum status init(struct redis_store *redis, struct loop *loop)
     status = init_timers(redis, loop);
     if (status == STATUS_OK) {
         status = redis_link_init(&redis->link, loop, &redis->options, redis->command.source,
-                                 on_change, redis);
+                                 redis->meters, on_change, redis);
         if (status == STATUS_OK) {
             return STATUS_OK;
         }
@@ -428,6 +435,15 @@ static enum status init(struct redis_store *redis, struct loop *loop)
     }
     redis_command_close(&redis->command);
     return status;
+}
+
+static struct store_node_meters *find_meters(struct redis_store *redis)
+{
+    const struct redis_store_options *options = &redis->options;
+    if (options->meters == NULL || options->process == NULL) {
+        return &redis->own;
+    }
+    return &options->meters->nodes[redis_process_node(options->process, options)];
 }
 
 enum status redis_store_new(struct loop *loop, const struct redis_store_options *options,
@@ -439,7 +455,9 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     }
     redis->store.ops = &REDIS_OPS;
     redis->options = *options;
-    redis->settler = (struct redis_settler){.command = &redis->command, .link = &redis->link};
+    redis->meters = find_meters(redis);
+    redis->settler = (struct redis_settler){
+        .command = &redis->command, .link = &redis->link, .meters = redis->meters};
     list_init(&redis->waiting);
     pool_init(&redis->tickets, sizeof(struct redis_ticket), TICKETS_KEPT);
     const enum status status = init(redis, loop);

@@ -17,6 +17,7 @@
 #include "store/redis_settler.h"
 #include "store/redis_store.h"
 #include "store/store.h"
+#include "store/store_meters.h"
 
 struct redis_store {
     struct store store;
@@ -33,8 +34,10 @@ struct redis_store {
     struct list waiting; /* of struct redis_ticket: asked before the first attempt has ended */
     struct pool tickets;
     struct redis_store_counters counters; /* some are the link's and the settler's */
-    enum redis_fault fault;               /* of the latest decision */
-    struct span fault_text;               /* what Redis said of it, while it is answered */
+    struct store_node_meters *meters;
+    struct store_node_meters own; /* where nobody looks */
+    enum redis_fault fault;       /* of the latest decision */
+    struct span fault_text;       /* what Redis said of it, while it is answered */
     bool is_node; /* of a cluster: others follow redirections, and watch the deadlines */
     bool asking;  /* what is asked now goes behind ASKING */
 };

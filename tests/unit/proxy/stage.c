@@ -88,11 +88,12 @@ void fake_store_answer(struct fake_store *store, enum fake_mood mood)
 
 /* --- the stage --- */
 
-static enum status lend_store(void *context, struct loop *loop, struct store **store,
-                              bool *is_shared)
+static enum status lend_store(void *context, struct loop *loop, struct store_meters *meters,
+                              struct store **store, bool *is_shared)
 {
     struct stage *stage = context;
     (void)loop;
+    (void)meters;
     stage->store = (struct fake_store){.store = {.ops = &FAKE_STORE}};
     *store = &stage->store.store;
     *is_shared = false;
@@ -147,8 +148,11 @@ void stage_open(struct stage *stage, const char *yaml)
     *stage = (struct stage){.listening = -1};
     stage->listening = listen_on_loopback(&stage->port);
     load_policy(stage, yaml);
+    ck_assert_int_eq(meters_new(&stage->meters), STATUS_OK);
+    ck_assert_int_eq(meters_enter(stage->meters, stage->policy), STATUS_OK);
     stage->options = (struct server_options){
         .policy = stage->policy,
+        .meters = stage->meters,
         .make_store = lend_store,
         .context = stage,
     };
@@ -171,6 +175,7 @@ void stage_close(struct stage *stage)
 {
     worker_close(&stage->worker);
     edition_free(stage->shared.edition);
+    meters_free(stage->meters);
     policy_free(stage->policy);
     if (stage->listening >= 0) {
         close(stage->listening);

@@ -35,6 +35,7 @@ void fake_store_answer(struct fake_store *store, enum fake_mood mood);
 struct stage {
     struct policy *policy;
     struct server_options options;
+    struct meters *meters;
     struct worker_shared shared;
     struct worker worker;
     struct fake_store store;

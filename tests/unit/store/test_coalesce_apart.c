@@ -36,7 +36,7 @@ static void setup(void)
     ck_assert_ptr_null(limit_init(&limit, &spec));
     loop = turns_new_loop();
     scripted_store_init(&below);
-    ck_assert_int_eq(coalesce_store_new(loop, &below.store, DEADLINE_US, &store), STATUS_OK);
+    ck_assert_int_eq(coalesce_store_new(loop, &below.store, DEADLINE_US, NULL, &store), STATUS_OK);
     memset(questions, 0, sizeof(questions));
     n_answers = 0;
 }

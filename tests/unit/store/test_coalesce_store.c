@@ -26,6 +26,7 @@ static const struct verdict ALLOWED = {.allowed = true, .limit = 1000, .remainin
 static struct loop *loop;
 static struct scripted_store below;
 static struct store *store;
+static struct coalesce_meters meters;
 static struct limit limit;
 static struct limit other_limit;
 
@@ -72,7 +73,9 @@ static void setup(void)
     other_limit = make(&fixed_window_algorithm);
     loop = turns_new_loop();
     scripted_store_init(&below);
-    ck_assert_int_eq(coalesce_store_new(loop, &below.store, DEADLINE_US, &store), STATUS_OK);
+    meters = (struct coalesce_meters){0};
+    ck_assert_int_eq(coalesce_store_new(loop, &below.store, DEADLINE_US, &meters, &store),
+                     STATUS_OK);
     memset(questions, 0, sizeof(questions));
     n_turns = 0;
     then = NULL;
@@ -158,10 +161,9 @@ START_TEST(the_first_goes_at_once_and_the_others_as_one_call_after_it)
     ck_answered(4, STATUS_OK);
     ck_assert_uint_eq(below.n_asked, 2);
 
-    const struct coalesce_counters counters = coalesce_store_count(store);
-    ck_assert_uint_eq(counters.n_decisions, 5);
-    ck_assert_uint_eq(counters.n_calls, 2);
-    ck_assert_uint_eq(counters.n_gathered, 4);
+    ck_assert_uint_eq(counter_read(&meters.decisions), 5);
+    ck_assert_uint_eq(counter_read(&meters.calls), 2);
+    ck_assert_uint_eq(counter_read(&meters.gathered), 4);
 }
 END_TEST
 

@@ -174,6 +174,7 @@ static void ck_same(size_t i)
 
 START_TEST(a_trace_gathered_is_the_trace_one_by_one)
 {
+    struct coalesce_meters meters = {0};
     struct redis_client client;
     struct store *coalesce;
     open_client(&client, "alone");
@@ -181,11 +182,11 @@ START_TEST(a_trace_gathered_is_the_trace_one_by_one)
     redis_client_close(&client);
 
     open_client(&client, "gathered");
-    ck_assert_int_eq(coalesce_store_new(client.loop, client.store, 60 * 1000 * 1000, &coalesce),
-                     STATUS_OK);
+    ck_assert_int_eq(
+        coalesce_store_new(client.loop, client.store, 60 * 1000 * 1000, &meters, &coalesce),
+        STATUS_OK);
     client.store = coalesce;
     run(&client, coalesce, gathered);
-    const struct coalesce_counters counters = coalesce_store_count(coalesce);
     redis_client_close(&client);
 
     size_t n_allowed = 0;
@@ -195,7 +196,7 @@ START_TEST(a_trace_gathered_is_the_trace_one_by_one)
     }
     ck_assert_uint_gt(n_allowed, N_REQUESTS / 10);
     ck_assert_uint_lt(n_allowed, N_REQUESTS * 9 / 10);
-    ck_assert_uint_lt(counters.n_calls, N_REQUESTS * 2 / 3);
+    ck_assert_uint_lt(counter_read(&meters.calls), N_REQUESTS * 2 / 3);
 }
 END_TEST
 
@@ -206,8 +207,9 @@ START_TEST(a_script_that_was_flushed_is_sent_again_and_charges_once)
     struct request *requests = gathered;
     static const struct kind kind = {.n_charges = 1, .costs = {1}, .key = "{flushed}"};
     open_client(&client, "flushed");
-    ck_assert_int_eq(coalesce_store_new(client.loop, client.store, 60 * 1000 * 1000, &coalesce),
-                     STATUS_OK);
+    ck_assert_int_eq(
+        coalesce_store_new(client.loop, client.store, 60 * 1000 * 1000, NULL, &coalesce),
+        STATUS_OK);
     client.store = coalesce;
     send(coalesce, &requests[0], &kind);
     redis_client_await(&client, &requests[0].is_answered);

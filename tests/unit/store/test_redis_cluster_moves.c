@@ -132,12 +132,14 @@ START_TEST(requests_alike_that_a_slot_on_the_move_does_not_take_at_once_are_aske
 {
     static struct charge charges[N_ALIKE][2];
     static struct decision decisions[N_ALIKE];
+    struct coalesce_meters meters = {0};
     struct store *coalesce;
     size_t n_allowed = 0;
     struct charge first = stage_charge(BUCKET, "{a}", 1);
     stage_await_up();
     ck_assert(stage_passes(&first, 1));
-    ck_assert_int_eq(coalesce_store_new(stage_loop, stage_store, 5000000, &coalesce), STATUS_OK);
+    ck_assert_int_eq(coalesce_store_new(stage_loop, stage_store, 5000000, &meters, &coalesce),
+                     STATUS_OK);
     const struct move move = begin_move("{a}");
     for (size_t i = 0; i < N_ALIKE; i++) {
         charges[i][0] = stage_charge(BUCKET, "{a}", 1);
@@ -149,7 +151,7 @@ START_TEST(requests_alike_that_a_slot_on_the_move_does_not_take_at_once_are_aske
     for (size_t i = 0; i < N_ALIKE; i++) {
         n_allowed += decisions[i].allowed;
     }
-    ck_assert_uint_eq(coalesce_store_count(coalesce).n_gathered, N_ALIKE - 1);
+    ck_assert_uint_eq(counter_read(&meters.gathered), N_ALIKE - 1);
     ck_assert_uint_eq(n_allowed, 9);
     ck_assert_uint_eq(stage_remaining(BUCKET, "{a}"), 0);
     ck_assert_uint_eq(stage_remaining(WINDOW, "{a}"), 1);

@@ -151,7 +151,8 @@ START_TEST(a_call_under_way_for_nobody_goes_with_the_limits_it_is_over)
     struct charge charge = {.limit = &before[0], .key = SPAN("{a}"), .cost = 1};
     struct decision decision = {.charges = &charge, .n_charges = 1, .context = &is_answered};
     (void)redis_client_await_up(&client, true);
-    ck_assert_int_eq(coalesce_store_new(client.loop, client.store, 2000000, &coalesce), STATUS_OK);
+    ck_assert_int_eq(coalesce_store_new(client.loop, client.store, 2000000, NULL, &coalesce),
+                     STATUS_OK);
     ck_assert_int_eq(store_decide(coalesce, &decision, on_answer), STORE_PENDING);
     store_cancel(&decision);
     ck_assert_int_eq(store_learn(coalesce, after, N_AFTER), STATUS_OK);
