@@ -10,6 +10,7 @@ int check_command(int argc, char **argv);
 int test_command(int argc, char **argv);
 int script_command(int argc, char **argv);
 int explain_command(int argc, char **argv);
+int ctl_command(int argc, char **argv);
 int echo_command(int argc, char **argv);
 
 enum {

@@ -23,6 +23,8 @@ static const struct {
      "print the redis-cli call that would decide this request", script_command},
     {"explain", "FILE METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS] [--live] [--json]",
      "tell the route, the client and the limits of this request, and why", explain_command},
+    {"ctl", "WORD [ARGUMENT]...", "ask the running proxy; sluice ctl --help lists the words",
+     ctl_command},
     {"echo", "[ADDRESS]", "start a small server that answers with what it received", echo_command},
 };
 

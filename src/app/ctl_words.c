@@ -1,0 +1,17 @@
+#include "app/ctl_words.h"
+
+#include "base/compiler.h"
+
+const struct ctl_word CTL_WORDS[] = {
+    {"health", "", "GET", "/healthz", NULL, ctl_show_health,
+     "whether the workers' loops turn; exits 1 if not"},
+    {"ready", "", "GET", "/readyz", NULL, ctl_show_ready,
+     "whether clients are served; exits 1 if not"},
+    {"limits", "", "GET", "/v1/limits", NULL, ctl_show_limits, "what each limit means"},
+    {"routes", "", "GET", "/v1/routes", NULL, ctl_show_routes, "which requests meet which limits"},
+    {"policy", "", "GET", "/v1/policy", NULL, NULL,
+     "the policy in force, defaults filled in, secrets masked"},
+    {"key", "LIMIT KEY", "GET", "/v1/limits/%/keys/%", NULL, ctl_show_key,
+     "how one key stands; exits 3 if it would be denied"},
+};
+const size_t N_CTL_WORDS = ARRAY_LEN(CTL_WORDS);
