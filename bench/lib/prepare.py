@@ -53,6 +53,14 @@ def build_sluice():
     return RELEASE
 
 
+def build_program(name):
+    """A program of this folder's own, of the release build."""
+    say(f"building {name} (preset release)")
+    _run(["cmake", "--preset", "release"], "configuring", cwd=ROOT)
+    _run(["cmake", "--build", "--preset", "release", "--target", name], "building", cwd=ROOT)
+    return RELEASE.parent / name
+
+
 def first_line(argv):
     """What a program says first: its version, mostly."""
     ended = subprocess.run(argv, capture_output=True, text=True)

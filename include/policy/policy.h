@@ -28,6 +28,7 @@ struct deny_reply {
 };
 
 struct calendar;
+struct route_index;
 
 /* A named rule of the `limits` section: one key, one or several rates. */
 struct limit_rule {
@@ -132,6 +133,7 @@ struct policy {
     size_t n_rules;
     struct route *routes;
     size_t n_routes;
+    const struct route_index *route_index; /* how the matcher finds them */
     size_t set_bytes_max; /* most bytes of the fields that a route sets in one direction */
 };
 

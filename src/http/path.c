@@ -231,3 +231,12 @@ const char *path_normalise(struct span raw, const struct path_rules *rules, char
     path->text = span_of(buffer, reader.len);
     return fault;
 }
+
+void path_lower(struct span path, char *buffer)
+{
+    for (size_t i = 0; i < path.len; i++) {
+        const bool is_digit = (i >= 1 && path.data[i - 1] == '%') ||
+                              (i >= 2 && path.data[i - 2] == '%'); /* of an escape */
+        buffer[i] = is_digit ? path.data[i] : ascii_lower(path.data[i]);
+    }
+}

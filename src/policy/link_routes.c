@@ -4,6 +4,7 @@
 #include "policy/link_edits.h"
 #include "policy/link_match.h"
 #include "policy/quote.h"
+#include "policy/route_index.h"
 
 enum { PROBLEM_BYTES_MAX = 256, POLICY_FIELD_BYTES_MAX = 4096 };
 
@@ -354,6 +355,21 @@ static bool check_number(struct linker *linker, const struct section_items *item
     return items->n_items > 0;
 }
 
+/* For the matcher, once all is well. */
+static void index_routes(struct linker *linker)
+{
+    struct policy *policy = linker->policy;
+    struct route_index *index = link_alloc(linker, 1, sizeof(*index));
+    if (linker->diags->n_errors > 0 || index == NULL) {
+        return;
+    }
+    if (route_index_build(index, &policy->arena, policy->routes, policy->n_routes) != STATUS_OK) {
+        linker->no_memory = true;
+        return;
+    }
+    policy->route_index = index;
+}
+
 void link_routes(struct linker *linker)
 {
     const struct section_items *items = &linker->spec->routes;
@@ -370,4 +386,5 @@ void link_routes(struct linker *linker)
     }
     policy->n_routes = linker->no_memory ? 0 : items->n_items;
     check_names(linker, specs);
+    index_routes(linker);
 }

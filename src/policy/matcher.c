@@ -1,6 +1,7 @@
 #include "policy/matcher.h"
 
 #include "policy/pattern.h"
+#include "policy/route_index.h"
 
 /* More than that nobody decodes a path, nor needs to encode it. */
 enum { DECODINGS_MAX = 3 };
@@ -85,27 +86,30 @@ static enum match_part compare(const struct route_match *match, struct request_v
     return failing_field(match, request->head) != NULL ? MATCH_FIELD : MATCH_ALL;
 }
 
-/* What path_normalise() would have done with ignore_case: the digits of escapes stay as they are.
- */
-static void lower_path(struct span text, char *buffer)
+struct search {
+    const struct policy *policy;
+    struct request_view *request;
+};
+
+static bool accepts(void *context, uint32_t route)
 {
-    for (size_t i = 0; i < text.len; i++) {
-        if (buffer[i] == '%') {
-            i += 2;
-        } else {
-            buffer[i] = ascii_lower(buffer[i]);
-        }
-    }
+    const struct search *search = context;
+    return compare(&search->policy->routes[route].match, search->request) == MATCH_ALL;
 }
 
+/* With its captures. */
 static const struct route *first_match(const struct policy *policy, struct request_view *request)
 {
-    for (size_t i = 0; i < policy->n_routes; i++) {
-        if (compare(&policy->routes[i].match, request) == MATCH_ALL) {
-            return &policy->routes[i];
-        }
+    struct search search = {policy, request};
+    const uint32_t found =
+        route_index_find(policy->route_index, request->host, request->path, accepts, &search);
+    if (found == ROUTE_NONE) {
+        return NULL;
     }
-    return NULL;
+    if (policy->routes[found].n_captures > 0) {
+        (void)accepts(&search, found); /* another may have been tried since */
+    }
+    return &policy->routes[found];
 }
 
 /* Normalise the path. *refusal: why only some routes would take it, or NULL. */
@@ -200,7 +204,7 @@ const char *matcher_find_route(const struct policy *policy, struct request_view 
         (void)first_match(policy, request);
     }
     if (found->match.ignore_case) {
-        lower_path(request->path->text, request->path_buffer);
+        path_lower(request->path->text, request->path_buffer);
     }
     request->route = found->name;
     request->capture_names = found->capture_names;

@@ -5,8 +5,6 @@
 
 #include "policy/quote.h"
 
-enum { LITERAL_BYTES_MAX = 1024 };
-
 static bool is_capture_name(struct span name)
 {
     bool has_letter = false;
@@ -50,10 +48,10 @@ static bool add_capture(struct span name, struct pattern *pattern, struct text *
 static bool normalise_literal(struct span piece, const struct path_rules *rules,
                               struct arena *arena, struct span *literal, struct text *problem)
 {
-    char raw[LITERAL_BYTES_MAX + 1];
-    char buffer[LITERAL_BYTES_MAX + 2];
-    if (piece.len > LITERAL_BYTES_MAX) {
-        text_add_format(problem, "has a segment of more than %d bytes", LITERAL_BYTES_MAX);
+    char raw[PATTERN_LITERAL_BYTES_MAX + 1];
+    char buffer[PATTERN_LITERAL_BYTES_MAX + 2];
+    if (piece.len > PATTERN_LITERAL_BYTES_MAX) {
+        text_add_format(problem, "has a segment of more than %d bytes", PATTERN_LITERAL_BYTES_MAX);
         return false;
     }
     raw[0] = '/';

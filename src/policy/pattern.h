@@ -14,6 +14,8 @@
 #include "http/target.h"
 #include "policy/policy.h"
 
+enum { PATTERN_LITERAL_BYTES_MAX = 1024 }; /* of one segment */
+
 /* A compiled pattern; segments and names are in the arena it was compiled in. */
 struct pattern {
     struct pattern_segment *segments;

@@ -1,0 +1,236 @@
+#include "policy/route_index.h"
+
+#include "base/compiler.h"
+#include "http/target.h"
+#include "policy/pattern.h"
+#include "policy/policy.h"
+
+enum { FOREST_NODES = 3 };
+
+static const uint64_t GOLDEN = 0x9e3779b97f4a7c15; /* spreads the nodes that edges leave from */
+
+/* --- edges --- */
+
+/* The place of the edge from @from by @text, or the empty one where it would be. */
+static struct route_edge *find_edge(const struct route_index *index, uint32_t from,
+                                    struct span text)
+{
+    const uint64_t hash = hash_table(&index->hash_key, text).low + from * GOLDEN;
+    uint32_t place = (uint32_t)(hash ^ hash >> 32) & index->edge_mask;
+    while (index->edges[place].to != ROUTE_NONE &&
+           (index->edges[place].from != from || !span_equals(index->edges[place].text, text))) {
+        place = (place + 1) & index->edge_mask;
+    }
+    return &index->edges[place];
+}
+
+/* ROUTE_NONE: nowhere. */
+static uint32_t follow(const struct route_index *index, uint32_t from, struct span text)
+{
+    return index->nodes[from].has_literals ? find_edge(index, from, text)->to : ROUTE_NONE;
+}
+
+/* --- building --- */
+
+static uint32_t add_node(struct route_index *index)
+{
+    index->nodes[index->n_nodes] = (struct route_node){
+        .least = ROUTE_NONE,
+        .any = ROUTE_NONE,
+        .here = ROUTE_NONE,
+        .rest = ROUTE_NONE,
+    };
+    return index->n_nodes++;
+}
+
+static uint32_t add_edge(struct route_index *index, uint32_t from, struct span text)
+{
+    struct route_edge *edge = find_edge(index, from, text);
+    if (edge->to == ROUTE_NONE) {
+        *edge = (struct route_edge){.from = from, .to = add_node(index), .text = text};
+        index->nodes[from].has_literals = true;
+    }
+    return edge->to;
+}
+
+static uint32_t add_any(struct route_index *index, uint32_t from)
+{
+    if (index->nodes[from].any == ROUTE_NONE) {
+        const uint32_t any = add_node(index);
+        index->nodes[from].any = any;
+    }
+    return index->nodes[from].any;
+}
+
+static uint32_t add_root(struct route_index *index, const struct route_match *match)
+{
+    const struct route_forest *forest = &index->forests[match->ignore_case];
+    const struct span host = match->host;
+    if (host.len == 0) {
+        return forest->any_host;
+    }
+    if (host.data[0] == '*') {
+        return add_edge(index, forest->tails, span_of(host.data + 1, host.len - 1));
+    }
+    return add_edge(index, forest->hosts, host);
+}
+
+/* Routes come last first: each list begins with the first of the file. */
+static void add_route(struct route_index *index, const struct route *route)
+{
+    const struct route_match *match = &route->match;
+    uint32_t node = add_root(index, match);
+    index->nodes[node].least = route->index;
+    for (size_t i = 0; i < match->n_segments; i++) {
+        const struct pattern_segment *segment = &match->segments[i];
+        if (segment->kind == SEGMENT_REST) {
+            break;
+        }
+        node = segment->kind == SEGMENT_LITERAL ? add_edge(index, node, segment->text)
+                                                : add_any(index, node);
+        index->nodes[node].least = route->index;
+    }
+    const bool takes_rest =
+        match->segments == NULL || match->segments[match->n_segments - 1].kind == SEGMENT_REST;
+    uint32_t *first = takes_rest ? &index->nodes[node].rest : &index->nodes[node].here;
+    index->next[route->index] = *first;
+    *first = route->index;
+}
+
+/* At least twice as many places as edges. */
+static uint32_t edge_places(size_t n_nodes)
+{
+    uint32_t places = 8;
+    while (places < 2 * n_nodes) {
+        places *= 2;
+    }
+    return places;
+}
+
+static enum status allocate(struct route_index *index, struct arena *arena,
+                            const struct route *routes, size_t n_routes)
+{
+    size_t n_nodes = 2 * FOREST_NODES;
+    for (size_t i = 0; i < n_routes; i++) {
+        n_nodes += 1 + routes[i].match.n_segments;
+    }
+    const uint32_t n_places = edge_places(n_nodes);
+    index->nodes = arena_calloc(arena, n_nodes, sizeof(*index->nodes));
+    index->edges = arena_calloc(arena, n_places, sizeof(*index->edges));
+    index->next = arena_calloc(arena, n_routes + 1, sizeof(*index->next));
+    if (index->nodes == NULL || index->edges == NULL || index->next == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    index->edge_mask = n_places - 1;
+    for (uint32_t i = 0; i < n_places; i++) {
+        index->edges[i].to = ROUTE_NONE;
+    }
+    return STATUS_OK;
+}
+
+enum status route_index_build(struct route_index *index, struct arena *arena,
+                              const struct route *routes, size_t n_routes)
+{
+    *index = (struct route_index){.hash_key = hash_key_new()};
+    const enum status status = allocate(index, arena, routes, n_routes);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(index->forests); i++) {
+        index->forests[i].any_host = add_node(index);
+        index->forests[i].hosts = add_node(index);
+        index->forests[i].tails = add_node(index);
+    }
+    for (size_t i = n_routes; i > 0; i--) {
+        add_route(index, &routes[i - 1]);
+    }
+    return STATUS_OK;
+}
+
+/* --- finding --- */
+
+struct search {
+    const struct route_index *index;
+    const struct path *path;
+    bool ignore_case;
+    route_accepts accepts;
+    void *context;
+    uint32_t found; /* the first so far */
+};
+
+static void try_list(struct search *search, uint32_t route)
+{
+    while (route < search->found) { /* ROUTE_NONE is the greatest */
+        if (search->accepts(search->context, route)) {
+            search->found = route;
+        }
+        route = search->index->next[route];
+    }
+}
+
+static uint32_t follow_segment(const struct search *search, uint32_t node, struct span segment)
+{
+    char buffer[PATTERN_LITERAL_BYTES_MAX];
+    if (!search->ignore_case || !search->index->nodes[node].has_literals) {
+        return follow(search->index, node, segment);
+    }
+    if (segment.len > sizeof(buffer)) {
+        return ROUTE_NONE;
+    }
+    path_lower(segment, buffer);
+    return follow(search->index, node, span_of(buffer, segment.len));
+}
+
+/* What @number, to which the first @depth segments lead, and the nodes below it have. A node is met
+ * once at most. */
+static void try_node(struct search *search, uint32_t number, size_t depth)
+{
+    if (number == ROUTE_NONE || search->index->nodes[number].least >= search->found) {
+        return;
+    }
+    const struct route_node *node = &search->index->nodes[number];
+    try_list(search, node->rest);
+    if (depth == search->path->n_segments) {
+        try_list(search, node->here);
+        return;
+    }
+    const struct span segment = search->path->segments[depth];
+    try_node(search, follow_segment(search, number, segment), depth + 1);
+    if (segment.len > 0) {
+        try_node(search, node->any, depth + 1);
+    }
+}
+
+/* Each tail of @host that begins with a dot. */
+static void try_tails(struct search *search, uint32_t tails, struct span host)
+{
+    if (!search->index->nodes[tails].has_literals) {
+        return;
+    }
+    for (size_t i = 1; i < host.len; i++) {
+        if (host.data[i] == '.') {
+            const struct span tail = span_of(host.data + i, host.len - i);
+            try_node(search, follow(search->index, tails, tail), 0);
+        }
+    }
+}
+
+uint32_t route_index_find(const struct route_index *index, struct span host,
+                          const struct path *path, route_accepts accepts, void *context)
+{
+    struct search search = {
+        .index = index,
+        .path = path,
+        .accepts = accepts,
+        .context = context,
+        .found = ROUTE_NONE,
+    };
+    for (size_t i = 0; i < ARRAY_LEN(index->forests); i++) {
+        const struct route_forest *forest = &index->forests[i];
+        search.ignore_case = i == 1;
+        try_node(&search, forest->any_host, 0);
+        try_node(&search, follow(index, forest->hosts, host), 0);
+        try_tails(&search, forest->tails, host);
+    }
+    return search.found;
+}
