@@ -372,7 +372,7 @@ static void on_readable(void *owner)
     case DOWNSTREAM_BUSY:
         if (downstream->exchange->state == EXCHANGE_READ_HEAD) {
             read_head(downstream);
-        } else if (downstream->wants_body) {
+        } else if (downstream->wants_body && exchange_takes_body(downstream->exchange)) {
             pump(&downstream->client);
         } else {
             look(downstream);

@@ -80,6 +80,7 @@ struct exchange {
     struct upstream_choice choice; /* which it was, and what was tried before */
     bool is_queued;                /* the waiter waits, or has a grant that was not taken yet */
     unsigned n_interims;
+    bool may_go_ahead; /* the server has said 100: it wants the body */
     struct head response;
     bool is_request_sent;       /* to its end, to the upstream; of a tunnel: the client's side */
     bool is_response_started;   /* a final head has been given to the client */
@@ -134,6 +135,12 @@ void exchange_on_head(struct exchange *exchange);
 
 /* The head breaks the rules: answer exchange->request.error. */
 void exchange_on_bad_head(struct exchange *exchange);
+
+/* Whether pieces of the request's body, or of a tunnel, may be handed over. */
+static inline bool exchange_takes_body(const struct exchange *exchange)
+{
+    return exchange->state == EXCHANGE_FORWARD || exchange->state == EXCHANGE_TUNNEL;
+}
 
 /* A piece of the request's body, or of the client's side of a tunnel; @last ends it. False: no more until
  * client_ops.pump is called again. */
