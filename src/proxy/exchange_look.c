@@ -20,10 +20,10 @@ static void note_wait(struct pace *pace, bool is_waited_for, uint64_t now_us)
     }
 }
 
-/* Until the server wants the body, or answers, the time is not the client's. */
+/* Until the server wants the body, or some of it comes, the time is not the client's. */
 static bool awaits_go_ahead(const struct exchange *exchange)
 {
-    return exchange->request.expect_continue && exchange->n_interims == 0 &&
+    return exchange->request.expect_continue && !exchange->may_go_ahead &&
            exchange->request_bytes == 0;
 }
 

@@ -130,6 +130,7 @@ bool exchange_on_upstream_interim(struct exchange *exchange)
         exchange_fail(exchange, 502, "the upstream sent too many interim responses");
         return false;
     }
+    exchange->may_go_ahead = exchange->may_go_ahead || interim->status == 100;
     exchange_touch(exchange);
     if (exchange->route->edits != NULL) {
         edits_hide(exchange);

@@ -11,6 +11,7 @@ HEAD_S = 1.0  # given in advance
 IDLE_S = 2.0
 LATE_S = 1.5  # a look each second, and a machine that stalls
 POLICY = "timeouts: {{head: 1s, idle: 2s, body_rate: {rate}}}\nupstream: {url}\n"
+PATIENT = "timeouts: {{head: 1s, idle: 20s, body_rate: 1KiB/s}}\nupstream: {url}\n"
 BIG = 64 * 1024 * 1024
 
 
@@ -70,13 +71,15 @@ def ask_to_go_on(proxy):
 
 def test_the_time_in_which_a_100_is_waited_for_is_not_the_clients(start, start_upstream):
     def go_on_late(peer, request):
-        time.sleep(1.5 * HEAD_S)
+        peer.send(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n")
+        time.sleep(1.5 * HEAD_S + LATE_S)
         peer.send(b"HTTP/1.1 100 Continue\r\n\r\n")
         peer.read_body(request)
         peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
     upstream = start_upstream(go_on_late, reads_body=False)
-    with ask_to_go_on(start(POLICY.format(rate="1KiB/s", url=upstream.url))) as client:
+    with ask_to_go_on(start(PATIENT.format(url=upstream.url))) as client:
+        assert client.read().status == 103
         assert client.read().status == 100
         client.send(b"ok")
         assert client.read().status == 200
