@@ -2,15 +2,22 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "limit/alike.h"
 #include "store/redis_fault.h"
 
-/* Who has just been answered asks again a moment later, when the server has answered too: so many
- * turns of the loop the next call waits for those, while each turn brings some. */
-enum { GATHERING_TURNS_MAX = 4 };
+/* Who has just been answered asks again a moment later, when the server has answered too. The next
+ * call waits for those, a turn of the loop and more while each turn brings some. */
+enum {
+    GATHERING_TURNS_MAX = 4,
+    GATHERING_US = 1000, /* nobody is put off who has waited for longer */
+};
 
 void coalesce_waiter_forget(struct coalesce_store *store, struct coalesce_waiter *waiter)
 {
+    if (waiter->flight != NULL && !waiter->is_aboard) {
+        waiter->flight->n_waiting--;
+    }
     timeout_disarm(&waiter->deadline);
     list_remove(&waiter->node);
     pool_give(&store->waiters, waiter);
@@ -99,6 +106,7 @@ static size_t board(struct coalesce_flight *flight)
         waiter->is_aboard = true;
         n++;
     }
+    flight->n_waiting -= n;
     return n;
 }
 
@@ -122,7 +130,7 @@ enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight)
 
 void coalesce_flight_end(struct coalesce_flight *flight)
 {
-    loop_task_cancel(&flight->departure);
+    list_remove(&flight->gathering);
     coalesce_table_remove(&flight->store->table, &flight->entry);
     pool_give(&flight->store->flights, flight);
 }
@@ -136,36 +144,9 @@ static void answer_or_part(struct coalesce_flight *flight)
     }
 }
 
-static void on_landed(struct decision *call)
+/* Those who wait depart, and what cannot be asked is answered; nobody left: that was the flight. */
+static void depart_or_end(struct coalesce_flight *flight)
 {
-    struct coalesce_flight *flight = call->context;
-    answer_or_part(flight);
-    if (list_is_empty(&flight->waiting)) {
-        coalesce_flight_end(flight);
-    } else {
-        flight->n_turns = 0;
-        flight->has_grown = false;
-        loop_at_turn_end(flight->store->loop, &flight->departure);
-    }
-}
-
-/* At the end of a turn: it has brought some, and so may the next. */
-static bool gathers_on(struct coalesce_flight *flight)
-{
-    const bool is_growing = flight->has_grown;
-    flight->has_grown = false;
-    flight->n_turns++;
-    return is_growing && flight->n_turns < GATHERING_TURNS_MAX;
-}
-
-/* Who waited may have gone. */
-static void on_departure(struct loop_task *task)
-{
-    struct coalesce_flight *flight = CONTAINER_OF(task, struct coalesce_flight, departure);
-    if (gathers_on(flight)) {
-        loop_at_turn_end(flight->store->loop, task);
-        return;
-    }
     while (!list_is_empty(&flight->waiting)) {
         if (coalesce_flight_depart(flight) == STORE_PENDING) {
             return;
@@ -173,6 +154,63 @@ static void on_departure(struct loop_task *task)
         answer_or_part(flight);
     }
     coalesce_flight_end(flight);
+}
+
+/* Whether those who wait may be kept for another turn. */
+static bool may_gather(const struct coalesce_flight *flight)
+{
+    if (list_is_empty(&flight->waiting) || flight->n_waiting >= ALIKE_REQUESTS_MAX ||
+        flight->n_turns == GATHERING_TURNS_MAX) {
+        return false;
+    }
+    const struct timeout *deadline = &coalesce_waiter_of(flight->waiting.next)->deadline;
+    const uint64_t came_us = deadline->deadline_us - flight->store->deadlines.length_us;
+    return clock_monotonic_us() - came_us < GATHERING_US;
+}
+
+static void gather(struct coalesce_flight *flight)
+{
+    struct coalesce_store *store = flight->store;
+    if (list_is_empty(&store->gathering)) {
+        timer_arm(&store->next_turn, 0);
+    }
+    list_push_back(&store->gathering, &flight->gathering);
+    flight->has_grown = false;
+    flight->n_turns++;
+}
+
+static void on_landed(struct decision *call)
+{
+    struct coalesce_flight *flight = call->context;
+    const bool was_answered = call->status == STATUS_OK;
+    flight->n_turns = 0;
+    answer_or_part(flight);
+    if (was_answered && may_gather(flight)) {
+        gather(flight);
+    } else {
+        depart_or_end(flight);
+    }
+}
+
+void coalesce_flight_on_turn(void *context)
+{
+    struct coalesce_store *store = context;
+    struct list due;
+    list_init(&due);
+    while (!list_is_empty(&store->gathering)) {
+        struct list *node = store->gathering.next;
+        list_remove(node);
+        list_push_back(&due, node);
+    }
+    while (!list_is_empty(&due)) {
+        struct coalesce_flight *flight = CONTAINER_OF(due.next, struct coalesce_flight, gathering);
+        list_remove(&flight->gathering);
+        if (flight->has_grown && may_gather(flight)) {
+            gather(flight);
+        } else {
+            depart_or_end(flight);
+        }
+    }
 }
 
 static void copy_question(struct coalesce_flight *flight, const struct decision *decision)
@@ -203,7 +241,8 @@ struct coalesce_flight *coalesce_flight_begin(struct coalesce_store *store,
         return NULL;
     }
     flight->store = store;
-    loop_task_init(&flight->departure, on_departure);
+    flight->n_waiting = 0;
+    list_init(&flight->gathering);
     list_init(&flight->aboard);
     list_init(&flight->waiting);
     copy_question(flight, decision);

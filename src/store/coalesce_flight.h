@@ -18,9 +18,10 @@
 
 struct coalesce_store {
     struct store store;
-    struct loop *loop;
     struct store *below; /* owned */
     struct timeout_queue deadlines;
+    struct list gathering;  /* of struct coalesce_flight: whose next call waits for more */
+    struct timer next_turn; /* armed while there are some */
     struct pool flights;
     struct pool waiters;
     struct coalesce_meters *meters;
@@ -53,13 +54,14 @@ static inline struct coalesce_waiter *coalesce_waiter_of(struct list *node)
 struct coalesce_flight {
     struct coalesce_entry entry;
     struct coalesce_store *store;
-    struct loop_task departure; /* of those who waited while a call was under way */
-    unsigned n_turns;           /* of the loop that it has gathered for since the call landed */
-    bool has_grown;             /* in this turn */
-    struct decision call;       /* over the flight's own copy of the question */
-    struct list aboard;         /* of struct coalesce_waiter: in the call that is under way */
-    struct list waiting;        /* of struct coalesce_waiter: for the next */
-    struct list *answered;      /* the latest aboard who has its verdicts */
+    struct list gathering; /* in the store's, between a call and the next */
+    unsigned n_turns;      /* of the loop that it has gathered for */
+    bool has_grown;        /* in this turn */
+    size_t n_waiting;      /* in waiting */
+    struct decision call;  /* over the flight's own copy of the question */
+    struct list aboard;    /* of struct coalesce_waiter: in the call that is under way */
+    struct list waiting;   /* of struct coalesce_waiter: for the next */
+    struct list *answered; /* the latest aboard who has its verdicts */
     struct charge charges[LIMITS_PER_ROUTE_MAX];
     uint64_t edges[LIMITS_PER_ROUTE_MAX][LIMIT_EDGES];
     char keys[COALESCE_KEYS_BYTES_MAX];
@@ -79,6 +81,9 @@ void coalesce_flight_end(struct coalesce_flight *flight);
  * without any ends.
  * STORE_ANSWERED: the answer is in flight->call, and nobody aboard knows. */
 MUST_USE enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight);
+
+/* What gathers departs, or goes on for another turn; @context is the store. */
+void coalesce_flight_on_turn(void *context);
 
 /* Tell @decision how @call went. */
 void coalesce_flight_tell(struct decision *decision, const struct decision *call);

@@ -90,6 +90,7 @@ static enum store_outcome wait_for_next(struct coalesce_flight *flight, struct d
     }
     waiter->flight = flight;
     flight->has_grown = true;
+    flight->n_waiting++;
     list_push_back(&flight->waiting, &waiter->node);
     timeout_arm(&waiter->deadline, &store->deadlines, clock_monotonic_us());
     decision->frames[decision->n_frames - 1].state = waiter;
@@ -107,6 +108,7 @@ static enum store_outcome fly(struct coalesce_store *store, struct decision *dec
         return refuse(decision, STATUS_NO_MEMORY);
     }
     waiter->flight = flight;
+    flight->n_waiting++;
     list_push_back(&flight->waiting, &waiter->node);
     decision->frames[decision->n_frames - 1].state = waiter;
     if (coalesce_flight_depart(flight) == STORE_PENDING) {
@@ -216,6 +218,7 @@ static void free_coalesce(struct store *store)
     drop_flights(coalesce, NULL);
     store_free(coalesce->below);
     timeout_queue_close(&coalesce->deadlines);
+    timer_close(&coalesce->next_turn);
     pool_close(&coalesce->flights);
     pool_close(&coalesce->waiters);
     free(coalesce);
@@ -239,13 +242,19 @@ enum status coalesce_store_new(struct loop *loop, struct store *below, uint64_t 
     if (coalesce == NULL) {
         return STATUS_NO_MEMORY;
     }
-    const enum status status = timeout_queue_init(&coalesce->deadlines, loop, deadline_us);
+    enum status status = timer_init(&coalesce->next_turn, loop, coalesce_flight_on_turn, coalesce);
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&coalesce->deadlines, loop, deadline_us);
+        if (status != STATUS_OK) {
+            timer_close(&coalesce->next_turn);
+        }
+    }
     if (status != STATUS_OK) {
         free(coalesce);
         return status;
     }
+    list_init(&coalesce->gathering);
     coalesce->store.ops = &COALESCE_OPS;
-    coalesce->loop = loop;
     coalesce->below = below;
     coalesce->own = (struct coalesce_meters){0};
     coalesce->meters = meters != NULL ? meters : &coalesce->own;

@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "limit/alike.h"
 #include "limit/token_bucket.h"
 #include "scripted_store.h"
 #include "support/turns.h"
 
-enum { QUESTIONS = 12, DEADLINE_US = 20 * 1000, TURNS_OF_GATHERING = 4 };
+enum { QUESTIONS = 300, DEADLINE_US = 20 * 1000, TURNS_OF_GATHERING = 4 };
 
 static const struct verdict ALLOWED = {.allowed = true, .limit = 1000, .remaining = 999};
 
@@ -120,6 +121,37 @@ START_TEST(a_turn_that_brings_nobody_ends_the_gathering)
 }
 END_TEST
 
+START_TEST(who_has_waited_for_long_is_not_put_off)
+{
+    ask_many(0, 2);
+    turns_for(loop, 2000);
+    ask_many(2, 3);
+    scripted_store_answer(&below, 0, 1, &ALLOWED);
+    ck_assert_uint_eq(below.n_asked, 2);
+    ck_assert_uint_eq(below.asked[1]->n_alike, 2);
+    scripted_store_answer(&below, 1, 2, &ALLOWED);
+}
+END_TEST
+
+START_TEST(a_call_that_is_full_departs_at_once)
+{
+    ask_many(0, 1 + ALIKE_REQUESTS_MAX);
+    scripted_store_answer(&below, 0, 1, &ALLOWED);
+    ck_assert_uint_eq(below.n_asked, 2);
+    ck_assert_uint_eq(below.asked[1]->n_alike, ALIKE_REQUESTS_MAX);
+    scripted_store_answer(&below, 1, ALIKE_REQUESTS_MAX, &ALLOWED);
+}
+END_TEST
+
+START_TEST(behind_a_failure_nobody_gathers)
+{
+    ask_many(0, 2);
+    scripted_store_fail(&below, 0, STATUS_UNREACHABLE);
+    ck_assert_uint_eq(below.n_asked, 2);
+    scripted_store_answer(&below, 1, 1, &ALLOWED);
+}
+END_TEST
+
 START_TEST(nobody_departs_when_all_who_waited_have_gone)
 {
     ask_many(0, 3);
@@ -167,6 +199,9 @@ int main(void)
     tcase_add_test(tcase, who_asks_a_moment_after_the_landing_travels_with_those_who_waited);
     tcase_add_test(tcase, those_who_wait_depart_however_many_come);
     tcase_add_test(tcase, a_turn_that_brings_nobody_ends_the_gathering);
+    tcase_add_test(tcase, who_has_waited_for_long_is_not_put_off);
+    tcase_add_test(tcase, a_call_that_is_full_departs_at_once);
+    tcase_add_test(tcase, behind_a_failure_nobody_gathers);
     tcase_add_test(tcase, nobody_departs_when_all_who_waited_have_gone);
     tcase_add_test(tcase, a_flight_whose_first_has_gone_still_lands_for_those_who_wait);
     tcase_add_test(tcase, a_store_is_freed_while_a_flight_gathers);
