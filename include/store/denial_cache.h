@@ -14,6 +14,7 @@
 #ifndef SLUICE_STORE_DENIAL_CACHE_H
 #define SLUICE_STORE_DENIAL_CACHE_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,8 @@ struct denial_cache_options {
     struct denial_cache_meters *meters; /* where it counts; borrowed. NULL: nowhere */
     uint64_t (*now_us)(void *context);  /* monotonic; NULL: the clock. A test passes its own */
     void *context;
+    const atomic_uint_fast64_t *n_forgets; /* counted up by any thread when nothing that is
+                                            * remembered holds any more; NULL: that never happens */
 };
 
 /* Over @below, which is owned from now on. STATUS_NO_MEMORY: nothing is owned. */

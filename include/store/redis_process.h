@@ -37,7 +37,8 @@ struct redis_process {
     atomic_uint_fast64_t next_connect_us;
     atomic_uint_fast64_t next_beat_us;
     atomic_uint n_instances;
-    pthread_mutex_t lock; /* of what follows, but for what is atomic in it */
+    atomic_uint_fast64_t n_forgets; /* times that what is remembered of denials became void */
+    pthread_mutex_t lock;           /* of what follows, but for what is atomic in it */
     struct redis_target targets[REDIS_TARGETS_MAX];
     size_t n_targets;
     uint64_t fewer_us; /* since when fewer than n_instances are seen, monotonic; 0: they are not */
@@ -105,6 +106,9 @@ void redis_process_return_beat(struct redis_process *process);
 
 /* It was answered at @now_us: so many proxies are there. */
 void redis_process_see(struct redis_process *process, uint32_t n_instances, uint64_t now_us);
+
+/* A key was reset, here or elsewhere: whatever denial caches remember does not hold any more. */
+void redis_process_forget(struct redis_process *process);
 
 /* A store is freed. */
 void redis_process_add(struct redis_process *process, const struct redis_store_counters *counters);

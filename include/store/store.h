@@ -123,6 +123,8 @@ struct settlement {
     enum decision_source source; /* who charged, and is to be told */
 };
 
+struct store_errand;
+
 struct store_ops {
     const char *name;
     enum store_outcome (*decide)(struct store *store, struct decision *decision);
@@ -135,6 +137,8 @@ struct store_ops {
     enum status (*learn)(struct store *store, const struct limit *limits, size_t n_limits);
     void (*forget)(struct store *store, const struct limit *limits);
     bool (*is_ready)(const struct store *store); /* NULL: always */
+    /* An operator's errand, see store/errand.h. NULL: it is none of this store's. */
+    enum store_outcome (*run)(struct store *store, struct store_errand *errand);
     void (*free)(struct store *store);
 };
 

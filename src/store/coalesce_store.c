@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "limit/limit.h"
 #include "store/coalesce_flight.h"
+#include "store/errand.h"
 #include "store/redis_fault.h"
 
 enum {
@@ -163,6 +164,11 @@ static void settle(struct store *store, const struct settlement *settlements, si
     store_settle(coalesce_store_of(store)->below, settlements, n);
 }
 
+static enum store_outcome run(struct store *store, struct store_errand *errand)
+{
+    return store_run(coalesce_store_of(store)->below, errand);
+}
+
 /* --- the store --- */
 
 /* Nobody waits for it, but its call may be under way. */
@@ -232,6 +238,7 @@ static const struct store_ops COALESCE_OPS = {
     .learn = learn,
     .forget = forget,
     .is_ready = is_ready,
+    .run = run,
     .free = free_coalesce,
 };
 

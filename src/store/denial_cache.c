@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "store/denial_table.h"
+#include "store/errand.h"
 
 struct denial_cache {
     struct store store;
@@ -21,6 +22,7 @@ struct denial_cache {
     uint64_t cleared_us;     /* what was asked until then is not remembered */
     struct denial_cache_meters *meters;
     struct denial_cache_meters own; /* where nobody looks */
+    uint64_t n_forgotten; /* of options.n_forgets */
 };
 
 static struct denial_cache *denial_cache_of(struct store *store)
@@ -32,6 +34,19 @@ static uint64_t read_clock(const struct denial_cache *cache)
 {
     return cache->options.now_us != NULL ? cache->options.now_us(cache->options.context)
                                          : clock_monotonic_us();
+}
+
+/* Somebody may have had a key reset. */
+static void forget_if_told(struct denial_cache *cache)
+{
+    if (cache->options.n_forgets == NULL) {
+        return;
+    }
+    const uint64_t n = atomic_load_explicit(cache->options.n_forgets, memory_order_relaxed);
+    if (UNLIKELY(n != cache->n_forgotten)) {
+        cache->n_forgotten = n;
+        denial_cache_clear(&cache->store);
+    }
 }
 
 /* Whether what @charge was told is worth remembering: that it allowed, which is only told again; or
@@ -150,8 +165,11 @@ static void remember(struct denial_cache *cache, const struct decision *decision
 
 static void finish(struct denial_cache *cache, const struct decision *decision)
 {
-    if (decision->status == STATUS_OK && !decision->allowed && is_cacheable(decision) &&
-        decision->asked_us > cache->cleared_us) {
+    if (decision->status != STATUS_OK || decision->allowed) {
+        return;
+    }
+    forget_if_told(cache);
+    if (is_cacheable(decision) && decision->asked_us > cache->cleared_us) {
         remember(cache, decision);
     }
 }
@@ -168,6 +186,7 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct denial_cache *cache = denial_cache_of(store);
     const uint64_t now_us = read_clock(cache);
+    forget_if_told(cache);
     if (now_us < cache->holds_until_us && is_cacheable(decision) &&
         answer(cache, decision, now_us)) {
         counter_up(&cache->meters->answers);
@@ -212,6 +231,11 @@ static bool is_ready(const struct store *store)
     return store_is_ready(cache->below);
 }
 
+static enum store_outcome run(struct store *store, struct store_errand *errand)
+{
+    return store_run(denial_cache_of(store)->below, errand);
+}
+
 static void free_cache(struct store *store)
 {
     struct denial_cache *cache = denial_cache_of(store);
@@ -228,6 +252,7 @@ static const struct store_ops DENIAL_CACHE_OPS = {
     .learn = learn,
     .forget = forget,
     .is_ready = is_ready,
+    .run = run,
     .free = free_cache,
 };
 

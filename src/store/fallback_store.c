@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/list.h"
+#include "store/errand.h"
 
 /* What of a limit is judged here. */
 struct share {
@@ -249,6 +250,22 @@ static bool is_ready(const struct store *store)
     return store_is_ready(fallback->options.shared);
 }
 
+/* What was counted here is forgotten whatever becomes of the rest. */
+static enum store_outcome run(struct store *store, struct store_errand *errand)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    if (errand->kind == ERRAND_RESET) {
+        struct store_errand here = {
+            .kind = ERRAND_RESET,
+            .limit = &local_of(fallback, errand->limit)->limit,
+            .key = errand->key,
+        };
+        errand->was_local =
+            store_run(fallback->options.embedded, &here) == STORE_ANSWERED && here.was_local;
+    }
+    return store_run(fallback->options.shared, errand);
+}
+
 static void free_fallback(struct store *store)
 {
     struct fallback_store *fallback = fallback_store_of(store);
@@ -267,6 +284,7 @@ static const struct store_ops FALLBACK_OPS = {
     .learn = learn,
     .forget = forget,
     .is_ready = is_ready,
+    .run = run,
     .free = free_fallback,
 };
 

@@ -1,4 +1,4 @@
-/* A correction in the embedded store: of a state that is still there, under the lock of its shard.
+/* A correction in the embedded store, or a reset: of a state that is still there, under the lock of its shard.
  *
  * What was dropped meanwhile needs none. What found no room is corrected where it was charged: in
  * the state that all such keys share. */
@@ -60,6 +60,19 @@ void memory_settlement_make(struct memory_shards *shards, const struct settlemen
     if (slot != NULL) {
         correct(slot, settlement, limit_ticks(limit, now_us));
         date(slot, limit, now_us);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
+void memory_reset_make(struct memory_shards *shards, const struct limit *limit, struct span key)
+{
+    const struct hash128 hash = memory_shards_hash(memory_shards_who(shards, key), limit);
+    struct memory_shard *shard = &shards->shards[memory_shards_number(shards, hash)];
+
+    pthread_mutex_lock(&shard->lock);
+    struct memory_slot *slot = memory_table_find(&shard->table, hash);
+    if (slot != NULL) {
+        memory_table_remove(&shard->table, slot);
     }
     pthread_mutex_unlock(&shard->lock);
 }

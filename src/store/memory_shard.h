@@ -68,4 +68,7 @@ void memory_decision_make(struct memory_shards *shards, struct decision *decisio
 void memory_settlement_make(struct memory_shards *shards, const struct settlement *settlement,
                             uint64_t now_us);
 
+/* Forget the state that @key has of its own in @limit. */
+void memory_reset_make(struct memory_shards *shards, const struct limit *limit, struct span key);
+
 #endif /* SLUICE_STORE_MEMORY_SHARD_H */

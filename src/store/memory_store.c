@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "store/errand.h"
 #include "store/memory_shard.h"
 
 static const char MODULE[] = "store.memory";
@@ -90,6 +91,16 @@ static void settle(struct store *store, const struct settlement *settlements, si
     }
 }
 
+static enum store_outcome run(struct store *store, struct store_errand *errand)
+{
+    if (errand->kind == ERRAND_RESET) {
+        memory_reset_make(&memory_store_of(store)->shards, errand->limit, errand->key);
+        errand->was_local = true;
+        errand->status = STATUS_OK;
+    }
+    return STORE_ANSWERED;
+}
+
 /* Nothing is ever pending here. */
 static void cancel(struct store *store, struct decision *decision)
 {
@@ -111,6 +122,7 @@ static const struct store_ops MEMORY_OPS = {
     .decide = decide,
     .cancel = cancel,
     .settle = settle,
+    .run = run,
     .free = free_memory,
 };
 

@@ -27,11 +27,15 @@ static void add_counters(struct redis_store_counters *sum, const struct store *s
 static void on_redirect(void *owner, struct redis_notice *notice, enum redis_fault fault,
                         struct span text);
 
+static void on_trip_redirect(void *owner, struct redis_trip *trip, enum redis_fault fault,
+                             struct span text);
+
 static enum status open_node(struct redis_cluster_node *node)
 {
     struct redis_store_options options = node->nodes->options;
     const struct redis_node_hooks hooks = {
         .on_redirect = on_redirect,
+        .on_trip_redirect = on_trip_redirect,
         .owner = node,
         .listener = &node->ear,
     };
@@ -193,6 +197,19 @@ static void on_redirect(void *owner, struct redis_notice *notice, enum redis_fau
         redis_node_send_notice(node->store, notice, fault == REDIS_FAULT_ASK);
     } else {
         redis_notice_free(notice);
+    }
+}
+
+/* And errands. */
+static void on_trip_redirect(void *owner, struct redis_trip *trip, enum redis_fault fault,
+                             struct span text)
+{
+    struct redis_cluster_node *from = owner;
+    struct redis_cluster_node *node = redis_cluster_nodes_follow(from, fault, text);
+    if (node != NULL) {
+        redis_node_send_trip(node->store, trip, fault == REDIS_FAULT_ASK);
+    } else {
+        redis_trip_fail(trip, fault);
     }
 }
 

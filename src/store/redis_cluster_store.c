@@ -76,6 +76,18 @@ static bool is_ready(const struct store *store)
     return redis_cluster_nodes_are_ready(&cluster->nodes);
 }
 
+static enum store_outcome run(struct store *store, struct store_errand *errand)
+{
+    struct redis_cluster *cluster = cluster_of(store);
+    const uint16_t slot = redis_runner_slot(cluster->prefix, errand);
+    struct redis_cluster_node *node = redis_cluster_nodes_find(&cluster->nodes, slot);
+    if (node == NULL) {
+        errand->status = STATUS_UNREACHABLE;
+        return STORE_ANSWERED;
+    }
+    return store_run(node->store, errand);
+}
+
 static void free_cluster(struct store *store)
 {
     struct redis_cluster *cluster = cluster_of(store);
@@ -100,6 +112,7 @@ static const struct store_ops CLUSTER_OPS = {
     .learn = learn,
     .forget = forget,
     .is_ready = is_ready,
+    .run = run,
     .free = free_cluster,
 };
 

@@ -85,7 +85,8 @@ static void log_trouble(struct redis_link *link, enum log_level level, const cha
     struct text text = text_of(buffer, sizeof(buffer));
     const int len =
         (int)(trouble.len < sizeof(link->trouble) ? trouble.len : sizeof(link->trouble) - 1);
-    if (span_equals(span_of_text(link->trouble), span_of(trouble.data, (size_t)len))) {
+    if (link->is_quiet ||
+        span_equals(span_of_text(link->trouble), span_of(trouble.data, (size_t)len))) {
         return;
     }
     snprintf(link->trouble, sizeof(link->trouble), "%.*s", len, trouble.data);
@@ -102,7 +103,9 @@ static bool is_sent_away(const struct redis_link *link)
 static void log_up(struct redis_link *link)
 {
     link->trouble[0] = '\0';
-    log_info(MODULE, "link up", "%s", "");
+    if (!link->is_quiet) {
+        log_info(MODULE, "link up", "%s", "");
+    }
 }
 
 /* --- down --- */

@@ -59,6 +59,7 @@ struct redis_link {
     enum redis_link_state state;
     struct timer timer; /* of the state */
     bool is_tried;      /* the first attempt to connect has ended */
+    bool is_quiet;      /* the log is told nothing: it is not one that decides */
     bool is_troubled;   /* it was down, or could not connect, since a decision was made */
     bool is_free;       /* it connects without its turn, since others were well */
     bool takes_turns;   /* that has failed: Redis takes some links and refuses this one */

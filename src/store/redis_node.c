@@ -17,6 +17,8 @@ enum status redis_node_new(struct loop *loop, const struct redis_store_options *
         redis->is_node = true;
         redis->settler.on_redirect = hooks->on_redirect;
         redis->settler.owner = hooks->owner;
+        redis->runner.on_redirect = hooks->on_trip_redirect;
+        redis->runner.owner = hooks->owner;
         redis->link.connection.reply.listener = hooks->listener;
     }
     return status;
@@ -54,6 +56,16 @@ enum status redis_node_send(struct store *node, struct span command, struct redi
 void redis_node_send_notice(struct store *node, struct redis_notice *notice, bool asking)
 {
     redis_settler_forward(&redis_store_of(node)->settler, notice, asking);
+}
+
+void redis_node_send_trip(struct store *node, struct redis_trip *trip, bool asking)
+{
+    redis_runner_forward(&redis_store_of(node)->runner, trip, asking);
+}
+
+enum store_outcome redis_store_run(struct store *store, struct store_errand *errand)
+{
+    return redis_runner_run(&redis_store_of(store)->runner, errand);
 }
 
 bool redis_node_is_idle(const struct store *node)

@@ -15,6 +15,7 @@
 #include "store/redis_connection.h"
 #include "store/redis_fault.h"
 #include "store/redis_reply.h"
+#include "store/redis_runner.h"
 #include "store/redis_settler.h"
 #include "store/redis_store.h"
 #include "store/store.h"
@@ -24,6 +25,9 @@ struct redis_node_hooks {
      * The notice is the callee's, to send elsewhere with redis_node_send_notice(), or to free. */
     void (*on_redirect)(void *owner, struct redis_notice *notice, enum redis_fault fault,
                         struct span text);
+    /* Likewise the errand of @trip: redis_node_send_trip(), or redis_trip_fail(). */
+    void (*on_trip_redirect)(void *owner, struct redis_trip *trip, enum redis_fault fault,
+                             struct span text);
     void *owner;
     struct redis_listener *listener; /* of nested replies; NULL: none are asked for */
 };
@@ -47,6 +51,9 @@ MUST_USE enum status redis_node_send(struct store *node, struct span command,
 
 /* Send @notice, which another node has refused, or lose it. */
 void redis_node_send_notice(struct store *node, struct redis_notice *notice, bool asking);
+
+/* Send @trip, which another node has refused, or let it fail. */
+void redis_node_send_trip(struct store *node, struct redis_trip *trip, bool asking);
 
 /* Whether redis_node_send() can send. */
 bool redis_node_is_connected(const struct store *node);

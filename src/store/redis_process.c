@@ -218,6 +218,11 @@ void redis_process_see(struct redis_process *process, uint32_t n_instances, uint
     pthread_mutex_unlock(&process->lock);
 }
 
+void redis_process_forget(struct redis_process *process)
+{
+    atomic_fetch_add_explicit(&process->n_forgets, 1, memory_order_relaxed);
+}
+
 void redis_process_add(struct redis_process *process, const struct redis_store_counters *counters)
 {
     pthread_mutex_lock(&process->lock);

@@ -399,6 +399,7 @@ static const struct store_ops REDIS_OPS = {
     .learn = redis_store_learn,
     .forget = redis_store_forget,
     .is_ready = redis_store_is_ready,
+    .run = redis_store_run,
     .free = free_redis,
 };
 
@@ -458,6 +459,7 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     redis->meters = find_meters(redis);
     redis->settler = (struct redis_settler){
         .command = &redis->command, .link = &redis->link, .meters = redis->meters};
+    redis->runner = redis_runner_of(loop, &redis->link, options);
     list_init(&redis->waiting);
     pool_init(&redis->tickets, sizeof(struct redis_ticket), TICKETS_KEPT);
     const enum status status = init(redis, loop);

@@ -14,6 +14,7 @@
 #include "store/redis_fault.h"
 #include "store/redis_heartbeat.h"
 #include "store/redis_link.h"
+#include "store/redis_runner.h"
 #include "store/redis_settler.h"
 #include "store/redis_store.h"
 #include "store/store.h"
@@ -25,6 +26,7 @@ struct redis_store {
     struct redis_command command;
     struct redis_link link;
     struct redis_settler settler;
+    struct redis_runner runner;
     struct redis_heartbeat heartbeat;
     struct redis_call
         load_call;    /* of SCRIPT LOAD, of a script that was learnt while the link is up */
@@ -60,6 +62,10 @@ static inline struct redis_store *redis_store_of(struct store *store)
 {
     return (struct redis_store *)(void *)store;
 }
+
+/* --- redis_node.c --- */
+
+MUST_USE enum store_outcome redis_store_run(struct store *store, struct store_errand *errand);
 
 /* --- redis_store_learn.c --- */
 

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/limits.h"
+#include "store/errand.h"
 
 enum store_outcome store_decide(struct store *store, struct decision *decision,
                                 decision_on_answer on_answer)
@@ -68,6 +69,13 @@ void store_forget(struct store *store, const struct limit *limits)
 bool store_is_ready(const struct store *store)
 {
     return store->ops->is_ready == NULL || store->ops->is_ready(store);
+}
+
+enum store_outcome store_run(struct store *store, struct store_errand *errand)
+{
+    errand->status = STATUS_INVALID;
+    errand->fault = NULL;
+    return store->ops->run != NULL ? store->ops->run(store, errand) : STORE_ANSWERED;
 }
 
 void store_answer(struct decision *decision)

@@ -9,7 +9,7 @@ from harness.wait import until
 
 ROOT = pathlib.Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "redis.md").read_text()
-SENT_BY_ITSELF = {"eval", "evalsha", "script|load", "ping", "select"}
+SENT_BY_ITSELF = {"eval", "evalsha", "script|load", "ping", "select", "subscribe"}
 
 EVERY_ALGORITHM = """
     workers: 2

@@ -1,0 +1,56 @@
+--[[ Set or lift a ban or an exemption, and tell all processes.
+
+KEYS   the hash of bans
+ARGV   1 the channel
+       2 the field
+       3 what it is: ban or exempt
+       4 until when (ms since the epoch); 0: for so long:
+       5 how long (ms)
+       6 the rest of the value
+       7 how many there may be; empty: what there is of that kind is lifted
+Reply  1 until when (ms); 0: there was none to lift, -1: there are too many, -2: it would be over
+       2 now (ms) ]]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function tell()
+  redis.call('PUBLISH', ARGV[1], 'ban ' .. ARGV[2])
+end
+if ARGV[7] == '' then
+  local value = redis.call('HGET', KEYS[1], ARGV[2])
+  local kind, ends = string.match(value or '', '^(%a+) (%d+) ')
+  if kind ~= ARGV[3] then
+    return {0, now}
+  end
+  redis.call('HDEL', KEYS[1], ARGV[2])
+  if tonumber(ends) <= now then
+    return {0, now}
+  end
+  tell()
+  return {now, now}
+end
+local till = tonumber(ARGV[4])
+if till == 0 then
+  till = now + tonumber(ARGV[5])
+end
+if till <= now then
+  return {-2, now}
+end
+local max = tonumber(ARGV[7])
+if redis.call('HLEN', KEYS[1]) >= max and redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then
+  local all = redis.call('HGETALL', KEYS[1])
+  for i = 1, #all, 2 do
+    local ends = tonumber(string.match(all[i + 1], '^%a+ (%d+) '))
+    if ends and ends <= now then
+      redis.call('HDEL', KEYS[1], all[i])
+    end
+  end
+  if redis.call('HLEN', KEYS[1]) >= max then
+    return {-1, now}
+  end
+end
+redis.call('HSET', KEYS[1], ARGV[2], string.format('%s %.0f %.0f %s', ARGV[3], till, now, ARGV[6]))
+if redis.call('PTTL', KEYS[1]) < till - now then -- none yet, too: it ends with the last of them
+  redis.call('PEXPIRE', KEYS[1], till - now)
+end
+tell()
+return {till, now}

@@ -1,0 +1,54 @@
+/* Errands to Redis: script calls whose reply somebody waits for, for a second.
+ *
+ * One is sent at once, or fails at once: while the link is not up nothing waits. */
+
+#ifndef SLUICE_STORE_REDIS_RUNNER_H
+#define SLUICE_STORE_REDIS_RUNNER_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "store/errand.h"
+#include "store/redis_fault.h"
+#include "store/redis_link.h"
+#include "store/redis_process.h"
+
+struct redis_trip; /* one errand on its way; private to redis_runner.c */
+
+struct redis_runner {
+    struct loop *loop; /* borrowed, as all here */
+    struct redis_link *link;
+    struct span prefix;            /* of every key */
+    struct redis_process *process; /* NULL: nobody is told of a reset */
+    /* A node of a cluster says that the errand is not its own: send @trip elsewhere with
+     * redis_runner_forward(), or redis_trip_fail() it. NULL: it fails. */
+    void (*on_redirect)(void *owner, struct redis_trip *trip, enum redis_fault fault,
+                        struct span text);
+    void *owner;
+};
+
+/* Of the store of @options. */
+struct redis_runner redis_runner_of(struct loop *loop, struct redis_link *link,
+                                    const struct redis_store_options *options);
+
+/* As store_run(). */
+MUST_USE enum store_outcome redis_runner_run(struct redis_runner *runner,
+                                             struct store_errand *errand);
+
+/* Send @trip, which another runner was redirected with and gave up; @asking: behind ASKING. */
+void redis_runner_forward(struct redis_runner *runner, struct redis_trip *trip, bool asking);
+
+/* It leads nowhere: its errand is answered with @fault. */
+void redis_trip_fail(struct redis_trip *trip, enum redis_fault fault);
+
+/* Which slot of a cluster @errand is for, under @prefix. */
+uint16_t redis_runner_slot(struct span prefix, const struct store_errand *errand);
+
+/* The channel on which processes under one prefix tell each other what has changed, and what they
+ * say there. */
+#define REDIS_CHANNEL_SUFFIX ":changes"
+#define REDIS_CHANNEL_FORGET "forget" /* a key was reset: nothing remembered of denials holds */
+#define REDIS_CHANNEL_BAN "ban "      /* and a field of the hash of bans */
+
+#endif /* SLUICE_STORE_REDIS_RUNNER_H */
