@@ -22,7 +22,7 @@ struct denial_cache {
     uint64_t cleared_us;     /* what was asked until then is not remembered */
     struct denial_cache_meters *meters;
     struct denial_cache_meters own; /* where nobody looks */
-    uint64_t n_forgotten; /* of options.n_forgets */
+    uint64_t n_forgotten;           /* of options.n_forgets */
 };
 
 static struct denial_cache *denial_cache_of(struct store *store)
