@@ -19,8 +19,8 @@
 #define SECONDS(n) (UINT64_C(1000000) * (n))
 
 static const uint64_t TIMES_US[N_STATES] = {
-    [STATE_IDLE] = SECONDS(60),   [STATE_READ_HEAD] = SECONDS(10), [STATE_READ_BODY] = SECONDS(10),
-    [STATE_HANDLE] = SECONDS(30), [STATE_WRITE] = SECONDS(30),     [STATE_LINGER] = SECONDS(1),
+    [STATE_IDLE] = SECONDS(60),   [STATE_READ_HEAD] = SECONDS(5), [STATE_READ_BODY] = SECONDS(5),
+    [STATE_HANDLE] = SECONDS(30), [STATE_WRITE] = SECONDS(30),    [STATE_LINGER] = SECONDS(1),
 };
 
 void connection_set_state(struct admin_connection *connection, enum connection_state state)

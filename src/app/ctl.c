@@ -132,8 +132,10 @@ static int show_error(const struct ctl_answer *answer, const json_t *json)
     if (answer->status == 401) {
         detail = "not let in: a change needs the unix socket or a token; see --token-file";
     }
-    fprintf(stderr, "sluice ctl: %u: %s\n", answer->status,
-            detail != NULL ? detail : "the proxy says no more");
+    char bytes[2048];
+    struct text shown = text_of(bytes, sizeof(bytes));
+    text_add_printable(&shown, span_of_text(detail != NULL ? detail : "the proxy says no more"));
+    fprintf(stderr, "sluice ctl: %u: %.*s\n", answer->status, SPAN_ARGS(text_span(&shown)));
     return EXIT_FAILED;
 }
 

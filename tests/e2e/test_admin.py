@@ -1,0 +1,459 @@
+"""What operators ask of a running proxy, and who may."""
+
+import json
+import os
+import socket
+import stat
+import threading
+
+import pytest
+
+from harness.admin import JSON, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer
+from harness.wait import until
+
+POLICY = """
+workers: 2
+admin:
+  listen: ["unix:{folder}/admin.sock", 127.0.0.1:0]
+  token: {token}
+  read_token: {read_token}
+  hosts: [sluice.example]
+limits:
+  per-client: {{key: client.ip, rate: 60/minute, burst: 5}}
+  per-key: {{key: [header.x-api-key, method], rate: [10/minute, 100/day]}}
+  quiet: {{key: global, rate: 1/hour, shadow: true, algorithm: fixed_window}}
+routes:
+  - {{name: a, match: {{path: "/a/{{id}}/**", method: [GET]}}, limits: [per-client, per-key],
+     respond: {{status: 200}}}}
+  - {{limits: [quiet], respond: {{status: 204}}}}
+"""
+PROBLEM = "application/problem+json"
+
+
+@pytest.fixture(scope="module")
+def proxy(start_shared, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("admin")
+    return start_shared(POLICY.format(folder=folder, token=TOKEN, read_token=READ_TOKEN))
+
+
+@pytest.fixture(scope="module")
+def places(proxy):
+    return addresses(proxy, 2)
+
+
+@pytest.fixture(scope="module")
+def unix(places):
+    return Admin(places[0])
+
+
+@pytest.fixture(scope="module")
+def tcp(places):
+    return Admin(places[1])
+
+
+def is_problem(answer, status):
+    """It is a problem document that gives a reason."""
+    assert answer.status == status, (answer.start_line, answer.body)
+    assert answer.get("Content-Type") == PROBLEM
+    assert answer.json()["status"] == status
+    assert len(answer.json()["detail"]) > 10
+    return answer.json()["detail"]
+
+
+# --- what there is ---
+
+def test_the_list_names_what_there_is_and_each_answers(unix):
+    listed = unix.read("/")["resources"]
+    plain = [one["path"] for one in listed if one["method"] == "GET" and "{" not in one["path"]]
+    assert {"/", "/healthz", "/readyz", "/v1/limits", "/v1/routes", "/v1/policy"} <= set(plain)
+    for path in plain:
+        assert unix.ask("GET", path).status == 200, path
+
+
+def test_health_and_readiness_are_told(unix):
+    health = unix.read("/healthz")
+    assert health["status"] == "alive" and health["workers"] == 2
+    assert unix.read("/readyz") == {"status": "ready", "store": {"kind": "memory", "state": "ok"}}
+
+
+def test_limits_are_told_with_their_numbers_and_routes(unix):
+    limits = {limit["name"]: limit for limit in unix.read("/v1/limits")["limits"]}
+    assert set(limits) == {"per-client", "per-key", "quiet"}
+    one = limits["per-client"]
+    assert one["key"] == ["client.ip"] and one["algorithm"] == "token_bucket"
+    assert one["rates"] == [{"name": "per-client", "units": 60, "period": "1m", "burst": 5}]
+    assert one["routes"] == ["a"] and one["shadow"] is False
+    assert [rate["period"] for rate in limits["per-key"]["rates"]] == ["1m", "1d"]
+    assert limits["per-key"]["key"] == ["header.x-api-key", "method"]
+    assert limits["quiet"]["shadow"] is True
+    assert unix.read("/v1/limits/per-client") == one
+    assert "no such limit" in unix.read("/v1/limits/none", 404)["detail"]
+
+
+def test_routes_are_told_in_their_order(unix):
+    routes = unix.read("/v1/routes")["routes"]
+    assert [route["name"] for route in routes] == ["a", "route-2"]
+    assert routes[0]["match"] == {"path": "/a/{id}/**", "method": ["GET"]}
+    assert routes[0]["limits"] == ["per-client", "per-key"]
+    assert routes[1]["respond"] == {"status": 204}
+
+
+def test_the_policy_is_told_without_its_secrets(unix):
+    policy = unix.read("/v1/policy")
+    assert policy["limits"]["per-client"]["rate"] == ["60/minute"]
+    assert policy["admin"]["token"] == "***" and policy["admin"]["read_token"] == "***"
+    assert policy["max"]["connections"] == 10000
+    assert TOKEN not in json.dumps(policy)
+
+
+def test_a_key_is_told_without_charging_it(proxy, unix):
+    for _ in range(3):
+        assert proxy.ask("GET", "/a/1", [("x-api-key", "hush")]).status == 200
+    path = "/v1/limits/per-key/keys/header.x-api-key=hush,method=GET"
+    for _ in range(5):
+        told = unix.read(path)
+    assert [rate["remaining"] for rate in told["rates"]] == [7, 97]
+    assert told["allowed"] is True and told["source"] == "memory"
+    assert "hush" not in json.dumps(told)
+    again = unix.read("/v1/limits/per-key/keys/" + told["key"].replace("#", "%23"))
+    assert again["hash"] == told["hash"] and again["rates"][0]["limit"] == 10
+
+
+def test_a_key_that_is_denied_is_told_so(proxy, unix):
+    for _ in range(6):
+        status = proxy.ask("GET", "/a/1", source="127.0.0.9").status
+    assert status == 429
+    told = unix.read("/v1/limits/per-client/keys/127.0.0.9")
+    assert told["allowed"] is False and told["rates"][0]["remaining"] == 0
+    assert 0 < told["rates"][0]["retry_after_ms"] <= 1000
+
+
+# --- what is wrong ---
+
+BAD_KEYS = [
+    "x", "client.ip", "client.ip=", "client.ip=x", "client.ip=1.2.3.4,method=GET", "client.ip=1.2.3",
+    "client.ip=1.2.3.4%00", "%", "%2", "%zz", "method=GET", "%7B", "%7B%7D", "%7Bclient.ip:9=1.2.3.4%7D",
+    "%7Bclient.ip:99999999999999999999=1%7D", "client.ip%23abc", "0123456789abcdef0123456789abcdef",
+    "%22", "client.ip=%22", "%FF%FE", ",", ",,", "client.ip=1.2.3.4,", "none,none", "a" * 3000,
+    "%7B" * 1000, "client.ip=%0d%0aX:%20y", "header.x=1", "../../healthz", "%2e%2e",
+]
+
+
+@pytest.mark.parametrize("key", BAD_KEYS, ids=range(len(BAD_KEYS)))
+def test_a_key_that_is_none_is_refused_with_a_reason(unix, key):
+    answer = unix.ask("GET", f"/v1/limits/per-client/keys/{key}")
+    is_problem(answer, 404 if "/" in key else 400)
+    assert b"\r" not in answer.body
+
+
+BAD_REQUESTS = {
+    "no request at all": b"\0\1\2\3\r\n\r\n",
+    "no version": b"GET /\r\n\r\n",
+    "another version": b"GET / HTTP/3.0\r\nHost: localhost\r\n\r\n",
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "two hosts": b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+    "a bare LF": b"GET / HTTP/1.1\nHost: localhost\n\n",
+    "a folded line": b"GET / HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n",
+    "two lengths": b"POST / HTTP/1.1\r\nHost: l\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    "a length and chunks": b"POST / HTTP/1.1\r\nHost: l\r\nContent-Length: 1\r\n"
+                           b"Transfer-Encoding: chunked\r\n\r\n",
+    "a length that is none": b"POST / HTTP/1.1\r\nHost: l\r\nContent-Length: -1\r\n\r\n",
+    "a space in a name": b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
+    "a target with spaces": b"GET /a b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a fragment": b"GET /#a HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a tunnel": b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n",
+    "a TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 64 + b"\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("raw", BAD_REQUESTS.values(), ids=BAD_REQUESTS)
+def test_what_is_no_request_is_refused_with_a_reason(unix, raw):
+    with unix.connect() as client:
+        client.send(raw)
+        answer = client.read()
+        assert 400 <= answer.status < 600 and answer.status != 500
+        is_problem(answer, answer.status)
+        assert answer.get("Connection") == "close" and client.has_ended()
+    assert unix.ask("GET", "/healthz").status == 200
+
+
+def test_a_chunk_that_is_none_is_refused(unix):
+    with unix.connect() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: l\r\nContent-Type: application/json\r\n"
+                    b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
+        is_problem(client.read(), 400)
+
+
+def test_what_is_too_long_is_refused(unix):
+    is_problem(unix.ask("GET", "/" + "a" * 5000), 414)
+    is_problem(unix.ask("GET", "/", [(f"a{i}", "b") for i in range(100)]), 431)
+    is_problem(unix.ask("GET", "/", [("a", "b" * 20000)]), 431)
+    is_problem(unix.ask("POST", "/", [JSON, ("Content-Length", "99999")]), 413)
+    chunks = b"4000\r\n" + b"x" * 0x4000 + b"\r\n1\r\nx\r\n0\r\n\r\n"
+    is_problem(unix.ask("POST", "/", [JSON, ("Transfer-Encoding", "chunked")], chunks), 413)
+
+
+def test_what_is_not_there_says_where_to_look(unix):
+    assert "GET /" in is_problem(unix.ask("GET", "/v2/limits"), 404)
+    answer = unix.ask("POST", "/v1/limits", [JSON], b"{}")
+    is_problem(answer, 405)
+    assert answer.get("Allow") == "GET, HEAD"
+
+
+# --- HTTP ---
+
+def test_one_connection_serves_many_requests(unix):
+    with unix.connect() as client:
+        for _ in range(50):
+            assert client.ask("GET", "/healthz", host="localhost").status == 200
+
+
+def test_requests_that_come_together_are_answered_in_order(unix):
+    request = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with unix.connect() as client:
+        client.send(request % b"healthz" + request % b"none" + request % b"readyz")
+        assert [client.read().status for _ in range(3)] == [200, 404, 200]
+
+
+def test_a_head_is_answered_as_a_get_without_content(unix):
+    with unix.connect() as client:
+        head = client.ask("HEAD", "/v1/limits", host="localhost")
+        got = client.ask("GET", "/v1/limits", host="localhost")
+    assert head.status == 200 and head.get("Content-Length") == got.get("Content-Length")
+
+
+def test_a_request_byte_by_byte_is_a_request(unix):
+    with unix.connect() as client:
+        for byte in b"POST /v1/limits HTTP/1.1\r\nHost: l\r\nContent-Type: application/json\r\n" \
+                    b"Content-Length: 2\r\n\r\n{}":
+            client.send(bytes([byte]))
+        assert client.read().status == 405
+
+
+def test_who_speaks_http_1_0_is_answered_once(unix):
+    with unix.connect() as client:
+        client.send(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        assert client.read().status == 200 and client.has_ended()
+
+
+def test_who_waits_for_a_100_gets_it_if_it_is_let_in(unix, tcp):
+    wish = b"POST /v1/limits HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
+           b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    with unix.connect() as client:
+        client.send(wish)
+        assert client.read().status == 100
+        client.send(b"{}")
+        assert client.read().status == 405
+    with tcp.connect() as client:
+        client.send(wish)
+        assert client.read().status == 401
+
+
+# --- who may ---
+
+def test_the_socket_is_for_its_owner_and_group(places):
+    assert stat.S_IMODE(os.stat(places[0]).st_mode) == 0o660
+
+
+def test_this_machine_may_read_and_not_change(tcp):
+    assert tcp.ask("GET", "/v1/limits").status == 200
+    for method in ("POST", "DELETE", "PUT", "PATCH", "OPTIONS", "NONSENSE"):
+        answer = tcp.ask(method, "/v1/limits/per-client/keys/1.2.3.4", [JSON])
+        assert answer.status == 401
+        assert answer.get("WWW-Authenticate") == 'Bearer realm="sluice"'
+        assert answer.json() == {"type": "about:blank", "title": "Unauthorized", "status": 401}
+
+
+def test_without_a_right_token_nothing_is_said(tcp):
+    for fields in ([bearer("wrong" * 8)], [bearer(TOKEN[:-1])], [bearer(TOKEN + "0")],
+                   [("Authorization", f"Basic {TOKEN}")], [("Authorization", "Bearer")],
+                   [bearer(), bearer()], [("X-Forwarded-For", "192.0.2.1")],
+                   [("Via", "1.1 proxy")], [("Forwarded", "for=192.0.2.1")]):
+        for path in ("/", "/healthz", "/nothing", "/v1/limits/none"):
+            answer = tcp.ask("GET", path, fields)
+            assert (answer.status, set(answer.json())) == (401, {"type", "title", "status"}), fields
+
+
+def test_the_token_may_change_and_the_other_may_read(tcp):
+    assert tcp.ask("POST", "/v1/limits", [JSON, bearer()], b"{}").status == 405
+    assert tcp.ask("GET", "/v1/limits", [bearer(READ_TOKEN)]).status == 200
+    answer = tcp.ask("POST", "/v1/limits", [JSON, bearer(READ_TOKEN)], b"{}")
+    assert "may read" in is_problem(answer, 403)
+
+
+BROWSERS = [
+    [("Origin", "https://evil.example")],
+    [("Origin", "null")],
+    [("Origin", "http://127.0.0.1:9900")],
+    [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "no-cors")],
+    [("Sec-Fetch-Site", "same-site"), ("Sec-Fetch-Mode", "cors")],
+    [("Sec-Fetch-Site", "same-origin")],
+    [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate"),
+     ("Sec-Fetch-Dest", "document"), ("Sec-Fetch-User", "?1")],
+    [("Sec-Fetch-Dest", "image")],
+    [("Sec-Fetch-Mode", "websocket")],
+]
+
+
+@pytest.mark.parametrize("fields", BROWSERS, ids=range(len(BROWSERS)))
+def test_what_a_page_makes_a_browser_send_is_refused(tcp, unix, fields):
+    """Whatever the browser may do by itself: read from this machine, or be given the token."""
+    is_problem(tcp.ask("GET", "/v1/limits", fields), 403)
+    is_problem(tcp.ask("DELETE", "/v1/limits", fields + [bearer()]), 403)
+    is_problem(unix.ask("POST", "/v1/limits", fields + [JSON], b"{}"), 403)
+
+
+def test_a_form_cannot_change_anything(unix):
+    for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
+                 "text/plain", "text/plain;application/json", ""):
+        fields = [("Content-Type", kind)] if kind else []
+        is_problem(unix.ask("POST", "/v1/limits", fields, b"{}"), 415)
+
+
+def test_a_browser_that_asks_first_is_given_no_leave(tcp):
+    answer = tcp.ask("OPTIONS", "/v1/limits", [("Origin", "https://evil.example"),
+                                               ("Access-Control-Request-Method", "DELETE")])
+    assert answer.status == 401
+    assert not [name for name, _ in answer.fields if name.lower().startswith("access-control")]
+
+
+def test_a_name_that_is_not_ours_is_misdirected(tcp):
+    for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "a", ""):
+        is_problem(tcp.ask("GET", "/", host=host), 421)
+    for host in ("localhost:1", "127.0.0.1", "[::1]:9900", "SLUICE.example.", "192.0.2.1:80"):
+        assert tcp.ask("GET", "/", host=host).status == 200
+    is_problem(tcp.ask("GET", "http://evil.example/", host="localhost"), 421)
+
+
+def test_the_address_that_a_person_types_can_be_read(tcp):
+    assert tcp.ask("GET", "/v1/limits", [("Sec-Fetch-Site", "none"), ("Sec-Fetch-Mode", "navigate"),
+                                         ("Sec-Fetch-Dest", "document")]).status == 200
+
+
+def test_changes_and_refusals_are_told_in_the_log(start, tmp_path):
+    proxy = start(POLICY.format(folder=tmp_path, token=TOKEN, read_token=READ_TOKEN))
+    unix, tcp = (Admin(place) for place in addresses(proxy, 2))
+    assert unix.ask("PUT", "/v1/limits/per-client", [JSON], b"{}").status == 405
+    assert tcp.ask("PUT", '/v1/x%0a"y"?token=hush', [JSON, bearer()], b"{}").status == 404
+    assert tcp.ask("GET", "/", [bearer("hush" * 5)]).status == 401
+    lines = audit(proxy, 3)
+    assert f"by=socket uid={os.getuid()} pid={os.getpid()} method=PUT path=/v1/limits/per-client " \
+           "status=405" in lines[0]
+    assert 'by=token peer=127.0.0.1 method=PUT path="/v1/x%0a\\"y\\"" status=404' in lines[1]
+    assert "level=warn" in lines[2] and "msg=refused by=nobody peer=127.0.0.1" in lines[2]
+    assert "hush" not in proxy.stderr()
+
+
+# --- who is slow, or many ---
+
+def test_who_sends_nothing_locks_nobody_out(unix, tcp):
+    silent = []
+    try:
+        for _ in range(200):
+            silent.append(socket.create_connection(tcp.address))
+            silent[-1].sendall(b"GET / HTTP/1.1\r\nHost: local")
+        assert tcp.ask("GET", "/healthz").status == 200
+        assert unix.ask("GET", "/healthz").status == 200
+    finally:
+        for one in silent:
+            one.close()
+
+
+def test_a_head_that_does_not_end_is_given_up(tcp):
+    with tcp.connect() as client:
+        client.send(b"GET / HTTP/1.1\r\nHost: local")
+        is_problem(client.read(), 408)
+        assert client.has_ended()
+
+
+def test_many_at_once_are_all_answered(unix):
+    failures = []
+
+    def ask_often():
+        try:
+            with unix.connect() as client:
+                for _ in range(50):
+                    assert client.ask("GET", "/v1/policy", host="localhost").status == 200
+        except Exception as failure:  # pylint: disable=broad-except
+            failures.append(failure)
+
+    threads = [threading.Thread(target=ask_often) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
+def test_who_leaves_before_the_answer_leaves_nothing_behind(unix):
+    for _ in range(50):
+        with unix.connect() as client:
+            client.send(b"GET /v1/policy HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+    for _ in range(50):
+        with unix.connect() as client:
+            client.send(b"POST /v1/limits HTTP/1.1\r\nHost: l\r\nContent-Type: application/json\r\n"
+                        b"Content-Length: 100\r\n\r\n{")
+    assert unix.ask("GET", "/healthz").status == 200
+
+
+# --- beginning and end ---
+
+def test_a_proxy_that_drains_is_alive_and_not_ready(start, start_upstream, tmp_path):
+    upstream = start_upstream()
+    proxy = start(f"""
+        admin: "unix:{tmp_path}/admin.sock"
+        upstream: {upstream.url}
+        """)
+    unix = Admin(addresses(proxy)[0])
+    held = proxy.connect()
+    held.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n")
+    until(lambda: upstream.n_connections, "the request at the upstream")
+    proxy.signal()
+    until(lambda: "draining" in proxy.stderr(), "the drain")
+    until(lambda: unix.ask("GET", "/readyz").status == 503, "unready")
+    assert unix.read("/readyz", 503)["status"] == "draining"
+    assert unix.read("/healthz")["status"] == "alive"
+    held.send(b"x")
+    held.read()
+    assert proxy.wait() == 0
+    assert not os.path.exists(f"{tmp_path}/admin.sock")
+
+
+def test_a_socket_that_was_left_behind_is_replaced(start, tmp_path):
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(f"{tmp_path}/admin.sock")
+    left.close()
+    proxy = start(f'admin: "unix:{tmp_path}/admin.sock"\nroutes: [{{respond: {{status: 204}}}}]\n')
+    assert Admin(addresses(proxy)[0]).read("/healthz")["status"] == "alive"
+
+
+def test_a_token_is_taken_from_its_file(start, tmp_path):
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    (tmp_path / "token").chmod(0o600)
+    proxy = start(f"""
+        admin: {{listen: 127.0.0.1:0, token_file: "{tmp_path}/token"}}
+        routes: [{{respond: {{status: 204}}}}]
+        """)
+    tcp = Admin(addresses(proxy)[0])
+    assert tcp.ask("DELETE", "/", [bearer()]).status == 405
+    assert tcp.ask("DELETE", "/", [bearer(READ_TOKEN)]).status == 401
+
+
+def test_redis_that_is_away_is_told_and_makes_nobody_unready(start, start_redis, tmp_path):
+    redis = start_redis()
+    proxy = start(f"""
+        admin: "unix:{tmp_path}/admin.sock"
+        store: {{redis: "{redis.url}", on_failure: local}}
+        limits: {{a: {{key: client.ip, rate: 5/minute}}}}
+        routes: [{{limits: [a], respond: {{status: 204}}}}]
+        """)
+    unix = Admin(addresses(proxy)[0])
+    path = "/v1/limits/a/keys/127.0.0.1"
+    until(lambda: unix.read("/readyz")["store"]["state"] == "ok", "Redis")
+    assert proxy.ask().status == 204
+    until(lambda: unix.read(path)["source"] == "redis", "the admin's link to Redis")
+    assert unix.read(path)["rates"][0]["remaining"] == 4
+    redis.stop()
+    until(lambda: unix.read("/readyz")["store"]["state"] == "away", "the loss to be told")
+    assert unix.read(path)["source"] == "local"

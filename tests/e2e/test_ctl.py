@@ -1,0 +1,159 @@
+"""`sluice ctl`: the admin API at a prompt."""
+
+import json
+
+import pytest
+
+from harness import program
+from harness.admin import READ_TOKEN, TOKEN, addresses, ctl
+
+POLICY = """
+workers: 2
+admin:
+  listen: ["unix:{folder}/admin.sock", 127.0.0.1:0]
+  token_file: {folder}/token
+  read_token: {read_token}
+limits:
+  per-client: {{key: client.ip, rate: 60/minute, burst: 5}}
+  per-key: {{key: [header.x-api-key, method], rate: [10/s, 100/day], algorithm: sliding_window}}
+  slots: {{key: global, rate: 3, algorithm: concurrency, shadow: true}}
+routes:
+  - {{name: login, match: {{path: /login, method: [POST]}}, limits: [per-client, per-key],
+     respond: {{status: 200}}}}
+  - {{limits: [slots], respond: {{status: 204}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ctl")
+    (path / "token").write_text(TOKEN + "\n")
+    (path / "token").chmod(0o600)
+    (path / "wrong").write_text("x" * 32 + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def proxy(start_shared, folder):
+    return start_shared(POLICY.format(folder=folder, read_token=READ_TOKEN))
+
+
+@pytest.fixture(scope="module")
+def places(proxy):
+    return addresses(proxy, 2)
+
+
+def told(result, status=0):
+    assert result.returncode == status, (result.stdout, result.stderr)
+    return result.stdout.splitlines()
+
+
+def failed(result, status=1):
+    assert result.returncode == status and result.stdout == "", (result.stdout, result.stderr)
+    assert result.stderr.startswith(("sluice ctl: ", "usage: sluice ctl"))
+    return result.stderr
+
+
+def test_health_and_readiness_are_a_line(places):
+    assert told(ctl(places[0], "health"))[0].startswith("alive: 2 workers")
+    assert told(ctl(places[1], "ready")) == ["ready; store: memory, ok"]
+
+
+def test_limits_are_a_table(places):
+    assert told(ctl(places[0], "limits")) == [
+        "LIMIT       KEY                       ALGORITHM       RATE       BURST  ON_FAILURE  ROUTES",
+        "per-client  client.ip                 token_bucket    60/m       5      local       login",
+        "per-key     header.x-api-key, method  sliding_window  10/s       -      local       login",
+        "                                                      100/d      -      local",
+        "slots       global                    concurrency     3 at once  -      shadow      route-2",
+    ]
+
+
+def test_routes_are_a_table(places):
+    assert told(ctl(places[0], "routes")) == [
+        "ROUTE    MATCH        LIMITS               TO",
+        "login    POST /login  per-client, per-key  responds 200",
+        "route-2  everything   slots                responds 204",
+    ]
+
+
+def test_the_policy_is_told_as_a_file_is_written(places):
+    lines = told(ctl(places[0], "policy"))
+    assert "  read_token: ***" in lines and "workers: 2" in lines
+    assert "    key:" in lines and "      - client.ip" in lines
+
+
+def test_a_key_tells_whether_it_would_be_denied(proxy, places):
+    lines = told(ctl(places[0], "key", "per-client", "127.0.0.3"))
+    assert lines[0].endswith("would be allowed") and lines[2].split()[:4] == [
+        "per-client", "allowed", "5", "5"]
+    for _ in range(6):
+        proxy.ask("POST", "/login", [("x-api-key", "k")], source="127.0.0.3")
+    lines = told(ctl(places[0], "key", "per-client", "client.ip=127.0.0.3"), 3)
+    assert lines[0].endswith("would be denied")
+    assert lines[2].split()[:4] == ["per-client", "denied", "5", "0"]
+
+
+def test_json_is_passed_on_as_it_came(places):
+    answer = json.loads("\n".join(told(ctl(places[0], "--json", "key", "per-client", "192.0.2.1"))))
+    assert answer["key"] == "client.ip=192.0.2.1" and answer["allowed"] is True
+    problem = ctl(places[0], "key", "none", "x", "--json")
+    assert problem.returncode == 1 and json.loads(problem.stdout)["status"] == 404
+
+
+def test_what_fails_says_why(places, folder):
+    assert "no such limit" in failed(ctl(places[0], "key", "none", "x"))
+    assert "client.ip=VALUE" in failed(ctl(places[0], "key", "per-client", "%?/#"))
+    assert "No such file" in failed(ctl("/nowhere/at/all", "health"))
+    assert "not that long" in failed(ctl("/" + "x" * 300, "health"))
+    assert "Connection refused" in failed(ctl(("127.0.0.1", 1), "health"))
+    assert "not let in" in failed(ctl(places[1], "--token-file", str(folder / "wrong"), "health"))
+    assert "no token" in failed(ctl(places[1], "--token-file", "/dev/null", "health"))
+
+
+def test_what_is_called_wrongly_exits_2(places):
+    assert "unknown word" in failed(ctl(places[0], "helth"), 2)
+    assert "key LIMIT KEY" in failed(ctl(places[0], "key", "per-client"), 2)
+    assert "key LIMIT KEY" in failed(ctl(places[0], "key", "a", "b", "c"), 2)
+    assert "--colour" in failed(ctl(places[0], "--colour", "health"), 2)
+    assert "usage" in failed(program.command("ctl"), 2)
+    assert "usage" in told(program.command("ctl", "--help"))[0]
+
+
+def test_the_proxy_is_found_by_its_policy(proxy, folder):
+    policy = str(proxy.folder / "policy.yaml")
+    assert told(program.command("ctl", "--policy", policy, "ready"))[0].startswith("ready")
+    for url in ("nonsense", "https://a", "http://", "http://a:b", "http://a/b", "http://[::1"):
+        assert "must be a URL" in failed(program.command("ctl", "--url", url, "ready"))
+    broken = folder / "broken.yaml"
+    broken.write_text("listen: x\n")
+    assert "--socket" in failed(program.command("ctl", "--policy", str(broken), "ready"))
+    broken.write_text("listen: 127.0.0.1:0\nroutes: [{respond: {status: 204}}]\n")
+    assert 'no "admin"' in failed(program.command("ctl", "--policy", str(broken), "ready"))
+
+
+def test_the_environment_may_say_where(places):
+    assert told(program.command("ctl", "ready", env={"SLUICE_SOCKET": places[0]}))
+    url = f"http://{places[1][0]}:{places[1][1]}"
+    assert told(program.command("ctl", "ready", env={"SLUICE_URL": url, "SLUICE_TOKEN": TOKEN}))
+    assert failed(program.command("ctl", "ready", env={"SLUICE_URL": url, "SLUICE_TOKEN": "x"}))
+
+
+def test_who_listens_there_and_is_no_sluice_is_told(start_upstream):
+    def answer_nonsense(peer, _request):
+        peer.send(b"+OK\r\n")
+        peer.close()
+
+    upstream = start_upstream(answer_nonsense)
+    assert "no HTTP" in failed(ctl(("127.0.0.1", upstream.port), "health"))
+
+
+def test_nothing_of_the_terminal_is_in_what_is_shown(start_upstream):
+    def answer_escapes(peer, _request):
+        body = json.dumps({"detail": "\x1b[31mred"}).encode()
+        peer.send(b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n"
+                  b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        peer.close()
+
+    upstream = start_upstream(answer_escapes)
+    assert "\x1b" not in ctl(("127.0.0.1", upstream.port), "health").stderr
