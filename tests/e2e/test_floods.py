@@ -1,11 +1,8 @@
 """Floods: clients that send as much as they can of what costs most. Others do not feel them."""
 
-import os
 import socket
 import threading
 import time
-
-import pytest
 
 from harness import message
 from harness.wait import until
@@ -118,8 +115,6 @@ def test_extensions_of_chunks_are_bounded_in_all(start, start_upstream):
         assert client.read().status == 400
 
 
-@pytest.mark.skipif("TSAN_OPTIONS" in os.environ,
-                    reason="ThreadSanitizer keeps memory for every descriptor")
 def test_a_connection_that_comes_and_goes_without_a_word_leaves_nothing(start):
     proxy = start("workers: 2\n" + OK)
     assert proxy.ask(path="/ok").status == 200
