@@ -172,6 +172,7 @@ enum status admin_connection_new(struct admin_door *door, int fd, const struct a
     connection->in_start = 0;
     connection->in_end = 0;
     connection->minor = 1;
+    connection->has_request = false;
     connection->request = (struct admin_request){.admin = door->admin};
     connection->parser = (struct head_parser){
         .fields = connection->fields,

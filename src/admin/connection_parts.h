@@ -69,6 +69,7 @@ struct admin_connection {
     char body[ADMIN_BODY_BYTES_MAX];
     size_t body_bytes;
 
+    bool has_request; /* that was begun and has not ended */
     struct admin_request request;
     char out_head[OUT_HEAD_BYTES];
 };

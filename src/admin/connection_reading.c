@@ -20,6 +20,7 @@ static void begin_request(struct admin_connection *connection)
     connection->target_bytes = 0;
     connection->body_bytes = 0;
     connection->is_head = false;
+    connection->has_request = true;
     connection->match = (struct resource_match){.effect = ADMIN_READS};
     connection->verdict = (struct access_verdict){.status = 0};
     connection->request = (struct admin_request){
@@ -219,14 +220,16 @@ void connection_end_request(struct admin_connection *connection)
 {
     struct admin_request *request = &connection->request;
     struct admin *admin = connection->door->admin;
-    if (request->policy == NULL) {
+    if (!connection->has_request) {
         return;
     }
+    connection->has_request = false;
     if (!request->is_answered && request->on_gone != NULL) {
         request->on_gone(request);
     }
     free(request->content);
     request->content = NULL;
-    admin->options.give_policy(admin->options.context, request->policy);
-    request->policy = NULL;
+    if (request->policy != NULL) {
+        admin->options.give_policy(admin->options.context, request->policy);
+    }
 }

@@ -43,6 +43,7 @@ const struct limit_rule *key_resource_read(struct admin_request *request, struct
     }
     if (!key_parse(&rule->key, request->policy->store.secret, written, given, &problem)) {
         answer_problem(request, 400, "key: %.*s", SPAN_ARGS(text_span(&problem)));
+        answer_note(request, "no key of the limit"); /* the log is not told what it was */
         return NULL;
     }
     return rule;

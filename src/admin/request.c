@@ -84,6 +84,13 @@ void answer_note(struct admin_request *request, const char *format, ...)
     va_end(arguments);
 }
 
+const struct policy *request_keep_policy(struct admin_request *request)
+{
+    const struct policy *policy = request->policy;
+    request->policy = NULL;
+    return policy;
+}
+
 json_t *request_read_object(struct admin_request *request)
 {
     json_error_t error;

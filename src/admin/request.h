@@ -62,8 +62,11 @@ void answer_nothing(struct admin_request *request);
 void answer_problem(struct admin_request *request, uint16_t status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-/* For the audit: what a change has done. Before it is answered. */
+/* For the audit: what a change has done, or why it has not. Before the loop goes on; the latest counts. */
 void answer_note(struct admin_request *request, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* For on_gone: the policy is the caller's now, to be given back when what was begun under it has ended. */
+MUST_USE const struct policy *request_keep_policy(struct admin_request *request);
 
 /* The body as a JSON object; without one, an empty object. NULL: it is none, and the request was answered with a
  * 400 that says why. The caller's, of json_decref(). */

@@ -11,6 +11,8 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/v1/limits/{limit}", ADMIN_READS, limit_handle, "what one limit means"},
     {"GET", "/v1/limits/{limit}/keys/{key}", ADMIN_READS, key_handle,
      "how one key stands, without charging it"},
+    {"DELETE", "/v1/limits/{limit}/keys/{key}", ADMIN_CHANGES, reset_handle,
+     "forget what was counted of one key"},
     {"GET", "/v1/routes", ADMIN_READS, routes_handle, "which requests meet which limits"},
     {"GET", "/v1/policy", ADMIN_READS, policy_handle,
      "the policy in force, defaults filled in, secrets masked"},

@@ -30,6 +30,7 @@ void ready_handle(struct admin_request *request);
 void limits_handle(struct admin_request *request);
 void limit_handle(struct admin_request *request);
 void key_handle(struct admin_request *request);
+void reset_handle(struct admin_request *request);
 void routes_handle(struct admin_request *request);
 void policy_handle(struct admin_request *request);
 

@@ -214,3 +214,10 @@ int ctl_show_key(const json_t *answer, FILE *out)
     ctl_table_print(&table, out);
     return is_allowed ? EXIT_DONE : EXIT_REFUSED;
 }
+
+int ctl_show_reset(const json_t *answer, FILE *out)
+{
+    fprintf(out, "%s of %s: what was counted is forgotten\n", text_at(answer, "key"),
+            text_at(answer, "limit"));
+    return EXIT_DONE;
+}

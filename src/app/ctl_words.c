@@ -13,5 +13,7 @@ const struct ctl_word CTL_WORDS[] = {
      "the policy in force, defaults filled in, secrets masked"},
     {"key", "LIMIT KEY", "GET", "/v1/limits/%/keys/%", NULL, ctl_show_key,
      "how one key stands; exits 3 if it would be denied"},
+    {"reset", "LIMIT KEY", "DELETE", "/v1/limits/%/keys/%", NULL, ctl_show_reset,
+     "forget what was counted of one key"},
 };
 const size_t N_CTL_WORDS = ARRAY_LEN(CTL_WORDS);

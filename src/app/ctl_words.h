@@ -32,6 +32,7 @@ int ctl_show_ready(const json_t *answer, FILE *out);
 int ctl_show_limits(const json_t *answer, FILE *out);
 int ctl_show_routes(const json_t *answer, FILE *out);
 int ctl_show_key(const json_t *answer, FILE *out);
+int ctl_show_reset(const json_t *answer, FILE *out);
 
 /* Any answer, in lines of "name: value", indented. Returns EXIT_DONE. */
 int ctl_show_tree(const json_t *answer, FILE *out);

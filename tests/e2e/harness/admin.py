@@ -10,6 +10,25 @@ LISTENING = re.compile(r'mod=admin\.door msg="listening for operators" address=(
 TOKEN = "0123456789abcdef0123456789abcdef"
 READ_TOKEN = "fedcba9876543210fedcba9876543210"
 JSON = ("Content-Type", "application/json")
+PROBLEM = "application/problem+json"
+
+# To be formatted with the folder of the socket.
+POLICY = """
+workers: 2
+admin:
+  listen: ["unix:{folder}/admin.sock", 127.0.0.1:0]
+  token: 0123456789abcdef0123456789abcdef
+  read_token: fedcba9876543210fedcba9876543210
+  hosts: [sluice.example]
+limits:
+  per-client: {{key: client.ip, rate: 60/minute, burst: 5}}
+  per-key: {{key: [header.x-api-key, method], rate: [10/minute, 100/day]}}
+  quiet: {{key: global, rate: 1/hour, shadow: true, algorithm: fixed_window}}
+routes:
+  - {{name: a, match: {{path: "/a/{{id}}/**", method: [GET]}}, limits: [per-client, per-key],
+     respond: {{status: 200}}}}
+  - {{limits: [quiet], respond: {{status: 204}}}}
+"""
 
 
 def bearer(token=TOKEN):
@@ -71,3 +90,12 @@ def audit(proxy, n):
         return lines if len(lines) >= n else None
 
     return until(find, f"{n} lines of audit")
+
+
+def is_problem(answer, status):
+    """It is a problem document that gives a reason."""
+    assert answer.status == status, (answer.start_line, answer.body)
+    assert answer.get("Content-Type") == PROBLEM
+    assert answer.json()["status"] == status
+    assert len(answer.json()["detail"]) > 10
+    return answer.json()["detail"]
