@@ -18,9 +18,10 @@ enum diag_severity {
 
 struct diag {
     enum diag_severity severity;
-    uint32_t line;   /* from 1; 0: the file as a whole */
-    uint32_t column; /* from 1 */
-    char *text;      /* owned; UTF-8, printable: what, and what to do */
+    uint32_t line;    /* from 1; 0: the file as a whole */
+    uint32_t column;  /* from 1 */
+    const char *name; /* of the kind of warning, static; NULL: it has none */
+    char *text;       /* owned; UTF-8, printable: what, and what to do */
 };
 
 /* A growing list of them about one file. All zero is an empty list. */
@@ -41,8 +42,15 @@ void diags_close(struct diags *diags);
 void diags_add(struct diags *diags, enum diag_severity severity, uint32_t line, uint32_t column,
                const char *format, ...) PRINTF_LIKE(5, 6);
 
-/* Print each as `FILE:LINE:COLUMN: error: TEXT`, in order of place, the same place in order of
- * arrival. */
+/* Add a warning of the kind @name, which is static. */
+void diags_warn(struct diags *diags, const char *name, uint32_t line, uint32_t column,
+                const char *format, ...) PRINTF_LIKE(5, 6);
+
+/* Forget all warnings of the kind @name. */
+void diags_drop(struct diags *diags, const char *name);
+
+/* Print each as `FILE:LINE:COLUMN: error: TEXT`, a warning with its kind behind it, `[NAME]`, in order of
+ * place, the same place in order of arrival. */
 void diags_print(const struct diags *diags, FILE *out);
 
 #endif /* SLUICE_BASE_DIAG_H */

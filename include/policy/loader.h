@@ -28,4 +28,11 @@ MUST_USE enum status loader_load_text(struct span yaml,
                                       const char *(*getenv_value)(const char *name),
                                       struct policy **policy, struct diags *diags);
 
+/* Each, and beyond it look for what is sound and yet hardly meant: all warnings of policy/warning.h. */
+MUST_USE enum status loader_check_file(const char *path, struct policy **policy,
+                                       struct diags *diags);
+MUST_USE enum status loader_check_text(struct span yaml,
+                                       const char *(*getenv_value)(const char *name),
+                                       struct policy **policy, struct diags *diags);
+
 #endif /* SLUICE_POLICY_LOADER_H */

@@ -15,7 +15,8 @@ static const struct {
     int (*run)(int argc, char **argv);
 } COMMANDS[] = {
     {"run", "FILE", "start the proxy with the policy in FILE", run_command},
-    {"check", "FILE...", "tell every error in policy files; exits 1 if there are any",
+    {"check", "[--strict] [--json] [--allow WARNING]... FILE...",
+     "tell every error in policy files, and what is sound and hardly meant; exits 1 on errors",
      check_command},
     {"test", "[--json | --junit] FILE...",
      "run tests of policies under a clock of their own; exits 1 if one fails", test_command},

@@ -99,27 +99,60 @@ static void insert(struct diags *diags, struct diag diag)
     diags->items[i] = diag;
 }
 
-void diags_add(struct diags *diags, enum diag_severity severity, uint32_t line, uint32_t column,
-               const char *format, ...)
+static PRINTF_LIKE(3, 0) void add(struct diags *diags, struct diag diag, const char *format,
+                                  va_list args)
 {
-    struct diag diag = {.severity = severity, .line = line, .column = column};
-    va_list args;
-
-    if (severity == DIAG_ERROR) {
-        diags->n_errors++;
-    }
     if (!make_room(diags)) {
         diags->truncated = true;
         return;
     }
-    va_start(args, format);
     diag.text = format_text(format, args);
-    va_end(args);
     if (diag.text == NULL) {
         diags->truncated = true;
         return;
     }
     insert(diags, diag);
+}
+
+void diags_add(struct diags *diags, enum diag_severity severity, uint32_t line, uint32_t column,
+               const char *format, ...)
+{
+    const struct diag diag = {.severity = severity, .line = line, .column = column};
+    va_list args;
+
+    if (severity == DIAG_ERROR) {
+        diags->n_errors++;
+    }
+    va_start(args, format);
+    add(diags, diag, format, args);
+    va_end(args);
+}
+
+void diags_warn(struct diags *diags, const char *name, uint32_t line, uint32_t column,
+                const char *format, ...)
+{
+    const struct diag diag = {
+        .severity = DIAG_WARNING, .line = line, .column = column, .name = name};
+    va_list args;
+
+    va_start(args, format);
+    add(diags, diag, format, args);
+    va_end(args);
+}
+
+void diags_drop(struct diags *diags, const char *name)
+{
+    size_t n_kept = 0;
+
+    for (size_t i = 0; i < diags->n_items; i++) {
+        struct diag diag = diags->items[i];
+        if (diag.name != NULL && strcmp(diag.name, name) == 0) {
+            free(diag.text);
+        } else {
+            diags->items[n_kept++] = diag;
+        }
+    }
+    diags->n_items = n_kept;
 }
 
 void diags_print(const struct diags *diags, FILE *out)
@@ -132,7 +165,11 @@ void diags_print(const struct diags *diags, FILE *out)
         if (diag->line > 0) {
             fprintf(out, ":%u:%u", (unsigned)diag->line, (unsigned)diag->column);
         }
-        fprintf(out, ": %s: %s\n", diag->severity == DIAG_ERROR ? "error" : "warning", diag->text);
+        fprintf(out, ": %s: %s", diag->severity == DIAG_ERROR ? "error" : "warning", diag->text);
+        if (diag->name != NULL) {
+            fprintf(out, " [%s]", diag->name);
+        }
+        fputc('\n', out);
     }
     if (diags->truncated) {
         fprintf(out, "%s: error: there is more; mend these and check again\n", file);

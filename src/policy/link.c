@@ -87,12 +87,13 @@ bool link_check_name(struct linker *linker, const char *what, struct span name,
     return false;
 }
 
-static void warn_unused(struct linker *linker, const char *what, const struct section_place *place,
-                        bool is_used)
+static void warn_unused(struct linker *linker, enum warning warning, const char *what,
+                        const struct section_place *place, bool is_used)
 {
     if (!is_used) {
-        diags_add(linker->diags, DIAG_WARNING, place->name_node->line, place->name_node->column,
-                  "%s \"%.*s\" is used by no route", what, SPAN_ARGS(place->name));
+        diags_warn(linker->diags, warning_name(warning), place->name_node->line,
+                   place->name_node->column, "%s \"%.*s\" is used by no route", what,
+                   SPAN_ARGS(place->name));
     }
 }
 
@@ -101,10 +102,12 @@ static void warn_of_unused(struct linker *linker)
     const struct spec_limit *limits = linker->spec->limits.items;
     const struct spec_upstream *upstreams = linker->spec->upstreams.items;
     for (size_t i = 0; i < linker->spec->limits.n_items; i++) {
-        warn_unused(linker, "limit", &limits[i].place, linker->limit_is_used[i]);
+        warn_unused(linker, WARNING_UNUSED_LIMIT, "limit", &limits[i].place,
+                    linker->limit_is_used[i]);
     }
     for (size_t i = 0; i < linker->spec->upstreams.n_items; i++) {
-        warn_unused(linker, "upstream", &upstreams[i].place, linker->upstream_is_used[i]);
+        warn_unused(linker, WARNING_UNUSED_UPSTREAM, "upstream", &upstreams[i].place,
+                    linker->upstream_is_used[i]);
     }
 }
 

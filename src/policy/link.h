@@ -17,6 +17,7 @@
 #include "policy/name_index.h"
 #include "policy/policy.h"
 #include "policy/spec.h"
+#include "policy/warning.h"
 
 /* What a calendar of the policy was made for. */
 struct linked_calendar {
@@ -109,6 +110,9 @@ const struct key_term *link_lacking_capture(const struct route *route, const str
 /* Whether @name may be one: 1 to 64 of A-Z a-z 0-9 . _ - ; tells the error at @node if not. */
 bool link_check_name(struct linker *linker, const char *what, struct span name,
                      const struct node *node);
+
+/* Whether the parts @a and @b of keys are read alike from every request. */
+bool link_is_same_part(const struct key_part *a, const struct key_part *b);
 
 /* The first limit of @route that, in a cluster, need not lie in the slot of the ones before it, or
  * NULL. */

@@ -174,9 +174,10 @@ static void link_request_header(struct linker *linker, const struct spec_cost *s
     cost->units = cost->max;
     check_capacity(linker, route, cost->max, "max", find_key(spec, "max"));
     if (!cost->trust_any && linker->spec->trusted_proxies.node == NULL) {
-        diags_add(linker->diags, DIAG_WARNING, spec->from.node->line, spec->from.node->column,
-                  "nobody is believed, so that every request costs the most: name "
-                  "\"trusted_proxies\", or say \"trust: any\" beside \"from\"");
+        diags_warn(linker->diags, warning_name(WARNING_UNBELIEVED_COST), spec->from.node->line,
+                   spec->from.node->column,
+                   "nobody is believed, so that every request costs the most: name "
+                   "\"trusted_proxies\", or say \"trust: any\" beside \"from\"");
     }
 }
 
@@ -213,8 +214,8 @@ static void warn_of_forgiven(struct linker *linker, const struct route *route,
         for (size_t j = 0; j < rule->n_limits; j++) {
             const struct limit *limit = &rule->limits[j];
             if (limit->algorithm == &gcra_algorithm && route->cost.max > limit->params.burst) {
-                diags_add(
-                    linker->diags, DIAG_WARNING, node->line, node->column,
+                diags_warn(
+                    linker->diags, warning_name(WARNING_FORGIVEN_COST), node->line, node->column,
                     "what the response says beyond the burst of limit \"%.*s\" is forgiven: "
                     "gcra owes at most a full bucket; take token_bucket, or a max of %" PRIu32,
                     SPAN_ARGS(quote_clip(rule->name)), limit->params.burst);

@@ -109,10 +109,11 @@ static void warn_of_log(struct linker *linker, const struct spec_limit *spec,
 {
     const bool is_log = span_equals(span_of_text(spec->algorithm->name), SPAN("sliding_log"));
     if (is_log && rate->rate.units > SLIDING_LOG_ENTRIES_MANY) {
-        diags_add(linker->diags, DIAG_WARNING, rate->node->line, rate->node->column,
-                  "sliding_log remembers each request of a period, here more than %d of each key; "
-                  "sliding_window needs the same memory for any rate",
-                  SLIDING_LOG_ENTRIES_MANY);
+        diags_warn(linker->diags, warning_name(WARNING_LARGE_LOG), rate->node->line,
+                   rate->node->column,
+                   "sliding_log remembers each request of a period, here more than %d of each key; "
+                   "sliding_window needs the same memory for any rate",
+                   SLIDING_LOG_ENTRIES_MANY);
     }
 }
 
@@ -198,8 +199,8 @@ static void check_on_failure(struct linker *linker, const struct spec_limit *spe
         spec->place.node != NULL ? node_find(spec->place.node, SPAN("on_failure")) : NULL;
     if (on_failure != NULL && (linker->spec->store.place.node == NULL ||
                                node_find(linker->spec->store.place.node, SPAN("redis")) == NULL)) {
-        diags_add(linker->diags, DIAG_WARNING, on_failure->line, on_failure->column,
-                  "on_failure has no effect without \"redis\" in store");
+        diags_warn(linker->diags, warning_name(WARNING_NO_EFFECT), on_failure->line,
+                   on_failure->column, "on_failure has no effect without \"redis\" in store");
     }
 }
 

@@ -57,16 +57,16 @@ static void warn(struct linker *linker, const struct spec_limit *spec, const cha
     } else {
         text_add_format(&reason, "routes.%u %s", objection->route->index + 1, objection->because);
     }
-    diags_add(linker->diags, DIAG_WARNING, node->line, node->column,
-              "limit \"%.*s\" is not decided by redis-cell: %.*s",
-              SPAN_ARGS(quote_clip(spec->place.name)), SPAN_ARGS(text_span(&reason)));
+    diags_warn(linker->diags, warning_name(WARNING_NOT_REDIS_CELL), node->line, node->column,
+               "limit \"%.*s\" is not decided by redis-cell: %.*s",
+               SPAN_ARGS(quote_clip(spec->place.name)), SPAN_ARGS(text_span(&reason)));
 }
 
 static void warn_of_none(struct linker *linker)
 {
     const struct node *value = node_find(linker->spec->store.place.node, SPAN("redis_cell"));
-    diags_add(linker->diags, DIAG_WARNING, value->line, value->column,
-              "redis_cell has no effect: no limit that a route uses has the algorithm gcra");
+    diags_warn(linker->diags, warning_name(WARNING_NO_EFFECT), value->line, value->column,
+               "redis_cell has no effect: no limit that a route uses has the algorithm gcra");
 }
 
 static void link_rules(struct linker *linker, const struct objection *objections)

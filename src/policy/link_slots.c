@@ -7,14 +7,11 @@ static bool is_same_term(const struct key_term *a, const struct key_term *b)
            a->ipv4_bits == b->ipv4_bits && a->ipv6_bits == b->ipv6_bits;
 }
 
-/* Whether the keys of @a and @b begin alike for every request, and so have one tag. */
-static bool is_same_tag(const struct limit_rule *a, const struct limit_rule *b)
+bool link_is_same_part(const struct key_part *a, const struct key_part *b)
 {
-    const struct key_part *first = &a->key.parts[0];
-    const struct key_part *other = &b->key.parts[0];
-    bool is_same = first->n_terms == other->n_terms;
-    for (size_t i = 0; is_same && i < first->n_terms; i++) {
-        is_same = is_same_term(&first->terms[i], &other->terms[i]);
+    bool is_same = a->n_terms == b->n_terms;
+    for (size_t i = 0; is_same && i < a->n_terms; i++) {
+        is_same = is_same_term(&a->terms[i], &b->terms[i]);
     }
     return is_same;
 }
@@ -22,7 +19,8 @@ static bool is_same_tag(const struct limit_rule *a, const struct limit_rule *b)
 const struct limit_rule *link_other_slot(const struct route *route)
 {
     for (size_t i = 1; i < route->n_rules; i++) {
-        if (!is_same_tag(route->rules[0], route->rules[i])) {
+        /* Keys that begin alike have one tag. */
+        if (!link_is_same_part(&route->rules[0]->key.parts[0], &route->rules[i]->key.parts[0])) {
             return route->rules[i];
         }
     }
@@ -33,10 +31,11 @@ static void warn_of_slots(struct linker *linker, const struct route *route, cons
 {
     const struct limit_rule *other = link_other_slot(route);
     if (other != NULL) {
-        diags_add(linker->diags, DIAG_WARNING, node->line, node->column,
-                  "the keys of limits \"%.*s\" and \"%.*s\" begin with different parts: in a "
-                  "cluster a request then needs calls to several slots",
-                  SPAN_ARGS(quote_clip(route->rules[0]->name)), SPAN_ARGS(quote_clip(other->name)));
+        diags_warn(linker->diags, warning_name(WARNING_SEVERAL_SLOTS), node->line, node->column,
+                   "the keys of limits \"%.*s\" and \"%.*s\" begin with different parts: in a "
+                   "cluster a request then needs calls to several slots",
+                   SPAN_ARGS(quote_clip(route->rules[0]->name)),
+                   SPAN_ARGS(quote_clip(other->name)));
     }
 }
 

@@ -92,8 +92,8 @@ static void warn_of_one(struct linker *linker, const struct spec_upstream *spec)
     for (size_t i = 0; i < ARRAY_LEN(KEYS) && spec->servers.n_items == 1; i++) {
         const struct node *node = node_find(spec->place.node, span_of_text(KEYS[i]));
         if (node != NULL) {
-            diags_add(linker->diags, DIAG_WARNING, node->line, node->column,
-                      "%s has no effect where there is one server alone", KEYS[i]);
+            diags_warn(linker->diags, warning_name(WARNING_NO_EFFECT), node->line, node->column,
+                       "%s has no effect where there is one server alone", KEYS[i]);
         }
     }
 }

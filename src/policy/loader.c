@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "policy/link.h"
+#include "policy/lint.h"
 #include "policy/loader_yaml.h"
 #include "policy/sections.h"
 #include "policy/short_form.h"
@@ -31,8 +32,14 @@ static enum status read_spec(const struct node *root, struct arena *arena, struc
     return reader.no_memory ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
-static enum status build(const struct node *root, uint64_t now_us, struct arena *arena,
-                         struct diags *diags, struct policy **policy)
+/* What is looked for besides errors. */
+enum care {
+    CARE_TO_LOAD,
+    CARE_TO_CHECK,
+};
+
+static enum status build(const struct node *root, uint64_t now_us, enum care care,
+                         struct arena *arena, struct diags *diags, struct policy **policy)
 {
     struct spec_policy *spec = NULL;
     enum status status = read_spec(root, arena, diags, &spec);
@@ -48,6 +55,9 @@ static enum status build(const struct node *root, uint64_t now_us, struct arena 
     if (status == STATUS_OK && diags->n_errors > 0) {
         status = STATUS_INVALID;
     }
+    if (status == STATUS_OK && care == CARE_TO_CHECK) {
+        status = lint_policy(spec, built, arena, diags);
+    }
     if (status != STATUS_OK) {
         policy_free(built);
         return status;
@@ -57,7 +67,7 @@ static enum status build(const struct node *root, uint64_t now_us, struct arena 
 }
 
 static enum status load_text(struct span yaml, environment_lookup lookup, uint64_t now_us,
-                             struct policy **policy, struct diags *diags)
+                             enum care care, struct policy **policy, struct diags *diags)
 {
     struct arena arena;
     struct node *root = NULL;
@@ -69,7 +79,7 @@ static enum status load_text(struct span yaml, environment_lookup lookup, uint64
     arena_init(&arena, NULL, 0);
     enum status status = loader_yaml_read(yaml, "a policy", lookup, &arena, diags, &root);
     if (status == STATUS_OK) {
-        status = build(root, now_us, &arena, diags, policy);
+        status = build(root, now_us, care, &arena, diags, policy);
     }
     if (status == STATUS_OK) {
         (*policy)->source = arena_copy(&(*policy)->arena, yaml);
@@ -86,23 +96,41 @@ enum status loader_load_text(struct span yaml, const char *(*getenv_value)(const
                              struct policy **policy, struct diags *diags)
 {
     return load_text(yaml, getenv_value != NULL ? getenv_value : lookup_in_process, clock_wall_us(),
-                     policy, diags);
+                     CARE_TO_LOAD, policy, diags);
 }
 
-enum status loader_load_file(const char *path, struct policy **policy, struct diags *diags)
-{
-    return loader_load_file_at(path, clock_wall_us(), policy, diags);
-}
-
-enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
-                                struct diags *diags)
+static enum status load_file(const char *path, uint64_t now_us, enum care care,
+                             struct policy **policy, struct diags *diags)
 {
     char *bytes;
     size_t len;
     enum status status = whole_file_read(path, &bytes, &len, diags);
     if (status == STATUS_OK) {
-        status = load_text(span_of(bytes, len), lookup_in_process, now_us, policy, diags);
+        status = load_text(span_of(bytes, len), lookup_in_process, now_us, care, policy, diags);
     }
     free(bytes);
     return status;
+}
+
+enum status loader_load_file(const char *path, struct policy **policy, struct diags *diags)
+{
+    return load_file(path, clock_wall_us(), CARE_TO_LOAD, policy, diags);
+}
+
+enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
+                                struct diags *diags)
+{
+    return load_file(path, now_us, CARE_TO_LOAD, policy, diags);
+}
+
+enum status loader_check_file(const char *path, struct policy **policy, struct diags *diags)
+{
+    return load_file(path, clock_wall_us(), CARE_TO_CHECK, policy, diags);
+}
+
+enum status loader_check_text(struct span yaml, const char *(*getenv_value)(const char *name),
+                              struct policy **policy, struct diags *diags)
+{
+    return load_text(yaml, getenv_value != NULL ? getenv_value : lookup_in_process, clock_wall_us(),
+                     CARE_TO_CHECK, policy, diags);
 }

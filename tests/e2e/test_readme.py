@@ -67,7 +67,7 @@ def what_scripts_run_starts():
 
 def test_every_block_is_known():
     known = ["scripts/run", "curl -i ", "for i in", "check config/full.yaml", "redis-server",
-             "script config/redis.yaml"]
+             "script config/redis.yaml", "explain config/full.yaml"]
     for block in _blocks():
         assert block in NOT_RUN or any(word in block for word in known), block
 
@@ -90,6 +90,12 @@ def test_check_accepts_the_full_policy():
     program = os.environ["SLUICE"]
     told = _bash(_block("check config/full.yaml").replace("build/release/sluice", program))
     assert told.startswith("config/full.yaml: ok")
+
+
+def test_explain_names_the_route_and_the_limits():
+    program = os.environ["SLUICE"]
+    told = _bash(_block("explain config/full.yaml").replace("build/release/sluice", program))
+    assert "route      login\n" in told and "per-client: 100 per 1m" in told
 
 
 def test_script_prints_the_call():

@@ -46,6 +46,25 @@ START_TEST(they_are_printed_in_order_of_place)
 }
 END_TEST
 
+START_TEST(a_warning_is_told_with_its_kind_and_can_be_dropped_by_it)
+{
+    struct diags diags;
+
+    diags_init(&diags, "p");
+    diags_add(&diags, DIAG_ERROR, 9, 1, "wrong");
+    for (uint32_t i = 1; i <= 20; i++) {
+        diags_warn(&diags, i % 2 == 0 ? "even" : "odd", i, 1, "number %u", (unsigned)i);
+    }
+    ck_assert_uint_eq(diags.n_errors, 1);
+    diags_drop(&diags, "odd");
+    ck_assert_uint_eq(diags.n_items, 11);
+    diags_drop(&diags, "even");
+    diags_warn(&diags, "even", 2, 3, "again");
+    assert_printed(&diags, "p:2:3: warning: again [even]\n"
+                           "p:9:1: error: wrong\n");
+}
+END_TEST
+
 START_TEST(bytes_that_are_not_printable_are_escaped)
 {
     struct diags diags;
@@ -115,6 +134,7 @@ int main(void)
     TCase *all = tcase_create("diags");
 
     tcase_add_test(all, they_are_printed_in_order_of_place);
+    tcase_add_test(all, a_warning_is_told_with_its_kind_and_can_be_dropped_by_it);
     tcase_add_test(all, bytes_that_are_not_printable_are_escaped);
     tcase_add_test(all, a_text_without_end_is_cut_between_characters);
     tcase_add_test(all, there_is_a_most_that_one_run_tells);

@@ -1,0 +1,43 @@
+/* What a policy is warned of: one list, from which `check --allow` and its manual take their names.
+ *
+ * A warning keeps no policy from running. Those of the first group are found while a policy is loaded,
+ * whoever loads it; those of the second by loader_check_file() alone. */
+
+#ifndef SLUICE_POLICY_WARNING_H
+#define SLUICE_POLICY_WARNING_H
+
+/* X(NAME, "name for people", "what is wrong, in a line") */
+#define WARNING_LIST(X)                                                                            \
+    X(UNUSED_LIMIT, "unused-limit", "a limit that no route names")                                 \
+    X(UNUSED_UPSTREAM, "unused-upstream", "an upstream that no route leads to")                    \
+    X(NO_EFFECT, "no-effect", "a key that has no effect where it stands")                          \
+    X(LARGE_LOG, "large-log", "a sliding_log that remembers many requests of each key")            \
+    X(UNBELIEVED_COST, "unbelieved-cost", "a cost from a field that nobody is believed to send")   \
+    X(FORGIVEN_COST, "forgiven-cost", "a cost from the response that gcra cannot take in full")    \
+    X(SEVERAL_SLOTS, "several-slots", "a route whose limits lie in several slots of a cluster")    \
+    X(NOT_REDIS_CELL, "not-redis-cell", "a gcra limit that redis-cell cannot decide")              \
+                                                                                                   \
+    X(UNREACHABLE_ROUTE, "unreachable-route", "a route that can never match")                      \
+    X(UNLIMITED_ROUTE, "unlimited-route", "a route to an upstream that says nothing of limits")    \
+    X(NEVER_BINDING, "never-binding", "a limit that a stricter one beside it makes idle")          \
+    X(CLIENT_CHOSEN_KEY, "client-chosen-key", "a route limited only by what clients choose")       \
+    X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that anybody can set")           \
+    X(TRUSTS_EVERYBODY, "trusts-everybody", "trusted_proxies that are everybody")                  \
+    X(FAILS_OPEN, "fails-open", "a guard against guessing that lets all pass without Redis")       \
+    X(PLAIN_SECRET, "plain-secret", "a secret that stands in the file")                            \
+    X(UNSEEN_SHADOW, "unseen-shadow", "a shadow limit whose verdicts nobody sees")
+
+enum warning {
+#define WARNING_ENUM(id, name, text) WARNING_##id,
+    WARNING_LIST(WARNING_ENUM)
+#undef WARNING_ENUM
+        WARNING_COUNT,
+};
+
+/* As a person writes it: "unused-limit". Static. */
+const char *warning_name(enum warning warning);
+
+/* What it is about, in a line. Static. */
+const char *warning_text(enum warning warning);
+
+#endif /* SLUICE_POLICY_WARNING_H */

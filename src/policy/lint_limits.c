@@ -1,0 +1,156 @@
+/* Limits that a stricter one beside them makes idle.
+ *
+ * A limit can never deny where another one, on each of its routes, judges the same requests by the same key at the
+ * same cost, and admits no more than what it would: see lint_bounds.h. */
+
+#include "policy/link.h"
+#include "policy/lint.h"
+#include "policy/lint_bounds.h"
+#include "policy/lint_cover.h"
+
+/* Which rules stand beside one on all of its routes. */
+struct companions {
+    const struct route *first; /* its first route; NULL: no route has it */
+    uint32_t beside;           /* bit set of the rules of that route, by their place there */
+    bool is_settled;           /* on some route the response says the cost */
+};
+
+_Static_assert(LIMITS_PER_ROUTE_MAX <= 32, "the rules of a route are bits");
+
+static bool has_rule(const struct route *route, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (route->rules[i] == rule) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_route(struct companions *of, const struct route *route)
+{
+    if (of->first == NULL) {
+        of->first = route;
+        of->beside = UINT32_MAX;
+    }
+    of->is_settled = of->is_settled || route->cost.kind == COST_RESPONSE_HEADER;
+    for (size_t i = 0; i < of->first->n_rules; i++) {
+        if (!has_rule(route, of->first->rules[i])) {
+            of->beside &= ~(UINT32_C(1) << i);
+        }
+    }
+}
+
+static struct companions *find_companions(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    struct companions *all = arena_calloc(lint->scratch, policy->n_rules + 1, sizeof(*all));
+    lint->no_memory = all == NULL;
+    for (size_t i = 0; i < policy->n_routes && all != NULL; i++) {
+        const struct route *route = &policy->routes[i];
+        for (size_t j = 0; j < route->n_rules; j++) {
+            add_route(&all[route->rules[j] - policy->rules], route);
+        }
+    }
+    return all;
+}
+
+/* --- whether two rules judge alike --- */
+
+static bool has_same_key(const struct limit_rule *a, const struct limit_rule *b)
+{
+    bool is_same = a->key.n_parts == b->key.n_parts;
+    for (size_t i = 0; is_same && i < a->key.n_parts; i++) {
+        is_same = link_is_same_part(&a->key.parts[i], &b->key.parts[i]);
+    }
+    return is_same;
+}
+
+/* Whether each client that @strict never judges is one that @loose does not either. */
+static bool excepts_no_more(const struct limit_rule *strict, const struct limit_rule *loose)
+{
+    for (size_t i = 0; i < strict->n_except; i++) {
+        bool is_covered = false;
+        for (size_t j = 0; j < loose->n_except; j++) {
+            is_covered = is_covered || cover_prefix(&loose->except[j], &strict->except[i]);
+        }
+        if (!is_covered) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether @strict is asked, and charged for good, for each request that @loose is charged for. */
+static bool judges_as_much(const struct limit_rule *strict, const struct limit_rule *loose)
+{
+    const bool judges_the_lacking =
+        strict->missing != KEY_MISSING_SKIP || loose->missing == KEY_MISSING_SKIP;
+    return strict == loose ||
+           (has_same_key(strict, loose) && judges_the_lacking && excepts_no_more(strict, loose));
+}
+
+/* Both while the store answers and while it does not. */
+static bool is_as_sure(const struct policy *policy, const struct limit *strict,
+                       const struct limit *loose)
+{
+    return policy->store.kind == STORE_MEMORY || strict->on_failure == loose->on_failure ||
+           strict->on_failure == ON_FAILURE_DENY;
+}
+
+static bool is_idle_beside(const struct lint *lint, const struct limit_rule *rule,
+                           const struct limit *loose, const struct limit_rule *beside,
+                           const struct limit *strict)
+{
+    const bool gives_back = beside->count.is_said || beside->refund.is_said;
+    if (loose == strict || strict->shadow || gives_back || loose->count_denied ||
+        !judges_as_much(beside, rule) || !is_as_sure(lint->policy, strict, loose) ||
+        !bounds_never_binds(loose, strict)) {
+        return false;
+    }
+    /* Of two that are alike the later is idle. */
+    return loose->index > strict->index || loose->shadow || !bounds_never_binds(strict, loose);
+}
+
+/* --- the lint --- */
+
+static const struct limit *find_stricter(const struct lint *lint, const struct companions *of,
+                                         const struct limit_rule *rule, const struct limit *loose)
+{
+    for (size_t i = 0; i < of->first->n_rules; i++) {
+        const struct limit_rule *beside = of->first->rules[i];
+        for (size_t j = 0; j < beside->n_limits && (of->beside >> i & 1) != 0; j++) {
+            if (is_idle_beside(lint, rule, loose, beside, &beside->limits[j])) {
+                return &beside->limits[j];
+            }
+        }
+    }
+    return NULL;
+}
+
+static void check_rule(struct lint *lint, const struct companions *of,
+                       const struct limit_rule *rule, const struct spec_limit *spec)
+{
+    const struct spec_rate *rates = spec->rates.items;
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        const struct limit *strict = find_stricter(lint, of, rule, &rule->limits[i]);
+        if (strict != NULL) {
+            lint_warn(lint, WARNING_NEVER_BINDING, rates[i].node,
+                      "limit \"%.*s\" can never deny a request: \"%.*s\", by the same key on each "
+                      "of its routes, is stricter; tighten it, or remove it",
+                      SPAN_ARGS(rule->limits[i].name), SPAN_ARGS(strict->name));
+        }
+    }
+}
+
+void lint_never_binding(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    const struct spec_limit *specs = lint->spec->limits.items;
+    const struct companions *all = find_companions(lint);
+    for (size_t i = 0; i < policy->n_rules && all != NULL; i++) {
+        if (all[i].first != NULL && !all[i].is_settled) {
+            check_rule(lint, &all[i], &policy->rules[i], &specs[i]);
+        }
+    }
+}

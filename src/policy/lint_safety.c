@@ -1,0 +1,155 @@
+/* Trust in everybody, doors that open when Redis goes, secrets that stand in the file, verdicts nobody sees. */
+
+#include "policy/lint.h"
+
+/* --- trusted_proxies --- */
+
+void lint_trusts_everybody(struct lint *lint)
+{
+    const struct address_prefix *prefixes = lint->spec->trusted_proxies.items;
+    const struct node *node = lint->spec->trusted_proxies.node;
+    for (size_t i = 0; i < lint->spec->trusted_proxies.n_items; i++) {
+        if (prefixes[i].base.family != ADDRESS_NONE && prefixes[i].bits == 0) {
+            lint_warn(lint, WARNING_TRUSTS_EVERYBODY,
+                      node->kind == NODE_LIST ? &node->items[i] : node,
+                      "everybody is a trusted proxy: each client chooses by X-Forwarded-For who it "
+                      "is; name the addresses of your proxies alone");
+        }
+    }
+}
+
+/* --- on_failure: allow --- */
+
+/* Whether guesses are what is counted: of a password, of a token. */
+static bool is_guard(const struct limit_rule *rule)
+{
+    return rule->count.is_said &&
+           (answer_set_has(&rule->count, 401) || answer_set_has(&rule->count, 403));
+}
+
+void lint_fails_open(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    const struct spec_limit *specs = lint->spec->limits.items;
+    const struct node *store = lint->spec->store.place.node;
+    for (size_t i = 0; i < policy->n_rules && policy->store.kind == STORE_REDIS; i++) {
+        const struct limit_rule *rule = &policy->rules[i];
+        const struct node *own = node_find(specs[i].place.node, SPAN("on_failure"));
+        const struct node *node = own != NULL ? own : node_find(store, SPAN("on_failure"));
+        if (is_guard(rule) && node != NULL && !rule->limits[0].shadow &&
+            rule->limits[0].on_failure == ON_FAILURE_ALLOW) {
+            lint_warn(lint, WARNING_FAILS_OPEN, node,
+                      "limit \"%.*s\" guards against guessing, and lets everything pass while "
+                      "Redis is away: say on_failure: local or deny there",
+                      SPAN_ARGS(rule->name));
+        }
+    }
+}
+
+/* --- secrets --- */
+
+/* Whether the value stands in the file as it is. A default, ${NAME:-default}, is taken for a stand-in. */
+static bool is_written_out(const struct node *node)
+{
+    const struct span written = node->written;
+    for (size_t i = 0; i + 1 < written.len; i++) {
+        if (written.data[i] == '$') {
+            if (written.data[i + 1] == '{') {
+                return false;
+            }
+            i++; /* "$$" is a dollar */
+        }
+    }
+    return true;
+}
+
+static void check_secret(struct lint *lint, const char *what, const struct spec_text *value)
+{
+    if (value->node != NULL && value->text.len > 0 && is_written_out(value->node)) {
+        lint_warn(lint, WARNING_PLAIN_SECRET, value->node,
+                  "%s stands in the file: write ${NAME}, and set NAME in the environment", what);
+    }
+}
+
+static void check_redis(struct lint *lint)
+{
+    const struct spec_store *store = &lint->spec->store;
+    const struct spec_redis *urls = store->redis.items;
+    for (size_t i = 0; i < store->redis.n_items; i++) {
+        if (urls[i].url.login.password.len > 0 && is_written_out(urls[i].node)) {
+            lint_warn(lint, WARNING_PLAIN_SECRET, urls[i].node,
+                      "the password of Redis stands in the file: write ${NAME} for the URL or, "
+                      "better, password: ${NAME}");
+        }
+    }
+    check_secret(lint, "the password of Redis", &store->password);
+    check_secret(lint, "the password of the sentinels", &store->sentinel_password);
+    check_secret(lint, "the secret", &store->secret);
+}
+
+/* Whether the value of the field @name is one that lets its holder in. */
+static bool is_credential(struct span name)
+{
+    static const char *const NAMES[] = {
+        "authorization", "proxy-authorization", "cookie",         "x-api-key",    "api-key",
+        "apikey",        "x-auth-token",        "x-access-token", "x-csrf-token", "x-secret",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
+        if (span_equals_ignore_case(name, span_of_text(NAMES[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_field(struct lint *lint, struct span name, const struct node *node)
+{
+    if (is_credential(name) && is_written_out(node)) {
+        lint_warn(lint, WARNING_PLAIN_SECRET, node,
+                  "the value of %.*s stands in the file: write ${NAME}, and set NAME in the "
+                  "environment",
+                  SPAN_ARGS(name));
+    }
+}
+
+static void check_route(struct lint *lint, const struct spec_route *route)
+{
+    const struct spec_field *set = route->request.set.items;
+    const struct spec_header *asked = route->match.headers.items;
+    for (size_t i = 0; i < route->request.set.n_items; i++) {
+        check_field(lint, set[i].place.name, set[i].node);
+    }
+    for (size_t i = 0; i < route->match.headers.n_items; i++) {
+        if (!asked[i].is_present) {
+            check_field(lint, asked[i].place.name, asked[i].node);
+        }
+    }
+}
+
+void lint_plain_secrets(struct lint *lint)
+{
+    const struct spec_route *routes = lint->spec->routes.items;
+    check_redis(lint);
+    check_secret(lint, "a token of operators", &lint->spec->admin.token.text);
+    check_secret(lint, "a token of operators", &lint->spec->admin.read_token.text);
+    for (size_t i = 0; i < lint->spec->routes.n_items; i++) {
+        check_route(lint, &routes[i]);
+    }
+}
+
+/* --- shadows --- */
+
+void lint_unseen_shadows(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    const struct spec_limit *specs = lint->spec->limits.items;
+    const bool is_seen = policy->log.format != LOG_FORMAT_OFF || policy->admin.n_listeners > 0;
+    for (size_t i = 0; i < policy->n_rules && !is_seen; i++) {
+        if (policy->rules[i].limits[0].shadow) {
+            lint_warn(lint, WARNING_UNSEEN_SHADOW, specs[i].place.name_node,
+                      "limit \"%.*s\" is not enforced, log is off, and there is no admin: nobody "
+                      "sees what it would have denied",
+                      SPAN_ARGS(policy->rules[i].name));
+        }
+    }
+}
