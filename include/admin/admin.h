@@ -17,6 +17,8 @@
 
 struct admin;
 struct loop;
+struct meters;
+struct redis_process;
 struct server;
 struct store;
 
@@ -39,6 +41,10 @@ struct admin_options {
                               bool *is_shared);
     void (*read_store_state)(void *context, struct admin_store_state *state);
     void *context;
+    /* What is counted, for /metrics and /v1/top. */
+    const struct meters *meters;
+    const struct store *memory;        /* the embedded store */
+    const struct redis_process *redis; /* what the Redis stores share */
 };
 
 /* Open what the policy of take_policy() names for operators; it names something. What fails is logged with what to do.

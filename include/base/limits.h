@@ -18,6 +18,7 @@ enum {
     RETRIES_MAX = 10,          /* of a request that was sent */
     LISTENERS_MAX = 64,
     ADMIN_LISTENERS_MAX = 8,
+    METRICS_TOP_MAX = 100, /* keys of a limit that are metrics */
     ADMIN_TOKEN_BYTES_MIN = 16,
     ADMIN_TOKEN_BYTES_MAX = 512,
     NAME_SERVERS_MAX = 8,

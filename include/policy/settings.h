@@ -43,6 +43,7 @@ struct admin_section {
     struct admin_token read_token;      /* may read */
     struct span *hosts; /* names that requests may call us by, besides addresses and localhost */
     size_t n_hosts;
+    uint32_t metrics_top; /* most denied keys of each limit that are metrics; 0: none */
 };
 
 /* Who is asked for names. */

@@ -33,6 +33,9 @@ enum decision_source {
 
 enum { DECISION_SOURCES = DECISION_SKIPPED + 1 };
 
+/* Its word in logs and metrics: "memory", "redis", … */
+struct span decision_source_name(enum decision_source source);
+
 struct charge {
     const struct limit *limit; /* borrowed until the answer */
     /* Who is counted: "{" tag "}" and the rest of the identity, see policy/key.h. Borrowed until

@@ -7,6 +7,7 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/", ADMIN_READS, index_handle, "this list"},
     {"GET", "/healthz", ADMIN_READS, health_handle, "whether the workers' loops turn"},
     {"GET", "/readyz", ADMIN_READS, ready_handle, "whether clients are served, and the store"},
+    {"GET", "/metrics", ADMIN_READS, metrics_handle, "what is counted, for Prometheus"},
     {"GET", "/v1/limits", ADMIN_READS, limits_handle, "what each limit means"},
     {"GET", "/v1/limits/{limit}", ADMIN_READS, limit_handle, "what one limit means"},
     {"GET", "/v1/limits/{limit}/keys/{key}", ADMIN_READS, key_handle,
@@ -16,6 +17,7 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/v1/routes", ADMIN_READS, routes_handle, "which requests meet which limits"},
     {"GET", "/v1/policy", ADMIN_READS, policy_handle,
      "the policy in force, defaults filled in, secrets masked"},
+    {"GET", "/v1/top", ADMIN_READS, top_handle, "who is denied most: ?limit=NAME&n=20&within=1h"},
 };
 const size_t N_ADMIN_RESOURCES = ARRAY_LEN(ADMIN_RESOURCES);
 

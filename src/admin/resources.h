@@ -27,6 +27,8 @@ struct admin_resource {
 void index_handle(struct admin_request *request);
 void health_handle(struct admin_request *request);
 void ready_handle(struct admin_request *request);
+void metrics_handle(struct admin_request *request);
+void top_handle(struct admin_request *request);
 void limits_handle(struct admin_request *request);
 void limit_handle(struct admin_request *request);
 void key_handle(struct admin_request *request);

@@ -28,7 +28,8 @@ static void read_store_state(void *context, struct admin_store_state *state)
 }
 
 enum status operators_open(struct operators *operators, const struct policy *policy,
-                           struct stores *stores, struct server *server)
+                           const struct meters *meters, struct stores *stores,
+                           struct server *server)
 {
     const struct admin_options options = {
         .version = SLUICE_VERSION,
@@ -38,6 +39,9 @@ enum status operators_open(struct operators *operators, const struct policy *pol
         .make_store = make_store,
         .read_store_state = read_store_state,
         .context = operators,
+        .meters = meters,
+        .memory = stores->memory,
+        .redis = &stores->redis,
     };
     *operators = (struct operators){.policy = policy, .stores = stores};
     return policy->admin.n_listeners > 0 ? admin_new(&options, &operators->admin) : STATUS_OK;

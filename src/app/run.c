@@ -93,7 +93,7 @@ static int serve(const struct policy *policy, struct meters *meters, struct stor
     }
     int result = EXIT_FAILED;
     struct operators operators;
-    if (operators_open(&operators, policy, stores, server) == STATUS_OK) {
+    if (operators_open(&operators, policy, meters, stores, server) == STATUS_OK) {
         result = serve_until_end(server, &operators, wanted);
     }
     operators_close(&operators);

@@ -121,6 +121,7 @@ void link_admin(struct linker *linker)
     link_listeners(linker);
     section->token = link_token(linker, &spec->token, "token");
     section->read_token = link_token(linker, &spec->read_token, "read_token");
+    section->metrics_top = spec->metrics_top;
     section->hosts = link_alloc(linker, spec->hosts.n_items, sizeof(*section->hosts));
     for (size_t i = 0; i < spec->hosts.n_items && section->hosts != NULL; i++) {
         section->hosts[section->n_hosts++] = link_copy(linker, hosts[i].text);

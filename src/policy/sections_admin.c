@@ -66,6 +66,8 @@ static const struct value_type TOKEN_FILE =
 static const struct value_type HOST =
     VALUE_SCALAR_TYPE("the name of a host, without a port", struct spec_text, parse_host);
 
+static const struct value_type KEY_COUNT = VALUE_NUMBER_TYPE(0, METRICS_TOP_MAX);
+
 static const struct section_field ADMIN_LISTEN_FIELDS[] = {
     {"address", SHAPE_ONE, &VALUE_LISTEN, offsetof(struct spec_admin_listen, address), NULL,
      KEY_REQUIRED, "address:port, or unix:/path"},
@@ -91,6 +93,8 @@ static const struct section_field ADMIN_FIELDS[] = {
      KEY_OPTIONAL, "a file with that token in its first line"},
     {"hosts", SHAPE_LIST, &HOST, offsetof(struct spec_admin, hosts), NULL, KEY_OPTIONAL,
      "names that requests may call this server by, besides addresses and localhost"},
+    {"metrics_top", SHAPE_ONE, &KEY_COUNT, offsetof(struct spec_admin, metrics_top), "0",
+     KEY_OPTIONAL, "most denied keys of each limit that /metrics shows; 0: none"},
 };
 const struct section SECTIONS_ADMIN = {
     .fields = ADMIN_FIELDS, .n_fields = ARRAY_LEN(ADMIN_FIELDS), .shorthand = "listen"};

@@ -26,6 +26,7 @@ struct spec_admin {
     struct spec_admin_token token;
     struct spec_admin_token read_token;
     struct section_items hosts; /* struct spec_text */
+    uint32_t metrics_top;
 };
 
 #endif /* SLUICE_POLICY_SPEC_ADMIN_H */

@@ -193,23 +193,6 @@ static void add_time(struct access_log *log, struct line *line)
     text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
 }
 
-static struct span source_word(enum decision_source source)
-{
-    switch (source) {
-    case DECISION_MEMORY:
-        return SPAN("memory");
-    case DECISION_REDIS:
-        return SPAN("redis");
-    case DECISION_CACHE:
-        return SPAN("cache");
-    case DECISION_LOCAL:
-        return SPAN("local");
-    case DECISION_SKIPPED:
-        return SPAN("skipped");
-    }
-    return SPAN("unknown");
-}
-
 /* The limits that are not enforced and would have denied, with commas between them. */
 static void add_shadows(struct line *line, const struct admission *admission)
 {
@@ -256,7 +239,7 @@ static void add_decision(struct line *line, const struct exchange *exchange)
             add_text(line, SPAN("limit"), denied->limit->name);
         }
         add_shadows(line, admission);
-        add_word(line, SPAN("source"), source_word(decision->source));
+        add_word(line, SPAN("source"), decision_source_name(decision->source));
         if (decision->failure != STATUS_OK) {
             add_failure(line, decision, decision->failure);
         }

@@ -92,3 +92,13 @@ void store_free(struct store *store)
         store->ops->free(store);
     }
 }
+
+struct span decision_source_name(enum decision_source source)
+{
+    static const struct span NAMES[DECISION_SOURCES] = {
+        [DECISION_MEMORY] = {"memory", 6},   [DECISION_REDIS] = {"redis", 5},
+        [DECISION_CACHE] = {"cache", 5},     [DECISION_LOCAL] = {"local", 5},
+        [DECISION_SKIPPED] = {"skipped", 7},
+    };
+    return NAMES[source];
+}

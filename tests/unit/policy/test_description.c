@@ -87,10 +87,10 @@ START_TEST(what_stands_for_a_section_is_told_as_one)
 {
     assert_tells(HEAD "log: off\n", "log={format=off to=stdout }");
     assert_tells(HEAD "admin: 127.0.0.1:9900\n",
-                 "admin={listen=[{address=127.0.0.1:9900 mode=0660 }}}");
-    assert_tells(
-        HEAD "admin: [127.0.0.1:9900, {address: 'unix:/a', mode: 0600}]\n",
-        "admin={listen=[{address=127.0.0.1:9900 mode=0660 }{address='unix:/a' mode=0600 }}}");
+                 "admin={listen=[{address=127.0.0.1:9900 mode=0660 }}metrics_top=0 }");
+    assert_tells(HEAD "admin: [127.0.0.1:9900, {address: 'unix:/a', mode: 0600}]\n",
+                 "admin={listen=[{address=127.0.0.1:9900 mode=0660 }{address='unix:/a' mode=0600 "
+                 "}}metrics_top=0 }");
 }
 END_TEST
 

@@ -1,0 +1,143 @@
+/* The process itself, under the names that Prometheus' own clients use. What the system does not tell has no
+ * sample. */
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "admin/metrics.h"
+#include "base/text.h"
+
+static void add_us(struct metrics *metrics, uint64_t us)
+{
+    metrics_page_add_us(&metrics->page, metrics->metric->name, SPAN(""), NULL, 0, us);
+}
+
+void metrics_write_build(struct metrics *metrics)
+{
+    const struct page_label label = {SPAN("version"),
+                                     span_of_text(metrics->admin->options.version)};
+    metrics_add(metrics, &label, 1, 1);
+}
+
+void metrics_write_workers(struct metrics *metrics)
+{
+    metrics_add(metrics, NULL, 0, metrics->n_workers);
+}
+
+static uint64_t us_of(const struct timeval *time)
+{
+    return (uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_usec;
+}
+
+void metrics_write_cpu(struct metrics *metrics)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) == 0) {
+        add_us(metrics, us_of(&usage.ru_utime) + us_of(&usage.ru_stime));
+    }
+}
+
+/* In ticks since the system's start; false: not told. */
+static bool read_start(unsigned long long *ticks)
+{
+    FILE *file = fopen("/proc/self/stat", "re");
+    if (file == NULL) {
+        return false;
+    }
+    /* Field 22; the second, in parentheses, is our name: it has no space. */
+    const int n = fscanf(file,
+                         "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+                         "%*d %*d %*d %llu",
+                         ticks);
+    fclose(file);
+    return n == 1;
+}
+
+/* The system's start, in seconds since the epoch; 0: not told. */
+static unsigned long long read_boot(void)
+{
+    unsigned long long seconds = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    int c = file != NULL ? 0 : EOF;
+    while (c != EOF && fscanf(file, "btime %llu", &seconds) != 1) {
+        do { /* the line is another */
+            c = fgetc(file);
+        } while (c != EOF && c != '\n');
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return seconds;
+}
+
+void metrics_write_start_time(struct metrics *metrics)
+{
+    unsigned long long ticks;
+    const unsigned long long boot_s = read_boot();
+    const long ticks_per_s = sysconf(_SC_CLK_TCK);
+    if (boot_s > 0 && ticks_per_s > 0 && read_start(&ticks)) {
+        add_us(metrics, boot_s * 1000000 + ticks * 1000000 / (unsigned long long)ticks_per_s);
+    }
+}
+
+/* --- memory --- */
+
+/* In pages; false: not told. */
+static bool read_pages(unsigned long long *size, unsigned long long *resident)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    const int n = file == NULL ? 0 : fscanf(file, "%llu %llu", size, resident);
+    if (file != NULL) {
+        fclose(file);
+    }
+    return n == 2;
+}
+
+static void add_pages(struct metrics *metrics, unsigned long long pages)
+{
+    metrics_add(metrics, NULL, 0, pages * (unsigned long long)sysconf(_SC_PAGESIZE));
+}
+
+void metrics_write_memory_of_process(struct metrics *metrics)
+{
+    unsigned long long size;
+    unsigned long long resident;
+    if (read_pages(&size, &resident)) {
+        add_pages(metrics, resident);
+    }
+}
+
+void metrics_write_virtual_memory(struct metrics *metrics)
+{
+    unsigned long long size;
+    unsigned long long resident;
+    if (read_pages(&size, &resident)) {
+        add_pages(metrics, size);
+    }
+}
+
+/* --- file descriptors --- */
+
+void metrics_write_open_fds(struct metrics *metrics)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    uint64_t n = 0;
+    if (folder == NULL) {
+        return;
+    }
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        n += entry->d_name[0] != '.';
+    }
+    closedir(folder);
+    metrics_add(metrics, NULL, 0, n - 1); /* the folder's own */
+}
+
+void metrics_write_max_fds(struct metrics *metrics)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        metrics_add(metrics, NULL, 0, limit.rlim_cur);
+    }
+}

@@ -1,0 +1,246 @@
+"""What /metrics shows is what has happened, and promtool finds nothing wrong with it."""
+
+import os
+import re
+import subprocess
+
+from harness.client import Client
+from harness.wait import until
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+OPERATORS = re.compile(r'msg="listening for operators" address=127\.0\.0\.1:(\d+)')
+SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([0-9.]+)$")
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"(?:,|$)')
+ADMIN = "admin: 127.0.0.1:0\n"
+
+
+def ask_admin(proxy, path):
+    port = int(until(lambda: OPERATORS.search(proxy.stderr()), "the admin API to listen").group(1))
+    with Client(("127.0.0.1", port)) as client:
+        return client.ask("GET", path, [("Host", "127.0.0.1")])
+
+
+def page_of(proxy):
+    answer = ask_admin(proxy, "/metrics")
+    assert answer.status == 200
+    assert answer.get("Content-Type") == "text/plain; version=0.0.4; charset=utf-8"
+    return answer.body.decode()
+
+
+class Metrics:
+    """The samples of a page, by name and labels."""
+
+    def __init__(self, page):
+        self.samples = {}
+        for line in page.splitlines():
+            if not line.startswith("#"):
+                name, labels, value = SAMPLE.match(line).groups()
+                key = (name, frozenset(LABEL.findall(labels or "")))
+                assert key not in self.samples, f"{line} is there twice"
+                self.samples[key] = float(value)
+
+    def get(self, name, **labels):
+        return self.samples.get((name, frozenset(labels.items())))
+
+    def sum(self, name, **labels):
+        """Of all that have these labels, and any other."""
+        wanted = set(labels.items())
+        return sum(value for (of, has), value in self.samples.items()
+                   if of == name and wanted <= has)
+
+
+def read(proxy):
+    return Metrics(page_of(proxy))
+
+
+def settle(proxy, name, value, **labels):
+    """The metrics, when `name` has come to `value`: a request is counted after its answer."""
+    def find():
+        metrics = read(proxy)
+        return metrics if metrics.sum(name, **labels) == value else None
+
+    return until(find, f"{name} {labels} to be {value}")
+
+
+def families(page):
+    return re.findall(r"^# TYPE (\S+) ", page, re.MULTILINE)
+
+
+def check_with_promtool(page):
+    result = subprocess.run(["promtool", "check", "metrics"], input=page, text=True,
+                            capture_output=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+# --- the page ---
+
+ALL_KINDS = """
+    admin: {listen: 127.0.0.1:0, metrics_top: 3}
+    limits:
+      strict: {key: client.ip, rate: 2/hour}
+      canary: {key: client.ip, rate: 1/hour, shadow: true}
+    upstreams:
+      pool: {servers: [%s]}
+    routes:
+      - {name: limited, match: {path: /limited}, limits: [strict, canary], respond: {status: 204}}
+      - {name: forwarded, match: {path: /forwarded}, upstream: pool}
+"""
+
+
+def test_promtool_finds_nothing_with_the_embedded_store(start, start_upstream):
+    proxy = start(ALL_KINDS % start_upstream().url)
+    for path in ("/limited", "/limited", "/limited", "/forwarded", "/nowhere"):
+        proxy.ask(path=path)
+    settle(proxy, "sluice_requests_total", 5)
+    check_with_promtool(page_of(proxy))
+
+
+def test_promtool_finds_nothing_with_redis(start, start_redis, start_upstream):
+    redis = start_redis()
+    proxy = start(f"    store: {{redis: {redis.url}}}{ALL_KINDS}" % start_upstream().url)
+    for _ in range(3):
+        proxy.ask(path="/limited")
+    settle(proxy, "sluice_requests_total", 3)
+    check_with_promtool(page_of(proxy))
+
+
+def test_every_metric_is_documented_with_its_type_and_nothing_else_is(start):
+    page = page_of(start(ADMIN + "routes: [{respond: {status: 204}}]\n"))
+    with open(os.path.join(ROOT, "docs/metrics.md"), encoding="utf-8") as file:
+        rows = re.findall(r"^\| `((?:sluice|process)_\w+)` \| (\w+) \|", file.read(), re.MULTILINE)
+    assert len(rows) == len(set(rows))
+    assert sorted(rows) == sorted(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.MULTILINE))
+
+
+# --- what is counted ---
+
+
+def test_requests_are_counted_by_route_status_and_verdict_and_decisions_by_limit(start):
+    proxy = start(ALL_KINDS % "http://127.0.0.1:1")
+    assert [proxy.ask(path="/limited").status for _ in range(5)] == [204, 204, 429, 429, 429]
+    assert proxy.ask(path="/nowhere").status == 404
+    metrics = settle(proxy, "sluice_requests_total", 6)
+    for labels, value in (({"route": "limited", "status": "2xx", "verdict": "allowed"}, 2),
+                          ({"route": "limited", "status": "4xx", "verdict": "denied"}, 3),
+                          ({"route": "(none)", "status": "4xx", "verdict": "none"}, 1)):
+        assert metrics.get("sluice_requests_total", **labels) == value
+    for limit, verdict, value in (("strict", "allowed", 2), ("strict", "denied", 3),
+                                  ("canary", "allowed", 1), ("canary", "would_deny", 4)):
+        assert metrics.get("sluice_decisions_total", limit=limit, verdict=verdict,
+                           source="memory") == value
+    assert metrics.get("sluice_request_duration_seconds_count") == 6
+    assert metrics.get("sluice_decision_duration_seconds_count") == 5
+    assert metrics.get("sluice_connections_accepted_total") == 6
+
+
+def test_buckets_add_up_and_end_with_all(start):
+    proxy = start(ADMIN + "routes: [{respond: {status: 204}}]\n")
+    for _ in range(10):
+        proxy.ask()
+    metrics = settle(proxy, "sluice_requests_total", 10)
+    buckets = {dict(labels)["le"]: value for (name, labels), value in metrics.samples.items()
+               if name == "sluice_request_duration_seconds_bucket"}
+    in_order = [buckets[edge] for edge in sorted(buckets, key=lambda edge: float(edge.strip("+")))]
+    assert in_order == sorted(in_order) and in_order[-1] == buckets["+Inf"] == 10
+    assert 0 < metrics.get("sluice_request_duration_seconds_sum") < 60
+
+
+def test_servers_are_counted_by_what_became_of_requests(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(f"""
+        admin: 127.0.0.1:0
+        upstreams:
+          good: {{servers: ["{upstream.url}"]}}
+          dead: {{servers: ["http://127.0.0.1:1"]}}
+        routes:
+          - {{match: {{path: /good}}, upstream: good}}
+          - {{match: {{path: /dead}}, upstream: dead}}
+    """)
+    with proxy.connect() as client:
+        for _ in range(3):
+            assert client.ask(path="/good", body=b"12345", method="POST").status == 200
+        assert client.ask(path="/dead").status == 502
+        metrics = settle(proxy, "sluice_requests_total", 4)
+        assert metrics.get("sluice_connections") == 1
+    good = {"upstream": "good", "server": upstream.url}
+    dead = {"upstream": "dead", "server": "http://127.0.0.1:1"}
+    assert metrics.get("sluice_server_requests_total", **good) == 3
+    assert metrics.sum("sluice_server_failures_total", **good) == 0
+    assert metrics.get("sluice_server_connects_total", **good) == 1
+    assert metrics.get("sluice_server_connections", state="idle", **good) == 1
+    assert metrics.get("sluice_server_failures_total", reason="unreachable", **dead) == 1
+    assert metrics.sum("sluice_server_connections", **dead) == 0
+    assert metrics.get("sluice_upstream_response_duration_seconds_count", upstream="good") == 3
+    assert metrics.get("sluice_request_body_bytes_total") == 15
+    settle(proxy, "sluice_connections", 0)
+
+
+def test_redis_is_seen_to_be_asked_to_go_away_and_to_come_back(start, start_redis):
+    redis = start_redis()
+    proxy = start(f"""
+        admin: 127.0.0.1:0
+        workers: 2
+        store: {{redis: {redis.url}, on_failure: local}}
+        limits: {{all: {{key: global, rate: 1000/hour}}}}
+        routes: [{{limits: [all], respond: {{status: 204}}}}]
+    """)
+    metrics = settle(proxy, "sluice_store_links_up", 2)
+    node = {"node": f"127.0.0.1:{redis.port}"}
+    assert metrics.get("sluice_store_links", **node) == 2
+    assert proxy.ask().status == 204
+    metrics = settle(proxy, "sluice_decisions_total", 1, source="redis", verdict="allowed")
+    assert metrics.get("sluice_store_calls_total", **node) == 1
+    redis.kill()
+    settle(proxy, "sluice_store_links_up", 0)
+    assert proxy.ask().status == 204
+    metrics = settle(proxy, "sluice_decisions_total", 1, source="local", verdict="allowed")
+    assert metrics.sum("sluice_store_failures_total", **node) == 1
+    assert metrics.get("sluice_store_links", **node) == 2
+    redis.start()
+    metrics = settle(proxy, "sluice_store_links_up", 2)
+    assert metrics.get("sluice_store_connects_total", **node) >= 4
+
+
+# --- who is denied most ---
+
+LISTED = """
+    admin: {listen: 127.0.0.1:0, metrics_top: %d}
+    limits: {strict: {key: client.ip, rate: 1/hour}}
+    routes: [{limits: [strict], respond: {status: 204}}]
+"""
+
+
+def test_who_is_denied_most_is_listed_first(start):
+    proxy = start(LISTED % 2)
+    for n_requests, source in ((3, "127.0.0.2"), (6, "127.0.0.3"), (2, "127.0.0.4"), (1, "127.0.0.5")):
+        for _ in range(n_requests):
+            proxy.ask(source=source)
+    metrics = settle(proxy, "sluice_requests_total", 8, verdict="denied")
+    top = ask_admin(proxy, "/v1/top?limit=strict").json()["top"]
+    assert [(line["key"], line["denied"], line["denied_at_most"]) for line in top] == [
+        ("client.ip=127.0.0.3", 5, 5), ("client.ip=127.0.0.2", 2, 2), ("client.ip=127.0.0.4", 1, 1)]
+    assert all(line["limit"] == "strict" for line in top)
+    assert len(ask_admin(proxy, "/v1/top?n=1").json()["top"]) == 1
+    assert metrics.get("sluice_top_denied_total", limit="strict", key="client.ip=127.0.0.3") == 5
+    assert len([name for name, _ in metrics.samples if name == "sluice_top_denied_total"]) == 2
+
+
+def test_keys_are_no_metric_unless_the_policy_says_so(start):
+    proxy = start(LISTED % 0)
+    for _ in range(3):
+        proxy.ask()
+    metrics = settle(proxy, "sluice_requests_total", 3)
+    assert metrics.sum("sluice_top_denied_total") == 0
+    assert len(ask_admin(proxy, "/v1/top").json()["top"]) == 1
+
+
+def test_what_cannot_be_listed_is_refused_with_a_reason(start):
+    proxy = start(LISTED % 0)
+    for query, status, reason in (("n=0", 400, "n: must be a number from 1 to 1000"),
+                                  ("n=1001", 400, "n: must be"), ("n=", 400, "n: must be"),
+                                  ("n=9999999999999999999999", 400, "n: must be"),
+                                  ("within=soon", 400, "within: "), ("limit=none", 404, "no such limit")):
+        answer = ask_admin(proxy, f"/v1/top?{query}")
+        assert answer.status == status, query
+        assert reason in answer.json()["detail"]
+    assert ask_admin(proxy, "/v1/top?n=1000&within=10m").json() == {"top": []}
