@@ -115,6 +115,7 @@ struct max_section {
     uint32_t headers;
     uint64_t body_bytes;
     uint32_t held; /* requests held for shaping, of each worker */
+    uint32_t bans; /* and exemptions, of the process */
 };
 
 struct timeouts_section {

@@ -18,6 +18,7 @@
 #include "limit/fields.h"
 #include "policy/key.h"
 #include "policy/policy.h"
+#include "store/bans.h"
 #include "store/store.h"
 
 /* The limits that one request meets. Plain data, no pointers into itself but decision.charges. */
@@ -28,19 +29,24 @@ struct admission {
     uint64_t edges[LIMITS_PER_ROUTE_MAX][LIMIT_EDGES];    /* of charges with calendar windows */
     bool is_complete;                /* all limits of the route are among the charges */
     const struct limit_rule *lacked; /* with ADMISSION_REFUSED: whose key the request lacks */
+    uint64_t ban_left_us;            /* with ADMISSION_BANNED: how long it is banned yet */
+    uint32_t shadow_bans; /* bit i: the charge of that index is of a shadow that bans its key */
 };
 
 enum admission_result {
     ADMISSION_FREE,      /* no limit applies: nothing to decide */
     ADMISSION_TO_DECIDE, /* admission->decision is ready for store_decide() */
     ADMISSION_REFUSED,   /* a key that must be there is missing (403) */
-    ADMISSION_FAILED,    /* no memory */
+    ADMISSION_BANNED, /* a limit bans its key: admission->decision says so, nothing is to be asked */
+    ADMISSION_FAILED, /* no memory */
 };
 
 /* What an admission needs besides the request. */
 struct admission_context {
     const struct policy *policy; /* borrowed */
     uint64_t wall_us;            /* now, us since the epoch: which calendar windows are around it */
+    const struct ban_table *bans; /* who is banned and exempt; NULL: nobody */
+    uint64_t now_us;              /* monotonic; where there are bans */
     uint64_t
         first_slot; /* of LIMITS_PER_ROUTE_MAX numbers that no other request of any proxy has */
 };
@@ -94,11 +100,18 @@ bool admission_is_shadow_denial(const struct admission *admission, size_t i);
 /* The first enforced limit that denied, or NULL. */
 const struct charge *admission_first_denied(const struct admission *admission);
 
+/* The name under which @denied denies: that of the limit, or, of a ban, of its rule. */
+struct span admission_denier(const struct admission *admission, const struct charge *denied);
+
 /* What that limit wants answered instead of a problem document, or NULL. */
 const struct deny_reply *admission_deny_reply(const struct admission *admission);
 
 /* The longest Retry-After among the limits that denied; false when waiting cannot help. */
 MUST_USE bool admission_retry_after_s(const struct admission *admission, uint64_t *seconds);
+
+/* The problem document of a ban that ends in @retry_after_s. */
+void admission_write_ban(const struct admission *admission, uint64_t retry_after_s,
+                         struct text *text);
 
 /* The problem document of a denial (RFC 9457). @has_retry_after: @retry_after_s is known. */
 void admission_write_problem(const struct admission *admission, bool has_retry_after,

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "policy/policy.h"
 
+struct bans;
 struct loop;
 struct meters;
 struct resolver_options;
@@ -28,6 +29,7 @@ struct server_options {
     enum status (*make_store)(void *context, struct loop *loop, struct store_meters *meters,
                               struct store **store, bool *is_shared);
     void *context;
+    struct bans *bans; /* that operators set; NULL: there are none, ever */
 };
 
 /* Open everything that the policy names; nothing is served yet. What fails is logged with what to do.

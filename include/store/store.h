@@ -29,9 +29,10 @@ enum decision_source {
     DECISION_CACHE,   /* Redis, less than a second ago: it denied, and still would */
     DECISION_LOCAL,   /* the embedded store at its share, because Redis could not answer */
     DECISION_SKIPPED, /* nobody: Redis could not answer and all its limits say allow */
+    DECISION_BAN,     /* an operator, see store/bans.h: no store was asked */
 };
 
-enum { DECISION_SOURCES = DECISION_SKIPPED + 1 };
+enum { DECISION_SOURCES = DECISION_BAN + 1 };
 
 /* Its word in logs and metrics: "memory", "redis", … */
 struct span decision_source_name(enum decision_source source);

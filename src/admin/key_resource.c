@@ -119,6 +119,8 @@ static const char *source_word(enum decision_source source)
         return "local";
     case DECISION_SKIPPED:
         return "skipped";
+    case DECISION_BAN:
+        return "ban";
     }
     return "memory";
 }

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "app/ban_keeper.h"
 #include "app/command.h"
 #include "app/load.h"
 #include "app/name_servers.h"
@@ -78,7 +79,7 @@ static int serve_until_end(struct server *server, struct operators *operators,
 }
 
 static int serve(const struct policy *policy, struct meters *meters, struct stores *stores,
-                 const sigset_t *wanted)
+                 struct bans *bans, const sigset_t *wanted)
 {
     struct server *server;
     const struct server_options options = {
@@ -87,6 +88,7 @@ static int serve(const struct policy *policy, struct meters *meters, struct stor
         .resolver = stores->resolver,
         .make_store = stores_make,
         .context = stores,
+        .bans = bans,
     };
     if (server_new(&options, &server) != STATUS_OK) {
         return EXIT_FAILED;
@@ -98,6 +100,18 @@ static int serve(const struct policy *policy, struct meters *meters, struct stor
     }
     operators_close(&operators);
     server_free(server);
+    return result;
+}
+
+static int serve_with_bans(const struct policy *policy, struct meters *meters,
+                           struct stores *stores, const sigset_t *wanted)
+{
+    struct ban_keeper keeper;
+    if (ban_keeper_open(&keeper, stores) != STATUS_OK) {
+        return EXIT_FAILED;
+    }
+    const int result = serve(policy, meters, stores, keeper.bans, wanted);
+    ban_keeper_close(&keeper);
     return result;
 }
 
@@ -135,7 +149,7 @@ int run_command(int argc, char **argv)
     raise_descriptor_limit();
     name_servers_init(&name_servers, policy);
     if (stores_init(&stores, policy, &name_servers.options) == STATUS_OK) {
-        result = serve(policy, meters, &stores, &wanted);
+        result = serve_with_bans(policy, meters, &stores, &wanted);
         stores_close(&stores);
     } else {
         log_error("app.run", "no memory for the embedded store", "hint=\"lower store.memory\"");

@@ -106,12 +106,11 @@ static void list_hosts(const struct redis_section *redis, struct redis_host *hos
     }
 }
 
-/* The store that is shared, as @section names it; @options say what holds for all kinds. */
-static enum status make_shared(const struct store_section *section, struct loop *loop,
-                               struct redis_store_options *options, struct store **store)
+/* Where Redis is, as @section names it: in @options, or of a cluster in @hosts. How many of these. */
+static size_t name_place(const struct store_section *section, struct redis_store_options *options,
+                         struct redis_host *hosts)
 {
     const struct redis_section *redis = &section->redis;
-    struct redis_cluster_options cluster = {.n_hosts = redis->n_endpoints};
     options->tls = redis->tls;
     switch (redis->kind) {
     case REDIS_SINGLE:
@@ -127,11 +126,23 @@ static enum status make_shared(const struct store_section *section, struct loop 
         options->sentinels.password = section->sentinel_password;
         break;
     case REDIS_CLUSTER:
-        list_hosts(redis, cluster.hosts);
-        cluster.redis = *options;
-        return redis_cluster_store_new(loop, &cluster, store);
+        list_hosts(redis, hosts);
+        return redis->n_endpoints;
     }
-    return redis_store_new(loop, options, store);
+    return 0;
+}
+
+/* The store that is shared, as @section names it; @options say what holds for all kinds. */
+static enum status make_shared(const struct store_section *section, struct loop *loop,
+                               struct redis_store_options *options, struct store **store)
+{
+    struct redis_cluster_options cluster;
+    cluster.n_hosts = name_place(section, options, cluster.hosts);
+    if (cluster.n_hosts == 0) {
+        return redis_store_new(loop, options, store);
+    }
+    cluster.redis = *options;
+    return redis_cluster_store_new(loop, &cluster, store);
 }
 
 static struct redis_store_options options_of(const struct policy *policy,
@@ -157,12 +168,27 @@ enum status stores_make_shared(const struct policy *policy, const struct resolve
     return make_shared(&policy->store, loop, &options, store);
 }
 
+enum status stores_watch_bans(struct stores *stores, struct loop *loop, struct bans *bans,
+                              struct ban_watch **watch)
+{
+    struct ban_watch_options options = {
+        .redis = options_of(stores->policy, stores->resolver),
+        .bans = bans,
+    };
+    options.redis.process = &stores->redis;
+    options.n_hosts = name_place(&stores->policy->store, &options.redis, options.hosts);
+    return ban_watch_new(loop, &options, watch);
+}
+
 /* Lay over *@store, which is freed on failure, what spares it calls. */
-static enum status add_thrift(const struct store_section *section, struct loop *loop,
+static enum status add_thrift(const struct stores *stores, struct loop *loop,
                               struct store_meters *meters, struct store **store)
 {
-    const struct denial_cache_options options = {.meters =
-                                                     meters != NULL ? &meters->denial_cache : NULL};
+    const struct store_section *section = &stores->policy->store;
+    const struct denial_cache_options options = {
+        .meters = meters != NULL ? &meters->denial_cache : NULL,
+        .n_forgets = &stores->redis.n_forgets,
+    };
     enum status status = STATUS_OK;
     if (section->coalesce) {
         status = coalesce_store_new(loop, *store, section->deadline_us,
@@ -193,7 +219,7 @@ enum status stores_make(void *context, struct loop *loop, struct store_meters *m
     struct store *redis;
     enum status status = make_shared(section, loop, &options, &redis);
     if (status == STATUS_OK) {
-        status = add_thrift(section, loop, meters, &redis);
+        status = add_thrift(stores, loop, meters, &redis);
     }
     if (status == STATUS_OK) {
         const struct fallback_store_options fallback = {

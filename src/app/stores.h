@@ -10,6 +10,7 @@
 #include "base/compiler.h"
 #include "base/status.h"
 #include "policy/policy.h"
+#include "store/ban_watch.h"
 #include "store/redis_process.h"
 #include "store/store.h"
 
@@ -41,5 +42,9 @@ MUST_USE enum status stores_make_shared(const struct policy *policy,
                                         const struct resolver_options *resolver,
                                         uint64_t deadline_us, struct loop *loop,
                                         struct store **store);
+
+/* Keep @bans as they are in the Redis that the policy names, within @loop. STATUS_NO_MEMORY. */
+MUST_USE enum status stores_watch_bans(struct stores *stores, struct loop *loop, struct bans *bans,
+                                       struct ban_watch **watch);
 
 #endif /* SLUICE_APP_STORES_H */

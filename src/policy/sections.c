@@ -83,6 +83,7 @@ static const struct value_type INSTANCES = VALUE_AUTO_TYPE(1, 10000);
 static const struct value_type CONNECTIONS = VALUE_NUMBER_TYPE(1, 10000000);
 static const struct value_type FIELD_COUNT = VALUE_NUMBER_TYPE(1, HEAD_FIELDS_MAX);
 static const struct value_type HELD = VALUE_NUMBER_TYPE(1, 1000000);
+static const struct value_type BANS = VALUE_NUMBER_TYPE(1, 100000);
 static const struct value_type COST_UNITS = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
 static const struct value_type BUCKETS = VALUE_NUMBER_TYPE(1, 100);
 static const struct value_type BURST = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
@@ -167,6 +168,8 @@ static const struct section_field MAX_FIELDS[] = {
      KEY_OPTIONAL, "bytes of a request's body; more is answered with 413"},
     {"held", SHAPE_ONE, &HELD, offsetof(struct spec_max, values.held), "1000", KEY_OPTIONAL,
      "requests held for shaping, in each worker"},
+    {"bans", SHAPE_ONE, &BANS, offsetof(struct spec_max, values.bans), "10000", KEY_OPTIONAL,
+     "bans and exemptions together"},
 };
 static const struct section MAX = SECTION_OF(MAX_FIELDS);
 static const struct value_type MAX_TYPE = SECTION_TYPE(MAX, struct spec_max);

@@ -236,7 +236,7 @@ static void add_decision(struct line *line, const struct exchange *exchange)
         const struct charge *denied = admission_first_denied(admission);
         add_word(line, SPAN("verdict"), decision->allowed ? SPAN("allowed") : SPAN("denied"));
         if (denied != NULL) {
-            add_text(line, SPAN("limit"), denied->limit->name);
+            add_text(line, SPAN("limit"), admission_denier(admission, denied));
         }
         add_shadows(line, admission);
         add_word(line, SPAN("source"), decision_source_name(decision->source));

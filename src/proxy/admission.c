@@ -39,6 +39,46 @@ enum rule_standing admission_read_key(const struct limit_rule *rule,
     return rule->missing == KEY_MISSING_DENY ? RULE_REFUSES : RULE_SKIPS;
 }
 
+/* The request is denied by a ban of @rule: what other limits it meets does not matter. */
+static void deny_by_ban(struct admission *admission, const struct admission_context *context,
+                        const struct limit_rule *rule, struct span key, uint64_t left_us)
+{
+    struct decision *decision = &admission->decision;
+    decision->n_charges = rule->n_limits;
+    decision->status = STATUS_OK;
+    decision->allowed = false;
+    decision->source = DECISION_BAN;
+    decision->now_us = context->now_us;
+    admission->ban_left_us = left_us;
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        const uint64_t capacity = limit_capacity(&rule->limits[i]);
+        admission->rules[i] = rule;
+        admission->charges[i] = (struct charge){
+            .limit = &rule->limits[i],
+            .key = key,
+            .verdict = {.limit = capacity, .retry_after = RETRY_UNKNOWN},
+        };
+    }
+}
+
+/* What operators have said of @key of @rule. */
+enum said { SAID_NOTHING, SAID_BAN, SAID_SHADOW_BAN, SAID_EXEMPT };
+
+static enum said look_up(const struct admission_context *context, const struct limit_rule *rule,
+                         struct span key, uint64_t *left_us)
+{
+    enum ban_kind kind;
+    if (context->bans == NULL ||
+        !ban_table_find(context->bans, rule->name, key, context->policy->store.secret,
+                        context->now_us, &kind, left_us)) {
+        return SAID_NOTHING;
+    }
+    if (kind == BAN_EXEMPTS) {
+        return SAID_EXEMPT;
+    }
+    return rule->limits[0].shadow ? SAID_SHADOW_BAN : SAID_BAN;
+}
+
 /* One rule: read its key and add a charge for each of its rates. */
 static enum admission_result prepare_rule(struct admission *admission,
                                           const struct admission_context *context,
@@ -63,6 +103,21 @@ static enum admission_result prepare_rule(struct admission *admission,
     if (key.data == NULL) {
         return ADMISSION_FAILED;
     }
+    uint64_t left_us;
+    switch (look_up(context, rule, key, &left_us)) {
+    case SAID_NOTHING:
+        break;
+    case SAID_BAN:
+        deny_by_ban(admission, context, rule, key, left_us);
+        return ADMISSION_BANNED;
+    case SAID_SHADOW_BAN:
+        admission->shadow_bans |= ((UINT32_C(1) << rule->n_limits) - 1)
+                                  << admission->decision.n_charges;
+        break;
+    case SAID_EXEMPT:
+        admission->is_complete = false;
+        return ADMISSION_TO_DECIDE;
+    }
     const uint32_t cost = cost_of_request(&route->cost, request);
     for (size_t i = 0; i < rule->n_limits; i++) {
         add_charge(admission, context, rule, i, key, cost);
@@ -78,9 +133,13 @@ enum admission_result admission_prepare(struct admission *admission,
     admission->decision = (struct decision){.charges = admission->charges};
     admission->is_complete = true;
     admission->lacked = NULL;
+    admission->shadow_bans = 0;
     for (size_t i = 0; i < route->n_rules; i++) {
         const enum admission_result result =
             prepare_rule(admission, context, route, request, route->rules[i], arena);
+        if (result == ADMISSION_BANNED) {
+            return result;
+        }
         if (result != ADMISSION_TO_DECIDE) {
             admission->decision.n_charges = 0; /* nothing is judged */
             return result;
@@ -102,7 +161,8 @@ static bool has_enforced(const struct admission *admission)
 bool admission_has_verdicts(const struct admission *admission)
 {
     return has_enforced(admission) && admission->decision.status == STATUS_OK &&
-           admission->decision.source != DECISION_SKIPPED;
+           admission->decision.source != DECISION_SKIPPED &&
+           admission->decision.source != DECISION_BAN;
 }
 
 void admission_write_policy_field(const struct admission *admission, const struct route *route,
@@ -183,7 +243,8 @@ bool admission_has_slots(const struct admission *admission)
 bool admission_is_shadow_denial(const struct admission *admission, size_t i)
 {
     const struct charge *charge = &admission->charges[i];
-    return charge->limit->shadow && !charge->verdict.allowed;
+    return charge->limit->shadow &&
+           (!charge->verdict.allowed || (admission->shadow_bans >> i & 1) != 0);
 }
 
 static bool is_denial(const struct charge *charge)
@@ -199,6 +260,13 @@ const struct charge *admission_first_denied(const struct admission *admission)
         }
     }
     return NULL;
+}
+
+struct span admission_denier(const struct admission *admission, const struct charge *denied)
+{
+    return admission->decision.source == DECISION_BAN
+               ? admission->rules[denied - admission->charges]->name
+               : denied->limit->name;
 }
 
 const struct deny_reply *admission_deny_reply(const struct admission *admission)
@@ -223,6 +291,18 @@ bool admission_retry_after_s(const struct admission *admission, uint64_t *second
     }
     *seconds = longest;
     return longest > 0;
+}
+
+void admission_write_ban(const struct admission *admission, uint64_t retry_after_s,
+                         struct text *text)
+{
+    text_add_literal(text, "{\"type\":\"https://iana.org/assignments/http-problem-types"
+                           "#abnormal-usage-detected\",\"title\":\"Abnormal usage detected\","
+                           "\"status\":429,\"violated-policies\":[");
+    text_add_json(text, admission->rules[0]->name);
+    text_add_literal(text, "],\"retry-after\":");
+    text_add_u64(text, retry_after_s);
+    text_add_literal(text, "}\n");
 }
 
 void admission_write_problem(const struct admission *admission, bool has_retry_after,

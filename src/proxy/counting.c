@@ -89,7 +89,9 @@ void counting_note_decision(struct exchange *exchange)
 {
     struct worker_meters *meters = exchange->worker->meters;
     const struct decision *decision = &exchange->admission.decision;
-    latency_add(&meters->decision, exchange->decide_us);
+    if (decision->source != DECISION_BAN) {
+        latency_add(&meters->decision, exchange->decide_us);
+    }
     if (decision->status != STATUS_OK) {
         return;
     }

@@ -3,7 +3,7 @@
  * Happy path: the route is found, its limits are judged by the store, at once or later.
  *
  * Failures, each with its answer: no route (404), too large a body (413), a request that was here before (508), a
- * missing key (403), denied (429), no decision (503), too many that are held (503). */
+ * missing key (403), banned or denied (429), no decision (503), too many that are held (503). */
 
 #include "base/clock.h"
 #include "policy/matcher.h"
@@ -124,9 +124,12 @@ static void decide(struct exchange *exchange)
 
 static void admit(struct exchange *exchange)
 {
+    const struct ban_table *bans = bans_view_look(&exchange->worker->bans);
     const struct admission_context context = {
         .policy = exchange->regime->policy,
         .wall_us = clock_wall_us(),
+        .bans = bans,
+        .now_us = bans != NULL ? clock_monotonic_us() : 0,
         .first_slot = worker_new_slots(exchange->worker),
     };
     switch (admission_prepare(&exchange->admission, &context, exchange->route, &exchange->view,
@@ -136,6 +139,10 @@ static void admit(struct exchange *exchange)
         return;
     case ADMISSION_TO_DECIDE:
         decide(exchange);
+        return;
+    case ADMISSION_BANNED:
+        counting_note_decision(exchange);
+        exchange_reply(exchange, reply_banned(exchange));
         return;
     case ADMISSION_REFUSED:
         exchange_fail(exchange, 403, "what the request is to be counted by is missing");

@@ -11,7 +11,8 @@ enum {
     /* A name in the list of a problem document. */
     MEMBER_BYTES_MAX = 2 * NAME_BYTES_MAX + 64,
     PROBLEM_BYTES_MAX = 512, /* without the names of limits */
-    RETRY_LATER_S = 1,       /* with a 503: what is short now may be there in a second */
+    US_PER_S = 1000000,
+    RETRY_LATER_S = 1, /* with a 503: what is short now may be there in a second */
 };
 
 void reply_add_field(struct exchange *exchange, enum field_id id, struct span name,
@@ -105,6 +106,18 @@ struct span reply_denied(struct exchange *exchange)
     struct text text =
         new_text(exchange, PROBLEM_BYTES_MAX + admission->decision.n_charges * MEMBER_BYTES_MAX);
     admission_write_problem(admission, has_retry_after, retry_after_s, &text);
+    return with_body(exchange, text_span(&text), SPAN("application/problem+json"));
+}
+
+struct span reply_banned(struct exchange *exchange)
+{
+    const uint64_t left_us = exchange->admission.ban_left_us;
+    const uint64_t retry_after_s = left_us / US_PER_S + (left_us % US_PER_S > 0);
+    begin(exchange, 429);
+    reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
+    add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), retry_after_s);
+    struct text text = new_text(exchange, PROBLEM_BYTES_MAX + MEMBER_BYTES_MAX);
+    admission_write_ban(&exchange->admission, retry_after_s, &text);
     return with_body(exchange, text_span(&text), SPAN("application/problem+json"));
 }
 

@@ -16,6 +16,9 @@ struct span reply_problem(struct exchange *exchange, uint16_t status, const char
 /* 429, or what the limit that denied wants. */
 struct span reply_denied(struct exchange *exchange);
 
+/* 429: a limit bans the request's key. */
+struct span reply_banned(struct exchange *exchange);
+
 /* 503: no decision could be made, and the policy says deny. */
 struct span reply_undecided(struct exchange *exchange);
 

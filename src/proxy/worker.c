@@ -205,6 +205,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
         .wakeup = {.fd = -1},
     };
     list_init(&worker->open);
+    bans_view_init(&worker->bans, shared->options->bans);
     histogram_init(&worker->decision_us);
     atomic_init(&worker->drain_wanted, false);
     atomic_init(&worker->beat_us, WORKER_HAS_NO_PULSE);
@@ -260,6 +261,7 @@ void worker_close(struct worker *worker)
     assert(list_is_empty(&worker->open));
     close_listeners(worker);
     free(worker->listeners);
+    bans_view_close(&worker->bans);
     regime_free(worker->regime);
     access_log_close(&worker->log);
     timer_close(&worker->drain_timer);

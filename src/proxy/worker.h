@@ -27,6 +27,7 @@
 #include "proxy/regime.h"
 #include "proxy/server.h"
 #include "proxy/via.h"
+#include "store/bans.h"
 #include "store/store.h"
 
 /* What all workers of a process share. */
@@ -66,6 +67,7 @@ struct worker {
     struct timeout_queue grace_timeouts;  /* of one that is new when the drain begins */
 
     struct precise_timers holds; /* of exchanges that are held, at most max.held */
+    struct bans_view bans;       /* whom operators have banned and exempted */
     uint64_t next_slot;          /* of concurrency limits: random at start, then counted up */
 
     struct histogram decision_us; /* from asking the store to its answer */

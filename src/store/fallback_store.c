@@ -196,6 +196,7 @@ static void settle(struct store *store, const struct settlement *settlements, si
         case DECISION_MEMORY: /* no source of decisions that are made here */
         case DECISION_CACHE:
         case DECISION_SKIPPED:
+        case DECISION_BAN:
             break; /* nobody charged */
         }
     }

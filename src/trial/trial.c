@@ -308,6 +308,7 @@ static bool admit(struct trial *trial, struct trial_case *open, const struct tri
     case ADMISSION_REFUSED:
         refuse(answer, TRIAL_LACKS_KEY, 403, "what the request is to be counted by is missing");
         return false;
+    case ADMISSION_BANNED: /* a trial knows of no bans */
     case ADMISSION_FAILED:
         break;
     }

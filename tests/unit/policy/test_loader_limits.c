@@ -414,6 +414,7 @@ START_TEST(held_requests_have_a_cap)
 {
     struct policy *policy = policy_from_text(HEAD "upstream: http://a\n");
     ck_assert_uint_eq(policy->max.held, 1000);
+    ck_assert_uint_eq(policy->max.bans, 10000);
     policy_free(policy);
     policy = policy_from_text(HEAD "upstream: http://a\nmax: {held: 5}\n");
     ck_assert_uint_eq(policy->max.held, 5);

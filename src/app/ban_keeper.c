@@ -1,0 +1,85 @@
+/* Happy path: made ─► the thread turns a loop of its own until it is woken to stop ─► joined. */
+
+#include "app/ban_keeper.h"
+
+#include "base/log.h"
+
+static void on_stop(void *context)
+{
+    const struct ban_keeper *keeper = context;
+    loop_stop(keeper->loop);
+}
+
+static void *run(void *context)
+{
+    const struct ban_keeper *keeper = context;
+    if (loop_run(keeper->loop) != STATUS_OK) {
+        log_error("app.ban_keeper", "bans are not watched any more: those that are known hold",
+                  "%s", "");
+    }
+    return NULL;
+}
+
+static void stop(struct ban_keeper *keeper)
+{
+    if (keeper->is_running) {
+        wakeup_signal(&keeper->stop);
+        pthread_join(keeper->thread, NULL);
+        keeper->is_running = false;
+    }
+    if (keeper->loop != NULL) {
+        ban_watch_free(keeper->watch);
+        wakeup_close(&keeper->stop);
+        loop_free(keeper->loop);
+        keeper->watch = NULL;
+        keeper->loop = NULL;
+    }
+}
+
+static enum status start(struct ban_keeper *keeper, struct stores *stores)
+{
+    keeper->stop.fd = -1;
+    enum status status = loop_new(&keeper->loop);
+    if (status == STATUS_OK) {
+        status = wakeup_init(&keeper->stop, keeper->loop, on_stop, keeper);
+    }
+    if (status == STATUS_OK) {
+        status = stores_watch_bans(stores, keeper->loop, keeper->bans, &keeper->watch);
+    }
+    if (status == STATUS_OK && pthread_create(&keeper->thread, NULL, run, keeper) != 0) {
+        status = STATUS_NO_MEMORY;
+    }
+    keeper->is_running = status == STATUS_OK;
+    if (status != STATUS_OK) {
+        stop(keeper);
+    }
+    return status;
+}
+
+enum status ban_keeper_follow(struct ban_keeper *keeper, struct stores *stores)
+{
+    stop(keeper);
+    bans_set_max(keeper->bans, stores->policy->max.bans);
+    return stores->policy->store.kind == STORE_REDIS ? start(keeper, stores) : STATUS_OK;
+}
+
+enum status ban_keeper_open(struct ban_keeper *keeper, struct stores *stores)
+{
+    *keeper = (struct ban_keeper){.bans = NULL};
+    enum status status = bans_new(stores->policy->max.bans, &keeper->bans);
+    if (status == STATUS_OK) {
+        status = ban_keeper_follow(keeper, stores);
+    }
+    if (status != STATUS_OK) {
+        log_error("app.ban_keeper", "no memory for bans", "%s", "");
+        ban_keeper_close(keeper);
+    }
+    return status;
+}
+
+void ban_keeper_close(struct ban_keeper *keeper)
+{
+    stop(keeper);
+    bans_free(keeper->bans);
+    keeper->bans = NULL;
+}
