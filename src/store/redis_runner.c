@@ -2,7 +2,7 @@
  *
  * MOVED, ASK ─► to the node that is named, a few times. No reply in a second ─► answered, and a
  * link that has been silent for so long is dropped; what is left waits for its late reply. Another
- * error, a link that is not up or is lost ─► answered. Nothing is sent twice. */
+ * error, a link that is down or is lost ─► answered. Nothing is sent twice. */
 
 #include "store/redis_runner.h"
 
@@ -27,6 +27,8 @@ struct redis_trip {
     struct redis_call call;
     struct redis_runner *runner;
     struct store_errand *errand; /* NULL: answered, and its reply is late */
+    struct list node;            /* in runner->waiting, until it is sent */
+    bool asking;                 /* goes behind ASKING */
     struct timer deadline;
     unsigned n_redirections;
     char *command; /* owned; RESP */
@@ -89,6 +91,7 @@ uint16_t redis_runner_slot(struct span prefix, const struct store_errand *errand
 
 static void free_trip(struct redis_trip *trip)
 {
+    list_remove(&trip->node);
     timer_close(&trip->deadline);
     free(trip->command);
     free(trip);
@@ -122,6 +125,10 @@ static void on_deadline(void *context)
     struct redis_trip *trip = context;
     struct redis_link *link = trip->runner->link;
     const uint64_t now_us = clock_monotonic_us();
+    if (!list_is_empty(&trip->node)) {
+        redis_trip_fail(trip, REDIS_FAULT_DEADLINE); /* never sent */
+        return;
+    }
     answer(trip, REDIS_FAULT_DEADLINE);
     /* The trip may be gone with what follows: its reply is NULL then. */
     if (redis_link_may_settle(link) && now_us - link->connection.quiet_since_us >= ANSWER_US) {
@@ -182,14 +189,52 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
 
 /* --- sending --- */
 
-static bool send_now(struct redis_trip *trip, bool asking)
+static bool send_now(struct redis_trip *trip)
 {
     struct redis_link *link = trip->runner->link;
     const uint64_t now_us = clock_monotonic_us();
     return redis_link_may_settle(link) &&
-           (!asking || redis_link_send_asking(link, now_us) == STATUS_OK) &&
+           (!trip->asking || redis_link_send_asking(link, now_us) == STATUS_OK) &&
            redis_link_send(link, span_of(trip->command, trip->command_bytes), &trip->call,
                            now_us) == STATUS_OK;
+}
+
+/* Send @trip, or let it wait. False: it can be neither. */
+static bool depart(struct redis_trip *trip)
+{
+    const struct redis_link *link = trip->runner->link;
+    if (!redis_link_may_settle(link) && !link->is_tried) {
+        list_push_back(&trip->runner->waiting, &trip->node);
+        return true;
+    }
+    return send_now(trip);
+}
+
+/* Why nothing could be sent. */
+static enum redis_fault fault_of(const struct redis_link *link)
+{
+    const enum redis_fault fault = redis_link_fault(link);
+    return fault != REDIS_FAULT_NONE ? fault : REDIS_FAULT_RESET;
+}
+
+void redis_runner_on_change(struct redis_runner *runner)
+{
+    while (!list_is_empty(&runner->waiting) &&
+           (redis_link_may_settle(runner->link) || runner->link->is_tried)) {
+        struct redis_trip *trip = CONTAINER_OF(runner->waiting.next, struct redis_trip, node);
+        list_remove(&trip->node);
+        if (!send_now(trip)) {
+            redis_trip_fail(trip, fault_of(runner->link));
+        }
+    }
+}
+
+void redis_runner_close(struct redis_runner *runner)
+{
+    while (!list_is_empty(&runner->waiting)) {
+        redis_trip_fail(CONTAINER_OF(runner->waiting.next, struct redis_trip, node),
+                        REDIS_FAULT_RESET);
+    }
 }
 
 static enum store_outcome refuse(struct store_errand *errand, enum status status)
@@ -201,14 +246,11 @@ static enum store_outcome refuse(struct store_errand *errand, enum status status
 
 enum store_outcome redis_runner_run(struct redis_runner *runner, struct store_errand *errand)
 {
-    if (!redis_link_may_settle(runner->link)) {
-        fill(errand, runner->link->is_tried ? redis_link_fault(runner->link) : REDIS_FAULT_REFUSED);
-        return STORE_ANSWERED;
-    }
     struct redis_trip *trip = calloc(1, sizeof(*trip));
     if (trip == NULL) {
         return refuse(errand, STATUS_NO_MEMORY);
     }
+    list_init(&trip->node);
     trip->call.on_reply = on_reply;
     trip->runner = runner;
     trip->errand = errand;
@@ -217,32 +259,36 @@ enum store_outcome redis_runner_run(struct redis_runner *runner, struct store_er
     if (status == STATUS_OK) {
         status = timer_init(&trip->deadline, runner->loop, on_deadline, trip);
     }
-    if (status == STATUS_OK && !send_now(trip, false)) {
-        status = STATUS_UNREACHABLE;
-    }
     if (status != STATUS_OK) {
         free_trip(trip);
         return refuse(errand, status);
+    }
+    if (!depart(trip)) {
+        free_trip(trip);
+        fill(errand, fault_of(runner->link));
+        return STORE_ANSWERED;
     }
     timer_arm(&trip->deadline, ANSWER_US);
     return STORE_PENDING;
 }
 
-struct redis_runner redis_runner_of(struct loop *loop, struct redis_link *link,
-                                    const struct redis_store_options *options)
+void redis_runner_init(struct redis_runner *runner, struct loop *loop, struct redis_link *link,
+                       const struct redis_store_options *options)
 {
-    return (struct redis_runner){
+    *runner = (struct redis_runner){
         .loop = loop,
         .link = link,
         .prefix = options->prefix,
         .process = options->process,
     };
+    list_init(&runner->waiting);
 }
 
 void redis_runner_forward(struct redis_runner *runner, struct redis_trip *trip, bool asking)
 {
     trip->runner = runner;
-    if (!send_now(trip, asking)) {
-        redis_trip_fail(trip, REDIS_FAULT_RESET);
+    trip->asking = asking;
+    if (!depart(trip)) {
+        redis_trip_fail(trip, fault_of(runner->link));
     }
 }

@@ -1,6 +1,6 @@
 /* Errands to Redis: script calls whose reply somebody waits for, for a second.
  *
- * One is sent at once, or fails at once: while the link is not up nothing waits. */
+ * One is sent at once, or fails at once; it waits for the first attempt to connect alone. */
 
 #ifndef SLUICE_STORE_REDIS_RUNNER_H
 #define SLUICE_STORE_REDIS_RUNNER_H
@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
+#include "base/list.h"
 #include "base/span.h"
 #include "store/errand.h"
 #include "store/redis_fault.h"
@@ -26,11 +27,18 @@ struct redis_runner {
     void (*on_redirect)(void *owner, struct redis_trip *trip, enum redis_fault fault,
                         struct span text);
     void *owner;
+    struct list waiting; /* struct redis_trip: for the first attempt to connect */
 };
 
 /* Of the store of @options. */
-struct redis_runner redis_runner_of(struct loop *loop, struct redis_link *link,
-                                    const struct redis_store_options *options);
+void redis_runner_init(struct redis_runner *runner, struct loop *loop, struct redis_link *link,
+                       const struct redis_store_options *options);
+
+/* After the link is closed: what waits is answered. */
+void redis_runner_close(struct redis_runner *runner);
+
+/* The link has changed. */
+void redis_runner_on_change(struct redis_runner *runner);
 
 /* As store_run(). */
 MUST_USE enum store_outcome redis_runner_run(struct redis_runner *runner,

@@ -267,6 +267,7 @@ static enum status send_first(struct redis_ticket *ticket, uint64_t now_us)
 static void on_change(void *owner)
 {
     struct redis_store *store = owner;
+    redis_runner_on_change(&store->runner);
     redis_heartbeat_on_change(&store->heartbeat);
     redis_store_catch_up(store);
     while (!list_is_empty(&store->waiting)) {
@@ -379,6 +380,7 @@ static void free_redis(struct store *store)
 {
     struct redis_store *redis = redis_store_of(store);
     redis_link_close(&redis->link);
+    redis_runner_close(&redis->runner);
     redis_heartbeat_close(&redis->heartbeat);
     if (redis->options.process != NULL) {
         const struct redis_store_counters counters = redis_store_count(store);
@@ -459,7 +461,7 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     redis->meters = find_meters(redis);
     redis->settler = (struct redis_settler){
         .command = &redis->command, .link = &redis->link, .meters = redis->meters};
-    redis->runner = redis_runner_of(loop, &redis->link, options);
+    redis_runner_init(&redis->runner, loop, &redis->link, options);
     list_init(&redis->waiting);
     pool_init(&redis->tickets, sizeof(struct redis_ticket), TICKETS_KEPT);
     const enum status status = init(redis, loop);

@@ -98,11 +98,17 @@ static void await_found(struct proxy *proxy, const char *identity, enum ban_kind
 }
 
 /* A store of the loop that asks, as an operator's side has it. */
-static struct store *open_store(void)
+static struct store *new_store(void)
 {
     struct redis_store_options options = options_of(&proxies[0]);
     struct store *store;
     ck_assert_int_eq(redis_store_new(loop, &options, &store), STATUS_OK);
+    return store;
+}
+
+static struct store *open_store(void)
+{
+    struct store *store = new_store();
     while (!redis_store_is_up(store)) {
         turns_once(loop);
     }
@@ -150,6 +156,22 @@ START_TEST(what_one_sets_all_know_and_what_it_lifts_nobody_does)
     await_found(&proxies[1], "{x}", BAN_EXEMPTS, false);
     await_found(&proxies[0], "{x}", BAN_EXEMPTS, false);
     store_free(store);
+}
+END_TEST
+
+START_TEST(a_change_waits_for_the_first_connection_and_fails_without_one)
+{
+    struct store *store = new_store();
+    struct ban_change ban = {.for_ms = 60000};
+    ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
+    store_free(store);
+    redis_server_kill(&server);
+    store = new_store();
+    struct ban_change late = {.for_ms = 60000};
+    ck_assert_int_eq(change(store, &late, "{y}"), STATUS_UNREACHABLE);
+    ck_assert_str_eq(late.fault, "refused");
+    store_free(store);
+    redis_server_restart(&server);
 }
 END_TEST
 
@@ -300,6 +322,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, what_one_sets_all_know_and_what_it_lifts_nobody_does);
+    tcase_add_test(tcase, a_change_waits_for_the_first_connection_and_fails_without_one);
     tcase_add_test(tcase, what_is_over_is_refused_and_what_ends_is_gone_everywhere);
     tcase_add_test(tcase, there_are_no_more_than_the_maximum_and_those_that_ended_make_room);
     tcase_add_test(tcase, what_was_known_holds_while_redis_is_away_and_is_read_anew_after);
