@@ -15,19 +15,6 @@ static void on_stop(void *context)
     loop_stop(admin->loop);
 }
 
-static enum status open_doors(struct admin *admin)
-{
-    const struct admin_section *section = &admin->policy->admin;
-    for (size_t i = 0; i < section->n_listeners; i++) {
-        const enum status status = admin_door_open(&admin->doors[i], admin, &section->listeners[i]);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        admin->n_doors++;
-    }
-    return STATUS_OK;
-}
-
 enum status admin_new(const struct admin_options *options, struct admin **admin)
 {
     struct admin *created = calloc(1, sizeof(*created));
@@ -37,6 +24,8 @@ enum status admin_new(const struct admin_options *options, struct admin **admin)
     json_object_seed(0); /* before other threads make objects */
     created->options = *options;
     created->stop.fd = -1;
+    list_init(&created->doors);
+    list_init(&created->leaving);
     created->policy = options->take_policy(options->context);
     enum status status = access_rules_load(&created->policy->admin, &created->rules);
     if (status == STATUS_OK) {
@@ -46,7 +35,7 @@ enum status admin_new(const struct admin_options *options, struct admin **admin)
         status = wakeup_init(&created->stop, created->loop, on_stop, created);
     }
     if (status == STATUS_OK) {
-        status = open_doors(created);
+        status = admin_doors_renew(created, created->policy);
     }
     if (status != STATUS_OK) {
         admin_free(created);
@@ -67,6 +56,25 @@ struct store *admin_store(struct admin *admin, const struct policy *policy)
     return admin->store;
 }
 
+void admin_renew(struct admin *admin)
+{
+    const struct admin_options *options = &admin->options;
+    const struct policy *policy = options->take_policy(options->context);
+    struct access_rules rules;
+    const bool is_new = policy != admin->policy;
+    if (!is_new || access_rules_load(&policy->admin, &rules) != STATUS_OK) {
+        if (is_new) {
+            log_error("admin", "the admin API keeps its tokens and addresses", "%s", "");
+        }
+        options->give_policy(options->context, policy);
+        return;
+    }
+    (void)!admin_doors_renew(admin, policy); /* what failed was told */
+    admin->rules = rules;
+    options->give_policy(options->context, admin->policy);
+    admin->policy = policy;
+}
+
 static void *run(void *context)
 {
     struct admin *admin = context;
@@ -79,8 +87,8 @@ static void *run(void *context)
 enum status admin_start(struct admin *admin)
 {
     admin->is_running = pthread_create(&admin->thread, NULL, run, admin) == 0;
-    for (size_t i = 0; i < admin->n_doors && admin->is_running; i++) {
-        admin_door_log(&admin->doors[i]);
+    if (admin->is_running) {
+        admin_doors_log(admin);
     }
     return admin->is_running ? STATUS_OK : STATUS_NO_MEMORY;
 }
@@ -99,9 +107,7 @@ void admin_free(struct admin *admin)
     if (admin == NULL) {
         return;
     }
-    for (size_t i = 0; i < admin->n_doors; i++) {
-        admin_door_close(&admin->doors[i]);
-    }
+    admin_doors_close(admin);
     if (!admin->store_is_shared) {
         store_free(admin->store);
     }

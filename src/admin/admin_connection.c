@@ -37,6 +37,7 @@ static void connection_free(struct admin_connection *connection)
     loop_task_cancel(&connection->answered);
     timer_close(&connection->timer);
     stream_close(&connection->stream);
+    admin_door_on_connection_gone(connection->door);
     free(connection);
 }
 
@@ -204,6 +205,19 @@ bool admin_connection_close_oldest(struct admin_door *door)
         }
     }
     return false;
+}
+
+void admin_connections_leave(struct admin_door *door)
+{
+    struct list *node = door->connections.next;
+    while (node != &door->connections) {
+        struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
+        node = node->next;
+        connection->keep_alive = false;
+        if (!connection->has_request) {
+            connection_free(connection);
+        }
+    }
 }
 
 void admin_connections_close(struct admin_door *door)

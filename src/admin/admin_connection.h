@@ -19,6 +19,9 @@ MUST_USE enum status admin_connection_new(struct admin_door *door, int fd,
  * place. False: all have one. */
 MUST_USE bool admin_connection_close_oldest(struct admin_door *door);
 
+/* Close those of @door that wait for a request; the others end with their answer. */
+void admin_connections_leave(struct admin_door *door);
+
 /* Close all of @door's. */
 void admin_connections_close(struct admin_door *door);
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -75,32 +76,144 @@ static enum status bind_unix(struct admin_door *door, int *fd)
     return status == STATUS_OK ? unix_listener_share(&door->unix_socket, fd) : status;
 }
 
-enum status admin_door_open(struct admin_door *door, struct admin *admin,
-                            const struct listener_section *section)
+static enum status open_door(struct admin_door *door, struct loop *loop)
 {
     int fd;
-    *door = (struct admin_door){.admin = admin, .section = section, .unix_socket = {.fd = -1}};
-    list_init(&door->connections);
-    enum status status = is_unix(door) ? bind_unix(door, &fd) : bind_tcp(&section->endpoint, &fd);
+    enum status status =
+        is_unix(door) ? bind_unix(door, &fd) : bind_tcp(&door->section->endpoint, &fd);
     if (status != STATUS_OK) {
         unix_listener_close(&door->unix_socket);
         return tell_failure(door, status);
     }
-    status = listener_open(&door->listener, admin->loop, fd, on_accept, door);
+    status = listener_open(&door->listener, loop, fd, on_accept, door);
     if (status != STATUS_OK) {
         unix_listener_close(&door->unix_socket);
     }
     return status;
 }
 
-void admin_door_close(struct admin_door *door)
+static void free_door(struct admin_door *door)
 {
+    list_remove(&door->node);
     listener_close(&door->listener);
     unix_listener_close(&door->unix_socket);
     admin_connections_close(door);
+    loop_task_cancel(&door->gone);
+    free(door);
 }
 
-void admin_door_log(const struct admin_door *door)
+static void on_gone(struct loop_task *task)
+{
+    free_door(CONTAINER_OF(task, struct admin_door, gone));
+}
+
+static enum status add_door(struct admin *admin, const struct listener_section *section)
+{
+    struct admin_door *door = calloc(1, sizeof(*door));
+    if (door == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    door->admin = admin;
+    door->section = section;
+    door->listener.fd = -1;
+    door->unix_socket.fd = -1;
+    list_init(&door->connections);
+    loop_task_init(&door->gone, on_gone);
+    const enum status status = open_door(door, admin->loop);
+    if (status != STATUS_OK) {
+        free(door);
+        return status;
+    }
+    list_push_back(&admin->doors, &door->node);
+    return STATUS_OK;
+}
+
+/* --- all of them --- */
+
+static bool is_same(const struct listener_section *a, const struct listener_section *b)
+{
+    return span_equals(a->endpoint.text, b->endpoint.text) && a->mode == b->mode;
+}
+
+static const struct listener_section *find_section(const struct admin_section *admin,
+                                                   const struct listener_section *wanted)
+{
+    for (size_t i = 0; i < admin->n_listeners; i++) {
+        if (is_same(&admin->listeners[i], wanted)) {
+            return &admin->listeners[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_door(const struct admin *admin, const struct listener_section *section)
+{
+    for (struct list *node = admin->doors.next; node != &admin->doors; node = node->next) {
+        if (CONTAINER_OF(node, struct admin_door, node)->section == section) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void leave(struct admin_door *door)
+{
+    log_info("admin.door", "no longer listening for operators", "address=%.*s",
+             SPAN_ARGS(door->section->endpoint.text));
+    listener_close(&door->listener); /* which may bring connections yet */
+    unix_listener_close(&door->unix_socket);
+    door->is_leaving = true;
+    door->section = NULL;
+    list_remove(&door->node);
+    list_push_back(&door->admin->leaving, &door->node);
+    admin_connections_leave(door);
+    admin_door_on_connection_gone(door);
+}
+
+enum status admin_doors_renew(struct admin *admin, const struct policy *policy)
+{
+    const struct admin_section *section = &policy->admin;
+    enum status result = STATUS_OK;
+    for (struct list *node = admin->doors.next; node != &admin->doors;) {
+        struct admin_door *door = CONTAINER_OF(node, struct admin_door, node);
+        const struct listener_section *found = find_section(section, door->section);
+        node = node->next;
+        if (found != NULL) {
+            door->section = found;
+        } else {
+            leave(door);
+        }
+    }
+    for (size_t i = 0; i < section->n_listeners; i++) {
+        if (!has_door(admin, &section->listeners[i])) {
+            const enum status status = add_door(admin, &section->listeners[i]);
+            result = result == STATUS_OK ? status : result;
+        }
+    }
+    return result;
+}
+
+void admin_door_on_connection_gone(struct admin_door *door)
+{
+    if (door->is_leaving && door->n_connections == 0) {
+        loop_at_turn_end(door->admin->loop, &door->gone);
+    }
+}
+
+static void close_all(struct list *doors)
+{
+    while (!list_is_empty(doors)) {
+        free_door(CONTAINER_OF(doors->next, struct admin_door, node));
+    }
+}
+
+void admin_doors_close(struct admin *admin)
+{
+    close_all(&admin->doors);
+    close_all(&admin->leaving);
+}
+
+static void log_door(const struct admin_door *door)
 {
     struct resolver_address bound = {.bytes = sizeof(bound.sockaddr)};
     char buffer[ADDRESS_TEXT_MAX];
@@ -117,4 +230,11 @@ void admin_door_log(const struct admin_door *door)
     address_write(&host, &text);
     log_info("admin.door", "listening for operators",
              is_ipv6 ? "address=[%.*s]:%u" : "address=%.*s:%u", SPAN_ARGS(text_span(&text)), port);
+}
+
+void admin_doors_log(const struct admin *admin)
+{
+    for (struct list *node = admin->doors.next; node != &admin->doors; node = node->next) {
+        log_door(CONTAINER_OF(node, struct admin_door, node));
+    }
 }

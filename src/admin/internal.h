@@ -22,12 +22,15 @@ enum {
 
 /* One of the policy's admin listeners. */
 struct admin_door {
+    struct list node; /* of the admin's doors, or of those that are leaving */
     struct admin *admin;
-    const struct listener_section *section; /* of admin->policy */
+    const struct listener_section *section; /* of admin->policy; not of one that is leaving */
+    bool is_leaving; /* the policy names it no more: it goes with its last request */
     struct listener listener;
     struct unix_listener unix_socket; /* fd -1: of TCP */
     struct list connections;          /* struct admin_connection, the longest there first */
     size_t n_connections;
+    struct loop_task gone; /* frees one that has left */
 };
 
 struct admin {
@@ -38,8 +41,8 @@ struct admin {
     struct store *store;  /* made when it is first asked */
     bool store_is_shared; /* and is not the admin's to free */
     struct wakeup stop;
-    struct admin_door doors[ADMIN_LISTENERS_MAX];
-    size_t n_doors;           /* that are open */
+    struct list doors;        /* struct admin_door */
+    struct list leaving;      /* the same */
     struct log_gate refusals; /* of the lines that tell of them */
     pthread_t thread;
     bool is_running;
@@ -48,14 +51,22 @@ struct admin {
 /* The store of @policy, to be asked from the admin's loop. NULL: no memory. */
 MUST_USE struct store *admin_store(struct admin *admin, const struct policy *policy);
 
-/* Open the door of @section, which outlives it. What fails is logged. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY. */
-MUST_USE enum status admin_door_open(struct admin_door *door, struct admin *admin,
-                                     const struct listener_section *section);
+/* Open the doors that @policy names and @admin does not have, and let those leave that it names no more: they take no
+ * more connections, and end with the requests that are under way. What cannot be opened is logged, and is not there.
+ * STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: of the first such. */
+MUST_USE enum status admin_doors_renew(struct admin *admin, const struct policy *policy);
 
-/* Cut its connections and close it. */
-void admin_door_close(struct admin_door *door);
+/* Close all, at once. */
+void admin_doors_close(struct admin *admin);
 
 /* Tell in the log where. */
-void admin_door_log(const struct admin_door *door);
+void admin_doors_log(const struct admin *admin);
+
+/* A connection of @door has been freed. */
+void admin_door_on_connection_gone(struct admin_door *door);
+
+/* Go by the policy in force from now on, where it is another. One whose tokens cannot be read leaves things as they
+ * are, and the log says so. */
+void admin_renew(struct admin *admin);
 
 #endif /* SLUICE_ADMIN_INTERNAL_H */
