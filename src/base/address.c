@@ -239,12 +239,20 @@ bool address_is_loopback(const struct address *address)
 
 static void write_ipv4(const uint8_t *bytes, struct text *text)
 {
+    char octets[4 * IPV4_BYTES];
+    size_t n = 0;
     for (size_t i = 0; i < IPV4_BYTES; i++) {
-        if (i > 0) {
-            text_add_char(text, '.');
+        const unsigned octet = bytes[i];
+        if (octet >= 100) {
+            octets[n++] = (char)('0' + octet / 100);
         }
-        text_add_u64(text, bytes[i]);
+        if (octet >= 10) {
+            octets[n++] = (char)('0' + octet / 10 % 10);
+        }
+        octets[n++] = (char)('0' + octet % 10);
+        octets[n++] = '.';
     }
+    text_add(text, span_of(octets, n - 1)); /* without the last point */
 }
 
 static uint16_t group_at(const uint8_t *bytes, size_t i)
