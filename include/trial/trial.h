@@ -28,6 +28,7 @@ enum { TRIAL_OPEN_MAX = 65536 };
 struct trial_options {
     const struct policy *policy; /* borrowed */
     size_t memory_bytes;         /* of the embedded store; 0: as the policy says */
+    bool is_peer_trusted;        /* costs that requests tell are believed, whoever sends them */
     const bool *left_out; /* by index of the limit: it is not judged; NULL: all are. Borrowed */
 };
 
@@ -49,6 +50,7 @@ struct trial_future {
     bool is_aborted;            /* without a whole answer */
     const struct field *fields; /* of the upstream's answer: what it says of the cost counts */
     size_t n_fields;
+    struct span cost; /* what it says of the cost, in whatever field; data is NULL: not known */
 };
 
 /* What came of it. Pointers are good until the trial is asked again. */
@@ -56,6 +58,7 @@ struct trial_answer {
     enum trial_verdict verdict;
     uint16_t status;                   /* that the client gets */
     const char *reason;                /* why it is refused; NULL: it is not */
+    struct address client;             /* whose request it is */
     const struct route *route;         /* NULL: none matched */
     const struct admission *admission; /* NULL: nothing was decided */
     uint64_t wait_us;                  /* it is held so long before it is forwarded */

@@ -127,6 +127,7 @@ static void fill_view(struct trial *trial, const struct address *peer, const str
     trial->view.host = target_normalise_host(head->host, trial->host);
     trial->view.client = client_address_find(policy, peer, head);
     trial->view.peer_is_trusted =
+        trial->options.is_peer_trusted ||
         address_is_in(peer, policy->trusted_proxies, policy->n_trusted_proxies);
     trial->view.path = &trial->path;
     trial->view.path_buffer = trial->path_buffer;
@@ -193,18 +194,29 @@ static enum admission_result prepare(struct trial *trial, const struct trial_ans
     return result;
 }
 
+static void read_cost(const struct cost_spec *cost, const struct trial_future *future,
+                      struct outcome *outcome)
+{
+    struct field fields[HEAD_FIELDS_MAX];
+    size_t n = future->n_fields < HEAD_FIELDS_MAX ? future->n_fields : HEAD_FIELDS_MAX;
+    if (future->cost.data != NULL) {
+        fields[0] = (struct field){.name = cost->field, .value = future->cost};
+        n = 1;
+    } else if (n > 0) {
+        memcpy(fields, future->fields, n * sizeof(fields[0]));
+    }
+    const struct head head = {.status = future->status, .fields = fields, .n_fields = n};
+    outcome->is_cost_told = cost_of_response(cost, &head, &outcome->told_cost);
+}
+
 static struct outcome outcome_of(const struct route *route, const struct trial_future *future)
 {
     struct outcome outcome = {.status = future->status, .aborted = future->is_aborted};
     if (route->respond != NULL) {
         return (struct outcome){.status = route->respond->status};
     }
-    if (route->cost.kind == COST_RESPONSE_HEADER && future->n_fields > 0) {
-        struct field fields[HEAD_FIELDS_MAX];
-        const size_t n = future->n_fields < HEAD_FIELDS_MAX ? future->n_fields : HEAD_FIELDS_MAX;
-        memcpy(fields, future->fields, n * sizeof(fields[0]));
-        const struct head head = {.status = future->status, .fields = fields, .n_fields = n};
-        outcome.is_cost_told = cost_of_response(&route->cost, &head, &outcome.told_cost);
+    if (route->cost.kind == COST_RESPONSE_HEADER) {
+        read_cost(&route->cost, future, &outcome);
     }
     return outcome;
 }
@@ -324,6 +336,7 @@ enum status trial_ask(struct trial *trial, uint64_t now_us, const struct address
     *answer = (struct trial_answer){.route = NULL};
     trial_advance(trial, now_us);
     fill_view(trial, peer, head);
+    answer->client = trial->view.client;
     if (!find_route(trial, head, answer)) {
         return STATUS_OK;
     }
