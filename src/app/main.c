@@ -20,6 +20,8 @@ static const struct {
      check_command},
     {"test", "[--json | --junit] FILE...",
      "run tests of policies under a clock of their own; exits 1 if one fails", test_command},
+    {"replay", "[OPTION...] POLICY LOG...",
+     "tell what a policy would have said to the requests of access logs", replay_command},
     {"script", "FILE METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS]",
      "print the redis-cli call that would decide this request", script_command},
     {"explain", "FILE METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS] [--live] [--json]",

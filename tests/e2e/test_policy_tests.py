@@ -280,6 +280,6 @@ def test_the_manuals_commands_print_what_it_shows(tmp_path):
     shown = re.findall(r"```sh\n(.*?)```\n+```text\n(.*?)```", manual, re.S)
     assert len(shown) == manual.count("```sh") == 2
     for command, output in shown:
-        told = subprocess.run(["bash", "-c", command.replace("sluice ", program.PROGRAM + " ")],
+        told = subprocess.run(["bash", "-c", command.replace("sluice ", os.path.abspath(program.PROGRAM) + " ")],
                               cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
         assert told.stderr == "" and told.stdout == output

@@ -1,0 +1,278 @@
+/* sluice replay POLICY LOG...: what would the policy have said to the requests of these logs?
+ *
+ * options ─► logs opened, their format found ─► policies, their calendars of the logs' time ─► the run ─► reports */
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/command.h"
+#include "app/load.h"
+#include "app/replay_view.h"
+#include "base/clock.h"
+#include "policy/units.h"
+
+enum {
+    PROGRESS_US = 100 * 1000,
+    MEMORY_BYTES = 256 * 1024 * 1024,
+};
+
+struct command {
+    struct replay_options options;
+    const char *policies[TALLY_SIDES_MAX];
+    size_t n_policies;
+    const char *html; /* path; NULL: none */
+    bool is_json;
+    size_t memory_bytes; /* 0: not said */
+    uint64_t started_us;
+    uint64_t told_us; /* when progress was told last */
+};
+
+static int usage(void)
+{
+    fputs("usage: sluice replay [OPTION...] POLICY LOG...\n"
+          "  LOG is a file, or - for standard input; several are merged by time\n"
+          "  --against POLICY       and a second policy: what changes for whom\n"
+          "  --format FORMAT        combined, json or logfmt; left out: as the first lines read\n"
+          "  --field WHAT=NAME      what a field of json or logfmt means: time, client, method, "
+          "path,\n"
+          "                         request, host, status, duration, cost or header.NAME\n"
+          "  --host NAME            of requests whose line tells none\n"
+          "  --memory SIZE          of the embedded store; left out: 256MiB, or the policy's if "
+          "larger\n"
+          "  --html FILE            write a page with charts\n"
+          "  --json                 print JSON\n",
+          stderr);
+    return EXIT_USAGE;
+}
+
+/* --- options --- */
+
+static bool read_format(const char *word, enum replay_format *format)
+{
+    static const struct {
+        const char *word;
+        enum replay_format format;
+    } FORMATS[] = {{"combined", REPLAY_COMBINED}, {"json", REPLAY_JSON}, {"logfmt", REPLAY_LOGFMT}};
+    for (size_t i = 0; i < ARRAY_LEN(FORMATS); i++) {
+        if (strcmp(word, FORMATS[i].word) == 0) {
+            *format = FORMATS[i].format;
+            return true;
+        }
+    }
+    fprintf(stderr, "sluice replay: --format %s: known are combined, json and logfmt\n", word);
+    return false;
+}
+
+static bool read_field(const char *argument, struct replay_options *options)
+{
+    const char *equals = strchr(argument, '=');
+    if (equals == NULL || options->n_fields == REPLAY_FIELDS_MAX) {
+        fprintf(stderr, "sluice replay: --field %s: %s\n", argument,
+                equals == NULL ? "must be WHAT=NAME" : "there are too many");
+        return false;
+    }
+    options->fields[options->n_fields++] = (struct replay_field){
+        .what = span_of(argument, (size_t)(equals - argument)), .name = span_of_text(equals + 1)};
+    return true;
+}
+
+static bool read_memory(const char *argument, struct command *command)
+{
+    char buffer[256];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    uint64_t bytes = 0;
+    if (!units_parse_size(span_of_text(argument), &bytes, &problem) ||
+        bytes < MEMORY_STORE_BYTES_MIN) {
+        fprintf(stderr, "sluice replay: --memory %s: %.*s\n", argument,
+                SPAN_ARGS(problem.len > 0 ? text_span(&problem) : SPAN("must be at least 1MiB")));
+        return false;
+    }
+    command->memory_bytes = bytes;
+    return true;
+}
+
+static bool read_option(struct command *command, int option)
+{
+    switch (option) {
+    case 'a':
+        command->policies[1] = optarg;
+        command->n_policies = 2;
+        return true;
+    case 'f':
+        return read_format(optarg, &command->options.format);
+    case 'F':
+        return read_field(optarg, &command->options);
+    case 'H':
+        command->options.host = span_of_text(optarg);
+        return true;
+    case 'm':
+        return read_memory(optarg, command);
+    case 'p':
+        command->html = optarg;
+        return true;
+    case 'j':
+        command->is_json = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool read_options(struct command *command, int argc, char **argv)
+{
+    static const struct option OPTIONS[] = {
+        {"against", required_argument, NULL, 'a'}, {"format", required_argument, NULL, 'f'},
+        {"field", required_argument, NULL, 'F'},   {"host", required_argument, NULL, 'H'},
+        {"memory", required_argument, NULL, 'm'},  {"html", required_argument, NULL, 'p'},
+        {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0},
+    };
+    int option;
+    *command = (struct command){.n_policies = 1};
+    while ((option = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
+        if (!read_option(command, option)) {
+            return false;
+        }
+    }
+    if (argc - optind < 2 || argc - optind - 1 > REPLAY_LOGS_MAX) {
+        return false;
+    }
+    command->policies[0] = argv[optind];
+    command->options.paths = argv + optind + 1;
+    command->options.n_paths = (size_t)(argc - optind - 1);
+    return true;
+}
+
+/* --- progress --- */
+
+static void on_progress(void *context, const struct replay_progress *progress)
+{
+    struct command *command = context;
+    const uint64_t now_us = clock_monotonic_us();
+    char lines[REPLAY_NUMBER_BYTES];
+    char rate[REPLAY_NUMBER_BYTES];
+    if (now_us - command->told_us < PROGRESS_US) {
+        return;
+    }
+    command->told_us = now_us;
+    const uint64_t took_us = now_us - command->started_us;
+    fprintf(stderr, "\r\x1b[K%s lines, %s a second", replay_count(lines, progress->n_lines),
+            replay_count(rate, progress->n_lines * 1000 / (took_us / 1000 + 1)));
+    if (progress->n_bytes_in_all > 0) {
+        const uint64_t percent = progress->n_bytes * 100 / progress->n_bytes_in_all;
+        fprintf(stderr, "  %3" PRIu64 " %% [%-50.*s]", percent,
+                (int)(percent < 100 ? percent / 2 : 50),
+                "##################################################");
+    }
+}
+
+/* --- the run --- */
+
+static bool write_page(const struct command *command, const struct replay_view *view)
+{
+    FILE *file = fopen(command->html, "w");
+    bool is_written = file != NULL && replay_view_print_html(view, file);
+    if (file != NULL) {
+        is_written = fclose(file) == 0 && is_written;
+    }
+    if (!is_written) {
+        fprintf(stderr, "sluice replay: %s cannot be written\n", command->html);
+    }
+    return is_written;
+}
+
+static int show(const struct command *command, const struct replay *replay)
+{
+    const struct replay_view view = {
+        .replay = replay,
+        .tally = replay_tally(replay),
+        .policies = {command->policies[0], command->policies[1]},
+        .took_us = clock_monotonic_us() - command->started_us,
+    };
+    bool is_written = command->html == NULL || write_page(command, &view);
+    if (command->is_json) {
+        is_written = replay_view_print_json(&view, stdout) && is_written;
+    } else {
+        const struct replay_screen screen = replay_screen_of(stdout);
+        char lines[REPLAY_NUMBER_BYTES];
+        char took[REPLAY_NUMBER_BYTES];
+        char rate[REPLAY_NUMBER_BYTES];
+        replay_view_print(&view, stdout, &screen);
+        fprintf(stderr, "read %s lines in %s, %s a second\n",
+                replay_count(lines, view.tally->n_lines), replay_length(took, view.took_us),
+                replay_count(rate, view.tally->n_lines * 1000 / (view.took_us / 1000 + 1)));
+    }
+    return is_written && fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* As large as the largest of the policies', and never small, unless it is said. */
+static size_t memory_of(const struct command *command, struct policy *const *policies)
+{
+    size_t bytes = MEMORY_BYTES;
+    for (size_t i = 0; i < command->n_policies; i++) {
+        bytes = policies[i]->store.memory_bytes > bytes ? policies[i]->store.memory_bytes : bytes;
+    }
+    return command->memory_bytes != 0 ? command->memory_bytes : bytes;
+}
+
+static int run_policies(struct command *command, struct replay *replay,
+                        struct policy *const *policies)
+{
+    const struct policy *const read_only[TALLY_SIDES_MAX] = {policies[0], policies[1]};
+    char buffer[REPLAY_PROBLEM_BYTES];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    command->started_us = clock_monotonic_us();
+    const enum status status =
+        replay_run(replay, read_only, command->n_policies, memory_of(command, policies), &problem);
+    if (isatty(STDERR_FILENO) == 1) {
+        fputs("\r\x1b[K", stderr);
+    }
+    if (status != STATUS_OK) {
+        fprintf(stderr, "sluice replay: %.*s\n", SPAN_ARGS(text_span(&problem)));
+        return EXIT_FAILED;
+    }
+    return show(command, replay);
+}
+
+static int run_replay(struct command *command, struct replay *replay)
+{
+    struct policy *policies[TALLY_SIDES_MAX] = {NULL};
+    int result = EXIT_FAILED;
+    size_t n = 0;
+    while (n < command->n_policies && load_policy_at(command->policies[n], replay_start_us(replay),
+                                                     &policies[n]) == STATUS_OK) {
+        n++;
+    }
+    if (n == command->n_policies) {
+        result = run_policies(command, replay, policies);
+    }
+    for (size_t i = 0; i < n; i++) {
+        policy_free(policies[i]);
+    }
+    return result;
+}
+
+int replay_command(int argc, char **argv)
+{
+    char buffer[REPLAY_PROBLEM_BYTES];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    struct command command;
+    struct replay *replay;
+    if (!read_options(&command, argc, argv)) {
+        return usage();
+    }
+    if (isatty(STDERR_FILENO) == 1) {
+        command.options.on_progress = on_progress;
+        command.options.context = &command;
+    }
+    if (replay_open(&command.options, &replay, &problem) != STATUS_OK) {
+        fprintf(stderr, "sluice replay: %.*s\n", SPAN_ARGS(text_span(&problem)));
+        return EXIT_FAILED;
+    }
+    const int result = run_replay(&command, replay);
+    replay_free(replay);
+    return result;
+}

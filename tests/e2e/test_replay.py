@@ -1,0 +1,405 @@
+"""`sluice replay`: logs through policies under their own clock, held against a model, the proxy and
+`sluice test`; what is told where a log does not tell enough; the page."""
+
+import fcntl
+import html.parser
+import json
+import os
+import pty
+import random
+import re
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+
+from harness import program
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+START = 1795420800  # 2026-11-23T08:00:00Z
+HEAD = "listen: 127.0.0.1:1\nupstreams: {api: {servers: [http://127.0.0.1:2]}}\n"
+ONE = HEAD + """
+limits: {per-client: {key: client.ip, algorithm: fixed_window, rate: 3/minute}}
+defaults: {limits: [per-client]}
+routes: [{name: api, match: {path: /**}, upstream: api}]
+"""
+
+
+def combined(moment, client="192.0.2.1", request="GET /a HTTP/1.1", status=200):
+    stamp = time.strftime("%d/%b/%Y:%H:%M:%S +0000", time.gmtime(moment))
+    return f'{client} - - [{stamp}] "{request}" {status} 17 "-" "curl/7.88"'
+
+
+@pytest.fixture(name="replay")
+def replay_of_lines(tmp_path):
+    """replay(policy, lines, *options): the report as JSON."""
+    def run(policy, lines, *options, code=0, raw=False):
+        (tmp_path / "policy.yaml").write_text(policy)
+        (tmp_path / "access.log").write_bytes("".join(line + "\n" for line in lines).encode())
+        result = program.command("replay", *options, *([] if raw else ["--json"]),
+                                 str(tmp_path / "policy.yaml"), str(tmp_path / "access.log"))
+        assert result.returncode == code, result.stderr
+        return result if raw else json.loads(result.stdout)
+
+    return run
+
+
+def limit(report, name, side="policy"):
+    return next(one for one in report[side]["limits"] if one["name"] == name)
+
+
+# --- it is right ---
+
+
+def test_windows_are_counted_as_a_model_counts_them(replay, seed):
+    chance = random.Random(seed)
+    moment, lines, expected, taken = START, [], {}, {}
+    for _ in range(3000):
+        moment += chance.choice((0, 0, 0, 1, 1, 7))
+        client = f"192.0.2.{chance.randrange(1, 9)}"
+        lines.append(combined(moment, client))
+        window = client, moment // 60
+        taken[window] = taken.get(window, 0) + 1
+        expected[client] = expected.get(client, 0) + (taken[window] > 3)
+    report = replay(ONE, lines)
+    assert {one["client"]: one["denied"] for one in report["clients"]} == {
+        client: n for client, n in expected.items() if n > 0}
+    assert report["policy"]["denied"] == sum(expected.values()) == limit(report, "per-client")["denied"]
+    assert report["policy"]["allowed"] == 3000 - sum(expected.values())
+    assert sum(span["denied"] for span in report["over_time"]) == report["policy"]["denied"]
+    assert sum(span["requests"] for span in report["over_time"]) == 3000
+
+
+def test_a_trace_goes_as_it_goes_in_a_policys_test(replay, tmp_path, seed):
+    policy = HEAD + """
+limits:
+  bucket: {key: client.ip, rate: 20/minute, burst: 5}
+  window: {key: client.ip, algorithm: sliding_window, rate: 30/hour}
+routes: [{name: api, match: {path: /**}, limits: [bucket, window], upstream: api}]
+"""
+    chance = random.Random(seed)
+    moments = sorted(START + chance.randrange(600) for _ in range(150))
+    report = replay(policy, [combined(moment) for moment in moments])
+    steps = "".join(f"    - {{at: {moment - START}s, request: GET /a, expect: denied}}\n"
+                    for moment in moments)
+    (tmp_path / "t.yaml").write_text("policy: policy.yaml\nstart: 2026-11-23T08:00:00Z\n"
+                                     f"tests:\n  - name: trace\n    steps:\n{steps}")
+    told = json.loads(program.command("test", "--json", str(tmp_path / "t.yaml")).stdout)
+    assert report["policy"]["allowed"] == told["files"][0]["tests"][0]["failed"]
+
+
+def test_the_proxys_own_log_says_what_the_proxy_said(start, start_upstream, tmp_path):
+    policy = f"""
+upstreams: {{api: {{servers: [{start_upstream().url}]}}}}
+limits:
+  client: {{key: client.ip, rate: 5/day}}
+  path: {{key: path, algorithm: fixed_window, rate: 3/week}}
+routes:
+  - {{name: a, match: {{path: /a/**}}, limits: [client, path], upstream: api}}
+  - {{name: b, match: {{path: /b}}, limits: [path], respond: {{status: 204}}}}
+"""
+    for log_format in ("logfmt", "json"):
+        proxy = start(f"workers: 1\nlog: {{format: {log_format}}}\n{policy}", log_format=log_format)
+        paths = ["/a/1"] * 4 + ["/a/2"] * 4 + ["/b"] * 5 + ["/none"]
+        for path in paths:
+            proxy.ask("GET", path)
+        lines = proxy.log_lines(len(paths))
+        result = program.command("replay", "--json", str(proxy.folder / "policy.yaml"),
+                                 str(proxy.folder / "stdout"))
+        report = json.loads(result.stdout)
+        said = [line["verdict"] for line in lines]
+        assert report["policy"]["denied"] == said.count("denied") > 0
+        assert report["policy"]["no_route"] == 1 and report["log"]["logged_429"] == said.count("denied")
+
+
+def test_answers_that_do_not_count_and_slots_are_judged_by_what_the_log_tells(replay):
+    policy = HEAD + """
+limits:
+  failures: {key: client.ip, algorithm: fixed_window, rate: 2/hour, count: [401]}
+  slots: {key: client.ip, algorithm: concurrency, rate: 2}
+routes:
+  - {name: login, match: {path: /login}, limits: [failures], upstream: api}
+  - {name: slow, match: {path: /slow}, limits: [slots], upstream: api}
+"""
+    def line(end, path, status, took):
+        return json.dumps({"time": end, "remote_addr": "192.0.2.1", "request_method": "GET",
+                           "request_uri": path, "status": status, "request_time": took})
+
+    # The slow ones begin at 0, 1, 2 and 11 and are logged as they end.
+    slow = [line(START + 12, "/slow", 200, 10.0), line(START + 10, "/slow", 200, 10.0),
+            line(START + 11, "/slow", 200, 10.0), line(START + 11, "/slow", 200, 0.0)]
+    login = [line(START + 20 + i, "/login", status, 0.5)
+             for i, status in enumerate([200, 401, 200, 401, 200])]
+    report = replay(policy, slow + login)
+    assert limit(report, "slots")["denied"] == 1 and limit(report, "failures")["denied"] == 1
+    assert report["policy"]["notes"] == []
+
+
+def test_days_are_those_of_the_log_and_of_the_zone(replay):
+    policy = HEAD + """
+limits: {daily: {key: client.ip, algorithm: fixed_window, rate: 2/day, timezone: Europe/Berlin}}
+routes: [{name: api, match: {path: /**}, limits: [daily], upstream: api}]
+"""
+    midnight = 983487600  # 2001-03-02T00:00 in Berlin
+    moments = [midnight - 3, midnight - 2, midnight - 1, midnight, midnight + 1, midnight + 2]
+    report = replay(policy, [combined(moment) for moment in moments])
+    assert report["policy"]["denied"] == 2 and report["log"]["beyond_calendars"] == 0
+
+
+# --- two policies ---
+
+
+def test_what_changes_is_told_for_whom(replay, tmp_path):
+    (tmp_path / "other.yaml").write_text(ONE.replace("3/minute", "1/minute"))
+    lines = [combined(START + i // 4, f"192.0.2.{i % 2 + 1}") for i in range(8)]
+    report = replay(ONE, lines, "--against", str(tmp_path / "other.yaml"))
+    assert (report["policy"]["denied"], report["against"]["denied"]) == (2, 6)
+    changes = report["changes"]
+    assert (changes["newly_denied"], changes["newly_allowed"]) == (4, 0)
+    assert [(one["client"], one["newly_denied"]) for one in changes["newly_denied_clients"]] == [
+        ("192.0.2.1", 2), ("192.0.2.2", 2)]
+    text = replay(ONE, lines, "--against", str(tmp_path / "other.yaml"), raw=True).stdout
+    assert re.search(r"newly denied +4 +50\.0 %", text) and "newly allowed" not in text
+    (tmp_path / "other.yaml").write_text(ONE)
+    assert "  nothing\n" in replay(ONE, lines, "--against", str(tmp_path / "other.yaml"), raw=True).stdout
+
+
+# --- reading ---
+
+
+def as_json(moment, **more):
+    return json.dumps({"ts": moment, "client_ip": "192.0.2.1", "method": "GET", "uri": "/a?x=1",
+                       "host": "a.test", "status": 200, **more})
+
+
+LINES_OF_FORMATS = {
+    "common": [f'192.0.2.1 - - [23/Nov/2026:09:00:0{i} +0100] "GET /a HTTP/1.1" 200 5'
+               for i in range(5)],
+    "combined": [combined(START + i) for i in range(5)],
+    "with the host": ["a.test:443 " + combined(START + i) for i in range(5)],
+    "nginx main": [combined(START + i) + ' "-"' for i in range(5)],
+    "json, epoch": [as_json(START + i) for i in range(5)],
+    "json, ms": [as_json((START + i) * 1000) for i in range(5)],
+    "json, text": [as_json(f"2026-11-23T08:00:0{i}.000Z") for i in range(5)],
+    "json, common log time": [as_json(f"23/Nov/2026:08:00:0{i} +0000") for i in range(5)],
+    "caddy": [json.dumps({"level": "info", "ts": START + i + 0.5, "request": {
+        "remote_ip": "192.0.2.1", "method": "GET", "host": "a.test", "uri": "/a\u00e9\"",
+        "headers": {"Accept": ["*/*", {"}": "]"}]}}, "duration": 0.5, "status": 200})
+              .replace("a\\u00e9", "a") for i in range(5)],
+    "logfmt": [f'time=2026-11-23T08:00:0{i}.250Z client=192.0.2.1 method=GET host="a \\"test" '
+               f'path=/a status=200 us=250000' for i in range(5)],
+}
+
+
+@pytest.mark.parametrize("name", LINES_OF_FORMATS, ids=str)
+def test_every_format_is_found_and_read(replay, name):
+    report = replay(ONE, LINES_OF_FORMATS[name])
+    assert report["log"]["unread"] == 0 and report["log"]["no_request"] == 0
+    assert report["log"]["first"] == "2026-11-23T08:00:00Z"
+    assert (report["policy"]["allowed"], report["policy"]["denied"]) == (3, 2)
+
+
+def test_lines_that_are_late_are_put_in_their_place_and_counted(replay):
+    moments = [START, START + 61, START + 1, START + 2, START + 62, START + 3]
+    report = replay(ONE, [combined(moment) for moment in moments])
+    assert report["log"]["out_of_order"] == 3 and report["log"]["too_late"] == 0
+    assert report["policy"]["denied"] == 1
+
+
+def test_lines_that_are_too_late_count_as_if_they_came_then(replay):
+    lines = [combined(START + i // 1000, f"198.51.{i // 256 % 256}.{i % 256}") for i in range(5000)]
+    report = replay(ONE, lines + [combined(START)] * 2 + [combined(START + 60)])
+    assert report["log"]["too_late"] == 2 and report["log"]["requests"] == 5003
+    assert 0 < report["log"]["too_late_us_max"] <= 5_000_000
+
+
+def test_lines_that_cannot_be_read_are_counted_and_the_first_are_shown(replay):
+    lines = [combined(START)] + [f"junk {i} \x1b[31m" for i in range(7)] + [combined(START + 1), ""]
+    report = replay(ONE, lines)
+    assert report["log"]["unread"] == 7 and report["log"]["requests"] == 2
+    assert [one["line"] for one in report["log"]["unread_samples"]] == [2, 3, 4, 5, 6]
+    text = replay(ONE, lines, raw=True).stdout
+    assert "7 lines could not be read" in text and "access.log:2: junk 0 \\x1b[31m" in text
+
+
+@pytest.mark.parametrize("request_line", ["-", "\\x16\\x03\\x01", "GET", "GET  HTTP/1.1",
+                                          "GET /a b HTTP/1.1", "CONNECT a:1 HTTP/1.1"])
+def test_what_is_no_request_is_told_apart(replay, request_line):
+    report = replay(ONE, [combined(START), combined(START, request=request_line, status=400)])
+    assert (report["log"]["no_request"], report["log"]["requests"]) == (1, 1)
+
+
+def test_logs_are_merged_by_time_and_standard_input_is_one(tmp_path):
+    lines = [combined(START + i, f"192.0.2.{i % 3 + 1}") for i in range(300)]
+    (tmp_path / "policy.yaml").write_text(ONE)
+    for name, part in (("all", lines), ("a", lines[::2]), ("b", lines[1::2])):
+        (tmp_path / name).write_text("".join(line + "\r\n" for line in part))
+
+    def run(*names, stdin=""):
+        return json.loads(program.command("replay", "--json", str(tmp_path / "policy.yaml"),
+                                          *(name if name == "-" else str(tmp_path / name)
+                                            for name in names), stdin=stdin).stdout)
+
+    assert run("all") == run("b", "a") == run("-", stdin="".join(line + "\n" for line in lines))
+
+
+@pytest.mark.parametrize("content, told", [
+    (b"", "the logs are empty"),
+    (b"what is this\n" * 9, "none of its first lines reads as combined, json or logfmt"),
+    (b"\x1f\x8b\x08\x00", "is compressed; zcat"),
+])
+def test_a_log_that_cannot_be_read_is_an_error_that_says_what_to_do(tmp_path, content, told):
+    (tmp_path / "policy.yaml").write_text(ONE)
+    (tmp_path / "log").write_bytes(content)
+    result = program.command("replay", str(tmp_path / "policy.yaml"), str(tmp_path / "log"))
+    assert result.returncode == 1 and told in result.stderr and result.stdout == ""
+
+
+@pytest.mark.parametrize("options, code, told", [
+    ([], 2, "usage: sluice replay"),
+    (["policy.yaml"], 2, "usage: sluice replay"),
+    (["--format", "xml", "policy.yaml", "log"], 2, "known are combined, json and logfmt"),
+    (["--field", "a", "policy.yaml", "log"], 2, "must be WHAT=NAME"),
+    (["--field", "who=x", "policy.yaml", "log"], 1, "known are time, client"),
+    (["--memory", "5", "policy.yaml", "log"], 2, "needs a unit"),
+    (["policy.yaml", "none"], 1, "none: cannot be read: No such file"),
+    (["none.yaml", "log"], 1, "none.yaml: error: cannot be read"),
+    (["--html", "no/where.html", "policy.yaml", "log"], 1, "no/where.html cannot be written"),
+])
+def test_wrong_usage_says_what_is_wrong(tmp_path, options, code, told):
+    (tmp_path / "policy.yaml").write_text(ONE)
+    (tmp_path / "log").write_text(combined(START) + "\n")
+    result = subprocess.run([os.path.abspath(program.PROGRAM), "replay", *options], cwd=tmp_path,
+                            capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == code and told in result.stderr
+
+
+# --- what a log does not tell ---
+
+GAPS = HEAD + """
+limits:
+  keyed: {key: header.x-api-key, rate: 1/day}
+  either: {key: header.x-api-key | client.ip, rate: 1/day}
+  slots: {key: client.ip, algorithm: concurrency, rate: 1}
+routes:
+  - {name: cost, match: {path: /cost}, limits: [either], cost: {from: header.x-cost, max: 1}, upstream: api}
+  - {name: told, match: {host: a.test, path: /**}, limits: [keyed, either, slots], upstream: api}
+  - {name: rest, match: {path: /**}, limits: [keyed, slots], upstream: api}
+"""
+
+
+def test_what_a_log_does_not_tell_is_left_out_and_said(replay):
+    report = replay(GAPS, [combined(START)] * 3)
+    assert report["policy"]["denied"] == 0 and limit(report, "keyed")["judged"] == 0
+    assert sorted(report["policy"]["notes"]) == [
+        'limit "either" is judged by client.ip alone: the log does not tell header.x-api-key',
+        'limit "keyed" is not judged: the log does not tell header.x-api-key',
+        'limit "slots" is not judged: the log does not tell how long requests took',
+        'route "cost" takes each request to cost 1, the most: the log does not tell header.x-cost',
+        'route "told" takes no request: it matches by host, which the log does not tell; --host says it',
+    ]
+
+
+def test_what_fields_mean_can_be_said(replay):
+    lines = [as_json(START, key=key, took=1.5) for key in ("k1", "k2", "k1")]
+    report = replay(GAPS, lines, "--field", "header.X-Api-Key=key", "--field", "duration=took",
+                    "--field", "header.X-Cost=x")
+    assert limit(report, "keyed")["denied"] == 1 and limit(report, "slots")["judged"] == 3
+    assert [note for note in report["policy"]["notes"] if "cost" not in note] == []
+    report = replay(GAPS, [combined(START)], "--host", "a.test")
+    assert [one["requests"] for one in report["policy"]["routes"]] == [0, 1, 0]
+
+
+# --- how it is shown ---
+
+
+class Page(html.parser.HTMLParser):
+    """Every tag and attribute; what is open is closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.open = set(), [], []
+        self.feed(text)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "rect", "line"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_needs_nothing_else_and_shows_strangers_text_as_text(replay, tmp_path):
+    page = tmp_path / "page.html"
+    lines = [combined(START + i // 2) for i in range(600)] + ['<script>alert(1)</script> "\'&']
+    replay(ONE, lines, "--html", str(page))
+    text = page.read_text()
+    told = Page(text)
+    assert not told.tags & {"script", "link", "img", "iframe", "object", "a", "base"}
+    assert not [name for name, _ in told.attributes if name in ("src", "href", "srcset") or name[:2] == "on"]
+    assert "http" not in text.replace("http-equiv", "") and "url(" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &quot;&#39;&amp;" in text
+    assert "denied over time" in text.lower() and "192.0.2.1" in text
+    assert "prefers-color-scheme:dark" in text
+    assert replay(ONE, lines, "--html", str(page), "--against", str(tmp_path / "policy.yaml"))
+    Page(page.read_text())
+
+
+def test_a_terminal_gets_a_chart_of_its_width_and_progress(tmp_path):
+    (tmp_path / "policy.yaml").write_text(ONE)
+    (tmp_path / "log").write_text("".join(combined(START + i // 2) + "\n" for i in range(40000)))
+    mine, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    with subprocess.Popen([program.PROGRAM, "replay", str(tmp_path / "policy.yaml"), str(tmp_path / "log")],
+                          stdout=theirs, stderr=theirs, env={**os.environ, "LC_ALL": "C.UTF-8"}) as process:
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                data = os.read(mine, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            said += data
+        assert process.wait(60) == 0
+    os.close(mine)
+    text = said.decode()
+    rows = [line for line in text.replace("\r", "").split("\n") if "│" in line]
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in rows]
+    assert len(rows) == 8 and "\x1b[31m" in rows[0] and max(map(len, plain)) <= 100
+    assert max(map(len, plain)) > 60 and "lines, " in text and "a second" in text
+
+
+def test_what_is_no_terminal_gets_plain_text(replay):
+    result = replay(ONE, [combined(START + i // 9) for i in range(90)], raw=True)
+    assert "\x1b" not in result.stdout and "\x1b" not in result.stderr
+    assert max(map(len, result.stdout.splitlines())) <= 100
+    assert re.search(r"read 90 lines in .*, [\d,]+ a second\n$", result.stderr)
+
+
+def test_the_manuals_commands_print_what_it_shows(tmp_path):
+    with open(f"{ROOT}/docs/replay.md", encoding="utf-8") as file:
+        manual = file.read()
+    policies = re.findall(r"```yaml\n(.*?)```", manual, re.S)
+    for name, policy in zip(("api.yaml", "new.yaml"), policies):
+        (tmp_path / name).write_text(policy)
+    shown = re.findall(r"```sh\n(.*?)```\n+```text\n(.*?)```", manual, re.S)
+    assert len(policies) == len(shown) == 2
+    for command, output in shown:
+        for old, new in (("sluice ", f"{os.path.abspath(program.PROGRAM)} "),
+                         ("tests/support/", f"/usr/bin/python3 {ROOT}/tests/support/")):
+            command = command.replace(old, new)
+        told = subprocess.run(["bash", "-ec", command], cwd=tmp_path, capture_output=True, text=True,
+                              check=True, timeout=120, env={**os.environ, "LC_ALL": "C.UTF-8"})
+        assert told.stdout == output
+    assert (tmp_path / "page.html").exists()
