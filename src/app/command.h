@@ -9,6 +9,7 @@ int run_command(int argc, char **argv);
 int check_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
 int test_command(int argc, char **argv);
+int schema_command(int argc, char **argv);
 int script_command(int argc, char **argv);
 int explain_command(int argc, char **argv);
 int ctl_command(int argc, char **argv);

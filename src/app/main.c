@@ -18,6 +18,8 @@ static const struct {
     {"check", "[--strict] [--json] [--allow WARNING]... FILE...",
      "tell every error in policy files, and what is sound and hardly meant; exits 1 on errors",
      check_command},
+    {"schema", "[--tests]", "print the JSON Schema of policies, or of their tests, for editors",
+     schema_command},
     {"test", "[--json | --junit] FILE...",
      "run tests of policies under a clock of their own; exits 1 if one fails", test_command},
     {"replay", "[OPTION...] POLICY LOG...",

@@ -35,12 +35,16 @@ static bool parse_key_part(const struct value_type *type, const struct node *nod
     return true;
 }
 
+static const struct value_word ALGORITHMS[] = {
+    {"token_bucket", 0, false},   {"leaky_bucket", 0, false},
+    {"gcra", 0, false},           {"fixed_window", 0, false},
+    {"sliding_window", 0, false}, {"sliding_log", 0, false},
+    {"concurrency", 0, false},    {NULL, 0, false},
+};
+
 static bool parse_algorithm(const struct value_type *type, const struct node *node,
                             struct arena *arena, void *out, struct text *problem)
 {
-    static const char *const NAMES[] = {"token_bucket", "leaky_bucket",   "gcra",
-                                        "fixed_window", "sliding_window", "sliding_log",
-                                        "concurrency"};
     const struct algorithm *algorithm = algorithm_find(node->text);
     (void)arena;
     if (algorithm != NULL) {
@@ -49,12 +53,8 @@ static bool parse_algorithm(const struct value_type *type, const struct node *no
     }
     struct suggest suggest;
     suggest_init(&suggest, node->text);
-    for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
-        if (span_equals(node->text, span_of_text(NAMES[i]))) {
-            text_add_literal(problem, "not yet built");
-            return false;
-        }
-        suggest_offer(&suggest, span_of_text(NAMES[i]));
+    for (const struct value_word *word = type->words; word->text != NULL; word++) {
+        suggest_offer(&suggest, span_of_text(word->text));
     }
     text_add_format(problem, "must be %s", type->noun);
     suggest_write(&suggest, problem);
@@ -150,15 +150,45 @@ static bool parse_answer(const struct value_type *type, const struct node *node,
 
 /* --- the list --- */
 
-const struct value_type VALUE_RATE =
-    VALUE_SCALAR_TYPE("a rate such as 100/minute", struct spec_rate, parse_rate);
+/* Alone, a number is the rate of what has no period. */
+const struct value_type VALUE_RATE = {
+    .kind = VALUE_SCALAR,
+    .noun = "a rate such as 100/minute",
+    .bytes = sizeof(struct spec_rate),
+    .parse = parse_rate,
+    .min = 1,
+    .max = LIMIT_COST_MAX,
+    .form = FORM_NUMBER,
+    .pattern = "^[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day|w|week|mo|month"
+               "|" PATTERN_DURATION ")$",
+};
+
+#define PATTERN_NAME "[!#$%&'*+.^_`~0-9A-Za-z-]+" /* a token without "|" */
+#define PATTERN_TERM                                                                               \
+    "(client\\.ip(/[0-9]+)?|(header|cookie|query)\\." PATTERN_NAME "|path(\\." PATTERN_NAME ")?"   \
+    "|method|host|route|global)"
 const struct value_type VALUE_KEY_PART =
-    VALUE_SCALAR_TYPE("a key such as client.ip", struct spec_key_part, parse_key_part);
-const struct value_type VALUE_ALGORITHM = VALUE_SCALAR_TYPE(
-    "token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, sliding_log or concurrency",
-    const struct algorithm *, parse_algorithm);
-const struct value_type VALUE_ANSWER = VALUE_SCALAR_TYPE(
-    "a status such as 401, a class such as 5xx, or aborted", struct spec_answer, parse_answer);
+    VALUE_PATTERN_TYPE("a key such as client.ip", struct spec_key_part, parse_key_part,
+                       "[ \t]*" PATTERN_TERM "([ \t]*[|][ \t]*" PATTERN_TERM ")*[ \t]*");
+
+const struct value_type VALUE_ALGORITHM = {
+    .kind = VALUE_SCALAR,
+    .noun = "token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, sliding_log or "
+            "concurrency",
+    .bytes = sizeof(const struct algorithm *),
+    .parse = parse_algorithm,
+    .words = ALGORITHMS,
+};
+const struct value_type VALUE_ANSWER = {
+    .kind = VALUE_SCALAR,
+    .noun = "a status such as 401, a class such as 5xx, or aborted",
+    .bytes = sizeof(struct spec_answer),
+    .parse = parse_answer,
+    .min = ANSWER_STATUS_MIN,
+    .max = ANSWER_STATUS_MAX,
+    .form = FORM_NUMBER,
+    .pattern = "^([1-5][xX][xX]|aborted)$",
+};
 const struct value_type VALUE_COST_SOURCE = {
     .kind = VALUE_SCALAR,
     .noun = "a whole number, header.NAME or response.header.NAME",
@@ -166,6 +196,8 @@ const struct value_type VALUE_COST_SOURCE = {
     .parse = parse_cost_source,
     .min = 1,
     .max = LIMIT_COST_MAX,
+    .form = FORM_NUMBER,
+    .pattern = "^(response\\.)?header\\." PATTERN_TOKEN "$",
 };
 const struct value_type VALUE_METHOD_COST = {
     .kind = VALUE_SCALAR,
@@ -174,4 +206,5 @@ const struct value_type VALUE_METHOD_COST = {
     .parse = parse_method_cost,
     .min = 1,
     .max = LIMIT_COST_MAX,
+    .form = FORM_NUMBER,
 };

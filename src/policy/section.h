@@ -45,6 +45,13 @@ struct value_word {
     bool not_yet; /* in the language, not in this program */
 };
 
+/* What a value without quotes is to YAML. */
+enum value_form {
+    FORM_TEXT,   /* a text of the pattern; without one any single value */
+    FORM_NUMBER, /* a whole number, min to max; or a text of the pattern */
+    FORM_SWITCH, /* true or false */
+};
+
 struct section;
 
 struct value_type {
@@ -56,7 +63,9 @@ struct value_type {
                   void *out, struct text *problem);
     uint64_t min; /* of numbers, durations, sizes */
     uint64_t max;
-    const struct value_word *words; /* ends with a NULL text */
+    const struct value_word *words; /* ends with a NULL text; of a scalar: some of what may stand */
+    enum value_form form;           /* for schemas, as is the pattern */
+    const char *pattern;            /* of texts, a regular expression of ECMA-262; NULL: none */
     bool is_secret;                 /* messages do not quote it */
     const struct section *section;
 };
@@ -92,6 +101,7 @@ struct section {
     const struct section_field *others; /* of SHAPE_MAP: where keys go that are none of fields but
                                            that is_other() takes; NULL: there are none */
     bool (*is_other)(struct span key);
+    const char *others_pattern; /* those keys, as a regular expression of ECMA-262 */
 };
 
 /* What reading needs and leaves. */

@@ -322,6 +322,7 @@ static const struct section COST = {
     .shorthand = "from",
     .others = &METHOD_COST,
     .is_other = is_method_key,
+    .others_pattern = "^[A-Z]",
 };
 static const struct value_type COST_TYPE = SECTION_TYPE(COST, struct spec_cost);
 

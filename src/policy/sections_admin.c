@@ -60,6 +60,7 @@ static const struct value_type TOKEN = {
     .bytes = sizeof(struct spec_text),
     .parse = parse_token,
     .is_secret = true,
+    .pattern = "^[!-~]{16,512}$",
 };
 static const struct value_type TOKEN_FILE =
     VALUE_SCALAR_TYPE("the path of a file", struct spec_text, parse_token_file);

@@ -147,7 +147,7 @@ static bool parse_request(const struct value_type *type, const struct node *node
 #define WHOLE(struct_, parse_, min_, max_)                                                         \
     {                                                                                              \
         .kind = VALUE_SCALAR, .noun = "a whole number", .bytes = sizeof(struct_),                  \
-        .parse = (parse_), .min = (min_), .max = (max_)                                            \
+        .parse = (parse_), .min = (min_), .max = (max_), .form = FORM_NUMBER                       \
     }
 
 static const struct value_type COUNT = WHOLE(struct spec_number, parse_number, 0, UINT32_MAX);
@@ -160,18 +160,22 @@ static const struct value_type DURATION = {.kind = VALUE_SCALAR,
                                            .noun = "a duration such as 500ms or 10s",
                                            .bytes = sizeof(struct spec_duration),
                                            .parse = parse_duration,
-                                           .max = UNITS_DURATION_US_MAX};
+                                           .max = UNITS_DURATION_US_MAX,
+                                           .pattern = "^(" PATTERN_DURATION ")$"};
 static const struct value_type RETRY_AFTER = {.kind = VALUE_SCALAR,
                                               .noun = "a duration such as 12s, or none",
                                               .bytes = sizeof(struct spec_retry_after),
                                               .parse = parse_retry_after,
-                                              .max = UNITS_DURATION_US_MAX};
+                                              .max = UNITS_DURATION_US_MAX,
+                                              .pattern = "^(" PATTERN_DURATION "|none)$"};
 static const struct value_type ANSWER = {.kind = VALUE_SCALAR,
                                          .noun = "a status, or aborted",
                                          .bytes = sizeof(struct spec_number),
                                          .parse = parse_answer,
                                          .min = 200,
-                                         .max = 599};
+                                         .max = 599,
+                                         .form = FORM_NUMBER,
+                                         .pattern = "^aborted$"};
 static const struct value_type MOMENT =
     VALUE_SCALAR_TYPE("a time such as 2026-03-29T01:59:00Z", struct spec_moment, parse_moment);
 static const struct value_type ADDRESS =

@@ -29,14 +29,20 @@ static bool parse_key(struct span span, struct arena *arena, struct key *key, st
     return true;
 }
 
+static const struct value_word BALANCES[] = {
+    {"round_robin", BALANCE_ROUND_ROBIN, false},
+    {"least_requests", BALANCE_LEAST_REQUESTS, false},
+    {NULL, 0, false},
+};
+
 static bool report_balance(const struct value_type *type, struct span word, struct text *problem)
 {
-    static const char *const WORDS[] = {"round_robin", "least_requests", "hash"};
     struct suggest suggest;
     suggest_init(&suggest, word);
-    for (size_t i = 0; i < ARRAY_LEN(WORDS); i++) {
-        suggest_offer(&suggest, span_of_text(WORDS[i]));
+    for (const struct value_word *balance = type->words; balance->text != NULL; balance++) {
+        suggest_offer(&suggest, span_of_text(balance->text));
     }
+    suggest_offer(&suggest, SPAN("hash"));
     text_add_format(problem, "must be %s", type->noun);
     suggest_write(&suggest, problem);
     return false;
@@ -104,7 +110,14 @@ const struct value_type VALUE_FAILURES = {
     .parse = parse_failures,
     .min = 1,
     .max = 1000000,
+    .form = FORM_NUMBER,
+    .pattern = "^off$",
 };
-const struct value_type VALUE_BALANCE =
-    VALUE_SCALAR_TYPE("round_robin, least_requests or hash(KEY), such as hash(client.ip)",
-                      struct spec_balance, parse_balance);
+const struct value_type VALUE_BALANCE = {
+    .kind = VALUE_SCALAR,
+    .noun = "round_robin, least_requests or hash(KEY), such as hash(client.ip)",
+    .bytes = sizeof(struct spec_balance),
+    .parse = parse_balance,
+    .words = BALANCES,
+    .pattern = "^[ \\t]*hash[ \\t]*\\(.+\\)$",
+};

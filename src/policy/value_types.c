@@ -409,26 +409,42 @@ const struct value_type VALUE_HOST_RULE =
     VALUE_SCALAR_TYPE("preserve, server or the name of a host", struct spec_text, parse_host_rule);
 const struct value_type VALUE_HOST_PATTERN =
     VALUE_SCALAR_TYPE("a host, or \"*.\" and a host", struct spec_text, parse_host_pattern);
-const struct value_type VALUE_BOOL = VALUE_SCALAR_TYPE("true or false", bool, parse_bool);
-const struct value_type VALUE_LISTEN =
-    VALUE_SCALAR_TYPE("address:port or unix:/path", struct spec_endpoint, parse_listen);
-const struct value_type VALUE_MODE =
-    VALUE_SCALAR_TYPE("permissions such as 0660", uint32_t, parse_mode);
+const struct value_type VALUE_BOOL = {
+    .kind = VALUE_SCALAR,
+    .noun = "true or false",
+    .bytes = sizeof(bool),
+    .parse = parse_bool,
+    .form = FORM_SWITCH,
+};
+const struct value_type VALUE_LISTEN = VALUE_PATTERN_TYPE(
+    "address:port or unix:/path", struct spec_endpoint, parse_listen, "unix:/.+|[^/]+:[0-9]+");
+/* Four digits are a number to YAML: decimal to some, octal to others. */
+const struct value_type VALUE_MODE = {
+    .kind = VALUE_SCALAR,
+    .noun = "permissions such as 0660",
+    .bytes = sizeof(uint32_t),
+    .parse = parse_mode,
+    .max = 777,
+    .form = FORM_NUMBER,
+};
 const struct value_type VALUE_NAME_SERVER =
     VALUE_SCALAR_TYPE("an address such as 10.0.0.53", struct spec_endpoint, parse_name_server);
-const struct value_type VALUE_SERVER = VALUE_SCALAR_TYPE(
-    "a URL such as http://127.0.0.1:9000, or unix:/path", struct spec_endpoint, parse_server);
+const struct value_type VALUE_SERVER =
+    VALUE_PATTERN_TYPE("a URL such as http://127.0.0.1:9000, or unix:/path", struct spec_endpoint,
+                       parse_server, "http://.+|unix:/.+");
 const struct value_type VALUE_REDIS = {
     .kind = VALUE_SCALAR,
     .noun = "a URL such as redis://127.0.0.1:6379/0, or several for a cluster",
     .bytes = sizeof(struct spec_redis),
     .parse = parse_redis,
     .is_secret = true,
+    .pattern = "^((redis|rediss|redis\\+sentinel)://.+|(redis\\+)?unix:///.+)$",
 };
-const struct value_type VALUE_BYTE_RATE =
-    VALUE_SCALAR_TYPE("a size a second such as 1KiB/s, or off", uint64_t, parse_byte_rate);
-const struct value_type VALUE_PREFIX = VALUE_SCALAR_TYPE(
-    "an address, a prefix such as 10.0.0.0/8, or unix", struct address_prefix, parse_prefix);
+const struct value_type VALUE_BYTE_RATE = VALUE_PATTERN_TYPE(
+    "a size a second such as 1KiB/s, or off", uint64_t, parse_byte_rate, PATTERN_SIZE "/s|off");
+const struct value_type VALUE_PREFIX =
+    VALUE_PATTERN_TYPE("an address, a prefix such as 10.0.0.0/8, or unix", struct address_prefix,
+                       parse_prefix, "unix|[0-9A-Fa-f:.]+(/[0-9]+)?");
 const struct value_type VALUE_FIELD_NAME =
     VALUE_SCALAR_TYPE("the name of a header", struct spec_text, parse_field_name);
 const struct value_type VALUE_FIELD = {

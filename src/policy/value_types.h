@@ -49,32 +49,47 @@ bool value_parse_size(const struct value_type *type, const struct node *node, st
 /* Whether requests can have @method; else @problem says why not. */
 bool value_check_method(struct span method, struct text *problem);
 
+/* What schemas say of texts: parts of patterns, without anchors. */
+#define PATTERN_TOKEN "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+#define PATTERN_DURATION                                                                           \
+    "(?=[0-9])([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?([0-9]+us)?"
+#define PATTERN_SIZE "[0-9]+([KMGT]i)?B"
+
 #define VALUE_SCALAR_TYPE(noun_, type_, parse_)                                                    \
     {                                                                                              \
         .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(type_), .parse = (parse_)           \
+    }
+
+/* One whose texts have a form. */
+#define VALUE_PATTERN_TYPE(noun_, type_, parse_, pattern_)                                         \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(type_), .parse = (parse_),          \
+        .pattern = "^(" pattern_ ")$"                                                              \
     }
 
 /* A whole number into a uint32_t, a duration into us and a size into bytes, both uint64_t. */
 #define VALUE_NUMBER_TYPE(min_, max_)                                                              \
     {                                                                                              \
         .kind = VALUE_SCALAR, .noun = "a whole number", .bytes = sizeof(uint32_t),                 \
-        .parse = value_parse_number, .min = (min_), .max = (max_)                                  \
+        .parse = value_parse_number, .min = (min_), .max = (max_), .form = FORM_NUMBER             \
     }
 /* Likewise, or auto, which is 0. */
 #define VALUE_AUTO_TYPE(min_, max_)                                                                \
     {                                                                                              \
         .kind = VALUE_SCALAR, .noun = "auto or a whole number", .bytes = sizeof(uint32_t),         \
-        .parse = value_parse_auto, .min = (min_), .max = (max_)                                    \
+        .parse = value_parse_auto, .min = (min_), .max = (max_), .form = FORM_NUMBER,              \
+        .pattern = "^auto$"                                                                        \
     }
 #define VALUE_DURATION_TYPE(min_, max_)                                                            \
     {                                                                                              \
         .kind = VALUE_SCALAR, .noun = "a duration such as 500ms or 10s",                           \
-        .bytes = sizeof(uint64_t), .parse = value_parse_duration, .min = (min_), .max = (max_)     \
+        .bytes = sizeof(uint64_t), .parse = value_parse_duration, .min = (min_), .max = (max_),    \
+        .pattern = "^(" PATTERN_DURATION ")$"                                                      \
     }
 #define VALUE_SIZE_TYPE(min_, max_)                                                                \
     {                                                                                              \
         .kind = VALUE_SCALAR, .noun = "a size such as 16KiB", .bytes = sizeof(uint64_t),           \
-        .parse = value_parse_size, .min = (min_), .max = (max_)                                    \
+        .parse = value_parse_size, .min = (min_), .max = (max_), .pattern = "^(" PATTERN_SIZE ")$" \
     }
 
 #endif /* SLUICE_POLICY_VALUE_TYPES_H */
