@@ -48,7 +48,7 @@ static bool read_question(struct admin_request *request, struct question *questi
     struct text problem = text_of(text, sizeof(text));
     struct span value;
     *question = (struct question){.n = N_USUAL, .within_us = HEAVY_SILENCE_US};
-    if (request_find_query(request, SPAN("n"), buffer, sizeof(buffer), &value) &&
+    if (request_find_query(request, SPAN("n"), buffer, sizeof(buffer), &value) && value.len > 0 &&
         !read_count(value, &question->n)) {
         answer_problem(request, 400, "n: must be a number from 1 to %d", N_MAX);
         return false;

@@ -110,13 +110,16 @@ static void add_encoded(struct text *text, const char *argument)
     }
 }
 
-/* How many arguments were used. */
-static int write_target(const struct ctl_word *word, char **arguments, struct text *target)
+/* How many arguments were used; those that may be left out, and were, are empty. */
+static int write_target(const struct ctl_word *word, int n_arguments, char **arguments,
+                        struct text *target)
 {
     int n_used = 0;
     for (const char *at = word->target; *at != '\0'; at++) {
         if (*at == '%') {
-            add_encoded(target, arguments[n_used++]);
+            if (n_used < n_arguments) {
+                add_encoded(target, arguments[n_used++]);
+            }
         } else {
             text_add_char(target, *at);
         }
@@ -180,7 +183,7 @@ static int ask_word(const struct ctl_word *word, const struct ctl_options *optio
 {
     char bytes[TARGET_BYTES_MAX_ENCODED];
     struct text target = text_of(bytes, sizeof(bytes));
-    const int n_used = write_target(word, arguments, &target);
+    const int n_used = write_target(word, n_arguments, arguments, &target);
     const char *why = "out of memory";
     if (target.truncated) {
         fputs("sluice ctl: the arguments are too long\n", stderr);

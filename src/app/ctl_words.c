@@ -15,5 +15,7 @@ const struct ctl_word CTL_WORDS[] = {
      "how one key stands; exits 3 if it would be denied"},
     {"reset", "LIMIT KEY", "DELETE", "/v1/limits/%/keys/%", NULL, ctl_show_reset,
      "forget what was counted of one key"},
+    {"top", "[LIMIT] [N]", "GET", "/v1/top?limit=%&n=%", NULL, ctl_show_top,
+     "who is denied most, of a limit or of all"},
 };
 const size_t N_CTL_WORDS = ARRAY_LEN(CTL_WORDS);

@@ -13,7 +13,8 @@ struct ctl_word {
     const char *name;
     const char *arguments; /* "LIMIT KEY [REASON]"; those in brackets may be left out */
     const char *method;
-    const char *target; /* "/v1/limits/%/keys/%": each % is the next argument, encoded */
+    const char
+        *target; /* "/v1/limits/%/keys/%": each % is the next argument, encoded; left out: empty */
     /* The body, of the arguments that the target has not used; NULL: none is sent. *why says to people why there is
      * none, static. */
     json_t *(*make_body)(int n_arguments, char **arguments, const char **why);
@@ -33,6 +34,8 @@ int ctl_show_limits(const json_t *answer, FILE *out);
 int ctl_show_routes(const json_t *answer, FILE *out);
 int ctl_show_key(const json_t *answer, FILE *out);
 int ctl_show_reset(const json_t *answer, FILE *out);
+
+int ctl_show_top(const json_t *answer, FILE *out); /* ctl_top.c */
 
 /* Any answer, in lines of "name: value", indented. Returns EXIT_DONE. */
 int ctl_show_tree(const json_t *answer, FILE *out);

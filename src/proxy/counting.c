@@ -70,18 +70,25 @@ static void note_allowed(struct worker_meters *meters, const struct limit_meters
 
 /* --- a decision --- */
 
-static void note_charge(struct worker_meters *meters, const struct charge *charge,
-                        enum decision_source source, uint64_t now_us)
+static enum meter_saying saying_of(const struct admission *admission, size_t i)
 {
+    if (admission_is_shadow_denial(admission, i)) {
+        return METER_LIMIT_WOULD_DENY;
+    }
+    return admission->charges[i].verdict.allowed ? METER_LIMIT_ALLOWED : METER_LIMIT_DENIED;
+}
+
+static void note_charge(struct worker_meters *meters, const struct admission *admission, size_t i)
+{
+    const struct decision *decision = &admission->decision;
+    const struct charge *charge = &admission->charges[i];
     struct limit_meters *limit = counter_table_at(&meters->limits, charge->limit->meter);
-    if (charge->verdict.allowed) {
-        counter_up(&limit->decisions[METER_LIMIT_ALLOWED][source]);
+    const enum meter_saying saying = saying_of(admission, i);
+    counter_up(&limit->decisions[saying][decision->source]);
+    if (saying == METER_LIMIT_ALLOWED) {
         note_allowed(meters, limit, charge);
     } else {
-        const enum meter_saying saying =
-            charge->limit->shadow ? METER_LIMIT_WOULD_DENY : METER_LIMIT_DENIED;
-        counter_up(&limit->decisions[saying][source]);
-        note_denied(meters, limit, charge, now_us);
+        note_denied(meters, limit, charge, decision->now_us);
     }
 }
 
@@ -97,7 +104,7 @@ void counting_note_decision(struct exchange *exchange)
     }
     for (size_t i = 0; i < decision->n_charges; i++) {
         if (!decision->charges[i].untold) {
-            note_charge(meters, &decision->charges[i], decision->source, decision->now_us);
+            note_charge(meters, &exchange->admission, i);
         }
     }
 }

@@ -4,19 +4,19 @@ import os
 import re
 import subprocess
 
+from harness import program
+from harness.admin import addresses
 from harness.client import Client
 from harness.wait import until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-OPERATORS = re.compile(r'msg="listening for operators" address=127\.0\.0\.1:(\d+)')
 SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([0-9.]+)$")
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"(?:,|$)')
 ADMIN = "admin: 127.0.0.1:0\n"
 
 
 def ask_admin(proxy, path):
-    port = int(until(lambda: OPERATORS.search(proxy.stderr()), "the admin API to listen").group(1))
-    with Client(("127.0.0.1", port)) as client:
+    with Client(addresses(proxy)[0]) as client:
         return client.ask("GET", path, [("Host", "127.0.0.1")])
 
 
@@ -221,6 +221,7 @@ def test_who_is_denied_most_is_listed_first(start):
         ("client.ip=127.0.0.3", 5, 5), ("client.ip=127.0.0.2", 2, 2), ("client.ip=127.0.0.4", 1, 1)]
     assert all(line["limit"] == "strict" for line in top)
     assert len(ask_admin(proxy, "/v1/top?n=1").json()["top"]) == 1
+    assert ask_admin(proxy, "/v1/top?limit=&n=").json()["top"] == top
     assert metrics.get("sluice_top_denied_total", limit="strict", key="client.ip=127.0.0.3") == 5
     assert len([name for name, _ in metrics.samples if name == "sluice_top_denied_total"]) == 2
 
@@ -237,10 +238,45 @@ def test_keys_are_no_metric_unless_the_policy_says_so(start):
 def test_what_cannot_be_listed_is_refused_with_a_reason(start):
     proxy = start(LISTED % 0)
     for query, status, reason in (("n=0", 400, "n: must be a number from 1 to 1000"),
-                                  ("n=1001", 400, "n: must be"), ("n=", 400, "n: must be"),
+                                  ("n=1001", 400, "n: must be"), ("n=x", 400, "n: must be"),
                                   ("n=9999999999999999999999", 400, "n: must be"),
                                   ("within=soon", 400, "within: "), ("limit=none", 404, "no such limit")):
         answer = ask_admin(proxy, f"/v1/top?{query}")
         assert answer.status == status, query
         assert reason in answer.json()["detail"]
     assert ask_admin(proxy, "/v1/top?n=1000&within=10m").json() == {"top": []}
+
+
+# --- the manual ---
+
+RUN = re.compile(r"```sh\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
+
+
+def steady(text):
+    """What is the same whenever it is run."""
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text)
+    return [re.sub(r" +", " ", line).rstrip() for line in text.strip().splitlines()]
+
+
+def run(commands):
+    result = subprocess.run(["bash", "-c", f'sluice() {{ "{program.PROGRAM}" "$@"; }}\n{commands}'],
+                            cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+                            env=program.environment())
+    return steady(result.stdout + result.stderr)
+
+
+def test_each_command_of_the_manual_tells_what_stands_there(start):
+    with open(os.path.join(ROOT, "docs/metrics.md"), encoding="utf-8") as file:
+        manual = file.read()
+    policy = re.search(r"```yaml\n(listen:.*?)```", manual, re.DOTALL).group(1)
+    assert policy.count("127.0.0.1:8080") == 1 and policy.count("127.0.0.1:9900") == 1
+    proxy = start(policy.replace(":8080", ":0").replace(":9900", ":0"))
+    operators = addresses(proxy)[0][1]
+    runs = [(commands.replace(":8080", f":{proxy.port}").replace(":9900", f":{operators}"), told)
+            for commands, told in RUN.findall(manual)]
+    assert len(runs) == manual.count("```sh") > 2
+    requests, told = runs.pop(0)
+    assert run(requests) == steady(told)
+    settle(proxy, "sluice_requests_total", 8)
+    for commands, told in runs:
+        assert run(commands) == steady(told), commands
