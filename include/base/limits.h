@@ -54,6 +54,7 @@ enum {
     /* --- memory of a worker --- */
     IO_BLOCK_BYTES = 64 * 1024,   /* a block for bodies; one in flight each way */
     SMALL_BLOCK_BYTES = 8 * 1024, /* the same, on its way to who does not keep up */
+    SYSLOG_PATH_BYTES_MAX = 107,  /* of its socket: what the kernel takes */
     UNSENT_BYTES_MAX = 64 * 1024, /* that a socket keeps back for a peer that takes no more */
     ARENA_CHUNK_BYTES = 4096,
 

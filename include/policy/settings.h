@@ -103,9 +103,17 @@ enum log_format {
     LOG_FORMAT_OFF,
 };
 
+enum log_target {
+    LOG_TO_STDOUT,
+    LOG_TO_FILE,   /* appended to */
+    LOG_TO_SYSLOG, /* by its socket on this machine */
+};
+
 struct log_section {
     enum log_format format;
-    struct span path; /* of a file, appended to; empty: stdout */
+    enum log_target target;
+    struct span path;    /* of the file or socket; empty: stdout */
+    uint32_t sample_ppm; /* of the requests that were allowed and went well, how many have a line */
 };
 
 struct max_section {

@@ -139,12 +139,24 @@ static void link_store(struct linker *linker)
 
 static void link_log(struct linker *linker)
 {
+    const struct span with_path = SPAN("syslog:");
     const struct spec_log *spec = &linker->spec->log;
-    const bool to_stdout = span_equals(spec->to.text, SPAN("stdout"));
-    linker->policy->log = (struct log_section){
-        .format = (enum log_format)spec->format,
-        .path = link_copy(linker, to_stdout ? SPAN("") : spec->to.text),
-    };
+    const struct span to = spec->to.text;
+    struct log_section *log = &linker->policy->log;
+    log->format = (enum log_format)spec->format;
+    log->sample_ppm = spec->sample_ppm;
+    if (span_equals(to, SPAN("stdout"))) {
+        log->target = LOG_TO_STDOUT;
+    } else if (span_equals(to, SPAN("syslog"))) {
+        log->target = LOG_TO_SYSLOG;
+        log->path = SPAN("/dev/log");
+    } else if (span_starts_with(to, with_path)) {
+        log->target = LOG_TO_SYSLOG;
+        log->path = link_copy(linker, span_of(to.data + with_path.len, to.len - with_path.len));
+    } else {
+        log->target = LOG_TO_FILE;
+        log->path = link_copy(linker, to);
+    }
 }
 
 void link_settings(struct linker *linker)

@@ -147,8 +147,9 @@ static const struct section_field LOG_FIELDS[] = {
     {"format", SHAPE_ONE, &LOG_FORMAT, offsetof(struct spec_log, format), "logfmt", KEY_OPTIONAL,
      "logfmt, json or off"},
     {"to", SHAPE_ONE, &VALUE_LOG_TARGET, offsetof(struct spec_log, to), "stdout", KEY_OPTIONAL,
-     "stdout, or a file that is appended to"},
-    NOT_YET("sample", "log a part of the allowed requests"),
+     "stdout, syslog, or a file that is appended to"},
+    {"sample", SHAPE_ONE, &VALUE_SHARE, offsetof(struct spec_log, sample_ppm), "100%", KEY_OPTIONAL,
+     "of the requests that were allowed and went well, how many have a line"},
 };
 static const struct section LOG = {
     .fields = LOG_FIELDS, .n_fields = ARRAY_LEN(LOG_FIELDS), .shorthand = "format"};

@@ -39,6 +39,7 @@ struct spec_log {
     struct section_place place;
     int format; /* enum log_format */
     struct spec_text to;
+    uint32_t sample_ppm;
 };
 
 struct spec_max {

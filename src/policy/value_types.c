@@ -193,20 +193,6 @@ static bool parse_protocol(const struct value_type *type, const struct node *nod
     return parse_text(type, node, arena, out, problem);
 }
 
-static bool parse_log_target(const struct value_type *type, const struct node *node,
-                             struct arena *arena, void *out, struct text *problem)
-{
-    if (span_starts_with(node->text, SPAN("syslog"))) {
-        text_add_literal(problem, "logging to syslog is not yet built");
-        return false;
-    }
-    if (node->text.len == 0 || span_find(node->text, '\0') < node->text.len) {
-        text_add_literal(problem, "must be stdout or the path of a file");
-        return false;
-    }
-    return parse_text(type, node, arena, out, problem);
-}
-
 static bool parse_host_rule(const struct value_type *type, const struct node *node,
                             struct arena *arena, void *out, struct text *problem)
 {
@@ -403,8 +389,6 @@ const struct value_type VALUE_METHOD =
     VALUE_SCALAR_TYPE("a method such as GET", struct spec_text, parse_method);
 const struct value_type VALUE_PROTOCOL =
     VALUE_SCALAR_TYPE("a protocol such as websocket", struct spec_text, parse_protocol);
-const struct value_type VALUE_LOG_TARGET =
-    VALUE_SCALAR_TYPE("stdout or the path of a file", struct spec_text, parse_log_target);
 const struct value_type VALUE_HOST_RULE =
     VALUE_SCALAR_TYPE("preserve, server or the name of a host", struct spec_text, parse_host_rule);
 const struct value_type VALUE_HOST_PATTERN =

@@ -12,7 +12,8 @@ extern const struct value_type VALUE_NAME;   /* struct spec_text: a limit, route
 extern const struct value_type VALUE_CONTENT_TYPE; /* struct spec_text: a header field's value */
 extern const struct value_type VALUE_METHOD;       /* struct spec_text: a token */
 extern const struct value_type VALUE_PROTOCOL;     /* struct spec_text: as in Upgrade */
-extern const struct value_type VALUE_LOG_TARGET;   /* struct spec_text: stdout or a file */
+extern const struct value_type VALUE_LOG_TARGET;   /* struct spec_text: stdout, syslog or a file */
+extern const struct value_type VALUE_SHARE;        /* uint32_t: ppm */
 extern const struct value_type VALUE_HOST_RULE; /* struct spec_text: preserve, server or a host */
 extern const struct value_type VALUE_HOST_PATTERN; /* struct spec_text: host or *.host */
 extern const struct value_type VALUE_BOOL;         /* bool */

@@ -20,58 +20,33 @@
 #include "proxy/worker.h"
 
 enum {
+    PPM = 1000000,
     LINES_BYTES = 64 * 1024,
     LINE_BYTES_MAX = 16 * 1024,
     FLUSH_AFTER_US = 50 * 1000,
     VALUE_BYTES_MAX = 1024, /* of one value from outside; the rest is cut */
 };
 
-/* How many of @left bytes at @data may be written without waiting for a reader: a file takes all; a pipe or
- * a terminal that polls writable takes PIPE_BUF, cut behind a whole line where there is one. */
-static size_t writable_bytes(const struct access_log *log, const char *data, size_t left)
-{
-    struct pollfd ready = {.fd = log->fd, .events = POLLOUT};
-    if (log->is_file || left == 0) {
-        return left;
-    }
-    if (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) {
-        return 0;
-    }
-    if (left <= PIPE_BUF) {
-        return left;
-    }
-    const char *newline = memrchr(data, '\n', PIPE_BUF);
-    return newline == NULL ? PIPE_BUF : (size_t)(newline + 1 - data);
-}
-
-static void drop(struct access_log *log, const char *why)
+static void drop(struct access_log *log, struct span lines, const char *why)
 {
     uint64_t n_held;
-    counter_up(log->lost);
+    uint64_t n_lines = 0;
+    for (size_t i = 0; i < lines.len; i++) {
+        n_lines += lines.data[i] == '\n';
+    }
+    counter_add(log->lost, n_lines);
     if (log_gate_pass(&log->gate, clock_monotonic_us(), &n_held)) {
-        log_warn("proxy.access_log", "lines lost", "err=\"%s\" times_before=%llu", why,
-                 (unsigned long long)n_held);
+        log_warn("proxy.access_log", "lines lost", "lines=%llu err=\"%s\" times_before=%llu",
+                 (unsigned long long)n_lines, why, (unsigned long long)n_held);
     }
 }
 
 static void flush(struct access_log *log)
 {
-    const char *data = log->lines.data;
-    size_t left = log->lines.len;
-    while (left > 0) {
-        const size_t bytes = writable_bytes(log, data, left);
-        if (bytes == 0) {
-            drop(log, "the reader is too slow");
-            break;
-        }
-        const ssize_t n = write(log->fd, data, bytes);
-        if (n >= 0) {
-            data += n;
-            left -= (size_t)n;
-        } else if (errno != EINTR) {
-            drop(log, strerror(errno));
-            break;
-        }
+    const char *why = NULL;
+    const struct span left = log_sink_write(&log->sink, text_span(&log->lines), &why);
+    if (left.len > 0) {
+        drop(log, left, why);
     }
     log->lines.len = 0;
     log->lines.truncated = false;
@@ -83,11 +58,15 @@ static void on_flush(void *context)
 }
 
 enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
-                            enum log_format format, struct counter *lost)
+                            const struct log_section *section, struct counter *lost)
 {
     *log = (struct access_log){
-        .fd = format == LOG_FORMAT_OFF ? -1 : fd, .format = format, .lost = lost};
-    if (log->fd < 0) {
+        .format = section->format,
+        .sample_ppm = section->sample_ppm,
+        .lost = lost,
+    };
+    log_sink_init(&log->sink, section, section->format == LOG_FORMAT_OFF ? -1 : fd);
+    if (log->sink.fd < 0) {
         return STATUS_OK;
     }
     char *memory = malloc(LINES_BYTES);
@@ -95,8 +74,6 @@ enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
         free(memory);
         return STATUS_NO_MEMORY;
     }
-    struct stat stat;
-    log->is_file = fstat(log->fd, &stat) == 0 && S_ISREG(stat.st_mode);
     log->lines = text_of(memory, LINES_BYTES);
     return STATUS_OK;
 }
@@ -216,6 +193,17 @@ static void add_failure(struct line *line, const struct decision *decision, enum
              span_of_text(decision->fault != NULL ? decision->fault : status_text(status)));
 }
 
+/* Who was counted, as the admin API takes it. */
+static void add_key_hash(struct line *line, struct span identity, struct span secret)
+{
+    uint8_t hash[HASH_IDENTITY_BYTES];
+    char buffer[2 * sizeof(hash)];
+    struct text hex = text_of(buffer, sizeof(buffer));
+    key_hash(identity, secret, hash);
+    text_add_hex(&hex, hash, sizeof(hash));
+    add_word(line, SPAN("key"), text_span(&hex));
+}
+
 /* What the limits said, and who said it. */
 static void add_decision(struct line *line, const struct exchange *exchange)
 {
@@ -237,6 +225,7 @@ static void add_decision(struct line *line, const struct exchange *exchange)
         add_word(line, SPAN("verdict"), decision->allowed ? SPAN("allowed") : SPAN("denied"));
         if (denied != NULL) {
             add_text(line, SPAN("limit"), admission_denier(admission, denied));
+            add_key_hash(line, denied->key, exchange->regime->policy->store.secret);
         }
         add_shadows(line, admission);
         add_word(line, SPAN("source"), decision_source_name(decision->source));
@@ -309,9 +298,43 @@ static void add_upstream(struct line *line, const struct exchange *exchange)
     }
 }
 
+/* Whether it was allowed, and nothing about it is worth a look. */
+static bool went_well(const struct exchange *exchange)
+{
+    const struct admission *admission = &exchange->admission;
+    const struct decision *decision = &admission->decision;
+    if (exchange->route == NULL || exchange->fault != NULL || !exchange->is_response_started ||
+        exchange->out.status >= 500 || exchange->is_decision_pending) {
+        return false;
+    }
+    if (decision->n_charges == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        if (admission_is_shadow_denial(admission, i)) {
+            return false;
+        }
+    }
+    return decision->status == STATUS_OK && decision->allowed && decision->failure == STATUS_OK;
+}
+
+/* Evenly: of any hundred that go well in one worker, at 10 %, ten have a line. */
+static bool is_left_out(struct access_log *log, const struct exchange *exchange)
+{
+    if (log->sample_ppm == PPM || !went_well(exchange)) {
+        return false;
+    }
+    log->sample_sum += log->sample_ppm;
+    if (log->sample_sum >= PPM) {
+        log->sample_sum -= PPM;
+        return false;
+    }
+    return true;
+}
+
 void access_log_add(struct access_log *log, const struct exchange *exchange, uint64_t now_us)
 {
-    if (log->fd < 0) {
+    if (log->sink.fd < 0 || is_left_out(log, exchange)) {
         return;
     }
     if (log->lines.capacity - log->lines.len < LINE_BYTES_MAX) {

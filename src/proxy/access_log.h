@@ -17,13 +17,15 @@
 #include "base/text.h"
 #include "net/loop.h"
 #include "policy/policy.h"
+#include "proxy/log_sink.h"
 
 struct exchange;
 
 struct access_log {
-    int fd;       /* borrowed; -1: off */
-    bool is_file; /* takes what it is given; anything else may have a slow reader */
+    struct log_sink sink;
     enum log_format format;
+    uint32_t sample_ppm;  /* of the requests that need no line, how many have one */
+    uint32_t sample_sum;  /* of those since the latest, in ppm: at a million the next has a line */
     struct text lines;    /* not written yet */
     struct timer flush;   /* armed while there are some */
     struct log_gate gate; /* of the warning that lines are lost */
@@ -33,14 +35,15 @@ struct access_log {
     size_t time_len;
 };
 
-/* Lines that get lost are counted in @lost. STATUS_NO_MEMORY. */
+/* @fd is of the place that @section names, as log_place_open() says. Lines that get lost are counted in @lost.
+ * STATUS_NO_MEMORY. */
 MUST_USE enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
-                                     enum log_format format, struct counter *lost);
+                                     const struct log_section *section, struct counter *lost);
 
-/* Write what is there and close; the fd stays open. */
+/* Write what is there and close; the place stays open. */
 void access_log_close(struct access_log *log);
 
-/* @exchange is over: add its line. */
+/* @exchange is over: add its line, if it is to have one. */
 void access_log_add(struct access_log *log, const struct exchange *exchange, uint64_t now_us);
 
 #endif /* SLUICE_PROXY_ACCESS_LOG_H */

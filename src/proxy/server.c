@@ -1,17 +1,15 @@
 #include "proxy/server.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "base/histogram.h"
 #include "base/log.h"
 #include "proxy/listening.h"
+#include "proxy/log_sink.h"
 #include "proxy/worker.h"
 
 struct server {
@@ -26,37 +24,6 @@ struct server {
 };
 
 /* --- what the workers share --- */
-
-/* A pipe may have a slow reader. Opened once more it is non-blocking for us alone, and not for those who share
- * our stdout; a write to it then fails where it would wait. */
-static int open_stdout(void)
-{
-    struct stat stat;
-    if (fstat(STDOUT_FILENO, &stat) == 0 && S_ISFIFO(stat.st_mode)) {
-        const int fd = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-        return fd >= 0 ? fd : STDOUT_FILENO;
-    }
-    return STDOUT_FILENO;
-}
-
-static enum status open_log(struct server *server)
-{
-    const struct log_section *log = &server->policy->log;
-    if (log->format == LOG_FORMAT_OFF) {
-        return STATUS_OK;
-    }
-    if (log->path.len == 0) {
-        server->shared.log_fd = open_stdout();
-        return STATUS_OK;
-    }
-    server->shared.log_fd = open(log->path.data, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-    if (server->shared.log_fd < 0) {
-        log_error("proxy.server", "cannot open the access log", "file=\"%.*s\" err=\"%s\"",
-                  SPAN_ARGS(log->path), strerror(errno));
-        return STATUS_IO;
-    }
-    return STATUS_OK;
-}
 
 static unsigned count_workers(const struct policy *policy)
 {
@@ -109,7 +76,7 @@ enum status server_new(const struct server_options *options, struct server **ser
     name_in_via(&created->shared.via);
     enum status status = listening_open(&created->listening, options->policy);
     if (status == STATUS_OK) {
-        status = open_log(created);
+        status = log_place_open(&options->policy->log, &created->shared.log_fd);
     }
     if (status == STATUS_OK) {
         status = edition_new(options, &created->shared.edition);
@@ -210,8 +177,6 @@ void server_free(struct server *server)
     edition_free(server->shared.edition);
     listening_close(&server->listening);
     entrance_close(&server->shared.entrance);
-    if (server->shared.log_fd > STDOUT_FILENO) {
-        close(server->shared.log_fd);
-    }
+    log_place_close(server->shared.log_fd);
     free(server);
 }

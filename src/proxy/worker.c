@@ -215,9 +215,8 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     init_pools(worker);
     enum status status = worker->meters != NULL ? init_loop(worker) : STATUS_NO_MEMORY;
     if (status == STATUS_OK) {
-        status =
-            access_log_init(&worker->log, worker->loop, shared->log_fd,
-                            shared->edition->policy->log.format, &worker->meters->log_lines_lost);
+        status = access_log_init(&worker->log, worker->loop, shared->log_fd,
+                                 &shared->edition->policy->log, &worker->meters->log_lines_lost);
     }
     if (status == STATUS_OK) {
         status = regime_new(worker, shared->edition, &worker->regime);

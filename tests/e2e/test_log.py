@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import socket
 
 import pytest
 
@@ -68,3 +70,33 @@ def test_a_log_that_nobody_reads_does_not_hold_requests_up(start, tmp_path):
         assert {client.ask().status for _ in range(1000)} == {204}
     until(lambda: "lines lost" in proxy.stderr(), "the loss to be told")
     assert proxy.stderr().count("lines lost") <= os.cpu_count()
+
+
+def test_a_sampled_log_has_every_denial(start, start_upstream):
+    proxy = start(f"""
+        workers: 1
+        log: {{sample: 10%}}
+        limits: {{some: {{key: client.ip, rate: 100/day}}}}
+        upstreams: {{api: {{servers: "{start_upstream().url}"}}}}
+        routes: [{{limits: [some], upstream: api}}]
+    """)
+    for _ in range(105):
+        proxy.ask()
+    lines = proxy.log_lines(15)
+    proxy.stop()
+    assert proxy.stdout().count(b"\n") == 15
+    assert [line["verdict"] for line in lines].count("denied") == 5
+    assert {len(line["key"]) for line in lines if line["verdict"] == "denied"} == {32}
+
+
+def test_the_log_goes_to_syslog(start, tmp_path):
+    path = tmp_path / "syslog"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
+        syslog.bind(str(path))
+        syslog.settimeout(10)
+        proxy = start(f"log: {{to: 'syslog:{path}'}}\n" + ROUTES)
+        proxy.ask(path="/x")
+        message = syslog.recv(10_000).decode()
+    assert re.match(r"<30>\w{3} [ \d]\d \d\d:\d\d:\d\d sluice\[\d+\]: time=\S+ client=127.0.0.1 "
+                    r"method=GET \S+ path=/x status=204 ", message)
+    assert "\n" not in message and proxy.stdout() == b""

@@ -7,12 +7,17 @@
 #include <unistd.h>
 
 #include "proxy/exchange.h"
+#include "proxy/regime.h"
 #include "support/turns.h"
 
 #define ID_HEX "00000000000000000000000000000000"
 #define ID "id=" ID_HEX " "
 
-enum { READ_BYTES = 1024 * 1024, TIME_BYTES = sizeof("2026-01-31T12:34:56.789Z") - 1 };
+enum {
+    ALL_PPM = 1000000,
+    READ_BYTES = 1024 * 1024,
+    TIME_BYTES = sizeof("2026-01-31T12:34:56.789Z") - 1
+};
 
 static struct loop *loop;
 static struct access_log log_of_test;
@@ -25,6 +30,8 @@ static struct route route;
 static struct endpoint endpoint;
 static struct upstream_server server;
 static struct limit limit;
+static const struct policy policy;
+static struct regime regime = {.policy = &policy};
 
 static void set_up(void)
 {
@@ -40,6 +47,7 @@ static void set_up(void)
     ck_assert(address_parse(SPAN("192.0.2.1"), &exchange->peer));
     exchange->admission.decision.charges = exchange->admission.charges;
     exchange->started_us = 1000;
+    exchange->regime = &regime;
 }
 
 static void tear_down(void)
@@ -50,9 +58,15 @@ static void tear_down(void)
     loop_free(loop);
 }
 
+static void open_sampled_log(enum log_format format, uint32_t sample_ppm)
+{
+    const struct log_section section = {.format = format, .sample_ppm = sample_ppm};
+    ck_assert_int_eq(access_log_init(&log_of_test, loop, pipe_fds[1], &section, &lost), STATUS_OK);
+}
+
 static void open_log(enum log_format format)
 {
-    ck_assert_int_eq(access_log_init(&log_of_test, loop, pipe_fds[1], format, &lost), STATUS_OK);
+    open_sampled_log(format, ALL_PPM);
 }
 
 /* All that has been written. */
@@ -108,7 +122,8 @@ static void fill_in_charge(bool allowed)
     decision->n_charges = 1;
     decision->allowed = allowed;
     decision->source = DECISION_REDIS;
-    exchange->admission.charges[0] = (struct charge){.limit = &limit, .verdict.allowed = allowed};
+    exchange->admission.charges[0] =
+        (struct charge){.limit = &limit, .key = SPAN("{a}"), .verdict.allowed = allowed};
     exchange->decide_us = 250;
 }
 
@@ -138,7 +153,10 @@ START_TEST(the_same_is_one_object_of_json)
 }
 END_TEST
 
-START_TEST(a_denial_names_its_limit)
+/* Of the identity "{a}", with no secret. */
+#define KEY_HEX "dfab2a588f592962a1051edb9708c73b"
+
+START_TEST(a_denial_names_its_limit_and_who_was_counted)
 {
     fill_in_request();
     fill_in_charge(false);
@@ -148,7 +166,8 @@ START_TEST(a_denial_names_its_limit)
     exchange->admission.decision.failure = STATUS_TIMEOUT;
     ck_assert_str_eq(line_of(LOG_FORMAT_LOGFMT),
                      "time=TIME client=198.51.100.7 method=GET host=a.example path=/x "
-                     "status=429 route=route-1 verdict=denied limit=per-client source=local "
+                     "status=429 route=route-1 verdict=denied limit=per-client "
+                     "key=" KEY_HEX " source=local "
                      "failure=\"timed out\" store_us=250 " ID "in=5 out=42 us=2500\n");
 }
 END_TEST
@@ -305,6 +324,74 @@ START_TEST(when_it_is_off_nothing_is_written)
 }
 END_TEST
 
+static unsigned count_lines(void)
+{
+    unsigned n = 0;
+    for (const char *at = read_log(); *at != '\0'; at++) {
+        n += *at == '\n';
+    }
+    return n;
+}
+
+/* An allowed request through a route. */
+static void make_well(void)
+{
+    exchange->route = &route;
+    exchange->is_response_started = true;
+    exchange->out.status = 200;
+    exchange->admission.charges[0] = (struct charge){.limit = &limit, .verdict.allowed = true};
+    exchange->admission.decision.n_charges = 1;
+    exchange->admission.decision.status = STATUS_OK;
+    exchange->admission.decision.allowed = true;
+}
+
+static unsigned lines_of_a_thousand(uint32_t sample_ppm)
+{
+    open_sampled_log(LOG_FORMAT_LOGFMT, sample_ppm);
+    for (unsigned i = 0; i < 1000; i++) {
+        access_log_add(&log_of_test, exchange, 3500);
+    }
+    access_log_close(&log_of_test);
+    return count_lines();
+}
+
+START_TEST(of_what_went_well_a_share_has_a_line)
+{
+    make_well();
+    ck_assert_uint_eq(lines_of_a_thousand(100000), 100);
+    ck_assert_uint_eq(lines_of_a_thousand(1000), 1);
+    ck_assert_uint_eq(lines_of_a_thousand(0), 0);
+    ck_assert_uint_eq(lines_of_a_thousand(ALL_PPM), 1000);
+    exchange->admission.decision.n_charges = 0;
+    ck_assert_uint_eq(lines_of_a_thousand(0), 0);
+}
+END_TEST
+
+START_TEST(what_is_worth_a_look_always_has_a_line)
+{
+    make_well();
+    exchange->admission.decision.failure = STATUS_TIMEOUT;
+    ck_assert_uint_eq(lines_of_a_thousand(0), 1000);
+    make_well();
+    exchange->admission.decision.failure = STATUS_OK;
+    exchange->admission.decision.allowed = false;
+    ck_assert_uint_eq(lines_of_a_thousand(0), 1000);
+    make_well();
+    exchange->out.status = 502;
+    ck_assert_uint_eq(lines_of_a_thousand(0), 1000);
+    make_well();
+    exchange->fault = "the client left";
+    ck_assert_uint_eq(lines_of_a_thousand(0), 1000);
+    exchange->fault = NULL;
+    exchange->route = NULL;
+    ck_assert_uint_eq(lines_of_a_thousand(0), 1000);
+    make_well();
+    limit.shadow = true;
+    exchange->admission.charges[0].verdict.allowed = false;
+    ck_assert_uint_eq(lines_of_a_thousand(0), 1000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/access_log");
@@ -315,7 +402,7 @@ int main(void)
     tcase_add_checked_fixture(lines, set_up, tear_down);
     tcase_add_test(lines, a_served_request_is_one_line_of_logfmt);
     tcase_add_test(lines, the_same_is_one_object_of_json);
-    tcase_add_test(lines, a_denial_names_its_limit);
+    tcase_add_test(lines, a_denial_names_its_limit_and_who_was_counted);
     tcase_add_test(lines, without_a_decision_the_failure_is_named);
     tcase_add_test(lines, a_client_that_left_before_the_decision_has_none);
     tcase_add_test(lines, a_request_without_a_head_is_logged_by_its_peer);
@@ -329,6 +416,8 @@ int main(void)
     tcase_add_test(writing, lines_are_gathered_and_written_a_moment_later);
     tcase_add_test(writing, a_full_pipe_loses_lines_and_not_time);
     tcase_add_test(writing, when_it_is_off_nothing_is_written);
+    tcase_add_test(writing, of_what_went_well_a_share_has_a_line);
+    tcase_add_test(writing, what_is_worth_a_look_always_has_a_line);
     suite_add_tcase(suite, writing);
 
     SRunner *runner = srunner_create(suite);
