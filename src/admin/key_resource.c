@@ -9,6 +9,7 @@
 
 #include "admin/describe.h"
 #include "admin/internal.h"
+#include "admin/known_key.h"
 #include "admin/limits_resource.h"
 #include "admin/resources.h"
 #include "base/clock.h"
@@ -49,14 +50,16 @@ const struct limit_rule *key_resource_read(struct admin_request *request, struct
     return rule;
 }
 
-bool key_resource_needs_identity(struct admin_request *request, const struct key_given *given)
+bool key_resource_needs_identity(struct admin_request *request, const struct limit_rule *rule,
+                                 struct key_given *given)
 {
-    if (given->len > 0) {
+    const struct meters *meters = request->admin->options.meters;
+    if (given->len > 0 || known_key_find(meters, rule, request->policy->store.secret, given)) {
         return true;
     }
-    answer_problem(request, 400,
-                   "key: what was counted is not found by a hash alone; give the key itself, as "
-                   "sluice explain prints it");
+    answer_problem(request, 404,
+                   "no key with this hash was denied lately; give the key itself, as sluice "
+                   "explain prints it");
     return false;
 }
 
@@ -207,7 +210,8 @@ void key_handle(struct admin_request *request)
     }
     question->request = request;
     question->rule = key_resource_read(request, &question->given);
-    if (question->rule == NULL || !key_resource_needs_identity(request, &question->given)) {
+    if (question->rule == NULL ||
+        !key_resource_needs_identity(request, question->rule, &question->given)) {
         free(question);
         return;
     }

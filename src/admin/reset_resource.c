@@ -110,7 +110,7 @@ void reset_handle(struct admin_request *request)
     reset->admin = request->admin;
     reset->request = request;
     reset->rule = key_resource_read(request, &reset->given);
-    if (reset->rule == NULL || !key_resource_needs_identity(request, &reset->given)) {
+    if (reset->rule == NULL || !key_resource_needs_identity(request, reset->rule, &reset->given)) {
         free(reset);
         return;
     }
