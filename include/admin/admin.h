@@ -16,6 +16,7 @@
 #include "policy/policy.h"
 
 struct admin;
+struct bans;
 struct loop;
 struct meters;
 struct redis_process;
@@ -41,6 +42,7 @@ struct admin_options {
                               bool *is_shared);
     void (*read_store_state)(void *context, struct admin_store_state *state);
     void *context;
+    struct bans *bans; /* that operators set */
     /* What is counted, for /metrics and /v1/top. */
     const struct meters *meters;
     const struct store *memory;        /* the embedded store */

@@ -89,6 +89,12 @@ void bans_list(struct bans *bans, uint64_t now_us,
                void (*on_ban)(void *context, const struct ban *ban, uint64_t left_us),
                void *context);
 
+/* Call @on_ban for the one of @limit and @hash, if it holds at @now_us. Likewise. False: there is none. */
+bool bans_find(struct bans *bans, struct span limit, const uint8_t hash[HASH_IDENTITY_BYTES],
+               uint64_t now_us,
+               void (*on_ban)(void *context, const struct ban *ban, uint64_t left_us),
+               void *context);
+
 /* --- what a request meets; one view a thread --- */
 
 struct bans_view {

@@ -61,6 +61,17 @@ static void write_outcome(struct text *text, const struct admin_request *request
     }
 }
 
+void audit_write_by(char by[ADMIN_BY_BYTES_MAX], const struct access_peer *peer,
+                    const struct access_verdict *verdict)
+{
+    struct text text = text_of(by, ADMIN_BY_BYTES_MAX - 1);
+    text_add(&text, title_of(verdict->title));
+    if (verdict->title == ACCESS_BY_SOCKET) {
+        text_add_format(&text, ":uid=%ld", (long)peer->uid);
+    }
+    by[text.len] = '\0';
+}
+
 void audit_tell(struct admin_request *request, const struct access_peer *peer,
                 const struct access_verdict *verdict, const struct resource_match *match,
                 struct span method, struct span path)

@@ -15,4 +15,8 @@ void audit_tell(struct admin_request *request, const struct access_peer *peer,
                 const struct access_verdict *verdict, const struct resource_match *match,
                 struct span method, struct span path);
 
+/* Who asks, for what is kept of a change: "socket:uid=0", "token". NUL-terminated. */
+void audit_write_by(char by[ADMIN_BY_BYTES_MAX], const struct access_peer *peer,
+                    const struct access_verdict *verdict);
+
 #endif /* SLUICE_ADMIN_AUDIT_H */

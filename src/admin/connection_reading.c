@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "admin/audit.h"
 #include "admin/connection_parts.h"
 
 /* --- a request's life --- */
@@ -142,6 +143,7 @@ static enum step handle(struct admin_connection *connection)
     }
     request->query = kept_query(connection);
     request->body = span_of(connection->body, connection->body_bytes);
+    audit_write_by(request->by, &connection->peer, &connection->verdict);
     memcpy(request->captures, match->captures, sizeof(request->captures));
     if (match->resource != NULL) {
         match->resource->handle(request);

@@ -6,6 +6,7 @@
 #include "admin/key_resource.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "admin/describe.h"
 #include "admin/internal.h"
@@ -133,11 +134,20 @@ static void tell(const struct question *question)
     const struct decision *decision = &question->decision;
     json_t *json = key_resource_describe(question->rule, &question->given);
     json_t *rates = json_array();
+    json_t *ban = key_resource_describe_ban(question->request->admin->options.bans, question->rule,
+                                            &question->given);
+    const char *kind = json_string_value(json_object_get(ban, "kind"));
+    const bool is_ban = kind != NULL && strcmp(kind, "ban") == 0;
+    const bool shadow = question->rule->limits[0].shadow;
     bool allowed = true; /* shadows are told as they judge */
     for (size_t i = 0; i < decision->n_charges; i++) {
         const struct charge *charge = &question->charges[i];
         allowed = allowed && (charge->untold || charge->verdict.allowed);
         describe_append(&rates, describe_verdict(charge));
+    }
+    if (ban != NULL) {
+        allowed = is_ban ? shadow && allowed : true;
+        describe_set(&json, "ban", ban);
     }
     describe_set(&json, "allowed", json_boolean(allowed));
     describe_set(&json, "source", json_string(source_word(decision->source)));

@@ -10,6 +10,7 @@
 #include "base/compiler.h"
 #include "policy/key.h"
 #include "policy/policy.h"
+#include "store/bans.h"
 
 /* The limit that the first capture names and, in @given, the key that the second means. NULL: there is no such limit,
  * or the key is none of its, and the request was answered. */
@@ -23,5 +24,9 @@ MUST_USE bool key_resource_needs_identity(struct admin_request *request,
 
 /* {"limit": …, "key": …, "hash": …}; without a key where the hash alone is known. NULL: no memory. */
 json_t *key_resource_describe(const struct limit_rule *rule, const struct key_given *given);
+
+/* What an operator has said of @given until a time; NULL: nothing, or no memory. */
+json_t *key_resource_describe_ban(struct bans *bans, const struct limit_rule *rule,
+                                  const struct key_given *given);
 
 #endif /* SLUICE_ADMIN_KEY_RESOURCE_H */

@@ -20,6 +20,7 @@ enum {
     ADMIN_PATH_BYTES_MAX = 4096,
     ADMIN_BODY_BYTES_MAX = 16 * 1024,
     ADMIN_DETAIL_BYTES_MAX = 512,
+    ADMIN_BY_BYTES_MAX = 48,
 };
 
 struct admin;
@@ -31,6 +32,7 @@ struct admin_request {
     struct span captures[ADMIN_CAPTURES_MAX]; /* of the resource's path, in order, decoded */
     struct span query;                        /* as received */
     struct span body;                         /* what was sent, in full */
+    char by[ADMIN_BY_BYTES_MAX];              /* who asks, a word; NUL-terminated */
 
     /* The handler's, while it has not answered. */
     void (*on_gone)(struct admin_request *request);

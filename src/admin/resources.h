@@ -36,6 +36,12 @@ void reset_handle(struct admin_request *request);
 void routes_handle(struct admin_request *request);
 void policy_handle(struct admin_request *request);
 
+void bans_handle(struct admin_request *request);
+void ban_handle(struct admin_request *request);
+void unban_handle(struct admin_request *request);
+void exempt_handle(struct admin_request *request);
+void unexempt_handle(struct admin_request *request);
+
 /* --- the table --- */
 
 extern const struct admin_resource ADMIN_RESOURCES[];

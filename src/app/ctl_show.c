@@ -207,6 +207,7 @@ int ctl_show_key(const json_t *answer, FILE *out)
     struct ctl_table table;
     fprintf(out, "%s of %s (%s): the next request would be %s\n", text_at(answer, "key"),
             text_at(answer, "limit"), text_at(answer, "source"), is_allowed ? "allowed" : "denied");
+    ctl_show_ban_of_key(answer, out);
     ctl_table_init(&table, ARRAY_LEN(HEADINGS), HEADINGS);
     for (size_t i = 0; i < json_array_size(rates); i++) {
         add_verdict(&table, json_array_get(rates, i));

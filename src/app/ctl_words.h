@@ -35,6 +35,15 @@ int ctl_show_routes(const json_t *answer, FILE *out);
 int ctl_show_key(const json_t *answer, FILE *out);
 int ctl_show_reset(const json_t *answer, FILE *out);
 
+/* --- ctl_bans.c --- */
+
+json_t *ctl_make_ban(int n_arguments, char **arguments, const char **why);
+int ctl_show_ban(const json_t *answer, FILE *out);
+int ctl_show_bans(const json_t *answer, FILE *out);
+
+/* What an operator has said of the key that @answer tells of, if anything. */
+void ctl_show_ban_of_key(const json_t *answer, FILE *out);
+
 int ctl_show_top(const json_t *answer, FILE *out); /* ctl_top.c */
 
 /* Any answer, in lines of "name: value", indented. Returns EXIT_DONE. */

@@ -28,7 +28,7 @@ static void read_store_state(void *context, struct admin_store_state *state)
 }
 
 enum status operators_open(struct operators *operators, const struct policy *policy,
-                           const struct meters *meters, struct stores *stores,
+                           const struct meters *meters, struct stores *stores, struct bans *bans,
                            struct server *server)
 {
     const struct admin_options options = {
@@ -39,6 +39,7 @@ enum status operators_open(struct operators *operators, const struct policy *pol
         .make_store = make_store,
         .read_store_state = read_store_state,
         .context = operators,
+        .bans = bans,
         .meters = meters,
         .memory = stores->memory,
         .redis = &stores->redis,

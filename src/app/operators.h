@@ -19,7 +19,7 @@ struct operators {
 /* Open the policy's admin listeners, and do not serve yet. What fails is logged. As admin_new(). */
 MUST_USE enum status operators_open(struct operators *operators, const struct policy *policy,
                                     const struct meters *meters, struct stores *stores,
-                                    struct server *server);
+                                    struct bans *bans, struct server *server);
 
 /* Serve. STATUS_NO_MEMORY. */
 MUST_USE enum status operators_start(struct operators *operators);

@@ -95,7 +95,7 @@ static int serve(const struct policy *policy, struct meters *meters, struct stor
     }
     int result = EXIT_FAILED;
     struct operators operators;
-    if (operators_open(&operators, policy, meters, stores, server) == STATUS_OK) {
+    if (operators_open(&operators, policy, meters, stores, bans, server) == STATUS_OK) {
         result = serve_until_end(server, &operators, wanted);
     }
     operators_close(&operators);

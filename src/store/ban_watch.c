@@ -68,8 +68,9 @@ struct ban_watch {
     size_t n_ears;
     struct redis_ear ear;
     bool has_ear;
-    bool is_ear_bad; /* it is lost, or was never made */
-    bool is_deaf;    /* the ear is lost, or there is none */
+    bool is_deafness_told; /* to the log */
+    bool is_ear_bad;       /* it is lost, or was never made */
+    bool is_deaf;          /* the ear is lost, or there is none */
 
     struct timer mend; /* what is lost is made again */
     struct redis_backoff backoff;
@@ -276,6 +277,7 @@ static void on_ready(void *owner)
 {
     struct ban_watch *watch = owner;
     watch->is_deaf = false;
+    watch->is_deafness_told = false;
     watch->is_stale = true;
     redis_backoff_reset(&watch->backoff);
     /* What was told while nobody listened: a reset, too. */
@@ -321,11 +323,11 @@ static void on_ear_lost(void *owner, struct span trouble)
     struct ban_watch *watch = owner;
     char buffer[REDIS_REPLY_LOGGED_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-    if (span_starts_with(trouble, SPAN("it is refused")) && !watch->is_troubled) {
+    if (span_starts_with(trouble, SPAN("it is refused")) && !watch->is_deafness_told) {
         text_add_logfmt(&text, trouble);
         log_error(MODULE, "no subscription: changes of bans are read every second",
                   "err=%.*s hint=\"may the user subscribe?\"", SPAN_ARGS(text_span(&text)));
-        watch->is_troubled = true;
+        watch->is_deafness_told = true;
     }
     watch->is_deaf = true;
     watch->is_ear_bad = true;

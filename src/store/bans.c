@@ -284,6 +284,21 @@ void bans_list(struct bans *bans, uint64_t now_us,
     pthread_mutex_unlock(&bans->lock);
 }
 
+bool bans_find(struct bans *bans, struct span limit, const uint8_t hash[HASH_IDENTITY_BYTES],
+               uint64_t now_us,
+               void (*on_ban)(void *context, const struct ban *ban, uint64_t left_us),
+               void *context)
+{
+    pthread_mutex_lock(&bans->lock);
+    const struct entry *entry = *find(bans, limit, hash);
+    const bool holds = entry != NULL && entry->ends_us > now_us;
+    if (holds) {
+        on_ban(context, &entry->ban, entry->ends_us - now_us);
+    }
+    pthread_mutex_unlock(&bans->lock);
+    return holds;
+}
+
 /* --- what readers see --- */
 
 /* Let go of @table, which a reader or its maker has held. */

@@ -2,75 +2,441 @@
 
 import hashlib
 import json
+import pathlib
+import re
+import subprocess
 import time
 
+import pytest
+
+from harness import program
+from harness.admin import JSON, Admin, addresses, audit, ctl, is_problem
+from harness.cluster import Cluster
 from harness.wait import until
 
 POLICY = """
     workers: 2
-    store: {{redis: "{url}", deadline: 10s, on_failure: allow}}
+    admin: unix:{folder}/admin.sock
+    store: {{{store}}}
     limits:
       per-client: {{key: client.ip, rate: 1000/hour, burst: 1000}}
       login: {{key: header.x-user, rate: 1/hour, burst: 1}}
+      quiet: {{key: client.ip, rate: 1000/hour, shadow: true}}
+      office: {{key: client.ip, rate: 1000/hour, except: {{client: [127.0.0.1]}}}}
     routes:
       - {{match: {{path: /login}}, limits: [login], respond: {{status: 204}}}}
+      - {{match: {{path: /both}}, limits: [login, per-client], respond: {{status: 204}}}}
+      - {{match: {{path: /quiet}}, limits: [quiet], respond: {{status: 204}}}}
+      - {{match: {{path: /office}}, limits: [office], respond: {{status: 204}}}}
       - {{match: {{path: /free}}, limits: [], respond: {{status: 204}}}}
       - {{limits: [per-client], respond: {{status: 204}}}}
 """
-CLIENT = "{client.ip:9=127.0.0.1}"
+LOCAL = "memory: 64MiB"
+USER = [("X-User", "bob")]
+KEYS = "/v1/limits/{}/keys/{}"
+CLIENT = KEYS.format("per-client", "127.0.0.1")
+BOB = KEYS.format("login", "header.x-user=bob")
 
 
-def field(limit, identity):
-    digest = hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
-    return f"{limit}:{digest}"
+class Proxy:
+    """A proxy and its admin API."""
+
+    def __init__(self, start, tmp_path, number, store):
+        self.folder = tmp_path / f"admin-{number}"
+        self.folder.mkdir()
+        self.sluice = start(POLICY.format(folder=self.folder, store=store))
+        self.place = addresses(self.sluice)[0]
+        self.admin = Admin(self.place)
+
+    def statuses(self, path="/", n=4, fields=()):
+        """Of some requests: more than one worker answers them."""
+        return {self.sluice.ask(path=path, fields=fields).status for _ in range(n)}
+
+    def bans(self):
+        return self.admin.read("/v1/bans")["bans"]
 
 
-def put(redis, limit, identity, kind="ban", for_s=60, known=True):
-    """As a proxy sets it."""
-    now = int(time.time() * 1000)
-    value = f"{kind} {now + int(for_s * 1000)} {now} alice {identity if known else '-'} a test"
-    redis.call("HSET", "sluice:bans", field(limit, identity), value)
-    redis.call("PEXPIRE", "sluice:bans", 600_000)
-    redis.call("PUBLISH", "sluice:changes", "ban " + field(limit, identity))
+@pytest.fixture
+def start_proxies(start, tmp_path):
+    """start_proxies(store): two of them."""
+    def make(store, n=2):
+        return [Proxy(start, tmp_path, i, store) for i in range(n)]
+
+    return make
 
 
-def lift(redis, limit, identity):
-    redis.call("HDEL", "sluice:bans", field(limit, identity))
-    redis.call("PUBLISH", "sluice:changes", "ban " + field(limit, identity))
+def at(redis, more=""):
+    return f'redis: "{redis.url}", deadline: 10s, on_failure: local{more}'
 
 
-def start_two(start, redis):
-    return [start(POLICY.format(url=redis.url)) for _ in range(2)]
-
-
-def statuses(proxies, path="/", n=4, **how):
-    """Of some requests to each: more than one worker answers them."""
-    return {proxy.ask(path=path, **how).status for proxy in proxies for _ in range(n)}
+def statuses(proxies, path="/", **how):
+    return set().union(*(proxy.statuses(path, **how) for proxy in proxies))
 
 
 def await_statuses(proxies, wanted, path="/", **how):
     until(lambda: statuses(proxies, path, **how) == wanted, f"{wanted} at {path}")
 
 
-def test_a_banned_client_is_refused_by_every_proxy_until_it_is_lifted(start, start_redis):
-    redis = start_redis()
-    proxies = start_two(start, redis)
+def body(**members):
+    return json.dumps(members).encode()
+
+
+def hash_of(identity):
+    return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
+
+
+# --- bans ---
+
+
+def test_a_banned_client_is_refused_by_every_proxy_until_it_is_lifted(start_proxies, start_redis):
+    proxies = start_proxies(at(start_redis()))
     await_statuses(proxies, {204})
-    put(redis, "per-client", CLIENT)
+    told = proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m", "reason": "test"}))
+    assert told["kind"] == "ban" and told["key"] == "client.ip=127.0.0.1" and told["enforced"]
+    assert proxies[0].statuses() == {429}, "at once where it was set"
     await_statuses(proxies, {429})
-    answer = proxies[0].ask()
+    answer = proxies[1].sluice.ask()
     assert answer.get("Content-Type") == "application/problem+json"
     assert answer.get("Cache-Control") == "no-store"
     assert answer.get("RateLimit") is None
     retry_after = int(answer.get("Retry-After"))
-    assert 30 < retry_after <= 60
-    assert json.loads(answer.body) == {
+    assert 500 < retry_after <= 600
+    assert answer.json() == {
         "type": "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
         "title": "Abnormal usage detected", "status": 429, "violated-policies": ["per-client"],
         "retry-after": retry_after}
     assert statuses(proxies, "/free") == {204}, "a route without the limit"
-    lift(redis, "per-client", CLIENT)
+    proxies[1].admin.change("DELETE", CLIENT + "/ban")
     await_statuses(proxies, {204})
-    line = until(lambda: [line for line in proxies[0].all_log_lines()
+    line = until(lambda: [line for line in proxies[1].sluice.all_log_lines()
                           if line.get("source") == "ban"], "its line in the log")[0]
     assert (line["verdict"], line["limit"], int(line["status"])) == ("denied", "per-client", 429)
+
+
+def test_nothing_is_charged_for_who_is_banned(start_proxies, start_redis):
+    proxy, = start_proxies(at(start_redis()), 1)
+    proxy.sluice.ask()
+    until(lambda: proxy.admin.read(CLIENT)["source"] == "redis", "Redis")
+    before = proxy.admin.read(CLIENT)["rates"][0]["remaining"]
+    proxy.admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    assert proxy.statuses(n=10) == {429}
+    told = proxy.admin.read(CLIENT)
+    assert told["rates"][0]["remaining"] >= before
+    assert told["allowed"] is False and told["ban"]["kind"] == "ban"
+
+
+def test_a_ban_ends_by_itself(start_proxies, start_redis):
+    proxies = start_proxies(at(start_redis()))
+    await_statuses(proxies, {204})
+    proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "3s"}))
+    until(lambda: 429 in proxies[1].statuses(), "the ban")
+    await_statuses(proxies, {204})
+    assert proxies[0].bans() == [] and proxies[1].bans() == []
+
+
+def test_a_ban_holds_while_redis_is_away_and_is_read_again_when_it_is_back(
+        start_proxies, start_redis):
+    redis = start_redis("--appendonly", "yes", "--appendfsync", "always")
+    proxies = start_proxies(at(redis))
+    await_statuses(proxies, {204})
+    proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    await_statuses(proxies, {429})
+    redis.kill()
+    until(lambda: all("link lost" in proxy.sluice.stderr() for proxy in proxies), "no Redis")
+    assert statuses(proxies) == {429}
+    is_problem(proxies[0].admin.ask("DELETE", CLIENT + "/ban"), 503)
+    assert statuses(proxies) == {429}
+    redis.start()
+    redis.call("DEL", "sluice:bans")  # told to nobody
+    until(lambda: statuses(proxies) == {204}, "all to be read again", within=30)
+    until(lambda: proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON],
+                                       body(**{"for": "10m"})).status == 200, "Redis")
+    await_statuses(proxies, {429})
+
+
+def test_a_proxy_that_starts_later_obeys(start_proxies, start_redis, start, tmp_path):
+    redis = start_redis()
+    proxies = start_proxies(at(redis), 1)
+    await_statuses(proxies, {204})
+    proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    later = Proxy(start, tmp_path, 7, at(redis))
+    await_statuses([later], {429})
+    proxies[0].admin.change("DELETE", CLIENT + "/ban")
+    await_statuses([later], {204})
+
+
+def test_the_hash_of_a_key_bans_it_too(start_proxies, start_redis):
+    proxies = start_proxies(at(start_redis()))
+    await_statuses(proxies, {204})
+    digest = proxies[0].admin.read(CLIENT)["hash"]
+    path = KEYS.format("per-client", digest)
+    assert "key" not in proxies[0].admin.change("POST", path + "/ban", body(**{"for": "10m"}))
+    await_statuses(proxies, {429})
+    assert proxies[1].bans()[0]["hash"] == digest
+    proxies[1].admin.change("DELETE", CLIENT + "/ban")
+    await_statuses(proxies, {204})
+
+
+def test_without_redis_bans_live_in_the_process(start_proxies):
+    one, other = start_proxies(LOCAL)
+    one.admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    assert one.statuses() == {429} and other.statuses() == {204}
+    one.admin.change("DELETE", CLIENT + "/ban")
+    assert one.statuses() == {204}
+    until_s = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 600))
+    told = one.admin.change("POST", CLIENT + "/ban", body(until=until_s))
+    assert told["until"] == until_s
+    assert 500 < int(one.sluice.ask().get("Retry-After")) <= 600
+
+
+# --- who counts more ---
+
+
+def test_an_exempt_key_is_not_judged_by_that_limit_alone(start_proxies, start_redis):
+    proxies = start_proxies(at(start_redis()))
+    await_statuses(proxies, {204})
+    until(lambda: 429 in statuses(proxies, "/login", fields=USER), "the limit")
+    proxies[0].admin.change("POST", BOB + "/exempt", body(**{"for": "10m"}))
+    await_statuses(proxies, {204}, "/login", fields=USER)
+    assert proxies[0].admin.read(BOB)["allowed"] is True
+    proxies[1].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    await_statuses(proxies, {429}, "/both", fields=USER)
+    assert statuses(proxies, "/login", fields=USER) == {204}
+    proxies[1].admin.change("DELETE", BOB + "/exempt")
+    await_statuses(proxies, {429}, "/login", fields=USER)
+
+
+def test_what_is_set_later_takes_the_place_of_what_was_there(start_proxies):
+    proxy, = start_proxies(LOCAL, 1)
+    proxy.admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    proxy.admin.change("POST", CLIENT + "/exempt", body(**{"for": "10m"}))
+    assert [ban["kind"] for ban in proxy.bans()] == ["exempt"]
+    is_problem(proxy.admin.ask("DELETE", CLIENT + "/ban"), 404)
+    proxy.admin.change("DELETE", CLIENT + "/exempt")
+    is_problem(proxy.admin.ask("DELETE", CLIENT + "/exempt"), 404)
+    assert proxy.bans() == []
+
+
+def test_a_shadow_refuses_nobody_and_what_except_names_is_not_banned(start_proxies):
+    proxy, = start_proxies(LOCAL, 1)
+    quiet = KEYS.format("quiet", "127.0.0.1")
+    office = KEYS.format("office", "127.0.0.1")
+    told = proxy.admin.change("POST", quiet + "/ban", body(**{"for": "10m"}))
+    assert told["enforced"] is False
+    proxy.admin.change("POST", office + "/ban", body(**{"for": "10m"}))
+    assert proxy.statuses("/quiet") == {204} and proxy.statuses("/office") == {204}
+    assert {line["shadow"] for line in proxy.sluice.lines_of("/quiet", 4)} == {"quiet"}
+
+
+# --- resets ---
+
+
+def test_a_reset_frees_a_denied_client_at_once_at_every_proxy(start_proxies, start_redis):
+    proxies = start_proxies(at(start_redis()))
+    await_statuses(proxies, {204})
+    for _ in range(3):
+        until(lambda: statuses(proxies, "/login", fields=USER) == {429}, "the limit")
+        until(lambda: all([line for line in proxy.sluice.all_log_lines()
+                           if line.get("source") == "cache"] for proxy in proxies), "the caches")
+        proxies[0].admin.change("DELETE", BOB)
+        assert proxies[0].sluice.ask(path="/login", fields=USER).status == 204
+        assert proxies[0].sluice.ask(path="/login", fields=USER).status == 429
+        proxies[1].admin.change("DELETE", BOB)
+        assert proxies[1].sluice.ask(path="/login", fields=USER).status == 204
+
+
+def test_a_reset_while_redis_is_away_is_of_that_proxy_alone(start_proxies, start_redis):
+    redis = start_redis()
+    one, other = start_proxies(at(redis))
+    await_statuses([one, other], {204})
+    redis.kill()
+    for proxy in (one, other):
+        until(lambda proxy=proxy: "link lost" in proxy.sluice.stderr(), "no Redis")
+        until(lambda proxy=proxy: proxy.sluice.ask(path="/login", fields=USER).status == 429,
+              "the limit")
+    assert "counted itself" in is_problem(one.admin.ask("DELETE", BOB), 503)
+    assert one.sluice.ask(path="/login", fields=USER).status == 204
+    assert other.sluice.ask(path="/login", fields=USER).status == 429
+
+
+# --- where Redis is many, or may little ---
+
+
+def test_bans_and_resets_reach_every_proxy_of_a_cluster(start_proxies, start_cluster):
+    cluster = start_cluster(3, 0)
+    nodes = ", ".join(f'"redis://127.0.0.1:{node.port}"' for node in cluster.nodes)
+    proxies = start_proxies(f"redis: [{nodes}], deadline: 10s, on_failure: deny")
+    await_statuses(proxies, {204})
+    until(lambda: proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON],
+                                       body(**{"for": "10m"})).status == 200, "the cluster")
+    await_statuses(proxies, {429})
+    proxies[1].admin.change("DELETE", CLIENT + "/ban")
+    await_statuses(proxies, {204})
+    for user in ("ann", "bob", "cem", "dan"):  # whose keys lie in several slots
+        fields = [("X-User", user)]
+        until(lambda fields=fields: statuses(proxies, "/login", fields=fields) == {429}, "the limit")
+        proxies[0].admin.change("DELETE", KEYS.format("login", f"header.x-user={user}"))
+        assert proxies[0].sluice.ask(path="/login", fields=fields).status == 204
+
+
+def test_bans_follow_the_hash_to_another_node(start_proxies, start_cluster):
+    cluster = start_cluster(3, 0)
+    proxies = start_proxies(f'redis: ["redis://127.0.0.1:{cluster.nodes[0].port}", '
+                            f'"redis://127.0.0.1:{cluster.nodes[1].port}"], '
+                            f'deadline: 10s, on_failure: deny')
+    await_statuses(proxies, {204})
+    until(lambda: proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON],
+                                       body(**{"for": "10m"})).status == 200, "the cluster")
+    await_statuses(proxies, {429})
+    slot = Cluster.slot_of("{sluice:bans}")
+    source = cluster.owner_of(slot)
+    target = next(node for node in cluster.nodes if node is not source)
+    cluster.begin_move(slot, target)
+    cluster.move_keys(slot, source, target)
+    cluster.end_move(slot, source, target)
+    proxies[1].admin.change("DELETE", CLIENT + "/ban")
+    await_statuses(proxies, {204})
+
+
+def test_bans_follow_a_failover(start_proxies, start_watched):
+    watched = start_watched()
+    proxies = start_proxies(f'redis: "{watched.url}", deadline: 10s, on_failure: deny')
+    await_statuses(proxies, {204})
+    proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    await_statuses(proxies, {429})
+    master = watched.master()
+    master.kill()
+    watched.wait_for_failover_from(master)
+    assert statuses(proxies) == {429}
+    until(lambda: proxies[1].admin.ask("DELETE", CLIENT + "/ban").status == 200, "the new master",
+          within=30)
+    await_statuses(proxies, {204})
+
+
+def test_a_user_who_may_decide_alone_is_told_of(start_proxies, start_redis):
+    redis = start_redis("--user", "operator", "on", ">op", "~*", "&*", "+@all",
+                        "--user", "default", "off")
+    redis.call("ACL", "SETUSER", "sluice", "on", ">s3cret", "~sluice:*", "+@all", "-hscan",
+               "-subscribe")
+    proxy, = start_proxies(at(redis, ", user: sluice, password: s3cret"), 1)
+    until(lambda: "bans cannot be read" in proxy.sluice.stderr(), "the log's word")
+    assert proxy.statuses() == {204}
+    redis.call("ACL", "SETUSER", "sluice", "+hscan", "+subscribe", "&*")
+    until(lambda: "bans are read again" in proxy.sluice.stderr(), "the rights")
+    proxy.admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    assert proxy.statuses() == {429}
+
+
+# --- the admin API ---
+
+
+@pytest.mark.parametrize("value, reason", [
+    (b"", "say for how long"),
+    (b"{}", "say for how long"),
+    (b"[]", "a JSON object"),
+    (b"{", "no JSON"),
+    (body(**{"for": "10m", "until": "2036-01-01T00:00:00Z"}), "say for how long"),
+    (body(**{"for": 10}), "for must be a string"),
+    (body(**{"for": "10"}), "for: "),
+    (body(**{"for": "1us"}), "a millisecond at least"),
+    (body(**{"for": "-1s"}), "for: "),
+    (body(until="tomorrow"), "a moment such as"),
+    (body(until="2020-01-01T00:00:00Z"), "lies in the past"),
+    (body(**{"for": "10m", "reason": "x" * 257}), "longer than 256"),
+    (body(**{"for": "10m", "reason": "a\nb"}), "one line"),
+    (body(**{"for": "10m", "reason": ["a"]}), "reason must be a string"),
+    (body(**{"for": "10m", "why": "a"}), 'unknown member "why"'),
+])
+def test_a_body_that_makes_no_sense_is_refused_with_a_reason(start_proxies, value, reason):
+    proxy, = start_proxies(LOCAL, 1)
+    for word in ("ban", "exempt"):
+        answer = proxy.admin.ask("POST", f"{CLIENT}/{word}", [JSON], value)
+        assert reason in is_problem(answer, 400)
+    assert proxy.bans() == []
+
+
+def test_every_change_is_audited_and_listed(start_proxies, start_redis):
+    proxies = start_proxies(at(start_redis()))
+    proxies[0].admin.change("POST", BOB + "/ban", body(**{"for": "1h", "reason": "asks too often"}))
+    line = audit(proxies[0].sluice, 1)[0]
+    assert "changed" in line and "by=socket" in line and "asks too often" in line
+    assert "bob" not in line, "a secret"
+    until(proxies[1].bans, "the other to know")
+    ban, = proxies[1].bans()
+    assert ban["kind"] == "ban" and ban["limit"] == "login" and ban["reason"] == "asks too often"
+    assert re.fullmatch(r"header#[0-9a-f]{32}", ban["key"]) and ban["by"].startswith("socket:uid=")
+    assert 3_000_000 < ban["left_ms"] <= 3_600_000
+
+
+def test_ctl_bans_and_lifts(start_proxies):
+    proxy, = start_proxies(LOCAL, 1)
+
+    def told(*words, status=0):
+        result = ctl(proxy.place, *words)
+        assert result.returncode == status, (result.stdout, result.stderr)
+        return result.stdout
+
+    assert "banned until 20" in told("ban", "per-client", "127.0.0.1", "10m", "asks too often")
+    assert proxy.statuses() == {429}
+    shown = told("bans").splitlines()
+    assert shown[0].split() == ["KIND", "LIMIT", "KEY", "LEFT", "BY", "REASON"]
+    assert re.match(r"ban +per-client +client.ip=127.0.0.1 +(9|10)m +socket:uid=\d+ +asks too often$",
+                    shown[1])
+    assert "banned until" in told("key", "per-client", "127.0.0.1", status=3)
+    assert "banned no longer" in told("unban", "per-client", "client.ip=127.0.0.1")
+    assert "no ban" in ctl(proxy.place, "unban", "per-client", "127.0.0.1").stderr
+    assert "exempt until 2036-01-01" in told("exempt", "per-client", "127.0.0.1",
+                                             "2036-01-01T00:00:00Z")
+    assert "exempt no longer" in told("unexempt", "per-client", "127.0.0.1")
+
+
+def steady(text):
+    """Without what differs from run to run."""
+    return [re.sub(r"\d+[dhms]\b|\d{4}-\S+Z|uid=\d+|[0-9a-f]{32}| +", "~", line)
+            for line in text.splitlines()]
+
+
+def test_the_commands_of_the_manual_tell_what_stands_there(start_proxies):
+    proxy, = start_proxies(LOCAL, 1)
+    manual = (pathlib.Path(__file__).parents[2] / "docs" / "bans.md").read_text()
+    commands, told = re.search(r"```sh\n(.*?)```\n\n```\n(.*?)```", manual, re.DOTALL).groups()
+    script = f'sluice() {{ "{program.PROGRAM}" "$@"; }}\n{commands}'
+    result = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=False,
+                            env=program.environment({"SLUICE_SOCKET": proxy.place}))
+    assert result.returncode == 0, result.stderr
+    assert sorted(steady(result.stdout)) == sorted(steady(told)), result.stdout
+
+
+# --- many ---
+
+
+def test_there_are_no_more_than_the_policy_says(start_proxies, start_redis):
+    proxies = start_proxies(at(start_redis()) + "}\n    max: {bans: 2")
+    await_statuses(proxies, {204})
+    for i in range(2):
+        proxies[0].admin.change("POST", KEYS.format("login", f"header.x-user={i}") + "/ban",
+                                body(**{"for": "10m"}))
+    is_problem(proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON], body(**{"for": "10m"})), 409)
+    until(lambda: len(proxies[1].bans()) == 2, "the other")
+    assert proxies[0].admin.read("/v1/bans")["max"] == 2
+
+
+def test_ten_thousand_are_known_everywhere(start_proxies, start_redis):
+    redis = start_redis()
+    proxies = start_proxies(at(redis))
+    await_statuses(proxies, {204})
+    now = int(time.time() * 1000)
+    words = ["HSET", "sluice:bans"]
+    for i in range(10_000):
+        identity = f"{{client.ip:{len(f'10.0.{i // 256}.{i % 256}')}=10.0.{i // 256}.{i % 256}}}"
+        words += [f"per-client:{hash_of(identity)}", f"ban {now + 600_000} {now} - {identity} test"]
+    redis.call(*words)
+    redis.call("PEXPIRE", "sluice:bans", 600_000)
+    redis.call("PUBLISH", "sluice:changes", "ban " + "x" * 200)  # too long for a field: all is read
+    until(lambda: all(proxy.admin.read("/v1/bans")["n"] == 10_000 for proxy in proxies), "all",
+          within=30)
+    assert statuses(proxies) == {204}
+    redis.call("DEL", "sluice:bans")
+    redis.call("PUBLISH", "sluice:changes", "ban " + "x" * 200)
+    until(lambda: all(proxy.admin.read("/v1/bans")["n"] == 0 for proxy in proxies), "none",
+          within=30)

@@ -1,0 +1,302 @@
+/* POST and DELETE /v1/limits/{limit}/keys/{key}/ban and …/exempt: an operator has a limit refuse a key until a time, or
+ * pass over it, and takes that back.
+ *
+ * Happy path: what is wanted is read, the change is made where the bans are, and answered with what holds from then on.
+ * Failures: a body that says nothing, too much or nonsense (400), nothing to take back (404), too many (409), no shared
+ * store (503). A change cannot be called back: where the request is gone meanwhile, it is made all the same. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/describe.h"
+#include "admin/internal.h"
+#include "admin/key_resource.h"
+#include "admin/resources.h"
+#include "base/moment.h"
+#include "policy/units.h"
+#include "store/ban_change.h"
+
+struct change {
+    struct admin *admin;
+    struct admin_request *request; /* NULL: it is gone */
+    const struct policy *policy;   /* kept, once it is gone */
+    const struct limit_rule *rule;
+    struct key_given given;
+    char by[ADMIN_BY_BYTES_MAX];
+    char reason[BAN_REASON_BYTES_MAX];
+    struct ban_change ban;
+};
+
+/* --- what is wanted --- */
+
+static bool refuse(struct change *change, const char *problem)
+{
+    answer_problem(change->request, 400, "%s", problem);
+    return false;
+}
+
+static bool is_known(const char *name)
+{
+    return strcmp(name, "for") == 0 || strcmp(name, "until") == 0 || strcmp(name, "reason") == 0;
+}
+
+/* A string, or nothing. */
+static bool read_text(struct change *change, const json_t *json, const char *name,
+                      struct span *text)
+{
+    const json_t *value = json_object_get(json, name);
+    if (value == NULL) {
+        *text = span_of(NULL, 0);
+        return true;
+    }
+    if (!json_is_string(value)) {
+        answer_problem(change->request, 400, "%s must be a string", name);
+        return false;
+    }
+    *text = span_of(json_string_value(value), json_string_length(value));
+    return true;
+}
+
+static bool read_reason(struct change *change, struct span reason)
+{
+    if (reason.len > sizeof(change->reason)) {
+        return refuse(change, "reason is longer than 256 bytes");
+    }
+    for (size_t i = 0; i < reason.len; i++) {
+        if ((unsigned char)reason.data[i] < ' ' || reason.data[i] == 0x7f) {
+            return refuse(change, "reason is one line of text");
+        }
+    }
+    if (reason.len > 0) {
+        memcpy(change->reason, reason.data, reason.len);
+    }
+    change->ban.ban.reason = span_of(change->reason, reason.len);
+    return true;
+}
+
+static bool read_length(struct change *change, struct span length)
+{
+    char buffer[ADMIN_DETAIL_BYTES_MAX];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    uint64_t us;
+    if (!units_parse_duration(length, &us, &problem)) {
+        answer_problem(change->request, 400, "for: %.*s", SPAN_ARGS(text_span(&problem)));
+        return false;
+    }
+    change->ban.for_ms = us / 1000;
+    return change->ban.for_ms > 0 || refuse(change, "for is a millisecond at least");
+}
+
+static bool read_end(struct change *change, struct span moment)
+{
+    uint64_t us;
+    if (!moment_parse(moment, &us)) {
+        return refuse(change, "until is a moment such as 2026-03-29T01:59:00Z");
+    }
+    change->ban.ban.until_ms = us / 1000;
+    return true;
+}
+
+static bool read_members(struct change *change, const json_t *json)
+{
+    struct span length;
+    struct span end;
+    struct span reason;
+    if (!read_text(change, json, "for", &length) || !read_text(change, json, "until", &end) ||
+        !read_text(change, json, "reason", &reason) || !read_reason(change, reason)) {
+        return false;
+    }
+    if ((length.data == NULL) == (end.data == NULL)) {
+        return refuse(change, "say for how long, {\"for\": \"10m\"}, or until when, "
+                              "{\"until\": \"2026-03-29T01:59:00Z\"}");
+    }
+    return length.data != NULL ? read_length(change, length) : read_end(change, end);
+}
+
+static bool read_body(struct change *change)
+{
+    const char *name;
+    json_t *value;
+    json_t *json = request_read_object(change->request);
+    if (json == NULL) {
+        return false;
+    }
+    json_object_foreach(json, name, value)
+    {
+        if (!is_known(name)) {
+            answer_problem(change->request, 400,
+                           "unknown member \"%.64s\"; there are for, until, reason", name);
+            json_decref(json);
+            return false;
+        }
+    }
+    const bool is_good = read_members(change, json);
+    json_decref(json);
+    return is_good;
+}
+
+/* --- the answer --- */
+
+static const char *word_of(const struct change *change)
+{
+    return change->ban.ban.kind == BAN_REFUSES ? "ban" : "exempt";
+}
+
+static json_t *describe_end(const struct change *change)
+{
+    char bytes[64];
+    struct text text = text_of(bytes, sizeof(bytes));
+    moment_write(&text, change->ban.ban.until_ms * 1000);
+    return json_of_span(text_span(&text));
+}
+
+static void answer_done(struct change *change)
+{
+    char shown[4 * KEY_TEXT_BYTES_MAX];
+    struct text key = text_of(shown, sizeof(shown));
+    json_t *json = key_resource_describe(change->rule, &change->given);
+    describe_set(&json, "kind", json_string(word_of(change)));
+    if (change->given.len > 0) {
+        key_print(key_given_identity(&change->given), &key);
+    } else {
+        text_add_hex(&key, change->given.hash, sizeof(change->given.hash));
+    }
+    if (change->ban.is_lift) {
+        describe_set(&json, "lifted", json_true());
+        answer_note(change->request, "lifted %s of %.*s", word_of(change),
+                    SPAN_ARGS(text_span(&key)));
+    } else {
+        describe_set(&json, "until", describe_end(change));
+        describe_set(&json, "reason", json_of_span(change->ban.ban.reason));
+        describe_set(&json, "enforced", json_boolean(!change->rule->limits[0].shadow));
+        answer_note(change->request, "%s of %.*s until %llu ms: %.*s", word_of(change),
+                    SPAN_ARGS(text_span(&key)), (unsigned long long)change->ban.ban.until_ms,
+                    SPAN_ARGS(change->ban.ban.reason));
+    }
+    answer_json(change->request, 200, json);
+}
+
+static void answer_failed(struct change *change)
+{
+    struct admin_request *request = change->request;
+    const struct ban_change *ban = &change->ban;
+    switch (ban->status) {
+    case STATUS_NOT_FOUND:
+        answer_problem(request, 404, "the key has no %s", word_of(change));
+        return;
+    case STATUS_INVALID:
+        answer_problem(request, 400, "it would be over already: until lies in the past");
+        return;
+    case STATUS_FULL:
+        answer_problem(request, 409,
+                       "there are as many bans and exemptions as max.bans says: lift some");
+        return;
+    case STATUS_OK:
+    case STATUS_NO_MEMORY:
+    case STATUS_TOO_LARGE:
+    case STATUS_TIMEOUT:
+    case STATUS_UNREACHABLE:
+    case STATUS_REFUSED:
+    case STATUS_IN_USE:
+    case STATUS_IO:
+        break;
+    }
+    answer_problem(
+        request, 503,
+        "the store that is shared does not answer: %s; nobody may have heard of the change",
+        ban->fault != NULL ? ban->fault : status_text(ban->status));
+}
+
+static void conclude(struct change *change)
+{
+    if (change->request == NULL) {
+        const struct admin_options *options = &change->admin->options;
+        options->give_policy(options->context, change->policy);
+    } else if (change->ban.status == STATUS_OK) {
+        answer_done(change);
+    } else {
+        answer_failed(change);
+    }
+    free(change);
+}
+
+static void on_done(struct ban_change *ban)
+{
+    conclude(ban->context);
+}
+
+static void on_gone(struct admin_request *request)
+{
+    struct change *change = request->context;
+    change->policy = request_keep_policy(request);
+    change->request = NULL;
+}
+
+/* --- the change --- */
+
+static void run(struct change *change)
+{
+    struct admin_request *request = change->request;
+    const struct policy *policy = request->policy;
+    struct ban_change *ban = &change->ban;
+    ban->bans = change->admin->options.bans;
+    ban->prefix = policy->store.prefix;
+    if (policy->store.kind == STORE_REDIS) {
+        ban->store = admin_store(change->admin, policy);
+    }
+    ban->ban.limit = change->rule->name;
+    ban->ban.identity = key_given_identity(&change->given);
+    memcpy(ban->ban.hash, change->given.hash, sizeof(ban->ban.hash));
+    memcpy(change->by, request->by, sizeof(change->by));
+    ban->ban.by = span_of_text(change->by);
+    ban->on_done = on_done;
+    ban->context = change;
+    if (policy->store.kind == STORE_REDIS && ban->store == NULL) {
+        ban->status = STATUS_NO_MEMORY;
+        conclude(change);
+    } else if (ban_change_start(ban) == STORE_ANSWERED) {
+        conclude(change);
+    } else {
+        request->context = change;
+        request->on_gone = on_gone;
+    }
+}
+
+static void handle(struct admin_request *request, enum ban_kind kind, bool is_lift)
+{
+    struct change *change = calloc(1, sizeof(*change));
+    if (change == NULL) {
+        answer_problem(request, 503, "out of memory");
+        return;
+    }
+    change->admin = request->admin;
+    change->request = request;
+    change->ban.ban.kind = kind;
+    change->ban.is_lift = is_lift;
+    change->rule = key_resource_read(request, &change->given);
+    if (change->rule == NULL || (!is_lift && !read_body(change))) {
+        free(change);
+        return;
+    }
+    run(change);
+}
+
+void ban_handle(struct admin_request *request)
+{
+    handle(request, BAN_REFUSES, false);
+}
+
+void unban_handle(struct admin_request *request)
+{
+    handle(request, BAN_REFUSES, true);
+}
+
+void exempt_handle(struct admin_request *request)
+{
+    handle(request, BAN_EXEMPTS, false);
+}
+
+void unexempt_handle(struct admin_request *request)
+{
+    handle(request, BAN_EXEMPTS, true);
+}
