@@ -25,7 +25,7 @@ def drawn(program, folder):
 
 def read_all(folder):
     contents = {}
-    for name in os.listdir(folder):
+    for name in filter(lambda name: name.endswith(".svg"), os.listdir(folder)):  # others are photographs
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             contents[name] = file.read()
     return contents

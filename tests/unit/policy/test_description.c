@@ -76,7 +76,7 @@ START_TEST(what_is_left_out_is_told_with_its_default)
 {
     assert_tells(HEAD, "{listen=[{address=127.0.0.1:8080 proxy_protocol=false mode=0660 }}");
     assert_tells(HEAD, "workers=auto ");
-    assert_tells(HEAD, "log={format=logfmt to=stdout }");
+    assert_tells(HEAD, "log={format=logfmt to=stdout sample=100% }");
     assert_tells(HEAD, "max={connections=10000 ");
     ck_assert_ptr_null(strstr(describe(HEAD), "admin="));
     ck_assert_ptr_null(strstr(describe(HEAD), "limits="));
@@ -85,7 +85,7 @@ END_TEST
 
 START_TEST(what_stands_for_a_section_is_told_as_one)
 {
-    assert_tells(HEAD "log: off\n", "log={format=off to=stdout }");
+    assert_tells(HEAD "log: off\n", "log={format=off to=stdout sample=100% }");
     assert_tells(HEAD "admin: 127.0.0.1:9900\n",
                  "admin={listen=[{address=127.0.0.1:9900 mode=0660 }}metrics_top=0 }");
     assert_tells(HEAD "admin: [127.0.0.1:9900, {address: 'unix:/a', mode: 0600}]\n",
