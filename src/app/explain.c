@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/command.h"
+#include "app/explain_admin.h"
 #include "app/explain_json.h"
 #include "app/explain_live.h"
 #include "app/explain_text.h"
@@ -33,18 +34,6 @@ static struct options take_options(int *argc, char **argv)
     return options;
 }
 
-/* Whether there is somebody to ask. */
-static bool check_live(const struct policy *policy)
-{
-    if (policy->store.kind == STORE_REDIS) {
-        return true;
-    }
-    fputs("sluice explain: --live: the policy names no Redis: its counters are in the process that "
-          "runs\n",
-          stderr);
-    return false;
-}
-
 static int write(const struct explanation *explanation, const struct options *options)
 {
     if (!options->is_json) {
@@ -59,13 +48,27 @@ static int write(const struct explanation *explanation, const struct options *op
     return explanation->state == STATE_UNKNOWN ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int explain(struct explanation *explanation, const struct policy *policy,
+/* Of Redis; or of the process that runs with the policy in the file @path, whose counters are its own. */
+static enum status ask(struct explanation *explanation, const char *path)
+{
+    char why[CTL_WHY_BYTES_MAX] = "";
+    if (explanation->policy->store.kind == STORE_REDIS) {
+        return explain_live(explanation);
+    }
+    const enum status status = explain_admin(explanation, path, why);
+    if (why[0] != '\0') {
+        fprintf(stderr, "sluice explain: --live: %s\n", why);
+    }
+    return status;
+}
+
+static int explain(struct explanation *explanation, const struct policy *policy, const char *path,
                    const struct options *options)
 {
     enum status status = explanation_make(explanation, policy, clock_wall_us());
     if (status == STATUS_OK && options->is_live && !explanation->answer.is_refusal &&
         explanation->admitted == ADMISSION_TO_DECIDE) {
-        status = explain_live(explanation);
+        status = ask(explanation, path);
     }
     if (status != STATUS_OK) {
         fprintf(stderr, "sluice explain: %s\n", status_text(status));
@@ -92,8 +95,8 @@ int explain_command(int argc, char **argv)
     const char *fault = given_request_read(&explanation.given, policy, argc - 2, argv + 2);
     if (fault != NULL) {
         fprintf(stderr, "sluice explain: %s\n", fault);
-    } else if (!options.is_live || check_live(policy)) {
-        result = explain(&explanation, policy, &options);
+    } else {
+        result = explain(&explanation, policy, argv[1], &options);
         explanation_close(&explanation);
     }
     policy_free(policy);

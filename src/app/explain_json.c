@@ -143,25 +143,41 @@ static bool add_redis_key(const struct policy *policy, const struct charge *char
     return set(limit, "redis_key", json_of(text_span(&key)));
 }
 
-/* A limit that judges the request, one rate of its rule. */
-static bool add_judged(const struct explanation *explanation, const struct explained_rule *rule,
-                       size_t i, json_t *limit)
+static bool add_charge(const struct explanation *explanation, const struct charge *charge,
+                       json_t *limit)
 {
-    const struct charge *charge = &explanation->admission.charges[rule->first_charge + i];
+    return set_number(limit, "cost", charge->cost) &&
+           add_redis_key(explanation->policy, charge, limit) &&
+           (explanation->state != STATE_KNOWN || add_state(charge, limit));
+}
+
+static bool add_ban(const struct explained_rule *rule, json_t *limit)
+{
+    json_t *ban = json_object();
+    return set(limit, "ban", ban) &&
+           set(ban, "kind", json_string(rule->ban == BAN_REFUSES ? "ban" : "exempt")) &&
+           set_number(ban, "left_us", rule->left_us);
+}
+
+/* A limit that counts the request, one rate of its rule. */
+static bool add_counted(const struct explanation *explanation, const struct explained_rule *rule,
+                        size_t i, json_t *limit)
+{
     char buffer[KEY_TEXT_BYTES_MAX];
-    struct text key = text_of(buffer, sizeof(buffer));
-    key_print(rule->key, &key);
     char hex[2 * HASH_IDENTITY_BYTES];
+    struct text key = text_of(buffer, sizeof(buffer));
     struct text hash = text_of(hex, sizeof(hex));
+    key_print(rule->key, &key);
     explanation_write_hash(explanation->policy, rule->key, &hash);
     bool is_sound = set(limit, "key", json_of(text_span(&key))) &&
                     set(limit, "key_hash", json_of(text_span(&hash))) &&
-                    set(limit, "shadow", json_boolean(rule->rule->limits[i].shadow));
-    if (is_sound && explanation->admitted == ADMISSION_TO_DECIDE) {
-        is_sound = set_number(limit, "cost", charge->cost) &&
-                   add_redis_key(explanation->policy, charge, limit);
+                    set(limit, "shadow", json_boolean(rule->rule->limits[i].shadow)) &&
+                    (!rule->has_ban || add_ban(rule, limit));
+    if (is_sound && rule->is_charged && explanation->admitted == ADMISSION_TO_DECIDE) {
+        is_sound =
+            add_charge(explanation, &explanation->admission.charges[rule->first_charge + i], limit);
     }
-    return is_sound && (explanation->state != STATE_KNOWN || add_state(charge, limit));
+    return is_sound;
 }
 
 static bool add_rule(const struct explanation *explanation, const struct explained_rule *rule,
@@ -179,7 +195,7 @@ static bool add_rule(const struct explanation *explanation, const struct explain
         is_sound = json_array_append_new(limits, limit) == 0 &&
                    set(limit, "name", json_of(rule->rule->limits[i].name)) &&
                    set(limit, "standing", json_string(STANDINGS[rule->standing])) &&
-                   (rule->standing != RULE_JUDGES || add_judged(explanation, rule, i, limit));
+                   (rule->standing != RULE_JUDGES || add_counted(explanation, rule, i, limit));
     }
     return is_sound;
 }
@@ -226,7 +242,8 @@ static bool add_answer(const struct explanation *explanation, json_t *root)
            set(object, "status",
                answer->status != 0 ? json_integer(answer->status) : json_null()) &&
            (answer->reason == NULL || set(object, "reason", json_string(answer->reason))) &&
-           (denied == NULL || set(object, "limit", json_of(denied->limit->name))) &&
+           (denied == NULL ||
+            set(object, "limit", json_of(admission_denier(&explanation->admission, denied)))) &&
            (!answer->has_retry_after || set_number(object, "retry_after", answer->retry_after_s));
 }
 

@@ -354,9 +354,10 @@ static void put_denial(const struct explanation *explanation, FILE *out)
 {
     const struct explained_answer *answer = &explanation->answer;
     const struct charge *denied = admission_first_denied(&explanation->admission);
-    fprintf(out, "%u: limit %.*s denies it", answer->status,
-            denied != NULL ? (int)denied->limit->name.len : 0,
-            denied != NULL ? denied->limit->name.data : "");
+    const struct span denier =
+        denied != NULL ? admission_denier(&explanation->admission, denied) : SPAN("");
+    fprintf(out, "%u: limit %.*s %s", answer->status, SPAN_ARGS(denier),
+            explanation->admitted == ADMISSION_BANNED ? "bans its key" : "denies it");
     if (answer->has_retry_after) {
         fprintf(out, "; Retry-After: %" PRIu64, answer->retry_after_s);
     }

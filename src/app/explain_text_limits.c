@@ -46,7 +46,9 @@ static void put_retry(FILE *out, const struct limit *limit, uint64_t retry_after
     if (retry_after == RETRY_NEVER) {
         fputs("never: the cost is more than it holds", out);
     } else if (retry_after == RETRY_UNKNOWN) {
-        fputs("when a request that is under way has ended", out);
+        fputs(limit->algorithm->has_slots ? "until a request that is under way has ended"
+                                          : "for how long is not known",
+              out);
     } else {
         fputs("again in ", out);
         put_time(out, limit, retry_after);
@@ -129,22 +131,56 @@ static void put_key(const struct policy *policy, struct span key, FILE *out)
     fputc('\n', out);
 }
 
+/* How long a ban or an exemption holds. */
+static void put_left(const struct explained_rule *rule, FILE *out)
+{
+    char buffer[32];
+    struct text text = text_of(buffer, sizeof(buffer));
+    text_add_time(&text, rule->left_us);
+    fprintf(out, "for another %.*s\n", SPAN_ARGS(text_span(&text)));
+}
+
+static void put_ban(const struct explanation *explanation, const struct explained_rule *rule,
+                    FILE *out)
+{
+    if (explanation->bans_fault != NULL) {
+        begin(out, "ban");
+        fprintf(out, "not known: %s\n", explanation->bans_fault);
+    } else if (rule->has_ban && rule->ban == BAN_EXEMPTS) {
+        begin(out, "exempt");
+        fputs("by an operator, so it does not judge, ", out);
+        put_left(rule, out);
+    } else if (rule->has_ban) {
+        begin(out, "ban");
+        fputs(rule->rule->limits[0].shadow ? "would be DENIED, by an operator, "
+                                           : "DENIED, by an operator, ",
+              out);
+        put_left(rule, out);
+    }
+}
+
+static void put_charge(const struct explanation *explanation, const struct charge *charge,
+                       FILE *out)
+{
+    put_redis_key(explanation->policy, charge, out);
+    begin(out, "cost");
+    fprintf(out, "%" PRIu32 "\n", charge->cost);
+    put_state(explanation, charge, out);
+}
+
 static void put_limits(const struct explanation *explanation, const struct explained_rule *rule,
                        FILE *out)
 {
     for (size_t i = 0; i < rule->rule->n_limits; i++) {
         const struct limit *limit = &rule->rule->limits[i];
-        const struct charge *charge = &explanation->admission.charges[rule->first_charge + i];
         fprintf(out, "  %.*s: ", SPAN_ARGS(limit->name));
         put_rate(out, limit);
         if (i == 0) {
             put_key(explanation->policy, rule->key, out);
+            put_ban(explanation, rule, out);
         }
-        if (explanation->admitted == ADMISSION_TO_DECIDE) {
-            put_redis_key(explanation->policy, charge, out);
-            begin(out, "cost");
-            fprintf(out, "%" PRIu32 "\n", charge->cost);
-            put_state(explanation, charge, out);
+        if (rule->is_charged && explanation->admitted == ADMISSION_TO_DECIDE) {
+            put_charge(explanation, &explanation->admission.charges[rule->first_charge + i], out);
         }
     }
 }

@@ -36,7 +36,6 @@ static enum status read_rules(struct explanation *explanation)
 {
     const struct given_request *given = &explanation->given;
     const struct route *route = given->route;
-    size_t n_charges = 0;
     for (size_t i = 0; i < route->n_rules; i++) {
         char buffer[KEY_TEXT_BYTES_MAX];
         struct text key = text_of(buffer, sizeof(buffer));
@@ -44,17 +43,29 @@ static enum status read_rules(struct explanation *explanation)
         rule->rule = route->rules[i];
         rule->standing =
             admission_read_key(rule->rule, &given->view, explanation->policy->store.secret, &key);
-        if (rule->standing != RULE_JUDGES) {
-            continue;
+        if (rule->standing == RULE_JUDGES) {
+            rule->key = arena_copy(&explanation->arena, text_span(&key));
         }
-        rule->first_charge = n_charges;
-        rule->key = arena_copy(&explanation->arena, text_span(&key));
-        n_charges += rule->rule->n_limits;
-        if (rule->key.data == NULL) {
+        if (rule->standing == RULE_JUDGES && rule->key.data == NULL) {
             return STATUS_NO_MEMORY;
         }
     }
     return STATUS_OK;
+}
+
+/* Which charges of the admission are of which rule. */
+static void find_charges(struct explanation *explanation)
+{
+    const struct admission *admission = &explanation->admission;
+    for (size_t i = 0; i < explanation->n_rules; i++) {
+        struct explained_rule *rule = &explanation->rules[i];
+        size_t first = 0;
+        while (first < admission->decision.n_charges && admission->rules[first] != rule->rule) {
+            first++;
+        }
+        rule->is_charged = first < admission->decision.n_charges;
+        rule->first_charge = first;
+    }
 }
 
 /* --- the end of it --- */
@@ -98,20 +109,28 @@ static void find_upstream_path(struct explanation *explanation)
     }
 }
 
-static enum status explain_route(struct explanation *explanation, uint64_t wall_us)
+static enum status admit(struct explanation *explanation, const struct ban_table *bans,
+                         uint64_t wall_us, uint64_t now_us)
 {
     const struct admission_context context = {
-        .policy = explanation->policy, .wall_us = wall_us, .first_slot = 1, /* nothing is taken */
+        .policy = explanation->policy,
+        .wall_us = wall_us,
+        .bans = bans,
+        .now_us = now_us,
+        .first_slot = 1, /* nothing is taken */
     };
     const struct given_request *given = &explanation->given;
-    find_upstream_path(explanation);
-    const enum status status = read_rules(explanation);
-    if (status != STATUS_OK) {
-        return status;
-    }
     explanation->admitted = admission_prepare(&explanation->admission, &context, given->route,
                                               &given->view, &explanation->arena);
+    find_charges(explanation);
     return explanation->admitted == ADMISSION_FAILED ? STATUS_NO_MEMORY : STATUS_OK;
+}
+
+static enum status explain_route(struct explanation *explanation, uint64_t wall_us)
+{
+    find_upstream_path(explanation);
+    const enum status status = read_rules(explanation);
+    return status == STATUS_OK ? admit(explanation, NULL, wall_us, 0) : status;
 }
 
 enum status explanation_make(struct explanation *explanation, const struct policy *policy,
@@ -147,6 +166,58 @@ static void deny(struct explanation *explanation)
     };
     answer.has_retry_after = admission_retry_after_s(admission, &answer.retry_after_s);
     explanation->answer = answer;
+}
+
+/* --- bans --- */
+
+enum { US_PER_S = 1000000 };
+
+static void deny_by_ban(struct explanation *explanation)
+{
+    const uint64_t left_us = explanation->admission.ban_left_us;
+    explanation->answer = (struct explained_answer){
+        .status = 429,
+        .is_refusal = true,
+        .has_retry_after = true,
+        .retry_after_s = left_us / US_PER_S + (left_us % US_PER_S > 0),
+    };
+}
+
+static enum status put_bans(const struct explanation *explanation, struct bans *bans,
+                            uint64_t now_us)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < explanation->n_rules && status == STATUS_OK; i++) {
+        const struct explained_rule *rule = &explanation->rules[i];
+        struct ban ban = {.kind = rule->ban, .limit = rule->rule->name, .identity = rule->key};
+        if (rule->has_ban) {
+            key_hash(rule->key, explanation->policy->store.secret, ban.hash);
+            status = bans_put(bans, &ban, now_us + rule->left_us, now_us);
+        }
+    }
+    return status == STATUS_OK ? bans_publish(bans, now_us) : status;
+}
+
+enum status explanation_take_bans(struct explanation *explanation, uint64_t wall_us)
+{
+    const uint64_t now_us = 1; /* the ends are reckoned from it */
+    struct bans *bans;
+    struct bans_view view;
+    enum status status = bans_new(LIMITS_PER_ROUTE_MAX, &bans);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = put_bans(explanation, bans, now_us);
+    bans_view_init(&view, bans);
+    if (status == STATUS_OK) {
+        status = admit(explanation, bans_view_look(&view), wall_us, now_us);
+    }
+    bans_view_close(&view);
+    bans_free(bans);
+    if (status == STATUS_OK && explanation->admitted == ADMISSION_BANNED) {
+        deny_by_ban(explanation);
+    }
+    return status;
 }
 
 void explanation_take_state(struct explanation *explanation)

@@ -15,6 +15,7 @@
 #include "policy/matcher.h"
 #include "policy/policy.h"
 #include "proxy/admission.h"
+#include "store/bans.h"
 
 /* What keeps a request from a route. */
 struct explained_route {
@@ -25,9 +26,12 @@ struct explained_route {
 struct explained_rule {
     const struct limit_rule *rule;
     enum rule_standing standing;
-    struct span key; /* the identity, in the arena; with RULE_JUDGES */
-    size_t
-        first_charge; /* of its limits, among the admission's; with RULE_JUDGES, if any is judged */
+    struct span key;     /* the identity, in the arena; with RULE_JUDGES */
+    bool has_ban;        /* or an exemption, as far as anybody was asked */
+    enum ban_kind ban;   /* which; if has_ban, as is what follows */
+    uint64_t left_us;    /* it holds so long yet */
+    bool is_charged;     /* its limits are among the admission's charges */
+    size_t first_charge; /* the first of them; if is_charged */
 };
 
 /* What is known of the state in the store. */
@@ -56,6 +60,8 @@ struct explanation {
     struct explained_rule rules[LIMITS_PER_ROUTE_MAX]; /* of the route, in its order */
     size_t n_rules;
     enum admission_result admitted; /* of a request that has a route */
+    const char *bans_fault;         /* why nobody knows of bans, static; NULL: they are known, or
+                                     * were not asked for */
     struct admission admission;
     enum explained_state state;
     const char *strip_fault;   /* why the prefix cannot be stripped, static; or NULL */
@@ -71,6 +77,10 @@ struct explanation {
 MUST_USE enum status explanation_make(struct explanation *explanation, const struct policy *policy,
                                       uint64_t wall_us);
 void explanation_close(struct explanation *explanation);
+
+/* Bans and exemptions stand in the rules now: prepare the admission anew with them, as the proxy does.
+ * STATUS_NO_MEMORY. */
+MUST_USE enum status explanation_take_bans(struct explanation *explanation, uint64_t wall_us);
 
 /* The decision of the admission has been answered, to DECISION_JUDGE: fold it in. */
 void explanation_take_state(struct explanation *explanation);

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 
 import pytest
 
@@ -199,6 +200,43 @@ def test_a_request_that_would_be_held_is_told_for_how_long(start, start_redis, p
     assert "held for 5" in told or "held for 1m" in told or "held for 4" in told
 
 
+def set_ban(redis, kind, told, left_s):
+    """As an operator does, for the first limit that is told."""
+    now_ms = int(time.time() * 1000)
+    field = f"{told['name']}:{told['key_hash']}"
+    redis.call("HSET", "sluice:bans", field, f"{kind} {now_ms + left_s * 1000} {now_ms} me - why not")
+    redis.call("PEXPIRE", "sluice:bans", left_s * 1000)
+    redis.call("PUBLISH", "sluice:changes", f"ban {field}")
+
+
+def test_a_ban_is_told_and_what_it_does(start, start_redis, policy_file):
+    redis = start_redis()
+    text = LIVE.replace("REDIS", redis.url)
+    proxy, path = start(text), policy_file(text)
+    told = explain_json(path, "GET", "/x", "--live")
+    assert "ban" not in told["limits"][0] and told["answer"]["passes"]
+    set_ban(redis, "ban", told["limits"][0], 600)
+    told = explain_json(path, "GET", "/x", "--live", status=3)
+    assert told["limits"][0]["ban"]["kind"] == "ban" and "state" not in told["limits"][1]
+    assert (told["answer"]["status"], told["answer"]["limit"]) == (429, "bucket")
+    assert 590 <= told["answer"]["retry_after"] <= 600
+    text = explain(path, "GET", "/x", "--live", status=3)
+    assert "    ban    DENIED, by an operator, for another " in text
+    assert "answer     429: limit bucket bans its key; Retry-After: " in text
+    until(lambda: proxy.ask("GET", "/x").status == 429, "the proxy to obey")
+
+
+def test_an_exemption_is_told_and_what_it_does(start_redis, policy_file):
+    redis = start_redis()
+    path = policy_file(LIVE.replace("REDIS", redis.url))
+    set_ban(redis, "exempt", explain_json(path, "GET", "/x")["limits"][0], 60)
+    told = explain_json(path, "GET", "/x", "--live")
+    assert told["limits"][0]["ban"]["kind"] == "exempt" and "state" not in told["limits"][0]
+    assert told["limits"][1]["state"]["allowed"] and told["answer"]["passes"]
+    assert "    exempt by an operator, so it does not judge, for another " in explain(path, "GET", "/x",
+                                                                                    "--live")
+
+
 def test_where_redis_is_away_it_says_what_the_limits_do(policy_file):
     path = policy_file(LIVE.replace("REDIS", "redis://127.0.0.1:1"))
     told = explain(path, "GET", "/x", "--live", status=1)
@@ -209,6 +247,49 @@ def test_where_redis_is_away_it_says_what_the_limits_do(policy_file):
 def test_nobody_is_asked_about_a_request_that_is_refused_before(policy_file):
     path = policy_file(LIVE.replace("REDIS", "redis://127.0.0.1:1"))
     assert explain_json(path, "GET", "/%2f", "--live", status=3)["state"] == "not_asked"
+
+
+# --- with the process that runs ---
+
+EMBEDDED = """
+listen: 127.0.0.1:0
+admin: "unix:SOCKET"
+limits:
+  bucket: {key: [client.ip, header.x-a], rate: [5/hour, 100/day]}
+  idle: {key: client.ip, rate: 3/hour, shadow: true}
+routes:
+  - {match: {path: /dear}, limits: [bucket], cost: 4, respond: {status: 204}}
+  - {match: {path: /**}, limits: [bucket, idle], respond: {status: 204}}
+"""
+
+
+def test_without_redis_the_process_that_runs_is_asked(start, policy_file, tmp_path):
+    text = EMBEDDED.replace("SOCKET", str(tmp_path / "admin.sock"))
+    proxy, path = start(text), policy_file(text)
+    ask = ["GET", "/x", "--live", "-H", "X-A: it's/a,b"]
+    for left in (5, 4):
+        told = limits_of(explain_json(path, *ask))
+        assert (told["bucket.1h"]["remaining"], told["bucket.1h"]["allowed"]) == (left, True)
+        assert proxy.ask("GET", "/x", {"X-A": "it's/a,b"}).status == 204
+    dear = ["GET", "/dear", *ask[2:]]
+    told = explain_json(path, *dear, status=3)["limits"][0]["state"]
+    assert (told["remaining"], told["allowed"], told["retry_after_us"]) == (3, False, None)
+    for _ in range(3):
+        assert proxy.ask("GET", "/x", {"X-A": "it's/a,b"}).status == 204
+    told = explain_json(path, *ask, status=3)
+    assert told["answer"]["limit"] == "bucket.1h" and 700 <= told["answer"]["retry_after"] <= 721
+    assert not limits_of(told)["idle"]["allowed"]
+    text = explain(path, *ask, status=3)
+    assert "state  0 of 3 left: would deny it, " in text and "answer     429: limit bucket.1h denies" in text
+
+
+@pytest.mark.parametrize("text, told", [
+    (EMBEDDED.replace("SOCKET", "/nowhere/admin.sock"), "/nowhere/admin.sock"),
+    (EMBEDDED.replace('admin: "unix:SOCKET"', "log: off"), "admin")])
+def test_where_nobody_can_be_asked_it_says_so(policy_file, text, told):
+    result = program.command("explain", policy_file(text), "GET", "/x", "--live")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "sluice explain: --live: " in result.stderr and told in result.stderr
 
 
 # --- explain and run cannot part ---
