@@ -122,7 +122,16 @@ struct worker_meters {
     uint64_t chance;       /* of which the next one is drawn */
 };
 
+/* What became of the policies that the process was given; one thread notes. */
+struct reload_meters {
+    struct counter done;
+    struct counter failed;
+    struct counter last_failed; /* 1: the latest reload failed */
+    struct counter loaded_us;   /* when the policy in force was loaded, since the epoch */
+};
+
 struct meters {
+    struct reload_meters reload;
     struct name_directory routes;
     struct name_directory limits;
     struct name_directory upstreams;
@@ -132,14 +141,17 @@ struct meters {
     struct worker_meters *_Atomic workers[WORKERS_MAX];
 };
 
-/* STATUS_NO_MEMORY. */
-MUST_USE enum status meters_new(struct meters **meters);
+/* @wall_us: when the first policy was loaded, since the epoch. STATUS_NO_MEMORY. */
+MUST_USE enum status meters_new(uint64_t wall_us, struct meters **meters);
 
 /* Nobody counts any more. NULL is a no-op. */
 void meters_free(struct meters *meters);
 
 /* Give everything that @policy names its number, before any worker sees it. STATUS_NO_MEMORY. */
 MUST_USE enum status meters_enter(struct meters *meters, struct policy *policy);
+
+/* A reload has ended, at @wall_us since the epoch; @is_done: with another policy in force. */
+void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us);
 
 /* The meters of the worker of index @i, which are made when they are first asked for and stay. NULL: no
  * memory. */

@@ -85,6 +85,9 @@ void metrics_write_instances(struct metrics *metrics);
 void metrics_write_memory(struct metrics *metrics); /* the member at metric->offset */
 void metrics_write_memory_bytes(struct metrics *metrics);
 
+void metrics_write_reloads(struct metrics *metrics);
+void metrics_write_last_reload(struct metrics *metrics);
+void metrics_write_loaded(struct metrics *metrics);
 void metrics_write_build(struct metrics *metrics);
 void metrics_write_workers(struct metrics *metrics);
 void metrics_write_cpu(struct metrics *metrics);

@@ -14,6 +14,29 @@ static void add_us(struct metrics *metrics, uint64_t us)
     metrics_page_add_us(&metrics->page, metrics->metric->name, SPAN(""), NULL, 0, us);
 }
 
+/* --- the policy --- */
+
+void metrics_write_reloads(struct metrics *metrics)
+{
+    const struct reload_meters *reload = &metrics->meters->reload;
+    struct page_label label = {SPAN("result"), SPAN("done")};
+    metrics_add(metrics, &label, 1, counter_read(&reload->done));
+    label.value = SPAN("failed");
+    metrics_add(metrics, &label, 1, counter_read(&reload->failed));
+}
+
+void metrics_write_last_reload(struct metrics *metrics)
+{
+    metrics_add(metrics, NULL, 0, 1 - counter_read(&metrics->meters->reload.last_failed));
+}
+
+void metrics_write_loaded(struct metrics *metrics)
+{
+    add_us(metrics, counter_read(&metrics->meters->reload.loaded_us));
+}
+
+/* --- the program --- */
+
 void metrics_write_build(struct metrics *metrics)
 {
     const struct page_label label = {SPAN("version"),

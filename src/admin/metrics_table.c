@@ -106,6 +106,12 @@ const struct metric METRICS[] = {
             MEMORY(n_overflows)),
 
     /* --- the process --- */
+    COUNTER("reloads_total", "Times that the policy was to be loaded anew.", metrics_write_reloads,
+            0),
+    GAUGE("last_reload_successful", "1, or 0 after a reload that left the policy as it was.",
+          metrics_write_last_reload, 0),
+    GAUGE("policy_loaded_timestamp_seconds",
+          "When the policy in force was loaded, since unix epoch.", metrics_write_loaded, 0),
     GAUGE("build_info", "1, with the version.", metrics_write_build, 0),
     GAUGE("workers", "Threads that serve clients.", metrics_write_workers, 0),
     {TEXT("process_cpu_seconds_total"), METRIC_COUNTER,

@@ -13,6 +13,7 @@
 #include "app/name_servers.h"
 #include "app/operators.h"
 #include "app/stores.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "proxy/meters.h"
 #include "proxy/server.h"
@@ -118,7 +119,8 @@ static int serve_with_bans(const struct policy *policy, struct meters *meters,
 static struct meters *make_meters(struct policy *policy)
 {
     struct meters *meters = NULL;
-    if (meters_new(&meters) != STATUS_OK || meters_enter(meters, policy) != STATUS_OK) {
+    if (meters_new(clock_wall_us(), &meters) != STATUS_OK ||
+        meters_enter(meters, policy) != STATUS_OK) {
         meters_free(meters);
         log_error("app.run", "no memory for the metrics", "%s", "");
         return NULL;

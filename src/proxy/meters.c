@@ -34,7 +34,7 @@ static enum status init_directories(struct meters *meters)
     return STATUS_OK;
 }
 
-enum status meters_new(struct meters **meters)
+enum status meters_new(uint64_t wall_us, struct meters **meters)
 {
     struct meters *made = calloc(1, sizeof(*made));
     if (made == NULL || init_directories(made) != STATUS_OK) {
@@ -43,12 +43,23 @@ enum status meters_new(struct meters **meters)
     }
     pthread_mutex_init(&made->lock, NULL); /* a plain mutex: cannot fail on Linux */
     made->key = hash_key_new();
+    counter_set(&made->reload.loaded_us, wall_us);
     if (name_directory_enter(&made->routes, SPAN("(none)")) != METER_NO_ROUTE) {
         meters_free(made);
         return STATUS_NO_MEMORY;
     }
     *meters = made;
     return STATUS_OK;
+}
+
+void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us)
+{
+    struct reload_meters *reload = &meters->reload;
+    counter_up(is_done ? &reload->done : &reload->failed);
+    counter_set(&reload->last_failed, !is_done);
+    if (is_done) {
+        counter_set(&reload->loaded_us, wall_us);
+    }
 }
 
 /* --- a worker's --- */

@@ -1,5 +1,6 @@
 """What /metrics shows is what has happened, and promtool finds nothing wrong with it."""
 
+import json
 import os
 import re
 import subprocess
@@ -245,6 +246,62 @@ def test_what_cannot_be_listed_is_refused_with_a_reason(start):
         assert answer.status == status, query
         assert reason in answer.json()["detail"]
     assert ask_admin(proxy, "/v1/top?n=1000&within=10m").json() == {"top": []}
+
+
+# --- Prometheus and Grafana ---
+
+NAME = re.compile(r"\b(?:sluice|process)_\w+")
+
+
+def of(*path):
+    with open(os.path.join(ROOT, "docker", *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def promtool(*arguments):
+    result = subprocess.run(["promtool", *arguments], cwd=ROOT, text=True, capture_output=True,
+                            timeout=60, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_every_metric_that_alerts_and_dashboard_ask_for_is_there(start):
+    shown = set()
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", page_of(start(
+            ADMIN + "routes: [{respond: {status: 204}}]\n")), re.MULTILINE):
+        shown |= {name + suffix for suffix in ("_bucket", "_sum", "_count")} \
+            if kind == "histogram" else {name}
+    dashboard = json.loads(of("grafana", "dashboards", "sluice.json"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    queries += [variable["query"] for variable in dashboard["templating"]["list"]]
+    asked = set(NAME.findall(" ".join(queries)))
+    assert len(asked) > 30 and asked <= shown, asked - shown
+    asked = set(NAME.findall(of("prometheus", "alerts.yml")))
+    assert len(asked) > 10 and asked <= shown, asked - shown
+
+
+def test_promtool_finds_nothing_in_configuration_and_rules():
+    assert "SUCCESS" in promtool("check", "config", "docker/prometheus/prometheus.yml")
+    assert "SUCCESS" in promtool("check", "rules", "docker/prometheus/alerts.yml")
+
+
+def test_alerts_ring_when_they_should_and_not_before():
+    assert "SUCCESS" in promtool("test", "rules", "tests/data/alerts_test.yml")
+
+
+def test_every_alert_is_explained():
+    rules = re.findall(r"^ +- alert: (\w+)$", of("prometheus", "alerts.yml"), re.MULTILINE)
+    with open(os.path.join(ROOT, "docs/metrics.md"), encoding="utf-8") as file:
+        assert re.findall(r"^\| `(Sluice\w+)` \|", file.read(), re.MULTILINE) == rules
+
+
+def test_prometheus_has_the_token_and_the_names_of_the_policy():
+    config, policy = of("prometheus", "prometheus.yml"), of("policy.yaml")
+    token = re.search(r"credentials: (\S+?)}", config).group(1)
+    assert f"METRICS_TOKEN:-{token}}}" in policy
+    targets = re.search(r"targets: \[(.*)\]", config).group(1).split(", ")
+    hosts = re.search(r"hosts: \[(.*)\]", policy).group(1).split(", ")
+    assert [target.split(":")[0] for target in targets] == hosts
 
 
 # --- the manual ---

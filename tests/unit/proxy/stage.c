@@ -148,7 +148,7 @@ void stage_open(struct stage *stage, const char *yaml)
     *stage = (struct stage){.listening = -1};
     stage->listening = listen_on_loopback(&stage->port);
     load_policy(stage, yaml);
-    ck_assert_int_eq(meters_new(&stage->meters), STATUS_OK);
+    ck_assert_int_eq(meters_new(clock_wall_us(), &stage->meters), STATUS_OK);
     ck_assert_int_eq(meters_enter(stage->meters, stage->policy), STATUS_OK);
     stage->options = (struct server_options){
         .policy = stage->policy,
