@@ -35,6 +35,7 @@ struct limit_rule {
     struct span name;
     struct key key;
     enum key_missing missing;
+    uint32_t key_number;        /* rules of the same key and `missing` have the same */
     const struct limit *limits; /* one a rate, adjacent in policy->limits */
     size_t n_limits;
     const struct calendar *

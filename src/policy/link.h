@@ -53,6 +53,8 @@ void link_settings(struct linker *linker);
 void link_admin(struct linker *linker);
 void link_upstreams(struct linker *linker);
 void link_limits(struct linker *linker);
+/* Which limits count by the same key. */
+void link_keys(struct linker *linker);
 void link_routes(struct linker *linker);
 /* Which limits are redis-cell's to decide, where the policy asks for that; needs all of the above. */
 void link_redis_cell(struct linker *linker);

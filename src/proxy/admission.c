@@ -79,6 +79,38 @@ static enum said look_up(const struct admission_context *context, const struct l
     return rule->limits[0].shadow ? SAID_SHADOW_BAN : SAID_BAN;
 }
 
+/* The identity that a rule before @rule was charged to by the same key; data is NULL: none was. */
+static struct span known_key(const struct admission *admission, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (admission->rules[i]->key_number == rule->key_number) {
+            return admission->charges[i].key;
+        }
+    }
+    return span_of(NULL, 0);
+}
+
+/* As admission_read_key(), into @arena; a text without data is for want of memory. */
+static enum rule_standing take_key(const struct admission *admission,
+                                   const struct admission_context *context,
+                                   const struct request_view *request,
+                                   const struct limit_rule *rule, struct arena *arena,
+                                   struct span *key)
+{
+    char buffer[KEY_TEXT_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    *key = known_key(admission, rule);
+    if (key->data != NULL) {
+        return is_excepted(rule, request) ? RULE_EXCEPTS : RULE_JUDGES;
+    }
+    const enum rule_standing standing =
+        admission_read_key(rule, request, context->policy->store.secret, &text);
+    if (standing == RULE_JUDGES) {
+        *key = arena_copy(arena, text_span(&text));
+    }
+    return standing;
+}
+
 /* One rule: read its key and add a charge for each of its rates. */
 static enum admission_result prepare_rule(struct admission *admission,
                                           const struct admission_context *context,
@@ -86,9 +118,8 @@ static enum admission_result prepare_rule(struct admission *admission,
                                           const struct request_view *request,
                                           const struct limit_rule *rule, struct arena *arena)
 {
-    char buffer[KEY_TEXT_BYTES_MAX];
-    struct text text = text_of(buffer, sizeof(buffer));
-    switch (admission_read_key(rule, request, context->policy->store.secret, &text)) {
+    struct span key;
+    switch (take_key(admission, context, request, rule, arena, &key)) {
     case RULE_JUDGES:
         break;
     case RULE_REFUSES:
@@ -99,7 +130,6 @@ static enum admission_result prepare_rule(struct admission *admission,
         admission->is_complete = false;
         return ADMISSION_TO_DECIDE;
     }
-    const struct span key = arena_copy(arena, text_span(&text));
     if (key.data == NULL) {
         return ADMISSION_FAILED;
     }

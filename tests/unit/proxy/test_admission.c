@@ -18,6 +18,7 @@ static const char POLICY[] =
     "  skipping: {key: header.x-key, missing: skip, rate: 5/minute}\n"
     "  sharing: {key: header.x-key, rate: 5/minute,\n"
     "            deny: {status: 403, body: no, content_type: text/plain}}\n"
+    "  also: {key: client.ip, rate: 9/hour, except: {client: [198.51.100.7]}}\n"
     "routes:\n"
     "- {match: {path: /free}, limits: [], respond: {status: 204}}\n"
     "- {match: {path: /two}, limits: [client, several], respond: {status: 204}}\n"
@@ -25,6 +26,7 @@ static const char POLICY[] =
     "- {match: {path: /denying}, limits: [client, denying], respond: {status: 204}}\n"
     "- {match: {path: /skipping}, limits: [client, skipping], respond: {status: 204}}\n"
     "- {match: {path: /sharing}, limits: [sharing, client], respond: {status: 204}}\n"
+    "- {match: {path: /alike}, limits: [sharing, client, also, skipping], respond: {status: 204}}\n"
     "- {match: {path: /**}, limits: [client], respond: {status: 204}}\n";
 
 static const uint64_t NOW_US = 1700000000000000;
@@ -179,6 +181,26 @@ END_TEST
 
 /* --- what the client is told --- */
 
+START_TEST(limits_of_one_key_share_its_text_and_those_of_others_do_not)
+{
+    ck_assert_int_eq(prepare("192.0.2.1", "/alike", "X-Key: k\r\n"), ADMISSION_TO_DECIDE);
+    ck_assert_uint_eq(admission.decision.n_charges, 4);
+    ck_assert_ptr_eq(admission.charges[1].key.data, admission.charges[2].key.data);
+    ck_assert(span_equals(admission.charges[1].key, SPAN("{client.ip:9=192.0.2.1}")));
+    /* One key, but what lacks it is treated otherwise. */
+    ck_assert_ptr_ne(admission.charges[0].key.data, admission.charges[3].key.data);
+    ck_assert(span_equals(admission.charges[0].key, admission.charges[3].key));
+}
+END_TEST
+
+START_TEST(a_client_that_one_limit_excepts_is_judged_by_another_of_the_same_key)
+{
+    ck_assert_int_eq(prepare("198.51.100.7", "/alike", ""), ADMISSION_TO_DECIDE);
+    ck_assert_uint_eq(admission.decision.n_charges, 2); /* neither also nor skipping */
+    ck_assert(!admission.is_complete);
+}
+END_TEST
+
 START_TEST(the_fields_tell_the_policy_and_what_is_left)
 {
     ask("192.0.2.1", "/two", "");
@@ -265,6 +287,8 @@ int main(void)
     tcase_add_test(applies, a_route_without_limits_is_free);
     tcase_add_test(applies, each_rate_of_each_limit_is_a_charge_in_the_order_of_the_route);
     tcase_add_test(applies, a_client_that_is_excepted_is_not_judged);
+    tcase_add_test(applies, limits_of_one_key_share_its_text_and_those_of_others_do_not);
+    tcase_add_test(applies, a_client_that_one_limit_excepts_is_judged_by_another_of_the_same_key);
     tcase_add_test(applies, a_missing_part_is_refused_skipped_or_shared_as_the_limit_says);
     suite_add_tcase(suite, applies);
     tcase_add_checked_fixture(told, set_up, tear_down);

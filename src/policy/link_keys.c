@@ -1,0 +1,64 @@
+/* Which limits count by the same key: it is read off a request once for all of them. */
+
+#include "policy/link.h"
+
+enum { TERM_BYTES_MAX = 128 }; /* a term's numbers and the length of its name */
+
+static size_t bytes_of(const struct key *key)
+{
+    size_t bytes = TERM_BYTES_MAX;
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            bytes += TERM_BYTES_MAX + key->parts[i].terms[j].name.len;
+        }
+    }
+    return bytes;
+}
+
+/* All that its identities depend on; no two different keys have one text. */
+static void write_key(struct text *text, const struct limit_rule *rule)
+{
+    text_add_format(text, "%d", (int)rule->missing);
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        const struct key_part *part = &rule->key.parts[i];
+        text_add_char(text, ',');
+        for (size_t j = 0; j < part->n_terms; j++) {
+            const struct key_term *term = &part->terms[j];
+            text_add_format(text, "|%d/%u/%u/%u/%zu:", (int)term->source, term->number,
+                            term->ipv4_bits, term->ipv6_bits, term->name.len);
+            text_add(text, term->name);
+        }
+    }
+}
+
+static struct span key_text(struct linker *linker, const struct limit_rule *rule)
+{
+    const size_t bytes = bytes_of(&rule->key);
+    char *memory = arena_alloc(linker->scratch, bytes);
+    struct text text = text_of(memory, memory == NULL ? 0 : bytes);
+    linker->no_memory = linker->no_memory || memory == NULL;
+    write_key(&text, rule);
+    return text_span(&text);
+}
+
+void link_keys(struct linker *linker)
+{
+    struct policy *policy = linker->policy;
+    struct name_index keys;
+    struct span *texts = arena_calloc(linker->scratch, policy->n_rules + 1, sizeof(struct span));
+    if (texts == NULL || name_index_init(&keys, linker->scratch, policy->n_rules) != STATUS_OK) {
+        linker->no_memory = true;
+        return;
+    }
+    for (size_t i = 0; i < policy->n_rules && !linker->no_memory; i++) {
+        texts[i] = key_text(linker, &policy->rules[i]);
+        name_index_add(&keys, texts[i], (uint32_t)i);
+    }
+    if (linker->no_memory) {
+        return;
+    }
+    name_index_build(&keys);
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        policy->rules[i].key_number = name_index_find(&keys, texts[i])->number;
+    }
+}
