@@ -124,7 +124,7 @@ void log_request_split(struct span request, struct log_line *out)
     }
     out->method = SPAN("");
     out->target = SPAN("");
-    if (last <= first + 1 || request.len - last < 8 ||
+    if (last <= first + 2 || request.len - last < 8 ||
         memcmp(request.data + last, "HTTP/", 5) != 0) {
         return;
     }
