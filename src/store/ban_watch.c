@@ -2,9 +2,11 @@
  * field ─► that is read.
  *
  * Every read is one call on one connection, one after the other, so that what is read last is how
- * things stand. Failures: the link or the ear is lost ─► made again, and all is read again; a
- * reply that says no ─► told to the log, once, and tried again in a second; more messages than are
- * worth single reads ─► all is read. In a cluster the node that has the hash is found by its MOVED,
+ * things stand. The ear is made while the link is up, which keeps to the pace of the process.
+ *
+ * Failures: the link or the ear is lost ─► made again, and all is read again; a reply that says no
+ * ─► told to the log, once, and tried again in a second; more messages than are worth single reads
+ * ─► all is read. In a cluster the node that has the hash is found by its MOVED,
  * from whichever of the policy's can be reached.
  *
  * Nothing is closed within a callback of its own: the timer `mend` does it. */
@@ -317,13 +319,14 @@ static void on_message(void *owner, struct span text)
     }
 }
 
-/* The link's log has said what ails Redis; what ails the ear alone is worth a word. */
+/* The workers' links have said what ails Redis; what ails the ear alone is worth a word. */
 static void on_ear_lost(void *owner, struct span trouble)
 {
     struct ban_watch *watch = owner;
     char buffer[REDIS_REPLY_LOGGED_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-    if (span_starts_with(trouble, SPAN("it is refused")) && !watch->is_deafness_told) {
+    if (span_starts_with(trouble, SPAN("it is refused")) && watch->is_link_up &&
+        !watch->is_deafness_told) {
         text_add_logfmt(&text, trouble);
         log_error(MODULE, "no subscription: changes of bans are read every second",
                   "err=%.*s hint=\"may the user subscribe?\"", SPAN_ARGS(text_span(&text)));
@@ -343,6 +346,9 @@ static void on_link_change(void *owner)
     watch->is_link_up = redis_link_may_settle(&watch->link);
     if (watch->is_link_up && !was_up) {
         watch->is_stale = true;
+        if (watch->is_ear_bad) {
+            timer_arm(&watch->mend, 0);
+        }
         go_on(watch);
     } else if (watch->options.n_hosts > 0 && watch->link.state == REDIS_LINK_DOWN &&
                watch->link.is_tried) {
@@ -358,6 +364,8 @@ static void on_link_change(void *owner)
 static void close_link(struct ban_watch *watch)
 {
     if (watch->has_link) {
+        const struct redis_store_counters counters = {.n_connects = watch->link.n_connects};
+        redis_process_add(watch->options.redis.process, &counters);
         redis_link_close(&watch->link);
         watch->has_link = false;
         watch->is_link_up = false;
@@ -409,7 +417,7 @@ static void on_mend(void *context)
         close_link(watch);
         is_well = open_link(watch);
     }
-    if (watch->is_ear_bad && !watch->options.redis.tls) {
+    if (watch->is_ear_bad && watch->is_link_up && !watch->options.redis.tls) {
         close_ear(watch);
         is_well = open_ear(watch) && is_well;
     }
