@@ -71,6 +71,9 @@ void metrics_write_requests(struct metrics *metrics);
 void metrics_write_decisions(struct metrics *metrics);
 void metrics_write_refusals(struct metrics *metrics);
 void metrics_write_top(struct metrics *metrics);
+void metrics_write_bans(struct metrics *metrics);
+void metrics_write_bans_max(struct metrics *metrics);
+void metrics_write_bans_refused(struct metrics *metrics);
 
 void metrics_write_upstream_latency(struct metrics *metrics);
 void metrics_write_upstream(struct metrics *metrics);

@@ -5,6 +5,7 @@
 
 #include "admin/metrics.h"
 #include "base/text.h"
+#include "store/bans.h"
 
 static const struct span CLASSES[METER_CLASSES] = {
     {"none", 4}, {"1xx", 3}, {"2xx", 3}, {"3xx", 3}, {"4xx", 3}, {"5xx", 3},
@@ -110,6 +111,23 @@ void metrics_write_decisions(struct metrics *metrics)
         write_limit(metrics, number, sayings[number]);
     }
     free(sayings);
+}
+
+/* --- bans --- */
+
+void metrics_write_bans(struct metrics *metrics)
+{
+    metrics_add(metrics, NULL, 0, bans_count(metrics->admin->options.bans).n);
+}
+
+void metrics_write_bans_max(struct metrics *metrics)
+{
+    metrics_add(metrics, NULL, 0, bans_count(metrics->admin->options.bans).n_max);
+}
+
+void metrics_write_bans_refused(struct metrics *metrics)
+{
+    metrics_add(metrics, NULL, 0, bans_count(metrics->admin->options.bans).n_refused);
 }
 
 /* --- connections --- */
