@@ -37,9 +37,11 @@ struct admin_options {
     /* The policy that requests run under now; it stays until it is given back. */
     const struct policy *(*take_policy)(void *context);
     void (*give_policy)(void *context, const struct policy *policy);
-    /* A store over what the workers' stores share, for @loop, the admin's. As in struct server_options. */
-    enum status (*make_store)(void *context, struct loop *loop, struct store **store,
-                              bool *is_shared);
+    /* A store over what the workers' stores share, for the limits of @policy, which was taken, and for @loop, the
+     * admin's. The policy stays with it until free_store(). STATUS_NO_MEMORY. */
+    enum status (*make_store)(void *context, const struct policy *policy, struct loop *loop,
+                              struct store **store);
+    void (*free_store)(void *context, const struct policy *policy, struct store *store);
     void (*read_store_state)(void *context, struct admin_store_state *state);
     void *context;
     struct bans *bans; /* that operators set */

@@ -12,6 +12,7 @@ enum {
     POLICY_ERRORS_MAX = 100,                  /* told in one run */
     POLICY_ROUTES_MAX = 20000,
     POLICY_LIMITS_MAX = 10000,
+    REGIMES_MAX = 64, /* policies of a worker that requests are under at one time, see reload.md */
     POLICY_UPSTREAMS_MAX = 1000,
     POLICY_SERVERS_MAX = 256,  /* in one upstream */
     BALANCE_WEIGHT_MAX = 1000, /* of a server */

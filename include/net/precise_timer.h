@@ -36,6 +36,9 @@ struct precise_timers {
 MUST_USE enum status precise_timers_init(struct precise_timers *timers, struct loop *loop,
                                          size_t n_armed_max);
 
+/* Room for @n_armed_max; what is armed beyond that stays so. STATUS_NO_MEMORY: nothing has changed. */
+MUST_USE enum status precise_timers_set_max(struct precise_timers *timers, size_t n_armed_max);
+
 /* None may be armed. One that is all zero, or whose init failed, is closed already. */
 void precise_timers_close(struct precise_timers *timers);
 

@@ -123,6 +123,7 @@ struct policy {
     struct log_section log;
     struct max_section max;
     struct timeouts_section timeouts;
+    bool watch; /* the policy is read anew when its file changes */
     enum headers_style headers;
     struct upstream_spec *upstreams;
     size_t n_upstreams;

@@ -48,6 +48,9 @@ struct memory_store_counters {
 MUST_USE enum status memory_store_new(const struct memory_store_options *options,
                                       struct store **store);
 
+/* Safe from any thread: from now on @full. */
+void memory_store_set_full(struct store *store, enum memory_full full);
+
 /* Safe from any thread; the numbers are of about the same moment. */
 void memory_store_count(const struct store *store, struct memory_store_counters *counters);
 

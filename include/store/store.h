@@ -180,7 +180,8 @@ MUST_USE enum status store_learn(struct store *store, const struct limit *limits
 /* Decisions over @limits, which it was made with or has learnt, are not asked any more, and none is pending. */
 void store_forget(struct store *store, const struct limit *limits);
 
-/* Whether @store is as good as it will be: what it asks can be asked, and knows all it has learnt. */
+/* Whether @store is as good as it will soon be: what it asks can be asked and knows all that was learnt, or cannot
+ * be asked, as a first attempt has shown. */
 bool store_is_ready(const struct store *store);
 
 /* For stores: the promise of the innermost frame is kept; calls its on_answer. */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "admin/internal.h"
-#include "store/store.h"
 
 static void on_stop(void *context)
 {
@@ -26,6 +25,7 @@ enum status admin_new(const struct admin_options *options, struct admin **admin)
     created->stop.fd = -1;
     list_init(&created->doors);
     list_init(&created->leaving);
+    list_init(&created->stores);
     created->policy = options->take_policy(options->context);
     enum status status = access_rules_load(&created->policy->admin, &created->rules);
     if (status == STATUS_OK) {
@@ -43,17 +43,6 @@ enum status admin_new(const struct admin_options *options, struct admin **admin)
     }
     *admin = created;
     return STATUS_OK;
-}
-
-struct store *admin_store(struct admin *admin, const struct policy *policy)
-{
-    const struct admin_options *options = &admin->options;
-    (void)policy; /* there is one */
-    if (admin->store == NULL && options->make_store(options->context, admin->loop, &admin->store,
-                                                    &admin->store_is_shared) != STATUS_OK) {
-        admin->store = NULL;
-    }
-    return admin->store;
 }
 
 void admin_renew(struct admin *admin)
@@ -108,9 +97,7 @@ void admin_free(struct admin *admin)
         return;
     }
     admin_doors_close(admin);
-    if (!admin->store_is_shared) {
-        store_free(admin->store);
-    }
+    admin_store_free_all(admin);
     wakeup_close(&admin->stop);
     loop_free(admin->loop);
     admin->options.give_policy(admin->options.context, admin->policy);

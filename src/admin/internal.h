@@ -33,13 +33,19 @@ struct admin_door {
     struct loop_task gone; /* frees one that has left */
 };
 
+/* A store, for the limits of one policy. */
+struct admin_store {
+    struct list node;
+    const struct policy *policy;
+    struct store *store;
+};
+
 struct admin {
     struct admin_options options;
     const struct policy *policy; /* taken: what doors and rules were made by */
     struct access_rules rules;
     struct loop *loop;
-    struct store *store;  /* made when it is first asked */
-    bool store_is_shared; /* and is not the admin's to free */
+    struct list stores; /* struct admin_store: made when they are first asked, the latest first */
     struct wakeup stop;
     struct list doors;        /* struct admin_door */
     struct list leaving;      /* the same */
@@ -50,6 +56,9 @@ struct admin {
 
 /* The store of @policy, to be asked from the admin's loop. NULL: no memory. */
 MUST_USE struct store *admin_store(struct admin *admin, const struct policy *policy);
+
+/* Let go of all of them. */
+void admin_store_free_all(struct admin *admin);
 
 /* Open the doors that @policy names and @admin does not have, and let those leave that it names no more: they take no
  * more connections, and end with the requests that are under way. What cannot be opened is logged, and is not there.

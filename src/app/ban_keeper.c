@@ -36,7 +36,7 @@ static void stop(struct ban_keeper *keeper)
     }
 }
 
-static enum status start(struct ban_keeper *keeper, struct stores *stores)
+static enum status start(struct ban_keeper *keeper)
 {
     keeper->stop.fd = -1;
     enum status status = loop_new(&keeper->loop);
@@ -44,7 +44,7 @@ static enum status start(struct ban_keeper *keeper, struct stores *stores)
         status = wakeup_init(&keeper->stop, keeper->loop, on_stop, keeper);
     }
     if (status == STATUS_OK) {
-        status = stores_watch_bans(stores, keeper->loop, keeper->bans, &keeper->watch);
+        status = stores_watch_bans(keeper->plan, keeper->loop, keeper->bans, &keeper->watch);
     }
     if (status == STATUS_OK && pthread_create(&keeper->thread, NULL, run, keeper) != 0) {
         status = STATUS_NO_MEMORY;
@@ -56,19 +56,34 @@ static enum status start(struct ban_keeper *keeper, struct stores *stores)
     return status;
 }
 
-enum status ban_keeper_follow(struct ban_keeper *keeper, struct stores *stores)
+static void leave_plan(struct ban_keeper *keeper)
 {
     stop(keeper);
-    bans_set_max(keeper->bans, stores->policy->max.bans);
-    return stores->policy->store.kind == STORE_REDIS ? start(keeper, stores) : STATUS_OK;
+    if (keeper->plan != NULL) {
+        store_plan_leave(keeper->plan);
+        keeper->plan = NULL;
+    }
 }
 
-enum status ban_keeper_open(struct ban_keeper *keeper, struct stores *stores)
+enum status ban_keeper_follow(struct ban_keeper *keeper, struct store_plan *plan,
+                              const struct policy *policy)
+{
+    bans_set_max(keeper->bans, policy->max.bans);
+    if (keeper->plan == plan && (keeper->is_running || plan->section.kind != STORE_REDIS)) {
+        return STATUS_OK;
+    }
+    leave_plan(keeper);
+    keeper->plan = store_plan_join(plan);
+    return plan->section.kind == STORE_REDIS ? start(keeper) : STATUS_OK;
+}
+
+enum status ban_keeper_open(struct ban_keeper *keeper, struct store_plan *plan,
+                            const struct policy *policy)
 {
     *keeper = (struct ban_keeper){.bans = NULL};
-    enum status status = bans_new(stores->policy->max.bans, &keeper->bans);
+    enum status status = bans_new(policy->max.bans, &keeper->bans);
     if (status == STATUS_OK) {
-        status = ban_keeper_follow(keeper, stores);
+        status = ban_keeper_follow(keeper, plan, policy);
     }
     if (status != STATUS_OK) {
         log_error("app.ban_keeper", "no memory for bans", "%s", "");
@@ -79,7 +94,7 @@ enum status ban_keeper_open(struct ban_keeper *keeper, struct stores *stores)
 
 void ban_keeper_close(struct ban_keeper *keeper)
 {
-    stop(keeper);
+    leave_plan(keeper);
     bans_free(keeper->bans);
     keeper->bans = NULL;
 }

@@ -2,23 +2,31 @@
 
 #include <stddef.h>
 
+#include "app/served.h"
+
 static const struct policy *take_policy(void *context)
 {
     const struct operators *operators = context;
-    return operators->policy;
+    return served_take(operators->stores);
 }
 
 static void give_policy(void *context, const struct policy *policy)
 {
-    (void)context;
-    (void)policy;
+    const struct operators *operators = context;
+    served_give(operators->stores, policy);
 }
 
-static enum status make_store(void *context, struct loop *loop, struct store **store,
-                              bool *is_shared)
+static enum status make_store(void *context, const struct policy *policy, struct loop *loop,
+                              struct store **store)
 {
     const struct operators *operators = context;
-    return stores_make(operators->stores, loop, NULL, store, is_shared);
+    return served_make_store(operators->stores, policy, loop, store);
+}
+
+static void free_store(void *context, const struct policy *policy, struct store *store)
+{
+    const struct operators *operators = context;
+    served_free_store(operators->stores, policy, store);
 }
 
 static void read_store_state(void *context, struct admin_store_state *state)
@@ -37,6 +45,7 @@ enum status operators_open(struct operators *operators, const struct policy *pol
         .take_policy = take_policy,
         .give_policy = give_policy,
         .make_store = make_store,
+        .free_store = free_store,
         .read_store_state = read_store_state,
         .context = operators,
         .bans = bans,
@@ -44,7 +53,7 @@ enum status operators_open(struct operators *operators, const struct policy *pol
         .memory = stores->memory,
         .redis = &stores->redis,
     };
-    *operators = (struct operators){.policy = policy, .stores = stores};
+    *operators = (struct operators){.stores = stores};
     return policy->admin.n_listeners > 0 ? admin_new(&options, &operators->admin) : STATUS_OK;
 }
 

@@ -11,9 +11,8 @@
 #include "proxy/server.h"
 
 struct operators {
-    const struct policy *policy; /* borrowed */
-    struct stores *stores;       /* borrowed */
-    struct admin *admin;         /* NULL: the policy asks for none */
+    struct stores *stores; /* borrowed */
+    struct admin *admin;   /* NULL: the policy asks for none */
 };
 
 /* Open the policy's admin listeners, and do not serve yet. What fails is logged. As admin_new(). */

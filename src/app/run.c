@@ -1,18 +1,21 @@
-/* sluice run FILE: serve until SIGTERM or SIGINT, then let requests end. */
+/* sluice run FILE: serve until SIGTERM or SIGINT, then let requests end; SIGHUP reloads. */
 
-#include <pthread.h>
-#include <signal.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "app/ban_keeper.h"
 #include "app/command.h"
 #include "app/load.h"
 #include "app/name_servers.h"
 #include "app/operators.h"
+#include "app/pid_file.h"
+#include "app/reload.h"
+#include "app/served.h"
 #include "app/stores.h"
+#include "app/supervise.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "proxy/meters.h"
@@ -28,91 +31,70 @@ static void raise_descriptor_limit(void)
     }
 }
 
-/* Threads inherit the mask, so signals come to wait_for_end() alone. */
-static void block_signals(sigset_t *wanted)
-{
-    sigemptyset(wanted);
-    sigaddset(wanted, SIGTERM);
-    sigaddset(wanted, SIGINT);
-    pthread_sigmask(SIG_BLOCK, wanted, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-}
+/* How it is to run. */
+struct run_options {
+    const char *path; /* of the policy */
+    const char *pid_path;
+    bool watches;
+};
 
-static void *second_signal(void *context)
+static void serve_until_end(const struct run_options *options, struct reload *reload)
 {
     int number;
-    sigwait(context, &number);
-    log_warn("app.run", "stopped at once", "signal=%d", number);
-    _exit(EXIT_FAILED);
-}
-
-static void wait_for_end(struct server *server, const sigset_t *wanted)
-{
-    /* Outlives this function: the thread ends with the process. */
-    static sigset_t again;
-    int number;
-    pthread_t watcher;
-    sigwait(wanted, &number);
-    log_info("app.run", "draining", "signal=%d", number);
-    again = *wanted;
-    if (pthread_create(&watcher, NULL, second_signal, &again) == 0) {
-        pthread_detach(watcher);
+    if (supervise(reload, options->watches, &number) == STATUS_OK) {
+        log_info("app.run", "draining", "signal=%d", number);
+        supervise_end_at_next_signal();
     }
-    server_drain(server);
-    server_wait(server);
-}
-
-static int serve_until_end(struct server *server, struct operators *operators,
-                           const sigset_t *wanted)
-{
-    if (server_start(server) != STATUS_OK) {
-        return EXIT_FAILED;
-    }
-    if (operators_start(operators) != STATUS_OK) {
-        server_drain(server);
-        server_wait(server);
-        return EXIT_FAILED;
-    }
-    wait_for_end(server, wanted);
+    server_drain(reload->server);
+    server_wait(reload->server);
     log_info("app.run", "stopped", "pid=%d", (int)getpid());
-    return EXIT_DONE;
 }
 
-static int serve(const struct policy *policy, struct meters *meters, struct stores *stores,
-                 struct bans *bans, const sigset_t *wanted)
+static enum status start(struct server *server, struct operators *operators)
 {
-    struct server *server;
-    const struct server_options options = {
-        .policy = policy,
-        .meters = meters,
-        .resolver = stores->resolver,
-        .make_store = stores_make,
-        .context = stores,
-        .bans = bans,
-    };
-    if (server_new(&options, &server) != STATUS_OK) {
-        return EXIT_FAILED;
+    enum status status = server_start(server);
+    if (status == STATUS_OK) {
+        status = operators_start(operators);
+        if (status != STATUS_OK) {
+            server_drain(server);
+            server_wait(server);
+        }
     }
-    int result = EXIT_FAILED;
+    return status;
+}
+
+/* With everything that is needed for a reload. */
+static int serve(const struct run_options *options, struct reload *reload)
+{
+    const struct policy *policy = reload->now->policy;
     struct operators operators;
-    if (operators_open(&operators, policy, meters, stores, bans, server) == STATUS_OK) {
-        result = serve_until_end(server, &operators, wanted);
+    int result = EXIT_FAILED;
+    if (operators_open(&operators, policy, reload->meters, reload->stores, reload->ban_keeper.bans,
+                       reload->server) == STATUS_OK &&
+        start(reload->server, &operators) == STATUS_OK) {
+        serve_until_end(options, reload);
+        result = EXIT_DONE;
     }
     operators_close(&operators);
-    server_free(server);
     return result;
 }
 
-static int serve_with_bans(const struct policy *policy, struct meters *meters,
-                           struct stores *stores, const sigset_t *wanted)
+static int serve_first(const struct run_options *options, struct reload *reload)
 {
-    struct ban_keeper keeper;
-    if (ban_keeper_open(&keeper, stores) != STATUS_OK) {
+    const struct server_options server_options = {
+        .first = served_edition(reload->now),
+        .meters = reload->meters,
+        .resolver = reload->stores->resolver,
+        .bans = reload->ban_keeper.bans,
+    };
+    served_join(reload->now); /* one for the server, one for us */
+    served_come(reload->now);
+    if (server_new(&server_options, &reload->server) != STATUS_OK) {
+        served_leave(reload->now);
         return EXIT_FAILED;
     }
-    const int result = serve(policy, meters, stores, keeper.bans, wanted);
-    ban_keeper_close(&keeper);
+    const int result = serve(options, reload);
+    server_free(reload->server);
     return result;
 }
 
@@ -122,41 +104,103 @@ static struct meters *make_meters(struct policy *policy)
     if (meters_new(clock_wall_us(), &meters) != STATUS_OK ||
         meters_enter(meters, policy) != STATUS_OK) {
         meters_free(meters);
-        log_error("app.run", "no memory for the metrics", "%s", "");
         return NULL;
     }
     return meters;
 }
 
-int run_command(int argc, char **argv)
+static int out_of_memory(struct policy *policy)
 {
-    struct policy *policy;
-    if (argc != 2) {
-        fputs("usage: sluice run FILE\n", stderr);
-        return EXIT_USAGE;
+    policy_free(policy);
+    log_error("app.run", "out of memory", "hint=\"lower store.memory\"");
+    return EXIT_FAILED;
+}
+
+/* @policy is owned from here on. */
+static int serve_policy(const struct run_options *options, struct meters *meters,
+                        struct stores *stores, struct policy *policy)
+{
+    struct reload reload = {.path = options->path, .stores = stores, .meters = meters};
+    if (reload_desk_new(&reload.desk) != STATUS_OK) {
+        return out_of_memory(policy);
     }
-    if (load_policy(argv[1], &policy) != STATUS_OK) {
-        return EXIT_FAILED;
+    if (served_new(stores, policy, NULL, &reload.now) != STATUS_OK) {
+        reload_desk_free(reload.desk);
+        return out_of_memory(policy);
     }
+    int result = EXIT_FAILED;
+    if (ban_keeper_open(&reload.ban_keeper, reload.now->plan, policy) == STATUS_OK) {
+        result = serve_first(options, &reload);
+        ban_keeper_close(&reload.ban_keeper);
+    }
+    reload_close(&reload);
+    reload_desk_free(reload.desk);
+    return result;
+}
+
+static int run(const struct run_options *options, struct policy *policy)
+{
+    struct name_servers name_servers;
+    struct stores stores;
     struct meters *meters = make_meters(policy);
     if (meters == NULL) {
+        return out_of_memory(policy);
+    }
+    int result;
+    supervise_block_signals();
+    raise_descriptor_limit();
+    name_servers_init(&name_servers, policy);
+    if (stores_init(&stores, &policy->store, &name_servers.options) == STATUS_OK) {
+        result = serve_policy(options, meters, &stores, policy);
+        stores_close(&stores);
+    } else {
+        result = out_of_memory(policy);
+    }
+    meters_free(meters);
+    return result;
+}
+
+static int run_with_pid_file(const struct run_options *options, struct policy *policy)
+{
+    struct pid_file pid_file;
+    const enum status status = pid_file_open(&pid_file, options->pid_path);
+    if (status != STATUS_OK) {
+        log_error("app.run", "cannot write the pid file", "file=%s err=\"%s\"", options->pid_path,
+                  status == STATUS_IN_USE ? "another process that runs has it" : strerror(errno));
         policy_free(policy);
         return EXIT_FAILED;
     }
-    sigset_t wanted;
-    struct stores stores;
-    struct name_servers name_servers;
-    int result = EXIT_FAILED;
-    block_signals(&wanted);
-    raise_descriptor_limit();
-    name_servers_init(&name_servers, policy);
-    if (stores_init(&stores, policy, &name_servers.options) == STATUS_OK) {
-        result = serve_with_bans(policy, meters, &stores, &wanted);
-        stores_close(&stores);
-    } else {
-        log_error("app.run", "no memory for the embedded store", "hint=\"lower store.memory\"");
-    }
-    meters_free(meters);
-    policy_free(policy);
+    const int result = run(options, policy);
+    pid_file_close(&pid_file);
     return result;
+}
+
+static bool read_options(int argc, char **argv, struct run_options *options)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--watch") == 0) {
+            options->watches = true;
+        } else if (strcmp(argv[i], "--pid-file") == 0 && i + 1 < argc) {
+            options->pid_path = argv[++i];
+        } else if (argv[i][0] != '-' && options->path == NULL) {
+            options->path = argv[i];
+        } else {
+            return false;
+        }
+    }
+    return options->path != NULL;
+}
+
+int run_command(int argc, char **argv)
+{
+    struct run_options options = {.path = NULL};
+    struct policy *policy;
+    if (!read_options(argc, argv, &options)) {
+        fputs("usage: sluice run [--watch] [--pid-file FILE] FILE\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (load_policy(options.path, &policy) != STATUS_OK) {
+        return EXIT_FAILED;
+    }
+    return run_with_pid_file(&options, policy);
 }

@@ -1,6 +1,10 @@
 #include "app/stores.h"
 
+#include <assert.h>
+#include <stdlib.h>
+
 #include "base/log.h"
+#include "policy/compare.h"
 #include "store/coalesce_store.h"
 #include "store/denial_cache.h"
 #include "store/fallback_store.h"
@@ -21,15 +25,16 @@ static enum memory_full full_of(enum store_full full)
     return MEMORY_FULL_OVERFLOW;
 }
 
-enum status stores_init(struct stores *stores, const struct policy *policy,
+enum status stores_init(struct stores *stores, const struct store_section *section,
                         const struct resolver_options *resolver)
 {
     const struct memory_store_options options = {
-        .memory_bytes = policy->store.memory_bytes,
-        .full = full_of(policy->store.full),
+        .memory_bytes = section->memory_bytes,
+        .full = full_of(section->full),
     };
-    stores->policy = policy;
-    stores->resolver = resolver;
+    *stores = (struct stores){.resolver = resolver};
+    list_init(&stores->served);
+    pthread_mutex_init(&stores->lock, NULL); /* a plain mutex: cannot fail on Linux */
     enum status status = redis_process_init(&stores->redis);
     if (status != STATUS_OK) {
         return status;
@@ -76,23 +81,107 @@ static void log_cluster(struct stores *stores)
 
 void stores_close(struct stores *stores)
 {
+    assert(list_is_empty(&stores->served));
     log_memory(stores);
-    if (stores->policy->store.kind == STORE_REDIS) {
+    if (redis_process_count(&stores->redis).n_connects > 0) {
         log_redis(stores);
-        if (stores->policy->store.redis.kind == REDIS_CLUSTER) {
-            log_cluster(stores);
-        }
+    }
+    if (redis_process_count_clusters(&stores->redis).n_maps > 0) {
+        log_cluster(stores);
     }
     store_free(stores->memory);
     redis_process_close(&stores->redis);
+    pthread_mutex_destroy(&stores->lock);
 }
+
+void stores_obey(struct stores *stores, const struct store_section *section)
+{
+    memory_store_set_full(stores->memory, full_of(section->full));
+}
+
+/* --- plans --- */
+
+static bool copy(struct arena *arena, struct span *text)
+{
+    struct span copied = arena_copy(arena, *text);
+    if (copied.data == NULL) {
+        return false;
+    }
+    *text = copied;
+    return true;
+}
+
+static bool copy_endpoint(struct arena *arena, struct endpoint *endpoint)
+{
+    return copy(arena, &endpoint->host) && copy(arena, &endpoint->unix_path) &&
+           copy(arena, &endpoint->text);
+}
+
+/* All that a store borrows. */
+static bool copy_texts(struct arena *arena, struct store_section *section)
+{
+    struct span *const texts[] = {
+        &section->user,          &section->password,
+        &section->sentinel_user, &section->sentinel_password,
+        &section->prefix,        &section->redis.master,
+    };
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        if (!copy(arena, texts[i])) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < section->redis.n_endpoints; i++) {
+        if (!copy_endpoint(arena, &section->redis.endpoints[i])) {
+            return false;
+        }
+    }
+    section->secret = SPAN("");
+    return true;
+}
+
+struct store_plan *store_plan_join(struct store_plan *plan)
+{
+    atomic_fetch_add(&plan->n_users, 1);
+    return plan;
+}
+
+struct store_plan *store_plan_open(struct stores *stores, const struct store_section *section,
+                                   struct store_plan *before)
+{
+    if (before != NULL && compare_stores(&before->section, section)) {
+        return store_plan_join(before);
+    }
+    struct store_plan *plan = calloc(1, sizeof(*plan));
+    if (plan == NULL) {
+        return NULL;
+    }
+    plan->stores = stores;
+    plan->section = *section;
+    atomic_init(&plan->n_users, 1);
+    arena_init(&plan->arena, NULL, 0);
+    if (!copy_texts(&plan->arena, &plan->section)) {
+        store_plan_leave(plan);
+        return NULL;
+    }
+    return plan;
+}
+
+void store_plan_leave(struct store_plan *plan)
+{
+    if (atomic_fetch_sub(&plan->n_users, 1) == 1) {
+        arena_reset(&plan->arena);
+        free(plan);
+    }
+}
+
+/* --- stores --- */
 
 /* As the policy says, or as was seen; nobody seen yet: this one alone. */
 static uint32_t count_instances(void *context)
 {
-    const struct stores *stores = context;
-    const uint32_t said = stores->policy->store.instances;
-    const uint32_t seen = redis_process_instances(&stores->redis);
+    const struct store_plan *plan = context;
+    const uint32_t said = plan->section.instances;
+    const uint32_t seen = redis_process_instances(&plan->stores->redis);
     return said > 0 ? said : seen > 0 ? seen : 1;
 }
 
@@ -145,17 +234,18 @@ static enum status make_shared(const struct store_section *section, struct loop 
     return redis_cluster_store_new(loop, &cluster, store);
 }
 
-static struct redis_store_options options_of(const struct policy *policy,
+static struct redis_store_options options_of(const struct store_section *section,
+                                             const struct limit *limits, size_t n_limits,
                                              const struct resolver_options *resolver)
 {
     return (struct redis_store_options){
-        .user = policy->store.user,
-        .password = policy->store.password,
-        .database = policy->store.database,
-        .prefix = policy->store.prefix,
-        .deadline_us = policy->store.deadline_us,
-        .limits = policy->limits,
-        .n_limits = policy->n_limits,
+        .user = section->user,
+        .password = section->password,
+        .database = section->database,
+        .prefix = section->prefix,
+        .deadline_us = section->deadline_us,
+        .limits = limits,
+        .n_limits = n_limits,
         .resolver = resolver,
     };
 }
@@ -163,31 +253,32 @@ static struct redis_store_options options_of(const struct policy *policy,
 enum status stores_make_shared(const struct policy *policy, const struct resolver_options *resolver,
                                uint64_t deadline_us, struct loop *loop, struct store **store)
 {
-    struct redis_store_options options = options_of(policy, resolver);
+    struct redis_store_options options =
+        options_of(&policy->store, policy->limits, policy->n_limits, resolver);
     options.deadline_us = deadline_us > options.deadline_us ? deadline_us : options.deadline_us;
     return make_shared(&policy->store, loop, &options, store);
 }
 
-enum status stores_watch_bans(struct stores *stores, struct loop *loop, struct bans *bans,
+enum status stores_watch_bans(struct store_plan *plan, struct loop *loop, struct bans *bans,
                               struct ban_watch **watch)
 {
     struct ban_watch_options options = {
-        .redis = options_of(stores->policy, stores->resolver),
+        .redis = options_of(&plan->section, NULL, 0, plan->stores->resolver),
         .bans = bans,
     };
-    options.redis.process = &stores->redis;
-    options.n_hosts = name_place(&stores->policy->store, &options.redis, options.hosts);
+    options.redis.process = &plan->stores->redis;
+    options.n_hosts = name_place(&plan->section, &options.redis, options.hosts);
     return ban_watch_new(loop, &options, watch);
 }
 
 /* Lay over *@store, which is freed on failure, what spares it calls. */
-static enum status add_thrift(const struct stores *stores, struct loop *loop,
+static enum status add_thrift(const struct store_plan *plan, struct loop *loop,
                               struct store_meters *meters, struct store **store)
 {
-    const struct store_section *section = &stores->policy->store;
+    const struct store_section *section = &plan->section;
     const struct denial_cache_options options = {
         .meters = meters != NULL ? &meters->denial_cache : NULL,
-        .n_forgets = &stores->redis.n_forgets,
+        .n_forgets = &plan->stores->redis.n_forgets,
     };
     enum status status = STATUS_OK;
     if (section->coalesce) {
@@ -203,32 +294,33 @@ static enum status add_thrift(const struct stores *stores, struct loop *loop,
     return status;
 }
 
-enum status stores_make(void *context, struct loop *loop, struct store_meters *meters,
-                        struct store **store, bool *is_shared)
+enum status stores_make(struct store_plan *plan, const struct policy *policy, struct loop *loop,
+                        struct store_meters *meters, struct store **store, bool *is_shared)
 {
-    struct stores *stores = context;
-    const struct store_section *section = &stores->policy->store;
+    struct stores *stores = plan->stores;
+    const struct store_section *section = &plan->section;
     *is_shared = section->kind == STORE_MEMORY;
     if (*is_shared) {
         *store = stores->memory;
         return STATUS_OK;
     }
-    struct redis_store_options options = options_of(stores->policy, stores->resolver);
+    struct redis_store_options options =
+        options_of(section, policy->limits, policy->n_limits, stores->resolver);
     options.process = &stores->redis;
     options.meters = meters;
     struct store *redis;
     enum status status = make_shared(section, loop, &options, &redis);
     if (status == STATUS_OK) {
-        status = add_thrift(stores, loop, meters, &redis);
+        status = add_thrift(plan, loop, meters, &redis);
     }
     if (status == STATUS_OK) {
         const struct fallback_store_options fallback = {
             .shared = redis,
             .embedded = stores->memory,
-            .limits = stores->policy->limits,
-            .n_limits = stores->policy->n_limits,
+            .limits = policy->limits,
+            .n_limits = policy->n_limits,
             .count_instances = count_instances,
-            .context = stores,
+            .context = plan,
         };
         status = fallback_store_new(&fallback, store);
         if (status != STATUS_OK) {

@@ -94,6 +94,25 @@ void timeout_queue_close(struct timeout_queue *queue)
     }
 }
 
+void timeout_queue_set_length(struct timeout_queue *queue, uint64_t length_us, uint64_t now_us)
+{
+    const bool is_shorter = length_us < queue->length_us;
+    queue->length_us = length_us;
+    if (!is_shorter || list_is_empty(&queue->waiting)) {
+        return;
+    }
+    /* Those at the end wait longest: cut to one deadline, they stay in order. */
+    for (struct list *node = queue->waiting.prev; node != &queue->waiting; node = node->prev) {
+        struct timeout *timeout = CONTAINER_OF(node, struct timeout, node);
+        if (timeout->deadline_us <= now_us + length_us) {
+            break;
+        }
+        timeout->deadline_us = now_us + length_us;
+    }
+    const uint64_t first_us = CONTAINER_OF(queue->waiting.next, struct timeout, node)->deadline_us;
+    timer_arm(&queue->timer, first_us > now_us ? first_us - now_us : 0);
+}
+
 void timeout_init(struct timeout *timeout, void (*on_expiry)(struct timeout *timeout))
 {
     list_init(&timeout->node);

@@ -126,6 +126,18 @@ enum status precise_timers_init(struct precise_timers *timers, struct loop *loop
     return STATUS_OK;
 }
 
+enum status precise_timers_set_max(struct precise_timers *timers, size_t n_armed_max)
+{
+    const size_t room = n_armed_max > timers->n_armed ? n_armed_max : timers->n_armed;
+    struct precise_timer **heap = realloc(timers->heap, (room + 1) * sizeof(heap[0]));
+    if (heap == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    timers->heap = heap;
+    timers->n_armed_max = n_armed_max;
+    return STATUS_OK;
+}
+
 void precise_timers_close(struct precise_timers *timers)
 {
     assert(timers->n_armed == 0);

@@ -165,6 +165,7 @@ void link_settings(struct linker *linker)
     policy->workers = linker->spec->workers;
     policy->trusted_proxies = link_prefixes(linker, &linker->spec->trusted_proxies);
     policy->n_trusted_proxies = linker->spec->trusted_proxies.n_items;
+    policy->watch = linker->spec->watch;
     policy->headers = (enum headers_style)linker->spec->headers;
     policy->max = linker->spec->max.values;
     policy->timeouts = linker->spec->timeouts.values;

@@ -420,6 +420,7 @@ static const struct section_field POLICY_FIELDS[] = {
     {"routes", SHAPE_LIST, &ROUTE_TYPE, offsetof(struct spec_policy, routes), NULL, KEY_OPTIONAL,
      "what happens to which requests; the first that matches counts"},
     NOT_YET("jwt", "how tokens are verified"),
-    NOT_YET("watch", "reload when the file changes"),
+    {"watch", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_policy, watch), "false", KEY_OPTIONAL,
+     "reload when the file changes"},
 };
 const struct section SECTIONS_POLICY = SECTION_OF(POLICY_FIELDS);

@@ -104,6 +104,7 @@ struct spec_policy {
     struct spec_log log;
     struct spec_max max;
     struct spec_timeouts timeouts;
+    bool watch;
     int headers;                   /* enum headers_style */
     struct spec_endpoint upstream; /* short form */
     struct section_items limit;    /* short form: struct spec_rate */

@@ -91,9 +91,9 @@ static struct client_counts_shard *lock_shard(struct client_counts *counts, uint
     return shard;
 }
 
-void client_counts_init(struct client_counts *counts, uint32_t n_max)
+void client_counts_init(struct client_counts *counts)
 {
-    *counts = (struct client_counts){.key = hash_key_new(), .n_max = n_max};
+    *counts = (struct client_counts){.key = hash_key_new()};
     for (size_t i = 0; i < CLIENT_COUNTS_SHARDS; i++) {
         pthread_mutex_init(&counts->shards[i].lock, NULL);
     }
@@ -108,14 +108,14 @@ void client_counts_close(struct client_counts *counts)
 }
 
 static enum status add(struct client_counts *counts, struct client_counts_shard *shard,
-                       const struct address *client, uint64_t hash)
+                       const struct address *client, uint64_t hash, uint32_t n_max)
 {
     const enum status status = make_room(counts, shard);
     if (status != STATUS_OK) {
         return status;
     }
     struct client_count *count = &shard->places[find(shard, client, hash)];
-    if (count->n_connections >= counts->n_max) {
+    if (count->n_connections >= n_max) {
         return STATUS_FULL;
     }
     shard->n_clients += count->n_connections == 0;
@@ -124,12 +124,13 @@ static enum status add(struct client_counts *counts, struct client_counts_shard 
     return STATUS_OK;
 }
 
-enum status client_counts_add(struct client_counts *counts, const struct address *address)
+enum status client_counts_add(struct client_counts *counts, const struct address *address,
+                              uint32_t n_max)
 {
     const struct address client = client_of(address);
     const uint64_t hash = hash_of(counts, &client);
     struct client_counts_shard *shard = lock_shard(counts, hash);
-    const enum status status = add(counts, shard, &client, hash);
+    const enum status status = add(counts, shard, &client, hash, n_max);
     pthread_mutex_unlock(&shard->lock);
     return status;
 }

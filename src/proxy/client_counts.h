@@ -31,19 +31,18 @@ struct client_counts_shard {
 
 struct client_counts {
     struct hash_key key;
-    uint32_t n_max; /* connections of a client */
     struct client_counts_shard shards[CLIENT_COUNTS_SHARDS];
 };
 
-/* At most @n_max (>= 1) connections of each client. */
-void client_counts_init(struct client_counts *counts, uint32_t n_max);
+void client_counts_init(struct client_counts *counts);
 
 /* No other thread may use it any more. */
 void client_counts_close(struct client_counts *counts);
 
-/* One more of @client: IPv6 by its /64. STATUS_FULL: it has n_max already; STATUS_NO_MEMORY. With either it is
+/* One more of @client, which may have @n_max (>= 1): IPv6 by its /64. STATUS_FULL: it has so many already, or more; STATUS_NO_MEMORY. With either it is
  * not counted. */
-MUST_USE enum status client_counts_add(struct client_counts *counts, const struct address *client);
+MUST_USE enum status client_counts_add(struct client_counts *counts, const struct address *client,
+                                       uint32_t n_max);
 
 /* One that was added has gone. */
 void client_counts_remove(struct client_counts *counts, const struct address *client);

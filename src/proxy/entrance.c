@@ -50,10 +50,11 @@ static int fd_end_of(uint64_t n_descriptors)
     return (int)(n_descriptors - (reserve > most ? most : reserve));
 }
 
-/* Each connection of a client may need one to an upstream too. */
-static void warn_of_few(uint64_t n_descriptors, const struct max_section *max)
+void entrance_check(const struct policy *policy)
 {
-    const uint64_t n_wanted = (uint64_t)max->connections * 2;
+    const uint64_t n_descriptors = count_descriptors();
+    /* Each connection of a client may need one to an upstream too. */
+    const uint64_t n_wanted = (uint64_t)policy->max.connections * 2;
     if (n_descriptors < n_wanted) {
         log_warn("proxy.entrance", "few file descriptors",
                  "limit=%llu wanted=%llu hint=\"raise ulimit -n, or lower max.connections: clients "
@@ -63,25 +64,16 @@ static void warn_of_few(uint64_t n_descriptors, const struct max_section *max)
     }
 }
 
-void entrance_init(struct entrance *entrance, const struct policy *policy)
+void entrance_init(struct entrance *entrance)
 {
-    const struct max_section *max = &policy->max;
-    const uint64_t n_descriptors = count_descriptors();
     atomic_init(&entrance->n_connections, 0);
-    warn_of_few(n_descriptors, max);
-    entrance->fd_end = fd_end_of(n_descriptors);
-    entrance->counts_clients = max->connections_per_client < max->connections;
-    if (entrance->counts_clients) {
-        client_counts_init(&entrance->clients, max->connections_per_client);
-    }
+    entrance->fd_end = fd_end_of(count_descriptors());
+    client_counts_init(&entrance->clients);
 }
 
 void entrance_close(struct entrance *entrance)
 {
-    if (entrance->counts_clients) {
-        client_counts_close(&entrance->clients);
-        entrance->counts_clients = false;
-    }
+    client_counts_close(&entrance->clients);
 }
 
 /* --- refusing --- */
@@ -118,12 +110,15 @@ static bool is_trusted(const struct worker *worker, const struct address *peer)
 bool entrance_count(struct worker *worker, const struct address *client, int fd, bool *is_counted)
 {
     struct entrance *entrance = &worker->shared->entrance;
+    const struct max_section *max = &worker->regime->policy->max;
+    const bool counts_clients = max->connections_per_client < max->connections;
     *is_counted = false;
     /* Behind a proxy there are many clients, and so there are on a unix socket. */
-    if (!entrance->counts_clients || client->family == ADDRESS_NONE || is_trusted(worker, client)) {
+    if (!counts_clients || client->family == ADDRESS_NONE || is_trusted(worker, client)) {
         return true;
     }
-    const enum status status = client_counts_add(&entrance->clients, client);
+    const enum status status =
+        client_counts_add(&entrance->clients, client, max->connections_per_client);
     *is_counted = status == STATUS_OK;
     if (!*is_counted) {
         entrance_refuse(worker, fd, client, status == STATUS_FULL ? REFUSAL_CLIENT : REFUSAL_MEMORY,
@@ -143,15 +138,14 @@ void entrance_leave(struct worker *worker, const struct address *client)
 }
 
 /* Why nobody can come in now, whoever it is; ENTRANCE_REFUSALS: one can. The connection is counted. */
-static enum entrance_refusal find_refusal(struct worker *worker,
-                                          const struct listener_section *listener, int fd,
+static enum entrance_refusal find_refusal(struct worker *worker, bool proxy_protocol, int fd,
                                           const struct address *peer)
 {
     struct entrance *entrance = &worker->shared->entrance;
     const unsigned n_before =
         atomic_fetch_add_explicit(&entrance->n_connections, 1, memory_order_relaxed);
     counter_up(&worker->meters->connections);
-    if (listener->proxy_protocol && !is_trusted(worker, peer)) {
+    if (proxy_protocol && !is_trusted(worker, peer)) {
         return REFUSAL_UNTRUSTED;
     }
     if (n_before >= worker->regime->policy->max.connections) {
@@ -160,17 +154,17 @@ static enum entrance_refusal find_refusal(struct worker *worker,
     return fd >= entrance->fd_end ? REFUSAL_DESCRIPTORS : ENTRANCE_REFUSALS;
 }
 
-void entrance_accept(struct worker *worker, const struct listener_section *listener, int fd,
+void entrance_accept(struct worker *worker, bool proxy_protocol, int fd,
                      const struct sockaddr *peer)
 {
     const struct address address = address_of_sockaddr(peer);
-    const enum entrance_refusal refusal = find_refusal(worker, listener, fd, &address);
+    const enum entrance_refusal refusal = find_refusal(worker, proxy_protocol, fd, &address);
     bool is_counted = false;
     if (refusal != ENTRANCE_REFUSALS) {
         entrance_refuse(worker, fd, &address, refusal, NULL);
-    } else if (listener->proxy_protocol || entrance_count(worker, &address, fd, &is_counted)) {
+    } else if (proxy_protocol || entrance_count(worker, &address, fd, &is_counted)) {
         counter_up(&worker->meters->accepted);
-        downstream_open(worker, fd, &address, listener->proxy_protocol, is_counted);
+        downstream_open(worker, fd, &address, proxy_protocol, is_counted);
         return;
     }
     close(fd);

@@ -31,16 +31,19 @@ enum entrance_refusal {
 /* What the workers share. */
 struct entrance {
     atomic_uint n_connections;
-    bool counts_clients;
-    struct client_counts clients; /* with counts_clients */
-    int fd_end;                   /* a client's connection that has this descriptor is refused */
+    struct client_counts clients;
+    int fd_end; /* a client's connection that has this descriptor is refused */
 };
 
-void entrance_init(struct entrance *entrance, const struct policy *policy);
+void entrance_init(struct entrance *entrance);
 void entrance_close(struct entrance *entrance);
 
-/* A connection @fd (taken over) from @peer has come on @listener: serve it or refuse it. */
-void entrance_accept(struct worker *worker, const struct listener_section *listener, int fd,
+/* Warn where there are fewer descriptors than @policy lets clients use. */
+void entrance_check(const struct policy *policy);
+
+/* A connection @fd (taken over) from @peer has come: serve it or refuse it. @proxy_protocol: it has to say first
+ * who it is of. */
+void entrance_accept(struct worker *worker, bool proxy_protocol, int fd,
                      const struct sockaddr *peer);
 
 /* The client of a connection is known: count it. False: refused, and told; close it. *is_counted: tell

@@ -60,8 +60,10 @@ static void rest(struct health_check *check)
 static void note(struct health_check *check, bool passed, const char *why)
 {
     struct server_health *health = &check->server->process->health;
-    upstream_outcome_announce(check->server,
-                              server_health_note_check(health, passed, clock_monotonic_us()), why);
+    upstream_outcome_announce(
+        check->server,
+        server_health_note_check(health, check->server->group->spec, passed, clock_monotonic_us()),
+        why);
 }
 
 static void fail(struct health_check *check, const char *why)

@@ -1,18 +1,23 @@
 #include "proxy/listening.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "net/listener.h"
 
-static bool is_unix(const struct listening_place *place)
+static uint16_t port_of(const struct resolver_address *address)
 {
-    return place->section->endpoint.unix_path.len > 0;
+    return ntohs(address->sockaddr.any.sa_family == AF_INET6 ? address->sockaddr.ipv6.sin6_port
+                                                             : address->sockaddr.ipv4.sin_port);
 }
 
-static enum status tell_failure(const struct listening_place *place, enum status status)
+/* --- what the policy names --- */
+
+static enum status tell_failure(const struct listener_section *section, enum status status)
 {
     const char *hint = "see listen in the policy";
     if (status == STATUS_IN_USE) {
@@ -21,40 +26,115 @@ static enum status tell_failure(const struct listening_place *place, enum status
         hint = "a file that is no socket is in the way: remove it, or change listen";
     }
     log_error("proxy.listening", "cannot listen", "address=%.*s err=\"%s\" hint=\"%s\"",
-              SPAN_ARGS(place->section->endpoint.text), strerror(errno), hint);
+              SPAN_ARGS(section->endpoint.text), strerror(errno), hint);
     return status;
 }
 
-static enum status probe(struct listening_place *place)
+static bool is_of(const struct listening_place *place, const struct endpoint *endpoint,
+                  const struct resolver_address *wanted)
 {
-    const struct endpoint *endpoint = &place->section->endpoint;
-    if (!resolver_read_address(endpoint->host, endpoint->port, &place->address)) {
+    if (place->is_unix || endpoint->unix_path.len > 0) {
+        return place->is_unix &&
+               span_equals(span_of_text(place->unix_socket.address.sun_path), endpoint->unix_path);
+    }
+    return place->wanted.bytes == wanted->bytes &&
+           memcmp(&place->wanted.sockaddr, &wanted->sockaddr, wanted->bytes) == 0;
+}
+
+static bool has(const struct listening *listening, const struct listening_place *place)
+{
+    for (size_t i = 0; i < listening->n_places; i++) {
+        if (listening->places[i] == place) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Several listeners may name one place, where the kernel chooses the port: each has its own. */
+static struct listening_place *find(const struct listening *before,
+                                    const struct listening *listening,
+                                    const struct endpoint *endpoint,
+                                    const struct resolver_address *wanted)
+{
+    for (size_t i = 0; i < before->n_places; i++) {
+        if (is_of(before->places[i], endpoint, wanted) && !has(listening, before->places[i])) {
+            return before->places[i];
+        }
+    }
+    return NULL;
+}
+
+/* An address of ours may be in the way, as 0.0.0.0 is of 127.0.0.1: that is well, all sockets are shared. */
+static bool is_ours(const struct listening *before, const struct resolver_address *address)
+{
+    for (size_t i = 0; i < before->n_places; i++) {
+        const struct listening_place *place = before->places[i];
+        if (!place->is_unix && port_of(&place->address) == port_of(address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status probe(const struct listening_place *place, const struct listening *before)
+{
+    const struct resolver_address *address = &place->wanted;
+    const enum status status = listener_probe(&address->sockaddr.any, address->bytes);
+    return status == STATUS_IN_USE && is_ours(before, address) ? STATUS_OK : status;
+}
+
+static enum status open_place(struct listening_place *place, const struct listener_section *section,
+                              const struct listening *before)
+{
+    place->address = place->wanted;
+    place->is_new = true;
+    place->is_unix = section->endpoint.unix_path.len > 0;
+    place->unix_socket.fd = -1;
+    return place->is_unix
+               ? unix_listener_open(&place->unix_socket, section->endpoint.unix_path, section->mode)
+               : probe(place, before);
+}
+
+/* --- opening --- */
+
+static enum status add(struct listening *listening, const struct listener_section *section,
+                       const struct listening *before)
+{
+    const struct endpoint *endpoint = &section->endpoint;
+    struct resolver_address wanted = {.bytes = 0};
+    if (endpoint->unix_path.len == 0 &&
+        !resolver_read_address(endpoint->host, endpoint->port, &wanted)) {
         errno = EINVAL;
-        return STATUS_IO;
+        return tell_failure(section, STATUS_IO);
     }
-    return listener_probe(&place->address.sockaddr.any, place->address.bytes);
-}
-
-static enum status open_place(struct listening_place *place)
-{
-    return is_unix(place)
-               ? unix_listener_open(&place->unix_socket, place->section->endpoint.unix_path,
-                                    place->section->mode)
-               : probe(place);
-}
-
-enum status listening_open(struct listening *listening, const struct policy *policy)
-{
-    *listening = (struct listening){.n_places = policy->n_listeners};
-    for (size_t i = 0; i < listening->n_places; i++) {
-        listening->places[i].section = &policy->listeners[i];
-        listening->places[i].unix_socket.fd = -1;
-    }
-    for (size_t i = 0; i < listening->n_places; i++) {
-        const enum status status = open_place(&listening->places[i]);
+    struct listening_place *place = find(before, listening, endpoint, &wanted);
+    if (place != NULL) {
+        place->is_new = false;
+    } else {
+        place = calloc(1, sizeof(*place));
+        if (place == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        place->wanted = wanted;
+        const enum status status = open_place(place, section, before);
         if (status != STATUS_OK) {
-            (void)!tell_failure(&listening->places[i], status);
-            listening_close(listening);
+            free(place);
+            return tell_failure(section, status);
+        }
+    }
+    listening->places[listening->n_places++] = place;
+    return STATUS_OK;
+}
+
+enum status listening_open(struct listening *listening, const struct policy *policy,
+                           const struct listening *before)
+{
+    *listening = (struct listening){.n_places = 0};
+    for (size_t i = 0; i < policy->n_listeners; i++) {
+        const enum status status = add(listening, &policy->listeners[i], before);
+        if (status != STATUS_OK) {
+            listening_discard(listening);
             return status;
         }
     }
@@ -71,7 +151,7 @@ static void learn_port(int fd, struct resolver_address *address)
 static enum status bind_place(struct listening_place *place, int *fd)
 {
     struct resolver_address *address = &place->address;
-    if (is_unix(place)) {
+    if (place->is_unix) {
         return unix_listener_share(&place->unix_socket, fd);
     }
     const enum status status = listener_bind(&address->sockaddr.any, address->bytes, fd);
@@ -81,50 +161,103 @@ static enum status bind_place(struct listening_place *place, int *fd)
     return status;
 }
 
-enum status listening_bind(struct listening *listening, int *fds)
+static void close_offers(const struct listening_offer *offers, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (offers[i].fd >= 0) {
+            close(offers[i].fd);
+        }
+    }
+}
+
+enum status listening_offer(struct listening *listening, const struct policy *policy, bool all,
+                            struct listening_offer *offers)
 {
     for (size_t i = 0; i < listening->n_places; i++) {
-        const enum status status = bind_place(&listening->places[i], &fds[i]);
+        struct listening_place *place = listening->places[i];
+        offers[i] = (struct listening_offer){
+            .place = place,
+            .fd = -1,
+            .proxy_protocol = policy->listeners[i].proxy_protocol,
+        };
+        const enum status status =
+            all || place->is_new ? bind_place(place, &offers[i].fd) : STATUS_OK;
         if (status != STATUS_OK) {
-            (void)!tell_failure(&listening->places[i], status);
-            while (i-- > 0) {
-                close(fds[i]);
-            }
-            return status;
+            close_offers(offers, i);
+            return tell_failure(&policy->listeners[i], status);
         }
     }
     return STATUS_OK;
 }
 
-static void log_place(const struct listening_place *place)
+/* --- the log --- */
+
+static void log_place(const struct listening_place *place, const char *message)
 {
     const struct resolver_address *address = &place->address;
-    if (is_unix(place)) {
-        log_info("proxy.listening", "listening", "address=%.*s",
-                 SPAN_ARGS(place->section->endpoint.text));
+    if (place->is_unix) {
+        log_info("proxy.listening", message, "address=unix:%s",
+                 place->unix_socket.address.sun_path);
         return;
     }
     const struct address host = address_of_sockaddr(&address->sockaddr.any);
     const bool is_ipv6 = address->sockaddr.any.sa_family == AF_INET6;
-    const uint16_t port =
-        ntohs(is_ipv6 ? address->sockaddr.ipv6.sin6_port : address->sockaddr.ipv4.sin_port);
     char buffer[ADDRESS_TEXT_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
     address_write(&host, &text);
-    log_info("proxy.listening", "listening", is_ipv6 ? "address=[%.*s]:%u" : "address=%.*s:%u",
-             SPAN_ARGS(text_span(&text)), port);
+    log_info("proxy.listening", message, is_ipv6 ? "address=[%.*s]:%u" : "address=%.*s:%u",
+             SPAN_ARGS(text_span(&text)), port_of(address));
 }
 
 void listening_log(const struct listening *listening)
 {
     for (size_t i = 0; i < listening->n_places; i++) {
-        log_place(&listening->places[i]);
+        if (listening->places[i]->is_new) {
+            log_place(listening->places[i], "listening");
+        }
     }
+}
+
+/* --- the end --- */
+
+static void drop(struct listening_place *place)
+{
+    unix_listener_close(&place->unix_socket);
+    free(place);
 }
 
 void listening_close(struct listening *listening)
 {
     for (size_t i = 0; i < listening->n_places; i++) {
-        unix_listener_close(&listening->places[i].unix_socket);
+        unix_listener_close(&listening->places[i]->unix_socket);
     }
+}
+
+void listening_succeed(struct listening *before, const struct listening *after)
+{
+    for (size_t i = 0; i < before->n_places; i++) {
+        if (!has(after, before->places[i])) {
+            log_place(before->places[i], "listening no more");
+            drop(before->places[i]);
+        }
+    }
+    before->n_places = 0;
+}
+
+void listening_discard(struct listening *after)
+{
+    for (size_t i = 0; i < after->n_places; i++) {
+        if (after->places[i]->is_new) {
+            drop(after->places[i]);
+        }
+    }
+    after->n_places = 0;
+}
+
+void listening_free(struct listening *listening)
+{
+    for (size_t i = 0; i < listening->n_places; i++) {
+        drop(listening->places[i]);
+    }
+    listening->n_places = 0;
 }

@@ -12,31 +12,52 @@
 #include "net/unix_socket.h"
 #include "policy/policy.h"
 
-/* One of the policy's listeners. */
+/* Where the process listens: policies that name the same place have it one after another. */
 struct listening_place {
-    const struct listener_section *section;
-    struct resolver_address address;  /* of TCP, with the port once that is known */
+    struct resolver_address wanted;   /* of TCP, as the policy says it */
+    struct resolver_address address;  /* the same, with the port once that is known */
     struct unix_listener unix_socket; /* else, which workers share; fd -1: of TCP, or closed */
+    bool is_unix;
+    bool is_new; /* it was opened for the latest policy */
 };
 
 struct listening {
-    struct listening_place places[LISTENERS_MAX];
+    struct listening_place *places[LISTENERS_MAX]; /* by the policy's listeners; owned */
     size_t n_places;
 };
 
-/* See that all of the policy's addresses are free, and open its unix sockets. STATUS_IN_USE, STATUS_IO: told in
- * the log, and nothing is left. */
-MUST_USE enum status listening_open(struct listening *listening, const struct policy *policy);
+/* What one worker has to know of a place. */
+struct listening_offer {
+    const struct listening_place *place; /* by which it is known again; not looked into */
+    int fd;                              /* -1: the worker has it already */
+    bool proxy_protocol;
+};
 
-/* The sockets of one worker in @fds, by the policy's listeners: they are the caller's. STATUS_IN_USE, STATUS_IO:
- * told in the log, and none is open. */
-MUST_USE enum status listening_bind(struct listening *listening, int *fds);
+/* Places for @policy: those of @before that it names as well, and new ones, which are seen to be free; unix sockets
+ * are opened. @before stays as it is; it may be empty. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: told in the log, and
+ * nothing is left. */
+MUST_USE enum status listening_open(struct listening *listening, const struct policy *policy,
+                                    const struct listening *before);
 
-/* Tell in the log where. */
+/* One worker's part of it, by the policy's listeners: sockets of the places that are new, or with @all of all of them.
+ * They are the caller's. STATUS_IN_USE, STATUS_IO: told in the log, and none is open. */
+MUST_USE enum status listening_offer(struct listening *listening, const struct policy *policy,
+                                     bool all, struct listening_offer *offers);
+
+/* Tell in the log of the places that are new. */
 void listening_log(const struct listening *listening);
 
 /* Remove the files of the unix sockets: nobody else is to connect. Workers still accept what is queued. May be
  * called again. */
 void listening_close(struct listening *listening);
+
+/* @after is in force: let go of the places of @before that are not in it, tell of them, and forget @before. */
+void listening_succeed(struct listening *before, const struct listening *after);
+
+/* @after is not to be in force: let go of its new places. */
+void listening_discard(struct listening *after);
+
+/* Close and forget everything. */
+void listening_free(struct listening *listening);
 
 #endif /* SLUICE_PROXY_LISTENING_H */

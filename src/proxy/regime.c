@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "limit/limit.h"
 #include "proxy/exchange.h"
 #include "proxy/settlement.h"
@@ -69,7 +70,30 @@ static enum status init_timers(struct regime *regime, struct loop *loop)
     return status;
 }
 
-static enum status init_upstreams(struct regime *regime)
+/* What @before has of the upstream of that name; NULL: nothing. */
+static struct upstream_group *find_group(const struct regime *before, struct span name)
+{
+    for (size_t i = 0; before != NULL && i < before->n_upstreams; i++) {
+        if (span_equals(before->upstreams[i]->spec->name, name)) {
+            return before->upstreams[i];
+        }
+    }
+    return NULL;
+}
+
+static enum status init_upstream(struct regime *regime, const struct regime *before, size_t i)
+{
+    const struct policy *policy = regime->policy;
+    struct upstream_process *process = regime->edition->upstreams[i];
+    struct upstream_group *group = find_group(before, policy->upstreams[i].name);
+    if (group != NULL && group->process == process) {
+        regime->upstreams[i] = upstream_group_join(group);
+        return STATUS_OK;
+    }
+    return upstream_group_new(regime->worker, policy, i, process, group, &regime->upstreams[i]);
+}
+
+static enum status init_upstreams(struct regime *regime, const struct regime *before)
 {
     const struct policy *policy = regime->policy;
     regime->upstreams = calloc(policy->n_upstreams + 1, sizeof(regime->upstreams[0]));
@@ -77,8 +101,7 @@ static enum status init_upstreams(struct regime *regime)
         return STATUS_NO_MEMORY;
     }
     for (size_t i = 0; i < policy->n_upstreams; i++) {
-        const enum status status = upstream_group_new(
-            regime->worker, policy, &regime->edition->upstreams[i], &regime->upstreams[i]);
+        const enum status status = init_upstream(regime, before, i);
         if (status != STATUS_OK) {
             return status;
         }
@@ -87,20 +110,39 @@ static enum status init_upstreams(struct regime *regime)
     return STATUS_OK;
 }
 
-static enum status init(struct regime *regime)
+static enum status init_stock(struct regime *regime, const struct regime *before)
 {
-    const struct server_options *options = regime->edition->options;
-    struct loop *loop = regime->worker->loop;
+    if (before != NULL && stock_fits(before->stock, regime->policy)) {
+        regime->stock = stock_join(before->stock);
+        return STATUS_OK;
+    }
     regime->stock = stock_new(regime->policy);
-    enum status status = regime->stock == NULL ? STATUS_NO_MEMORY : init_timers(regime, loop);
+    return regime->stock == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+}
+
+static enum status init(struct regime *regime, const struct regime *before)
+{
+    struct worker *worker = regime->worker;
+    enum status status = init_stock(regime, before);
     if (status == STATUS_OK) {
-        status = init_upstreams(regime);
+        status = init_timers(regime, worker->loop);
     }
     if (status == STATUS_OK) {
-        status = options->make_store(options->context, loop, &regime->worker->meters->store,
-                                     &regime->store, &regime->store_is_shared);
+        status = init_upstreams(regime, before);
+    }
+    if (status == STATUS_OK) {
+        status = store_stack_open(worker, regime->edition, before != NULL ? before->stack : NULL,
+                                  &regime->stack);
+    }
+    if (status == STATUS_OK) {
+        regime->store = regime->stack->store;
     }
     return status;
+}
+
+static void on_death(struct loop_task *task)
+{
+    regime_free(CONTAINER_OF(task, struct regime, death));
 }
 
 enum status regime_new(struct worker *worker, struct edition *edition, struct regime **regime)
@@ -110,11 +152,13 @@ enum status regime_new(struct worker *worker, struct edition *edition, struct re
         return STATUS_NO_MEMORY;
     }
     created->worker = worker;
-    created->edition = edition;
+    created->edition = edition_join(edition);
     created->policy = edition->policy;
     created->renew_us = renewal_us(edition->policy);
+    list_init(&created->node);
     list_init(&created->slot_holders);
-    const enum status status = init(created);
+    loop_task_init(&created->death, on_death);
+    const enum status status = init(created, worker->regime);
     if (status != STATUS_OK) {
         regime_free(created);
         return status;
@@ -123,20 +167,108 @@ enum status regime_new(struct worker *worker, struct edition *edition, struct re
     return STATUS_OK;
 }
 
-void regime_on_wake(struct regime *regime)
+bool regime_is_ready(const struct regime *regime)
 {
     for (size_t i = 0; i < regime->n_upstreams; i++) {
-        if (regime->upstreams[i]->is_limited) {
-            upstream_group_on_wake(regime->upstreams[i]);
+        if (!upstream_group_is_ready(regime->upstreams[i])) {
+            return false;
+        }
+    }
+    return store_is_ready(regime->store);
+}
+
+/* --- in force --- */
+
+static bool has_group(const struct regime *regime, const struct upstream_group *group)
+{
+    for (size_t i = 0; i < regime->n_upstreams; i++) {
+        if (regime->upstreams[i] == group) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void retire(struct regime *before, const struct regime *regime)
+{
+    for (size_t i = 0; i < before->n_upstreams; i++) {
+        if (!has_group(regime, before->upstreams[i])) {
+            upstream_group_retire(before->upstreams[i]);
+        }
+    }
+    before->is_over = true;
+    if (before->n_users == 0) {
+        regime_end(before);
+    }
+}
+
+void regime_begin(struct regime *regime)
+{
+    struct worker *worker = regime->worker;
+    struct regime *before = worker->regime;
+    worker->regime = regime;
+    list_push_back(&worker->regimes, &regime->node);
+    if (before != NULL) {
+        retire(before, regime);
+    }
+    for (size_t i = 0; i < regime->n_upstreams; i++) {
+        if (upstream_group_begin(regime->upstreams[i], regime->policy, i) != STATUS_OK) {
+            log_error("proxy.worker", "no memory for health checks: none are made", "upstream=%.*s",
+                      SPAN_ARGS(regime->upstreams[i]->spec->name));
         }
     }
 }
 
-void regime_close_idle(struct regime *regime)
+void regime_on_wake(struct worker *worker)
 {
-    for (size_t i = 0; i < regime->n_upstreams; i++) {
-        upstream_group_close_idle(regime->upstreams[i]);
+    for (struct list *node = worker->regimes.next; node != &worker->regimes; node = node->next) {
+        const struct regime *regime = CONTAINER_OF(node, struct regime, node);
+        for (size_t i = 0; i < regime->n_upstreams; i++) {
+            if (regime->upstreams[i]->is_limited) {
+                upstream_group_on_wake(regime->upstreams[i]);
+            }
+        }
     }
+}
+
+void regime_close_idle(struct worker *worker)
+{
+    for (struct list *node = worker->regimes.next; node != &worker->regimes; node = node->next) {
+        const struct regime *regime = CONTAINER_OF(node, struct regime, node);
+        for (size_t i = 0; i < regime->n_upstreams; i++) {
+            upstream_group_close_idle(regime->upstreams[i]);
+        }
+    }
+}
+
+/* --- the end --- */
+
+void regime_end(struct regime *regime)
+{
+    loop_at_turn_end(regime->worker->loop, &regime->death);
+}
+
+/* @group borrows from @regime's policy, or from that of another regime that it is in: of one that stays. */
+static void lend_to(struct upstream_group *group, const struct worker *worker)
+{
+    for (struct list *node = worker->regimes.prev; node != &worker->regimes; node = node->prev) {
+        const struct regime *regime = CONTAINER_OF(node, struct regime, node);
+        for (size_t i = 0; i < regime->n_upstreams; i++) {
+            if (regime->upstreams[i] == group) {
+                upstream_group_refer_to(group, regime->policy, i);
+                return;
+            }
+        }
+    }
+}
+
+static void leave_group(const struct regime *regime, size_t i)
+{
+    struct upstream_group *group = regime->upstreams[i];
+    if (group->n_users > 1 && group->spec == &regime->policy->upstreams[i]) {
+        lend_to(group, regime->worker);
+    }
+    upstream_group_leave(group);
 }
 
 void regime_free(struct regime *regime)
@@ -145,18 +277,27 @@ void regime_free(struct regime *regime)
         return;
     }
     assert(regime->n_users == 0);
-    if (!regime->store_is_shared) {
-        store_free(regime->store);
-    }
+    list_remove(&regime->node);
+    loop_task_cancel(&regime->death);
     for (size_t i = 0; i < regime->n_upstreams; i++) {
-        upstream_group_free(regime->upstreams[i]);
+        leave_group(regime, i);
     }
     free(regime->upstreams);
+    store_stack_leave(regime->stack, regime->edition);
     timer_close(&regime->renew_timer);
     timeout_queue_close(&regime->head_timeouts);
     timeout_queue_close(&regime->idle_timeouts);
     timeout_queue_close(&regime->tunnel_timeouts);
     timeout_queue_close(&regime->look_timeouts);
     stock_leave(regime->stock);
+    edition_leave(regime->edition);
     free(regime);
+}
+
+void regime_free_all(struct worker *worker)
+{
+    while (!list_is_empty(&worker->regimes)) {
+        regime_free(CONTAINER_OF(worker->regimes.next, struct regime, node));
+    }
+    worker->regime = NULL;
 }

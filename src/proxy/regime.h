@@ -18,6 +18,7 @@
 #include "policy/policy.h"
 #include "proxy/edition.h"
 #include "proxy/stock.h"
+#include "proxy/store_stack.h"
 #include "proxy/upstream_group.h"
 #include "store/store.h"
 
@@ -25,13 +26,16 @@ struct worker;
 
 struct regime {
     struct worker *worker;
+    struct list node; /* in worker->regimes */
     unsigned n_users; /* requests, and connections with bytes of one */
-    struct edition *edition;
+    bool is_over;     /* the next one is in force: this goes with its last user */
+    struct loop_task death;
+    struct edition *edition;     /* joined */
     const struct policy *policy; /* the edition's */
     struct stock *stock;
-    struct store *store;               /* what decides */
-    bool store_is_shared;              /* and is not this worker's to free */
-    struct upstream_group **upstreams; /* by index of the policy's */
+    struct store_stack *stack;
+    struct store *store;               /* the stack's: what decides */
+    struct upstream_group **upstreams; /* by index of the policy's; joined */
     size_t n_upstreams;                /* that are open */
 
     struct timeout_queue head_timeouts;   /* policy's timeouts.head */
@@ -44,18 +48,31 @@ struct regime {
     uint64_t renew_us;        /* how often; 0: never */
 };
 
-/* STATUS_NO_MEMORY, STATUS_IO: nothing is left. */
+/* Make everything, so that it could be in force at once; what the one that is in force has as well is taken over.
+ * STATUS_NO_MEMORY, STATUS_IO: nothing is left. */
 MUST_USE enum status regime_new(struct worker *worker, struct edition *edition,
                                 struct regime **regime);
 
-/* Nobody is under it any more. NULL is a no-op. */
+/* Whether its store and its servers can be asked, or cannot for longer than is worth waiting for. */
+bool regime_is_ready(const struct regime *regime);
+
+/* It is in force from now on, in place of worker->regime. */
+void regime_begin(struct regime *regime);
+
+/* Nobody is under it any more, or ever was. NULL is a no-op. */
 void regime_free(struct regime *regime);
 
-/* Another worker has something for one of its upstreams. */
-void regime_on_wake(struct regime *regime);
+/* The loop has ended: none is in force any more. */
+void regime_free_all(struct worker *worker);
 
-/* It makes no requests any more: its idle connections to servers are of no use to it. */
-void regime_close_idle(struct regime *regime);
+/* Its last user has gone, and it is over. */
+void regime_end(struct regime *regime);
+
+/* Another worker has something for one of @worker's upstreams, under whatever policy. */
+void regime_on_wake(struct worker *worker);
+
+/* @worker makes no requests any more: its idle connections to servers are of no use to it. */
+void regime_close_idle(struct worker *worker);
 
 /* One user more. */
 static inline struct regime *regime_join(struct regime *regime)
@@ -67,8 +84,8 @@ static inline struct regime *regime_join(struct regime *regime)
 /* One less. NULL is a no-op. */
 static inline void regime_leave(struct regime *regime)
 {
-    if (regime != NULL) {
-        regime->n_users--;
+    if (regime != NULL && --regime->n_users == 0 && UNLIKELY(regime->is_over)) {
+        regime_end(regime);
     }
 }
 

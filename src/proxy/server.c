@@ -2,28 +2,13 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "base/histogram.h"
 #include "base/log.h"
-#include "proxy/listening.h"
-#include "proxy/log_sink.h"
-#include "proxy/worker.h"
-
-struct server {
-    struct server_options options;
-    const struct policy *policy; /* the options' */
-    struct worker_shared shared;
-    struct listening listening;
-    struct worker *workers;
-    unsigned n_workers; /* that are initialised */
-    unsigned n_started;
-    atomic_bool is_draining;
-};
-
-/* --- what the workers share --- */
+#include "proxy/server_inner.h"
 
 static unsigned count_workers(const struct policy *policy)
 {
@@ -36,16 +21,16 @@ static unsigned count_workers(const struct policy *policy)
 
 static enum status init_workers(struct server *server)
 {
-    const unsigned n_workers = count_workers(server->policy);
+    const unsigned n_workers = count_workers(server->now.edition->policy);
     server->workers = calloc(n_workers, sizeof(server->workers[0]));
     if (server->workers == NULL) {
         return STATUS_NO_MEMORY;
     }
     for (unsigned i = 0; i < n_workers; i++) {
-        int fds[LISTENERS_MAX];
-        enum status status = listening_bind(&server->listening, fds);
+        struct worker_offer offer = {.edition = server->now.edition};
+        enum status status = server_outfit_offer(&server->now, true, &offer);
         if (status == STATUS_OK) {
-            status = worker_init(&server->workers[i], &server->shared, i + 1, fds);
+            status = worker_init(&server->workers[i], &server->shared, i + 1, &offer);
         }
         if (status != STATUS_OK) {
             return status;
@@ -62,30 +47,51 @@ static void name_in_via(struct via *via)
     via_init(via, id);
 }
 
+/* @releases: the edition is released. */
+static void free_server(struct server *server, bool releases)
+{
+    const struct server_outfit none = {.log_fd = -1};
+    for (unsigned i = 0; i < server->n_workers; i++) {
+        worker_close(&server->workers[i]);
+    }
+    server_change_close(server);
+    free(server->workers);
+    if (releases) {
+        edition_leave(server->now.edition);
+        server->now.edition = NULL;
+    }
+    listening_free(&server->now.listening);
+    server_outfit_discard(&server->now, &none);
+    entrance_close(&server->shared.entrance);
+    if (server->shared.change_fd >= 0) {
+        close(server->shared.change_fd);
+    }
+    free(server);
+}
+
 enum status server_new(const struct server_options *options, struct server **server)
 {
     struct server *created = calloc(1, sizeof(*created));
     if (created == NULL) {
         return STATUS_NO_MEMORY;
     }
+    const struct server_outfit none = {.log_fd = -1};
     created->options = *options;
-    created->policy = options->policy;
     created->shared.options = &created->options;
-    created->shared.log_fd = -1;
-    entrance_init(&created->shared.entrance, options->policy);
+    created->next.log_fd = -1;
+    entrance_init(&created->shared.entrance);
+    entrance_check(options->first.policy);
     name_in_via(&created->shared.via);
-    enum status status = listening_open(&created->listening, options->policy);
+    created->shared.change_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    enum status status = created->shared.change_fd < 0 ? STATUS_NO_MEMORY : STATUS_OK;
     if (status == STATUS_OK) {
-        status = log_place_open(&options->policy->log, &created->shared.log_fd);
-    }
-    if (status == STATUS_OK) {
-        status = edition_new(options, &created->shared.edition);
+        status = server_outfit_open(&created->now, &options->first, &none);
     }
     if (status == STATUS_OK) {
         status = init_workers(created);
     }
     if (status != STATUS_OK) {
-        server_free(created);
+        free_server(created, false);
         return status;
     }
     *server = created;
@@ -103,7 +109,7 @@ enum status server_start(struct server *server)
         }
         server->n_started++;
     }
-    listening_log(&server->listening);
+    listening_log(&server->now.listening);
     return STATUS_OK;
 }
 
@@ -132,7 +138,8 @@ bool server_is_draining(const struct server *server)
 void server_drain(struct server *server)
 {
     atomic_store(&server->is_draining, true);
-    listening_close(&server->listening);
+    server_change_abandon(server);
+    listening_close(&server->now.listening);
     for (unsigned i = 0; i < server->n_started; i++) {
         worker_drain(&server->workers[i]);
     }
@@ -167,16 +174,7 @@ void server_wait(struct server *server)
 
 void server_free(struct server *server)
 {
-    if (server == NULL) {
-        return;
+    if (server != NULL) {
+        free_server(server, true);
     }
-    for (unsigned i = 0; i < server->n_workers; i++) {
-        worker_close(&server->workers[i]);
-    }
-    free(server->workers);
-    edition_free(server->shared.edition);
-    listening_close(&server->listening);
-    entrance_close(&server->shared.entrance);
-    log_place_close(server->shared.log_fd);
-    free(server);
 }

@@ -4,9 +4,9 @@
 
 enum { OUT_MARKS = SERVER_EJECTED | SERVER_FAILS_CHECKS };
 
-enum status server_health_init(struct server_health *health, const struct upstream_spec *spec)
+enum status server_health_init(struct server_health *health)
 {
-    *health = (struct server_health){.spec = spec};
+    *health = (struct server_health){.n_failures = 0};
     return pthread_mutex_init(&health->lock, NULL) == 0 ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
@@ -66,26 +66,28 @@ void server_health_note_nothing(struct server_health *health, uint64_t now_us)
     write_us(&health->next_trial_us, now_us);
 }
 
-uint32_t server_health_weight(struct server_health *health, uint64_t now_us)
+uint32_t server_health_weight(struct server_health *health, const struct upstream_spec *spec,
+                              uint64_t now_us)
 {
     if (!has_mark(health, SERVER_WARMING)) {
         return SERVER_WHOLE_WEIGHT;
     }
     const uint64_t back_at_us = read_us(&health->back_at_us);
     const uint64_t warm_us = now_us > back_at_us ? now_us - back_at_us : 0;
-    if (warm_us >= health->spec->slow_start_us) {
+    if (warm_us >= spec->slow_start_us) {
         set_mark(health, SERVER_WARMING, false);
         return SERVER_WHOLE_WEIGHT;
     }
-    const uint64_t weight = warm_us * SERVER_WHOLE_WEIGHT / health->spec->slow_start_us;
+    const uint64_t weight = warm_us * SERVER_WHOLE_WEIGHT / spec->slow_start_us;
     return weight < SERVER_WHOLE_WEIGHT / 100 ? SERVER_WHOLE_WEIGHT / 100 : (uint32_t)weight;
 }
 
 /* --- changes; the lock is held --- */
 
-static uint64_t length_of_ejection_us(const struct server_health *health)
+static uint64_t length_of_ejection_us(const struct server_health *health,
+                                      const struct upstream_spec *spec)
 {
-    const struct eject_spec *eject = &health->spec->eject;
+    const struct eject_spec *eject = &spec->eject;
     uint64_t us = eject->for_us;
     for (uint32_t i = 1; i < health->n_ejections && us < eject->max_us; i++) {
         us *= 2;
@@ -93,13 +95,13 @@ static uint64_t length_of_ejection_us(const struct server_health *health)
     return us < eject->max_us ? us : eject->max_us;
 }
 
-static void eject(struct server_health *health, uint64_t now_us)
+static void eject(struct server_health *health, const struct upstream_spec *spec, uint64_t now_us)
 {
     health->n_ejections += health->n_ejections < UINT32_MAX;
     health->n_failures = 0;
     health->n_check_passes = 0;
     health->out_at_us = now_us;
-    write_us(&health->next_trial_us, now_us + length_of_ejection_us(health));
+    write_us(&health->next_trial_us, now_us + length_of_ejection_us(health, spec));
     set_mark(health, SERVER_REMEMBERED, true);
     set_mark(health, SERVER_FAILING, false);
     set_mark(health, SERVER_EJECTED, true);
@@ -112,12 +114,12 @@ static void forget_failures(struct server_health *health)
 }
 
 /* It was out, and is not any more. */
-static void come_in(struct server_health *health, uint64_t now_us)
+static void come_in(struct server_health *health, const struct upstream_spec *spec, uint64_t now_us)
 {
     write_us(&health->back_at_us, now_us);
-    write_us(&health->forget_at_us, now_us + length_of_ejection_us(health));
+    write_us(&health->forget_at_us, now_us + length_of_ejection_us(health, spec));
     forget_failures(health);
-    set_mark(health, SERVER_WARMING, health->spec->slow_start_us > 0);
+    set_mark(health, SERVER_WARMING, spec->slow_start_us > 0);
 }
 
 static void forget_ejections(struct server_health *health, uint64_t now_us)
@@ -128,7 +130,8 @@ static void forget_ejections(struct server_health *health, uint64_t now_us)
     }
 }
 
-static enum server_change serve(struct server_health *health, uint64_t began_us, uint64_t now_us)
+static enum server_change serve(struct server_health *health, const struct upstream_spec *spec,
+                                uint64_t began_us, uint64_t now_us)
 {
     if (!has_mark(health, SERVER_EJECTED)) {
         forget_failures(health);
@@ -139,37 +142,38 @@ static enum server_change serve(struct server_health *health, uint64_t began_us,
         return SERVER_SAME;
     }
     set_mark(health, SERVER_EJECTED, false);
-    come_in(health, now_us);
+    come_in(health, spec, now_us);
     return has_mark(health, SERVER_FAILS_CHECKS) ? SERVER_SAME : SERVER_CAME_IN;
 }
 
-static enum server_change fail(struct server_health *health, uint64_t began_us, bool is_trial,
-                               uint64_t now_us)
+static enum server_change fail(struct server_health *health, const struct upstream_spec *spec,
+                               uint64_t began_us, bool is_trial, uint64_t now_us)
 {
     const bool was_in = (server_health_marks(health) & OUT_MARKS) == 0;
     if (has_mark(health, SERVER_EJECTED)) {
         if (is_trial) {
-            eject(health, now_us);
+            eject(health, spec, now_us);
         }
         return SERVER_SAME;
     }
-    if (began_us < read_us(&health->back_at_us) || health->spec->eject.failures == 0) {
+    if (began_us < read_us(&health->back_at_us) || spec->eject.failures == 0) {
         return SERVER_SAME;
     }
     health->n_failures++;
     set_mark(health, SERVER_FAILING, true);
-    if (health->n_failures < health->spec->eject.failures) {
+    if (health->n_failures < spec->eject.failures) {
         return SERVER_SAME;
     }
-    eject(health, now_us);
+    eject(health, spec, now_us);
     return was_in ? SERVER_WENT_OUT : SERVER_SAME;
 }
 
-static enum server_change pass_check(struct server_health *health, uint64_t now_us)
+static enum server_change pass_check(struct server_health *health, const struct upstream_spec *spec,
+                                     uint64_t now_us)
 {
     health->n_check_failures = 0;
     health->n_check_passes += health->n_check_passes < UINT32_MAX;
-    if (health->n_check_passes < health->spec->health.rise) {
+    if (health->n_check_passes < spec->health.rise) {
         return SERVER_SAME;
     }
     if (!has_mark(health, SERVER_FAILS_CHECKS)) {
@@ -178,16 +182,16 @@ static enum server_change pass_check(struct server_health *health, uint64_t now_
     }
     set_mark(health, SERVER_EJECTED, false); /* that was before it went away */
     set_mark(health, SERVER_FAILS_CHECKS, false);
-    come_in(health, now_us);
+    come_in(health, spec, now_us);
     return SERVER_CAME_IN;
 }
 
-static enum server_change fail_check(struct server_health *health)
+static enum server_change fail_check(struct server_health *health, const struct upstream_spec *spec)
 {
     const bool was_in = (server_health_marks(health) & OUT_MARKS) == 0;
     health->n_check_passes = 0;
     health->n_check_failures += health->n_check_failures < UINT32_MAX;
-    if (health->n_check_failures < health->spec->health.fall) {
+    if (health->n_check_failures < spec->health.fall) {
         return SERVER_SAME;
     }
     set_mark(health, SERVER_FAILS_CHECKS, true);
@@ -205,40 +209,54 @@ static bool is_no_news(const struct server_health *health, uint64_t now_us)
            ((marks & SERVER_REMEMBERED) == 0 || now_us < read_us(&health->forget_at_us));
 }
 
-enum server_change server_health_note_success(struct server_health *health, uint64_t began_us,
+enum server_change server_health_note_success(struct server_health *health,
+                                              const struct upstream_spec *spec, uint64_t began_us,
                                               uint64_t now_us)
 {
     if (is_no_news(health, now_us)) {
         return SERVER_SAME;
     }
     pthread_mutex_lock(&health->lock);
-    const enum server_change change = serve(health, began_us, now_us);
+    const enum server_change change = serve(health, spec, began_us, now_us);
     pthread_mutex_unlock(&health->lock);
     return change;
 }
 
-enum server_change server_health_note_failure(struct server_health *health, uint64_t began_us,
+enum server_change server_health_note_failure(struct server_health *health,
+                                              const struct upstream_spec *spec, uint64_t began_us,
                                               bool is_trial, uint64_t now_us)
 {
     pthread_mutex_lock(&health->lock);
-    const enum server_change change = fail(health, began_us, is_trial, now_us);
+    const enum server_change change = fail(health, spec, began_us, is_trial, now_us);
     pthread_mutex_unlock(&health->lock);
     return change;
 }
 
-enum server_change server_health_note_check(struct server_health *health, bool passed,
+enum server_change server_health_note_check(struct server_health *health,
+                                            const struct upstream_spec *spec, bool passed,
                                             uint64_t now_us)
 {
     pthread_mutex_lock(&health->lock);
-    const enum server_change change = passed ? pass_check(health, now_us) : fail_check(health);
+    const enum server_change change =
+        passed ? pass_check(health, spec, now_us) : fail_check(health, spec);
     pthread_mutex_unlock(&health->lock);
     return change;
 }
 
-uint64_t server_health_out_us(struct server_health *health)
+uint64_t server_health_out_us(struct server_health *health, const struct upstream_spec *spec)
 {
     pthread_mutex_lock(&health->lock);
-    const uint64_t us = length_of_ejection_us(health);
+    const uint64_t us = length_of_ejection_us(health, spec);
     pthread_mutex_unlock(&health->lock);
     return us;
+}
+
+void server_health_forget_checks(struct server_health *health)
+{
+    if (has_mark(health, SERVER_FAILS_CHECKS)) {
+        pthread_mutex_lock(&health->lock);
+        health->n_check_failures = 0;
+        set_mark(health, SERVER_FAILS_CHECKS, false);
+        pthread_mutex_unlock(&health->lock);
+    }
 }

@@ -9,7 +9,7 @@
  * not, it is out for twice as long. Who fails checks is in again when it passes them. What began
  * before a server went out, or came back, says nothing of it any more.
  *
- * The time is an argument. Everything is for any thread; a server without a mark takes no lock. */
+ * The time is an argument, and so are the rules: a reload may change them, and the server stays how it is. Everything is for any thread; a server without a mark takes no lock. */
 
 #ifndef SLUICE_PROXY_SERVER_HEALTH_H
 #define SLUICE_PROXY_SERVER_HEALTH_H
@@ -26,11 +26,10 @@
 enum { SERVER_WHOLE_WEIGHT = 1000 };
 
 struct server_health {
-    const struct upstream_spec *spec; /* its rules; borrowed */
-    atomic_uint marks;                /* enum server_mark */
-    _Atomic uint64_t next_trial_us;   /* of an ejected server: when a request may try it */
-    _Atomic uint64_t back_at_us;      /* when it came in last; 0: it was never out */
-    _Atomic uint64_t forget_at_us;    /* when its ejections do not count any more */
+    atomic_uint marks;              /* enum server_mark */
+    _Atomic uint64_t next_trial_us; /* of an ejected server: when a request may try it */
+    _Atomic uint64_t back_at_us;    /* when it came in last; 0: it was never out */
+    _Atomic uint64_t forget_at_us;  /* when its ejections do not count any more */
 
     pthread_mutex_t lock;    /* of what follows, and of changes of what stands above */
     uint32_t n_failures;     /* in a row, while it is not ejected */
@@ -63,8 +62,7 @@ enum server_change {
 };
 
 /* STATUS_NO_MEMORY. */
-MUST_USE enum status server_health_init(struct server_health *health,
-                                        const struct upstream_spec *spec);
+MUST_USE enum status server_health_init(struct server_health *health);
 void server_health_close(struct server_health *health);
 
 static inline unsigned server_health_marks(const struct server_health *health)
@@ -83,21 +81,28 @@ MUST_USE bool server_health_claim_trial(struct server_health *health, uint64_t n
 void server_health_note_nothing(struct server_health *health, uint64_t now_us);
 
 /* Of SERVER_WHOLE_WEIGHT, from 1: less while it is warming. */
-uint32_t server_health_weight(struct server_health *health, uint64_t now_us);
+uint32_t server_health_weight(struct server_health *health, const struct upstream_spec *spec,
+                              uint64_t now_us);
 
 /* A request that began at @began_us was served. */
-enum server_change server_health_note_success(struct server_health *health, uint64_t began_us,
+enum server_change server_health_note_success(struct server_health *health,
+                                              const struct upstream_spec *spec, uint64_t began_us,
                                               uint64_t now_us);
 
 /* A request that began at @began_us was not; @is_trial: it was the one that tries. */
-enum server_change server_health_note_failure(struct server_health *health, uint64_t began_us,
+enum server_change server_health_note_failure(struct server_health *health,
+                                              const struct upstream_spec *spec, uint64_t began_us,
                                               bool is_trial, uint64_t now_us);
 
 /* A check was made. */
-enum server_change server_health_note_check(struct server_health *health, bool passed,
+enum server_change server_health_note_check(struct server_health *health,
+                                            const struct upstream_spec *spec, bool passed,
                                             uint64_t now_us);
 
+/* No checks are made any more: what they said does not count. */
+void server_health_forget_checks(struct server_health *health);
+
 /* How long its latest ejection lasts at least, us. */
-uint64_t server_health_out_us(struct server_health *health);
+uint64_t server_health_out_us(struct server_health *health, const struct upstream_spec *spec);
 
 #endif /* SLUICE_PROXY_SERVER_HEALTH_H */

@@ -31,6 +31,8 @@ static void offer_idle(struct upstream_group *group)
     atomic_fetch_add(&group->n_idle, 1);
     if (upstream_queue_is_used(&group->process->queue)) {
         upstream_queue_yield_idle(group, clock_monotonic_us());
+    } else if (UNLIKELY(upstream_queue_others_wait(group))) {
+        upstream_group_close_idle(group);
     }
 }
 

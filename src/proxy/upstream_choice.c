@@ -83,7 +83,8 @@ static size_t list_candidates(struct upstream_group *group, const struct upstrea
         }
         candidates[n++] = (struct balance_candidate){
             .index = (uint32_t)i,
-            .weight = server->spec->weight * server_health_weight(&process->health, wish->now_us),
+            .weight = server->spec->weight *
+                      server_health_weight(&process->health, group->spec, wish->now_us),
             .n_requests = atomic_load_explicit(&process->n_requests, memory_order_relaxed),
             .seed = server->seed,
             .credit = &server->credit,
@@ -245,7 +246,7 @@ bool upstream_choice_is_new(const struct upstream_choice *choice)
 static bool are_all_out(const struct upstream_group *group, uint64_t now_us)
 {
     for (size_t i = 0; i < group->spec->n_servers; i++) {
-        if (server_health_standing(&group->process->servers[i].health, now_us) == SERVER_IN) {
+        if (server_health_standing(&group->process->servers[i]->health, now_us) == SERVER_IN) {
             return false;
         }
     }

@@ -21,7 +21,7 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     server->group = group;
     server->spec = spec;
     server->endpoint = endpoint;
-    server->process = &group->process->servers[index];
+    server->process = group->process->servers[index];
     server->seed = balance_seed(&group->hash_key, endpoint->text);
     /* Workers that all started with the first server would all come back to it together. */
     server->credit = balance_first_credit(index, n_servers, group->worker->number % n_servers);
@@ -66,6 +66,9 @@ void upstream_group_on_wake(struct upstream_group *group)
     take_grants(group);
     if (upstream_queue_is_used(&group->process->queue)) {
         upstream_queue_yield_idle(group, clock_monotonic_us());
+        upstream_queue_serve(group, clock_monotonic_us());
+    } else if (upstream_queue_others_wait(group)) {
+        upstream_group_close_idle(group);
     }
 }
 
@@ -95,26 +98,40 @@ static enum status init(struct upstream_group *group)
     for (size_t i = 0; i < spec->n_servers && status == STATUS_OK; i++) {
         status = init_server(&group->servers[i], group, i);
     }
-    if (status == STATUS_OK && group->worker->number == 1 && spec->health.path.len > 0) {
-        status = begin_checks(group);
-    }
     if (status == STATUS_OK && group->is_limited) {
         upstream_queue_join(group);
     }
     return status;
 }
 
-enum status upstream_group_new(struct worker *worker, const struct policy *policy,
-                               struct upstream_process *process, struct upstream_group **group)
+/* Until names are resolved, the addresses that they had are good; afterwards they are told anew. */
+static void take_over_addresses(struct upstream_group *group, const struct upstream_group *before)
 {
-    const struct upstream_spec *spec = process->spec;
+    for (size_t i = 0; i < group->spec->n_servers; i++) {
+        struct upstream_server *server = &group->servers[i];
+        for (size_t j = 0; j < before->spec->n_servers && server->is_name; j++) {
+            const struct upstream_server *old = &before->servers[j];
+            if (server->n_addresses == 0 &&
+                span_equals(server->endpoint->text, old->endpoint->text)) {
+                upstream_name_take_over(server, old);
+            }
+        }
+    }
+}
+
+enum status upstream_group_new(struct worker *worker, const struct policy *policy, size_t index,
+                               struct upstream_process *process, struct upstream_group *before,
+                               struct upstream_group **group)
+{
+    const struct upstream_spec *spec = &policy->upstreams[index];
     struct upstream_group *created = calloc(1, sizeof(*created));
     if (created == NULL) {
         return STATUS_NO_MEMORY;
     }
     *created = (struct upstream_group){
+        .n_users = 1,
         .spec = spec,
-        .process = process,
+        .process = upstream_process_join(process),
         .worker = worker,
         .n_choices = worker->number,
         .hash_key = balance_key(policy),
@@ -129,11 +146,63 @@ enum status upstream_group_new(struct worker *worker, const struct policy *polic
     created->servers = calloc(spec->n_servers, sizeof(created->servers[0]));
     const enum status status = init(created);
     if (status != STATUS_OK) {
-        upstream_group_free(created);
+        upstream_group_leave(created);
         return status;
+    }
+    if (before != NULL) {
+        take_over_addresses(created, before);
     }
     *group = created;
     return STATUS_OK;
+}
+
+void upstream_group_refer_to(struct upstream_group *group, const struct policy *policy,
+                             size_t index)
+{
+    group->spec = &policy->upstreams[index];
+    group->hash_key = balance_key(policy);
+    for (size_t i = 0; i < group->spec->n_servers; i++) {
+        struct upstream_server *server = &group->servers[i];
+        server->spec = &group->spec->servers[i];
+        server->endpoint = &server->spec->endpoint;
+        server->seed = balance_seed(&group->hash_key, server->endpoint->text);
+    }
+}
+
+enum status upstream_group_begin(struct upstream_group *group, const struct policy *policy,
+                                 size_t index)
+{
+    upstream_group_refer_to(group, policy, index);
+    if (group->worker->number != 1) {
+        return STATUS_OK;
+    }
+    if (group->spec->health.path.len > 0) {
+        return group->servers[0].check.server != NULL ? STATUS_OK : begin_checks(group);
+    }
+    for (size_t i = 0; i < group->spec->n_servers; i++) {
+        server_health_forget_checks(&group->servers[i].process->health);
+    }
+    return STATUS_OK;
+}
+
+void upstream_group_retire(struct upstream_group *group)
+{
+    group->is_retired = true;
+    upstream_group_close_idle(group);
+    for (size_t i = 0; i < group->spec->n_servers; i++) {
+        health_check_close(&group->servers[i].check);
+    }
+}
+
+bool upstream_group_is_ready(const struct upstream_group *group)
+{
+    for (size_t i = 0; i < group->spec->n_servers; i++) {
+        const struct upstream_server *server = &group->servers[i];
+        if (server->n_addresses == 0 && server->query != NULL) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void close_idle(struct upstream_server *server)
@@ -160,9 +229,9 @@ static void close_server(struct upstream_server *server)
     upstream_name_close(server);
 }
 
-void upstream_group_free(struct upstream_group *group)
+static void free_group(struct upstream_group *group)
 {
-    for (size_t i = 0; group->servers != NULL && i < group->spec->n_servers; i++) {
+    for (size_t i = 0; group->servers != NULL && i < group->process->n_servers; i++) {
         close_server(&group->servers[i]);
     }
     free(group->servers);
@@ -174,5 +243,19 @@ void upstream_group_free(struct upstream_group *group)
     if (!list_is_empty(&group->node)) {
         upstream_queue_part(group);
     }
+    upstream_process_leave(group->process);
     free(group);
+}
+
+struct upstream_group *upstream_group_join(struct upstream_group *group)
+{
+    group->n_users++;
+    return group;
+}
+
+void upstream_group_leave(struct upstream_group *group)
+{
+    if (--group->n_users == 0) {
+        free_group(group);
+    }
 }

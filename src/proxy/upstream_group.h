@@ -41,12 +41,14 @@ struct upstream_server {
 };
 
 struct upstream_group {
-    const struct upstream_spec *spec;
-    struct upstream_process *process; /* what all workers share of it; borrowed */
+    unsigned n_users;                 /* regimes */
+    const struct upstream_spec *spec; /* of the latest of them */
+    struct upstream_process *process; /* what all workers share of it; joined */
     struct worker *worker;
     struct upstream_server *servers; /* spec->n_servers */
     struct hash_key hash_key;        /* of BALANCE_HASH: the same in all proxies with one secret */
     bool is_limited;                 /* the servers have a max_connections */
+    bool is_retired;                 /* no connection is kept */
     bool is_plain;      /* one server without: nothing to choose, nothing to wait for */
     struct list node;   /* in the process's queue, where is_limited */
     struct list grants; /* struct upstream_waiter of this worker; under the queue's lock */
@@ -60,13 +62,32 @@ struct upstream_group {
     struct timeout_queue queue_timeouts;
 };
 
-/* STATUS_NO_MEMORY. Names are asked for at once. @policy is the one that @process is of. */
+/* That of @policy's upstream number @index, of which @process is what all workers share, for one user. @before is
+ * what the worker has of that upstream as it was, whose addresses are good until names are resolved; NULL: nothing.
+ * Nothing is sent to its servers before upstream_group_begin(). STATUS_NO_MEMORY. */
 MUST_USE enum status upstream_group_new(struct worker *worker, const struct policy *policy,
-                                        struct upstream_process *process,
+                                        size_t index, struct upstream_process *process,
+                                        struct upstream_group *before,
                                         struct upstream_group **group);
 
-/* Closes idle connections; no other may be left. */
-void upstream_group_free(struct upstream_group *group);
+/* It is in force, under @policy, as upstream number @index of that: also when it has been so already, under one
+ * that says the same of it. STATUS_NO_MEMORY: checks cannot begin. */
+MUST_USE enum status upstream_group_begin(struct upstream_group *group, const struct policy *policy,
+                                          size_t index);
+
+/* What @group borrows of a policy it borrows of @policy from now on, which says the same of it. */
+void upstream_group_refer_to(struct upstream_group *group, const struct policy *policy,
+                             size_t index);
+
+/* It is not in force any more: what is under way goes on, nothing is kept. */
+void upstream_group_retire(struct upstream_group *group);
+
+/* One user more, or less; with the last it goes, and then no connection but idle ones may be left. */
+struct upstream_group *upstream_group_join(struct upstream_group *group);
+void upstream_group_leave(struct upstream_group *group);
+
+/* Whether the addresses of its servers are known, or cannot be found out. */
+bool upstream_group_is_ready(const struct upstream_group *group);
 
 /* Another worker has something for this one: grants, or wishes for idle connections. */
 void upstream_group_on_wake(struct upstream_group *group);

@@ -110,6 +110,13 @@ enum status upstream_name_init(struct upstream_server *server)
     return STATUS_OK;
 }
 
+void upstream_name_take_over(struct upstream_server *server, const struct upstream_server *old)
+{
+    memcpy(server->addresses, old->addresses, sizeof(server->addresses));
+    server->n_addresses = old->n_addresses;
+    server->next_address = old->next_address;
+}
+
 void upstream_name_close(struct upstream_server *server)
 {
     if (server->query != NULL) {

@@ -17,6 +17,10 @@ struct upstream_server;
 /* Learn the addresses of @server, whose endpoint and group are set; a name is asked for at once.
  * STATUS_NO_MEMORY. */
 MUST_USE enum status upstream_name_init(struct upstream_server *server);
+/* @server, of which nothing is known yet, has the addresses of @old, which has the same name, until its own are
+ * told. */
+void upstream_name_take_over(struct upstream_server *server, const struct upstream_server *old);
+
 void upstream_name_close(struct upstream_server *server);
 
 /* Start to connect @stream to @server, which has an address; as stream_connect(). */

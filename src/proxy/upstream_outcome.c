@@ -55,9 +55,10 @@ void upstream_outcome_tell(struct upstream_server *server, struct upstream_choic
     enum server_change change = SERVER_SAME;
     choice->is_trial = false;
     if (outcome == OUTCOME_SERVED) {
-        change = server_health_note_success(health, began_us, now_us);
+        change = server_health_note_success(health, server->group->spec, began_us, now_us);
     } else if (outcome != OUTCOME_INCONCLUSIVE) {
-        change = server_health_note_failure(health, began_us, is_trial, now_us);
+        change =
+            server_health_note_failure(health, server->group->spec, began_us, is_trial, now_us);
     } else if (is_trial) {
         server_health_note_nothing(health, now_us);
     }

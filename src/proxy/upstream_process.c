@@ -2,54 +2,149 @@
 
 #include <stdlib.h>
 
-static enum status open_one(struct upstream_process *upstream, const struct upstream_spec *spec)
+/* --- servers --- */
+
+static struct server_process *new_server(void)
 {
-    upstream->spec = spec;
-    upstream->servers =
-        aligned_alloc(CACHE_LINE_BYTES, spec->n_servers * sizeof(upstream->servers[0]));
+    struct server_process *server = aligned_alloc(CACHE_LINE_BYTES, sizeof(*server));
+    if (server == NULL || server_health_init(&server->health) != STATUS_OK) {
+        free(server);
+        return NULL;
+    }
+    atomic_init(&server->n_requests, 0);
+    atomic_init(&server->n_connections, 0);
+    atomic_init(&server->n_users, 1);
+    return server;
+}
+
+static struct server_process *join_server(struct server_process *server)
+{
+    atomic_fetch_add(&server->n_users, 1);
+    return server;
+}
+
+static void leave_server(struct server_process *server)
+{
+    if (atomic_fetch_sub(&server->n_users, 1) == 1) {
+        server_health_close(&server->health);
+        free(server);
+    }
+}
+
+/* The one at @endpoint, which is an upstream's only one there. NULL: no memory. */
+static struct server_process *find_or_new_server(const struct upstream_process *before,
+                                                 const struct upstream_spec *spec_before,
+                                                 const struct endpoint *endpoint)
+{
+    for (size_t i = 0; before != NULL && i < before->n_servers; i++) {
+        if (span_equals(spec_before->servers[i].endpoint.text, endpoint->text)) {
+            return join_server(before->servers[i]);
+        }
+    }
+    return new_server();
+}
+
+/* --- families --- */
+
+static enum status join_family(struct upstream_process *upstream,
+                               const struct upstream_process *before)
+{
+    struct upstream_family *family =
+        before != NULL ? before->family : calloc(1, sizeof(*upstream->family));
+    if (family == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    if (before == NULL) {
+        pthread_mutex_init(&family->lock, NULL); /* a plain mutex: cannot fail on Linux */
+        list_init(&family->members);
+        atomic_init(&family->n_members, 0);
+    }
+    pthread_mutex_lock(&family->lock);
+    list_push_back(&family->members, &upstream->node);
+    atomic_fetch_add(&family->n_members, 1);
+    pthread_mutex_unlock(&family->lock);
+    upstream->family = family;
+    return STATUS_OK;
+}
+
+static void leave_family(struct upstream_process *upstream)
+{
+    struct upstream_family *family = upstream->family;
+    pthread_mutex_lock(&family->lock);
+    list_remove(&upstream->node);
+    const bool was_last = atomic_fetch_sub(&family->n_members, 1) == 1;
+    pthread_mutex_unlock(&family->lock);
+    if (was_last) {
+        pthread_mutex_destroy(&family->lock);
+        free(family);
+    }
+}
+
+/* --- upstreams --- */
+
+static enum status open_servers(struct upstream_process *upstream, const struct upstream_spec *spec,
+                                const struct upstream_process *before,
+                                const struct upstream_spec *spec_before)
+{
+    upstream->servers = calloc(spec->n_servers, sizeof(struct server_process *));
     if (upstream->servers == NULL) {
         return STATUS_NO_MEMORY;
     }
     for (size_t i = 0; i < spec->n_servers; i++) {
-        struct server_process *server = &upstream->servers[i];
-        const enum status status = server_health_init(&server->health, spec);
-        if (status != STATUS_OK) {
-            return status;
+        upstream->servers[i] = find_or_new_server(before, spec_before, &spec->servers[i].endpoint);
+        if (upstream->servers[i] == NULL) {
+            return STATUS_NO_MEMORY;
         }
-        atomic_init(&server->n_requests, 0);
-        atomic_init(&server->n_connections, 0);
         upstream->n_servers++;
     }
-    return upstream_queue_init(&upstream->queue);
-}
-
-enum status upstream_process_open(const struct policy *policy, struct upstream_process **upstreams)
-{
-    struct upstream_process *opened = calloc(policy->n_upstreams + 1, sizeof(opened[0]));
-    if (opened == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    for (size_t i = 0; i < policy->n_upstreams; i++) {
-        const enum status status = open_one(&opened[i], &policy->upstreams[i]);
-        if (status != STATUS_OK) {
-            upstream_process_close(opened, policy);
-            return status;
-        }
-    }
-    *upstreams = opened;
     return STATUS_OK;
 }
 
-void upstream_process_close(struct upstream_process *upstreams, const struct policy *policy)
+static void close_servers(struct upstream_process *upstream)
 {
-    for (size_t i = 0; upstreams != NULL && i < policy->n_upstreams; i++) {
-        for (size_t j = 0; j < upstreams[i].n_servers; j++) {
-            server_health_close(&upstreams[i].servers[j].health);
-        }
-        if (upstreams[i].n_servers > 0 && upstreams[i].n_servers == upstreams[i].spec->n_servers) {
-            upstream_queue_close(&upstreams[i].queue);
-        }
-        free(upstreams[i].servers);
+    for (size_t i = 0; i < upstream->n_servers; i++) {
+        leave_server(upstream->servers[i]);
     }
-    free(upstreams);
+    free(upstream->servers);
+}
+
+enum status upstream_process_new(const struct upstream_spec *spec, struct upstream_process *before,
+                                 const struct upstream_spec *spec_before,
+                                 struct upstream_process **upstream)
+{
+    struct upstream_process *created = calloc(1, sizeof(*created));
+    if (created == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    atomic_init(&created->n_users, 1);
+    enum status status = open_servers(created, spec, before, spec_before);
+    if (status == STATUS_OK) {
+        status = upstream_queue_init(&created->queue);
+    }
+    if (status == STATUS_OK) {
+        status = join_family(created, before);
+    }
+    if (status != STATUS_OK) {
+        close_servers(created);
+        free(created);
+        return status;
+    }
+    *upstream = created;
+    return STATUS_OK;
+}
+
+struct upstream_process *upstream_process_join(struct upstream_process *upstream)
+{
+    atomic_fetch_add(&upstream->n_users, 1);
+    return upstream;
+}
+
+void upstream_process_leave(struct upstream_process *upstream)
+{
+    if (atomic_fetch_sub(&upstream->n_users, 1) == 1) {
+        leave_family(upstream);
+        close_servers(upstream);
+        upstream_queue_close(&upstream->queue);
+        free(upstream);
+    }
 }

@@ -81,14 +81,6 @@ static void free_place(struct upstream_server *server)
     atomic_fetch_sub(&server->process->n_connections, 1);
 }
 
-void upstream_queue_give_place(struct upstream_server *server, uint64_t now_us)
-{
-    free_place(server);
-    if (upstream_queue_is_used(queue_of(server->group))) {
-        upstream_queue_serve(server->group, now_us);
-    }
-}
-
 /* --- grants; the lock is held --- */
 
 static struct upstream_waiter *waiter_at(struct list *node)
@@ -158,14 +150,107 @@ static void yield_idle_of(struct upstream_server *server, uint64_t now_us)
 }
 
 /* Other workers may have idle connections that nobody uses. */
-static void ask_for_idle(const struct upstream_group *group)
+static void ask_groups_for_idle(const struct upstream_queue *queue,
+                                const struct upstream_group *group)
 {
-    struct upstream_queue *queue = queue_of(group);
     for (struct list *node = queue->groups.next; node != &queue->groups; node = node->next) {
         struct upstream_group *other = CONTAINER_OF(node, struct upstream_group, node);
         if (other != group && atomic_load(&other->n_idle) > 0) {
             wakeup_signal(&other->worker->wakeup);
         }
+    }
+}
+
+/* --- those who wait for the same servers under other policies --- */
+
+static bool is_alone(const struct upstream_group *group)
+{
+    return atomic_load(&group->process->family->n_members) == 1;
+}
+
+/* The group of this worker in @upstream, or another's; NULL: there is none any more. Its lock is held. */
+static struct upstream_group *group_in(const struct upstream_process *upstream,
+                                       const struct worker *worker)
+{
+    const struct list *groups = &upstream->queue.groups;
+    for (struct list *node = groups->next; node != groups; node = node->next) {
+        struct upstream_group *group = CONTAINER_OF(node, struct upstream_group, node);
+        if (group->worker == worker) {
+            return group;
+        }
+    }
+    return list_is_empty(groups) ? NULL : CONTAINER_OF(groups->next, struct upstream_group, node);
+}
+
+/* There may be a place, at @server's of @by, for those who wait in @upstream. */
+static void serve_other(struct upstream_process *upstream, struct upstream_group *by,
+                        uint64_t now_us)
+{
+    pthread_mutex_lock(&upstream->queue.lock);
+    struct upstream_group *group = group_in(upstream, by->worker);
+    if (group != NULL && group->worker == by->worker) {
+        serve(group, now_us);
+    } else if (group != NULL) {
+        wakeup_signal(&group->worker->wakeup);
+    }
+    pthread_mutex_unlock(&upstream->queue.lock);
+}
+
+/* Those who began to wait under earlier policies come first. */
+static void serve_others(struct upstream_group *by, uint64_t now_us)
+{
+    struct upstream_family *family = by->process->family;
+    pthread_mutex_lock(&family->lock);
+    for (struct list *node = family->members.next; node != &family->members; node = node->next) {
+        struct upstream_process *upstream = CONTAINER_OF(node, struct upstream_process, node);
+        if (upstream != by->process && upstream_queue_is_used(&upstream->queue)) {
+            serve_other(upstream, by, now_us);
+        }
+    }
+    pthread_mutex_unlock(&family->lock);
+}
+
+bool upstream_queue_others_wait(const struct upstream_group *group)
+{
+    struct upstream_family *family = group->process->family;
+    bool do_wait = false;
+    if (is_alone(group)) {
+        return false;
+    }
+    pthread_mutex_lock(&family->lock);
+    for (struct list *node = family->members.next; node != &family->members; node = node->next) {
+        const struct upstream_process *upstream = CONTAINER_OF(node, struct upstream_process, node);
+        do_wait |= upstream != group->process && upstream_queue_is_used(&upstream->queue);
+    }
+    pthread_mutex_unlock(&family->lock);
+    return do_wait;
+}
+
+/* Idle connections under other policies have places that are wanted under this one. */
+static void ask_others_for_idle(const struct upstream_group *group)
+{
+    struct upstream_family *family = group->process->family;
+    pthread_mutex_lock(&family->lock);
+    for (struct list *node = family->members.next; node != &family->members; node = node->next) {
+        struct upstream_process *upstream = CONTAINER_OF(node, struct upstream_process, node);
+        if (upstream != group->process) {
+            pthread_mutex_lock(&upstream->queue.lock);
+            ask_groups_for_idle(&upstream->queue, group);
+            pthread_mutex_unlock(&upstream->queue.lock);
+        }
+    }
+    pthread_mutex_unlock(&family->lock);
+}
+
+void upstream_queue_give_place(struct upstream_server *server, uint64_t now_us)
+{
+    struct upstream_group *group = server->group;
+    free_place(server);
+    if (UNLIKELY(!is_alone(group))) {
+        serve_others(group, now_us);
+    }
+    if (upstream_queue_is_used(queue_of(group))) {
+        upstream_queue_serve(group, now_us);
     }
 }
 
@@ -176,6 +261,7 @@ enum status upstream_queue_enter(struct upstream_waiter *waiter, bool old, uint6
     struct upstream_group *group = waiter->group;
     struct upstream_queue *queue = queue_of(group);
     enum status status = STATUS_FULL;
+    bool has_to_wait = false;
     waiter->is_granted = false;
     lock(group);
     if (atomic_load(&queue->n_waiting) < group->spec->queue.requests) {
@@ -187,11 +273,15 @@ enum status upstream_queue_enter(struct upstream_waiter *waiter, bool old, uint6
         }
         atomic_fetch_add(&queue->n_waiting, 1);
         serve(group, now_us);
-        if (!waiter->is_granted) {
-            ask_for_idle(group);
+        has_to_wait = !waiter->is_granted;
+        if (has_to_wait) {
+            ask_groups_for_idle(queue, group);
         }
     }
     unlock(group);
+    if (has_to_wait && UNLIKELY(!is_alone(group))) {
+        ask_others_for_idle(group);
+    }
     return status;
 }
 

@@ -81,6 +81,9 @@ bool upstream_queue_leave(struct upstream_waiter *waiter);
 /* Give back the grant of a waiter that did not leave in time. */
 void upstream_queue_return_grant(struct upstream_waiter *waiter, uint64_t now_us);
 
+/* Whether somebody waits for the same servers under another policy, as the upstream was before it was changed. */
+bool upstream_queue_others_wait(const struct upstream_group *group);
+
 /* Give free places to who waits: some may have become free, or a server may have come in. */
 void upstream_queue_serve(struct upstream_group *group, uint64_t now_us);
 

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "proxy/downstream.h"
 #include "proxy/linger.h"
+#include "proxy/worker_listeners.h"
 
 enum {
     BODY_BLOCKS_KEPT = 128,
@@ -65,7 +66,7 @@ static void beat(void *context)
 static void stop_if_done(struct worker *worker)
 {
     if (worker->draining && list_is_empty(&worker->open)) {
-        regime_close_idle(worker->regime); /* others may wait for their places */
+        regime_close_idle(worker); /* others may wait for their places */
         loop_stop(worker->loop);
     }
 }
@@ -88,17 +89,10 @@ static void on_drain_timeout(void *context)
     stop_if_done(worker);
 }
 
-static void close_listeners(struct worker *worker)
-{
-    for (size_t i = 0; i < worker->n_listeners; i++) {
-        listener_close(&worker->listeners[i].listener);
-    }
-    worker->n_listeners = 0;
-}
-
 static void begin_drain(struct worker *worker)
 {
-    close_listeners(worker); /* what was queued is accepted, and served */
+    worker_listeners_close(worker); /* what was queued is accepted, and served */
+    worker_change_abandon(worker);
     worker->draining = true;
     timer_arm(&worker->drain_timer, worker->regime->policy->timeouts.drain_us);
     struct list *node = worker->open.next;
@@ -116,7 +110,8 @@ static void on_wake(void *context)
     if (atomic_load(&worker->drain_wanted) && !worker->draining) {
         begin_drain(worker);
     }
-    regime_on_wake(worker->regime);
+    worker_change_on_wake(worker);
+    regime_on_wake(worker);
 }
 
 void worker_drain(struct worker *worker)
@@ -127,15 +122,8 @@ void worker_drain(struct worker *worker)
 
 /* --- life --- */
 
-static void on_accept(void *context, int fd, const struct sockaddr *peer)
+static enum status init_loop(struct worker *worker, const struct policy *policy)
 {
-    const struct worker_listener *listener = context;
-    entrance_accept(listener->worker, listener->section, fd, peer);
-}
-
-static enum status init_loop(struct worker *worker)
-{
-    const struct policy *policy = worker->shared->edition->policy;
     enum status status = loop_new(&worker->loop);
     if (status == STATUS_OK) {
         status = wakeup_init(&worker->wakeup, worker->loop, on_wake, worker);
@@ -161,6 +149,9 @@ static enum status init_loop(struct worker *worker)
     if (status == STATUS_OK) {
         status = precise_timers_init(&worker->holds, worker->loop, policy->max.held);
     }
+    if (status == STATUS_OK) {
+        status = worker_change_init(worker);
+    }
     return status;
 }
 
@@ -171,33 +162,31 @@ static void init_pools(struct worker *worker)
     pool_init(&worker->downstreams, sizeof(struct downstream), DOWNSTREAMS_KEPT);
 }
 
-/* *n_taken of @fds are ours from then on. */
-static enum status init_listeners(struct worker *worker, const int *fds, size_t *n_taken)
+/* @n_left of the offer's sockets are not ours yet. */
+static enum status init(struct worker *worker, const struct worker_offer *offer, size_t *n_left)
 {
-    const struct policy *policy = worker->regime->policy;
-    worker->listeners = calloc(policy->n_listeners, sizeof(worker->listeners[0]));
-    if (worker->listeners == NULL) {
-        return STATUS_NO_MEMORY;
+    const struct policy *policy = offer->edition->policy;
+    struct regime *regime;
+    enum status status = init_loop(worker, policy);
+    if (status == STATUS_OK) {
+        status = access_log_init(&worker->log, worker->loop, offer->log_fd, &policy->log,
+                                 &worker->meters->log_lines_lost);
     }
-    for (size_t i = 0; i < policy->n_listeners; i++) {
-        struct worker_listener *listener = &worker->listeners[i];
-        listener->worker = worker;
-        listener->section = &policy->listeners[i];
-        (*n_taken)++;
-        const enum status status =
-            listener_open(&listener->listener, worker->loop, fds[i], on_accept, listener);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        worker->n_listeners++;
+    if (status == STATUS_OK) {
+        status = regime_new(worker, offer->edition, &regime);
     }
-    return STATUS_OK;
+    if (status == STATUS_OK) {
+        regime_begin(regime);
+        *n_left = 0;
+        status = worker_listeners_set(worker, offer->listeners, offer->n_listeners);
+    }
+    return status;
 }
 
 enum status worker_init(struct worker *worker, struct worker_shared *shared, unsigned number,
-                        const int *listener_fds)
+                        const struct worker_offer *offer)
 {
-    size_t n_taken = 0;
+    size_t n_left = offer->n_listeners;
     *worker = (struct worker){
         .shared = shared,
         .number = number,
@@ -206,6 +195,8 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     };
     list_init(&worker->open);
     bans_view_init(&worker->bans, shared->options->bans);
+    list_init(&worker->regimes);
+    list_init(&worker->listeners);
     histogram_init(&worker->decision_us);
     atomic_init(&worker->drain_wanted, false);
     atomic_init(&worker->beat_us, WORKER_HAS_NO_PULSE);
@@ -213,21 +204,10 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     hash_random(&worker->next_slot, sizeof(worker->next_slot));
     worker->next_slot = worker->next_slot >> 1 | 1; /* so that no number is, or comes round to, 0 */
     init_pools(worker);
-    enum status status = worker->meters != NULL ? init_loop(worker) : STATUS_NO_MEMORY;
-    if (status == STATUS_OK) {
-        status = access_log_init(&worker->log, worker->loop, shared->log_fd,
-                                 &shared->edition->policy->log, &worker->meters->log_lines_lost);
-    }
-    if (status == STATUS_OK) {
-        status = regime_new(worker, shared->edition, &worker->regime);
-    }
-    if (status == STATUS_OK) {
-        status = init_listeners(worker, listener_fds, &n_taken);
-    }
+    const enum status status =
+        worker->meters != NULL ? init(worker, offer, &n_left) : STATUS_NO_MEMORY;
     if (status != STATUS_OK) {
-        for (; n_taken < shared->edition->policy->n_listeners; n_taken++) {
-            close(listener_fds[n_taken]);
-        }
+        worker_offer_close(offer, n_left);
         worker_close(worker);
     }
     return status;
@@ -258,10 +238,10 @@ void worker_join(struct worker *worker)
 void worker_close(struct worker *worker)
 {
     assert(list_is_empty(&worker->open));
-    close_listeners(worker);
-    free(worker->listeners);
+    worker_listeners_close(worker);
+    worker_change_close(worker);
     bans_view_close(&worker->bans);
-    regime_free(worker->regime);
+    regime_free_all(worker);
     access_log_close(&worker->log);
     timer_close(&worker->drain_timer);
     timer_close(&worker->beat_timer);

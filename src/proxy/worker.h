@@ -15,7 +15,6 @@
 #include "base/pool.h"
 #include "base/status.h"
 #include "http/message.h"
-#include "net/listener.h"
 #include "net/loop.h"
 #include "net/precise_timer.h"
 #include "net/resolver.h"
@@ -27,23 +26,16 @@
 #include "proxy/regime.h"
 #include "proxy/server.h"
 #include "proxy/via.h"
+#include "proxy/worker_change.h"
 #include "store/bans.h"
 #include "store/store.h"
 
 /* What all workers of a process share. */
 struct worker_shared {
     const struct server_options *options; /* borrowed */
-    struct edition *edition;              /* of the policy: the latest */
-    int log_fd;                           /* of the access log; -1: off */
     struct entrance entrance;             /* of connections from clients */
     struct via via;                       /* who we are to ourselves */
-};
-
-/* One of a worker's listening sockets. */
-struct worker_listener {
-    struct listener listener;
-    struct worker *worker;
-    const struct listener_section *section;
+    int change_fd; /* an eventfd: a worker has answered an order of its worker_change; -1: nobody looks */
 };
 
 /* Value of beat_us before the thread starts, and after it has ended. */
@@ -56,8 +48,9 @@ struct worker {
     struct worker_meters *meters; /* where it counts; the process's */
     struct loop *loop;
     struct resolver *resolver;
-    struct worker_listener *listeners; /* n_listeners of the policy */
-    size_t n_listeners;                /* that are open */
+    struct list
+        regimes; /* struct regime: the one in force last, before it those that somebody is under */
+    struct list listeners; /* struct worker_listener */
 
     struct pool body_blocks;  /* for bodies: IO_BLOCK_BYTES */
     struct pool small_blocks; /* for bodies that nobody takes as fast: SMALL_BLOCK_BYTES */
@@ -73,8 +66,9 @@ struct worker {
     struct histogram decision_us; /* from asking the store to its answer */
     struct access_log log;
     struct list open;     /* struct downstream, oldest first */
-    struct wakeup wakeup; /* another thread wants something: see drain_wanted */
+    struct wakeup wakeup; /* another thread wants something: see drain_wanted, change */
     atomic_bool drain_wanted;
+    struct worker_change change; /* to another policy */
     struct log_gate refusal_gates[ENTRANCE_REFUSALS];
     bool draining;            /* no new requests; connections end with their answer */
     struct timer drain_timer; /* what is not done by then is cut */
@@ -86,10 +80,10 @@ struct worker {
     pthread_t thread;
 };
 
-/* Make everything that needs memory or a socket, but do not run. @listener_fds are taken over, one for each
- * of the policy's listeners. On failure nothing is left. */
+/* Make everything that needs memory or a socket, but do not run. The sockets of @offer are taken over. On failure
+ * nothing is left. */
 MUST_USE enum status worker_init(struct worker *worker, struct worker_shared *shared,
-                                 unsigned number, const int *listener_fds);
+                                 unsigned number, const struct worker_offer *offer);
 
 /* Start the thread. STATUS_NO_MEMORY: the system gives none. */
 MUST_USE enum status worker_start(struct worker *worker);

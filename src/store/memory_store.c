@@ -176,6 +176,18 @@ enum status memory_store_new(const struct memory_store_options *options, struct 
     return STATUS_OK;
 }
 
+void memory_store_set_full(struct store *store, enum memory_full full)
+{
+    struct memory_shards *shards = &memory_store_of(store)->shards;
+    for (size_t i = 0; i < shards->n_shards; i++) {
+        pthread_mutex_lock(&shards->shards[i].lock);
+    }
+    shards->full = full;
+    for (size_t i = 0; i < shards->n_shards; i++) {
+        pthread_mutex_unlock(&shards->shards[i].lock);
+    }
+}
+
 void memory_store_count(const struct store *store, struct memory_store_counters *counters)
 {
     struct memory_store *memory = memory_store_of(store);

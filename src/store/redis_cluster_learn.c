@@ -107,11 +107,13 @@ void redis_cluster_nodes_forget_all(struct redis_cluster_nodes *nodes)
 
 bool redis_cluster_nodes_are_ready(const struct redis_cluster_nodes *nodes)
 {
+    bool is_any_up = false;
     for (size_t i = 0; i < nodes->n_known; i++) {
         const struct store *node = nodes->known[i]->store;
-        if (redis_store_is_up(node) && !store_is_ready(node)) {
+        if (!store_is_ready(node)) {
             return false;
         }
+        is_any_up = is_any_up || redis_store_is_up(node);
     }
-    return redis_cluster_nodes_are_up(nodes);
+    return !is_any_up || nodes->map->n_owned > 0; /* who is up tells who owns what */
 }

@@ -118,5 +118,13 @@ void redis_store_forget(struct store *store, const struct limit *limits)
 bool redis_store_is_ready(const struct store *store)
 {
     const struct redis_store *redis = (const struct redis_store *)(const void *)store;
-    return redis_store_is_up(store) && !has_news(redis);
+    switch (redis_link_readiness(&redis->link)) {
+    case REDIS_LINK_WAIT:
+        return false;
+    case REDIS_LINK_READY:
+        return !has_news(redis);
+    case REDIS_LINK_FAILS:
+        break;
+    }
+    return true; /* nobody knows for how long */
 }

@@ -100,6 +100,12 @@ static enum status lend_store(void *context, struct loop *loop, struct store_met
     return STATUS_OK;
 }
 
+static void release(void *context)
+{
+    struct stage *stage = context;
+    stage->is_released = true;
+}
+
 static int listen_on_loopback(uint16_t *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -151,18 +157,27 @@ void stage_open(struct stage *stage, const char *yaml)
     ck_assert_int_eq(meters_new(clock_wall_us(), &stage->meters), STATUS_OK);
     ck_assert_int_eq(meters_enter(stage->meters, stage->policy), STATUS_OK);
     stage->options = (struct server_options){
-        .policy = stage->policy,
+        .first =
+            {
+                .policy = stage->policy,
+                .make_store = lend_store,
+                .release = release,
+                .context = stage,
+            },
         .meters = stage->meters,
-        .make_store = lend_store,
-        .context = stage,
     };
     stage->shared.options = &stage->options;
-    stage->shared.log_fd = -1;
-    ck_assert_int_eq(edition_new(&stage->options, &stage->shared.edition), STATUS_OK);
+    stage->shared.change_fd = -1;
+    ck_assert_int_eq(edition_new(&stage->options.first, NULL, &stage->edition), STATUS_OK);
     via_init(&stage->shared.via, (const uint8_t[VIA_ID_BYTES]){1, 2, 3, 4, 5, 6});
     ck_assert_uint_eq(stage->policy->n_listeners, 1);
-    const int ours = listen_on_loopback(&port);
-    ck_assert_int_eq(worker_init(&stage->worker, &stage->shared, 1, &ours), STATUS_OK);
+    const struct worker_offer offer = {
+        .edition = stage->edition,
+        .log_fd = -1,
+        .listeners = {{.fd = listen_on_loopback(&port)}},
+        .n_listeners = 1,
+    };
+    ck_assert_int_eq(worker_init(&stage->worker, &stage->shared, 1, &offer), STATUS_OK);
 }
 
 void stage_stop_listening(struct stage *stage)
@@ -174,7 +189,8 @@ void stage_stop_listening(struct stage *stage)
 void stage_close(struct stage *stage)
 {
     worker_close(&stage->worker);
-    edition_free(stage->shared.edition);
+    edition_leave(stage->edition);
+    ck_assert(stage->is_released);
     meters_free(stage->meters);
     policy_free(stage->policy);
     if (stage->listening >= 0) {

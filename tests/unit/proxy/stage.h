@@ -37,6 +37,8 @@ struct stage {
     struct server_options options;
     struct meters *meters;
     struct worker_shared shared;
+    struct edition *edition;
+    bool is_released;
     struct worker worker;
     struct fake_store store;
     int listening; /* the server behind us */

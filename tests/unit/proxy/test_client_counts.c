@@ -10,12 +10,14 @@ enum {
     ROUNDS = 20000,
 };
 
+enum { MAX = 3 }; /* connections of a client */
+
 static struct client_counts counts;
 
 static void set_up(void)
 {
     ck_assert_int_eq(hash_setup(), STATUS_OK);
-    client_counts_init(&counts, 3);
+    client_counts_init(&counts);
 }
 
 static void tear_down(void)
@@ -40,7 +42,7 @@ static struct address client_at(uint32_t i)
 static void add(const char *text, enum status expected)
 {
     const struct address client = address_of(text);
-    ck_assert_int_eq(client_counts_add(&counts, &client), expected);
+    ck_assert_int_eq(client_counts_add(&counts, &client, MAX), expected);
 }
 
 static void assert_count(const char *text, uint32_t expected)
@@ -101,7 +103,7 @@ START_TEST(many_clients_are_kept_apart_and_their_memory_goes_with_them)
     for (uint32_t i = 0; i < MANY; i++) {
         const struct address client = client_at(i);
         for (uint32_t n = 0; n <= i % 3; n++) {
-            ck_assert_int_eq(client_counts_add(&counts, &client), STATUS_OK);
+            ck_assert_int_eq(client_counts_add(&counts, &client, MAX), STATUS_OK);
         }
     }
     ck_assert_uint_ge(count_places(), MANY);
@@ -136,7 +138,7 @@ START_TEST(whoever_comes_and_goes_the_counts_are_right)
         if (random >> 31 && expected[which] > 0) {
             client_counts_remove(&counts, &client);
             expected[which]--;
-        } else if (client_counts_add(&counts, &client) == STATUS_OK) {
+        } else if (client_counts_add(&counts, &client, MAX) == STATUS_OK) {
             expected[which]++;
         } else {
             ck_assert_uint_eq(expected[which], 3);
@@ -156,10 +158,10 @@ static void *come_and_go(void *context)
     for (uint32_t i = 0; i < ROUNDS; i++) {
         const struct address shared = client_at(i % 7);
         const struct address own = client_at(1000 * first + i % 50);
-        if (client_counts_add(&counts, &shared) == STATUS_OK) {
+        if (client_counts_add(&counts, &shared, MAX) == STATUS_OK) {
             client_counts_remove(&counts, &shared);
         }
-        if (client_counts_add(&counts, &own) == STATUS_OK) {
+        if (client_counts_add(&counts, &own, MAX) == STATUS_OK) {
             client_counts_remove(&counts, &own);
         }
     }

@@ -33,7 +33,7 @@ static void tear_down(void)
 
 static bool is_out(void)
 {
-    const struct server_health *health = &stage.shared.edition->upstreams[0].servers[0].health;
+    const struct server_health *health = &stage.edition->upstreams[0]->servers[0]->health;
     return (server_health_marks(health) & SERVER_FAILS_CHECKS) != 0;
 }
 

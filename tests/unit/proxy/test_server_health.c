@@ -16,7 +16,7 @@ static void set_up(void)
         .health = {.fall = 2, .rise = 2},
     };
     now = 100 * S;
-    ck_assert_int_eq(server_health_init(&health, &spec), STATUS_OK);
+    ck_assert_int_eq(server_health_init(&health), STATUS_OK);
 }
 
 static void tear_down(void)
@@ -26,22 +26,22 @@ static void tear_down(void)
 
 static enum server_change succeed(void)
 {
-    return server_health_note_success(&health, now, now);
+    return server_health_note_success(&health, &spec, now, now);
 }
 
 static enum server_change falter(void)
 {
-    return server_health_note_failure(&health, now, false, now);
+    return server_health_note_failure(&health, &spec, now, false, now);
 }
 
 static enum server_change falter_trial(void)
 {
-    return server_health_note_failure(&health, now, true, now);
+    return server_health_note_failure(&health, &spec, now, true, now);
 }
 
 static enum server_change check(bool passed)
 {
-    return server_health_note_check(&health, passed, now);
+    return server_health_note_check(&health, &spec, passed, now);
 }
 
 static enum server_standing standing(void)
@@ -74,7 +74,7 @@ START_TEST(a_server_begins_in_and_without_a_mark)
 {
     ck_assert_int_eq(standing(), SERVER_IN);
     ck_assert_uint_eq(server_health_marks(&health), 0);
-    ck_assert_uint_eq(server_health_weight(&health, now), SERVER_WHOLE_WEIGHT);
+    ck_assert_uint_eq(server_health_weight(&health, &spec, now), SERVER_WHOLE_WEIGHT);
 }
 END_TEST
 
@@ -142,12 +142,13 @@ START_TEST(what_began_before_it_went_out_says_nothing)
     const uint64_t before = now;
     now += S;
     eject();
-    ck_assert_int_eq(server_health_note_success(&health, before, now), SERVER_SAME);
+    ck_assert_int_eq(server_health_note_success(&health, &spec, before, now), SERVER_SAME);
     ck_assert_int_eq(standing(), SERVER_OUT);
     (void)wait_until_due();
     ck_assert_int_eq(succeed(), SERVER_CAME_IN);
     for (unsigned i = 0; i < 10; i++) {
-        ck_assert_int_eq(server_health_note_failure(&health, before, false, now), SERVER_SAME);
+        ck_assert_int_eq(server_health_note_failure(&health, &spec, before, false, now),
+                         SERVER_SAME);
     }
     ck_assert_int_eq(standing(), SERVER_IN);
 }
@@ -296,10 +297,10 @@ START_TEST(the_weight_of_one_that_came_back_grows)
     eject();
     (void)wait_until_due();
     (void)succeed();
-    ck_assert_uint_eq(server_health_weight(&health, now), SERVER_WHOLE_WEIGHT / 100);
-    ck_assert_uint_eq(server_health_weight(&health, now + 5 * S), SERVER_WHOLE_WEIGHT / 2);
-    ck_assert_uint_eq(server_health_weight(&health, now - S), SERVER_WHOLE_WEIGHT / 100);
-    ck_assert_uint_eq(server_health_weight(&health, now + 10 * S), SERVER_WHOLE_WEIGHT);
+    ck_assert_uint_eq(server_health_weight(&health, &spec, now), SERVER_WHOLE_WEIGHT / 100);
+    ck_assert_uint_eq(server_health_weight(&health, &spec, now + 5 * S), SERVER_WHOLE_WEIGHT / 2);
+    ck_assert_uint_eq(server_health_weight(&health, &spec, now - S), SERVER_WHOLE_WEIGHT / 100);
+    ck_assert_uint_eq(server_health_weight(&health, &spec, now + 10 * S), SERVER_WHOLE_WEIGHT);
     ck_assert_uint_eq(server_health_marks(&health) & SERVER_WARMING, 0);
 }
 END_TEST
@@ -310,7 +311,7 @@ START_TEST(without_slow_start_it_is_whole_at_once)
     (void)check(false);
     (void)check(true);
     (void)check(true);
-    ck_assert_uint_eq(server_health_weight(&health, now), SERVER_WHOLE_WEIGHT);
+    ck_assert_uint_eq(server_health_weight(&health, &spec, now), SERVER_WHOLE_WEIGHT);
 }
 END_TEST
 

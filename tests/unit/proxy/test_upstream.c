@@ -170,7 +170,7 @@ START_TEST(a_connection_that_ended_while_handed_over_is_not_met_by_what_cannot_b
     server_read_until(&stage, fd, "\r\n\r\n");
     serve_once(fd);
     assert_answer_starts("200 OK\r\n");
-    ck_assert_uint_eq(stage.shared.edition->upstreams[0].servers[0].n_connections, 1);
+    ck_assert_uint_eq(stage.edition->upstreams[0]->servers[0]->n_connections, 1);
     close(fd);
 }
 END_TEST

@@ -116,12 +116,11 @@ END_TEST
 START_TEST(load_is_that_of_all_workers)
 {
     struct upstream_server *servers = stage.worker.regime->upstreams[LOAD]->servers;
-    atomic_fetch_add(&stage.shared.edition->upstreams[LOAD].servers[0].n_requests,
-                     3); /* another's */
+    atomic_fetch_add(&stage.edition->upstreams[LOAD]->servers[0]->n_requests, 3); /* another's */
     for (unsigned i = 0; i < 4; i++) {
         ck_assert_ptr_eq(make_first(LOAD), &servers[1]);
     }
-    atomic_fetch_add(&stage.shared.edition->upstreams[LOAD].servers[1].n_requests, 4);
+    atomic_fetch_add(&stage.edition->upstreams[LOAD]->servers[1]->n_requests, 4);
     ck_assert_ptr_eq(make_first(LOAD), &servers[0]);
 }
 END_TEST

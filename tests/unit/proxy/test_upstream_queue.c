@@ -22,7 +22,7 @@ enum { WAITERS = 5, NOW = 1000 * 1000 };
 static struct stage stage;
 static struct upstream_group *group;
 static struct upstream_group *other;
-static struct server_process *servers;
+static struct server_process **servers;
 static struct upstream_choice choices[WAITERS];
 static struct upstream_waiter waiters[WAITERS];
 
@@ -30,9 +30,9 @@ static void set_up(void)
 {
     stage_open(&stage, POLICY);
     group = stage.worker.regime->upstreams[0];
-    servers = stage.shared.edition->upstreams[0].servers;
-    ck_assert_int_eq(upstream_group_new(&stage.worker, stage.policy,
-                                        &stage.shared.edition->upstreams[0], &other),
+    servers = stage.edition->upstreams[0]->servers;
+    ck_assert_int_eq(upstream_group_new(&stage.worker, stage.policy, 0, stage.edition->upstreams[0],
+                                        NULL, &other),
                      STATUS_OK);
     for (size_t i = 0; i < WAITERS; i++) {
         choices[i] = (struct upstream_choice){.fresh = false};
@@ -43,14 +43,14 @@ static void set_up(void)
 static void tear_down(void)
 {
     loop_task_cancel(&group->grants_task); /* the waiters are no exchanges */
-    upstream_group_free(other);
+    upstream_group_leave(other);
     stage_close(&stage);
 }
 
 static void take_all_places(void)
 {
-    ck_assert(upstream_queue_take_place(&servers[0], 1));
-    ck_assert(upstream_queue_take_place(&servers[1], 1));
+    ck_assert(upstream_queue_take_place(servers[0], 1));
+    ck_assert(upstream_queue_take_place(servers[1], 1));
 }
 
 static void enter(size_t i)
@@ -79,12 +79,12 @@ static void leave_all(void)
 START_TEST(a_server_has_so_many_places_and_no_more)
 {
     for (unsigned i = 0; i < 3; i++) {
-        ck_assert(upstream_queue_take_place(&servers[0], 3));
+        ck_assert(upstream_queue_take_place(servers[0], 3));
     }
-    ck_assert(!upstream_queue_take_place(&servers[0], 3));
+    ck_assert(!upstream_queue_take_place(servers[0], 3));
     upstream_queue_give_place(&group->servers[0], NOW);
-    ck_assert(upstream_queue_take_place(&servers[0], 3));
-    ck_assert(!upstream_queue_take_place(&servers[0], 3));
+    ck_assert(upstream_queue_take_place(servers[0], 3));
+    ck_assert(!upstream_queue_take_place(servers[0], 3));
 }
 END_TEST
 
@@ -101,13 +101,13 @@ START_TEST(places_go_to_those_who_wait_in_order)
     assert_granted(group, 1, 0);
     upstream_queue_give_place(&group->servers[1], NOW);
     assert_granted(group, 2, 1);
-    ck_assert(!upstream_queue_is_used(&stage.shared.edition->upstreams[0].queue));
+    ck_assert(!upstream_queue_is_used(&stage.edition->upstreams[0]->queue));
 }
 END_TEST
 
 START_TEST(a_place_that_is_free_by_then_is_granted_at_once)
 {
-    ck_assert(upstream_queue_take_place(&servers[0], 1));
+    ck_assert(upstream_queue_take_place(servers[0], 1));
     enter(0);
     assert_granted(group, 0, 1);
 }
@@ -193,7 +193,7 @@ START_TEST(a_server_that_is_out_serves_nobody_who_waits_while_another_is_in)
     take_all_places();
     enter(0);
     for (unsigned i = 0; i < 5; i++) {
-        (void)server_health_note_failure(&servers[0].health, NOW, false, NOW);
+        (void)server_health_note_failure(&servers[0]->health, group->spec, NOW, false, NOW);
     }
     upstream_queue_give_place(&group->servers[0], NOW);
     ck_assert_ptr_null(upstream_queue_take_grant(group));

@@ -1,0 +1,157 @@
+/* Happy path: read ─► sound ─► the server turns to it ─► the log says what became of each limit.
+ *
+ * Failures: a file that cannot be read, or has errors; an address that cannot be listened on; no memory: the log says
+ * what and where, and the policy stays as it is. */
+
+#include "app/reload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app/reload_report.h"
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "policy/loader.h"
+
+static const char MODULE[] = "app.reload";
+
+static void end(struct reload *reload, bool succeeded)
+{
+    meters_note_reload(reload->meters, succeeded, clock_wall_us());
+    reload_desk_end(reload->desk, succeeded, span_of(reload->text, reload->text_bytes));
+    free(reload->text);
+    reload->text = NULL;
+    reload->text_bytes = 0;
+}
+
+static void fail(struct reload *reload, const char *because)
+{
+    log_error(MODULE, "not reloaded: the policy stays as it is", "file=%s because=\"%s\"",
+              reload->path, because);
+    end(reload, false);
+}
+
+/* --- reading --- */
+
+static void log_diags(const struct diags *diags)
+{
+    for (size_t i = 0; i < diags->n_items; i++) {
+        const struct diag *diag = &diags->items[i];
+        char buffer[1024];
+        struct text text = text_of(buffer, sizeof(buffer));
+        text_add_logfmt(&text, span_of_text(diag->text));
+        log_at(diag->severity == DIAG_ERROR ? LOG_ERROR : LOG_WARN, MODULE,
+               diag->severity == DIAG_ERROR ? "error in the policy" : "warning of the policy",
+               "file=%s line=%u column=%u err=%.*s", diags->file, diag->line, diag->column,
+               SPAN_ARGS(text_span(&text)));
+    }
+}
+
+/* For whoever asked: as the checker prints it. */
+static void keep_text(struct reload *reload, const struct diags *diags)
+{
+    FILE *out = open_memstream(&reload->text, &reload->text_bytes);
+    if (out != NULL) {
+        diags_print(diags, out);
+        fclose(out);
+    }
+}
+
+static struct policy *read_policy(struct reload *reload)
+{
+    struct policy *policy = NULL;
+    struct diags diags;
+    diags_init(&diags, reload->path);
+    const enum status status = loader_load_file(reload->path, &policy, &diags);
+    log_diags(&diags);
+    keep_text(reload, &diags);
+    if (status != STATUS_OK) {
+        fail(reload, diags.n_errors > 0 ? "it has errors" : status_text(status));
+        policy = NULL;
+    }
+    diags_close(&diags);
+    return policy;
+}
+
+/* --- turning to it --- */
+
+static bool serve(struct reload *reload, struct policy *policy)
+{
+    struct served *next;
+    if (meters_enter(reload->meters, policy) != STATUS_OK ||
+        served_new(reload->stores, policy, reload->now, &next) != STATUS_OK) {
+        policy_free(policy);
+        fail(reload, "out of memory");
+        return false;
+    }
+    const struct server_edition edition = served_edition(next);
+    served_join(next); /* one for the server, one for us */
+    const enum status status = server_change_begin(reload->server, &edition);
+    if (status != STATUS_OK) {
+        served_leave(next);
+        served_leave(next);
+        fail(reload, status == STATUS_NO_MEMORY ? "out of memory"
+                                                : "what it names cannot be opened: see above");
+        return false;
+    }
+    reload->next = next;
+    return true;
+}
+
+bool reload_begin(struct reload *reload, const char *why)
+{
+    reload->why = why;
+    reload->begun_us = clock_monotonic_us();
+    reload_desk_begin(reload->desk);
+    struct policy *policy = read_policy(reload);
+    return policy != NULL && serve(reload, policy);
+}
+
+static void succeed(struct reload *reload)
+{
+    const struct policy *before = reload->now->policy;
+    const struct policy *after = reload->next->policy;
+    served_come(reload->next);
+    stores_obey(reload->stores, &after->store);
+    if (ban_keeper_follow(&reload->ban_keeper, reload->next->plan, after) != STATUS_OK) {
+        log_error(MODULE, "bans are not watched any more: those that are known hold", "%s", "");
+    }
+    reload_report_limits(before, after);
+    reload_report_unheeded(before, after);
+    log_info(MODULE, "the policy is in force",
+             "file=%s because=\"%s\" routes=%zu limits=%zu upstreams=%zu ms=%llu", reload->path,
+             reload->why, after->n_routes, after->n_limits, after->n_upstreams,
+             (unsigned long long)((clock_monotonic_us() - reload->begun_us) / 1000));
+    served_leave(reload->now);
+    reload->now = reload->next;
+    reload->next = NULL;
+    end(reload, true);
+}
+
+bool reload_go_on(struct reload *reload)
+{
+    switch (server_change_go_on(reload->server, clock_monotonic_us())) {
+    case CHANGE_IS_NONE:
+    case CHANGE_IS_PENDING:
+        return false;
+    case CHANGE_IS_DONE:
+        succeed(reload);
+        return true;
+    case CHANGE_IS_FAILED:
+        served_leave(reload->next);
+        reload->next = NULL;
+        fail(reload, "out of memory");
+        return true;
+    }
+    return false;
+}
+
+void reload_close(struct reload *reload)
+{
+    if (reload->next != NULL) {
+        served_leave(reload->next);
+    }
+    served_leave(reload->now);
+    free(reload->text);
+}

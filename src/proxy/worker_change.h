@@ -1,0 +1,79 @@
+/* How a worker comes under another policy.
+ *
+ *   offered ─► PREPARE ─► ready, or as good as it will be ─► TURN ─► turned
+ *                 └ no memory: failed                 └──► DROP
+ *
+ * The server's thread gives orders, one at a time to all workers, and each answers. */
+
+#ifndef SLUICE_PROXY_WORKER_CHANGE_H
+#define SLUICE_PROXY_WORKER_CHANGE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "net/loop.h"
+#include "proxy/listening.h"
+
+struct edition;
+struct regime;
+struct worker;
+
+enum worker_order {
+    WORKER_NO_ORDER,
+    WORKER_PREPARE, /* make what the offer's policy needs */
+    WORKER_TURN,    /* be under it from now on */
+    WORKER_DROP,    /* it does not come */
+};
+
+enum worker_answer {
+    WORKER_IS_AT_IT,
+    WORKER_IS_READY,
+    WORKER_FAILED, /* no memory: nothing was made */
+    WORKER_TURNED,
+    WORKER_DROPPED,
+};
+
+/* What a worker gets for a policy. */
+struct worker_offer {
+    struct edition *edition; /* joined for the worker; NULL: there is no offer */
+    int log_fd;              /* of the access log; -1: off. Borrowed while the policy is in force */
+    struct listening_offer
+        listeners[LISTENERS_MAX]; /* the sockets are the worker's when it turns */
+    size_t n_listeners;
+};
+
+struct worker_change {
+    atomic_int order;          /* enum worker_order; the server's */
+    atomic_int answer;         /* enum worker_answer; the worker's */
+    struct worker_offer offer; /* written by the server while there is no order */
+    struct regime *coming;     /* the worker's, from here on; NULL: none */
+    struct timer look_timer;   /* while it prepares */
+};
+
+/* --- the worker's --- */
+
+/* STATUS_NO_MEMORY. */
+MUST_USE enum status worker_change_init(struct worker *worker);
+void worker_change_close(struct worker *worker);
+
+/* There may be an order. */
+void worker_change_on_wake(struct worker *worker);
+
+/* The worker drains: no other policy comes. */
+void worker_change_abandon(struct worker *worker);
+
+/* --- the server's --- */
+
+/* Give @order, by way of the worker's wakeup; one that is not carried out yet is forgotten. A worker that drains does
+ * not answer. */
+void worker_change_order(struct worker *worker, enum worker_order order);
+enum worker_answer worker_change_answer(const struct worker *worker);
+
+/* Close the last @n_left sockets of @offer. */
+void worker_offer_close(const struct worker_offer *offer, size_t n_left);
+
+#endif /* SLUICE_PROXY_WORKER_CHANGE_H */
