@@ -2,6 +2,8 @@
 
 #include <stdarg.h>
 
+#include "policy/quote.h"
+
 enum { MESSAGE_BYTES_MAX = 1024 };
 
 void lint_warn(struct lint *lint, enum warning warning, const struct node *node, const char *format,
@@ -15,6 +17,13 @@ void lint_warn(struct lint *lint, enum warning warning, const struct node *node,
     if (len > 0) {
         diags_warn(lint->diags, warning_name(warning), node->line, node->column, "%s", buffer);
     }
+}
+
+struct span lint_name_of_route(const struct lint *lint, size_t i)
+{
+    const struct spec_route *specs = lint->spec->routes.items;
+    const struct node *node = specs[i].name.node;
+    return quote_clip(node != NULL ? node->written : lint->policy->routes[i].name);
 }
 
 const struct node *lint_node_of_limits(const struct lint *lint, size_t i)

@@ -47,6 +47,9 @@ void lint_unseen_shadows(struct lint *lint);
 void lint_warn(struct lint *lint, enum warning warning, const struct node *node, const char *format,
                ...) PRINTF_LIKE(4, 5);
 
+/* What messages may call the route of index @i: as it is written, without values of the environment. */
+struct span lint_name_of_route(const struct lint *lint, size_t i);
+
 /* Where the limits of the route of index @i are named: on the route, or in `defaults`; else the route. */
 const struct node *lint_node_of_limits(const struct lint *lint, size_t i);
 

@@ -95,7 +95,7 @@ void lint_client_chosen_keys(struct lint *lint)
                       "route \"%.*s\" is limited only by what clients choose: limit \"%.*s\" "
                       "counts by a value that can be another in each request; put a limit by "
                       "client.ip beside it",
-                      SPAN_ARGS(route->name), SPAN_ARGS(rule->name));
+                      SPAN_ARGS(lint_name_of_route(lint, i)), SPAN_ARGS(rule->name));
         }
     }
 }

@@ -133,19 +133,21 @@ static struct takers find_takers(const struct policy *policy, const struct begin
 static void warn_of_takers(struct lint *lint, size_t i, const struct takers *takers)
 {
     const struct spec_route *specs = lint->spec->routes.items;
-    const struct span name = lint->policy->routes[i].name;
+    const struct span name = lint_name_of_route(lint, i);
+    const struct span first = lint_name_of_route(lint, takers->first->index);
     const struct node *node = specs[i].place.node;
     if (takers->other == NULL) {
         lint_warn(lint, WARNING_UNREACHABLE_ROUTE, node,
                   "route \"%.*s\" can never match: route \"%.*s\" before it takes everything "
                   "that it would; put it first, or remove it",
-                  SPAN_ARGS(name), SPAN_ARGS(takers->first->name));
+                  SPAN_ARGS(name), SPAN_ARGS(first));
         return;
     }
     lint_warn(lint, WARNING_UNREACHABLE_ROUTE, node,
               "route \"%.*s\" can never match: routes before it, among them \"%.*s\" and "
               "\"%.*s\", take everything that it would; put it first, or remove it",
-              SPAN_ARGS(name), SPAN_ARGS(takers->first->name), SPAN_ARGS(takers->other->name));
+              SPAN_ARGS(name), SPAN_ARGS(first),
+              SPAN_ARGS(lint_name_of_route(lint, takers->other->index)));
 }
 
 void lint_unreachable_routes(struct lint *lint)
@@ -179,7 +181,7 @@ void lint_unlimited_routes(struct lint *lint)
             lint_warn(lint, WARNING_UNLIMITED_ROUTE, specs[i].place.node,
                       "route \"%.*s\" has no limits, and does not say so: write \"limits: []\" if "
                       "that is meant, or name \"defaults\"",
-                      SPAN_ARGS(route->name));
+                      SPAN_ARGS(lint_name_of_route(lint, i)));
         }
     }
 }

@@ -111,6 +111,15 @@ def test_secrets_are_not_told(policy_file):
     assert result.stderr.count("[plain-secret]") == 3 and "hunter2" not in result.stderr
 
 
+def test_values_of_the_environment_are_not_told(policy_file):
+    policy = policy_file(HEAD + "limits: {a: {key: header.x-a, rate: 1/s}}\nroutes:\n"
+                         "  - {name: '${NAME}', limits: [a], upstream: u}\n"
+                         "  - {name: 'x${NAME}', match: {method: GET}, upstream: u}\n")
+    result = program.command("check", policy, env={"NAME": "hunter2"})
+    assert result.returncode == 0 and "hunter2" not in result.stderr
+    assert 'route "x${NAME}" can never match: route "${NAME}" before it' in result.stderr
+
+
 def test_many_routes_are_checked_in_no_time(policy_file):
     routes = "".join(f"  - {{match: {{path: /v1/tenants/t{i}/**, method: [GET, POST]}}, upstream: u}}\n"
                      for i in range(19999))

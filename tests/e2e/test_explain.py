@@ -186,6 +186,8 @@ def test_the_state_is_told_and_nothing_is_charged(start, start_redis, policy_fil
     answer = proxy.ask("GET", "/x")
     assert answer.status == 429
     assert abs(int(answer.get("Retry-After")) - told["answer"]["retry_after"]) <= 5
+    line = next(line for line in proxy.lines_of("/x", 6) if line["verdict"] == "denied")
+    assert (line["limit"], line["key"]) == ("bucket", told["limits"][0]["key_hash"])
     text = explain(path, *ask, status=3)
     assert "state  0 of 5 left: DENIES it, again in 12m" in text or "again in 11m" in text
     assert "answer     429: limit bucket denies it; Retry-After: 7" in text
