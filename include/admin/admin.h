@@ -19,6 +19,7 @@ struct admin;
 struct bans;
 struct loop;
 struct meters;
+struct reload_desk;
 struct redis_process;
 struct server;
 struct store;
@@ -46,6 +47,7 @@ struct admin_options {
     void *context;
     struct bans *bans; /* that operators set */
     /* What is counted, for /metrics and /v1/top. */
+    struct reload_desk *desk; /* where reloads are asked for */
     const struct meters *meters;
     const struct store *memory;        /* the embedded store */
     const struct redis_process *redis; /* what the Redis stores share */

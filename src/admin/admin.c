@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "admin/internal.h"
+#include "admin/reload_resource.h"
+#include "proxy/reload_desk.h"
 
 static void on_stop(void *context)
 {
@@ -14,38 +16,9 @@ static void on_stop(void *context)
     loop_stop(admin->loop);
 }
 
-enum status admin_new(const struct admin_options *options, struct admin **admin)
-{
-    struct admin *created = calloc(1, sizeof(*created));
-    if (created == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    json_object_seed(0); /* before other threads make objects */
-    created->options = *options;
-    created->stop.fd = -1;
-    list_init(&created->doors);
-    list_init(&created->leaving);
-    list_init(&created->stores);
-    created->policy = options->take_policy(options->context);
-    enum status status = access_rules_load(&created->policy->admin, &created->rules);
-    if (status == STATUS_OK) {
-        status = loop_new(&created->loop);
-    }
-    if (status == STATUS_OK) {
-        status = wakeup_init(&created->stop, created->loop, on_stop, created);
-    }
-    if (status == STATUS_OK) {
-        status = admin_doors_renew(created, created->policy);
-    }
-    if (status != STATUS_OK) {
-        admin_free(created);
-        return status;
-    }
-    *admin = created;
-    return STATUS_OK;
-}
-
-void admin_renew(struct admin *admin)
+/* Go by the policy in force from now on, where it is another. One whose tokens cannot be read leaves things as they
+ * are. */
+static void renew(struct admin *admin)
 {
     const struct admin_options *options = &admin->options;
     const struct policy *policy = options->take_policy(options->context);
@@ -62,6 +35,50 @@ void admin_renew(struct admin *admin)
     admin->rules = rules;
     options->give_policy(options->context, admin->policy);
     admin->policy = policy;
+    admin_store_renew(admin);
+}
+
+static void on_reloaded(void *context)
+{
+    struct admin *admin = context;
+    renew(admin);
+    reload_resource_on_ended(admin);
+}
+
+enum status admin_new(const struct admin_options *options, struct admin **admin)
+{
+    struct admin *created = calloc(1, sizeof(*created));
+    if (created == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    json_object_seed(0); /* before other threads make objects */
+    created->options = *options;
+    created->stop.fd = -1;
+    created->reloaded.fd = -1;
+    list_init(&created->reloads);
+    list_init(&created->doors);
+    list_init(&created->leaving);
+    list_init(&created->stores);
+    created->policy = options->take_policy(options->context);
+    enum status status = access_rules_load(&created->policy->admin, &created->rules);
+    if (status == STATUS_OK) {
+        status = loop_new(&created->loop);
+    }
+    if (status == STATUS_OK) {
+        status = wakeup_init(&created->stop, created->loop, on_stop, created);
+    }
+    if (status == STATUS_OK) {
+        status = wakeup_init(&created->reloaded, created->loop, on_reloaded, created);
+    }
+    if (status == STATUS_OK) {
+        status = admin_doors_renew(created, created->policy);
+    }
+    if (status != STATUS_OK) {
+        admin_free(created);
+        return status;
+    }
+    *admin = created;
+    return STATUS_OK;
 }
 
 static void *run(void *context)
@@ -75,6 +92,7 @@ static void *run(void *context)
 
 enum status admin_start(struct admin *admin)
 {
+    reload_desk_listen(admin->options.desk, &admin->reloaded);
     admin->is_running = pthread_create(&admin->thread, NULL, run, admin) == 0;
     if (admin->is_running) {
         admin_doors_log(admin);
@@ -84,6 +102,7 @@ enum status admin_start(struct admin *admin)
 
 void admin_stop(struct admin *admin)
 {
+    reload_desk_listen(admin->options.desk, NULL);
     if (admin->is_running) {
         wakeup_signal(&admin->stop);
         pthread_join(admin->thread, NULL);
@@ -99,6 +118,7 @@ void admin_free(struct admin *admin)
     admin_doors_close(admin);
     admin_store_free_all(admin);
     wakeup_close(&admin->stop);
+    wakeup_close(&admin->reloaded);
     loop_free(admin->loop);
     admin->options.give_policy(admin->options.context, admin->policy);
     free(admin);

@@ -51,7 +51,7 @@ static void drop_unasked(struct admin *admin)
     while (node != &admin->stores) {
         struct admin_store *store = store_at(node);
         node = node->next;
-        if (!is_asked(admin, store->policy)) {
+        if (store->policy != admin->policy && !is_asked(admin, store->policy)) {
             drop(admin, store);
         }
     }
@@ -83,6 +83,11 @@ struct store *admin_store(struct admin *admin, const struct policy *policy)
     drop_unasked(admin);
     const struct admin_store *made = make(admin, policy);
     return made != NULL ? made->store : NULL;
+}
+
+void admin_store_renew(struct admin *admin)
+{
+    drop_unasked(admin);
 }
 
 void admin_store_free_all(struct admin *admin)

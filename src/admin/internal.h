@@ -47,6 +47,8 @@ struct admin {
     struct loop *loop;
     struct list stores; /* struct admin_store: made when they are first asked, the latest first */
     struct wakeup stop;
+    struct wakeup reloaded;   /* a reload has ended */
+    struct list reloads;      /* struct reload_wait: who waits for that */
     struct list doors;        /* struct admin_door */
     struct list leaving;      /* the same */
     struct log_gate refusals; /* of the lines that tell of them */
@@ -56,6 +58,9 @@ struct admin {
 
 /* The store of @policy, to be asked from the admin's loop. NULL: no memory. */
 MUST_USE struct store *admin_store(struct admin *admin, const struct policy *policy);
+
+/* Let go of those that nobody asks any more, but for that of the policy in force. */
+void admin_store_renew(struct admin *admin);
 
 /* Let go of all of them. */
 void admin_store_free_all(struct admin *admin);
@@ -73,9 +78,5 @@ void admin_doors_log(const struct admin *admin);
 
 /* A connection of @door has been freed. */
 void admin_door_on_connection_gone(struct admin_door *door);
-
-/* Go by the policy in force from now on, where it is another. One whose tokens cannot be read leaves things as they
- * are, and the log says so. */
-void admin_renew(struct admin *admin);
 
 #endif /* SLUICE_ADMIN_INTERNAL_H */

@@ -54,10 +54,28 @@ void answer_json(struct admin_request *request, uint16_t status, json_t *json)
     answer_content(request, text != NULL ? status : 503, SPAN("application/json"), text, bytes);
 }
 
+void answer_problem_with(struct admin_request *request, uint16_t status, json_t *json,
+                         const char *detail)
+{
+    size_t bytes = 0;
+    json_t *problem = json_pack("{ss, so, si}", "type", "about:blank", "title",
+                                json_of_span(message_reason(status)), "status", (int)status);
+    const bool is_whole =
+        (detail == NULL ||
+         json_object_set_new(problem, "detail", json_of_span(span_of_text(detail))) == 0) &&
+        (json == NULL || json_object_update(problem, json) == 0);
+    json_decref(json);
+    if (!is_whole) {
+        json_decref(problem);
+        problem = NULL;
+    }
+    char *text = dump(problem, &bytes);
+    answer_content(request, status, SPAN("application/problem+json"), text, bytes);
+}
+
 void answer_problem(struct admin_request *request, uint16_t status, const char *format, ...)
 {
     char detail[ADMIN_DETAIL_BYTES_MAX] = "";
-    size_t bytes = 0;
     if (format != NULL) {
         va_list arguments;
         va_start(arguments, format);
@@ -65,15 +83,7 @@ void answer_problem(struct admin_request *request, uint16_t status, const char *
         va_end(arguments);
         answer_note(request, "%s", detail);
     }
-    json_t *json = json_pack("{ss, so, si}", "type", "about:blank", "title",
-                             json_of_span(message_reason(status)), "status", (int)status);
-    if (format != NULL && json != NULL &&
-        json_object_set_new(json, "detail", json_of_span(span_of_text(detail))) != 0) {
-        json_decref(json);
-        json = NULL;
-    }
-    char *text = dump(json, &bytes);
-    answer_content(request, status, SPAN("application/problem+json"), text, bytes);
+    answer_problem_with(request, status, NULL, format != NULL ? detail : NULL);
 }
 
 void answer_note(struct admin_request *request, const char *format, ...)

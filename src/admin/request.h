@@ -64,6 +64,10 @@ void answer_nothing(struct admin_request *request);
 void answer_problem(struct admin_request *request, uint16_t status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
+/* The same with the members of @json, which is taken over, beside those of a problem. */
+void answer_problem_with(struct admin_request *request, uint16_t status, json_t *json,
+                         const char *detail);
+
 /* For the audit: what a change has done, or why it has not. Before the loop goes on; the latest counts. */
 void answer_note(struct admin_request *request, const char *format, ...) PRINTF_LIKE(2, 3);
 

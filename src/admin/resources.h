@@ -35,6 +35,9 @@ void key_handle(struct admin_request *request);
 void reset_handle(struct admin_request *request);
 void routes_handle(struct admin_request *request);
 void policy_handle(struct admin_request *request);
+void upstreams_handle(struct admin_request *request);
+void reload_handle(struct admin_request *request);
+void reload_state_handle(struct admin_request *request);
 
 void bans_handle(struct admin_request *request);
 void ban_handle(struct admin_request *request);

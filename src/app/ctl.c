@@ -6,6 +6,7 @@
 
 #include "app/command.h"
 #include "app/ctl_client.h"
+#include "app/ctl_json.h"
 #include "app/ctl_place.h"
 #include "app/ctl_words.h"
 #include "base/compiler.h"
@@ -134,6 +135,11 @@ static int show_error(const struct ctl_answer *answer, const json_t *json)
     const char *detail = json_string_value(json_object_get(json, "detail"));
     if (answer->status == 401) {
         detail = "not let in: a change needs the unix socket or a token; see --token-file";
+    }
+    const json_t *messages = json_object_get(json, "messages");
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        const char *line = json_string_value(json_array_get(messages, i));
+        ctl_print_line(line != NULL ? line : "", stderr);
     }
     char bytes[2048];
     struct text shown = text_of(bytes, sizeof(bytes));

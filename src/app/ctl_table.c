@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/ctl_json.h"
 #include "base/text.h"
 
 enum { CELL_BYTES_MAX = 4096 };
@@ -14,6 +15,14 @@ void ctl_table_init(struct ctl_table *table, size_t n_columns, const char *const
     for (size_t i = 0; i < n_columns; i++) {
         ctl_table_add(table, headings[i]);
     }
+}
+
+void ctl_print_line(const char *text, FILE *out)
+{
+    char bytes[CELL_BYTES_MAX];
+    struct text line = text_of(bytes, sizeof(bytes));
+    text_add_printable(&line, span_of_text(text));
+    fprintf(out, "%.*s\n", SPAN_ARGS(text_span(&line)));
 }
 
 static bool make_room(struct ctl_table *table)

@@ -33,6 +33,8 @@ int ctl_show_ready(const json_t *answer, FILE *out);
 int ctl_show_limits(const json_t *answer, FILE *out);
 int ctl_show_routes(const json_t *answer, FILE *out);
 int ctl_show_key(const json_t *answer, FILE *out);
+int ctl_show_upstreams(const json_t *answer, FILE *out);
+int ctl_show_reload(const json_t *answer, FILE *out);
 int ctl_show_reset(const json_t *answer, FILE *out);
 
 /* --- ctl_bans.c --- */

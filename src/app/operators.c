@@ -35,26 +35,27 @@ static void read_store_state(void *context, struct admin_store_state *state)
     state->n_targets = redis_process_count_targets(&operators->stores->redis, &state->n_working);
 }
 
-enum status operators_open(struct operators *operators, const struct policy *policy,
-                           const struct meters *meters, struct stores *stores, struct bans *bans,
-                           struct server *server)
+enum status operators_open(struct operators *operators, const struct operators_options *options)
 {
-    const struct admin_options options = {
+    struct stores *stores = options->stores;
+    const struct admin_options admin = {
         .version = SLUICE_VERSION,
-        .server = server,
+        .server = options->server,
         .take_policy = take_policy,
         .give_policy = give_policy,
         .make_store = make_store,
         .free_store = free_store,
         .read_store_state = read_store_state,
         .context = operators,
-        .bans = bans,
-        .meters = meters,
+        .bans = options->bans,
+        .desk = options->desk,
+        .meters = options->meters,
         .memory = stores->memory,
         .redis = &stores->redis,
     };
     *operators = (struct operators){.stores = stores};
-    return policy->admin.n_listeners > 0 ? admin_new(&options, &operators->admin) : STATUS_OK;
+    return options->policy->admin.n_listeners > 0 ? admin_new(&admin, &operators->admin)
+                                                  : STATUS_OK;
 }
 
 enum status operators_start(struct operators *operators)

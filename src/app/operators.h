@@ -10,15 +10,26 @@
 #include "policy/policy.h"
 #include "proxy/server.h"
 
+struct reload_desk;
+
 struct operators {
     struct stores *stores; /* borrowed */
     struct admin *admin;   /* NULL: the policy asks for none */
 };
 
+/* What it is told of. Everything is borrowed until operators_close(). */
+struct operators_options {
+    const struct policy *policy; /* the first */
+    const struct meters *meters;
+    struct stores *stores;
+    struct bans *bans;
+    struct server *server;
+    struct reload_desk *desk;
+};
+
 /* Open the policy's admin listeners, and do not serve yet. What fails is logged. As admin_new(). */
-MUST_USE enum status operators_open(struct operators *operators, const struct policy *policy,
-                                    const struct meters *meters, struct stores *stores,
-                                    struct bans *bans, struct server *server);
+MUST_USE enum status operators_open(struct operators *operators,
+                                    const struct operators_options *options);
 
 /* Serve. STATUS_NO_MEMORY. */
 MUST_USE enum status operators_start(struct operators *operators);

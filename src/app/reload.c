@@ -119,6 +119,9 @@ static void succeed(struct reload *reload)
     }
     reload_report_limits(before, after);
     reload_report_unheeded(before, after);
+    if (!reload->has_admin && after->admin.n_listeners > 0) {
+        reload_report_restart("admin");
+    }
     log_info(MODULE, "the policy is in force",
              "file=%s because=\"%s\" routes=%zu limits=%zu upstreams=%zu ms=%llu", reload->path,
              reload->why, after->n_routes, after->n_limits, after->n_upstreams,

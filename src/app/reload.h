@@ -22,6 +22,7 @@ struct reload {
     struct server *server;
     struct reload_desk *desk;
     struct ban_keeper ban_keeper; /* owned by whoever runs the server */
+    bool has_admin;               /* there is an admin API, which follows by itself */
     struct served *now;           /* in force; joined */
     struct served *next;          /* under way; joined. NULL: none is */
     char *text;                   /* what there is to say of it; owned */

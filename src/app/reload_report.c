@@ -58,7 +58,7 @@ void reload_report_limits(const struct policy *before, const struct policy *afte
              tally.n[LIMIT_RESCALED], tally.n[LIMIT_NEW], tally.n[LIMIT_GONE]);
 }
 
-static void warn(const char *key)
+void reload_report_restart(const char *key)
 {
     log_warn(MODULE, "a change that a restart alone brings into force", "key=%s hint=\"restart\"",
              key);
@@ -67,12 +67,12 @@ static void warn(const char *key)
 void reload_report_unheeded(const struct policy *before, const struct policy *after)
 {
     if (before->workers != after->workers) {
-        warn("workers");
+        reload_report_restart("workers");
     }
     if (before->store.memory_bytes != after->store.memory_bytes) {
-        warn("store.memory");
+        reload_report_restart("store.memory");
     }
     if (!compare_resolvers(&before->resolver, &after->resolver)) {
-        warn("resolver");
+        reload_report_restart("resolver");
     }
 }

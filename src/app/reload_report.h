@@ -10,4 +10,7 @@ void reload_report_limits(const struct policy *before, const struct policy *afte
 /* Warn of what @after says otherwise than @before and a process cannot change while it runs. */
 void reload_report_unheeded(const struct policy *before, const struct policy *after);
 
+/* Tell that a change of @key comes into force at the next start. */
+void reload_report_restart(const char *key);
+
 #endif /* SLUICE_APP_RELOAD_REPORT_H */

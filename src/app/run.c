@@ -66,12 +66,19 @@ static enum status start(struct server *server, struct operators *operators)
 /* With everything that is needed for a reload. */
 static int serve(const struct run_options *options, struct reload *reload)
 {
-    const struct policy *policy = reload->now->policy;
+    const struct operators_options operators_options = {
+        .policy = reload->now->policy,
+        .meters = reload->meters,
+        .stores = reload->stores,
+        .bans = reload->ban_keeper.bans,
+        .server = reload->server,
+        .desk = reload->desk,
+    };
     struct operators operators;
     int result = EXIT_FAILED;
-    if (operators_open(&operators, policy, reload->meters, reload->stores, reload->ban_keeper.bans,
-                       reload->server) == STATUS_OK &&
+    if (operators_open(&operators, &operators_options) == STATUS_OK &&
         start(reload->server, &operators) == STATUS_OK) {
+        reload->has_admin = operators.admin != NULL;
         serve_until_end(options, reload);
         result = EXIT_DONE;
     }

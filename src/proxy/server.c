@@ -66,6 +66,7 @@ static void free_server(struct server *server, bool releases)
     if (server->shared.change_fd >= 0) {
         close(server->shared.change_fd);
     }
+    pthread_mutex_destroy(&server->lock);
     free(server);
 }
 
@@ -76,6 +77,10 @@ enum status server_new(const struct server_options *options, struct server **ser
         return STATUS_NO_MEMORY;
     }
     const struct server_outfit none = {.log_fd = -1};
+    if (pthread_mutex_init(&created->lock, NULL) != 0) {
+        free(created);
+        return STATUS_NO_MEMORY;
+    }
     created->options = *options;
     created->shared.options = &created->options;
     created->next.log_fd = -1;
@@ -128,6 +133,14 @@ void server_read_pulse(const struct server *server, uint64_t now_us, struct serv
             pulse->silence_us = now_us > beat_us ? now_us - beat_us : 0;
         }
     }
+}
+
+struct edition *server_join_edition(struct server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    struct edition *edition = edition_join(server->now.edition);
+    pthread_mutex_unlock(&server->lock);
+    return edition;
 }
 
 bool server_is_draining(const struct server *server)

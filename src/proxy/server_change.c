@@ -108,7 +108,9 @@ static void let_go(struct server *server)
 static enum change_progress finish(struct server *server)
 {
     struct server_outfit before = server->now;
+    pthread_mutex_lock(&server->lock);
     server->now = server->next;
+    pthread_mutex_unlock(&server->lock);
     server->next = (struct server_outfit){.log_fd = -1};
     server->phase = CHANGE_NONE;
     listening_log(&server->now.listening);

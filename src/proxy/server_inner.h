@@ -1,8 +1,9 @@
-/* The server from within, for server.c and server_change.c alone. */
+/* The server from within, for server.c, server_change.c and upstream_report.c alone. */
 
 #ifndef SLUICE_PROXY_SERVER_INNER_H
 #define SLUICE_PROXY_SERVER_INNER_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +32,8 @@ enum change_phase {
 struct server {
     struct server_options options;
     struct worker_shared shared;
-    struct server_outfit now; /* in force */
+    struct server_outfit now; /* in force; its edition changes with the lock */
+    pthread_mutex_t lock;     /* of those who look from other threads */
     struct worker *workers;
     unsigned n_workers; /* that are initialised */
     unsigned n_started;
@@ -55,6 +57,9 @@ void server_outfit_discard(struct server_outfit *outfit, const struct server_out
  * and nothing is left. */
 MUST_USE enum status server_outfit_offer(struct server_outfit *outfit, bool all,
                                          struct worker_offer *offer);
+
+/* Any thread: the edition in force, joined. */
+struct edition *server_join_edition(struct server *server);
 
 /* The workers are about to drain: the change that is under way, if there is one, does not come. */
 void server_change_abandon(struct server *server);

@@ -1,0 +1,134 @@
+/* POST /v1/reload: the policy's file is read anew, and the answer is what came of it. GET tells of the latest attempt.
+ *
+ * Happy path: the desk is asked; when the attempt that serves the request has ended, the desk wakes the admin's loop,
+ * and the request is answered. Failures: a policy that is not sound, or cannot be served (422, with its errors): the
+ * one before goes on. */
+
+#include "admin/reload_resource.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/describe.h"
+#include "admin/internal.h"
+#include "admin/resources.h"
+#include "base/moment.h"
+#include "proxy/reload_desk.h"
+
+enum { MOMENT_TEXT_BYTES = 32 };
+
+/* A request that waits, in the admin's list. */
+struct reload_wait {
+    struct list node;
+    struct admin_request *request;
+    uint64_t number; /* of the attempt that serves it */
+};
+
+/* "2026-11-21T09:59:52.123Z", or null for 0. */
+static json_t *describe_moment(uint64_t wall_us)
+{
+    char buffer[MOMENT_TEXT_BYTES];
+    struct text text = text_of(buffer, sizeof(buffer));
+    if (wall_us == 0) {
+        return json_null();
+    }
+    moment_write(&text, wall_us);
+    return json_of_span(text_span(&text));
+}
+
+/* The lines of @text, in a list. */
+static json_t *describe_lines(const char *text)
+{
+    struct span rest = span_of_text(text);
+    struct span line;
+    json_t *list = json_array();
+    while (span_split(&rest, '\n', &line)) {
+        if (line.len > 0) {
+            describe_append(&list, json_of_span(line));
+        }
+    }
+    return list;
+}
+
+static json_t *describe(const struct reload_report *report)
+{
+    json_t *json = json_object();
+    describe_set(&json, "edition", json_integer((json_int_t)report->edition));
+    describe_set(&json, "loaded", describe_moment(report->loaded_us));
+    describe_set(&json, "attempts", json_integer((json_int_t)report->number));
+    describe_set(&json, "successes", json_integer((json_int_t)report->n_successes));
+    describe_set(&json, "failures", json_integer((json_int_t)report->n_failures));
+    if (report->number > 0) {
+        describe_set(&json, "succeeded", json_boolean(report->succeeded));
+        describe_set(&json, "ended", describe_moment(report->ended_us));
+        describe_set(&json, "messages", describe_lines(report->text));
+    }
+    return json;
+}
+
+void reload_state_handle(struct admin_request *request)
+{
+    static struct reload_report report; /* large; of this thread alone */
+    reload_desk_read(request->admin->options.desk, &report);
+    answer_json(request, 200, describe(&report));
+}
+
+/* --- asking --- */
+
+static void tell(struct reload_wait *wait, const struct reload_report *report)
+{
+    struct admin_request *request = wait->request;
+    list_remove(&wait->node);
+    free(wait);
+    answer_note(request, report->succeeded ? "edition %llu" : "edition %llu stays",
+                (unsigned long long)report->edition);
+    if (report->succeeded) {
+        answer_json(request, 200, describe(report));
+    } else {
+        answer_problem_with(
+            request, 422, describe(report),
+            "the policy cannot be served, and the one before stays in force; see messages");
+    }
+}
+
+static void on_gone(struct admin_request *request)
+{
+    struct reload_wait *wait = request->context;
+    list_remove(&wait->node);
+    free(wait);
+}
+
+void reload_resource_on_ended(struct admin *admin)
+{
+    static struct reload_report report;
+    reload_desk_read(admin->options.desk, &report);
+    for (struct list *node = admin->reloads.next; node != &admin->reloads;) {
+        struct reload_wait *wait = CONTAINER_OF(node, struct reload_wait, node);
+        node = node->next;
+        if (wait->number <= report.number) {
+            tell(wait, &report);
+        }
+    }
+}
+
+void reload_handle(struct admin_request *request)
+{
+    struct admin *admin = request->admin;
+    json_t *wishes = request_read_object(request);
+    if (wishes == NULL) {
+        return;
+    }
+    const size_t n_wishes = json_object_size(wishes);
+    json_decref(wishes);
+    struct reload_wait *wait = n_wishes == 0 ? malloc(sizeof(*wait)) : NULL;
+    if (wait == NULL) {
+        answer_problem(request, n_wishes > 0 ? 400 : 503,
+                       n_wishes > 0 ? "a reload takes no members" : "out of memory");
+        return;
+    }
+    wait->request = request;
+    request->context = wait;
+    request->on_gone = on_gone;
+    list_push_back(&admin->reloads, &wait->node);
+    wait->number = reload_desk_ask(admin->options.desk);
+}
