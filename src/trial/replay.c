@@ -1,39 +1,28 @@
 /* Logs through policies.
  *
- * sources ─► the one whose time is least ─► a line ─► in its place ─► the earliest ─► a head ─► each policy's trial
- *                                                                                             └─► the tally
+ * logs ─► merged by time, in a thread ahead ─► a line ─► a head ─► each policy's trial ─► the tally
  *
  * Failures: a log that cannot be read, or in no known format (nothing is run); a line that cannot be
  * read (counted, the first are kept to be shown). */
 
 #include "trial/replay.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trial/gaps.h"
-#include "trial/log_order.h"
-#include "trial/log_source.h"
-
-enum {
-    PROGRESS_EVERY = 16384, /* lines */
-    BLOCKS_MAX = 64,        /* that lines wait in: then they wait no longer */
-};
+#include "trial/log_feed.h"
+#include "trial/log_merge.h"
 
 struct replay {
     struct replay_options options;
     struct log_fields fields;
-    struct log_blocks blocks;
-    struct log_source *sources;
-    size_t n_sources;
-    struct log_order order;
+    struct log_merge merge;
     struct arena arena; /* of the notes */
     struct gaps gaps[TALLY_SIDES_MAX];
     struct trial *trials[TALLY_SIDES_MAX];
     size_t n_trials;
     struct tally tally;
-    struct replay_progress progress;
     struct field headers[LOG_HEADERS_MAX];
 };
 
@@ -58,17 +47,18 @@ static enum status open_sources(struct replay *replay, struct text *problem)
     const struct replay_options *options = &replay->options;
     bool is_size_known = true;
     for (size_t i = 0; i < options->n_paths; i++) {
-        struct log_source *source = &replay->sources[i];
+        struct log_source *source = &replay->merge.sources[i];
         const enum status status = log_source_open(source, options->paths[i], options->format,
-                                                   &replay->fields, &replay->blocks, problem);
+                                                   &replay->fields, &replay->merge.blocks, problem);
         if (status != STATUS_OK) {
             return status;
         }
-        replay->n_sources++;
+        replay->merge.n_sources++;
         is_size_known = is_size_known && (source->size > 0 || source->is_empty);
-        replay->progress.n_bytes_in_all += source->size;
+        replay->merge.progress.n_bytes_in_all += source->size;
     }
-    replay->progress.n_bytes_in_all = is_size_known ? replay->progress.n_bytes_in_all : 0;
+    replay->merge.progress.n_bytes_in_all =
+        is_size_known ? replay->merge.progress.n_bytes_in_all : 0;
     if (replay_start_us(replay) == UINT64_MAX) {
         text_add_literal(problem, "the logs are empty");
         return STATUS_INVALID;
@@ -85,11 +75,13 @@ enum status replay_open(const struct replay_options *options, struct replay **re
         return STATUS_NO_MEMORY;
     }
     made->options = *options;
+    made->merge.on_progress = options->on_progress;
+    made->merge.context = options->context;
     arena_init(&made->arena, NULL, 0);
     log_fields_init(&made->fields);
-    made->sources = calloc(options->n_paths, sizeof(made->sources[0]));
-    enum status status = log_order_init(&made->order);
-    if (status != STATUS_OK || made->sources == NULL) {
+    made->merge.sources = calloc(options->n_paths, sizeof(made->merge.sources[0]));
+    enum status status = log_order_init(&made->merge.order);
+    if (status != STATUS_OK || made->merge.sources == NULL) {
         text_add_literal(problem, "out of memory");
         status = STATUS_NO_MEMORY;
     } else {
@@ -115,12 +107,12 @@ void replay_free(struct replay *replay)
         trial_free(replay->trials[i]);
     }
     tally_close(&replay->tally);
-    log_order_close(&replay->order);
-    for (size_t i = 0; i < replay->n_sources; i++) {
-        log_source_close(&replay->sources[i]);
+    log_order_close(&replay->merge.order);
+    for (size_t i = 0; i < replay->merge.n_sources; i++) {
+        log_source_close(&replay->merge.sources[i]);
     }
-    log_blocks_close(&replay->blocks);
-    free(replay->sources);
+    log_blocks_close(&replay->merge.blocks);
+    free(replay->merge.sources);
     arena_reset(&replay->arena);
     free(replay);
 }
@@ -128,8 +120,8 @@ void replay_free(struct replay *replay)
 uint64_t replay_start_us(const struct replay *replay)
 {
     uint64_t earliest_us = UINT64_MAX;
-    for (size_t i = 0; i < replay->n_sources; i++) {
-        const uint64_t us = replay->sources[i].earliest_us;
+    for (size_t i = 0; i < replay->merge.n_sources; i++) {
+        const uint64_t us = replay->merge.sources[i].earliest_us;
         earliest_us = us < earliest_us ? us : earliest_us;
     }
     return earliest_us;
@@ -197,116 +189,38 @@ static enum status judge(struct replay *replay, const struct log_line *line)
     return STATUS_OK;
 }
 
-static enum status judge_earliest(struct replay *replay)
-{
-    struct log_entry *entry = log_order_take(&replay->order);
-    const enum status status = judge(replay, &entry->line);
-    log_order_release(&replay->order, entry);
-    return status;
-}
-
 /* --- all of them --- */
 
-static void keep_sample(struct replay *replay, const struct log_source *source, const char *bytes,
-                        size_t len)
+static enum status judge_batch(struct replay *replay, const struct log_batch *batch)
 {
-    struct tally *tally = &replay->tally;
-    if (tally->n_unread++ >= TALLY_SAMPLES) {
-        return;
-    }
-    struct tally_sample *sample = &tally->samples[tally->n_unread - 1];
-    sample->path = source->path;
-    sample->line = source->reader.n_lines;
-    sample->len = len < sizeof(sample->text) ? len : sizeof(sample->text);
-    memcpy(sample->text, bytes, sample->len);
-}
-
-static void tell_progress(struct replay *replay)
-{
-    struct replay_progress *progress = &replay->progress;
-    progress->n_lines = replay->tally.n_lines;
-    progress->n_bytes = 0;
-    for (size_t i = 0; i < replay->n_sources; i++) {
-        progress->n_bytes += replay->sources[i].reader.n_bytes;
-    }
-    if (replay->options.on_progress != NULL) {
-        replay->options.on_progress(replay->options.context, progress);
-    }
-}
-
-/* Read the next line of @source. */
-static enum status read_line(struct replay *replay, struct log_source *source)
-{
-    char *bytes = NULL;
-    size_t len = 0;
-    const enum log_next next = log_reader_next(&source->reader, &bytes, &len);
-    if (next == LOG_NEXT_FAILED) {
-        return STATUS_IO;
-    }
-    source->has_ended = next == LOG_NEXT_END;
-    if (source->has_ended || len == 0) {
-        return STATUS_OK;
-    }
-    if (++replay->tally.n_lines % PROGRESS_EVERY == 0) {
-        tell_progress(replay);
-    }
-    struct log_line *line = log_order_next(&replay->order);
-    char start[TALLY_SAMPLE_BYTES]; /* reading it changes it */
-    const size_t n_kept = len < sizeof(start) ? len : sizeof(start);
-    memcpy(start, bytes, n_kept);
-    if (next == LOG_NEXT_TOO_LONG || !log_source_read(source, bytes, len, line)) {
-        keep_sample(replay, source, start, n_kept);
-        return STATUS_OK;
-    }
-    const bool is_behind = line->time_us < source->reached_us;
-    source->reached_us = is_behind ? source->reached_us : line->time_us;
-    const bool is_in_place = log_order_add(&replay->order, source->reader.block, &replay->blocks);
-    replay->tally.n_moved += is_behind && is_in_place;
-    return STATUS_OK;
-}
-
-/* The log that is the furthest behind; NULL: all have ended. */
-static struct log_source *next_source(struct replay *replay)
-{
-    struct log_source *found = NULL;
-    for (size_t i = 0; i < replay->n_sources; i++) {
-        struct log_source *source = &replay->sources[i];
-        if (!source->has_ended && (found == NULL || source->reached_us < found->reached_us)) {
-            found = source;
-        }
-    }
-    return found;
-}
-
-static enum status run(struct replay *replay)
-{
-    struct log_source *source;
     enum status status = STATUS_OK;
-    while (status == STATUS_OK && (source = next_source(replay)) != NULL) {
-        if (log_order_is_full(&replay->order)) {
-            status = judge_earliest(replay);
-        }
-        while (status == STATUS_OK && replay->order.n > 0 &&
-               replay->blocks.n_used > replay->n_sources + BLOCKS_MAX) {
-            status = judge_earliest(replay);
-        }
-        if (status == STATUS_OK) {
-            status = read_line(replay, source);
-        }
-    }
-    while (status == STATUS_OK && replay->order.n > 0) {
-        status = judge_earliest(replay);
+    for (size_t i = 0; i < batch->n && status == STATUS_OK; i++) {
+        status = judge(replay, &batch->entries[i].line);
     }
     return status;
+}
+
+/* Lines are read by a thread of their own, while those before them are judged here. */
+static enum status run(struct replay *replay)
+{
+    struct log_feed feed;
+    const struct log_batch *batch;
+    enum status status = log_feed_start(&feed, log_merge_fill, &replay->merge);
+    while (status == STATUS_OK && (batch = log_feed_next(&feed)) != NULL) {
+        status = judge_batch(replay, batch);
+        log_feed_give_back(&feed);
+    }
+    log_feed_stop(&feed);
+    return status != STATUS_OK ? status : replay->merge.status;
 }
 
 /* What the logs tell, all together. */
 static struct gaps_told find_told(const struct replay *replay)
 {
     struct gaps_told told = {.fields = &replay->fields};
-    for (size_t i = 0; i < replay->n_sources; i++) {
-        told.parts |= replay->sources[i].parts;
-        told.has_query = told.has_query || replay->sources[i].has_query;
+    for (size_t i = 0; i < replay->merge.n_sources; i++) {
+        told.parts |= replay->merge.sources[i].parts;
+        told.has_query = told.has_query || replay->merge.sources[i].has_query;
     }
     told.has_host = replay->options.host.len > 0 || (told.parts >> LOG_HOST & 1) != 0;
     return told;
@@ -336,10 +250,15 @@ static enum status prepare(struct replay *replay, const struct policy *const *po
 static void conclude(struct replay *replay)
 {
     struct tally *tally = &replay->tally;
-    tell_progress(replay);
-    tally->n_bytes = replay->progress.n_bytes;
-    tally->n_late = replay->order.n_late;
-    tally->late_us = replay->order.late_us;
+    const struct log_merge *merge = &replay->merge;
+    log_merge_tell(&replay->merge);
+    tally->n_lines = merge->progress.n_lines;
+    tally->n_bytes = merge->progress.n_bytes;
+    tally->n_unread = merge->n_unread;
+    memcpy(tally->samples, merge->samples, sizeof(tally->samples));
+    tally->n_moved = merge->n_moved;
+    tally->n_late = merge->order.n_late;
+    tally->late_us = replay->merge.order.late_us;
     for (size_t i = 0; i < replay->n_trials; i++) {
         trial_count(replay->trials[i], &tally->sides[i].memory);
         tally->sides[i].n_early_ends = trial_early_ends(replay->trials[i]);
@@ -354,7 +273,7 @@ enum status replay_run(struct replay *replay, const struct policy *const *polici
         status = run(replay);
     }
     if (status == STATUS_IO) {
-        text_add_format(problem, "a log cannot be read on: %s", strerror(errno));
+        text_add_format(problem, "a log cannot be read on: %s", strerror(replay->merge.error));
     } else if (status != STATUS_OK) {
         text_add(problem, span_of_text(status_text(status)));
     }
