@@ -102,9 +102,17 @@ static void add_text(struct test_report *report, const struct story_result *resu
 
 /* --- JSON --- */
 
+/* What is not UTF-8, which only values of the environment can be, is shown as a terminal shows it. */
 static json_t *json_span(struct span span)
 {
-    return json_stringn(span.data, span.len);
+    char buffer[LINE_BYTES];
+    struct text text = text_of(buffer, sizeof(buffer));
+    json_t *string = json_stringn(span.data, span.len);
+    if (string == NULL) {
+        text_add_printable(&text, span);
+        string = json_stringn(text.data, text.len);
+    }
+    return string;
 }
 
 static json_t *json_fact(const struct story_fact *fact)
