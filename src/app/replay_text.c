@@ -60,8 +60,9 @@ static void print_log(const struct printer *printer)
     char c[REPLAY_NUMBER_BYTES];
     char d[REPLAY_NUMBER_BYTES];
     char e[REPLAY_NUMBER_BYTES];
-    fprintf(printer->out, "%s requests of %s clients, %s to %s UTC (%s)\n",
-            replay_count(a, tally->n_requests), replay_count(b, tally->n_clients),
+    fprintf(printer->out, "%s request%s of %s client%s, %s to %s UTC (%s)\n",
+            replay_count(a, tally->n_requests), tally->n_requests == 1 ? "" : "s",
+            replay_count(b, tally->n_clients), tally->n_clients == 1 ? "" : "s",
             replay_time(c, tally->first_us), replay_time(d, tally->last_us),
             replay_length(e, tally->last_us - tally->first_us));
     print_samples(printer);

@@ -9,6 +9,11 @@ enum { LINE_BYTES = 4096 };
 
 /* --- for people --- */
 
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void print_text(FILE *out, const struct text *text)
 {
     fwrite(text->data, 1, text->len, out);
@@ -84,8 +89,7 @@ static void add_text(struct test_report *report, const struct story_result *resu
     FILE *out = report->out;
     fputs(result->n_failures == 0 ? "ok    " : "FAIL  ", out);
     print_printable(out, result->test->name);
-    fprintf(out, " (%" PRIu64 " request%s in ", result->n_requests,
-            result->n_requests == 1 ? "" : "s");
+    fprintf(out, " (%" PRIu64 " request%s in ", result->n_requests, plural(result->n_requests));
     print_duration(out, result->simulated_us);
     fputs(")\n", out);
     for (size_t i = 0; i < n_told(result); i++) {
@@ -301,8 +305,9 @@ bool test_report_close(struct test_report *report)
 {
     switch (report->format) {
     case TEST_REPORT_TEXT:
-        fprintf(report->out, "%" PRIu64 " tests, %" PRIu64 " failed, %" PRIu64 " requests\n",
-                report->n_tests, report->n_failed, report->n_requests);
+        fprintf(report->out, "%" PRIu64 " test%s, %" PRIu64 " failed, %" PRIu64 " request%s\n",
+                report->n_tests, plural(report->n_tests), report->n_failed, report->n_requests,
+                plural(report->n_requests));
         break;
     case TEST_REPORT_JSON:
         close_json(report);

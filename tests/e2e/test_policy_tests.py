@@ -131,7 +131,7 @@ STORIES = {
 def test_what_holds_passes(run, story):
     result = run(steps(*STORIES[story]))
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
-    assert "\nok    it holds (" in result.stdout and "1 tests, 0 failed" in result.stdout
+    assert "\nok    it holds (" in result.stdout and "1 test, 0 failed" in result.stdout
 
 
 def test_days_begin_at_midnight_of_their_zone_also_when_the_clock_is_changed(run):
@@ -181,7 +181,7 @@ FAIL  it holds (4 requests in 2s)
     limit: bucket
     retry_after: 4s
     remaining: 0
-1 tests, 1 failed, 4 requests
+1 test, 1 failed, 4 requests
 """)
 
 
