@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import signal
 import subprocess
+import time
 
 from harness import program
 from harness.admin import addresses
@@ -202,6 +204,35 @@ def test_redis_is_seen_to_be_asked_to_go_away_and_to_come_back(start, start_redi
     assert metrics.get("sluice_store_connects_total", **node) >= 4
 
 
+def change(proxy, policy):
+    """Another policy, and SIGHUP."""
+    path = proxy.folder / "policy.yaml"
+    path.write_text(f"listen: 127.0.0.1:{proxy.port}\n{policy}")
+    proxy.signal(signal.SIGHUP)
+
+
+def test_counters_outlive_reloads_also_of_routes_that_come_back(start):
+    both = "routes: [{name: a, match: {path: /a}, respond: {status: 204}}, " \
+           "{name: b, respond: {status: 204}}]\n"
+    proxy = start("admin: 127.0.0.1:0\n" + both)
+    admin = f"admin: 127.0.0.1:{addresses(proxy)[0][1]}\n"
+    proxy.ask(path="/a")
+    settle(proxy, "sluice_requests_total", 1, route="a")
+    change(proxy, admin + "routes: [{name: b, respond: {status: 204}}]\n")
+    metrics = settle(proxy, "sluice_reloads_total", 1, result="done")
+    assert metrics.get("sluice_requests_total", route="a", status="2xx", verdict="none") == 1
+    change(proxy, admin + "routes: [\n")
+    metrics = settle(proxy, "sluice_reloads_total", 1, result="failed")
+    assert metrics.get("sluice_last_reload_successful") == 0
+    loaded = metrics.get("sluice_policy_loaded_timestamp_seconds")
+    change(proxy, admin + both)
+    metrics = settle(proxy, "sluice_reloads_total", 2, result="done")
+    assert metrics.get("sluice_last_reload_successful") == 1
+    assert loaded < metrics.get("sluice_policy_loaded_timestamp_seconds") <= time.time() + 1
+    proxy.ask(path="/a")
+    settle(proxy, "sluice_requests_total", 2, route="a")
+
+
 # --- who is denied most ---
 
 LISTED = """
@@ -302,6 +333,14 @@ def test_prometheus_has_the_token_and_the_names_of_the_policy():
     targets = re.search(r"targets: \[(.*)\]", config).group(1).split(", ")
     hosts = re.search(r"hosts: \[(.*)\]", policy).group(1).split(", ")
     assert [target.split(":")[0] for target in targets] == hosts
+
+
+def test_a_scrape_takes_nothing_from_the_workers():
+    result = subprocess.run([os.path.join(ROOT, "bench/scrape"), "--sluice", program.PROGRAM,
+                             "--routes", "100", "--scrapes", "10"], text=True,
+                            capture_output=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.startswith("100 routes, 100 limits: ")
 
 
 # --- the manual ---
