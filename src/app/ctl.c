@@ -6,8 +6,8 @@
 
 #include "app/command.h"
 #include "app/ctl_client.h"
-#include "app/ctl_json.h"
 #include "app/ctl_place.h"
+#include "app/ctl_table.h"
 #include "app/ctl_words.h"
 #include "base/compiler.h"
 #include "base/text.h"
@@ -139,12 +139,10 @@ static int show_error(const struct ctl_answer *answer, const json_t *json)
     const json_t *messages = json_object_get(json, "messages");
     for (size_t i = 0; i < json_array_size(messages); i++) {
         const char *line = json_string_value(json_array_get(messages, i));
-        ctl_print_line(line != NULL ? line : "", stderr);
+        ctl_print_line(stderr, "%s", line != NULL ? line : "");
     }
-    char bytes[2048];
-    struct text shown = text_of(bytes, sizeof(bytes));
-    text_add_printable(&shown, span_of_text(detail != NULL ? detail : "the proxy says no more"));
-    fprintf(stderr, "sluice ctl: %u: %.*s\n", answer->status, SPAN_ARGS(text_span(&shown)));
+    ctl_print_line(stderr, "sluice ctl: %u: %s", answer->status,
+                   detail != NULL ? detail : "the proxy says no more");
     return EXIT_FAILED;
 }
 

@@ -3,21 +3,16 @@
 #include <string.h>
 
 #include "app/command.h"
+#include "app/ctl_json.h"
 #include "app/ctl_table.h"
 #include "app/ctl_words.h"
 #include "base/compiler.h"
 
-static const char *text_at(const json_t *json, const char *name)
-{
-    const char *text = json_string_value(json_object_get(json, name));
-    return text != NULL ? text : "";
-}
-
 /* The key, or where that is not known its hash. */
 static const char *key_at(const json_t *json)
 {
-    const char *key = text_at(json, "key");
-    return key[0] != '\0' ? key : text_at(json, "hash");
+    const char *key = ctl_text_at(json, "key");
+    return key[0] != '\0' ? key : ctl_text_at(json, "hash");
 }
 
 /* TIME [REASON]: a length, or a moment, which has a "-" in it. */
@@ -39,16 +34,13 @@ json_t *ctl_make_ban(int n_arguments, char **arguments, const char **why)
 
 int ctl_show_ban(const json_t *answer, FILE *out)
 {
-    const bool is_ban = strcmp(text_at(answer, "kind"), "ban") == 0;
+    const bool is_ban = strcmp(ctl_text_at(answer, "kind"), "ban") == 0;
     const bool is_enforced = !json_is_false(json_object_get(answer, "enforced"));
-    fprintf(out, "%s of %s: %s", key_at(answer), text_at(answer, "limit"),
-            is_ban ? "banned" : "exempt");
-    if (json_is_true(json_object_get(answer, "lifted"))) {
-        fputs(" no longer\n", out);
-    } else {
-        fprintf(out, " until %s%s\n", text_at(answer, "until"),
-                is_enforced ? "" : "; the limit is a shadow and refuses nobody");
-    }
+    const bool is_lifted = json_is_true(json_object_get(answer, "lifted"));
+    ctl_print_line(out, "%s of %s: %s%s%s%s", key_at(answer), ctl_text_at(answer, "limit"),
+                   is_ban ? "banned" : "exempt", is_lifted ? " no longer" : " until ",
+                   is_lifted ? "" : ctl_text_at(answer, "until"),
+                   is_lifted || is_enforced ? "" : "; the limit is a shadow and refuses nobody");
     return EXIT_DONE;
 }
 
@@ -74,12 +66,12 @@ int ctl_show_bans(const json_t *answer, FILE *out)
     ctl_table_init(&table, ARRAY_LEN(HEADINGS), HEADINGS);
     for (size_t i = 0; i < json_array_size(bans); i++) {
         const json_t *ban = json_array_get(bans, i);
-        ctl_table_add(&table, text_at(ban, "kind"));
-        ctl_table_add(&table, text_at(ban, "limit"));
+        ctl_table_add(&table, ctl_text_at(ban, "kind"));
+        ctl_table_add(&table, ctl_text_at(ban, "limit"));
         ctl_table_add(&table, key_at(ban));
         add_left(&table, ban);
-        ctl_table_add(&table, text_at(ban, "by"));
-        ctl_table_add(&table, text_at(ban, "reason"));
+        ctl_table_add(&table, ctl_text_at(ban, "by"));
+        ctl_table_add(&table, ctl_text_at(ban, "reason"));
     }
     ctl_table_print(&table, out);
     return EXIT_DONE;
@@ -89,8 +81,9 @@ void ctl_show_ban_of_key(const json_t *answer, FILE *out)
 {
     const json_t *ban = json_object_get(answer, "ban");
     if (ban != NULL) {
-        fprintf(out, "%s until %s, by %s: %s\n",
-                strcmp(text_at(ban, "kind"), "ban") == 0 ? "banned" : "exempt",
-                text_at(ban, "until"), text_at(ban, "by"), text_at(ban, "reason"));
+        ctl_print_line(out, "%s until %s, by %s: %s",
+                       strcmp(ctl_text_at(ban, "kind"), "ban") == 0 ? "banned" : "exempt",
+                       ctl_text_at(ban, "until"), ctl_text_at(ban, "by"),
+                       ctl_text_at(ban, "reason"));
     }
 }

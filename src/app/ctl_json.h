@@ -4,7 +4,6 @@
 #define SLUICE_APP_CTL_JSON_H
 
 #include <jansson.h>
-#include <stdio.h>
 
 static inline const char *ctl_text_at(const json_t *object, const char *key)
 {
@@ -12,12 +11,9 @@ static inline const char *ctl_text_at(const json_t *object, const char *key)
     return text != NULL ? text : "";
 }
 
-static inline json_int_t ctl_number_at(const json_t *object, const char *key)
+static inline long long ctl_number_at(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
 }
-
-/* One line, what is not printable in it escaped; ctl_table.c. */
-void ctl_print_line(const char *text, FILE *out);
 
 #endif /* SLUICE_APP_CTL_JSON_H */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/command.h"
+#include "app/ctl_json.h"
 #include "app/ctl_table.h"
 #include "app/ctl_words.h"
 #include "base/compiler.h"
@@ -11,17 +12,6 @@
 enum { LIST_BYTES_MAX = 2048 };
 
 /* --- reading answers --- */
-
-static const char *text_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text != NULL ? text : "";
-}
-
-static json_int_t number_at(const json_t *object, const char *key)
-{
-    return json_integer_value(json_object_get(object, key));
-}
 
 /* The strings of @list with @between, in @buffer of LIST_BYTES_MAX. */
 static const char *join(const json_t *list, const char *between, char *buffer)
@@ -62,36 +52,36 @@ static void add_wait(struct ctl_table *table, const json_t *ms)
 
 int ctl_show_health(const json_t *answer, FILE *out)
 {
-    fprintf(out, "%s: %lld workers, the slowest loop turned %lld ms ago\n",
-            text_at(answer, "status"), (long long)number_at(answer, "workers"),
-            (long long)number_at(answer, "silence_ms"));
+    ctl_print_line(out, "%s: %lld workers, the slowest loop turned %lld ms ago",
+                   ctl_text_at(answer, "status"), ctl_number_at(answer, "workers"),
+                   ctl_number_at(answer, "silence_ms"));
     return EXIT_DONE;
 }
 
 int ctl_show_ready(const json_t *answer, FILE *out)
 {
     const json_t *store = json_object_get(answer, "store");
-    const char *on_failure = text_at(store, "on_failure");
-    fprintf(out, "%s; store: %s, %s", text_at(answer, "status"), text_at(store, "kind"),
-            text_at(store, "state"));
-    if (strcmp(text_at(store, "state"), "ok") != 0 && on_failure[0] != '\0') {
-        fprintf(out, " (limits go by on_failure: %s)", on_failure);
-    }
-    fputc('\n', out);
-    return strcmp(text_at(answer, "status"), "ready") == 0 ? EXIT_DONE : EXIT_FAILED;
+    const char *state = ctl_text_at(store, "state");
+    const char *on_failure = ctl_text_at(store, "on_failure");
+    const bool goes_by_it = strcmp(state, "ok") != 0 && on_failure[0] != '\0';
+    ctl_print_line(out, "%s; store: %s, %s%s%s%s", ctl_text_at(answer, "status"),
+                   ctl_text_at(store, "kind"), state,
+                   goes_by_it ? " (limits go by on_failure: " : "", goes_by_it ? on_failure : "",
+                   goes_by_it ? ")" : "");
+    return strcmp(ctl_text_at(answer, "status"), "ready") == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
 /* --- limits and routes --- */
 
 static void add_rate(struct ctl_table *table, const json_t *rate)
 {
-    const char *period = text_at(rate, "period");
+    const char *period = ctl_text_at(rate, "period");
     if (period[0] != '\0') {
         const bool is_one = period[0] == '1' && ascii_lower(period[1]) >= 'a';
-        ctl_table_add_format(table, "%lld/%s", (long long)number_at(rate, "units"),
+        ctl_table_add_format(table, "%lld/%s", ctl_number_at(rate, "units"),
                              period + (is_one ? 1 : 0));
     } else {
-        ctl_table_add_format(table, "%lld at once", (long long)number_at(rate, "units"));
+        ctl_table_add_format(table, "%lld at once", ctl_number_at(rate, "units"));
     }
 }
 
@@ -102,9 +92,9 @@ static void add_limit(struct ctl_table *table, const json_t *limit)
     for (size_t i = 0; i < json_array_size(rates); i++) {
         const json_t *rate = json_array_get(rates, i);
         const json_t *burst = json_object_get(rate, "burst");
-        ctl_table_add(table, i == 0 ? text_at(limit, "name") : "");
+        ctl_table_add(table, i == 0 ? ctl_text_at(limit, "name") : "");
         ctl_table_add(table, i == 0 ? join(json_object_get(limit, "key"), ", ", list) : "");
-        ctl_table_add(table, i == 0 ? text_at(limit, "algorithm") : "");
+        ctl_table_add(table, i == 0 ? ctl_text_at(limit, "algorithm") : "");
         add_rate(table, rate);
         if (burst != NULL) {
             ctl_table_add_format(table, "%lld", (long long)json_integer_value(burst));
@@ -112,7 +102,7 @@ static void add_limit(struct ctl_table *table, const json_t *limit)
             ctl_table_add(table, "-");
         }
         const bool is_shadow = json_is_true(json_object_get(limit, "shadow"));
-        ctl_table_add(table, is_shadow ? "shadow" : text_at(limit, "on_failure"));
+        ctl_table_add(table, is_shadow ? "shadow" : ctl_text_at(limit, "on_failure"));
         ctl_table_add(table, i == 0 ? join(json_object_get(limit, "routes"), ", ", list) : "");
     }
 }
@@ -139,8 +129,8 @@ static void add_match(struct ctl_table *table, const json_t *match)
     char headers[LIST_BYTES_MAX];
     const char *const pieces[] = {
         join(json_object_get(match, "method"), ",", methods),
-        text_at(match, "host"),
-        text_at(match, "path"),
+        ctl_text_at(match, "host"),
+        ctl_text_at(match, "path"),
         join(json_object_get(match, "client"), ",", clients),
         join(json_object_get(match, "header"), ",", headers),
     };
@@ -161,13 +151,13 @@ static void add_route(struct ctl_table *table, const json_t *route)
     char list[LIST_BYTES_MAX];
     const json_t *limits = json_object_get(route, "limits");
     const json_t *respond = json_object_get(route, "respond");
-    ctl_table_add(table, text_at(route, "name"));
+    ctl_table_add(table, ctl_text_at(route, "name"));
     add_match(table, json_object_get(route, "match"));
     ctl_table_add(table, json_array_size(limits) > 0 ? join(limits, ", ", list) : "none");
     if (respond != NULL) {
-        ctl_table_add_format(table, "responds %lld", (long long)number_at(respond, "status"));
+        ctl_table_add_format(table, "responds %lld", ctl_number_at(respond, "status"));
     } else {
-        ctl_table_add(table, text_at(route, "upstream"));
+        ctl_table_add(table, ctl_text_at(route, "upstream"));
     }
 }
 
@@ -189,10 +179,10 @@ int ctl_show_routes(const json_t *answer, FILE *out)
 static void add_verdict(struct ctl_table *table, const json_t *rate)
 {
     const bool is_allowed = json_is_true(json_object_get(rate, "allowed"));
-    ctl_table_add(table, text_at(rate, "name"));
+    ctl_table_add(table, ctl_text_at(rate, "name"));
     ctl_table_add(table, is_allowed ? "allowed" : "denied");
-    ctl_table_add_format(table, "%lld", (long long)number_at(rate, "limit"));
-    ctl_table_add_format(table, "%lld", (long long)number_at(rate, "remaining"));
+    ctl_table_add_format(table, "%lld", ctl_number_at(rate, "limit"));
+    ctl_table_add_format(table, "%lld", ctl_number_at(rate, "remaining"));
     add_wait(table, json_object_get(rate, "retry_after_ms"));
     add_wait(table, json_object_get(rate, "next_after_ms"));
     add_wait(table, json_object_get(rate, "reset_after_ms"));
@@ -205,8 +195,9 @@ int ctl_show_key(const json_t *answer, FILE *out)
     const bool is_allowed = json_is_true(json_object_get(answer, "allowed"));
     const json_t *rates = json_object_get(answer, "rates");
     struct ctl_table table;
-    fprintf(out, "%s of %s (%s): the next request would be %s\n", text_at(answer, "key"),
-            text_at(answer, "limit"), text_at(answer, "source"), is_allowed ? "allowed" : "denied");
+    ctl_print_line(out, "%s of %s (%s): the next request would be %s", ctl_text_at(answer, "key"),
+                   ctl_text_at(answer, "limit"), ctl_text_at(answer, "source"),
+                   is_allowed ? "allowed" : "denied");
     ctl_show_ban_of_key(answer, out);
     ctl_table_init(&table, ARRAY_LEN(HEADINGS), HEADINGS);
     for (size_t i = 0; i < json_array_size(rates); i++) {
@@ -218,7 +209,7 @@ int ctl_show_key(const json_t *answer, FILE *out)
 
 int ctl_show_reset(const json_t *answer, FILE *out)
 {
-    fprintf(out, "%s of %s: what was counted is forgotten\n", text_at(answer, "key"),
-            text_at(answer, "limit"));
+    ctl_print_line(out, "%s of %s: what was counted is forgotten", ctl_text_at(answer, "key"),
+                   ctl_text_at(answer, "limit"));
     return EXIT_DONE;
 }

@@ -14,7 +14,7 @@
 static void add_count(struct ctl_table *table, const json_t *server, const char *key)
 {
     if (json_object_get(server, key) != NULL) {
-        ctl_table_add_format(table, "%lld", (long long)ctl_number_at(server, key));
+        ctl_table_add_format(table, "%lld", ctl_number_at(server, key));
     } else {
         ctl_table_add(table, "-");
     }
@@ -26,7 +26,7 @@ static void add_server(struct ctl_table *table, const json_t *upstream, size_t i
     ctl_table_add(table, i == 0 ? ctl_text_at(upstream, "name") : "");
     ctl_table_add(table, ctl_text_at(server, "url"));
     ctl_table_add(table, ctl_text_at(server, "state"));
-    ctl_table_add_format(table, "%lld", (long long)ctl_number_at(server, "weight"));
+    ctl_table_add_format(table, "%lld", ctl_number_at(server, "weight"));
     add_count(table, server, "requests");
     add_count(table, server, "connections");
     if (i == 0) {
@@ -61,11 +61,11 @@ int ctl_show_reload(const json_t *answer, FILE *out)
     const bool is_done = json_is_true(json_object_get(answer, "succeeded"));
     for (size_t i = 0; i < json_array_size(messages); i++) {
         const char *line = json_string_value(json_array_get(messages, i));
-        ctl_print_line(line != NULL ? line : "", out);
+        ctl_print_line(out, "%s", line != NULL ? line : "");
     }
     fprintf(out,
             is_done ? "reloaded: edition %lld is in force\n"
                     : "not reloaded: edition %lld stays in force\n",
-            (long long)ctl_number_at(answer, "edition"));
+            ctl_number_at(answer, "edition"));
     return is_done ? EXIT_DONE : EXIT_FAILED;
 }

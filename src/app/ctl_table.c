@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/ctl_json.h"
 #include "base/text.h"
 
 enum { CELL_BYTES_MAX = 4096 };
@@ -15,14 +14,6 @@ void ctl_table_init(struct ctl_table *table, size_t n_columns, const char *const
     for (size_t i = 0; i < n_columns; i++) {
         ctl_table_add(table, headings[i]);
     }
-}
-
-void ctl_print_line(const char *text, FILE *out)
-{
-    char bytes[CELL_BYTES_MAX];
-    struct text line = text_of(bytes, sizeof(bytes));
-    text_add_printable(&line, span_of_text(text));
-    fprintf(out, "%.*s\n", SPAN_ARGS(text_span(&line)));
 }
 
 static bool make_room(struct ctl_table *table)
@@ -108,4 +99,17 @@ void ctl_table_print(struct ctl_table *table, FILE *out)
     free(table->cells);
     table->cells = NULL;
     table->n_cells = 0;
+}
+
+void ctl_print_line(FILE *out, const char *format, ...)
+{
+    char bytes[CELL_BYTES_MAX];
+    char escaped[4 * CELL_BYTES_MAX];
+    struct text line = text_of(escaped, sizeof(escaped));
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(bytes, sizeof(bytes), format, arguments);
+    va_end(arguments);
+    text_add_printable(&line, span_of_text(bytes));
+    fprintf(out, "%.*s\n", SPAN_ARGS(text_span(&line)));
 }

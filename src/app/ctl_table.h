@@ -1,4 +1,5 @@
-/* A table for people: columns as wide as their widest cell. */
+/* What is shown to people: tables, columns as wide as their widest cell, and lines. What is not printable in text from
+ * outside is escaped. */
 
 #ifndef SLUICE_APP_CTL_TABLE_H
 #define SLUICE_APP_CTL_TABLE_H
@@ -22,11 +23,14 @@ struct ctl_table {
 /* @headings, n_columns of them. */
 void ctl_table_init(struct ctl_table *table, size_t n_columns, const char *const *headings);
 
-/* The next cell, copied; what is not printable in it is escaped. Rows are filled from left to right. */
+/* The next cell, copied. Rows are filled from left to right. */
 void ctl_table_add(struct ctl_table *table, const char *text);
 void ctl_table_add_format(struct ctl_table *table, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Print all rows that are whole, and close. */
 void ctl_table_print(struct ctl_table *table, FILE *out);
+
+/* One line; it ends where it is longer than any. */
+void ctl_print_line(FILE *out, const char *format, ...) PRINTF_LIKE(2, 3);
 
 #endif /* SLUICE_APP_CTL_TABLE_H */

@@ -1,26 +1,16 @@
 /* sluice ctl top: who is denied most. */
 
 #include "app/command.h"
+#include "app/ctl_json.h"
 #include "app/ctl_table.h"
 #include "app/ctl_words.h"
 #include "base/compiler.h"
 
-static const char *text_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text != NULL ? text : "";
-}
-
-static long long number_at(const json_t *object, const char *key)
-{
-    return json_integer_value(json_object_get(object, key));
-}
-
 /* 4711, or 4711-4730 where it is not known exactly. */
 static void add_denied(struct ctl_table *table, const json_t *line)
 {
-    const long long least = number_at(line, "denied");
-    const long long most = number_at(line, "denied_at_most");
+    const long long least = ctl_number_at(line, "denied");
+    const long long most = ctl_number_at(line, "denied_at_most");
     if (most > least) {
         ctl_table_add_format(table, "%lld-%lld", least, most);
     } else {
@@ -38,10 +28,10 @@ int ctl_show_top(const json_t *answer, FILE *out)
         const json_t *line = json_array_get(top, i);
         const bool is_cut = json_is_true(json_object_get(line, "key_is_cut"));
         add_denied(&table, line);
-        ctl_table_add_format(&table, "%lld", number_at(line, "allowed"));
-        ctl_table_add(&table, text_at(line, "last_denied"));
-        ctl_table_add(&table, text_at(line, "limit"));
-        ctl_table_add_format(&table, "%s%s", text_at(line, "key"), is_cut ? " ..." : "");
+        ctl_table_add_format(&table, "%lld", ctl_number_at(line, "allowed"));
+        ctl_table_add(&table, ctl_text_at(line, "last_denied"));
+        ctl_table_add(&table, ctl_text_at(line, "limit"));
+        ctl_table_add_format(&table, "%s%s", ctl_text_at(line, "key"), is_cut ? " ..." : "");
     }
     ctl_table_print(&table, out);
     return EXIT_DONE;

@@ -40,6 +40,14 @@ static void print_scalar(const json_t *value, FILE *out)
     }
 }
 
+static void print_name(const char *name, FILE *out)
+{
+    char bytes[VALUE_BYTES_MAX];
+    struct text text = text_of(bytes, sizeof(bytes));
+    text_add_printable(&text, span_of_text(name));
+    fprintf(out, "%.*s:", SPAN_ARGS(text_span(&text)));
+}
+
 static bool is_empty(const json_t *value)
 {
     return json_array_size(value) == 0 && json_object_size(value) == 0;
@@ -62,7 +70,8 @@ static void print_value(json_t *value, unsigned depth, bool is_begun, FILE *out)
     }
     json_object_foreach(value, key, item)
     {
-        fprintf(out, "%*s%s:", is_begun ? 0 : (int)(2 * depth), "", key);
+        fprintf(out, "%*s", is_begun ? 0 : (int)(2 * depth), "");
+        print_name(key, out);
         is_begun = false;
         fputc(is_empty(item) ? ' ' : '\n', out);
         print_value(item, depth + (is_empty(item) ? 0 : 1), false, out);

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from harness import program
 from harness.admin import (JSON, POLICY, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer,
                            is_problem)
 from harness.wait import until
@@ -315,6 +316,17 @@ def test_a_socket_that_was_left_behind_is_replaced(start, tmp_path):
     left.close()
     proxy = start(f'admin: "unix:{tmp_path}/admin.sock"\nroutes: [{{respond: {{status: 204}}}}]\n')
     assert Admin(addresses(proxy)[0]).read("/healthz")["status"] == "alive"
+
+
+def test_an_address_that_is_taken_is_told_and_nothing_is_served(proxy, places, tmp_path):
+    for place, where in ((f"unix:{places[0]}", "socket"), (f"127.0.0.1:{places[1][1]}", "port")):
+        policy = tmp_path / f"{where}.yaml"
+        policy.write_text(f'listen: 127.0.0.1:0\nadmin: "{place}"\n'
+                          "routes: [{respond: {status: 204}}]\n")
+        result = program.command("run", str(policy))
+        assert result.returncode == 1
+        assert 'msg="cannot listen"' in result.stderr and "change admin" in result.stderr
+    assert Admin(places[0]).read("/healthz")["workers"] == 2 and proxy.is_running()
 
 
 def test_a_token_is_taken_from_its_file(start, tmp_path):

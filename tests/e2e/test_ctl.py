@@ -148,12 +148,27 @@ def test_who_listens_there_and_is_no_sluice_is_told(start_upstream):
     assert "no HTTP" in failed(ctl(("127.0.0.1", upstream.port), "health"))
 
 
-def test_nothing_of_the_terminal_is_in_what_is_shown(start_upstream):
+RED = "\x1b[31mred\n"
+SHOWN = {name: RED for name in (
+    "detail status key limit source until kind by reason url state name method match path".split())}
+
+
+@pytest.mark.parametrize("status", [200, 404])
+@pytest.mark.parametrize("word", ["health", "ready", "limits", "routes", "upstreams", "policy",
+                                  "key a b", "reset a b", "reload", "bans", "top"])
+def test_nothing_of_the_terminal_is_in_what_is_shown(start_upstream, word, status):
     def answer_escapes(peer, _request):
-        body = json.dumps({"detail": "\x1b[31mred"}).encode()
-        peer.send(b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n"
-                  b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        one = {**SHOWN, "messages": [RED], "ban": SHOWN, "store": SHOWN, "rates": [SHOWN],
+               "servers": [SHOWN], RED: [RED]}
+        if status == 200:
+            del one["detail"]
+        body = json.dumps({**one, **{name: [one] for name in (
+            "limits", "routes", "upstreams", "bans", "top")}}).encode()
+        peer.send(b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\n"
+                  b"Content-Length: %d\r\n\r\n%s" % (status, len(body), body))
         peer.close()
 
     upstream = start_upstream(answer_escapes)
-    assert "\x1b" not in ctl(("127.0.0.1", upstream.port), "health").stderr
+    result = ctl(("127.0.0.1", upstream.port), *word.split())
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "x1b[31mred" in result.stdout + result.stderr
