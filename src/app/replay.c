@@ -13,6 +13,7 @@
 #include "app/load.h"
 #include "app/replay_view.h"
 #include "base/clock.h"
+#include "http/target.h"
 #include "policy/units.h"
 
 enum {
@@ -108,6 +109,10 @@ static bool read_option(struct command *command, int option)
         return read_field(optarg, &command->options);
     case 'H':
         command->options.host = span_of_text(optarg);
+        if (!target_is_host(command->options.host)) {
+            fprintf(stderr, "sluice replay: --host %s: this is no host\n", optarg);
+            return false;
+        }
         return true;
     case 'm':
         return read_memory(optarg, command);

@@ -23,7 +23,7 @@ struct replay {
     struct trial *trials[TALLY_SIDES_MAX];
     size_t n_trials;
     struct tally tally;
-    struct field headers[LOG_HEADERS_MAX];
+    struct field headers[LOG_HEADERS_MAX + 1]; /* of the request that is judged, Host among them */
 };
 
 /* --- opening --- */
@@ -141,13 +141,18 @@ static void fill_head(struct replay *replay, const struct log_line *line, struct
             n++;
         }
     }
-    head->method = line->method;
-    head->fields = replay->headers;
-    head->n_fields = n;
     head->host = line->host.data != NULL ? line->host : replay->options.host;
     if (head->target.form == TARGET_ABSOLUTE) {
         head->host = head->target.authority;
     }
+    if (head->host.len > 0) {
+        replay->headers[n++] =
+            (struct field){.id = FIELD_HOST, .name = field_name(FIELD_HOST), .value = head->host};
+        head->known |= UINT64_C(1) << FIELD_HOST;
+    }
+    head->method = line->method;
+    head->fields = replay->headers;
+    head->n_fields = n;
 }
 
 static bool is_request(const struct log_line *line, struct head *head)

@@ -264,6 +264,7 @@ def test_a_log_that_cannot_be_read_is_an_error_that_says_what_to_do(tmp_path, co
     (["--field", "a", "policy.yaml", "log"], 2, "must be WHAT=NAME"),
     (["--field", "who=x", "policy.yaml", "log"], 1, "known are time, client"),
     (["--memory", "5", "policy.yaml", "log"], 2, "needs a unit"),
+    (["--host", "a b", "policy.yaml", "log"], 2, "this is no host"),
     (["policy.yaml", "none"], 1, "none: cannot be read: No such file"),
     (["none.yaml", "log"], 1, "none.yaml: error: cannot be read"),
     (["--html", "no/where.html", "policy.yaml", "log"], 1, "no/where.html cannot be written"),
@@ -308,8 +309,10 @@ def test_what_fields_mean_can_be_said(replay):
                     "--field", "header.X-Cost=x")
     assert limit(report, "keyed")["denied"] == 1 and limit(report, "slots")["judged"] == 3
     assert [note for note in report["policy"]["notes"] if "cost" not in note] == []
-    report = replay(GAPS, [combined(START)], "--host", "a.test")
-    assert [one["requests"] for one in report["policy"]["routes"]] == [0, 1, 0]
+    report = replay(GAPS.replace("header.x-api-key, rate", "header.host, rate"), [combined(START)] * 2,
+                    "--host", "a.test")
+    assert [one["requests"] for one in report["policy"]["routes"]] == [0, 2, 0]
+    assert limit(report, "keyed")["denied"] == 1
 
 
 # --- how it is shown ---
