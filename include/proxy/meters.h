@@ -83,6 +83,7 @@ enum meter_failure {
 struct server_meters {
     struct counter requests; /* sent */
     struct counter failures[METER_FAILURES];
+    struct counter outages; /* times that it went out: it is passed over */
     struct counter connects;
     struct counter connections; /* now: being made, in use, idle */
     struct counter idle;        /* of them */

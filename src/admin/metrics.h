@@ -79,6 +79,7 @@ void metrics_write_upstream_latency(struct metrics *metrics);
 void metrics_write_upstream(struct metrics *metrics);
 void metrics_write_queue_refusals(struct metrics *metrics);
 void metrics_write_server(struct metrics *metrics);
+void metrics_write_server_up(struct metrics *metrics);
 void metrics_write_server_failures(struct metrics *metrics);
 void metrics_write_server_connections(struct metrics *metrics);
 

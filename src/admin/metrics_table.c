@@ -67,6 +67,9 @@ const struct metric METRICS[] = {
     COUNTER("server_requests_total", "Requests sent to a server.", SERVER(requests)),
     COUNTER("server_failures_total", "Requests that a server did not serve.",
             metrics_write_server_failures, 0),
+    GAUGE("server_up", "1, or 0 while a server is passed over.", metrics_write_server_up, 0),
+    COUNTER("server_outages_total", "Times that a server was passed over from then on.",
+            SERVER(outages)),
     COUNTER("server_connects_total", "Connections to a server that were begun.", SERVER(connects)),
     GAUGE("server_connections", "Connections to a server.", metrics_write_server_connections, 0),
 

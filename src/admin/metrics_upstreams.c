@@ -1,7 +1,9 @@
 /* Upstreams and their servers: those of the policy in force, and others that were asked anything. */
 
 #include "admin/metrics.h"
+#include "base/clock.h"
 #include "base/text.h"
+#include "proxy/upstream_report.h"
 
 static const struct span FAILURES[METER_FAILURES] = {
     [METER_UNREACHABLE] = {"unreachable", 11}, [METER_UNACCEPTED] = {"connect_timeout", 15},
@@ -110,6 +112,37 @@ void metrics_write_server(struct metrics *metrics)
             metrics_add(metrics, labels, ARRAY_LEN(labels), value);
         }
     }
+}
+
+/* Of the policy in force: whose upstream it is, is told before. */
+struct health_page {
+    struct metrics *metrics;
+    struct span upstream;
+};
+
+static void on_upstream(void *context, const struct upstream_report *report)
+{
+    struct health_page *page = context;
+    page->upstream = report->spec->name;
+}
+
+static void on_server(void *context, const struct upstream_server_report *report)
+{
+    const struct health_page *page = context;
+    const struct page_label labels[] = {
+        {SPAN("upstream"), page->upstream},
+        {SPAN("server"), report->spec->endpoint.text},
+    };
+    const bool is_up =
+        report->state == UPSTREAM_SERVER_IN || report->state == UPSTREAM_SERVER_WARMING;
+    metrics_add(page->metrics, labels, ARRAY_LEN(labels), is_up);
+}
+
+void metrics_write_server_up(struct metrics *metrics)
+{
+    struct health_page page = {.metrics = metrics};
+    upstream_report_tell(metrics->admin->options.server, clock_monotonic_us(), on_upstream,
+                         on_server, &page);
 }
 
 void metrics_write_server_failures(struct metrics *metrics)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "proxy/counting.h"
 #include "proxy/upstream_process.h"
 
 static const char *const REASONS[] = {
@@ -37,6 +38,7 @@ void upstream_outcome_announce(struct upstream_server *server, enum server_chang
         return;
     }
     if (change == SERVER_WENT_OUT) {
+        counter_up(&counting_server(server)->outages);
         log_out(server, why);
     } else {
         log_in(server);

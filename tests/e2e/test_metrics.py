@@ -178,6 +178,25 @@ def test_servers_are_counted_by_what_became_of_requests(start, start_upstream):
     settle(proxy, "sluice_connections", 0)
 
 
+def test_a_server_that_is_passed_over_is_seen(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(f"""
+        admin: 127.0.0.1:0
+        upstreams:
+          pool:
+            servers: ["{upstream.url}", "http://127.0.0.1:1"]
+            eject: {{failures: 2, for: 1h, max: 1h}}
+        routes: [{{upstream: pool}}]
+    """)
+    dead = {"upstream": "pool", "server": "http://127.0.0.1:1"}
+    assert read(proxy).get("sluice_server_up", **dead) == 1
+    for _ in range(10):
+        assert proxy.ask().status == 200
+    metrics = settle(proxy, "sluice_server_up", 0, **dead)
+    assert metrics.get("sluice_server_up", upstream="pool", server=upstream.url) == 1
+    assert metrics.get("sluice_server_outages_total", **dead) == 1
+
+
 def test_redis_is_seen_to_be_asked_to_go_away_and_to_come_back(start, start_redis):
     redis = start_redis()
     proxy = start(f"""
