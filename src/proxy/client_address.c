@@ -128,8 +128,8 @@ static bool is_trusted(const struct policy *policy, const struct address *addres
 }
 
 /* Nobody may want to know: @walk is NULL then. */
-static void note(struct client_walk *walk, enum client_hop_kind kind, struct span text,
-                 const struct address *address)
+static ALWAYS_INLINE void note(struct client_walk *walk, enum client_hop_kind kind,
+                               struct span text, const struct address *address)
 {
     if (walk != NULL) {
         walk->hops[walk->n_hops++] =
@@ -138,7 +138,7 @@ static void note(struct client_walk *walk, enum client_hop_kind kind, struct spa
 }
 
 /* Which of the two fields counts. */
-static enum field_id gather(struct hops *hops, const struct head *request)
+static ALWAYS_INLINE enum field_id gather(struct hops *hops, const struct head *request)
 {
     gather_hops(hops, request, FIELD_X_FORWARDED_FOR);
     if (hops->n_items > 0) {
@@ -149,9 +149,10 @@ static enum field_id gather(struct hops *hops, const struct head *request)
 }
 
 /* The client among @hops, from the nearest on; *n_left of them are not looked at. */
-static struct address find_among(const struct policy *policy, const struct address *peer,
-                                 const struct hops *hops, bool is_forwarded,
-                                 struct client_walk *walk, size_t *n_left)
+static ALWAYS_INLINE struct address find_among(const struct policy *policy,
+                                               const struct address *peer, const struct hops *hops,
+                                               bool is_forwarded, struct client_walk *walk,
+                                               size_t *n_left)
 {
     struct address client = *peer;
     for (size_t i = hops->n_items; i-- > 0;) {
