@@ -14,6 +14,7 @@
 #include "admin/resources.h"
 #include "base/moment.h"
 #include "proxy/reload_desk.h"
+#include "proxy/server.h"
 
 enum { MOMENT_TEXT_BYTES = 32 };
 
@@ -114,6 +115,10 @@ void reload_resource_on_ended(struct admin *admin)
 void reload_handle(struct admin_request *request)
 {
     struct admin *admin = request->admin;
+    if (server_is_draining(admin->options.server)) {
+        answer_problem(request, 503, "the proxy is about to stop");
+        return;
+    }
     json_t *wishes = request_read_object(request);
     if (wishes == NULL) {
         return;

@@ -304,6 +304,7 @@ def test_a_proxy_that_drains_is_alive_and_not_ready(start, start_upstream, tmp_p
     until(lambda: unix.ask("GET", "/readyz").status == 503, "unready")
     assert unix.read("/readyz", 503)["status"] == "draining"
     assert unix.read("/healthz")["status"] == "alive"
+    assert "about to stop" in is_problem(unix.ask("POST", "/v1/reload", [JSON], b""), 503)
     held.send(b"x")
     held.read()
     assert proxy.wait() == 0
