@@ -147,7 +147,7 @@ def test_a_ban_holds_while_redis_is_away_and_is_read_again_when_it_is_back(
     is_problem(proxies[0].admin.ask("DELETE", CLIENT + "/ban"), 503)
     assert statuses(proxies) == {429}
     redis.start()
-    until(lambda: b"loading:0" in redis.call("INFO", "persistence"), "its data")
+    until(lambda: b"\nloading:0" in redis.call("INFO", "persistence"), "its data")
     redis.call("DEL", "sluice:bans")  # told to nobody
     until(lambda: statuses(proxies) == {204}, "all to be read again", within=30)
     until(lambda: proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON],
