@@ -4,6 +4,7 @@ import hashlib
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import time
 
@@ -188,6 +189,24 @@ def test_without_redis_bans_live_in_the_process(start_proxies):
     told = one.admin.change("POST", CLIENT + "/ban", body(until=until_s))
     assert told["until"] == until_s
     assert 500 < int(one.sluice.ask().get("Retry-After")) <= 600
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["memory", "redis"])
+def test_bans_outlive_a_reload(start_proxies, start_redis, shared):
+    redis = start_redis() if shared else None
+    proxy, = start_proxies(at(redis) if shared else LOCAL, 1)
+    until(lambda: proxy.admin.ask("POST", CLIENT + "/ban", [JSON],
+                                  body(**{"for": "10m"})).status == 200, "the store")
+    assert proxy.statuses() == {429}
+    path = proxy.sluice.folder / "policy.yaml"
+    path.write_text(path.read_text().replace("rate: 1000/hour, burst: 1000", "rate: 2000/hour"))
+    proxy.sluice.signal(signal.SIGHUP)
+    until(lambda: "the policy is in force" in proxy.sluice.stderr(), "the reload")
+    assert proxy.statuses() == {429}
+    proxy.admin.change("DELETE", CLIENT + "/ban")
+    await_statuses([proxy], {204})
+    proxy.admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    await_statuses([proxy], {429})
 
 
 # --- who counts more ---
