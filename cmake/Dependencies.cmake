@@ -8,6 +8,7 @@ pkg_check_modules(libyaml REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.11)
 pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core>=2.1 libevent_extra>=2.1)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
+pkg_check_modules(libsystemd REQUIRED IMPORTED_TARGET libsystemd)
 # TLS to Redis: a part of its own of hiredis, which Debian 12 does not have.
 pkg_check_modules(hiredis_ssl QUIET IMPORTED_TARGET hiredis_ssl>=1.1)
 pkg_check_modules(openssl QUIET IMPORTED_TARGET openssl>=3.0)

@@ -1,0 +1,32 @@
+#include "app/service.h"
+
+#include <systemd/sd-daemon.h>
+
+#include "base/clock.h"
+
+void service_tell_ready(void)
+{
+    (void)sd_notify(0, "READY=1\nSTATUS=serving");
+}
+
+void service_tell_reloading(void)
+{
+    (void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu\nSTATUS=reloading the policy",
+                     (unsigned long long)clock_monotonic_us());
+}
+
+void service_tell_stopping(void)
+{
+    (void)sd_notify(0, "STOPPING=1\nSTATUS=letting requests end");
+}
+
+void service_tell_alive(void)
+{
+    (void)sd_notify(0, "WATCHDOG=1");
+}
+
+uint64_t service_watchdog_us(void)
+{
+    uint64_t us;
+    return sd_watchdog_enabled(0, &us) > 0 ? us : 0;
+}
