@@ -12,7 +12,7 @@ if(TARGET sluice)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/config/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
     FILES_MATCHING PATTERN "*.yaml")
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
-    FILES_MATCHING PATTERN "*.md")
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
   # Where the system looks, whatever the prefix: in the package alone.
   install(FILES ${packaging}/systemd/sluice.service ${packaging}/systemd/sluice.socket
     DESTINATION /lib/systemd/system COMPONENT system EXCLUDE_FROM_ALL)
