@@ -11,6 +11,7 @@
 #include "policy/policy.h"
 
 struct bans;
+struct given_sockets;
 struct loop;
 struct meters;
 struct resolver_options;
@@ -39,6 +40,7 @@ struct server_options {
     struct meters *meters;                   /* where the workers count */
     const struct resolver_options *resolver; /* NULL: the system's */
     struct bans *bans;                       /* that operators set; NULL: there are none, ever */
+    struct given_sockets *given; /* are taken where the policy listens there; NULL: none */
 };
 
 /* Open everything that the policy names; nothing is served yet. What fails is logged with what to do.
@@ -74,6 +76,9 @@ int server_change_fd(const struct server *server);
 /* Go on with what is under way, as far as it goes without waiting; @now_us is monotonic. DONE and FAILED are told
  * once. */
 enum change_progress server_change_go_on(struct server *server, uint64_t now_us);
+
+/* Open the file of the access log anew: it has been renamed. What fails is logged, and the old one goes on. */
+void server_reopen_log(struct server *server);
 
 /* How long server_change_go_on() may wait for the fd, us; UINT64_MAX: for ever. */
 uint64_t server_change_patience_us(const struct server *server, uint64_t now_us);

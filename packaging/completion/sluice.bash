@@ -4,7 +4,8 @@ _sluice_ctl_words="health ready limits routes upstreams policy key reset bans ba
 
 _sluice_options() {
   case $1 in
-    run | reload) echo "--pid-file" ;;
+    run) echo "--watch --pid-file" ;;
+    reload) echo "--pid-file" ;;
     check) echo "--strict --json --allow" ;;
     schema) echo "--tests" ;;
     test) echo "--json --junit" ;;

@@ -14,7 +14,8 @@ static const struct {
     const char *help;
     int (*run)(int argc, char **argv);
 } COMMANDS[] = {
-    {"run", "FILE", "start the proxy with the policy in FILE", run_command},
+    {"run", "[--watch] [--pid-file FILE] FILE", "start the proxy with the policy in FILE",
+     run_command},
     {"check", "[--strict] [--json] [--allow WARNING]... FILE...",
      "tell every error in policy files, and what is sound and hardly meant; exits 1 on errors",
      check_command},
@@ -41,7 +42,8 @@ static void print_help(FILE *out)
                 COMMANDS[i].help);
     }
     fputs("  sluice --help | --version\n\n"
-          "SIGTERM and SIGINT let requests end, then stop; a second one stops at once.\n"
+          "SIGTERM and SIGINT let requests end, then stop; a second one stops at once. SIGHUP reads the\n"
+          "policy again, SIGUSR1 opens the file of the access log anew.\n"
           "The policy language is described in docs/policy.md.\n",
           out);
 }

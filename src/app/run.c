@@ -14,6 +14,7 @@
 #include "app/pid_file.h"
 #include "app/reload.h"
 #include "app/served.h"
+#include "app/service.h"
 #include "app/stores.h"
 #include "app/supervise.h"
 #include "base/clock.h"
@@ -43,6 +44,7 @@ static void serve_until_end(const struct run_options *options, struct reload *re
     int number;
     if (supervise(reload, options->watches, &number) == STATUS_OK) {
         log_info("app.run", "draining", "signal=%d", number);
+        service_tell_stopping();
         supervise_end_at_next_signal();
     }
     server_drain(reload->server);
@@ -88,18 +90,23 @@ static int serve(const struct run_options *options, struct reload *reload)
 
 static int serve_first(const struct run_options *options, struct reload *reload)
 {
+    struct given_sockets given = {.n = 0};
     const struct server_options server_options = {
         .first = served_edition(reload->now),
         .meters = reload->meters,
         .resolver = reload->stores->resolver,
         .bans = reload->ban_keeper.bans,
+        .given = &given,
     };
+    service_take_sockets(&given);
     served_join(reload->now); /* one for the server, one for us */
     served_come(reload->now);
     if (server_new(&server_options, &reload->server) != STATUS_OK) {
+        given_sockets_close(&given);
         served_leave(reload->now);
         return EXIT_FAILED;
     }
+    given_sockets_close(&given);
     const int result = serve(options, reload);
     server_free(reload->server);
     return result;

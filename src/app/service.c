@@ -20,6 +20,14 @@ void service_tell_stopping(void)
     (void)sd_notify(0, "STOPPING=1\nSTATUS=letting requests end");
 }
 
+void service_take_sockets(struct given_sockets *given)
+{
+    const int n = sd_listen_fds(1);
+    for (int i = 0; i < n; i++) {
+        given_sockets_add(given, SD_LISTEN_FDS_START + i);
+    }
+}
+
 void service_tell_alive(void)
 {
     (void)sd_notify(0, "WATCHDOG=1");

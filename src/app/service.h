@@ -8,9 +8,14 @@
 
 #include <stdint.h>
 
+#include "net/given_sockets.h"
+
 void service_tell_ready(void);
 void service_tell_reloading(void); /* service_tell_ready() ends it */
 void service_tell_stopping(void);
+
+/* The sockets that it has opened for us are @given from now on. */
+void service_take_sockets(struct given_sockets *given);
 
 /* All is well. */
 void service_tell_alive(void);

@@ -11,11 +11,15 @@
 #include <unistd.h>
 
 #include "app/command.h"
+#include "app/service.h"
 #include "app/watch.h"
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { APART_US = 100 * 1000 }; /* from the beginning of a reload to that of the next, at least */
+enum {
+    APART_US = 100 * 1000, /* from the beginning of a reload to that of the next, at least */
+    WATCHDOG_PARTS = 3,    /* signs of life in the time in which one is expected */
+};
 
 struct supervisor {
     struct reload *reload;
@@ -25,18 +29,21 @@ struct supervisor {
     const char *wanted; /* who wants a reload; NULL: nobody */
     bool is_under_way;
     uint64_t not_before_us; /* when the next may begin, monotonic */
+    uint64_t watchdog_us;   /* how long the service manager waits for a sign; 0: for ever */
+    uint64_t alive_at_us;   /* when the next is due, monotonic */
 };
 
 /* --- signals --- */
 
-static sigset_t signals_of(bool with_reload)
+static sigset_t signals_of(bool all)
 {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    if (with_reload) {
+    if (all) { /* also those that do not end it */
         sigaddset(&signals, SIGHUP);
+        sigaddset(&signals, SIGUSR1);
     }
     return signals;
 }
@@ -71,10 +78,13 @@ static int take_signals(struct supervisor *supervisor)
 {
     struct signalfd_siginfo info;
     while (read(supervisor->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-        if (info.ssi_signo != SIGHUP) {
+        if (info.ssi_signo == SIGHUP) {
+            supervisor->wanted = "SIGHUP";
+        } else if (info.ssi_signo == SIGUSR1) {
+            server_reopen_log(supervisor->reload->server);
+        } else {
             return (int)info.ssi_signo;
         }
-        supervisor->wanted = "SIGHUP";
     }
     return 0;
 }
@@ -98,7 +108,11 @@ static void begin(struct supervisor *supervisor, uint64_t now_us)
     supervisor->wanted = NULL;
     supervisor->not_before_us = now_us + APART_US;
     watch_note(&supervisor->watch);
+    service_tell_reloading();
     supervisor->is_under_way = reload_begin(supervisor->reload, why);
+    if (!supervisor->is_under_way) {
+        service_tell_ready();
+    }
 }
 
 static void go_on(struct supervisor *supervisor)
@@ -106,6 +120,7 @@ static void go_on(struct supervisor *supervisor)
     const uint64_t now_us = clock_monotonic_us();
     if (supervisor->is_under_way && reload_go_on(supervisor->reload)) {
         supervisor->is_under_way = false;
+        service_tell_ready();
         heed_watch(supervisor);
     }
     if (watch_has_changed(&supervisor->watch, now_us)) {
@@ -117,6 +132,26 @@ static void go_on(struct supervisor *supervisor)
     }
 }
 
+/* --- the watchdog --- */
+
+/* All loops turn: told well before it is missed. */
+static void tell_alive(struct supervisor *supervisor)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    struct server_pulse pulse;
+    if (supervisor->watchdog_us == 0 || now_us < supervisor->alive_at_us) {
+        return;
+    }
+    supervisor->alive_at_us = now_us + supervisor->watchdog_us / WATCHDOG_PARTS;
+    server_read_pulse(supervisor->reload->server, now_us, &pulse);
+    if (pulse.silence_us < supervisor->watchdog_us) {
+        service_tell_alive();
+    } else {
+        log_error("app.run", "a loop does not turn", "worker=%u silence_ms=%llu", pulse.slowest,
+                  (unsigned long long)(pulse.silence_us / 1000));
+    }
+}
+
 /* --- waiting --- */
 
 static uint64_t patience_us(const struct supervisor *supervisor)
@@ -125,6 +160,11 @@ static uint64_t patience_us(const struct supervisor *supervisor)
     uint64_t us = watch_patience_us(&supervisor->watch, now_us);
     const uint64_t change_us = server_change_patience_us(supervisor->reload->server, now_us);
     us = change_us < us ? change_us : us;
+    if (supervisor->watchdog_us > 0) {
+        const uint64_t alive_us =
+            supervisor->alive_at_us > now_us ? supervisor->alive_at_us - now_us : 0;
+        us = alive_us < us ? alive_us : us;
+    }
     if (supervisor->wanted != NULL && !supervisor->is_under_way) {
         const uint64_t due_us =
             supervisor->not_before_us > now_us ? supervisor->not_before_us - now_us : 0;
@@ -159,13 +199,18 @@ static int run(struct supervisor *supervisor)
             supervisor->wanted = "it was asked for";
         }
         go_on(supervisor);
+        tell_alive(supervisor);
     }
 }
 
 enum status supervise(struct reload *reload, bool watches, int *number)
 {
     const sigset_t signals = signals_of(true);
-    struct supervisor supervisor = {.reload = reload, .watches = watches};
+    struct supervisor supervisor = {
+        .reload = reload,
+        .watches = watches,
+        .watchdog_us = service_watchdog_us(),
+    };
     watch_init(&supervisor.watch);
     supervisor.signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     if (supervisor.signal_fd < 0) {
@@ -173,6 +218,7 @@ enum status supervise(struct reload *reload, bool watches, int *number)
         return STATUS_IO;
     }
     heed_watch(&supervisor);
+    service_tell_ready();
     *number = run(&supervisor);
     watch_end(&supervisor.watch);
     close(supervisor.signal_fd);

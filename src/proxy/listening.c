@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,6 +85,18 @@ static enum status probe(const struct listening_place *place, const struct liste
     return status == STATUS_IN_USE && is_ours(before, address) ? STATUS_OK : status;
 }
 
+static enum status open_unix(struct listening_place *place, const struct listener_section *section,
+                             struct given_sockets *given)
+{
+    const struct span path = section->endpoint.unix_path;
+    const int fd = given != NULL ? given_sockets_take_unix(given, path) : -1;
+    if (fd >= 0) { /* its file is not ours */
+        place->unix_socket = (struct unix_listener){.fd = fd, .address = unix_socket_address(path)};
+        return STATUS_OK;
+    }
+    return unix_listener_open(&place->unix_socket, path, section->mode);
+}
+
 static enum status open_place(struct listening_place *place, const struct listener_section *section,
                               const struct listening *before)
 {
@@ -91,9 +104,14 @@ static enum status open_place(struct listening_place *place, const struct listen
     place->is_new = true;
     place->is_unix = section->endpoint.unix_path.len > 0;
     place->unix_socket.fd = -1;
-    return place->is_unix
-               ? unix_listener_open(&place->unix_socket, section->endpoint.unix_path, section->mode)
-               : probe(place, before);
+    place->given_fd = -1;
+    if (place->is_unix) {
+        return open_unix(place, section, before->given);
+    }
+    if (before->given != NULL) {
+        place->given_fd = given_sockets_take(before->given, &place->wanted.sockaddr.any);
+    }
+    return place->given_fd >= 0 ? STATUS_OK : probe(place, before);
 }
 
 /* --- opening --- */
@@ -130,7 +148,7 @@ static enum status add(struct listening *listening, const struct listener_sectio
 enum status listening_open(struct listening *listening, const struct policy *policy,
                            const struct listening *before)
 {
-    *listening = (struct listening){.n_places = 0};
+    *listening = (struct listening){.given = before->given};
     for (size_t i = 0; i < policy->n_listeners; i++) {
         const enum status status = add(listening, &policy->listeners[i], before);
         if (status != STATUS_OK) {
@@ -153,6 +171,10 @@ static enum status bind_place(struct listening_place *place, int *fd)
     struct resolver_address *address = &place->address;
     if (place->is_unix) {
         return unix_listener_share(&place->unix_socket, fd);
+    }
+    if (place->given_fd >= 0) {
+        *fd = fcntl(place->given_fd, F_DUPFD_CLOEXEC, 0);
+        return *fd >= 0 ? STATUS_OK : STATUS_IO;
     }
     const enum status status = listener_bind(&address->sockaddr.any, address->bytes, fd);
     if (status == STATUS_OK) {
@@ -220,16 +242,25 @@ void listening_log(const struct listening *listening)
 
 /* --- the end --- */
 
-static void drop(struct listening_place *place)
+static void close_place(struct listening_place *place)
 {
     unix_listener_close(&place->unix_socket);
+    if (place->given_fd >= 0) {
+        close(place->given_fd);
+        place->given_fd = -1;
+    }
+}
+
+static void drop(struct listening_place *place)
+{
+    close_place(place);
     free(place);
 }
 
 void listening_close(struct listening *listening)
 {
     for (size_t i = 0; i < listening->n_places; i++) {
-        unix_listener_close(&listening->places[i]->unix_socket);
+        close_place(listening->places[i]);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/status.h"
+#include "net/given_sockets.h"
 #include "net/resolver.h"
 #include "net/unix_socket.h"
 #include "policy/policy.h"
@@ -17,11 +18,13 @@ struct listening_place {
     struct resolver_address wanted;   /* of TCP, as the policy says it */
     struct resolver_address address;  /* the same, with the port once that is known */
     struct unix_listener unix_socket; /* else, which workers share; fd -1: of TCP, or closed */
+    int given_fd;                     /* of TCP, which workers share; -1: each has its own */
     bool is_unix;
     bool is_new; /* it was opened for the latest policy */
 };
 
 struct listening {
+    struct given_sockets *given;                   /* borrowed; NULL: none were */
     struct listening_place *places[LISTENERS_MAX]; /* by the policy's listeners; owned */
     size_t n_places;
 };
@@ -33,8 +36,8 @@ struct listening_offer {
     bool proxy_protocol;
 };
 
-/* Places for @policy: those of @before that it names as well, and new ones, which are seen to be free; unix sockets
- * are opened. @before stays as it is; it may be empty. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: told in the log, and
+/* Places for @policy: those of @before that it names as well, and new ones: of sockets that were given, or which are
+ * seen to be free; unix sockets are opened. @before stays as it is; it may be empty. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: told in the log, and
  * nothing is left. */
 MUST_USE enum status listening_open(struct listening *listening, const struct policy *policy,
                                     const struct listening *before);

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/histogram.h"
 #include "base/log.h"
+#include "proxy/log_sink.h"
 #include "proxy/server_inner.h"
 
 static unsigned count_workers(const struct policy *policy)
@@ -76,11 +77,11 @@ enum status server_new(const struct server_options *options, struct server **ser
     if (created == NULL) {
         return STATUS_NO_MEMORY;
     }
-    const struct server_outfit none = {.log_fd = -1};
     if (pthread_mutex_init(&created->lock, NULL) != 0) {
         free(created);
         return STATUS_NO_MEMORY;
     }
+    const struct server_outfit none = {.listening.given = options->given, .log_fd = -1};
     created->options = *options;
     created->shared.options = &created->options;
     created->next.log_fd = -1;
@@ -101,6 +102,11 @@ enum status server_new(const struct server_options *options, struct server **ser
     }
     *server = created;
     return STATUS_OK;
+}
+
+void server_reopen_log(struct server *server)
+{
+    log_place_reopen(&server->now.edition->policy->log, server->now.log_fd);
 }
 
 enum status server_start(struct server *server)
