@@ -42,8 +42,8 @@ static void print_help(FILE *out)
                 COMMANDS[i].help);
     }
     fputs("  sluice --help | --version\n\n"
-          "SIGTERM and SIGINT let requests end, then stop; a second one stops at once. SIGHUP reads the\n"
-          "policy again, SIGUSR1 opens the file of the access log anew.\n"
+          "SIGTERM and SIGINT let requests end, then stop; a second one stops at once.\n"
+          "SIGHUP reads the policy again, SIGUSR1 opens the file of the access log anew.\n"
           "The policy language is described in docs/policy.md.\n",
           out);
 }

@@ -46,7 +46,7 @@ def test_the_service_manager_is_told_of_each_step(start, manager):
     reloading = manager.next()
     assert reloading["RELOADING"] == "1" and int(reloading["MONOTONIC_USEC"]) > 0
     assert manager.next()["READY"] == "1"
-    proxy.process.send_signal(signal.SIGTERM)
+    proxy.stop()
     assert manager.next()["STOPPING"] == "1"
 
 
