@@ -39,6 +39,7 @@ enum { MEMORY_STORE_BYTES_MIN = 1024 * 1024 };
 struct memory_store_counters {
     uint64_t n_keys;      /* in the table now, expired ones included until they are met */
     uint64_t n_keys_max;  /* that fit, if all are small */
+    uint64_t n_bytes;     /* that states take now */
     uint64_t n_evictions; /* states dropped before they were untouched again */
     uint64_t n_overflows; /* charges that had to share a state, or were refused or let through, for
                            * want of room */

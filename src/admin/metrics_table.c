@@ -106,6 +106,8 @@ const struct metric METRICS[] = {
     GAUGE("embedded_store_keys", "Keys in the embedded store.", MEMORY(n_keys)),
     GAUGE("embedded_store_keys_max", "Keys that fit, if their states are small.",
           MEMORY(n_keys_max)),
+    GAUGE("embedded_store_used_bytes", "Memory that states in the embedded store take.",
+          MEMORY(n_bytes)),
     GAUGE("embedded_store_max_bytes", "Memory that the embedded store may take.",
           metrics_write_memory_bytes, 0),
     COUNTER("embedded_store_evictions_total", "States dropped before they were untouched again.",

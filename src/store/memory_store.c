@@ -197,6 +197,7 @@ void memory_store_count(const struct store *store, struct memory_store_counters 
         pthread_mutex_lock(&shard->lock);
         counters->n_keys += shard->table.n_slots;
         counters->n_keys_max += shard->table.heap.n_lines;
+        counters->n_bytes += (uint64_t)shard->table.heap.n_taken * MEMORY_LINE_BYTES;
         counters->n_evictions += shard->table.n_evictions;
         counters->n_overflows += shard->n_overflows;
         pthread_mutex_unlock(&shard->lock);
