@@ -1,6 +1,7 @@
 """Requests that flow while something happens, each client's against limits of its own, and whether
 every answer was what its limit's on_failure wants."""
 
+import os
 import random
 import re
 import struct
@@ -187,8 +188,11 @@ class Flow:
             assert (answer.status, line["source"], line["verdict"]) == (204, wanted, "allowed"), line
 
     def check_decision_times(self, proxy, deadline_s):
-        """By the proxy's own account, but for what the machine took. Ends the proxy."""
+        """By the proxy's own account, but for what the machine took; not under valgrind, which takes far
+        more. Ends the proxy."""
         proxy.stop()
+        if "SLUICE_PROGRAM" in os.environ:
+            return
         times = re.search(r'msg="decisions were made" count=(\d+) .*p99_us=(\d+) ', proxy.stderr())
         assert int(times.group(1)) > 50
         assert int(times.group(2)) <= (deadline_s + 0.005 + self.stall_s) * 1e6
