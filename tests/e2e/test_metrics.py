@@ -10,6 +10,7 @@ import time
 from harness import program
 from harness.admin import addresses
 from harness.client import Client
+from harness.ports import free_port
 from harness.wait import until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -225,26 +226,25 @@ def test_redis_is_seen_to_be_asked_to_go_away_and_to_come_back(start, start_redi
 
 def change(proxy, policy):
     """Another policy, and SIGHUP."""
-    path = proxy.folder / "policy.yaml"
-    path.write_text(f"listen: 127.0.0.1:{proxy.port}\n{policy}")
+    (proxy.folder / "policy.yaml").write_text(policy)
     proxy.signal(signal.SIGHUP)
 
 
-def test_counters_outlive_reloads_also_of_routes_that_come_back(start):
-    both = "routes: [{name: a, match: {path: /a}, respond: {status: 204}}, " \
-           "{name: b, respond: {status: 204}}]\n"
-    proxy = start("admin: 127.0.0.1:0\n" + both)
-    admin = f"admin: 127.0.0.1:{addresses(proxy)[0][1]}\n"
+def test_counters_outlive_reloads_also_of_routes_that_come_back(start, tmp_path):
+    places = f"listen: 127.0.0.1:{free_port()}\nadmin: 'unix:{tmp_path}/admin'\n"
+    b = places + "routes: [{name: b, respond: {status: 204}}]\n"
+    both = b.replace("[", "[{name: a, match: {path: /a}, respond: {status: 204}}, ")
+    proxy = start(both)
     proxy.ask(path="/a")
     settle(proxy, "sluice_requests_total", 1, route="a")
-    change(proxy, admin + "routes: [{name: b, respond: {status: 204}}]\n")
+    change(proxy, b)
     metrics = settle(proxy, "sluice_reloads_total", 1, result="done")
     assert metrics.get("sluice_requests_total", route="a", status="2xx", verdict="none") == 1
-    change(proxy, admin + "routes: [\n")
+    change(proxy, places + "routes: [\n")
     metrics = settle(proxy, "sluice_reloads_total", 1, result="failed")
     assert metrics.get("sluice_last_reload_successful") == 0
     loaded = metrics.get("sluice_policy_loaded_timestamp_seconds")
-    change(proxy, admin + both)
+    change(proxy, both)
     metrics = settle(proxy, "sluice_reloads_total", 2, result="done")
     assert metrics.get("sluice_last_reload_successful") == 1
     assert loaded < metrics.get("sluice_policy_loaded_timestamp_seconds") <= time.time() + 1
