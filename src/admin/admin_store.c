@@ -45,10 +45,11 @@ static void drop(struct admin *admin, struct admin_store *store)
     free(store);
 }
 
+/* But for the latest: what was begun by a request that has gone may still be under way there. */
 static void drop_unasked(struct admin *admin)
 {
-    struct list *node = admin->stores.next;
-    while (node != &admin->stores) {
+    struct list *node = admin->stores.next->next;
+    while (!list_is_empty(&admin->stores) && node != &admin->stores) {
         struct admin_store *store = store_at(node);
         node = node->next;
         if (store->policy != admin->policy && !is_asked(admin, store->policy)) {

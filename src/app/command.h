@@ -6,6 +6,7 @@
 #define SLUICE_APP_COMMAND_H
 
 int run_command(int argc, char **argv);
+int reload_command(int argc, char **argv);
 int check_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
 int test_command(int argc, char **argv);

@@ -16,6 +16,9 @@ static const struct {
 } COMMANDS[] = {
     {"run", "[--watch] [--pid-file FILE] FILE", "start the proxy with the policy in FILE",
      run_command},
+    {"reload", "[--pid-file FILE | --socket PATH | --url URL] [--token-file FILE] [POLICY]",
+     "have the proxy that runs read its policy anew; exits 1 if it keeps the one it has",
+     reload_command},
     {"check", "[--strict] [--json] [--allow WARNING]... FILE...",
      "tell every error in policy files, and what is sound and hardly meant; exits 1 on errors",
      check_command},
