@@ -285,6 +285,29 @@ def test_without_redis_the_process_that_runs_is_asked(start, policy_file, tmp_pa
     assert "state  0 of 3 left: would deny it, " in text and "answer     429: limit bucket.1h denies" in text
 
 
+def test_without_redis_a_ban_and_an_exemption_are_told(start, policy_file, tmp_path):
+    text = EMBEDDED.replace("SOCKET", str(tmp_path / "admin.sock"))
+    proxy, path = start(text), policy_file(text)
+    ask = ["GET", "/x", "--live", "-H", "X-A: 1"]
+
+    def order(word):
+        key = explain_json(path, *ask[:2], *ask[3:])["limits"][0]["key"]
+        result = program.command("ctl", "--policy", path, word, "bucket", key, "10m")
+        assert result.returncode == 0, result.stderr
+
+    order("ban")
+    told = explain_json(path, *ask, status=3)
+    assert told["limits"][0]["ban"]["kind"] == "ban"
+    assert (told["answer"]["limit"], told["answer"]["status"]) == ("bucket", 429)
+    answer = proxy.ask("GET", "/x", {"X-A": "1"})
+    assert answer.status == 429
+    assert abs(int(answer.get("Retry-After")) - told["answer"]["retry_after"]) <= 20
+    order("exempt")
+    told = explain_json(path, *ask)
+    assert told["limits"][0]["ban"]["kind"] == "exempt" and told["answer"]["passes"]
+    assert proxy.ask("GET", "/x", {"X-A": "1"}).status == 204
+
+
 @pytest.mark.parametrize("text, told", [
     (EMBEDDED.replace("SOCKET", "/nowhere/admin.sock"), "/nowhere/admin.sock"),
     (EMBEDDED.replace('admin: "unix:SOCKET"', "log: off"), "admin")])
@@ -319,7 +342,7 @@ def random_policy(rng, redis_url):
     lines.append("limits:")
     for i in range(4):
         parts = rng.sample(KEYS, rng.randrange(1, 4))
-        how = [f"key: [{', '.join(parts)}]", "rate: " + rng.choice(["9000/day", "[9000/day, 8000/h]"]),
+        how = [f"key: [{', '.join(parts)}]", "rate: " + rng.choice(["50/day", "[50/day, 40/12h]"]),
                "missing: " + rng.choice(["shared", "shared", "skip", "deny"])]
         if rng.random() < 0.3:
             how.append("except: {client: 127.0.0.2}")
