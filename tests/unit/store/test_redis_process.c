@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "store/store_meters.h"
 
 enum { LINKS = 64, OUTAGE_S = 60, MS = 1000, SECOND = 1000 * 1000 };
 
@@ -251,6 +252,30 @@ START_TEST(what_clusters_have_counted_is_added_up_beside_their_nodes)
 }
 END_TEST
 
+START_TEST(nodes_are_numbered_by_where_they_are_and_those_beyond_the_room_share_one)
+{
+    const struct redis_store_options at = {.host = SPAN("redis.example"), .port = 6379};
+    const struct redis_store_options unix_socket = {.unix_path = SPAN("/run/redis.sock")};
+    const struct redis_store_options watched = {
+        .host = SPAN("redis.example"),
+        .sentinels = {.n_hosts = 1, .master = SPAN("main")},
+    };
+    const struct name_directory *nodes = redis_process_nodes(&process);
+    ck_assert_uint_eq(redis_process_node(&process, &at), 1);
+    ck_assert_uint_eq(redis_process_node(&process, &unix_socket), 2);
+    ck_assert_uint_eq(redis_process_node(&process, &watched), 3);
+    ck_assert_uint_eq(redis_process_node(&process, &at), 1);
+    ck_assert(span_equals(name_directory_name(nodes, 1), SPAN("redis.example:6379")));
+    ck_assert(span_equals(name_directory_name(nodes, 2), SPAN("/run/redis.sock")));
+    ck_assert(span_equals(name_directory_name(nodes, 3), SPAN("main")));
+    for (uint16_t port = 1; port < 2 * STORE_NODES_MAX; port++) {
+        const struct redis_store_options other = {.host = SPAN("b"), .port = port};
+        ck_assert_uint_lt(redis_process_node(&process, &other), STORE_NODES_MAX);
+    }
+    ck_assert_uint_eq(name_directory_count(nodes), STORE_NODES_MAX);
+}
+END_TEST
+
 int main(void)
 {
     if (hash_setup() != STATUS_OK) {
@@ -277,6 +302,7 @@ int main(void)
     tcase_add_test(tcase, processes_have_ids_of_their_own);
     tcase_add_test(tcase, what_stores_have_counted_is_added_up);
     tcase_add_test(tcase, what_clusters_have_counted_is_added_up_beside_their_nodes);
+    tcase_add_test(tcase, nodes_are_numbered_by_where_they_are_and_those_beyond_the_room_share_one);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
