@@ -202,6 +202,22 @@ def test_a_request_that_would_be_held_is_told_for_how_long(start, start_redis, p
     assert "held for 5" in told or "held for 1m" in told or "held for 4" in told
 
 
+def test_a_cluster_and_a_master_behind_sentinels_are_asked_too(start, start_cluster, start_watched,
+                                                               policy_file):
+    for url in (start_cluster(3, 0).url, start_watched().url):
+        text = LIVE.replace("REDIS", url).replace("key: path", "key: method")
+        text = text.replace("[bucket, slots]", "[bucket, slots, queue]").replace("1/minute", "100/minute")
+        proxy, path = start(text), policy_file(text)
+        until(lambda: proxy.ask("GET", "/q").status == 204 and
+              any(line.get("source") == "redis" for line in proxy.all_log_lines()), "Redis to decide")
+        ask = ["explain", path, "GET", "/x", "--live", "--json"]  # of the slots it is warned
+        before = json.loads(program.command(*ask).stdout)
+        assert before["state"] == "known" and before["limits"][0]["state"]["remaining"] == 5
+        assert proxy.ask("GET", "/x").status == 204
+        after = limits_of(json.loads(program.command(*ask).stdout))
+        assert (after["bucket"]["remaining"], after["slots"]["remaining"]) == (4, 2)
+
+
 def set_ban(redis, kind, told, left_s):
     """As an operator does, for the first limit that is told."""
     now_ms = int(time.time() * 1000)
