@@ -32,6 +32,7 @@ POLICY = """
       - {{match: {{path: /free}}, limits: [], respond: {{status: 204}}}}
       - {{limits: [per-client], respond: {{status: 204}}}}
 """
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
 LOCAL = "memory: 64MiB"
 USER = [("X-User", "bob")]
 KEYS = "/v1/limits/{}/keys/{}"
@@ -347,6 +348,25 @@ def test_a_user_who_may_decide_alone_is_told_of(start_proxies, start_redis):
     assert proxy.statuses() == {429}
 
 
+def test_the_user_of_the_manual_may_ban_exempt_and_reset(start_proxies, start_redis):
+    manual = (DOCS / "redis.md").read_text()
+    line = re.search(r"^ACL SETUSER .*$", manual, re.MULTILINE).group().replace("PASSWORD", "s3cret")
+    redis = start_redis("--user", "operator", "on", ">op", "~*", "&*", "+@all",
+                        "--user", "default", "off")
+    redis.call(*line.split())
+    proxies = start_proxies(at(redis, ", user: sluice, password: s3cret"))
+    await_statuses(proxies, {204})
+    proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    await_statuses(proxies, {429})
+    proxies[1].admin.change("POST", CLIENT + "/exempt", body(**{"for": "10m"}))
+    await_statuses(proxies, {204})
+    proxies[0].admin.change("DELETE", CLIENT + "/exempt")
+    until(lambda: statuses(proxies, "/login", fields=USER) == {429}, "the limit")
+    proxies[0].admin.change("DELETE", BOB)
+    assert proxies[1].sluice.ask(path="/login", fields=USER).status == 204
+    assert redis.call("ACL", "LOG") == [], "nothing was tried that it may not do"
+
+
 # --- the admin API ---
 
 
@@ -418,7 +438,7 @@ def steady(text):
 
 def test_the_commands_of_the_manual_tell_what_stands_there(start_proxies):
     proxy, = start_proxies(LOCAL, 1)
-    manual = (pathlib.Path(__file__).parents[2] / "docs" / "bans.md").read_text()
+    manual = (DOCS / "bans.md").read_text()
     commands, told = re.search(r"```sh\n(.*?)```\n\n```\n(.*?)```", manual, re.DOTALL).groups()
     script = f'sluice() {{ "{program.PROGRAM}" "$@"; }}\n{commands}'
     result = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=False,

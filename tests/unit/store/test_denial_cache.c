@@ -37,6 +37,7 @@ static struct scripted_store below;
 static struct store *store;
 static struct denial_cache_meters meters;
 static uint64_t now_us;
+static atomic_uint_fast64_t n_forgets;
 static struct limit bucket;
 static struct limit window;
 
@@ -57,7 +58,8 @@ static struct limit make(const struct algorithm *algorithm)
 
 static void setup(void)
 {
-    const struct denial_cache_options options = {.meters = &meters, .now_us = read_time};
+    const struct denial_cache_options options = {
+        .meters = &meters, .now_us = read_time, .n_forgets = &n_forgets};
     bucket = make(&token_bucket_algorithm);
     window = make(&fixed_window_algorithm);
     now_us = 1000 * (uint64_t)S;
@@ -399,6 +401,24 @@ START_TEST(clearing_forgets_all_and_what_is_being_asked)
 }
 END_TEST
 
+START_TEST(another_thread_may_have_all_forgotten_and_what_is_being_asked)
+{
+    struct charge charge = charge_of(&bucket, "{b}", 4);
+    struct decision decision = decision_of(&charge, 1);
+    deny("{a}", 4);
+    ck_assert(is_key_denied_here("{a}", 4));
+    atomic_fetch_add(&n_forgets, 1);
+    ck_assert(!is_key_denied_here("{a}", 4));
+    now_us += 1;
+    ck_assert_int_eq(store_decide(store, &decision, on_answer), STORE_PENDING);
+    atomic_fetch_add(&n_forgets, 1);
+    charge.verdict = DENIED;
+    decision.allowed = false;
+    store_answer(&decision);
+    ck_assert(!is_key_denied_here("{b}", 4));
+}
+END_TEST
+
 START_TEST(an_answer_at_once_is_remembered_too)
 {
     struct charge charge = charge_of(&bucket, "{a}", 4);
@@ -458,6 +478,7 @@ int main(void)
     tcase_add_test(tcase, other_aims_go_on);
     tcase_add_test(tcase, what_allowed_does_not_push_out_a_denial_of_the_same_key);
     tcase_add_test(tcase, clearing_forgets_all_and_what_is_being_asked);
+    tcase_add_test(tcase, another_thread_may_have_all_forgotten_and_what_is_being_asked);
     tcase_add_test(tcase, an_answer_at_once_is_remembered_too);
     tcase_add_test(tcase, a_key_longer_than_any_is_not_remembered);
     tcase_add_test(tcase, settlements_pass_through);

@@ -9,8 +9,32 @@
 #include "limit/sliding_window.h"
 #include "limit/token_bucket.h"
 #include "memory_stage.h"
+#include "store/errand.h"
 
 static const uint64_t S = 1000000;
+
+/* --- resets --- */
+
+START_TEST(a_key_that_is_reset_is_as_never_seen_and_others_stay)
+{
+    const struct limit limit = bucket_of(1, 1, 3600 * S);
+    const struct limit other = named("other", limit);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+    ck_assert(is_admitted(&limit, 1, 1) && is_admitted(&limit, 2, 1) && is_admitted(&other, 1, 1));
+    struct store_errand errand = {.kind = ERRAND_RESET, .limit = &limit, .key = SPAN("{1}")};
+    for (int i = 0; i < 2; i++) { /* what is not there is forgotten, too */
+        ck_assert_int_eq(store_run(store, &errand), STORE_ANSWERED);
+        ck_assert_int_eq(errand.status, STATUS_OK);
+        ck_assert(errand.was_local);
+    }
+    ck_assert(!is_admitted(&limit, 2, 1));
+    ck_assert(!is_admitted(&other, 1, 1));
+    ck_assert(is_admitted(&limit, 1, 1));
+    ck_assert(!is_admitted(&limit, 1, 1));
+    ck_assert_uint_eq(count().n_keys, 3);
+    store_free(store);
+}
+END_TEST
 
 /* --- large states --- */
 
@@ -241,6 +265,7 @@ static Suite *memory_states_suite(void)
 
     TCase *large = tcase_create("large states");
     tcase_set_timeout(large, 60);
+    tcase_add_test(large, a_key_that_is_reset_is_as_never_seen_and_others_stay);
     tcase_add_test(large, the_longest_log_fits_in_the_default_memory_and_is_exact);
     tcase_add_test(large, logs_grow_in_a_table_full_of_others_and_those_that_deny_stay);
     tcase_add_test(large,
