@@ -66,4 +66,5 @@ static bool parse_share(const struct value_type *type, const struct node *node, 
 const struct value_type VALUE_LOG_TARGET = VALUE_SCALAR_TYPE(
     "stdout, syslog, syslog:/path or the path of a file", struct spec_text, parse_log_target);
 const struct value_type VALUE_SHARE =
-    VALUE_SCALAR_TYPE("a share such as 10% or 0.1%", uint32_t, parse_share);
+    VALUE_PATTERN_TYPE("a share such as 10% or 0.1%", uint32_t, parse_share,
+                       "(100(\\.0{1,4})?|[0-9]{1,2}(\\.[0-9]{1,4})?)%");
