@@ -161,7 +161,7 @@ def connections(redis):
 def test_links_to_redis_stay_and_no_decision_is_late(start, start_redis):
     redis = start_redis()
     policy = f"""
-        store: {{redis: {redis.url}, on_failure: deny}}
+        store: {{redis: {redis.url}, on_failure: deny, deadline: 1s}}
         limits: {{a: {{key: global, rate: 1000000/s, algorithm: %s}}}}
         routes: [{{limits: [a], respond: {{status: 200}}}}]
     """
@@ -178,7 +178,7 @@ def test_links_to_redis_stay_and_no_decision_is_late(start, start_redis):
 
 def test_another_redis_is_connected_before_it_is_asked(start, start_redis):
     policy = """
-        store: {{redis: {url}, on_failure: deny}}
+        store: {{redis: {url}, on_failure: deny, deadline: 1s}}
         limits: {{a: {{key: global, rate: 1000000/s}}}}
         routes: [{{limits: [a], respond: {{status: 200}}}}]
     """
