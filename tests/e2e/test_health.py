@@ -244,7 +244,7 @@ def test_a_server_that_accepts_and_says_nothing_fails_its_checks(start, start_mo
     good, = start_moody(1)
     with socket.create_server(("127.0.0.1", 0), backlog=128) as silent:
         proxy = start(policy([f"http://127.0.0.1:{silent.getsockname()[1]}", good],
-                             "health: {path: /healthz, interval: 10ms, timeout: 50ms, fall: 1}"))
+                             "health: {path: /healthz, interval: 10ms, timeout: 300ms, fall: 2}"))
         until(lambda: count(proxy, OUT) == 1, "the server to be out")
         assert "not answered in time" in proxy.stderr()
         assert [ask(proxy, "POST") for _ in range(4)] == [200] * 4
