@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "policy/loader_yaml.h"
+#include "policy/login.h"
 #include "policy/sections.h"
 #include "policy/value_types.h"
 
@@ -19,6 +20,12 @@ struct walk {
 
 /* --- secrets --- */
 
+/* What is read as a path has no login. */
+static bool is_unix(struct span url)
+{
+    return span_starts_with(url, SPAN("unix:")) || span_starts_with(url, SPAN("redis+unix:"));
+}
+
 struct span description_mask_url(struct span url, char *buffer)
 {
     size_t start = 0; /* of the authority */
@@ -26,20 +33,15 @@ struct span description_mask_url(struct span url, char *buffer)
         start++;
     }
     start = start + 3 <= url.len ? start + 3 : 0;
-    const struct span rest = span_of(url.data + start, url.len - start);
-    const size_t end = start + span_find(rest, '/');
-    size_t at = end; /* the last one: a password may hold others */
-    while (at > start && url.data[at - 1] != '@') {
-        at--;
-    }
-    const size_t colon = start + span_find(span_of(url.data + start, end - start), ':');
+    const struct span login = login_find(span_of(url.data + start, url.len - start));
+    const size_t colon = span_find(login, ':');
     struct text text = text_of(buffer, url.len + DESCRIPTION_MASK.len);
-    if (at == start || colon >= at) {
+    if (is_unix(url) || colon == login.len) {
         return url;
     }
-    text_add(&text, span_of(url.data, colon + 1));
+    text_add(&text, span_of(url.data, start + colon + 1));
     text_add(&text, DESCRIPTION_MASK);
-    text_add(&text, span_of(url.data + at - 1, url.len - at + 1));
+    text_add(&text, span_of(login.data + login.len, url.len - start - login.len));
     return text_span(&text);
 }
 
@@ -50,21 +52,6 @@ static bool is_reference(struct span written)
     return span_starts_with(written, start) && written.data[written.len - 1] == '}' &&
            span_find(span_of(written.data + 1, written.len - 1), '$') == written.len - 1 &&
            span_find(written, ':') == written.len;
-}
-
-/* Fields of these names carry what nobody else is to know. */
-static bool is_secret_name(struct span name)
-{
-    static const char *const PARTS[] = {"auth", "cookie", "key", "token", "secret", "password"};
-    for (size_t i = 0; i < ARRAY_LEN(PARTS); i++) {
-        const struct span part = span_of_text(PARTS[i]);
-        for (size_t at = 0; at + part.len <= name.len; at++) {
-            if (span_equals_ignore_case(span_of(name.data + at, part.len), part)) {
-                return true;
-            }
-        }
-    }
-    return false;
 }
 
 /* --- the walk --- */
@@ -84,13 +71,17 @@ static void tell_url(struct walk *walk, struct span written)
     walk->sink->value(walk->context, description_mask_url(written, buffer), false);
 }
 
-static void tell_scalar(struct walk *walk, const struct value_type *type, const struct node *node,
-                        bool is_secret)
+/* The value of any header may be one, whatever its name is. */
+static bool may_be_secret(const struct value_type *type)
+{
+    return type->is_secret || type == &VALUE_HEADER;
+}
+
+static void tell_scalar(struct walk *walk, const struct value_type *type, const struct node *node)
 {
     if (type == &VALUE_REDIS || type == &VALUE_SERVER) {
         tell_url(walk, node->written);
-    } else if ((is_secret || type->is_secret) && !is_reference(node->written) &&
-               node->written.len > 0) {
+    } else if (may_be_secret(type) && !is_reference(node->written) && node->written.len > 0) {
         walk->sink->value(walk->context, DESCRIPTION_MASK, false);
     } else {
         walk->sink->value(walk->context, node->written, node->plain);
@@ -99,13 +90,12 @@ static void tell_scalar(struct walk *walk, const struct value_type *type, const 
 
 static void tell_section(struct walk *walk, const struct section *section, const struct node *node);
 
-static void tell_value(struct walk *walk, const struct value_type *type, const struct node *node,
-                       bool is_secret)
+static void tell_value(struct walk *walk, const struct value_type *type, const struct node *node)
 {
     if (type->kind == VALUE_SECTION) {
         tell_section(walk, type->section, node);
     } else {
-        tell_scalar(walk, type, node, is_secret);
+        tell_scalar(walk, type, node);
     }
 }
 
@@ -117,7 +107,7 @@ static void tell_list(struct walk *walk, const struct section_field *field, cons
     const size_t n_items = is_list ? node->n_items : 1;
     walk->sink->open(walk->context, true);
     for (size_t i = 0; i < n_items; i++) {
-        tell_value(walk, field->type, &items[i], false);
+        tell_value(walk, field->type, &items[i]);
     }
     walk->sink->close(walk->context);
 }
@@ -127,10 +117,9 @@ static void tell_entries(struct walk *walk, const struct section_field *field,
 {
     for (size_t i = 0; i + 1 < node->n_items; i += 2) {
         const struct span key = node->items[i].text;
-        const bool is_field = field->type == &VALUE_FIELD || field->type == &VALUE_HEADER;
         if (is_wanted == NULL || is_wanted(key)) {
             walk->sink->key(walk->context, key);
-            tell_value(walk, field->type, &node->items[i + 1], is_field && is_secret_name(key));
+            tell_value(walk, field->type, &node->items[i + 1]);
         }
     }
 }
@@ -167,7 +156,7 @@ static void tell_said(struct walk *walk, const struct section_field *field,
     walk->sink->key(walk->context, span_of_text(field->key));
     switch (field->shape) {
     case SHAPE_ONE:
-        tell_value(walk, field->type, value, false);
+        tell_value(walk, field->type, value);
         break;
     case SHAPE_LIST:
         tell_list(walk, field, value);

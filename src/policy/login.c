@@ -45,18 +45,23 @@ static bool decode(struct span span, struct arena *arena, struct span *decoded,
     return true;
 }
 
-bool login_cut(struct span *rest, struct arena *arena, struct login *login, struct text *problem)
+struct span login_find(struct span rest)
 {
-    size_t at = rest->len;
-    while (at > 0 && rest->data[at - 1] != '@') {
+    size_t at = rest.len;
+    while (at > 0 && rest.data[at - 1] != '@') {
         at--;
     }
-    if (at == 0) {
+    return span_of(rest.data, at > 0 ? at - 1 : 0);
+}
+
+bool login_cut(struct span *rest, struct arena *arena, struct login *login, struct text *problem)
+{
+    const struct span text = login_find(*rest);
+    const size_t colon = span_find(text, ':');
+    if (text.len == rest->len || rest->data[text.len] != '@') {
         return true;
     }
-    const struct span text = span_of(rest->data, at - 1);
-    const size_t colon = span_find(text, ':');
-    *rest = span_of(rest->data + at, rest->len - at);
+    *rest = span_of(rest->data + text.len + 1, rest->len - text.len - 1);
     if (!decode(span_of(text.data, colon), arena, &login->user, problem)) {
         return false;
     }

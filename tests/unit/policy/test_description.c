@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "policy/loader.h"
+#include "policy/redis_url.h"
 
 /* What was told, on one line. */
 struct told {
@@ -125,8 +126,14 @@ START_TEST(a_url_loses_its_password_alone)
         {"redis://a:1/0", "redis://a:1/0"},
         {"redis://:pw@a:1/0", "redis://:***@a:1/0"},
         {"redis://u:p@w@a:1", "redis://u:***@a:1"},
+        {"redis://:p/w@a:1/0", "redis://:***@a:1/0"},
+        {"redis://u/x:p/w@a:1/0", "redis://u/x:***@a:1/0"},
+        {"rediss://u:a://b@c", "rediss://u:***@c"},
         {"redis+sentinel://u:p@a:1,b:2/m", "redis+sentinel://u:***@a:1,b:2/m"},
         {"unix:///a@b:c", "unix:///a@b:c"},
+        {"unix:/a:b@c", "unix:/a:b@c"},
+        {"redis+unix:///a:b@c", "redis+unix:///a:b@c"},
+        {"redis://a@b", "redis://a@b"},
         {"u:p@a", "u:***@a"},
         {"", ""},
         {"://", "://"},
@@ -138,6 +145,51 @@ START_TEST(a_url_loses_its_password_alone)
         ck_assert_msg(span_equals(masked, span_of_text(URLS[i][1])), "%s: %.*s", URLS[i][0],
                       SPAN_ARGS(masked));
     }
+}
+END_TEST
+
+/* As the loader reads it: nothing of the password is left. */
+START_TEST(what_the_loader_takes_for_a_password_is_masked)
+{
+    static const char *const URLS[] = {
+        "redis://:hush@a/",
+        "redis://:hush/hush@127.0.0.1:6379/0",
+        "redis://u:hush@hush:hush@a",
+        "redis://u:hush://hush@a",
+        "redis://u/x:hush?#hush@a,b",
+        "redis+sentinel://u:hush/@a:1,b:2/m",
+        "redis://:/hush@[::1]:7000/15",
+    };
+    char buffer[512];
+    struct arena arena;
+    arena_init(&arena, NULL, 0);
+    for (size_t i = 0; i < ARRAY_LEN(URLS); i++) {
+        struct text problem = text_of(buffer, sizeof(buffer));
+        struct redis_url url;
+        ck_assert_msg(redis_url_parse(span_of_text(URLS[i]), &arena, &url, &problem), "%s",
+                      URLS[i]);
+        ck_assert_uint_gt(url.login.password.len, 0);
+        const struct span masked = description_mask_url(span_of_text(URLS[i]), buffer);
+        buffer[masked.len] = '\0';
+        ck_assert_msg(strstr(buffer, "hush") == NULL && strstr(buffer, "***@") != NULL, "%s",
+                      buffer);
+    }
+    arena_reset(&arena);
+}
+END_TEST
+
+START_TEST(no_value_of_a_header_is_told)
+{
+    static const char YAML[] = "listen: 127.0.0.1:8080\n"
+                               "routes:\n"
+                               "  - match: {header: {x-pass: hush1, x-tier: '${LISTEN_AT}'}}\n"
+                               "    upstream: one\n"
+                               "    request: {set: {x-session: hush2}}\n"
+                               "    response: {set: {x-jwt: hush3}}\n"
+                               "upstreams: {one: {servers: ['http://127.0.0.1:9000']}}\n";
+    assert_tells(YAML, "header={x-pass='***' x-tier='${LISTEN_AT}' }");
+    assert_tells(YAML, "set={x-session='***' }");
+    ck_assert_ptr_null(strstr(describe(YAML), "hush"));
 }
 END_TEST
 
@@ -153,6 +205,8 @@ int main(void)
     tcase_add_test(cases, the_environment_is_told_by_name);
     tcase_add_test(cases, secrets_are_masked);
     tcase_add_test(cases, a_url_loses_its_password_alone);
+    tcase_add_test(cases, what_the_loader_takes_for_a_password_is_masked);
+    tcase_add_test(cases, no_value_of_a_header_is_told);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
