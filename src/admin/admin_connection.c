@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "admin/connection_parts.h"
+#include "base/clock.h"
 
 #define SECONDS(n) (UINT64_C(1000000) * (n))
 
@@ -23,9 +24,13 @@ static const uint64_t TIMES_US[N_STATES] = {
     [STATE_HANDLE] = SECONDS(30), [STATE_WRITE] = SECONDS(30),    [STATE_LINGER] = SECONDS(1),
 };
 
+/* An answer is not cut short before, whoever waits for a place. */
+#define WRITE_UNDISTURBED_US SECONDS(2)
+
 void connection_set_state(struct admin_connection *connection, enum connection_state state)
 {
     connection->state = state;
+    connection->state_began_us = clock_monotonic_us();
     timer_arm(&connection->timer, TIMES_US[state]);
 }
 
@@ -116,9 +121,8 @@ static void on_drained(void *owner)
 {
     struct admin_connection *connection = owner;
     if (connection->state == STATE_WRITE) {
-        go_on(connection, connection_end_answer(connection));
-    } else if (connection->state == STATE_HANDLE && connection->request.is_answered) {
-        go_on(connection, connection_write(connection));
+        go_on(connection, connection->is_on_its_way ? connection_end_answer(connection)
+                                                    : connection_write(connection));
     }
 }
 
@@ -194,7 +198,24 @@ enum status admin_connection_new(struct admin_door *door, int fd, const struct a
     return STATUS_OK;
 }
 
-bool admin_connection_close_oldest(struct admin_door *door)
+/* The one whose answer has been on its way for longest, and so long that its reader has no claim to the place any more.
+ * NULL: none. */
+static struct admin_connection *find_slowest(const struct admin_door *door)
+{
+    struct admin_connection *slowest = NULL;
+    uint64_t began_us = clock_monotonic_us() - WRITE_UNDISTURBED_US;
+    for (struct list *node = door->connections.next; node != &door->connections;
+         node = node->next) {
+        struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
+        if (connection->state == STATE_WRITE && connection->state_began_us <= began_us) {
+            began_us = connection->state_began_us;
+            slowest = connection;
+        }
+    }
+    return slowest;
+}
+
+bool admin_connection_make_place(struct admin_door *door)
 {
     for (struct list *node = door->connections.next; node != &door->connections;
          node = node->next) {
@@ -204,7 +225,11 @@ bool admin_connection_close_oldest(struct admin_door *door)
             return true;
         }
     }
-    return false;
+    struct admin_connection *slowest = find_slowest(door);
+    if (slowest != NULL) {
+        connection_free(slowest);
+    }
+    return slowest != NULL;
 }
 
 void admin_connections_leave(struct admin_door *door)

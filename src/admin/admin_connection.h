@@ -15,9 +15,10 @@ struct admin_door;
 MUST_USE enum status admin_connection_new(struct admin_door *door, int fd,
                                           const struct access_peer *peer);
 
-/* Close the connection of @door that has been there longest without a request under way, for another to have its
- * place. False: all have one. */
-MUST_USE bool admin_connection_close_oldest(struct admin_door *door);
+/* Close a connection of @door for another to have its place: the one that has been there longest without a request under
+ * way; where all have one, the one that has been longest at reading its answer, two seconds or more. False: there is
+ * none. */
+MUST_USE bool admin_connection_make_place(struct admin_door *door);
 
 /* Close those of @door that wait for a request; the others end with their answer. */
 void admin_connections_leave(struct admin_door *door);

@@ -36,7 +36,7 @@ static void on_accept(void *context, int fd, const struct sockaddr *sockaddr)
 {
     struct admin_door *door = context;
     const struct access_peer peer = peer_of(door, fd, sockaddr);
-    if (door->n_connections >= ADMIN_CONNECTIONS_MAX && !admin_connection_close_oldest(door)) {
+    if (door->n_connections >= ADMIN_CONNECTIONS_MAX && !admin_connection_make_place(door)) {
         close(fd);
         return;
     }

@@ -44,6 +44,7 @@ struct admin_connection {
     struct timer timer;
     struct loop_task answered; /* the resource has answered: go on, off its stack */
     enum connection_state state;
+    uint64_t state_began_us; /* of the monotonic clock */
 
     char in[IN_BYTES];
     size_t in_start; /* of what is not used yet */
@@ -69,7 +70,8 @@ struct admin_connection {
     char body[ADMIN_BODY_BYTES_MAX];
     size_t body_bytes;
 
-    bool has_request; /* that was begun and has not ended */
+    bool has_request;   /* that was begun and has not ended */
+    bool is_on_its_way; /* STATE_WRITE: the stream has the answer */
     struct admin_request request;
     char out_head[OUT_HEAD_BYTES];
 };
@@ -104,7 +106,7 @@ void connection_end_request(struct admin_connection *connection);
 
 /* --- connection_writing.c --- */
 
-/* Write the answer that there is. */
+/* Write the answer that there is, once the stream takes it. */
 MUST_USE enum step connection_write(struct admin_connection *connection);
 
 /* It was written. */

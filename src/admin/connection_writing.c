@@ -64,6 +64,11 @@ enum step connection_end_answer(struct admin_connection *connection)
 /* Once: what the kernel does not take at once is kept by the stream. */
 enum step connection_write(struct admin_connection *connection)
 {
+    loop_task_cancel(&connection->answered); /* a stream that drained may be before it */
+    if (connection->state != STATE_WRITE) {
+        connection->is_on_its_way = false;
+        connection_set_state(connection, STATE_WRITE);
+    }
     if (stream_is_blocked(&connection->stream)) {
         return STEP_WAIT; /* a 100 that is not taken yet */
     }
@@ -74,7 +79,7 @@ enum step connection_write(struct admin_connection *connection)
         {request->content, request->content_bytes},
     };
     const bool has_content = !connection->is_head && request->content_bytes > 0;
-    connection_set_state(connection, STATE_WRITE);
+    connection->is_on_its_way = true;
     audit_tell(&connection->request, &connection->peer, &connection->verdict, &connection->match,
                span_of(connection->method, connection->method_bytes), sent_path(connection));
     switch (stream_write(&connection->stream, slices, has_content ? 2 : 1)) {

@@ -1,0 +1,65 @@
+"""Places at the admin API's door, and who takes them."""
+
+import fcntl
+import socket
+import struct
+import termios
+import time
+
+import pytest
+
+from harness import message
+from harness.admin import Admin, addresses
+from harness.wait import until
+
+PLACES = 64  # of one listener
+EXPECTING = (b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+             b"Content-Length: 1\r\n\r\nx")
+READING = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def mute(place, requests):
+    """A client that has sent requests and reads nothing, as far as the kernels let it."""
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(place)
+    client.setblocking(False)
+    try:
+        client.send(requests)
+    except BlockingIOError:
+        pass
+    return client
+
+
+def unread(client):
+    return struct.unpack("i", fcntl.ioctl(client, termios.FIONREAD, b"\0" * 4))[0]
+
+
+def are_stuck(clients):
+    """Each has an answer, and none gets more."""
+    before = [unread(client) for client in clients]
+    time.sleep(0.2)
+    return all(before) and before == [unread(client) for client in clients]
+
+
+@pytest.mark.parametrize("first, requests", [
+    pytest.param(b"", EXPECTING * 1000, id="100"),
+    pytest.param(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", EXPECTING * 1000, id="100-of-another-phase"),
+    pytest.param(b"", READING * 1000, id="metrics"),
+])
+def test_who_does_not_read_locks_nobody_out(start, tmp_path, first, requests):
+    proxy = start(f'admin: "unix:{tmp_path}/admin.sock"\nroutes: [{{respond: {{status: 204}}}}]\n')
+    place = addresses(proxy)[0]
+    held = [mute(place, first + requests) for _ in range(PLACES)]
+    until(lambda: are_stuck(held), "all places to be taken")
+
+    def is_alive():
+        try:
+            return Admin(place).ask("GET", "/healthz").status == 200
+        except (OSError, message.Cut):
+            return False
+
+    try:
+        until(is_alive, "a place at the door", within=15)
+    finally:
+        for client in held:
+            client.close()
