@@ -58,14 +58,14 @@ static enum access_title find_title(const struct access_rules *rules,
 {
     const bool shows_token = has_field(head, SPAN("Authorization"));
     const enum access_title shown = shows_token ? judge_token(rules, head) : ACCESS_BY_NOTHING;
-    if (shows_token && (shown == ACCESS_BY_NOTHING || !peer->is_unix)) {
+    const bool is_own = !is_forwarded(head);
+    if (shows_token && (shown == ACCESS_BY_NOTHING || !peer->is_unix || !is_own)) {
         return shown;
     }
     if (peer->is_unix) {
-        return ACCESS_BY_SOCKET;
+        return is_own ? ACCESS_BY_SOCKET : ACCESS_BY_NOTHING;
     }
-    return address_is_loopback(&peer->address) && !is_forwarded(head) ? ACCESS_BY_LOOPBACK
-                                                                      : ACCESS_BY_NOTHING;
+    return is_own && address_is_loopback(&peer->address) ? ACCESS_BY_LOOPBACK : ACCESS_BY_NOTHING;
 }
 
 static bool may(enum access_title title, enum admin_effect effect)
@@ -158,7 +158,7 @@ struct access_verdict access_judge(const struct access_rules *rules, const struc
     if (!may(title, effect)) {
         return refuse(401, NULL, title);
     }
-    if (!peer->is_unix && !access_is_our_host(rules, head->host)) {
+    if (!access_is_our_host(rules, head->host)) {
         return refuse(
             421, "Host must be an address, localhost, or a name that stands in admin.hosts", title);
     }

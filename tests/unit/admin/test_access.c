@@ -86,7 +86,7 @@ START_TEST(reading_needs_this_machine_a_socket_or_a_token)
         {LOOPBACK, "GET /", HERE, 0},
         {LOOPBACK_6, "GET /", "Host: [::1]:9900\r\n", 0},
         {LOOPBACK, "HEAD /", HERE, 0},
-        {SOCKET, "GET /", "Host: x\r\n", 0},
+        {SOCKET, "GET /", "Host: localhost\r\n", 0},
         {REMOTE, "GET /", HERE, 401},
         {REMOTE, "GET /", HERE WITH_TOKEN, 0},
         {REMOTE, "GET /", HERE WITH_READ_TOKEN, 0},
@@ -105,8 +105,9 @@ START_TEST(changing_needs_a_socket_or_the_token)
         {REMOTE, "POST /", HERE JSON WITH_TOKEN, 0},
         {REMOTE, "POST /", HERE JSON WITH_READ_TOKEN, 403},
         {REMOTE, "POST /", HERE JSON, 401},
-        {SOCKET, "POST /", "Host: x\r\n" JSON, 0},
-        {SOCKET, "DELETE /", "Host: x\r\n", 0},
+        {SOCKET, "POST /", HERE JSON, 0},
+        {SOCKET, "DELETE /", "Host: localhost\r\n", 0},
+        {SOCKET, "DELETE /", HERE WITH_READ_TOKEN, 0},
     };
     check_stories(STORIES, ARRAY_LEN(STORIES));
 }
@@ -151,6 +152,10 @@ START_TEST(what_a_proxy_of_this_machine_passes_on_is_not_its_own)
         {LOOPBACK, "GET /", HERE "X-Forwarded-Host: a\r\n", 401},
         {LOOPBACK, "GET /", HERE "X-Forwarded-Proto: https\r\n", 401},
         {LOOPBACK, "GET /", HERE "X-Forwarded-For: 192.0.2.7\r\n" WITH_TOKEN, 0},
+        {SOCKET, "GET /", HERE "X-Forwarded-For: 192.0.2.7\r\n", 401},
+        {SOCKET, "DELETE /", HERE "Via: 1.1 sluice\r\n", 401},
+        {SOCKET, "DELETE /", HERE "Via: 1.1 sluice\r\n" WITH_TOKEN, 0},
+        {SOCKET, "DELETE /", HERE "Via: 1.1 sluice\r\n" WITH_READ_TOKEN, 403},
     };
     check_stories(STORIES, ARRAY_LEN(STORIES));
 }
@@ -172,6 +177,9 @@ START_TEST(a_name_that_is_not_ours_is_misdirected)
         {LOOPBACK, "GET http://evil.example/", "Host: localhost\r\n", 421},
         {REMOTE, "DELETE /", "Host: evil.example\r\n" WITH_TOKEN, 421},
         {REMOTE, "GET /", "Host: evil.example\r\n", 401},
+        {SOCKET, "GET /", "Host: x\r\n", 421},
+        {SOCKET, "DELETE /", "Host: evil.example\r\n", 421},
+        {SOCKET, "DELETE /", "Host: sluice.internal\r\n", 0},
     };
     check_stories(STORIES, ARRAY_LEN(STORIES));
 }
