@@ -1,20 +1,24 @@
-/* Listening sockets that whoever started the process has opened for it (socket activation), to be taken by the
- * address that they have. */
+/* Listening sockets that whoever started the process has opened for it (socket activation), found by the address
+ * that they have. They stay open to the end of the process: a policy that no longer listens there may be followed
+ * by one that does. */
 
 #ifndef SLUICE_NET_GIVEN_SOCKETS_H
 #define SLUICE_NET_GIVEN_SOCKETS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/compiler.h"
 #include "base/span.h"
+#include "base/status.h"
 
 struct sockaddr;
 
 enum { GIVEN_SOCKETS_MAX = 64 };
 
 struct given_sockets {
-    int fds[GIVEN_SOCKETS_MAX]; /* owned; -1: taken */
+    int fds[GIVEN_SOCKETS_MAX]; /* owned */
+    bool is_used[GIVEN_SOCKETS_MAX];
     size_t n;
 };
 
@@ -22,11 +26,16 @@ struct given_sockets {
  * in the log. */
 void given_sockets_add(struct given_sockets *given, int fd);
 
-/* The socket that listens on exactly @sockaddr, of IPv4 or IPv6, or at @path, which is the caller's then; -1: none does. */
-MUST_USE int given_sockets_take(struct given_sockets *given, const struct sockaddr *sockaddr);
-MUST_USE int given_sockets_take_unix(struct given_sockets *given, struct span path);
+/* In *fd, once more, the socket that listens on exactly @sockaddr, of IPv4 or IPv6, or at @path: to be closed by its
+ * own. -1: none does. STATUS_IO. */
+MUST_USE enum status given_sockets_share(struct given_sockets *given,
+                                         const struct sockaddr *sockaddr, int *fd);
+MUST_USE enum status given_sockets_share_unix(struct given_sockets *given, struct span path,
+                                              int *fd);
 
-/* Close those that nobody has taken, and tell in the log that there were some. */
+/* Tell in the log of those that nobody has asked for. */
+void given_sockets_tell_unused(const struct given_sockets *given);
+
 void given_sockets_close(struct given_sockets *given);
 
 #endif /* SLUICE_NET_GIVEN_SOCKETS_H */

@@ -106,9 +106,10 @@ static int serve_first(const struct run_options *options, struct reload *reload)
         served_leave(reload->now);
         return EXIT_FAILED;
     }
-    given_sockets_close(&given);
+    given_sockets_tell_unused(&given);
     const int result = serve(options, reload);
     server_free(reload->server);
+    given_sockets_close(&given);
     return result;
 }
 

@@ -49,56 +49,61 @@ static bool is_same(const struct sockaddr *one, const struct sockaddr *other)
            memcmp(&a->sin6_addr, &b->sin6_addr, sizeof(a->sin6_addr)) == 0;
 }
 
-static int take(struct given_sockets *given, size_t i)
+static enum status share(struct given_sockets *given, size_t i, int *fd)
 {
-    const int fd = given->fds[i];
-    given->fds[i] = -1;
-    return fd;
+    given->is_used[i] = true;
+    *fd = fcntl(given->fds[i], F_DUPFD_CLOEXEC, 0);
+    return *fd >= 0 ? STATUS_OK : STATUS_IO;
 }
 
-int given_sockets_take(struct given_sockets *given, const struct sockaddr *sockaddr)
+enum status given_sockets_share(struct given_sockets *given, const struct sockaddr *sockaddr,
+                                int *fd)
 {
+    *fd = -1;
     for (size_t i = 0; i < given->n; i++) {
         struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
-        socklen_t own_bytes = sizeof(own);
-        if (given->fds[i] >= 0 &&
-            getsockname(given->fds[i], (struct sockaddr *)&own, &own_bytes) == 0 &&
+        socklen_t bytes = sizeof(own);
+        if (getsockname(given->fds[i], (struct sockaddr *)&own, &bytes) == 0 &&
             is_same((const struct sockaddr *)&own, sockaddr)) {
-            return take(given, i);
+            return share(given, i, fd);
         }
     }
-    return -1;
+    return STATUS_OK;
 }
 
-int given_sockets_take_unix(struct given_sockets *given, struct span path)
+enum status given_sockets_share_unix(struct given_sockets *given, struct span path, int *fd)
 {
     const struct sockaddr_un wanted = unix_socket_address(path);
+    *fd = -1;
     for (size_t i = 0; i < given->n; i++) {
         struct sockaddr_un own = {.sun_family = AF_UNSPEC};
         socklen_t bytes = sizeof(own);
-        if (given->fds[i] >= 0 &&
-            getsockname(given->fds[i], (struct sockaddr *)&own, &bytes) == 0 &&
+        if (getsockname(given->fds[i], (struct sockaddr *)&own, &bytes) == 0 &&
             own.sun_family == AF_UNIX &&
             strncmp(own.sun_path, wanted.sun_path, sizeof(own.sun_path)) == 0) {
-            return take(given, i);
+            return share(given, i, fd);
         }
     }
-    return -1;
+    return STATUS_OK;
+}
+
+void given_sockets_tell_unused(const struct given_sockets *given)
+{
+    size_t n_unused = 0;
+    for (size_t i = 0; i < given->n; i++) {
+        n_unused += !given->is_used[i];
+    }
+    if (n_unused > 0) {
+        log_warn("net.given_sockets", "sockets that were given are not used",
+                 "sockets=%zu hint=\"the policy listens on none of their addresses: see listen\"",
+                 n_unused);
+    }
 }
 
 void given_sockets_close(struct given_sockets *given)
 {
-    size_t n_left = 0;
     for (size_t i = 0; i < given->n; i++) {
-        if (given->fds[i] >= 0) {
-            close(take(given, i));
-            n_left++;
-        }
+        close(given->fds[i]);
     }
     given->n = 0;
-    if (n_left > 0) {
-        log_warn("net.given_sockets", "sockets that were given are not used",
-                 "sockets=%zu hint=\"the policy listens on none of their addresses: see listen\"",
-                 n_left);
-    }
 }

@@ -89,7 +89,10 @@ static enum status open_unix(struct listening_place *place, const struct listene
                              struct given_sockets *given)
 {
     const struct span path = section->endpoint.unix_path;
-    const int fd = given != NULL ? given_sockets_take_unix(given, path) : -1;
+    int fd = -1;
+    if (given != NULL && given_sockets_share_unix(given, path, &fd) != STATUS_OK) {
+        return STATUS_IO;
+    }
     if (fd >= 0) { /* its file is not ours */
         place->unix_socket = (struct unix_listener){.fd = fd, .address = unix_socket_address(path)};
         return STATUS_OK;
@@ -108,8 +111,9 @@ static enum status open_place(struct listening_place *place, const struct listen
     if (place->is_unix) {
         return open_unix(place, section, before->given);
     }
-    if (before->given != NULL) {
-        place->given_fd = given_sockets_take(before->given, &place->wanted.sockaddr.any);
+    if (before->given != NULL && given_sockets_share(before->given, &place->wanted.sockaddr.any,
+                                                     &place->given_fd) != STATUS_OK) {
+        return STATUS_IO;
     }
     return place->given_fd >= 0 ? STATUS_OK : probe(place, before);
 }

@@ -56,8 +56,8 @@ static int open_place(const struct log_section *log)
     switch (log->target) {
     case LOG_TO_STDOUT:
         return open_stdout();
-    case LOG_TO_FILE:
-        return open(log->path.data, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    case LOG_TO_FILE: /* O_NONBLOCK: a named pipe without a reader fails, rather than wait for one */
+        return open(log->path.data, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0640);
     case LOG_TO_SYSLOG:
         return open_syslog(log->path);
     }

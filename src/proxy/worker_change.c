@@ -59,9 +59,13 @@ static void drop(struct worker *worker)
 /* The lines of what is under way go where all go from now on. */
 static void turn_log(struct worker *worker, const struct worker_offer *offer)
 {
+    const uint32_t sample_sum = worker->log.sample_sum;
     access_log_close(&worker->log);
-    if (access_log_init(&worker->log, worker->loop, offer->log_fd, &offer->edition->policy->log,
-                        &worker->meters->log_lines_lost) != STATUS_OK) {
+    const enum status status =
+        access_log_init(&worker->log, worker->loop, offer->log_fd, &offer->edition->policy->log,
+                        &worker->meters->log_lines_lost);
+    worker->log.sample_sum = sample_sum;
+    if (status != STATUS_OK) {
         worker->log.sink.fd = -1;
         log_error("proxy.worker", "no memory for the access log: it is off", "worker=%u",
                   worker->number);

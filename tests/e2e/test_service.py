@@ -125,6 +125,25 @@ def test_a_unix_socket_that_is_given_keeps_its_file(tmp_path):
         assert os.path.exists(path)
 
 
+def test_who_waits_at_a_given_socket_is_served_when_the_policy_names_it_again(tmp_path, given):
+    host, port = given.getsockname()
+    both = f"listen: [127.0.0.1:0, {host}:{port}]\n" + ROUTES
+
+    def turn_to(policy, edition):
+        (tmp_path / "policy.yaml").write_text(policy)
+        process.send_signal(signal.SIGHUP)
+        until(lambda: (tmp_path / "stderr").read_text().count('"the policy is in force"') == edition, "the reload")
+
+    process = start_with_sockets(tmp_path, both, given)
+    with Client((host, port)) as client:
+        assert client.ask().status == 204
+    turn_to("listen: 127.0.0.1:0\n" + ROUTES, 1)
+    with Client((host, port)) as waiting:
+        turn_to(both, 2)
+        assert waiting.ask().status == 204
+    stop(process, tmp_path)
+
+
 def test_sockets_that_nobody_wants_are_told_of(tmp_path, given):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         process = start_with_sockets(tmp_path, "listen: 127.0.0.1:0\n" + ROUTES, given, other)

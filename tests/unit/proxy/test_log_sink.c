@@ -85,6 +85,15 @@ START_TEST(a_file_that_cannot_be_opened_anew_goes_on)
 }
 END_TEST
 
+START_TEST(a_named_pipe_that_nobody_reads_is_an_error_at_once)
+{
+    place = (struct log_section){.target = LOG_TO_FILE, .path = span_of_text(path)};
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(log_place_open(&place, &fd), STATUS_IO);
+    ck_assert_int_eq(fd, -1);
+}
+END_TEST
+
 /* --- syslog --- */
 
 static int listen_as_syslog(void)
@@ -161,6 +170,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_file_is_appended_to_and_opened_anew_under_the_same_number);
     tcase_add_test(tcase, a_file_that_cannot_be_opened_anew_goes_on);
+    tcase_add_test(tcase, a_named_pipe_that_nobody_reads_is_an_error_at_once);
     tcase_add_test(tcase, syslog_gets_each_line_as_a_datagram);
     tcase_add_test(tcase, a_syslog_that_comes_later_or_again_is_found);
     tcase_add_test(tcase, a_syslog_that_does_not_read_loses_lines_and_nobody_waits);
