@@ -5,7 +5,7 @@ _sluice_ctl_words="health ready limits routes upstreams policy key reset bans ba
 _sluice_options() {
   case $1 in
     run) echo "--watch --pid-file" ;;
-    reload) echo "--pid-file" ;;
+    reload) echo "--pid-file --socket --url --token-file" ;;
     check) echo "--strict --json --allow" ;;
     schema) echo "--tests" ;;
     test) echo "--json --junit" ;;
