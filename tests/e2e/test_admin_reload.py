@@ -83,7 +83,7 @@ def test_a_reload_takes_no_members(unix):
 def test_many_who_ask_at_once_are_all_answered(proxy, unix):
     clients = [unix.connect() for _ in range(20)]
     for client in clients:
-        client.send(b"POST /v1/reload HTTP/1.1\r\nHost: l\r\nContent-Type: application/json\r\n"
+        client.send(b"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                     b"Content-Length: 0\r\n\r\n")
     for client in clients[:5]:
         client.close()
@@ -93,13 +93,13 @@ def test_many_who_ask_at_once_are_all_answered(proxy, unix):
 
 def test_addresses_of_operators_come_and_go_with_the_policy(proxy, unix, tmp_path):
     kept = unix.connect()
-    assert kept.ask("GET", "/healthz", host="l").status == 200
+    assert kept.ask("GET", "/healthz", host="localhost").status == 200
     rewrite(proxy, policy_of(tmp_path, f'["unix:{tmp_path}/admin.sock", "unix:{tmp_path}/new.sock"]'))
     assert unix.change("POST", "/v1/reload")["succeeded"] is True
     new = Admin(f"{tmp_path}/new.sock")
     assert until(lambda: os.path.exists(new.address), "the new door")
     assert new.read("/healthz")["status"] == "alive"
-    assert kept.ask("GET", "/healthz", host="l").status == 200
+    assert kept.ask("GET", "/healthz", host="localhost").status == 200
     rewrite(proxy, policy_of(tmp_path, f'["unix:{tmp_path}/new.sock"]'))
     assert unix.change("POST", "/v1/reload")["succeeded"] is True
     until(lambda: not os.path.exists(unix.address), "the old door to be gone")
