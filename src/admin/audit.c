@@ -33,12 +33,13 @@ static void write_peer(struct text *text, const struct access_peer *peer)
     address_write(&peer->address, text);
 }
 
-/* The resource's own path with what was captured, but for keys; of none, what was sent. */
-static void write_path(struct text *text, const struct resource_match *match, struct span path)
+/* The resource's own path with what was captured, but for keys. Where none was found, as little of what was sent as
+ * anybody needs: a slip of the pen may have put a key anywhere. */
+static void write_path(struct text *text, const struct resource_match *match)
 {
     char buffer[TARGET_SHOWN_BYTES_MAX];
     struct text shown = text_of(buffer, sizeof(buffer));
-    struct span rest = match->resource != NULL ? span_of_text(match->resource->path) : path;
+    struct span rest = span_of_text(match->path != NULL ? match->path : "-");
     struct span segment;
     size_t n_captures = 0;
     for (size_t i = 0; span_split(&rest, '/', &segment); i++) {
@@ -74,7 +75,7 @@ void audit_write_by(char by[ADMIN_BY_BYTES_MAX], const struct access_peer *peer,
 
 void audit_tell(struct admin_request *request, const struct access_peer *peer,
                 const struct access_verdict *verdict, const struct resource_match *match,
-                struct span method, struct span path)
+                struct span method)
 {
     /* Room for a path and an outcome of which every byte is escaped. */
     char buffer[4 * (TARGET_SHOWN_BYTES_MAX + ADMIN_DETAIL_BYTES_MAX) + 256];
@@ -85,7 +86,7 @@ void audit_tell(struct admin_request *request, const struct access_peer *peer,
     write_peer(&line, peer);
     text_add_literal(&line, " method=");
     text_add_logfmt(&line, method);
-    write_path(&line, match, path);
+    write_path(&line, match);
     write_outcome(&line, request);
     if (verdict->status == 0 && match->effect == ADMIN_CHANGES) {
         log_info("admin.audit", request->status < 400 ? "changed" : "not changed", "%.*s",

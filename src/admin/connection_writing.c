@@ -5,13 +5,6 @@
 #include "base/clock.h"
 #include "http/message.h"
 
-/* What was sent, without its query. */
-static struct span sent_path(const struct admin_connection *connection)
-{
-    const struct span target = span_of(connection->target, connection->target_bytes);
-    return span_of(target.data, span_find(target, '?'));
-}
-
 static struct span write_head(struct admin_connection *connection)
 {
     const struct admin_request *request = &connection->request;
@@ -81,7 +74,7 @@ enum step connection_write(struct admin_connection *connection)
     const bool has_content = !connection->is_head && request->content_bytes > 0;
     connection->is_on_its_way = true;
     audit_tell(&connection->request, &connection->peer, &connection->verdict, &connection->match,
-               span_of(connection->method, connection->method_bytes), sent_path(connection));
+               span_of(connection->method, connection->method_bytes));
     switch (stream_write(&connection->stream, slices, has_content ? 2 : 1)) {
     case STREAM_DONE:
         return connection_end_answer(connection);

@@ -153,6 +153,7 @@ void resource_find(struct span method, struct span path, char *decoded,
         if (!fits(resource, &segments, match->captures)) {
             continue;
         }
+        match->path = resource->path;
         if (is_method(resource, method)) {
             match->resource = resource;
             match->effect = resource->effect;

@@ -53,6 +53,8 @@ extern const size_t N_ADMIN_RESOURCES;
 /* What a method and a path come to. */
 struct resource_match {
     const struct admin_resource *resource; /* NULL: status says why */
+    const char
+        *path; /* of the resource, or with 405 of those with other methods; NULL: there is none */
     enum admin_effect effect; /* also of what is not there: what such a request is after */
     uint16_t status;          /* 0, 400, 404 or 405 */
     const char *reason;       /* with 400; static */

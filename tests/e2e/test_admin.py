@@ -139,10 +139,10 @@ BAD_REQUESTS = {
     "two hosts": b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
     "a bare LF": b"GET / HTTP/1.1\nHost: localhost\n\n",
     "a folded line": b"GET / HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n",
-    "two lengths": b"POST / HTTP/1.1\r\nHost: l\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-    "a length and chunks": b"POST / HTTP/1.1\r\nHost: l\r\nContent-Length: 1\r\n"
+    "two lengths": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    "a length and chunks": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
                            b"Transfer-Encoding: chunked\r\n\r\n",
-    "a length that is none": b"POST / HTTP/1.1\r\nHost: l\r\nContent-Length: -1\r\n\r\n",
+    "a length that is none": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
     "a space in a name": b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
     "a target with spaces": b"GET /a b HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a fragment": b"GET /#a HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -165,7 +165,7 @@ def test_what_is_no_request_is_refused_with_a_reason(unix, raw):
 
 def test_a_chunk_that_is_none_is_refused(unix):
     with unix.connect() as client:
-        client.send(b"POST / HTTP/1.1\r\nHost: l\r\nContent-Type: application/json\r\n"
+        client.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                     b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
         is_problem(client.read(), 400)
 
@@ -210,7 +210,7 @@ def test_a_head_is_answered_as_a_get_without_content(unix):
 
 def test_a_request_byte_by_byte_is_a_request(unix):
     with unix.connect() as client:
-        for byte in b"POST /v1/limits HTTP/1.1\r\nHost: l\r\nContent-Type: application/json\r\n" \
+        for byte in b"POST /v1/limits HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
                     b"Content-Length: 2\r\n\r\n{}":
             client.send(bytes([byte]))
         assert client.read().status == 405
@@ -282,7 +282,7 @@ def test_who_leaves_before_the_answer_leaves_nothing_behind(unix):
             client.send(b"GET /v1/policy HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
     for _ in range(50):
         with unix.connect() as client:
-            client.send(b"POST /v1/limits HTTP/1.1\r\nHost: l\r\nContent-Type: application/json\r\n"
+            client.send(b"POST /v1/limits HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                         b"Content-Length: 100\r\n\r\n{")
     assert unix.ask("GET", "/healthz").status == 200
 
@@ -398,7 +398,12 @@ def test_a_secret_in_a_key_is_in_no_log(start, tmp_path):
     told = unix.change("DELETE", "/v1/limits/a/keys/header.x-api-key=hushhush")
     assert told["key"] == "header#" + told["key"].removeprefix("header#")
     unix.change("DELETE", "/v1/limits/a/keys/hushhush", status=400)
-    assert len(audit(proxy, 2)) == 2 and "hushhush" not in proxy.stderr()
+    key = "/v1/limits/a/keys/header.x-api-key=hushhush"
+    assert unix.ask("PUT", key, [JSON], b"{}").status == 405
+    for path in (key + "/bann", key.replace("keys", "key"), key + "%00", key + "%0"):
+        assert unix.ask("DELETE", path).status in (400, 404), path
+    assert unix.ask("DELETE", key, [bearer("wrong" * 8)]).status == 401
+    assert len(audit(proxy, 8)) == 8 and "hushhush" not in proxy.stderr()
 
 
 def test_a_reset_without_redis_says_what_it_could_not_reach(start, start_redis, tmp_path):
