@@ -1,5 +1,6 @@
 #include "proxy/server.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -11,9 +12,17 @@
 #include "proxy/log_sink.h"
 #include "proxy/server_inner.h"
 
+/* That this process may run on. */
+static long count_cores(void)
+{
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores)
+                                                            : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 static unsigned count_workers(const struct policy *policy)
 {
-    const long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const long n_cores = count_cores();
     if (policy->workers > 0) {
         return policy->workers;
     }
