@@ -3,7 +3,9 @@
  * the new one has not, is let go.
  *
  * Failures: an address that somebody else listens on, a log file that cannot be opened, no memory: nothing has
- * changed. A store or a name that nobody answers for is waited for so long, and then as good as any. */
+ * changed. A store or a name that nobody answers for is waited for so long, and then as good as any. A worker that
+ * does not answer is waited for as long as it takes, and the log says so: until it has made what it needs, none turns,
+ * so that none is under a policy that another may not come under. */
 
 #include <assert.h>
 #include <sys/eventfd.h>
@@ -14,7 +16,9 @@
 #include "proxy/log_sink.h"
 #include "proxy/server_inner.h"
 
-enum { PREPARE_US = 3 * 1000 * 1000 };
+enum {
+    PATIENCE_US = 3 * 1000 * 1000
+}; /* until workers are ready; then, from line to line of the log */
 
 static const char MODULE[] = "proxy.server";
 
@@ -45,6 +49,7 @@ static void join_all(struct server *server)
 
 static void order_all(struct server *server, enum worker_order order)
 {
+    server->deadline_us = clock_monotonic_us() + PATIENCE_US;
     for (unsigned i = 0; i < server->n_workers; i++) {
         worker_change_order(&server->workers[i], order);
     }
@@ -64,7 +69,6 @@ enum status server_change_begin(struct server *server, const struct server_editi
     }
     join_all(server);
     server->phase = CHANGE_PREPARES;
-    server->deadline_us = clock_monotonic_us() + PREPARE_US;
     order_all(server, WORKER_PREPARE);
     return STATUS_OK;
 }
@@ -125,14 +129,30 @@ static enum change_progress finish(struct server *server)
 
 /* --- on the way --- */
 
+/* For @n of them, whose answer is due. */
+static enum change_progress wait_for_workers(struct server *server, unsigned n, uint64_t now_us)
+{
+    if (now_us >= server->deadline_us) {
+        server->deadline_us = now_us + PATIENCE_US;
+        log_warn(MODULE, "a worker does not answer: the change to another policy waits for it",
+                 "workers=%u silent=%u", server->n_workers, n);
+    }
+    return CHANGE_IS_PENDING;
+}
+
 static enum change_progress go_on_preparing(struct server *server, uint64_t now_us)
 {
+    /* Counted before all that silent ones may become. */
+    const unsigned n_silent = count(server, WORKER_IS_SILENT);
     const unsigned n_ready = count(server, WORKER_IS_READY);
     if (count(server, WORKER_FAILED) > 0) {
         log_error(MODULE, "no memory for another policy", "%s", "");
         server->phase = CHANGE_DROPS;
         order_all(server, WORKER_DROP);
         return CHANGE_IS_PENDING;
+    }
+    if (n_silent > 0) {
+        return wait_for_workers(server, n_silent, now_us);
     }
     if (n_ready < server->n_workers && now_us < server->deadline_us) {
         return CHANGE_IS_PENDING;
@@ -149,19 +169,21 @@ static enum change_progress go_on_preparing(struct server *server, uint64_t now_
 
 enum change_progress server_change_go_on(struct server *server, uint64_t now_us)
 {
-    uint64_t n;
-    (void)!read(server->shared.change_fd, &n, sizeof(n));
+    uint64_t n_answers;
+    unsigned n_left;
+    (void)!read(server->shared.change_fd, &n_answers, sizeof(n_answers));
     switch (server->phase) {
     case CHANGE_NONE:
         return CHANGE_IS_NONE;
     case CHANGE_PREPARES:
         return go_on_preparing(server, now_us);
     case CHANGE_TURNS:
-        return count(server, WORKER_TURNED) == server->n_workers ? finish(server)
-                                                                 : CHANGE_IS_PENDING;
+        n_left = server->n_workers - count(server, WORKER_TURNED);
+        return n_left == 0 ? finish(server) : wait_for_workers(server, n_left, now_us);
     case CHANGE_DROPS:
-        if (count(server, WORKER_DROPPED) < server->n_workers) {
-            return CHANGE_IS_PENDING;
+        n_left = server->n_workers - count(server, WORKER_DROPPED);
+        if (n_left > 0) {
+            return wait_for_workers(server, n_left, now_us);
         }
         let_go(server);
         return CHANGE_IS_FAILED;
@@ -171,7 +193,7 @@ enum change_progress server_change_go_on(struct server *server, uint64_t now_us)
 
 uint64_t server_change_patience_us(const struct server *server, uint64_t now_us)
 {
-    if (server->phase != CHANGE_PREPARES) {
+    if (server->phase == CHANGE_NONE) {
         return UINT64_MAX;
     }
     return server->deadline_us > now_us ? server->deadline_us - now_us : 0;

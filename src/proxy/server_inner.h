@@ -41,7 +41,7 @@ struct server {
 
     enum change_phase phase; /* of the change to another policy */
     struct server_outfit next;
-    uint64_t deadline_us; /* until which workers may prepare, monotonic */
+    uint64_t deadline_us; /* until which workers are waited for in silence, monotonic */
 };
 
 /* What @edition needs of the process; @before is what is in force, or all zero with a log_fd of -1. STATUS_IN_USE,

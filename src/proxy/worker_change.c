@@ -41,6 +41,7 @@ static void prepare(struct worker *worker)
         answer(worker, WORKER_FAILED);
         return;
     }
+    answer(worker, WORKER_HAS_MADE);
     look(worker);
 }
 
@@ -157,7 +158,7 @@ void worker_change_abandon(struct worker *worker)
 
 void worker_change_order(struct worker *worker, enum worker_order order)
 {
-    atomic_store_explicit(&worker->change.answer, WORKER_IS_AT_IT, memory_order_relaxed);
+    atomic_store_explicit(&worker->change.answer, WORKER_IS_SILENT, memory_order_relaxed);
     atomic_store_explicit(&worker->change.order, (int)order, memory_order_release);
     wakeup_signal(&worker->wakeup);
 }

@@ -1,9 +1,10 @@
 /* How a worker comes under another policy.
  *
- *   offered ─► PREPARE ─► ready, or as good as it will be ─► TURN ─► turned
- *                 └ no memory: failed                 └──► DROP
+ *   offered ─► PREPARE ─► made ─► ready, or as good as it will be ─► TURN ─► turned
+ *                 └ no memory: failed                           └──► DROP
  *
- * The server's thread gives orders, one at a time to all workers, and each answers. */
+ * The server's thread gives orders, one at a time to all workers, and each answers. None is told to turn before all
+ * have made what they need: from there on nothing can fail. */
 
 #ifndef SLUICE_PROXY_WORKER_CHANGE_H
 #define SLUICE_PROXY_WORKER_CHANGE_H
@@ -30,7 +31,8 @@ enum worker_order {
 };
 
 enum worker_answer {
-    WORKER_IS_AT_IT,
+    WORKER_IS_SILENT, /* it has not carried out the order yet */
+    WORKER_HAS_MADE,  /* what the policy needs: links and names are waited for */
     WORKER_IS_READY,
     WORKER_FAILED, /* no memory: nothing was made */
     WORKER_TURNED,
@@ -68,8 +70,8 @@ void worker_change_abandon(struct worker *worker);
 
 /* --- the server's --- */
 
-/* Give @order, by way of the worker's wakeup; one that is not carried out yet is forgotten. A worker that drains does
- * not answer. */
+/* Give @order, by way of the worker's wakeup. TURN: when it has made, or is ready. DROP: at any time, and a PREPARE that
+ * is not carried out yet is forgotten. A worker that drains does not answer. */
 void worker_change_order(struct worker *worker, enum worker_order order);
 enum worker_answer worker_change_answer(const struct worker *worker);
 
