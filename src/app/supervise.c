@@ -118,7 +118,7 @@ static void begin(struct supervisor *supervisor, uint64_t now_us)
 static void go_on(struct supervisor *supervisor)
 {
     const uint64_t now_us = clock_monotonic_us();
-    if (supervisor->is_under_way && reload_go_on(supervisor->reload)) {
+    if (reload_go_on(supervisor->reload)) { /* also of a worker's word that came late */
         supervisor->is_under_way = false;
         service_tell_ready();
         heed_watch(supervisor);
