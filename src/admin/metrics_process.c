@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "admin/metrics.h"
@@ -143,18 +144,36 @@ void metrics_write_virtual_memory(struct metrics *metrics)
 
 /* --- file descriptors --- */
 
-void metrics_write_open_fds(struct metrics *metrics)
+/* The size of the folder is their number since Linux 6.2, and was 0 before. */
+static bool read_open_fds(uint64_t *n)
+{
+    struct stat folder;
+    *n = stat("/proc/self/fd", &folder) == 0 && folder.st_size > 0 ? (uint64_t)folder.st_size : 0;
+    return *n > 0;
+}
+
+/* One by one: as many steps as there are. */
+static bool count_open_fds(uint64_t *n)
 {
     DIR *folder = opendir("/proc/self/fd");
-    uint64_t n = 0;
+    *n = 0;
     if (folder == NULL) {
-        return;
+        return false;
     }
     for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        n += entry->d_name[0] != '.';
+        *n += entry->d_name[0] != '.';
     }
     closedir(folder);
-    metrics_add(metrics, NULL, 0, n - 1); /* the folder's own */
+    *n -= *n > 0; /* the folder's own */
+    return true;
+}
+
+void metrics_write_open_fds(struct metrics *metrics)
+{
+    uint64_t n;
+    if (read_open_fds(&n) || count_open_fds(&n)) {
+        metrics_add(metrics, NULL, 0, n);
+    }
 }
 
 void metrics_write_max_fds(struct metrics *metrics)
