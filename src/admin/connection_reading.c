@@ -1,6 +1,7 @@
 /* From bytes to a request, and to the resource that answers it. Who may ask is decided once the head is there, before
  * any of the body is waited for. */
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "admin/audit.h"
@@ -8,9 +9,26 @@
 
 /* --- a request's life --- */
 
+/* Too much is held for others at this door, who do not read: it is not kept. */
+static void withdraw(struct admin_request *request)
+{
+    free(request->content);
+    request->content = NULL;
+    request->content_bytes = 0;
+    request->is_answered = false;
+    answer_problem(request, 503, "too many answers wait to be read; ask again");
+}
+
 static void on_answer(struct admin_request *request)
 {
     struct admin_connection *connection = CONTAINER_OF(request, struct admin_connection, request);
+    struct admin_door *door = connection->door;
+    if (request->content_bytes > ADMIN_ANSWER_BYTES_FREE &&
+        door->answer_bytes + request->content_bytes > ADMIN_ANSWER_BYTES_MAX) {
+        withdraw(request);
+        return;
+    }
+    door->answer_bytes += request->content_bytes;
     loop_at_turn_end(connection->door->admin->loop, &connection->answered);
 }
 
@@ -229,6 +247,7 @@ void connection_end_request(struct admin_connection *connection)
     if (!request->is_answered && request->on_gone != NULL) {
         request->on_gone(request);
     }
+    connection->door->answer_bytes -= request->content_bytes;
     free(request->content);
     request->content = NULL;
     if (request->policy != NULL) {

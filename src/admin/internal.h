@@ -18,6 +18,9 @@
 
 enum {
     ADMIN_CONNECTIONS_MAX = 64, /* at one listener: what floods one leaves the others free */
+    ADMIN_ANSWER_BYTES_MAX =
+        64 * 1024 * 1024,                /* of all answers at one listener that are not read yet */
+    ADMIN_ANSWER_BYTES_FREE = 64 * 1024, /* an answer of so few bytes is always given */
 };
 
 /* One of the policy's admin listeners. */
@@ -30,6 +33,7 @@ struct admin_door {
     struct unix_listener unix_socket; /* fd -1: of TCP */
     struct list connections;          /* struct admin_connection, the longest there first */
     size_t n_connections;
+    size_t answer_bytes;   /* content that its connections hold */
     struct loop_task gone; /* frees one that has left */
 };
 

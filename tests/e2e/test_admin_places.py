@@ -9,7 +9,7 @@ import time
 import pytest
 
 from harness import message
-from harness.admin import Admin, addresses
+from harness.admin import Admin, addresses, is_problem
 from harness.wait import until
 
 PLACES = 64  # of one listener
@@ -43,7 +43,7 @@ def are_stuck(clients):
 
 @pytest.mark.parametrize("first, requests", [
     pytest.param(b"", EXPECTING * 1000, id="100"),
-    pytest.param(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", EXPECTING * 1000, id="100-of-another-phase"),
+    pytest.param(b"GET /n HTTP/1.1\r\nHost: localhost\r\n\r\n", EXPECTING * 1000, id="100-later"),
     pytest.param(b"", READING * 1000, id="metrics"),
 ])
 def test_who_does_not_read_locks_nobody_out(start, tmp_path, first, requests):
@@ -60,6 +60,28 @@ def test_who_does_not_read_locks_nobody_out(start, tmp_path, first, requests):
 
     try:
         until(is_alive, "a place at the door", within=15)
+    finally:
+        for client in held:
+            client.close()
+
+
+def test_answers_that_nobody_reads_take_bounded_memory(start, tmp_path):
+    long = "x" * 1000
+    routes = "\n".join(f"  - {{name: r{i}, match: {{path: /{long}/{i}}}, respond: {{status: 204}}}}"
+                       for i in range(1100))
+    proxy = start(f'admin: "unix:{tmp_path}/admin.sock"\nroutes:\n{routes}\n')
+    place = addresses(proxy)[0]
+    answer = Admin(place).ask("GET", "/v1/routes")
+    assert answer.status == 200
+    n_kept = (64 << 20) // len(answer.body)
+    assert n_kept < PLACES - 2, len(answer.body)
+    held = [mute(place, READING.replace(b"/metrics", b"/v1/routes")) for _ in range(n_kept)]
+    try:
+        until(lambda: are_stuck(held), "answers that are not read")
+        assert "read" in is_problem(Admin(place).ask("GET", "/v1/routes"), 503)
+        assert Admin(place).ask("GET", "/healthz").status == 200
+        held.pop().close()
+        until(lambda: Admin(place).ask("GET", "/v1/routes").status == 200, "room")
     finally:
         for client in held:
             client.close()
