@@ -92,11 +92,9 @@ static void *run(void *context)
 
 enum status admin_start(struct admin *admin)
 {
+    admin_doors_log(admin); /* while they are nobody else's */
     reload_desk_listen(admin->options.desk, &admin->reloaded);
     admin->is_running = pthread_create(&admin->thread, NULL, run, admin) == 0;
-    if (admin->is_running) {
-        admin_doors_log(admin);
-    }
     return admin->is_running ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
