@@ -64,6 +64,15 @@ static enum step refuse(struct admin_connection *connection, uint16_t status, co
     return STEP_WAIT;
 }
 
+/* The same where no head says who asks: strangers are told no reason, for a 401 has none. */
+static enum step refuse_unread(struct admin_connection *connection, uint16_t status,
+                               const char *reason)
+{
+    const struct access_peer *peer = &connection->peer;
+    const bool is_near = peer->is_unix || address_is_loopback(&peer->address);
+    return refuse(connection, status, is_near ? reason : NULL);
+}
+
 /* --- reading a request --- */
 
 static bool keep_start_line(struct admin_connection *connection, const struct head *head)
@@ -108,14 +117,17 @@ static enum step take_head(struct admin_connection *connection, const struct hea
     connection->body_kind = head->body;
     connection->body_left = head->body == BODY_LENGTH ? head->content_length : 0;
     chunked_decoder_init(&connection->decoder);
-    if (!keep_start_line(connection, head)) {
-        return refuse(connection, 414, "the target is longer than any here");
-    }
-    resource_find(head->method, head->target.path, connection->path, connection->allow, match);
+    const bool has_room = keep_start_line(connection, head);
+    /* One that is too long is judged as one of what there is not. */
+    const struct span path = has_room ? head->target.path : span_of(connection->target, 0);
+    resource_find(head->method, path, connection->path, connection->allow, match);
     connection->verdict =
         access_judge(&connection->door->admin->rules, &connection->peer, head, match->effect);
     if (connection->verdict.status != 0) {
         return refuse(connection, connection->verdict.status, connection->verdict.reason);
+    }
+    if (!has_room) {
+        return refuse(connection, 414, "the target is longer than any here");
     }
     if (connection->body_left > ADMIN_BODY_BYTES_MAX) {
         return refuse(connection, 413, "the body is longer than any here");
@@ -140,7 +152,7 @@ static enum step read_head(struct admin_connection *connection)
         return STEP_WAIT;
     case PARSE_BAD:
         begin_request(connection);
-        return refuse(connection, head.error.status, head.error.reason);
+        return refuse_unread(connection, head.error.status, head.error.reason);
     case PARSE_DONE:
         break;
     }
@@ -230,10 +242,13 @@ enum step connection_read(struct admin_connection *connection)
 
 void connection_read_late(struct admin_connection *connection)
 {
+    static const char REASON[] = "the request did not come in time";
     if (connection->state == STATE_READ_HEAD) {
         begin_request(connection);
+        (void)refuse_unread(connection, 408, REASON);
+    } else {
+        (void)refuse(connection, 408, REASON);
     }
-    (void)refuse(connection, 408, "the request did not come in time");
 }
 
 void connection_end_request(struct admin_connection *connection)

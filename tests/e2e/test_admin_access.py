@@ -53,6 +53,15 @@ def test_without_a_right_token_nothing_is_said(tcp):
             assert (answer.status, set(answer.json())) == (401, {"type", "title", "status"}), fields
 
 
+def test_a_target_that_is_too_long_is_told_to_who_is_let_in(tcp):
+    path = "/" + "x" * 5000
+    assert "longer" in is_problem(tcp.ask("GET", path), 414)
+    answer = tcp.ask("GET", path, [("Via", "1.1 proxy")])
+    assert (answer.status, set(answer.json())) == (401, {"type", "title", "status"})
+    assert tcp.ask("DELETE", path).status == 401
+    is_problem(tcp.ask("GET", path, host="evil.example"), 421)
+
+
 def test_the_token_may_change_and_the_other_may_read(tcp):
     assert tcp.ask("POST", "/v1/limits", [JSON, bearer()], b"{}").status == 405
     assert tcp.ask("GET", "/v1/limits", [bearer(READ_TOKEN)]).status == 200
