@@ -2,7 +2,8 @@
  *
  * route ─► admission ─► embedded store ─► let through: its end is planned, and settled when time has come
  *
- * Failures, each with the proxy's answer: a path that is refused (400), no route (404), too large a body
+ * Failures, each with the proxy's answer: a path that is refused, also for a prefix that is to be stripped
+ * (400), no route (404), too large a body
  * (413), a missing key (403), denied (429), no room in the store (503). */
 
 #include "trial/trial.h"
@@ -12,6 +13,7 @@
 
 #include "base/arena.h"
 #include "policy/cost.h"
+#include "policy/edits.h"
 #include "policy/matcher.h"
 #include "proxy/client_address.h"
 #include "proxy/settlement.h"
@@ -30,6 +32,7 @@ struct trial {
     /* of the request that is being asked for */
     struct path path;
     char path_buffer[TARGET_BYTES_MAX + 1];
+    char stripped_buffer[TARGET_BYTES_MAX + 1];
     char host[HOST_BYTES_MAX];
     struct request_view view;
 };
@@ -142,10 +145,22 @@ static void refuse(struct trial_answer *answer, enum trial_verdict verdict, uint
     answer->reason = reason;
 }
 
+/* Why the path cannot go without the prefix that its route strips; NULL: it can. */
+static const char *strip_fault(struct trial *trial, const struct route *route)
+{
+    struct span left;
+    return route->edits != NULL && route->edits->prefix.len > 0
+               ? edits_strip_prefix(route, &trial->view, trial->stripped_buffer, &left)
+               : NULL;
+}
+
 /* False: it is refused. */
 static bool find_route(struct trial *trial, const struct head *head, struct trial_answer *answer)
 {
     const char *refusal = matcher_find_route(trial->options.policy, &trial->view, &answer->route);
+    if (refusal == NULL && answer->route != NULL) {
+        refusal = strip_fault(trial, answer->route);
+    }
     if (refusal != NULL) {
         refuse(answer, TRIAL_BAD_PATH, 400, refusal);
     } else if (answer->route == NULL) {

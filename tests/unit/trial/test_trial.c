@@ -14,7 +14,8 @@ static const char POLICY[] =
     "routes:\n"
     "- {match: {path: /slots}, limits: [slots], upstream: api}\n"
     "- {match: {path: /rate}, limits: [rate], max_body: 10B, upstream: api}\n"
-    "- {match: {path: /counted}, limits: [counted, rate], upstream: api}\n";
+    "- {match: {path: /counted}, limits: [counted, rate], upstream: api}\n"
+    "- {match: {path: /api/**}, strip_prefix: /api, limits: [rate], upstream: api}\n";
 
 static const uint64_t NOW_US = UINT64_C(1700000000000000);
 enum { S = 1000000 };
@@ -72,6 +73,16 @@ START_TEST(an_answer_that_does_not_count_is_given_back_when_it_comes)
     ck_assert_int_eq(ask(0, "/counted", 200, 5 * (uint64_t)S), TRIAL_ALLOWED);
     ck_assert_int_eq(ask(4 * (uint64_t)S, "/counted", 200, 0), TRIAL_DENIED);
     ck_assert_int_eq(ask(5 * (uint64_t)S, "/counted", 401, 0), TRIAL_ALLOWED);
+}
+END_TEST
+
+START_TEST(a_prefix_that_cannot_be_stripped_is_refused_and_charged_nothing)
+{
+    ck_assert_int_eq(ask(0, "/%61pi/x", 200, 0), TRIAL_BAD_PATH);
+    ck_assert_uint_eq(answer.status, 400);
+    ck_assert_int_eq(ask(0, "//api/x", 200, 0), TRIAL_BAD_PATH);
+    ck_assert_int_eq(ask(0, "/api/x", 200, 0), TRIAL_ALLOWED);
+    ck_assert_uint_eq(answer.admission->charges[0].verdict.remaining, 1);
 }
 END_TEST
 
@@ -134,6 +145,7 @@ int main(void)
     tcase_add_test(all, a_slot_is_held_as_long_as_the_request_lasts_whatever_its_lease);
     tcase_add_test(all, an_answer_that_does_not_count_is_given_back_when_it_comes);
     tcase_add_test(all, a_limit_that_is_left_out_is_not_judged);
+    tcase_add_test(all, a_prefix_that_cannot_be_stripped_is_refused_and_charged_nothing);
     tcase_add_test(all, what_is_refused_before_limits_has_its_status);
     tcase_add_test(all, a_clock_that_is_told_earlier_stands_still);
     tcase_add_test(all, requests_under_way_are_bounded);
