@@ -29,7 +29,9 @@ struct trial_options {
     const struct policy *policy; /* borrowed */
     size_t memory_bytes;         /* of the embedded store; 0: as the policy says */
     bool is_peer_trusted;        /* costs that requests tell are believed, whoever sends them */
-    const bool *left_out; /* by index of the limit: it is not judged; NULL: all are. Borrowed */
+    const bool
+        *left_out; /* by index of the limit: it is not judged, nor is its key asked for; all limits
+                             of a rule alike. NULL: all are judged. Borrowed */
 };
 
 enum trial_verdict {

@@ -173,38 +173,41 @@ static bool find_route(struct trial *trial, const struct head *head, struct tria
     return false;
 }
 
-/* Take the charges away that are not to be judged. */
-static void leave_out(struct admission *admission, const bool *left_out)
+/* @route without the rules that are not to be judged: they refuse nothing either. */
+static struct route leave_out(const struct route *route, const bool *left_out,
+                              const struct limit_rule *judged[LIMITS_PER_ROUTE_MAX])
 {
-    size_t n = 0;
-    for (size_t i = 0; i < admission->decision.n_charges; i++) {
-        if (left_out[admission->charges[i].limit->index]) {
-            admission->is_complete = false;
-            continue;
+    struct route rest = *route;
+    rest.rules = judged;
+    rest.n_rules = 0;
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (!left_out[route->rules[i]->limits[0].index]) {
+            judged[rest.n_rules++] = route->rules[i];
         }
-        if (n < i) {
-            admission->charges[n] = admission->charges[i];
-            admission->rules[n] = admission->rules[i];
-        }
-        n++;
     }
-    admission->decision.n_charges = n;
+    return rest;
 }
 
 static enum admission_result prepare(struct trial *trial, const struct trial_answer *answer,
                                      struct trial_case *open)
 {
+    const struct route *route = answer->route;
+    const struct limit_rule *judged[LIMITS_PER_ROUTE_MAX];
+    struct route rest;
     const struct admission_context context = {
         .policy = trial->options.policy,
         .wall_us = trial->now_us,
         .first_slot = trial->next_slot,
     };
     trial->next_slot += LIMITS_PER_ROUTE_MAX;
+    if (trial->options.left_out != NULL) {
+        rest = leave_out(route, trial->options.left_out, judged);
+        route = &rest;
+    }
     const enum admission_result result =
-        admission_prepare(&open->admission, &context, answer->route, &trial->view, &open->arena);
-    if (result == ADMISSION_TO_DECIDE && trial->options.left_out != NULL) {
-        leave_out(&open->admission, trial->options.left_out);
-        return open->admission.decision.n_charges > 0 ? result : ADMISSION_FREE;
+        admission_prepare(&open->admission, &context, route, &trial->view, &open->arena);
+    if (route->n_rules < answer->route->n_rules) {
+        open->admission.is_complete = false;
     }
     return result;
 }

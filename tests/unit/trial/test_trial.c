@@ -11,11 +11,13 @@ static const char POLICY[] =
     "  slots: {key: client.ip, algorithm: concurrency, rate: 1, lease: 3s}\n"
     "  rate: {key: client.ip, rate: 2/hour}\n"
     "  counted: {key: client.ip, algorithm: fixed_window, rate: 1/hour, count: [401]}\n"
+    "  must: {key: header.x-key, rate: 1/hour, missing: deny}\n"
     "routes:\n"
     "- {match: {path: /slots}, limits: [slots], upstream: api}\n"
     "- {match: {path: /rate}, limits: [rate], max_body: 10B, upstream: api}\n"
     "- {match: {path: /counted}, limits: [counted, rate], upstream: api}\n"
-    "- {match: {path: /api/**}, strip_prefix: /api, limits: [rate], upstream: api}\n";
+    "- {match: {path: /api/**}, strip_prefix: /api, limits: [rate], upstream: api}\n"
+    "- {match: {path: /must}, limits: [must, rate], upstream: api}\n";
 
 static const uint64_t NOW_US = UINT64_C(1700000000000000);
 enum { S = 1000000 };
@@ -88,16 +90,27 @@ END_TEST
 
 START_TEST(a_limit_that_is_left_out_is_not_judged)
 {
-    const bool left_out[] = {true, true, true};
+    const bool left_out[] = {true, true, true, true};
     begin(left_out);
     for (unsigned i = 0; i < 5; i++) {
         ck_assert_int_eq(ask(0, "/rate", 200, 0), TRIAL_FREE);
     }
-    const bool one_left_out[] = {false, false, true};
+    const bool one_left_out[] = {false, false, true, false};
     begin(one_left_out);
     ck_assert_int_eq(ask(0, "/counted", 401, 0), TRIAL_ALLOWED);
     ck_assert_uint_eq(answer.admission->decision.n_charges, 1);
     ck_assert_span_eq(answer.admission->charges[0].limit->name, "rate");
+}
+END_TEST
+
+START_TEST(a_limit_that_is_left_out_refuses_nobody_for_want_of_its_key)
+{
+    ck_assert_int_eq(ask(0, "/must", 200, 0), TRIAL_LACKS_KEY);
+    const bool left_out[] = {false, false, false, true};
+    begin(left_out);
+    ck_assert_int_eq(ask(0, "/must", 200, 0), TRIAL_ALLOWED);
+    ck_assert_uint_eq(answer.admission->decision.n_charges, 1);
+    ck_assert(!answer.admission->is_complete);
 }
 END_TEST
 
@@ -121,7 +134,7 @@ END_TEST
 
 START_TEST(requests_under_way_are_bounded)
 {
-    const bool left_out[] = {false, false, false};
+    const bool left_out[] = {false, false, false, false};
     begin(left_out);
     for (unsigned i = 0; i < TRIAL_OPEN_MAX + 3; i++) {
         const struct address peer = {
@@ -146,6 +159,7 @@ int main(void)
     tcase_add_test(all, an_answer_that_does_not_count_is_given_back_when_it_comes);
     tcase_add_test(all, a_limit_that_is_left_out_is_not_judged);
     tcase_add_test(all, a_prefix_that_cannot_be_stripped_is_refused_and_charged_nothing);
+    tcase_add_test(all, a_limit_that_is_left_out_refuses_nobody_for_want_of_its_key);
     tcase_add_test(all, what_is_refused_before_limits_has_its_status);
     tcase_add_test(all, a_clock_that_is_told_earlier_stands_still);
     tcase_add_test(all, requests_under_way_are_bounded);
