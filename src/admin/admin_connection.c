@@ -178,6 +178,7 @@ enum status admin_connection_new(struct admin_door *door, int fd, const struct a
     connection->in_end = 0;
     connection->minor = 1;
     connection->has_request = false;
+    connection->has_asked = false;
     connection->request = (struct admin_request){.admin = door->admin};
     connection->parser = (struct head_parser){
         .fields = connection->fields,
@@ -239,7 +240,10 @@ void admin_connections_leave(struct admin_door *door)
         struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
         node = node->next;
         connection->keep_alive = false;
-        if (!connection->has_request) {
+        if (!connection->has_asked) {
+            /* Its request may be on its way, and it could not know. */
+            timer_arm(&connection->timer, TIMES_US[STATE_READ_HEAD]);
+        } else if (!connection->has_request) {
             connection_free(connection);
         }
     }

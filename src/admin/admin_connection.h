@@ -20,7 +20,7 @@ MUST_USE enum status admin_connection_new(struct admin_door *door, int fd,
  * none. */
 MUST_USE bool admin_connection_make_place(struct admin_door *door);
 
-/* Close those of @door that wait for a request; the others end with their answer. */
+/* Close those of @door that wait for another request; the others end with their answer. */
 void admin_connections_leave(struct admin_door *door);
 
 /* Close all of @door's. */

@@ -71,6 +71,7 @@ struct admin_connection {
     size_t body_bytes;
 
     bool has_request;   /* that was begun and has not ended */
+    bool has_asked;     /* at least once */
     bool is_on_its_way; /* STATE_WRITE: the stream has the answer */
     struct admin_request request;
     char out_head[OUT_HEAD_BYTES];

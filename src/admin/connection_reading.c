@@ -40,6 +40,7 @@ static void begin_request(struct admin_connection *connection)
     connection->body_bytes = 0;
     connection->is_head = false;
     connection->has_request = true;
+    connection->has_asked = true;
     connection->match = (struct resource_match){.effect = ADMIN_READS};
     connection->verdict = (struct access_verdict){.status = 0};
     connection->request = (struct admin_request){
@@ -112,7 +113,7 @@ static enum step take_head(struct admin_connection *connection, const struct hea
 {
     struct resource_match *match = &connection->match;
     connection->minor = head->minor;
-    connection->keep_alive = head->keep_alive;
+    connection->keep_alive = head->keep_alive && !connection->door->is_leaving;
     connection->is_head = span_equals(head->method, SPAN("HEAD"));
     connection->body_kind = head->body;
     connection->body_left = head->body == BODY_LENGTH ? head->content_length : 0;

@@ -101,9 +101,11 @@ def test_addresses_of_operators_come_and_go_with_the_policy(proxy, unix, tmp_pat
     assert new.read("/healthz")["status"] == "alive"
     assert kept.ask("GET", "/healthz", host="localhost").status == 200
     rewrite(proxy, policy_of(tmp_path, f'["unix:{tmp_path}/new.sock"]'))
+    early = unix.connect()
     assert unix.change("POST", "/v1/reload")["succeeded"] is True
     until(lambda: not os.path.exists(unix.address), "the old door to be gone")
     assert kept.has_ended()
+    assert early.ask("GET", "/healthz", host="localhost").get("Connection") == "close"
     assert new.read("/v1/reload")["edition"] == 3
 
 
