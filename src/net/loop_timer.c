@@ -98,7 +98,11 @@ void timeout_queue_set_length(struct timeout_queue *queue, uint64_t length_us, u
 {
     const bool is_shorter = length_us < queue->length_us;
     queue->length_us = length_us;
-    if (!is_shorter || list_is_empty(&queue->waiting)) {
+    if (!is_shorter) {
+        return;
+    }
+    if (list_is_empty(&queue->waiting)) {
+        timer_disarm(&queue->timer); /* armed yet for one that has gone: too late for the next */
         return;
     }
     /* Those at the end wait longest: cut to one deadline, they stay in order. */

@@ -263,6 +263,19 @@ START_TEST(an_expiry_may_disarm_the_next_and_arm_itself)
 }
 END_TEST
 
+START_TEST(a_queue_made_shorter_while_it_is_idle_does_not_wait_for_who_has_gone)
+{
+    open_queue(3600 * 1000 * (uint64_t)MS);
+    timeout_arm(&waiters[0].timeout, &queue, clock_monotonic_us());
+    timeout_disarm(&waiters[0].timeout);
+    timeout_queue_set_length(&queue, 2 * MS, clock_monotonic_us());
+    timeout_arm(&waiters[1].timeout, &queue, clock_monotonic_us());
+    turns_until_count(loop, &n_expired, 1);
+    ck_assert_ptr_eq(order[0], &waiters[1]);
+    timeout_queue_close(&queue);
+}
+END_TEST
+
 START_TEST(an_idle_queue_serves_again)
 {
     open_queue(1 * MS);
@@ -295,6 +308,7 @@ int main(void)
     tcase_add_test(queues, a_timeout_moves_between_queues);
     tcase_add_test(queues, a_disarmed_timeout_does_not_expire_and_the_next_is_not_forgotten);
     tcase_add_test(queues, an_expiry_may_disarm_the_next_and_arm_itself);
+    tcase_add_test(queues, a_queue_made_shorter_while_it_is_idle_does_not_wait_for_who_has_gone);
     tcase_add_test(queues, an_idle_queue_serves_again);
     suite_add_tcase(suite, queues);
 
