@@ -17,6 +17,7 @@
 #include "app/service.h"
 #include "app/stores.h"
 #include "app/supervise.h"
+#include "app/watch.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "proxy/meters.h"
@@ -37,12 +38,13 @@ struct run_options {
     const char *path; /* of the policy */
     const char *pid_path;
     bool watches;
+    struct file_identity loaded; /* of the policy, before it was read */
 };
 
 static void serve_until_end(const struct run_options *options, struct reload *reload)
 {
     int number;
-    if (supervise(reload, options->watches, &number) == STATUS_OK) {
+    if (supervise(reload, options->watches, &options->loaded, &number) == STATUS_OK) {
         log_info("app.run", "draining", "signal=%d", number);
         service_tell_stopping();
         supervise_end_at_next_signal();
@@ -162,7 +164,6 @@ static int run(const struct run_options *options, struct policy *policy)
         return out_of_memory(policy);
     }
     int result;
-    supervise_block_signals();
     raise_descriptor_limit();
     name_servers_init(&name_servers, policy);
     if (stores_init(&stores, &policy->store, &name_servers.options) == STATUS_OK) {
@@ -214,6 +215,8 @@ int run_command(int argc, char **argv)
         fputs("usage: sluice run [--watch] [--pid-file FILE] FILE\n", stderr);
         return EXIT_USAGE;
     }
+    supervise_block_signals(); /* before anybody can know our number: they are kept for later */
+    options.loaded = watch_identify(options.path);
     if (load_policy(options.path, &policy) != STATUS_OK) {
         return EXIT_FAILED;
     }

@@ -24,7 +24,8 @@ enum {
 struct supervisor {
     struct reload *reload;
     struct watch watch;
-    bool watches; /* whatever the policy says */
+    struct file_identity loaded; /* of the policy, before it was read last */
+    bool watches;                /* whatever the policy says */
     int signal_fd;
     const char *wanted; /* who wants a reload; NULL: nobody */
     bool is_under_way;
@@ -96,7 +97,7 @@ static void heed_watch(struct supervisor *supervisor)
     struct watch *watch = &supervisor->watch;
     const bool is_wanted = supervisor->watches || supervisor->reload->now->policy->watch;
     if (is_wanted && watch->path == NULL) {
-        watch_begin(watch, supervisor->reload->path);
+        watch_begin(watch, supervisor->reload->path, &supervisor->loaded);
     } else if (!is_wanted && watch->path != NULL) {
         watch_end(watch);
     }
@@ -107,7 +108,8 @@ static void begin(struct supervisor *supervisor, uint64_t now_us)
     const char *why = supervisor->wanted;
     supervisor->wanted = NULL;
     supervisor->not_before_us = now_us + APART_US;
-    watch_note(&supervisor->watch);
+    supervisor->loaded = watch_identify(supervisor->reload->path);
+    watch_note(&supervisor->watch, &supervisor->loaded);
     service_tell_reloading();
     supervisor->is_under_way = reload_begin(supervisor->reload, why);
     if (!supervisor->is_under_way) {
@@ -203,11 +205,13 @@ static int run(struct supervisor *supervisor)
     }
 }
 
-enum status supervise(struct reload *reload, bool watches, int *number)
+enum status supervise(struct reload *reload, bool watches, const struct file_identity *loaded,
+                      int *number)
 {
     const sigset_t signals = signals_of(true);
     struct supervisor supervisor = {
         .reload = reload,
+        .loaded = *loaded,
         .watches = watches,
         .watchdog_us = service_watchdog_us(),
     };

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "app/reload.h"
+#include "app/watch.h"
 #include "base/compiler.h"
 #include "base/status.h"
 
@@ -14,8 +15,9 @@
 void supervise_block_signals(void);
 
 /* Reload when it is asked for, until SIGTERM or SIGINT: its number in *number. @watches: when the file has changed,
- * too, whatever the policy says of that. STATUS_IO: the kernel gives no signalfd. */
-MUST_USE enum status supervise(struct reload *reload, bool watches, int *number);
+ * too, whatever the policy says of that; @loaded: what it was just before it was read. STATUS_IO: the kernel gives no signalfd. */
+MUST_USE enum status supervise(struct reload *reload, bool watches,
+                               const struct file_identity *loaded, int *number);
 
 /* From now on a SIGTERM or SIGINT ends the process at once. */
 void supervise_end_at_next_signal(void);

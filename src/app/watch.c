@@ -22,7 +22,7 @@ enum {
     LOOK_US = 2 * 1000 * 1000, /* whatever is told */
 };
 
-static struct file_identity identify(const char *path)
+struct file_identity watch_identify(const char *path)
 {
     struct stat file;
     if (stat(path, &file) != 0) {
@@ -79,13 +79,13 @@ void watch_init(struct watch *watch)
     *watch = (struct watch){.fd = -1};
 }
 
-void watch_begin(struct watch *watch, const char *path)
+void watch_begin(struct watch *watch, const char *path, const struct file_identity *loaded)
 {
     watch->path = path;
     watch->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    watch->loaded = identify(path);
-    watch->seen = watch->loaded;
-    watch->look_us = clock_monotonic_us() + LOOK_US;
+    watch->loaded = *loaded;
+    watch->seen = *loaded;
+    watch->look_us = clock_monotonic_us(); /* it may have changed since */
     watch_directories(watch);
     log_info("app.watch", "watching the policy", "file=%s", path);
 }
@@ -98,11 +98,11 @@ void watch_end(struct watch *watch)
     watch_init(watch);
 }
 
-void watch_note(struct watch *watch)
+void watch_note(struct watch *watch, const struct file_identity *loaded)
 {
     if (watch->path != NULL) {
-        watch->loaded = identify(watch->path);
-        watch->seen = watch->loaded;
+        watch->loaded = *loaded;
+        watch->seen = *loaded;
     }
 }
 
@@ -127,7 +127,7 @@ bool watch_has_changed(struct watch *watch, uint64_t now_us)
     if (now_us < watch->look_us) {
         return false;
     }
-    const struct file_identity found = identify(watch->path);
+    const struct file_identity found = watch_identify(watch->path);
     const bool is_settled = is_same(&found, &watch->seen);
     const bool is_other = found.inode != 0 && !is_same(&found, &watch->loaded);
     watch->seen = found;

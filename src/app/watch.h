@@ -32,12 +32,15 @@ struct watch {
 /* All zero but for the fd of -1: nothing is watched. */
 void watch_init(struct watch *watch);
 
-/* Watch @path, which is borrowed, from what it is now on. */
-void watch_begin(struct watch *watch, const char *path);
+/* What is at @path now. */
+MUST_USE struct file_identity watch_identify(const char *path);
+
+/* Watch @path, which is borrowed. @loaded: what it was just before it was read; what it has become since is told. */
+void watch_begin(struct watch *watch, const char *path, const struct file_identity *loaded);
 void watch_end(struct watch *watch);
 
-/* It is about to be read: what it is now need not be told of. */
-void watch_note(struct watch *watch);
+/* It is about to be read: @loaded, which it is now, need not be told of. */
+void watch_note(struct watch *watch, const struct file_identity *loaded);
 
 /* Whether the file is another, and has been for a moment without changing again; told once. To be asked when the fd is
  * readable, and when its patience ends. @now_us is monotonic. */

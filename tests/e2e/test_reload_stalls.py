@@ -3,8 +3,14 @@
 import contextlib
 import os
 import signal
+import subprocess
 
+import pytest
+
+from harness import program
+from harness.client import Client
 from harness.halt import halted, threads_of
+from harness.ports import free_port
 from harness.reload import n_reloads, reload, wait_for, write
 from harness.wait import until
 
@@ -46,3 +52,43 @@ def test_a_reload_leaves_nothing_unread_that_would_make_a_thread_spin(start):
     for i in range(30):
         reload(proxy, respond(f"n{i}", "workers: 8"))
         until(lambda: n_unread(proxy) == 0, f"quiet after reload {i}")
+
+
+# --- from the first moment on ---
+
+@pytest.fixture(name="just_begun")
+def process_whose_number_has_just_come_to_be_known(tmp_path):
+    """The process, its policy's path, and where it will listen."""
+    path, pid_path, port = tmp_path / "policy.yaml", tmp_path / "pid", free_port()
+    path.write_text(f"listen: 127.0.0.1:{port}\n" + respond("one"))
+    with open(tmp_path / "stderr", "wb") as err, subprocess.Popen(
+            [program.PROGRAM, "run", "--watch", "--pid-file", str(pid_path), str(path)],
+            stdout=subprocess.DEVNULL, stderr=err, stdin=subprocess.DEVNULL,
+            env=program.environment()) as process:
+        while not (pid_path.exists() and pid_path.read_text()):
+            assert process.poll() is None
+        yield process, path, ("127.0.0.1", port)
+        process.terminate()
+        assert process.wait(30) == 0
+    assert not program.SANITIZER.search((tmp_path / "stderr").read_text())
+
+
+def serves(address, body):
+    with contextlib.suppress(OSError), Client(address) as client:
+        return client.ask().body == body
+    return False
+
+
+def test_a_signal_at_the_first_moment_is_heeded_and_does_not_kill(just_begun):
+    process, _, address = just_begun
+    process.send_signal(signal.SIGHUP)
+    until(lambda: process.poll() is not None or serves(address, b"one"), "an answer", within=30)
+    assert process.poll() is None
+
+
+def test_an_edit_between_the_reading_and_the_watching_is_seen(just_begun):
+    _, path, address = just_begun
+    new = path.with_name("new")
+    new.write_text(path.read_text().replace("one", "two"))
+    os.replace(new, path)
+    until(lambda: serves(address, b"two"), "the other policy", within=30)
