@@ -57,6 +57,12 @@ struct admin_options {
  * STATUS_IN_USE: somebody else listens on one of the addresses; STATUS_IO, STATUS_NO_MEMORY. */
 MUST_USE enum status admin_new(const struct admin_options *options, struct admin **admin);
 
+/* Any thread: whether the addresses for operators can be opened that @after names and @before, which is in force, does
+ * not. What cannot is logged with what to do, and the last such is in *place, borrowed from @after. STATUS_IN_USE,
+ * STATUS_IO. */
+MUST_USE enum status admin_probe(const struct policy *before, const struct policy *after,
+                                 struct span *place);
+
 /* Start the thread. STATUS_NO_MEMORY. */
 MUST_USE enum status admin_start(struct admin *admin);
 

@@ -45,7 +45,7 @@ static void on_accept(void *context, int fd, const struct sockaddr *sockaddr)
     }
 }
 
-static enum status tell_failure(const struct admin_door *door, enum status status)
+static enum status tell_failure(const struct listener_section *section, enum status status)
 {
     const char *hint = "see admin in the policy";
     if (status == STATUS_IN_USE) {
@@ -54,18 +54,23 @@ static enum status tell_failure(const struct admin_door *door, enum status statu
         hint = "a file that is no socket is in the way: remove it, or change admin";
     }
     log_error("admin.door", "cannot listen", "address=%.*s err=\"%s\" hint=\"%s\"",
-              SPAN_ARGS(door->section->endpoint.text), strerror(errno), hint);
+              SPAN_ARGS(section->endpoint.text), strerror(errno), hint);
     return status;
+}
+
+static enum status probe_tcp(const struct endpoint *endpoint, struct resolver_address *address)
+{
+    if (!resolver_read_address(endpoint->host, endpoint->port, address)) {
+        errno = EINVAL;
+        return STATUS_IO;
+    }
+    return listener_probe(&address->sockaddr.any, address->bytes);
 }
 
 static enum status bind_tcp(const struct endpoint *endpoint, int *fd)
 {
     struct resolver_address address;
-    if (!resolver_read_address(endpoint->host, endpoint->port, &address)) {
-        errno = EINVAL;
-        return STATUS_IO;
-    }
-    const enum status status = listener_probe(&address.sockaddr.any, address.bytes);
+    const enum status status = probe_tcp(endpoint, &address);
     return status == STATUS_OK ? listener_bind(&address.sockaddr.any, address.bytes, fd) : status;
 }
 
@@ -83,7 +88,7 @@ static enum status open_door(struct admin_door *door, struct loop *loop)
         is_unix(door) ? bind_unix(door, &fd) : bind_tcp(&door->section->endpoint, &fd);
     if (status != STATUS_OK) {
         unix_listener_close(&door->unix_socket);
-        return tell_failure(door, status);
+        return tell_failure(door->section, status);
     }
     status = listener_open(&door->listener, loop, fd, on_accept, door);
     if (status != STATUS_OK) {
@@ -188,6 +193,52 @@ enum status admin_doors_renew(struct admin *admin, const struct policy *policy)
         if (!has_door(admin, &section->listeners[i])) {
             const enum status status = add_door(admin, &section->listeners[i]);
             result = result == STATUS_OK ? status : result;
+        }
+    }
+    return result;
+}
+
+/* --- addresses to come --- */
+
+static bool is_among(const struct listener_section *sections, size_t n, struct span place)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (span_equals(sections[i].endpoint.text, place)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status probe(const struct listener_section *section)
+{
+    struct resolver_address address;
+    struct unix_listener listener;
+    if (section->endpoint.unix_path.len == 0) {
+        return probe_tcp(&section->endpoint, &address);
+    }
+    const enum status status =
+        unix_listener_open(&listener, section->endpoint.unix_path, section->mode);
+    if (status == STATUS_OK) {
+        unix_listener_close(&listener);
+    }
+    return status;
+}
+
+enum status admin_probe(const struct policy *before, const struct policy *after, struct span *place)
+{
+    enum status result = STATUS_OK;
+    for (size_t i = 0; i < after->admin.n_listeners; i++) {
+        const struct listener_section *section = &after->admin.listeners[i];
+        const struct span text = section->endpoint.text;
+        if (is_among(before->admin.listeners, before->admin.n_listeners, text) ||
+            is_among(before->listeners, before->n_listeners, text)) {
+            continue; /* it is ours */
+        }
+        const enum status status = probe(section);
+        if (status != STATUS_OK) {
+            result = tell_failure(section, status);
+            *place = text;
         }
     }
     return result;

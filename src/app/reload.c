@@ -8,11 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "admin/admin.h"
 #include "app/reload_report.h"
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/log.h"
 #include "policy/loader.h"
+
+enum { BECAUSE_BYTES = 512 };
 
 static const char MODULE[] = "app.reload";
 
@@ -30,6 +33,20 @@ static void fail(struct reload *reload, const char *because)
     log_error(MODULE, "not reloaded: the policy stays as it is", "file=%s because=\"%s\"",
               reload->path, because);
     end(reload, false);
+}
+
+/* The checker has had nothing to say of it: whoever asked is told. */
+static void fail_and_tell(struct reload *reload, const char *because)
+{
+    char *text;
+    const int len = asprintf(&text, "%.*s%s: error: %s\n", (int)reload->text_bytes,
+                             reload->text != NULL ? reload->text : "", reload->path, because);
+    if (len >= 0) {
+        free(reload->text);
+        reload->text = text;
+        reload->text_bytes = (size_t)len;
+    }
+    fail(reload, because);
 }
 
 /* --- reading --- */
@@ -76,13 +93,31 @@ static struct policy *read_policy(struct reload *reload)
 
 /* --- turning to it --- */
 
+/* False: told. */
+static bool can_serve_operators(struct reload *reload, const struct policy *policy)
+{
+    char because[BECAUSE_BYTES];
+    struct span place;
+    if (!reload->has_admin || admin_probe(reload->now->policy, policy, &place) == STATUS_OK) {
+        return true;
+    }
+    snprintf(because, sizeof(because), "admin: %.*s cannot be opened: the log says why",
+             SPAN_ARGS(place));
+    fail_and_tell(reload, because);
+    return false;
+}
+
 static bool serve(struct reload *reload, struct policy *policy)
 {
     struct served *next;
+    if (!can_serve_operators(reload, policy)) {
+        policy_free(policy);
+        return false;
+    }
     if (meters_enter(reload->meters, policy) != STATUS_OK ||
         served_new(reload->stores, policy, reload->now, &next) != STATUS_OK) {
         policy_free(policy);
-        fail(reload, "out of memory");
+        fail_and_tell(reload, "out of memory");
         return false;
     }
     const struct server_edition edition = served_edition(next);
@@ -91,8 +126,9 @@ static bool serve(struct reload *reload, struct policy *policy)
     if (status != STATUS_OK) {
         served_leave(next);
         served_leave(next);
-        fail(reload, status == STATUS_NO_MEMORY ? "out of memory"
-                                                : "what it names cannot be opened: see above");
+        fail_and_tell(reload, status == STATUS_NO_MEMORY
+                                  ? "out of memory"
+                                  : "what it names cannot be opened: the log says why");
         return false;
     }
     reload->next = next;
@@ -122,6 +158,9 @@ static void succeed(struct reload *reload)
     if (!reload->has_admin && after->admin.n_listeners > 0) {
         reload_report_restart("admin");
     }
+    if (reload->has_admin && before->admin.n_listeners > 0 && after->admin.n_listeners == 0) {
+        log_warn(MODULE, "no operator is served any more", "hint=\"the policy has no admin\"");
+    }
     log_info(MODULE, "the policy is in force",
              "file=%s because=\"%s\" routes=%zu limits=%zu upstreams=%zu ms=%llu", reload->path,
              reload->why, after->n_routes, after->n_limits, after->n_upstreams,
@@ -144,7 +183,7 @@ bool reload_go_on(struct reload *reload)
     case CHANGE_IS_FAILED:
         served_leave(reload->next);
         reload->next = NULL;
-        fail(reload, "out of memory");
+        fail_and_tell(reload, "out of memory");
         return true;
     }
     return false;

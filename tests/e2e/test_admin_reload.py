@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 
 import pytest
 
@@ -107,6 +108,19 @@ def test_addresses_of_operators_come_and_go_with_the_policy(proxy, unix, tmp_pat
     assert kept.has_ended()
     assert early.ask("GET", "/healthz", host="localhost").get("Connection") == "close"
     assert new.read("/v1/reload")["edition"] == 3
+
+
+def test_an_address_for_operators_that_cannot_be_opened_keeps_the_old_policy(proxy, unix, tmp_path):
+    (tmp_path / "file").write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        for place in (f"127.0.0.1:{other.getsockname()[1]}", f"unix:{tmp_path}/file"):
+            rewrite(proxy, policy_of(tmp_path, f'["unix:{tmp_path}/admin.sock", "{place}"]', rate="7/hour"))
+            answer = unix.ask("POST", "/v1/reload", [("Content-Type", "application/json")], b"{}")
+            assert "stays in force" in is_problem(answer, 422)
+            assert any(place in line for line in answer.json()["messages"]), answer.json()
+            assert f"address={place}" in proxy.stderr()
+    assert unix.read("/v1/limits/a")["rates"][0]["units"] == 5
+    assert (tmp_path / "file").exists()
 
 
 def test_tokens_come_and_go_with_the_policy(start, tmp_path):
