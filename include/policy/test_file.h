@@ -49,6 +49,7 @@ struct test_remaining {
 
 /* A field that the client must see, or must not. */
 struct test_field {
+    struct test_place place;
     struct span name;
     struct span value;
     bool is_absent;
@@ -126,7 +127,8 @@ MUST_USE enum status test_file_load_text(struct span yaml,
                                          const char *(*getenv_value)(const char *name),
                                          struct test_file *file, struct diags *diags);
 
-/* Tell an error for each name in @file that @policy does not have. */
+/* Tell an error for each name in @file that @policy does not have, and for each field that is expected of
+ * an answer and that nobody but the upstream and the network would make. */
 void test_file_check(const struct test_file *file, const struct policy *policy,
                      struct diags *diags);
 

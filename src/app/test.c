@@ -39,19 +39,20 @@ static enum status run_tests(struct test_report *report, const struct test_file 
     return status;
 }
 
-/* False: it could not be run, and why is on stderr. */
-static bool run_with_policy(struct test_report *report, const char *path,
-                            const struct test_file *file, const char *policy_path,
-                            struct diags *diags)
+/* NULL: it was run; else why not, in short: what ails it is on stderr. */
+static const char *run_with_policy(struct test_report *report, const char *path,
+                                   const struct test_file *file, const char *policy_path,
+                                   struct diags *diags)
 {
     struct policy *policy;
     struct arena arena;
     if (load_policy_at(policy_path, file->start_us, &policy) != STATUS_OK) {
         fprintf(stderr, "%s:%u:%u: error: its policy %s cannot be loaded\n", path,
                 file->policy_place.line, file->policy_place.column, policy_path);
-        return false;
+        return "its policy cannot be loaded";
     }
-    enum status status = STATUS_INVALID;
+    const char *why = "it expects what its policy cannot answer";
+    enum status status = STATUS_OK;
     test_file_check(file, policy, diags);
     diags_print(diags, stderr);
     if (diags->n_errors == 0) {
@@ -59,6 +60,7 @@ static bool run_with_policy(struct test_report *report, const char *path,
         test_report_begin(report, path, policy_path);
         status = run_tests(report, file, policy, &arena);
         test_report_end(report);
+        why = status == STATUS_OK ? NULL : status_text(status);
         if (status == STATUS_INVALID) {
             fprintf(stderr,
                     "%s: error: a test goes on beyond the 25 years of its policy's calendars\n",
@@ -68,10 +70,11 @@ static bool run_with_policy(struct test_report *report, const char *path,
         }
     }
     policy_free(policy);
-    return status == STATUS_OK;
+    return why;
 }
 
-static bool run_file(struct test_report *report, const char *path)
+/* Likewise. */
+static const char *run_file(struct test_report *report, const char *path)
 {
     struct test_file file;
     struct diags diags;
@@ -83,15 +86,16 @@ static bool run_file(struct test_report *report, const char *path)
             fprintf(stderr, "%s: error: out of memory\n", path);
         }
         diags_close(&diags);
-        return false;
+        return status == STATUS_INVALID ? "it is no sound file of tests" : status_text(status);
     }
     char *policy_path = path_from(path, file.policy);
-    const bool is_run =
-        policy_path != NULL && run_with_policy(report, path, &file, policy_path, &diags);
+    const char *why = policy_path != NULL
+                          ? run_with_policy(report, path, &file, policy_path, &diags)
+                          : status_text(STATUS_NO_MEMORY);
     free(policy_path);
     test_file_close(&file);
     diags_close(&diags);
-    return is_run;
+    return why;
 }
 
 static int usage(void)
@@ -115,11 +119,12 @@ int test_command(int argc, char **argv)
         return usage();
     }
     struct test_report report;
-    bool all_run = true;
     test_report_init(&report, format, stdout);
     for (int i = first; i < argc; i++) {
-        all_run = run_file(&report, argv[i]) && all_run;
+        const char *why = run_file(&report, argv[i]);
+        if (why != NULL) {
+            test_report_fail(&report, argv[i], why);
+        }
     }
-    const bool all_passed = test_report_close(&report);
-    return all_run && all_passed ? EXIT_DONE : EXIT_FAILED;
+    return test_report_close(&report) ? EXIT_DONE : EXIT_FAILED;
 }

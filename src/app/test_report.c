@@ -164,9 +164,10 @@ static void begin_json(struct test_report *report, const char *path, const char 
 
 static void close_json(struct test_report *report)
 {
-    json_t *all = json_pack("{s:I, s:I, s:I, s:o}", "tests", (json_int_t)report->n_tests, "failed",
-                            (json_int_t)report->n_failed, "requests",
-                            (json_int_t)report->n_requests, "files", report->files);
+    json_t *all =
+        json_pack("{s:I, s:I, s:I, s:I, s:o}", "tests", (json_int_t)report->n_tests, "failed",
+                  (json_int_t)report->n_failed, "errors", (json_int_t)report->n_errors, "requests",
+                  (json_int_t)report->n_requests, "files", report->files);
     json_dumpf(all, report->out, JSON_INDENT(2));
     fputc('\n', report->out);
     json_decref(all);
@@ -301,6 +302,28 @@ void test_report_end(struct test_report *report)
     }
 }
 
+static void fail_junit(struct test_report *report, const char *path, const char *why)
+{
+    begin_junit(report, path);
+    fputs("    <testcase classname=\"", report->out);
+    print_xml(report->out, span_of_text(path));
+    fputs("\" name=\"the file can be run\">\n      <error message=\"", report->out);
+    print_xml(report->out, span_of_text(why));
+    fputs("\"/>\n    </testcase>\n  </testsuite>\n", report->out);
+}
+
+void test_report_fail(struct test_report *report, const char *path, const char *why)
+{
+    report->n_errors++;
+    if (report->format == TEST_REPORT_JSON) {
+        json_array_append_new(report->files,
+                              json_pack("{s:o, s:o, s:[]}", "file", json_span(span_of_text(path)),
+                                        "error", json_span(span_of_text(why)), "tests"));
+    } else if (report->format == TEST_REPORT_JUNIT) {
+        fail_junit(report, path, why);
+    }
+}
+
 bool test_report_close(struct test_report *report)
 {
     switch (report->format) {
@@ -316,5 +339,5 @@ bool test_report_close(struct test_report *report)
         fputs("</testsuites>\n", report->out);
         break;
     }
-    return fflush(report->out) == 0 && report->n_failed == 0;
+    return fflush(report->out) == 0 && report->n_failed == 0 && report->n_errors == 0;
 }

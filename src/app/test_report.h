@@ -25,8 +25,9 @@ struct test_report {
     uint64_t n_tests;
     uint64_t n_failed;
     uint64_t n_requests;
-    json_t *files; /* of JSON: those told so far */
-    json_t *tests; /* of the file that is being told; borrowed from files */
+    uint64_t n_errors; /* files that could not be run */
+    json_t *files;     /* of JSON: those told so far */
+    json_t *tests;     /* of the file that is being told; borrowed from files */
 };
 
 void test_report_init(struct test_report *report, enum test_report_format format, FILE *out);
@@ -36,7 +37,10 @@ void test_report_begin(struct test_report *report, const char *path, const char 
 void test_report_add(struct test_report *report, const struct story_result *result);
 void test_report_end(struct test_report *report);
 
-/* That was all. Whether every test passed, and what was told could be written. */
+/* The file at @path cannot be run, or not to its end; what ails it is on stderr, @why says in short. Not between begin and end. */
+void test_report_fail(struct test_report *report, const char *path, const char *why);
+
+/* That was all. Whether every file was run, every test passed, and what was told could be written. */
 MUST_USE bool test_report_close(struct test_report *report);
 
 #endif /* SLUICE_APP_TEST_REPORT_H */

@@ -91,6 +91,7 @@ static void build_expected_fields(struct builder *builder, const struct section_
             continue;
         }
         expect->fields[expect->n_fields++] = (struct test_field){
+            .place = place_of(fields[i].place.name_node),
             .name = copy(builder, fields[i].place.name),
             .value = copy(builder, fields[i].value),
             .is_absent = fields[i].node->plain && span_equals(fields[i].value, SPAN("absent")),
@@ -223,12 +224,23 @@ static void build_step(struct builder *builder, const struct spec_step *spec, ui
     }
 }
 
+/* A list that is said to be empty would pass for nothing having been looked at. */
+static void check_has_items(const struct builder *builder, const struct section_items *items,
+                            const char *what)
+{
+    if (items->node != NULL && items->node->kind == NODE_LIST && items->node->n_items == 0) {
+        diags_add(builder->diags, DIAG_ERROR, items->node->line, items->node->column,
+                  "%s, or nothing would be tested", what);
+    }
+}
+
 static void build_test(struct builder *builder, const struct spec_test *spec,
                        struct policy_test *test)
 {
     const struct spec_step *steps = spec->steps.items;
     const uint64_t start_us = spec->start.node != NULL ? spec->start.us : builder->spec->start.us;
     uint64_t last_us = start_us;
+    check_has_items(builder, &spec->steps, "steps must have at least one request");
     test->name = copy(builder, spec->name.text);
     test->place = place_of(spec->place.node);
     test->steps = alloc(builder, spec->steps.n_items, sizeof(struct test_step));
@@ -251,6 +263,7 @@ static void build(struct builder *builder)
         file->policy_place = place_of(spec->policy.node);
     }
     file->start_us = UINT64_MAX;
+    check_has_items(builder, &spec->tests, "tests must have at least one test");
     file->tests = alloc(builder, spec->tests.n_items, sizeof(struct policy_test));
     for (size_t i = 0; i < spec->tests.n_items && !builder->no_memory; i++) {
         if (tests[i].place.node != NULL) {

@@ -49,6 +49,34 @@ static void check_route(const struct names *names, const struct test_name *name)
     report(names, "route", name, &suggest);
 }
 
+/* Of all others a test would hold that they are absent, whatever the proxy answers. */
+static void check_field(const struct names *names, const struct test_field *field)
+{
+    static const char *const MADE[] = {
+        "RateLimit",         "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining",
+        "X-RateLimit-Reset", "Retry-After",      "Cache-Control",
+    };
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text message = text_of(buffer, sizeof(buffer));
+    for (size_t i = 0; i < ARRAY_LEN(MADE); i++) {
+        if (span_equals_ignore_case(field->name, span_of_text(MADE[i]))) {
+            return;
+        }
+    }
+    text_add_literal(&message, "no answer is made with the field ");
+    quote_write(&message, field->name);
+    text_add_literal(&message, " here; a test can expect ");
+    for (size_t i = 0; i < ARRAY_LEN(MADE); i++) {
+        text_add_format(&message, "%s%s",
+                        i == 0                    ? ""
+                        : i + 1 < ARRAY_LEN(MADE) ? ", "
+                                                  : " and ",
+                        MADE[i]);
+    }
+    diags_add(names->diags, DIAG_ERROR, field->place.line, field->place.column, "%.*s",
+              SPAN_ARGS(text_span(&message)));
+}
+
 static void check_expect(const struct names *names, const struct test_expect *expect)
 {
     if (expect->limit.text.len > 0) {
@@ -62,6 +90,9 @@ static void check_expect(const struct names *names, const struct test_expect *ex
     }
     for (size_t i = 0; i < expect->n_shadow; i++) {
         check_limit(names, &expect->shadow[i]);
+    }
+    for (size_t i = 0; i < expect->n_fields; i++) {
+        check_field(names, &expect->fields[i]);
     }
 }
 

@@ -194,14 +194,14 @@ def test_many_failures_are_counted_and_the_first_are_told(run):
 
 
 def test_json_and_junit_tell_the_same(run):
-    tests = steps("{request: GET /bucket, expect: {verdict: denied, headers: {X-A: '<&\">'}}}")
+    tests = steps("{request: GET /bucket, expect: {verdict: denied, headers: {RateLimit: '<&\">'}}}")
     told = json.loads(run(tests, "--json").stdout)
     failure = told["files"][0]["tests"][0]["failures"][0]
     assert (told["failed"], failure["line"], failure["column"]) == (1, 5, 5)
     assert {"name": "verdict", "expected": "denied", "got": "allowed"} in failure["facts"]
     suites = xml.etree.ElementTree.fromstring(run(tests, "--junit").stdout)
     case = suites.find("testsuite/testcase")
-    assert case.get("name") == "it holds" and '- X-A: <&">' in case.find("failure").text
+    assert case.get("name") == "it holds" and '- RateLimit: <&">' in case.find("failure").text
 
 
 MISTAKES = [
@@ -215,6 +215,8 @@ MISTAKES = [
      ":5:38: error: the policy has no limit \"buckt\"; did you mean \"bucket\"?"),
     (steps("{request: GET /, expect: {route: x, shadow: [y], remaining_of: {z: 1}}}"),
      "the policy has no route \"x\""),
+    (steps("{request: GET /, expect: {headers: {Content-Type: absent}}}"),
+     ":5:41: error: no answer is made with the field \"Content-Type\" here; a test can expect "),
     (steps("{at: 5, request: GET /}"), "needs a unit"),
     (steps("{request: GET /, at: 2s}", "{request: GET /, at: 1s}"),
      ":6:26: error: at \"1s\": the step before is later"),
@@ -226,6 +228,8 @@ MISTAKES = [
     (steps("{request: GET /, from: x}"), "must be an address"),
     (steps("{request: GET /, answer: 99}"), ", or aborted"),
     (steps("{request: GET /, expect: {retry_after: 1500ms}}"), "whole seconds"),
+    ("tests: []\n", ":2:8: error: tests must have at least one test"),
+    ("tests:\n- {name: empty, steps: []}\n", ":3:24: error: steps must have at least one request"),
     ("tests: 7\n", "tests must be a list"),
     ("start: yesterday\n" + steps("{request: GET /}"), "must be a time such as"),
     ("- a\n", "not YAML"),
@@ -237,6 +241,20 @@ def test_a_mistake_is_told_with_its_place_and_nothing_is_run(run, tests, told):
     result = run(tests)
     assert result.returncode == 1 and told in result.stderr, result.stderr
     assert "ok " not in result.stdout and "FAIL" not in result.stdout
+
+
+@pytest.mark.parametrize("tests, head", [
+    (steps("{request: GET x}"), "policy: policy.yaml\n"),
+    (steps("{request: GET /, expect: {limit: none}}"), "policy: policy.yaml\n"),
+    (steps("{request: GET /}"), "policy: none.yaml\n"),
+])
+def test_a_file_that_cannot_be_run_is_an_error_in_the_report_too(run, tmp_path, tests, head):
+    told = json.loads(run(tests, "--json", head=head).stdout)
+    assert told["errors"] == 1 and told["files"][0]["file"] == str(tmp_path / "tests.yaml")
+    assert told["files"][0]["error"] and told["files"][0]["tests"] == []
+    suites = xml.etree.ElementTree.fromstring(run(tests, "--junit", head=head).stdout)
+    case = suites.find("testsuite/testcase")
+    assert case.get("name") == "the file can be run" and case.find("error").get("message")
 
 
 def test_a_policy_that_cannot_be_loaded_is_named_where_it_stands(run, tmp_path):
