@@ -85,15 +85,21 @@ static void link_health(struct linker *linker, const struct spec_health *spec,
     }
 }
 
-/* What is said of one server among others where there is one alone. */
+/* What is said of one server among others where there is one alone; that it is off may be said. */
 static void warn_of_one(struct linker *linker, const struct spec_upstream *spec)
 {
-    static const char *const KEYS[] = {"eject", "slow_start"};
-    for (size_t i = 0; i < ARRAY_LEN(KEYS) && spec->servers.n_items == 1; i++) {
-        const struct node *node = node_find(spec->place.node, span_of_text(KEYS[i]));
-        if (node != NULL) {
+    const struct {
+        const char *key;
+        bool is_off;
+    } said[] = {
+        {"eject", spec->eject.values.failures == 0},
+        {"slow_start", spec->slow_start_us == 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(said) && spec->servers.n_items == 1; i++) {
+        const struct node *node = node_find(spec->place.node, span_of_text(said[i].key));
+        if (node != NULL && !said[i].is_off) {
             diags_warn(linker->diags, warning_name(WARNING_NO_EFFECT), node->line, node->column,
-                       "%s has no effect where there is one server alone", KEYS[i]);
+                       "%s has no effect where there is one server alone", said[i].key);
         }
     }
 }

@@ -81,11 +81,14 @@ static bool excepts_no_more(const struct limit_rule *strict, const struct limit_
     return true;
 }
 
-/* Whether @strict is asked, and charged for good, for each request that @loose is charged for. */
+/* Whether @strict is asked, and charged for good, for each request that @loose is charged for, and refuses
+ * those without a key that @loose refuses. */
 static bool judges_as_much(const struct limit_rule *strict, const struct limit_rule *loose)
 {
     const bool judges_the_lacking =
-        strict->missing != KEY_MISSING_SKIP || loose->missing == KEY_MISSING_SKIP;
+        loose->missing == KEY_MISSING_DENY
+            ? strict->missing == KEY_MISSING_DENY
+            : strict->missing != KEY_MISSING_SKIP || loose->missing == KEY_MISSING_SKIP;
     return strict == loose ||
            (has_same_key(strict, loose) && judges_the_lacking && excepts_no_more(strict, loose));
 }

@@ -104,7 +104,7 @@ static bool is_credential(struct span name)
 
 static void check_field(struct lint *lint, struct span name, const struct node *node)
 {
-    if (is_credential(name) && is_written_out(node)) {
+    if (is_credential(name) && node->written.len > 0 && is_written_out(node)) {
         lint_warn(lint, WARNING_PLAIN_SECRET, node,
                   "the value of %.*s stands in the file: write ${NAME}, and set NAME in the "
                   "environment",

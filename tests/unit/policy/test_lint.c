@@ -11,8 +11,9 @@
 
 enum { YAML_BYTES_MAX = 8192, N_POLICIES = 40, ROUTES_MAX = 8 };
 
+#define LISTEN "listen: 127.0.0.1:0\n"
 #define HEAD                                                                                       \
-    "listen: 127.0.0.1:0\n"                                                                        \
+    LISTEN                                                                                         \
     "upstreams: {u: {servers: http://127.0.0.1:1}}\n"
 
 /* Whatever is asked for is there. */
@@ -123,6 +124,14 @@ static const struct {
     {"never-binding", 1, /* the stricter one is elsewhere too */
      "limits: {a: {key: client.ip, rate: 1/s}, b: {key: client.ip, rate: 2/s}}\n"
      "routes: [{match: {path: /a}, limits: [a, b], upstream: u}, {limits: [a], upstream: u}]\n"},
+    {"never-binding", 0, /* refuses those without a key */
+     "limits: {a: {key: header.x-a, rate: 1/s},\n"
+     "         b: {key: header.x-a, rate: 2/s, missing: deny}}\n"
+     "routes: [{limits: [a, b], upstream: u}]\n"},
+    {"never-binding", 1, /* as both do */
+     "limits: {a: {key: header.x-a, rate: 1/s, missing: deny},\n"
+     "         b: {key: header.x-a, rate: 2/s, missing: deny}}\n"
+     "routes: [{limits: [a, b], upstream: u}]\n"},
     {"never-binding", 0, /* another key */
      "limits: {a: {key: client.ip/48, rate: 1/s}, b: {key: client.ip, rate: 2/s}}\n"
      "routes: [{limits: [a, b], upstream: u}]\n"},
@@ -212,6 +221,16 @@ static const struct {
     {"plain-secret", 2,
      "routes: [{match: {header: {x-api-key: a}}, request: {set: {COOKIE: b=c}}, upstream: u}]\n"},
 
+    {"plain-secret", 0, /* takes one away */
+     "routes: [{request: {set: {Authorization: \"\"}}, upstream: u}]\n"},
+
+    {"no-effect", 2,
+     "upstreams: {v: {servers: http://127.0.0.1:2, eject: {failures: 3}, slow_start: 5s}}\n"
+     "routes: [{upstream: v}]\n"},
+    {"no-effect", 0, /* what is off has none anyway */
+     "upstreams: {v: {servers: http://127.0.0.1:2, eject: {failures: off}, slow_start: 0s}}\n"
+     "routes: [{upstream: v}]\n"},
+
     {"unseen-shadow", 0,
      "limits: {l: {key: client.ip, rate: 1/s, shadow: true}}\nroutes: [{limits: [l], upstream: "
      "u}]\n"},
@@ -221,7 +240,9 @@ START_TEST(each_kind_is_told_where_it_is_and_nowhere_else)
 {
     char yaml[YAML_BYTES_MAX];
     struct diags diags;
-    (void)snprintf(yaml, sizeof(yaml), HEAD "%s", POLICIES[_i].yaml);
+    (void)snprintf(yaml, sizeof(yaml), "%s%s",
+                   strncmp(POLICIES[_i].yaml, "upstreams", 9) == 0 ? LISTEN : HEAD,
+                   POLICIES[_i].yaml);
     policy_free(check(yaml, &diags));
     ck_assert_msg(count(&diags, POLICIES[_i].kind) == POLICIES[_i].n_told, "%s: %s",
                   POLICIES[_i].kind, POLICIES[_i].yaml);
