@@ -21,6 +21,7 @@ static const char MODULE[] = "app.reload";
 
 static void end(struct reload *reload, bool succeeded)
 {
+    reload->has_failed = !succeeded;
     meters_note_reload(reload->meters, succeeded, clock_wall_us());
     reload_desk_end(reload->desk, succeeded, span_of(reload->text, reload->text_bytes));
     free(reload->text);

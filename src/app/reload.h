@@ -29,6 +29,7 @@ struct reload {
     size_t text_bytes;
     const char *why;   /* who wanted it: static */
     uint64_t begun_us; /* monotonic */
+    bool has_failed;   /* the latest: the policy is the one before */
 };
 
 /* Read the policy anew, because of @why, and begin to turn to it; none is under way. False: nothing comes of it. */

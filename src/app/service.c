@@ -4,9 +4,11 @@
 
 #include "base/clock.h"
 
-void service_tell_ready(void)
+void service_tell_ready(bool is_outdated)
 {
-    (void)sd_notify(0, "READY=1\nSTATUS=serving");
+    (void)sd_notify(0, is_outdated ? "READY=1\nSTATUS=serving under the policy before: the latest "
+                                     "reload failed, and the log says why"
+                                   : "READY=1\nSTATUS=serving");
 }
 
 void service_tell_reloading(void)

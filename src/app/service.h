@@ -6,11 +6,13 @@
 #ifndef SLUICE_APP_SERVICE_H
 #define SLUICE_APP_SERVICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "net/given_sockets.h"
 
-void service_tell_ready(void);
+/* @is_outdated: the latest reload failed. */
+void service_tell_ready(bool is_outdated);
 void service_tell_reloading(void); /* service_tell_ready() ends it */
 void service_tell_stopping(void);
 

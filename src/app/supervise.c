@@ -58,10 +58,13 @@ void supervise_block_signals(void)
 
 static void *second_signal(void *context)
 {
-    const sigset_t signals = signals_of(false);
+    const sigset_t signals = signals_of(true);
     int number;
     (void)context;
-    sigwait(&signals, &number);
+    while (sigwait(&signals, &number) == 0 && (number == SIGHUP || number == SIGUSR1)) {
+        log_warn("app.run", "not heeded: the process is about to end", "signal=%s",
+                 number == SIGHUP ? "SIGHUP" : "SIGUSR1");
+    }
     log_warn("app.run", "stopped at once", "signal=%d", number);
     _exit(EXIT_FAILED);
 }
@@ -113,7 +116,7 @@ static void begin(struct supervisor *supervisor, uint64_t now_us)
     service_tell_reloading();
     supervisor->is_under_way = reload_begin(supervisor->reload, why);
     if (!supervisor->is_under_way) {
-        service_tell_ready();
+        service_tell_ready(supervisor->reload->has_failed);
     }
 }
 
@@ -122,7 +125,7 @@ static void go_on(struct supervisor *supervisor)
     const uint64_t now_us = clock_monotonic_us();
     if (reload_go_on(supervisor->reload)) { /* also of a worker's word that came late */
         supervisor->is_under_way = false;
-        service_tell_ready();
+        service_tell_ready(supervisor->reload->has_failed);
         heed_watch(supervisor);
     }
     if (watch_has_changed(&supervisor->watch, now_us)) {
@@ -222,7 +225,7 @@ enum status supervise(struct reload *reload, bool watches, const struct file_ide
         return STATUS_IO;
     }
     heed_watch(&supervisor);
-    service_tell_ready();
+    service_tell_ready(false);
     *number = run(&supervisor);
     watch_end(&supervisor.watch);
     close(supervisor.signal_fd);

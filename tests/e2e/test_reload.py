@@ -355,6 +355,8 @@ def test_a_drain_ends_what_began_under_an_earlier_policy(start, start_upstream, 
     reload(proxy, respond("two"))
     proxy.signal()
     until(lambda: "msg=draining" in proxy.stderr(), "the drain")
+    proxy.signal(signal.SIGHUP)
+    until(lambda: "not heeded" in proxy.stderr(), "a word of the signal")
     gate.opens.set()
     assert slow.read().body == b"whole"
     assert proxy.wait() == 0

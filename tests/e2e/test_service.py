@@ -56,7 +56,8 @@ def test_a_reload_that_fails_ends_all_the_same(start, manager):
     (proxy.folder / "policy.yaml").write_text("listen: nowhere\n")
     proxy.process.send_signal(signal.SIGHUP)
     assert manager.next()["RELOADING"] == "1"
-    assert manager.next()["READY"] == "1"
+    told = manager.next()
+    assert told["READY"] == "1" and "reload failed" in told["STATUS"]
     assert proxy.ask().status == 204
 
 
