@@ -42,24 +42,27 @@ static int write(const struct explanation *explanation, const struct options *op
         fputs("sluice explain: out of memory\n", stderr);
         return EXIT_FAILED;
     }
-    if (explanation->answer.is_refusal) {
-        return EXIT_REFUSED;
+    if (explanation->state == STATE_UNKNOWN) {
+        return EXIT_FAILED;
     }
-    return explanation->state == STATE_UNKNOWN ? EXIT_FAILED : EXIT_DONE;
+    return explanation->answer.is_refusal ? EXIT_REFUSED : EXIT_DONE;
 }
 
-/* Of Redis; or of the process that runs with the policy in the file @path, whose counters are its own. */
+/* Of Redis; or of the process that runs with the policy in the file @path, whose counters are its own. Who
+ * cannot be asked leaves the state unknown: that is no error. STATUS_NO_MEMORY. */
 static enum status ask(struct explanation *explanation, const char *path)
 {
     char why[CTL_WHY_BYTES_MAX] = "";
-    if (explanation->policy->store.kind == STORE_REDIS) {
-        return explain_live(explanation);
+    const enum status status = explanation->policy->store.kind == STORE_REDIS
+                                   ? explain_live(explanation)
+                                   : explain_admin(explanation, path, why);
+    if (status == STATUS_OK || status == STATUS_NO_MEMORY) {
+        return status;
     }
-    const enum status status = explain_admin(explanation, path, why);
-    if (why[0] != '\0') {
-        fprintf(stderr, "sluice explain: --live: %s\n", why);
-    }
-    return status;
+    const char *told = why[0] != '\0' ? why : status_text(status);
+    fprintf(stderr, "sluice explain: --live: %s\n", told);
+    explanation_take_fault(explanation, told);
+    return STATUS_OK;
 }
 
 static int explain(struct explanation *explanation, const struct policy *policy, const char *path,

@@ -238,7 +238,8 @@ static bool add_answer(const struct explanation *explanation, json_t *root)
                                       : NULL;
     json_t *object = json_object();
     return set(root, "answer", object) &&
-           set(object, "passes", json_boolean(!answer->is_refusal)) &&
+           set(object, "passes",
+               answer->is_open ? json_null() : json_boolean(!answer->is_refusal)) &&
            set(object, "status",
                answer->status != 0 ? json_integer(answer->status) : json_null()) &&
            (answer->reason == NULL || set(object, "reason", json_string(answer->reason))) &&
@@ -254,10 +255,9 @@ static bool add_store(const struct explanation *explanation, json_t *root)
         [STATE_KNOWN] = "known",
         [STATE_UNKNOWN] = "unknown",
     };
-    const struct decision *decision = &explanation->admission.decision;
-    const char *fault = decision->fault != NULL ? decision->fault : status_text(decision->status);
+    const struct span fault = span_of_text(explanation->fault);
     return set(root, "state", json_string(STATES[explanation->state])) &&
-           (explanation->state != STATE_UNKNOWN || set(root, "fault", json_string(fault)));
+           (explanation->state != STATE_UNKNOWN || set(root, "fault", json_of(fault)));
 }
 
 static bool add_all(const struct explanation *explanation, json_t *root)

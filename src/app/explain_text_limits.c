@@ -84,7 +84,7 @@ static void put_state(const struct explanation *explanation, const struct charge
         [ON_FAILURE_ALLOW] = "skipped",
         [ON_FAILURE_DENY] = "503",
     };
-    const struct decision *decision = &explanation->admission.decision;
+    const bool is_shared = explanation->policy->store.kind == STORE_REDIS;
     switch (explanation->state) {
     case STATE_NOT_ASKED:
         return;
@@ -93,9 +93,10 @@ static void put_state(const struct explanation *explanation, const struct charge
         return;
     case STATE_UNKNOWN:
         begin(out, "state");
-        fprintf(out, "not known: %s; on_failure: %s\n",
-                decision->fault != NULL ? decision->fault : status_text(decision->status),
-                INSTEAD[charge->limit->on_failure]);
+        fputs("not known: ", out);
+        explain_text_put(out, span_of_text(explanation->fault));
+        fprintf(out, "%s%s\n", is_shared ? "; on_failure: " : "",
+                is_shared ? INSTEAD[charge->limit->on_failure] : "");
         return;
     }
 }

@@ -1,5 +1,6 @@
 #include "app/explanation.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "policy/edits.h"
@@ -220,11 +221,59 @@ enum status explanation_take_bans(struct explanation *explanation, uint64_t wall
     return status;
 }
 
+/* --- the state --- */
+
+/* Whether a limit of the request says @on_failure. */
+static bool has_on_failure(const struct admission *admission, enum on_failure on_failure)
+{
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (admission->charges[i].limit->on_failure == on_failure) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void explanation_take_fault(struct explanation *explanation, const char *why)
+{
+    const struct admission *admission = &explanation->admission;
+    const bool is_shared = explanation->policy->store.kind == STORE_REDIS;
+    explanation->state = STATE_UNKNOWN;
+    (void)snprintf(explanation->fault, sizeof(explanation->fault), "%s", why);
+    if (is_shared && has_on_failure(admission, ON_FAILURE_DENY)) {
+        refuse(explanation, 503, "Redis cannot be asked, and on_failure is deny");
+    } else {
+        explanation->answer.is_open = !is_shared || has_on_failure(admission, ON_FAILURE_LOCAL);
+    }
+}
+
+/* What ailed Redis, and where it was looked for. */
+static void take_redis_fault(struct explanation *explanation)
+{
+    const struct redis_section *redis = &explanation->policy->store.redis;
+    const struct decision *decision = &explanation->admission.decision;
+    const char *fault = decision->fault != NULL ? decision->fault : status_text(decision->status);
+    char buffer[EXPLAINED_FAULT_BYTES];
+    struct text why = text_of(buffer, sizeof(buffer) - 1);
+    for (size_t i = 0; i < redis->n_endpoints; i++) {
+        const struct endpoint *endpoint = &redis->endpoints[i];
+        text_add(&why, i > 0 ? SPAN(", ") : SPAN(""));
+        if (endpoint->unix_path.len > 0) {
+            text_add_format(&why, "unix:%.*s", SPAN_ARGS(endpoint->unix_path));
+        } else {
+            text_add_format(&why, "%.*s:%u", SPAN_ARGS(endpoint->host), endpoint->port);
+        }
+    }
+    text_add_format(&why, ": %s", fault);
+    buffer[why.len] = '\0';
+    explanation_take_fault(explanation, buffer);
+}
+
 void explanation_take_state(struct explanation *explanation)
 {
     const struct decision *decision = &explanation->admission.decision;
     if (decision->status != STATUS_OK) {
-        explanation->state = STATE_UNKNOWN;
+        take_redis_fault(explanation);
         return;
     }
     explanation->state = STATE_KNOWN;

@@ -38,7 +38,7 @@ struct explained_rule {
 enum explained_state {
     STATE_NOT_ASKED, /* nobody wanted to know, or there is nothing to ask */
     STATE_KNOWN,     /* the verdicts of the admission's charges are filled */
-    STATE_UNKNOWN,   /* the store could not be asked; the decision says why */
+    STATE_UNKNOWN,   /* who knows it could not be asked; explanation.fault says why */
 };
 
 /* How it ends, as far as can be told. */
@@ -49,7 +49,10 @@ struct explained_answer {
     bool has_retry_after; /* with a denial */
     uint64_t retry_after_s;
     uint64_t hold_us; /* it is held so long first; 0: it is not, or that is not known */
+    bool is_open;     /* nobody knows whether its limits let it pass */
 };
+
+enum { EXPLAINED_FAULT_BYTES = 512 };
 
 struct explanation {
     const struct policy *policy; /* borrowed */
@@ -64,8 +67,9 @@ struct explanation {
                                      * were not asked for */
     struct admission admission;
     enum explained_state state;
-    const char *strip_fault;   /* why the prefix cannot be stripped, static; or NULL */
-    struct span upstream_path; /* what the upstream gets, without the query */
+    char fault[EXPLAINED_FAULT_BYTES]; /* with STATE_UNKNOWN: who was asked, and what ailed it */
+    const char *strip_fault;           /* why the prefix cannot be stripped, static; or NULL */
+    struct span upstream_path;         /* what the upstream gets, without the query */
     char path_buffer[TARGET_BYTES_MAX + 1];
     struct explained_answer answer;
     struct arena arena;
@@ -84,6 +88,9 @@ MUST_USE enum status explanation_take_bans(struct explanation *explanation, uint
 
 /* The decision of the admission has been answered, to DECISION_JUDGE: fold it in. */
 void explanation_take_state(struct explanation *explanation);
+
+/* The state is not known, for @why: what is answered then is what on_failure says, as far as it does. */
+void explanation_take_fault(struct explanation *explanation, const char *why);
 
 /* What stands for the identity @key in the access log, 32 hex digits. */
 void explanation_write_hash(const struct policy *policy, struct span key, struct text *text);

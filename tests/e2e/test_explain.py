@@ -258,8 +258,22 @@ def test_an_exemption_is_told_and_what_it_does(start_redis, policy_file):
 def test_where_redis_is_away_it_says_what_the_limits_do(policy_file):
     path = policy_file(LIVE.replace("REDIS", "redis://127.0.0.1:1"))
     told = explain(path, "GET", "/x", "--live", status=1)
-    assert "state  not known: refused; on_failure: decided in the process, at its share" in told
-    assert explain_json(path, "GET", "/x", "--live", status=1)["state"] == "unknown"
+    assert "state  not known: 127.0.0.1:1: refused; on_failure: decided in the process, at its share" in told
+    told = explain_json(path, "GET", "/x", "--live", status=1)
+    assert (told["state"], told["fault"]) == ("unknown", "127.0.0.1:1: refused")
+    assert told["answer"]["passes"] is None
+
+
+@pytest.mark.parametrize("on_failure, status, passes", [("deny", 503, False), ("allow", 204, True)])
+def test_where_redis_is_away_the_answer_is_that_of_on_failure(policy_file, on_failure, status, passes):
+    path = policy_file("listen: 127.0.0.1:0\n"
+                       f"store: {{redis: redis://127.0.0.1:1, on_failure: {on_failure}}}\n"
+                       "limits: {l: {key: client.ip, rate: 1/s}}\n"
+                       "routes: [{limits: [l], respond: {status: 204}}]\n")
+    told = explain_json(path, "GET", "/x", "--live", status=1)["answer"]
+    assert (told["status"], told["passes"]) == (status, passes)
+    if on_failure == "deny":
+        assert "answer     503: Redis cannot be asked" in explain(path, "GET", "/x", "--live", status=1)
 
 
 def test_nobody_is_asked_about_a_request_that_is_refused_before(policy_file):
@@ -329,8 +343,13 @@ def test_without_redis_a_ban_and_an_exemption_are_told(start, policy_file, tmp_p
     (EMBEDDED.replace('admin: "unix:SOCKET"', "log: off"), "admin")])
 def test_where_nobody_can_be_asked_it_says_so(policy_file, text, told):
     result = program.command("explain", policy_file(text), "GET", "/x", "--live")
-    assert (result.returncode, result.stdout) == (1, "")
+    assert result.returncode == 1 and "answer     204" in result.stdout
+    assert "    state  not known: " in result.stdout and "on_failure" not in result.stdout
     assert "sluice explain: --live: " in result.stderr and told in result.stderr
+    result = program.command("explain", policy_file(text), "GET", "/x", "--live", "--json")
+    known = json.loads(result.stdout)
+    assert result.returncode == 1
+    assert known["state"] == "unknown" and told in known["fault"] and known["answer"]["passes"] is None
 
 
 # --- explain and run cannot part ---
