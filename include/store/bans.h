@@ -56,7 +56,7 @@ void bans_set_max(struct bans *bans, size_t n_max);
 /* --- changes; from any thread --- */
 
 /* Let @ban hold until @ends_us (monotonic), in place of what there was for its limit and hash. One
- * that is told again as it was keeps its end. STATUS_FULL, which the log is told; STATUS_NO_MEMORY.
+ * that is told again as it was keeps its end. STATUS_FULL, STATUS_NO_MEMORY.
  * Seen by readers after bans_publish(). */
 MUST_USE enum status bans_put(struct bans *bans, const struct ban *ban, uint64_t ends_us,
                               uint64_t now_us);
@@ -71,6 +71,23 @@ bool bans_remove_kind(struct bans *bans, const struct ban *ban);
 void bans_begin_telling(struct bans *bans);
 void bans_end_telling(struct bans *bans);
 
+/* The same when Redis has lost them: what was not put and holds at @now_us stays, to be taken by
+ * bans_take_lost(). How many. */
+size_t bans_end_telling_lost(struct bans *bans, uint64_t now_us);
+
+/* One of those, with texts of its own. */
+struct ban_again {
+    struct ban ban;
+    char texts[NAME_BYTES_MAX + KEY_TEXT_BYTES_MAX + BAN_BY_BYTES_MAX + BAN_REASON_BYTES_MAX];
+};
+
+/* Each once. False: there is none left that holds at @now_us. */
+MUST_USE bool bans_take_lost(struct bans *bans, uint64_t now_us, struct ban_again *again);
+
+/* One that is told of found no room. A telling counts them anew; the log hears when their number is
+ * another. */
+void bans_note_unobeyed(struct bans *bans);
+
 /* Let readers see what has changed, and forget those that are over at @now_us. STATUS_NO_MEMORY:
  * they go on with what they saw. */
 MUST_USE enum status bans_publish(struct bans *bans, uint64_t now_us);
@@ -78,10 +95,13 @@ MUST_USE enum status bans_publish(struct bans *bans, uint64_t now_us);
 struct bans_counters {
     size_t n; /* that are held, those included that have just ended */
     size_t n_max;
-    uint64_t n_refused; /* put in vain, since there was no room */
+    size_t n_unobeyed; /* that were told of in vain, since there is no room */
 };
 
 struct bans_counters bans_count(struct bans *bans);
+
+/* Those that hold at @now_us. */
+size_t bans_count_holding(struct bans *bans, uint64_t now_us);
 
 /* Call @on_ban for each that holds at @now_us, @left_us before its end, in no order. It may not call
  * back. */

@@ -58,7 +58,7 @@ void bans_handle(struct admin_request *request)
     bans_list(bans, clock_monotonic_us(), add_ban, &list);
     describe_set(&json, "n", json_integer((json_int_t)json_array_size(list)));
     describe_set(&json, "max", json_integer((json_int_t)counters.n_max));
-    describe_set(&json, "refused", json_integer((json_int_t)counters.n_refused));
+    describe_set(&json, "unobeyed", json_integer((json_int_t)counters.n_unobeyed));
     describe_set(&json, "bans", list);
     answer_json(request, 200, json);
 }

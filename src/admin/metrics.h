@@ -73,7 +73,7 @@ void metrics_write_refusals(struct metrics *metrics);
 void metrics_write_top(struct metrics *metrics);
 void metrics_write_bans(struct metrics *metrics);
 void metrics_write_bans_max(struct metrics *metrics);
-void metrics_write_bans_refused(struct metrics *metrics);
+void metrics_write_bans_unobeyed(struct metrics *metrics);
 
 void metrics_write_upstream_latency(struct metrics *metrics);
 void metrics_write_upstream(struct metrics *metrics);

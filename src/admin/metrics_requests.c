@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "admin/metrics.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "store/bans.h"
 
@@ -117,7 +118,8 @@ void metrics_write_decisions(struct metrics *metrics)
 
 void metrics_write_bans(struct metrics *metrics)
 {
-    metrics_add(metrics, NULL, 0, bans_count(metrics->admin->options.bans).n);
+    metrics_add(metrics, NULL, 0,
+                bans_count_holding(metrics->admin->options.bans, clock_monotonic_us()));
 }
 
 void metrics_write_bans_max(struct metrics *metrics)
@@ -125,9 +127,9 @@ void metrics_write_bans_max(struct metrics *metrics)
     metrics_add(metrics, NULL, 0, bans_count(metrics->admin->options.bans).n_max);
 }
 
-void metrics_write_bans_refused(struct metrics *metrics)
+void metrics_write_bans_unobeyed(struct metrics *metrics)
 {
-    metrics_add(metrics, NULL, 0, bans_count(metrics->admin->options.bans).n_refused);
+    metrics_add(metrics, NULL, 0, bans_count(metrics->admin->options.bans).n_unobeyed);
 }
 
 /* --- connections --- */

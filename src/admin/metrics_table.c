@@ -45,10 +45,10 @@ const struct metric METRICS[] = {
     COUNTER("top_denied_total", "Denials of the keys that are denied most, at least so many.",
             metrics_write_top, 0),
 
-    GAUGE("bans", "Bans and exemptions that are held.", metrics_write_bans, 0),
+    GAUGE("bans", "Bans and exemptions that hold.", metrics_write_bans, 0),
     GAUGE("bans_max", "Bans and exemptions that may be held.", metrics_write_bans_max, 0),
-    COUNTER("bans_refused_total", "Bans and exemptions for which there was no room.",
-            metrics_write_bans_refused, 0),
+    GAUGE("bans_unobeyed", "Bans and exemptions for which there is no room.",
+          metrics_write_bans_unobeyed, 0),
 
     /* --- connections from clients --- */
     GAUGE("connections", "Connections from clients that are open.", SUM(connections)),

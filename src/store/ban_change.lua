@@ -1,4 +1,5 @@
---[[ Set or lift a ban or an exemption, and tell all processes.
+--[[ Set or lift a ban or an exemption, and tell all processes. What is lifted leaves a word until it would have
+ended, so that no process that missed it sets it again; the field "id" tells one life of the hash from another.
 
 KEYS   the hash of bans
 ARGV   1 the channel
@@ -21,10 +22,11 @@ if ARGV[7] == '' then
   if kind ~= ARGV[3] then
     return {0, now}
   end
-  redis.call('HDEL', KEYS[1], ARGV[2])
   if tonumber(ends) <= now then
+    redis.call('HDEL', KEYS[1], ARGV[2])
     return {0, now}
   end
+  redis.call('HSET', KEYS[1], ARGV[2], string.format('lifted %s %.0f', ends, now))
   tell()
   return {now, now}
 end
@@ -35,12 +37,15 @@ end
 if till <= now then
   return {-2, now}
 end
-local max = tonumber(ARGV[7])
+if redis.call('HEXISTS', KEYS[1], 'id') == 0 then
+  redis.call('HSET', KEYS[1], 'id', time[1] .. '.' .. time[2])
+end
+local max = tonumber(ARGV[7]) + 1
 if redis.call('HLEN', KEYS[1]) >= max and redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then
   local all = redis.call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do
-    local ends = tonumber(string.match(all[i + 1], '^%a+ (%d+) '))
-    if ends and ends <= now then
+    local kind, ends = string.match(all[i + 1], '^(%a+) (%d+) ')
+    if kind == 'lifted' or ends and tonumber(ends) <= now then
       redis.call('HDEL', KEYS[1], all[i])
     end
   end

@@ -16,11 +16,21 @@ static uint64_t left_us(const struct ban *ban, uint64_t redis_us)
     return (left_ms < whole_ms ? left_ms : whole_ms) * 1000;
 }
 
+static void take_life(struct ban_page *page, struct span id)
+{
+    page->life_len = id.len <= BAN_LIFE_BYTES_MAX ? id.len : 0;
+    memcpy(page->life, id.data, page->life_len);
+}
+
 static void take_value(struct ban_page *page, struct span value)
 {
     struct ban ban;
     const struct span field = span_of(page->field, page->field_len);
-    if (value.len == 0) {
+    if (span_equals(field, SPAN("id"))) {
+        take_life(page, value);
+        return;
+    }
+    if (value.len == 0 || span_starts_with(value, SPAN("lifted "))) {
         if (ban_record_read_field(field, &ban)) {
             (void)bans_remove(page->bans, ban.limit, ban.hash);
         }
@@ -35,7 +45,10 @@ static void take_value(struct ban_page *page, struct span value)
         return;
     }
     const enum status status = bans_put(page->bans, &ban, page->now_us + left, page->now_us);
-    page->is_lacking |= status == STATUS_NO_MEMORY; /* where there is no room the log was told */
+    page->is_lacking |= status == STATUS_NO_MEMORY;
+    if (status == STATUS_FULL) {
+        bans_note_unobeyed(page->bans);
+    }
 }
 
 static void take_field(struct ban_page *page, struct span field)
@@ -87,5 +100,6 @@ void ban_page_begin(struct ban_page *page, struct bans *bans, uint64_t now_us)
     page->redis_us = 0;
     page->cursor_len = 0;
     page->field_len = 0;
+    page->life_len = 0;
     page->is_lacking = false;
 }

@@ -12,7 +12,10 @@
 #include "store/bans.h"
 #include "store/redis_reply.h"
 
-enum { BAN_CURSOR_BYTES_MAX = 24 };
+enum {
+    BAN_CURSOR_BYTES_MAX = 24,
+    BAN_LIFE_BYTES_MAX = 32,
+};
 
 struct ban_page {
     struct redis_listener listener; /* to be given to the connection */
@@ -23,7 +26,9 @@ struct ban_page {
     size_t cursor_len; /* 0: none that makes sense */
     char field[BAN_FIELD_BYTES_MAX];
     size_t field_len; /* of the value that comes next; 0: none that could be a ban's */
-    bool is_lacking;  /* there was no memory for some of it */
+    char life[BAN_LIFE_BYTES_MAX];
+    size_t life_len; /* of the hash's id; 0: none was told */
+    bool is_lacking; /* there was no memory for some of it */
 };
 
 /* What comes next is a reply to what was asked at @now_us. */
@@ -39,6 +44,12 @@ static inline bool ban_page_is_sound(const struct ban_page *page)
 static inline struct span ban_page_cursor(const struct ban_page *page)
 {
     return span_of(page->cursor, page->cursor_len);
+}
+
+/* The id of the hash; empty: none was told. */
+static inline struct span ban_page_life(const struct ban_page *page)
+{
+    return span_of(page->life, page->life_len);
 }
 
 /* Whether there is nothing behind it. */

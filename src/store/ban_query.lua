@@ -8,7 +8,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local kind, ends = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%a+) (%d+) ')
 local left = tonumber(ends or '0') - now
-if left <= 0 then
+if left <= 0 or kind == 'lifted' then
   return {0, 0}
 end
 return {kind == 'ban' and 1 or kind == 'exempt' and 2 or 0, left}

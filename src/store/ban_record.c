@@ -37,6 +37,17 @@ void ban_record_write_rest(const struct ban *ban, struct text *text)
     text_add(text, ban->reason);
 }
 
+void ban_record_write(const struct ban *ban, struct text *text)
+{
+    text_add(text, ban_record_kind(ban->kind));
+    text_add_char(text, ' ');
+    text_add_u64(text, ban->until_ms);
+    text_add_char(text, ' ');
+    text_add_u64(text, ban->set_ms);
+    text_add_char(text, ' ');
+    ban_record_write_rest(ban, text);
+}
+
 static bool hex_digit(char c, uint8_t *value)
 {
     if (c >= '0' && c <= '9') {

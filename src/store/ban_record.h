@@ -28,6 +28,9 @@ void ban_record_write_field(struct span limit, const uint8_t hash[HASH_IDENTITY_
 /* What of the value follows the times. Spaces in @ban's `by` become "_". */
 void ban_record_write_rest(const struct ban *ban, struct text *text);
 
+/* The whole value. */
+void ban_record_write(const struct ban *ban, struct text *text);
+
 /* Read the limit and the hash of a field. False: it is none. */
 MUST_USE bool ban_record_read_field(struct span field, struct ban *ban);
 

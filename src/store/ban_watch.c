@@ -6,7 +6,7 @@
  *
  * Failures: the link or the ear is lost ─► made again, and all is read again; a reply that says no
  * ─► told to the log, once, and tried again in a second; more messages than are worth single reads
- * ─► all is read. In a cluster the node that has the hash is found by its MOVED,
+ * ─► all is read; Redis has lost what it had ─► what is known is set again, one by one. In a cluster the node that has the hash is found by its MOVED,
  * from whichever of the policy's can be reached.
  *
  * Nothing is closed within a callback of its own: the timer `mend` does it. */
@@ -20,6 +20,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/ban_fields.h"
+#include "store/ban_loss.h"
 #include "store/ban_page.h"
 #include "store/ban_record.h"
 #include "store/redis_backoff.h"
@@ -39,7 +41,6 @@ enum {
     ANSWER_US = 1000 * 1000,    /* of one call */
     MEND_MIN_US = 50 * 1000,
     MEND_MAX_US = 1000 * 1000,
-    FIELDS_MAX = 64, /* to be read one by one; more: all are */
     KEY_BYTES_MAX = NAME_BYTES_MAX + 16,
 };
 
@@ -79,15 +80,14 @@ struct ban_watch {
     struct timer timer; /* the next reading of all; or, while one is under way, its deadline */
 
     enum reading reading;
-    bool is_stale;                                /* all is to be read */
-    bool is_scanning;                             /* all is being read */
-    char fields[FIELDS_MAX][BAN_FIELD_BYTES_MAX]; /* to be read, the next one last */
-    uint8_t field_lens[FIELDS_MAX];
-    size_t n_fields;
+    bool is_stale;            /* all is to be read */
+    bool is_scanning;         /* all is being read */
+    struct ban_fields fields; /* to be read */
     struct redis_call call;
 
     struct ban_page page; /* the latest that was read */
     bool is_troubled;     /* the log knows */
+    struct ban_loss loss;
 };
 
 /* --- reading --- */
@@ -166,7 +166,7 @@ static void publish(struct ban_watch *watch)
 static void end_scan(struct ban_watch *watch)
 {
     watch->is_scanning = false;
-    bans_end_telling(watch->options.bans);
+    ban_loss_end(&watch->loss, watch->options.bans);
     publish(watch);
     if (watch->is_troubled) {
         log_info(MODULE, "bans are read again", "n=%zu", bans_count(watch->options.bans).n);
@@ -185,9 +185,13 @@ static void on_read(struct ban_watch *watch, enum reading what)
     }
     watch->is_stale |= watch->page.is_lacking && what == READING_FIELD;
     if (what == READING_FIELD) {
+        watch->is_stale |= !ban_loss_check(&watch->loss, &watch->page);
         publish(watch);
-    } else if (ban_page_is_last(&watch->page)) {
-        end_scan(watch);
+    } else {
+        ban_loss_take(&watch->loss, &watch->page);
+        if (ban_page_is_last(&watch->page)) {
+            end_scan(watch);
+        }
     }
     go_on(watch);
 }
@@ -210,13 +214,15 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
     }
 }
 
-static void send_read(struct ban_watch *watch, enum reading what, struct span cursor,
-                      struct span field)
+/* @until and @again: what a field is set to where it is not there. */
+static void send_call(struct ban_watch *watch, enum reading what, struct span cursor,
+                      struct span field, struct span until, struct span again)
 {
     const struct span words[] = {
         SPAN("EVAL"), span_of(ban_read_script.text, ban_read_script.len),
         SPAN("1"),    watch->key,
         cursor,       field,
+        until,        again,
     };
     char *command;
     size_t len;
@@ -235,9 +241,24 @@ static void send_read(struct ban_watch *watch, enum reading what, struct span cu
     free(command);
 }
 
+static void send_again(struct ban_watch *watch, const struct ban *ban)
+{
+    char bytes[BAN_FIELD_BYTES_MAX + BAN_REST_BYTES_MAX + 80]; /* numbers and a word, too */
+    struct text field = text_of(bytes, BAN_FIELD_BYTES_MAX);
+    struct text until = text_of(bytes + BAN_FIELD_BYTES_MAX, 20);
+    struct text value =
+        text_of(bytes + BAN_FIELD_BYTES_MAX + 20, sizeof(bytes) - BAN_FIELD_BYTES_MAX - 20);
+    ban_record_write_field(ban->limit, ban->hash, &field);
+    text_add_u64(&until, ban->until_ms);
+    ban_record_write(ban, &value);
+    send_call(watch, READING_FIELD, SPAN(""), text_span(&field), text_span(&until),
+              text_span(&value));
+}
+
 /* What is to be read next, if it can be. */
 static void go_on(struct ban_watch *watch)
 {
+    struct ban_again again;
     if (watch->reading != READING_NOTHING || !watch->has_link || watch->is_link_bad ||
         !redis_link_may_settle(&watch->link)) {
         return;
@@ -245,15 +266,17 @@ static void go_on(struct ban_watch *watch)
     if (watch->is_stale) {
         watch->is_stale = false;
         watch->is_scanning = true;
-        watch->n_fields = 0;
+        watch->fields.n = 0;
         bans_begin_telling(watch->options.bans);
-        send_read(watch, READING_PAGE, SPAN("0"), SPAN(""));
+        ban_loss_begin(&watch->loss);
+        send_call(watch, READING_PAGE, SPAN("0"), SPAN(""), SPAN(""), SPAN(""));
     } else if (watch->is_scanning) {
-        send_read(watch, READING_PAGE, ban_page_cursor(&watch->page), SPAN(""));
-    } else if (watch->n_fields > 0) {
-        watch->n_fields--;
-        send_read(watch, READING_FIELD, SPAN(""),
-                  span_of(watch->fields[watch->n_fields], watch->field_lens[watch->n_fields]));
+        send_call(watch, READING_PAGE, ban_page_cursor(&watch->page), SPAN(""), SPAN(""), SPAN(""));
+    } else if (ban_loss_next(&watch->loss, watch->options.bans, &again)) {
+        send_again(watch, &again.ban);
+    } else if (watch->fields.n > 0) {
+        send_call(watch, READING_FIELD, SPAN(""), ban_fields_take(&watch->fields), SPAN(""),
+                  SPAN(""));
     } else {
         rest(watch);
     }
@@ -287,24 +310,9 @@ static void on_ready(void *owner)
     go_on(watch);
 }
 
-static bool is_awaited(const struct ban_watch *watch, struct span field)
-{
-    for (size_t i = 0; i < watch->n_fields; i++) {
-        if (span_equals(span_of(watch->fields[i], watch->field_lens[i]), field)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void want_field(struct ban_watch *watch, struct span field)
 {
-    if (watch->n_fields == FIELDS_MAX || field.len == 0 || field.len > BAN_FIELD_BYTES_MAX) {
-        watch->is_stale = true;
-    } else if (!is_awaited(watch, field)) {
-        memcpy(watch->fields[watch->n_fields], field.data, field.len);
-        watch->field_lens[watch->n_fields++] = (uint8_t)field.len;
-    }
+    watch->is_stale |= !ban_fields_add(&watch->fields, field);
     go_on(watch);
 }
 

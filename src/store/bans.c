@@ -22,6 +22,7 @@ struct entry {
     struct hash128 tag;
     uint64_t ends_us; /* monotonic */
     uint64_t told;    /* the latest telling that it was part of */
+    bool is_lost;     /* it was not, and is to be set again */
     char texts[];
 };
 
@@ -31,10 +32,11 @@ struct bans {
     struct entry *buckets[BUCKETS];
     size_t n;
     size_t n_max;
-    uint64_t n_refused;
-    uint64_t telling; /* counted up with each */
-    bool is_changed;  /* since it was published */
-    struct log_gate gate;
+    size_t n_unobeyed;      /* that there is no room for, as of the latest telling and since */
+    size_t n_unobeyed_told; /* in the one that is under way */
+    uint64_t telling;       /* counted up with each */
+    bool is_telling;
+    bool is_changed; /* since it was published */
 
     pthread_mutex_t swap; /* of what readers take */
     struct ban_table *table;
@@ -163,19 +165,10 @@ static void drop_ended(struct bans *bans, uint64_t now_us)
 /* Whether there is room for one more. */
 static bool make_room(struct bans *bans, uint64_t now_us)
 {
-    uint64_t n_before;
     if (bans->n >= bans->n_max) {
         drop_ended(bans, now_us);
     }
-    if (bans->n < bans->n_max) {
-        return true;
-    }
-    bans->n_refused++;
-    if (log_gate_pass(&bans->gate, now_us, &n_before)) {
-        log_error(MODULE, "more bans and exemptions than max.bans: one is not obeyed here",
-                  "max=%zu times_before=%llu", bans->n_max, (unsigned long long)n_before);
-    }
-    return false;
+    return bans->n < bans->n_max;
 }
 
 static enum status put(struct bans *bans, const struct ban *ban, uint64_t ends_us, uint64_t now_us)
@@ -194,6 +187,7 @@ static enum status put(struct bans *bans, const struct ban *ban, uint64_t ends_u
     }
     entry->ends_us = ends_us;
     entry->told = bans->telling;
+    entry->is_lost = false;
     link = find(bans, ban->limit, ban->hash); /* making room may have moved it */
     if (*link != NULL) {
         drop(bans, link);
@@ -237,36 +231,120 @@ bool bans_remove_kind(struct bans *bans, const struct ban *ban)
     return was_there;
 }
 
+/* The log hears of a number once. */
+static void set_unobeyed(struct bans *bans, size_t n)
+{
+    if (n > 0 && n != bans->n_unobeyed) {
+        log_error(MODULE, "more bans and exemptions than max.bans: some are not obeyed here",
+                  "n=%zu max=%zu", n, bans->n_max);
+    } else if (n == 0 && bans->n_unobeyed > 0) {
+        log_info(MODULE, "all bans and exemptions are obeyed again", "max=%zu", bans->n_max);
+    }
+    bans->n_unobeyed = n;
+}
+
+void bans_note_unobeyed(struct bans *bans)
+{
+    pthread_mutex_lock(&bans->lock);
+    if (bans->is_telling) {
+        bans->n_unobeyed_told++;
+    } else {
+        set_unobeyed(bans, bans->n_unobeyed + 1);
+    }
+    pthread_mutex_unlock(&bans->lock);
+}
+
 void bans_begin_telling(struct bans *bans)
 {
     pthread_mutex_lock(&bans->lock);
     bans->telling++;
+    bans->is_telling = true;
+    bans->n_unobeyed_told = 0;
     pthread_mutex_unlock(&bans->lock);
 }
 
-void bans_end_telling(struct bans *bans)
+/* Those that end after @lost_us are lost, if they were not told. */
+static size_t end_telling(struct bans *bans, uint64_t lost_us)
 {
+    size_t n_lost = 0;
     pthread_mutex_lock(&bans->lock);
     for (size_t i = 0; i < BUCKETS; i++) {
         struct entry **link = &bans->buckets[i];
         while (*link != NULL) {
-            if ((*link)->told != bans->telling) {
+            const bool is_untold = (*link)->told != bans->telling;
+            (*link)->is_lost = is_untold && (*link)->ends_us > lost_us;
+            n_lost += (*link)->is_lost;
+            if (is_untold && !(*link)->is_lost) {
                 drop(bans, link);
             } else {
                 link = &(*link)->next;
             }
         }
     }
+    bans->is_telling = false;
+    set_unobeyed(bans, bans->n_unobeyed_told);
     pthread_mutex_unlock(&bans->lock);
+    return n_lost;
+}
+
+void bans_end_telling(struct bans *bans)
+{
+    (void)end_telling(bans, UINT64_MAX);
+}
+
+size_t bans_end_telling_lost(struct bans *bans, uint64_t now_us)
+{
+    return end_telling(bans, now_us);
+}
+
+static void copy(const struct ban *ban, struct ban_again *again)
+{
+    char *texts = again->texts;
+    again->ban = *ban;
+    again->ban.limit = keep(&texts, ban->limit);
+    again->ban.identity = keep(&texts, ban->identity);
+    again->ban.by = keep(&texts, ban->by);
+    again->ban.reason = keep(&texts, ban->reason);
+}
+
+bool bans_take_lost(struct bans *bans, uint64_t now_us, struct ban_again *again)
+{
+    bool is_found = false;
+    pthread_mutex_lock(&bans->lock);
+    for (size_t i = 0; i < BUCKETS && !is_found; i++) {
+        for (struct entry *entry = bans->buckets[i]; entry != NULL && !is_found;
+             entry = entry->next) {
+            is_found = entry->is_lost && entry->ends_us > now_us;
+            if (is_found) {
+                entry->is_lost = false;
+                copy(&entry->ban, again);
+            }
+        }
+    }
+    pthread_mutex_unlock(&bans->lock);
+    return is_found;
 }
 
 struct bans_counters bans_count(struct bans *bans)
 {
     pthread_mutex_lock(&bans->lock);
     const struct bans_counters counters = {
-        .n = bans->n, .n_max = bans->n_max, .n_refused = bans->n_refused};
+        .n = bans->n, .n_max = bans->n_max, .n_unobeyed = bans->n_unobeyed};
     pthread_mutex_unlock(&bans->lock);
     return counters;
+}
+
+size_t bans_count_holding(struct bans *bans, uint64_t now_us)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&bans->lock);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (const struct entry *entry = bans->buckets[i]; entry != NULL; entry = entry->next) {
+            n += entry->ends_us > now_us;
+        }
+    }
+    pthread_mutex_unlock(&bans->lock);
+    return n;
 }
 
 void bans_list(struct bans *bans, uint64_t now_us,

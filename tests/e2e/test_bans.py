@@ -150,11 +150,29 @@ def test_a_ban_holds_while_redis_is_away_and_is_read_again_when_it_is_back(
     assert statuses(proxies) == {429}
     redis.start()
     until(lambda: b"\nloading:0" in redis.call("INFO", "persistence"), "its data")
-    redis.call("DEL", "sluice:bans")  # told to nobody
+    fields = redis.call("HKEYS", "sluice:bans")
+    redis.call("HDEL", "sluice:bans", *(field for field in fields if b":" in field))  # untold
     until(lambda: statuses(proxies) == {204}, "all to be read again", within=30)
     until(lambda: proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON],
                                        body(**{"for": "10m"})).status == 200, "Redis")
     await_statuses(proxies, {429})
+
+
+def test_bans_that_redis_loses_are_set_again(start_proxies, start_redis):
+    redis = start_redis()  # keeps nothing
+    proxies = start_proxies(at(redis))
+    await_statuses(proxies, {204})
+    proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    proxies[0].admin.change("POST", BOB + "/ban", body(**{"for": "10m"}))
+    await_statuses(proxies, {429})
+    proxies[0].admin.change("DELETE", BOB + "/ban")
+    until(lambda: len(proxies[1].bans()) == 1, "one to be lifted")
+    redis.kill()
+    redis.start()
+    until(lambda: redis.call("HLEN", "sluice:bans") == 2, "the ban, and the id", within=30)
+    assert statuses(proxies) == {429}
+    assert "Redis has lost bans" in "".join(proxy.sluice.stderr() for proxy in proxies)
+    assert [len(proxy.bans()) for proxy in proxies] == [1, 1]
 
 
 def test_a_proxy_that_starts_later_obeys(start_proxies, start_redis, start, tmp_path):

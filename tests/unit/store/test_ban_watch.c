@@ -206,7 +206,7 @@ START_TEST(there_are_no_more_than_the_maximum_and_those_that_ended_make_room)
 }
 END_TEST
 
-START_TEST(what_was_known_holds_while_redis_is_away_and_is_read_anew_after)
+START_TEST(what_was_known_holds_while_redis_is_away_and_is_set_again_if_it_is_lost)
 {
     struct store *store = open_store();
     struct ban_change ban = {.for_ms = 60000};
@@ -222,14 +222,49 @@ START_TEST(what_was_known_holds_while_redis_is_away_and_is_read_anew_after)
     redis_server_restart(&server);
     redis_server_command(&server, "HSET test:bans a:" HASH " garbage");
     redis_server_command(&server, "PEXPIRE test:bans 60000");
-    await_found(&proxies[1], "{x}", BAN_REFUSES, false);
-    await_found(&proxies[0], "{x}", BAN_REFUSES, false);
+    /* Redis has lost it: one who knows nothing learns it from there again. */
+    close_proxy(&proxies[1]);
+    open_proxy(&proxies[1]);
+    await_found(&proxies[1], "{x}", BAN_REFUSES, true);
+    ck_assert(finds(&proxies[0], "{x}", BAN_REFUSES));
     while (!redis_store_is_up(store)) {
         turns_once(loop);
     }
     struct ban_change again = {.for_ms = 60000};
     ck_assert_int_eq(change(store, &again, "{y}"), STATUS_OK);
     await_found(&proxies[1], "{y}", BAN_REFUSES, true);
+    store_free(store);
+}
+END_TEST
+
+static void make_all_read(void)
+{
+    redis_server_command(&server, "CLIENT KILL TYPE pubsub");
+    turns_for(loop, 300 * 1000);
+}
+
+START_TEST(what_is_lifted_does_not_come_back_the_last_one_either_and_after_a_loss)
+{
+    struct store *store = open_store();
+    struct ban_change ban = {.for_ms = 60000};
+    struct ban_change other = {.for_ms = 60000};
+    struct ban_change unban = {.is_lift = true};
+    ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
+    ck_assert_int_eq(change(store, &other, "{y}"), STATUS_OK);
+    await_found(&proxies[1], "{x}", BAN_REFUSES, true);
+    await_found(&proxies[1], "{y}", BAN_REFUSES, true);
+    ck_assert_int_eq(change(store, &unban, "{x}"), STATUS_OK);
+    await_found(&proxies[1], "{x}", BAN_REFUSES, false);
+    redis_server_command(&server, "DEL test:bans");
+    make_all_read();
+    close_proxy(&proxies[1]);
+    open_proxy(&proxies[1]);
+    await_found(&proxies[1], "{y}", BAN_REFUSES, true);
+    ck_assert(!finds(&proxies[1], "{x}", BAN_REFUSES));
+    ck_assert_int_eq(change(store, &unban, "{y}"), STATUS_OK);
+    await_found(&proxies[1], "{y}", BAN_REFUSES, false);
+    make_all_read();
+    ck_assert_uint_eq(bans_count(proxies[0].bans).n + bans_count(proxies[1].bans).n, 0);
     store_free(store);
 }
 END_TEST
@@ -325,7 +360,8 @@ int main(void)
     tcase_add_test(tcase, a_change_waits_for_the_first_connection_and_fails_without_one);
     tcase_add_test(tcase, what_is_over_is_refused_and_what_ends_is_gone_everywhere);
     tcase_add_test(tcase, there_are_no_more_than_the_maximum_and_those_that_ended_make_room);
-    tcase_add_test(tcase, what_was_known_holds_while_redis_is_away_and_is_read_anew_after);
+    tcase_add_test(tcase, what_was_known_holds_while_redis_is_away_and_is_set_again_if_it_is_lost);
+    tcase_add_test(tcase, what_is_lifted_does_not_come_back_the_last_one_either_and_after_a_loss);
     tcase_add_test(tcase, many_changes_at_once_are_all_known);
     tcase_add_test(tcase, a_silent_redis_is_left_and_what_changed_meanwhile_is_read);
     tcase_add_test(tcase, a_key_that_is_reset_is_as_never_seen_and_all_processes_forget);

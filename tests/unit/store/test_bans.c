@@ -179,7 +179,6 @@ START_TEST(no_more_than_the_maximum_are_held_and_those_that_ended_make_room)
     }
     const struct ban more = ban_of(BAN_REFUSES, "a", "{5}");
     ck_assert_int_eq(bans_put(bans, &more, NOW_US + HOUR_US, NOW_US), STATUS_FULL);
-    ck_assert_uint_eq(bans_count(bans).n_refused, 1);
     const struct ban again = ban_of(BAN_EXEMPTS, "a", "{1}");
     put(&again);
     bans_set_max(bans, 5);
@@ -188,6 +187,33 @@ START_TEST(no_more_than_the_maximum_are_held_and_those_that_ended_make_room)
     const struct ban later = ban_of(BAN_REFUSES, "a", "{6}");
     ck_assert_int_eq(bans_put(bans, &later, NOW_US + 2 * HOUR_US, NOW_US + HOUR_US), STATUS_OK);
     ck_assert_uint_eq(bans_count(bans).n, 1);
+}
+END_TEST
+
+START_TEST(one_without_room_is_counted_once_however_often_it_is_told)
+{
+    for (size_t i = 0; i < 3; i++) {
+        bans_begin_telling(bans);
+        bans_note_unobeyed(bans);
+        bans_note_unobeyed(bans);
+        ck_assert_uint_eq(bans_count(bans).n_unobeyed, i == 0 ? 0 : 2);
+        bans_end_telling(bans);
+        ck_assert_uint_eq(bans_count(bans).n_unobeyed, 2);
+    }
+    bans_note_unobeyed(bans); /* between two tellings */
+    ck_assert_uint_eq(bans_count(bans).n_unobeyed, 3);
+    bans_begin_telling(bans);
+    bans_end_telling(bans);
+    ck_assert_uint_eq(bans_count(bans).n_unobeyed, 0);
+}
+END_TEST
+
+START_TEST(what_has_ended_does_not_hold_though_nothing_was_told_since)
+{
+    const struct ban ban = ban_of(BAN_REFUSES, "a", "{1}");
+    put(&ban);
+    ck_assert_uint_eq(bans_count_holding(bans, NOW_US), 1);
+    ck_assert_uint_eq(bans_count_holding(bans, NOW_US + HOUR_US), 0);
 }
 END_TEST
 
@@ -312,6 +338,8 @@ int main(void)
     tcase_add_test(tcase, what_is_told_again_as_it_was_keeps_its_end);
     tcase_add_test(tcase, what_is_not_told_again_is_gone);
     tcase_add_test(tcase, no_more_than_the_maximum_are_held_and_those_that_ended_make_room);
+    tcase_add_test(tcase, one_without_room_is_counted_once_however_often_it_is_told);
+    tcase_add_test(tcase, what_has_ended_does_not_hold_though_nothing_was_told_since);
     tcase_add_test(tcase, all_that_hold_are_listed);
     tcase_add_test(tcase, a_reader_keeps_what_it_sees_until_it_looks_again);
     tcase_add_test(tcase, readers_look_while_others_change_and_list);
