@@ -12,6 +12,7 @@
 #include "admin/internal.h"
 #include "admin/key_resource.h"
 #include "admin/resources.h"
+#include "base/clock.h"
 #include "base/moment.h"
 #include "policy/units.h"
 #include "store/ban_change.h"
@@ -87,11 +88,16 @@ static bool read_length(struct change *change, struct span length)
     return change->ban.for_ms > 0 || refuse(change, "for is a millisecond at least");
 }
 
+static const uint64_t UNTIL_US_MAX = UINT64_C(3653) * 24 * 3600 * 1000 * 1000; /* ten years */
+
 static bool read_end(struct change *change, struct span moment)
 {
     uint64_t us;
     if (!moment_parse(moment, &us)) {
         return refuse(change, "until is a moment such as 2026-03-29T01:59:00Z");
+    }
+    if (us > clock_wall_us() && us - clock_wall_us() > UNTIL_US_MAX) {
+        return refuse(change, "until is ten years ahead at most");
     }
     change->ban.ban.until_ms = us / 1000;
     return true;

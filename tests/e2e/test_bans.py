@@ -398,7 +398,7 @@ def test_the_user_of_the_manual_may_ban_exempt_and_reset(start_proxies, start_re
     (body(**{"for": "10"}), "for: "),
     (body(**{"for": "1us"}), "a millisecond at least"),
     (body(**{"for": "-1s"}), "for: "),
-    (body(until="tomorrow"), "a moment such as"),
+    (body(until="tomorrow"), "a moment such as"), (body(until="2999-01-01T00:00:00Z"), "ten years"),
     (body(until="2020-01-01T00:00:00Z"), "lies in the past"),
     (body(**{"for": "10m", "reason": "x" * 257}), "longer than 256"),
     (body(**{"for": "10m", "reason": "a\nb"}), "one line"),
