@@ -44,8 +44,10 @@ static void add_line(struct log_merge *merge, struct log_source *source, enum lo
         keep_sample(merge, source, start, n_kept);
         return;
     }
-    const bool is_behind = line->time_us < source->reached_us;
-    source->reached_us = is_behind ? source->reached_us : line->time_us;
+    const bool is_behind = line->time_us < source->latest_us;
+    source->latest_us = is_behind ? source->latest_us : line->time_us;
+    source->reached_us = line->time_us < source->last_us ? line->time_us : source->last_us;
+    source->last_us = line->time_us;
     const bool is_in_place = log_order_add(&merge->order, source->reader.block, &merge->blocks);
     merge->n_moved += is_behind && is_in_place;
 }

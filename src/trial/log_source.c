@@ -30,20 +30,41 @@ struct survey {
     size_t n_read;
 };
 
+static int compare_times(const void *a, const void *b)
+{
+    const uint64_t *left = a;
+    const uint64_t *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+/* The earliest of @n times, but for those long before most of them: of a clock that was not set. */
+static uint64_t earliest_of(uint64_t *times, size_t n)
+{
+    const uint64_t year_us = UINT64_C(366) * 24 * 3600 * 1000 * 1000;
+    size_t first = 0;
+    if (n == 0) {
+        return UINT64_MAX;
+    }
+    qsort(times, n, sizeof(times[0]), compare_times);
+    while (times[n / 2] - times[first] > year_us) {
+        first++;
+    }
+    return times[first];
+}
+
 static void note_line(struct log_source *source, const struct log_line *line)
 {
-    source->earliest_us = line->time_us < source->earliest_us ? line->time_us : source->earliest_us;
     source->parts |= line->parts;
     source->has_query = source->has_query || span_find(line->target, '?') < line->target.len ||
                         (line->parts >> LOG_REQUEST & 1) != 0;
 }
 
-/* Read copies of the first lines as source->format, up to @n_max of them. */
+/* Read copies of the first lines as source->format, up to @n_max of them, LOG_SURVEY_LINES at most. */
 static struct survey look(struct log_source *source, struct span first, size_t n_max, char *copy)
 {
     struct survey survey = {0};
+    uint64_t times[LOG_SURVEY_LINES];
     struct span text;
-    source->earliest_us = UINT64_MAX;
     source->parts = 0;
     source->has_query = false;
     while (survey.n_lines < n_max && span_split(&first, '\n', &text)) {
@@ -58,10 +79,11 @@ static struct survey look(struct log_source *source, struct span first, size_t n
         survey.n_lines++;
         memcpy(copy, text.data, text.len);
         if (log_source_read(source, copy, text.len, &line)) {
-            survey.n_read++;
+            times[survey.n_read++] = line.time_us;
             note_line(source, &line);
         }
     }
+    source->earliest_us = earliest_of(times, survey.n_read);
     return survey;
 }
 

@@ -27,11 +27,15 @@ struct log_source {
     bool is_empty;
 
     /* what its first lines tell */
-    uint64_t earliest_us;
+    uint64_t earliest_us; /* UINT64_MAX: there is none */
     uint32_t parts;
     bool has_query;
 
-    uint64_t reached_us; /* the latest time of a line that was read: whose turn it is */
+    uint64_t latest_us; /* of all lines that were read */
+    uint64_t last_us;   /* of the last line that was read */
+    uint64_t
+        reached_us; /* the earlier one of the last two lines: whose turn it is. One time that leaps
+                            ahead does not make its log wait */
     bool has_ended;
 };
 

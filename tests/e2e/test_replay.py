@@ -245,6 +245,24 @@ def test_logs_are_merged_by_time_and_standard_input_is_one(tmp_path):
     assert run("all") == run("b", "a") == run("-", stdin="".join(line + "\n" for line in lines))
 
 
+def test_one_time_far_ahead_does_not_make_its_log_wait(tmp_path):
+    (tmp_path / "policy.yaml").write_text(ONE)
+    logs = [[combined(START + i, f"192.0.2.{i % 7 + 1}") for i in range(part, 20000, 2)] for part in (0, 1)]
+    logs[0].insert(100, combined(START + 10 * 365 * 86400, "198.51.100.1"))
+    for name, lines in zip("ab", logs):
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+    result = program.command("replay", "--json", str(tmp_path / "policy.yaml"), str(tmp_path / "a"),
+                             str(tmp_path / "b"))
+    told = json.loads(result.stdout)["log"]
+    assert told["too_late"] == 0 and told["requests"] == 20001
+
+
+def test_one_time_long_ago_does_not_make_calendars_end_too_soon(replay):
+    policy = ONE.replace("rate: 3/minute", "rate: 1/day, timezone: Europe/Berlin")
+    report = replay(policy, [combined(START), combined(5), *[combined(START + i) for i in range(1, 9)]])
+    assert report["policy"]["denied"] == 8 and report["log"]["requests"] >= 9
+
+
 @pytest.mark.parametrize("content, told", [
     (b"", "the logs are empty"),
     (b"what is this\n" * 9, "none of its first lines reads as combined, json or logfmt"),
