@@ -14,6 +14,7 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "policy/policy.h"
 #include "trial/trial.h"
 
@@ -132,6 +133,9 @@ enum tally_order {
     TALLY_BY_NEWLY_DENIED,
     TALLY_BY_NEWLY_ALLOWED,
 };
+
+/* Who @client is: an IPv4 address, or an IPv6 prefix. At most ADDRESS_TEXT_MAX bytes. */
+void tally_client_write(const struct tally_client *client, struct text *text);
 
 /* The first up to @n_max clients in @order, with something to order by; equal ones by address. Returns how
  * many. */

@@ -153,7 +153,7 @@ static void print_clients(const struct page *page, enum tally_order order, const
     for (size_t i = 0; i < n; i++) {
         char buffer[ADDRESS_TEXT_MAX];
         struct text address = text_of(buffer, sizeof(buffer));
-        address_write(&top[i]->address, &address);
+        tally_client_write(top[i], &address);
         fputs("<tr><td><code>", page->out);
         print_span(page, text_span(&address));
         fputs("</code></td>", page->out);

@@ -135,7 +135,7 @@ static json_t *json_clients(const struct tally *tally, enum tally_order order)
         char buffer[ADDRESS_TEXT_MAX];
         struct text address = text_of(buffer, sizeof(buffer));
         json_t *object = json_object();
-        address_write(&top[i]->address, &address);
+        tally_client_write(top[i], &address);
         json_object_set_new(object, "client", json_span(text_span(&address)));
         set_count(object, "requests", top[i]->n_requests);
         set_count(object, "denied", top[i]->n_denied[0]);

@@ -212,7 +212,7 @@ static void print_clients(const struct printer *printer, enum tally_order order,
         char buffer[ADDRESS_TEXT_MAX];
         struct text address = text_of(buffer, sizeof(buffer));
         const uint64_t of_it = column_of(top[i], order);
-        address_write(&top[i]->address, &address);
+        tally_client_write(top[i], &address);
         fprintf(printer->out, "  %-*.*s %14s %14s %8s\n", NAME_WIDTH,
                 SPAN_ARGS(text_span(&address)), replay_count(a, top[i]->n_requests),
                 replay_count(b, of_it), replay_percent(c, of_it, top[i]->n_requests));

@@ -136,7 +136,11 @@ const char *log_fields_add(struct log_fields *fields, struct span what, struct s
     if (name.len == 0 || name.len > LOG_NAME_BYTES_MAX) {
         return "the name of a field in the log is missing or too long";
     }
-    return add_name(fields, name, part, 0) ? NULL : "too many fields";
+    if (!add_name(fields, name, part, 0)) {
+        return "too many fields";
+    }
+    fields->said |= part >= LOG_HEADER ? UINT32_C(1) << part : 0;
+    return NULL;
 }
 
 const struct log_field_name *log_fields_find(const struct log_fields *fields, struct span name)

@@ -30,6 +30,7 @@ struct log_fields {
     int16_t by_length[LOG_NAME_LENGTHS];
     struct field headers[LOG_HEADERS_MAX]; /* the values are empty */
     size_t n_headers;
+    uint32_t said; /* bit set of enum log_part: headers that log_fields_add() named */
 };
 
 /* Headers that the combined format has, in this order in every table. */

@@ -219,10 +219,11 @@ static enum status run(struct replay *replay)
     return status != STATUS_OK ? status : replay->merge.status;
 }
 
-/* What the logs tell, all together. */
+/* What the logs tell, all together. A header that was named may stand first after the lines that were looked
+ * at: not every request has it. */
 static struct gaps_told find_told(const struct replay *replay)
 {
-    struct gaps_told told = {.fields = &replay->fields};
+    struct gaps_told told = {.fields = &replay->fields, .parts = replay->fields.said};
     for (size_t i = 0; i < replay->merge.n_sources; i++) {
         told.parts |= replay->merge.sources[i].parts;
         told.has_query = told.has_query || replay->merge.sources[i].has_query;

@@ -177,7 +177,8 @@ static void add_answer(struct tally *tally, size_t i, uint64_t now_us,
 void tally_add(struct tally *tally, uint64_t now_us, const struct trial_answer *answers)
 {
     struct tally_span *span = span_at(tally, now_us);
-    struct tally_client *client = tally_clients_find(tally, &answers[0].client);
+    const struct address who = tally_clients_of(&answers[0].client);
+    struct tally_client *client = tally_clients_find(tally, &who);
     bool is_denied[TALLY_SIDES_MAX] = {false};
     tally->n_requests++;
     span->n_requests++;

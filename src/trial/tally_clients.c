@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_SLOTS = 1024 };
+enum {
+    FIRST_SLOTS = 1024,
+    IPV6_BITS = 64, /* as limits by client.ip count */
+};
 
 enum status tally_clients_init(struct tally *tally)
 {
@@ -48,6 +51,19 @@ static bool grow(struct tally *tally)
     tally->clients = clients;
     tally->n_slots = n_slots;
     return true;
+}
+
+struct address tally_clients_of(const struct address *address)
+{
+    return address->family == ADDRESS_IPV6 ? address_mask(*address, IPV6_BITS) : *address;
+}
+
+void tally_client_write(const struct tally_client *client, struct text *text)
+{
+    address_write(&client->address, text);
+    if (client->address.family == ADDRESS_IPV6) {
+        text_add_literal(text, "/64");
+    }
 }
 
 struct tally_client *tally_clients_find(struct tally *tally, const struct address *address)

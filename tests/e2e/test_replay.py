@@ -321,6 +321,19 @@ def test_what_a_log_does_not_tell_is_left_out_and_said(replay):
     ]
 
 
+def test_a_header_that_is_named_is_told_though_it_stands_late(replay):
+    lines = [as_json(START)] * 1500 + [as_json(START + 1, key="k1")] * 2
+    policy = GAPS.replace("keyed: {", "keyed: {missing: skip, ")
+    report = replay(policy, lines, "--field", "header.X-Api-Key=key")
+    assert limit(report, "keyed")["judged"] == 2 and limit(report, "keyed")["denied"] == 1
+
+
+def test_clients_of_ipv6_are_told_by_the_network_that_limits_count(replay):
+    report = replay(ONE, [combined(START, f"2001:db8::{i}") for i in range(1, 9)])
+    assert report["policy"]["denied"] == 5
+    assert "2001:db8::/64" in json.dumps(report) and "2001:db8::1" not in json.dumps(report)
+
+
 def test_what_fields_mean_can_be_said(replay):
     lines = [as_json(START, key=key, took=1.5) for key in ("k1", "k2", "k1")]
     report = replay(GAPS, lines, "--field", "header.X-Api-Key=key", "--field", "duration=took",
