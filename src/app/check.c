@@ -60,6 +60,8 @@ static bool take_options(struct options *options, int *argc, char **argv)
             if (!allow(options, i < *argc ? argv[i] : NULL)) {
                 return false;
             }
+        } else if (argv[i][0] == '-') {
+            return false;
         } else {
             argv[n_kept++] = argv[i];
         }

@@ -51,6 +51,16 @@ static void print_help(FILE *out)
           out);
 }
 
+/* @code, unless what was printed could not be written: to a disk that is full, say. */
+static int written(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return code;
+    }
+    perror("sluice: standard output");
+    return code == EXIT_DONE ? EXIT_FAILED : code;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -71,7 +81,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++) {
         if (strcmp(argv[1], COMMANDS[i].name) == 0) {
-            return COMMANDS[i].run(argc - 1, argv + 1);
+            return written(COMMANDS[i].run(argc - 1, argv + 1));
         }
     }
     fprintf(stderr, "sluice: unknown command \"%s\"; see sluice --help\n", argv[1]);

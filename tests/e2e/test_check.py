@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -102,6 +103,19 @@ def test_wrong_usage_ends_with_2(policy_file, arguments):
     policy_file(SPARE)
     result = program.command("check", *arguments)
     assert (result.returncode, result.stdout) == (2, "") and "sluice check" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--stirct", "policy.yaml"], ["-x"]])
+def test_an_option_that_is_not_known_is_no_file(arguments):
+    result = program.command("check", *arguments)
+    assert result.returncode == 2 and "usage: sluice check" in result.stderr
+
+
+def test_what_cannot_be_written_is_a_failure():
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run([program.PROGRAM, "schema"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                check=False, timeout=60)
+    assert result.returncode == 1 and "standard output: No space" in result.stderr
 
 
 def test_secrets_are_not_told(policy_file):
