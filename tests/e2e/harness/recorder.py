@@ -40,9 +40,16 @@ class Recorder:
         except OSError:
             pass  # one of the two has gone
 
-    def commands(self):
-        """Each command that was sent, as its words. Fails on what is not exactly that."""
-        return [command for sent in self.sent for command in parse(bytes(sent))]
+    def mark(self):
+        """This moment, for commands(since=...): how much each connection has sent."""
+        return [len(sent) for sent in self.sent]
+
+    def commands(self, since=()):
+        """Each command that was sent since that mark, as its words, one connection after the other.
+        Fails on what is not exactly that."""
+        starts = [*since, *[0] * len(self.sent)]
+        return [command for sent, start in zip(list(self.sent), starts)
+                for command in parse(bytes(sent[start:]))]
 
     def stop(self):
         self._listener.close()
