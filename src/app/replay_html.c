@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "app/markup.h"
 #include "app/replay_page.h"
 #include "app/replay_view.h"
 
@@ -48,7 +49,7 @@ struct page {
 
 static void print_span(const struct page *page, struct span span)
 {
-    page_print_text(page->out, span);
+    markup_print_text(page->out, span);
 }
 
 /* --- tables --- */
@@ -63,7 +64,8 @@ static void print_part(const struct page *page, uint64_t part, uint64_t whole)
 {
     char percent[REPLAY_NUMBER_BYTES];
     fputs("<td class=\"n\">", page->out);
-    page_print_text(page->out, span_of_text(whole > 0 ? replay_percent(percent, part, whole) : ""));
+    markup_print_text(page->out,
+                      span_of_text(whole > 0 ? replay_percent(percent, part, whole) : ""));
     fputs("</td>", page->out);
 }
 
@@ -184,8 +186,8 @@ static void print_card(const struct page *page, const char *kind, uint64_t n, co
             name);
     if (has_part && page->tally->n_requests > 0) {
         fputs(", <i>", page->out);
-        page_print_text(page->out,
-                        span_of_text(replay_percent(percent, n, page->tally->n_requests)));
+        markup_print_text(page->out,
+                          span_of_text(replay_percent(percent, n, page->tally->n_requests)));
         fputs("</i>", page->out);
     }
     fputs("</span></div>\n", page->out);

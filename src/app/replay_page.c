@@ -2,10 +2,10 @@
 
 #include <inttypes.h>
 
+#include "app/markup.h"
 #include "app/replay_view.h"
 
 enum {
-    TEXT_BYTES = 4096,
     COLUMNS_MAX = 128,
     SERIES_MAX = 4,
     /* of the picture, in its own units */
@@ -22,34 +22,6 @@ enum {
 };
 
 #define DAY_US (UINT64_C(86400) * 1000000)
-
-void page_print_text(FILE *out, struct span span)
-{
-    char buffer[TEXT_BYTES];
-    struct text text = text_of(buffer, sizeof(buffer));
-    text_add_printable(&text, span);
-    for (size_t i = 0; i < text.len; i++) {
-        switch (text.data[i]) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        case '\'':
-            fputs("&#39;", out);
-            break;
-        default:
-            fputc(text.data[i], out);
-        }
-    }
-}
 
 /* What is drawn: sums of as many spans each, but for the last. */
 struct columns {

@@ -1,5 +1,4 @@
-/* Parts of the page of a replay: escaped text, and charts as SVG. Nothing of it needs a script, a font or
- * another file. */
+/* Charts of the page of a replay, as SVG. Nothing of it needs a script, a font or another file. */
 
 #ifndef SLUICE_APP_REPLAY_PAGE_H
 #define SLUICE_APP_REPLAY_PAGE_H
@@ -8,11 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/span.h"
 #include "trial/tally.h"
-
-/* Text of an element or of an attribute in quotes, whatever it is. */
-void page_print_text(FILE *out, struct span text);
 
 /* One colour of a chart: a number of each span of time. Those of a chart are stacked in their order. */
 struct page_series {

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "app/markup.h"
 #include "base/text.h"
 #include "policy/units.h"
 
@@ -175,38 +176,12 @@ static void close_json(struct test_report *report)
 
 /* --- JUnit --- */
 
-/* Text of an element or an attribute: XML 1.0 has no other control characters at all. */
-static void print_xml(FILE *out, struct span span)
-{
-    char buffer[LINE_BYTES];
-    struct text text = text_of(buffer, sizeof(buffer));
-    text_add_printable(&text, span);
-    for (size_t i = 0; i < text.len; i++) {
-        switch (text.data[i]) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(text.data[i], out);
-        }
-    }
-}
-
 static void print_xml_fact(FILE *out, char mark, struct span name, struct span value)
 {
     fprintf(out, "%c ", mark);
-    print_xml(out, name);
+    markup_print_text(out, name);
     fputs(": ", out);
-    print_xml(out, value);
+    markup_print_text(out, value);
     fputc('\n', out);
 }
 
@@ -214,7 +189,7 @@ static void add_junit_failure(struct test_report *report, const struct story_fai
 {
     FILE *out = report->out;
     fputs("      <failure message=\"", out);
-    print_xml(out, span_of_text(report->path));
+    markup_print_text(out, span_of_text(report->path));
     fprintf(out, ":%u:%u: not as expected\">", failure->step->place.line,
             failure->step->place.column);
     for (size_t i = 0; i < failure->n_facts; i++) {
@@ -230,9 +205,9 @@ static void add_junit_failure(struct test_report *report, const struct story_fai
 static void add_junit(struct test_report *report, const struct story_result *result)
 {
     fputs("    <testcase classname=\"", report->out);
-    print_xml(report->out, span_of_text(report->path));
+    markup_print_text(report->out, span_of_text(report->path));
     fputs("\" name=\"", report->out);
-    print_xml(report->out, result->test->name);
+    markup_print_text(report->out, result->test->name);
     fputs(result->n_failures == 0 ? "\"/>\n" : "\">\n", report->out);
     for (size_t i = 0; i < n_told(result); i++) {
         add_junit_failure(report, &result->failures[i]);
@@ -245,7 +220,7 @@ static void add_junit(struct test_report *report, const struct story_result *res
 static void begin_junit(struct test_report *report, const char *path)
 {
     fputs("  <testsuite name=\"", report->out);
-    print_xml(report->out, span_of_text(path));
+    markup_print_text(report->out, span_of_text(path));
     fputs("\">\n", report->out);
 }
 
@@ -306,9 +281,9 @@ static void fail_junit(struct test_report *report, const char *path, const char 
 {
     begin_junit(report, path);
     fputs("    <testcase classname=\"", report->out);
-    print_xml(report->out, span_of_text(path));
+    markup_print_text(report->out, span_of_text(path));
     fputs("\" name=\"the file can be run\">\n      <error message=\"", report->out);
-    print_xml(report->out, span_of_text(why));
+    markup_print_text(report->out, span_of_text(why));
     fputs("\"/>\n    </testcase>\n  </testsuite>\n", report->out);
 }
 
