@@ -9,8 +9,9 @@ import subprocess
 import time
 
 from cpu import cpu_ns
+from proxies import log_path
 from redis_pipe import RedisPipe
-from rows import DENY, PASS, log_path
+from rows import GROUPS
 from stage import StageError
 
 WRK_REPORT = pathlib.Path(__file__).parent / "wrk_report.lua"
@@ -18,17 +19,26 @@ FIELDS = ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-IP
           "Via"]
 LOG_SECONDS = 5
 LOG_SHARE = 0.99  # of the requests: the last lines may still be in a proxy's buffer
+DENIED_SLACK = 0.01  # of the requests: what a quota lets through, or gains back while it lasts
 
 
-def check_fields(row, process):
-    """Asks once and looks at what the upstream received: every field must be there."""
-    if row.answers == DENY:
-        return
+def _get(process, path):
     connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=5)
-    connection.request("GET", "/fields")
+    connection.request("GET", path)
     response = connection.getresponse()
     text = response.read()
     connection.close()
+    return response, text
+
+
+def check_fields(row, process):
+    """Asks once: the upstream must get every field, and the client those of as many limits as there are."""
+    response, text = _get(process, "/fields")
+    policies = [policy for policy in (response.getheader("RateLimit-Policy") or "").split(",") if policy]
+    if len(policies) != (row.n_limits or 0):
+        raise StageError(f"{row.name}: {row.n_limits} limits are meant, and RateLimit-Policy tells of {policies}")
+    if GROUPS[row.group].denied == 1:
+        return
     if response.status != 200:
         raise StageError(f"{row.name}: GET /fields gave {response.status}: {text[:200]!r}")
     fields = json.loads(text)
@@ -37,11 +47,14 @@ def check_fields(row, process):
         raise StageError(f"{row.name}: the upstream did not get {', '.join(missing)}")
 
 
-def _wrk(row, port, load):
-    argv = ["wrk", "-t1", f"-c{load.connections}", f"-d{load.seconds}s", "--latency",
-            "-s", str(WRK_REPORT), f"http://127.0.0.1:{port}/items/1"]
-    argv += ["--", str(row.n_paths)] if row.n_paths > 1 else []
-    pin = (lambda: os.sched_setaffinity(0, load.cores)) if load.cores else None
+def wrk(load, port, connections, seconds, cores=()):
+    """Loads what listens on @port; gives what wrk saw."""
+    argv = ["wrk", "-t1", f"-c{load.connections or connections}", f"-d{seconds}s", "--latency", "--timeout", "10s",
+            "-s", str(WRK_REPORT), f"http://127.0.0.1:{port}{load.path}", "--"]
+    argv += [f"paths={load.n_paths}"] if load.n_paths > 1 else []
+    argv += [f"spent={load.spent}"] if load.spent else []
+    argv += [f"upload={load.upload}"] if load.upload else []
+    pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
     ended = subprocess.run(argv, capture_output=True, text=True, preexec_fn=pin)
     if ended.returncode != 0 or not ended.stderr.strip().startswith("{"):
         raise StageError(f"wrk ended with {ended.returncode}: {ended.stdout}{ended.stderr}")
@@ -51,23 +64,22 @@ def _wrk(row, port, load):
 def _check_answers(row, seen):
     if seen["requests"] == 0 or seen["socket_errors"] or seen["timeouts"]:
         raise StageError(f"{row.name}: wrk could not load it: {seen}")
-    if row.answers == PASS and seen["not_ok"]:
-        raise StageError(f"{row.name}: {seen['not_ok']} of {seen['requests']} answers were not 2xx")
-    let_through = seen["requests"] - seen["not_ok"]
-    if row.answers == DENY and let_through > 10:
-        raise StageError(f"{row.name}: {let_through} of {seen['requests']} answers were no denials")
+    denied = GROUPS[row.group].denied
+    slack = DENIED_SLACK * seen["requests"] + row.load.n_paths + 10 if denied else 0
+    if abs(seen["not_ok"] - denied * seen["requests"]) > slack:
+        raise StageError(f"{row.name}: {seen['not_ok']} of {seen['requests']} answers were not 2xx,"
+                         f" where {denied:.0%} is meant")
+    if row.load.download and seen["bytes"] < seen["requests"] * row.load.download:
+        raise StageError(f"{row.name}: {seen['bytes']} bytes for {seen['requests']} answers")
 
 
 def _check_status(row, process):
     """wrk counts what is not 2xx or 3xx, whatever it is: here it must be 429."""
-    if row.answers == PASS:
+    if not GROUPS[row.group].denied:
         return
-    connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=5)
-    connection.request("GET", "/items/1")
-    status = connection.getresponse().status
-    connection.close()
-    if status not in (200, 429):
-        raise StageError(f"{row.name}: denied with {status} where 429 is meant")
+    response, _ = _get(process, f"{row.load.spent}/2" if row.load.spent else row.load.path)
+    if response.status not in (200, 429):
+        raise StageError(f"{row.name}: denied with {response.status} where 429 is meant")
 
 
 def _lines(path):
@@ -83,6 +95,12 @@ def _check_log(row, path, requests):
         time.sleep(0.1)
 
 
+def _check_calls(row, calls, requests):
+    if row.uses_redis and calls < requests * row.calls_at_least:
+        raise StageError(f"{row.name}: {calls} calls of Redis for {requests} requests, where at least"
+                         f" {row.calls_at_least} each are meant: was the machine busy?")
+
+
 def _redis_totals(redis):
     """CPU of Redis so far, in nanoseconds, and the scripts it was called for: what decides."""
     if redis is None:
@@ -92,6 +110,11 @@ def _redis_totals(redis):
     pipe.close()
     calls = re.findall(r"cmdstat_eval(?:sha)?:calls=(\d+)", stats)
     return cpu_ns(redis.pid), sum(int(number) for number in calls)
+
+
+def _requests(row, seen):
+    """Those that were answered; of long downloads also the parts that were under way when time was up."""
+    return max(seen["requests"], seen["bytes"] / row.load.download) if row.load.download else seen["requests"]
 
 
 def measure(row, process, redis, setting, load):
@@ -104,23 +127,25 @@ def measure(row, process, redis, setting, load):
     os.truncate(log, 0)
     redis_before, calls_before = _redis_totals(redis)
     before = cpu_ns(process.pid)
-    seen = _wrk(row, process.port, load)
+    seen = wrk(row.load, process.port, load.connections, max(1, round(load.seconds * row.load.part)), load.cores)
     process.require_running()
     spent = cpu_ns(process.pid) - before
     redis_after, calls_after = _redis_totals(redis)
-    redis_spent = redis_after - redis_before
+    redis_spent, calls = redis_after - redis_before, calls_after - calls_before
 
     _check_answers(row, seen)
     _check_status(row, process)
     _check_log(row, log, seen["requests"])
-    requests = seen["requests"]
+    _check_calls(row, calls, seen["requests"])
+    requests = _requests(row, seen)
     return {
         "requests": requests,
         "proxy_us": spent / requests / 1e3,
         "redis_us": redis_spent / requests / 1e3,
-        "redis_calls": (calls_after - calls_before) / requests,
+        "redis_calls": calls / requests,
         "sum_us": (spent + redis_spent) / requests / 1e3,
         "requests_per_second": requests / seen["duration_us"] * 1e6,
+        "denied_per_second": seen["not_ok"] / seen["duration_us"] * 1e6,
         "p50_ms": seen["p50_us"] / 1e3,
         "p99_ms": seen["p99_us"] / 1e3,
     }

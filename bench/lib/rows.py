@@ -1,171 +1,149 @@
-"""The rows of the table: which proxy, which limit, and how it is configured."""
+"""The rows of the table: which proxy, which limits, what it is asked for, and what must hold."""
 
 import dataclasses
-import hashlib
-import pathlib
 
-from stage import StageError, free_port, render
-
-PEERS = pathlib.Path(__file__).parent.parent / "peers"
-NGINX_MODULES = pathlib.Path("/usr/lib/nginx/modules")
+from proxies import STREAMING, haproxy, nginx, nginx_limit_req, nginx_lua, sluice
+from stage import StageError
 
 # A limit that nothing in a run comes near, and one that a run's first request uses up.
 AMPLE = 1_000_000
 TINY_PER_MINUTE = 1
 # Paths that a row with cold keys asks for: many more than requests can be under way.
 COLD_PATHS = 10_000
+KIB = 1024
+MIB = 1024 * KIB
 
-PASS = "pass"
-DENY = "deny"
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """What a row is asked for."""
+
+    path: str = "/items/1"
+    n_paths: int = 1  # below it, asked for in turn
+    spent: str = ""  # every second request asks below this path instead, and is denied
+    download: int = 0  # bytes of the answer's body, where they are what is measured
+    upload: int = 0  # bytes of the request's body
+    connections: int = None  # None: as many as the run has
+    part: float = 1  # of the seconds that a row has
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """What sluice must not exceed: the figure, or its ratio to that of the row @of in the same round."""
+
+    figure: str
+    at_most: float
+    of: str = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
     name: str
     title: str
-    answers: str  # PASS: every answer is the upstream's 200; DENY: every answer is a 429
+    group: str  # of GROUPS
     start: object  # of a Setting and this row: gives the started Process
-    uses_redis: bool = False
-    n_paths: int = 1  # that the load asks for in turn
-    # Bounds that sluice must not exceed:
-    at_most: float = None  # of the ratio to the group's reference
-    calls_at_most: float = None  # of Redis calls for a request
-    sum_at_most_of: str = None  # of the CPU, proxy's and Redis's: that of the row of this name
+    load: Load = Load()
+    calls_at_least: float = None  # of Redis for a request; None: it is not asked
+    n_limits: int = None  # that its answers must tell of; None: they tell of none
+    bounds: tuple = ()
+
+    @property
+    def uses_redis(self):
+        return self.calls_at_least is not None
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
-    """What every row is started with."""
+class Group:
+    """Rows that do the same; the first of them is the one that the others' ratios are taken to."""
 
-    stage: object
-    upstream_port: int
-    redis_port: int
-    sluice: pathlib.Path  # the program
-    cores: set  # that proxies run on; empty: any
+    heading: str
+    denied: float = 0  # part of the requests that is denied
 
 
-def log_path(setting, row):
-    return setting.stage.dir / f"{row.name}.log"
+GROUPS = {
+    "pass": Group("Proxied requests (200 from the upstream); ratio to nginx limit_req"),
+    "deny": Group("Denied requests (429 from the proxy); ratio to nginx limit_req, 429", denied=1),
+    "mixed": Group("Redis in the path, every second request denied, 10,000 keys; ratio to"
+                   " nginx + Lua + Redis", denied=0.5),
+    "down-64k": Group("Responses of 64 KiB; ratio to nginx limit_req"),
+    "down-10m": Group("Responses of 10 MiB; ratio to nginx limit_req"),
+    "up-64k": Group("Uploads of 64 KiB; ratio to nginx limit_req"),
+    "up-10m": Group("Uploads of 10 MiB; ratio to nginx limit_req"),
+}
+
+AMPLE_REQ = (f"{AMPLE}r/s", f"limit_req zone=client burst={AMPLE} nodelay;")
+PER_CLIENT = f"key: client.ip, rate: {AMPLE}/s"
+PER_PATH = f"key: path, rate: {AMPLE}/s"
+TINY = f"key: client.ip, rate: {TINY_PER_MINUTE}/minute"
+TINY_PER_PATH = f"key: path, rate: {TINY_PER_MINUTE}/minute"
+# Not all of one client, and one of them a key that every request has.
+THREE = (PER_CLIENT,
+         f"key: path, rate: {AMPLE}/s, algorithm: sliding_window",
+         f"key: global, rate: {AMPLE}/s, algorithm: fixed_window")
+COLD = Load(n_paths=COLD_PATHS)
+MIXED = Load(n_paths=COLD_PATHS, spent="/spent")
+ONE_EACH = 0.9  # of Redis calls for a request, where no two requests may share one
 
 
-def _start(setting, row, argv_of_config, config, port, output=None):
-    log_path(setting, row).touch()
-    path = setting.stage.write(f"{row.name}.conf", config)
-    return setting.stage.start(row.name, argv_of_config(path), port, output, setting.cores)
+def _ratio(at_most, of):
+    return Bound("proxy_us", at_most, of)
 
 
-def _nginx(modules="", limits="", limit=""):
-    def start(setting, row):
-        port = free_port()
-        names = {
-            "dir": setting.stage.dir,
-            "peers": PEERS,
-            "redis_port": setting.redis_port,
-            "script_sha1": hashlib.sha1((PEERS / "token_bucket.lua").read_bytes()).hexdigest(),
-        }
-        config = render(
-            PEERS / "nginx.conf",
-            name=row.name,
-            log=log_path(setting, row),
-            port=port,
-            upstream_port=setting.upstream_port,
-            modules=modules,
-            limits=limits % names,
-            limit=limit,
-            **names,
-        )
-        error_log = setting.stage.dir / f"{row.name}.err"
-        return _start(
-            setting, row, lambda path: ["nginx", "-e", error_log, "-c", path], config, port
-        )
-
-    return start
+def _body_rows(group, title, load):
+    reference = f"nginx-{group}"
+    return [
+        Row(reference, f"nginx, {title}", group, nginx_limit_req(*AMPLE_REQ, STREAMING), load),
+        Row(f"sluice-{group}", f"sluice, {title}", group, sluice(PER_CLIENT), load, n_limits=1,
+            bounds=(_ratio(1, reference),)),
+    ]
 
 
-def _nginx_limit_req(rate, limit):
-    return _nginx(
-        limits=f"limit_req_zone $binary_remote_addr zone=client:16m rate={rate};",
-        limit=f"{limit}\n            limit_req_status 429;",
-    )
-
-
-def _nginx_lua():
-    modules = "".join(
-        f"load_module {NGINX_MODULES}/{name};\n"
-        for name in ("ndk_http_module.so", "ngx_http_lua_module.so")
-    )
-    options = f"""
-        local file = assert(io.open('%(peers)s/token_bucket.lua', 'rb'))
-        options = {{
-            host = '127.0.0.1', port = %(redis_port)d, rate = {AMPLE}, burst = {AMPLE},
-            script = file:read('*a'), sha1 = '%(script_sha1)s',
-        }}
-        file:close()
-        redis_limit = require('redis_limit')
-    """
-    return _nginx(
-        modules=modules,
-        limits=f"lua_package_path '%(peers)s/?.lua;;';\n    init_by_lua_block {{{options}    }}",
-        limit="access_by_lua_block { redis_limit.check(options) }",
-    )
-
-
-def _haproxy(setting, row):
-    port = free_port()
-    config = render(
-        PEERS / "haproxy.cfg",
-        port=port,
-        upstream_port=setting.upstream_port,
-        requests_per_10s=AMPLE * 10,
-    )
-    argv = lambda path: ["haproxy", "-db", "-f", path]
-    return _start(setting, row, argv, config, port, output=log_path(setting, row))
-
-
-def _sluice(rate=None, redis=False, key="client.ip"):
-    def start(setting, row):
-        port = free_port()
-        limits = f"limits:\n  per-key:\n    key: {key}\n    rate: {rate}\n" if rate else ""
-        config = render(
-            PEERS / "sluice.yaml",
-            port=port,
-            log=log_path(setting, row),
-            upstream_port=setting.upstream_port,
-            store=f"store: {{redis: 'redis://127.0.0.1:{setting.redis_port}'}}" if redis else "",
-            limits=limits,
-            limit="per-key" if rate else "",
-        )
-        return _start(setting, row, lambda path: [setting.sluice, "run", path], config, port)
-
-    return start
-
-
-AMPLE_RATE = f"{AMPLE}/s"
-TINY_RATE = f"{TINY_PER_MINUTE}/minute"
-
-# The first row of each group is the one the others' ratios are taken to.
 ROWS = [
-    Row("nginx-limit-req", "nginx limit_req", PASS,
-        _nginx_limit_req(f"{AMPLE}r/s", f"limit_req zone=client burst={AMPLE} nodelay;")),
-    Row("haproxy", "HAProxy stick table", PASS, _haproxy),
-    Row("nginx-lua-redis", "nginx + Lua + Redis", PASS, _nginx_lua(), uses_redis=True),
-    Row("sluice", "sluice embedded", PASS, _sluice(AMPLE_RATE), at_most=0.9),
-    Row("sluice-redis", "sluice Redis, hot key", PASS, _sluice(AMPLE_RATE, redis=True),
-        uses_redis=True, at_most=1.0, calls_at_most=0.1, sum_at_most_of="sluice-redis-cold"),
-    Row("sluice-redis-cold", "sluice Redis, cold", PASS,
-        _sluice(AMPLE_RATE, redis=True, key="path"), uses_redis=True, n_paths=COLD_PATHS),
-    Row("nginx-plain", "nginx, no limit", PASS, _nginx()),
-    Row("sluice-plain", "sluice, no limit", PASS, _sluice()),
-    Row("nginx-429", "nginx limit_req, 429", DENY,
-        _nginx_limit_req(f"{TINY_PER_MINUTE}r/m", "limit_req zone=client;")),
-    Row("sluice-429", "sluice embedded, 429", DENY, _sluice(TINY_RATE), at_most=0.7),
-    Row("sluice-redis-429", "sluice Redis, 429", DENY, _sluice(TINY_RATE, redis=True),
-        uses_redis=True, calls_at_most=0.001),
+    Row("nginx-limit-req", "nginx limit_req", "pass", nginx_limit_req(*AMPLE_REQ)),
+    Row("haproxy", "HAProxy stick table", "pass", haproxy(AMPLE * 10)),
+    Row("nginx-lua-redis", "nginx + Lua + Redis, hot", "pass", nginx_lua(AMPLE),
+        calls_at_least=ONE_EACH),
+    Row("nginx-lua-redis-cold", "nginx + Lua + Redis, cold", "pass", nginx_lua(AMPLE, key="uri"),
+        COLD, calls_at_least=ONE_EACH),
+    Row("sluice", "sluice embedded", "pass", sluice(PER_CLIENT), n_limits=1,
+        bounds=(_ratio(0.75, "nginx-limit-req"),)),
+    Row("sluice-redis", "sluice Redis, hot key", "pass", sluice(PER_CLIENT, redis=True),
+        calls_at_least=0.001, n_limits=1,
+        bounds=(_ratio(0.85, "nginx-limit-req"), Bound("redis_calls", 0.1),
+                Bound("sum_us", 1, "sluice-redis-cold"), _ratio(0.35, "nginx-lua-redis"))),
+    Row("sluice-redis-cold", "sluice Redis, cold", "pass", sluice(PER_PATH, redis=True), COLD,
+        calls_at_least=ONE_EACH, n_limits=1,
+        bounds=(_ratio(0.85, "nginx-limit-req"), _ratio(0.35, "nginx-lua-redis-cold"))),
+    Row("sluice-redis-three", "sluice Redis, 3 limits", "pass", sluice(*THREE, redis=True), COLD,
+        calls_at_least=ONE_EACH, n_limits=3, bounds=(_ratio(0.95, "nginx-limit-req"),)),
+    Row("nginx-plain", "nginx, no limit", "pass", nginx()),
+    Row("sluice-plain", "sluice, no limit", "pass", sluice()),
+    Row("nginx-429", "nginx limit_req, 429", "deny",
+        nginx_limit_req(f"{TINY_PER_MINUTE}r/m", "limit_req zone=client;")),
+    Row("sluice-429", "sluice embedded, 429", "deny", sluice(TINY), n_limits=1,
+        bounds=(_ratio(0.7, "nginx-429"),)),
+    Row("sluice-redis-429", "sluice Redis, 429", "deny", sluice(TINY, redis=True),
+        calls_at_least=0, n_limits=1,
+        bounds=(_ratio(0.55, "nginx-429"), Bound("redis_calls", 0.001))),
+    Row("nginx-lua-redis-mixed", "nginx + Lua + Redis", "mixed",
+        nginx_lua(AMPLE, key="uri", spent_per_minute=TINY_PER_MINUTE), MIXED,
+        calls_at_least=ONE_EACH),
+    Row("sluice-redis-mixed", "sluice Redis", "mixed",
+        sluice(PER_PATH, redis=True, spent=TINY_PER_PATH), MIXED, calls_at_least=0.4, n_limits=1,
+        bounds=(_ratio(0.35, "nginx-lua-redis-mixed"),)),
+    *_body_rows("down-64k", "64 KiB down",
+                Load("/bodies/64k", download=64 * KIB, connections=16, part=0.5)),
+    *_body_rows("down-10m", "10 MiB down",
+                Load("/bodies/10m", download=10 * MIB, connections=8, part=0.5)),
+    *_body_rows("up-64k", "64 KiB up",
+                Load("/uploads/64k", upload=64 * KIB, connections=16, part=0.5)),
+    *_body_rows("up-10m", "10 MiB up",
+                Load("/uploads/10m", upload=10 * MIB, connections=4, part=0.5)),
 ]
 
 
 def reference_of(row):
-    return next(other for other in ROWS if other.answers == row.answers)
+    return next(other for other in ROWS if other.group == row.group)
 
 
 def select(names):
@@ -177,7 +155,7 @@ def select(names):
     if not names:
         return ROWS
     wanted = set(names) | {reference_of(known[name]).name for name in names}
-    wanted |= {known[name].sum_at_most_of for name in names}
+    wanted |= {bound.of for name in names for bound in known[name].bounds}
     return [row for row in ROWS if row.name in wanted]
 
 

@@ -28,7 +28,7 @@ local function ask(socket, ...)
     return tonumber(line:sub(2))
 end
 
--- @options: host, port, script, sha1 (of the script, in hex), rate, burst.
+-- @options: host, port, key (nginx's variable), script, sha1 (of the script, in hex), rate, burst.
 -- Ends the request with 429 or 503, or returns.
 function redis_limit.check(options)
     local socket = ngx.socket.tcp()
@@ -38,7 +38,7 @@ function redis_limit.check(options)
         return ngx.exit(503)
     end
 
-    local key = 'bench:{' .. ngx.var.remote_addr .. '}'
+    local key = 'bench:{' .. ngx.var[options.key] .. '}'
     local allowed, err = ask(socket, 'EVALSHA', options.sha1, 1, key, options.rate, options.burst)
     if err and err:find('NOSCRIPT', 1, true) then
         allowed = ask(socket, 'EVAL', options.script, 1, key, options.rate, options.burst)

@@ -2,14 +2,12 @@
 
 from statistics import median
 
-from rows import DENY, PASS, reference_of
+from rows import GROUPS, reference_of
 
-FIGURES = ["proxy_us", "redis_us", "redis_calls", "sum_us", "requests_per_second", "p50_ms",
-           "p99_ms"]
-HEADINGS = {
-    PASS: "Proxied requests (200 from the upstream); ratio to nginx limit_req",
-    DENY: "Denied requests (429 from the proxy); ratio to nginx limit_req, 429",
-}
+FIGURES = ["proxy_us", "redis_us", "redis_calls", "sum_us", "requests_per_second", "denied_per_second",
+           "p50_ms", "p99_ms"]
+WORDS = {"proxy_us": "CPU of the proxy", "redis_calls": "Redis calls a request",
+         "sum_us": "CPU of the proxy and Redis"}
 
 
 def _ratios(rounds, name, other, figure):
@@ -17,15 +15,16 @@ def _ratios(rounds, name, other, figure):
     return [figures[name][figure] / figures[other][figure] for figures in rounds]
 
 
-def _bounds(row, line, rounds):
-    """Each bound of a row: what it is of, in words, the figure, and whether it holds."""
-    bounds = [("ratio", line["ratio"], row.at_most),
-              ("Redis calls a request", line["redis_calls"], row.calls_at_most)]
-    if row.sum_at_most_of is not None:
-        ratio = median(_ratios(rounds, row.name, row.sum_at_most_of, "sum_us"))
-        bounds.append((f"sum to that of {row.sum_at_most_of}", ratio, 1))
-    return [{"of": of, "is": figure, "at_most": at_most, "holds": figure <= at_most}
-            for of, figure, at_most in bounds if at_most is not None]
+def _bound(row, bound, rounds):
+    if bound.of:
+        figures = _ratios(rounds, row.name, bound.of, bound.figure)
+        of = f"{WORDS[bound.figure]}, to that of {bound.of}"
+    else:
+        figures = [figures[row.name][bound.figure] for figures in rounds]
+        of = WORDS[bound.figure]
+    figure = median(figures)
+    return {"of": of, "is": figure, "min": min(figures), "max": max(figures), "at_most": bound.at_most,
+            "holds": figure <= bound.at_most}
 
 
 def summarize(rows, rounds):
@@ -34,11 +33,11 @@ def summarize(rows, rounds):
     for row in rows:
         mine = [figures[row.name] for figures in rounds]
         ratios = _ratios(rounds, row.name, reference_of(row).name, "proxy_us")
-        line = {"name": row.name, "title": row.title, "answers": row.answers,
-                "uses_redis": row.uses_redis}
+        line = {"name": row.name, "title": row.title, "group": row.group,
+                "uses_redis": row.uses_redis, "body": row.load.download or row.load.upload}
         line |= {name: median(figures[name] for figures in mine) for name in FIGURES}
         line |= {"ratio": median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
-        line["bounds"] = _bounds(row, line, rounds)
+        line["bounds"] = [_bound(row, bound, rounds) for bound in row.bounds]
         line["holds"] = all(bound["holds"] for bound in line["bounds"])
         summary.append(line)
     return summary
@@ -50,7 +49,7 @@ def _line(entry):
         redis = f"{entry['redis_us']:9.2f}{entry['redis_calls']:9.4f}"
     spread = f"({entry['ratio_min']:.2f}..{entry['ratio_max']:.2f})"
     return (
-        f"{entry['title']:<22}{entry['proxy_us']:9.2f}{redis}{entry['sum_us']:9.2f}"
+        f"{entry['title']:<26}{entry['proxy_us']:9.2f}{redis}{entry['sum_us']:9.2f}"
         f"{entry['ratio']:7.2f} {spread:<13}{entry['requests_per_second']:9.0f}"
         f"{entry['p99_ms']:8.2f}"
     )
@@ -58,20 +57,20 @@ def _line(entry):
 
 def _bound_line(entry, bound):
     verdict = "holds" if bound["holds"] else "EXCEEDED"
-    return (f"{entry['title']:<22}{bound['of']} {bound['is']:.4g}, at most {bound['at_most']}:"
-            f" {verdict}")
+    return (f"{entry['title']:<26}{bound['of']} {bound['is']:.3g} ({bound['min']:.3g}..{bound['max']:.3g}),"
+            f" at most {bound['at_most']}: {verdict}")
 
 
 def table(summary):
     head = (
-        f"{'':<22}{'proxy µs':>9}{'Redis µs':>9}{'calls':>9}{'sum µs':>9}{'ratio':>7} {'(min..max)':<13}"
+        f"{'':<26}{'proxy µs':>9}{'Redis µs':>9}{'calls':>9}{'sum µs':>9}{'ratio':>7} {'(min..max)':<13}"
         f"{'req/s':>9}{'p99 ms':>8}"
     )
     blocks = []
-    for answers, heading in HEADINGS.items():
-        lines = [_line(entry) for entry in summary if entry["answers"] == answers]
+    for name, group in GROUPS.items():
+        lines = [_line(entry) for entry in summary if entry["group"] == name]
         if lines:
-            blocks.append("\n".join([heading, head, *lines]))
+            blocks.append("\n".join([group.heading, head, *lines]))
     bounds = [_bound_line(entry, bound) for entry in summary for bound in entry["bounds"]]
     if bounds:
         blocks.append("\n".join(["Bounds", *bounds]))

@@ -1,0 +1,142 @@
+"""The proxies that rows are made of: each function gives what starts one, for a Setting and a row."""
+
+import dataclasses
+import hashlib
+import pathlib
+
+from stage import free_port, render
+
+PEERS = pathlib.Path(__file__).parent.parent / "peers"
+NGINX_MODULES = pathlib.Path("/usr/lib/nginx/modules")
+INDENT = "\n            "
+
+# What a careful operator sets where bodies stream: nginx's own defaults move 4 KiB a piece, take an upload whole
+# before they ask the upstream, and write to a disk what a client is slow to take.
+STREAMING = """client_max_body_size 0;
+    client_body_buffer_size 64k;
+    proxy_request_buffering off;
+    proxy_buffer_size 64k;
+    proxy_buffers 8 64k;
+    proxy_busy_buffers_size 128k;
+    proxy_max_temp_file_size 0;"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What every row is started with."""
+
+    stage: object
+    upstream_port: int
+    redis_port: int
+    sluice: pathlib.Path  # the program
+    cores: set  # that proxies run on; empty: any
+
+
+def log_path(setting, row):
+    return setting.stage.dir / f"{row.name}.log"
+
+
+def _start(setting, row, argv_of_config, config, port, output=None):
+    log_path(setting, row).touch()
+    path = setting.stage.write(f"{row.name}.conf", config)
+    return setting.stage.start(row.name, argv_of_config(path), port, output, setting.cores)
+
+
+def nginx(modules="", limits="", limit="", bodies=""):
+    def start(setting, row):
+        port = free_port()
+        names = {
+            "dir": setting.stage.dir,
+            "peers": PEERS,
+            "redis_port": setting.redis_port,
+            "script_sha1": hashlib.sha1((PEERS / "token_bucket.lua").read_bytes()).hexdigest(),
+        }
+        config = render(
+            PEERS / "nginx.conf",
+            name=row.name,
+            log=log_path(setting, row),
+            port=port,
+            upstream_port=setting.upstream_port,
+            modules=modules,
+            limits=limits % names,
+            limit=limit,
+            bodies=bodies,
+            **names,
+        )
+        error_log = setting.stage.dir / f"{row.name}.err"
+        return _start(
+            setting, row, lambda path: ["nginx", "-e", error_log, "-c", path], config, port
+        )
+
+    return start
+
+
+def nginx_limit_req(rate, limit, bodies=""):
+    return nginx(
+        limits=f"limit_req_zone $binary_remote_addr zone=client:16m rate={rate};",
+        limit=f"{limit}{INDENT}limit_req_status 429;",
+        bodies=bodies,
+    )
+
+
+def load_lua():
+    return "".join(f"load_module {NGINX_MODULES}/{name};\n"
+                   for name in ("ndk_http_module.so", "ngx_http_lua_module.so"))
+
+
+def nginx_lua(rate, key="remote_addr", spent_per_minute=None):
+    """@key: nginx's variable. @spent_per_minute: the limit of what lies below /spent."""
+    def table(name, a_second, burst):
+        return (f"{name} = {{host = '127.0.0.1', port = %(redis_port)d, key = '{key}', rate = {a_second},"
+                f" burst = {burst}, script = script, sha1 = '%(script_sha1)s'}}")
+
+    spent = table("spent", f"{spent_per_minute} / 60", spent_per_minute) if spent_per_minute else ""
+    init = f"""
+        local file = assert(io.open('%(peers)s/token_bucket.lua', 'rb'))
+        local script = file:read('*a')
+        file:close()
+        {table("ample", rate, rate)}
+        {spent}
+        redis_limit = require('redis_limit')
+    """
+    which = "ngx.var.uri:find('^/spent/') and spent or ample" if spent else "ample"
+    return nginx(
+        modules=load_lua(),
+        limits=f"lua_package_path '%(peers)s/?.lua;;';\n    init_by_lua_block {{{init}}}",
+        limit=f"access_by_lua_block {{ redis_limit.check({which}) }}",
+    )
+
+
+def haproxy(requests_per_10s):
+    def start(setting, row):
+        port = free_port()
+        config = render(PEERS / "haproxy.cfg", port=port, upstream_port=setting.upstream_port,
+                        requests_per_10s=requests_per_10s)
+        argv = lambda path: ["haproxy", "-db", "-f", path]
+        return _start(setting, row, argv, config, port, output=log_path(setting, row))
+
+    return start
+
+
+def sluice(*limits, redis=False, spent=None):
+    """@limits: each a limit's mapping, as the policy has it. @spent: that of what lies below /spent."""
+    named = {f"limit-{number}": limit for number, limit in enumerate(limits, 1)}
+
+    def start(setting, row):
+        port = free_port()
+        all_limits = named | ({"spent": spent} if spent else {})
+        lines = [f"  {name}: {{{limit}}}\n" for name, limit in all_limits.items()]
+        special = "  - {match: {path: /spent/**}, limits: [spent], upstream: api}\n" if spent else ""
+        config = render(
+            PEERS / "sluice.yaml",
+            port=port,
+            log=log_path(setting, row),
+            upstream_port=setting.upstream_port,
+            store=f"store: {{redis: 'redis://127.0.0.1:{setting.redis_port}', deadline: 1s}}" if redis else "",
+            limits="".join(["limits:\n", *lines]) if lines else "",
+            special=special,
+            names=", ".join(named),
+        )
+        return _start(setting, row, lambda path: [setting.sluice, "run", path], config, port)
+
+    return start
