@@ -118,25 +118,30 @@ def haproxy(requests_per_10s):
     return start
 
 
-def sluice(*limits, redis=False, spent=None):
-    """@limits: each a limit's mapping, as the policy has it. @spent: that of what lies below /spent."""
+def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None):
+    """The policy's text: @limits, each a limit's mapping, in Redis or else in the embedded store; @spent:
+    that of what lies below /spent."""
     named = {f"limit-{number}": limit for number, limit in enumerate(limits, 1)}
+    all_limits = named | ({"spent": spent} if spent else {})
+    lines = [f"  {name}: {{{limit}}}\n" for name, limit in all_limits.items()]
+    special = "  - {match: {path: /spent/**}, limits: [spent], upstream: api}\n" if spent else ""
+    return render(
+        PEERS / "sluice.yaml",
+        port=port,
+        log=log,
+        upstream_port=upstream_port,
+        store=f"store: {{redis: 'redis://127.0.0.1:{redis_port}', deadline: 1s}}" if redis_port else "",
+        limits="".join(["limits:\n", *lines]) if lines else "",
+        special=special,
+        names=", ".join(named),
+    )
 
+
+def sluice(*limits, redis=False, spent=None):
     def start(setting, row):
         port = free_port()
-        all_limits = named | ({"spent": spent} if spent else {})
-        lines = [f"  {name}: {{{limit}}}\n" for name, limit in all_limits.items()]
-        special = "  - {match: {path: /spent/**}, limits: [spent], upstream: api}\n" if spent else ""
-        config = render(
-            PEERS / "sluice.yaml",
-            port=port,
-            log=log_path(setting, row),
-            upstream_port=setting.upstream_port,
-            store=f"store: {{redis: 'redis://127.0.0.1:{setting.redis_port}', deadline: 1s}}" if redis else "",
-            limits="".join(["limits:\n", *lines]) if lines else "",
-            special=special,
-            names=", ".join(named),
-        )
+        config = sluice_config(port, log_path(setting, row), setting.upstream_port, limits,
+                               setting.redis_port if redis else None, spent)
         return _start(setting, row, lambda path: [setting.sluice, "run", path], config, port)
 
     return start
