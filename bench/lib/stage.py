@@ -56,8 +56,8 @@ class Process:
         if self.child.poll() is not None:
             raise StageError(f"{self.name} ended with {self.child.returncode}:\n{self.said()}")
 
-    def await_listening(self):
-        deadline = time.monotonic() + START_SECONDS
+    def await_listening(self, seconds=START_SECONDS):
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.require_running()
             try:
@@ -103,7 +103,8 @@ class Stage:
         path.write_text(text)
         return path
 
-    def start(self, name, argv, port, output=None, cores=None):
+    def start(self, name, argv, port, output=None, cores=None, environment=None,
+              start_seconds=START_SECONDS):
         """Runs @argv, its output appended to @output, and waits until @port takes connections."""
         output = output or self.dir / f"{name}.out"
         with open(output, "ab") as sink:
@@ -113,11 +114,12 @@ class Stage:
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 cwd=self.dir,
+                env=environment,
                 preexec_fn=_own_session(cores),
             )
         process = Process(name, child, port, output)
         self.processes.append(process)
-        process.await_listening()
+        process.await_listening(start_seconds)
         return process
 
 
