@@ -1,4 +1,4 @@
-"""What stands around sluice where no peer is measured: a plain upstream and a Redis."""
+"""What stands around the proxies where they move no bodies: a plain upstream and a Redis."""
 
 import pathlib
 

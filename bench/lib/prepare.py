@@ -27,10 +27,10 @@ def _run(argv, what, **options):
         raise StageError(f"{what} failed ({' '.join(map(str, argv))}):\n{ended.stdout[-4000:]}")
 
 
-def install_peers():
-    """Installs what is missing; does nothing when all is there."""
-    missing = [program for program in PROGRAMS if not shutil.which(program)]
-    if not missing and LUA_MODULE.exists():
+def install_peers(programs=PROGRAMS, with_lua=True):
+    """Installs what is missing of what is needed; does nothing when all is there."""
+    missing = [program for program in programs if not shutil.which(program)]
+    if not missing and (LUA_MODULE.exists() or not with_lua):
         return
     say("installing " + ", ".join(PACKAGES))
     script = ROOT / "scripts" / "install-packages"
@@ -61,6 +61,18 @@ def build_program(name):
     return RELEASE.parent / name
 
 
+def programs_for(arguments, rows):
+    """Installs the peers that @rows need; sluice and bench_load, as given or built here."""
+    names = [row.name for row in rows]
+    needed = ["nginx", "redis-server"]
+    needed += ["haproxy"] if any("haproxy" in name for name in names) else []
+    install_peers(needed, any("lua" in name for name in names))
+    return {
+        "sluice": arguments.sluice.resolve() if arguments.sluice else build_sluice(),
+        "bench_load": arguments.load.resolve() if arguments.load else build_program("bench_load"),
+    }
+
+
 def first_line(argv):
     """What a program says first: its version, mostly."""
     ended = subprocess.run(argv, capture_output=True, text=True)
@@ -69,14 +81,10 @@ def first_line(argv):
 
 def machine(sluice):
     """What the figures depend on, to be kept beside them."""
-    facts = {
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "nginx": first_line(["nginx", "-v"]),
-        "haproxy": first_line(["haproxy", "-v"]),
-        "redis": first_line(["redis-server", "--version"]),
-        "wrk": first_line(["wrk", "-v"]),
-    }
+    facts = {"cores": os.cpu_count(), "kernel": platform.release()}
+    versions = {"nginx": "-v", "haproxy": "-v", "redis-server": "--version", "wrk": "-v"}
+    facts |= {program.removesuffix("-server"): first_line([program, option])
+              for program, option in versions.items() if shutil.which(program)}
     if sluice:
         facts["sluice"] = first_line([str(sluice), "--version"])
     return facts

@@ -1,0 +1,88 @@
+"""From the latencies of all rounds to one table: what a proxy adds to a direct connection."""
+
+from statistics import median
+
+QUANTILES = ["p50", "p99", "p999"]
+REDIS_SLACK_US = 200  # over a round trip
+
+
+def _added(one, rate, name, quantile):
+    """Within a round, where both sides met the same machine."""
+    loads = one["loads"][str(rate)]
+    return loads[name]["latency_us"][quantile] - loads["direct"]["latency_us"][quantile]
+
+
+def _row(row, rate, rounds):
+    loads = [one["loads"][str(rate)][row.name] for one in rounds]
+    line = {"name": row.name, "title": row.title, "rate": rate,
+            "saturated": any(load["saturated"] for load in loads)}
+    for quantile in QUANTILES:
+        line[f"{quantile}_us"] = median(load["latency_us"][quantile] for load in loads)
+    if row.name == "direct":
+        return line
+    for quantile in QUANTILES:
+        added = [_added(one, rate, row.name, quantile) for one in rounds]
+        line |= {f"added_{quantile}_us": median(added), f"added_{quantile}_min_us": min(added),
+                 f"added_{quantile}_max_us": max(added)}
+    return line
+
+
+def summarize(rows, rates, rounds):
+    """One dict a row and rate: medians over the rounds, in microseconds."""
+    return [_row(row, rate, rounds) for rate in rates for row in rows]
+
+
+def round_trip(rounds):
+    """Of Redis, at a quiet moment of each round."""
+    trips = [one["redis_round_trip_us"] for one in rounds]
+    return {quantile: median(trip[quantile] for trip in trips) for quantile in ("p50", "p99")}
+
+
+def _bound(name, of, figures, at_most):
+    return {"name": name, "of": of, "is": median(figures), "at_most": at_most,
+            "holds": median(figures) <= at_most}
+
+
+def bounds(rows, rate, rounds):
+    """At @rate, the half of what the machine bears: what must hold, each taken within its round."""
+    names = [row.name for row in rows]
+    found = []
+    if "sluice" in names and "nginx-limit-req" in names:
+        more = [_added(one, rate, "sluice", "p99") - _added(one, rate, "nginx-limit-req", "p99")
+                for one in rounds]
+        found.append(_bound("sluice", "p99 added, beyond what nginx limit_req adds, µs", more, 0))
+    for name in ("sluice-redis", "sluice-redis-cold"):
+        if name in names:
+            more = [_added(one, rate, name, "p99") - one["redis_round_trip_us"]["p50"]
+                    for one in rounds]
+            found.append(_bound(name, "p99 added, beyond a round trip of Redis, µs", more,
+                                REDIS_SLACK_US))
+    return found
+
+
+def _line(entry):
+    told = "".join(f"{entry[f'{quantile}_us']:10.0f}" for quantile in QUANTILES)
+    if entry["name"] != "direct":
+        told += "".join(f"{entry[f'added_{quantile}_us']:10.0f}" for quantile in QUANTILES)
+        told += f"  ({entry['added_p99_min_us']:.0f}..{entry['added_p99_max_us']:.0f})"
+    return f"{entry['title']:<26}{told}{'  saturated' if entry['saturated'] else ''}"
+
+
+def table(result):
+    head = (f"{'':<26}{'p50 µs':>10}{'p99':>10}{'p99.9':>10}{'added p50':>10}{'p99':>10}{'p99.9':>10}"
+            "  (min..max of p99)")
+    blocks = []
+    for rate in result["rates"]:
+        lines = [_line(entry) for entry in result["rows"] if entry["rate"] == rate]
+        blocks.append("\n".join([f"{rate} requests a second", head, *lines]))
+    facts = [f"a round trip of Redis, quiet: p50 {result['redis_round_trip_us']['p50']:.0f} µs,"
+             f" p99 {result['redis_round_trip_us']['p99']:.0f} µs",
+             f"the generator sent later than it meant, by itself: p99 {result['lag_p99_us']:.0f} µs"]
+    facts += [f"at most, closed loop: {name} {most:.0f} requests a second"
+              for name, most in result["maxima"].items()]
+    blocks.append("\n".join(facts))
+    told = [f"{bound['name']:<26}{bound['of']}: {bound['is']:.0f}, at most {bound['at_most']}:"
+            f" {'holds' if bound['holds'] else 'EXCEEDED'}" for bound in result["bounds"]]
+    if told:
+        blocks.append("\n".join([f"Bounds, at {result['rates'][-1]} requests a second", *told]))
+    return "\n\n".join(blocks)
