@@ -8,7 +8,8 @@ def _children(pid):
         return [int(child) for child in file.read().split()]
 
 
-def _tree(pid):
+def tree(pid):
+    """@pid and all its descendants."""
     pids = [pid]
     for pid in pids:
         pids.extend(_children(pid))
@@ -21,7 +22,7 @@ def cpu_ns(pid):
     The first number of schedstat is what the scheduler itself adds up: no clock ticks, no sampling.
     """
     total = 0
-    for process in _tree(pid):
+    for process in tree(pid):
         for task in os.listdir(f"/proc/{process}/task"):
             with open(f"/proc/{process}/task/{task}/schedstat") as file:
                 total += int(file.read().split()[0])

@@ -11,9 +11,9 @@ from stage import StageError
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 RELEASE = ROOT / "build" / "release" / "sluice"
-PROGRAMS = ["nginx", "haproxy", "redis-server", "wrk"]
+PROGRAMS = ["nginx", "haproxy", "redis-server", "strace", "wrk"]
 LUA_MODULE = pathlib.Path("/usr/lib/nginx/modules/ngx_http_lua_module.so")
-PACKAGES = ["nginx-light", "libnginx-mod-http-lua", "haproxy", "redis-server", "wrk"]
+PACKAGES = ["nginx-light", "libnginx-mod-http-lua", "haproxy", "redis-server", "strace", "wrk"]
 
 
 def say(text):
@@ -79,12 +79,21 @@ def first_line(argv):
     return (ended.stdout or ended.stderr).strip().splitlines()[0]
 
 
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+VERSIONS = {"nginx": ["nginx", "-v"], "haproxy": ["haproxy", "-v"],
+            "redis": ["redis-server", "--version"], "wrk": ["wrk", "-v"]}
+
+
 def machine(sluice):
     """What the figures depend on, to be kept beside them."""
-    facts = {"cores": os.cpu_count(), "kernel": platform.release()}
-    versions = {"nginx": "-v", "haproxy": "-v", "redis-server": "--version", "wrk": "-v"}
-    facts |= {program.removesuffix("-server"): first_line([program, option])
-              for program, option in versions.items() if shutil.which(program)}
+    facts = {"cores": os.cpu_count(), "processor": processor(), "kernel": platform.release()}
+    facts |= {name: first_line(argv) for name, argv in VERSIONS.items() if shutil.which(argv[0])}
     if sluice:
         facts["sluice"] = first_line([str(sluice), "--version"])
     return facts

@@ -29,7 +29,8 @@ class Setting:
     upstream_port: int
     redis_port: int
     sluice: pathlib.Path  # the program
-    cores: set  # that proxies run on; empty: any
+    cores: set = frozenset()  # that proxies run on; empty: any
+    prefix: tuple = ()  # words that stand before each proxy's command
 
 
 def log_path(setting, row):
@@ -39,7 +40,8 @@ def log_path(setting, row):
 def _start(setting, row, argv_of_config, config, port, output=None):
     log_path(setting, row).touch()
     path = setting.stage.write(f"{row.name}.conf", config)
-    return setting.stage.start(row.name, argv_of_config(path), port, output, setting.cores)
+    argv = [*setting.prefix, *argv_of_config(path)]
+    return setting.stage.start(row.name, argv, port, output, setting.cores)
 
 
 def nginx(modules="", limits="", limit="", bodies=""):

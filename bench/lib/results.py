@@ -1,0 +1,37 @@
+"""How figures are kept: one file a command in bench/results, with what made them, when and where."""
+
+import json
+import pathlib
+import sys
+import time
+
+import prepare
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "results"
+UNTOLD = ("--sluice", "--program", "--load", "--to")  # options that only say where something lies
+
+
+def command():
+    """What was typed, without the path to it and to a program: anybody can type it again."""
+    words = iter(sys.argv[1:])
+    kept = []
+    for word in words:
+        if word in UNTOLD:
+            next(words, None)
+        elif not word.startswith(tuple(f"{option}=" for option in UNTOLD)):
+            kept.append(word)
+    return " ".join([f"bench/{pathlib.Path(sys.argv[0]).name}", *kept])
+
+
+def head(sluice=None):
+    """What stands before all figures."""
+    return {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "command": command(),
+            "machine": prepare.machine(sluice)}
+
+
+def keep(name, figures, sluice=None):
+    """Writes @figures, a dict, to bench/results/@name.json; gives all that was written."""
+    result = head(sluice) | figures
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
+    return result
