@@ -140,7 +140,8 @@ struct store_ops {
     /* Another policy's limits will be asked about, or are no more. NULL: it need not know. */
     enum status (*learn)(struct store *store, const struct limit *limits, size_t n_limits);
     void (*forget)(struct store *store, const struct limit *limits);
-    bool (*is_ready)(const struct store *store); /* NULL: always */
+    bool (*is_ready)(const struct store *store);   /* NULL: always */
+    bool (*is_settled)(const struct store *store); /* NULL: always */
     /* An operator's errand, see store/errand.h. NULL: it is none of this store's. */
     enum store_outcome (*run)(struct store *store, struct store_errand *errand);
     void (*free)(struct store *store);
@@ -183,6 +184,9 @@ void store_forget(struct store *store, const struct limit *limits);
 /* Whether @store is as good as it will soon be: what it asks can be asked and knows all that was learnt, or cannot
  * be asked, as a first attempt has shown. */
 bool store_is_ready(const struct store *store);
+
+/* Whether no settlement is on its way, so that freeing @store loses none. */
+bool store_is_settled(const struct store *store);
 
 /* For stores: the promise of the innermost frame is kept; calls its on_answer. */
 void store_answer(struct decision *decision);

@@ -2,7 +2,7 @@
  *
  * Draining: listeners accept what is queued and close, idle connections close (new ones after a moment, since
  * their first request is on its way), the others end with their answer; after timeouts.drain what is left is
- * cut. */
+ * cut. Then the store has a second to hear what became of them. */
 
 #include "proxy/worker.h"
 
@@ -24,6 +24,8 @@ enum {
     DOWNSTREAMS_KEPT = 1024,
     GRACE_US = 1000 * 1000, /* more than a round trip to anywhere */
     BEAT_US = 1000 * 1000,
+    SETTLE_WAIT_US = 1000 * 1000,
+    SETTLE_LOOK_US = 5 * 1000,
 };
 
 struct span worker_date(struct worker *worker)
@@ -63,11 +65,23 @@ static void beat(void *context)
 
 /* --- draining --- */
 
+/* The last requests are answered, but Redis may not know yet what became of them. */
+static void stop_when_settled(void *context)
+{
+    struct worker *worker = context;
+    if (store_is_settled(worker->regime->store) || clock_monotonic_us() >= worker->settled_by_us) {
+        loop_stop(worker->loop);
+    } else {
+        timer_arm(&worker->settle_timer, SETTLE_LOOK_US);
+    }
+}
+
 static void stop_if_done(struct worker *worker)
 {
     if (worker->draining && list_is_empty(&worker->open)) {
         regime_close_idle(worker); /* others may wait for their places */
-        loop_stop(worker->loop);
+        worker->settled_by_us = clock_monotonic_us() + SETTLE_WAIT_US;
+        stop_when_settled(worker);
     }
 }
 
@@ -142,6 +156,9 @@ static enum status init_loop(struct worker *worker, const struct policy *policy)
     }
     if (status == STATUS_OK) {
         status = timer_init(&worker->drain_timer, worker->loop, on_drain_timeout, worker);
+    }
+    if (status == STATUS_OK) {
+        status = timer_init(&worker->settle_timer, worker->loop, stop_when_settled, worker);
     }
     if (status == STATUS_OK) {
         status = timer_init(&worker->beat_timer, worker->loop, beat, worker);
@@ -244,6 +261,7 @@ void worker_close(struct worker *worker)
     regime_free_all(worker);
     access_log_close(&worker->log);
     timer_close(&worker->drain_timer);
+    timer_close(&worker->settle_timer);
     timer_close(&worker->beat_timer);
     precise_timers_close(&worker->holds);
     timeout_queue_close(&worker->rest_timeouts);

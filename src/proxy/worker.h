@@ -72,8 +72,10 @@ struct worker {
     struct log_gate refusal_gates[ENTRANCE_REFUSALS];
     bool draining;            /* no new requests; connections end with their answer */
     struct timer drain_timer; /* what is not done by then is cut */
-    uint8_t request_id[16];   /* the latest: random at start, then counted up */
-    uint64_t date_second;     /* that `date` shows */
+    struct timer settle_timer;
+    uint64_t settled_by_us; /* how long the end of the drain waits for settlements */
+    uint8_t request_id[16]; /* the latest: random at start, then counted up */
+    uint64_t date_second;   /* that `date` shows */
     char date[MESSAGE_DATE_BYTES];
     struct timer beat_timer;
     _Atomic uint64_t beat_us; /* when the loop turned last, to the second; monotonic */

@@ -218,6 +218,13 @@ static bool is_ready(const struct store *store)
     return store_is_ready(coalesce->below);
 }
 
+static bool is_settled(const struct store *store)
+{
+    const struct coalesce_store *coalesce =
+        CONTAINER_OF((struct store *)(uintptr_t)store, struct coalesce_store, store);
+    return store_is_settled(coalesce->below);
+}
+
 static void free_coalesce(struct store *store)
 {
     struct coalesce_store *coalesce = coalesce_store_of(store);
@@ -238,6 +245,7 @@ static const struct store_ops COALESCE_OPS = {
     .learn = learn,
     .forget = forget,
     .is_ready = is_ready,
+    .is_settled = is_settled,
     .run = run,
     .free = free_coalesce,
 };

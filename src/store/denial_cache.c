@@ -231,6 +231,12 @@ static bool is_ready(const struct store *store)
     return store_is_ready(cache->below);
 }
 
+static bool is_settled(const struct store *store)
+{
+    const struct denial_cache *cache = (const struct denial_cache *)(const void *)store;
+    return store_is_settled(cache->below);
+}
+
 static enum store_outcome run(struct store *store, struct store_errand *errand)
 {
     return store_run(denial_cache_of(store)->below, errand);
@@ -252,6 +258,7 @@ static const struct store_ops DENIAL_CACHE_OPS = {
     .learn = learn,
     .forget = forget,
     .is_ready = is_ready,
+    .is_settled = is_settled,
     .run = run,
     .free = free_cache,
 };

@@ -251,6 +251,12 @@ static bool is_ready(const struct store *store)
     return store_is_ready(fallback->options.shared);
 }
 
+static bool is_settled(const struct store *store)
+{
+    const struct fallback_store *fallback = (const struct fallback_store *)(const void *)store;
+    return store_is_settled(fallback->options.shared);
+}
+
 /* What was counted here is forgotten whatever becomes of the rest. */
 static enum store_outcome run(struct store *store, struct store_errand *errand)
 {
@@ -285,6 +291,7 @@ static const struct store_ops FALLBACK_OPS = {
     .learn = learn,
     .forget = forget,
     .is_ready = is_ready,
+    .is_settled = is_settled,
     .run = run,
     .free = free_fallback,
 };

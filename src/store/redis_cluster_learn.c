@@ -117,3 +117,13 @@ bool redis_cluster_nodes_are_ready(const struct redis_cluster_nodes *nodes)
     }
     return !is_any_up || nodes->map->n_owned > 0; /* who is up tells who owns what */
 }
+
+bool redis_cluster_nodes_are_settled(const struct redis_cluster_nodes *nodes)
+{
+    for (size_t i = 0; i < nodes->n_known; i++) {
+        if (!store_is_settled(nodes->known[i]->store)) {
+            return false;
+        }
+    }
+    return true;
+}

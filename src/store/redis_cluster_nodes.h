@@ -86,6 +86,9 @@ void redis_cluster_nodes_forget_all(struct redis_cluster_nodes *nodes);
 /* Whether all that are connected know what they have learnt, and all slots can be asked. */
 bool redis_cluster_nodes_are_ready(const struct redis_cluster_nodes *nodes);
 
+/* See store_is_settled(). */
+bool redis_cluster_nodes_are_settled(const struct redis_cluster_nodes *nodes);
+
 /* Whom to ask about @slot: its owner, or where none is known any that may answer; NULL: there is
  * none. */
 struct redis_cluster_node *redis_cluster_nodes_find(struct redis_cluster_nodes *nodes,

@@ -76,6 +76,12 @@ static bool is_ready(const struct store *store)
     return redis_cluster_nodes_are_ready(&cluster->nodes);
 }
 
+static bool is_settled(const struct store *store)
+{
+    const struct redis_cluster *cluster = (const struct redis_cluster *)(const void *)store;
+    return redis_cluster_nodes_are_settled(&cluster->nodes);
+}
+
 static enum store_outcome run(struct store *store, struct store_errand *errand)
 {
     struct redis_cluster *cluster = cluster_of(store);
@@ -112,6 +118,7 @@ static const struct store_ops CLUSTER_OPS = {
     .learn = learn,
     .forget = forget,
     .is_ready = is_ready,
+    .is_settled = is_settled,
     .run = run,
     .free = free_cluster,
 };

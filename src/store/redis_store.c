@@ -401,6 +401,7 @@ static const struct store_ops REDIS_OPS = {
     .learn = redis_store_learn,
     .forget = redis_store_forget,
     .is_ready = redis_store_is_ready,
+    .is_settled = redis_store_is_settled,
     .run = redis_store_run,
     .free = free_redis,
 };

@@ -74,6 +74,7 @@ MUST_USE enum status redis_store_learn(struct store *store, const struct limit *
                                        size_t n_limits);
 void redis_store_forget(struct store *store, const struct limit *limits);
 bool redis_store_is_ready(const struct store *store);
+bool redis_store_is_settled(const struct store *store);
 
 /* The link may have changed, or something was learnt: see to it that Redis knows the script. */
 void redis_store_catch_up(struct redis_store *redis);

@@ -128,3 +128,9 @@ bool redis_store_is_ready(const struct store *store)
     }
     return true; /* nobody knows for how long */
 }
+
+bool redis_store_is_settled(const struct store *store)
+{
+    const struct redis_store *redis = (const struct redis_store *)(const void *)store;
+    return redis->settler.n_under_way == 0;
+}

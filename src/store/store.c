@@ -71,6 +71,11 @@ bool store_is_ready(const struct store *store)
     return store->ops->is_ready == NULL || store->ops->is_ready(store);
 }
 
+bool store_is_settled(const struct store *store)
+{
+    return store->ops->is_settled == NULL || store->ops->is_settled(store);
+}
+
 enum store_outcome store_run(struct store *store, struct store_errand *errand)
 {
     errand->status = STATUS_INVALID;

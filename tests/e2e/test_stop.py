@@ -63,6 +63,46 @@ def test_a_request_under_way_is_finished_and_no_other_is_begun(start, start_upst
     assert "msg=stopped" in proxy.stderr()
 
 
+def start_settling(start, start_redis, upstream):
+    """A proxy with a request under way that will be settled when it is answered."""
+    redis = start_redis()
+    proxy = start(f"""
+        workers: 1
+        store: {{redis: "{redis.url}", deadline: 10s, on_failure: deny}}
+        limits: {{tries: {{key: client.ip, rate: 100/day, count: [404]}}}}
+        upstreams: {{api: {{servers: "{upstream.url}"}}}}
+        routes: [{{limits: [tries], upstream: api}}]
+    """)
+    until(lambda: 'msg="link up"' in proxy.stderr(), "Redis")
+    client = proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    upstream.wait_for(1)
+    return redis, proxy, client
+
+
+def test_what_became_of_the_last_requests_is_still_told_to_redis(
+        start, start_redis, start_upstream, gate):
+    redis, proxy, client = start_settling(start, start_redis, start_upstream(gate))
+    redis.call("CLIENT", "PAUSE", 400)
+    proxy.signal(signal.SIGTERM)
+    gate.opens.set()
+    assert client.read().status == 200
+    assert proxy.wait() == 0
+    assert "settlements=1 settlements_lost=0" in proxy.stderr()
+
+
+def test_a_redis_that_stands_still_holds_the_end_up_for_a_second(
+        start, start_redis, start_upstream, gate):
+    redis, proxy, client = start_settling(start, start_redis, start_upstream(gate))
+    redis.pause()
+    proxy.signal(signal.SIGTERM)
+    gate.opens.set()
+    assert client.read().status == 200
+    answered_s = time.monotonic()
+    assert proxy.wait() == 0
+    assert 0.9 < time.monotonic() - answered_s < 8
+    assert "settlements=1 settlements_lost=1" in proxy.stderr()
+
+
 def test_sigint_drains_too(start):
     proxy = start("routes: [{respond: {status: 204}}]\n")
     assert proxy.ask().status == 204
