@@ -1,0 +1,258 @@
+#include "net/listener.h"
+
+#include <check.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "net/handshakes.h"
+#include "support/turns.h"
+
+enum { ACCEPTED_MAX = 64, LOOKS_MAX = 7, TCP_FLAGS_AT = 13, FLAG_ACK = 0x10, FLAG_SYN = 0x02 };
+
+static struct loop *loop;
+static struct listener listener;
+static struct sockaddr_storage address;
+static socklen_t address_bytes;
+static int accepted[ACCEPTED_MAX];
+static unsigned n_accepted;
+static unsigned n_left;
+
+static void on_accept(void *context, int fd, const struct sockaddr *peer)
+{
+    ck_assert_ptr_eq(context, &listener);
+    ck_assert_uint_lt(n_accepted, ACCEPTED_MAX);
+    ck_assert_int_eq(peer->sa_family, address.ss_family);
+    accepted[n_accepted++] = fd;
+}
+
+static void on_left(void *context)
+{
+    ck_assert_ptr_eq(context, &listener);
+    ck_assert_int_eq(listener.fd, -1);
+    n_left++;
+}
+
+static void set_up(void)
+{
+    loop = turns_new_loop();
+    n_accepted = 0;
+    n_left = 0;
+}
+
+static void tear_down(void)
+{
+    for (unsigned i = 0; i < n_accepted; i++) {
+        close(accepted[i]);
+    }
+    loop_free(loop);
+}
+
+/* On the loopback address of the family of number @i of two. */
+static void open_listener(int i)
+{
+    static const int FAMILIES[] = {AF_INET, AF_INET6};
+    int fd = -1;
+    address = (struct sockaddr_storage){.ss_family = (sa_family_t)FAMILIES[i]};
+    address_bytes = sizeof(struct sockaddr_in);
+    if (FAMILIES[i] == AF_INET) {
+        ((struct sockaddr_in *)&address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    } else {
+        ((struct sockaddr_in6 *)&address)->sin6_addr = in6addr_loopback;
+        address_bytes = sizeof(struct sockaddr_in6);
+    }
+    ck_assert_int_eq(listener_bind((struct sockaddr *)&address, address_bytes, &fd), STATUS_OK);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &address_bytes), 0);
+    ck_assert_int_eq(listener_open(&listener, loop, fd, on_accept, &listener), STATUS_OK);
+}
+
+/* --- what the network does --- */
+
+/* Segments with any of @flags do not come through to @fd. */
+static void lose_segments(int fd, unsigned flags)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS_AT),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, flags, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, 0x40000),
+    };
+    const struct sock_fprog program = {.len = 4, .filter = filter};
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)), 0);
+}
+
+static bool has_filter(int fd)
+{
+    const int none = 0;
+    return setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof(none)) == 0;
+}
+
+static int begin_to_connect(unsigned lost_flags)
+{
+    const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    ck_assert_int_ge(fd, 0);
+    if (lost_flags != 0) {
+        lose_segments(fd, lost_flags);
+    }
+    (void)connect(fd, (struct sockaddr *)&address, address_bytes);
+    return fd;
+}
+
+/* A client whose last ACK was lost: it is connected by its own view alone, and has sent a byte. */
+static int connect_half(void)
+{
+    lose_segments(listener.fd, FLAG_ACK);
+    const int fd = begin_to_connect(0);
+    while (send(fd, "x", 1, MSG_NOSIGNAL) != 1) {
+        ck_assert(errno == EAGAIN || errno == EINPROGRESS || errno == ENOTCONN);
+    }
+    ck_assert(handshakes_are_under_way(listener.fd));
+    return fd;
+}
+
+/* --- tests --- */
+
+START_TEST(whoever_is_connected_by_his_own_view_is_accepted)
+{
+    char got;
+    open_listener(_i);
+    const int client = connect_half();
+    listener_leave(&listener, on_left);
+    turns_until_count(loop, &n_left, 1);
+    ck_assert_uint_eq(n_accepted, 1);
+    ck_assert_int_eq(recv(accepted[0], &got, 1, 0), 1);
+    ck_assert(!has_filter(accepted[0]));
+    close(client);
+}
+END_TEST
+
+START_TEST(nobody_new_is_let_in)
+{
+    open_listener(_i);
+    const int client = connect_half();
+    listener_leave(&listener, on_left);
+    const int late = begin_to_connect(0);
+    turns_until_count(loop, &n_left, 1);
+    ck_assert_uint_eq(n_accepted, 1);
+    ck_assert_int_ne(connect(late, (struct sockaddr *)&address, address_bytes), 0);
+    close(client);
+    close(late);
+}
+END_TEST
+
+START_TEST(where_no_handshake_is_under_way_it_has_left_at_once)
+{
+    open_listener(_i);
+    ck_assert(!handshakes_are_under_way(listener.fd));
+    listener_leave(&listener, on_left);
+    turns_until_count(loop, &n_left, 1);
+    ck_assert_uint_eq(listener.n_looks, 1);
+}
+END_TEST
+
+START_TEST(a_handshake_that_does_not_end_is_not_waited_for_any_longer)
+{
+    open_listener(_i);
+    const int client = begin_to_connect(FLAG_SYN);
+    ck_assert(handshakes_are_under_way(listener.fd));
+    listener_leave(&listener, on_left);
+    turns_until_count(loop, &n_left, 1);
+    ck_assert_uint_eq(listener.n_looks, LOOKS_MAX);
+    ck_assert_uint_eq(n_accepted, 0);
+    close(client);
+}
+END_TEST
+
+START_TEST(a_socket_that_is_shared_and_closed_has_no_filter)
+{
+    open_listener(_i);
+    const int shared = dup(listener.fd);
+    listener_close(&listener);
+    ck_assert(!has_filter(shared));
+    close(shared);
+}
+END_TEST
+
+START_TEST(one_that_leaves_may_be_closed)
+{
+    open_listener(_i);
+    const int client = begin_to_connect(0);
+    listener_leave(&listener, on_left);
+    listener_close(&listener);
+    ck_assert_uint_eq(n_accepted, 1);
+    turns_for(loop, 50 * 1000);
+    ck_assert_uint_eq(n_left, 0);
+    close(client);
+}
+END_TEST
+
+START_TEST(without_descriptors_it_waits_for_them)
+{
+    struct rlimit before;
+    open_listener(_i);
+    const int client = begin_to_connect(0);
+    const int next = dup(STDIN_FILENO);
+    close(next);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit tight = {.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    listener_leave(&listener, on_left);
+    while (listener.n_looks < 3) {
+        turns_once(loop);
+    }
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    turns_until_count(loop, &n_left, 1);
+    ck_assert_uint_eq(n_accepted, 1);
+    close(client);
+}
+END_TEST
+
+START_TEST(one_of_a_unix_socket_accepts_what_is_queued)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    address = (struct sockaddr_storage){.ss_family = AF_UNIX};
+    address_bytes = sizeof(sa_family_t); /* the kernel chooses an abstract name */
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, address_bytes), 0);
+    ck_assert_int_eq(listen(fd, LISTENER_BACKLOG), 0);
+    address_bytes = sizeof(address);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &address_bytes), 0);
+    ck_assert_int_eq(listener_open(&listener, loop, fd, on_accept, &listener), STATUS_OK);
+    const int client = begin_to_connect(0);
+    listener_leave(&listener, on_left);
+    const int late = begin_to_connect(0); /* whoever has found the file before it went */
+    turns_until_count(loop, &n_left, 1);
+    ck_assert_uint_eq(n_accepted, 2);
+    ck_assert_uint_eq(listener.n_looks, 1);
+    close(client);
+    close(late);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("net/listener_leave");
+    TCase *leaving = tcase_create("leaving");
+
+    tcase_add_checked_fixture(leaving, set_up, tear_down);
+    tcase_add_loop_test(leaving, whoever_is_connected_by_his_own_view_is_accepted, 0, 2);
+    tcase_add_loop_test(leaving, nobody_new_is_let_in, 0, 2);
+    tcase_add_loop_test(leaving, where_no_handshake_is_under_way_it_has_left_at_once, 0, 2);
+    tcase_add_loop_test(leaving, a_handshake_that_does_not_end_is_not_waited_for_any_longer, 0, 2);
+    tcase_add_loop_test(leaving, a_socket_that_is_shared_and_closed_has_no_filter, 0, 2);
+    tcase_add_loop_test(leaving, one_that_leaves_may_be_closed, 0, 2);
+    tcase_add_loop_test(leaving, without_descriptors_it_waits_for_them, 0, 2);
+    tcase_add_test(leaving, one_of_a_unix_socket_accepts_what_is_queued);
+    suite_add_tcase(suite, leaving);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
