@@ -475,4 +475,7 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer, 
     } else {
         rest(downstream);
     }
+    if (worker->draining && downstream->phase != DOWNSTREAM_CLOSED) {
+        downstream_drain(downstream);
+    }
 }

@@ -95,6 +95,7 @@ static enum status open_unix(struct listening_place *place, const struct listene
     }
     if (fd >= 0) { /* its file is not ours */
         place->unix_socket = (struct unix_listener){.fd = fd, .address = unix_socket_address(path)};
+        place->is_given = true;
         return STATUS_OK;
     }
     return unix_listener_open(&place->unix_socket, path, section->mode);
@@ -115,7 +116,8 @@ static enum status open_place(struct listening_place *place, const struct listen
                                                      &place->given_fd) != STATUS_OK) {
         return STATUS_IO;
     }
-    return place->given_fd >= 0 ? STATUS_OK : probe(place, before);
+    place->is_given = place->given_fd >= 0;
+    return place->is_given ? STATUS_OK : probe(place, before);
 }
 
 /* --- opening --- */
@@ -205,6 +207,7 @@ enum status listening_offer(struct listening *listening, const struct policy *po
             .place = place,
             .fd = -1,
             .proxy_protocol = policy->listeners[i].proxy_protocol,
+            .is_given = place->is_given,
         };
         const enum status status =
             all || place->is_new ? bind_place(place, &offers[i].fd) : STATUS_OK;
@@ -265,6 +268,15 @@ void listening_close(struct listening *listening)
 {
     for (size_t i = 0; i < listening->n_places; i++) {
         close_place(listening->places[i]);
+    }
+}
+
+void listening_part(struct listening *before, const struct listening *after)
+{
+    for (size_t i = 0; i < before->n_places; i++) {
+        if (!has(after, before->places[i])) {
+            close_place(before->places[i]);
+        }
     }
 }
 

@@ -20,7 +20,8 @@ struct listening_place {
     struct unix_listener unix_socket; /* else, which workers share; fd -1: of TCP, or closed */
     int given_fd;                     /* of TCP, which workers share; -1: each has its own */
     bool is_unix;
-    bool is_new; /* it was opened for the latest policy */
+    bool is_given; /* the socket is of who started the process, and stays open with it */
+    bool is_new;   /* it was opened for the latest policy */
 };
 
 struct listening {
@@ -34,6 +35,7 @@ struct listening_offer {
     const struct listening_place *place; /* by which it is known again; not looked into */
     int fd;                              /* -1: the worker has it already */
     bool proxy_protocol;
+    bool is_given;
 };
 
 /* Places for @policy: those of @before that it names as well, and new ones: of sockets that were given, or which are
@@ -54,7 +56,10 @@ void listening_log(const struct listening *listening);
  * called again. */
 void listening_close(struct listening *listening);
 
-/* @after is in force: let go of the places of @before that are not in it, tell of them, and forget @before. */
+/* @after comes for certain, but no worker has turned: as listening_close(), for the places that are not in it. */
+void listening_part(struct listening *before, const struct listening *after);
+
+/* @after is in force, and nobody listens any more where only @before does: tell of those places, and forget @before. */
 void listening_succeed(struct listening *before, const struct listening *after);
 
 /* @after is not to be in force: let go of its new places. */

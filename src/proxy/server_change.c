@@ -93,10 +93,8 @@ static unsigned count(const struct server *server, enum worker_answer answer)
 static void close_offers(struct server *server)
 {
     for (unsigned i = 0; i < server->n_workers; i++) {
-        const struct worker *worker = &server->workers[i];
-        if (worker_change_answer(worker) != WORKER_TURNED) {
-            worker_offer_close(&worker->change.offer, worker->change.offer.n_listeners);
-        }
+        const struct worker_offer *offer = &server->workers[i].change.offer;
+        worker_offer_close(offer, offer->n_listeners);
     }
 }
 
@@ -163,6 +161,7 @@ static enum change_progress go_on_preparing(struct server *server, uint64_t now_
                  server->n_workers, n_ready);
     }
     server->phase = CHANGE_TURNS;
+    listening_part(&server->now.listening, &server->next.listening);
     order_all(server, WORKER_TURN);
     return CHANGE_IS_PENDING;
 }

@@ -1,8 +1,8 @@
 /* Happy path: everything is made before the thread starts; the thread runs the loop until it is drained.
  *
- * Draining: listeners accept what is queued and close, idle connections close (new ones after a moment, since
- * their first request is on its way), the others end with their answer; after timeouts.drain what is left is
- * cut. Then the store has a second to hear what became of them. */
+ * Draining: listeners leave, and whom they accept yet is served; idle connections close (new ones after a
+ * moment, since their first request is on its way), the others end with their answer; after timeouts.drain
+ * what is left is cut. Then the store has a second to hear what became of them. */
 
 #include "proxy/worker.h"
 
@@ -78,7 +78,7 @@ static void stop_when_settled(void *context)
 
 static void stop_if_done(struct worker *worker)
 {
-    if (worker->draining && list_is_empty(&worker->open)) {
+    if (worker->draining && list_is_empty(&worker->open) && list_is_empty(&worker->listeners)) {
         regime_close_idle(worker); /* others may wait for their places */
         worker->settled_by_us = clock_monotonic_us() + SETTLE_WAIT_US;
         stop_when_settled(worker);
@@ -90,10 +90,17 @@ void worker_on_downstream_gone(struct worker *worker)
     stop_if_done(worker);
 }
 
+void worker_on_listener_gone(struct worker *worker)
+{
+    worker_change_on_listener_gone(worker);
+    stop_if_done(worker);
+}
+
 static void on_drain_timeout(void *context)
 {
     struct worker *worker = context;
     unsigned n_cut = 0;
+    worker_listeners_close(worker);
     while (!list_is_empty(&worker->open)) {
         downstream_close(CONTAINER_OF(worker->open.next, struct downstream, node));
         n_cut++;
@@ -105,9 +112,9 @@ static void on_drain_timeout(void *context)
 
 static void begin_drain(struct worker *worker)
 {
-    worker_listeners_close(worker); /* what was queued is accepted, and served */
-    worker_change_abandon(worker);
     worker->draining = true;
+    worker_listeners_leave(worker);
+    worker_change_abandon(worker);
     timer_arm(&worker->drain_timer, worker->regime->policy->timeouts.drain_us);
     struct list *node = worker->open.next;
     while (node != &worker->open) {

@@ -102,6 +102,9 @@ void worker_close(struct worker *worker);
 /* A connection from a client has been closed and given back; a draining worker may be done. */
 void worker_on_downstream_gone(struct worker *worker);
 
+/* A listener has left. */
+void worker_on_listener_gone(struct worker *worker);
+
 /* An id that no other request of any proxy has. */
 void worker_new_request_id(struct worker *worker, uint8_t id[16]);
 

@@ -121,7 +121,17 @@ static void turn(struct worker *worker)
     bound_regimes(worker);
     edition_leave(offer->edition);
     change->offer.edition = NULL;
-    answer(worker, WORKER_TURNED);
+    change->offer.n_listeners = 0; /* they are ours */
+    change->is_turning = true;
+    worker_change_on_listener_gone(worker);
+}
+
+void worker_change_on_listener_gone(struct worker *worker)
+{
+    if (worker->change.is_turning && !worker_listeners_are_leaving(worker)) {
+        worker->change.is_turning = false;
+        answer(worker, WORKER_TURNED);
+    }
 }
 
 /* --- orders --- */

@@ -1,10 +1,11 @@
 /* How a worker comes under another policy.
  *
- *   offered ─► PREPARE ─► made ─► ready, or as good as it will be ─► TURN ─► turned
+ *   offered ─► PREPARE ─► made ─► ready, or as good as it will be ─► TURN ─► has left where it listens no more ─► turned
  *                 └ no memory: failed                           └──► DROP
  *
  * The server's thread gives orders, one at a time to all workers, and each answers. None is told to turn before all
- * have made what they need: from there on nothing can fail. */
+ * have made what they need: from there on nothing can fail. None is offered the next policy before all have left, so
+ * that an address which comes again is free. */
 
 #ifndef SLUICE_PROXY_WORKER_CHANGE_H
 #define SLUICE_PROXY_WORKER_CHANGE_H
@@ -45,7 +46,7 @@ struct worker_offer {
     int log_fd;              /* of the access log; -1: off. Borrowed while the policy is in force */
     struct listening_offer
         listeners[LISTENERS_MAX]; /* the sockets are the worker's when it turns */
-    size_t n_listeners;
+    size_t n_listeners;           /* 0 from then on */
 };
 
 struct worker_change {
@@ -54,6 +55,7 @@ struct worker_change {
     struct worker_offer offer; /* written by the server while there is no order */
     struct regime *coming;     /* the worker's, from here on; NULL: none */
     struct timer look_timer;   /* while it prepares */
+    bool is_turning;           /* it has turned, but not left yet where it listens no more */
 };
 
 /* --- the worker's --- */
@@ -64,6 +66,9 @@ void worker_change_close(struct worker *worker);
 
 /* There may be an order. */
 void worker_change_on_wake(struct worker *worker);
+
+/* One of the worker's listeners has left. */
+void worker_change_on_listener_gone(struct worker *worker);
 
 /* The worker drains: no other policy comes. */
 void worker_change_abandon(struct worker *worker);

@@ -13,7 +13,9 @@ struct worker_listener {
     struct worker *worker;
     const struct listening_place *place;
     bool proxy_protocol;
+    bool is_given;
     bool is_wanted; /* by the policy that comes */
+    bool is_leaving;
 };
 
 static struct worker_listener *listener_at(struct list *node)
@@ -48,6 +50,7 @@ static struct worker_listener *open_listener(struct worker *worker,
     }
     opened->worker = worker;
     opened->place = offer->place;
+    opened->is_given = offer->is_given;
     opened->proxy_protocol = offer->proxy_protocol; /* the first may be accepted at once */
     if (listener_open(&opened->listener, worker->loop, offer->fd, on_accept, opened) != STATUS_OK) {
         free(opened);
@@ -57,21 +60,49 @@ static struct worker_listener *open_listener(struct worker *worker,
     return opened;
 }
 
-static void close_listener(struct worker_listener *listener)
+static void drop(struct worker_listener *listener)
 {
-    listener_close(&listener->listener);
     list_remove(&listener->node);
     free(listener);
 }
 
-static void close_unwanted(struct worker *worker)
+static void close_listener(struct worker_listener *listener)
+{
+    listener_close(&listener->listener);
+    drop(listener);
+}
+
+/* --- leaving --- */
+
+static void on_left(void *context)
+{
+    struct worker_listener *listener = context;
+    struct worker *worker = listener->worker;
+    drop(listener);
+    worker_on_listener_gone(worker);
+}
+
+static void leave(struct worker_listener *listener)
+{
+    if (listener->is_leaving) {
+        return;
+    }
+    if (listener->is_given) { /* connections wait there for the next one who accepts */
+        close_listener(listener);
+        return;
+    }
+    listener->is_leaving = true;
+    listener_leave(&listener->listener, on_left);
+}
+
+static void leave_unwanted(struct worker *worker)
 {
     struct list *node = worker->listeners.next;
     while (node != &worker->listeners) {
         struct worker_listener *listener = listener_at(node);
         node = node->next;
         if (!listener->is_wanted) {
-            close_listener(listener);
+            leave(listener);
         } else {
             listener->is_wanted = false; /* by the next one, as far as is known */
         }
@@ -92,8 +123,29 @@ enum status worker_listeners_set(struct worker *worker, const struct listening_o
         listener->proxy_protocol = offers[i].proxy_protocol;
         listener->is_wanted = true;
     }
-    close_unwanted(worker);
+    leave_unwanted(worker);
     return status;
+}
+
+void worker_listeners_leave(struct worker *worker)
+{
+    struct list *node = worker->listeners.next;
+    while (node != &worker->listeners) {
+        struct worker_listener *listener = listener_at(node);
+        node = node->next;
+        leave(listener);
+    }
+}
+
+bool worker_listeners_are_leaving(struct worker *worker)
+{
+    for (struct list *node = worker->listeners.next; node != &worker->listeners;
+         node = node->next) {
+        if (listener_at(node)->is_leaving) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void worker_listeners_close(struct worker *worker)

@@ -185,9 +185,10 @@ def test_no_line_of_the_log_is_lost_or_torn_at_the_end(start):
 
 def test_a_connection_that_is_new_has_a_moment_for_its_first_request(start):
     proxy = start("workers: 1\nroutes: [{respond: {status: 204}}]\n")
-    late, silent = proxy.connect(), proxy.connect()
+    late, silent, idle = proxy.connect(), proxy.connect(), proxy.connect()
+    assert idle.ask().status == 204
     proxy.signal()
-    until(lambda: refuses_connections(proxy), "new connections to be refused")
+    assert idle.has_ended(), "the drain has begun"
     late.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     assert late.read().get("Connection") == "close" and late.has_ended()
     late.close()
