@@ -44,7 +44,7 @@ def _start(setting, row, argv_of_config, config, port, output=None):
     return setting.stage.start(row.name, argv, port, output, setting.cores)
 
 
-def nginx(modules="", limits="", limit="", bodies=""):
+def nginx(modules="", limits="", limit="", bodies="", workers=1):
     def start(setting, row):
         port = free_port()
         names = {
@@ -63,6 +63,7 @@ def nginx(modules="", limits="", limit="", bodies=""):
             limits=limits % names,
             limit=limit,
             bodies=bodies,
+            workers=workers,
             **names,
         )
         error_log = setting.stage.dir / f"{row.name}.err"
@@ -73,11 +74,12 @@ def nginx(modules="", limits="", limit="", bodies=""):
     return start
 
 
-def nginx_limit_req(rate, limit, bodies=""):
+def nginx_limit_req(rate, limit, bodies="", key="$binary_remote_addr", workers=1):
     return nginx(
-        limits=f"limit_req_zone $binary_remote_addr zone=client:16m rate={rate};",
+        limits=f"limit_req_zone {key} zone=client:16m rate={rate};",
         limit=f"{limit}{INDENT}limit_req_status 429;",
         bodies=bodies,
+        workers=workers,
     )
 
 
@@ -86,8 +88,9 @@ def load_lua():
                    for name in ("ndk_http_module.so", "ngx_http_lua_module.so"))
 
 
-def nginx_lua(rate, key="remote_addr", spent_per_minute=None):
-    """@key: nginx's variable. @spent_per_minute: the limit of what lies below /spent."""
+def nginx_lua(rate, key="remote_addr", spent_per_minute=None, burst=None):
+    """@rate: a second, and the burst unless said. @key: nginx's variable. @spent_per_minute: the limit of
+    what lies below /spent."""
     def table(name, a_second, burst):
         return (f"{name} = {{host = '127.0.0.1', port = %(redis_port)d, key = '{key}', rate = {a_second},"
                 f" burst = {burst}, script = script, sha1 = '%(script_sha1)s'}}")
@@ -97,7 +100,7 @@ def nginx_lua(rate, key="remote_addr", spent_per_minute=None):
         local file = assert(io.open('%(peers)s/token_bucket.lua', 'rb'))
         local script = file:read('*a')
         file:close()
-        {table("ample", rate, rate)}
+        {table("ample", rate, burst or rate)}
         {spent}
         redis_limit = require('redis_limit')
     """
@@ -109,18 +112,24 @@ def nginx_lua(rate, key="remote_addr", spent_per_minute=None):
     )
 
 
-def haproxy(requests_per_10s):
+def haproxy(at_most, period="10s", table=("ip", "src"), expire="60s", threads=1, peers=None):
+    """Denies above @at_most requests a @period. @table: the type of its key, and the key. @peers: the name
+    of this one among those that tell each other their tables, and the port of each."""
     def start(setting, row):
         port = free_port()
+        lines = [f"    peer {name} 127.0.0.1:{at}\n" for name, at in peers[1].items()] if peers else []
         config = render(PEERS / "haproxy.cfg", port=port, upstream_port=setting.upstream_port,
-                        requests_per_10s=requests_per_10s)
-        argv = lambda path: ["haproxy", "-db", "-f", path]
+                        at_most=at_most, period=period, type=table[0], key=table[1], expire=expire,
+                        threads=threads, shared=" peers all" if peers else "",
+                        peers="".join(["peers all\n", *lines]) if peers else "")
+        name = ["-L", peers[0]] if peers else []
+        argv = lambda path: ["haproxy", "-db", *name, "-f", path]
         return _start(setting, row, argv, config, port, output=log_path(setting, row))
 
     return start
 
 
-def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None):
+def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None, workers=1):
     """The policy's text: @limits, each a limit's mapping, in Redis or else in the embedded store; @spent:
     that of what lies below /spent."""
     named = {f"limit-{number}": limit for number, limit in enumerate(limits, 1)}
@@ -132,6 +141,7 @@ def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None)
         port=port,
         log=log,
         upstream_port=upstream_port,
+        workers=workers,
         store=f"store: {{redis: 'redis://127.0.0.1:{redis_port}', deadline: 1s}}" if redis_port else "",
         limits="".join(["limits:\n", *lines]) if lines else "",
         special=special,
@@ -139,11 +149,11 @@ def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None)
     )
 
 
-def sluice(*limits, redis=False, spent=None):
+def sluice(*limits, redis=False, spent=None, workers=1):
     def start(setting, row):
         port = free_port()
         config = sluice_config(port, log_path(setting, row), setting.upstream_port, limits,
-                               setting.redis_port if redis else None, spent)
+                               setting.redis_port if redis else None, spent, workers)
         return _start(setting, row, lambda path: [setting.sluice, "run", path], config, port)
 
     return start

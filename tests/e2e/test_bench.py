@@ -1,11 +1,14 @@
 """The commands of bench/ that measure time and admissions: that they run, and tell what they claim."""
 
+import contextlib
+import importlib
 import json
 import os
 import selectors
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -91,15 +94,22 @@ def test_a_load_without_a_rate_waits_for_its_answers_and_ends_with_its_last_requ
     assert all(int(sent) <= int(answered) for sent, answered, _ in lines)
 
 
+def _close_all(listener):
+    with contextlib.suppress(OSError):  # it is over
+        while True:
+            listener.accept()[0].close()
+
+
 def test_nobody_there_is_an_error_and_a_server_that_leaves_is_told():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        threading.Thread(target=lambda: listener.accept()[0].close(), daemon=True).start()
-        seen = _load(port, "--connections", 1, "--requests", 1, "--rate", 10, "--ms", 200)
-    assert seen["ok"] == 0 and seen["failed"] + seen["unanswered"] == seen["requests"]
+        threading.Thread(target=_close_all, args=(listener,), daemon=True).start()
+        seen = _load(port, "--connections", 1, "--requests", 3, "--rate", 100)
+        assert seen["ok"] == 0 and seen["failed"] + seen["unanswered"] == seen["requests"] == 3
+        listener.shutdown(socket.SHUT_RDWR)
     result = subprocess.run([LOAD, str(port), "/"], capture_output=True, text=True, timeout=60,
                             check=False)
-    assert result.returncode == 1 and "does not take connections" in result.stderr
+    assert result.returncode == 1 and "connect" in result.stderr
 
 
 @needs_nginx
@@ -112,3 +122,47 @@ def test_bench_latency_tells_what_each_row_adds_to_a_direct_connection(tmp_path)
     assert sluice["added_p99_us"] == pytest.approx(sluice["p99_us"] - direct["p99_us"])
     assert result["redis_round_trip_us"]["p50"] > 0
     assert [bound["name"] for bound in result["bounds"]] == ["sluice"]
+
+
+@needs_nginx
+def test_bench_accuracy_counts_what_passes_a_limit_and_the_edge_of_a_window(tmp_path):
+    result = _bench("accuracy", tmp_path, "--only", "sluice-redis-two-token", "--only",
+                    "edge-sluice-sliding-log", "--rounds", 1, "--requests", 2000, "--connections", 8,
+                    "--check")
+    [row], [edge] = result["rows"], result["edges"]
+    assert row["rounds"][0]["asked"] == 2000
+    assert row["limit"] <= row["admitted_max"] <= row["rounds"][0]["most"]
+    assert 0 < edge["most"] <= edge["limit"]
+
+
+@pytest.fixture(name="admitted")
+def the_part_of_bench_accuracy_that_judges():
+    sys.path.insert(0, os.path.join(BENCH, "lib"))
+    try:
+        yield importlib.import_module("admitted")
+    finally:
+        sys.path.pop(0)
+
+
+def test_too_many_and_too_few_are_told_beyond_what_the_times_of_decisions_explain(admitted):
+    def judge(kind, *groups):
+        """@groups: how many passed, when they were sent, and answered; in seconds."""
+        at_us = 10 * admitted.HOUR_US
+        return admitted.judge(kind, [admitted.Seen(at_us + int(sent * 1e6), at_us + int(done * 1e6), True)
+                                     for n, sent, done in groups for _ in range(n)])
+
+    seen = judge("bucket", (600, 1, 2), (402, 59, 62))
+    assert (seen["least"], seen["most"], seen["over"], seen["under"]) == (1000, 1001, 1, 0)
+    seen = judge("bucket", (500, 1, 2), (500, 63, 64))
+    assert (seen["least"], seen["over"], seen["under"]) == (1001, 0, 1)
+    assert judge("clock", (1000, -2, -1), (1000, 1, 2))["over"] == 0, "the hour between them is another"
+    assert judge("sliding", (1000, -2, -1), (1, 1, 2))["over"] == 1
+
+
+def test_what_passes_in_a_period_counts_where_it_is_certain_to_lie_within(admitted):
+    seen = [admitted.Seen(0, 10, True), admitted.Seen(5, 95, True), admitted.Seen(50, 60, False),
+            admitted.Seen(60, 105, True), admitted.Seen(95, 99, True)]
+    assert admitted.most_within(seen, 100) == 3
+    assert admitted.most_within(seen, 101) == 3, "of the first, second and last; or without the first"
+    assert admitted.most_within(seen, 106) == 4
+    assert admitted.most_within([], 100) == 0
