@@ -293,38 +293,37 @@ static void write_group(uint16_t group, struct text *text)
 
 static void write_ipv6(const uint8_t *bytes, struct text *text)
 {
+    char buffer[ADDRESS_TEXT_MAX];
+    struct text whole = text_of(buffer, sizeof(buffer));
     size_t n_zeros;
     size_t zeros_at = longest_zeros(bytes, &n_zeros);
 
     for (size_t i = 0; i < GROUPS;) {
         if (i == zeros_at) {
-            text_add_literal(text, "::");
+            text_add_literal(&whole, "::");
             i += n_zeros;
             continue;
         }
         if (i > 0 && i != zeros_at + n_zeros) {
-            text_add_char(text, ':');
+            text_add_char(&whole, ':');
         }
-        write_group(group_at(bytes, i), text);
+        write_group(group_at(bytes, i), &whole);
         i++;
     }
+    text_add(text, text_span(&whole));
 }
 
 void address_write(const struct address *address, struct text *text)
 {
-    char buffer[ADDRESS_TEXT_MAX];
-    struct text whole = text_of(buffer, sizeof(buffer));
-
     switch ((enum address_family)address->family) {
     case ADDRESS_IPV4:
-        write_ipv4(address->bytes, &whole);
+        write_ipv4(address->bytes, text);
         break;
     case ADDRESS_IPV6:
-        write_ipv6(address->bytes, &whole);
+        write_ipv6(address->bytes, text);
         break;
     case ADDRESS_NONE:
-        text_add_literal(&whole, "unix");
+        text_add_literal(text, "unix");
         break;
     }
-    text_add(text, text_span(&whole));
 }

@@ -26,13 +26,24 @@ static void take(struct text *text, const struct text *written)
     }
 }
 
-/* Write the digits of @value so that they end at @end; returns where they start. */
+/* Write the digits of @value so that they end at @end, two with each division; returns where they start. */
 static char *digits_before(char *end, uint64_t value)
 {
-    do {
-        *--end = (char)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
+    static const char PAIRS[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
+    while (value >= 100) {
+        end -= 2;
+        memcpy(end, PAIRS + value % 100 * 2, 2);
+        value /= 100;
+    }
+    if (value >= 10) {
+        end -= 2;
+        memcpy(end, PAIRS + value * 2, 2);
+    } else {
+        *--end = (char)('0' + value);
+    }
     return end;
 }
 
@@ -63,10 +74,12 @@ void text_add_hex(struct text *text, const uint8_t *bytes, size_t len)
         text->truncated = true;
         return;
     }
+    char *to = text->data + text->len;
     for (size_t i = 0; i < len; i++) {
-        text->data[text->len++] = HEX[bytes[i] >> 4];
-        text->data[text->len++] = HEX[bytes[i] & 0xf];
+        to[2 * i] = HEX[bytes[i] >> 4];
+        to[2 * i + 1] = HEX[bytes[i] & 0xf];
     }
+    text->len += 2 * len;
 }
 
 void text_add_format(struct text *text, const char *format, ...)
@@ -106,6 +119,41 @@ static bool is_control(struct span character)
     return character.len == 2 && first == 0xc2 && (uint8_t)character.data[1] < 0xa0;
 }
 
+/* What an octet may stand in as it is. */
+enum kind {
+    KIND_QUOTED = 1, /* in every quoted form: printable ASCII but `"` and `\` */
+    KIND_BARE = 2,   /* in a bare word of logfmt too */
+};
+
+#define KIND(c)                                                                                    \
+    ((c) < ' ' || (c) > '~' || (c) == '"' || (c) == '\\' ? 0                                       \
+     : (c) == ' ' || (c) == '='                          ? KIND_QUOTED                             \
+                                                         : KIND_QUOTED | KIND_BARE)
+#define KINDS_4(c) KIND(c), KIND((c) + 1), KIND((c) + 2), KIND((c) + 3)
+#define KINDS_16(c) KINDS_4(c), KINDS_4((c) + 4), KINDS_4((c) + 8), KINDS_4((c) + 12)
+#define KINDS_64(c) KINDS_16(c), KINDS_16((c) + 16), KINDS_16((c) + 32), KINDS_16((c) + 48)
+
+static const uint8_t KINDS[256] = {KINDS_64(0), KINDS_64(64), KINDS_64(128), KINDS_64(192)};
+
+/* How many octets at the front of @span are of @kind. */
+static size_t run_of(struct span span, enum kind kind)
+{
+    size_t n = 0;
+    while (n < span.len && (KINDS[(uint8_t)span.data[n]] & kind) != 0) {
+        n++;
+    }
+    return n;
+}
+
+/* Cut what no escaper changes off the front of @rest and add it. False: nothing is left. */
+static bool add_plain(struct text *text, struct span *rest)
+{
+    const size_t n = run_of(*rest, KIND_QUOTED);
+    text_add(text, span_of(rest->data, n));
+    *rest = span_of(rest->data + n, rest->len - n);
+    return rest->len > 0;
+}
+
 /* Cut the character at the front of @rest off, or the byte that is none: then the result is false. */
 static bool next_character(struct span *rest, struct span *character)
 {
@@ -120,7 +168,7 @@ static bool next_character(struct span *rest, struct span *character)
 /* @quoted is one more kind of byte that gets a backslash before it. */
 static void add_escaped(struct text *text, struct span span, struct span quoted)
 {
-    while (span.len > 0) {
+    while (add_plain(text, &span)) {
         struct span character;
         bool is_utf8 = next_character(&span, &character);
 
@@ -145,20 +193,9 @@ void text_add_printable(struct text *text, struct span span)
     take(text, &out);
 }
 
-static bool is_plain_word(struct span span)
-{
-    for (size_t i = 0; i < span.len; i++) {
-        char c = span.data[i];
-        if (c <= ' ' || c > '~' || c == '"' || c == '=' || c == '\\') {
-            return false;
-        }
-    }
-    return span.len > 0;
-}
-
 void text_add_logfmt(struct text *text, struct span span)
 {
-    if (is_plain_word(span)) {
+    if (span.len > 0 && run_of(span, KIND_BARE) == span.len) {
         text_add(text, span);
         return;
     }
@@ -193,7 +230,7 @@ void text_add_json(struct text *text, struct span span)
     struct text out = room_of(text);
 
     text_add_char(&out, '"');
-    while (span.len > 0) {
+    while (add_plain(&out, &span)) {
         struct span character;
         if (next_character(&span, &character)) {
             add_json_character(&out, character);
