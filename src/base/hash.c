@@ -47,12 +47,28 @@ static void derive_key(struct span secret, uint8_t key[crypto_generichash_KEYBYT
     crypto_generichash_final(&state, key, crypto_generichash_KEYBYTES);
 }
 
+/* A process has one secret, as a rule: its key is derived once a thread. */
+static const uint8_t *key_of(struct span secret)
+{
+    static _Thread_local struct {
+        bool is_known;
+        size_t len;
+        char secret[HASH_SECRET_BYTES_MAX];
+        uint8_t key[crypto_generichash_KEYBYTES];
+    } last;
+    if (!last.is_known || !span_equals(span_of(last.secret, last.len), secret)) {
+        derive_key(secret, last.key);
+        last.is_known = secret.len <= sizeof(last.secret);
+        last.len = last.is_known ? secret.len : 0;
+        for (size_t i = 0; i < last.len; i++) {
+            last.secret[i] = secret.data[i];
+        }
+    }
+    return last.key;
+}
+
 void hash_identity(struct span secret, struct span span, uint8_t out[HASH_IDENTITY_BYTES])
 {
-    uint8_t key[crypto_generichash_KEYBYTES];
-
-    derive_key(secret, key);
-    crypto_generichash(out, HASH_IDENTITY_BYTES, (const unsigned char *)span.data, span.len, key,
-                       sizeof(key));
-    sodium_memzero(key, sizeof(key));
+    crypto_generichash(out, HASH_IDENTITY_BYTES, (const unsigned char *)span.data, span.len,
+                       key_of(secret), crypto_generichash_KEYBYTES);
 }

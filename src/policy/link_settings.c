@@ -1,6 +1,6 @@
 #include "policy/link.h"
 
-enum { SECRET_BYTES_MAX = 64 };
+#include "base/hash.h"
 
 static void report_twice(struct linker *linker, const struct node *node)
 {
@@ -109,9 +109,9 @@ static void check_store(struct linker *linker)
             refuse_without_redis(linker, node, OF_REDIS[i]);
         }
     }
-    if (spec->secret.text.len > SECRET_BYTES_MAX) {
+    if (spec->secret.text.len > HASH_SECRET_BYTES_MAX) {
         diags_add(linker->diags, DIAG_ERROR, spec->secret.node->line, spec->secret.node->column,
-                  "secret must be at most %d bytes", SECRET_BYTES_MAX);
+                  "secret must be at most %d bytes", HASH_SECRET_BYTES_MAX);
     }
     if (spec->prefix.node != NULL) {
         (void)link_check_name(linker, "prefix", spec->prefix.text, spec->prefix.node);

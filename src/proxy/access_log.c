@@ -95,23 +95,10 @@ void access_log_close(struct access_log *log)
 struct line {
     struct text *text;
     bool is_json;
-    bool is_first;
 };
 
-static void add_key(struct line *line, struct span key)
-{
-    struct text *text = line->text;
-    if (line->is_json) {
-        text_add(text, line->is_first ? SPAN("{\"") : SPAN(",\""));
-        text_add(text, key);
-        text_add_literal(text, "\":");
-    } else {
-        text_add(text, line->is_first ? SPAN("") : SPAN(" "));
-        text_add(text, key);
-        text_add_char(text, '=');
-    }
-    line->is_first = false;
-}
+/* A key with what stands around it, in either form. */
+#define KEY(line, name) ((line)->is_json ? SPAN(",\"" name "\":") : SPAN(" " name "="))
 
 /* Text from outside. */
 static void add_text(struct line *line, struct span key, struct span value)
@@ -119,7 +106,7 @@ static void add_text(struct line *line, struct span key, struct span value)
     if (value.len > VALUE_BYTES_MAX) {
         value.len = VALUE_BYTES_MAX;
     }
-    add_key(line, key);
+    text_add(line->text, key);
     if (line->is_json) {
         text_add_json(line->text, value);
     } else {
@@ -127,47 +114,63 @@ static void add_text(struct line *line, struct span key, struct span value)
     }
 }
 
-/* A word of our own. */
+static void add_quote(struct line *line)
+{
+    if (line->is_json) {
+        text_add_char(line->text, '"');
+    }
+}
+
+/* A word that needs no escape: one of our own, or a name of the policy's. */
 static void add_word(struct line *line, struct span key, struct span word)
 {
-    add_key(line, key);
-    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+    text_add(line->text, key);
+    add_quote(line);
     text_add(line->text, word);
-    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+    add_quote(line);
 }
 
 static void add_number(struct line *line, struct span key, uint64_t number)
 {
-    add_key(line, key);
+    text_add(line->text, key);
     text_add_u64(line->text, number);
 }
 
 static void add_address(struct line *line, struct span key, const struct address *address)
 {
-    add_key(line, key);
-    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+    text_add(line->text, key);
+    add_quote(line);
     address_write(address, line->text);
-    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+    add_quote(line);
 }
 
-static void add_time(struct access_log *log, struct line *line)
+static void write_time(struct access_log *log)
 {
     const uint64_t wall_us = clock_wall_us();
     const time_t second = (time_t)(wall_us / 1000000);
     const unsigned ms = (unsigned)(wall_us / 1000 % 1000);
-    if (log->time_second != (uint64_t)second) {
+    if (log->time_second != (uint64_t)second || log->time_len == 0) {
         struct tm utc;
         gmtime_r(&second, &utc);
         log->time_second = (uint64_t)second;
-        log->time_len = strftime(log->time, sizeof(log->time), "%Y-%m-%dT%H:%M:%S.", &utc);
+        log->time_len = strftime(log->time, sizeof(log->time), "%Y-%m-%dT%H:%M:%S.000Z", &utc);
     }
-    const char digits[] = {(char)('0' + ms / 100), (char)('0' + ms / 10 % 10),
-                           (char)('0' + ms % 10), 'Z'};
-    add_key(line, SPAN("time"));
-    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+    char *digits = log->time + log->time_len - strlen("000Z");
+    digits[0] = (char)('0' + ms / 100);
+    digits[1] = (char)('0' + ms / 10 % 10);
+    digits[2] = (char)('0' + ms % 10);
+}
+
+/* Lines of one millisecond show one time. */
+static void add_time(struct access_log *log, struct line *line, uint64_t now_us)
+{
+    if (log->time_len == 0 || log->time_ms != now_us / 1000) {
+        log->time_ms = now_us / 1000;
+        write_time(log);
+    }
+    text_add(line->text, line->is_json ? SPAN("{\"time\":\"") : SPAN("time="));
     text_add(line->text, span_of(log->time, log->time_len));
-    text_add(line->text, span_of(digits, sizeof(digits)));
-    text_add(line->text, line->is_json ? SPAN("\"") : SPAN(""));
+    add_quote(line);
 }
 
 /* The limits that are not enforced and would have denied, with commas between them. */
@@ -182,26 +185,21 @@ static void add_shadows(struct line *line, const struct admission *admission)
         }
     }
     if (names.len > 0) {
-        add_text(line, SPAN("shadow"), text_span(&names));
+        add_text(line, KEY(line, "shadow"), text_span(&names));
     }
 }
 
 /* Why the store that should have decided did not, in its own word where it has one. */
 static void add_failure(struct line *line, const struct decision *decision, enum status status)
 {
-    add_text(line, SPAN("failure"),
+    add_text(line, KEY(line, "failure"),
              span_of_text(decision->fault != NULL ? decision->fault : status_text(status)));
 }
 
 /* Who was counted, as the admin API takes it. */
-static void add_key_hash(struct line *line, struct span identity, struct span secret)
+static struct span hash_of(struct regime *regime, const struct charge *charge)
 {
-    uint8_t hash[HASH_IDENTITY_BYTES];
-    char buffer[2 * sizeof(hash)];
-    struct text hex = text_of(buffer, sizeof(buffer));
-    key_hash(identity, secret, hash);
-    text_add_hex(&hex, hash, sizeof(hash));
-    add_word(line, SPAN("key"), text_span(&hex));
+    return key_hashes_find(&regime->key_hashes, charge->key, regime->policy->store.secret);
 }
 
 /* What the limits said, and who said it. */
@@ -210,32 +208,32 @@ static void add_decision(struct line *line, const struct exchange *exchange)
     const struct admission *admission = &exchange->admission;
     const struct decision *decision = &admission->decision;
     if (decision->n_charges == 0) {
-        add_word(line, SPAN("verdict"), SPAN("none"));
+        add_word(line, KEY(line, "verdict"), SPAN("none"));
         return;
     }
     if (exchange->is_decision_pending) {
-        add_word(line, SPAN("verdict"), SPAN("unknown"));
+        add_word(line, KEY(line, "verdict"), SPAN("unknown"));
         return;
     }
     if (decision->status != STATUS_OK) {
-        add_word(line, SPAN("verdict"), SPAN("undecided"));
+        add_word(line, KEY(line, "verdict"), SPAN("undecided"));
         add_failure(line, decision, decision->status);
     } else {
         const struct charge *denied = admission_first_denied(admission);
-        add_word(line, SPAN("verdict"), decision->allowed ? SPAN("allowed") : SPAN("denied"));
+        add_word(line, KEY(line, "verdict"), decision->allowed ? SPAN("allowed") : SPAN("denied"));
         if (denied != NULL) {
-            add_text(line, SPAN("limit"), admission_denier(admission, denied));
-            add_key_hash(line, denied->key, exchange->regime->policy->store.secret);
+            add_word(line, KEY(line, "limit"), admission_denier(admission, denied));
+            add_word(line, KEY(line, "key"), hash_of(exchange->regime, denied));
         }
         add_shadows(line, admission);
-        add_word(line, SPAN("source"), decision_source_name(decision->source));
+        add_word(line, KEY(line, "source"), decision_source_name(decision->source));
         if (decision->failure != STATUS_OK) {
             add_failure(line, decision, decision->failure);
         }
     }
-    add_number(line, SPAN("store_us"), exchange->decide_us);
+    add_number(line, KEY(line, "store_us"), exchange->decide_us);
     if (exchange->hold_us > 0) {
-        add_number(line, SPAN("held_us"), exchange->hold_us);
+        add_number(line, KEY(line, "held_us"), exchange->hold_us);
     }
 }
 
@@ -255,22 +253,22 @@ static void add_request(struct line *line, const struct exchange *exchange)
 {
     const struct head *request = &exchange->request;
     const struct span path = path_of(&request->target);
-    add_address(line, SPAN("client"),
+    add_address(line, KEY(line, "client"),
                 exchange->view.head != NULL ? &exchange->view.client : &exchange->peer);
     if (request->method.len > 0) {
-        add_text(line, SPAN("method"), request->method);
-        add_text(line, SPAN("host"), request->host);
+        add_text(line, KEY(line, "method"), request->method);
+        add_text(line, KEY(line, "host"), request->host);
         if (path.len > 0) {
-            add_text(line, SPAN("path"), path);
+            add_text(line, KEY(line, "path"), path);
         }
     }
 }
 
 static void add_answer(struct line *line, const struct exchange *exchange)
 {
-    add_number(line, SPAN("status"), exchange->is_response_started ? exchange->out.status : 0);
+    add_number(line, KEY(line, "status"), exchange->is_response_started ? exchange->out.status : 0);
     if (exchange->route != NULL) {
-        add_text(line, SPAN("route"), exchange->route->name);
+        add_word(line, KEY(line, "route"), exchange->route->name);
     }
 }
 
@@ -280,21 +278,21 @@ static void add_id(struct line *line, const struct exchange *exchange)
     char buffer[2 * sizeof(exchange->request_id)];
     struct text id = text_of(buffer, sizeof(buffer));
     if (exchange->client_request_id.len > 0) {
-        add_text(line, SPAN("id"), exchange->client_request_id);
+        add_text(line, KEY(line, "id"), exchange->client_request_id);
     } else {
         text_add_hex(&id, exchange->request_id, sizeof(exchange->request_id));
-        add_word(line, SPAN("id"), text_span(&id));
+        add_word(line, KEY(line, "id"), text_span(&id));
     }
 }
 
 static void add_upstream(struct line *line, const struct exchange *exchange)
 {
     if (exchange->queued_us > 0) {
-        add_number(line, SPAN("queued_us"), exchange->queued_us);
+        add_number(line, KEY(line, "queued_us"), exchange->queued_us);
     }
     if (exchange->server != NULL) {
-        add_text(line, SPAN("upstream"), exchange->server->endpoint->text);
-        add_number(line, SPAN("upstream_us"), exchange->upstream_us);
+        add_text(line, KEY(line, "upstream"), exchange->server->endpoint->text);
+        add_number(line, KEY(line, "upstream_us"), exchange->upstream_us);
     }
 }
 
@@ -344,18 +342,18 @@ void access_log_add(struct access_log *log, const struct exchange *exchange, uin
         timer_arm(&log->flush, FLUSH_AFTER_US);
     }
     const size_t start = log->lines.len;
-    struct line line = {&log->lines, log->format == LOG_FORMAT_JSON, true};
-    add_time(log, &line);
+    struct line line = {&log->lines, log->format == LOG_FORMAT_JSON};
+    add_time(log, &line, now_us);
     add_request(&line, exchange);
     add_answer(&line, exchange);
     add_decision(&line, exchange);
     add_upstream(&line, exchange);
     add_id(&line, exchange);
-    add_number(&line, SPAN("in"), exchange->request_bytes);
-    add_number(&line, SPAN("out"), exchange->response_bytes);
-    add_number(&line, SPAN("us"), now_us - exchange->started_us);
+    add_number(&line, KEY(&line, "in"), exchange->request_bytes);
+    add_number(&line, KEY(&line, "out"), exchange->response_bytes);
+    add_number(&line, KEY(&line, "us"), now_us - exchange->started_us);
     if (exchange->fault != NULL) {
-        add_text(&line, SPAN("fault"), span_of_text(exchange->fault));
+        add_text(&line, KEY(&line, "fault"), span_of_text(exchange->fault));
     }
     text_add(line.text, line.is_json ? SPAN("}\n") : SPAN("\n"));
     if (line.text->truncated) {

@@ -30,9 +30,10 @@ struct access_log {
     struct timer flush;   /* armed while there are some */
     struct log_gate gate; /* of the warning that lines are lost */
     struct counter *lost; /* lines that the file did not take; borrowed */
+    uint64_t time_ms;     /* of the monotonic clock: when `time` was made */
     uint64_t time_second; /* that `time` shows */
     char time[32];
-    size_t time_len;
+    size_t time_len; /* 0: none yet */
 };
 
 /* @fd is of the place that @section names, as log_place_open() says. Lines that get lost are counted in @lost.

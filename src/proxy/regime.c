@@ -157,6 +157,7 @@ enum status regime_new(struct worker *worker, struct edition *edition, struct re
     created->renew_us = renewal_us(edition->policy);
     list_init(&created->node);
     list_init(&created->slot_holders);
+    key_hashes_init(&created->key_hashes);
     loop_task_init(&created->death, on_death);
     const enum status status = init(created, worker->regime);
     if (status != STATUS_OK) {

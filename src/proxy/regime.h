@@ -17,6 +17,7 @@
 #include "net/loop.h"
 #include "policy/policy.h"
 #include "proxy/edition.h"
+#include "proxy/key_hashes.h"
 #include "proxy/stock.h"
 #include "proxy/store_stack.h"
 #include "proxy/upstream_group.h"
@@ -42,6 +43,8 @@ struct regime {
     struct timeout_queue idle_timeouts;   /* policy's timeouts.idle, of a body that does not move */
     struct timeout_queue tunnel_timeouts; /* policy's timeouts.tunnel */
     struct timeout_queue look_timeouts;   /* between looks at a client that is waited for */
+
+    struct key_hashes key_hashes; /* under the policy's secret */
 
     struct list slot_holders; /* exchanges that hold slots of concurrency limits */
     struct timer renew_timer; /* renews their leases; armed where the policy has such limits */
