@@ -95,20 +95,27 @@ static const char *fault_of(llhttp_errno_t error)
     return "a field line is malformed";
 }
 
+/* As it is behind the start line: read once a thread, and copied for each head. */
+static const llhttp_t *behind_start_line(void)
+{
+    static const struct span START_LINE = {"GET / HTTP/1.1\r\n", 16};
+    static _Thread_local llhttp_t llhttp; /* with settings once it has read */
+    if (llhttp.settings == NULL) {
+        llhttp_init(&llhttp, HTTP_REQUEST, &SETTINGS);
+        (void)llhttp_execute(&llhttp, START_LINE.data, START_LINE.len);
+    }
+    return &llhttp;
+}
+
 bool head_read_fields(const struct head_parser *parser, struct span lines, struct head *head)
 {
-    static const struct span start_line = {"GET / HTTP/1.1\r\n", 16};
     struct reader reader = {.parser = parser, .head = head};
-    llhttp_t llhttp;
+    llhttp_t llhttp = *behind_start_line();
 
     head->fields = parser->fields;
     head->n_fields = 0;
-    llhttp_init(&llhttp, HTTP_REQUEST, &SETTINGS);
     llhttp.data = &reader;
-    llhttp_errno_t error = llhttp_execute(&llhttp, start_line.data, start_line.len);
-    if (error == HPE_OK) {
-        error = llhttp_execute(&llhttp, lines.data, lines.len);
-    }
+    const llhttp_errno_t error = llhttp_execute(&llhttp, lines.data, lines.len);
     const bool read_all = llhttp_get_error_pos(&llhttp) == lines.data + lines.len;
     if (error == HPE_PAUSED && read_all) {
         return true;
