@@ -17,6 +17,10 @@ if(TARGET sluice)
   install(FILES ${packaging}/systemd/sluice.service ${packaging}/systemd/sluice.socket
     DESTINATION /lib/systemd/system COMPONENT system EXCLUDE_FROM_ALL)
   install(FILES ${packaging}/policy.yaml DESTINATION /etc/sluice COMPONENT system EXCLUDE_FROM_ALL)
+  install(FILES ${packaging}/debian/copyright ${packaging}/debian/changelog
+    DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT system EXCLUDE_FROM_ALL)
+  install(FILES ${packaging}/debian/lintian-overrides RENAME sluice
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides COMPONENT system EXCLUDE_FROM_ALL)
   install(FILES ${packaging}/default RENAME sluice DESTINATION /etc/default COMPONENT system EXCLUDE_FROM_ALL)
 endif()
 
@@ -26,9 +30,12 @@ set(CPACK_PACKAGE_VENDOR sluice)
 set(CPACK_PACKAGE_CONTACT "the makers of sluice <sluice@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "HTTP reverse proxy that rate-limits")
 set(CPACK_PACKAGE_DESCRIPTION
-  "Stands in front of an API, matches requests against routes in a YAML policy, runs the routes' limits against Redis or a store of its own, and answers 429 with the time to come back, or forwards.")
+  "Stands in front of an API, matches requests against routes in a YAML policy,
+runs the routes' limits against Redis or a store of its own, and answers 429
+with the time to come back, or forwards.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/compress_pages.cmake)
 set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
 set(CPACK_COMPONENTS_ALL Unspecified system)
 set(CPACK_DEB_COMPONENT_INSTALL ON)

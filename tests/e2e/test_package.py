@@ -1,6 +1,10 @@
 """The Debian package: what is in it, what it wants, and that it works where it is unpacked."""
 
+import gzip
+import os
 import pathlib
+import re
+import shutil
 import subprocess
 
 import pytest
@@ -31,9 +35,10 @@ def _root(package, tmp_path_factory):
 
 def test_it_has_the_program_its_unit_and_its_manual(root):
     for name in ("usr/bin/sluice", "lib/systemd/system/sluice.service", "lib/systemd/system/sluice.socket",
-                 "etc/sluice/policy.yaml", "etc/default/sluice", "usr/share/man/man1/sluice.1",
+                 "etc/sluice/policy.yaml", "etc/default/sluice", "usr/share/man/man1/sluice.1.gz",
                  "usr/share/bash-completion/completions/sluice", "usr/share/zsh/vendor-completions/_sluice",
-                 "usr/share/doc/sluice/policy.md", "usr/share/doc/sluice/examples/quickstart.yaml"):
+                 "usr/share/doc/sluice/copyright", "usr/share/doc/sluice/policy.md",
+                 "usr/share/doc/sluice/examples/quickstart.yaml"):
         assert (root / name).is_file(), name
 
 
@@ -57,3 +62,80 @@ def test_its_scripts_are_shell_and_its_unit_runs_what_is_in_it(package, root, tm
         run("sh", "-n", tmp_path / "control" / name)
     unit = (root / "lib/systemd/system/sluice.service").read_text()
     assert "ExecStart=/usr/bin/sluice run /etc/sluice/policy.yaml" in unit
+
+
+def test_its_changelog_ends_with_its_version(package, root):
+    with gzip.open(root / "usr/share/doc/sluice/changelog.gz", "rt") as file:
+        newest = re.match(r"sluice \((\S+)\) ", file.readline())
+    assert newest.group(1) == run("dpkg-deb", "--field", package, "Version").strip()
+
+
+# --- installed, in a root that has a shell and nothing else ---
+
+POLICY, DEFAULT = "etc/sluice/policy.yaml", "etc/default/sluice"
+MINE = "# mine\n"
+
+
+class Machine:
+    """A root where packages are installed: with the tools that their scripts run, without systemd."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("info", "updates", "triggers"):
+            (folder / "var/lib/dpkg" / name).mkdir(parents=True)
+        (folder / "var/lib/dpkg/status").touch()
+        for tool in ("/bin/sh", "/bin/rm"):
+            self._bring(tool)
+            for library in re.findall(r"(/\S+) \(0x", run("ldd", tool)):
+                self._bring(library)
+
+    def _bring(self, path):
+        target = self.folder / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+
+    def dpkg(self, *words):
+        run("dpkg", f"--root={self.folder}", "--force-depends", "--force-confold", *words)
+
+    def has(self, path):
+        return (self.folder / path).exists()
+
+
+def newer(package, folder):
+    """The same with a higher version and another policy."""
+    run("dpkg-deb", "--raw-extract", package, folder)
+    control = folder / "DEBIAN/control"
+    control.write_text(re.sub(r"^Version: .*", "Version: 99", control.read_text(), flags=re.MULTILINE))
+    (folder / POLICY).write_text("# theirs\n" + (folder / POLICY).read_text())
+    run("dpkg-deb", "--build", "--root-owner-group", folder, folder.with_suffix(".deb"))
+    return folder.with_suffix(".deb")
+
+
+@pytest.fixture(name="machine")
+def _machine(package, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("root alone installs packages")
+    machine = Machine(tmp_path / "machine")
+    machine.dpkg("--install", package)
+    return machine
+
+
+def test_what_an_operator_has_changed_outlives_upgrades_and_removal(machine, package, tmp_path):
+    with open(machine.folder / POLICY, "a", encoding="utf-8") as file:
+        file.write(MINE)
+    changed = (machine.folder / POLICY).read_text()
+    for upgrade in (package, newer(package, tmp_path / "newer")):
+        machine.dpkg("--install", upgrade)
+        assert (machine.folder / POLICY).read_text() == changed
+    machine.dpkg("--remove", "sluice")
+    assert (machine.folder / POLICY).read_text() == changed
+    assert not machine.has("usr/bin/sluice")
+
+
+def test_a_purge_leaves_nothing_behind(machine):
+    log = machine.folder / "var/log/sluice/access.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("a line\n")
+    machine.dpkg("--purge", "sluice")
+    left = [path for path in machine.folder.rglob("*sluice*") if "dpkg.log" not in path.name]
+    assert not left
