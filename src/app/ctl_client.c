@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,30 @@ static void set_timeouts(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 }
 
+/* Who is stopped and goes on, by a shell or with the machine, finds its calls interrupted: with time-outs they
+ * do not go on by themselves. */
+static bool is_interrupted(ssize_t result)
+{
+    return result < 0 && errno == EINTR;
+}
+
+/* An interrupted connect goes on nevertheless. -1 and errno, as of connect. */
+static int await_connection(int fd)
+{
+    struct pollfd writable = {.fd = fd, .events = POLLOUT};
+    int error = EAGAIN;
+    socklen_t bytes = sizeof(error);
+    int n_ready;
+    do {
+        n_ready = poll(&writable, 1, TIMEOUT_S * 1000);
+    } while (is_interrupted(n_ready));
+    if (n_ready > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
+        error = errno;
+    }
+    errno = error;
+    return error == 0 ? 0 : -1;
+}
+
 static int connect_to(int family, const struct sockaddr *address, socklen_t bytes)
 {
     const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -62,7 +87,11 @@ static int connect_to(int family, const struct sockaddr *address, socklen_t byte
         return -1;
     }
     set_timeouts(fd);
-    if (connect(fd, address, bytes) != 0) {
+    int result = connect(fd, address, bytes);
+    if (is_interrupted(result)) {
+        result = await_connection(fd);
+    }
+    if (result != 0) {
         const int error = errno;
         close(fd);
         errno = error;
@@ -135,6 +164,9 @@ static bool send_all(int fd, struct span bytes)
 {
     while (bytes.len > 0) {
         const ssize_t n = send(fd, bytes.data, bytes.len, MSG_NOSIGNAL);
+        if (is_interrupted(n)) {
+            continue;
+        }
         if (n < 0) {
             return false;
         }
@@ -160,6 +192,9 @@ static enum status read_all(int fd, struct ctl_answer *answer, size_t *n_read)
         const ssize_t n = recv(fd, answer->memory + *n_read, capacity - *n_read - 1, 0);
         if (n == 0) {
             return STATUS_OK;
+        }
+        if (is_interrupted(n)) {
+            continue;
         }
         if (n < 0) {
             return STATUS_IO;

@@ -1,11 +1,16 @@
 """`sluice ctl`: the admin API at a prompt."""
 
 import json
+import signal
+import subprocess
+import threading
 
 import pytest
 
 from harness import program
 from harness.admin import READ_TOKEN, TOKEN, addresses, ctl
+from harness.upstream import answer
+from harness.wait import until
 
 POLICY = """
 workers: 2
@@ -14,7 +19,7 @@ admin:
   token_file: {folder}/token
   read_token: {read_token}
 limits:
-  per-client: {{key: client.ip, rate: 60/minute, burst: 5}}
+  per-client: {{key: client.ip, rate: 60/hour, burst: 5}}
   per-key: {{key: [header.x-api-key, method], rate: [10/s, 100/day], algorithm: sliding_window}}
   slots: {{key: global, rate: 3, algorithm: concurrency, shadow: true}}
 routes:
@@ -62,7 +67,7 @@ def test_health_and_readiness_are_a_line(places):
 def test_limits_are_a_table(places):
     assert told(ctl(places[0], "limits")) == [
         "LIMIT       KEY                       ALGORITHM       RATE       BURST  ON_FAILURE  ROUTES",
-        "per-client  client.ip                 token_bucket    60/m       5      local       login",
+        "per-client  client.ip                 token_bucket    60/h       5      local       login",
         "per-key     header.x-api-key, method  sliding_window  10/s       -      local       login",
         "                                                      100/d      -      local",
         "slots       global                    concurrency     3 at once  -      shadow      route-2",
@@ -95,8 +100,8 @@ def test_a_key_tells_whether_it_would_be_denied(proxy, places):
 
 
 def test_json_is_passed_on_as_it_came(places):
-    answer = json.loads("\n".join(told(ctl(places[0], "--json", "key", "per-client", "192.0.2.1"))))
-    assert answer["key"] == "client.ip=192.0.2.1" and answer["allowed"] is True
+    told_key = json.loads("\n".join(told(ctl(places[0], "--json", "key", "per-client", "192.0.2.1"))))
+    assert told_key["key"] == "client.ip=192.0.2.1" and told_key["allowed"] is True
     problem = ctl(places[0], "key", "none", "x", "--json")
     assert problem.returncode == 1 and json.loads(problem.stdout)["status"] == 404
 
@@ -146,6 +151,33 @@ def test_who_listens_there_and_is_no_sluice_is_told(start_upstream):
 
     upstream = start_upstream(answer_nonsense)
     assert "no HTTP" in failed(ctl(("127.0.0.1", upstream.port), "health"))
+
+
+def is_stopped_now(process):
+    with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
+
+
+def test_who_is_stopped_while_it_waits_gets_its_answer_all_the_same(start_upstream):
+    is_stopped = threading.Event()
+
+    def answer_later(peer, _request):
+        is_stopped.wait(30)
+        peer.send(answer(body=b'{"status": "ready", "store": {"kind": "memory", "state": "ok"}}',
+                         fields=[("Content-Type", "application/json")]))
+        peer.close()
+
+    upstream = start_upstream(answer_later)
+    with subprocess.Popen([program.PROGRAM, "ctl", "--url", upstream.url, "ready"], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=program.environment()) as process:
+        upstream.wait_for(1)
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            process.send_signal(number)
+            until(lambda n=number: is_stopped_now(process) == (n == signal.SIGSTOP), "the signal")
+        is_stopped.set()
+        told_of, complained = process.communicate(timeout=60)
+    assert (process.returncode, complained) == (0, "") and told_of.startswith("ready")
 
 
 RED = "\x1b[31mred\n"
