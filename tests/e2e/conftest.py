@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from harness import program
+from harness import bans, program
 from harness.cluster import Cluster
 from harness.redis import Redis
 from harness.sentinel import Sentinel, Watched
@@ -149,6 +149,15 @@ def start_in_store(request, start):
         return lambda policy, workers=WORKERS, **kwargs: start(
             f"workers: {workers}\n{textwrap.dedent(policy)}", **kwargs)
     return request.getfixturevalue("start_sharing")
+
+
+@pytest.fixture
+def start_proxies(start, tmp_path):
+    """start_proxies(store): two of them, for bans."""
+    def make(store, n=2):
+        return [bans.Proxy(start, tmp_path, i, store) for i in range(n)]
+
+    return make
 
 
 @pytest.fixture(scope="module")

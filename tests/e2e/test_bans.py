@@ -1,7 +1,5 @@
 """Bans, exemptions and resets: obeyed by every proxy, whatever becomes of Redis meanwhile."""
 
-import hashlib
-import json
 import pathlib
 import re
 import signal
@@ -11,80 +9,11 @@ import time
 import pytest
 
 from harness import program
-from harness.admin import JSON, Admin, addresses, audit, ctl, is_problem
-from harness.cluster import Cluster
+from harness.admin import JSON, audit, ctl, is_problem
+from harness.bans import BOB, CLIENT, KEYS, LOCAL, USER, Proxy, at, await_statuses, body, statuses
 from harness.wait import until
 
-POLICY = """
-    workers: 2
-    admin: unix:{folder}/admin.sock
-    store: {{{store}}}
-    limits:
-      per-client: {{key: client.ip, rate: 1000/hour, burst: 1000}}
-      login: {{key: header.x-user, rate: 1/hour, burst: 1}}
-      quiet: {{key: client.ip, rate: 1000/hour, shadow: true}}
-      office: {{key: client.ip, rate: 1000/hour, except: {{client: [127.0.0.1]}}}}
-    routes:
-      - {{match: {{path: /login}}, limits: [login], respond: {{status: 204}}}}
-      - {{match: {{path: /both}}, limits: [login, per-client], respond: {{status: 204}}}}
-      - {{match: {{path: /quiet}}, limits: [quiet], respond: {{status: 204}}}}
-      - {{match: {{path: /office}}, limits: [office], respond: {{status: 204}}}}
-      - {{match: {{path: /free}}, limits: [], respond: {{status: 204}}}}
-      - {{limits: [per-client], respond: {{status: 204}}}}
-"""
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
-LOCAL = "memory: 64MiB"
-USER = [("X-User", "bob")]
-KEYS = "/v1/limits/{}/keys/{}"
-CLIENT = KEYS.format("per-client", "127.0.0.1")
-BOB = KEYS.format("login", "header.x-user=bob")
-
-
-class Proxy:
-    """A proxy and its admin API."""
-
-    def __init__(self, start, tmp_path, number, store):
-        self.folder = tmp_path / f"admin-{number}"
-        self.folder.mkdir()
-        self.sluice = start(POLICY.format(folder=self.folder, store=store))
-        self.place = addresses(self.sluice)[0]
-        self.admin = Admin(self.place)
-
-    def statuses(self, path="/", n=4, fields=()):
-        """Of some requests: more than one worker answers them."""
-        return {self.sluice.ask(path=path, fields=fields).status for _ in range(n)}
-
-    def bans(self):
-        return self.admin.read("/v1/bans")["bans"]
-
-
-@pytest.fixture
-def start_proxies(start, tmp_path):
-    """start_proxies(store): two of them."""
-    def make(store, n=2):
-        return [Proxy(start, tmp_path, i, store) for i in range(n)]
-
-    return make
-
-
-def at(redis, more=""):
-    return f'redis: "{redis.url}", deadline: 10s, on_failure: local{more}'
-
-
-def statuses(proxies, path="/", **how):
-    return set().union(*(proxy.statuses(path, **how) for proxy in proxies))
-
-
-def await_statuses(proxies, wanted, path="/", **how):
-    until(lambda: statuses(proxies, path, **how) == wanted, f"{wanted} at {path}")
-
-
-def body(**members):
-    return json.dumps(members).encode()
-
-
-def hash_of(identity):
-    return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
 
 
 # --- bans ---
@@ -164,6 +93,7 @@ def test_bans_that_redis_loses_are_set_again(start_proxies, start_redis):
     await_statuses(proxies, {204})
     proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
     proxies[0].admin.change("POST", BOB + "/ban", body(**{"for": "10m"}))
+    until(lambda: len(proxies[1].bans()) == 2, "the other to know both")
     await_statuses(proxies, {429})
     proxies[0].admin.change("DELETE", BOB + "/ban")
     until(lambda: len(proxies[1].bans()) == 1, "one to be lifted")
@@ -298,93 +228,6 @@ def test_a_reset_while_redis_is_away_is_of_that_proxy_alone(start_proxies, start
     assert other.sluice.ask(path="/login", fields=USER).status == 429
 
 
-# --- where Redis is many, or may little ---
-
-
-def test_bans_and_resets_reach_every_proxy_of_a_cluster(start_proxies, start_cluster):
-    cluster = start_cluster(3, 0)
-    nodes = ", ".join(f'"redis://127.0.0.1:{node.port}"' for node in cluster.nodes)
-    proxies = start_proxies(f"redis: [{nodes}], deadline: 10s, on_failure: deny")
-    await_statuses(proxies, {204})
-    until(lambda: proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON],
-                                       body(**{"for": "10m"})).status == 200, "the cluster")
-    await_statuses(proxies, {429})
-    proxies[1].admin.change("DELETE", CLIENT + "/ban")
-    await_statuses(proxies, {204})
-    for user in ("ann", "bob", "cem", "dan"):  # whose keys lie in several slots
-        fields = [("X-User", user)]
-        until(lambda fields=fields: statuses(proxies, "/login", fields=fields) == {429}, "the limit")
-        proxies[0].admin.change("DELETE", KEYS.format("login", f"header.x-user={user}"))
-        assert proxies[0].sluice.ask(path="/login", fields=fields).status == 204
-
-
-def test_bans_follow_the_hash_to_another_node(start_proxies, start_cluster):
-    cluster = start_cluster(3, 0)
-    proxies = start_proxies(f'redis: ["redis://127.0.0.1:{cluster.nodes[0].port}", '
-                            f'"redis://127.0.0.1:{cluster.nodes[1].port}"], '
-                            f'deadline: 10s, on_failure: deny')
-    await_statuses(proxies, {204})
-    until(lambda: proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON],
-                                       body(**{"for": "10m"})).status == 200, "the cluster")
-    await_statuses(proxies, {429})
-    slot = Cluster.slot_of("{sluice:bans}")
-    source = cluster.owner_of(slot)
-    target = next(node for node in cluster.nodes if node is not source)
-    cluster.begin_move(slot, target)
-    cluster.move_keys(slot, source, target)
-    cluster.end_move(slot, source, target)
-    proxies[1].admin.change("DELETE", CLIENT + "/ban")
-    await_statuses(proxies, {204})
-
-
-def test_bans_follow_a_failover(start_proxies, start_watched):
-    watched = start_watched()
-    proxies = start_proxies(f'redis: "{watched.url}", deadline: 10s, on_failure: deny')
-    await_statuses(proxies, {204})
-    proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
-    await_statuses(proxies, {429})
-    master = watched.master()
-    master.kill()
-    watched.wait_for_failover_from(master)
-    assert statuses(proxies) == {429}
-    until(lambda: proxies[1].admin.ask("DELETE", CLIENT + "/ban").status == 200, "the new master",
-          within=30)
-    await_statuses(proxies, {204})
-
-
-def test_a_user_who_may_decide_alone_is_told_of(start_proxies, start_redis):
-    redis = start_redis("--user", "operator", "on", ">op", "~*", "&*", "+@all",
-                        "--user", "default", "off")
-    redis.call("ACL", "SETUSER", "sluice", "on", ">s3cret", "~sluice:*", "+@all", "-hscan",
-               "-subscribe")
-    proxy, = start_proxies(at(redis, ", user: sluice, password: s3cret"), 1)
-    until(lambda: "bans cannot be read" in proxy.sluice.stderr(), "the log's word")
-    assert proxy.statuses() == {204}
-    redis.call("ACL", "SETUSER", "sluice", "+hscan", "+subscribe", "&*")
-    until(lambda: "bans are read again" in proxy.sluice.stderr(), "the rights")
-    proxy.admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
-    assert proxy.statuses() == {429}
-
-
-def test_the_user_of_the_manual_may_ban_exempt_and_reset(start_proxies, start_redis):
-    manual = (DOCS / "redis.md").read_text()
-    line = re.search(r"^ACL SETUSER .*$", manual, re.MULTILINE).group().replace("PASSWORD", "s3cret")
-    redis = start_redis("--user", "operator", "on", ">op", "~*", "&*", "+@all",
-                        "--user", "default", "off")
-    redis.call(*line.split())
-    proxies = start_proxies(at(redis, ", user: sluice, password: s3cret"))
-    await_statuses(proxies, {204})
-    proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
-    await_statuses(proxies, {429})
-    proxies[1].admin.change("POST", CLIENT + "/exempt", body(**{"for": "10m"}))
-    await_statuses(proxies, {204})
-    proxies[0].admin.change("DELETE", CLIENT + "/exempt")
-    until(lambda: statuses(proxies, "/login", fields=USER) == {429}, "the limit")
-    proxies[0].admin.change("DELETE", BOB)
-    assert proxies[1].sluice.ask(path="/login", fields=USER).status == 204
-    assert redis.call("ACL", "LOG") == [], "nothing was tried that it may not do"
-
-
 # --- the admin API ---
 
 
@@ -463,38 +306,3 @@ def test_the_commands_of_the_manual_tell_what_stands_there(start_proxies):
                             env=program.environment({"SLUICE_SOCKET": proxy.place}))
     assert result.returncode == 0, result.stderr
     assert sorted(steady(result.stdout)) == sorted(steady(told)), result.stdout
-
-
-# --- many ---
-
-
-def test_there_are_no_more_than_the_policy_says(start_proxies, start_redis):
-    proxies = start_proxies(at(start_redis()) + "}\n    max: {bans: 2")
-    await_statuses(proxies, {204})
-    for i in range(2):
-        proxies[0].admin.change("POST", KEYS.format("login", f"header.x-user={i}") + "/ban",
-                                body(**{"for": "10m"}))
-    is_problem(proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON], body(**{"for": "10m"})), 409)
-    until(lambda: len(proxies[1].bans()) == 2, "the other")
-    assert proxies[0].admin.read("/v1/bans")["max"] == 2
-
-
-def test_ten_thousand_are_known_everywhere(start_proxies, start_redis):
-    redis = start_redis()
-    proxies = start_proxies(at(redis))
-    await_statuses(proxies, {204})
-    now = int(time.time() * 1000)
-    words = ["HSET", "sluice:bans"]
-    for i in range(10_000):
-        identity = f"{{client.ip:{len(f'10.0.{i // 256}.{i % 256}')}=10.0.{i // 256}.{i % 256}}}"
-        words += [f"per-client:{hash_of(identity)}", f"ban {now + 600_000} {now} - {identity} test"]
-    redis.call(*words)
-    redis.call("PEXPIRE", "sluice:bans", 600_000)
-    redis.call("PUBLISH", "sluice:changes", "ban " + "x" * 200)  # too long for a field: all is read
-    until(lambda: all(proxy.admin.read("/v1/bans")["n"] == 10_000 for proxy in proxies), "all",
-          within=30)
-    assert statuses(proxies) == {204}
-    redis.call("DEL", "sluice:bans")
-    redis.call("PUBLISH", "sluice:changes", "ban " + "x" * 200)
-    until(lambda: all(proxy.admin.read("/v1/bans")["n"] == 0 for proxy in proxies), "none",
-          within=30)
