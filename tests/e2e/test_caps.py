@@ -31,11 +31,11 @@ def test_the_time_of_a_head_does_not_begin_anew_with_each_byte(start):
             if not client.is_quiet(0.05):
                 break
         assert client.read().status == 408
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 10
 
 
 def test_rule_66_an_idle_connection_is_closed_without_a_word(start):
-    proxy = start(policy("timeouts: {idle: 200ms}"))
+    proxy = start(policy("timeouts: {idle: 1500ms}"))
     with proxy.connect() as fresh, proxy.connect() as used:
         assert used.ask(path="/ok").status == 200
         assert fresh.has_ended() and used.has_ended()
@@ -52,10 +52,10 @@ def test_a_body_that_stands_still_is_408(start, start_upstream):
 
 def test_a_slow_body_that_moves_is_not_cut(start, start_upstream):
     upstream = start_upstream()
-    proxy = start(f"timeouts: {{idle: 400ms}}\nupstream: {upstream.url}\n")
+    proxy = start(f"timeouts: {{idle: 2s}}\nupstream: {upstream.url}\n")
     with proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n") as client:
         for byte in b"abcdefgh":
-            assert client.is_quiet(0.1)
+            assert client.is_quiet(0.4)
             client.send(bytes([byte]))
         assert client.read().status == 200
     assert upstream.last.body == b"abcdefgh"

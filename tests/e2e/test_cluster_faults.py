@@ -261,7 +261,7 @@ def test_a_fault_of_one_node_is_missed_on_its_own_slots_alone(start, cluster, se
         mended = time.monotonic()
         cluster.wait_until_well()
         flow.await_sharing()
-    flow.judge({*fault.names, STALLED})
+    flow.judge({*fault.names, *STALLED})
     assert fault.names[0] in stage.faults_seen() or not fault.is_seen
     stage.check_spared()
     stage.check_charges((provoked - 1, mended) if fault.loses else None)

@@ -132,9 +132,8 @@ def test_what_script_prints_runs_in_a_shell_and_decides(start_redis, policy_file
 def test_script_and_proxy_count_in_the_same_keys(start, start_redis, policy_file, tmp_path):
     redis = start_redis()
     text = LIMITS.replace("REDIS", redis.url)
-    proxy = start(text.replace('"}', '", deadline: 2s}', 1))
-    until(lambda: proxy.ask("GET", "/v1/x").status and redis.keys(), "the proxy to reach Redis")
-    redis.call("FLUSHALL")
+    proxy = start("workers: 2\n" + text.replace('"}', '", deadline: 10s}', 1))
+    until(lambda: proxy.stderr().count('msg="link up"') == 2, "the workers to reach Redis")
     assert [proxy.ask("GET", "/v1/x").status for _ in range(2)] == [204, 204]
     result = program.command("script", policy_file(text), "GET", "/v1/x", "--from", "127.0.0.1")
     assert run_in_shell(result.stdout, tmp_path)[0] < 0

@@ -66,7 +66,7 @@ def scene_that_is_over_at_the_end():
     scene.opens.set()
 
 
-def slots(upstream_url, n=2, lease="1h", rest="", top="timeouts: {idle: 400ms}", limits=""):
+def slots(upstream_url, n=2, lease="1h", rest="", top="timeouts: {idle: 1500ms}", limits=""):
     """`n` slots for all requests. /look says how many are free, and holds one while it asks."""
     return f"""{top}
 upstreams: {{api: {{servers: "{upstream_url}", timeout: {{response: 1500ms}}}}}}
@@ -87,7 +87,7 @@ def free(proxy):
 
 
 def wait_for_free(proxy, n):
-    until(lambda: free(proxy) == n, f"{n} free slots", within=5)
+    until(lambda: free(proxy) == n, f"{n} free slots")
 
 
 # --- taking ---
@@ -256,10 +256,10 @@ def test_a_proxy_that_stops_gives_its_slots_back(start_sharing, start_upstream, 
 def test_a_response_that_runs_longer_than_its_lease_keeps_its_slot(
         start_in_store, start_upstream, scene):
     upstream = start_upstream(scene)
-    proxy = start_in_store(slots(upstream.url, n=1, lease="2s", top=""))
+    proxy = start_in_store(slots(upstream.url, n=1, lease="3s", top=""))
     client = proxy.send(message.request("GET", "/stream"))
     upstream.wait_for(1)
-    end = time.monotonic() + 5
+    end = time.monotonic() + 6
     while time.monotonic() < end:
         assert free(proxy) == 0
     scene.opens.set()
@@ -270,7 +270,7 @@ def test_a_response_that_runs_longer_than_its_lease_keeps_its_slot(
 def test_the_slots_of_a_proxy_that_died_come_back_with_their_lease(
         start_sharing, start_upstream, scene):
     upstream = start_upstream(scene)
-    policy = slots(upstream.url, n=2, lease="2s", top="")
+    policy = slots(upstream.url, n=2, lease="4s", top="")
     dying, living = start_sharing(policy), start_sharing(policy)
     for _ in range(2):
         dying.send(message.request("GET", "/stream"))
@@ -279,4 +279,4 @@ def test_the_slots_of_a_proxy_that_died_come_back_with_their_lease(
     died = time.monotonic()
     assert free(living) == 0
     wait_for_free(living, 2)
-    assert 1 < time.monotonic() - died < 4
+    assert 1 < time.monotonic() - died < 10

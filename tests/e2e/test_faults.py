@@ -118,7 +118,7 @@ def test_a_fault_of_redis_is_no_fault_of_the_api(start, start_redis, seed, name)
         fault.mend(redis)
         flow.await_sharing()
         flow.go_on(0.3)
-    assert flow.judge({*fault.names, STALLED}) > 0 or name == "reset"
+    assert flow.judge({*fault.names, *STALLED}) > 0 or name == "reset"
     flow.check_counts(redis)
     for proxy in proxies:
         flow.check_decision_times(proxy, DEADLINE_S)
@@ -165,7 +165,7 @@ def test_rights_that_are_taken_away_and_given_back(start, start_redis, seed, nam
         flow.await_everyone(degraded([rights.fault]), provoked, within=10)
         redis.call(*rights.give)
         flow.await_sharing()
-    assert flow.judge({rights.fault, "reset", STALLED}) > 0
+    assert flow.judge({rights.fault, "reset", *STALLED}) > 0
     flow.check_counts(redis)
     errors = [line for line in proxy.stderr().splitlines() if "level=error" in line]
     assert errors and len(errors) < 20, "somebody must act, and is told once per change"

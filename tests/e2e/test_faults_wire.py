@@ -27,7 +27,7 @@ def test_connections_that_the_network_has_forgotten_are_made_again(start, relay,
         flow.await_everyone(degraded(["half_open"]), provoked, within=10)
         relay.is_hole = False
         flow.await_sharing()
-    assert flow.judge({"half_open", "reset", STALLED}) > 0
+    assert flow.judge({"half_open", "reset", *STALLED}) > 0
     flow.check_counts(relay.redis)
 
 
@@ -40,7 +40,7 @@ def test_late_replies_go_to_nobody(start, relay, seed):
             flow.go_on(0.5)
             relay.delay_s = 0
             flow.await_sharing()
-    assert flow.judge({STALLED}) > 0
+    assert flow.judge({*STALLED}) > 0
     flow.check_counts(relay.redis)
     proxy.stop()
     assert int(re.search(r" late_replies=(\d+) ", proxy.stderr()).group(1)) > 0
@@ -82,7 +82,7 @@ def test_replies_that_are_no_decisions(start, relay, seed, name):
         flow.go_on(0.3)
         relay.reply = None
         flow.await_sharing()
-    assert flow.judge({fault, "reset", STALLED}) > 0
+    assert flow.judge({fault, "reset", *STALLED}) > 0
     flow.check_counts(relay.redis)
     noise = [line for line in proxy.stderr().splitlines() if "mod=store.redis" in line]
     assert len(noise) < 40, "told once per change, and once a second"

@@ -9,7 +9,7 @@ from harness.wait import until
 
 MIB = 1024 * 1024
 OK = "routes: [{match: {path: /ok}, respond: {status: 200, body: ok}}]\n"
-SERVED_WITHIN_S = 5.0  # on a machine that stalls: it is a fraction of a millisecond otherwise
+SERVED_WITHIN_S = 10.0  # on a machine that stalls: it is a fraction of a millisecond otherwise
 
 
 def assert_is_served(client):
@@ -58,7 +58,7 @@ def test_who_floods_and_never_reads_is_bounded_and_cut(start):
     with proxy.connect() as other, socket.create_connection(proxy.address) as flood:
         assert_is_served(other)
         before = proxy.memory_bytes()
-        flood.settimeout(10)
+        flood.settimeout(60)
         requests = message.request("GET", "/ok", (), None) * 1000
         try:
             for _ in range(10_000):

@@ -13,13 +13,13 @@ from harness.wait import until
 OUT, IN = 'msg="server is out"', 'msg="server is in"'
 
 
-def policy(servers, more, workers=1):
+def policy(servers, more, workers=1, response="10s"):
     listed = ", ".join(f"\"{server if isinstance(server, str) else server.url}\""
                        for server in servers)
     return f"""
         workers: {workers}
         upstreams:
-          api: {{servers: [{listed}], timeout: {{connect: 5s, response: 300ms}}, {more}}}
+          api: {{servers: [{listed}], timeout: {{connect: 5s, response: {response}}}, {more}}}
         routes: [{{upstream: api}}]
     """
 
@@ -82,7 +82,8 @@ def count(proxy, text):
 def test_a_server_that_fails_in_a_row_is_passed_over(start, start_moody, mood):
     bad, good = start_moody(2)
     bad.mood = mood
-    proxy = start(policy([bad, good], "eject: {failures: 3, for: 1h, max: 1h}"))
+    proxy = start(policy([bad, good], "eject: {failures: 3, for: 1h, max: 1h}",
+                         response="1500ms" if mood == "hang" else "10s"))
     until(lambda: ask(proxy, "POST") is not None and count(proxy, OUT) == 1, "the server to be out")
     assert bad.n == 3
     assert [ask(proxy, "POST") for _ in range(10)] == [200] * 10
@@ -244,7 +245,7 @@ def test_a_server_that_accepts_and_says_nothing_fails_its_checks(start, start_mo
     good, = start_moody(1)
     with socket.create_server(("127.0.0.1", 0), backlog=128) as silent:
         proxy = start(policy([f"http://127.0.0.1:{silent.getsockname()[1]}", good],
-                             "health: {path: /healthz, interval: 10ms, timeout: 300ms, fall: 2}"))
+                             "health: {path: /healthz, interval: 10ms, timeout: 1500ms, fall: 2}"))
         until(lambda: count(proxy, OUT) == 1, "the server to be out")
         assert "not answered in time" in proxy.stderr()
         assert [ask(proxy, "POST") for _ in range(4)] == [200] * 4

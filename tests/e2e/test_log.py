@@ -93,7 +93,7 @@ def test_the_log_goes_to_syslog(start, tmp_path):
     path = tmp_path / "syslog"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
         syslog.bind(str(path))
-        syslog.settimeout(10)
+        syslog.settimeout(60)
         proxy = start(f"log: {{to: 'syslog:{path}'}}\n" + ROUTES)
         proxy.ask(path="/x")
         message = syslog.recv(10_000).decode()

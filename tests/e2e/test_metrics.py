@@ -203,7 +203,7 @@ def test_redis_is_seen_to_be_asked_to_go_away_and_to_come_back(start, start_redi
     proxy = start(f"""
         admin: 127.0.0.1:0
         workers: 2
-        store: {{redis: {redis.url}, on_failure: local}}
+        store: {{redis: {redis.url}, on_failure: local, deadline: 10s}}
         limits: {{all: {{key: global, rate: 1000/hour}}}}
         routes: [{{limits: [all], respond: {{status: 204}}}}]
     """)

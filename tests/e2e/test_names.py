@@ -95,8 +95,8 @@ def test_a_request_under_way_ends_where_it_began_when_the_name_moves(start, dns,
 def test_a_time_to_live_of_nothing_is_taken_as_a_second(start, dns, port, start_at):
     start_at("127.0.0.2")
     dns.names["api.test"], dns.ttl = ["127.0.0.2"], 0
-    start(policy(dns, port))
     started = time.monotonic()
+    start(policy(dns, port))
     until(lambda: dns.count("api.test") >= 4, "four questions")
     assert time.monotonic() - started > 2.5
 
@@ -153,7 +153,7 @@ def test_a_name_may_have_ipv6_addresses_alone(start, dns, port):
 
             def is_asked():
                 client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-                listener.settimeout(0.3)
+                listener.settimeout(1)
                 try:
                     listener.accept()[0].close()
                     return True

@@ -58,8 +58,8 @@ def counter(proxy, name):
 
 
 def test_all_workers_together_try_to_connect_ten_times_a_second_at_most(start, deaf):
-    proxy = start(policy(deaf.url, N_CLIENTS, workers=N_WORKERS))
     started = time.monotonic()
+    proxy = start(policy(deaf.url, N_CLIENTS, workers=N_WORKERS))
     with proxy.connect() as client:
         while time.monotonic() < started + OUTAGE_S:
             assert client.ask(path="/0").status == 204
@@ -73,8 +73,8 @@ def test_a_redis_that_went_is_tried_ten_times_a_second_at_most(start, start_redi
     redis = start_redis()
     proxy = start(policy(redis.url, N_CLIENTS, workers=N_WORKERS))
     until(lambda: proxy.stderr().count('msg="link up"') == N_WORKERS, "all links")
-    redis.kill()
     gone = time.monotonic()
+    redis.kill()
     with proxy.connect() as client:
         while time.monotonic() < gone + OUTAGE_S:
             assert client.ask(path="/0").status == 204
@@ -90,7 +90,7 @@ def test_all_workers_are_back_soon_after_an_outage(start, start_redis):
     time.sleep(1)
     redis.start()
     until(lambda: proxy.stderr().count('msg="link up"') == 2 * N_WORKERS, "all links again",
-          within=3)
+          within=8)
 
 
 # --- what is charged ---
@@ -131,7 +131,7 @@ def test_proxies_that_saw_each_other_share_a_limit_out(start, start_redis):
             beats.update(scores)
         return beats and all(scores[name] != beats[name] for name in beats)
 
-    until(all_have_seen_three, "three proxies in the roll", within=20)
+    until(all_have_seen_three, "three proxies in the roll")
     redis.kill()
     for proxy in proxies:
         until(lambda proxy=proxy: "link lost" in proxy.stderr(), "the loss")
@@ -198,7 +198,7 @@ def test_a_proxy_killed_at_any_instant_leaves_nothing_that_does_not_end(
         for key in redis.keys():
             assert redis.call("PTTL", key) != -1, key
     living = start(text)
-    until(lambda: living.ask().status == 200, "slots that come back with their lease", within=4)
+    until(lambda: living.ask().status == 200, "slots that come back with their lease", within=10)
 
 
 def ask_until_it_is_gone(proxy):

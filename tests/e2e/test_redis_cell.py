@@ -15,7 +15,7 @@ workers: 2
 store: {{redis: "{url}", redis_cell: true, denial_cache: false, deadline: 2s}}
 limits:
   alone: {{algorithm: gcra, rate: 3/minute, key: client.ip}}
-  quick: {{algorithm: gcra, rate: 1/s, key: client.ip}}
+  quick: {{algorithm: gcra, rate: 1/3s, key: client.ip}}
   beside: {{algorithm: gcra, rate: 100/s, key: client.ip}}
   other: {{rate: 100/s, key: client.ip}}
 routes:

@@ -20,7 +20,7 @@ EVERY_ALGORITHM = """
       cells: {{key: client.ip, algorithm: gcra, rate: 100/s}}
       window: {{key: client.ip, algorithm: fixed_window, rate: 5000/day}}
       sliding: {{key: client.ip, algorithm: sliding_window, rate: 5000/hour}}
-      log: {{key: client.ip, algorithm: sliding_log, rate: 20/2s}}
+      log: {{key: client.ip, algorithm: sliding_log, rate: 20/hour}}
       slots: {{key: client.ip, algorithm: concurrency, rate: 10, lease: 1s}}
       tries: {{key: client.ip, algorithm: {algorithm}, rate: 900/hour, count: [404]}}
     upstreams: {{api: {{servers: "{upstream}"}}}}

@@ -134,8 +134,12 @@ def limited(rate, other, name, algorithm="fixed_window"):
 
 @pytest.mark.parametrize("store", ["memory", "redis"])
 def test_what_was_counted_is_kept_where_its_meaning_is_and_the_log_says_so(start, start_redis, store):
-    top = "" if store == "memory" else f"store: {{redis: {start_redis().url}}}\n"
+    top = "workers: 2\n"
+    if store == "redis":
+        top += f"store: {{redis: {start_redis().url}, deadline: 10s}}\n"
     proxy = start(top + program.textwrap.dedent(limited(5, "a: {key: global, rate: 100/1d}", "a")))
+    if store == "redis":
+        wait_for_links(proxy)
     for _ in range(3):
         assert proxy.ask().status == 200
     said = reload(proxy, top + program.textwrap.dedent(
@@ -153,6 +157,10 @@ def test_what_was_counted_is_kept_where_its_meaning_is_and_the_log_says_so(start
     assert proxy.ask().status == 200
 
 
+def wait_for_links(proxy):
+    until(lambda: proxy.stderr().count('msg="link up"') == 2, "each worker's link")
+
+
 def connections(redis):
     """Made to it so far, this question's own among them."""
     return int(redis.call("INFO", "stats").split(b"total_connections_received:")[1].split()[0])
@@ -161,12 +169,13 @@ def connections(redis):
 def test_links_to_redis_stay_and_no_decision_is_late(start, start_redis):
     redis = start_redis()
     policy = f"""
-        store: {{redis: {redis.url}, on_failure: deny, deadline: 1s}}
+        workers: 2
+        store: {{redis: {redis.url}, on_failure: deny, deadline: 10s}}
         limits: {{a: {{key: global, rate: 1000000/s, algorithm: %s}}}}
         routes: [{{limits: [a], respond: {{status: 200}}}}]
     """
     proxy = start(policy % "token_bucket")
-    until(lambda: proxy.ask().status == 200, "the link")
+    wait_for_links(proxy)
     connected = connections(redis)
     traffic = Traffic(proxy)
     for algorithm in ["gcra", "sliding_window", "fixed_window", "leaky_bucket", "token_bucket"]:
@@ -178,13 +187,14 @@ def test_links_to_redis_stay_and_no_decision_is_late(start, start_redis):
 
 def test_another_redis_is_connected_before_it_is_asked(start, start_redis):
     policy = """
-        store: {{redis: {url}, on_failure: deny, deadline: 1s}}
+        workers: 2
+        store: {{redis: {url}, on_failure: deny, deadline: 10s}}
         limits: {{a: {{key: global, rate: 1000000/s}}}}
         routes: [{{limits: [a], respond: {{status: 200}}}}]
     """
     first, second = start_redis(), start_redis()
     proxy = start(policy.format(url=first.url))
-    until(lambda: proxy.ask().status == 200, "the link")
+    wait_for_links(proxy)
     traffic = Traffic(proxy)
     reload(proxy, policy.format(url=second.url))
     until(second.keys, "a key in the other Redis")
@@ -195,14 +205,14 @@ def test_slots_of_requests_from_before_are_held_to_their_end(start, start_upstre
     upstream = start_upstream(gate)
     policy = f"""
         upstreams: {{api: {{servers: "{upstream.url}"}}}}
-        limits: {{slots: {{key: global, algorithm: concurrency, rate: 1, lease: 2s}}}}
+        limits: {{slots: {{key: global, algorithm: concurrency, rate: 1, lease: 3s}}}}
         routes: [{{limits: [slots], upstream: api}}]
     """
     proxy = start(policy)
     slow = proxy.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
     upstream.wait_for(1)
     reload(proxy, policy)
-    ends = time.monotonic() + 3
+    ends = time.monotonic() + 5
     while time.monotonic() < ends:
         assert proxy.ask().status == 429, "the lease is renewed"
         time.sleep(0.2)

@@ -22,7 +22,7 @@ class Manager:
         self.path = str(folder / "notify")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(self.path)
-        self.socket.settimeout(20)
+        self.socket.settimeout(60)
 
     def next(self, *but):
         """What it is told next, other than that."""
@@ -90,7 +90,7 @@ def start_with_sockets(folder, policy, *sockets):
 
 def stop(process, folder):
     process.terminate()
-    assert process.wait(20) == 0, (folder / "stderr").read_text()
+    assert process.wait(60) == 0, (folder / "stderr").read_text()
 
 
 @pytest.fixture(name="given")

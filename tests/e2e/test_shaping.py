@@ -1,14 +1,15 @@
 """leaky_bucket with max_wait: requests are held rather than refused, and leave in order."""
 
+import datetime
+import itertools
 import os
-import re
 import time
 
 import pytest
 
 from harness import message
 from harness.upstream import answer
-from harness.wait import until
+from harness.wait import Stalls, until
 
 CLOCKS_S = 0.002  # the store's clock and ours are not the same one
 
@@ -41,60 +42,74 @@ def send_in_turn(proxies, n):
     return clients
 
 
-def assert_kept_apart(arrivals, n, started, gap_s):
-    """They came in order, and none before its departure."""
-    assert list(arrivals.at) == [f"/{i}" for i in range(n)]
+def assert_kept_apart(arrivals, n, started, gap_s, stalls):
+    """All came, none before its departure, and the last not long after. Whose turn it was is told by the
+    proxy's log: a server that stalled notes them in any order."""
+    assert sorted(arrivals.at) == sorted(f"/{i}" for i in range(n))
+    for i, at in enumerate(sorted(arrivals.at.values())):
+        assert at >= started + i * gap_s - CLOCKS_S, f"number {i} was early"
+    assert max(arrivals.at.values()) < started + n * gap_s + 1 + stalls.total_s
+
+
+def assert_left_in_order(proxy, n):
+    """By the log: what was held left when its time was over, counted from its coming."""
+    left_at = []
     for i in range(n):
-        assert arrivals.at[f"/{i}"] >= started + i * gap_s - CLOCKS_S, f"/{i} was early"
-    assert arrivals.at[f"/{n - 1}"] < started + n * gap_s + 1
+        line = proxy.lines_of(f"/{i}", 1)[0]
+        ended_at = datetime.datetime.fromisoformat(line["time"].rstrip("Z")).timestamp()
+        left_at.append(ended_at + (int(line.get("held_us", 0)) - int(line["us"])) / 1e6)
+        assert i > 0 or "held_us" not in line
+    for before, after in itertools.pairwise(left_at):
+        assert before <= after + CLOCKS_S
 
 
 def test_held_requests_leave_in_order_and_never_early(start_in_store, start_upstream):
     arrivals = Arrivals()
-    proxy = start_in_store(shaping(start_upstream(arrivals)), workers=1)
-    started = time.monotonic()
-    clients = send_in_turn([proxy], 9)
-    responses = [client.read() for client in clients]
+    proxy = start_in_store(shaping(start_upstream(arrivals), rate="10/3s", max_wait="10s"), workers=1)
+    with Stalls() as stalls:
+        started = time.monotonic()
+        clients = send_in_turn([proxy], 9)
+        responses = [client.read() for client in clients]
     assert [response.status for response in responses] == [200] * 9
-    assert_kept_apart(arrivals, 9, started, 0.1)
-    assert responses[0].get("RateLimit-Policy") == '"queue";q=10;w=1'
-    for i in range(9):
-        held_us = int(proxy.lines_of(f"/{i}", 1)[0].get("held_us", 0))
-        assert abs(held_us / 1e6 - 0.08 * i) < 0.08 * i + 0.5
-        assert (held_us > 0) == (i > 0)
+    assert_kept_apart(arrivals, 9, started, 0.3, stalls)
+    assert responses[0].get("RateLimit-Policy") == '"queue";q=10;w=3'
+    assert_left_in_order(proxy, 9)
 
 
 def test_two_proxies_keep_the_gaps_together(start_sharing, start_upstream):
     arrivals = Arrivals()
     policy = shaping(start_upstream(arrivals))
     proxies = [start_sharing(policy) for _ in range(2)]
-    started = time.monotonic()
-    clients = send_in_turn(proxies, 10)
-    assert [client.read().status for client in clients] == [200] * 10
-    assert_kept_apart(arrivals, 10, started, 0.1)
+    with Stalls() as stalls:
+        started = time.monotonic()
+        clients = send_in_turn(proxies, 10)
+        assert [client.read().status for client in clients] == [200] * 10
+    assert_kept_apart(arrivals, 10, started, 0.1, stalls)
 
 
 def test_the_gap_after_a_request_is_by_its_cost(start_in_store, start_upstream):
     arrivals = Arrivals()
     proxy = start_in_store(shaping(start_upstream(arrivals), rest=", cost: 3"))
-    started = time.monotonic()
-    clients = send_in_turn([proxy], 4)
-    assert [client.read().status for client in clients] == [200] * 4
-    assert_kept_apart(arrivals, 4, started, 0.3)
+    with Stalls() as stalls:
+        started = time.monotonic()
+        clients = send_in_turn([proxy], 4)
+        assert [client.read().status for client in clients] == [200] * 4
+    assert_kept_apart(arrivals, 4, started, 0.3, stalls)
 
 
 def test_what_would_wait_too_long_is_refused_until_it_would_not(start_in_store, start_upstream):
     arrivals = Arrivals()
-    proxy = start_in_store(shaping(start_upstream(arrivals), rate="1/s", max_wait="1s"))
+    proxy = start_in_store(shaping(start_upstream(arrivals), rate="1/3s", max_wait="3s"))
     clients = send_in_turn([proxy], 2)
     denied = proxy.ask(path="/2")
-    assert (denied.status, denied.get("Retry-After")) == (429, "1")
+    wait_s = int(denied.get("Retry-After"))
+    assert denied.status == 429 and 1 <= wait_s <= 3
     assert denied.json()["violated-policies"] == ["queue"]
-    assert re.fullmatch(r'"queue";r=0;t=1', denied.get("RateLimit"))
-    time.sleep(1)
+    assert denied.get("RateLimit") == f'"queue";r=0;t={wait_s}'
+    time.sleep(wait_s)
     assert proxy.ask(path="/3").status == 200
     assert [client.read().status for client in clients] == [200] * 2
-    assert list(arrivals.at) == ["/0", "/1", "/3"]
+    assert sorted(arrivals.at) == ["/0", "/1", "/3"]
 
 
 def test_an_answer_of_our_own_is_held_too(start_in_store):
@@ -110,15 +125,16 @@ def test_an_answer_of_our_own_is_held_too(start_in_store):
 def test_pipelined_requests_are_held_one_after_another(start, start_upstream):
     arrivals = Arrivals()
     proxy = start(shaping(start_upstream(arrivals)))
-    started = time.monotonic()
-    client = proxy.send(b"".join(message.request("GET", f"/{i}") for i in range(4)))
-    assert [client.read().status for _ in range(4)] == [200] * 4
-    assert_kept_apart(arrivals, 4, started, 0.1)
+    with Stalls() as stalls:
+        started = time.monotonic()
+        client = proxy.send(b"".join(message.request("GET", f"/{i}") for i in range(4)))
+        assert [client.read().status for _ in range(4)] == [200] * 4
+    assert_kept_apart(arrivals, 4, started, 0.1, stalls)
 
 
 def test_waiting_for_a_departure_is_not_idling(start, start_upstream):
-    proxy = start(shaping(start_upstream(), rate="1/s",
-                          top="timeouts: {head: 100ms, idle: 100ms}"))
+    proxy = start(shaping(start_upstream(), rate="1/3s", max_wait="3s",
+                          top="timeouts: {head: 1s, idle: 1s}"))
     clients = send_in_turn([proxy], 2)
     assert [client.read().status for client in clients] == [200, 200]
 
@@ -144,7 +160,7 @@ def test_a_client_that_leaves_is_held_no_longer(start, start_upstream, leave, re
     getattr(client, leave)()
     line = proxy.lines_of("/held", 1)[0]
     assert (line["status"], line["fault"]) == ("0", "the client left")
-    assert int(line["held_us"]) < 9e6
+    assert int(line["held_us"]) < 60e6
     assert len(upstream.requests) == 1
 
 
@@ -205,7 +221,7 @@ def test_a_held_request_costs_no_thread(start, start_upstream):
 
 def test_a_drain_waits_for_departures(start_in_store, start_upstream):
     arrivals = Arrivals()
-    proxy = start_in_store(shaping(start_upstream(arrivals), rate="1/s"))
+    proxy = start_in_store(shaping(start_upstream(arrivals), rate="1/3s", max_wait="3s"))
     clients = send_in_turn([proxy], 2)
     assert clients[0].read().status == 200
     proxy.signal()

@@ -163,8 +163,8 @@ class Storm:
 
 def routes(upstream):
     return f"""
-        timeouts: {{head: 2s, idle: 2s}}
-        upstreams: {{api: {{servers: "{upstream.url}", timeout: {{connect: 5s, response: 2s}}}}}}
+        timeouts: {{head: 5s, idle: 5s}}
+        upstreams: {{api: {{servers: "{upstream.url}", timeout: {{connect: 5s, response: 5s}}}}}}
         routes: [{{limits: [wide], upstream: api}}]
     """
 

@@ -13,6 +13,7 @@ from harness.wait import until
 
 N_EVENTS = 60
 EVENT_S = 0.02  # between events
+SILENT_S = 3.0
 EVENT = re.compile(rb"data: ([0-9.]+)\n\n")
 
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
@@ -106,7 +107,7 @@ def silent(head, then=b"4\r\nend\n\r\n0\r\n\r\n", first=b""):
     """An upstream that says nothing for longer than timeout.response, then `then`."""
     def behave(peer, _):
         peer.send(head + first)
-        threading.Event().wait(1.2)
+        threading.Event().wait(SILENT_S)
         peer.send(then)
     return behave
 
@@ -116,28 +117,28 @@ def silent(head, then=b"4\r\nend\n\r\n0\r\n\r\n", first=b""):
 def test_a_stream_of_events_may_be_silent_for_longer_than_an_answer(
         start, start_upstream, content_type):
     head = CHUNKED.replace(b"text/event-stream", content_type.encode())
-    proxy = start(policy(start_upstream(silent(head)), response="300ms"))
+    proxy = start(policy(start_upstream(silent(head)), response="1500ms"))
     assert proxy.ask().body == b"end\n"
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "text/event-streams", "x"])
 def test_any_other_answer_may_not(start, start_upstream, content_type):
     head = CHUNKED.replace(b"text/event-stream", content_type.encode())
-    proxy = start(policy(start_upstream(silent(head)), response="300ms"))
+    proxy = start(policy(start_upstream(silent(head)), response="1500ms"))
     with pytest.raises(message.Cut):
         proxy.ask()
 
 
 def test_a_stream_of_events_is_ended_when_it_is_silent_for_too_long(start, start_upstream):
     upstream = start_upstream(silent(CHUNKED))
-    proxy = start(policy(upstream, top="timeouts: {tunnel: 300ms}"))
+    proxy = start(policy(upstream, top="timeouts: {tunnel: 1500ms}"))
     with pytest.raises(message.Cut):
         proxy.ask()
     until(lambda: not upstream.open_peers(), "the upstream's connection to be closed")
 
 
 def test_a_stream_whose_head_does_not_come_is_a_server_that_hangs(start, start_upstream):
-    proxy = start(policy(start_upstream(silent(b"")), response="300ms"))
+    proxy = start(policy(start_upstream(silent(b"")), response="1500ms"))
     assert proxy.ask().status == 504
 
 
@@ -159,7 +160,7 @@ def test_a_listener_that_has_ended_its_side_before_is_not_waited_with_for_long(
         peer.hang()
 
     upstream = start_upstream(behave)
-    client = start(policy(upstream, response="1s")).send(message.request("GET", "/"))
+    client = start(policy(upstream, response="3s")).send(message.request("GET", "/"))
     client.end()
     assert client.is_quiet()
     may_answer.set()
@@ -235,7 +236,7 @@ upstreams:
   api:
     servers: ["{upstream.url}", "{upstream.url.replace('127.0.0.1', '127.0.0.2')}"]
     eject: 1
-    timeout: {{response: 300ms, connect: 200ms}}
+    timeout: {{response: 2s, connect: 2s}}
     retries: 0
 routes: [{{upstream: api}}]
 """)

@@ -17,13 +17,16 @@ def port_where_nobody_listens():
         yield held.getsockname()[1]
 
 
-def policy(*servers, more="timeout: {connect: 300ms, response: 300ms}"):
+def policy(*servers, more="timeout: {connect: 10s, response: 10s}"):
     servers = ", ".join(f'"{server}"' for server in servers)
     return f"""
         workers: 1
         upstreams: {{api: {{servers: [{servers}], {more}}}}}
         routes: [{{upstream: api}}]
     """
+
+
+SHORT = "timeout: {connect: 300ms, response: 1s}"
 
 
 def assert_problem(response, status, detail):
@@ -51,7 +54,7 @@ def test_an_upstream_that_does_not_accept_is_504(start):
             one.setblocking(False)
             one.connect_ex(address)
             waiting.append(one)
-        proxy = start(policy(f"http://127.0.0.1:{address[1]}"))
+        proxy = start(policy(f"http://127.0.0.1:{address[1]}", more=SHORT))
         assert_problem(proxy.ask(), 504, "did not accept")
         for one in waiting:
             one.close()
@@ -59,7 +62,7 @@ def test_an_upstream_that_does_not_accept_is_504(start):
 
 def test_an_upstream_that_says_nothing_is_504(start, start_upstream):
     upstream = start_upstream(lambda peer, _: peer.hang())
-    proxy = start(policy(upstream.url))
+    proxy = start(policy(upstream.url, more=SHORT))
     with proxy.connect() as client:
         assert_problem(client.ask(), 504, "in time")
         assert_problem(client.ask("POST", body=b"x"), 504, "in time")
@@ -71,7 +74,7 @@ def test_an_upstream_that_stops_in_mid_response_is_cut(start, start_upstream):
         peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
         peer.hang()
 
-    proxy = start(policy(start_upstream(behave).url))
+    proxy = start(policy(start_upstream(behave).url, more=SHORT))
     with proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
         client.reader.head()
         assert client.reader.take_rest() == b"hello"

@@ -21,7 +21,7 @@ admin:
   read_token: fedcba9876543210fedcba9876543210
   hosts: [sluice.example]
 limits:
-  per-client: {{key: client.ip, rate: 60/minute, burst: 5}}
+  per-client: {{key: client.ip, rate: 60/hour, burst: 5}}
   per-key: {{key: [header.x-api-key, method], rate: [10/minute, 100/day]}}
   quiet: {{key: global, rate: 1/hour, shadow: true, algorithm: fixed_window}}
 routes:

@@ -5,7 +5,7 @@ import socket
 
 from harness import message
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class Client:

@@ -8,7 +8,7 @@ import subprocess
 from harness.ports import free_port
 from harness.wait import until
 
-START_WITHIN_S = 10.0
+START_WITHIN_S = 30.0
 
 # Of all databases, those without an end of their own.
 FIND_ENDLESS_KEYS = """

@@ -1,11 +1,12 @@
 """Waiting for what will happen, never for time to pass."""
 
+import threading
 import time
 
 POLL_S = 0.005
 
 
-def until(condition, what, within=10.0):
+def until(condition, what, within=30.0):
     """The first true value of condition(); a failure that says `what` if none comes in time. Whoever
     takes longer than that to look looks twice: what came meanwhile came in time."""
     deadline = time.monotonic() + within
@@ -23,3 +24,32 @@ def rest_of_window(period_s, at_least_s):
     left = period_s - time.time() % period_s
     if left < at_least_s:
         time.sleep(left + 0.05)
+
+
+class Stalls:
+    """From `with` to its end: `total_s` is how long, in all, this machine let somebody wait who wanted to
+    run. What has to be done in a time has that more of it."""
+
+    LOOK_S = 0.005
+    NOTED_S = 0.05  # less is the scheduler's, not a stall
+
+    def __init__(self):
+        self.total_s = 0.0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self):
+        while not self._is_over.is_set():
+            started = time.monotonic()
+            self._is_over.wait(self.LOOK_S)
+            late_s = time.monotonic() - started - self.LOOK_S
+            if late_s > self.NOTED_S:
+                self.total_s += late_s
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        self._thread.join()
