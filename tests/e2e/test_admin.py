@@ -74,7 +74,7 @@ def test_routes_are_told_in_their_order(unix):
 
 def test_the_policy_is_told_without_its_secrets(unix):
     policy = unix.read("/v1/policy")
-    assert policy["limits"]["per-client"]["rate"] == ["60/minute"]
+    assert policy["limits"]["per-client"]["rate"] == ["60/hour"]
     assert policy["admin"]["token"] == "***" and policy["admin"]["read_token"] == "***"
     assert policy["max"]["connections"] == 10000
     assert TOKEN not in json.dumps(policy)

@@ -137,7 +137,7 @@ def test_script_and_proxy_count_in_the_same_keys(start, start_redis, policy_file
     assert [proxy.ask("GET", "/v1/x").status for _ in range(2)] == [204, 204]
     result = program.command("script", policy_file(text), "GET", "/v1/x", "--from", "127.0.0.1")
     assert run_in_shell(result.stdout, tmp_path)[0] < 0
-    assert len(redis.keys()) == 3
+    assert len([key for key in redis.keys() if b"{" in key]) == 3
 
 
 @pytest.mark.parametrize("url, told", [("/none", "no route matches"), ("/free", "no limit")])

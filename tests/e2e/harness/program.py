@@ -25,7 +25,7 @@ def environment(extra=None):
 def command(*arguments, env=None, stdin=""):
     """Run a command that ends by itself."""
     result = subprocess.run([PROGRAM, *arguments], input=stdin, capture_output=True, text=True,
-                            timeout=60, env=environment(env), check=False)
+                            timeout=300, env=environment(env), check=False)
     assert not SANITIZER.search(result.stderr), result.stderr
     return result
 
