@@ -4,6 +4,7 @@ from statistics import median
 
 QUANTILES = ["p50", "p99", "p999"]
 REDIS_SLACK_US = 200  # over a round trip
+BUSY_US = 100  # that the generator is late by itself: it did not get a processor when it wanted one
 
 
 def _added(one, rate, name, quantile):
@@ -78,6 +79,8 @@ def table(result):
     facts = [f"a round trip of Redis, quiet: p50 {result['redis_round_trip_us']['p50']:.0f} µs,"
              f" p99 {result['redis_round_trip_us']['p99']:.0f} µs",
              f"the generator sent later than it meant, by itself: p99 {result['lag_p99_us']:.0f} µs"]
+    if result["lag_p99_us"] > BUSY_US:
+        facts.append("THE MACHINE WAS BUSY with something else: these figures tell of that")
     facts += [f"at most, closed loop: {name} {most:.0f} requests a second"
               for name, most in result["maxima"].items()]
     blocks.append("\n".join(facts))
