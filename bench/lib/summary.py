@@ -35,7 +35,9 @@ def summarize(rows, rounds):
         ratios = _ratios(rounds, row.name, reference_of(row).name, "proxy_us")
         line = {"name": row.name, "title": row.title, "group": row.group,
                 "uses_redis": row.uses_redis, "body": row.load.download or row.load.upload}
-        line |= {name: median(figures[name] for figures in mine) for name in FIGURES}
+        for name in FIGURES:
+            values = [figures[name] for figures in mine]
+            line |= {name: median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
         line |= {"ratio": median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
         line["bounds"] = [_bound(row, bound, rounds) for bound in row.bounds]
         line["holds"] = all(bound["holds"] for bound in line["bounds"])

@@ -1,0 +1,52 @@
+"""The section of what bench/latency measured: what a proxy adds to a direct connection."""
+
+from charts import Bar, Bars, footer, kind_of, shown
+from section import Section, made_of, paragraphs
+from words import bounds_table, number, origin, table
+
+
+def _chart(rate, figures):
+    rows = [row for row in figures["rows"] if row["rate"] == rate and row["name"] != "direct"
+            and not row["saturated"]]
+    bars = [Bar(row["title"], row["added_p99_us"], kind_of(row["name"]), row["added_p99_min_us"],
+                row["added_p99_max_us"]) for row in rows]
+    share = "half load" if rate == figures["rates"][-1] else "a light load"
+    return Bars(f"added-latency-{figures['rates'].index(rate)}", f"Added p99 latency at {share},"
+                f" {rate:,} requests a second", "µs beyond a direct connection, (min..max) over the rounds", bars,
+                footer(figures))
+
+
+def _cells(row):
+    if row["saturated"]:
+        return ["does not bear the rate", *[""] * 6]
+    told = [number(row[f"{quantile}_us"]) for quantile in ("p50", "p99", "p999")]
+    if row["name"] == "direct":
+        return [*told, *[""] * 4]
+    added = [number(row[f"added_{quantile}_us"]) for quantile in ("p50", "p99", "p999")]
+    return [*told, *added, f"({number(row['added_p99_min_us'])}..{number(row['added_p99_max_us'])})"]
+
+
+def _table(rate, figures):
+    rows = [[row["title"], *_cells(row)] for row in figures["rows"] if row["rate"] == rate]
+    heads = [f"{rate:,} requests/s", "p50, µs>", "p99>", "p99.9>", "added p50>", "added p99>", "added p99.9>",
+             "(min..max of p99)>"]
+    return table(heads, rows)
+
+
+def _latency(title, figures):
+    charts = tuple(_chart(rate, figures) for rate in figures["rates"])
+    titles = {row["name"]: row["title"] for row in figures["rows"]}
+    bounds = tuple({"title": titles.get(bound["name"], bound["name"])} | bound for bound in figures["bounds"])
+    trip = figures["redis_round_trip_us"]
+    text = paragraphs(
+        "Requests are sent at times that are drawn before the first of them, and each is charged from the time at which"
+        " it was to be sent: what a stall holds up is counted, not left out (coordinated omission). Added is the row minus"
+        f" the direct connection in the same round. A round trip of Redis, quiet: {number(trip['p50'])} µs (p99"
+        f" {number(trip['p99'])} µs); the generator itself was late by {number(figures['lag_p99_us'])} µs (p99).",
+        origin(figures), *(part for rate, chart in zip(figures["rates"], charts)
+                           for part in (shown(chart), _table(rate, figures))),
+        bounds_table(bounds))
+    return Section(title, text, charts, bounds)
+
+
+LATENCY = made_of("latency", "Added latency", _latency)

@@ -1,0 +1,76 @@
+"""The page, and the comparison that README shows: all of it made from the published figures."""
+
+import alone
+import cost
+import delay
+import exactness
+import scale
+import trouble
+from words import bounds_table, day, machine, number, spread, table
+
+INTRODUCTION = """\
+# Performance
+
+What sluice costs, beside nginx, HAProxy and nginx with a script in Redis, and what happens to it when Redis is in
+trouble. Everything here is made by commands of [bench/](../bench/README.md), which anybody can run, and this page by
+`bench/report` from what they wrote ([the files](performance)): a test holds it to them. Ratios carry over to other
+machines, as far as anything does; microseconds and requests a second are of the machine that is named.
+"""
+# What no peer publishes comes first.
+FIRST = (cost.MIXED, exactness.ACCURACY, trouble.STALLS, trouble.RECOVERY)
+COSTS = (cost.PROXIED, cost.DENIED, delay.LATENCY, cost.BODY)
+COUNTED = (cost.CALLS, cost.BUDGET, alone.DECISIONS, alone.BYTES, alone.SCRAPE)
+
+
+def sections(data):
+    return [*(make(data) for make in FIRST + COSTS), *scale.sections(data), *(make(data) for make in COUNTED)]
+
+
+def charts(data):
+    return [chart for section in sections(data) for chart in section.charts]
+
+
+def _verdict(found):
+    bounds = [bound | {"title": f"{section.title}: {bound['title']}"} for section in found
+              for bound in section.bounds]
+    missed = [bound for bound in bounds if not bound["holds"]]
+    if not bounds:
+        return "No bound was judged."
+    if not missed:
+        return f"All {len(bounds)} bounds that sluice sets itself hold in these figures."
+    return (f"Of {len(bounds)} bounds that sluice sets itself, {len(bounds) - len(missed)} hold in these figures;"
+            " missed:\n\n" + bounds_table(missed))
+
+
+def _anchor(title):
+    kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -")
+    return kept.replace(" ", "-")
+
+
+def _versions(data):
+    rows = [[f"`{figures['command']}`", day(figures) if "at" in figures else "", machine(figures),
+             ", ".join(filter(None, (figures["machine"].get(name) for name in
+                                     ("sluice", "nginx", "haproxy", "redis", "wrk"))))]
+            for figures in data.values()]
+    return table(["command", "when", "machine", "versions"], rows)
+
+
+def page(data):
+    found = sections(data)
+    contents = "\n".join(f"- [{section.title}](#{_anchor(section.title)})" for section in found)
+    parts = [INTRODUCTION.rstrip("\n"), _verdict(found), contents]
+    parts += [f"## {section.title}\n\n{section.text}" for section in found]
+    return "\n\n".join([*parts, "## What made the figures", _versions(data)]) + "\n"
+
+
+def comparison(data):
+    """README's table."""
+    if "run" not in data:
+        return "`bench/run` makes this table; it was not measured yet."
+    rows = [[row["title"], number(row["proxy_us"]),
+             number(row["redis_us"]) if row["uses_redis"] else "", f"{row['ratio']:.2f}",
+             spread(row["ratio_min"], row["ratio_max"]), number(row["requests_per_second"])]
+            for row in data["run"]["rows"]]
+    heads = ["", "proxy, µs>", "Redis, µs>", "ratio>", "(min..max)>", "requests/s>"]
+    return (table(heads, rows) + f"\n\nMade by `{data['run']['command']}`, {day(data['run'])}, on"
+            f" {machine(data['run'])}.")

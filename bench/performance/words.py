@@ -1,0 +1,52 @@
+"""Figures as text: numbers, tables, and where they come from. All of them are Markdown."""
+
+from measured import COMMANDS
+
+
+def number(value, digits=3):
+    """So many digits that mean something, thousands apart; all of them of an integer."""
+    if value is None:
+        return "–"
+    if isinstance(value, int) or value == 0:
+        return f"{value:,.0f}"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    text = f"{value:.{digits}g}"
+    return f"{float(text):f}".rstrip("0").rstrip(".") if "e" in text else text
+
+
+def spread(low, high):
+    return f"({low:.2f}..{high:.2f})"
+
+
+def table(heads, rows):
+    """@heads: texts; those of columns of numbers end with `>`, and align to the right."""
+    rules = ["---:" if head.endswith(">") else "---" for head in heads]
+    lines = [[head.removesuffix(">") for head in heads], rules, *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def day(figures):
+    return figures["at"].replace("T", " ").removesuffix("Z")[:16] + " UTC"
+
+
+def machine(figures):
+    facts = figures["machine"]
+    return f"{facts['cores']} cores of {facts['processor']}, Linux {facts['kernel']}"
+
+
+def origin(figures):
+    """The line that says what made the figures of a section."""
+    return f"*`{figures['command']}`, {day(figures)}, {machine(figures)}.*"
+
+
+def unmeasured(name):
+    return f"This was not measured yet: `{COMMANDS[name]}` does it."
+
+
+def bounds_table(bounds):
+    """@bounds: as bench/run keeps them, with the title of their row."""
+    rows = [[bound["title"], bound["of"], number(bound["is"]),
+             spread(bound["min"], bound["max"]) if "min" in bound else "", number(bound["at_most"]),
+             "holds" if bound["holds"] else "**missed**"] for bound in bounds]
+    return table(["", "bound", "figure>", "(min..max)>", "at most>", ""], rows)
