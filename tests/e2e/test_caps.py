@@ -52,10 +52,10 @@ def test_a_body_that_stands_still_is_408(start, start_upstream):
 
 def test_a_slow_body_that_moves_is_not_cut(start, start_upstream):
     upstream = start_upstream()
-    proxy = start(f"timeouts: {{idle: 2s}}\nupstream: {upstream.url}\n")
+    proxy = start(f"timeouts: {{idle: 4s}}\nupstream: {upstream.url}\n")
     with proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n") as client:
         for byte in b"abcdefgh":
-            assert client.is_quiet(0.4)
+            assert client.is_quiet(0.7)
             client.send(bytes([byte]))
         assert client.read().status == 200
     assert upstream.last.body == b"abcdefgh"
