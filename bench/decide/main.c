@@ -1,4 +1,5 @@
 /* bench_decisions memory [ALGORITHM]               what a decision costs in the embedded store
+ * bench_decisions keys                            the same of one with 1,000 to 10,000,000 keys
  * bench_decisions redis SOCKET PID [ALGORITHM]     and in the Redis with that socket and process id
  *
  * One line of JSON a measurement. bench/decisions starts the Redis and makes a table of them. */
@@ -11,6 +12,7 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "limit/token_bucket.h"
 #include "rates.h"
 
 enum {
@@ -18,6 +20,7 @@ enum {
     MANY_KEYS = 1000 * 1000,
     MEMORY_DECISIONS = 500 * 1000, /* a round */
     REDIS_DECISIONS = 200 * 1000,
+    BYTES_PER_KEY = 96, /* that the store is given for a bucket */
 };
 
 static const size_t N_LIMITS[] = {1, WORKLOAD_LIMITS_MAX};
@@ -29,6 +32,19 @@ static void measure_memory(const struct algorithm *algorithm, size_t n_limits)
         struct workload workload;
         workload_open(&workload, algorithm, n_limits, n_keys[i]);
         memory_rate(&workload, MEMORY_DECISIONS);
+        workload_close(&workload);
+    }
+}
+
+static void measure_keys(void)
+{
+    static const size_t n_keys[] = {FEW_KEYS, 10 * FEW_KEYS, 100 * FEW_KEYS, MANY_KEYS,
+                                    10 * MANY_KEYS};
+    for (size_t i = 0; i < ARRAY_LEN(n_keys); i++) {
+        struct workload workload;
+        workload_open(&workload, &token_bucket_algorithm, 1, n_keys[i]);
+        memory_keys(&workload, BYTES_PER_KEY, MEMORY_DECISIONS);
+        fflush(stdout);
         workload_close(&workload);
     }
 }
@@ -63,6 +79,7 @@ static int read_pid(const char *text)
 static int usage(void)
 {
     fputs("usage: bench_decisions memory [ALGORITHM]\n"
+          "       bench_decisions keys\n"
           "       bench_decisions redis SOCKET PID [ALGORITHM]\n",
           stderr);
     return 2;
@@ -73,13 +90,18 @@ int main(int argc, char **argv)
     const bool is_memory = argc >= 2 && strcmp(argv[1], "memory") == 0;
     const bool is_redis = argc >= 4 && strcmp(argv[1], "redis") == 0;
     const int only = is_memory ? 2 : 4;
-    if ((!is_memory && !is_redis) || argc > only + 1) {
+    const bool is_keys = argc == 2 && strcmp(argv[1], "keys") == 0;
+    if ((!is_memory && !is_redis && !is_keys) || argc > only + 1) {
         return usage();
     }
     signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_WARN);
     if (hash_setup() != STATUS_OK) {
         return EXIT_FAILURE;
+    }
+    if (is_keys) {
+        measure_keys();
+        return EXIT_SUCCESS;
     }
     if (is_memory) {
         measure_floor();

@@ -1,6 +1,8 @@
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -50,14 +52,18 @@ static void print_rate(const struct workload *workload, const char *name, size_t
            name, workload->n_limits, workload->n_keys, (double)n / took_s);
 }
 
-void memory_rate(struct workload *workload, size_t n_decisions)
+static struct store *open_store(size_t bytes)
 {
-    const struct memory_store_options options = {.memory_bytes = (size_t)1 << 30};
+    const struct memory_store_options options = {.memory_bytes = bytes};
     struct store *store;
     if (memory_store_new(&options, &store) != STATUS_OK) {
         workload_fail("no memory for the embedded store");
     }
-    decide_all(store, workload, workload->n_keys); /* all keys are there */
+    return store;
+}
+
+static double best_of_rounds(struct store *store, struct workload *workload, size_t n_decisions)
+{
     double best_s = 0;
     for (int round = 0; round < ROUNDS; round++) {
         const double start_s = cpu_s();
@@ -65,8 +71,78 @@ void memory_rate(struct workload *workload, size_t n_decisions)
         const double took_s = cpu_s() - start_s;
         best_s = round == 0 || took_s < best_s ? took_s : best_s;
     }
-    print_rate(workload, workload->algorithm->name, n_decisions, best_s);
+    return best_s;
+}
+
+void memory_rate(struct workload *workload, size_t n_decisions)
+{
+    struct store *store = open_store((size_t)1 << 30);
+    decide_all(store, workload, workload->n_keys); /* all keys are there */
+    print_rate(workload, workload->algorithm->name, n_decisions,
+               best_of_rounds(store, workload, n_decisions));
     store_free(store);
+}
+
+static size_t resident_bytes(void)
+{
+    unsigned long n_pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%*u %lu", &n_pages) != 1) {
+        workload_fail("/proc/self/statm cannot be read");
+    }
+    fclose(file);
+    return n_pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* One that needs the one before, at random in as many lines as there are keys: what no table does
+ * without. */
+static double read_ns(size_t n_lines, size_t n_reads)
+{
+    struct line {
+        uint64_t number;
+        uint64_t rest[7];
+    } *lines = aligned_alloc(sizeof(struct line), n_lines * sizeof(*lines));
+    if (lines == NULL) {
+        workload_fail("out of memory");
+    }
+    for (size_t i = 0; i < n_lines; i++) {
+        hash_random(&lines[i].number, sizeof(lines[i].number));
+    }
+    double best_s = 0;
+    uint64_t at = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        const double start_s = cpu_s();
+        for (size_t i = 0; i < n_reads; i++) {
+            at = (lines[at % n_lines].number ^ i) >> 1;
+        }
+        const double took_s = cpu_s() - start_s;
+        best_s = round == 0 || took_s < best_s ? took_s : best_s;
+    }
+    volatile uint64_t kept = at; /* so that no read is left out */
+    (void)kept;
+    free(lines);
+    return best_s * 1e9 / (double)n_reads;
+}
+
+void memory_keys(struct workload *workload, size_t bytes_per_key, size_t n_decisions)
+{
+    const size_t bytes = workload->n_keys * bytes_per_key;
+    struct store *store =
+        open_store(bytes > MEMORY_STORE_BYTES_MIN ? bytes : MEMORY_STORE_BYTES_MIN);
+    const size_t before = resident_bytes();
+    decide_all(store, workload, workload->n_keys);
+    const size_t grown = resident_bytes() - before;
+    struct memory_store_counters counters;
+    memory_store_count(store, &counters);
+    if (counters.n_keys != workload->n_keys || counters.n_evictions + counters.n_overflows > 0) {
+        workload_fail("the store does not hold all keys");
+    }
+    const double took_s = best_of_rounds(store, workload, n_decisions);
+    store_free(store);
+    printf("{\"algorithm\": \"%s\", \"keys\": %zu, \"decision_ns\": %.1f, \"read_ns\": %.1f,"
+           " \"bytes_per_key\": %.1f}\n",
+           workload->algorithm->name, workload->n_keys, took_s * 1e9 / (double)n_decisions,
+           read_ns(workload->n_keys, n_decisions), (double)grown / (double)workload->n_keys);
 }
 
 void memory_floor(struct workload *workload, size_t n_decisions)

@@ -1,5 +1,6 @@
 #include "workload.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ enum {
 
 void workload_fail(const char *why)
 {
-    fprintf(stderr, "bench_decisions: error: %s\n", why);
+    fprintf(stderr, "%s: error: %s\n", program_invocation_short_name, why);
     exit(EXIT_FAILURE);
 }
 

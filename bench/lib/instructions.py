@@ -1,6 +1,7 @@
 """Instructions of a program in user space, counted by valgrind: the same on any machine and however busy it
 is, as long as compiler and libraries are the same."""
 
+import contextlib
 import os
 import re
 import socket
@@ -56,12 +57,12 @@ def count(stage, name, argv, port, drive):
     return int(found[1])
 
 
-def per_request(stage, name, write_config, sluice, n_few, n_many, statuses):
+def per_request(stage, name, write_config, sluice, n_few, n_many, statuses, beside=None):
     """Instructions of sluice for one request: two runs differ in nothing but the number of requests, so
     what starting and stopping takes falls out.
 
     @write_config: of a port and a name, gives the policy file. @statuses: of the first answer and of all
-    others.
+    others. @beside: of a port, gives a context that lasts as long as the requests.
     """
     totals = []
     for n_requests in (n_few, n_many):
@@ -70,12 +71,13 @@ def per_request(stage, name, write_config, sluice, n_few, n_many, statuses):
         argv = [sluice, "run", config]
 
         def drive(n_requests=n_requests, port=port):
-            client = Client(port)
-            for number in range(n_requests):
-                seen = client.ask(b"/items/%06d" % number)
-                if seen != statuses[min(number, 1)]:
-                    raise StageError(f"{name}: request {number} was answered with {seen}")
-            client.close()
+            with beside(port) if beside else contextlib.nullcontext():
+                client = Client(port)
+                for number in range(n_requests):
+                    seen = client.ask(b"/items/%06d" % number)
+                    if seen != statuses[min(number, 1)]:
+                        raise StageError(f"{name}: request {number} was answered with {seen}")
+                client.close()
 
         totals.append(count(stage, f"{name}-{n_requests}", argv, port, drive))
     return (totals[1] - totals[0]) / (n_many - n_few)

@@ -129,9 +129,10 @@ def haproxy(at_most, period="10s", table=("ip", "src"), expire="60s", threads=1,
     return start
 
 
-def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None, workers=1):
+def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None, workers=1,
+                  settings=""):
     """The policy's text: @limits, each a limit's mapping, in Redis or else in the embedded store; @spent:
-    that of what lies below /spent."""
+    that of what lies below /spent; @settings: lines at the top."""
     named = {f"limit-{number}": limit for number, limit in enumerate(limits, 1)}
     all_limits = named | ({"spent": spent} if spent else {})
     lines = [f"  {name}: {{{limit}}}\n" for name, limit in all_limits.items()]
@@ -139,9 +140,10 @@ def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None,
     return render(
         PEERS / "sluice.yaml",
         port=port,
+        workers=workers,
+        settings=settings,
         log=log,
         upstream_port=upstream_port,
-        workers=workers,
         store=f"store: {{redis: 'redis://127.0.0.1:{redis_port}', deadline: 1s}}" if redis_port else "",
         limits="".join(["limits:\n", *lines]) if lines else "",
         special=special,
@@ -149,11 +151,11 @@ def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None,
     )
 
 
-def sluice(*limits, redis=False, spent=None, workers=1):
+def sluice(*limits, redis=False, spent=None, **others):
     def start(setting, row):
         port = free_port()
         config = sluice_config(port, log_path(setting, row), setting.upstream_port, limits,
-                               setting.redis_port if redis else None, spent, workers)
+                               setting.redis_port if redis else None, spent, **others)
         return _start(setting, row, lambda path: [setting.sluice, "run", path], config, port)
 
     return start

@@ -1,4 +1,4 @@
-"""What all rows share: the upstream, with its bodies and uploads, and the Redis."""
+"""The upstream that all rows of bench/run share, with its bodies and uploads."""
 
 from proxies import NGINX_MODULES, PEERS
 from rows import KIB, MIB
@@ -16,9 +16,3 @@ def start_upstream(stage, cores=None):
                                                  modules=NGINX_MODULES))
     return stage.start("upstream", ["nginx", "-e", stage.dir / "upstream.err", "-c", config], port,
                        cores=cores)
-
-
-def start_redis(stage, cores=None):
-    port = free_port()
-    config = stage.write("redis.conf", render(PEERS / "redis.conf", dir=stage.dir, port=port))
-    return stage.start("redis", ["redis-server", config], port, cores=cores)
