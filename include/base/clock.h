@@ -11,4 +11,7 @@ uint64_t clock_monotonic_us(void);
 /* Time since the Unix epoch, in us; may step. For people and for windows that they can see. */
 uint64_t clock_wall_us(void);
 
+/* Seconds since 1970, cheaper: up to 10 ms late. For what shows no more than seconds. */
+uint64_t clock_wall_s(void);
+
 #endif /* SLUICE_BASE_CLOCK_H */

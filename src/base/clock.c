@@ -19,3 +19,11 @@ uint64_t clock_wall_us(void)
 {
     return read_us(CLOCK_REALTIME);
 }
+
+uint64_t clock_wall_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (uint64_t)now.tv_sec;
+}

@@ -46,7 +46,7 @@ struct client_ops {
     /* Bytes of what was sent that the client's side has not taken yet. */
     uint64_t (*unread_bytes)(struct client *client);
     /* The exchange is over and is not used any more: free it. */
-    void (*on_done)(struct client *client);
+    void (*on_done)(struct client *client, uint64_t now_us);
 };
 
 /* First member of whoever plays the client side. */

@@ -114,12 +114,12 @@ static void discard(struct downstream *downstream)
 
 /* --- one request after another --- */
 
-static void rest(struct downstream *downstream)
+static void rest(struct downstream *downstream, uint64_t now_us)
 {
     downstream->phase = DOWNSTREAM_IDLE;
     downstream_leave_regime(downstream);
     stream_want_read(&downstream->stream, true);
-    timeout_arm(&downstream->timeout, &downstream->worker->rest_timeouts, clock_monotonic_us());
+    timeout_arm(&downstream->timeout, &downstream->worker->rest_timeouts, now_us);
 }
 
 /* Take what is buffered of a body that nobody wanted. */
@@ -132,7 +132,7 @@ static void skip_body(struct downstream *downstream)
     }
 }
 
-static void on_done(struct client *client)
+static void on_done(struct client *client, uint64_t now_us)
 {
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
     const bool is_answered = downstream->exchange->state == EXCHANGE_DONE;
@@ -164,12 +164,12 @@ static void on_done(struct client *client)
     } else if (downstream->has_ended) {
         close_idle(downstream);
     } else {
-        rest(downstream);
+        rest(downstream, now_us);
     }
 }
 
 /* The first byte of a request is there. */
-static bool begin(struct downstream *downstream)
+static bool begin(struct downstream *downstream, uint64_t now_us)
 {
     struct regime *regime = downstream->regime;
     void *memory = pool_take(&regime->stock->exchanges);
@@ -180,12 +180,12 @@ static bool begin(struct downstream *downstream)
     timeout_disarm(&downstream->timeout);
     downstream->phase = DOWNSTREAM_BUSY;
     downstream->exchange =
-        exchange_init(memory, regime, &downstream->client, &downstream->peer, clock_monotonic_us());
+        exchange_init(memory, regime, &downstream->client, &downstream->peer, now_us);
     downstream->parser.fields = downstream->exchange->fields;
     return true;
 }
 
-static void parse(struct downstream *downstream)
+static void parse(struct downstream *downstream, uint64_t now_us)
 {
     struct exchange *exchange = downstream->exchange;
     struct head *request = &exchange->request;
@@ -194,7 +194,7 @@ static void parse(struct downstream *downstream)
                                &consumed)) {
     case PARSE_DONE:
         inbox_begin_body(&downstream->inbox, consumed, request->body, request->content_length);
-        exchange_on_head(exchange);
+        exchange_on_head(exchange, now_us);
         return;
     case PARSE_PARTIAL:
         if (downstream->has_ended) {
@@ -213,8 +213,9 @@ static void parse(struct downstream *downstream)
 static void on_next(struct loop_task *task)
 {
     struct downstream *downstream = CONTAINER_OF(task, struct downstream, next);
-    if (begin(downstream)) {
-        parse(downstream);
+    const uint64_t now_us = clock_monotonic_us();
+    if (begin(downstream, now_us)) {
+        parse(downstream, now_us);
     }
 }
 
@@ -223,10 +224,12 @@ static void read_head(struct downstream *downstream)
     if (downstream->regime == NULL) {
         downstream_enter_regime(downstream, downstream->worker->regime);
     }
-    switch (inbox_read_head(&downstream->inbox)) {
+    const enum stream_result result = inbox_read_head(&downstream->inbox);
+    const uint64_t now_us = clock_monotonic_us();
+    switch (result) {
     case STREAM_DONE:
-        if (downstream->phase == DOWNSTREAM_BUSY || begin(downstream)) {
-            parse(downstream);
+        if (downstream->phase == DOWNSTREAM_BUSY || begin(downstream, now_us)) {
+            parse(downstream, now_us);
         }
         return;
     case STREAM_BLOCKED:
@@ -255,16 +258,17 @@ static void take_header(struct downstream *downstream, const struct proxy_header
         close_idle(downstream);
         return;
     }
+    const uint64_t now_us = clock_monotonic_us();
     timeout_disarm(&downstream->timeout);
     inbox_begin_body(&downstream->inbox, consumed, BODY_NONE, 0);
     inbox_end_head(&downstream->inbox);
     if (inbox_head_bytes(&downstream->inbox).len == 0) {
-        rest(downstream);
+        rest(downstream, now_us);
         if (downstream->worker->draining) {
             downstream_drain(downstream);
         }
-    } else if (begin(downstream)) {
-        parse(downstream);
+    } else if (begin(downstream, now_us)) {
+        parse(downstream, now_us);
     }
 }
 
@@ -473,7 +477,7 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer, 
         downstream_enter_regime(downstream, worker->regime);
         timeout_arm(&downstream->timeout, &downstream->regime->head_timeouts, clock_monotonic_us());
     } else {
-        rest(downstream);
+        rest(downstream, clock_monotonic_us());
     }
     if (worker->draining && downstream->phase != DOWNSTREAM_CLOSED) {
         downstream_drain(downstream);

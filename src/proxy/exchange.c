@@ -128,7 +128,7 @@ static struct timeout_queue *queue_of(const struct exchange *exchange)
     return NULL;
 }
 
-void exchange_touch(struct exchange *exchange)
+void exchange_touch_at(struct exchange *exchange, uint64_t now_us)
 {
     struct timeout_queue *queue = queue_of(exchange);
     if (queue == NULL) {
@@ -136,7 +136,6 @@ void exchange_touch(struct exchange *exchange)
         exchange->is_looked_at = false;
         return;
     }
-    const uint64_t now_us = clock_monotonic_us();
     const bool is_look = queue == &exchange->regime->look_timeouts;
     exchange_note_waits(exchange, now_us);
     /* A client is looked at again and again, however often it moves. */
@@ -146,10 +145,21 @@ void exchange_touch(struct exchange *exchange)
     exchange->is_looked_at = is_look;
 }
 
-void exchange_set_state(struct exchange *exchange, enum exchange_state next)
+void exchange_touch(struct exchange *exchange)
+{
+    exchange_touch_at(exchange,
+                      STATES[exchange->state].wait == WAIT_NONE ? 0 : clock_monotonic_us());
+}
+
+void exchange_enter_state(struct exchange *exchange, enum exchange_state next)
 {
     assert(STATES[exchange->state].next & (1u << next));
     exchange->state = next;
+}
+
+void exchange_set_state(struct exchange *exchange, enum exchange_state next)
+{
+    exchange_enter_state(exchange, next);
     exchange_touch(exchange);
 }
 
@@ -243,12 +253,12 @@ void exchange_settle_costs(struct exchange *exchange)
     settlement_make_costs(&exchange->admission, &outcome, exchange->regime->store);
 }
 
-static void end(struct exchange *exchange)
+static void end(struct exchange *exchange, uint64_t now_us)
 {
     struct client *client = exchange->client;
     if (exchange->hold.place != 0) {
         precise_timer_disarm(&exchange->worker->holds, &exchange->hold);
-        exchange->hold_us = clock_monotonic_us() - exchange->hold_us;
+        exchange->hold_us = now_us - exchange->hold_us;
         counter_down(&exchange->worker->meters->held);
     }
     if (exchange->is_queued) {
@@ -262,11 +272,10 @@ static void end(struct exchange *exchange)
     } else if (exchange->admission.decision.n_charges > 0) {
         settle(exchange);
     }
-    const uint64_t now_us = clock_monotonic_us();
     counting_note_end(exchange, now_us);
     access_log_add(&exchange->worker->log, exchange, now_us);
     arena_reset(&exchange->arena);
-    client->ops->on_done(client);
+    client->ops->on_done(client, now_us);
 }
 
 static void drop_upstream(struct exchange *exchange)
@@ -284,17 +293,18 @@ static enum upstream_outcome outcome_of_status(uint16_t status)
 
 void exchange_complete(struct exchange *exchange)
 {
+    const uint64_t now_us = clock_monotonic_us();
     exchange_set_state(exchange, EXCHANGE_DONE);
     if (exchange->upstream != NULL) {
         exchange_note_outcome(exchange, outcome_of_status(exchange->out.status));
         if (exchange->is_request_sent) {
-            upstream_release(exchange->upstream);
+            upstream_release(exchange->upstream, now_us);
         } else {
             upstream_close(exchange->upstream);
         }
         exchange->upstream = NULL;
     }
-    end(exchange);
+    end(exchange, now_us);
 }
 
 void exchange_cut(struct exchange *exchange, const char *fault)
@@ -308,7 +318,7 @@ void exchange_cut(struct exchange *exchange, const char *fault)
     }
     exchange_set_state(exchange, EXCHANGE_CLOSED);
     drop_upstream(exchange);
-    end(exchange);
+    end(exchange, clock_monotonic_us());
 }
 
 void exchange_on_client_gone(struct exchange *exchange)
@@ -332,7 +342,7 @@ void exchange_on_client_ended(struct exchange *exchange)
 void exchange_reply(struct exchange *exchange, struct span body)
 {
     drop_upstream(exchange);
-    exchange_set_state(exchange, EXCHANGE_REPLY);
+    exchange_enter_state(exchange, EXCHANGE_REPLY);
     exchange->is_response_started = true;
     if (exchange_is_head_request(exchange)) {
         body.len = 0;

@@ -97,7 +97,7 @@ struct exchange {
     struct response out;
 
     uint64_t started_us;         /* monotonic: the first byte of the request */
-    uint64_t decide_us;          /* spent in the store; until the answer: when it was asked */
+    uint64_t decide_us;          /* until the store has answered; before that: when it was asked */
     uint64_t hold_us;            /* held on purpose */
     uint64_t queued_us;          /* in QUEUE */
     uint64_t connect_started_us; /* monotonic */
@@ -131,7 +131,7 @@ struct exchange *exchange_init(void *memory, struct regime *regime, struct clien
 /* --- from the client side --- */
 
 /* exchange->request is filled: decide and go on. */
-void exchange_on_head(struct exchange *exchange);
+void exchange_on_head(struct exchange *exchange, uint64_t now_us);
 
 /* The head breaks the rules: answer exchange->request.error. */
 void exchange_on_bad_head(struct exchange *exchange);

@@ -84,10 +84,10 @@ void exchange_on_queue_timeout(struct exchange *exchange)
 /* --- one server after another --- */
 
 /* A connection is ready, or under way. */
-static void go_out(struct exchange *exchange, bool is_ready)
+static void go_out(struct exchange *exchange, bool is_ready, uint64_t now_us)
 {
     if (is_ready) {
-        exchange_forward(exchange);
+        exchange_forward(exchange, now_us);
     } else {
         exchange_set_state(exchange, EXCHANGE_CONNECT);
     }
@@ -109,7 +109,7 @@ static enum status try_server(struct exchange *exchange)
     const enum status status = upstream_acquire(exchange->server, exchange, use_of(exchange),
                                                 &exchange->upstream, &is_ready);
     if (status == STATUS_OK) {
-        go_out(exchange, is_ready);
+        go_out(exchange, is_ready, exchange->connect_started_us);
     }
     return status;
 }
@@ -160,9 +160,9 @@ static bool may_go_on(struct exchange *exchange, enum status tried)
 }
 
 /* Ask the next address, or server; @status and @fault are told when none is left. */
-static void try_next(struct exchange *exchange, uint16_t status, const char *fault)
+static void try_next(struct exchange *exchange, uint64_t now_us, uint16_t status, const char *fault)
 {
-    exchange->connect_started_us = clock_monotonic_us();
+    exchange->connect_started_us = now_us;
     for (;;) {
         const enum choice_result choice =
             exchange->choice.n_addresses > 0 ? CHOICE_MADE : choose(exchange);
@@ -197,13 +197,13 @@ static void read_balance_key(struct exchange *exchange, const struct upstream_gr
     }
 }
 
-void exchange_connect(struct exchange *exchange)
+void exchange_connect(struct exchange *exchange, uint64_t now_us)
 {
     const struct upstream_group *group = group_of(exchange);
     if (group->spec->balance == BALANCE_HASH) {
         read_balance_key(exchange, group);
     }
-    try_next(exchange, 502, "no address of the upstream is known");
+    try_next(exchange, now_us, 502, "no address of the upstream is known");
 }
 
 void exchange_on_grant(struct exchange *exchange)
@@ -217,9 +217,9 @@ void exchange_on_grant(struct exchange *exchange)
     const enum status status = upstream_acquire_granted(exchange, waiter, use_of(exchange),
                                                         &exchange->upstream, &is_ready);
     if (status == STATUS_OK) {
-        go_out(exchange, is_ready);
+        go_out(exchange, is_ready, exchange->connect_started_us);
     } else if (may_go_on(exchange, status)) {
-        try_next(exchange, 502, UNREACHABLE);
+        try_next(exchange, exchange->connect_started_us, 502, UNREACHABLE);
     }
 }
 
@@ -235,12 +235,12 @@ void exchange_on_upstream_connected(struct exchange *exchange, enum status statu
 {
     if (status == STATUS_OK) {
         exchange->choice.n_addresses = 0;
-        exchange_forward(exchange);
+        exchange_forward(exchange, clock_monotonic_us());
         return;
     }
     drop(exchange);
     note_unreachable(exchange, OUTCOME_UNREACHABLE);
-    try_next(exchange, 502, UNREACHABLE);
+    try_next(exchange, clock_monotonic_us(), 502, UNREACHABLE);
 }
 
 void exchange_on_connect_timeout(struct exchange *exchange)
@@ -254,7 +254,7 @@ void exchange_on_connect_timeout(struct exchange *exchange)
         exchange_fail(exchange, 504, TOO_SLOW);
         return;
     }
-    try_next(exchange, 504, TOO_SLOW);
+    try_next(exchange, clock_monotonic_us(), 504, TOO_SLOW);
 }
 
 /* Whether the request may be sent once more: nothing of an answer has come, it does the same twice
@@ -283,5 +283,5 @@ void exchange_on_upstream_lost(struct exchange *exchange)
     } else {
         choice->n_deaths++;
     }
-    try_next(exchange, 502, LOST);
+    try_next(exchange, clock_monotonic_us(), 502, LOST);
 }

@@ -25,7 +25,7 @@ static void answer_last_hop(struct exchange *exchange)
     }
 }
 
-static void go_on(struct exchange *exchange)
+static void go_on(struct exchange *exchange, uint64_t now_us)
 {
     const struct head *request = &exchange->request;
     if (exchange->route->respond != NULL) {
@@ -33,17 +33,18 @@ static void go_on(struct exchange *exchange)
     } else if (request->has_max_forwards && request->max_forwards == 0) {
         answer_last_hop(exchange);
     } else {
-        exchange_connect(exchange);
+        exchange_connect(exchange, now_us);
     }
 }
 
 static void on_departure(struct precise_timer *timer)
 {
     struct exchange *exchange = CONTAINER_OF(timer, struct exchange, hold);
-    exchange->hold_us = clock_monotonic_us() - exchange->hold_us;
+    const uint64_t now_us = clock_monotonic_us();
+    exchange->hold_us = now_us - exchange->hold_us;
     counter_down(&exchange->worker->meters->held);
     exchange->client->ops->hold(exchange->client, false);
-    go_on(exchange);
+    go_on(exchange, now_us);
 }
 
 /* Hold it for @wait_us, counted from now: the answer came after the store's clock was read, so it is never
@@ -63,7 +64,7 @@ static void hold(struct exchange *exchange, uint64_t wait_us)
     exchange->client->ops->hold(exchange->client, true);
 }
 
-static void on_admitted(struct exchange *exchange)
+static void on_admitted(struct exchange *exchange, uint64_t now_us)
 {
     const uint64_t wait_us = admission_wait_us(&exchange->admission);
     if (admission_has_slots(&exchange->admission)) {
@@ -72,11 +73,11 @@ static void on_admitted(struct exchange *exchange)
     if (wait_us > 0) {
         hold(exchange, wait_us);
     } else {
-        go_on(exchange);
+        go_on(exchange, now_us);
     }
 }
 
-static void on_decided(struct exchange *exchange)
+static void on_decided(struct exchange *exchange, uint64_t now_us)
 {
     const struct decision *decision = &exchange->admission.decision;
     if (decision->status != STATUS_OK) {
@@ -85,36 +86,36 @@ static void on_decided(struct exchange *exchange)
     } else if (!decision->allowed) {
         exchange_reply(exchange, reply_denied(exchange));
     } else {
-        on_admitted(exchange);
+        on_admitted(exchange, now_us);
     }
 }
 
 /* The store has answered, at once or later. */
-static void on_answered(struct exchange *exchange)
+static void on_answered(struct exchange *exchange, uint64_t now_us)
 {
-    exchange->decide_us = clock_monotonic_us() - exchange->decide_us;
+    exchange->decide_us = now_us - exchange->decide_us;
     histogram_add(&exchange->worker->decision_us, exchange->decide_us);
     counting_note_decision(exchange);
-    on_decided(exchange);
+    on_decided(exchange, now_us);
 }
 
 static void on_answer(struct decision *decision)
 {
     struct exchange *exchange = decision->context;
     exchange->is_decision_pending = false;
-    on_answered(exchange);
+    on_answered(exchange, clock_monotonic_us());
 }
 
-static void decide(struct exchange *exchange)
+static void decide(struct exchange *exchange, uint64_t now_us)
 {
     struct decision *decision = &exchange->admission.decision;
     exchange_set_state(exchange, EXCHANGE_DECIDE);
     decision->context = exchange;
-    exchange->decide_us = clock_monotonic_us();
-    decision->now_us = exchange->decide_us;
+    exchange->decide_us = now_us;
+    decision->now_us = now_us;
     switch (store_decide(exchange->regime->store, decision, on_answer)) {
     case STORE_ANSWERED:
-        on_answered(exchange);
+        on_answered(exchange, now_us); /* out of memory: not worth another look at the clock */
         return;
     case STORE_PENDING:
         exchange->is_decision_pending = true;
@@ -122,23 +123,24 @@ static void decide(struct exchange *exchange)
     }
 }
 
-static void admit(struct exchange *exchange)
+static void admit(struct exchange *exchange, uint64_t now_us)
 {
+    const struct policy *policy = exchange->regime->policy;
     const struct ban_table *bans = bans_view_look(&exchange->worker->bans);
     const struct admission_context context = {
-        .policy = exchange->regime->policy,
-        .wall_us = clock_wall_us(),
+        .policy = policy,
+        .wall_us = policy->n_calendars > 0 ? clock_wall_us() : 0,
         .bans = bans,
-        .now_us = bans != NULL ? clock_monotonic_us() : 0,
+        .now_us = now_us,
         .first_slot = worker_new_slots(exchange->worker),
     };
     switch (admission_prepare(&exchange->admission, &context, exchange->route, &exchange->view,
                               &exchange->arena)) {
     case ADMISSION_FREE:
-        go_on(exchange);
+        go_on(exchange, now_us);
         return;
     case ADMISSION_TO_DECIDE:
-        decide(exchange);
+        decide(exchange, now_us);
         return;
     case ADMISSION_BANNED:
         counting_note_decision(exchange);
@@ -193,7 +195,7 @@ static bool is_too_large(const struct exchange *exchange)
 }
 
 /* What the route makes of it before its limits do. */
-static void take_route(struct exchange *exchange)
+static void take_route(struct exchange *exchange, uint64_t now_us)
 {
     if (exchange->route->edits != NULL && !edits_prepare(exchange)) {
         return;
@@ -203,11 +205,11 @@ static void take_route(struct exchange *exchange)
     } else if (is_too_large(exchange)) {
         exchange_fail(exchange, 413, "the request's body is too large");
     } else {
-        admit(exchange);
+        admit(exchange, now_us);
     }
 }
 
-void exchange_on_head(struct exchange *exchange)
+void exchange_on_head(struct exchange *exchange, uint64_t now_us)
 {
     read_request_id(exchange);
     if (!fill_view(exchange)) {
@@ -221,6 +223,6 @@ void exchange_on_head(struct exchange *exchange)
     } else if (exchange->route == NULL) {
         exchange_fail(exchange, 404, "no route matches");
     } else {
-        take_route(exchange);
+        take_route(exchange, now_us);
     }
 }

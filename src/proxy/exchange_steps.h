@@ -9,14 +9,19 @@
 #include "proxy/exchange.h"
 #include "proxy/upstream_outcome.h"
 
-/* The only writer of exchange->state. Arms the timeout of @next. */
+/* The only writer of exchange->state. The timeout is still that of the state before: exchange_touch() follows
+ * before the loop goes on, or another state. */
+void exchange_enter_state(struct exchange *exchange, enum exchange_state next);
+
+/* Enter @next and arm its timeout. */
 void exchange_set_state(struct exchange *exchange, enum exchange_state next);
 
 /* Something moved: the timeout of the state begins anew. */
 void exchange_touch(struct exchange *exchange);
+void exchange_touch_at(struct exchange *exchange, uint64_t now_us);
 
 /* Choose a server and get a connection to it. */
-void exchange_connect(struct exchange *exchange);
+void exchange_connect(struct exchange *exchange, uint64_t now_us);
 
 /* It waits for a place at a server, and is to end. */
 void exchange_leave_queue(struct exchange *exchange);
@@ -25,7 +30,7 @@ void exchange_leave_queue(struct exchange *exchange);
 void exchange_on_queue_timeout(struct exchange *exchange);
 
 /* exchange->upstream is connected: send the request. */
-void exchange_forward(struct exchange *exchange);
+void exchange_forward(struct exchange *exchange, uint64_t now_us);
 
 /* What came of asking exchange->server, the latest that was chosen. */
 static inline void exchange_note_outcome(struct exchange *exchange, enum upstream_outcome outcome)

@@ -23,7 +23,7 @@
 
 /* --- the request goes out --- */
 
-static void on_sent(struct exchange *exchange, enum stream_result result)
+static void on_sent(struct exchange *exchange, enum stream_result result, uint64_t now_us)
 {
     switch (result) {
     case STREAM_DONE:
@@ -38,10 +38,10 @@ static void on_sent(struct exchange *exchange, enum stream_result result)
         stream_want_read(&exchange->upstream->stream, true);
         break;
     }
-    exchange_touch(exchange);
+    exchange_touch_at(exchange, now_us);
 }
 
-void exchange_forward(struct exchange *exchange)
+void exchange_forward(struct exchange *exchange, uint64_t now_us)
 {
     struct upstream *upstream = exchange->upstream;
     struct text head;
@@ -57,12 +57,13 @@ void exchange_forward(struct exchange *exchange)
     upstream_end_head(upstream, &head, exchange->request.body == BODY_CHUNKED);
     exchange->is_request_sent = exchange->request.body == BODY_NONE;
     exchange->is_request_blocked = false;
-    exchange_set_state(exchange, EXCHANGE_FORWARD);
+    exchange_enter_state(exchange, EXCHANGE_FORWARD);
     counter_up(&counting_server(exchange->server)->requests);
     if (exchange->is_request_sent) {
-        on_sent(exchange, upstream_flush_head(upstream));
+        on_sent(exchange, upstream_flush_head(upstream), now_us);
         return;
     }
+    exchange_touch_at(exchange, now_us);
     exchange->client->ops->pump(exchange->client);
 }
 
@@ -79,7 +80,7 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
         return false;
     }
     exchange->is_request_sent = last; /* first: from now on it is the upstream that is waited for */
-    on_sent(exchange, upstream_send(exchange->upstream, piece, last));
+    on_sent(exchange, upstream_send(exchange->upstream, piece, last), clock_monotonic_us());
     return !exchange->is_request_blocked && !last;
 }
 
@@ -90,7 +91,7 @@ bool exchange_on_body_blocked(struct exchange *exchange)
     }
     if (upstream_owes_head(exchange->upstream)) {
         /* The server may want to see it before the client sends on: Expect: 100-continue. */
-        on_sent(exchange, upstream_flush_head(exchange->upstream));
+        on_sent(exchange, upstream_flush_head(exchange->upstream), clock_monotonic_us());
     }
     return !exchange->is_request_blocked;
 }

@@ -366,7 +366,7 @@ void upstream_has_ended(struct upstream *upstream)
 
 /* --- the end --- */
 
-void upstream_release(struct upstream *upstream)
+void upstream_release(struct upstream *upstream, uint64_t now_us)
 {
     const struct head *response = &upstream->exchange->response;
     const bool is_clean = upstream->phase == UPSTREAM_STREAMING && response->keep_alive &&
@@ -380,5 +380,5 @@ void upstream_release(struct upstream *upstream)
     leave_exchange(upstream);
     inbox_end_message(&upstream->inbox);
     stream_want_read(&upstream->stream, true);
-    upstream_enter_idle(upstream);
+    upstream_enter_idle(upstream, now_us);
 }

@@ -116,7 +116,7 @@ void upstream_pump(struct upstream *upstream);
 
 /* The exchange is over and the response was read to its end: keep the connection for the next one, if both
  * sides want that. */
-void upstream_release(struct upstream *upstream);
+void upstream_release(struct upstream *upstream, uint64_t now_us);
 
 /* The exchange is over, or the idle connection is not wanted: close it. */
 void upstream_close(struct upstream *upstream);

@@ -26,25 +26,25 @@ enum {
 /* --- the idle ones --- */
 
 /* Said first, then looked: who begins to wait does it the other way round. */
-static void offer_idle(struct upstream_group *group)
+static void offer_idle(struct upstream_group *group, uint64_t now_us)
 {
     atomic_fetch_add(&group->n_idle, 1);
     if (upstream_queue_is_used(&group->process->queue)) {
-        upstream_queue_yield_idle(group, clock_monotonic_us());
+        upstream_queue_yield_idle(group, now_us);
     } else if (UNLIKELY(upstream_queue_others_wait(group))) {
         upstream_group_close_idle(group);
     }
 }
 
-void upstream_enter_idle(struct upstream *upstream)
+void upstream_enter_idle(struct upstream *upstream, uint64_t now_us)
 {
     struct upstream_group *group = upstream->server->group;
     upstream->phase = UPSTREAM_IDLE;
     counter_up(&counting_server(upstream->server)->idle);
     list_push_front(&upstream->server->idle, &upstream->node);
-    timeout_arm(&upstream->timeout, &group->idle_timeouts, clock_monotonic_us());
+    timeout_arm(&upstream->timeout, &group->idle_timeouts, now_us);
     if (group->is_limited) {
-        offer_idle(group);
+        offer_idle(group, now_us);
     }
 }
 

@@ -15,7 +15,7 @@ void upstream_begin_exchange(struct upstream *upstream, struct exchange *exchang
 
 /* It waits for the next exchange, or, where its server has a max_connections, goes to one that
  * waits. */
-void upstream_enter_idle(struct upstream *upstream);
+void upstream_enter_idle(struct upstream *upstream, uint64_t now_us);
 
 /* It is not among the idle ones, if it was. */
 void upstream_leave_idle(struct upstream *upstream);

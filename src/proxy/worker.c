@@ -30,10 +30,10 @@ enum {
 
 struct span worker_date(struct worker *worker)
 {
-    const uint64_t wall_us = clock_wall_us();
-    if (wall_us / 1000000 != worker->date_second) {
-        worker->date_second = wall_us / 1000000;
-        message_write_date(worker->date, wall_us);
+    const uint64_t wall_s = clock_wall_s();
+    if (wall_s != worker->date_second) {
+        worker->date_second = wall_s;
+        message_write_date(worker->date, wall_s * 1000000);
     }
     return span_of(worker->date, sizeof(worker->date));
 }

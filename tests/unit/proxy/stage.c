@@ -352,8 +352,9 @@ static void fake_pump(struct client *base)
     }
 }
 
-static void fake_on_done(struct client *base)
+static void fake_on_done(struct client *base, uint64_t now_us)
 {
+    (void)now_us;
     struct fake_client *client = (struct fake_client *)base;
     ck_assert(!client->is_over);
     client->last_state = client->exchange->state;
@@ -421,7 +422,7 @@ void fake_client_send_head(struct fake_client *client, const char *head)
     ck_assert_int_eq(head_parse_request(&client->parser, span_of_text(client->request),
                                         &exchange->request, &consumed),
                      PARSE_DONE);
-    exchange_on_head(exchange);
+    exchange_on_head(exchange, clock_monotonic_us());
 }
 
 void fake_client_send_body(struct fake_client *client, const char *body, bool is_ended)
