@@ -47,13 +47,24 @@ static char *digits_before(char *end, uint64_t value)
     return end;
 }
 
+static size_t count_digits(uint64_t value)
+{
+    size_t n = 1;
+    for (uint64_t power = 10; n < U64_DIGITS_MAX && value >= power; power *= 10) {
+        n++;
+    }
+    return n;
+}
+
 void text_add_u64(struct text *text, uint64_t value)
 {
-    char digits[U64_DIGITS_MAX];
-    char *end = digits + sizeof(digits);
-    char *front = digits_before(end, value);
-
-    text_add(text, span_of(front, (size_t)(end - front)));
+    const size_t n = count_digits(value);
+    if (n > text->capacity - text->len) {
+        text->truncated = true;
+        return;
+    }
+    text->len += n;
+    (void)digits_before(text->data + text->len, value);
 }
 
 void text_add_i64(struct text *text, int64_t value)

@@ -86,12 +86,24 @@ void message_write_status_line(struct text *text, uint16_t status)
     text_add_literal(text, "\r\n");
 }
 
+static char *put_text(char *to, const char *text, size_t len)
+{
+    memcpy(to, text, len);
+    return to + len;
+}
+
 void message_write_field(struct text *text, struct span name, struct span value)
 {
-    text_add(text, name);
-    text_add_literal(text, ": ");
-    text_add(text, value);
-    text_add_literal(text, "\r\n");
+    const size_t len = name.len + value.len + strlen(": \r\n");
+    if (len > text->capacity - text->len) {
+        text->truncated = true;
+        return;
+    }
+    char *to = put_text(text->data + text->len, name.data, name.len);
+    to = put_text(to, ": ", 2);
+    to = value.len > 0 ? put_text(to, value.data, value.len) : to;
+    put_text(to, "\r\n", 2);
+    text->len += len;
 }
 
 void message_write_field_u64(struct text *text, struct span name, uint64_t value)
@@ -110,12 +122,6 @@ static char *put_number(char *to, int value, int n_digits)
         value /= 10;
     }
     return to + n_digits;
-}
-
-static char *put_text(char *to, const char *text, size_t len)
-{
-    memcpy(to, text, len);
-    return to + len;
 }
 
 void message_write_date(char buffer[MESSAGE_DATE_BYTES], uint64_t wall_us)

@@ -34,29 +34,17 @@ static bool is_ip_literal(struct span name)
     return name.len > 2 && name.data[name.len - 1] == ']' && address_parse(name, &address);
 }
 
-static bool is_label(struct span label)
-{
-    for (size_t i = 0; i < label.len; i++) {
-        if (!octet_is(label.data[i], OCTET_HOST)) {
-            return false;
-        }
-    }
-    return label.len > 0;
-}
-
 /* Labels between dots; one dot may end the name. */
 static bool is_host_name(struct span name)
 {
-    struct span rest = name;
-    struct span label;
+    bool is_in_label = false;
 
-    if (name.len > 0 && name.data[name.len - 1] == '.') {
-        rest.len--;
-    }
-    while (span_split(&rest, '.', &label)) {
-        if (!is_label(label)) {
+    for (size_t i = 0; i < name.len; i++) {
+        const bool is_dot = name.data[i] == '.';
+        if (is_dot ? !is_in_label : !octet_is(name.data[i], OCTET_HOST)) {
             return false;
         }
+        is_in_label = !is_dot;
     }
     return name.len > 0;
 }
