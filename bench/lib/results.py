@@ -1,13 +1,16 @@
-"""How figures are kept: one file a command in bench/results, with what made them, when and where."""
+"""How figures are kept: one file a command in bench/results, or where BENCH_RESULTS says, with what made them,
+when and where."""
 
 import json
+import os
 import pathlib
 import sys
 import time
 
 import prepare
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "results"
+_USUAL = pathlib.Path(__file__).resolve().parent.parent / "results"
+FOLDER = pathlib.Path(os.environ.get("BENCH_RESULTS", _USUAL))
 UNTOLD = ("--sluice", "--program", "--load", "--to")  # options that only say where something lies
 
 

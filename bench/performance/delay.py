@@ -42,7 +42,8 @@ def _latency(title, figures):
         "Requests are sent at times that are drawn before the first of them, and each is charged from the time at which"
         " it was to be sent: what a stall holds up is counted, not left out (coordinated omission). Added is the row minus"
         f" the direct connection in the same round. A round trip of Redis, quiet: {number(trip['p50'])} µs (p99"
-        f" {number(trip['p99'])} µs); the generator itself was late by {number(figures['lag_p99_us'])} µs (p99).",
+        f" {number(trip['p99'])} µs); the generator itself was late by {number(figures['lag_p99_us'])} µs (p99), which"
+        " is more than some dozen when the machine was busy with something else, and so are all figures then.",
         origin(figures), *(part for rate, chart in zip(figures["rates"], charts)
                            for part in (shown(chart), _table(rate, figures))),
         bounds_table(bounds))

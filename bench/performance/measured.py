@@ -19,7 +19,7 @@ def _is_complete(figures):
 
 def take(results, published, say):
     """Copies the results into the folder @published, and tells of each that there is none, or an old one."""
-    published.mkdir(exist_ok=True)
+    published.mkdir(parents=True, exist_ok=True)
     for name, command in COMMANDS.items():
         source = results / f"{name}.json"
         if not source.exists():

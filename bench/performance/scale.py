@@ -75,7 +75,7 @@ CHARTS = {"keys": _keys_chart, "routes": _routes_chart, "limits": _limits_chart}
 def _topic(name, figures):
     title, words = WORDS[name]
     measured = figures["topics"][name]
-    here = figures | {"at": measured["at"], "command": f"bench/scale --only {name}"}
+    here = figures | {key: measured[key] for key in ("at", "command", "machine") if key in measured}
     rows = measured["rows"]
     charts = (CHARTS[name](rows, footer(here)),) if name in CHARTS else ()
     bounds = tuple({"title": title} | bound for bound in measured["bounds"])
