@@ -125,6 +125,19 @@ def test_secrets_are_not_told(policy_file):
     assert result.stderr.count("[plain-secret]") == 3 and "hunter2" not in result.stderr
 
 
+@pytest.mark.parametrize("server, told", [
+    ("http://bob:hunter2@127.0.0.1:80", '"http://***@127.0.0.1:80": '),
+    ("http://hunter2/@hunter2@127.0.0.1:80/x", '"http://***@127.0.0.1:80/x": '),
+    ("http://" + "hunter2" * 20 + "@a.test", '"http://***@a.test": '),
+    ("ftp://127.0.0.1", '"ftp://127.0.0.1": '), ("://hunter", '"://hunter": '),
+])
+def test_users_and_passwords_of_urls_are_not_told(policy_file, server, told):
+    result = program.command("check", policy_file(
+        f"listen: 127.0.0.1:0\nupstreams: {{u: {{servers: '{server}'}}}}\nroutes: [{{upstream: u}}]\n"))
+    assert result.returncode == 1
+    assert f"servers {told}" in result.stderr and "hunter2" not in result.stderr
+
+
 def test_values_of_the_environment_are_not_told(policy_file):
     policy = policy_file(HEAD + "limits: {a: {key: header.x-a, rate: 1/s}}\nroutes:\n"
                          "  - {name: '${NAME}', limits: [a], upstream: u}\n"
