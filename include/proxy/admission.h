@@ -28,7 +28,7 @@ struct admission {
     const struct limit_rule *rules[LIMITS_PER_ROUTE_MAX]; /* of the charge of the same index */
     uint64_t edges[LIMITS_PER_ROUTE_MAX][LIMIT_EDGES];    /* of charges with calendar windows */
     bool is_complete;                /* all limits of the route are among the charges */
-    const struct limit_rule *lacked; /* with ADMISSION_REFUSED: whose key the request lacks */
+    const struct limit_rule *lacked; /* NULL, or ADMISSION_REFUSED: whose key is not there */
     uint64_t ban_left_us;            /* with ADMISSION_BANNED: how long it is banned yet */
     uint32_t shadow_bans; /* bit i: the charge of that index is of a shadow that bans its key */
 };

@@ -207,6 +207,11 @@ static void add_decision(struct line *line, const struct exchange *exchange)
 {
     const struct admission *admission = &exchange->admission;
     const struct decision *decision = &admission->decision;
+    if (admission->lacked != NULL) {
+        add_word(line, KEY(line, "verdict"), SPAN("denied"));
+        add_word(line, KEY(line, "limit"), admission->lacked->name);
+        return;
+    }
     if (decision->n_charges == 0) {
         add_word(line, KEY(line, "verdict"), SPAN("none"));
         return;

@@ -114,6 +114,9 @@ void counting_note_decision(struct exchange *exchange)
 static enum meter_verdict verdict_of(const struct exchange *exchange)
 {
     const struct decision *decision = &exchange->admission.decision;
+    if (exchange->admission.lacked != NULL) {
+        return METER_DENIED;
+    }
     if (decision->n_charges == 0) {
         return METER_NONE;
     }

@@ -212,6 +212,7 @@ struct exchange *exchange_init(void *memory, struct regime *regime, struct clien
     const size_t n_fields_max = regime->policy->max.headers;
     memset(exchange, 0, offsetof(struct exchange, fields));
     exchange->admission.decision = (struct decision){.n_charges = 0};
+    exchange->admission.lacked = NULL;
     exchange->state = EXCHANGE_READ_HEAD;
     exchange->worker = regime->worker;
     exchange->regime = regime;

@@ -275,6 +275,8 @@ def test_missing_deny_refuses_clients_without_the_key(start):
     refused = proxy.ask()
     assert refused.status == 403 and refused.get("Content-Type") == "application/problem+json"
     assert refused.get("RateLimit") is None
+    line, = proxy.log_lines(1)
+    assert (line["verdict"], line["limit"], line["status"]) == ("denied", "by-key", "403")
     assert proxy.ask(fields={"X-Api-Key": "a"}).status == 204
 
 
