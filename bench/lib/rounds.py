@@ -26,7 +26,7 @@ def run_rounds(rows, processes, redis, setting, interval, n_rounds):
         this = dataclasses.replace(interval, seconds=WARM_UP_SECONDS) if warm_up else interval
         prepare.say("warming up" if warm_up else f"round {number} of {n_rounds}")
         figures = {}
-        for row in rows:
+        for row in rows if number % 2 else reversed(rows):  # so that none is always the last
             asked = redis if row.uses_redis else None
             figures[row.name] = measure(row, processes[row.name], asked, setting, this)
             if not warm_up:

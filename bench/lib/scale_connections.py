@@ -80,11 +80,11 @@ def measure(given):
 
 def bounds(rows):
     many = [row for row in rows if row["idle"] >= BYTES_FROM]
-    most = rows[-1]
+    dearest = max(many, key=lambda row: row["ratio"])
     heaviest = max(many, key=lambda row: row["bytes_per_idle"])
     return [columns.bound("bytes of an idle connection", heaviest["bytes_per_idle"], IDLE_BYTES),
-            columns.bound(f"CPU a request beside {most['idle']:,} idle, to that beside {IDLE[0]}",
-                          most["ratio"], FLAT, most["ratio_min"], most["ratio_max"])]
+            columns.bound(f"CPU a request beside {dearest['idle']:,} idle, to that beside {IDLE[0]}",
+                          dearest["ratio"], FLAT, dearest["ratio_min"], dearest["ratio_max"])]
 
 
 def table(rows):
