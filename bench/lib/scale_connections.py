@@ -52,7 +52,7 @@ def _instructions(stage, upstream, sluice_program):
 
         prepare.say(f"  instructions beside {n_idle} idle connections")
         return per_request(stage, f"counted-{n_idle}", write_config, sluice_program, *COUNTED,
-                           (200, 200), lambda port: Crowd(port, n_idle))
+                           200, lambda port: Crowd(port, n_idle))
 
     return {n_idle: of(n_idle) for n_idle in COUNTED_BESIDE} if shutil.which("valgrind") else {}
 
