@@ -114,8 +114,25 @@ static char *find_end(const struct log_reader *reader)
                : memchr(reader->block->bytes + reader->at, '\n', reader->block->len - reader->at);
 }
 
+/* Go to where the next line begins. */
+static enum status skip_rest(struct log_reader *reader)
+{
+    while (reader->goes_on) {
+        const char *end = find_end(reader);
+        reader->at = end != NULL ? (size_t)(end - reader->block->bytes) + 1 : reader->block->len;
+        reader->goes_on = end == NULL && !reader->has_ended;
+        if (reader->goes_on && next_block(reader) != STATUS_OK) {
+            return STATUS_IO;
+        }
+    }
+    return STATUS_OK;
+}
+
 enum log_next log_reader_next(struct log_reader *reader, char **line, size_t *len)
 {
+    if (skip_rest(reader) != STATUS_OK) {
+        return LOG_NEXT_FAILED;
+    }
     char *end = find_end(reader);
     if (end == NULL && !reader->has_ended) {
         if (next_block(reader) != STATUS_OK) {
@@ -127,6 +144,7 @@ enum log_next log_reader_next(struct log_reader *reader, char **line, size_t *le
         return cut(reader, (size_t)(end - reader->block->bytes), 1, line, len);
     }
     if (reader->block->len > reader->at) { /* a last line without an end, or a block of one line */
+        reader->goes_on = !reader->has_ended;
         return cut(reader, reader->block->len, 0, line, len);
     }
     return LOG_NEXT_END;

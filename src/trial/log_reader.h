@@ -33,13 +33,14 @@ struct log_reader {
     size_t at;                 /* of the next line in it */
     struct log_blocks *blocks; /* shared with others */
     bool has_ended;
+    bool goes_on; /* what begins at @at is the rest of a line that was too long */
     uint64_t n_lines;
     uint64_t n_bytes; /* read so far */
 };
 
 enum log_next {
     LOG_NEXT_LINE,
-    LOG_NEXT_TOO_LONG, /* a piece of a line longer than LOG_LINE_BYTES_MAX: its rest follows as such */
+    LOG_NEXT_TOO_LONG, /* longer than LOG_LINE_BYTES_MAX: its beginning, of a block at most */
     LOG_NEXT_END,
     LOG_NEXT_FAILED, /* errno says why; or no memory */
 };

@@ -119,20 +119,37 @@ START_TEST(a_block_stays_while_a_line_of_it_is_wanted)
 }
 END_TEST
 
-START_TEST(what_is_longer_than_a_line_may_be_comes_in_pieces)
+/* How often "0123456789abcdef" stands in a line: in less than a block, in one, and in several. */
+static const size_t N_PIECES[] = {LOG_BLOCK_BYTES / 16 - 1, LOG_BLOCK_BYTES / 16,
+                                  LOG_BLOCK_BYTES / 16 + 1, 3 * LOG_BLOCK_BYTES / 16,
+                                  3 * LOG_BLOCK_BYTES / 16 + 5};
+
+static void check_too_long(void)
 {
     char *line = NULL;
     size_t len = 0;
-    size_t n_bytes = 0;
-    open_log("0123456789abcdef", 3 * LOG_BLOCK_BYTES / 16, "\nnext\n");
-    while (n_bytes < 3 * LOG_BLOCK_BYTES) {
-        ck_assert_int_eq(log_reader_next(&reader, &line, &len), LOG_NEXT_TOO_LONG);
-        n_bytes += len;
-    }
-    ck_assert_uint_eq(n_bytes, 3 * LOG_BLOCK_BYTES);
-    check_line("");
+    ck_assert_int_eq(log_reader_next(&reader, &line, &len), LOG_NEXT_TOO_LONG);
+    ck_assert_uint_gt(len, LOG_LINE_BYTES_MAX);
+    ck_assert_span_eq(span_of(line, 16), "0123456789abcdef");
+}
+
+START_TEST(what_is_longer_than_a_line_may_be_is_one_line)
+{
+    open_log("0123456789abcdef", N_PIECES[_i], "\nnext\n");
+    check_too_long();
     check_line("next");
     check_end();
+    ck_assert_uint_eq(reader.n_lines, 2);
+    close_log();
+}
+END_TEST
+
+START_TEST(what_is_too_long_may_end_with_the_log)
+{
+    open_log("0123456789abcdef", N_PIECES[_i], "");
+    check_too_long();
+    check_end();
+    ck_assert_uint_eq(reader.n_bytes, 16 * N_PIECES[_i]);
     close_log();
 }
 END_TEST
@@ -159,7 +176,8 @@ int main(void)
     tcase_add_test(all, an_empty_log_has_no_line);
     tcase_add_loop_test(all, lines_go_on_from_one_block_into_the_next, 0, 3);
     tcase_add_test(all, a_block_stays_while_a_line_of_it_is_wanted);
-    tcase_add_test(all, what_is_longer_than_a_line_may_be_comes_in_pieces);
+    tcase_add_loop_test(all, what_is_longer_than_a_line_may_be_is_one_line, 0, 5);
+    tcase_add_loop_test(all, what_is_too_long_may_end_with_the_log, 0, 5);
     tcase_add_test(all, to_peek_takes_nothing_away);
     suite_add_tcase(suite, all);
     return run_suite(suite);
