@@ -4,6 +4,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +175,23 @@ static void on_progress(void *context, const struct replay_progress *progress)
     }
 }
 
+/* Nobody is to take the last word of progress for a result. */
+static void on_interrupt(int number)
+{
+    static const char WORDS[] = "\r\x1b[Ksluice replay: interrupted\n";
+    const ssize_t n_written = write(STDERR_FILENO, WORDS, sizeof(WORDS) - 1);
+    (void)n_written;
+    (void)raise(number); /* which ends the process, now that this is not called any more */
+}
+
+static void tell_progress(struct command *command)
+{
+    const struct sigaction once = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    command->options.on_progress = on_progress;
+    command->options.context = command;
+    (void)sigaction(SIGINT, &once, NULL);
+}
+
 /* --- the run --- */
 
 static bool write_page(const struct command *command, const struct replay_view *view)
@@ -270,8 +288,7 @@ int replay_command(int argc, char **argv)
         return usage();
     }
     if (isatty(STDERR_FILENO) == 1) {
-        command.options.on_progress = on_progress;
-        command.options.context = &command;
+        tell_progress(&command);
     }
     if (replay_open(&command.options, &replay, &problem) != STATUS_OK) {
         fprintf(stderr, "sluice replay: %.*s\n", SPAN_ARGS(text_span(&problem)));

@@ -8,6 +8,7 @@ import os
 import pty
 import random
 import re
+import signal
 import struct
 import subprocess
 import termios
@@ -415,6 +416,31 @@ def test_a_terminal_gets_a_chart_of_its_width_and_progress(tmp_path):
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", row) for row in rows]
     assert len(rows) == 8 and "\x1b[31m" in rows[0] and max(map(len, plain)) <= 100
     assert max(map(len, plain)) > 60 and "lines, " in text and "a second" in text
+
+
+def test_who_interrupts_it_is_not_left_with_half_a_word(tmp_path):
+    (tmp_path / "policy.yaml").write_text(ONE)
+    try:
+        mine, theirs = pty.openpty()
+    except OSError as error:
+        pytest.skip(f"this system has no terminals: {error}")
+    said = bytearray()
+
+    def hear(words):
+        while words not in said:
+            said.extend(os.read(mine, 65536))
+
+    with subprocess.Popen([program.PROGRAM, "replay", str(tmp_path / "policy.yaml"), "-"], stdin=subprocess.PIPE,
+                          stdout=theirs, stderr=theirs, env=program.environment()) as process:
+        process.stdin.write((combined(START) + "\n").encode() * 40000)  # and there may be more
+        process.stdin.flush()
+        hear(b"a second")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == -signal.SIGINT
+        hear(b"\r\x1b[Ksluice replay: interrupted\r\n")
+    os.close(theirs)
+    os.close(mine)
+    assert said.endswith(b"interrupted\r\n")
 
 
 def test_what_is_no_terminal_gets_plain_text(replay):
