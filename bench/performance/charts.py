@@ -38,7 +38,7 @@ class Series:
 
 @dataclasses.dataclass(frozen=True)
 class Lines:
-    """Series over an x that grows by decades."""
+    """Series over an x that grows by decades, or by steps."""
 
     name: str
     title: str
@@ -46,9 +46,7 @@ class Lines:
     y_axis: str
     series: list
     footer: str
-    mark: float = None
-    mark_label: str = ""
-    log_y: bool = False
+    by_decades: bool = True
 
 
 def footer(figures):

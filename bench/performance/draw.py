@@ -102,15 +102,9 @@ def _lines(chart):
     for series, colour in zip(chart.series, LINES * len(chart.series)):
         axes.plot([x for x, _ in series.points], [y for _, y in series.points], marker="o", markersize=4,
                   color=colour, label=series.label)
-    if chart.mark is not None:
-        axes.axhline(chart.mark, color=MARK, linestyle="--", linewidth=1)
-        axes.annotate(chart.mark_label, (0.01, chart.mark), xycoords=("axes fraction", "data"), color=MARK,
-                      fontsize=8, xytext=(0, 3), textcoords="offset points")
-    axes.set_xscale("log")
-    if chart.log_y:
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=0)
+    if chart.by_decades:
+        axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
     axes.xaxis.set_major_formatter(PLAIN)
     axes.set_xlabel(chart.x_axis)
     axes.set_ylabel(chart.y_axis)

@@ -31,8 +31,8 @@ def charts(data):
 
 
 def _verdict(found):
-    bounds = [bound | {"title": f"{section.title}: {bound['title']}"} for section in found
-              for bound in section.bounds]
+    bounds = [bound | {"title": ": ".join(filter(None, (section.title, bound["title"])))}
+              for section in found for bound in section.bounds]
     missed = [bound for bound in bounds if not bound["holds"]]
     if not bounds:
         return "No bound was judged."

@@ -43,7 +43,9 @@ def _cell(row, figure):
     if isinstance(value, str) or value is None:
         return value or "–"
     if figure in SHARES:
-        return f"{value:.3%}"
+        return f"{100 * value:.2f} %"
+    if figure == "ratio":
+        return f"{value:.2f}"
     return f"{value:,}" if figure in WHOLE else number(value)
 
 
@@ -51,6 +53,12 @@ def _series(rows, by, x, y):
     """One a value of @by, in the order in which they come."""
     labels = list(dict.fromkeys(row[by] for row in rows))
     return [Series(str(label), [(row[x], row[y]) for row in rows if row[by] == label]) for label in labels]
+
+
+def _connections_chart(rows, foot):
+    points = [(row["idle"], row["proxy_us"]) for row in rows]
+    return Lines("scale-connections", "CPU of a request beside idle connections", "idle connections", "µs a request",
+                 [Series("proxy", points)], foot)
 
 
 def _keys_chart(rows, foot):
@@ -66,10 +74,10 @@ def _routes_chart(rows, foot):
 
 def _limits_chart(rows, foot):
     return Lines("scale-limits", "CPU of the proxy, by the limits of a request", "limits a request", "µs a request",
-                 _series(rows, "store", "limits", "proxy_us"), foot)
+                 _series(rows, "store", "limits", "proxy_us"), foot, by_decades=False)
 
 
-CHARTS = {"keys": _keys_chart, "routes": _routes_chart, "limits": _limits_chart}
+CHARTS = {"connections": _connections_chart, "keys": _keys_chart, "routes": _routes_chart, "limits": _limits_chart}
 
 
 def _topic(name, figures):
@@ -78,7 +86,7 @@ def _topic(name, figures):
     here = figures | {key: measured[key] for key in ("at", "command", "machine") if key in measured}
     rows = measured["rows"]
     charts = (CHARTS[name](rows, footer(here)),) if name in CHARTS else ()
-    bounds = tuple({"title": title} | bound for bound in measured["bounds"])
+    bounds = tuple({"title": ""} | bound for bound in measured["bounds"])
     lines = [[_cell(row, figure) for figure in COLUMNS[name].values()] for row in rows]
     text = paragraphs(words, origin(here), *(shown(chart) for chart in charts), table(list(COLUMNS[name]), lines),
                       bounds_table(bounds) if bounds else "")

@@ -44,9 +44,15 @@ def unmeasured(name):
     return f"This was not measured yet: `{COMMANDS[name]}` does it."
 
 
+def _rounds(bound):
+    if bound.get("min") == bound.get("max"):
+        return ""
+    return f"({number(bound['min'])}..{number(bound['max'])})"
+
+
 def bounds_table(bounds):
     """@bounds: as bench/run keeps them, with the title of their row."""
     rows = [[bound["title"], bound["of"], number(bound["is"]),
-             spread(bound["min"], bound["max"]) if "min" in bound else "", number(bound["at_most"]),
+             _rounds(bound), number(bound["at_most"]),
              "holds" if bound["holds"] else "**missed**"] for bound in bounds]
     return table(["", "bound", "figure>", "(min..max)>", "at most>", ""], rows)
