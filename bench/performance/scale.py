@@ -6,7 +6,8 @@ from words import bounds_table, number, origin, spread, table, unmeasured
 
 # Heads, and the figures below them; those that are None are the ratio's spread.
 COLUMNS = {
-    "connections": {"idle connections>": "idle", "bytes each>": "bytes_per_idle", "proxy, µs a request>": "proxy_us",
+    "connections": {"idle connections>": "idle", "bytes each>": "bytes_per_idle",
+                    "instructions a request>": "instructions", "proxy, µs a request>": "proxy_us",
                     "ratio>": "ratio", "(min..max)>": None, "requests/s>": "requests_per_second"},
     "keys": {"keys>": "keys", "a decision, ns>": "decision_ns", "a read of as large a table, ns>": "read_ns",
              "bytes a key>": "bytes_per_key"},
