@@ -73,6 +73,7 @@ struct timeout_queue {
     struct list waiting; /* of struct timeout, soonest first */
     uint64_t length_us;
     struct timer timer;
+    bool is_armed; /* the timer, for one that waits or has gone */
 };
 
 /* One of them, a member of whoever may time out. */

@@ -63,15 +63,22 @@ void timer_disarm(struct timer *timer)
     event_del(timer->event);
 }
 
+static void arm_queue(struct timeout_queue *queue, uint64_t delay_us)
+{
+    queue->is_armed = true;
+    timer_arm(&queue->timer, delay_us);
+}
+
 static void on_queue_timer(void *context)
 {
     struct timeout_queue *queue = context;
     const uint64_t now_us = clock_monotonic_us();
 
+    queue->is_armed = false;
     while (!list_is_empty(&queue->waiting)) {
         struct timeout *timeout = CONTAINER_OF(queue->waiting.next, struct timeout, node);
         if (timeout->deadline_us > now_us) {
-            timer_arm(&queue->timer, timeout->deadline_us - now_us);
+            arm_queue(queue, timeout->deadline_us - now_us);
             return;
         }
         list_remove(&timeout->node);
@@ -82,6 +89,7 @@ static void on_queue_timer(void *context)
 enum status timeout_queue_init(struct timeout_queue *queue, struct loop *loop, uint64_t length_us)
 {
     list_init(&queue->waiting);
+    queue->is_armed = false;
     queue->length_us = length_us;
     return timer_init(&queue->timer, loop, on_queue_timer, queue);
 }
@@ -103,6 +111,7 @@ void timeout_queue_set_length(struct timeout_queue *queue, uint64_t length_us, u
     }
     if (list_is_empty(&queue->waiting)) {
         timer_disarm(&queue->timer); /* armed yet for one that has gone: too late for the next */
+        queue->is_armed = false;
         return;
     }
     /* Those at the end wait longest: cut to one deadline, they stay in order. */
@@ -114,7 +123,7 @@ void timeout_queue_set_length(struct timeout_queue *queue, uint64_t length_us, u
         timeout->deadline_us = now_us + length_us;
     }
     const uint64_t first_us = CONTAINER_OF(queue->waiting.next, struct timeout, node)->deadline_us;
-    timer_arm(&queue->timer, first_us > now_us ? first_us - now_us : 0);
+    arm_queue(queue, first_us > now_us ? first_us - now_us : 0);
 }
 
 void timeout_init(struct timeout *timeout, void (*on_expiry)(struct timeout *timeout))
@@ -129,8 +138,8 @@ void timeout_arm(struct timeout *timeout, struct timeout_queue *queue, uint64_t 
     list_remove(&timeout->node);
     timeout->deadline_us = now_us + queue->length_us;
     list_push_back(&queue->waiting, &timeout->node);
-    if (!event_pending(queue->timer.event, EV_TIMEOUT, NULL)) {
-        timer_arm(&queue->timer, queue->length_us);
+    if (!queue->is_armed) {
+        arm_queue(queue, queue->length_us);
     }
 }
 
