@@ -115,7 +115,7 @@ static void decide(struct exchange *exchange, uint64_t now_us)
     decision->now_us = now_us;
     switch (store_decide(exchange->regime->store, decision, on_answer)) {
     case STORE_ANSWERED:
-        on_answered(exchange, now_us); /* out of memory: not worth another look at the clock */
+        on_answered(exchange, now_us); /* from memory: not worth a look at the clock */
         return;
     case STORE_PENDING:
         exchange->is_decision_pending = true;
