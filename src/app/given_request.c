@@ -5,7 +5,17 @@
 #include "base/text.h"
 #include "policy/matcher.h"
 
-/* Split "http://host/path" into the host and what a client would send as the target. */
+static size_t authority_len(struct span span)
+{
+    size_t len = 0;
+    while (len < span.len && span.data[len] != '/' && span.data[len] != '?') {
+        len++;
+    }
+    return len;
+}
+
+/* Split "http://host/path" into the host and what a client would send as the target, which lacks its "/" where
+ * the URL does. */
 static void split_url(struct span url, struct span *host, struct span *target)
 {
     static const struct span SCHEMES[] = {{"http://", 7}, {"https://", 8}};
@@ -13,10 +23,11 @@ static void split_url(struct span url, struct span *host, struct span *target)
     *target = url;
     for (size_t i = 0; i < ARRAY_LEN(SCHEMES); i++) {
         if (span_starts_with(url, SCHEMES[i])) {
-            const struct span rest = span_of(url.data + SCHEMES[i].len, url.len - SCHEMES[i].len);
-            const size_t slash = span_find(rest, '/');
-            *host = span_of(rest.data, slash);
-            *target = slash < rest.len ? span_of(rest.data + slash, rest.len - slash) : SPAN("/");
+            struct span rest = span_of(url.data + SCHEMES[i].len, url.len - SCHEMES[i].len);
+            rest.len = span_find(rest, '#');
+            const size_t len = authority_len(rest);
+            *host = span_of(rest.data, len);
+            *target = span_of(rest.data + len, rest.len - len);
         }
     }
 }
@@ -41,6 +52,9 @@ static void begin_head(struct text *text, const char *method, const char *url, b
     split_url(span_of_text(url), &host, &target);
     text_add(text, span_of_text(method));
     text_add_char(text, ' ');
+    if (target.data != url && !span_starts_with(target, SPAN("/"))) {
+        text_add_char(text, '/');
+    }
     text_add(text, target);
     text_add_literal(text, " HTTP/1.1\r\n");
     if (needs_host) {

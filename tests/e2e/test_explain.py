@@ -128,6 +128,15 @@ def test_it_says_what_becomes_of_a_request_and_why(policy_file, request_, status
     assert (answer["status"], answer["passes"]) == (status, refused == 0)
 
 
+@pytest.mark.parametrize("url, line", [
+    ("http://a.test?x=1/2", "GET /?x=1/2, host a.test"), ("https://a.test:8443?", "GET /?, host a.test"),
+    ("http://a.test", "GET /, host a.test"), ("http://a.test#x/y", "GET /, host a.test"),
+    ("http://a.test/b?c#d", "GET /b?c, host a.test"), ("/b?c", "GET /b?c, host localhost"),
+])
+def test_a_url_is_read_as_clients_read_it(policy_file, url, line):
+    assert explain(policy_file(POLICY), "GET", url, status=3).startswith(f"request    {line}\n")
+
+
 def test_of_many_routes_those_are_told_that_come_near(policy_file):
     routes = "".join(f"  - {{match: {{path: /r{i}}}, respond: {{status: 204}}}}\n" for i in range(300))
     told = explain(policy_file("listen: 127.0.0.1:0\nroutes:\n" + routes +
