@@ -59,5 +59,10 @@ def kind_of(name):
     return OURS if name.startswith("sluice") else PEER
 
 
+def is_empty(chart):
+    """Nothing of what it would show was measured, or nothing bore the load."""
+    return not (chart.bars if isinstance(chart, Bars) else chart.series)
+
+
 def shown(chart):
-    return f"![{chart.title}](performance/{chart.name}.svg)"
+    return "" if is_empty(chart) else f"![{chart.title}](performance/{chart.name}.svg)"

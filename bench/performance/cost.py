@@ -2,7 +2,7 @@
 
 from charts import OURS, Bar, Bars, footer, kind_of, shown
 from section import Section, bounds_of, made_of, paragraphs
-from words import bounds_table, number, origin, spread, table
+from words import bounds_table, number, origin, spread, table, unmeasured
 
 MIB = 1 << 20
 BODIES = ("down-64k", "down-10m", "up-64k", "up-10m")
@@ -132,9 +132,15 @@ def _budget(title, figures):
     return Section(title, text, (chart,), bounds)
 
 
-MIXED = made_of("run", "Redis in the path, and denials happening", _mixed)
-PROXIED = made_of("run", "CPU of a proxied request", _proxied)
-DENIED = made_of("run", "CPU of a denied request", _denied)
-BODY = made_of("run", "Bodies", _bodies)
+def _where_measured(make, *groups):
+    """@make, or word that a run without these groups of rows has not measured it."""
+    return lambda title, figures: make(title, figures) if in_group(figures, *groups) else \
+        Section(title, unmeasured("run"))
+
+
+MIXED = made_of("run", "Redis in the path, and denials happening", _where_measured(_mixed, "mixed"))
+PROXIED = made_of("run", "CPU of a proxied request", _where_measured(_proxied, "pass"))
+DENIED = made_of("run", "CPU of a denied request", _where_measured(_denied, "deny"))
+BODY = made_of("run", "Bodies", _where_measured(_bodies, *BODIES))
 CALLS = made_of("calls", "System calls and allocations", _calls)
 BUDGET = made_of("budget", "Instructions", _budget)

@@ -104,7 +104,7 @@ def _lines(chart):
                   color=colour, label=series.label)
     if chart.by_decades:
         axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     axes.xaxis.set_major_formatter(PLAIN)
     axes.set_xlabel(chart.x_axis)
     axes.set_ylabel(chart.y_axis)

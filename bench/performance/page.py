@@ -6,6 +6,7 @@ import delay
 import exactness
 import scale
 import trouble
+from charts import is_empty
 from words import bounds_table, day, machine, number, spread, table
 
 INTRODUCTION = """\
@@ -27,7 +28,7 @@ def sections(data):
 
 
 def charts(data):
-    return [chart for section in sections(data) for chart in section.charts]
+    return [chart for section in sections(data) for chart in section.charts if not is_empty(chart)]
 
 
 def _verdict(found):

@@ -18,7 +18,7 @@ def _kind(row):
 
 def _judged(rows, of_recovery):
     """The bounds of how Redis comes back, or the others."""
-    return tuple({"title": f"Redis {_kind(row)}"} | bound for row in rows for bound in row["bounds"]
+    return tuple({"title": f"Redis {_kind(row)}"} | bound for row in rows for bound in row.get("bounds", [])
                  if (bound["of"] in RECOVERED) == of_recovery)
 
 
