@@ -112,7 +112,7 @@ static size_t board(struct coalesce_flight *flight)
 
 static void on_landed(struct decision *call);
 
-enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight)
+enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight, uint64_t now_us)
 {
     struct coalesce_store *store = flight->store;
     const size_t n = board(flight);
@@ -122,6 +122,7 @@ enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight)
         .n_alike = n,
         .on_alike = on_alike,
         .context = flight,
+        .now_us = now_us,
     };
     counter_up(&store->meters->calls);
     counter_add(&store->meters->gathered, n > 1 ? n : 0);
@@ -148,7 +149,7 @@ static void answer_or_part(struct coalesce_flight *flight)
 static void depart_or_end(struct coalesce_flight *flight)
 {
     while (!list_is_empty(&flight->waiting)) {
-        if (coalesce_flight_depart(flight) == STORE_PENDING) {
+        if (coalesce_flight_depart(flight, 0) == STORE_PENDING) {
             return;
         }
         answer_or_part(flight);

@@ -76,11 +76,11 @@ MUST_USE struct coalesce_flight *coalesce_flight_begin(struct coalesce_store *st
 /* Nobody is aboard or waits. */
 void coalesce_flight_end(struct coalesce_flight *flight);
 
-/* One call for those who wait, of whom there is one at least. STORE_PENDING: when it has landed,
+/* One call for those who wait, of whom there is one at least, at @now_us (0: not known). STORE_PENDING: when it has landed,
  * all aboard are answered, those who wait then depart within a few turns of the loop, and a flight
  * without any ends.
  * STORE_ANSWERED: the answer is in flight->call, and nobody aboard knows. */
-MUST_USE enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight);
+MUST_USE enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight, uint64_t now_us);
 
 /* What gathers departs, or goes on for another turn; @context is the store. */
 void coalesce_flight_on_turn(void *context);

@@ -112,7 +112,7 @@ static enum store_outcome fly(struct coalesce_store *store, struct decision *dec
     flight->n_waiting++;
     list_push_back(&flight->waiting, &waiter->node);
     decision->frames[decision->n_frames - 1].state = waiter;
-    if (coalesce_flight_depart(flight) == STORE_PENDING) {
+    if (coalesce_flight_depart(flight, decision->now_us) == STORE_PENDING) {
         return STORE_PENDING;
     }
     coalesce_flight_tell(decision, &flight->call);

@@ -86,7 +86,8 @@ static uint64_t count_down(uint64_t ticks, uint64_t elapsed)
 static void fill_told(struct charge *charge, const struct denial_line *line, uint64_t now_us)
 {
     const uint64_t capacity = limit_capacity(charge->limit);
-    const uint64_t elapsed = limit_ticks(charge->limit, now_us - line->answered_us);
+    const uint64_t elapsed_us = now_us > line->answered_us ? now_us - line->answered_us : 0;
+    const uint64_t elapsed = limit_ticks(charge->limit, elapsed_us);
     charge->verdict = (struct verdict){
         .allowed = line->retry_after == 0,
         .limit = capacity,
@@ -185,7 +186,8 @@ static void on_answer(struct decision *decision)
 static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct denial_cache *cache = denial_cache_of(store);
-    const uint64_t now_us = read_clock(cache);
+    const bool is_told = decision->now_us != 0 && cache->options.now_us == NULL;
+    const uint64_t now_us = is_told ? decision->now_us : read_clock(cache);
     forget_if_told(cache);
     if (now_us < cache->holds_until_us && is_cacheable(decision) &&
         answer(cache, decision, now_us)) {

@@ -312,7 +312,7 @@ static enum status ask(struct redis_store *store, struct decision *decision, boo
     if (ticket == NULL) {
         return STATUS_NO_MEMORY;
     }
-    const uint64_t now_us = clock_monotonic_us();
+    const uint64_t now_us = decision->now_us != 0 ? decision->now_us : clock_monotonic_us();
     if (is_to_wait) {
         list_push_back(&store->waiting, &ticket->node);
     } else {
