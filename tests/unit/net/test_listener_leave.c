@@ -93,6 +93,15 @@ static bool has_filter(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof(none)) == 0;
 }
 
+/* 0: none; the network is reached through any. */
+static int device_of(int fd)
+{
+    int device = -1;
+    socklen_t bytes = sizeof(device);
+    ck_assert_int_eq(getsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &device, &bytes), 0);
+    return device;
+}
+
 static int begin_to_connect(unsigned lost_flags)
 {
     const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -116,6 +125,24 @@ static int connect_half(void)
     return fd;
 }
 
+/* Another socket that listens on the port of @address, at @ipv4 or at the whole of IPv6's addresses. */
+static int listen_at(in_addr_t ipv4)
+{
+    const int on = 1;
+    const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    struct sockaddr_storage other = address;
+    if (other.ss_family == AF_INET) {
+        ((struct sockaddr_in *)&other)->sin_addr.s_addr = htonl(ipv4);
+    } else {
+        ((struct sockaddr_in6 *)&other)->sin6_addr = in6addr_any;
+    }
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&other, address_bytes), 0);
+    ck_assert_int_eq(listen(fd, LISTENER_BACKLOG), 0);
+    return fd;
+}
+
 /* --- tests --- */
 
 START_TEST(whoever_is_connected_by_his_own_view_is_accepted)
@@ -128,6 +155,9 @@ START_TEST(whoever_is_connected_by_his_own_view_is_accepted)
     ck_assert_uint_eq(n_accepted, 1);
     ck_assert_int_eq(recv(accepted[0], &got, 1, 0), 1);
     ck_assert(!has_filter(accepted[0]));
+    ck_assert_int_eq(device_of(accepted[0]), 0);
+    ck_assert_int_eq(send(accepted[0], "y", 1, MSG_NOSIGNAL), 1);
+    ck_assert_int_eq(recv(client, &got, 1, 0), 1);
     close(client);
 }
 END_TEST
@@ -143,6 +173,41 @@ START_TEST(nobody_new_is_let_in)
     ck_assert_int_ne(connect(late, (struct sockaddr *)&address, address_bytes), 0);
     close(client);
     close(late);
+}
+END_TEST
+
+START_TEST(who_connects_meanwhile_is_served_by_another_that_covers_the_address)
+{
+    open_listener(_i);
+    const int client = connect_half();
+    const int other = listen_at(INADDR_ANY);
+    listener_leave(&listener, on_left);
+    const int late = begin_to_connect(0);
+    const int served = accept(other, NULL, NULL); /* over loopback it is there at once */
+    ck_assert_int_ge(served, 0);
+    turns_until_count(loop, &n_left, 1);
+    ck_assert_uint_eq(n_accepted, 1);
+    close(served);
+    close(late);
+    close(other);
+    close(client);
+}
+END_TEST
+
+START_TEST(a_handshake_with_another_address_is_none_of_its_own)
+{
+    open_listener(0);
+    const int elsewhere = listen_at(INADDR_LOOPBACK + 1);
+    const int everywhere = listen_at(INADDR_ANY);
+    ((struct sockaddr_in *)&address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    const int client = begin_to_connect(FLAG_SYN);
+    ck_assert(handshakes_are_under_way(elsewhere));
+    ck_assert(handshakes_are_under_way(everywhere));
+    ck_assert(!handshakes_are_under_way(listener.fd));
+    listener_close(&listener);
+    close(client);
+    close(everywhere);
+    close(elsewhere);
 }
 END_TEST
 
@@ -175,6 +240,7 @@ START_TEST(a_socket_that_is_shared_and_closed_has_no_filter)
     const int shared = dup(listener.fd);
     listener_close(&listener);
     ck_assert(!has_filter(shared));
+    ck_assert_int_eq(device_of(shared), 0);
     close(shared);
 }
 END_TEST
@@ -242,6 +308,9 @@ int main(void)
     tcase_add_checked_fixture(leaving, set_up, tear_down);
     tcase_add_loop_test(leaving, whoever_is_connected_by_his_own_view_is_accepted, 0, 2);
     tcase_add_loop_test(leaving, nobody_new_is_let_in, 0, 2);
+    tcase_add_loop_test(leaving,
+                        who_connects_meanwhile_is_served_by_another_that_covers_the_address, 0, 2);
+    tcase_add_test(leaving, a_handshake_with_another_address_is_none_of_its_own);
     tcase_add_loop_test(leaving, where_no_handshake_is_under_way_it_has_left_at_once, 0, 2);
     tcase_add_loop_test(leaving, a_handshake_that_does_not_end_is_not_waited_for_any_longer, 0, 2);
     tcase_add_loop_test(leaving, a_socket_that_is_shared_and_closed_has_no_filter, 0, 2);
