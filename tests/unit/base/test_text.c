@@ -1,6 +1,8 @@
 #include "base/text.h"
 
 #include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static char buffer[256];
@@ -116,6 +118,45 @@ START_TEST(numbers_are_plain_decimal)
     text_add_char(&text, ' ');
     text_add_i64(&text, 0);
     assert_text(&text, "0 18446744073709551615 -9223372036854775808 9223372036854775807 0");
+}
+END_TEST
+
+/* As printf writes it, into exactly its bytes and not into one less. */
+static void assert_number(uint64_t value)
+{
+    char expected[32];
+    const size_t n = (size_t)snprintf(expected, sizeof(expected), "%" PRIu64, value);
+    struct text text = text_of(buffer, n);
+    text_add_u64(&text, value);
+    ck_assert(!text.truncated);
+    assert_text(&text, expected);
+    text = text_of(buffer, n - 1);
+    text_add_u64(&text, value);
+    ck_assert(text.truncated);
+    ck_assert_uint_eq(text.len, 0);
+    if (value <= INT64_MAX) {
+        (void)snprintf(expected, sizeof(expected), "%" PRId64, -(int64_t)value);
+        text = empty_text();
+        text_add_i64(&text, -(int64_t)value);
+        assert_text(&text, expected);
+    }
+}
+
+START_TEST(numbers_of_each_length_are_as_printf_writes_them)
+{
+    for (uint64_t value = 0; value < 10000; value++) {
+        assert_number(value);
+    }
+    for (uint64_t power = 10000; power <= UINT64_MAX / 10; power *= 10) {
+        assert_number(power - 1);
+        assert_number(power);
+        assert_number(power + 1);
+    }
+    const uint64_t largest_power = UINT64_C(10000000000000000000);
+    assert_number(largest_power - 1);
+    assert_number(largest_power);
+    assert_number(largest_power + 1);
+    assert_number(UINT64_MAX);
 }
 END_TEST
 
@@ -255,6 +296,7 @@ int main(void)
                         ARRAY_LEN(WRITERS));
     tcase_add_test(writers, a_quoted_logfmt_value_fits_as_a_whole_or_not_at_all);
     tcase_add_test(writers, numbers_are_plain_decimal);
+    tcase_add_test(writers, numbers_of_each_length_are_as_printf_writes_them);
     tcase_add_test(writers, hexadecimal_is_lower_case_with_two_digits_a_byte);
     tcase_add_loop_test(writers, a_time_is_told_in_two_units_and_never_too_short, 0,
                         ARRAY_LEN(TIMES));
