@@ -64,6 +64,7 @@ enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
         .format = section->format,
         .sample_ppm = section->sample_ppm,
         .lost = lost,
+        .read_wall_us = clock_wall_us,
     };
     log_sink_init(&log->sink, section, section->format == LOG_FORMAT_OFF ? -1 : fd);
     if (log->sink.fd < 0) {
@@ -146,7 +147,7 @@ static void add_address(struct line *line, struct span key, const struct address
 
 static void write_time(struct access_log *log)
 {
-    const uint64_t wall_us = clock_wall_us();
+    const uint64_t wall_us = log->read_wall_us();
     const time_t second = (time_t)(wall_us / 1000000);
     const unsigned ms = (unsigned)(wall_us / 1000 % 1000);
     if (log->time_second != (uint64_t)second || log->time_len == 0) {

@@ -30,8 +30,9 @@ struct access_log {
     struct timer flush;   /* armed while there are some */
     struct log_gate gate; /* of the warning that lines are lost */
     struct counter *lost; /* lines that the file did not take; borrowed */
-    uint64_t time_ms;     /* of the monotonic clock: when `time` was made */
-    uint64_t time_second; /* that `time` shows */
+    uint64_t (*read_wall_us)(void); /* clock_wall_us(), but in tests */
+    uint64_t time_ms;               /* of the monotonic clock: when `time` was made */
+    uint64_t time_second;           /* that `time` shows */
     char time[32];
     size_t time_len; /* 0: none yet */
 };

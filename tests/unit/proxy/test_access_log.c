@@ -209,6 +209,52 @@ START_TEST(a_request_without_a_head_is_logged_by_its_peer)
 }
 END_TEST
 
+/* --- times --- */
+
+static uint64_t wall_us;
+
+static uint64_t read_wall_of_test(void)
+{
+    return wall_us;
+}
+
+/* Lines that are added one after another, and what they show. */
+static const struct {
+    uint64_t now_ms; /* of the monotonic clock */
+    uint64_t wall_us;
+    const char *time;
+} TIMES[] = {
+    {5000, 1769862896789999, "2026-01-31T12:34:56.789Z"},
+    {5001, 1769862896790999, "2026-01-31T12:34:56.790Z"}, /* another millisecond */
+    {5001, 1769862896791000, "2026-01-31T12:34:56.790Z"}, /* the same one */
+    {5216, 1769862897005000, "2026-01-31T12:34:57.005Z"}, /* another second */
+    {6211, 1769862898000000, "2026-01-31T12:34:58.000Z"},
+    {6311, 1769862896100000, "2026-01-31T12:34:56.100Z"}, /* a step back */
+    {6312, 1769862896101000, "2026-01-31T12:34:56.101Z"},
+    {7000, 1769903999999999, "2026-01-31T23:59:59.999Z"},
+    {7001, 1769904000000000, "2026-02-01T00:00:00.000Z"}, /* midnight, and another month */
+};
+
+START_TEST(each_line_shows_when_it_was_added)
+{
+    const enum log_format format = _i == 0 ? LOG_FORMAT_LOGFMT : LOG_FORMAT_JSON;
+    open_log(format);
+    log_of_test.read_wall_us = read_wall_of_test;
+    for (size_t i = 0; i < ARRAY_LEN(TIMES); i++) {
+        wall_us = TIMES[i].wall_us;
+        access_log_add(&log_of_test, exchange, TIMES[i].now_ms * 1000);
+    }
+    access_log_close(&log_of_test);
+    const char *line = read_log();
+    for (size_t i = 0; i < ARRAY_LEN(TIMES); i++) {
+        const char *time = line + strlen(format == LOG_FORMAT_JSON ? "{\"time\":\"" : "time=");
+        ck_assert_msg(memcmp(time, TIMES[i].time, TIME_BYTES) == 0, "line %zu: %.40s", i, line);
+        line = strchr(line, '\n') + 1;
+    }
+    ck_assert_str_eq(line, "");
+}
+END_TEST
+
 /* --- what is hostile --- */
 
 static void fill_with_all_bytes(char *bytes)
@@ -406,6 +452,7 @@ int main(void)
     tcase_add_test(lines, without_a_decision_the_failure_is_named);
     tcase_add_test(lines, a_client_that_left_before_the_decision_has_none);
     tcase_add_test(lines, a_request_without_a_head_is_logged_by_its_peer);
+    tcase_add_loop_test(lines, each_line_shows_when_it_was_added, 0, 2);
     suite_add_tcase(suite, lines);
     tcase_add_checked_fixture(hostile, set_up, tear_down);
     tcase_add_loop_test(hostile, no_byte_of_a_client_ends_a_value_or_a_line, 0, 2);
