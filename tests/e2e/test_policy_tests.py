@@ -204,6 +204,13 @@ def test_json_and_junit_tell_the_same(run):
     assert case.get("name") == "it holds" and '- RateLimit: <&">' in case.find("failure").text
 
 
+def test_a_long_value_is_whole_in_junit(run):
+    value = "a" * 4097
+    tests = steps(f"{{request: GET /bucket, expect: {{headers: {{RateLimit: {value}}}}}}}")
+    suites = xml.etree.ElementTree.fromstring(run(tests, "--junit").stdout)
+    assert f"- RateLimit: {value}\n" in suites.find("testsuite/testcase/failure").text
+
+
 MISTAKES = [
     (steps("{request: GET}"), ":5:15: error: request \"GET\": must be a method and a path"),
     (steps("{request: get /}"), "case counts in methods; did you mean \"GET\"?"),
