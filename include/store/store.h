@@ -185,7 +185,8 @@ void store_forget(struct store *store, const struct limit *limits);
  * be asked, as a first attempt has shown. */
 bool store_is_ready(const struct store *store);
 
-/* Whether no settlement is on its way, so that freeing @store loses none. */
+/* Whether no settlement is on its way, and none will be of what was cancelled or came too late, so that freeing @store
+ * loses none. */
 bool store_is_settled(const struct store *store);
 
 /* For stores: the promise of the innermost frame is kept; calls its on_answer. */

@@ -53,45 +53,6 @@ static struct decision *detach(struct redis_ticket *ticket)
     return decision;
 }
 
-/* The caller goes: from now on the ticket alone knows which slots its call takes. */
-static void remember_slots(struct redis_ticket *ticket)
-{
-    const struct decision *decision = ticket->decision;
-    struct settlement releases[LIMITS_PER_ROUTE_MAX];
-    size_t n = 0;
-    for (size_t i = 0; i < decision->n_charges; i++) {
-        const struct charge *charge = &decision->charges[i];
-        if (decision->aim == DECISION_ADMIT && charge->limit->algorithm->has_slots &&
-            charge->cost > 0) {
-            releases[n++] = (struct settlement){
-                .limit = charge->limit,
-                .key = charge->key,
-                .kind = SETTLE_RELEASE,
-                .slot = charge->slot,
-            };
-        }
-    }
-    if (n > 0) {
-        ticket->release = redis_settler_write(&ticket->store->settler, releases, n);
-    }
-}
-
-/* The late reply of an orphan, or NULL: nobody knows what came of it. */
-static void end_orphan(struct redis_ticket *ticket, const struct redis_reply *reply)
-{
-    struct redis_store *store = ticket->store;
-    const bool admitted = reply != NULL && reply->kind == REDIS_REPLY_IS_INTS &&
-                          reply->n_ints > 0 && reply->ints[0] > 0;
-    store->counters.n_late_replies += reply != NULL;
-    counter_add(&store->meters->late_replies, reply != NULL);
-    if (admitted && ticket->release != NULL) {
-        redis_settler_send(&store->settler, ticket->release);
-    } else {
-        redis_notice_free(ticket->release);
-    }
-    give_back(ticket);
-}
-
 /* @fault: why not, if it is one of Redis's. */
 static void fill(struct redis_store *store, struct decision *decision, enum status status,
                  enum redis_fault fault)
@@ -127,7 +88,7 @@ void redis_ticket_expire(struct redis_ticket *ticket)
         answer(ticket, REDIS_FAULT_DEADLINE); /* never sent */
         return;
     }
-    remember_slots(ticket);
+    redis_orphan_begin(ticket);
     struct decision *decision = detach(ticket);
     redis_breaker_note_failure(&store->link.breaker, REDIS_FAULT_DEADLINE, SPAN("no reply in time"),
                                ticket->is_trial);
@@ -200,7 +161,8 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
     struct redis_ticket *ticket = CONTAINER_OF(call, struct redis_ticket, call);
     struct redis_store *store = ticket->store;
     if (ticket->decision == NULL) {
-        end_orphan(ticket, reply);
+        redis_orphan_end(ticket, reply);
+        give_back(ticket);
     } else if (reply == NULL) {
         answer(ticket, redis_link_fault(&store->link));
     } else if (reply->kind == REDIS_REPLY_IS_FAULT) {
@@ -353,7 +315,7 @@ static void cancel(struct store *store, struct decision *decision)
     const bool was_sent = list_is_empty(&ticket->node);
     if (was_sent) {
         redis_breaker_note_cancelled(&redis->link.breaker, ticket->is_trial);
-        remember_slots(ticket);
+        redis_orphan_begin(ticket);
     }
     detach(ticket);
     if (!was_sent) {

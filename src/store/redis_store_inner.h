@@ -1,4 +1,4 @@
-/* The Redis store from within, for redis_store.c and redis_node.c alone. */
+/* The Redis store from within, for its own files alone. */
 
 #ifndef SLUICE_STORE_REDIS_STORE_INNER_H
 #define SLUICE_STORE_REDIS_STORE_INNER_H
@@ -35,6 +35,7 @@ struct redis_store {
     struct timeout_queue deadlines;
     struct list waiting; /* of struct redis_ticket: asked before the first attempt has ended */
     struct pool tickets;
+    size_t n_releases_owed;               /* by orphans, of slots that Redis may still give them */
     struct redis_store_counters counters; /* some are the link's and the settler's */
     struct store_node_meters *meters;
     struct store_node_meters own; /* where nobody looks */
@@ -81,6 +82,14 @@ void redis_store_catch_up(struct redis_store *redis);
 
 /* @decision is to be sent, and a script waits: if it is for that, the script is taken, known to Redis or not. */
 void redis_store_hurry(struct redis_store *redis, const struct decision *decision);
+
+/* --- redis_orphan.c --- */
+
+/* The caller of @ticket goes, and its decision with it: the ticket alone knows which slots its call takes. */
+void redis_orphan_begin(struct redis_ticket *ticket);
+
+/* The late reply of an orphan, or NULL: nobody knows what came of it. What it took is given back; the ticket stays. */
+void redis_orphan_end(struct redis_ticket *ticket, const struct redis_reply *reply);
 
 /* --- redis_store.c --- */
 

@@ -132,5 +132,5 @@ bool redis_store_is_ready(const struct store *store)
 bool redis_store_is_settled(const struct store *store)
 {
     const struct redis_store *redis = (const struct redis_store *)(const void *)store;
-    return redis->settler.n_under_way == 0;
+    return redis->settler.n_under_way == 0 && redis->n_releases_owed == 0;
 }

@@ -1,7 +1,9 @@
 """SIGTERM: what is under way is finished, nothing new is begun, and the program ends."""
 
+import contextlib
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -10,7 +12,7 @@ import pytest
 from harness import log, message, program
 from harness.ports import free_port
 from harness.upstream import answer
-from harness.wait import until
+from harness.wait import holds_unless_it_stalls, until
 
 
 class Gate:
@@ -88,6 +90,56 @@ def test_what_became_of_the_last_requests_is_still_told_to_redis(
     assert client.read().status == 200
     assert proxy.wait() == 0
     assert "settlements=1 settlements_lost=0" in proxy.stderr()
+
+
+ONE_SLOT = """
+    workers: 1
+    timeouts: {{drain: {drain}}}
+    store: {{redis: "{url}", deadline: 10s, on_failure: deny}}
+    limits: {{slots: {{key: global, algorithm: concurrency, rate: 1, lease: 1h}}}}
+    routes: [{{limits: [slots], respond: {{status: 200}}}}]
+"""
+
+
+def n_unread(port):
+    """Bytes that connections to `port` have brought, and whose owner has not read them."""
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        rows = [line.split() for line in table][1:]
+    return sum(int(row[4].split(":")[1], 16) for row in rows
+               if row[1] == f"0100007F:{port:04X}" and row[3] == "01")
+
+
+def gives_back(start, redis, who_leaves):
+    """Whether the slot that Redis gives to a request that is gone is free when the proxy has stopped."""
+    policy = ONE_SLOT.format(url=redis.url, drain="200ms" if who_leaves == "proxy" else "30s")
+    proxy = start(policy)
+    until(lambda: 'msg="link up"' in proxy.stderr() and proxy.ask().status == 200, "Redis")
+    until(lambda: redis.keys() == [b"sluice:instances"], "its slot to be given back")
+    redis.pause()
+    before = n_unread(redis.port)
+    client = proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    until(lambda: n_unread(redis.port) > before, "the question")
+    if who_leaves == "client":
+        client.reset()
+    proxy.signal(signal.SIGTERM)
+    until(lambda: proxy.stdout().count(b"\n") == 2, "the end of the request")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        proxy.process.wait(0.2)  # nothing would tell but its end
+    redis.resume()
+    assert proxy.wait() == 0
+    client.close()
+    later = start(policy)
+    until(lambda: 'msg="link up"' in later.stderr(), "Redis")
+    is_free = later.ask().status == 200
+    redis.call("FLUSHALL")
+    return is_free
+
+
+@pytest.mark.parametrize("who_leaves", ["client", "proxy"])
+def test_a_slot_that_nobody_waits_for_any_more_is_given_back_before_the_end(
+        start, start_redis, who_leaves):
+    redis = start_redis()
+    holds_unless_it_stalls(lambda: gives_back(start, redis, who_leaves), allowed_s=0.3)
 
 
 def test_a_redis_that_stands_still_holds_the_end_up_for_a_second(

@@ -53,3 +53,14 @@ class Stalls:
     def __exit__(self, *_):
         self._is_over.set()
         self._thread.join()
+
+
+def holds_unless_it_stalls(trial, allowed_s):
+    """trial() is true, at the latest when this machine lets nobody wait for longer than allowed_s in all."""
+    def has_held():
+        with Stalls() as stalls:
+            holds = trial()
+        assert holds or stalls.total_s > allowed_s
+        return holds
+
+    until(has_held, "a machine that does not stall", within=60)

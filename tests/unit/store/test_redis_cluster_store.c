@@ -245,6 +245,26 @@ START_TEST(what_is_cancelled_between_two_slots_is_given_back)
 }
 END_TEST
 
+START_TEST(a_slot_of_what_is_cancelled_is_given_back_before_the_store_is_settled)
+{
+    struct charge charges[] = {stage_charge(SLOTS, STAGE_KEYS[0], 1)};
+    struct decision decision = {.charges = charges, .n_charges = 1};
+    stage_await_up();
+    ck_assert(store_is_settled(stage_store));
+    ck_assert_int_eq(store_decide(stage_store, &decision, on_rival), STORE_PENDING);
+    store_cancel(&decision);
+    memset(charges, 0xee, sizeof(charges));
+    while (stage_count().nodes.n_settlements == 0) {
+        ck_assert(!store_is_settled(stage_store));
+        stage_run_once();
+    }
+    while (!store_is_settled(stage_store)) {
+        stage_run_once();
+    }
+    ck_assert_uint_eq(stage_remaining(SLOTS, STAGE_KEYS[0]), 2);
+}
+END_TEST
+
 int main(void)
 {
     if (!redis_server_is_installed()) {
@@ -275,6 +295,7 @@ int main(void)
     tcase_add_test(several, of_many_at_once_as_many_pass_as_the_smallest_limit_has_units);
     tcase_add_test(several, of_many_at_once_those_that_are_denied_count_where_the_limit_says_so);
     tcase_add_test(several, what_is_cancelled_between_two_slots_is_given_back);
+    tcase_add_test(several, a_slot_of_what_is_cancelled_is_given_back_before_the_store_is_settled);
     suite_add_tcase(suite, several);
 
     SRunner *runner = srunner_create(suite);

@@ -187,6 +187,44 @@ START_TEST(a_slot_taken_too_late_is_given_back)
 }
 END_TEST
 
+START_TEST(a_store_is_settled_when_the_last_slot_that_nobody_waits_for_is_given_back)
+{
+    struct question holder;
+    struct question question;
+    ck_assert(is_admitted(&holder));
+    ck_assert(store_is_settled(client.store));
+    redis_server_pause(&server);
+    settle(&holder);
+    ask(&question);
+    store_cancel(&question.decision);
+    ck_assert(!store_is_settled(client.store));
+    redis_server_resume(&server);
+    while (count().n_settlements < 2) {
+        ck_assert(!store_is_settled(client.store));
+        redis_client_turn(&client);
+    }
+    while (!store_is_settled(client.store)) {
+        redis_client_turn(&client);
+    }
+    ck_assert(is_admitted(&question));
+}
+END_TEST
+
+START_TEST(a_store_is_settled_when_the_link_takes_the_last_question_with_it)
+{
+    struct question question;
+    redis_server_pause(&server);
+    ask(&question);
+    store_cancel(&question.decision);
+    ck_assert(!store_is_settled(client.store));
+    redis_server_kill(&server);
+    while (!store_is_settled(client.store)) {
+        redis_client_turn(&client);
+    }
+    ck_assert_uint_eq(count().n_settlements, 0);
+}
+END_TEST
+
 START_TEST(a_slot_taken_too_late_is_given_back_though_the_breaker_has_opened)
 {
     struct question questions[5];
@@ -253,6 +291,9 @@ int main(void)
     tcase_add_test(tcase, what_redis_refuses_or_cannot_hear_is_lost_and_stays_charged);
     tcase_add_test(tcase, a_slot_taken_by_a_cancelled_decision_is_given_back);
     tcase_add_test(tcase, a_slot_taken_too_late_is_given_back);
+    tcase_add_test(tcase,
+                   a_store_is_settled_when_the_last_slot_that_nobody_waits_for_is_given_back);
+    tcase_add_test(tcase, a_store_is_settled_when_the_link_takes_the_last_question_with_it);
     tcase_add_test(tcase, a_slot_taken_too_late_is_given_back_though_the_breaker_has_opened);
     tcase_add_test(tcase, a_cancelled_decision_that_is_denied_gives_nothing_back);
     tcase_add_test(tcase, a_store_can_be_freed_with_settlements_and_slots_under_way);
