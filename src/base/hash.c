@@ -47,7 +47,8 @@ static void derive_key(struct span secret, uint8_t key[crypto_generichash_KEYBYT
     crypto_generichash_final(&state, key, crypto_generichash_KEYBYTES);
 }
 
-/* A process has one secret, as a rule: its key is derived once a thread. */
+/* A process has one secret, as a rule: its key is derived once a thread. The latest secret and its key stay in the
+ * memory of each thread until that ends. */
 static const uint8_t *key_of(struct span secret)
 {
     static _Thread_local struct {
