@@ -1,6 +1,7 @@
 /* Happy path: what the process needs for the policy is opened ─► each worker makes what it needs, beside what it has
- * ─► all are ready ─► each turns, as a whole, between two requests ─► what the old policy had of the process, and
- * the new one has not, is let go.
+ * ─► all are ready ─► unix sockets, with their files, and given ones that the new policy does not name are closed, but
+ * for what each worker has of them and still accepts from ─► each turns, as a whole, between two requests ─► what else
+ * the old policy had of the process, and the new one has not, is let go.
  *
  * Failures: an address that somebody else listens on, a log file that cannot be opened, no memory: nothing has
  * changed. A store or a name that nobody answers for is waited for so long, and then as good as any. A worker that
