@@ -284,7 +284,7 @@ void regime_free(struct regime *regime)
         leave_group(regime, i);
     }
     free(regime->upstreams);
-    store_stack_leave(regime->stack, regime->edition);
+    store_stack_leave(regime->worker, regime->stack, regime->edition);
     timer_close(&regime->renew_timer);
     timeout_queue_close(&regime->head_timeouts);
     timeout_queue_close(&regime->idle_timeouts);

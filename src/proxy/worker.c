@@ -2,7 +2,7 @@
  *
  * Draining: listeners leave, and whom they accept yet is served; idle connections close (new ones after a
  * moment, since their first request is on its way), the others end with their answer; after timeouts.drain
- * what is left is cut. Then the store has a second to hear what became of them. */
+ * what is left is cut. Then the stores have a second to hear what became of them. */
 
 #include "proxy/worker.h"
 
@@ -24,8 +24,6 @@ enum {
     DOWNSTREAMS_KEPT = 1024,
     GRACE_US = 1000 * 1000, /* more than a round trip to anywhere */
     BEAT_US = 1000 * 1000,
-    SETTLE_WAIT_US = 1000 * 1000,
-    SETTLE_LOOK_US = 5 * 1000,
 };
 
 struct span worker_date(struct worker *worker)
@@ -69,10 +67,10 @@ static void beat(void *context)
 static void stop_when_settled(void *context)
 {
     struct worker *worker = context;
-    if (store_is_settled(worker->regime->store) || clock_monotonic_us() >= worker->settled_by_us) {
+    if (store_stacks_are_settled(worker) || clock_monotonic_us() >= worker->settled_by_us) {
         loop_stop(worker->loop);
     } else {
-        timer_arm(&worker->settle_timer, SETTLE_LOOK_US);
+        timer_arm(&worker->settle_timer, STORE_SETTLE_LOOK_US);
     }
 }
 
@@ -80,7 +78,8 @@ static void stop_if_done(struct worker *worker)
 {
     if (worker->draining && list_is_empty(&worker->open) && list_is_empty(&worker->listeners)) {
         regime_close_idle(worker); /* others may wait for their places */
-        worker->settled_by_us = clock_monotonic_us() + SETTLE_WAIT_US;
+        timer_disarm(&worker->drain_timer);
+        worker->settled_by_us = clock_monotonic_us() + STORE_SETTLE_WAIT_US;
         stop_when_settled(worker);
     }
 }
@@ -168,6 +167,9 @@ static enum status init_loop(struct worker *worker, const struct policy *policy)
         status = timer_init(&worker->settle_timer, worker->loop, stop_when_settled, worker);
     }
     if (status == STATUS_OK) {
+        status = dying_stacks_init(worker);
+    }
+    if (status == STATUS_OK) {
         status = timer_init(&worker->beat_timer, worker->loop, beat, worker);
     }
     if (status == STATUS_OK) {
@@ -220,6 +222,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     list_init(&worker->open);
     bans_view_init(&worker->bans, shared->options->bans);
     list_init(&worker->regimes);
+    list_init(&worker->dying_stacks.stacks);
     list_init(&worker->listeners);
     histogram_init(&worker->decision_us);
     atomic_init(&worker->drain_wanted, false);
@@ -266,6 +269,7 @@ void worker_close(struct worker *worker)
     worker_change_close(worker);
     bans_view_close(&worker->bans);
     regime_free_all(worker);
+    dying_stacks_close(worker);
     access_log_close(&worker->log);
     timer_close(&worker->drain_timer);
     timer_close(&worker->settle_timer);

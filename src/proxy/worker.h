@@ -25,6 +25,7 @@
 #include "proxy/meters.h"
 #include "proxy/regime.h"
 #include "proxy/server.h"
+#include "proxy/store_stack.h"
 #include "proxy/via.h"
 #include "proxy/worker_change.h"
 #include "store/bans.h"
@@ -50,6 +51,7 @@ struct worker {
     struct resolver *resolver;
     struct list
         regimes; /* struct regime: the one in force last, before it those that somebody is under */
+    struct dying_stacks dying_stacks;
     struct list listeners; /* struct worker_listener */
 
     struct pool body_blocks;  /* for bodies: IO_BLOCK_BYTES */

@@ -12,7 +12,7 @@ from harness import program
 from harness.ports import free_port
 from harness.reload import n_reloads, reload, text_of, wait_for, write
 from harness.upstream import answer
-from harness.wait import until
+from harness.wait import holds_unless_it_stalls, until
 
 IN_FORCE = 'msg="the policy is in force"'
 
@@ -219,6 +219,54 @@ def test_slots_of_requests_from_before_are_held_to_their_end(start, start_upstre
     gate.opens.set()
     assert slow.read().status == 200
     until(lambda: proxy.ask().status == 200, "the slot")
+
+
+SLOTS_IN_REDIS = """
+    workers: 1
+    store: {{redis: "{redis.url}", deadline: 10s, on_failure: deny}}
+    limits: {{slots: {{key: global, algorithm: concurrency, rate: 1, lease: 1h}}}}
+    upstreams: {{api: {{servers: "{upstream.url}"}}}}
+    routes: [{{limits: [slots], upstream: api}}]
+"""
+
+
+def is_soon_served(proxy):
+    """Bounded: a slot that is free after 3 s was given back within them."""
+    ends = time.monotonic() + 3
+    while proxy.ask().status != 200:
+        if time.monotonic() > ends:
+            return False
+    return True
+
+
+def is_given_back(start, redis, upstream, drains):
+    """Whether the Redis of the policy before, redis[0], is told that the last request under that has ended."""
+    proxy, other = [start(SLOTS_IN_REDIS.format(redis=redis[0], upstream=upstream)) for _ in range(2)]
+    until(lambda: all('msg="link up"' in each.stderr() for each in (proxy, other)), "Redis")
+    n_before = len(upstream.requests)
+    slow = proxy.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+    upstream.wait_for(n_before + 1)
+    assert other.ask().status == 429
+    reload(proxy, SLOTS_IN_REDIS.format(redis=redis[1], upstream=upstream))
+    redis[0].call("CLIENT", "PAUSE", 300, "WRITE")
+    if drains:
+        proxy.signal()
+        until(lambda: "msg=draining" in proxy.stderr(), "the drain")
+    upstream.behave.opens.set()
+    assert slow.read().status == 200
+    if drains:
+        assert proxy.wait() == 0
+    is_free = is_soon_served(other)
+    redis[0].call("FLUSHALL")
+    upstream.behave.opens.clear()
+    return is_free
+
+
+@pytest.mark.parametrize("drains", [False, True])
+def test_what_became_of_the_last_requests_under_the_policy_before_is_told_to_its_redis(
+        start, start_redis, start_upstream, gate, drains):
+    redis, upstream = [start_redis(), start_redis()], start_upstream(gate)
+    holds_unless_it_stalls(lambda: is_given_back(start, redis, upstream, drains), allowed_s=0.4)
 
 
 # --- servers ---
