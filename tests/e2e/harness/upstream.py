@@ -77,7 +77,8 @@ class Upstream:
         self.port = None if is_unix else self._listener.getsockname()[1]
         self.address = address if is_unix else f"127.0.0.1:{self.port}"
         self.url = f"unix:{address}" if is_unix else f"http://{self.address}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @staticmethod
     def _listen(address):
@@ -145,6 +146,9 @@ class Upstream:
             self._listener.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # stopped before
+        # Were the descriptor closed and given to another listener, an accept() that a signal interrupted would go
+        # on with that one.
+        self._accepting.join()
         self._listener.close()
         for peer in self._peers:
             peer.close()
