@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "http/chunked.h"
@@ -24,7 +24,7 @@ enum {
     ANSWER_BYTES_MAX = 256 * 1024 * 1024,
     FIRST_BYTES = 64 * 1024,
     HEAD_BYTES_MAX = 64 * 1024,
-    TIMEOUT_S = 60, /* more than the other side takes for anything */
+    TIMEOUT_US = 60 * 1000 * 1000, /* more than the other side takes for anything */
     REQUEST_HEAD_BYTES = 16 * 1024,
 };
 
@@ -42,19 +42,13 @@ static enum status fail(char *why, enum status status, const struct ctl_place *p
 
 static enum status fail_errno(char *why, const struct ctl_place *place)
 {
-    const bool is_late = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINPROGRESS;
+    const bool is_late =
+        errno == EAGAIN || errno == EWOULDBLOCK || errno == EINPROGRESS || errno == EALREADY;
     return fail(why, is_late ? STATUS_TIMEOUT : STATUS_UNREACHABLE, place,
                 is_late ? "no answer in time" : strerror(errno));
 }
 
 /* --- connecting --- */
-
-static void set_timeouts(int fd)
-{
-    const struct timeval timeout = {.tv_sec = TIMEOUT_S};
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-}
 
 /* Who is stopped and goes on, by a shell or with the machine, finds its calls interrupted: with time-outs they
  * do not go on by themselves. */
@@ -63,34 +57,36 @@ static bool is_interrupted(ssize_t result)
     return result < 0 && errno == EINTR;
 }
 
-/* An interrupted connect goes on nevertheless. -1 and errno, as of connect. */
-static int await_connection(int fd)
+static uint64_t timeout_from_now(void)
 {
-    struct pollfd writable = {.fd = fd, .events = POLLOUT};
-    int error = EAGAIN;
-    socklen_t bytes = sizeof(error);
-    int n_ready;
-    do {
-        n_ready = poll(&writable, 1, TIMEOUT_S * 1000);
-    } while (is_interrupted(n_ready));
-    if (n_ready > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
-        error = errno;
-    }
-    errno = error;
-    return error == 0 ? 0 : -1;
+    return clock_monotonic_us() + TIMEOUT_US;
 }
 
+/* @option is SO_RCVTIMEO or SO_SNDTIMEO, and the next call has what is left: one that was interrupted not all of it
+ * once more. */
+static void set_timeout(int fd, int option, uint64_t ends_us)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    const uint64_t left_us = now_us < ends_us ? ends_us - now_us : 1; /* 0 would be for ever */
+    const struct timeval left = {.tv_sec = (time_t)(left_us / 1000000),
+                                 .tv_usec = (suseconds_t)(left_us % 1000000)};
+    (void)setsockopt(fd, SOL_SOCKET, option, &left, sizeof(left));
+}
+
+/* Interrupted, connecting to a unix socket has not begun, and to an address it goes on: on Linux both are waited for
+ * by another call. */
 static int connect_to(int family, const struct sockaddr *address, socklen_t bytes)
 {
+    const uint64_t ends_us = timeout_from_now();
+    int result;
     const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -1;
     }
-    set_timeouts(fd);
-    int result = connect(fd, address, bytes);
-    if (is_interrupted(result)) {
-        result = await_connection(fd);
-    }
+    do {
+        set_timeout(fd, SO_SNDTIMEO, ends_us);
+        result = connect(fd, address, bytes);
+    } while (is_interrupted(result));
     if (result != 0) {
         const int error = errno;
         close(fd);
@@ -160,13 +156,32 @@ static void write_head(const struct ctl_place *place, const char *method, struct
     text_add_literal(text, "\r\n");
 }
 
+static ssize_t send_some(int fd, struct span bytes)
+{
+    const uint64_t ends_us = timeout_from_now();
+    ssize_t n;
+    do {
+        set_timeout(fd, SO_SNDTIMEO, ends_us);
+        n = send(fd, bytes.data, bytes.len, MSG_NOSIGNAL);
+    } while (is_interrupted(n));
+    return n;
+}
+
+static ssize_t receive_some(int fd, char *to, size_t room)
+{
+    const uint64_t ends_us = timeout_from_now();
+    ssize_t n;
+    do {
+        set_timeout(fd, SO_RCVTIMEO, ends_us);
+        n = recv(fd, to, room, 0);
+    } while (is_interrupted(n));
+    return n;
+}
+
 static bool send_all(int fd, struct span bytes)
 {
     while (bytes.len > 0) {
-        const ssize_t n = send(fd, bytes.data, bytes.len, MSG_NOSIGNAL);
-        if (is_interrupted(n)) {
-            continue;
-        }
+        const ssize_t n = send_some(fd, bytes);
         if (n < 0) {
             return false;
         }
@@ -189,12 +204,9 @@ static enum status read_all(int fd, struct ctl_answer *answer, size_t *n_read)
             }
             answer->memory = larger;
         }
-        const ssize_t n = recv(fd, answer->memory + *n_read, capacity - *n_read - 1, 0);
+        const ssize_t n = receive_some(fd, answer->memory + *n_read, capacity - *n_read - 1);
         if (n == 0) {
             return STATUS_OK;
-        }
-        if (is_interrupted(n)) {
-            continue;
         }
         if (n < 0) {
             return STATUS_IO;

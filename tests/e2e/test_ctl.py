@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import threading
 
@@ -158,6 +159,27 @@ def is_stopped_now(process):
         return file.read().rpartition(")")[2].split()[0] == "T"
 
 
+def waits_to_connect(process):
+    """In the system call; its number is of x86-64 and of AArch64."""
+    try:
+        with open(f"/proc/{process.pid}/syscall", encoding="ascii") as file:
+            return file.read().split()[0] in ("42", "203")
+    except PermissionError:
+        return pytest.skip("nobody may look at another process here")
+
+
+def begin_ctl(*arguments):
+    return subprocess.Popen([program.PROGRAM, "ctl", *arguments], text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env=program.environment())
+
+
+def interrupt(process):
+    """Its system call ends with EINTR."""
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        process.send_signal(number)
+        until(lambda n=number: is_stopped_now(process) == (n == signal.SIGSTOP), "the signal")
+
+
 def test_who_is_stopped_while_it_waits_gets_its_answer_all_the_same(start_upstream):
     is_stopped = threading.Event()
 
@@ -168,15 +190,32 @@ def test_who_is_stopped_while_it_waits_gets_its_answer_all_the_same(start_upstre
         peer.close()
 
     upstream = start_upstream(answer_later)
-    with subprocess.Popen([program.PROGRAM, "ctl", "--url", upstream.url, "ready"], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env=program.environment()) as process:
+    with begin_ctl("--url", upstream.url, "ready") as process:
         upstream.wait_for(1)
-        for number in (signal.SIGSTOP, signal.SIGCONT):
-            process.send_signal(number)
-            until(lambda n=number: is_stopped_now(process) == (n == signal.SIGSTOP), "the signal")
+        interrupt(process)
         is_stopped.set()
         told_of, complained = process.communicate(timeout=60)
+    assert (process.returncode, complained) == (0, "") and told_of.startswith("ready")
+
+
+def test_who_is_stopped_while_it_connects_to_a_unix_socket_gets_its_answer_all_the_same(tmp_path):
+    path = str(tmp_path / "s")
+    body = b'{"status": "ready", "store": {"kind": "memory", "state": "ok"}}'
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
+        server.settimeout(60)
+        server.bind(path)
+        server.listen(0)
+        first.connect(path)  # the queue is full: who comes next waits
+        with begin_ctl("--socket", path, "ready") as process:
+            until(lambda: waits_to_connect(process), "the connect")
+            interrupt(process)
+            until(lambda: waits_to_connect(process), "another")
+            server.accept()[0].close()
+            with server.accept()[0] as peer:
+                peer.settimeout(60)
+                peer.recv(4096)
+                peer.sendall(answer(body=body, fields=[("Content-Type", "application/json")]))
+            told_of, complained = process.communicate(timeout=60)
     assert (process.returncode, complained) == (0, "") and told_of.startswith("ready")
 
 
