@@ -6,6 +6,8 @@ import time
 import pytest
 
 from harness.callers import Callers
+from harness.client import Client
+from harness.handshake import Handshake
 from harness.ports import free_port
 from harness.reload import reload
 
@@ -39,6 +41,18 @@ def test_nobody_who_could_connect_is_lost_when_an_address_goes(start, tmp_path, 
         found = callers.end()
     check(found)
     assert found["refused"] > 0
+
+
+def test_an_address_that_goes_may_be_named_again_as_soon_as_the_reload_is_told(start):
+    kept, gone = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    both = f"[{kept}, {gone}]"
+    proxy = start(f"listen: {both}\n" + POLICY)
+    with Handshake(proxy.addresses[1]):  # for its sake a socket stays for a second
+        for listen in (kept, both):
+            said = reload(proxy, POLICY, listen=listen)
+            assert "the policy is in force" in said, said
+    with Client(proxy.addresses[1]) as client:
+        assert client.ask().status == 200
 
 
 def test_nobody_who_could_connect_is_lost_when_the_program_ends(start):

@@ -1,6 +1,7 @@
 """SIGTERM: what is under way is finished, nothing new is begun, and the program ends."""
 
 import contextlib
+import select
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from harness import log, message, program
+from harness.handshake import Handshake
 from harness.ports import free_port
 from harness.upstream import answer
 from harness.wait import holds_unless_it_stalls, until
@@ -254,6 +256,21 @@ def test_a_connection_that_is_new_has_a_moment_for_its_first_request(start):
         return True
 
     until(is_served, "a machine that does not stall")
+
+
+def test_one_that_is_let_in_while_the_address_goes_and_stays_silent_holds_nothing_up(start):
+    """Its handshake began before the signal and ended after it."""
+    def is_let_in():
+        proxy = start("timeouts: {drain: 10m}\nroutes: [{respond: {status: 204}}]\n")
+        with Handshake(proxy.address) as handshake:
+            proxy.signal()
+            until(lambda: "msg=draining" in proxy.stderr(), "the drain")
+            handshake.go_on()
+            connected = select.select([], [handshake.sock], [], 60)[1]
+            assert proxy.wait() == 0
+            return connected and handshake.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+
+    until(is_let_in, "a machine that does not stall")
 
 
 def test_the_port_is_free_for_the_next_one_when_it_has_ended(start):
