@@ -88,14 +88,14 @@ def load_lua():
                    for name in ("ndk_http_module.so", "ngx_http_lua_module.so"))
 
 
-def nginx_lua(rate, key="remote_addr", spent_per_minute=None, burst=None):
-    """@rate: a second, and the burst unless said. @key: nginx's variable. @spent_per_minute: the limit of
+def nginx_lua(rate, key="remote_addr", spent_per_hour=None, burst=None):
+    """@rate: a second, and the burst unless said. @key: nginx's variable. @spent_per_hour: the limit of
     what lies below /spent."""
     def table(name, a_second, burst):
         return (f"{name} = {{host = '127.0.0.1', port = %(redis_port)d, key = '{key}', rate = {a_second},"
                 f" burst = {burst}, script = script, sha1 = '%(script_sha1)s'}}")
 
-    spent = table("spent", f"{spent_per_minute} / 60", spent_per_minute) if spent_per_minute else ""
+    spent = table("spent", f"{spent_per_hour} / 3600", spent_per_hour) if spent_per_hour else ""
     init = f"""
         local file = assert(io.open('%(peers)s/token_bucket.lua', 'rb'))
         local script = file:read('*a')

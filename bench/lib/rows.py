@@ -8,6 +8,7 @@ from stage import StageError
 # A limit that nothing in a run comes near, and one that a run's first request uses up.
 AMPLE = 1_000_000
 TINY_PER_MINUTE = 1
+TINY_PER_HOUR = 1  # what is spent stays spent, however long a run is
 # Paths that a row with cold keys asks for: many more than requests can be under way.
 COLD_PATHS = 10_000
 KIB = 1024
@@ -25,6 +26,11 @@ class Load:
     upload: int = 0  # bytes of the request's body
     connections: int = None  # None: as many as the run has
     part: float = 1  # of the seconds that a row has
+
+    @property
+    def spent_paths(self):
+        """As wrk_report.lua asks for them."""
+        return [f"{self.spent}/{number}" for number in range(2, self.n_paths + 1, 2)] if self.spent else []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +81,7 @@ AMPLE_REQ = (f"{AMPLE}r/s", f"limit_req zone=client burst={AMPLE} nodelay;")
 PER_CLIENT = f"key: client.ip, rate: {AMPLE}/s"
 PER_PATH = f"key: path, rate: {AMPLE}/s"
 TINY = f"key: client.ip, rate: {TINY_PER_MINUTE}/minute"
-TINY_PER_PATH = f"key: path, rate: {TINY_PER_MINUTE}/minute"
+TINY_PER_PATH = f"key: path, rate: {TINY_PER_HOUR}/hour"
 # Not all of one client, and one of them a key that every request has.
 THREE = (PER_CLIENT,
          f"key: path, rate: {AMPLE}/s, algorithm: sliding_window",
@@ -126,7 +132,7 @@ ROWS = [
         calls_at_least=0, n_limits=1,
         bounds=(_ratio(0.55, "nginx-429"), Bound("redis_calls", 0.001))),
     Row("nginx-lua-redis-mixed", "nginx + Lua, half denied", "mixed",
-        nginx_lua(AMPLE, key="uri", spent_per_minute=TINY_PER_MINUTE), MIXED,
+        nginx_lua(AMPLE, key="uri", spent_per_hour=TINY_PER_HOUR), MIXED,
         calls_at_least=ONE_EACH),
     Row("sluice-redis-mixed", "sluice Redis, half denied", "mixed",
         sluice(PER_PATH, redis=True, spent=TINY_PER_PATH), MIXED, calls_at_least=0.4, n_limits=1,

@@ -46,14 +46,16 @@ def _mixed(title, figures):
     lines = [[row["title"], number(row["requests_per_second"]), number(row["denied_per_second"]),
               number(row["proxy_us"]), number(row["redis_us"]), number(row["redis_calls"]), number(row["p99_ms"])]
              for row in rows]
+    bounds = bounds_of(in_group(figures, "mixed"))
     heads = ["", "requests/s>", "of them denied/s>", "proxy, µs>", "Redis, µs>", "calls of Redis>", "p99, ms>"]
     text = paragraphs(
-        "Ten thousand keys, asked for in turn, half of which have spent what they have: every second request is a"
-        " 429, and every decision is Redis's, but for what the denial cache answers. The row of 429s is one client"
-        " that is denied each time. Load generator, upstream and Redis share the machine with the proxy, so that"
-        " requests a second are bounded by all of them together; the CPU beside them is the proxy's own.",
-        origin(figures), shown(chart), table(heads, lines))
-    return Section(title, text, (chart,), bounds_of(in_group(figures, "mixed")))
+        "Ten thousand keys, asked for in turn, half of which have spent what they have for an hour, just before they"
+        " are asked for: every second request is a 429, and every decision is Redis's, but for what the denial cache"
+        " answers. The row of 429s is one client that is denied each time. Load generator, upstream and Redis share the"
+        " machine with the proxy, so that requests a second are bounded by all of them together; the CPU beside them is"
+        " the proxy's own.",
+        origin(figures), shown(chart), table(heads, lines), bounds_table(bounds))
+    return Section(title, text, (chart,), bounds)
 
 
 def _proxied(title, figures):

@@ -11,10 +11,25 @@ COMMANDS = {
 }
 # What each round gave is for whoever measures: its median and (min..max) are in the rows.
 UNPUBLISHED = "rounds"
+# What is denied in a row of such a group, and how far from it a row may lie and still be the same job.
+DENIED, DENIED_SLACK = {"mixed": 0.5, "deny": 1}, 0.02
 
 
 def _is_complete(figures):
     return "processor" in figures.get("machine", {})
+
+
+def _is_its_job(row):
+    meant = DENIED.get(row["group"], 0)
+    return abs(row["denied_per_second"] / row["requests_per_second"] - meant) <= DENIED_SLACK
+
+
+def _drop_other_jobs(figures, say):
+    """Of bench/run: what was denied more or less than the others of its group cannot stand beside them."""
+    dropped = [row["title"] for row in figures["rows"] if not _is_its_job(row)]
+    figures["rows"] = [row for row in figures["rows"] if _is_its_job(row)]
+    if dropped:
+        say(f"run: left out, as another part of them was denied than is meant: {', '.join(dropped)}")
 
 
 def take(results, published, say):
@@ -31,6 +46,8 @@ def take(results, published, say):
             continue
         figures.setdefault("command", command)
         figures.pop(UNPUBLISHED, None)
+        if name == "run":
+            _drop_other_jobs(figures, say)
         (published / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n")
         say(f"{name}: {figures['command']}")
 
