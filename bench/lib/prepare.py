@@ -3,6 +3,7 @@
 import os
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -86,13 +87,18 @@ def processor():
     return platform.machine()
 
 
+def kernel():
+    """Its number: what a distribution or a cloud appends tells nobody anything."""
+    return re.match(r"\d+(\.\d+)*", platform.release())[0]
+
+
 VERSIONS = {"nginx": ["nginx", "-v"], "haproxy": ["haproxy", "-v"],
             "redis": ["redis-server", "--version"], "wrk": ["wrk", "-v"]}
 
 
 def machine(sluice):
     """What the figures depend on, to be kept beside them."""
-    facts = {"cores": os.cpu_count(), "processor": processor(), "kernel": platform.release()}
+    facts = {"cores": os.cpu_count(), "processor": processor(), "kernel": kernel()}
     facts |= {name: first_line(argv) for name, argv in VERSIONS.items() if shutil.which(argv[0])}
     if sluice:
         facts["sluice"] = first_line([str(sluice), "--version"])

@@ -32,9 +32,17 @@ def head(sluice=None):
             "machine": prepare.machine(sluice)}
 
 
-def keep(name, figures, sluice=None):
-    """Writes @figures, a dict, to bench/results/@name.json; gives all that was written."""
+def path(name):
+    """Of the file. What was measured with --only lies apart, where bench/report does not look: it must not take
+    the place of all the rest."""
+    is_part = any(word.split("=")[0] == "--only" for word in sys.argv[1:])
+    return (FOLDER / "part" if is_part else FOLDER) / f"{name}.json"
+
+
+def keep(name, figures, sluice=None, to=None):
+    """Writes @figures, a dict, to @to, or else to path(@name); gives all that was written."""
     result = head(sluice) | figures
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
+    to = to or path(name)
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.write_text(json.dumps(result, indent=2) + "\n")
     return result

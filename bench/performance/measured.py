@@ -1,6 +1,7 @@
 """What was measured: the files of bench/results, and those of them that are published."""
 
 import json
+import re
 
 # File, and the command that makes it.
 COMMANDS = {
@@ -15,8 +16,60 @@ UNPUBLISHED = "rounds"
 DENIED, DENIED_SLACK = {"mixed": 0.5, "deny": 1}, 0.02
 
 
-def _is_complete(figures):
-    return "processor" in figures.get("machine", {})
+# As long as a command measures by itself; what was measured for less does not take the place of what is published.
+FULL = {
+    "run": {"--rounds": 5, "--seconds": 4}, "accuracy": {"--rounds": 2, "--requests": 20_000},
+    "outage": {"--seconds": 10}, "latency": {"--rounds": 12, "--seconds": 1.2},
+    "scale": {"--rounds": 5, "--seconds": 3}, "bytes-per-key": {"--clients": 100_000},
+    "scrape": {"--scrapes": 200, "--routes": 1000}, "calls": {"--seconds": 2},
+}
+PARTIAL = ("--only", "--store")  # options that leave out rows
+NUMBER = re.compile(r"\d+(\.\d+)*")
+
+
+def _parts(figures):
+    """What was measured by itself: the topics of bench/scale, or all."""
+    return list(figures["topics"].values()) if "topics" in figures else [figures]
+
+
+def _n_rows(figures):
+    return sum(len(part.get(rows, [])) for part in _parts(figures) for rows in ("rows", "edges"))
+
+
+def _options(command):
+    """Those of @command with their values, which are texts."""
+    words = [half for word in command.split()[1:] for half in word.split("=", 1)]
+    return dict(zip(words, words[1:]))
+
+
+def _weaknesses(name, part, is_topic):
+    """How @part was measured less than by the command alone: texts."""
+    given = _options(part.get("command", ""))
+    for option in () if is_topic else PARTIAL:
+        if option in given:
+            yield f"made with {option}"
+    for option, full in FULL.get(name, {}).items():
+        if option in given and float(given[option]) < full:
+            yield f"made with {option} {given[option]}, where {full:g} is usual"
+
+
+def _why_not(name, figures, now):
+    """Why @figures do not take the place of @now, which may be None: texts."""
+    for part in _parts(figures):
+        yield from _weaknesses(name, part, part is not figures)
+    if now and _n_rows(figures) < _n_rows(now):
+        yield f"has {_n_rows(figures)} rows, where {_n_rows(now)} are published"
+    if now and figures["at"] < now["at"]:
+        yield "is older than what is published"
+
+
+def _cleaned(figures):
+    """As it is published."""
+    for part in [figures, *_parts(figures)]:
+        part.pop(UNPUBLISHED, None)
+        if "kernel" in part.get("machine", {}):
+            part["machine"]["kernel"] = NUMBER.match(part["machine"]["kernel"])[0]
+    return figures
 
 
 def _is_its_job(row):
@@ -32,23 +85,29 @@ def _drop_other_jobs(figures, say):
         say(f"run: left out, as another part of them was denied than is meant: {', '.join(dropped)}")
 
 
-def take(results, published, say):
-    """Copies the results into the folder @published, and tells of each that there is none, or an old one."""
+def take(results, published, say, accepted=()):
+    """Copies the results into the folder @published, and tells of each that there is none, or why it is not taken.
+    @accepted: names of those that are taken even if they were measured for less than what is usual."""
     published.mkdir(parents=True, exist_ok=True)
     for name, command in COMMANDS.items():
         source = results / f"{name}.json"
         if not source.exists():
             say(f"{name}: no result here; what is published of {command} stays as it is")
             continue
-        figures = json.loads(source.read_text())
-        if not _is_complete(figures):
+        figures = _cleaned(json.loads(source.read_text()))
+        if "processor" not in figures.get("machine", {}):
             say(f"{name}: the result does not tell what made it, and where: run {command} again")
             continue
         figures.setdefault("command", command)
-        figures.pop(UNPUBLISHED, None)
         if name == "run":
             _drop_other_jobs(figures, say)
-        (published / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n")
+        target = published / f"{name}.json"
+        why_not = sorted(set(_why_not(name, figures, json.loads(target.read_text()) if target.exists() else None)))
+        if why_not and name not in accepted:
+            say(f"{name}: not taken, what is published stays: the result {', '.join(why_not)};"
+                f" run {command} again, or have it taken even so with --accept {name}")
+            continue
+        target.write_text(json.dumps(figures, indent=1) + "\n")
         say(f"{name}: {figures['command']}")
 
 
