@@ -3,6 +3,7 @@ them. A request is decided at some time between its sending and its answer; noth
 
 import dataclasses
 
+import load
 from accuracy_rows import BUCKET, CLOCK, HOUR_S, LIMIT, REFILL_A_MINUTE
 
 US = 1_000_000
@@ -21,9 +22,7 @@ class Seen:
 
 def read_log(path):
     """Of bench_load. A time is rounded down there: the answer's is rounded up again."""
-    with open(path, encoding="ascii") as file:
-        fields = [line.split() for line in file]
-    return [Seen(int(sent), int(done) + 1, status == "200") for sent, done, status in fields]
+    return [Seen(one.sent_us, one.done_us + 1, one.status == 200) for one in load.read_log(path)]
 
 
 def _allowed(kind, start_us, end_us):

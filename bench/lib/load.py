@@ -3,10 +3,26 @@
 import json
 import os
 import subprocess
+import typing
 
 from stage import StageError
 
 LONGEST_S = 60  # beyond what it is asked to last
+
+
+class Asked(typing.NamedTuple):
+    """A request of a load: times in µs since the epoch, 0 where it was not answered."""
+
+    intended_us: int
+    sent_us: int
+    done_us: int
+    status: int  # 0: it failed
+
+
+def read_log(path):
+    """Of each request that was sent, in the order in which they were to be."""
+    with open(path, encoding="ascii") as file:
+        return [Asked(*map(int, line.split())) for line in file]
 
 
 def run_load(program, ports, path, cores=None, **options):

@@ -1,7 +1,6 @@
 -- Asks for its URL. Options, as words NAME=VALUE behind the URL:
 --   paths=N     as many paths below it as that, in turn
 --   spent=PATH  every second request asks below PATH instead
---   pause=MS    so many milliseconds between an answer and the next request
 --   upload=N    POST, with a body of N bytes
 local function options(args)
     local found = {}
@@ -27,11 +26,6 @@ end
 
 function init(args)
     local given = options(args)
-    if given.pause then
-        function delay()
-            return given.pause
-        end
-    end
     if given.upload then
         local whole = wrk.format("POST", wrk.path, {}, string.rep("x", given.upload))
         function request()

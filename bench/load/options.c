@@ -16,7 +16,7 @@ static const char USAGE[] =
     "  --requests N      end after so many\n"
     "  --paths N         PATH/1 to PATH/N in turn\n"
     "  --at US           begin at this time, in us since the epoch\n"
-    "  --log FILE        a line a request: sent, answered (us since the epoch), status\n"
+    "  --log FILE        a line a request: intended, sent, answered (us since the epoch), status\n"
     "  --redis yes       PING instead of requests\n";
 
 static bool read_ports(struct options *options, const char *text)

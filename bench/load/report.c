@@ -116,7 +116,8 @@ bool report_write_log(const struct load *load, const char *path)
     for (size_t i = 0; i < load->n_due; i++) {
         const struct shot *shot = &load->shots[i];
         if (shot->sent_ns != 0) {
-            fprintf(file, "%" PRId64 " %" PRId64 " %u\n", wall_us(load, shot->sent_ns),
+            fprintf(file, "%" PRId64 " %" PRId64 " %" PRId64 " %u\n",
+                    wall_us(load, shot->intended_ns), wall_us(load, shot->sent_ns),
                     wall_us(load, shot->done_ns), (unsigned)shot->status);
         }
     }

@@ -33,20 +33,25 @@ def _stalls(title, figures):
     bars = [Bar(f"{_kind(row)}, {name}", row[figure], OURS) for row in rows
             for figure, name in QUANTILES[1:3]]
     deadline = figures["deadline_ms"]
-    chart = Bars("outage-latency", "How long decisions take while Redis is in trouble", "ms, p99 and p99.9 of the"
-                 " outage's decisions", bars, footer(figures), mark=deadline, mark_label="deadline", log=True)
+    chart = Bars("outage-latency", "Latency while Redis is in trouble", "ms from the time at which a request was to be"
+                 " sent, p99 and p99.9 of the outage's requests", bars, footer(figures), mark=deadline,
+                 mark_label="deadline", log=True)
     lines = [[_kind(row), number(row["requests"]), number(row["by_redis"]), number(row["local"]),
-              row["n_5xx"], *(f"{row[figure]:.2f}" for figure, _ in QUANTILES), f"{row['stall_ms']:.2f}"]
+              row["n_5xx"], *(f"{row[figure]:.2f}" for figure, _ in QUANTILES), f"{row['decision_ms']:.2f}",
+              f"{row['stall_ms']:.2f}"]
              for row in rows]
     bounds = _judged(rows, of_recovery=False)
     text = paragraphs(
-        f"For {figures['seconds']} s something happens to Redis, under traffic on {figures['connections']} connections,"
-        f" with `on_failure: local` and a deadline of {deadline} ms. How long decisions took, by sluice's own account, who"
-        " decided, and how long this machine let another process wait meanwhile, which no program can answer for."
-        + (" sluice ran with real-time priority." if figures["realtime"] else ""),
+        f"For {figures['seconds']} s something happens to Redis, with `on_failure: local` and a deadline of {deadline} ms,"
+        f" while {figures['rate']:,} requests a second come at times that are drawn beforehand, on"
+        f" {figures['connections']} connections. Latency is what clients see of the requests that were to be sent in"
+        " the outage, each counted from that time: what a stall holds up is charged, not left out. Beside it stand who"
+        " decided, the longest decision by sluice's own account, and the longest that this machine let another process"
+        " wait, which no program can answer for. The row where Redis is well is for comparison."
+        + (" All of it ran with real-time priority." if figures["realtime"] else ""),
         origin(figures), shown(chart),
         table(["Redis …", "requests>", "by Redis>", "locally>", "5xx>", "p50, ms>", "p99>", "p99.9>", "longest>",
-               "the machine's stall>"], lines), _missed(bounds))
+               "longest decision>", "the machine's stall>"], lines), _missed(bounds))
     return Section(title, text, (chart,), bounds)
 
 

@@ -90,8 +90,8 @@ def test_a_load_without_a_rate_waits_for_its_answers_and_ends_with_its_last_requ
     assert seen["requests"] == seen["ok"] == server.n_answers == 200
     assert seen["latency_us"]["p90"] < 0.3e6 * STALL_S, "nothing was to be sent in the stall"
     lines = [line.split() for line in log.read_text().splitlines()]
-    assert len(lines) == 200 and {line[2] for line in lines} == {"200"}
-    assert all(int(sent) <= int(answered) for sent, answered, _ in lines)
+    assert len(lines) == 200 and {line[3] for line in lines} == {"200"}
+    assert all(int(intended) <= int(sent) <= int(answered) for intended, sent, answered, _ in lines)
 
 
 def _close_all(listener):
