@@ -14,13 +14,14 @@
 #include "base/clock.h"
 #include "net/loop.h"
 
-static void add(struct timer *timer, uint64_t delay_us)
+/* False: no memory. */
+static bool add(struct timer *timer, uint64_t delay_us)
 {
     const struct timeval delay = {
         .tv_sec = (time_t)(delay_us / 1000000),
         .tv_usec = (suseconds_t)(delay_us % 1000000),
     };
-    event_add(timer->event, &delay);
+    return event_add(timer->event, &delay) == 0;
 }
 
 static void on_timer(evutil_socket_t fd, short events, void *context)
@@ -30,7 +31,7 @@ static void on_timer(evutil_socket_t fd, short events, void *context)
     (void)fd;
     (void)events;
     if (now_us < timer->deadline_us) {
-        add(timer, timer->deadline_us - now_us);
+        (void)add(timer, timer->deadline_us - now_us);
         return;
     }
     timer->on_expiry(timer->context);
@@ -52,10 +53,15 @@ void timer_close(struct timer *timer)
     }
 }
 
-void timer_arm(struct timer *timer, uint64_t delay_us)
+static bool arm(struct timer *timer, uint64_t delay_us)
 {
     timer->deadline_us = clock_monotonic_us() + delay_us;
-    add(timer, delay_us);
+    return add(timer, delay_us);
+}
+
+void timer_arm(struct timer *timer, uint64_t delay_us)
+{
+    (void)arm(timer, delay_us);
 }
 
 void timer_disarm(struct timer *timer)
@@ -65,8 +71,7 @@ void timer_disarm(struct timer *timer)
 
 static void arm_queue(struct timeout_queue *queue, uint64_t delay_us)
 {
-    queue->is_armed = true;
-    timer_arm(&queue->timer, delay_us);
+    queue->is_armed = arm(&queue->timer, delay_us); /* or the next member tries again */
 }
 
 static void on_queue_timer(void *context)
