@@ -88,11 +88,14 @@ static void prepare_read(struct upstream *upstream)
 static void pump_body(struct upstream *upstream)
 {
     struct exchange *exchange = upstream->exchange;
+    bool is_prepared = false; /* once a turn: who does not keep up blocks soon */
     for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
         struct span piece = span_of(NULL, 0);
         bool last;
-        if (!exchange->is_head_pending && inbox_wants_large_block(&upstream->inbox)) {
+        if (!is_prepared && !exchange->is_head_pending &&
+            inbox_wants_large_block(&upstream->inbox)) {
             prepare_read(upstream);
+            is_prepared = true;
         }
         switch (inbox_next(&upstream->inbox, &piece, &last)) {
         case INBOX_PIECE:
