@@ -7,6 +7,7 @@ import pathlib
 import sys
 import time
 
+import busy
 import prepare
 
 _USUAL = pathlib.Path(__file__).resolve().parent.parent / "results"
@@ -26,9 +27,28 @@ def command():
     return " ".join([f"bench/{pathlib.Path(sys.argv[0]).name}", *kept])
 
 
+class _Watched:
+    """What else the machine does, since the program began or said that it measures."""
+
+    watch = busy.Watch()
+
+
+def begin():
+    """From now on is measured; nothing that was started before runs on."""
+    _Watched.watch = busy.Watch()
+
+
+def _busy():
+    found = _Watched.watch.told()
+    if sum(found.values()) > busy.MUCH:
+        prepare.say(f"THE MACHINE WAS BUSY: something else took {found['others']:.0%} of its processor time meanwhile, its"
+                    f" host {found['stolen']:.0%}; times tell of that")
+    return found
+
+
 def head(sluice=None):
-    """What stands before all figures."""
-    return {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "command": command(),
+    """What stands before all figures. All that was started to take them has ended."""
+    return {"busy": _busy(), "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "command": command(),
             "machine": prepare.machine(sluice)}
 
 

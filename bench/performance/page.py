@@ -7,7 +7,7 @@ import exactness
 import scale
 import trouble
 from charts import is_empty
-from words import bounds_table, day, machine, number, spread, table
+from words import bounds_table, busy, day, machine, number, spread, table
 
 INTRODUCTION = """\
 # Performance
@@ -74,4 +74,4 @@ def comparison(data):
             for row in data["run"]["rows"]]
     heads = ["", "proxy, µs>", "Redis, µs>", "ratio>", "(min..max)>", "requests/s>"]
     return (table(heads, rows) + f"\n\nMade by `{data['run']['command']}`, {day(data['run'])}, on"
-            f" {machine(data['run'])}.")
+            f" {machine(data['run'])}.{busy(data['run'])}")

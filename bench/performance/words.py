@@ -2,6 +2,9 @@
 
 from measured import COMMANDS
 
+WITHOUT_CLOCK = ("bench/budget", "bench/calls", "bench/bytes-per-key", "bench/accuracy")
+MUCH = 0.05  # of the machine's processor time
+
 
 def number(value, digits=3):
     """So many digits that mean something, thousands apart; all of them of an integer."""
@@ -35,9 +38,20 @@ def machine(figures):
     return f"{facts['cores']} cores of {facts['processor']}, Linux {facts['kernel']}"
 
 
+def busy(figures):
+    """What else the machine did meanwhile; empty where no clock has a part in the figures, or nobody has looked."""
+    counts = figures["command"].split()[0] in WITHOUT_CLOCK
+    if counts or "busy" not in figures:
+        return ""
+    others, stolen = figures["busy"]["others"], figures["busy"]["stolen"]
+    told = f" The machine was busy with something else for {others:.1%} of its processor time"
+    told += f", and taken away by its host for {stolen:.1%}." if stolen >= 0.0005 else "."
+    return told + (" **All times tell of that.**" if others + stolen > MUCH else "")
+
+
 def origin(figures):
     """The line that says what made the figures of a section."""
-    return f"*`{figures['command']}`, {day(figures)}, {machine(figures)}.*"
+    return f"*`{figures['command']}`, {day(figures)}, {machine(figures)}.*{busy(figures)}"
 
 
 def unmeasured(name):
