@@ -13,10 +13,23 @@ def _added(one, rate, name, quantile):
     return loads[name]["latency_us"][quantile] - loads["direct"]["latency_us"][quantile]
 
 
+def _loads(name, rate, rounds):
+    return [one["loads"][str(rate)][name] for one in rounds]
+
+
+def _n_saturated(name, rate, rounds):
+    return sum(load["saturated"] for load in _loads(name, rate, rounds))
+
+
+def _is_borne(rate, rounds, *names):
+    """By all of @names, in the half of the rounds at least."""
+    return all(2 * _n_saturated(name, rate, rounds) <= len(rounds) for name in names)
+
+
 def _row(row, rate, rounds):
-    loads = [one["loads"][str(rate)][row.name] for one in rounds]
-    line = {"name": row.name, "title": row.title, "rate": rate,
-            "saturated": any(load["saturated"] for load in loads)}
+    loads, n_saturated = _loads(row.name, rate, rounds), _n_saturated(row.name, rate, rounds)
+    line = {"name": row.name, "title": row.title, "rate": rate, "n_rounds": len(loads), "n_saturated": n_saturated,
+            "saturated": not _is_borne(rate, rounds, row.name)}
     for quantile in QUANTILES:
         line[f"{quantile}_us"] = median(load["latency_us"][quantile] for load in loads)
     if row.name == "direct":
@@ -39,9 +52,10 @@ def round_trip(rounds):
     return {quantile: median(trip[quantile] for trip in trips) for quantile in ("p50", "p99")}
 
 
-def _bound(name, of, figures, at_most):
+def _bound(name, of, figures, at_most, is_borne):
+    """A row that does not bear the rate holds nothing at it; nor is anything held beside one that does not."""
     return {"name": name, "of": of, "is": median(figures), "at_most": at_most,
-            "holds": median(figures) <= at_most}
+            "holds": is_borne and median(figures) <= at_most}
 
 
 def bounds(rows, rate, rounds):
@@ -51,13 +65,14 @@ def bounds(rows, rate, rounds):
     if "sluice" in names and "nginx-limit-req" in names:
         more = [_added(one, rate, "sluice", "p99") - _added(one, rate, "nginx-limit-req", "p99")
                 for one in rounds]
-        found.append(_bound("sluice", "p99 added, beyond what nginx limit_req adds, µs", more, 0))
+        found.append(_bound("sluice", "p99 added, beyond what nginx limit_req adds, µs", more, 0,
+                            _is_borne(rate, rounds, "sluice", "nginx-limit-req")))
     for name in ("sluice-redis", "sluice-redis-cold"):
         if name in names:
             more = [_added(one, rate, name, "p99") - one["redis_round_trip_us"]["p50"]
                     for one in rounds]
             found.append(_bound(name, "p99 added, beyond a round trip of Redis, µs", more,
-                                REDIS_SLACK_US))
+                                REDIS_SLACK_US, _is_borne(rate, rounds, name)))
     return found
 
 
@@ -66,7 +81,10 @@ def _line(entry):
     if entry["name"] != "direct":
         told += "".join(f"{entry[f'added_{quantile}_us']:10.0f}" for quantile in QUANTILES)
         told += f"  ({entry['added_p99_min_us']:.0f}..{entry['added_p99_max_us']:.0f})"
-    return f"{entry['title']:<26}{told}{'  saturated' if entry['saturated'] else ''}"
+    if entry["n_saturated"]:
+        word = "SATURATED" if entry["saturated"] else "saturated"
+        told += f"  {word} in {entry['n_saturated']} of {entry['n_rounds']} rounds"
+    return f"{entry['title']:<26}{told}"
 
 
 def table(result):

@@ -1,8 +1,8 @@
 """Sections of what bench/run, bench/calls and bench/budget measured: what a request costs."""
 
 from charts import OURS, Bar, Bars, footer, kind_of, shown
-from section import Section, bounds_of, made_of, paragraphs
-from words import bounds_table, number, origin, spread, table, unmeasured
+from section import Section, bounds_of, made_of, not_measured, paragraphs
+from words import bounds_table, number, origin, spread, table
 
 MIB = 1 << 20
 BODIES = ("down-64k", "down-10m", "up-64k", "up-10m")
@@ -66,7 +66,7 @@ def _proxied(title, figures):
                 footer(figures), ("proxy", "Redis"))
     bounds = bounds_of(rows)
     text = paragraphs(
-        "The ratio is the figure to read: it is taken within a round, where both sides met the same moment, while"
+        "The ratio is the figure to read: it is taken within a round, where both sides met the same minute, while"
         " microseconds move with the machine. It leaves Redis out, which nginx's `limit_req` does without: what Redis"
         " spends stands beside it. " + _load(figures), origin(figures), shown(ratios), shown(both),
         _cost_table(rows), bounds_table(bounds))
@@ -137,7 +137,7 @@ def _budget(title, figures):
 def _where_measured(make, *groups):
     """@make, or word that a run without these groups of rows has not measured it."""
     return lambda title, figures: make(title, figures) if in_group(figures, *groups) else \
-        Section(title, unmeasured("run"))
+        not_measured("run", title)
 
 
 MIXED = made_of("run", "Redis in the path, and denials happening", _where_measured(_mixed, "mixed"))

@@ -17,8 +17,6 @@ def _chart(rate, figures):
 
 
 def _cells(row):
-    if row["saturated"]:
-        return ["does not bear the rate", *[""] * 6]
     told = [number(row[f"{quantile}_us"]) for quantile in ("p50", "p99", "p999")]
     if row["name"] == "direct":
         return [*told, *[""] * 4]
@@ -26,8 +24,19 @@ def _cells(row):
     return [*told, *added, f"({number(row['added_p99_min_us'])}..{number(row['added_p99_max_us'])})"]
 
 
+def _title(row):
+    """With a mark, where not all rounds could bear the rate."""
+    n_saturated, n_rounds = row.get("n_saturated"), row.get("n_rounds")
+    if n_saturated is None:  # of a result that does not tell of how many
+        return row["title"] + (", **saturated**" if row["saturated"] else "")
+    if not n_saturated:
+        return row["title"]
+    word = "**saturated**" if row["saturated"] else "saturated"
+    return f"{row['title']}, {word} in {n_saturated} of {n_rounds} rounds"
+
+
 def _table(rate, figures):
-    rows = [[row["title"], *_cells(row)] for row in figures["rows"] if row["rate"] == rate]
+    rows = [[_title(row), *_cells(row)] for row in figures["rows"] if row["rate"] == rate]
     heads = [f"{rate:,} requests/s", "p50, µs>", "p99>", "p99.9>", "added p50>", "added p99>", "added p99.9>",
              "(min..max of p99)>"]
     return table(heads, rows)
@@ -43,7 +52,9 @@ def _latency(title, figures):
         " it was to be sent: what a stall holds up is counted, not left out (coordinated omission). Added is the row minus"
         f" the direct connection in the same round. A round trip of Redis, quiet: {number(trip['p50'])} µs (p99"
         f" {number(trip['p99'])} µs); the generator itself was late by {number(figures['lag_p99_us'])} µs (p99), which"
-        " is more than some dozen when the machine was busy with something else, and so are all figures then.",
+        " is more than some dozen when the machine was busy with something else, and so are all figures then. Saturated:"
+        " requests came in faster than they were answered; where that was so in more than half of the rounds, the figures tell"
+        " how long the row was loaded, and the chart leaves it out.",
         origin(figures), *(part for rate, chart in zip(figures["rates"], charts)
                            for part in (shown(chart), _table(rate, figures))),
         bounds_table(bounds))

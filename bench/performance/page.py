@@ -31,16 +31,37 @@ def charts(data):
     return [chart for section in sections(data) for chart in section.charts if not is_empty(chart)]
 
 
-def _verdict(found):
-    bounds = [bound | {"title": ": ".join(filter(None, (section.title, bound["title"])))}
-              for section in found for bound in section.bounds]
-    missed = [bound for bound in bounds if not bound["holds"]]
+def _bounds(found):
+    return [bound | {"title": ": ".join(filter(None, (section.title, bound["title"])))}
+            for section in found for bound in section.bounds]
+
+
+def _held(bounds):
+    missed = sum(not bound["holds"] for bound in bounds)
     if not bounds:
         return "No bound was judged."
     if not missed:
         return f"All {len(bounds)} bounds that sluice sets itself hold in these figures."
-    return (f"Of {len(bounds)} bounds that sluice sets itself, {len(bounds) - len(missed)} hold in these figures;"
-            " missed:\n\n" + bounds_table(missed))
+    return (f"Of {len(bounds)} bounds that sluice sets itself, {len(bounds) - missed} hold in these figures and {missed} are"
+            " missed.")
+
+
+def _n_gaps(found):
+    gaps = sum(not section.is_measured for section in found)
+    return f"**{gaps} of {len(found)} sections of the page are not measured yet**" if gaps else "All was measured"
+
+
+def _gaps(found):
+    """What no bound could be judged of."""
+    gaps = [section.title for section in found if not section.is_measured]
+    return f"{_n_gaps(found)}." + (f" Their bounds are not among these: {'; '.join(gaps)}." if gaps else "")
+
+
+def _verdict(found):
+    bounds = _bounds(found)
+    missed = [bound for bound in bounds if not bound["holds"]]
+    held = _held(bounds)
+    return f"{held[:-1]}:\n\n{bounds_table(missed)}\n\n{_gaps(found)}" if missed else f"{held} {_gaps(found)}"
 
 
 def _anchor(title):
@@ -74,4 +95,5 @@ def comparison(data):
             for row in data["run"]["rows"]]
     heads = ["", "proxy, µs>", "Redis, µs>", "ratio>", "(min..max)>", "requests/s>"]
     return (table(heads, rows) + f"\n\nMade by `{data['run']['command']}`, {day(data['run'])}, on"
-            f" {machine(data['run'])}.{busy(data['run'])}")
+            f" {machine(data['run'])}.{busy(data['run'])} {_held(_bounds(sections(data)))}"
+            f" {_n_gaps(sections(data))} ([all of it](docs/performance.md)).")

@@ -1,8 +1,8 @@
 """The sections of what bench/scale measured, one a topic."""
 
 from charts import Lines, Series, footer, shown
-from section import Section, paragraphs
-from words import bounds_table, number, origin, spread, table, unmeasured
+from section import Section, not_measured, paragraphs
+from words import bounds_table, number, origin, spread, table
 
 # Heads, and the figures below them; those that are None are the ratio's spread.
 COLUMNS = {
@@ -84,7 +84,7 @@ CHARTS = {"connections": _connections_chart, "keys": _keys_chart, "routes": _rou
 def _topic(name, figures):
     title, words = WORDS[name]
     measured = figures["topics"][name]
-    here = figures | {key: measured[key] for key in ("at", "command", "machine") if key in measured}
+    here = figures | {key: measured[key] for key in ("at", "command", "machine", "busy") if key in measured}
     rows = measured["rows"]
     charts = (CHARTS[name](rows, footer(here)),) if name in CHARTS else ()
     bounds = tuple({"title": ""} | bound for bound in measured["bounds"])
@@ -97,5 +97,6 @@ def _topic(name, figures):
 def sections(data):
     """All topics, in the order of the table above."""
     if "scale" not in data:
-        return [Section("Scale", unmeasured("scale"))]
-    return [_topic(name, data["scale"]) for name in COLUMNS if name in data["scale"]["topics"]]
+        return [not_measured("scale", "Scale")]
+    return [_topic(name, data["scale"]) if name in data["scale"]["topics"] else not_measured("scale", WORDS[name][0])
+            for name in COLUMNS]

@@ -11,11 +11,17 @@ class Section:
     text: str
     charts: tuple = ()
     bounds: tuple = ()
+    is_measured: bool = True
+
+
+def not_measured(name, title):
+    """A section without figures of file @name."""
+    return Section(title, unmeasured(name), is_measured=False)
 
 
 def made_of(name, title, make):
     """A section of one file's figures; @make is not called where they are missing."""
-    return lambda data: make(title, data[name]) if name in data else Section(title, unmeasured(name))
+    return lambda data: make(title, data[name]) if name in data else not_measured(name, title)
 
 
 def paragraphs(*parts):
