@@ -14,7 +14,7 @@ def _machine():
     return {name: int(number) / TICKS_A_SECOND for name, number in zip(FIELDS, numbers)}
 
 
-def _own_s():
+def own_s():
     """Of this process and of all that it has started and seen end."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
@@ -31,7 +31,7 @@ class Watch:
     """From now on. What this program starts must have ended when it is asked."""
 
     def __init__(self):
-        self.machine, self.own_s = _machine(), _own_s()
+        self.machine, self.own_s = _machine(), own_s()
 
     def told(self):
         """Parts of the machine's processor time, 0 to 1: what others took, and what the host of this machine did."""
@@ -40,5 +40,5 @@ class Watch:
         total = sum(spent.values())
         if total <= 0:
             return {"others": 0.0, "stolen": 0.0}
-        others = sum(spent[name] for name in _working(now)) - (_own_s() - self.own_s)
+        others = sum(spent[name] for name in _working(now)) - (own_s() - self.own_s)
         return {"others": max(0.0, others / total), "stolen": spent["steal"] / total}
