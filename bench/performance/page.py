@@ -20,6 +20,7 @@ machines, as far as anything does; microseconds and requests a second are of the
 # What no peer publishes comes first.
 FIRST = (cost.MIXED, exactness.ACCURACY, trouble.STALLS, trouble.RECOVERY)
 COSTS = (cost.PROXIED, cost.DENIED, delay.LATENCY, cost.BODY)
+ELSEWHERE = ("mixed", *cost.BODIES)  # groups of rows that README leaves to the page
 COUNTED = (cost.CALLS, cost.BUDGET, alone.DECISIONS, alone.BYTES, alone.SCRAPE)
 
 
@@ -86,13 +87,13 @@ def page(data):
 
 
 def comparison(data):
-    """README's table."""
+    """README's table: what a request costs that has no large body."""
     if "run" not in data:
         return "`bench/run` makes this table; it was not measured yet."
     rows = [[row["title"], number(row["proxy_us"]),
              number(row["redis_us"]) if row["uses_redis"] else "", f"{row['ratio']:.2f}",
              spread(row["ratio_min"], row["ratio_max"]), number(row["requests_per_second"])]
-            for row in data["run"]["rows"]]
+            for row in data["run"]["rows"] if row["group"] not in ELSEWHERE]
     heads = ["", "proxy, µs>", "Redis, µs>", "ratio>", "(min..max)>", "requests/s>"]
     return (table(heads, rows) + f"\n\nMade by `{data['run']['command']}`, {day(data['run'])}, on"
             f" {machine(data['run'])}.{busy(data['run'])} {_held(_bounds(sections(data)))}"
