@@ -49,7 +49,7 @@ def _held(bounds):
 
 def _n_gaps(found):
     gaps = sum(not section.is_measured for section in found)
-    return f"**{gaps} of {len(found)} sections of the page are not measured yet**" if gaps else "All was measured"
+    return f"**{gaps} of {len(found)} sections of the page still to be measured**" if gaps else "All was measured"
 
 
 def _gaps(found):

@@ -33,9 +33,9 @@ def _stalls(title, figures):
     bars = [Bar(f"{_kind(row)}, {name}", row[figure], OURS) for row in rows
             for figure, name in QUANTILES[1:3]]
     deadline = figures["deadline_ms"]
-    chart = Bars("outage-latency", "Latency while Redis is in trouble", "ms from the time at which a request was to be"
-                 " sent, p99 and p99.9 of the outage's requests", bars, footer(figures), mark=deadline,
-                 mark_label="deadline", log=True)
+    chart = Bars("outage-latency", "Latency while Redis is in trouble",
+                 "ms from when a request was to be sent; those of the outage", bars, footer(figures),
+                 mark=deadline, mark_label="deadline", log=True)
     lines = [[_kind(row), number(row["requests"]), number(row["by_redis"]), number(row["local"]),
               row["n_5xx"], *(f"{row[figure]:.2f}" for figure, _ in QUANTILES), f"{row['decision_ms']:.2f}",
               f"{row['stall_ms']:.2f}"]
