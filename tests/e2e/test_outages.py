@@ -179,7 +179,7 @@ def test_a_proxy_killed_at_any_instant_leaves_nothing_that_does_not_end(
         store: {{redis: "{redis.url}", deadline: 2s}}
         limits:
           slots: {{key: global, algorithm: concurrency, rate: 4, lease: 1s}}
-          log: {{key: client.ip, algorithm: sliding_log, rate: 900/hour}}
+          log: {{key: client.ip, algorithm: sliding_log, rate: 900/2s}}
           bucket: {{key: client.ip, rate: [100000/s, 1000000/hour]}}
         upstreams: {{api: {{servers: "{upstream.url}"}}}}
         routes: [{{limits: [slots, log, bucket], upstream: api}}]
