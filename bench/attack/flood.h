@@ -1,4 +1,5 @@
-/* A flood of keys through the embedded store, and what became of those that it had denied before. */
+/* A flood of keys through the embedded store, and what became of those
+ * that it had denied before. */
 
 #ifndef SLUICE_BENCH_FLOOD_H
 #define SLUICE_BENCH_FLOOD_H

@@ -1,7 +1,8 @@
 /* bench_attack [KEYS [MIB]]: 10,000,000 keys against an embedded store of 64 MiB, unless said.
  *
- * Four floods: of keys that leave a state worth forgetting, and of keys that each spend their quota, for
- * each thing that a full store may do. Prints a line for each and ends with 1 if something did not hold. */
+ * Four floods: of keys that leave a state worth forgetting, and of keys that each spend their
+ * quota, for each thing that a full store may do. Prints a line for each and ends with 1 if
+ * something did not hold. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,8 +51,8 @@ static const char *fault_of_forgettable(const struct flood *flood,
     return NULL;
 }
 
-/* Every state that found room denies from then on: none may be forgotten, and what overflows is dealt
- * with as the policy says. */
+/* Every state that found room denies from then on: none may be forgotten, and what overflows is
+ * dealt with as the policy says. */
 static const char *fault_of_denying(const struct flood *flood, const struct flood_result *result)
 {
     const struct memory_store_counters *counters = &result->counters;

@@ -1,6 +1,6 @@
-/* Preloaded into a program, counts its calls of malloc and the like, by who called, in the file that
- * COUNT_ALLOCATIONS names: an array of COUNTERS 64-bit numbers in shared memory, so that whoever reads
- * it needs nothing of the program. Without that variable it counts nothing. */
+/* Preloaded into a program, counts its calls of malloc and the like, by who called, in the file
+ * that COUNT_ALLOCATIONS names: an array of COUNTERS 64-bit numbers in shared memory, so that
+ * whoever reads it needs nothing of the program. Without that variable it counts nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>

@@ -1,8 +1,9 @@
 /* bench_contention: how often threads that decide in one embedded store wait for each other.
  *
- * One line of JSON a measurement: 1 to 8 threads, on many keys and on one, as they run, and with whoever
- * has taken a lock giving his core away before he goes on. The latter stands for as many cores as there are
- * threads, all of them within a lock at all times: it is the worst there can be, on any machine. */
+ * One line of JSON a measurement: 1 to 8 threads, on many keys and on one, as they run, and
+ * with whoever has taken a lock giving his core away before he goes on. The latter stands for
+ * as many cores as there are threads, all of them within a lock at all times: it is the worst
+ * there can be, on any machine. */
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* Each question asks again when it is answered, until enough were asked: as many are on their way at a
- * time as there are questions. */
+/* Each question asks again when it is answered, until enough were asked: as many are on their way
+ * at a time as there are questions. */
 
 #include <hiredis/hiredis.h>
 #include <inttypes.h>

@@ -23,8 +23,8 @@ struct workload {
     uint64_t slot;
 };
 
-/* Limits that admit nearly everything, but for sliding_log: 100 a second and key. Ends the program when
- * there is no memory. */
+/* Limits that admit nearly everything, but for sliding_log: 100 a second and key. Ends the program
+ * when there is no memory. */
 void workload_open(struct workload *workload, const struct algorithm *algorithm, size_t n_limits,
                    size_t n_keys);
 void workload_close(struct workload *workload);

@@ -43,6 +43,7 @@ function done(summary, latency, requests)
     io.stderr:write(string.format(
         '{"requests":%d,"duration_us":%d,"bytes":%d,"p50_us":%d,"p99_us":%d,'
             .. '"not_ok":%d,"socket_errors":%d,"timeouts":%d}\n',
-        summary.requests, summary.duration, summary.bytes, latency:percentile(50), latency:percentile(99),
+        summary.requests, summary.duration, summary.bytes,
+        latency:percentile(50), latency:percentile(99),
         errors.status, errors.connect + errors.read + errors.write, errors.timeout))
 end

@@ -1,9 +1,10 @@
 /* A load: connections, the requests that they carry, and the loop that sends them in time.
  *
- * Open loop (with a rate): request k is to be sent at a time known beforehand, on connection k modulo
- * their number. If that connection is still waiting for an answer, the request waits in its queue, and
- * its latency counts from the intended time all the same: a server that stalls is charged for every
- * request that should have been sent meanwhile. Closed loop: a connection asks when it was answered. */
+ * Open loop (with a rate): request k is to be sent at a time known beforehand, on connection k
+ * modulo their number. If that connection is still waiting for an answer, the request waits in
+ * its queue, and its latency counts from the intended time all the same: a server that stalls
+ * is charged for every request that should have been sent meanwhile. Closed loop: a connection
+ * asks when it was answered. */
 
 #ifndef SLUICE_BENCH_LOAD_LOAD_H
 #define SLUICE_BENCH_LOAD_LOAD_H

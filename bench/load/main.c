@@ -1,5 +1,6 @@
-/* bench_load [OPTION …] PORT[,PORT …] PATH: sends requests to 127.0.0.1, at times of their own or as fast
- * as they are answered, and prints one line of JSON of what became of them. options.c tells all options. */
+/* bench_load [OPTION …] PORT[,PORT …] PATH: sends requests to 127.0.0.1, at times of their own
+ * or as fast as they are answered, and prints one line of JSON of what became of them.
+ * options.c tells all options. */
 
 #include <stdio.h>
 #include <stdlib.h>

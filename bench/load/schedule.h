@@ -1,5 +1,5 @@
-/* When each request of an open-loop load is to be sent: known before the first one is, so that nothing
- * that the server does can move it. */
+/* When each request of an open-loop load is to be sent: known before the first one is, so that
+ * nothing that the server does can move it. */
 
 #ifndef SLUICE_BENCH_LOAD_SCHEDULE_H
 #define SLUICE_BENCH_LOAD_SCHEDULE_H

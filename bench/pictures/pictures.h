@@ -1,4 +1,5 @@
-/* Which limits are drawn: one for each algorithm at least, and one for each way of it that differs. */
+/* Which limits are drawn: one for each algorithm at least, and one for each
+ * way of it that differs. */
 
 #ifndef PICTURES_PICTURES_H
 #define PICTURES_PICTURES_H

@@ -1,8 +1,8 @@
 /* Writing SVG: shapes with whole coordinates in tenths of a pixel, so that every machine writes the
  * same bytes.
  *
- * A paint is attributes as SVG has them: `fill="#fff" stroke="none"`. Whoever opened the file looks for
- * errors when closing it. */
+ * A paint is attributes as SVG has them: `fill="#fff" stroke="none"`. Whoever opened the file looks
+ * for errors when closing it. */
 
 #ifndef PICTURES_SVG_H
 #define PICTURES_SVG_H
@@ -20,7 +20,8 @@ struct box {
     int width, height;
 };
 
-/* Begin a picture of @width by @height; @title and @story say to those who cannot see it what it shows. */
+/* Begin a picture of @width by @height; @title and @story say to those who
+ * cannot see it what it shows. */
 void svg_begin(FILE *file, int width, int height, const char *title, const char *story);
 void svg_end(FILE *file);
 

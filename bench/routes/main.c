@@ -30,7 +30,8 @@ struct numbered {
     const char *after;
 };
 
-/* How routes differ: by the number in each one's match, and in the target or host of a request for it. */
+/* How routes differ: by the number in each one's match, and in the target or
+ * host of a request for it. */
 struct kind {
     const char *name;
     struct numbered match;

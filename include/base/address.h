@@ -41,8 +41,8 @@ enum { ADDRESS_TEXT_MAX = 50 };
  * `[2001:db8::1]:443`, `fe80::1%eth0`. False, and @address untouched, for anything else. */
 MUST_USE bool address_parse(struct span text, struct address *address);
 
-/* Read `address` or `address/bits`, without brackets, zone or port. An IPv4-mapped or NAT64 prefix of
- * 96 bits or more is the IPv4 one, so that `64:ff9b::/96` is all of IPv4.
+/* Read `address` or `address/bits`, without brackets, zone or port. An IPv4-mapped or NAT64 prefix
+ * of 96 bits or more is the IPv4 one, so that `64:ff9b::/96` is all of IPv4.
  * False for anything else; bits beyond the prefix are cleared, not refused. */
 MUST_USE bool address_prefix_parse(struct span text, struct address_prefix *prefix);
 

@@ -12,7 +12,8 @@
 /* A function that is seldom called: kept out of the way of the one that calls it. */
 #define COLD __attribute__((cold))
 
-/* A function of which each caller has a copy of its own, cut to the constants that it is called with. */
+/* A function of which each caller has a copy of its own, cut to the constants
+ * that it is called with. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))

@@ -49,8 +49,8 @@ void diags_warn(struct diags *diags, const char *name, uint32_t line, uint32_t c
 /* Forget all warnings of the kind @name. */
 void diags_drop(struct diags *diags, const char *name);
 
-/* Print each as `FILE:LINE:COLUMN: error: TEXT`, a warning with its kind behind it, `[NAME]`, in order of
- * place, the same place in order of arrival. */
+/* Print each as `FILE:LINE:COLUMN: error: TEXT`, a warning with its kind behind it, `[NAME]`, in
+ * order of place, the same place in order of arrival. */
 void diags_print(const struct diags *diags, FILE *out);
 
 #endif /* SLUICE_BASE_DIAG_H */

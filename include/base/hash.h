@@ -40,8 +40,8 @@ struct hash_key hash_key_new(void);
 /* SipHash-2-4 with a 128-bit result (SipHashx). */
 struct hash128 hash_table(const struct hash_key *key, struct span span);
 
-/* Keyed BLAKE2b-128 of @span under @secret (HASH_SECRET_BYTES_MAX at most, also empty): what stands for
- * a secret or a long text in a Redis key or a log. All proxies with one @secret agree. */
+/* Keyed BLAKE2b-128 of @span under @secret (HASH_SECRET_BYTES_MAX at most, also empty): what stands
+ * for a secret or a long text in a Redis key or a log. All proxies with one @secret agree. */
 void hash_identity(struct span secret, struct span span, uint8_t out[HASH_IDENTITY_BYTES]);
 
 #endif /* SLUICE_BASE_HASH_H */

@@ -5,8 +5,8 @@
  * denied least, with that one's count as what it may have missed. So of N denials noted:
  *   - a key with more than N / HEAVY_KEYS of them is there;
  *   - denied_min <= the truth <= denied_max, and they are at most N / HEAVY_KEYS apart.
- * That holds of the time since a key was silent for HEAVY_SILENCE_US: such a key makes room first, and
- * begins anew.
+ * That holds of the time since a key was silent for HEAVY_SILENCE_US: such a key makes room first,
+ * and begins anew.
  *
  * One thread notes, any thread reads; there is no lock. */
 
@@ -72,17 +72,18 @@ struct heavy_line {
     char text[HEAVY_TEXT_BYTES];
 };
 
-/* The key @text was denied at @now_us, a clock that does not step. @hash is of the whole key, keyed so
- * that nobody outside can make two of them meet, and the same for all sketches that are read together. */
+/* The key @text was denied at @now_us, a clock that does not step. @hash is of the whole
+ * key, keyed so that nobody outside can make two of them meet, and the same for all sketches
+ * that are read together. */
 void heavy_hitters_deny(struct heavy_hitters *sketch, struct hash128 hash, struct span text,
                         uint64_t now_us);
 
 /* It was allowed @n times; nothing is noted of a key that is not there. */
 void heavy_hitters_allow(struct heavy_hitters *sketch, struct hash128 hash, uint64_t n);
 
-/* What @n_sketches, each of another thread, say together of the keys that were denied at @since_us or
- * later: in *lines, which are the caller's to free(), the one that was surely denied most first.
- * STATUS_NO_MEMORY. */
+/* What @n_sketches, each of another thread, say together of the keys that were denied at @since_us
+ * or later: in *lines, which are the caller's to free(), the one that was surely denied most
+ * first. STATUS_NO_MEMORY. */
 MUST_USE enum status heavy_hitters_read(const struct heavy_hitters *const *sketches,
                                         size_t n_sketches, uint64_t since_us,
                                         struct heavy_line **lines, size_t *n_lines);

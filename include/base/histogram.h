@@ -34,8 +34,9 @@ void histogram_merge(struct histogram *to, const struct histogram *from);
 /* Numbers added. */
 uint64_t histogram_count(const struct histogram *histogram);
 
-/* The least number of which it is sure that @part of @whole (1 … @whole) of those that were added are
- * not above it, rounded up to the end of its bucket, and never above the largest. 0: none was added. */
+/* The least number of which it is sure that @part of @whole (1 … @whole) of those that
+ * were added are not above it, rounded up to the end of its bucket, and never above the
+ * largest. 0: none was added. */
 uint64_t histogram_quantile(const struct histogram *histogram, uint64_t part, uint64_t whole);
 
 static inline uint64_t histogram_max(const struct histogram *histogram)

@@ -1,5 +1,5 @@
-/* How long things took, in the buckets that a page of metrics shows: few, and with round edges, where
- * base/histogram.h has many and exact ones. Zeroed memory is one without an entry.
+/* How long things took, in the buckets that a page of metrics shows: few, and with round edges,
+ * where base/histogram.h has many and exact ones. Zeroed memory is one without an entry.
  *
  * One thread adds, any thread reads. */
 

@@ -28,7 +28,8 @@ bool log_is_on(enum log_level level);
 void log_write(enum log_level level, const char *module, const char *message, const char *fields,
                ...) PRINTF_LIKE(4, 5);
 
-/* Lets one in a second through, for warnings that traffic can repeat. All zero is fresh. One thread's. */
+/* Lets one in a second through, for warnings that traffic can repeat. All zero
+ * is fresh. One thread's. */
 struct log_gate {
     uint64_t passed_us; /* when the latest was let through, monotonic; 0: never */
     uint64_t n_held;    /* since then */

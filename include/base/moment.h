@@ -22,11 +22,12 @@ struct moment {
     int offset_s; /* of its zone, east of Greenwich */
 };
 
-/* @moment as us since the epoch. False: there is no such date or time, or it is before the epoch. */
+/* @moment as us since the epoch. False: there is no such date or time, or
+ * it is before the epoch. */
 MUST_USE bool moment_to_us(const struct moment *moment, uint64_t *us);
 
-/* Read RFC 3339: `2026-03-29T01:59:00Z`, with a fraction (what is below a us is cut), with an offset
- * (`+01:00`, `+0100`), with a space for the T. False for anything else. */
+/* Read RFC 3339: `2026-03-29T01:59:00Z`, with a fraction (what is below a us is cut), with an
+ * offset (`+01:00`, `+0100`), with a space for the T. False for anything else. */
 MUST_USE bool moment_parse(struct span text, uint64_t *us);
 
 /* Write @us since the epoch in UTC: `2026-03-29T01:59:00Z`, with three or six digits of a fraction

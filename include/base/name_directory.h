@@ -1,5 +1,5 @@
-/* Names and their numbers, for the life of a process: what is counted by name goes on under the same
- * number when the name has been away.
+/* Names and their numbers, for the life of a process: what is counted by name goes on under the
+ * same number when the name has been away.
  *
  * Numbers are dense, from 1. There is room for so many names and no more: those beyond share the
  * number 0. Nothing is ever taken out. Safe from any thread. */

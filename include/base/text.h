@@ -68,8 +68,8 @@ void text_add_json(struct text *text, struct span span);
  * \xHH, the rest as it is. */
 void text_add_printable(struct text *text, struct span span);
 
-/* As a logfmt value: bare if it is a plain word of ASCII, else in quotes, where `"` and `\` get a `\`
- * before them and the rest is as text_add_printable() writes it. */
+/* As a logfmt value: bare if it is a plain word of ASCII, else in quotes, where `"` and `\` get a
+ * `\` before them and the rest is as text_add_printable() writes it. */
 void text_add_logfmt(struct text *text, struct span span);
 
 /* A length of time for people, rounded up in two units at most: 340ms, 12.3s, 1m05s, 2h, 3d04h. */

@@ -12,7 +12,8 @@
 #include "base/compiler.h"
 #include "base/span.h"
 
-/* X(ID, first letter, "name as written"). No two share both length and first letter: see field.c. */
+/* X(ID, first letter, "name as written"). No two share both length and
+ * first letter: see field.c. */
 #define FIELD_LIST(X)                                                                              \
     X(HOST, 'H', "Host")                                                                           \
     X(CONNECTION, 'C', "Connection")                                                               \

@@ -87,8 +87,8 @@ void head_parser_reset(struct head_parser *parser);
 MUST_USE enum parse_result head_parse_request(struct head_parser *parser, struct span data,
                                               struct head *head, size_t *consumed);
 
-/* Parse a response's head, in the same way. The answer to a HEAD has no body, whatever its fields say. A 1xx is a
- * message of its own: the caller parses on. */
+/* Parse a response's head, in the same way. The answer to a HEAD has no body, whatever its fields
+ * say. A 1xx is a message of its own: the caller parses on. */
 MUST_USE enum parse_result head_parse_response(struct head_parser *parser, struct span data,
                                                bool is_answer_to_head, struct head *head,
                                                size_t *consumed);

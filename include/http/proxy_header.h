@@ -1,8 +1,8 @@
-/* The header of the PROXY protocol, versions 1 and 2: whose connection a proxy carries on, said before the
- * first byte of what that client sends.
+/* The header of the PROXY protocol, versions 1 and 2: whose connection a proxy carries on, said
+ * before the first byte of what that client sends.
  *
- * Read strictly: what is not exactly a header is refused, and nothing is guessed from it. Pure: the same
- * bytes, whole or growing, give the same result.
+ * Read strictly: what is not exactly a header is refused, and nothing is guessed from it. Pure: the
+ * same bytes, whole or growing, give the same result.
  *
  * Source: "The PROXY protocol, versions 1 & 2", HAProxy's doc/proxy-protocol.txt. */
 
@@ -22,15 +22,16 @@ enum {
 };
 
 struct proxy_header {
-    /* False: the sender speaks for itself (LOCAL, a health check), does not know (UNKNOWN, UNSPEC) or names a
-     * unix socket: the connection's own address counts. */
+    /* False: the sender speaks for itself (LOCAL, a health check), does not know (UNKNOWN, UNSPEC)
+     * or names a unix socket: the connection's own address counts. */
     bool has_source;
     struct address source; /* canonical */
     const char *problem;   /* with PARSE_BAD: static, for people; never quotes the header */
 };
 
-/* Read the header that @bytes start with. PARSE_PARTIAL, which PROXY_HEADER_BYTES_MAX bytes never are, wants the
- * same and more. With PARSE_DONE *consumed bytes were the header; what follows them is the client's.
+/* Read the header that @bytes start with. PARSE_PARTIAL, which PROXY_HEADER_BYTES_MAX bytes
+ * never are, wants the same and more. With PARSE_DONE *consumed bytes were the header; what
+ * follows them is the client's.
  *
  * TLVs of version 2 are passed over but must fit; a CRC32C among them must be right. */
 MUST_USE enum parse_result proxy_header_parse(struct span bytes, struct proxy_header *header,

@@ -71,8 +71,8 @@ struct path {
 MUST_USE const char *path_normalise(struct span raw, const struct path_rules *rules, char *buffer,
                                     struct path *path);
 
-/* @path with its letters in lower case, but for the digits of escapes, as path_normalise() leaves it
- * under ignore_case. In @buffer of at least @path.len bytes, which may be where @path is. */
+/* @path with its letters in lower case, but for the digits of escapes, as path_normalise() leaves
+ * it under ignore_case. In @buffer of at least @path.len bytes, which may be where @path is. */
 void path_lower(struct span path, char *buffer);
 
 /* @path with a slash for each %2F, %5C and "\", as careless servers read it. In @buffer of at least

@@ -83,8 +83,8 @@ struct algorithm {
                           uint64_t values[LIMIT_SCRIPT_PARAMS_MAX]);
 
     /* Bytes that the state must have before @call is charged to it; @state is as it stands, NULL if
-     * there is none. All zero is untouched. For most it depends on @params alone; logs and slots grow,
-     * and what was added is zero. Never shrinks; a multiple of 8. */
+     * there is none. All zero is untouched. For most it depends on @params alone; logs and slots
+     * grow, and what was added is zero. Never shrinks; a multiple of 8. */
     size_t (*state_bytes)(const void *state, const struct limit_params *params,
                           const struct limit_call *call);
 
@@ -92,33 +92,35 @@ struct algorithm {
     void (*judge)(const void *state, const struct limit_params *params,
                   const struct limit_call *call, struct verdict *verdict);
 
-    /* Tell how @state stands at @call's time, whatever that costs: the other members. Cannot fail. */
+    /* Tell how @state stands at @call's time, whatever that costs: the
+     * other members. Cannot fail. */
     void (*report)(const void *state, const struct limit_params *params,
                    const struct limit_call *call, struct verdict *verdict);
 
     /* Take what @call costs. judge() has just allowed it for the same arguments, or it counts
-     * to_full, or its cost is 0: then nothing is taken, and a state that is ahead of now is dated to
-     * it. */
+     * to_full, or its cost is 0: then nothing is taken, and a state that is
+     * ahead of now is dated to it. */
     void (*charge)(void *state, const struct limit_params *params, const struct limit_call *call);
 
     /* Whether @state is dated more than a second after @now: the clock was set back. Whoever judges
-     * follows it with a charge of 0, so that nothing stands still until the old time comes again. */
+     * follows it with a charge of 0, so that nothing stands still until
+     * the old time comes again. */
     bool (*is_ahead)(const void *state, const struct limit_params *params, uint64_t now);
 
-    /* Make @state, LIMIT_STATE_BYTES_MAX of zeros, of the first of @n numbers, each at most 2^53, that
-     * the script tells of a key. Returns how many those are; 0: they make no sense. NULL where the
-     * script does not tell, and requests alike cannot be decided as one call. */
+    /* Make @state, LIMIT_STATE_BYTES_MAX of zeros, of the first of @n numbers, each at most 2^53,
+     * that the script tells of a key. Returns how many those are; 0: they make no sense. NULL where
+     * the script does not tell, and requests alike cannot be decided as one call. */
     size_t (*restore)(void *state, const struct limit_params *params, const uint64_t *told,
                       size_t n);
 
-    /* Correct what was charged at @charged_at by @delta units: a refund, or a cost learnt later. The
-     * state stays within 0 … the greatest exact number and does not grow. What is too late to matter
-     * changes nothing. NULL where nothing can be settled. */
+    /* Correct what was charged at @charged_at by @delta units: a refund, or a cost learnt later.
+     * The state stays within 0 … the greatest exact number and does not grow. What is too late to
+     * matter changes nothing. NULL where nothing can be settled. */
     void (*settle)(void *state, const struct limit_params *params, uint64_t charged_at,
                    uint64_t now, int64_t delta);
 
-    /* Slots alone, NULL otherwise: keep @slot for another lease; give it back. A slot that is no more,
-     * or whose lease has ended, stays gone. */
+    /* Slots alone, NULL otherwise: keep @slot for another lease; give it back. A slot that is no
+     * more, or whose lease has ended, stays gone. */
     void (*renew)(void *state, const struct limit_params *params, uint64_t now, uint64_t slot);
     void (*release)(void *state, const struct limit_params *params, uint64_t now, uint64_t slot);
 };

@@ -1,8 +1,8 @@
 /* Requests alike: equal in limits, keys and cost, decided by one call of the script.
  *
- * The result is that of deciding them one after another at one time. The script says how many it has
- * admitted and tells each limit's state as it was before them; what every one of them is answered is
- * reckoned here, by the algorithms themselves. */
+ * The result is that of deciding them one after another at one time. The script says how many it
+ * has admitted and tells each limit's state as it was before them; what every one of them is
+ * answered is reckoned here, by the algorithms themselves. */
 
 #ifndef SLUICE_LIMIT_ALIKE_H
 #define SLUICE_LIMIT_ALIKE_H
@@ -31,15 +31,15 @@ struct alike {
     uint64_t n_admitted; /* of those that are left, as the script says */
 };
 
-/* Begin with the reply of @n_ints @ints to a call for @n_requests (2 ... ALIKE_REQUESTS_MAX) alike, each
- * of them @charges, of limits that limit_takes_alike(). Their edges are borrowed, and @alike stays where it is. False: the reply makes
- * no sense. */
+/* Begin with the reply of @n_ints @ints to a call for @n_requests (2 ... ALIKE_REQUESTS_MAX) alike,
+ * each of them @charges, of limits that limit_takes_alike(). Their edges are borrowed, and @alike
+ * stays where it is. False: the reply makes no sense. */
 MUST_USE bool alike_begin(struct alike *alike, uint64_t n_requests,
                           const struct script_charge *charges, size_t n_charges,
                           const long long *ints, size_t n_ints);
 
-/* Judge the next request: *admitted, and its answer in alike->judged and alike->verdicts. False: the script has decided
- * otherwise, or there is none left. */
+/* Judge the next request: *admitted, and its answer in alike->judged and alike->verdicts. False:
+ * the script has decided otherwise, or there is none left. */
 MUST_USE bool alike_next(struct alike *alike, bool *admitted);
 
 #endif /* SLUICE_LIMIT_ALIKE_H */

@@ -4,13 +4,14 @@
  * response has ended. A slot that is neither given back nor renewed comes back by itself when its
  * lease ends, so that a proxy that dies leaves nothing behind. At most `rate` slots are taken at a
  * time. When one comes back nobody can tell: retry_after is RETRY_UNKNOWN, and next_after and
- * reset_after are as if all leases ran out. A cost counts as one slot, whatever it is, and a cost of 0
- * takes none.
+ * reset_after are as if all leases ran out. A cost counts as one slot, whatever it is,
+ * and a cost of 0 takes none.
  *
  * The state grows: see state_bytes of struct algorithm.
  *
  * Source: docs/policy.md "concurrency".
- * Twin: concurrency.lua answers the same; tests/data/vectors/concurrency.tsv is run through both. */
+ * Twin: concurrency.lua answers the same;
+ * tests/data/vectors/concurrency.tsv is run through both. */
 
 #ifndef SLUICE_LIMIT_CONCURRENCY_H
 #define SLUICE_LIMIT_CONCURRENCY_H
@@ -32,8 +33,8 @@ struct concurrency {
     struct concurrency_slot slots[]; /* the first to end first */
 };
 
-/* The registry's row: see struct algorithm. A lease that ends more than a second later than one that
- * began now would is cut to that: the clock was set back. Time linear in the slots. */
+/* The registry's row: see struct algorithm. A lease that ends more than a second later than one
+ * that began now would is cut to that: the clock was set back. Time linear in the slots. */
 extern const struct algorithm concurrency_algorithm;
 
 #endif /* SLUICE_LIMIT_CONCURRENCY_H */

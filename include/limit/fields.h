@@ -16,8 +16,8 @@
  * letters, digits, `.`, `_`, `-`. */
 void fields_write_policy(struct text *text, const struct limit *limit);
 
-/* What the parameters of RateLimit are called: the working group is about to rename them, and to add
- * the cost of the request. */
+/* What the parameters of RateLimit are called: the working group is about to rename them, and to
+ * add the cost of the request. */
 enum fields_draft {
     FIELDS_DRAFT_11,
     FIELDS_DRAFT_NEXT,
@@ -36,8 +36,8 @@ struct fields_legacy {
 };
 struct fields_legacy fields_legacy_of(const struct limit *limit, const struct verdict *verdict);
 
-/* Whether @a is nearer to its end than @b: a smaller part of it remains, or as small a one for longer.
- */
+/* Whether @a is nearer to its end than @b: a smaller part of it remains, or as small a one for
+ * longer. */
 bool fields_is_nearer(const struct fields_legacy *a, const struct fields_legacy *b);
 
 /* Seconds for Retry-After of one limit that denied: whole, rounded up, at least 1, never beyond

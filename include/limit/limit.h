@@ -36,8 +36,8 @@ struct limit {
     bool shadow;       /* judged and charged as if real, never enforced */
     bool count_denied; /* a denied request is charged too, by at most what brings it to full */
     bool is_settled;   /* what it charges may be corrected later */
-    /* A Redis that has redis-cell judges it by CL.THROTTLE: it is no misfit (see cl_throttle.h), never
-     * judged beside another, and what it charges is never settled. */
+    /* A Redis that has redis-cell judges it by CL.THROTTLE: it is no misfit (see cl_throttle.h),
+     * never judged beside another, and what it charges is never settled. */
     bool by_cell;
     enum on_failure on_failure;
 };
@@ -56,20 +56,22 @@ struct limit_spec {
     bool is_calendar;
 };
 
-/* Fill algorithm, params, tick, period, digest and id of @limit, which has its name, from @spec, with
- * the finest tick in which the numbers are exact; the other members are left. Windows of a week start on Monday.
- * Returns NULL, or what is wrong: a static phrase fit to follow "error: ". */
+/* Fill algorithm, params, tick, period, digest and id of @limit, which has its name, from @spec,
+ * with the finest tick in which the numbers are exact; the other members are left. Windows of a
+ * week start on Monday. Returns NULL, or what is wrong: a static phrase fit to follow "error: ". */
 MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *spec);
 
 /* Make @share what one of @instances (>= 1) proxies may admit by itself, so that all of them
- * together keep within @limit. A bucket's period is multiplied and its burst divided; a window stays
- * the window that clients know, and its count alone is divided. What is divided is rounded down but
- * never below 1: more proxies than units admit more than @limit. The tick and the name are @limit's;
- * the digest and the id differ as the period does. Cannot fail: a period that fits no more is cut. */
+ * together keep within @limit. A bucket's period is multiplied and its burst divided; a window
+ * stays the window that clients know, and its count alone is divided. What is divided is
+ * rounded down but never below 1: more proxies than units admit more than @limit. The tick and
+ * the name are @limit's; the digest and the id differ as the period does. Cannot fail: a period
+ * that fits no more is cut. */
 void limit_share(const struct limit *limit, uint32_t instances, struct limit *share);
 
-/* Whether requests alike that meet @limit can be decided as one call of the script, see limit/alike.h:
- * not where they are held one after another, or are counted though they are denied. */
+/* Whether requests alike that meet @limit can be decided as one call of the script,
+ * see limit/alike.h: not where they are held one after another, or are counted
+ * though they are denied. */
 bool limit_takes_alike(const struct limit *limit);
 
 /* The first limit of @limit's policy, behind which the others lie by index. */
@@ -82,12 +84,12 @@ static inline const struct limit *limit_first(const struct limit *limit)
  * above it can ever pass. */
 uint64_t limit_capacity(const struct limit *limit);
 
-/* The call that @cost units at @now_us are to @limit; edges, slot and to_full are left for the caller.
- */
+/* The call that @cost units at @now_us are to @limit; edges, slot and to_full are left for the
+ * caller. */
 struct limit_call limit_call_at(const struct limit *limit, uint64_t now_us, uint32_t cost);
 
-/* Whether @limit's windows are known at @call's time: false for a calendar whose edges do not hold it,
- * and then @call must not be judged. */
+/* Whether @limit's windows are known at @call's time: false for a calendar whose edges do not hold
+ * it, and then @call must not be judged. */
 bool limit_knows(const struct limit *limit, const struct limit_call *call);
 
 /* @now_us (us since the epoch, at most LIMIT_NOW_MAX) in @limit's ticks, rounded down, so that

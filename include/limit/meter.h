@@ -1,8 +1,8 @@
 /* What was taken and comes back steadily: the state of the buckets.
  *
- * One unit is `period` parts, and `rate` parts come back in a tick, so that nothing is ever rounded.
- * The state is what was taken rather than what is left: an absent state is untouched, and a burst that
- * is raised in the policy helps at once. */
+ * One unit is `period` parts, and `rate` parts come back in a tick, so that nothing is ever
+ * rounded. The state is what was taken rather than what is left: an absent state is untouched, and
+ * a burst that is raised in the policy helps at once. */
 
 #ifndef SLUICE_LIMIT_METER_H
 #define SLUICE_LIMIT_METER_H
@@ -40,7 +40,8 @@ void meter_settle(struct meter *meter, const struct limit_params *params, uint64
 size_t meter_restore(void *state, const struct limit_params *params, const uint64_t *told,
                      size_t n);
 
-/* Units that fit beside @taken parts, which may be more than are full: the burst may have been lowered. */
+/* Units that fit beside @taken parts, which may be more than are full: the
+ * burst may have been lowered. */
 uint64_t meter_remaining(const struct limit_params *params, uint64_t taken);
 
 /* Ticks until @cost units, at most the burst, fit beside @taken parts. */

@@ -15,8 +15,8 @@
 #include "limit/limit.h"
 
 enum {
-    /* Arguments are doubles, packed into one string: before the first charge's, of a charge after its
-     * cost, and those that not every charge has. */
+    /* Arguments are doubles, packed into one string: before the first charge's, of a charge after
+     * its cost, and those that not every charge has. */
     SCRIPT_NUMBER_BYTES = 8,
     SCRIPT_HEAD_ARGS = 2,
     SCRIPT_CONSTANTS = 5 + LIMIT_SCRIPT_PARAMS_MAX,
@@ -53,10 +53,12 @@ struct script_charge {
 MUST_USE enum status script_source_new(const struct limit *limits, size_t n_limits, char **source,
                                        size_t *len);
 
-/* Those arguments of a charge that are constant for @limit, and come after the cost; returns how many. */
+/* Those arguments of a charge that are constant for @limit, and come after the
+ * cost; returns how many. */
 size_t script_source_constants(const struct limit *limit, double args[SCRIPT_CONSTANTS]);
 
-/* Those that come last: the slot or the edges, where @charge's limit takes such; returns how many. */
+/* Those that come last: the slot or the edges, where @charge's limit takes
+ * such; returns how many. */
 size_t script_source_extras(const struct script_charge *charge, double args[SCRIPT_EXTRAS_MAX]);
 
 /* All arguments of @charge; returns how many. */

@@ -1,14 +1,15 @@
-/* Sliding log: each request that was admitted, with its time and units. Exact, and it costs memory per
- * request.
+/* Sliding log: each request that was admitted, with its time and units. Exact, and
+ * it costs memory per request.
  *
- * A request passes if the units logged in (now - period, now] leave room for its cost. In any window
- * of a period at most `rate` units pass.
+ * A request passes if the units logged in (now - period, now] leave room for its cost. In any
+ * window of a period at most `rate` units pass.
  *
- * The state grows: see state_bytes of struct algorithm. Entries that have left the window are dropped
- * by the next charge, so that a key has at most `rate` that count and as many that do not.
+ * The state grows: see state_bytes of struct algorithm. Entries that have left the window are
+ * dropped by the next charge, so that a key has at most `rate` that count and as many that do not.
  *
  * Source: docs/policy.md "sliding_log".
- * Twin: sliding_log.lua answers the same; tests/data/vectors/sliding_log.tsv is run through both. */
+ * Twin: sliding_log.lua answers the same;
+ * tests/data/vectors/sliding_log.tsv is run through both. */
 
 #ifndef SLUICE_LIMIT_SLIDING_LOG_H
 #define SLUICE_LIMIT_SLIDING_LOG_H
@@ -37,8 +38,8 @@ struct sliding_log {
 };
 
 /* The registry's row: see struct algorithm. A @now earlier than the newest entry counts as no time
- * passed; after a step back of more than a second the entries of the time to come are one entry of now.
- * Time linear in the entries that leave and in the cost, not in those that stay. */
+ * passed; after a step back of more than a second the entries of the time to come are one entry of
+ * now. Time linear in the entries that leave and in the cost, not in those that stay. */
 extern const struct algorithm sliding_log_algorithm;
 
 #endif /* SLUICE_LIMIT_SLIDING_LOG_H */

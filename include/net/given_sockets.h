@@ -1,6 +1,6 @@
-/* Listening sockets that whoever started the process has opened for it (socket activation), found by the address
- * that they have. They stay open to the end of the process: a policy that no longer listens there may be followed
- * by one that does. */
+/* Listening sockets that whoever started the process has opened for it (socket activation), found
+ * by the address that they have. They stay open to the end of the process: a policy that no longer
+ * listens there may be followed by one that does. */
 
 #ifndef SLUICE_NET_GIVEN_SOCKETS_H
 #define SLUICE_NET_GIVEN_SOCKETS_H
@@ -22,12 +22,12 @@ struct given_sockets {
     size_t n;
 };
 
-/* Take over @fd; it is made non-blocking. One that is no listening stream socket, or too many, is closed and told
- * in the log. */
+/* Take over @fd; it is made non-blocking. One that is no listening stream socket, or too many, is
+ * closed and told in the log. */
 void given_sockets_add(struct given_sockets *given, int fd);
 
-/* In *fd, once more, the socket that listens on exactly @sockaddr, of IPv4 or IPv6, or at @path: to be closed by its
- * own. -1: none does. STATUS_IO. */
+/* In *fd, once more, the socket that listens on exactly @sockaddr, of IPv4 or IPv6, or at @path: to
+ * be closed by its own. -1: none does. STATUS_IO. */
 MUST_USE enum status given_sockets_share(struct given_sockets *given,
                                          const struct sockaddr *sockaddr, int *fd);
 MUST_USE enum status given_sockets_share_unix(struct given_sockets *given, struct span path,

@@ -47,14 +47,15 @@ MUST_USE enum status
 listener_open(struct listener *listener, struct loop *loop, int fd,
               void (*on_accept)(void *context, int fd, const struct sockaddr *peer), void *context);
 
-/* Begin no connection from now on, but accept those whose handshake has begun: nobody who could connect is lost. Then
- * close and call @on_left, which may free the listener: after 20 ms where there are none, after little more than a
- * second where handshakes do not end, as those of clients that are gone. The socket is nobody else's, but for one of a
- * unix socket: its file is gone by now. */
+/* Begin no connection from now on, but accept those whose handshake has begun: nobody who
+ * could connect is lost. Then close and call @on_left, which may free the listener: after 20
+ * ms where there are none, after little more than a second where handshakes do not end, as
+ * those of clients that are gone. The socket is nobody else's, but for one of a unix socket:
+ * its file is gone by now. */
 void listener_leave(struct listener *listener, void (*on_left)(void *context));
 
-/* Accept what is queued already, then close at once. Whoever connects at that moment is reset, but where others share
- * the socket. */
+/* Accept what is queued already, then close at once. Whoever connects at that moment is reset, but
+ * where others share the socket. */
 void listener_close(struct listener *listener);
 
 #endif /* SLUICE_NET_LISTENER_H */

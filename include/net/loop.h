@@ -88,7 +88,8 @@ MUST_USE enum status timeout_queue_init(struct timeout_queue *queue, struct loop
 /* Nothing may wait in it. */
 void timeout_queue_close(struct timeout_queue *queue);
 
-/* From now on timeouts are armed for @length_us, and none that waits expires later than that from @now_us. */
+/* From now on timeouts are armed for @length_us, and none that waits expires later
+ * than that from @now_us. */
 void timeout_queue_set_length(struct timeout_queue *queue, uint64_t length_us, uint64_t now_us);
 
 void timeout_init(struct timeout *timeout, void (*on_expiry)(struct timeout *timeout));

@@ -1,5 +1,6 @@
-/* Timers to the microsecond, for things that must happen in order and on time: a timerfd in the loop, which
- * counts milliseconds itself. Arming costs O(log n), and a system call where it is the first to expire. */
+/* Timers to the microsecond, for things that must happen in order and on time: a timerfd in
+ * the loop, which counts milliseconds itself. Arming costs O(log n), and a system call where
+ * it is the first to expire. */
 
 #ifndef SLUICE_NET_PRECISE_TIMER_H
 #define SLUICE_NET_PRECISE_TIMER_H
@@ -36,14 +37,15 @@ struct precise_timers {
 MUST_USE enum status precise_timers_init(struct precise_timers *timers, struct loop *loop,
                                          size_t n_armed_max);
 
-/* Room for @n_armed_max; what is armed beyond that stays so. STATUS_NO_MEMORY: nothing has changed. */
+/* Room for @n_armed_max; what is armed beyond that stays so.
+ * STATUS_NO_MEMORY: nothing has changed. */
 MUST_USE enum status precise_timers_set_max(struct precise_timers *timers, size_t n_armed_max);
 
 /* None may be armed. One that is all zero, or whose init failed, is closed already. */
 void precise_timers_close(struct precise_timers *timers);
 
-/* Call on_expiry once at @deadline_us or right after, never before; those of one deadline in the order of
- * arming. @timer is disarmed. STATUS_FULL: n_armed_max are armed. */
+/* Call on_expiry once at @deadline_us or right after, never before; those of one deadline in the
+ * order of arming. @timer is disarmed. STATUS_FULL: n_armed_max are armed. */
 MUST_USE enum status precise_timer_arm(struct precise_timers *timers, struct precise_timer *timer,
                                        uint64_t deadline_us);
 

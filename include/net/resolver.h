@@ -1,5 +1,5 @@
-/* Host names to addresses without blocking: the hosts file first, then the name servers, both families
- * of addresses. An address as text is answered without asking anyone. */
+/* Host names to addresses without blocking: the hosts file first, then the name servers, both
+ * families of addresses. An address as text is answered without asking anyone. */
 
 #ifndef SLUICE_NET_RESOLVER_H
 #define SLUICE_NET_RESOLVER_H
@@ -43,8 +43,8 @@ struct resolver_options {
 };
 
 struct resolver_answer {
-    /* STATUS_OK; without addresses: STATUS_NOT_FOUND, there is no such name, or STATUS_TIMEOUT, no name
-     * server gave an answer that counts. */
+    /* STATUS_OK; without addresses: STATUS_NOT_FOUND, there is no such name, or STATUS_TIMEOUT, no
+     * name server gave an answer that counts. */
     enum status status;
     const struct resolver_address *addresses; /* those of IPv4 first; gone after the call */
     size_t n_addresses;                       /* up to RESOLVER_ADDRESSES_MAX, of both families */

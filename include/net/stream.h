@@ -110,8 +110,9 @@ MUST_USE enum stream_result stream_peek(struct stream *stream);
  * unwanted. */
 void stream_want_read(struct stream *stream, bool wanted);
 
-/* Have on_ended called in place of on_readable, whatever the peer has sent before it ended; or, with
- * false, on_readable again. Nothing may be written meanwhile. Without memory on_readable stays. */
+/* Have on_ended called in place of on_readable, whatever the peer has sent before it
+ * ended; or, with false, on_readable again. Nothing may be written meanwhile. Without
+ * memory on_readable stays. */
 void stream_watch_end(struct stream *stream, bool wanted);
 
 /* Write @n_slices (<= STREAM_SLICES_MAX) in order. With STREAM_BLOCKED their memory must stay until
@@ -122,12 +123,12 @@ MUST_USE enum stream_result stream_write(struct stream *stream, const struct iov
 /* Whether something is kept. */
 bool stream_is_blocked(const struct stream *stream);
 
-/* Bytes that were written and that the peer's side has not taken yet: those that are kept, and those in the
- * socket's buffer. One system call. */
+/* Bytes that were written and that the peer's side has not taken yet: those that are kept, and
+ * those in the socket's buffer. One system call. */
 uint64_t stream_unread_bytes(const struct stream *stream);
 
-/* Whether all that was written is on its way, so that the peer takes more just now. Always, where the kernel cannot
- * tell. One system call. */
+/* Whether all that was written is on its way, so that the peer takes more just now. Always, where
+ * the kernel cannot tell. One system call. */
 bool stream_keeps_up(const struct stream *stream);
 
 /* End our side; the peer reads an end after what was written. */

@@ -1,4 +1,5 @@
-/* What of one policy is as it was in the one before: for a reload, which keeps what has not changed. */
+/* What of one policy is as it was in the one before: for a reload, which
+ * keeps what has not changed. */
 
 #ifndef SLUICE_POLICY_COMPARE_H
 #define SLUICE_POLICY_COMPARE_H
@@ -14,8 +15,8 @@ bool compare_upstreams(const struct upstream_spec *a, const struct upstream_spec
 /* Whether the same is counted apart. */
 bool compare_keys(const struct key *a, const struct key *b);
 
-/* Whether two policies name the same store and the same ways of asking it, so that its links can stay. Not: the
- * size of the embedded store, the secret, and what each limit does on failure. */
+/* Whether two policies name the same store and the same ways of asking it, so that its links can
+ * stay. Not: the size of the embedded store, the secret, and what each limit does on failure. */
 bool compare_stores(const struct store_section *a, const struct store_section *b);
 
 /* Whether who is asked for names is the same. */

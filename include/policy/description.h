@@ -1,5 +1,6 @@
-/* A policy as its file says it, in full: defaults filled in, the environment's names in place of its values, secrets
- * masked. Told piece by piece, so that whoever listens makes of it what it likes. */
+/* A policy as its file says it, in full: defaults filled in, the environment's names in
+ * place of its values, secrets masked. Told piece by piece, so that whoever listens
+ * makes of it what it likes. */
 
 #ifndef SLUICE_POLICY_DESCRIPTION_H
 #define SLUICE_POLICY_DESCRIPTION_H

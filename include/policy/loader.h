@@ -17,8 +17,8 @@
 MUST_USE enum status loader_load_file(const char *path, struct policy **policy,
                                       struct diags *diags);
 
-/* The same for whoever runs the policy under another clock: the windows of calendars are reckoned from
- * @now_us, us since the epoch, to about 25 years ahead, instead of from now. */
+/* The same for whoever runs the policy under another clock: the windows of calendars are reckoned
+ * from @now_us, us since the epoch, to about 25 years ahead, instead of from now. */
 MUST_USE enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
                                          struct diags *diags);
 
@@ -28,7 +28,8 @@ MUST_USE enum status loader_load_text(struct span yaml,
                                       const char *(*getenv_value)(const char *name),
                                       struct policy **policy, struct diags *diags);
 
-/* Each, and beyond it look for what is sound and yet hardly meant: all warnings of policy/warning.h. */
+/* Each, and beyond it look for what is sound and yet hardly meant: all
+ * warnings of policy/warning.h. */
 MUST_USE enum status loader_check_file(const char *path, struct policy **policy,
                                        struct diags *diags);
 MUST_USE enum status loader_check_text(struct span yaml,

@@ -1,10 +1,10 @@
 /* Which route a request takes: the first that matches, in the order of the file.
  *
- * The path is normalised once, here. A path that holds an encoded separator (%2F, %5C, "\\") or what
- * a server that decodes twice would see as another one is matched with it as a byte of its segment,
- * and refused if the route it leads to does not say `encoded_slash: allow`, or if decoded it would
- * lead to an earlier route. A path that holds ".." is refused if, taken as it is written, it leads
- * to another route than resolved. So no spelling leads around a route. */
+ * The path is normalised once, here. A path that holds an encoded separator (%2F, %5C, "\\") or
+ * what a server that decodes twice would see as another one is matched with it as a byte of its
+ * segment, and refused if the route it leads to does not say `encoded_slash: allow`, or if decoded
+ * it would lead to an earlier route. A path that holds ".." is refused if, taken as it is written,
+ * it leads to another route than resolved. So no spelling leads around a route. */
 
 #ifndef SLUICE_POLICY_MATCHER_H
 #define SLUICE_POLICY_MATCHER_H
@@ -33,12 +33,12 @@ enum match_part {
     MATCH_ALL, /* each of them holds */
 };
 
-/* Normalise the path of @request as it is compared with all routes: letters keep their case. Returns NULL, or
- * why no route would take it: a static phrase. */
+/* Normalise the path of @request as it is compared with all routes: letters keep their case.
+ * Returns NULL, or why no route would take it: a static phrase. */
 MUST_USE const char *matcher_read_path(struct request_view *request);
 
-/* The first part of @route's match that keeps @request from it, or MATCH_ALL; matcher_read_path() has read its
- * path. *field: with MATCH_FIELD the condition that does not hold, else NULL. */
+/* The first part of @route's match that keeps @request from it, or MATCH_ALL; matcher_read_path()
+ * has read its path. *field: with MATCH_FIELD the condition that does not hold, else NULL. */
 MUST_USE enum match_part matcher_compare(const struct route *route, struct request_view *request,
                                          const struct field_match **field);
 

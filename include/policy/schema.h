@@ -1,9 +1,9 @@
-/* The policy's language as a JSON Schema (2020-12), for editors and other programs: derived from the tables that
- * the loader reads by.
+/* The policy's language as a JSON Schema (2020-12), for editors and other programs: derived from
+ * the tables that the loader reads by.
  *
- * It accepts whatever loads, as the core schema of YAML 1.2 reads it, and refuses unknown keys, values of another
- * kind, and texts of another form. What several keys must agree on, and names that must be known, are the
- * loader's alone to judge. */
+ * It accepts whatever loads, as the core schema of YAML 1.2 reads it, and refuses unknown keys,
+ * values of another kind, and texts of another form. What several keys must agree on, and names
+ * that must be known, are the loader's alone to judge. */
 
 #ifndef SLUICE_POLICY_SCHEMA_H
 #define SLUICE_POLICY_SCHEMA_H

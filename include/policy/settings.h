@@ -23,9 +23,9 @@ struct endpoint {
 /* Where clients connect. */
 struct listener_section {
     struct endpoint endpoint;
-    bool
-        proxy_protocol; /* trusted peers say first whose connection they carry on; others are refused */
-    uint32_t mode;      /* permissions of a unix socket */
+    /* Trusted peers say first whose connection they carry on; others are refused. */
+    bool proxy_protocol;
+    uint32_t mode; /* permissions of a unix socket */
 };
 
 /* What operators show to be let in. */

@@ -1,5 +1,5 @@
-/* Tests of a policy, as a YAML file tells them: requests at given times, and what must come of each. The
- * language is told in docs/testing-policies.md. */
+/* Tests of a policy, as a YAML file tells them: requests at given times, and what must come of
+ * each. The language is told in docs/testing-policies.md. */
 
 #ifndef SLUICE_POLICY_TEST_FILE_H
 #define SLUICE_POLICY_TEST_FILE_H
@@ -127,8 +127,8 @@ MUST_USE enum status test_file_load_text(struct span yaml,
                                          const char *(*getenv_value)(const char *name),
                                          struct test_file *file, struct diags *diags);
 
-/* Tell an error for each name in @file that @policy does not have, and for each field that is expected of
- * an answer and that nobody but the upstream and the network would make. */
+/* Tell an error for each name in @file that @policy does not have, and for each field that is
+ * expected of an answer and that nobody but the upstream and the network would make. */
 void test_file_check(const struct test_file *file, const struct policy *policy,
                      struct diags *diags);
 

@@ -1,7 +1,7 @@
 /* What a policy is warned of: one list, from which `check --allow` and its manual take their names.
  *
- * A warning keeps no policy from running. Those of the first group are found while a policy is loaded,
- * whoever loads it; those of the second by loader_check_file() alone. */
+ * A warning keeps no policy from running. Those of the first group are found while a policy is
+ * loaded, whoever loads it; those of the second by loader_check_file() alone. */
 
 #ifndef SLUICE_POLICY_WARNING_H
 #define SLUICE_POLICY_WARNING_H

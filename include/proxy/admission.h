@@ -1,8 +1,8 @@
-/* Admission: which limits a request meets under its route, what is counted for each, and what the client is
- * told of the decision.
+/* Admission: which limits a request meets under its route, what is counted for each, and what the
+ * client is told of the decision.
  *
- * It takes a view of a request, not an exchange, so that whoever wants a decision can have one: the proxy, an
- * endpoint for other proxies, a tool that explains. */
+ * It takes a view of a request, not an exchange, so that whoever wants a decision can have one: the
+ * proxy, an endpoint for other proxies, a tool that explains. */
 
 #ifndef SLUICE_PROXY_ADMISSION_H
 #define SLUICE_PROXY_ADMISSION_H
@@ -37,7 +37,7 @@ enum admission_result {
     ADMISSION_FREE,      /* no limit applies: nothing to decide */
     ADMISSION_TO_DECIDE, /* admission->decision is ready for store_decide() */
     ADMISSION_REFUSED,   /* a key that must be there is missing (403) */
-    ADMISSION_BANNED, /* a limit bans its key: admission->decision says so, nothing is to be asked */
+    ADMISSION_BANNED, /* a limit bans its key, admission->decision says so: nobody is to be asked */
     ADMISSION_FAILED, /* no memory */
 };
 
@@ -67,8 +67,9 @@ enum rule_standing {
     RULE_REFUSES, /* likewise, and the rule refuses them */
 };
 
-/* How @rule stands to @request, which matcher_find_route() has filled. With RULE_JUDGES the identity that it
- * counts is written into @key, at most KEY_TEXT_BYTES_MAX bytes; @secret is the store's. */
+/* How @rule stands to @request, which matcher_find_route() has filled. With RULE_JUDGES
+ * the identity that it counts is written into @key, at most KEY_TEXT_BYTES_MAX bytes;
+ * @secret is the store's. */
 MUST_USE enum rule_standing admission_read_key(const struct limit_rule *rule,
                                                const struct request_view *request,
                                                struct span secret, struct text *key);
@@ -88,7 +89,8 @@ void admission_write_state_field(const struct admission *admission, enum fields_
 MUST_USE bool admission_find_nearest(const struct admission *admission,
                                      struct fields_legacy *nearest);
 
-/* How long an admitted request is to be held, us: the longest wait of its limits that are enforced. */
+/* How long an admitted request is to be held, us: the longest wait of its
+ * limits that are enforced. */
 uint64_t admission_wait_us(const struct admission *admission);
 
 /* Whether an admitted request holds slots, which are given back with settlement_make(). */

@@ -1,10 +1,11 @@
 /* What the proxy counts, for whoever shows it.
  *
  * Each worker counts for itself, without a lock; who reads adds up the workers. Routes, limits,
- * upstreams and servers are counted under their names, for the life of the process: those that a new
- * policy does not have keep their numbers, and go on when they come back.
+ * upstreams and servers are counted under their names, for the life of the process: those that a
+ * new policy does not have keep their numbers, and go on when they come back.
  *
- * Names are bounded in number (METER_…_MAX, ever seen): those beyond share the blocks of number 0. */
+ * Names are bounded in number (METER_…_MAX, ever seen): those beyond share
+ * the blocks of number 0. */
 
 #ifndef SLUICE_PROXY_METERS_H
 #define SLUICE_PROXY_METERS_H
@@ -154,8 +155,8 @@ MUST_USE enum status meters_enter(struct meters *meters, struct policy *policy);
 /* A reload has ended, at @wall_us since the epoch; @is_done: with another policy in force. */
 void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us);
 
-/* The meters of the worker of index @i, which are made when they are first asked for and stay. NULL: no
- * memory. */
+/* The meters of the worker of index @i, which are made when they are first asked for
+ * and stay. NULL: no memory. */
 MUST_USE struct worker_meters *meters_of_worker(struct meters *meters, size_t i);
 
 /* For readers: those of the worker of index @i < WORKERS_MAX, or NULL where there is none. */

@@ -1,5 +1,5 @@
-/* Where reloads are asked for, and where it is told what came of them. Any thread may ask and read; one thread, the
- * process's first, makes them. */
+/* Where reloads are asked for, and where it is told what came of them. Any thread may ask and read;
+ * one thread, the process's first, makes them. */
 
 #ifndef SLUICE_PROXY_RELOAD_DESK_H
 #define SLUICE_PROXY_RELOAD_DESK_H
@@ -36,8 +36,8 @@ void reload_desk_free(struct reload_desk *desk);
 
 /* --- any thread --- */
 
-/* Ask for a reload. Returns the number of the attempt that begins after this, and serves it: it has ended when a
- * report's number is not below. */
+/* Ask for a reload. Returns the number of the attempt that begins after this, and serves it: it has
+ * ended when a report's number is not below. */
 uint64_t reload_desk_ask(struct reload_desk *desk);
 
 void reload_desk_read(struct reload_desk *desk, struct reload_report *report);

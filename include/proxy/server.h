@@ -1,4 +1,5 @@
-/* The proxy as a whole: listening sockets, the access log and the workers, under one policy after another. */
+/* The proxy as a whole: listening sockets, the access log and the workers, under
+ * one policy after another. */
 
 #ifndef SLUICE_PROXY_SERVER_H
 #define SLUICE_PROXY_SERVER_H
@@ -19,14 +20,15 @@ struct server;
 struct store;
 struct store_meters;
 
-/* One policy, with what the proxy needs under it but does not know. All of it stays until release() is called. */
+/* One policy, with what the proxy needs under it but does not know. All of it stays
+ * until release() is called. */
 struct server_edition {
     const struct policy *policy; /* which meters_enter() has seen */
     const void
         *store; /* editions of which this is equal can use one store: it learns their limits */
-    /* The store of one worker, whose loop is @loop, and which counts in @meters: in *store, freed with
-     * store_free() after the worker's end unless *is_shared says that it belongs to all of them.
-     * STATUS_NO_MEMORY. */
+    /* The store of one worker, whose loop is @loop, and which counts in @meters: in *store, freed
+     * with store_free() after the worker's end unless *is_shared says that it belongs to all of
+     * them. STATUS_NO_MEMORY. */
     enum status (*make_store)(void *context, struct loop *loop, struct store_meters *meters,
                               struct store **store, bool *is_shared);
     /* Nobody uses it any more. In any thread, once. */
@@ -43,9 +45,9 @@ struct server_options {
     struct given_sockets *given; /* are taken where the policy listens there; NULL: none */
 };
 
-/* Open everything that the policy names; nothing is served yet. What fails is logged with what to do.
- * STATUS_IN_USE: somebody else listens on one of the addresses; STATUS_IO, STATUS_NO_MEMORY: then the edition is not
- * released. */
+/* Open everything that the policy names; nothing is served yet. What fails is logged with what to
+ * do. STATUS_IN_USE: somebody else listens on one of the addresses; STATUS_IO, STATUS_NO_MEMORY:
+ * then the edition is not released. */
 MUST_USE enum status server_new(const struct server_options *options, struct server **server);
 
 /* Start the workers. STATUS_NO_MEMORY: not all could be started, and none runs. */
@@ -64,20 +66,22 @@ enum change_progress {
     CHANGE_IS_FAILED, /* all are under the old one; the log says why, and the edition is released */
 };
 
-/* Let all workers turn to @edition, each as a whole, between two of its requests. What is under way ends as it
- * began. Addresses to listen on are opened first, and the log file: what fails is logged, and nothing has changed.
- * None is under way. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: the edition is not released. */
+/* Let all workers turn to @edition, each as a whole, between two of its requests. What is under way
+ * ends as it began. Addresses to listen on are opened first, and the log file: what fails is
+ * logged, and nothing has changed. None is under way. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY:
+ * the edition is not released. */
 MUST_USE enum status server_change_begin(struct server *server,
                                          const struct server_edition *edition);
 
 /* Readable when server_change_go_on() has something to do. */
 int server_change_fd(const struct server *server);
 
-/* Go on with what is under way, as far as it goes without waiting; @now_us is monotonic. DONE and FAILED are told
- * once. */
+/* Go on with what is under way, as far as it goes without waiting; @now_us is monotonic. DONE
+ * and FAILED are told once. */
 enum change_progress server_change_go_on(struct server *server, uint64_t now_us);
 
-/* Open the file of the access log anew: it has been renamed. What fails is logged, and the old one goes on. */
+/* Open the file of the access log anew: it has been renamed. What fails is logged,
+ * and the old one goes on. */
 void server_reopen_log(struct server *server);
 
 /* How long server_change_go_on() may wait for the fd, us; UINT64_MAX: for ever. */

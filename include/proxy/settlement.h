@@ -1,7 +1,8 @@
 /* Settlement: what the limits of a request are owed, or owe, once its answer is known.
  *
- * A cost learnt from the response replaces the estimate; answers that a limit does not count, or refunds, cost
- * nothing; a slot of a concurrency limit is given back. What is never settled stays charged. */
+ * A cost learnt from the response replaces the estimate; answers that a limit does not
+ * count, or refunds, cost nothing; a slot of a concurrency limit is given back. What is
+ * never settled stays charged. */
 
 #ifndef SLUICE_PROXY_SETTLEMENT_H
 #define SLUICE_PROXY_SETTLEMENT_H

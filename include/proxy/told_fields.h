@@ -13,8 +13,8 @@
 
 enum { TOLD_FIELDS_MAX = 5 };
 
-/* Fill @fields, TOLD_FIELDS_MAX of them, with what is told of @admission, which was decided under @route;
- * returns how many. Values live in @arena; without memory they are empty. */
+/* Fill @fields, TOLD_FIELDS_MAX of them, with what is told of @admission, which was decided under
+ * @route; returns how many. Values live in @arena; without memory they are empty. */
 MUST_USE size_t told_fields_make(const struct admission *admission, const struct route *route,
                                  enum headers_style style, struct arena *arena,
                                  struct field *fields);

@@ -37,8 +37,8 @@ struct upstream_report {
     uint32_t n_waiting; /* requests in its queue */
 };
 
-/* Tell of all upstreams in the order of the policy, and after each of its servers. What is told is gone after the call. Any
- * thread, between server_start() and server_free(). */
+/* Tell of all upstreams in the order of the policy, and after each of its servers. What is told is
+ * gone after the call. Any thread, between server_start() and server_free(). */
 void upstream_report_tell(struct server *server, uint64_t now_us,
                           void (*on_upstream)(void *context, const struct upstream_report *report),
                           void (*on_server)(void *context,

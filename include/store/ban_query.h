@@ -1,5 +1,5 @@
-/* Asking Redis whether one limit and key have a ban or an exemption: for a process that does not watch
- * them. */
+/* Asking Redis whether one limit and key have a ban or an exemption: for a process
+ * that does not watch them. */
 
 #ifndef SLUICE_STORE_BAN_QUERY_H
 #define SLUICE_STORE_BAN_QUERY_H

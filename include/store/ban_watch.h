@@ -1,9 +1,9 @@
 /* What keeps the bans of a process as they are in Redis.
  *
- * They are fields of one hash, `<prefix>:bans`. A subscription tells which has changed, and that one
- * is read; all are read when the link, or the subscription, comes up, and now and then. While Redis
- * is away everything that is known goes on holding. It is a loop's, and has two connections of its
- * own: workers and their links know nothing of it. */
+ * They are fields of one hash, `<prefix>:bans`. A subscription tells which has changed, and that
+ * one is read; all are read when the link, or the subscription, comes up, and now and then. While
+ * Redis is away everything that is known goes on holding. It is a loop's, and has two connections
+ * of its own: workers and their links know nothing of it. */
 
 #ifndef SLUICE_STORE_BAN_WATCH_H
 #define SLUICE_STORE_BAN_WATCH_H

@@ -103,13 +103,14 @@ struct bans_counters bans_count(struct bans *bans);
 /* Those that hold at @now_us. */
 size_t bans_count_holding(struct bans *bans, uint64_t now_us);
 
-/* Call @on_ban for each that holds at @now_us, @left_us before its end, in no order. It may not call
- * back. */
+/* Call @on_ban for each that holds at @now_us, @left_us before its end, in no
+ * order. It may not call back. */
 void bans_list(struct bans *bans, uint64_t now_us,
                void (*on_ban)(void *context, const struct ban *ban, uint64_t left_us),
                void *context);
 
-/* Call @on_ban for the one of @limit and @hash, if it holds at @now_us. Likewise. False: there is none. */
+/* Call @on_ban for the one of @limit and @hash, if it holds at @now_us.
+ * Likewise. False: there is none. */
 bool bans_find(struct bans *bans, struct span limit, const uint8_t hash[HASH_IDENTITY_BYTES],
                uint64_t now_us,
                void (*on_ban)(void *context, const struct ban *ban, uint64_t left_us),

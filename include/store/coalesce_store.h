@@ -21,7 +21,8 @@
 struct loop;
 
 /* Over @below, which is owned from now on, in @loop's thread. @deadline_us is how long a decision
- * waits at most, from its asking; that of @below. It counts in @meters, borrowed; NULL: nowhere. STATUS_NO_MEMORY: nothing is owned. */
+ * waits at most, from its asking; that of @below. It counts in @meters, borrowed; NULL: nowhere.
+ * STATUS_NO_MEMORY: nothing is owned. */
 MUST_USE enum status coalesce_store_new(struct loop *loop, struct store *below,
                                         uint64_t deadline_us, struct coalesce_meters *meters,
                                         struct store **store);

@@ -44,8 +44,8 @@ struct store_errand {
     void *context;
 };
 
-/* Have @store do @errand. It cannot be cancelled: where it is pending it is answered within a second
- * and a bit, or when the store is freed. */
+/* Have @store do @errand. It cannot be cancelled: where it is pending it is answered within a
+ * second and a bit, or when the store is freed. */
 MUST_USE enum store_outcome store_run(struct store *store, struct store_errand *errand);
 
 #endif /* SLUICE_STORE_ERRAND_H */

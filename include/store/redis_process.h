@@ -56,13 +56,13 @@ MUST_USE enum status redis_process_init(struct redis_process *process);
 void redis_process_close(struct redis_process *process);
 
 /* Proxies that use this Redis under the same prefix, this one among them, as was seen there last;
- * 0: none ever. Fewer are believed when they are seen for REDIS_SILENCE_US without a break, and then
- * as many as were seen at most in that time: a Redis that was restarted has not heard of all of
- * them at first. */
+ * 0: none ever. Fewer are believed when they are seen for REDIS_SILENCE_US without a break,
+ * and then as many as were seen at most in that time: a Redis that was restarted has not heard
+ * of all of them at first. */
 uint32_t redis_process_instances(const struct redis_process *process);
 
-/* How many Redis servers its links have spoken to, or tried to, and in *n_working of how many of them
- * the latest that was heard is good. */
+/* How many Redis servers its links have spoken to, or tried to, and in *n_working of how many of
+ * them the latest that was heard is good. */
 uint32_t redis_process_count_targets(struct redis_process *process, uint32_t *n_working);
 
 /* The sum over stores that have been freed; of a cluster, its nodes. */
@@ -71,8 +71,8 @@ struct redis_store_counters redis_process_count(struct redis_process *process);
 /* The same for stores that are clusters. */
 struct redis_cluster_counters redis_process_count_clusters(struct redis_process *process);
 
-/* The names of the nodes that struct store_meters counts by number: "host:port", the path of a socket, or
- * the name that sentinels know a master by. */
+/* The names of the nodes that struct store_meters counts by number: "host:port", the path of a
+ * socket, or the name that sentinels know a master by. */
 const struct name_directory *redis_process_nodes(const struct redis_process *process);
 
 /* --- for the stores --- */

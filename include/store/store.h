@@ -174,19 +174,21 @@ void store_cancel_below(struct decision *decision, size_t n_frames);
  * call alone. */
 void store_settle(struct store *store, const struct settlement *settlements, size_t n);
 
-/* Besides those that @store was made with, decisions will be asked over @limits, all of another policy by index.
- * They are borrowed until store_forget(). What is remembered of denials is forgotten. STATUS_NO_MEMORY. */
+/* Besides those that @store was made with, decisions will be asked over @limits, all of another
+ * policy by index. They are borrowed until store_forget(). What is remembered of denials is
+ * forgotten. STATUS_NO_MEMORY. */
 MUST_USE enum status store_learn(struct store *store, const struct limit *limits, size_t n_limits);
 
-/* Decisions over @limits, which it was made with or has learnt, are not asked any more, and none is pending. */
+/* Decisions over @limits, which it was made with or has learnt, are not asked any
+ * more, and none is pending. */
 void store_forget(struct store *store, const struct limit *limits);
 
-/* Whether @store is as good as it will soon be: what it asks can be asked and knows all that was learnt, or cannot
- * be asked, as a first attempt has shown. */
+/* Whether @store is as good as it will soon be: what it asks can be asked and knows all that was
+ * learnt, or cannot be asked, as a first attempt has shown. */
 bool store_is_ready(const struct store *store);
 
-/* Whether no settlement is on its way, and none will be of what was cancelled or came too late, so that freeing @store
- * loses none. */
+/* Whether no settlement is on its way, and none will be of what was cancelled or came too late, so
+ * that freeing @store loses none. */
 bool store_is_settled(const struct store *store);
 
 /* For stores: the promise of the innermost frame is kept; calls its on_answer. */

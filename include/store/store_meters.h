@@ -1,5 +1,5 @@
-/* What the stores of one worker count, for whoever shows it. It outlives them: those that a new policy
- * brings go on counting in the same place. One thread counts, any thread reads. */
+/* What the stores of one worker count, for whoever shows it. It outlives them: those that a new
+ * policy brings go on counting in the same place. One thread counts, any thread reads. */
 
 #ifndef SLUICE_STORE_STORE_METERS_H
 #define SLUICE_STORE_STORE_METERS_H

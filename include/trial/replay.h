@@ -1,7 +1,7 @@
 /* Replaying access logs through policies, under the logs' own clock.
  *
- * Several logs are merged by time. What a log does not tell cannot be judged: limits that count by it are
- * left out, and a note says so. The result depends on the logs and the policies alone. */
+ * Several logs are merged by time. What a log does not tell cannot be judged: limits that count by
+ * it are left out, and a note says so. The result depends on the logs and the policies alone. */
 
 #ifndef SLUICE_TRIAL_REPLAY_H
 #define SLUICE_TRIAL_REPLAY_H
@@ -67,15 +67,16 @@ void replay_free(struct replay *replay);
 /* Time of the earliest of the first lines, us since the epoch: for calendars. */
 uint64_t replay_start_us(const struct replay *replay);
 
-/* Read all of the logs through @policies, 1 … TALLY_SIDES_MAX of them, each with an embedded store of
- * @memory_bytes (0: as the policy says); once. On failure @problem says why. */
+/* Read all of the logs through @policies, 1 … TALLY_SIDES_MAX of them, each with an embedded store
+ * of @memory_bytes (0: as the policy says); once. On failure @problem says why. */
 MUST_USE enum status replay_run(struct replay *replay, const struct policy *const *policies,
                                 size_t n_policies, size_t memory_bytes, struct text *problem);
 
 /* What came of it, after replay_run(). */
 const struct tally *replay_tally(const struct replay *replay);
 
-/* What could not be judged as the proxy would, and why; of policy number @i. Returns how many notes. */
+/* What could not be judged as the proxy would, and why; of policy number @i.
+ * Returns how many notes. */
 size_t replay_notes(const struct replay *replay, size_t i, const struct span **notes);
 
 #endif /* SLUICE_TRIAL_REPLAY_H */

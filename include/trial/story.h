@@ -1,5 +1,5 @@
-/* Running the tests of a policy: each step's requests are sent through a trial, and what comes of them is
- * held against what is expected. */
+/* Running the tests of a policy: each step's requests are sent through a trial, and what comes of
+ * them is held against what is expected. */
 
 #ifndef SLUICE_TRIAL_STORY_H
 #define SLUICE_TRIAL_STORY_H

@@ -1,7 +1,9 @@
-/* What came of a log that was replayed, counted: all of it, by limit, by route, by client and over time.
+/* What came of a log that was replayed, counted: all of it, by limit, by
+ * route, by client and over time.
  *
- * With two policies each request was asked of both; what they say differently is counted too. Memory is
- * bounded: clients beyond TALLY_CLIENTS_MAX are counted together, and the spans of time grow with the log. */
+ * With two policies each request was asked of both; what they say differently is counted too.
+ * Memory is bounded: clients beyond TALLY_CLIENTS_MAX are counted together, and the spans of
+ * time grow with the log. */
 
 #ifndef SLUICE_TRIAL_TALLY_H
 #define SLUICE_TRIAL_TALLY_H
@@ -137,8 +139,8 @@ enum tally_order {
 /* Who @client is: an IPv4 address, or an IPv6 prefix. At most ADDRESS_TEXT_MAX bytes. */
 void tally_client_write(const struct tally_client *client, struct text *text);
 
-/* The first up to @n_max clients in @order, with something to order by; equal ones by address. Returns how
- * many. */
+/* The first up to @n_max clients in @order, with something to order by; equal ones by
+ * address. Returns how many. */
 MUST_USE size_t tally_top(const struct tally *tally, enum tally_order order,
                           const struct tally_client **top, size_t n_max);
 

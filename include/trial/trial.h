@@ -1,9 +1,10 @@
-/* A policy under a clock that is told: what the proxy would say to a request that came at that time.
+/* A policy under a clock that is told: what the proxy would say to a
+ * request that came at that time.
  *
- * Matcher, admission, settlement, the algorithms and the embedded store are the proxy's own. Nothing is
- * forwarded and no clock is read: how the upstream would have answered, and how long that took, is
- * told with the request. Ends of requests happen as time passes: slots are renewed and given back, costs
- * corrected. Not for sharing between threads. */
+ * Matcher, admission, settlement, the algorithms and the embedded store are the proxy's own.
+ * Nothing is forwarded and no clock is read: how the upstream would have answered, and how long
+ * that took, is told with the request. Ends of requests happen as time passes: slots are renewed
+ * and given back, costs corrected. Not for sharing between threads. */
 
 #ifndef SLUICE_TRIAL_TRIAL_H
 #define SLUICE_TRIAL_TRIAL_H
@@ -22,7 +23,8 @@
 
 struct trial;
 
-/* Requests under way that something is still to be settled of; more: the first to end ends early. */
+/* Requests under way that something is still to be settled of; more: the
+ * first to end ends early. */
 enum { TRIAL_OPEN_MAX = 65536 };
 
 struct trial_options {
@@ -73,8 +75,8 @@ MUST_USE enum status trial_new(const struct trial_options *options, struct trial
 void trial_free(struct trial *trial);
 
 /* A request of @peer at @now_us (us since the epoch), not before the latest time told. @head is
- * borrowed for the call. STATUS_NO_MEMORY: nothing was decided. STATUS_INVALID: the policy's calendars
- * do not reach @now_us. */
+ * borrowed for the call. STATUS_NO_MEMORY: nothing was decided. STATUS_INVALID: the policy's
+ * calendars do not reach @now_us. */
 MUST_USE enum status trial_ask(struct trial *trial, uint64_t now_us, const struct address *peer,
                                const struct head *head, const struct trial_future *future,
                                struct trial_answer *answer);

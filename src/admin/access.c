@@ -105,8 +105,8 @@ bool access_is_our_host(const struct access_rules *rules, struct span host)
     return false;
 }
 
-/* Whether a page has a part in the request: W3C Fetch Metadata, and RFC 6454 section 7. A browser says "none" where
- * its user typed the address. */
+/* Whether a page has a part in the request: W3C Fetch Metadata, and RFC 6454 section 7. A browser
+ * says "none" where its user typed the address. */
 static bool comes_from_page(const struct head *head, enum admin_effect effect)
 {
     static const char *const OF_PAGES[] = {"Origin", "Sec-Fetch-Mode", "Sec-Fetch-Dest",
@@ -132,8 +132,8 @@ static bool is_json(struct span content_type)
                                    SPAN("application/json"));
 }
 
-/* A form can have three types, and none of them is JSON; with that, or with another method, a browser asks
- * first, and is refused. */
+/* A form can have three types, and none of them is JSON; with that, or with another method, a
+ * browser asks first, and is refused. */
 static bool could_be_form(const struct head *head)
 {
     const struct field *type = head_find_name(head, SPAN("Content-Type"));

@@ -63,8 +63,8 @@ struct access_verdict {
     enum access_title title;
 };
 
-/* The rules of @section, its token files read. What fails is logged. STATUS_IO, STATUS_INVALID: a file is no
- * token. */
+/* The rules of @section, its token files read. What fails is logged. STATUS_IO,
+ * STATUS_INVALID: a file is no token. */
 MUST_USE enum status access_rules_load(const struct admin_section *section,
                                        struct access_rules *rules);
 

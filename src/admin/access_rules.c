@@ -1,5 +1,5 @@
-/* Failures: a file that cannot be read, or whose first line is no token, is told with what to do; what is in it is
- * not. */
+/* Failures: a file that cannot be read, or whose first line is no token, is told with what to
+ * do; what is in it is not. */
 
 #include <errno.h>
 #include <stdio.h>

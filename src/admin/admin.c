@@ -1,5 +1,6 @@
-/* Happy path: doors are opened before the thread starts; the thread runs the loop until it is stopped. The loop is
- * nobody else's: what other threads want of it, they say through its eventfd. */
+/* Happy path: doors are opened before the thread starts; the thread runs the loop
+ * until it is stopped. The loop is nobody else's: what other threads want of it, they
+ * say through its eventfd. */
 
 #include "admin/admin.h"
 
@@ -16,8 +17,8 @@ static void on_stop(void *context)
     loop_stop(admin->loop);
 }
 
-/* Go by the policy in force from now on, where it is another. One whose tokens cannot be read leaves things as they
- * are. */
+/* Go by the policy in force from now on, where it is another. One whose tokens cannot be read
+ * leaves things as they are. */
 static void renew(struct admin *admin)
 {
     const struct admin_options *options = &admin->options;

@@ -1,12 +1,13 @@
-/* Happy path: READ_HEAD, and who may ask is decided; READ_BODY; HANDLE, until the resource answers; WRITE; the next
- * head.
+/* Happy path: READ_HEAD, and who may ask is decided; READ_BODY; HANDLE, until the resource
+ * answers; WRITE; the next head.
  *
  *     READ_HEAD ─► READ_BODY ─► HANDLE ─► WRITE ─► READ_HEAD
  *         │ bad head,  │ too large  │ too late │ no more requests
  *         └─ not let in┴──► WRITE ◄─┘          └──► LINGER
  *
- * Failures: a client that breaks the connection, at any time, is freed; one that is slower than the times below too,
- * whether it reads or writes; each time runs from the state's beginning, so that a byte now and then buys nothing. */
+ * Failures: a client that breaks the connection, at any time, is freed; one that is slower than the
+ * times below too, whether it reads or writes; each time runs from the state's beginning, so that a
+ * byte now and then buys nothing. */
 
 #include "admin/admin_connection.h"
 
@@ -199,8 +200,8 @@ enum status admin_connection_new(struct admin_door *door, int fd, const struct a
     return STATUS_OK;
 }
 
-/* The one whose answer has been on its way for longest, and so long that its reader has no claim to the place any more.
- * NULL: none. */
+/* The one whose answer has been on its way for longest, and so long that its reader has no claim to
+ * the place any more. NULL: none. */
 static struct admin_connection *find_slowest(const struct admin_door *door)
 {
     struct admin_connection *slowest = NULL;

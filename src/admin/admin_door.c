@@ -1,4 +1,5 @@
-/* Where operators connect. Failures: an address that is taken, or a socket's path that is, is told with what to do. */
+/* Where operators connect. Failures: an address that is taken, or a socket's path that is,
+ * is told with what to do. */
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,4 +1,5 @@
-/* The stores that the admin API asks: one for each policy, since a reload may come while one is asked. */
+/* The stores that the admin API asks: one for each policy, since a reload may
+ * come while one is asked. */
 
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* GET /v1/bans: who is banned and exempt just now, as this process knows; and the same of one key. */
+/* GET /v1/bans: who is banned and exempt just now, as this process knows;
+ * and the same of one key. */
 
 #include "admin/describe.h"
 #include "admin/internal.h"

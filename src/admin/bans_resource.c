@@ -1,9 +1,10 @@
-/* POST and DELETE /v1/limits/{limit}/keys/{key}/ban and …/exempt: an operator has a limit refuse a key until a time, or
- * pass over it, and takes that back.
+/* POST and DELETE /v1/limits/{limit}/keys/{key}/ban and …/exempt: an operator has a limit refuse a
+ * key until a time, or pass over it, and takes that back.
  *
- * Happy path: what is wanted is read, the change is made where the bans are, and answered with what holds from then on.
- * Failures: a body that says nothing, too much or nonsense (400), nothing to take back (404), too many (409), no shared
- * store (503). A change cannot be called back: where the request is gone meanwhile, it is made all the same. */
+ * Happy path: what is wanted is read, the change is made where the bans are, and answered with what
+ * holds from then on. Failures: a body that says nothing, too much or nonsense (400), nothing to
+ * take back (404), too many (409), no shared store (503). A change cannot be called back: where the
+ * request is gone meanwhile, it is made all the same. */
 
 #include <stdlib.h>
 #include <string.h>

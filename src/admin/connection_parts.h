@@ -102,7 +102,8 @@ MUST_USE enum step connection_read(struct admin_connection *connection);
 /* It did not come in time. */
 void connection_read_late(struct admin_connection *connection);
 
-/* The request is over: it was answered, or nobody waits for it. One that never began is left alone. */
+/* The request is over: it was answered, or nobody waits for it. One that
+ * never began is left alone. */
 void connection_end_request(struct admin_connection *connection);
 
 /* --- connection_writing.c --- */

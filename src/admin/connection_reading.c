@@ -1,5 +1,5 @@
-/* From bytes to a request, and to the resource that answers it. Who may ask is decided once the head is there, before
- * any of the body is waited for. */
+/* From bytes to a request, and to the resource that answers it. Who may ask is decided once the
+ * head is there, before any of the body is waited for. */
 
 #include <stdlib.h>
 #include <string.h>

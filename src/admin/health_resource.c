@@ -1,5 +1,5 @@
-/* GET /healthz: alive. Every worker beats once a second from its loop; one that has not for longer than a busy
- * machine explains hangs, and a restart is the only help. */
+/* GET /healthz: alive. Every worker beats once a second from its loop; one that has not for longer
+ * than a busy machine explains hangs, and a restart is the only help. */
 
 #include "admin/internal.h"
 #include "admin/resources.h"

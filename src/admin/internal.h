@@ -69,9 +69,10 @@ void admin_store_renew(struct admin *admin);
 /* Let go of all of them. */
 void admin_store_free_all(struct admin *admin);
 
-/* Open the doors that @policy names and @admin does not have, and let those leave that it names no more: they take no
- * more connections, and end with the requests that are under way. What cannot be opened is logged, and is not there.
- * STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: of the first such. */
+/* Open the doors that @policy names and @admin does not have, and let those leave that it
+ * names no more: they take no more connections, and end with the requests that are under way.
+ * What cannot be opened is logged, and is not there. STATUS_IN_USE, STATUS_IO,
+ * STATUS_NO_MEMORY: of the first such. */
 MUST_USE enum status admin_doors_renew(struct admin *admin, const struct policy *policy);
 
 /* Close all, at once. */

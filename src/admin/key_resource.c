@@ -1,7 +1,8 @@
 /* GET /v1/limits/{limit}/keys/{key}: how one key of one limit stands, without charging it.
  *
- * Happy path: the key is read as people write it, the store judges a request of one unit, which changes nothing, and
- * the verdicts are told. Failures: a key that is none of this limit's (400), a store that cannot answer (503). */
+ * Happy path: the key is read as people write it, the store judges a request of one unit, which
+ * changes nothing, and the verdicts are told. Failures: a key that is none of this limit's (400), a
+ * store that cannot answer (503). */
 
 #include "admin/key_resource.h"
 

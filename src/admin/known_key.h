@@ -11,8 +11,8 @@
 #include "policy/policy.h"
 #include "proxy/meters.h"
 
-/* Find the identity of @given, of which the hash alone is known, among the keys that @rule denied lately; @secret is the
- * store's. False: it is not among them. */
+/* Find the identity of @given, of which the hash alone is known, among the keys that @rule denied
+ * lately; @secret is the store's. False: it is not among them. */
 MUST_USE bool known_key_find(const struct meters *meters, const struct limit_rule *rule,
                              struct span secret, struct key_given *given);
 

@@ -1,4 +1,5 @@
-/* What /metrics shows: one row a metric, from which the page, and what docs/metrics.md must tell, are made. */
+/* What /metrics shows: one row a metric, from which the page, and what
+ * docs/metrics.md must tell, are made. */
 
 #ifndef SLUICE_ADMIN_METRICS_H
 #define SLUICE_ADMIN_METRICS_H
@@ -49,7 +50,8 @@ void metrics_write(struct metrics *metrics);
 /* The sum over the workers of the counter at @offset in each struct worker_meters. */
 uint64_t metrics_sum(const struct metrics *metrics, size_t offset);
 
-/* The same of the counter at @offset in the block @number of the table at @table in struct worker_meters. */
+/* The same of the counter at @offset in the block @number of the table at @table
+ * in struct worker_meters. */
 uint64_t metrics_sum_at(const struct metrics *metrics, size_t table, size_t number, size_t offset);
 
 /* Add a sample of the metric that is being written. */

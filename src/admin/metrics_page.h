@@ -1,7 +1,7 @@
 /* A page of metrics being written: Prometheus' text exposition format 0.0.4.
  *
- * It grows as it must; without memory it stays what it was and says so. Names are of our own, values of
- * labels may be anything: they are escaped, and what is no UTF-8 is written as \xHH. */
+ * It grows as it must; without memory it stays what it was and says so. Names are of our own,
+ * values of labels may be anything: they are escaped, and what is no UTF-8 is written as \xHH. */
 
 #ifndef SLUICE_ADMIN_METRICS_PAGE_H
 #define SLUICE_ADMIN_METRICS_PAGE_H

@@ -1,5 +1,5 @@
-/* The process itself, under the names that Prometheus' own clients use. What the system does not tell has no
- * sample. */
+/* The process itself, under the names that Prometheus' own clients use. What the system does
+ * not tell has no sample. */
 
 #include <dirent.h>
 #include <stdio.h>

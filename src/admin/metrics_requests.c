@@ -1,5 +1,6 @@
-/* Requests by route, what limits said, connections that were refused. A sample of a combination is there
- * from its first request on; what a limit of the policy in force says of requests, from the start. */
+/* Requests by route, what limits said, connections that were refused. A sample of a
+ * combination is there from its first request on; what a limit of the policy in force says of
+ * requests, from the start. */
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* The most denied keys as a metric: as many as admin.metrics_top says of each limit, and no more than
- * SERIES_MAX in all; a key that was not denied for STALE_US is left out. */
+/* The most denied keys as a metric: as many as admin.metrics_top says of each limit, and no more
+ * than SERIES_MAX in all; a key that was not denied for STALE_US is left out. */
 
 #include <stdlib.h>
 

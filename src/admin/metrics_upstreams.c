@@ -1,4 +1,5 @@
-/* Upstreams and their servers: those of the policy in force, and others that were asked anything. */
+/* Upstreams and their servers: those of the policy in force, and others
+ * that were asked anything. */
 
 #include "admin/metrics.h"
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* GET /readyz: whether a balancer should send clients here.
  *
- * Redis that is away does not make a proxy unready: its limits go by on_failure, and it is away for all proxies at
- * once, so that a balancer would have nobody left. The answer says how it is. */
+ * Redis that is away does not make a proxy unready: its limits go by on_failure, and it is away for
+ * all proxies at once, so that a balancer would have nobody left. The answer says how it is. */
 
 #include "admin/describe.h"
 #include "admin/internal.h"

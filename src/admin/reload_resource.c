@@ -1,8 +1,9 @@
-/* POST /v1/reload: the policy's file is read anew, and the answer is what came of it. GET tells of the latest attempt.
+/* POST /v1/reload: the policy's file is read anew, and the answer is what came of it. GET
+ * tells of the latest attempt.
  *
- * Happy path: the desk is asked; when the attempt that serves the request has ended, the desk wakes the admin's loop,
- * and the request is answered. Failures: a policy that is not sound, or cannot be served (422, with its errors): the
- * one before goes on. */
+ * Happy path: the desk is asked; when the attempt that serves the request has ended, the desk wakes
+ * the admin's loop, and the request is answered. Failures: a policy that is not sound, or cannot be
+ * served (422, with its errors): the one before goes on. */
 
 #include "admin/reload_resource.h"
 

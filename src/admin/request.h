@@ -1,7 +1,8 @@
 /* One request to the admin API as its resource sees it, and how it is answered.
  *
- * A handler answers once, with one of the functions below: before it returns, or later from the loop; then it
- * sets on_gone, which is called instead when nobody waits any more, and after which the request is gone. */
+ * A handler answers once, with one of the functions below: before it returns, or later from the
+ * loop; then it sets on_gone, which is called instead when nobody waits any more, and after
+ * which the request is gone. */
 
 #ifndef SLUICE_ADMIN_REQUEST_H
 #define SLUICE_ADMIN_REQUEST_H
@@ -59,8 +60,8 @@ void answer_content(struct admin_request *request, uint16_t status, struct span 
 /* Answer with no content: 204. */
 void answer_nothing(struct admin_request *request);
 
-/* Answer with a problem document (RFC 9457) whose detail is @format's, for people: what is wrong and what to do.
- * Text from outside may be in it. A NULL @format: nothing is said. */
+/* Answer with a problem document (RFC 9457) whose detail is @format's, for people: what is wrong
+ * and what to do. Text from outside may be in it. A NULL @format: nothing is said. */
 void answer_problem(struct admin_request *request, uint16_t status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
@@ -68,14 +69,16 @@ void answer_problem(struct admin_request *request, uint16_t status, const char *
 void answer_problem_with(struct admin_request *request, uint16_t status, json_t *json,
                          const char *detail);
 
-/* For the audit: what a change has done, or why it has not. Before the loop goes on; the latest counts. */
+/* For the audit: what a change has done, or why it has not. Before the loop
+ * goes on; the latest counts. */
 void answer_note(struct admin_request *request, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* For on_gone: the policy is the caller's now, to be given back when what was begun under it has ended. */
+/* For on_gone: the policy is the caller's now, to be given back when what was
+ * begun under it has ended. */
 MUST_USE const struct policy *request_keep_policy(struct admin_request *request);
 
-/* The body as a JSON object; without one, an empty object. NULL: it is none, and the request was answered with a
- * 400 that says why. The caller's, of json_decref(). */
+/* The body as a JSON object; without one, an empty object. NULL: it is none, and the request was
+ * answered with a 400 that says why. The caller's, of json_decref(). */
 MUST_USE json_t *request_read_object(struct admin_request *request);
 
 /* The value of @name in the query, decoded, in @buffer; false: it is not there. */

@@ -1,8 +1,10 @@
-/* DELETE /v1/limits/{limit}/keys/{key}: what was counted of one key is forgotten, for all rates of the limit.
+/* DELETE /v1/limits/{limit}/keys/{key}: what was counted of one key is forgotten,
+ * for all rates of the limit.
  *
- * Happy path: the store runs an errand for each rate; when all are done the request is answered. Failures: the shared
- * store cannot be reached (503): what this process counted itself is forgotten all the same, and the answer says so.
- * An errand cannot be called back: where the request is gone meanwhile, its policy is kept until they are done. */
+ * Happy path: the store runs an errand for each rate; when all are done the request is answered.
+ * Failures: the shared store cannot be reached (503): what this process counted itself is forgotten
+ * all the same, and the answer says so. An errand cannot be called back: where the request is gone
+ * meanwhile, its policy is kept until they are done. */
 
 #include <stdlib.h>
 

@@ -64,8 +64,8 @@ struct resource_match {
 
 enum { RESOURCE_ALLOW_BYTES = 64 };
 
-/* Find what @method (as sent) and @path (as sent, from its first slash) ask for. Segments are decoded once into
- * @decoded, of at least path.len bytes, which captures point to. */
+/* Find what @method (as sent) and @path (as sent, from its first slash) ask for. Segments are
+ * decoded once into @decoded, of at least path.len bytes, which captures point to. */
 void resource_find(struct span method, struct span path, char *decoded,
                    char allow[RESOURCE_ALLOW_BYTES], struct resource_match *match);
 

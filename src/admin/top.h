@@ -19,9 +19,9 @@ struct top_line {
     struct heavy_line line;
 };
 
-/* The most denied of the limit of @number, at most @n_max of them, to lines[0 … *n), which holds @n_max,
- * merged with what is there already, the most denied first. Those last denied before @since_us
- * (monotonic) are left out. STATUS_NO_MEMORY: nothing was added. */
+/* The most denied of the limit of @number, at most @n_max of them, to lines[0 … *n), which holds
+ * @n_max, merged with what is there already, the most denied first. Those last denied before
+ * @since_us (monotonic) are left out. STATUS_NO_MEMORY: nothing was added. */
 MUST_USE enum status top_read(const struct meters *meters, size_t number, uint64_t since_us,
                               struct top_line *lines, size_t n_max, size_t *n);
 

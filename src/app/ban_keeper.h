@@ -28,8 +28,8 @@ struct ban_keeper {
 MUST_USE enum status ban_keeper_open(struct ban_keeper *keeper, struct store_plan *plan,
                                      const struct policy *policy);
 
-/* Another policy holds: watch where that one says, if that is another place. What is known stays. As
- * ban_keeper_open(); on failure nothing is watched any more. */
+/* Another policy holds: watch where that one says, if that is another place. What is known stays.
+ * As ban_keeper_open(); on failure nothing is watched any more. */
 MUST_USE enum status ban_keeper_follow(struct ban_keeper *keeper, struct store_plan *plan,
                                        const struct policy *policy);
 

@@ -46,7 +46,8 @@ static bool allow(struct options *options, const char *name)
     return false;
 }
 
-/* Take the options out of @argv, behind its name; what is left is files. False: told what is wrong. */
+/* Take the options out of @argv, behind its name; what is left is files.
+ * False: told what is wrong. */
 static bool take_options(struct options *options, int *argc, char **argv)
 {
     int n_kept = 1;

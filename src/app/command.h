@@ -1,6 +1,6 @@
-/* The subcommands of the program. Each gets the arguments behind its name, argv[0] being the name, and returns
- * the exit status: 0 done; 1 the answer is no, or something failed; 2 called wrongly; 3 the request that was asked
- * about would be refused. */
+/* The subcommands of the program. Each gets the arguments behind its name, argv[0] being the name,
+ * and returns the exit status: 0 done; 1 the answer is no, or something failed; 2 called wrongly; 3
+ * the request that was asked about would be refused. */
 
 #ifndef SLUICE_APP_COMMAND_H
 #define SLUICE_APP_COMMAND_H

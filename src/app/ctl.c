@@ -45,7 +45,8 @@ static bool take_option(const char *name, const char **value, int *i, int argc, 
     return true;
 }
 
-/* Take the options out of @argv; what is left are the word and its arguments. False: there is none such. */
+/* Take the options out of @argv; what is left are the word and its arguments.
+ * False: there is none such. */
 static bool take_options(int *argc, char **argv, struct ctl_options *options)
 {
     int n_kept = 0;

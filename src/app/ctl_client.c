@@ -1,5 +1,6 @@
-/* Happy path: connect, write the request, read up to the end of the connection, which the request asks for; then what
- * was read is looked at. Failures: each is told in a sentence that names the place. */
+/* Happy path: connect, write the request, read up to the end of the connection, which
+ * the request asks for; then what was read is looked at. Failures: each is told in a
+ * sentence that names the place. */
 
 #include "app/ctl_client.h"
 
@@ -50,8 +51,8 @@ static enum status fail_errno(char *why, const struct ctl_place *place)
 
 /* --- connecting --- */
 
-/* Who is stopped and goes on, by a shell or with the machine, finds its calls interrupted: with time-outs they
- * do not go on by themselves. */
+/* Who is stopped and goes on, by a shell or with the machine, finds its calls interrupted: with
+ * time-outs they do not go on by themselves. */
 static bool is_interrupted(ssize_t result)
 {
     return result < 0 && errno == EINTR;
@@ -62,8 +63,8 @@ static uint64_t timeout_from_now(void)
     return clock_monotonic_us() + TIMEOUT_US;
 }
 
-/* @option is SO_RCVTIMEO or SO_SNDTIMEO, and the next call has what is left: one that was interrupted not all of it
- * once more. */
+/* @option is SO_RCVTIMEO or SO_SNDTIMEO, and the next call has what is left: one that was
+ * interrupted not all of it once more. */
 static void set_timeout(int fd, int option, uint64_t ends_us)
 {
     const uint64_t now_us = clock_monotonic_us();
@@ -73,8 +74,8 @@ static void set_timeout(int fd, int option, uint64_t ends_us)
     (void)setsockopt(fd, SOL_SOCKET, option, &left, sizeof(left));
 }
 
-/* Interrupted, connecting to a unix socket has not begun, and to an address it goes on: on Linux both are waited for
- * by another call. */
+/* Interrupted, connecting to a unix socket has not begun, and to an address it goes on: on Linux
+ * both are waited for by another call. */
 static int connect_to(int family, const struct sockaddr *address, socklen_t bytes)
 {
     const uint64_t ends_us = timeout_from_now();

@@ -33,9 +33,9 @@ struct ctl_answer {
     char *memory; /* owned: what body is in */
 };
 
-/* Ask @place for @target with @method, and @body, which is JSON; empty: none. STATUS_OK: *answer is the caller's, of
- * ctl_answer_close(). STATUS_UNREACHABLE, STATUS_TIMEOUT, STATUS_INVALID (what was answered is no HTTP),
- * STATUS_TOO_LARGE, STATUS_NO_MEMORY: @why says so to people. */
+/* Ask @place for @target with @method, and @body, which is JSON; empty: none. STATUS_OK: *answer is
+ * the caller's, of ctl_answer_close(). STATUS_UNREACHABLE, STATUS_TIMEOUT, STATUS_INVALID (what was
+ * answered is no HTTP), STATUS_TOO_LARGE, STATUS_NO_MEMORY: @why says so to people. */
 MUST_USE enum status ctl_ask(const struct ctl_place *place, const char *method, struct span target,
                              struct span body, struct ctl_answer *answer,
                              char why[CTL_WHY_BYTES_MAX]);

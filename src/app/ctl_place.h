@@ -17,9 +17,10 @@ struct ctl_options {
     bool is_json;
 };
 
-/* Find the place. Without one that is told: SLUICE_SOCKET or SLUICE_URL in the environment, or the first of the
- * `admin` listeners of the policy, a unix socket before others, which is /etc/sluice/policy.yaml unless it is told.
- * The token: of the file, or of SLUICE_TOKEN, or of the policy's token_file where that can be read. False: @why says
+/* Find the place. Without one that is told: SLUICE_SOCKET or SLUICE_URL in the
+ * environment, or the first of the `admin` listeners of the policy, a unix socket before
+ * others, which is /etc/sluice/policy.yaml unless it is told. The token: of the file, or
+ * of SLUICE_TOKEN, or of the policy's token_file where that can be read. False: @why says
  * to people what is wrong and what to do. */
 MUST_USE bool ctl_place_find(const struct ctl_options *options, struct ctl_place *place,
                              char why[CTL_WHY_BYTES_MAX]);

@@ -1,4 +1,5 @@
-/* Answers of the admin API for people. What an answer lacks, as one of another version may, is shown as nothing. */
+/* Answers of the admin API for people. What an answer lacks, as one of another version
+ * may, is shown as nothing. */
 
 #include <string.h>
 

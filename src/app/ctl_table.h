@@ -1,5 +1,5 @@
-/* What is shown to people: tables, columns as wide as their widest cell, and lines. What is not printable in text from
- * outside is escaped. */
+/* What is shown to people: tables, columns as wide as their widest cell, and lines. What is not
+ * printable in text from outside is escaped. */
 
 #ifndef SLUICE_APP_CTL_TABLE_H
 #define SLUICE_APP_CTL_TABLE_H

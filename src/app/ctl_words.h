@@ -1,5 +1,5 @@
-/* The words of `sluice ctl`: what each asks for, and how its answer is shown. To add one: a row in ctl_words.c, and a
- * function that shows it in ctl_show.c or a file like that. */
+/* The words of `sluice ctl`: what each asks for, and how its answer is shown. To add one: a row in
+ * ctl_words.c, and a function that shows it in ctl_show.c or a file like that. */
 
 #ifndef SLUICE_APP_CTL_WORDS_H
 #define SLUICE_APP_CTL_WORDS_H
@@ -15,10 +15,11 @@ struct ctl_word {
     const char *method;
     const char
         *target; /* "/v1/limits/%/keys/%": each % is the next argument, encoded; left out: empty */
-    /* The body, of the arguments that the target has not used; NULL: none is sent. *why says to people why there is
-     * none, static. */
+    /* The body, of the arguments that the target has not used; NULL: none is sent. *why says to
+     * people why there is none, static. */
     json_t *(*make_body)(int n_arguments, char **arguments, const char **why);
-    /* Show @answer, which was no error, to people; NULL: as it came, in lines. Returns the exit status. */
+    /* Show @answer, which was no error, to people; NULL: as it came, in lines.
+     * Returns the exit status. */
     int (*show)(const json_t *answer, FILE *out);
     const char *help;
 };

@@ -1,5 +1,5 @@
-/* sluice echo [ADDRESS]: a small HTTP server that answers with what it received, as JSON. The upstream of
- * the demonstration and of the tests. When it listens it says where, in one line. */
+/* sluice echo [ADDRESS]: a small HTTP server that answers with what it received, as JSON. The
+ * upstream of the demonstration and of the tests. When it listens it says where, in one line. */
 
 #include "app/command.h"
 

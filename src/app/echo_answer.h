@@ -1,5 +1,5 @@
-/* The answer of `sluice echo` to one request: the request told back as JSON, or as many bytes as its
- * query asks for.
+/* The answer of `sluice echo` to one request: the request told back as JSON, or as many bytes as
+ * its query asks for.
  *
  *   ?status=503      that status (200 … 599)
  *   ?bytes=1048576   that many bytes of 'x' instead of the JSON
@@ -77,7 +77,8 @@ void echo_answer_end(struct echo_answer *answer, uint64_t wall_us);
 void echo_answer_refuse(struct echo_answer *answer, const struct http_error *error,
                         uint64_t wall_us);
 
-/* What to write next into @slices, which stays until the next call; returns how many, 0 at the end. */
+/* What to write next into @slices, which stays until the next call; returns
+ * how many, 0 at the end. */
 int echo_answer_next(struct echo_answer *answer, struct iovec slices[ECHO_SLICES_MAX]);
 
 #endif /* SLUICE_APP_ECHO_ANSWER_H */

@@ -1,7 +1,7 @@
 /*   READ_HEAD ─► READ_BODY ─► (DELAY) ─► WRITE ─► READ_HEAD (keep-alive)
  *       │ no request  │                    ▲ │
- *       └─────────────┴────────────────────┘ └─► LINGER (close): what the client still sends is read,
- *                                                so that no reset overtakes the answer
+ *       └─────────────┴────────────────────┘ └─► LINGER (close): what the client still sends is
+ *                                                read, so that no reset overtakes the answer
  *
  * Failures: a client that ends or breaks the connection, at any time, is freed. */
 
@@ -81,7 +81,8 @@ static enum step refuse(struct echo_connection *connection, const struct http_er
     return STEP_ON;
 }
 
-/* Who waits for a 100 gets it; a client that has not even read the answer before will go on without. */
+/* Who waits for a 100 gets it; a client that has not even read the answer
+ * before will go on without. */
 static enum step invite_body(struct echo_connection *connection, const struct head *head)
 {
     static char invitation[] = "HTTP/1.1 100 Continue\r\n\r\n";

@@ -1,4 +1,5 @@
-/* One client of `sluice echo`: requests are read one after the other, each answered before the next. */
+/* One client of `sluice echo`: requests are read one after the other, each
+ * answered before the next. */
 
 #ifndef SLUICE_APP_ECHO_CONNECTION_H
 #define SLUICE_APP_ECHO_CONNECTION_H

@@ -1,5 +1,6 @@
-/* The API tells of a key how a request of one unit would fare. What such a request costs here is compared with what
- * is left; how long it would have to wait for more than one unit is not known then. */
+/* The API tells of a key how a request of one unit would fare. What such a request costs
+ * here is compared with what is left; how long it would have to wait for more than one
+ * unit is not known then. */
 
 #include "app/explain_admin.h"
 

@@ -7,9 +7,10 @@
 #include "base/compiler.h"
 #include "base/status.h"
 
-/* Ask the Redis of @explanation's policy about bans and exemptions of its keys, and about its decision, which
- * admission_prepare() has filled, and fold the answers in. Waits as long as the policy says, and at least LIVE_DEADLINE_US, since a connection must be made
- * first. STATUS_NO_MEMORY, STATUS_IO: nothing could be asked, and nothing is changed; that Redis did not
+/* Ask the Redis of @explanation's policy about bans and exemptions of its keys, and about its
+ * decision, which admission_prepare() has filled, and fold the answers in. Waits as long as the
+ * policy says, and at least LIVE_DEADLINE_US, since a connection must be made first.
+ * STATUS_NO_MEMORY, STATUS_IO: nothing could be asked, and nothing is changed; that Redis did not
  * answer is no error here. */
 MUST_USE enum status explain_live(struct explanation *explanation);
 

@@ -5,7 +5,8 @@
 
 #include "policy/edits.h"
 
-/* Compare with all routes up to the one that matches, on a copy: what the matcher has found stays. */
+/* Compare with all routes up to the one that matches, on a copy: what the
+ * matcher has found stays. */
 static enum status compare_routes(struct explanation *explanation)
 {
     const struct policy *policy = explanation->policy;

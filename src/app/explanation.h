@@ -1,5 +1,5 @@
-/* What becomes of a request under a policy, and why: found with the functions that the proxy uses, and
- * not yet written for anybody. */
+/* What becomes of a request under a policy, and why: found with the functions that the proxy uses,
+ * and not yet written for anybody. */
 
 #ifndef SLUICE_APP_EXPLANATION_H
 #define SLUICE_APP_EXPLANATION_H
@@ -75,21 +75,22 @@ struct explanation {
     struct arena arena;
 };
 
-/* Explain @explanation->given, which given_request_read() has filled, at @wall_us. All but the state, and what
- * depends on it. STATUS_NO_MEMORY. @explanation is zero but for given; explanation_close() frees it, whatever
- * comes. */
+/* Explain @explanation->given, which given_request_read() has filled, at @wall_us. All but the
+ * state, and what depends on it. STATUS_NO_MEMORY. @explanation is zero but for given;
+ * explanation_close() frees it, whatever comes. */
 MUST_USE enum status explanation_make(struct explanation *explanation, const struct policy *policy,
                                       uint64_t wall_us);
 void explanation_close(struct explanation *explanation);
 
-/* Bans and exemptions stand in the rules now: prepare the admission anew with them, as the proxy does.
- * STATUS_NO_MEMORY. */
+/* Bans and exemptions stand in the rules now: prepare the admission anew with them, as the proxy
+ * does. STATUS_NO_MEMORY. */
 MUST_USE enum status explanation_take_bans(struct explanation *explanation, uint64_t wall_us);
 
 /* The decision of the admission has been answered, to DECISION_JUDGE: fold it in. */
 void explanation_take_state(struct explanation *explanation);
 
-/* The state is not known, for @why: what is answered then is what on_failure says, as far as it does. */
+/* The state is not known, for @why: what is answered then is what on_failure
+ * says, as far as it does. */
 void explanation_take_fault(struct explanation *explanation, const char *why);
 
 /* What stands for the identity @key in the access log, 32 hex digits. */

@@ -14,8 +14,8 @@ static size_t authority_len(struct span span)
     return len;
 }
 
-/* Split "http://host/path" into the host and what a client would send as the target, which lacks its "/" where
- * the URL does. */
+/* Split "http://host/path" into the host and what a client would send as the target, which lacks
+ * its "/" where the URL does. */
 static void split_url(struct span url, struct span *host, struct span *target)
 {
     static const struct span SCHEMES[] = {{"http://", 7}, {"https://", 8}};
@@ -98,7 +98,8 @@ static const char *read_options(struct given_request *given, struct text *text, 
     return text->truncated ? "the request is too large" : NULL;
 }
 
-/* The fields' number and bytes are bounded as the policy says. Returns what is wrong with the arguments. */
+/* The fields' number and bytes are bounded as the policy says. Returns what is
+ * wrong with the arguments. */
 static const char *parse(struct given_request *given, const struct policy *policy,
                          struct span bytes)
 {

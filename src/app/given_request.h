@@ -28,9 +28,9 @@ struct given_request {
     const struct route *route; /* NULL: none matches, or the path is refused */
 };
 
-/* Read METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS] and find the route under @policy. URL is a path, or has
- * a scheme and a host; ADDRESS may be "unix". Returns NULL, or a static phrase that says what is wrong with the
- * arguments; what is wrong with the request stands in @given. */
+/* Read METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS] and find the route under @policy. URL is a
+ * path, or has a scheme and a host; ADDRESS may be "unix". Returns NULL, or a static phrase that
+ * says what is wrong with the arguments; what is wrong with the request stands in @given. */
 MUST_USE const char *given_request_read(struct given_request *given, const struct policy *policy,
                                         int argc, char **argv);
 

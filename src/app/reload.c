@@ -1,7 +1,7 @@
 /* Happy path: read ─► sound ─► the server turns to it ─► the log says what became of each limit.
  *
- * Failures: a file that cannot be read, or has errors; an address that cannot be listened on; no memory: the log says
- * what and where, and the policy stays as it is. */
+ * Failures: a file that cannot be read, or has errors; an address that cannot be listened on; no
+ * memory: the log says what and where, and the policy stays as it is. */
 
 #include "app/reload.h"
 

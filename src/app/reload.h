@@ -1,5 +1,5 @@
-/* Reloads, one after another: the file is read and checked, and where it is sound the server turns to it. The log is
- * told all of it, and so is the desk. */
+/* Reloads, one after another: the file is read and checked, and where it is sound the server turns
+ * to it. The log is told all of it, and so is the desk. */
 
 #ifndef SLUICE_APP_RELOAD_H
 #define SLUICE_APP_RELOAD_H
@@ -32,7 +32,8 @@ struct reload {
     bool has_failed;   /* the latest: the policy is the one before */
 };
 
-/* Read the policy anew, because of @why, and begin to turn to it; none is under way. False: nothing comes of it. */
+/* Read the policy anew, because of @why, and begin to turn to it; none is under way.
+ * False: nothing comes of it. */
 MUST_USE bool reload_begin(struct reload *reload, const char *why);
 
 /* Go on with what is under way. True: it has ended, well or not. */

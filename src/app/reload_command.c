@@ -1,7 +1,7 @@
 /* sluice reload: has the process that runs read its policy anew, and tells what came of it.
  *
- * Over the admin API the errors are printed here, and the exit status tells; a signal, where there is no API, says
- * nothing back: the log of the process does. */
+ * Over the admin API the errors are printed here, and the exit status tells; a signal, where there
+ * is no API, says nothing back: the log of the process does. */
 
 #include <errno.h>
 #include <jansson.h>

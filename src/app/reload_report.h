@@ -1,4 +1,5 @@
-/* What the log is told of a reload: what became of each limit, and what has to wait for a restart. */
+/* What the log is told of a reload: what became of each limit, and what
+ * has to wait for a restart. */
 
 #ifndef SLUICE_APP_RELOAD_REPORT_H
 #define SLUICE_APP_RELOAD_REPORT_H

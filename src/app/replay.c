@@ -1,6 +1,7 @@
 /* sluice replay POLICY LOG...: what would the policy have said to the requests of these logs?
  *
- * options ─► logs opened, their format found ─► policies, their calendars of the logs' time ─► the run ─► reports */
+ * options ─► logs opened, their format found ─► policies, their calendars of the logs'
+ * time ─► the run ─► reports */
 
 #include <getopt.h>
 #include <inttypes.h>

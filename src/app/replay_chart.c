@@ -70,7 +70,8 @@ static struct columns gather(const struct tally *tally,
     return columns;
 }
 
-/* What of a column stands in the row @row, from the bottom, in eighths; something is never nothing. */
+/* What of a column stands in the row @row, from the bottom, in eighths;
+ * something is never nothing. */
 static unsigned eighths_of(const struct columns *columns, size_t i, unsigned row)
 {
     const uint64_t value = columns->values[i];

@@ -1,5 +1,5 @@
-/* The report of a replay as one page: it works offline, has no script and refers to nothing else; what comes
- * from the log or the policy is escaped. */
+/* The report of a replay as one page: it works offline, has no script and refers to nothing else;
+ * what comes from the log or the policy is escaped. */
 
 #include <inttypes.h>
 

@@ -33,7 +33,8 @@ struct columns {
     uint64_t top; /* of the scale: a round number that none is above */
 };
 
-/* 1, 2 or 5 times a power of ten, at least @most; a multiple of TICKS where that leaves whole numbers. */
+/* 1, 2 or 5 times a power of ten, at least @most; a multiple of TICKS where
+ * that leaves whole numbers. */
 static uint64_t round_up(uint64_t most)
 {
     static const uint64_t STEPS[] = {1, 2, 4, 8};

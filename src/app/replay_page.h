@@ -9,7 +9,8 @@
 
 #include "trial/tally.h"
 
-/* One colour of a chart: a number of each span of time. Those of a chart are stacked in their order. */
+/* One colour of a chart: a number of each span of time. Those of a chart are
+ * stacked in their order. */
 struct page_series {
     const char *name;
     const char *colour; /* a class of the page's style */

@@ -1,7 +1,8 @@
-/* sluice script FILE METHOD URL: the redis-cli call that would decide this request, as lines for a shell.
+/* sluice script FILE METHOD URL: the redis-cli call that would decide this
+ * request, as lines for a shell.
  *
- * They write the script to sluice.lua and run it with --eval; with --ldb before --eval redis-cli steps through
- * it. A password is not printed: redis-cli takes it from REDISCLI_AUTH. */
+ * They write the script to sluice.lua and run it with --eval; with --ldb before --eval redis-cli
+ * steps through it. A password is not printed: redis-cli takes it from REDISCLI_AUTH. */
 
 #include <inttypes.h>
 #include <stdio.h>

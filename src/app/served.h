@@ -1,5 +1,5 @@
-/* The policies that are served: the one in force, those before it that requests are still under, and what each has of
- * the stores. Any thread. */
+/* The policies that are served: the one in force, those before it that requests are still under,
+ * and what each has of the stores. Any thread. */
 
 #ifndef SLUICE_APP_SERVED_H
 #define SLUICE_APP_SERVED_H
@@ -19,8 +19,8 @@ struct served {
     unsigned n_users;        /* with the stores' lock */
 };
 
-/* @policy, which is owned from now on, for one user: the server's edition. @before is what is in force, or NULL.
- * STATUS_NO_MEMORY: @policy stays the caller's. */
+/* @policy, which is owned from now on, for one user: the server's edition. @before is what is in
+ * force, or NULL. STATUS_NO_MEMORY: @policy stays the caller's. */
 MUST_USE enum status served_new(struct stores *stores, struct policy *policy,
                                 const struct served *before, struct served **served);
 
@@ -40,8 +40,8 @@ void served_come(struct served *served);
 const struct policy *served_take(struct stores *stores);
 void served_give(struct stores *stores, const struct policy *policy);
 
-/* The store of @policy, which was taken, for a thread that is no worker; the policy stays with it until
- * served_free_store(). As server_edition.make_store(). */
+/* The store of @policy, which was taken, for a thread that is no worker; the policy stays with it
+ * until served_free_store(). As server_edition.make_store(). */
 MUST_USE enum status served_make_store(struct stores *stores, const struct policy *policy,
                                        struct loop *loop, struct store **store);
 void served_free_store(struct stores *stores, const struct policy *policy, struct store *store);

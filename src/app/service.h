@@ -1,7 +1,8 @@
 /* The service manager that has started us: systemd, or nobody, and then all of this is nothing.
  *
- * It is told when we are ready, reload and stop, and that the workers' loops turn, as often as it asks for.
- * Sockets that it holds for us (sluice.socket) are used where the policy listens on their addresses. */
+ * It is told when we are ready, reload and stop, and that the workers' loops turn, as often
+ * as it asks for. Sockets that it holds for us (sluice.socket) are used where the policy
+ * listens on their addresses. */
 
 #ifndef SLUICE_APP_SERVICE_H
 #define SLUICE_APP_SERVICE_H

@@ -195,7 +195,8 @@ static void list_hosts(const struct redis_section *redis, struct redis_host *hos
     }
 }
 
-/* Where Redis is, as @section names it: in @options, or of a cluster in @hosts. How many of these. */
+/* Where Redis is, as @section names it: in @options, or of a cluster in
+ * @hosts. How many of these. */
 static size_t name_place(const struct store_section *section, struct redis_store_options *options,
                          struct redis_host *hosts)
 {

@@ -1,5 +1,5 @@
-/* The stores that a policy asks for: one embedded store for the process, and over it, where the policy names
- * Redis, a stack for each worker. */
+/* The stores that a policy asks for: one embedded store for the process, and over it, where the
+ * policy names Redis, a stack for each worker. */
 
 #ifndef SLUICE_APP_STORES_H
 #define SLUICE_APP_STORES_H
@@ -34,8 +34,8 @@ struct stores {
     struct served *in_force;    /* among them */
 };
 
-/* Where counters live and how they are asked, as policies say it that say the same of it. It has copies of all texts:
- * a link to Redis outlives the policy that it was made under. */
+/* Where counters live and how they are asked, as policies say it that say the same of it. It has
+ * copies of all texts: a link to Redis outlives the policy that it was made under. */
 struct store_plan {
     struct stores *stores;
     struct arena arena;
@@ -43,7 +43,8 @@ struct store_plan {
     atomic_uint n_users;
 };
 
-/* @section says how large the embedded store is; @resolver where names of Redis are asked for. STATUS_NO_MEMORY. */
+/* @section says how large the embedded store is; @resolver where names of Redis are
+ * asked for. STATUS_NO_MEMORY. */
 MUST_USE enum status stores_init(struct stores *stores, const struct store_section *section,
                                  const struct resolver_options *resolver);
 
@@ -53,7 +54,8 @@ void stores_close(struct stores *stores);
 /* What can be obeyed of @section at once: what becomes of keys when the embedded store is full. */
 void stores_obey(struct stores *stores, const struct store_section *section);
 
-/* That of @section, for one user: @before if that says the same, else a new one. NULL: no memory. */
+/* That of @section, for one user: @before if that says the same, else a
+ * new one. NULL: no memory. */
 struct store_plan *store_plan_open(struct stores *stores, const struct store_section *section,
                                    struct store_plan *before);
 struct store_plan *store_plan_join(struct store_plan *plan);
@@ -65,8 +67,9 @@ MUST_USE enum status stores_make(struct store_plan *plan, const struct policy *p
                                  struct loop *loop, struct store_meters *meters,
                                  struct store **store, bool *is_shared);
 
-/* What asks the Redis of @policy, and nothing over it, as somebody who is no proxy: no other knows of it. It waits
- * for answers as long as the policy says, and at least @deadline_us. STATUS_NO_MEMORY. */
+/* What asks the Redis of @policy, and nothing over it, as somebody who is no proxy: no
+ * other knows of it. It waits for answers as long as the policy says, and at least
+ * @deadline_us. STATUS_NO_MEMORY. */
 MUST_USE enum status stores_make_shared(const struct policy *policy,
                                         const struct resolver_options *resolver,
                                         uint64_t deadline_us, struct loop *loop,

@@ -1,4 +1,5 @@
-/*   quiet ─ SIGHUP, the desk, the file ─► wanted ─ the last one began a moment ago ─► due ─► under way ─► quiet
+/*   quiet ─ SIGHUP, the desk, the file ─► wanted ─ the last one began a moment ago ─► due
+ *   due ─► under way ─► quiet
  *
  * Who wants a reload while one is under way gets the next; many who want one get one. */
 

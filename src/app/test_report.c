@@ -107,7 +107,8 @@ static void add_text(struct test_report *report, const struct story_result *resu
 
 /* --- JSON --- */
 
-/* What is not UTF-8, which only values of the environment can be, is shown as a terminal shows it. */
+/* What is not UTF-8, which only values of the environment can be, is shown
+ * as a terminal shows it. */
 static json_t *json_span(struct span span)
 {
     char buffer[LINE_BYTES];

@@ -1,4 +1,5 @@
-/* What came of the tests of policies: for people, as JSON, or as the XML of JUnit that CI systems show. */
+/* What came of the tests of policies: for people, as JSON, or as the XML of
+ * JUnit that CI systems show. */
 
 #ifndef SLUICE_APP_TEST_REPORT_H
 #define SLUICE_APP_TEST_REPORT_H
@@ -37,10 +38,12 @@ void test_report_begin(struct test_report *report, const char *path, const char 
 void test_report_add(struct test_report *report, const struct story_result *result);
 void test_report_end(struct test_report *report);
 
-/* The file at @path cannot be run, or not to its end; what ails it is on stderr, @why says in short. Not between begin and end. */
+/* The file at @path cannot be run, or not to its end; what ails it is on stderr, @why says in
+ * short. Not between begin and end. */
 void test_report_fail(struct test_report *report, const char *path, const char *why);
 
-/* That was all. Whether every file was run, every test passed, and what was told could be written. */
+/* That was all. Whether every file was run, every test passed, and what
+ * was told could be written. */
 MUST_USE bool test_report_close(struct test_report *report);
 
 #endif /* SLUICE_APP_TEST_REPORT_H */

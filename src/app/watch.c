@@ -1,8 +1,10 @@
-/* Happy path: something happens in the directory of the file, or in that of what it links to ─► after a moment the
- * file is looked at ─► another one, and again the same a moment later ─► it has changed.
+/* Happy path: something happens in the directory of the file, or in that of what it
+ * links to ─► after a moment the file is looked at ─► another one, and again the same a
+ * moment later ─► it has changed.
  *
- * Failures: no inotify, a file system that tells nothing, a link somewhere in the middle of the path: the file is
- * looked at every other second all the same. A file that is not there is waited for. */
+ * Failures: no inotify, a file system that tells nothing, a link somewhere in the
+ * middle of the path: the file is looked at every other second all the same. A file
+ * that is not there is waited for. */
 
 #include "app/watch.h"
 

@@ -1,5 +1,5 @@
-/* Sees when a file is another: written in place, replaced by a rename, or reached by way of a symbolic link that was
- * changed, as where a directory of files is mounted. */
+/* Sees when a file is another: written in place, replaced by a rename, or reached by way of a
+ * symbolic link that was changed, as where a directory of files is mounted. */
 
 #ifndef SLUICE_APP_WATCH_H
 #define SLUICE_APP_WATCH_H
@@ -35,15 +35,16 @@ void watch_init(struct watch *watch);
 /* What is at @path now. */
 MUST_USE struct file_identity watch_identify(const char *path);
 
-/* Watch @path, which is borrowed. @loaded: what it was just before it was read; what it has become since is told. */
+/* Watch @path, which is borrowed. @loaded: what it was just before it was read; what it
+ * has become since is told. */
 void watch_begin(struct watch *watch, const char *path, const struct file_identity *loaded);
 void watch_end(struct watch *watch);
 
 /* It is about to be read: @loaded, which it is now, need not be told of. */
 void watch_note(struct watch *watch, const struct file_identity *loaded);
 
-/* Whether the file is another, and has been for a moment without changing again; told once. To be asked when the fd is
- * readable, and when its patience ends. @now_us is monotonic. */
+/* Whether the file is another, and has been for a moment without changing again; told once. To be
+ * asked when the fd is readable, and when its patience ends. @now_us is monotonic. */
 MUST_USE bool watch_has_changed(struct watch *watch, uint64_t now_us);
 
 /* How long it may wait for the fd, us; UINT64_MAX: for ever. */

@@ -260,7 +260,8 @@ static uint16_t group_at(const uint8_t *bytes, size_t i)
     return (uint16_t)(bytes[2 * i] << 8 | bytes[2 * i + 1]);
 }
 
-/* The first of the longest runs of two or more zero groups, RFC 5952 section 4.2; none is at GROUPS. */
+/* The first of the longest runs of two or more zero groups, RFC 5952 section
+ * 4.2; none is at GROUPS. */
 static size_t longest_zeros(const uint8_t *bytes, size_t *len)
 {
     size_t best = GROUPS;

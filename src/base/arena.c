@@ -39,8 +39,8 @@ void arena_reset(struct arena *arena)
     use_first(arena);
 }
 
-/* A chunk of at least @bytes. One that is larger than usual serves this allocation alone, so that the
- * rest of the current chunk stays in use. */
+/* A chunk of at least @bytes. One that is larger than usual serves this allocation alone, so that
+ * the rest of the current chunk stays in use. */
 static void *alloc_in_new_chunk(struct arena *arena, size_t bytes)
 {
     size_t usual = ARENA_CHUNK_BYTES - sizeof(struct arena_chunk);

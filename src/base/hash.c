@@ -34,8 +34,8 @@ struct hash128 hash_table(const struct hash_key *key, struct span span)
     return hash;
 }
 
-/* libsodium wants a key of 16 bytes or more, and tells an empty one from none: a secret of any length
- * becomes a key of one length, in a domain of its own. */
+/* libsodium wants a key of 16 bytes or more, and tells an empty one from none: a secret of any
+ * length becomes a key of one length, in a domain of its own. */
 static void derive_key(struct span secret, uint8_t key[crypto_generichash_KEYBYTES])
 {
     static const char DOMAIN[] = "sluice identity key 1"; /* with its NUL */
@@ -47,8 +47,8 @@ static void derive_key(struct span secret, uint8_t key[crypto_generichash_KEYBYT
     crypto_generichash_final(&state, key, crypto_generichash_KEYBYTES);
 }
 
-/* A process has one secret, as a rule: its key is derived once a thread. The latest secret and its key stay in the
- * memory of each thread until that ends. */
+/* A process has one secret, as a rule: its key is derived once a thread. The latest secret and its
+ * key stay in the memory of each thread until that ends. */
 static const uint8_t *key_of(struct span secret)
 {
     static _Thread_local struct {

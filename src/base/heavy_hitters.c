@@ -1,9 +1,11 @@
-/* A denial: the key is found by its hash ─► its count goes up, and down in the heap as far as it must.
- *           it is not there ─► room that is free ─► a key that was silent for long ─► the least denied.
+/* A denial: the key is found by its hash ─► its count goes up, and down in the heap as far as it
+ *           must; it is not there ─► room that is free ─► a key that was silent for long ─► the
+ *           least denied.
  *
- * Counts of a key that stays are words of their own, and change under a reader's eyes one by one. An
- * entry that changes hands has an odd version meanwhile; its words are stored with release and loaded
- * with acquire, so that who reads the same even version before and after has read one key. */
+ * Counts of a key that stays are words of their own, and change under a reader's eyes one
+ * by one. An entry that changes hands has an odd version meanwhile; its words are stored
+ * with release and loaded with acquire, so that who reads the same even version before and
+ * after has read one key. */
 
 #include "base/heavy_hitters.h"
 

@@ -48,15 +48,16 @@ static bool copy(const struct heavy_entry *entry, struct heavy_line *line)
     return false;
 }
 
-/* How often a key that @sketch does not have may have been denied there; @least is of those that it has. */
+/* How often a key that @sketch does not have may have been denied there; @least
+ * is of those that it has. */
 static uint64_t absent_max(const struct heavy_hitters *sketch, size_t n, uint64_t least)
 {
     const uint64_t missed = load(&sketch->missed);
     return n == HEAVY_KEYS && least > missed ? least : missed;
 }
 
-/* Add the lines of @sketch, each with what it says of those it does not have taken off: that is put on
- * all of them together. */
+/* Add the lines of @sketch, each with what it says of those it does not have taken off: that is put
+ * on all of them together. */
 static size_t add_lines(const struct heavy_hitters *sketch, struct heavy_line *lines,
                         uint64_t *absent)
 {

@@ -6,8 +6,8 @@ enum { STEP_BITS = 5 };
 
 static_assert(1 << STEP_BITS == HISTOGRAM_STEPS, "steps are a power of two");
 
-/* Numbers below HISTOGRAM_STEPS are their own bucket. Above, the highest bit tells the doubling, and the
- * STEP_BITS below it the step. */
+/* Numbers below HISTOGRAM_STEPS are their own bucket. Above, the highest bit tells the doubling,
+ * and the STEP_BITS below it the step. */
 static size_t bucket_of(uint64_t number)
 {
     if (number < HISTOGRAM_STEPS) {

@@ -7,8 +7,8 @@ static const uint32_t EDGES_US[LATENCY_EDGES] = {
     25000, 50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000,
 };
 
-/* By the number of bits of a time: the first edge that is not below the least such time. No doubling
- * has more than two edges, so that it is two steps to the bucket at most. */
+/* By the number of bits of a time: the first edge that is not below the least such time. No
+ * doubling has more than two edges, so that it is two steps to the bucket at most. */
 static const uint8_t FIRST[] = {
     0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 16, 17, 18,
 };

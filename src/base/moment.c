@@ -6,8 +6,8 @@ enum {
     YEAR_MAX = 9999,
 };
 
-/* Days from the epoch to @year-@month-@day. Years are counted from March, so that the leap day is the
- * last of one; 400 of them have 146,097 days. */
+/* Days from the epoch to @year-@month-@day. Years are counted from March, so that the leap day is
+ * the last of one; 400 of them have 146,097 days. */
 static int64_t days_of(unsigned year, unsigned month, unsigned day)
 {
     const int64_t march_year = (int64_t)year - (month <= 2);

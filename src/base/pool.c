@@ -16,7 +16,8 @@ void pool_init(struct pool *pool, size_t block_bytes, size_t n_free_max)
     *pool = (struct pool){.block_bytes = block_bytes, .n_free_max = n_free_max};
 }
 
-/* Blocks that are free are poisoned, so that AddressSanitizer sees a borrower who stays too long. */
+/* Blocks that are free are poisoned, so that AddressSanitizer sees a
+ * borrower who stays too long. */
 static struct pool_block *pop(struct pool *pool)
 {
     struct pool_block *block = pool->free;

@@ -10,8 +10,8 @@ enum { U64_DIGITS_MAX = 20 };
 
 static const char HEX[] = "0123456789abcdef";
 
-/* What several writes compose fits as a whole or is left out as a whole: they write to the room that
- * is left, and only then does @text grow. */
+/* What several writes compose fits as a whole or is left out as a whole: they write to the room
+ * that is left, and only then does @text grow. */
 static struct text room_of(const struct text *text)
 {
     return text_of(text->data + text->len, text->capacity - text->len);
@@ -26,7 +26,8 @@ static void take(struct text *text, const struct text *written)
     }
 }
 
-/* Write the digits of @value so that they end at @end, two with each division; returns where they start. */
+/* Write the digits of @value so that they end at @end, two with each division;
+ * returns where they start. */
 static char *digits_before(char *end, uint64_t value)
 {
     static const char PAIRS[] = "00010203040506070809101112131415161718192021222324"
@@ -165,7 +166,8 @@ static bool add_plain(struct text *text, struct span *rest)
     return rest->len > 0;
 }
 
-/* Cut the character at the front of @rest off, or the byte that is none: then the result is false. */
+/* Cut the character at the front of @rest off, or the byte that is none:
+ * then the result is false. */
 static bool next_character(struct span *rest, struct span *character)
 {
     size_t len = utf8_front(*rest);

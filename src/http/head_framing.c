@@ -21,8 +21,8 @@ static bool read_content_length(struct head *head, const struct head_index *inde
     return true;
 }
 
-/* Whether chunked is the last coding, once, and all before it are plain names: codings that could be
- * undone, though not by us. */
+/* Whether chunked is the last coding, once, and all before it are plain names: codings that could
+ * be undone, though not by us. */
 static bool is_other_coding_then_chunked(struct span value)
 {
     struct span coding;

@@ -23,8 +23,8 @@ static int escape_at(struct span segment, size_t at)
     return at < segment.len && segment.data[at] == '%' ? hex_pair_at(segment, at + 1) : -1;
 }
 
-/* What decoding again and again makes of an escape at @at, or -1 when none is there: each "25" behind
- * the "%" is one more turn. *end is behind it. */
+/* What decoding again and again makes of an escape at @at, or -1 when none is there: each "25"
+ * behind the "%" is one more turn. *end is behind it. */
 static int innermost_at(struct span segment, size_t at, size_t *end)
 {
     size_t digits = at + 1;

@@ -94,7 +94,8 @@ static enum parse_result read_v1_line(struct span line, struct proxy_header *hea
     return PARSE_DONE;
 }
 
-/* Length of the line up to its CR; @bytes.len where none has come. False: it holds a byte that no line has. */
+/* Length of the line up to its CR; @bytes.len where none has come. False: it holds
+ * a byte that no line has. */
 static bool find_v1_end(struct span bytes, size_t *end)
 {
     for (*end = 0; *end < bytes.len; (*end)++) {

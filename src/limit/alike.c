@@ -4,7 +4,8 @@
 
 static const long long TOLD_MAX = 1LL << 53;
 
-/* The state that the first of @n_ints @ints tell; returns how many they are, 0: they make no sense. */
+/* The state that the first of @n_ints @ints tell; returns how many they
+ * are, 0: they make no sense. */
 static size_t restore(struct alike *alike, size_t i, const struct limit *limit,
                       const long long *ints, size_t n_ints)
 {

@@ -111,8 +111,8 @@ static int64_t local_day(time_t second)
     return day_number(&local);
 }
 
-/* The first second of the local day @date. Midnight is it, unless the clock is changed then: so it is
- * looked for where midnight is not, or is not the first. */
+/* The first second of the local day @date. Midnight is it, unless the clock is changed then: so it
+ * is looked for where midnight is not, or is not the first. */
 static time_t first_second(const struct tm *date)
 {
     struct tm midnight = {

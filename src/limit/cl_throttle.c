@@ -101,7 +101,8 @@ static void tell_state(const struct limit *limit, const long long *ints, struct 
         verdict->remaining = limit->params.burst;
         return; /* untouched */
     }
-    /* Nothing left may be less than nothing, after a burst was lowered: then the seconds alone tell. */
+    /* Nothing left may be less than nothing, after a burst was lowered: then
+     * the seconds alone tell. */
     if (told > 0 && depth - free_ns < debt_ns) {
         debt_ns = depth - free_ns;
     }

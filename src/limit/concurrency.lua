@@ -1,9 +1,11 @@
---[[ Concurrency: the twin of concurrency.c, in a program whose KEYS, ARGV and reply driver.lua tells.
+--[[ Concurrency: the twin of concurrency.c, in a program whose KEYS, ARGV and reply driver.lua
+tells.
 
 key    a sorted set: slots, by the end of their lease (ticks); absent: none
-ARGV   lease = ticks, after the rate = slots, and then the slot to take; a time plus a lease is exact
-state  a table: n = slots taken at now, n_ended = those whose lease has ended, next = when so many of them
-       end that one is free, latest = when the last ends; and whether ahead
+ARGV   lease = ticks, after the rate = slots, and then the slot to take; a time plus a lease is
+       exact
+state  a table: n = slots taken at now, n_ended = those whose lease has ended, next = when so many
+       of them end that one is free, latest = when the last ends; and whether ahead
 cost   one slot, whatever it is; 0 asks only
 ]]
 -- Ends of leases in order; scores of ours are whole numbers.

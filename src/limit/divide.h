@@ -1,4 +1,5 @@
-/* Division of numbers that mostly are small, and division that rounds up, as every wait is: never early. */
+/* Division of numbers that mostly are small, and division that rounds up, as
+ * every wait is: never early. */
 
 #ifndef SLUICE_LIMIT_DIVIDE_H
 #define SLUICE_LIMIT_DIVIDE_H

@@ -1,33 +1,34 @@
---[[ Judge a request against all its limits at one instant, and charge all of them if it is admitted; or
-correct what was charged.
+--[[ Judge a request against all its limits at one instant, and charge all of them if it is
+admitted; or correct what was charged.
 
 KEYS   one per charge, all of one slot
-ARGV   one string of doubles, little endian; or the same numbers as text, one each, as a person writes
-       1 what to do: 0 decides; 1 settles; 2 judges, and changes nothing; 3 decides for a request that is
-         denied by others, so that at most those are charged which count denied requests; 4 decides
-         requests alike, one after another
+ARGV   one string of doubles, little endian; or the same numbers as text, one each, as a person
+       writes
+       1 what to do: 0 decides; 1 settles; 2 judges, and changes nothing; 3 decides for a request
+         that is denied by others, so that at most those are charged which count denied requests; 4
+         decides requests alike, one after another
        2 the time to do it at, us since the epoch; 0: the server's own TIME, read once
-       then per charge: cost, algorithm number, flags (1: shadow, 2: denied requests count), tick_us,
-       rate, three parameters, how many more come, and these: the slot of a concurrency limit as its
-       upper and lower 32 bits, or the four edges (us) of a calendar's windows; with 4, behind all of
-       them, how many are alike
+       then per charge: cost, algorithm number, flags (1: shadow, 2: denied requests count),
+       tick_us, rate, three parameters, how many more come, and these: the slot of a concurrency
+       limit as its upper and lower 32 bits, or the four edges (us) of a calendar's windows; with 4,
+       behind all of them, how many are alike
        or per settlement: kind (0 corrects, 1 releases a slot, 2 renews it), delta (units, signed),
        the time of the charge (us), and the same as for a charge
-Reply  whole numbers, as a string of a NUL and doubles, or where the arguments were text as integers: the
-       time (us), negative unless every limit that is enforced allows; then per
-       charge: retry_after (0: allowed, -1: never, -2: unknown), wait, remaining, next_after, reset_after
-       (ticks). wait tells how things stood before anything was charged, the others how they stand now;
-       retry_after of what is allowed stays 0. A settlement's, as integers: the time. Of those alike, as
-       integers: how many are admitted, the first ones; the time; then per charge the state before them,
-       as restore() of the twin takes it
+Reply  whole numbers, as a string of a NUL and doubles, or where the arguments were text as
+       integers: the time (us), negative unless every limit that is enforced allows; then per
+       charge: retry_after (0: allowed, -1: never, -2: unknown), wait, remaining, next_after,
+       reset_after (ticks). wait tells how things stood before anything was charged, the others how
+       they stand now; retry_after of what is allowed stays 0. A settlement's, as integers: the
+       time. Of those alike, as integers: how many are admitted, the first ones; the time; then per
+       charge the state before them, as restore() of the twin takes it
 Error  CLOCK: the time is not within the edges that were given; nothing was changed ]]
 if now_us == 0 then
   local time = redis.call('TIME')
   now_us = time[1] * 1000000 + time[2]
 end
 
--- The functions of the algorithm that was used last, whose number is made. The arguments of a charge take
--- 72 bytes, of a settlement 24 more, those before the first 16.
+-- The functions of the algorithm that was used last, whose number is made. The arguments of a
+-- charge take 72 bytes, of a settlement 24 more, those before the first 16.
 local made, judge, finish
 
 local strange_clock = 'CLOCK the time is not within the windows that were given'
@@ -53,8 +54,8 @@ end
 if act == 4 then
   local reply = {0, now_us}
 
-  -- As decide_from() below, of requests of which so many as fit may yet be admitted; returns how many
-  -- are. One that is denied takes nothing, so that all after it are denied too.
+  -- As decide_from() below, of requests of which so many as fit may yet be admitted; returns how
+  -- many are. One that is denied takes nothing, so that all after it are denied too.
   local function decide_alike_from(i, at, fit)
     local key = KEYS[i]
     if not key then
@@ -96,10 +97,10 @@ end
 
 local judges = act == 2
 
--- Judges the charges from the i-th, whose arguments are at at, and on; then, if these and those before
--- (so_far) allow, charges them, the last one first. Returns whether all allow, and what the reply tells of them; nil: the time
--- is not within the windows. Until all have been judged nothing is written: from then on nothing can
--- fail but a write.
+-- Judges the charges from the i-th, whose arguments are at at, and on; then, if these and those
+-- before (so_far) allow, charges them, the last one first. Returns whether all allow, and what the
+-- reply tells of them; nil: the time is not within the windows. Until all have been judged nothing
+-- is written: from then on nothing can fail but a write.
 local function decide_from(i, at, so_far)
   local key = KEYS[i]
   if not key then
@@ -132,7 +133,8 @@ local function decide_from(i, at, so_far)
     -- Who waits no longer than was said before would be denied for ever.
     retry_after = judge(key, cost, now, ticks_per_s, rate, a, b, c, at)
   end
-  return admitted, struct.pack('<ddddd', retry_after, wait, remaining, next_after, reset_after) .. told
+  return admitted,
+    struct.pack('<ddddd', retry_after, wait, remaining, next_after, reset_after) .. told
 end
 
 local admitted, told = decide_from(1, 17, act ~= 3)

@@ -71,8 +71,8 @@ static struct standing stand_by_clock(const struct fixed_window *window,
     };
 }
 
-/* The window of the calendar around @now. A window that is later than all that are known lasts, as far
- * as this call can tell, a period. */
+/* The window of the calendar around @now. A window that is later than all that are known lasts, as
+ * far as this call can tell, a period. */
 static struct standing stand_by_calendar(const struct fixed_window *window,
                                          const struct limit_params *params, const uint64_t *edges,
                                          uint64_t now)

@@ -1,15 +1,16 @@
---[[ Fixed window: the twin of fixed_window.c, in a program whose KEYS, ARGV and reply driver.lua tells.
+--[[ Fixed window: the twin of fixed_window.c, in a program whose KEYS, ARGV and reply driver.lua
+tells.
 
 key    packed: count, start; units admitted in the window that starts at start (ticks); absent: none
-ARGV   period = ticks, offset = ticks from the epoch to the start of some window, kind (0: by the clock,
-       1: from the first request, 2: by the calendar, and then the four edges around now), after the
-       rate = units per window; period <= 2^52 and now <= 2^52, so that their sum is exact
+ARGV   period = ticks, offset = ticks from the epoch to the start of some window, kind (0: by the
+       clock, 1: from the first request, 2: by the calendar, and then the four edges around now),
+       after the rate = units per window; period <= 2^52 and now <= 2^52, so that their sum is exact
 state  count = units in the window of now, window = its start, left = ticks until its end
 cost   units, >= 0; 0 asks only
 ]]
 
--- The window of the calendar around dated: its start and what is left of it. nil: it is not known. One
--- that is later than all that are known lasts, as far as this call can tell, a period.
+-- The window of the calendar around dated: its start and what is left of it. nil: it is not known.
+-- One that is later than all that are known lasts, as far as this call can tell, a period.
 local function find_window(at, now, dated, period)
   local edges = {struct.unpack('<dddd', args, at)}
   if now < edges[1] or now >= edges[4] then

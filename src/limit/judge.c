@@ -23,8 +23,8 @@ void judge_report(struct judged *judged)
     limit->algorithm->report(judged->state, &limit->params, &judged->call, judged->verdict);
 }
 
-/* What a denied request takes makes it wait longer: who waits no longer than was said before would be
- * denied for ever. */
+/* What a denied request takes makes it wait longer: who waits no longer than was said before
+ * would be denied for ever. */
 static void ask_again(struct judged *judged)
 {
     const struct limit *limit = judged->limit;

@@ -1,8 +1,9 @@
---[[ Leaky bucket: the twin of leaky_bucket.c, in a program whose KEYS, ARGV and reply driver.lua tells.
+--[[ Leaky bucket: the twin of leaky_bucket.c, in a program whose KEYS, ARGV and reply driver.lua
+tells.
 
 key    packed: level, updated (ticks); 1 unit = period parts of level; absent: an empty bucket
-ARGV   burst = units that the bucket holds, period = ticks, max_wait = ticks (0: it polices), after the
-       rate = units drained per period; burst * period <= 2^52
+ARGV   burst = units that the bucket holds, period = ticks, max_wait = ticks (0: it polices), after
+       the rate = units drained per period; burst * period <= 2^52
 state  level = what is in the bucket at dated, dated = now, or a little later (ticks)
 cost   units, >= 0; 0 asks only
 ]]

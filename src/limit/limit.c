@@ -112,7 +112,8 @@ static uint32_t share_of(uint32_t units, uint32_t instances)
     return units > instances ? units / instances : 1;
 }
 
-/* That fits @limit's burst; for gcra a multiple of the rate, so that its interval is not rounded. */
+/* That fits @limit's burst; for gcra a multiple of the rate, so that its
+ * interval is not rounded. */
 static uint64_t longest_period(const struct limit *limit)
 {
     const uint64_t longest = LIMIT_UNITS_MAX / limit->params.burst;

@@ -7,8 +7,8 @@
 
 #include "limit/scripts.h"
 
-/* "if number == 1 then … end" around an algorithm, in a function that makes those alone that a call needs:
- * the program runs anew for each, and what it does not make costs nothing. */
+/* "if number == 1 then … end" around an algorithm, in a function that makes those alone that a call
+ * needs: the program runs anew for each, and what it does not make costs nothing. */
 enum { REGISTRATION_BYTES_MAX = 128 };
 static const char MAKER_BEGIN[] = "\nlocal function make_algorithm(number)\n";
 static const char MAKER_END[] = "end\n\n";

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* @value corrected by @delta units of @scale each, kept within 0 … @most. @value may be above @most:
- * then it is cut. */
+/* @value corrected by @delta units of @scale each, kept within 0 … @most. @value may be
+ * above @most: then it is cut. */
 static inline uint64_t settle_scaled(uint64_t value, int64_t delta, uint64_t scale, uint64_t most)
 {
     const uint64_t units = delta < 0 ? 0 - (uint64_t)delta : (uint64_t)delta;

@@ -234,7 +234,8 @@ static void remove_entry(struct sliding_log *log, uint32_t index)
     log->n--;
 }
 
-/* Of the entries of the charge's tick the latest are corrected first. What was re-dated is the newest. */
+/* Of the entries of the charge's tick the latest are corrected first. What was
+ * re-dated is the newest. */
 static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
                    uint64_t now, int64_t delta)
 {

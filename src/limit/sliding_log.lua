@@ -1,12 +1,13 @@
---[[ Sliding log: the twin of sliding_log.c, in a program whose KEYS, ARGV and reply driver.lua tells.
+--[[ Sliding log: the twin of sliding_log.c, in a program whose KEYS, ARGV and reply driver.lua
+tells.
 
 key    a list, each packed: the units of all entries, then the entries, oldest first, each at, units
        (ticks); absent: none. Entries may be alike: they are told apart by their place
 ARGV   period = ticks, after the rate = units per period; period <= 2^52
-state  a table: now = ticks, units = of the entries in the window, first = the oldest of them, n = the
-       newest, as places in the list; ats, costs = of the entries by place, as far as they were read:
-       loaded is the last; saved = entries in the list; kept = those that stay, dropped = those that a
-       write dropped; exists = the list does; newest = time of the latest, ahead
+state  a table: now = ticks, units = of the entries in the window, first = the oldest of them, n =
+       the newest, as places in the list; ats, costs = of the entries by place, as far as they were
+       read: loaded is the last; saved = entries in the list; kept = those that stay, dropped =
+       those that a write dropped; exists = the list does; newest = time of the latest, ahead
 cost   units, >= 0; 0 asks only
 ]]
 local LOG_CHUNK = 8 -- entries read at once at first; each chunk is twice as long as the one before
@@ -44,8 +45,8 @@ local function log_entry(state, i)
   return at < state.now and at or state.now, state.costs[i]
 end
 
--- Ticks until cost units, at most the rate, pass: until enough of the oldest have left. (What somebody else
--- wrote need not be in order, nor its sum be right: there is always a tick to wait.)
+-- Ticks until cost units, at most the rate, pass: until enough of the oldest have left. (What
+-- somebody else wrote need not be in order, nor its sum be right: there is always a tick to wait.)
 local function log_passes_after(state, cost)
   local units, i, at, gone = state.units, state.first, state.now - state.period, 0
   while units + cost > state.rate and i <= state.n do
@@ -98,7 +99,8 @@ local function drop_old(state)
 end
 
 if settles then
-  -- The place of the last entry that is not later than time, and its time and units; 0 if there is none.
+  -- The place of the last entry that is not later than time, and its time and
+  -- units; 0 if there is none.
   local function find_entry(key, n, time)
     local low, high, found_at, found_units = 0, n, 0, 0
     while low < high do
@@ -113,7 +115,8 @@ if settles then
     return low, found_at, found_units
   end
 
-  -- Of the entries of the charge's tick the latest are corrected first. What was re-dated is the newest.
+  -- Of the entries of the charge's tick the latest are corrected first. What
+  -- was re-dated is the newest.
   return function(key, _, delta, charged_at)
     local n = redis.call('LLEN', key) - 1
     if n < 1 then

@@ -70,7 +70,8 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
     return (sizeof(struct sliding_window) + counts_bytes(params) + 7) & ~(size_t)7;
 }
 
-/* The greatest count whose weight is still reckoned exactly; it depends on what the digest holds. */
+/* The greatest count whose weight is still reckoned exactly; it depends
+ * on what the digest holds. */
 static uint64_t most_of(const struct limit_params *params)
 {
     const uint64_t most = LIMIT_UNITS_MAX / width_of(params);
@@ -83,8 +84,8 @@ static bool is_ahead(const void *state, const struct limit_params *params, uint6
     return window->newest * width_of(params) > now + params->ticks_per_s;
 }
 
-/* A small step back counts as no time passed; after a large one what was taken in the newest counts in
- * the current sub-window. */
+/* A small step back counts as no time passed; after a large one what was taken in the newest counts
+ * in the current sub-window. */
 static void stand(const struct sliding_window *window, const struct limit_params *params,
                   uint64_t now, struct standing *standing)
 {
@@ -121,7 +122,8 @@ static uint64_t used_of(const struct standing *standing, const struct limit_para
            (params->strict ? oldest : divide_up(oldest * inside, standing->width));
 }
 
-/* Ticks into a sub-window from which on @oldest weighs at most @room; the width if it never does. */
+/* Ticks into a sub-window from which on @oldest weighs at most @room; the
+ * width if it never does. */
 static uint64_t fits_at(const struct standing *standing, const struct limit_params *params,
                         uint64_t oldest, uint64_t room)
 {

@@ -1,12 +1,12 @@
---[[ Sliding window: the twin of sliding_window.c, in a program whose KEYS, ARGV and reply driver.lua
-tells.
+--[[ Sliding window: the twin of sliding_window.c, in a program whose KEYS, ARGV and reply
+driver.lua tells.
 
-key    packed: the number of the latest sub-window with a charge (a double), and buckets + 1 counters
-       of 32 bits: of it, and of those before it; absent: none
-ARGV   period = ticks, buckets = sub-windows in it, strict = 0 or 1, after the rate = units per period;
-       rate * period / buckets <= 2^52, as is a counter times the width of a sub-window
-state  counts[i + 2] = units in the i-th sub-window before that of now (so that they unpack in place),
-       counts[1] = number of that of now; into = ticks since it began
+key    packed: the number of the latest sub-window with a charge (a double), and buckets + 1
+       counters of 32 bits: of it, and of those before it; absent: none
+ARGV   period = ticks, buckets = sub-windows in it, strict = 0 or 1, after the rate = units per
+       period; rate * period / buckets <= 2^52, as is a counter times the width of a sub-window
+state  counts[i + 2] = units in the i-th sub-window before that of now (so that they unpack in
+       place), counts[1] = number of that of now; into = ticks since it began
 cost   units, >= 0; 0 asks only
 ]]
 
@@ -39,8 +39,8 @@ local function pack_counts(counts, buckets)
   return struct.pack(format_of(buckets), unpack(counts, 1, buckets + 2))
 end
 
--- Units in the window but for its oldest sub-window, and all that count now: of the oldest the part that
--- is still inside.
+-- Units in the window but for its oldest sub-window, and all that count now: of the oldest the
+-- part that is still inside.
 local function sum_window(counts, buckets, width, into, strict)
   local sum, oldest = 0, counts[buckets + 2]
   for i = 2, buckets + 1 do

@@ -1,4 +1,5 @@
---[[ Token bucket: the twin of token_bucket.c, in a program whose KEYS, ARGV and reply driver.lua tells.
+--[[ Token bucket: the twin of token_bucket.c, in a program whose KEYS, ARGV and reply driver.lua
+tells.
 
 key    packed: debt, updated (ticks); 1 token = period units of debt; absent: a full bucket
 ARGV   burst = tokens in a full bucket, period = ticks, after the rate = tokens gained per period;

@@ -1,10 +1,11 @@
-/* A listening socket bound to a device is found by no SYN from another one, and there is none of NO_DEVICE: the kernel
- * goes on to the next socket that fits. What has begun keeps the device of its own SYN, and its way to the socket.
+/* A listening socket bound to a device is found by no SYN from another one, and there is none of
+ * NO_DEVICE: the kernel goes on to the next socket that fits. What has begun keeps the device of
+ * its own SYN, and its way to the socket.
  *
- * Among sockets that share an address (SO_REUSEPORT) the kernel chooses without another look at the device, as long as
- * one of them fits. And before Linux 5.7 the device takes a capability. Therefore a filter as well, to which the kernel
- * hands a TCP segment from the TCP header on, of IPv4 and IPv6 alike: before a SYN makes a request, and before an ACK
- * ends one. */
+ * Among sockets that share an address (SO_REUSEPORT) the kernel chooses without another look at the
+ * device, as long as one of them fits. And before Linux 5.7 the device takes a capability.
+ * Therefore a filter as well, to which the kernel hands a TCP segment from the TCP header on, of
+ * IPv4 and IPv6 alike: before a SYN makes a request, and before an ACK ends one. */
 
 #include "net/handshakes.h"
 
@@ -67,7 +68,8 @@ void handshakes_free_child(int fd)
 
 enum { CONDITION_BYTES = sizeof(struct inet_diag_bc_op) + sizeof(struct inet_diag_hostcond) };
 
-/* Of the sockets in the midst of a handshake those of one port and, by a filter that the kernel runs, of one address. */
+/* Of the sockets in the midst of a handshake those of one port and, by a filter that the
+ * kernel runs, of one address. */
 struct question {
     struct nlmsghdr head;
     struct inet_diag_req_v2 body;

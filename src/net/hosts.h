@@ -26,9 +26,9 @@ void hosts_refresh(struct hosts *hosts);
 /* Forget what was read. */
 void hosts_close(struct hosts *hosts);
 
-/* The addresses of @host in @text, with @port, up to RESOLVER_ADDRESSES_MAX, in the order of its lines; their
- * number. Case and a final dot do not count. `localhost`, and what lies beneath it, is loopback also where
- * @text does not say so (RFC 6761 section 6.3). */
+/* The addresses of @host in @text, with @port, up to RESOLVER_ADDRESSES_MAX, in the order of its
+ * lines; their number. Case and a final dot do not count. `localhost`, and what lies beneath it, is
+ * loopback also where @text does not say so (RFC 6761 section 6.3). */
 size_t hosts_find(struct span text, struct span host, uint16_t port,
                   struct resolver_address *addresses);
 

@@ -1,11 +1,12 @@
 /* Accepting connections.
  *
- * Leaving: no handshake begins any more; one look after another whether one is under way; where none was at the
- * look before, what it may have left in the queue is accepted, and the socket closes. A client that is connected by
- * its own view, but whose last ACK was lost, ends the handshake with its request, within the time there is.
+ * Leaving: no handshake begins any more; one look after another whether one is under way; where
+ * none was at the look before, what it may have left in the queue is accepted, and the socket
+ * closes. A client that is connected by its own view, but whose last ACK was lost, ends the
+ * handshake with its request, within the time there is.
  *
- * Failures: out of file descriptors or memory, accepting pauses for a moment instead of spinning on a
- * listening socket that stays readable. */
+ * Failures: out of file descriptors or memory, accepting pauses for a moment instead of spinning on
+ * a listening socket that stays readable. */
 
 #include "net/listener.h"
 

@@ -1,9 +1,9 @@
 /* The loop: one event base without locks, and the list of what waits for the end of the turn.
  *
  * libevent runs the events that became active in one queue, and events activated meanwhile join its
- * end. So one event, activated when the first task is added, runs after all callbacks of the turn. What
- * the tasks themselves ask for comes a turn later, by way of a timer of no length: activated at once, a
- * task that asks for itself would never let the loop look at its sockets. */
+ * end. So one event, activated when the first task is added, runs after all callbacks of the turn.
+ * What the tasks themselves ask for comes a turn later, by way of a timer of no length: activated
+ * at once, a task that asks for itself would never let the loop look at its sockets. */
 
 #include "net/loop.h"
 

@@ -1,11 +1,11 @@
 /* Timers: single ones on libevent's heap, and queues of many with one length.
  *
- * libevent counts from the start of the turn, and by a clock that is coarse: what it calls early waits
- * for the rest.
+ * libevent counts from the start of the turn, and by a clock that is coarse: what it
+ * calls early waits for the rest.
  *
- * A queue keeps one timer for its oldest member. It is not moved when that member goes: it fires, finds
- * the next one still early, and is armed again, which costs one call per length instead of one per
- * member. */
+ * A queue keeps one timer for its oldest member. It is not moved when that member goes: it
+ * fires, finds the next one still early, and is armed again, which costs one call per length
+ * instead of one per member. */
 
 #include <assert.h>
 #include <event2/event.h>

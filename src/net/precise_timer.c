@@ -1,5 +1,5 @@
-/* A binary heap over a timerfd. The fd is set when the front changes to an earlier deadline; when the front
- * goes, it fires in vain at worst once. */
+/* A binary heap over a timerfd. The fd is set when the front changes to an earlier deadline; when
+ * the front goes, it fires in vain at worst once. */
 
 #include "net/precise_timer.h"
 

@@ -1,11 +1,11 @@
-/* Names, by the hosts file or evdns. Answers always come from the loop: what is known at once is delivered at
- * the end of the turn.
+/* Names, by the hosts file or evdns. Answers always come from the loop: what is known at once is
+ * delivered at the end of the turn.
  *
  * Happy path: both families are asked for; the answer goes out when both have come.
  *
- * Failures: one family has addresses and the other keeps silent, the answer goes out SKEW_US later without
- * it; evdns tells what was cancelled too, so a query lives until its last lookup has been told of, whatever has
- * become of the resolver meanwhile. */
+ * Failures: one family has addresses and the other keeps silent, the answer goes out SKEW_US later
+ * without it; evdns tells what was cancelled too, so a query lives until its last lookup has been
+ * told of, whatever has become of the resolver meanwhile. */
 
 #include "net/resolver.h"
 
@@ -251,8 +251,8 @@ void resolver_free(struct resolver *resolver)
 
 bool resolver_read_address(struct span host, uint16_t port, struct resolver_address *address)
 {
-    /* Not address_parse(), for which all notations of a host are one: a server behind NAT64 is reached by
-     * the address that the policy says. */
+    /* Not address_parse(), for which all notations of a host are one: a server behind NAT64 is
+     * reached by the address that the policy says. */
     char text[INET6_ADDRSTRLEN];
     unsigned char bytes[sizeof(struct in6_addr)];
     if (host.len >= sizeof(text) || span_find(host, '\0') < host.len) {
@@ -338,7 +338,7 @@ enum status resolver_ask(struct resolver *resolver, struct span host, uint16_t p
 
 void resolver_cancel(struct resolver_query *query)
 {
-    /* evdns is not told: what it cancels it tells later, and looks at its base then, which resolver_free()
-     * may have freed by that time. */
+    /* evdns is not told: what it cancels it tells later, and looks at its base then, which
+     * resolver_free() may have freed by that time. */
     end_query(query);
 }

@@ -1,8 +1,8 @@
-/* A byte stream. Happy path: one read a message, one writev a message, the read event armed once and
- * never touched again.
+/* A byte stream. Happy path: one read a message, one writev a message, the read event armed
+ * once and never touched again.
  *
- * Failures: a write that the kernel does not take keeps its slices and arms the write event; a broken
- * connection is told by the next read or write, never by a callback of its own. */
+ * Failures: a write that the kernel does not take keeps its slices and arms the write event; a
+ * broken connection is told by the next read or write, never by a callback of its own. */
 
 #include "net/stream.h"
 
@@ -101,7 +101,8 @@ static void tune(int fd)
 {
     /* We write whole messages: waiting to fill a segment only delays. */
     const int on = 1;
-    /* The kernel would keep megabytes for a peer that does not read. What is on its way does not count. */
+    /* The kernel would keep megabytes for a peer that does not read. What is on
+     * its way does not count. */
     const int unsent_bytes = UNSENT_BYTES_MAX;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof(unsent_bytes));

@@ -1,6 +1,6 @@
-/* Failures: a file is left behind by a process that died, it is replaced; somebody listens, or it is no socket,
- * it is left alone. Two processes that start at one moment may both find it left behind: the later one has
- * the path then, and the earlier leaves it alone when it ends. */
+/* Failures: a file is left behind by a process that died, it is replaced; somebody listens, or it
+ * is no socket, it is left alone. Two processes that start at one moment may both find it left
+ * behind: the later one has the path then, and the earlier leaves it alone when it ends. */
 
 #include "net/unix_socket.h"
 

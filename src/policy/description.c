@@ -1,5 +1,5 @@
-/* The tree of the file is read once more and walked by the tables that it was loaded by, so that what the language
- * learns is told without being told of here. */
+/* The tree of the file is read once more and walked by the tables that it was loaded by, so that
+ * what the language learns is told without being told of here. */
 
 #include "policy/description.h"
 

@@ -47,8 +47,8 @@ static struct span cut_prefix(struct span path, size_t prefix_len)
     return left.len > 0 ? left : SPAN("/");
 }
 
-/* Whether @whole is @tail behind a prefix of @prefix_len bytes; of a path that is no more than the prefix
- * nothing is left. */
+/* Whether @whole is @tail behind a prefix of @prefix_len bytes; of a path that is no more than the
+ * prefix nothing is left. */
 static bool ends_with(struct span whole, size_t prefix_len, struct span tail)
 {
     if (whole.len == prefix_len) {

@@ -39,8 +39,8 @@ struct linker {
     bool no_memory;
 };
 
-/* Link all of @spec into @policy, whose arena is ready; @now_us, us since the epoch, is when calendars
- * begin. Errors go to @diags; with any there the
+/* Link all of @spec into @policy, whose arena is ready; @now_us, us since the epoch, is when
+ * calendars begin. Errors go to @diags; with any there the
  * policy is not fit for use. STATUS_NO_MEMORY. */
 MUST_USE enum status link_policy(const struct spec_policy *spec, struct arena *scratch,
                                  struct diags *diags, uint64_t now_us, struct policy *policy);
@@ -56,7 +56,8 @@ void link_limits(struct linker *linker);
 /* Which limits count by the same key. */
 void link_keys(struct linker *linker);
 void link_routes(struct linker *linker);
-/* Which limits are redis-cell's to decide, where the policy asks for that; needs all of the above. */
+/* Which limits are redis-cell's to decide, where the policy asks for that;
+ * needs all of the above. */
 void link_redis_cell(struct linker *linker);
 
 /* Whether the keys by which upstreams choose their servers have a meaning on the routes that lead
@@ -74,16 +75,16 @@ void link_parameters(struct linker *linker, const struct spec_limit *spec);
 /* What @spec says of one of its rates; its algorithm is known. */
 struct limit_spec link_limit_spec(const struct spec_limit *spec, const struct rate *rate);
 
-/* The windows of a rate of @spec; is_calendar is among what is said of it. NULL: there is no such zone,
- * which link_parameters() tells, or no memory. */
+/* The windows of a rate of @spec; is_calendar is among what is said of it. NULL: there is no such
+ * zone, which link_parameters() tells, or no memory. */
 const struct calendar *link_calendar(struct linker *linker, const struct spec_limit *spec,
                                      enum rate_calendar rate);
 
 /* The cost of @route, whose limits and upstream are linked. */
 void link_cost(struct linker *linker, const struct spec_cost *spec, struct route *route);
 
-/* Mark the limits whose charges may be corrected: once the answer is known, or where another slot of the
- * cluster denies; after routes. */
+/* Mark the limits whose charges may be corrected: once the answer is known, or where another slot
+ * of the cluster denies; after routes. */
 void link_settled(struct linker *linker);
 
 /* Warn of routes whose limits need not lie in one slot of the cluster that the policy names. */

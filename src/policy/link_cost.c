@@ -73,7 +73,8 @@ static void check_keys(struct linker *linker, const struct spec_cost *spec, enum
 
 /* --- against the limits --- */
 
-/* Most units that a request may take of @rule's smallest limit. A slot is one, whatever the cost. */
+/* Most units that a request may take of @rule's smallest limit. A slot is
+ * one, whatever the cost. */
 static uint64_t capacity_of(const struct limit_rule *rule)
 {
     uint64_t least = LIMIT_COST_MAX;

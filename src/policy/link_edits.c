@@ -1,5 +1,5 @@
-/* strip_prefix, request and response of a route: which fields may be changed, and where a prefix can be
- * taken off. */
+/* strip_prefix, request and response of a route: which fields may be changed, and where a
+ * prefix can be taken off. */
 
 #include "policy/link_edits.h"
 

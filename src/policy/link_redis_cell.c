@@ -1,6 +1,6 @@
-/* Which limits CL.THROTTLE decides: those of gcra that it can express, alone on each route that names them
- * (a limit is one limit: were it alone on one route and not on another, it would be counted twice), whose
- * charges are never corrected. */
+/* Which limits CL.THROTTLE decides: those of gcra that it can express, alone on each route that
+ * names them (a limit is one limit: were it alone on one route and not on another, it would be
+ * counted twice), whose charges are never corrected. */
 
 #include "limit/cl_throttle.h"
 #include "policy/link.h"

@@ -1,8 +1,9 @@
-/* What is sound in a policy and yet hardly meant: one function a kind, each in its file with those like it.
+/* What is sound in a policy and yet hardly meant: one function a kind, each in
+ * its file with those like it.
  *
- * None ever raises a false alarm: what cannot be proven is passed over. They run after everything is linked
- * without an error, while the file's tree is still there to point at: items of the spec and of the policy have
- * the same index. */
+ * None ever raises a false alarm: what cannot be proven is passed over. They run after everything
+ * is linked without an error, while the file's tree is still there to point at: items of the spec
+ * and of the policy have the same index. */
 
 #ifndef SLUICE_POLICY_LINT_H
 #define SLUICE_POLICY_LINT_H
@@ -47,10 +48,12 @@ void lint_unseen_shadows(struct lint *lint);
 void lint_warn(struct lint *lint, enum warning warning, const struct node *node, const char *format,
                ...) PRINTF_LIKE(4, 5);
 
-/* What messages may call the route of index @i: as it is written, without values of the environment. */
+/* What messages may call the route of index @i: as it is written, without
+ * values of the environment. */
 struct span lint_name_of_route(const struct lint *lint, size_t i);
 
-/* Where the limits of the route of index @i are named: on the route, or in `defaults`; else the route. */
+/* Where the limits of the route of index @i are named: on the route, or in
+ * `defaults`; else the route. */
 const struct node *lint_node_of_limits(const struct lint *lint, size_t i);
 
 #endif /* SLUICE_POLICY_LINT_H */

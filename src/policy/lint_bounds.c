@@ -1,9 +1,10 @@
-/* The greatest number of units that a limit admits in a time T is reckoned from above; what another limit holds
- * against it from below. With N units per period P, burst B, and the tick of time by which it counts:
+/* The greatest number of units that a limit admits in a time T is reckoned from above; what
+ * another limit holds against it from below. With N units per period P, burst B, and the tick
+ * of time by which it counts:
  *
  *   bucket (B, N/P)     admits B + N * (T + tick) / P
- *   window, N per P     admits N * (whole periods in T + 1), if any time P has N at most, else + 2: a window
- *                       of the clock may end, and another begin, within T
+ *   window, N per P     admits N * (whole periods in T + 1), if any time P has N at most, else + 2:
+ *                       a window of the clock may end, and another begin, within T
  *
  *   a window refuses nothing while what is admitted in all that it looks back on is N at most
  *   a bucket refuses nothing while what is admitted in each T is B + N * (T - tick) / P at most */
@@ -34,8 +35,8 @@ static bool is_window(const struct limit *limit)
 
 /* --- what a strict limit admits --- */
 
-/* A time in which a window admits its N at most, and in how many such times, one after the other, T may lie
- * beside the whole ones. 0: nothing is known. */
+/* A time in which a window admits its N at most, and in how many such times, one after the other, T
+ * may lie beside the whole ones. 0: nothing is known. */
 static uint64_t strict_us(const struct limit *limit, unsigned *n_more)
 {
     const uint64_t buckets = limit->params.buckets;
@@ -68,7 +69,8 @@ static bool admits_at_most(const struct limit *limit, uint64_t us, uint64_t most
 
 /* --- what a loose limit holds --- */
 
-/* How far back a window looks; a month or a day of a calendar may be a tenth longer than it is reckoned. */
+/* How far back a window looks; a month or a day of a calendar may be a tenth
+ * longer than it is reckoned. */
 static uint64_t looks_back_us(const struct limit *limit)
 {
     uint64_t us = limit->period_us + limit->tick_us;
@@ -92,13 +94,15 @@ static wide divide_up(wide dividend, wide divisor)
     return (dividend + divisor - 1) / divisor;
 }
 
-/* What @limit may gain too late, or admit too early, since it counts by ticks: units, rounded up. */
+/* What @limit may gain too late, or admit too early, since it counts by
+ * ticks: units, rounded up. */
 static wide units_a_tick(const struct limit *limit)
 {
     return divide_up((wide)limit->params.rate * limit->tick_us, limit->period_us);
 }
 
-/* Both are buckets. If they count by one tick, what one lacks of full is never more than what the other does. */
+/* Both are buckets. If they count by one tick, what one lacks of full is never more
+ * than what the other does. */
 static bool is_larger_bucket(const struct limit *loose, const struct limit *strict)
 {
     const bool is_rounded =

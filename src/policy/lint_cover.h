@@ -1,5 +1,5 @@
-/* Whether one match takes every request that another one would. Exact but for what is told with each: it may
- * say no where the answer is yes, never yes where it is no. */
+/* Whether one match takes every request that another one would. Exact but for what is told with
+ * each: it may say no where the answer is yes, never yes where it is no. */
 
 #ifndef SLUICE_POLICY_LINT_COVER_H
 #define SLUICE_POLICY_LINT_COVER_H
@@ -16,8 +16,8 @@ struct cover_part {
     const struct address_prefix *client; /* NULL: any */
 };
 
-/* Whether @earlier takes all of what is @part of @later. Several prefixes of @earlier that together make up one
- * of @later are not put together. */
+/* Whether @earlier takes all of what is @part of @later. Several prefixes of @earlier that together
+ * make up one of @later are not put together. */
 bool cover_takes(const struct route_match *earlier, const struct route_match *later,
                  const struct cover_part *part);
 

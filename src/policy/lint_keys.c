@@ -102,7 +102,8 @@ void lint_client_chosen_keys(struct lint *lint)
 
 /* --- addresses that a client writes itself --- */
 
-/* Fields that proxies write the client's address into. Of lists a client writes the start, whoever appends. */
+/* Fields that proxies write the client's address into. Of lists a client writes the
+ * start, whoever appends. */
 static const struct {
     const char *name; /* in lower case */
     bool is_list;
@@ -120,7 +121,8 @@ static const struct {
     {"x-envoy-external-address", false},
 };
 
-/* Whether @term reads an address that anybody can set. One value, of a proxy that is trusted, may be meant. */
+/* Whether @term reads an address that anybody can set. One value, of a proxy that
+ * is trusted, may be meant. */
 static bool is_spoofable(const struct key_term *term, bool has_proxies)
 {
     for (size_t i = 0; i < ARRAY_LEN(ADDRESS_FIELDS) && term->source == KEY_HEADER; i++) {

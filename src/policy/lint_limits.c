@@ -1,7 +1,7 @@
 /* Limits that a stricter one beside them makes idle.
  *
- * A limit can never deny where another one, on each of its routes, judges the same requests by the same key at the
- * same cost, and admits no more than what it would: see lint_bounds.h. */
+ * A limit can never deny where another one, on each of its routes, judges the same requests by the
+ * same key at the same cost, and admits no more than what it would: see lint_bounds.h. */
 
 #include "policy/link.h"
 #include "policy/lint.h"
@@ -81,8 +81,8 @@ static bool excepts_no_more(const struct limit_rule *strict, const struct limit_
     return true;
 }
 
-/* Whether @strict is asked, and charged for good, for each request that @loose is charged for, and refuses
- * those without a key that @loose refuses. */
+/* Whether @strict is asked, and charged for good, for each request that @loose is charged for, and
+ * refuses those without a key that @loose refuses. */
 static bool judges_as_much(const struct limit_rule *strict, const struct limit_rule *loose)
 {
     const bool judges_the_lacking =

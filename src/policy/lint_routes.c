@@ -5,8 +5,9 @@
 
 /* --- which routes may take what another would --- */
 
-/* A route takes all of another only if the literals that its path begins with are those that the other begins
- * with. So each is found by a hash of these, in any case, among all that came before. */
+/* A route takes all of another only if the literals that its path begins with are
+ * those that the other begins with. So each is found by a hash of these, in any case,
+ * among all that came before. */
 struct begin_index {
     uint32_t *heads; /* by hash: the latest route, its index + 1; 0: none */
     uint32_t *nexts; /* by route: the one before it */
@@ -65,7 +66,8 @@ static void begin_index_add(struct begin_index *index, const struct route *route
 
 /* --- routes that can never match --- */
 
-/* The first of those that begin with @hash, and before @best, that takes @part of @later; else @best. */
+/* The first of those that begin with @hash, and before @best, that takes
+ * @part of @later; else @best. */
 static const struct route *better_taker(const struct policy *policy,
                                         const struct begin_index *index, uint32_t hash,
                                         const struct route *later, const struct cover_part *part,

@@ -1,4 +1,5 @@
-/* Trust in everybody, doors that open when Redis goes, secrets that stand in the file, verdicts nobody sees. */
+/* Trust in everybody, doors that open when Redis goes, secrets that stand in the
+ * file, verdicts nobody sees. */
 
 #include "policy/lint.h"
 
@@ -48,7 +49,8 @@ void lint_fails_open(struct lint *lint)
 
 /* --- secrets --- */
 
-/* Whether the value stands in the file as it is. A default, ${NAME:-default}, is taken for a stand-in. */
+/* Whether the value stands in the file as it is. A default, ${NAME:-default},
+ * is taken for a stand-in. */
 static bool is_written_out(const struct node *node)
 {
     const struct span written = node->written;

@@ -15,12 +15,12 @@ struct login {
     struct span password; /* empty: none */
 };
 
-/* The login of @rest, what follows "://" of a URL: all before the last "@", since a password may hold
- * any byte. Empty: there is none. */
+/* The login of @rest, what follows "://" of a URL: all before the last "@", since a password may
+ * hold any byte. Empty: there is none. */
 struct span login_find(struct span rest);
 
-/* Cut `[user]:password@` off @rest and decode its %-escapes into @arena; without one @login stays as
- * it is. False: @problem says what is wrong without quoting any of it. */
+/* Cut `[user]:password@` off @rest and decode its %-escapes into @arena; without one @login stays
+ * as it is. False: @problem says what is wrong without quoting any of it. */
 MUST_USE bool login_cut(struct span *rest, struct arena *arena, struct login *login,
                         struct text *problem);
 

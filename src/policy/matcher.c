@@ -136,8 +136,8 @@ static const struct route *match_unresolved(const struct policy *policy,
     return fault == NULL ? first_match(policy, request) : NULL;
 }
 
-/* Whether a server that takes encoded separators for slashes, and may decode what it has decoded, is
- * led to a route before @route, or reads what is refused. */
+/* Whether a server that takes encoded separators for slashes, and may decode what it has decoded,
+ * is led to a route before @route, or reads what is refused. */
 static bool leads_before(const struct policy *policy, struct request_view *request,
                          const struct route *route)
 {
@@ -160,8 +160,8 @@ static bool leads_before(const struct policy *policy, struct request_view *reque
     return true;
 }
 
-/* Why servers that read the path in another way than it led to @route make it a way around a route, or
- * NULL. @is_encoded: it holds separators that only some routes take. */
+/* Why servers that read the path in another way than it led to @route make it a way around a route,
+ * or NULL. @is_encoded: it holds separators that only some routes take. */
 static const char *find_detour(const struct policy *policy, struct request_view *request,
                                const struct route *route, bool is_encoded)
 {

@@ -7,8 +7,8 @@ struct span quote_clip(struct span value)
     return span_of(value.data, value.len < QUOTE_BYTES_MAX ? value.len : QUOTE_BYTES_MAX);
 }
 
-/* Cut from @url what stands before its last "@", if anything does: it may be a password, which may have any byte
- * in it. The scheme and its "://"; empty if @url stays whole. */
+/* Cut from @url what stands before its last "@", if anything does: it may be a password, which may
+ * have any byte in it. The scheme and its "://"; empty if @url stays whole. */
 static struct span cut_user(struct span *url)
 {
     struct span rest = *url;

@@ -1,5 +1,5 @@
-/* Rates as people write them: `100/minute`, `10/s`, `5/1h30m`; where nothing comes back with time, a
- * number alone. */
+/* Rates as people write them: `100/minute`, `10/s`, `5/1h30m`; where nothing comes back
+ * with time, a number alone. */
 
 #ifndef SLUICE_POLICY_RATE_H
 #define SLUICE_POLICY_RATE_H

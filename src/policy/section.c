@@ -298,7 +298,8 @@ static const struct node *as_mapping(struct section_reader *reader, const struct
     return mapping;
 }
 
-/* Defaults but for the one key that a single value stands for; messages call it @key, as written. */
+/* Defaults but for the one key that a single value stands for; messages
+ * call it @key, as written. */
 static void read_shorthand(struct section_reader *reader, const char *key,
                            const struct section *section, const struct path *path,
                            const struct node *node, char *spec)

@@ -1,4 +1,5 @@
-/* What the tables of the policy's language are written with; for sections.c and sections_upstream.c. */
+/* What the tables of the policy's language are written with; for sections.c
+ * and sections_upstream.c. */
 
 #ifndef SLUICE_POLICY_SECTION_TABLES_H
 #define SLUICE_POLICY_SECTION_TABLES_H

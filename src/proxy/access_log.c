@@ -1,7 +1,7 @@
 /* Lines are gathered in memory and written when there are many, or FLUSH_AFTER_US after the first.
  *
- * Failures: what the file does not take (a full disk, a reader that has gone) is dropped and counted; a request
- * never waits for its log line. */
+ * Failures: what the file does not take (a full disk, a reader that has gone) is dropped and
+ * counted; a request never waits for its log line. */
 
 #include "proxy/access_log.h"
 
@@ -243,7 +243,8 @@ static void add_decision(struct line *line, const struct exchange *exchange)
     }
 }
 
-/* As it came, without the query, nor a password before the host: what nobody should read in a log. */
+/* As it came, without the query, nor a password before the host: what
+ * nobody should read in a log. */
 static struct span path_of(const struct target *target)
 {
     struct span path = target->path;

@@ -1,7 +1,7 @@
 /* The access log: one line per request, gathered per worker and written many at a time.
  *
- * logfmt: `time=… client=… method=… host=… path=… status=… route=… verdict=… …`, or a JSON object with the same
- * keys. Everything from outside is escaped and bounded. */
+ * logfmt: `time=… client=… method=… host=… path=… status=… route=… verdict=… …`, or a JSON object
+ * with the same keys. Everything from outside is escaped and bounded. */
 
 #ifndef SLUICE_PROXY_ACCESS_LOG_H
 #define SLUICE_PROXY_ACCESS_LOG_H
@@ -37,8 +37,8 @@ struct access_log {
     size_t time_len; /* 0: none yet */
 };
 
-/* @fd is of the place that @section names, as log_place_open() says. Lines that get lost are counted in @lost.
- * STATUS_NO_MEMORY. */
+/* @fd is of the place that @section names, as log_place_open() says. Lines that get lost are
+ * counted in @lost. STATUS_NO_MEMORY. */
 MUST_USE enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
                                      const struct log_section *section, struct counter *lost);
 

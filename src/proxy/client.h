@@ -1,5 +1,5 @@
-/* The client side of an exchange, as the exchange sees it: whoever can take a response's head and pieces of its
- * body. */
+/* The client side of an exchange, as the exchange sees it: whoever can take a response's head
+ * and pieces of its body. */
 
 #ifndef SLUICE_PROXY_CLIENT_H
 #define SLUICE_PROXY_CLIENT_H
@@ -28,18 +28,19 @@ struct response {
 struct client;
 
 struct client_ops {
-    /* Send @response's head (NULL: it was sent) and a piece of its body; @last ends it. Results as of
-     * stream_write(): with STREAM_BLOCKED, what they point to stays until exchange_on_client_drained(). In a
-     * tunnel @last, without a piece, ends our side and leaves the client's. */
+    /* Send @response's head (NULL: it was sent) and a piece of its body; @last ends it.
+     * Results as of stream_write(): with STREAM_BLOCKED, what they point to stays until
+     * exchange_on_client_drained(). In a tunnel @last, without a piece, ends our side
+     * and leaves the client's. */
     enum stream_result (*send)(struct client *client, const struct response *response,
                                struct span piece, bool last);
     /* An interim response (1xx) to a client that understands them. */
     enum stream_result (*send_interim)(struct client *client, const struct response *response);
-    /* Pieces of the request's body, or of a tunnel, are wanted: hand over what is there, now and as it
-     * comes. */
+    /* Pieces of the request's body, or of a tunnel, are wanted: hand over what is
+     * there, now and as it comes. */
     void (*pump)(struct client *client);
-    /* The exchange is held, or no more: until then exchange_on_client_ended() is to be told, whatever
-     * the client has sent. */
+    /* The exchange is held, or no more: until then exchange_on_client_ended() is to be told,
+     * whatever the client has sent. */
     void (*hold)(struct client *client, bool is_held);
     /* Whether all that was sent is on its way to it: it can take more. */
     bool (*keeps_up)(struct client *client);

@@ -3,8 +3,8 @@
 #include "base/limits.h"
 #include "http/field.h"
 
-/* The last members of the field, the nearest hop the latest. Whatever a client has put before them, however much
- * and however wrong, does not hide them. */
+/* The last members of the field, the nearest hop the latest. Whatever a client has put before them,
+ * however much and however wrong, does not hide them. */
 struct hops {
     struct span
         items[FORWARDED_HOPS_MAX]; /* of the member number i, from 0, at i % FORWARDED_HOPS_MAX */
@@ -21,8 +21,8 @@ static void add_hop(struct hops *hops, struct span hop)
 
 /* --- Forwarded (RFC 7239 section 4) --- */
 
-/* Bytes up to the first @separator that is not within quotes, where a backslash takes the next byte's meaning.
- * *is_open: the end of @text came within quotes. */
+/* Bytes up to the first @separator that is not within quotes, where a backslash takes the next
+ * byte's meaning. *is_open: the end of @text came within quotes. */
 static size_t piece_len(struct span text, char separator, bool *is_open)
 {
     bool is_quoted = false;
@@ -52,8 +52,8 @@ static bool next_piece(struct span *rest, char separator, struct span *piece)
     return true;
 }
 
-/* A client could open quotes that swallow what proxies append: in a line whose quotes do not match they mean
- * nothing. Those of an honest proxy match, so an opened one stays open to the end. */
+/* A client could open quotes that swallow what proxies append: in a line whose quotes do not match
+ * they mean nothing. Those of an honest proxy match, so an opened one stays open to the end. */
 static void gather_elements(struct hops *hops, struct span line)
 {
     struct span element;

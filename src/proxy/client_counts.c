@@ -19,7 +19,8 @@ static uint64_t hash_of(const struct client_counts *counts, const struct address
     return hash_table(&counts->key, span_of((const char *)client, sizeof(*client))).low;
 }
 
-/* The place of @client, or the free one where it would be. There must be places, and one of them free. */
+/* The place of @client, or the free one where it would be. There must be
+ * places, and one of them free. */
 static size_t find(const struct client_counts_shard *shard, const struct address *client,
                    uint64_t hash)
 {

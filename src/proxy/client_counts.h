@@ -1,7 +1,7 @@
 /* How many connections each client has, over all workers.
  *
- * A hash table in shards, each with a lock of its own, which is taken twice a connection. It has an entry for
- * each client that has a connection, and grows and shrinks with them. */
+ * A hash table in shards, each with a lock of its own, which is taken twice a connection. It has an
+ * entry for each client that has a connection, and grows and shrinks with them. */
 
 #ifndef SLUICE_PROXY_CLIENT_COUNTS_H
 #define SLUICE_PROXY_CLIENT_COUNTS_H
@@ -39,8 +39,8 @@ void client_counts_init(struct client_counts *counts);
 /* No other thread may use it any more. */
 void client_counts_close(struct client_counts *counts);
 
-/* One more of @client, which may have @n_max (>= 1): IPv6 by its /64. STATUS_FULL: it has so many already, or more; STATUS_NO_MEMORY. With either it is
- * not counted. */
+/* One more of @client, which may have @n_max (>= 1): IPv6 by its /64. STATUS_FULL: it has so many
+ * already, or more; STATUS_NO_MEMORY. With either it is not counted. */
 MUST_USE enum status client_counts_add(struct client_counts *counts, const struct address *client,
                                        uint32_t n_max);
 

@@ -1,5 +1,5 @@
-/* Where a request is counted: what its limits said when the store has answered, the rest with its log
- * line. */
+/* Where a request is counted: what its limits said when the store has answered, the
+ * rest with its log line. */
 
 #include "proxy/counting.h"
 

@@ -1,14 +1,14 @@
-/* Happy path: a head is read with one read() and given to an exchange; the answer goes out with one writev();
- * the connection is idle again, without a buffer, until the next.
+/* Happy path: a head is read with one read() and given to an exchange; the answer goes out with one
+ * writev(); the connection is idle again, without a buffer, until the next.
  *
  *   NEW ─ PROXY header, where one is to come ─► IDLE
  *   IDLE ─ first byte ─► BUSY ─ answered, another may follow ─► IDLE
  *                          │ answered, none may ─► LINGER ─► CLOSED
  *                          └ lost, or cut ─► CLOSED
  *
- * Failures: a client that leaves ends its exchange; one that has ended its side only still gets its answer; one
- * that goes on sending what nobody wants is answered and listened to for a moment, so that the answer is not
- * lost in a reset. */
+ * Failures: a client that leaves ends its exchange; one that has ended its side only still gets its
+ * answer; one that goes on sending what nobody wants is answered and listened to for a moment, so
+ * that the answer is not lost in a reset. */
 
 #include "proxy/downstream.h"
 
@@ -67,8 +67,8 @@ static void on_timeout(struct timeout *timeout)
     close_idle(CONTAINER_OF(timeout, struct downstream, timeout));
 }
 
-/* Closing in stages (RFC 9112 section 9.6): a close with unread bytes would reset the connection, and the
- * client could lose an answer that it has not read yet. */
+/* Closing in stages (RFC 9112 section 9.6): a close with unread bytes would reset the connection,
+ * and the client could lose an answer that it has not read yet. */
 static void linger(struct downstream *downstream)
 {
     downstream->phase = DOWNSTREAM_LINGER;
@@ -246,7 +246,8 @@ static void read_head(struct downstream *downstream)
 
 /* --- who the client is --- */
 
-/* The PROXY header is whole: @consumed bytes. What follows it is the first request, or part of one. */
+/* The PROXY header is whole: @consumed bytes. What follows it is the first
+ * request, or part of one. */
 static void take_header(struct downstream *downstream, const struct proxy_header *header,
                         size_t consumed)
 {
@@ -339,7 +340,8 @@ static void pump(struct client *client)
 
 /* --- the loop --- */
 
-/* Something comes that nobody waits for: the next request, which waits in the kernel, or the end. */
+/* Something comes that nobody waits for: the next request, which waits in
+ * the kernel, or the end. */
 static void look(struct downstream *downstream)
 {
     switch (stream_peek(&downstream->stream)) {

@@ -1,4 +1,5 @@
-/* A connection from a client, speaking HTTP/1.1 or 1.0: the client side of its exchanges, one after another. */
+/* A connection from a client, speaking HTTP/1.1 or 1.0: the client side of its
+ * exchanges, one after another. */
 
 #ifndef SLUICE_PROXY_DOWNSTREAM_H
 #define SLUICE_PROXY_DOWNSTREAM_H
@@ -17,10 +18,10 @@
 struct worker;
 
 enum downstream_phase {
-    DOWNSTREAM_NEW,  /* the header of the PROXY protocol is to come first */
-    DOWNSTREAM_IDLE, /* between requests */
-    DOWNSTREAM_BUSY, /* carries an exchange */
-    DOWNSTREAM_LINGER, /* answered; what the client still sends is thrown away until it has read that */
+    DOWNSTREAM_NEW,    /* the header of the PROXY protocol is to come first */
+    DOWNSTREAM_IDLE,   /* between requests */
+    DOWNSTREAM_BUSY,   /* carries an exchange */
+    DOWNSTREAM_LINGER, /* answered; what the client sends is thrown away until it has read that */
     DOWNSTREAM_CLOSED, /* freed at the end of the turn */
 };
 
@@ -49,14 +50,14 @@ struct downstream {
     struct loop_task death;
 };
 
-/* Serve the connection @fd (taken over) from @peer, which has come in at the entrance. @awaits_header: that of
- * the PROXY protocol, within timeouts.head, says who the client is, who is counted then; else @is_counted is
- * told. Refused when there is no memory. */
+/* Serve the connection @fd (taken over) from @peer, which has come in at the entrance.
+ * @awaits_header: that of the PROXY protocol, within timeouts.head, says who the client is, who is
+ * counted then; else @is_counted is told. Refused when there is no memory. */
 void downstream_open(struct worker *worker, int fd, const struct address *peer, bool awaits_header,
                      bool is_counted);
 
-/* The worker is draining: close with the answer that is under way, or now if there is none. A connection that
- * is new has a moment to send its first request. */
+/* The worker is draining: close with the answer that is under way, or now if there is none. A
+ * connection that is new has a moment to send its first request. */
 void downstream_drain(struct downstream *downstream);
 
 /* Close at once, whatever is under way. */

@@ -12,8 +12,8 @@ void downstream_enter_regime(struct downstream *downstream, struct regime *regim
 /* It has nothing of its regime any more, or never had. */
 void downstream_leave_regime(struct downstream *downstream);
 
-/* An exchange has ended, and some of the next request was read: that goes on under the policy of now, or, where
- * that has no room for it, under the one that it was read under. */
+/* An exchange has ended, and some of the next request was read: that goes on under the policy of
+ * now, or, where that has no room for it, under the one that it was read under. */
 void downstream_renew_regime(struct downstream *downstream);
 
 #endif /* SLUICE_PROXY_DOWNSTREAM_REGIME_H */

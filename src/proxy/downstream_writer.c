@@ -38,7 +38,8 @@ static void write_fields(const struct response *response, struct text *text)
     }
 }
 
-/* Whether what is left of the request's body is here already, so that the next request can be found. */
+/* Whether what is left of the request's body is here already, so that the
+ * next request can be found. */
 static bool body_is_at_hand(const struct downstream *downstream)
 {
     const struct inbox *inbox = &downstream->inbox;

@@ -1,5 +1,5 @@
-/* One edition of the policy: what all workers of the process hold of it in common. A reload brings the next
- * one; an edition goes when nobody uses it any more. */
+/* One edition of the policy: what all workers of the process hold of it in common. A reload brings
+ * the next one; an edition goes when nobody uses it any more. */
 
 #ifndef SLUICE_PROXY_EDITION_H
 #define SLUICE_PROXY_EDITION_H
@@ -22,12 +22,13 @@ struct edition {
     atomic_uint n_users; /* the server, workers' regimes, and who looks at the policy */
 };
 
-/* For one user. @before is the edition before it, NULL: it is the first. STATUS_NO_MEMORY: @given is not released. */
+/* For one user. @before is the edition before it, NULL: it is the first. STATUS_NO_MEMORY:
+ * @given is not released. */
 MUST_USE enum status edition_new(const struct server_edition *given, struct edition *before,
                                  struct edition **edition);
 
-/* One user more, or less, in any thread; with the last one it goes, and what was given is released. NULL is a
- * no-op. */
+/* One user more, or less, in any thread; with the last one it goes, and what was given is
+ * released. NULL is a no-op. */
 struct edition *edition_join(struct edition *edition);
 void edition_leave(struct edition *edition);
 

@@ -137,7 +137,8 @@ void entrance_leave(struct worker *worker, const struct address *client)
     counter_down(&worker->meters->connections);
 }
 
-/* Why nobody can come in now, whoever it is; ENTRANCE_REFUSALS: one can. The connection is counted. */
+/* Why nobody can come in now, whoever it is; ENTRANCE_REFUSALS: one can.
+ * The connection is counted. */
 static enum entrance_refusal find_refusal(struct worker *worker, bool proxy_protocol, int fd,
                                           const struct address *peer)
 {

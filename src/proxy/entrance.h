@@ -1,5 +1,6 @@
-/* Who may come in: connections from clients are counted, in all and of each client, and refused where there are
- * too many of them, or where they do not say in the PROXY protocol who they are although they should. */
+/* Who may come in: connections from clients are counted, in all and of each client, and
+ * refused where there are too many of them, or where they do not say in the PROXY protocol who
+ * they are although they should. */
 
 #ifndef SLUICE_PROXY_ENTRANCE_H
 #define SLUICE_PROXY_ENTRANCE_H
@@ -41,18 +42,18 @@ void entrance_close(struct entrance *entrance);
 /* Warn where there are fewer descriptors than @policy lets clients use. */
 void entrance_check(const struct policy *policy);
 
-/* A connection @fd (taken over) from @peer has come: serve it or refuse it. @proxy_protocol: it has to say first
- * who it is of. */
+/* A connection @fd (taken over) from @peer has come: serve it or refuse it. @proxy_protocol: it has
+ * to say first who it is of. */
 void entrance_accept(struct worker *worker, bool proxy_protocol, int fd,
                      const struct sockaddr *peer);
 
-/* The client of a connection is known: count it. False: refused, and told; close it. *is_counted: tell
- * entrance_leave(). */
+/* The client of a connection is known: count it. False: refused, and told; close it.
+ * *is_counted: tell entrance_leave(). */
 MUST_USE bool entrance_count(struct worker *worker, const struct address *client, int fd,
                              bool *is_counted);
 
-/* A connection is refused: log it, and answer 503 on @fd if the kernel takes it at once and it is an HTTP
- * client. */
+/* A connection is refused: log it, and answer 503 on @fd if the kernel takes it at once
+ * and it is an HTTP client. */
 void entrance_refuse(struct worker *worker, int fd, const struct address *client,
                      enum entrance_refusal refusal, const char *detail);
 

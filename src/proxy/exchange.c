@@ -3,13 +3,13 @@
  *       │ request   │           │           │           │ upstream  │ a response byte went out
  *       └───────────┴─► REPLY ◄─┴───────────┴───────────┴───────────┘       any ─► CLOSED
  *
- * Happy path: the head comes from the client side, the route is found, its limits are judged by the store, a
- * server's connection carries the request and the answer. This file is the table of states, the end, and the
- * answers of our own; exchange_decide.c, exchange_connect.c and exchange_upstream.c are the way, tunnel.c what
- * follows a switch of protocols.
+ * Happy path: the head comes from the client side, the route is found, its limits are judged by the
+ * store, a server's connection carries the request and the answer. This file is the table of
+ * states, the end, and the answers of our own; exchange_decide.c, exchange_connect.c and
+ * exchange_upstream.c are the way, tunnel.c what follows a switch of protocols.
  *
- * Failures, each with its answer: a head or a body that breaks the rules (its own status), a client that is too
- * slow (408), a client that leaves (nothing). */
+ * Failures, each with its answer: a head or a body that breaks the rules (its own status), a client
+ * that is too slow (408), a client that leaves (nothing). */
 
 #include "proxy/exchange.h"
 
@@ -31,9 +31,9 @@ enum wait {
     WAIT_HEAD,    /* timeouts.head, from the first byte: not begun anew */
     WAIT_QUEUE,   /* the upstream's queue.wait */
     WAIT_CONNECT, /* the upstream's timeout.connect */
-    WAIT_FORWARD, /* the upstream's timeout.response (events: timeouts.tunnel), or looks at the client */
-    WAIT_TUNNEL, /* timeouts.tunnel, timeouts.idle where it is hampered, or looks at the client */
-    WAIT_CLIENT, /* looks at the client */
+    WAIT_FORWARD, /* the upstream's timeout.response (events: timeouts.tunnel), or as WAIT_CLIENT */
+    WAIT_TUNNEL,  /* timeouts.tunnel, timeouts.idle where it is hampered, or looks at the client */
+    WAIT_CLIENT,  /* looks at the client */
 };
 
 static const struct {
@@ -329,7 +329,8 @@ void exchange_on_client_gone(struct exchange *exchange)
 
 void exchange_on_client_ended(struct exchange *exchange)
 {
-    /* Who listens to events and ends his side has left: no more than that may be seen of it until the next event. */
+    /* Who listens to events and ends his side has left: no more than that may be seen of
+     * it until the next event. */
     const bool has_left = exchange->state == EXCHANGE_HOLD || exchange->state == EXCHANGE_QUEUE ||
                           (exchange->state == EXCHANGE_FORWARD && exchange->is_event_stream);
     exchange->has_client_ended = true;

@@ -1,11 +1,11 @@
 /* An exchange: one request and its answer.
  *
- * It knows no wire format of the client: a client side hands it a parsed head and pieces of the body, and takes
- * a response's head and pieces of its body back (struct client_ops). It owns what must be released exactly
- * once: the upstream connection, the pending decision, the timeout, the arena.
+ * It knows no wire format of the client: a client side hands it a parsed head and pieces of the
+ * body, and takes a response's head and pieces of its body back (struct client_ops). It owns what
+ * is released exactly once: upstream connection, pending decision, timeout, arena.
  *
- * Pieces are never copied. Who hands one over keeps its memory until the other side says that it has gone out:
- * at once (true), or by calling back later (false: the taker is blocked). */
+ * Pieces are never copied. Who hands one over keeps its memory until the other side says that it
+ * has gone out: at once (true), or by calling back later (false: the taker is blocked). */
 
 #ifndef SLUICE_PROXY_EXCHANGE_H
 #define SLUICE_PROXY_EXCHANGE_H
@@ -142,8 +142,8 @@ static inline bool exchange_takes_body(const struct exchange *exchange)
     return exchange->state == EXCHANGE_FORWARD || exchange->state == EXCHANGE_TUNNEL;
 }
 
-/* A piece of the request's body, or of the client's side of a tunnel; @last ends it. False: no more until
- * client_ops.pump is called again. */
+/* A piece of the request's body, or of the client's side of a tunnel; @last ends it. False: no more
+ * until client_ops.pump is called again. */
 MUST_USE bool exchange_on_body(struct exchange *exchange, struct span piece, bool last);
 
 /* Nothing more of the body is there just now. False: as above. */
@@ -176,14 +176,15 @@ void exchange_on_upstream_drained(struct exchange *exchange);
 void exchange_on_upstream_byte(struct exchange *exchange);
 /* exchange->response is an interim response. False: the exchange is over. */
 MUST_USE bool exchange_on_upstream_interim(struct exchange *exchange);
-/* exchange->response is a 101. True: give on what comes, through exchange_on_upstream_body(). False: not now, or
- * the exchange is over. */
+/* exchange->response is a 101. True: give on what comes, through exchange_on_upstream_body().
+ * False: not now, or the exchange is over. */
 MUST_USE bool exchange_on_upstream_switch(struct exchange *exchange);
 /* exchange->response is the final head. False: the exchange is over, or its connection is. */
 MUST_USE bool exchange_on_upstream_head(struct exchange *exchange);
 /* No piece of body came with the head: send it alone. */
 void exchange_flush_response_head(struct exchange *exchange);
-/* A piece of the response's body, or of the server's side of a tunnel; @last ends it. False: blocked or over. */
+/* A piece of the response's body, or of the server's side of a tunnel; @last ends it.
+ * False: blocked or over. */
 bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, bool last);
 /* The connection ended or broke before the response did. */
 void exchange_on_upstream_lost(struct exchange *exchange);

@@ -1,8 +1,8 @@
 /* From the choice of a server to a connection that the request can go out on, and again where that
  * one died.
  *
- * Happy path: an idle connection is ready at once. Where a server may have so many connections and no
- * more, a request may have to wait for one of them.
+ * Happy path: an idle connection is ready at once. Where a server may have so many connections and
+ * no more, a request may have to wait for one of them.
  *
  * Failures: a server that cannot be reached hands the request, whatever it is, to the next address
  * or server, since nothing was sent (502 when none is left, 504 by time). A connection that dies

@@ -2,8 +2,9 @@
  *
  * Happy path: the route is found, its limits are judged by the store, at once or later.
  *
- * Failures, each with its answer: no route (404), too large a body (413), a request that was here before (508), a
- * missing key (403), banned or denied (429), no decision (503), too many that are held (503). */
+ * Failures, each with its answer: no route (404), too large a body (413), a request that was
+ * here before (508), a missing key (403), banned or denied (429), no decision (503), too
+ * many that are held (503). */
 
 #include "base/clock.h"
 #include "policy/matcher.h"
@@ -47,8 +48,8 @@ static void on_departure(struct precise_timer *timer)
     go_on(exchange, now_us);
 }
 
-/* Hold it for @wait_us, counted from now: the answer came after the store's clock was read, so it is never
- * released early. */
+/* Hold it for @wait_us, counted from now: the answer came after the store's clock was read, so it
+ * is never released early. */
 static void hold(struct exchange *exchange, uint64_t wait_us)
 {
     const uint64_t now_us = clock_monotonic_us();

@@ -1,5 +1,5 @@
-/* Looks at a client that is waited for, for a piece of the request's body or until it takes the answer: it has to
- * move within timeouts.idle, and at timeouts.body_rate. */
+/* Looks at a client that is waited for, for a piece of the request's body or until it takes the
+ * answer: it has to move within timeouts.idle, and at timeouts.body_rate. */
 
 #include "base/clock.h"
 #include "proxy/exchange_steps.h"

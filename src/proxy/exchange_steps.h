@@ -9,8 +9,8 @@
 #include "proxy/exchange.h"
 #include "proxy/upstream_outcome.h"
 
-/* The only writer of exchange->state. The timeout is still that of the state before: exchange_touch() follows
- * before the loop goes on, or another state. */
+/* The only writer of exchange->state. The timeout is still that of the state before:
+ * exchange_touch() follows before the loop goes on, or another state. */
 void exchange_enter_state(struct exchange *exchange, enum exchange_state next);
 
 /* Enter @next and arm its timeout. */
@@ -45,7 +45,8 @@ static inline void exchange_note_outcome(struct exchange *exchange, enum upstrea
 /* Send exchange->out and @body as the whole answer; the upstream connection, if any, is closed. */
 void exchange_reply(struct exchange *exchange, struct span body);
 
-/* Answer with a problem document, or cut the connection if an answer has begun. @fault goes to the log. */
+/* Answer with a problem document, or cut the connection if an answer has begun.
+ * @fault goes to the log. */
 void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault);
 
 /* The client has the whole answer. */

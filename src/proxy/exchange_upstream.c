@@ -1,10 +1,10 @@
 /* From a server's connection to the last byte; exchange_connect.c has the way there.
  *
- * Happy path: the request's head goes out with the first piece of its body; pieces pass in both directions, each
- * side stopping while the other is blocked.
+ * Happy path: the request's head goes out with the first piece of its body; pieces pass in both
+ * directions, each side stopping while the other is blocked.
  *
- * Failures: a bad answer (502), a slow one (504); once the answer has begun, the client's connection is cut so
- * that it never looks complete. */
+ * Failures: a bad answer (502), a slow one (504); once the answer has begun, the client's
+ * connection is cut so that it never looks complete. */
 
 #include <assert.h>
 
@@ -33,7 +33,8 @@ static void on_sent(struct exchange *exchange, enum stream_result result, uint64
         break;
     case STREAM_EOF:
     case STREAM_BROKEN:
-        /* The server may have answered before it closed: what can be read tells. Nothing more is sent. */
+        /* The server may have answered before it closed: what can be read
+         * tells. Nothing more is sent. */
         exchange->is_request_blocked = true;
         stream_want_read(&exchange->upstream->stream, true);
         break;

@@ -69,8 +69,9 @@ static void write_request_line(const struct exchange *exchange, struct text *tex
     text_add_literal(text, " HTTP/1.1\r\n");
 }
 
-/* "Name: " and what trusted proxies have said so far. False: nothing is to follow: the hop to us is a unix
- * socket, whose "unknown" would hide from the next who reads the list what they have said. */
+/* "Name: " and what trusted proxies have said so far. False: nothing is to follow: the
+ * hop to us is a unix socket, whose "unknown" would hide from the next who reads the
+ * list what they have said. */
 static bool begin_list(const struct exchange *exchange, enum field_id id, struct text *text)
 {
     bool has_members = false;

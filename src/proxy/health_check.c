@@ -5,8 +5,8 @@
  * Happy path: connect, send the request, read the status; what follows of the answer is read and
  * thrown away.
  *
- * Failures: no connection, no answer in time or an answer of another status is a check that failed; a
- * check that we could not make (no descriptor, no address yet) says nothing. */
+ * Failures: no connection, no answer in time or an answer of another status is a check that failed;
+ * a check that we could not make (no descriptor, no address yet) says nothing. */
 
 #include "proxy/health_check.h"
 

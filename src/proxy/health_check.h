@@ -39,7 +39,8 @@ struct health_check {
     size_t n_drained; /* bytes */
 };
 
-/* Begin to check @server, at once but for a moment's jitter. @check is all zero. STATUS_NO_MEMORY. */
+/* Begin to check @server, at once but for a moment's jitter. @check is all
+ * zero. STATUS_NO_MEMORY. */
 MUST_USE enum status health_check_begin(struct health_check *check, struct upstream_server *server);
 
 /* One that is all zero is closed already. */

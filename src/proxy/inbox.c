@@ -117,8 +117,8 @@ void inbox_release_head(struct inbox *inbox)
     }
 }
 
-/* How much to read at once: not beyond a body whose length is known but for the one byte that is looked
- * for, and of a chunked one never more than fits where the next head is kept. */
+/* How much to read at once: not beyond a body whose length is known but for the one byte that is
+ * looked for, and of a chunked one never more than fits where the next head is kept. */
 static size_t read_capacity(const struct inbox *inbox)
 {
     size_t capacity = inbox->body_block_pool->block_bytes;

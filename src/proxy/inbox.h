@@ -1,9 +1,9 @@
-/* What arrives on a stream: a head, then a body in pieces, then perhaps the next head. The same for both
- * sides of the proxy.
+/* What arrives on a stream: a head, then a body in pieces, then perhaps the next head. The same
+ * for both sides of the proxy.
  *
- * Blocks are borrowed from the worker's pools while there is something in them, so an idle connection has
- * none. A head stays in its block until inbox_end_message(), so that spans into it live as long as its
- * exchange; a body that goes on is read into a block of its own. */
+ * Blocks are borrowed from the worker's pools while there is something in them, so an idle
+ * connection has none. A head stays in its block until inbox_end_message(), so that spans into it
+ * live as long as its exchange; a body that goes on is read into a block of its own. */
 
 #ifndef SLUICE_PROXY_INBOX_H
 #define SLUICE_PROXY_INBOX_H
@@ -52,15 +52,15 @@ enum inbox_result {
 void inbox_init(struct inbox *inbox, struct stream *stream, struct pool *head_pool,
                 struct pool *body_pool, struct pool *small_pool);
 
-/* From now on blocks for heads are of @pool: what is there of the next one moves into one of those. False: there
- * is more than fits, or no memory, and nothing has changed. */
+/* From now on blocks for heads are of @pool: what is there of the next one moves into one of those.
+ * False: there is more than fits, or no memory, and nothing has changed. */
 MUST_USE bool inbox_move_head(struct inbox *inbox, struct pool *pool);
 
 /* Give all blocks back. */
 void inbox_close(struct inbox *inbox);
 
-/* Read more of a head: one system call. STREAM_BROKEN also when the block is full or there is no memory;
- * a parser that knows its maximum says so before. */
+/* Read more of a head: one system call. STREAM_BROKEN also when the block is full or there is no
+ * memory; a parser that knows its maximum says so before. */
 MUST_USE enum stream_result inbox_read_head(struct inbox *inbox);
 
 /* What was read and not consumed of the next head. */
@@ -69,24 +69,27 @@ struct span inbox_head_bytes(const struct inbox *inbox);
 /* The head took @n bytes and announced a body of @kind. */
 void inbox_begin_body(struct inbox *inbox, size_t n, enum body_kind kind, uint64_t content_length);
 
-/* The next piece of the body; at most one system call. *last with INBOX_PIECE: nothing follows it. */
+/* The next piece of the body; at most one system call. *last with
+ * INBOX_PIECE: nothing follows it. */
 MUST_USE enum inbox_result inbox_next(struct inbox *inbox, struct span *piece, bool *last);
 
-/* Whether the next inbox_next() has to read, and would fill more than a small block if so much came. */
+/* Whether the next inbox_next() has to read, and would fill more than a
+ * small block if so much came. */
 bool inbox_wants_large_block(const struct inbox *inbox);
 
-/* No span into the head is used any more, though its body goes on: its block is not kept for that. */
+/* No span into the head is used any more, though its body goes on: its
+ * block is not kept for that. */
 void inbox_release_head(struct inbox *inbox);
 
 /* Whether inbox_next() could give something without a system call. */
 bool inbox_has_bytes(const struct inbox *inbox);
 
-/* The head that inbox_begin_body() has just begun was a message of its own, without a body, and another head
- * of the same exchange follows: make room for it. No span into it is used any more. */
+/* The head that inbox_begin_body() has just begun was a message of its own, without a body, and
+ * another head of the same exchange follows: make room for it. No span into it is used any more. */
 void inbox_end_head(struct inbox *inbox);
 
-/* The message is over and no span into it is used any more: make room for the next. What was read beyond
- * its body is kept as the start of that. */
+/* The message is over and no span into it is used any more: make room for the next. What was read
+ * beyond its body is kept as the start of that. */
 void inbox_end_message(struct inbox *inbox);
 
 #endif /* SLUICE_PROXY_INBOX_H */

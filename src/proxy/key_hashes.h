@@ -1,5 +1,5 @@
-/* The hashes of the keys that were denied last, as the access log shows them: who is denied once is denied
- * again, and to hash a key costs as much as all else of its line. */
+/* The hashes of the keys that were denied last, as the access log shows them: who is denied once is
+ * denied again, and to hash a key costs as much as all else of its line. */
 
 #ifndef SLUICE_PROXY_KEY_HASHES_H
 #define SLUICE_PROXY_KEY_HASHES_H
@@ -23,7 +23,8 @@ struct key_hashes {
 
 void key_hashes_init(struct key_hashes *hashes);
 
-/* key_hash() of @identity in hex digits, which hold until the next call. @secret is the same each time. */
+/* key_hash() of @identity in hex digits, which hold until the next call.
+ * @secret is the same each time. */
 struct span key_hashes_find(struct key_hashes *hashes, struct span identity, struct span secret);
 
 #endif /* SLUICE_PROXY_KEY_HASHES_H */

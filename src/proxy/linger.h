@@ -1,5 +1,6 @@
-/* How long a client that was answered may go on sending what nobody wants: until it has read the answer, which
- * a close with unread bytes would destroy on its way (RFC 9112 section 9.6), within bounds of time and bytes. */
+/* How long a client that was answered may go on sending what nobody wants: until it has read the
+ * answer, which a close with unread bytes would destroy on its way (RFC 9112 section 9.6), within
+ * bounds of time and bytes. */
 
 #ifndef SLUICE_PROXY_LINGER_H
 #define SLUICE_PROXY_LINGER_H

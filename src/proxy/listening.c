@@ -66,7 +66,8 @@ static struct listening_place *find(const struct listening *before,
     return NULL;
 }
 
-/* An address of ours may be in the way, as 0.0.0.0 is of 127.0.0.1: that is well, all sockets are shared. */
+/* An address of ours may be in the way, as 0.0.0.0 is of 127.0.0.1: that is well,
+ * all sockets are shared. */
 static bool is_ours(const struct listening *before, const struct resolver_address *address)
 {
     for (size_t i = 0; i < before->n_places; i++) {

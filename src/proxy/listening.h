@@ -1,4 +1,5 @@
-/* The sockets that the policy listens on: one of each worker for an address, one in all for a unix socket. */
+/* The sockets that the policy listens on: one of each worker for an address, one
+ * in all for a unix socket. */
 
 #ifndef SLUICE_PROXY_LISTENING_H
 #define SLUICE_PROXY_LISTENING_H
@@ -38,28 +39,31 @@ struct listening_offer {
     bool is_given;
 };
 
-/* Places for @policy: those of @before that it names as well, and new ones: of sockets that were given, or which are
- * seen to be free; unix sockets are opened. @before stays as it is; it may be empty. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: told in the log, and
- * nothing is left. */
+/* Places for @policy: those of @before that it names as well, and new ones: of sockets that were
+ * given, or which are seen to be free; unix sockets are opened. @before stays as it is; it may be
+ * empty. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: told in the log, and nothing is left. */
 MUST_USE enum status listening_open(struct listening *listening, const struct policy *policy,
                                     const struct listening *before);
 
-/* One worker's part of it, by the policy's listeners: sockets of the places that are new, or with @all of all of them.
- * They are the caller's. STATUS_IN_USE, STATUS_IO: told in the log, and none is open. */
+/* One worker's part of it, by the policy's listeners: sockets of the places that are new,
+ * or with @all of all of them. They are the caller's. STATUS_IN_USE, STATUS_IO: told in
+ * the log, and none is open. */
 MUST_USE enum status listening_offer(struct listening *listening, const struct policy *policy,
                                      bool all, struct listening_offer *offers);
 
 /* Tell in the log of the places that are new. */
 void listening_log(const struct listening *listening);
 
-/* Remove the files of the unix sockets: nobody else is to connect. Workers still accept what is queued. May be
- * called again. */
+/* Remove the files of the unix sockets: nobody else is to connect. Workers still accept what is
+ * queued. May be called again. */
 void listening_close(struct listening *listening);
 
-/* @after comes for certain, but no worker has turned: as listening_close(), for the places that are not in it. */
+/* @after comes for certain, but no worker has turned: as listening_close(), for the
+ * places that are not in it. */
 void listening_part(struct listening *before, const struct listening *after);
 
-/* @after is in force, and nobody listens any more where only @before does: tell of those places, and forget @before. */
+/* @after is in force, and nobody listens any more where only @before does: tell of those
+ * places, and forget @before. */
 void listening_succeed(struct listening *before, const struct listening *after);
 
 /* @after is not to be in force: let go of its new places. */

@@ -1,5 +1,6 @@
-/* syslog gets a datagram a line, many with one call, as RFC 3164 and every /dev/log take them: facility daemon,
- * severity info. Its socket is connected anew when the one at the other end is another one. */
+/* syslog gets a datagram a line, many with one call, as RFC 3164 and every /dev/log take
+ * them: facility daemon, severity info. Its socket is connected anew when the one at the
+ * other end is another one. */
 
 #include "proxy/log_sink.h"
 
@@ -26,8 +27,8 @@ enum {
 
 /* --- places --- */
 
-/* A pipe may have a slow reader. Opened once more it is non-blocking for us alone, and not for those who share
- * our stdout; a write to it then fails where it would wait. */
+/* A pipe may have a slow reader. Opened once more it is non-blocking for us alone, and not for
+ * those who share our stdout; a write to it then fails where it would wait. */
 static int open_stdout(void)
 {
     struct stat stat;
@@ -56,7 +57,7 @@ static int open_place(const struct log_section *log)
     switch (log->target) {
     case LOG_TO_STDOUT:
         return open_stdout();
-    case LOG_TO_FILE: /* O_NONBLOCK: a named pipe without a reader fails, rather than wait for one */
+    case LOG_TO_FILE: /* O_NONBLOCK: a named pipe without a reader fails, and waits for none */
         return open(log->path.data, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0640);
     case LOG_TO_SYSLOG:
         return open_syslog(log->path);
@@ -118,8 +119,8 @@ void log_sink_init(struct log_sink *sink, const struct log_section *place, int f
     }
 }
 
-/* How many bytes of @lines may be written without waiting for a reader: a file takes all; a pipe or a terminal
- * that polls writable takes PIPE_BUF, cut behind a whole line where there is one. */
+/* How many bytes of @lines may be written without waiting for a reader: a file takes all; a pipe or
+ * a terminal that polls writable takes PIPE_BUF, cut behind a whole line where there is one. */
 static size_t writable_bytes(const struct log_sink *sink, struct span lines)
 {
     struct pollfd ready = {.fd = sink->fd, .events = POLLOUT};

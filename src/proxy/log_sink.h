@@ -1,5 +1,5 @@
-/* Where lines of the access log go: stdout, a file, or syslog by its socket. Whoever writes never waits: what is
- * not taken at once is lost. */
+/* Where lines of the access log go: stdout, a file, or syslog by its socket. Whoever writes never
+ * waits: what is not taken at once is lost. */
 
 #ifndef SLUICE_PROXY_LOG_SINK_H
 #define SLUICE_PROXY_LOG_SINK_H
@@ -20,12 +20,12 @@ struct log_sink {
     char syslog_path[SYSLOG_PATH_BYTES_MAX + 1];
 };
 
-/* Open the place that @log names; *fd is -1 where it is off. A syslog that is not there may come. STATUS_IO: told in
- * the log. */
+/* Open the place that @log names; *fd is -1 where it is off. A syslog that is not there may come.
+ * STATUS_IO: told in the log. */
 MUST_USE enum status log_place_open(const struct log_section *log, int *fd);
 
-/* What was opened as *fd is opened anew under the same number, for a file that has been renamed. On failure, which
- * is told in the log, all stays as it is. */
+/* What was opened as *fd is opened anew under the same number, for a file that has been renamed. On
+ * failure, which is told in the log, all stays as it is. */
 void log_place_reopen(const struct log_section *log, int fd);
 
 /* STDOUT_FILENO and -1 stay. */
@@ -33,7 +33,8 @@ void log_place_close(int fd);
 
 void log_sink_init(struct log_sink *sink, const struct log_section *place, int fd);
 
-/* Write @lines, each with its newline. What remains of them was not taken, because *why; empty: all was. */
+/* Write @lines, each with its newline. What remains of them was not taken,
+ * because *why; empty: all was. */
 MUST_USE struct span log_sink_write(struct log_sink *sink, struct span lines, const char **why);
 
 #endif /* SLUICE_PROXY_LOG_SINK_H */

@@ -1,5 +1,6 @@
-/* Whether somebody who is waited for moves bytes fast enough. Whoever must send or take a body at a rate is
- * given time in advance, earns more with each byte, and uses it up while he lets others wait.
+/* Whether somebody who is waited for moves bytes fast enough. Whoever must send or take a
+ * body at a rate is given time in advance, earns more with each byte, and uses it up
+ * while he lets others wait.
  *
  * Pure: the clock (monotonic) is an argument. Looked at now and then, not with each byte. */
 

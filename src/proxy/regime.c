@@ -249,7 +249,8 @@ void regime_end(struct regime *regime)
     loop_at_turn_end(regime->worker->loop, &regime->death);
 }
 
-/* @group borrows from @regime's policy, or from that of another regime that it is in: of one that stays. */
+/* @group borrows from @regime's policy, or from that of another regime that it
+ * is in: of one that stays. */
 static void lend_to(struct upstream_group *group, const struct worker *worker)
 {
     for (struct list *node = worker->regimes.prev; node != &worker->regimes; node = node->prev) {

@@ -1,8 +1,8 @@
-/* A regime: one policy in force at one worker, with what that worker has made of it: its store, the servers of
- * its upstreams, its timeouts.
+/* A regime: one policy in force at one worker, with what that worker has made of it: its store, the
+ * servers of its upstreams, its timeouts.
  *
- * An exchange keeps the regime that it began under to its end, whatever policy the next one finds. Everything
- * here is for the worker's own thread. */
+ * An exchange keeps the regime that it began under to its end, whatever policy the next one finds.
+ * Everything here is for the worker's own thread. */
 
 #ifndef SLUICE_PROXY_REGIME_H
 #define SLUICE_PROXY_REGIME_H
@@ -51,12 +51,13 @@ struct regime {
     uint64_t renew_us;        /* how often; 0: never */
 };
 
-/* Make everything, so that it could be in force at once; what the one that is in force has as well is taken over.
- * STATUS_NO_MEMORY, STATUS_IO: nothing is left. */
+/* Make everything, so that it could be in force at once; what the one that is in force has as well
+ * is taken over. STATUS_NO_MEMORY, STATUS_IO: nothing is left. */
 MUST_USE enum status regime_new(struct worker *worker, struct edition *edition,
                                 struct regime **regime);
 
-/* Whether its store and its servers can be asked, or cannot for longer than is worth waiting for. */
+/* Whether its store and its servers can be asked, or cannot for longer
+ * than is worth waiting for. */
 bool regime_is_ready(const struct regime *regime);
 
 /* It is in force from now on, in place of worker->regime. */

@@ -1,5 +1,5 @@
-/* Answers of our own: denials, errors, what a route responds by itself. They fill exchange->out and the body;
- * nothing is sent here. */
+/* Answers of our own: denials, errors, what a route responds by itself. They fill exchange->out and
+ * the body; nothing is sent here. */
 
 #ifndef SLUICE_PROXY_REPLY_H
 #define SLUICE_PROXY_REPLY_H

@@ -1,12 +1,14 @@
-/* Happy path: what the process needs for the policy is opened ─► each worker makes what it needs, beside what it has
- * ─► all are ready ─► unix sockets, with their files, and given ones that the new policy does not name are closed, but
- * for what each worker has of them and still accepts from ─► each turns, as a whole, between two requests ─► what else
- * the old policy had of the process, and the new one has not, is let go.
+/* Happy path: what the process needs for the policy is opened ─► each worker makes what it needs,
+ * beside what it has ─► all are ready ─► unix sockets, with their files, and given ones that the
+ * new policy does not name are closed, but for what each worker has of them and still accepts from
+ * ─► each turns, as a whole, between two requests ─► what else the old policy had of the process,
+ * and the new one has not, is let go.
  *
- * Failures: an address that somebody else listens on, a log file that cannot be opened, no memory: nothing has
- * changed. A store or a name that nobody answers for is waited for so long, and then as good as any. A worker that
- * does not answer is waited for as long as it takes, and the log says so: until it has made what it needs, none turns,
- * so that none is under a policy that another may not come under. */
+ * Failures: an address that somebody else listens on, a log file that cannot be opened, no memory:
+ * nothing has changed. A store or a name that nobody answers for is waited for so long, and then
+ * as good as any. A worker that does not answer is waited for as long as it takes, and the log
+ * says so: until it has made what it needs, none turns, so that none is under a policy that
+ * another may not come under. */
 
 #include <assert.h>
 #include <sys/eventfd.h>

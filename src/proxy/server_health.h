@@ -9,7 +9,8 @@
  * not, it is out for twice as long. Who fails checks is in again when it passes them. What began
  * before a server went out, or came back, says nothing of it any more.
  *
- * The time is an argument, and so are the rules: a reload may change them, and the server stays how it is. Everything is for any thread; a server without a mark takes no lock. */
+ * The time is an argument, and so are the rules: a reload may change them, and the server stays how
+ * it is. Everything is for any thread; a server without a mark takes no lock. */
 
 #ifndef SLUICE_PROXY_SERVER_HEALTH_H
 #define SLUICE_PROXY_SERVER_HEALTH_H

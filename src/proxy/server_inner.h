@@ -44,8 +44,9 @@ struct server {
     uint64_t deadline_us; /* until which workers are waited for in silence, monotonic */
 };
 
-/* What @edition needs of the process; @before is what is in force, or all zero with a log_fd of -1. STATUS_IN_USE,
- * STATUS_IO, STATUS_NO_MEMORY: told in the log, and nothing is left; the edition is not released. */
+/* What @edition needs of the process; @before is what is in force, or all zero with a log_fd of
+ * -1. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: told in the log, and nothing is left; the
+ * edition is not released. */
 MUST_USE enum status server_outfit_open(struct server_outfit *outfit,
                                         const struct server_edition *edition,
                                         const struct server_outfit *before);
@@ -53,8 +54,8 @@ MUST_USE enum status server_outfit_open(struct server_outfit *outfit,
 /* It is not to be in force; @before is. The edition is not released. */
 void server_outfit_discard(struct server_outfit *outfit, const struct server_outfit *before);
 
-/* One worker's part of it. With @all of everything, else of what is new. STATUS_IN_USE, STATUS_IO: told in the log,
- * and nothing is left. */
+/* One worker's part of it. With @all of everything, else of what is new. STATUS_IN_USE, STATUS_IO:
+ * told in the log, and nothing is left. */
 MUST_USE enum status server_outfit_offer(struct server_outfit *outfit, bool all,
                                          struct worker_offer *offer);
 

@@ -1,5 +1,5 @@
-/* The stock of a worker: pools of blocks whose size the policy sets. Policies that ask for the same sizes share
- * one. */
+/* The stock of a worker: pools of blocks whose size the policy sets. Policies that ask for
+ * the same sizes share one. */
 
 #ifndef SLUICE_PROXY_STOCK_H
 #define SLUICE_PROXY_STOCK_H
@@ -22,7 +22,8 @@ struct stock *stock_new(const struct policy *policy);
 /* Whether @policy asks for the sizes of @stock. */
 bool stock_fits(const struct stock *stock, const struct policy *policy);
 
-/* One user more, or less; with the last one it goes, and then all blocks are back. NULL is a no-op. */
+/* One user more, or less; with the last one it goes, and then all blocks
+ * are back. NULL is a no-op. */
 struct stock *stock_join(struct stock *stock);
 void stock_leave(struct stock *stock);
 

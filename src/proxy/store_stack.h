@@ -45,13 +45,13 @@ MUST_USE enum status dying_stacks_init(struct worker *worker);
 /* Free what is left, settled or not. */
 void dying_stacks_close(struct worker *worker);
 
-/* That of @edition, whose limits it knows, for one user; @before is what the edition before has, or NULL: the
- * same, where both name the same store. STATUS_NO_MEMORY. */
+/* That of @edition, whose limits it knows, for one user; @before is what the edition before has, or
+ * NULL: the same, where both name the same store. STATUS_NO_MEMORY. */
 MUST_USE enum status store_stack_open(struct worker *worker, const struct edition *edition,
                                       struct store_stack *before, struct store_stack **stack);
 
-/* @edition does not use it any more, and nothing is asked over its limits. The last one to leave it keeps until it is
- * settled, for STORE_SETTLE_WAIT_US at most. NULL is a no-op. */
+/* @edition does not use it any more, and nothing is asked over its limits. The last one to leave it
+ * keeps until it is settled, for STORE_SETTLE_WAIT_US at most. NULL is a no-op. */
 void store_stack_leave(struct worker *worker, struct store_stack *stack, struct edition *edition);
 
 /* Whether all of @worker's are settled, in force and not. */

@@ -5,8 +5,8 @@
 #include "base/compiler.h"
 #include "http/field.h"
 
-/* Beside the fields that we know by name, which are all dropped: those that frame, route, are a connection's, or
- * that we write ourselves. */
+/* Beside the fields that we know by name, which are all dropped: those that frame, route, are a
+ * connection's, or that we write ourselves. */
 static const struct span NEVER[] = {
     {"age", 3},
     {"authorization", 13},

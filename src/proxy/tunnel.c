@@ -1,13 +1,14 @@
-/* From a 101 that was asked for to the end of both sides: the part of an exchange in which bytes pass as they
- * are.
+/* From a 101 that was asked for to the end of both sides: the part of an exchange in
+ * which bytes pass as they are.
  *
- * Happy path: the 101 goes to the client, what the client sent behind its request goes to the server, and then
- * each side's bytes to the other, each stopping while the other is blocked. An end of one side is passed on as
- * such; with the second the exchange is over.
+ * Happy path: the 101 goes to the client, what the client sent behind its request goes to the
+ * server, and then each side's bytes to the other, each stopping while the other is blocked. An end
+ * of one side is passed on as such; with the second the exchange is over.
  *
- * Failures: a 101 that nobody asked for, or for another protocol, or before the request's end (502, and nothing
- * of the client has passed); a side that breaks off (the other is reset); one that does not take what it is sent
- * (likewise, after timeouts.idle); nothing that moves (both are ended, after timeouts.tunnel). */
+ * Failures: a 101 that nobody asked for, or for another protocol, or before the request's end (502,
+ * and nothing of the client has passed); a side that breaks off (the other is reset); one that does
+ * not take what it is sent (likewise, after timeouts.idle); nothing that moves (both are ended,
+ * after timeouts.tunnel). */
 
 #include <assert.h>
 

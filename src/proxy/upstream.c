@@ -1,10 +1,11 @@
-/* Happy path: an idle connection is taken off its list, the request's head and first piece of body go out in
- * one write; the response's head and first piece come with one read and are handed on in one call; the
- * connection goes back to the front of its list.
+/* Happy path: an idle connection is taken off its list, the request's head and first piece of body
+ * go out in one write; the response's head and first piece come with one read and are handed on in
+ * one call; the connection goes back to the front of its list.
  *
- * Failures: connect refused or timed out (the exchange tries another server), the peer closed before a
- * response byte (the exchange may try once more), the head or the body breaks the rules, the connection is
- * cut in mid body (the exchange cuts the client). Anything that comes on an idle connection closes it. */
+ * Failures: connect refused or timed out (the exchange tries another server), the peer closed
+ * before a response byte (the exchange may try once more), the head or the body breaks the rules,
+ * the connection is cut in mid body (the exchange cuts the client). Anything that comes on an
+ * idle connection closes it. */
 
 #include "proxy/upstream.h"
 
@@ -76,8 +77,8 @@ static void on_idle_timeout(struct timeout *timeout)
 
 /* --- the response --- */
 
-/* The response's head has gone out, and more of its body is to be read. A client that does not keep up is not
- * worth a large block: it would stay with it for as long as that client likes. */
+/* The response's head has gone out, and more of its body is to be read. A client that does not keep
+ * up is not worth a large block: it would stay with it for as long as that client likes. */
 static void prepare_read(struct upstream *upstream)
 {
     struct client *client = upstream->exchange->client;

@@ -1,7 +1,7 @@
 /* A connection to a server of an upstream: idle in its server's list, or carrying one exchange.
  *
- * It reads and writes HTTP/1.1 and tells its exchange, through the exchange_on_upstream_…() functions, what
- * came. */
+ * It reads and writes HTTP/1.1 and tells its exchange, through the
+ * exchange_on_upstream_…() functions, what came. */
 
 #ifndef SLUICE_PROXY_UPSTREAM_H
 #define SLUICE_PROXY_UPSTREAM_H
@@ -82,7 +82,8 @@ int upstream_give_up_idle(struct upstream_server *server, struct resolver_addres
 /* Where to write the request's head: a text over a whole block. */
 MUST_USE enum status upstream_begin_head(struct upstream *upstream, struct text *text);
 
-/* The head is written: it goes out with the next piece of the body, or with upstream_flush_head(). */
+/* The head is written: it goes out with the next piece of the body, or
+ * with upstream_flush_head(). */
 void upstream_end_head(struct upstream *upstream, const struct text *text, bool body_is_chunked);
 
 /* Send a piece of the request's body, framed; @last ends it. An empty @piece may end it too. With
@@ -98,7 +99,8 @@ static inline bool upstream_owes_head(const struct upstream *upstream)
     return upstream->out_head.len > 0;
 }
 
-/* The response's head has come: put its trailers into @memory, TRAILER_BYTES_MAX; NULL drops them. */
+/* The response's head has come: put its trailers into @memory,
+ * TRAILER_BYTES_MAX; NULL drops them. */
 void upstream_keep_trailers(struct upstream *upstream, char *memory);
 
 /* How many bytes they were; the body has ended. */
@@ -110,12 +112,12 @@ void upstream_end_tunnel(struct upstream *upstream);
 /* Its side of the tunnel has ended, and nothing more is read. */
 void upstream_has_ended(struct upstream *upstream);
 
-/* The exchange can take more: hand it what is there of the response, until it blocks, nothing is there or the
- * body ends. The connection may be gone when this returns. */
+/* The exchange can take more: hand it what is there of the response, until it blocks, nothing is
+ * there or the body ends. The connection may be gone when this returns. */
 void upstream_pump(struct upstream *upstream);
 
-/* The exchange is over and the response was read to its end: keep the connection for the next one, if both
- * sides want that. */
+/* The exchange is over and the response was read to its end: keep the connection for the next one,
+ * if both sides want that. */
 void upstream_release(struct upstream *upstream, uint64_t now_us);
 
 /* The exchange is over, or the idle connection is not wanted: close it. */

@@ -1,5 +1,5 @@
-/* The servers of an upstream; how requests are spread over them is in upstream_choice.c, where they are in
- * upstream_name.c. */
+/* The servers of an upstream; how requests are spread over them is in upstream_choice.c, where they
+ * are in upstream_name.c. */
 
 #include "proxy/upstream_group.h"
 

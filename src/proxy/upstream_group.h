@@ -62,16 +62,17 @@ struct upstream_group {
     struct timeout_queue queue_timeouts;
 };
 
-/* That of @policy's upstream number @index, of which @process is what all workers share, for one user. @before is
- * what the worker has of that upstream as it was, whose addresses are good until names are resolved; NULL: nothing.
- * Nothing is sent to its servers before upstream_group_begin(). STATUS_NO_MEMORY. */
+/* That of @policy's upstream number @index, of which @process is what all workers share, for one
+ * user. @before is what the worker has of that upstream as it was, whose addresses are good until
+ * names are resolved; NULL: nothing. Nothing is sent to its servers before
+ * upstream_group_begin(). STATUS_NO_MEMORY. */
 MUST_USE enum status upstream_group_new(struct worker *worker, const struct policy *policy,
                                         size_t index, struct upstream_process *process,
                                         struct upstream_group *before,
                                         struct upstream_group **group);
 
-/* It is in force, under @policy, as upstream number @index of that: also when it has been so already, under one
- * that says the same of it. STATUS_NO_MEMORY: checks cannot begin. */
+/* It is in force, under @policy, as upstream number @index of that: also when it has been so
+ * already, under one that says the same of it. STATUS_NO_MEMORY: checks cannot begin. */
 MUST_USE enum status upstream_group_begin(struct upstream_group *group, const struct policy *policy,
                                           size_t index);
 
@@ -82,7 +83,8 @@ void upstream_group_refer_to(struct upstream_group *group, const struct policy *
 /* It is not in force any more: what is under way goes on, nothing is kept. */
 void upstream_group_retire(struct upstream_group *group);
 
-/* One user more, or less; with the last it goes, and then no connection but idle ones may be left. */
+/* One user more, or less; with the last it goes, and then no connection
+ * but idle ones may be left. */
 struct upstream_group *upstream_group_join(struct upstream_group *group);
 void upstream_group_leave(struct upstream_group *group);
 

@@ -1,8 +1,9 @@
-/* Happy path: a name is asked for at start, and again when its answer has had its time. An address that is in no
- * answer any more gets no new connection; idle ones are closed at once, the others when they are free.
+/* Happy path: a name is asked for at start, and again when its answer has had its time. An
+ * address that is in no answer any more gets no new connection; idle ones are closed at once, the
+ * others when they are free.
  *
- * Failures: a name that cannot be resolved keeps its last addresses and is asked for again soon; a connect that
- * fails moves on to the next address. */
+ * Failures: a name that cannot be resolved keeps its last addresses and is asked for again soon; a
+ * connect that fails moves on to the next address. */
 
 #include "proxy/upstream_name.h"
 
@@ -54,7 +55,8 @@ static void close_outdated(struct upstream_server *server)
     }
 }
 
-/* New connections go on to the same address if it is still there, in whatever order they are told. */
+/* New connections go on to the same address if it is still there, in
+ * whatever order they are told. */
 static void take_addresses(struct upstream_server *server, const struct resolver_answer *answer)
 {
     const struct resolver_address last = server->addresses[server->next_address];

@@ -1,5 +1,5 @@
-/* Where a server of an upstream is, when the policy gives it a name: its addresses, asked for again whenever an
- * answer has had its time. */
+/* Where a server of an upstream is, when the policy gives it a name: its addresses, asked for again
+ * whenever an answer has had its time. */
 
 #ifndef SLUICE_PROXY_UPSTREAM_NAME_H
 #define SLUICE_PROXY_UPSTREAM_NAME_H
@@ -17,8 +17,8 @@ struct upstream_server;
 /* Learn the addresses of @server, whose endpoint and group are set; a name is asked for at once.
  * STATUS_NO_MEMORY. */
 MUST_USE enum status upstream_name_init(struct upstream_server *server);
-/* @server, of which nothing is known yet, has the addresses of @old, which has the same name, until its own are
- * told. */
+/* @server, of which nothing is known yet, has the addresses of @old, which has the same name,
+ * until its own are told. */
 void upstream_name_take_over(struct upstream_server *server, const struct upstream_server *old);
 
 void upstream_name_close(struct upstream_server *server);

@@ -168,7 +168,8 @@ static bool is_alone(const struct upstream_group *group)
     return atomic_load(&group->process->family->n_members) == 1;
 }
 
-/* The group of this worker in @upstream, or another's; NULL: there is none any more. Its lock is held. */
+/* The group of this worker in @upstream, or another's; NULL: there is none any
+ * more. Its lock is held. */
 static struct upstream_group *group_in(const struct upstream_process *upstream,
                                        const struct worker *worker)
 {

@@ -2,8 +2,8 @@
  * workers of the process, first come, first served.
  *
  * A server's place is a connection to it: one that is being made, in use, or idle. A place that
- * becomes free, and an idle connection wherever it is, go to the first in the queue who may use that
- * server; the connection itself moves to the worker of whoever gets it.
+ * becomes free, and an idle connection wherever it is, go to the first in the queue who may use
+ * that server; the connection itself moves to the worker of whoever gets it.
  *
  *     enter ─► waiting ─► granted ─► taken by its worker
  *                 └─ leave   └─ given back
@@ -81,7 +81,8 @@ bool upstream_queue_leave(struct upstream_waiter *waiter);
 /* Give back the grant of a waiter that did not leave in time. */
 void upstream_queue_return_grant(struct upstream_waiter *waiter, uint64_t now_us);
 
-/* Whether somebody waits for the same servers under another policy, as the upstream was before it was changed. */
+/* Whether somebody waits for the same servers under another policy, as the upstream
+ * was before it was changed. */
 bool upstream_queue_others_wait(const struct upstream_group *group);
 
 /* Give free places to who waits: some may have become free, or a server may have come in. */

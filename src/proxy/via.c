@@ -46,7 +46,8 @@ static struct span received_by(struct span member)
     return span_of(rest.data, word_len(rest));
 }
 
-/* Quotes are nothing special: they stand in comments alone, and who opens some hides nobody behind them. */
+/* Quotes are nothing special: they stand in comments alone, and who opens some
+ * hides nobody behind them. */
 static bool names_us(const struct via *via, struct span list)
 {
     struct span member;

@@ -1,8 +1,9 @@
-/* Happy path: everything is made before the thread starts; the thread runs the loop until it is drained.
+/* Happy path: everything is made before the thread starts; the thread runs
+ * the loop until it is drained.
  *
- * Draining: listeners leave, and whom they accept yet is served; idle connections close (new ones after a
- * moment, since their first request is on its way), the others end with their answer; after timeouts.drain
- * what is left is cut. Then the stores have a second to hear what became of them. */
+ * Draining: listeners leave, and whom they accept yet is served; idle connections close (new ones
+ * after a moment, since their first request is on its way), the others end with their answer; after
+ * timeouts.drain what is left is cut. Then the stores have a second to hear what became of them. */
 
 #include "proxy/worker.h"
 

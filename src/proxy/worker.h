@@ -1,4 +1,5 @@
-/* A worker: one thread with its own loop, listening sockets, upstream connections, store and memory. */
+/* A worker: one thread with its own loop, listening sockets, upstream
+ * connections, store and memory. */
 
 #ifndef SLUICE_PROXY_WORKER_H
 #define SLUICE_PROXY_WORKER_H
@@ -36,7 +37,7 @@ struct worker_shared {
     const struct server_options *options; /* borrowed */
     struct entrance entrance;             /* of connections from clients */
     struct via via;                       /* who we are to ourselves */
-    int change_fd; /* an eventfd: a worker has answered an order of its worker_change; -1: nobody looks */
+    int change_fd; /* an eventfd: an order to a worker's change is answered; -1: nobody looks */
 };
 
 /* Value of beat_us before the thread starts, and after it has ended. */
@@ -84,15 +85,16 @@ struct worker {
     pthread_t thread;
 };
 
-/* Make everything that needs memory or a socket, but do not run. The sockets of @offer are taken over. On failure
- * nothing is left. */
+/* Make everything that needs memory or a socket, but do not run. The sockets of @offer are taken
+ * over. On failure nothing is left. */
 MUST_USE enum status worker_init(struct worker *worker, struct worker_shared *shared,
                                  unsigned number, const struct worker_offer *offer);
 
 /* Start the thread. STATUS_NO_MEMORY: the system gives none. */
 MUST_USE enum status worker_start(struct worker *worker);
 
-/* Any thread: stop accepting, let requests end within timeouts.drain, then return from the thread. */
+/* Any thread: stop accepting, let requests end within timeouts.drain, then
+ * return from the thread. */
 void worker_drain(struct worker *worker);
 
 /* Wait for the thread to end. */

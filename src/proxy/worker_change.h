@@ -1,11 +1,12 @@
 /* How a worker comes under another policy.
  *
- *   offered ─► PREPARE ─► made ─► ready, or as good as it will be ─► TURN ─► has left where it listens no more ─► turned
+ *   offered ─► PREPARE ─► made ─► ready, or as good as it will be ─► TURN ─► leaving ─► turned
  *                 └ no memory: failed                           └──► DROP
+ *   (leaving: until it has left where it listens no more)
  *
- * The server's thread gives orders, one at a time to all workers, and each answers. None is told to turn before all
- * have made what they need: from there on nothing can fail. None is offered the next policy before all have left, so
- * that an address which comes again is free. */
+ * The server's thread gives orders, one at a time to all workers, and each answers. None is told to
+ * turn before all have made what they need: from there on nothing can fail. None is offered the
+ * next policy before all have left, so that an address which comes again is free. */
 
 #ifndef SLUICE_PROXY_WORKER_CHANGE_H
 #define SLUICE_PROXY_WORKER_CHANGE_H
@@ -75,8 +76,9 @@ void worker_change_abandon(struct worker *worker);
 
 /* --- the server's --- */
 
-/* Give @order, by way of the worker's wakeup. TURN: when it has made, or is ready. DROP: at any time, and a PREPARE that
- * is not carried out yet is forgotten. A worker that drains does not answer. */
+/* Give @order, by way of the worker's wakeup. TURN: when it has made, or is ready. DROP:
+ * at any time, and a PREPARE that is not carried out yet is forgotten. A worker that
+ * drains does not answer. */
 void worker_change_order(struct worker *worker, enum worker_order order);
 enum worker_answer worker_change_answer(const struct worker *worker);
 

@@ -12,13 +12,14 @@
 
 struct worker;
 
-/* Listen on what the @n @offers say, whose sockets are taken over, and leave where they do not say it.
- * STATUS_NO_MEMORY: not on all of them. */
+/* Listen on what the @n @offers say, whose sockets are taken over, and leave where they do not say
+ * it. STATUS_NO_MEMORY: not on all of them. */
 MUST_USE enum status worker_listeners_set(struct worker *worker,
                                           const struct listening_offer *offers, size_t n);
 
-/* Leave everywhere: no connection begins, but whoever has begun one is accepted. For each that has left,
- * worker_on_listener_gone(), but for sockets that were given, which others accept from: they are gone at once. */
+/* Leave everywhere: no connection begins, but whoever has begun one is accepted. For each that
+ * has left, worker_on_listener_gone(), but for sockets that were given, which others accept
+ * from: they are gone at once. */
 void worker_listeners_leave(struct worker *worker);
 
 /* Whether there is one that has not left yet. */

@@ -1,6 +1,7 @@
 /*   start ─► no shared store ─► made here
  *         ─► one script call ─► made there, told to all ─► made here too, so that who asks this
- *            process next finds it obeyed; what others have changed meanwhile is read by the watch */
+ *            process next finds it obeyed; what others have changed meanwhile is read by the
+ *            watch */
 
 #include "store/ban_change.h"
 

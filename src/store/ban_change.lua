@@ -1,5 +1,6 @@
---[[ Set or lift a ban or an exemption, and tell all processes. What is lifted leaves a word until it would have
-ended, so that no process that missed it sets it again; the field "id" tells one life of the hash from another.
+--[[ Set or lift a ban or an exemption, and tell all processes. What is lifted leaves a word until
+it would have ended, so that no process that missed it sets it again; the field "id" tells one life
+of the hash from another.
 
 KEYS   the hash of bans
 ARGV   1 the channel

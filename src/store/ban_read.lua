@@ -6,7 +6,8 @@ ARGV   1 where a scan of all goes on; empty: one field is wanted
        3 until when (ms) it is set to 4 where it is not there; empty: it is not set
 Reply  1, 2 TIME
        3 where the scan goes on; 0: it is over
-       4 fields, each with its value behind it; of a field that is wanted and is not there an empty one ]]
+       4 fields, each with its value behind it; of a field that is wanted and is not there an empty
+         one ]]
 local time = redis.call('TIME')
 if ARGV[1] ~= '' then
   local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', 200)

@@ -1,5 +1,5 @@
-/* The reading of bans over the link of their watch: one call after the other, so that what is read last is how
- * things stand. */
+/* The reading of bans over the link of their watch: one call after the other, so that what is read
+ * last is how things stand. */
 
 #ifndef SLUICE_STORE_BAN_READING_H
 #define SLUICE_STORE_BAN_READING_H

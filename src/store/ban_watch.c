@@ -6,8 +6,9 @@
  *
  * Failures: the link or the ear is lost ─► made again, and all is read again; a reply that says no
  * ─► told to the log, once, and tried again in a second; more messages than are worth single reads
- * ─► all is read; Redis has lost what it had ─► what is known is set again, one by one. In a cluster the node that has the hash is found by its MOVED,
- * from whichever of the policy's can be reached.
+ * ─► all is read; Redis has lost what it had ─► what is known is set again, one by
+ * one. In a cluster the node that has the hash is found by its MOVED, from whichever
+ * of the policy's can be reached.
  *
  * Nothing is closed within a callback of its own: the timer `mend` does it. */
 

@@ -76,9 +76,9 @@ MUST_USE struct coalesce_flight *coalesce_flight_begin(struct coalesce_store *st
 /* Nobody is aboard or waits. */
 void coalesce_flight_end(struct coalesce_flight *flight);
 
-/* One call for those who wait, of whom there is one at least, at @now_us (0: not known). STORE_PENDING: when it has landed,
- * all aboard are answered, those who wait then depart within a few turns of the loop, and a flight
- * without any ends.
+/* One call for those who wait, of whom there is one at least, at @now_us (0: not known).
+ * STORE_PENDING: when it has landed, all aboard are answered, those who wait then depart within a
+ * few turns of the loop, and a flight without any ends.
  * STORE_ANSWERED: the answer is in flight->call, and nobody aboard knows. */
 MUST_USE enum store_outcome coalesce_flight_depart(struct coalesce_flight *flight, uint64_t now_us);
 

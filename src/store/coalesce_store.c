@@ -2,7 +2,8 @@
  *          ─► the first of its kind ─► a flight ─► departs at once, as a call of one
  *          ─► alike to one in flight ─► waits ─► departs after that has landed, with all that wait
  *
- *   landed ─► all aboard are answered, in order ─► those who wait gather ─► and depart, or the flight ends
+ *   landed ─► all aboard are answered, in order ─► those who wait gather ─► and depart, or there
+ *             are none, and the flight ends
  *
  * A flight's call is its own decision with its own copy of the question: who asked may go at any
  * time. A waiter that goes before departure is forgotten; one aboard leaves its place, and its

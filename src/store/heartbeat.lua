@@ -1,4 +1,5 @@
---[[ Enter a proxy in the roll of those that use this Redis, strike those that have fallen silent, and count.
+--[[ Enter a proxy in the roll of those that use this Redis, strike those that have fallen silent,
+and count.
 
 KEYS   the roll: a sorted set of instance ids, scored by when each was last heard of (ms)
 ARGV   1 the id of this instance

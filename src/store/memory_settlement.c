@@ -1,4 +1,5 @@
-/* A correction in the embedded store, or a reset: of a state that is still there, under the lock of its shard.
+/* A correction in the embedded store, or a reset: of a state that is still there,
+ * under the lock of its shard.
  *
  * What was dropped meanwhile needs none. What found no room is corrected where it was charged: in
  * the state that all such keys share. */

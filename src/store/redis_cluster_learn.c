@@ -1,5 +1,5 @@
-/* The limits that the nodes of a cluster know: those of the policy that was learnt last are in the options that a
- * new node is made with, those before it are kept in a list, and taught. */
+/* The limits that the nodes of a cluster know: those of the policy that was learnt last are in the
+ * options that a new node is made with, those before it are kept in a list, and taught. */
 
 #include <stdlib.h>
 

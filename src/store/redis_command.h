@@ -43,15 +43,16 @@ MUST_USE enum status redis_command_init(struct redis_command *command,
                                         const struct redis_store_options *options);
 void redis_command_close(struct redis_command *command);
 
-/* Another policy's limits are known from now on. Where they want another script, that waits in command->next: calls
- * over them must not be sent before redis_command_turn(). STATUS_NO_MEMORY. */
+/* Another policy's limits are known from now on. Where they want another script, that waits in
+ * command->next: calls over them must not be sent before redis_command_turn(). STATUS_NO_MEMORY. */
 MUST_USE enum status redis_command_learn(struct redis_command *command, const struct limit *limits,
                                          size_t n_limits);
 
 /* They are no more. */
 void redis_command_forget(struct redis_command *command, const struct limit *limits);
 
-/* The limits that were learnt last, *n_limits of them; NULL: all are forgotten. Whether @limit is one. */
+/* The limits that were learnt last, *n_limits of them; NULL: all are
+ * forgotten. Whether @limit is one. */
 const struct limit *redis_command_latest(const struct redis_command *command, size_t *n_limits);
 bool redis_command_is_latest(const struct redis_command *command, const struct limit *limit);
 

@@ -239,7 +239,8 @@ static void seek(struct redis_ear *ear)
     }
 }
 
-/* It is time to begin, too long has nothing come of it, or it is to be asked whether it is there. */
+/* It is time to begin, too long has nothing come of it, or it is to be
+ * asked whether it is there. */
 static void on_timer(void *context)
 {
     struct redis_ear *ear = context;

@@ -64,7 +64,8 @@ struct redis_ear {
     } texts[REDIS_EAR_TEXTS];
 };
 
-/* Begin to listen to @channel at the Redis of @options. STATUS_NO_MEMORY: nothing is left behind. */
+/* Begin to listen to @channel at the Redis of @options. STATUS_NO_MEMORY:
+ * nothing is left behind. */
 MUST_USE enum status redis_ear_open(struct redis_ear *ear, struct loop *loop,
                                     const struct redis_store_options *options, struct span channel,
                                     const struct redis_ear_handler *handler, void *owner);

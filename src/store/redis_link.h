@@ -91,8 +91,9 @@ MUST_USE enum status redis_link_init(struct redis_link *link, struct loop *loop,
                                      struct store_node_meters *meters,
                                      void (*on_change)(void *owner), void *owner);
 
-/* @source is the script from now on, which the handshake loads; the one before is not looked at any more. @sha of
- * it, REDIS_SHA_BYTES as Redis told it; empty: it is not known. Not while it is CONNECTING. */
+/* @source is the script from now on, which the handshake loads; the one before is not looked
+ * at any more. @sha of it, REDIS_SHA_BYTES as Redis told it; empty: it is not known. Not
+ * while it is CONNECTING. */
 void redis_link_set_source(struct redis_link *link, struct span source, struct span sha);
 
 /* Calls under way get their NULL. Not from within one of their callbacks. */

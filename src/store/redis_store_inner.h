@@ -80,15 +80,18 @@ bool redis_store_is_settled(const struct store *store);
 /* The link may have changed, or something was learnt: see to it that Redis knows the script. */
 void redis_store_catch_up(struct redis_store *redis);
 
-/* @decision is to be sent, and a script waits: if it is for that, the script is taken, known to Redis or not. */
+/* @decision is to be sent, and a script waits: if it is for that, the script is
+ * taken, known to Redis or not. */
 void redis_store_hurry(struct redis_store *redis, const struct decision *decision);
 
 /* --- redis_orphan.c --- */
 
-/* The caller of @ticket goes, and its decision with it: the ticket alone knows which slots its call takes. */
+/* The caller of @ticket goes, and its decision with it: the ticket alone knows
+ * which slots its call takes. */
 void redis_orphan_begin(struct redis_ticket *ticket);
 
-/* The late reply of an orphan, or NULL: nobody knows what came of it. What it took is given back; the ticket stays. */
+/* The late reply of an orphan, or NULL: nobody knows what came of it. What it took is given
+ * back; the ticket stays. */
 void redis_orphan_end(struct redis_ticket *ticket, const struct redis_reply *reply);
 
 /* --- redis_store.c --- */

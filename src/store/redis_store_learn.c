@@ -1,9 +1,12 @@
-/* What a Redis store learns while it is at work: the limits of a policy that comes, and the script that they want.
+/* What a Redis store learns while it is at work: the limits of a policy that comes, and
+ * the script that they want.
  *
- * Happy path: learnt ─► SCRIPT LOAD on the link that is up ─► its name has come ─► calls are made by it.
+ * Happy path: learnt ─► SCRIPT LOAD on the link that is up ─► its name has
+ * come ─► calls are made by it.
  *
- * Failures: no link ─► the handshake of the next one loads it; a reply that names no script, or a decision that
- * needs it before its name is known ─► the script goes with each call, which is dearer and as good. */
+ * Failures: no link ─► the handshake of the next one loads it; a reply that names no script,
+ * or a decision that needs it before its name is known ─► the script goes with each call,
+ * which is dearer and as good. */
 
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* Requests under way, in the order in which something is due of them; and room for those to come. */
+/* Requests under way, in the order in which something is due of them; and
+ * room for those to come. */
 
 #ifndef SLUICE_TRIAL_ENDS_H
 #define SLUICE_TRIAL_ENDS_H

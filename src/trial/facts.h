@@ -1,5 +1,5 @@
-/* What is known of an answer, beside what is expected of it: each as text, so that it is compared as it is
- * shown. */
+/* What is known of an answer, beside what is expected of it: each as text, so that it is
+ * compared as it is shown. */
 
 #ifndef SLUICE_TRIAL_FACTS_H
 #define SLUICE_TRIAL_FACTS_H

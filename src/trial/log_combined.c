@@ -1,8 +1,10 @@
 /* The common and the combined log format, with what many put before and behind:
  *
- * [HOST[:PORT] ]CLIENT IDENT USER [TIME] "REQUEST" STATUS BYTES[ "REFERER" "USER-AGENT"[ "FORWARDED-FOR"]]
+ * [HOST[:PORT] ]CLIENT IDENT USER [TIME] "REQUEST" STATUS BYTES[ "REFERER"
+ * "USER-AGENT"[ "FORWARDED-FOR"]]
  *
- * Source: Apache httpd, mod_log_config; nginx, log_format combined and the "main" of its example. */
+ * Source: Apache httpd, mod_log_config; nginx, log_format combined and
+ * the "main" of its example. */
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Lines read ahead by a thread of their own: batches of them, handed over in the order in which they were
- * filled. Which thread is faster changes nothing of what comes. */
+/* Lines read ahead by a thread of their own: batches of them, handed over in the order in which
+ * they were filled. Which thread is faster changes nothing of what comes. */
 
 #ifndef SLUICE_TRIAL_LOG_FEED_H
 #define SLUICE_TRIAL_LOG_FEED_H

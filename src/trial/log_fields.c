@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Names by which programs tell of requests: sluice's own, nginx's variables, Caddy, Traefik, and what
- * people use. Of several for one part the first counts. */
+/* Names by which programs tell of requests: sluice's own, nginx's variables, Caddy, Traefik, and
+ * what people use. Of several for one part the first counts. */
 static const struct {
     const char *name;
     enum log_part part;
@@ -187,7 +187,8 @@ static bool read_length(const struct log_values *values, struct log_line *out)
     return false;
 }
 
-/* Logs are written when requests end, so the time is that of the end unless its name says otherwise. */
+/* Logs are written when requests end, so the time is that of the end unless
+ * its name says otherwise. */
 static bool read_times(const struct log_values *values, struct log_clock *clock,
                        struct log_line *out)
 {

@@ -1,5 +1,5 @@
-/* A line of JSON: one object. Members of objects within it are known by their path, `request.uri`; lists
- * are passed over. No tree is made, and nothing is allocated. */
+/* A line of JSON: one object. Members of objects within it are known by their path, `request.uri`;
+ * lists are passed over. No tree is made, and nothing is allocated. */
 
 #include <string.h>
 

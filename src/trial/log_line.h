@@ -1,7 +1,7 @@
 /* One line of an access log, whatever its format: what it says of a request and of its answer.
  *
- * Lines are read in place: where a text has escapes they are undone in the line itself, which the caller
- * owns and does not need any more. Bytes of a log are a stranger's. */
+ * Lines are read in place: where a text has escapes they are undone in the line itself, which the
+ * caller owns and does not need any more. Bytes of a log are a stranger's. */
 
 #ifndef SLUICE_TRIAL_LOG_LINE_H
 #define SLUICE_TRIAL_LOG_LINE_H
@@ -34,8 +34,8 @@ enum log_part {
     LOG_TAKES_MS,
     LOG_TAKES_US,
     LOG_TAKES_NS,
-    LOG_COST, /* that the response told */
-    LOG_HEADER, /* and those that follow: LOG_HEADER + i is the header i of the fields that are known */
+    LOG_COST,   /* that the response told */
+    LOG_HEADER, /* and those that follow: LOG_HEADER + i is header i of the fields that are known */
     LOG_PARTS = LOG_HEADER + LOG_HEADERS_MAX,
 };
 
@@ -63,8 +63,8 @@ struct log_clock {
 /* What the fields of JSON and logfmt mean: see log_fields.h. */
 struct log_fields;
 
-/* Each reads @line, of @len bytes without its end. False: it is no such line, or says neither when nor
- * who. */
+/* Each reads @line, of @len bytes without its end. False: it is no such line, or
+ * says neither when nor who. */
 MUST_USE bool log_combined_read(char *line, size_t len, struct log_clock *clock,
                                 struct log_line *out);
 MUST_USE bool log_json_read(char *line, size_t len, const struct log_fields *fields,
@@ -89,9 +89,9 @@ MUST_USE bool log_peer_read(struct span text, struct address *peer);
 /* The status in @text; `-` and what is none is 0. */
 uint16_t log_status_read(struct span text);
 
-/* Read a text in quotes, *@at being behind the first one, and move *@at behind the last. Where it @is_wanted,
- * \" \\ \/ \b \f \n \r \t, \xHH and \uHHHH are undone in place; what is none of these stays. False: it does
- * not end before @end. */
+/* Read a text in quotes, *@at being behind the first one, and move *@at behind the last. Where it
+ * @is_wanted, \" \\ \/ \b \f \n \r \t, \xHH and \uHHHH are undone in place; what is none of these
+ * stays. False: it does not end before @end. */
 MUST_USE bool log_quoted_read(char **at, char *end, bool is_wanted, struct span *text);
 
 #endif /* SLUICE_TRIAL_LOG_LINE_H */

@@ -31,7 +31,8 @@ struct log_merge {
     int error;
 };
 
-/* Fill @batch with the lines that are next in the order of time: a log_feed_fill of struct log_merge. */
+/* Fill @batch with the lines that are next in the order of time: a
+ * log_feed_fill of struct log_merge. */
 MUST_USE bool log_merge_fill(void *context, struct log_batch *batch);
 
 /* Tell how far reading has come. */

@@ -1,4 +1,5 @@
-/* Lines in the order of time: those that came late are put in their place while it is still to come. */
+/* Lines in the order of time: those that came late are put in their place
+ * while it is still to come. */
 
 #ifndef SLUICE_TRIAL_LOG_ORDER_H
 #define SLUICE_TRIAL_LOG_ORDER_H
@@ -47,11 +48,12 @@ static inline bool log_order_is_full(const struct log_order *order)
 /* Where the next line may be read into. Not while full. */
 struct log_line *log_order_next(struct log_order *order);
 
-/* What was read there lies in @block: it waits for its turn. False: it came too late for its place. */
+/* What was read there lies in @block: it waits for its turn. False: it came
+ * too late for its place. */
 bool log_order_add(struct log_order *order, struct log_block *block, struct log_blocks *blocks);
 
-/* Take the earliest out; its time is never before that of the one before. NULL: there is none. It is good until
- * log_order_release(), and nothing may be added before that. */
+/* Take the earliest out; its time is never before that of the one before. NULL: there is none. It
+ * is good until log_order_release(), and nothing may be added before that. */
 MUST_USE struct log_entry *log_order_take(struct log_order *order);
 void log_order_release(struct log_order *order, struct log_entry *entry);
 

@@ -1,5 +1,5 @@
-/* The lines of one log, read in large blocks. A line lies in its block, to be read in place, and the block
- * stays while a line of it is still wanted. */
+/* The lines of one log, read in large blocks. A line lies in its block, to be read in place, and
+ * the block stays while a line of it is still wanted. */
 
 #ifndef SLUICE_TRIAL_LOG_READER_H
 #define SLUICE_TRIAL_LOG_READER_H
@@ -54,8 +54,8 @@ void log_reader_close(struct log_reader *reader);
 /* The next line, without its end (LF or CR LF), in *line; it lies in reader->block. */
 MUST_USE enum log_next log_reader_next(struct log_reader *reader, char **line, size_t *len);
 
-/* Read the first block, and leave it to be read: what is in it, whole lines or not. STATUS_IO: errno says
- * why; STATUS_NO_MEMORY. */
+/* Read the first block, and leave it to be read: what is in it, whole lines or not. STATUS_IO:
+ * errno says why; STATUS_NO_MEMORY. */
 MUST_USE enum status log_reader_peek(struct log_reader *reader, const char **bytes, size_t *len);
 
 void log_block_release(struct log_blocks *blocks, struct log_block *block);

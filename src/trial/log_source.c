@@ -59,7 +59,8 @@ static void note_line(struct log_source *source, const struct log_line *line)
                         (line->parts >> LOG_REQUEST & 1) != 0;
 }
 
-/* Read copies of the first lines as source->format, up to @n_max of them, LOG_SURVEY_LINES at most. */
+/* Read copies of the first lines as source->format, up to @n_max of them,
+ * LOG_SURVEY_LINES at most. */
 static struct survey look(struct log_source *source, struct span first, size_t n_max, char *copy)
 {
     struct survey survey = {0};

@@ -39,8 +39,8 @@ struct log_source {
     bool has_ended;
 };
 
-/* Open @path, "-" for standard input, and look at its first lines; @format REPLAY_AUTO finds how they are
- * written. On failure @problem says why. */
+/* Open @path, "-" for standard input, and look at its first lines; @format REPLAY_AUTO finds how
+ * they are written. On failure @problem says why. */
 MUST_USE enum status log_source_open(struct log_source *source, const char *path,
                                      enum replay_format format, const struct log_fields *fields,
                                      struct log_blocks *blocks, struct text *problem);

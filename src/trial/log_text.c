@@ -175,8 +175,8 @@ static int32_t read_hex(const char *text, const char *end, size_t n)
     return value;
 }
 
-/* As UTF-8, at most three bytes: halves of a pair are written one by one, which is no UTF-8, and what is
- * made of it is escaped wherever it is shown. */
+/* As UTF-8, at most three bytes: halves of a pair are written one by one, which is no UTF-8, and
+ * what is made of it is escaped wherever it is shown. */
 static char *write_utf8(char *out, int32_t code)
 {
     if (code < 0x80) {
@@ -227,7 +227,8 @@ static struct span unescape(char *text, size_t len)
     return span_of(text, (size_t)(out - text));
 }
 
-/* The quote at the end of a text with backslashes, each of which takes the next byte's meaning; NULL: none. */
+/* The quote at the end of a text with backslashes, each of which takes the next
+ * byte's meaning; NULL: none. */
 static char *find_quote(char *at, const char *end)
 {
     while (at < end && *at != '"') {

@@ -2,8 +2,8 @@
  *
  * logs ─► merged by time, in a thread ahead ─► a line ─► a head ─► each policy's trial ─► the tally
  *
- * Failures: a log that cannot be read, or in no known format (nothing is run); a line that cannot be
- * read (counted, the first are kept to be shown). */
+ * Failures: a log that cannot be read, or in no known format (nothing is run); a line that cannot
+ * be read (counted, the first are kept to be shown). */
 
 #include "trial/replay.h"
 
@@ -219,8 +219,8 @@ static enum status run(struct replay *replay)
     return status != STATUS_OK ? status : replay->merge.status;
 }
 
-/* What the logs tell, all together. A header that was named may stand first after the lines that were looked
- * at: not every request has it. */
+/* What the logs tell, all together. A header that was named may stand first after the lines that
+ * were looked at: not every request has it. */
 static struct gaps_told find_told(const struct replay *replay)
 {
     struct gaps_told told = {.fields = &replay->fields, .parts = replay->fields.said};

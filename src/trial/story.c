@@ -1,6 +1,7 @@
 /* A test of a policy, step by step.
  *
- * step ─► its request as bytes ─► head ─► trial ─► facts of the answer ─► differences from what is expected */
+ * step ─► its request as bytes ─► head ─► trial ─► facts of the answer ─►
+ * differences from what is expected */
 
 #include "trial/story.h"
 
@@ -45,7 +46,8 @@ static void write_head(const struct test_step *step, struct text *text)
     text_add_literal(text, "\r\n");
 }
 
-/* The step's request as the proxy would read it; false: it would refuse it, and head->error says why. */
+/* The step's request as the proxy would read it; false: it would refuse it,
+ * and head->error says why. */
 static bool read_head(struct story *story, const struct test_step *step, struct head *head)
 {
     struct text text = text_of(story->bytes, sizeof(story->bytes));

@@ -10,7 +10,8 @@ MUST_USE enum status tally_clients_init(struct tally *tally);
 /* Whom @address is counted as: the /64 of IPv6, which is one client to limits too. */
 struct address tally_clients_of(const struct address *address);
 
-/* The client at @address, one of tally_clients_of(), added if it is new; NULL: there is no room for it. Good until the next call. */
+/* The client at @address, one of tally_clients_of(), added if it is new; NULL: there is no room for
+ * it. Good until the next call. */
 MUST_USE struct tally_client *tally_clients_find(struct tally *tally,
                                                  const struct address *address);
 

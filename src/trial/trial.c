@@ -1,9 +1,10 @@
 /* One request under a clock that is told.
  *
- * route ─► admission ─► embedded store ─► let through: its end is planned, and settled when time has come
+ * route ─► admission ─► embedded store ─► let through: its end is planned, and
+ * settled when time has come
  *
- * Failures, each with the proxy's answer: a path that is refused, also for a prefix that is to be stripped
- * (400), no route (404), too large a body
+ * Failures, each with the proxy's answer: a path that is refused, also for a prefix that is to be
+ * stripped (400), no route (404), too large a body
  * (413), a missing key (403), denied (429), no room in the store (503). */
 
 #include "trial/trial.h"

@@ -1,12 +1,13 @@
 /* The C against the Lua: random decisions, judged by both, with no difference in any field.
  *
- *   differential [DECISIONS [SEED [NAME]]]     of each algorithm, and of mixes of limits, "together"; or of
- *                                              the one called NAME alone. 20,000 and 1 unless said.
- *                                              scripts/differential builds it, and means a million
+ *   differential [DECISIONS [SEED [NAME]]]   of each algorithm, and of mixes of limits, "together";
+ *                                            or of the one called NAME alone. 20,000 and 1 unless
+ *                                            said. scripts/differential builds it, and means a
+ *                                            million
  *
  * The C plays a story first; then the script plays it in a real Redis with the times injected, one
- * pipeline. Keys expire by the real clock, a second after their state at the earliest: a story that took
- * longer than that proves nothing, and another is told instead. */
+ * pipeline. Keys expire by the real clock, a second after their state at the earliest: a story that
+ * took longer than that proves nothing, and another is told instead. */
 
 #include <check.h>
 #include <hiredis/hiredis.h>

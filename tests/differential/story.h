@@ -1,10 +1,11 @@
-/* Stories to be played in C and in Lua: some limits with parameters up to the exact bound, a few keys of
- * each, and what happens to them.
+/* Stories to be played in C and in Lua: some limits with parameters up to the exact bound, a few
+ * keys of each, and what happens to them.
  *
  * Costs run from none to the greatest; time stands still, creeps, stops just before and just when
- * something comes back, jumps ahead by years and steps back by less and by more than a second. What was
- * charged is corrected, slots are renewed and given back, limits are shadows or count denied requests, the
- * policy raises and lowers them, and some requests are judged alone or denied by others. */
+ * something comes back, jumps ahead by years and steps back by less and by more than a
+ * second. What was charged is corrected, slots are renewed and given back, limits are shadows
+ * or count denied requests, the policy raises and lowers them, and some requests are judged
+ * alone or denied by others. */
 
 #ifndef SLUICE_TESTS_DIFFERENTIAL_STORY_H
 #define SLUICE_TESTS_DIFFERENTIAL_STORY_H
@@ -61,7 +62,8 @@ struct tally {
     uint64_t n_slow;     /* stories told in vain */
 };
 
-/* Tell the story of this @number, of @only or of all algorithms, and what the C says to each step. */
+/* Tell the story of this @number, of @only or of all algorithms, and what
+ * the C says to each step. */
 void story_make(struct story *story, const struct algorithm *only, uint64_t number,
                 struct tally *tally);
 

@@ -1,5 +1,5 @@
-/* Whatever a client writes as its address: what is read is canonical, and its text is read back as the
- * same. */
+/* Whatever a client writes as its address: what is read is canonical, and its text
+ * is read back as the same. */
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-/* A request to the admin API: whatever is sent, what it asks for is found or told why not, nobody is let in who may not
- * be, and a body is read or refused with a reason. */
+/* A request to the admin API: whatever is sent, what it asks for is found or told why not, nobody
+ * is let in who may not be, and a body is read or refused with a reason. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -56,7 +56,8 @@ static void check_body(struct span body)
     json_decref(text);
 }
 
-/* Nobody changes anything without a socket or the token; nobody is let in from elsewhere without the token. */
+/* Nobody changes anything without a socket or the token; nobody is let in from
+ * elsewhere without the token. */
 static void check_access(const struct head *head, enum admin_effect effect)
 {
     struct access_peer peer = {.is_unix = false};

@@ -1,5 +1,5 @@
-/* Whatever Redis, or who poses as one, tells of bans: what is taken stays within its bounds and can be
- * told again, and is the same in one piece as byte by byte. */
+/* Whatever Redis, or who poses as one, tells of bans: what is taken stays within its bounds and can
+ * be told again, and is the same in one piece as byte by byte. */
 
 #include <hiredis/hiredis.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
-/* chunked_decode(): the same content, end and verdict whichever way the bytes are split; and written again,
- * in chunks of our own, the same content. The first byte of the input is the length of the pieces. */
+/* chunked_decode(): the same content, end and verdict whichever way the bytes are split;
+ * and written again, in chunks of our own, the same content. The first byte of the input is
+ * the length of the pieces. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* client_address_find(): whoever is not trusted is himself; who is trusted names the right-most address that
- * is not, and nothing that stands to the left of that one counts.
+/* client_address_find(): whoever is not trusted is himself; who is trusted names the right-most
+ * address that is not, and nothing that stands to the left of that one counts.
  *
- * The first byte of the input chooses the peer; then each line is a field, whose first byte chooses its
- * name. */
+ * The first byte of the input chooses the peer; then each line is a field, whose
+ * first byte chooses its name. */
 
 #include <stdint.h>
 
@@ -78,7 +78,8 @@ static struct field join(const struct field *fields, size_t n, struct span left,
                           .id = FIELD_X_FORWARDED_FOR};
 }
 
-/* Several lines are one list, and what is put before an address that nobody vouches for changes nothing. */
+/* Several lines are one list, and what is put before an address that nobody
+ * vouches for changes nothing. */
 static void check_joined(const struct address *peer, const struct address *client,
                          const struct field *fields, size_t n)
 {

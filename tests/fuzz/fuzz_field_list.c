@@ -1,5 +1,5 @@
-/* field_list_next() on any value: members are trimmed parts of it, none is empty, and joined again they are
- * the same list. */
+/* field_list_next() on any value: members are trimmed parts of it, none is empty, and joined again
+ * they are the same list. */
 
 #include <stdint.h>
 #include <stdlib.h>

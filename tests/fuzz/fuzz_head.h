@@ -60,7 +60,8 @@ static void fuzz_check_done(const struct fuzz_run *run, struct span data)
     MUST_HOLD(head->content_length <= INT64_MAX);
 }
 
-/* The same bytes in pieces, @first and then @step at a time: PARTIAL until the end, then the same. */
+/* The same bytes in pieces, @first and then @step at a time: PARTIAL until
+ * the end, then the same. */
 static void fuzz_check_pieces(fuzz_parse parse, struct span data, size_t first, size_t step,
                               enum parse_result expected, const struct fuzz_run *whole)
 {

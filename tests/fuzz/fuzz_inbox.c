@@ -1,8 +1,9 @@
-/* The inbox of both sides: a head, a body of any kind, the next head, from a connection that gives its bytes
- * in pieces. Content, end and what is left for the next message are the same whichever pieces they are.
+/* The inbox of both sides: a head, a body of any kind, the next head, from a connection that
+ * gives its bytes in pieces. Content, end and what is left for the next message are the same
+ * whichever pieces they are.
  *
- * The first four bytes of the input choose the kind of the body, the head's bytes, the body's length, and the
- * pieces. */
+ * The first four bytes of the input choose the kind of the body, the head's bytes, the body's
+ * length, and the pieces. */
 
 #include <errno.h>
 #include <stdint.h>

@@ -1,7 +1,8 @@
-/* Keys: whatever a request holds, an identity is printable and bounded, two requests have the same one only
- * if each of its parts is the same, and the commands that carry it are well-formed.
+/* Keys: whatever a request holds, an identity is printable and bounded, two requests have the same
+ * one only if each of its parts is the same, and the commands that carry it are well-formed.
  *
- * The first byte of the input chooses the parts; the values of two requests follow, parted by 0xff. */
+ * The first byte of the input chooses the parts; the values of two requests
+ * follow, parted by 0xff. */
 
 #include <stdint.h>
 #include <string.h>

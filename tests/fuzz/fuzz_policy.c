@@ -1,5 +1,5 @@
-/* Any bytes as a policy file: loaded, and looked through, or refused with reasons, never a crash, and nothing of the
- * environment in a message. What loads is asked for a route and its keys. */
+/* Any bytes as a policy file: loaded, and looked through, or refused with reasons, never a crash,
+ * and nothing of the environment in a message. What loads is asked for a route and its keys. */
 
 #include <stdint.h>
 #include <string.h>

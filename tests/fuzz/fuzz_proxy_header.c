@@ -1,5 +1,5 @@
-/* proxy_header_parse(): the same result for a header that grows, nothing beyond it taken, and the address that
- * it names is named by a header of our own too. */
+/* proxy_header_parse(): the same result for a header that grows, nothing beyond it taken, and the
+ * address that it names is named by a header of our own too. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -44,7 +44,8 @@ static bool is_same(const struct outcome *a, const struct outcome *b)
            (a->result != PARSE_DONE || a->consumed == b->consumed);
 }
 
-/* A shorter start is partial until the header is whole, or refused; then no more bytes change anything. */
+/* A shorter start is partial until the header is whole, or refused; then no
+ * more bytes change anything. */
 static void check_growing(struct span bytes, const struct outcome *whole)
 {
     for (size_t len = 0; len < bytes.len; len++) {

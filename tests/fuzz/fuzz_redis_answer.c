@@ -1,5 +1,5 @@
-/* What a script's reply says of a decision: refused, or verdicts that cannot contradict each other, for one
- * request and for several alike.
+/* What a script's reply says of a decision: refused, or verdicts that cannot contradict each other,
+ * for one request and for several alike.
  *
  * The first two bytes of the input choose the decision; the reply follows. */
 

@@ -1,5 +1,5 @@
-/* Whatever a node, or who poses as one, tells of its cluster: the map stays within its bounds, and is the
- * same in one piece as byte by byte. */
+/* Whatever a node, or who poses as one, tells of its cluster: the map stays within its bounds, and
+ * is the same in one piece as byte by byte. */
 
 #include <hiredis/hiredis.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Whatever a Redis, or who poses as one, sends: it is read within its bounds, and the same in one piece
- * as byte by byte. */
+/* Whatever a Redis, or who poses as one, sends: it is read within its bounds, and the same in
+ * one piece as byte by byte. */
 
 #include <hiredis/hiredis.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Whatever a sentinel, or who poses as one, sends: it is read within its bounds, the same in one piece as byte
- * by byte, and no more than a host and a port comes out of it. */
+/* Whatever a sentinel, or who poses as one, sends: it is read within its bounds, the same in one
+ * piece as byte by byte, and no more than a host and a port comes out of it. */
 
 #include <hiredis/hiredis.h>
 #include <stdint.h>

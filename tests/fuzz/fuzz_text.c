@@ -1,5 +1,5 @@
-/* Bytes from outside as logfmt, as JSON and as text for people: each stands in its place, whatever they
- * are. */
+/* Bytes from outside as logfmt, as JSON and as text for people: each stands in its
+ * place, whatever they are. */
 
 #include <stdint.h>
 #include <stdlib.h>

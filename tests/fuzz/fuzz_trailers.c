@@ -1,5 +1,5 @@
-/* Trailers that are passed on: whatever came, what is kept is a trailer section again, of lines that stood there,
- * and keeping it once more changes nothing. The input is a chunked body. */
+/* Trailers that are passed on: whatever came, what is kept is a trailer section again, of lines
+ * that stood there, and keeping it once more changes nothing. The input is a chunked body. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Durations, sizes and rates as people write them: what is read is within its bounds, is read again as it
- * is written, and what is refused has a reason. */
+/* Durations, sizes and rates as people write them: what is read is within its bounds, is read again
+ * as it is written, and what is refused has a reason. */
 
 #include <stdint.h>
 

@@ -1,4 +1,5 @@
-/* Runs a fuzz target over files and folders of inputs, without a fuzzer: what was found stays fixed. */
+/* Runs a fuzz target over files and folders of inputs, without a fuzzer:
+ * what was found stays fixed. */
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,15 +1,21 @@
-"""A file that outgrows one idea is looked at again."""
+"""A file that outgrows one idea is looked at again, and a line that outgrows its page is broken."""
+
+import re
 
 import tree
 
 MAX_SOURCE_LINES = 500
 MAX_HEADER_LINES = 200
+MAX_COLUMNS = 100
 
 # Path, and why it may be longer.
 EXEMPT = {}
 
+# What cannot be broken: an address, or a string that is alone on its line.
+WHOLE = re.compile(r'https?://|^\s*"(?:\\.|[^"\\])*"[,;)}]*$')
 
-def findings():
+
+def length_findings():
     for path in tree.files(".c", ".h", ".py", ".lua", ".sh"):
         most = MAX_HEADER_LINES if path.endswith(".h") else MAX_SOURCE_LINES
         n_lines = tree.text(path).count("\n")
@@ -20,4 +26,11 @@ def findings():
             yield f"{path}: is exempt and does not exist"
 
 
-tree.finish(list(findings()))
+def width_findings():
+    for path in tree.files(".c", ".h", ".lua"):
+        for number, line in enumerate(tree.text(path).split("\n"), 1):
+            if len(line) > MAX_COLUMNS and not WHOLE.search(line):
+                yield f"{path}:{number}: {len(line)} columns, more than {MAX_COLUMNS}: break it"
+
+
+tree.finish(list(length_findings()) + list(width_findings()))

@@ -1,4 +1,5 @@
-/* A server of libevent's evhttp that answers every request with what it took it for: evhttp PORT. */
+/* A server of libevent's evhttp that answers every request with what it
+ * took it for: evhttp PORT. */
 
 #include <event2/buffer.h>
 #include <event2/event.h>

@@ -1,5 +1,5 @@
-/* A node of a cluster that says what a test wants: it has a real Redis, which is no cluster, do the work,
- * and lies where it is told to. */
+/* A node of a cluster that says what a test wants: it has a real Redis, which is no cluster, do the
+ * work, and lies where it is told to. */
 
 #ifndef SLUICE_TESTS_SUPPORT_FAKE_NODE_H
 #define SLUICE_TESTS_SUPPORT_FAKE_NODE_H
@@ -10,8 +10,8 @@
 
 #include "support/redis_server.h"
 
-/* What a command is answered, by its first word in upper case and how many of these came before: RESP; "",
- * nothing at all; NULL: what the Redis says. In the node's thread. */
+/* What a command is answered, by its first word in upper case and how many of these came before:
+ * RESP; "", nothing at all; NULL: what the Redis says. In the node's thread. */
 typedef const char *(*fake_node_answer)(unsigned number, const char *verb, unsigned n_before);
 
 struct fake_node {
@@ -27,8 +27,8 @@ struct fake_node {
     pthread_t thread;
 };
 
-/* Starts a thread that listens at a port of the loopback address, and serves one connection after the
- * other. @backend must be running. Fails the test when it cannot. */
+/* Starts a thread that listens at a port of the loopback address, and serves one connection after
+ * the other. @backend must be running. Fails the test when it cannot. */
 void fake_node_start(struct fake_node *node, unsigned number, const struct redis_server *backend,
                      fake_node_answer answer);
 /* Its clients must have gone. */

@@ -48,8 +48,8 @@ struct fake_sentinel {
     } connections[FAKE_SENTINEL_CONNECTIONS_MAX];
 };
 
-/* Take a port, where who connects waits for fake_sentinel_start(). Members down to master_port are the
- * caller's to set beforehand. Fails the test when it cannot. */
+/* Take a port, where who connects waits for fake_sentinel_start(). Members down to master_port are
+ * the caller's to set beforehand. Fails the test when it cannot. */
 void fake_sentinel_bind(struct fake_sentinel *sentinel);
 
 /* Answer on @loop; binds, where that has not been done. */

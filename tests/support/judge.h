@@ -1,5 +1,5 @@
-/* A decision by limit/judge.h, on states that the caller keeps and that grow by themselves: what the
- * stores and the script are held against. */
+/* A decision by limit/judge.h, on states that the caller keeps and that grow by themselves: what
+ * the stores and the script are held against. */
 
 #ifndef SLUICE_TESTS_SUPPORT_JUDGE_H
 #define SLUICE_TESTS_SUPPORT_JUDGE_H

@@ -23,8 +23,8 @@ struct name_said {
 void name_server_open(struct name_server *server);
 void name_server_close(struct name_server *server);
 
-/* Take the two questions for the addresses of a name, which have been sent, and answer them. NULL: that one
- * is never answered. */
+/* Take the two questions for the addresses of a name, which have been sent, and answer them. NULL:
+ * that one is never answered. */
 void name_server_serve(struct name_server *server, const struct name_said *ipv4,
                        const struct name_said *ipv6);
 

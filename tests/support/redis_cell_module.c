@@ -1,7 +1,9 @@
-/* A stand-in for redis-cell, which Debian does not have: CL.THROTTLE with its arguments, its reply and its
- * whole seconds. It shows that sluice speaks the wire format; of redis-cell's arithmetic it proves nothing.
+/* A stand-in for redis-cell, which Debian does not have: CL.THROTTLE with its arguments, its
+ * reply and its whole seconds. It shows that sluice speaks the wire format; of redis-cell's
+ * arithmetic it proves nothing.
  *
- * The few functions of Redis's module API that it takes are declared here: no package has the header. */
+ * The few functions of Redis's module API that it takes are declared here: no
+ * package has the header. */
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -25,8 +25,8 @@ struct redis_question {
     uint64_t took_us;
 };
 
-/* Fails the test when it cannot. Members of @options that are zero get what the tests use: a limit of
- * 1,000 a week, the prefix "test", a deadline of 2 s. */
+/* Fails the test when it cannot. Members of @options that are zero get what the tests use: a limit
+ * of 1,000 a week, the prefix "test", a deadline of 2 s. */
 void redis_client_open(struct redis_client *client, const struct redis_store_options *options);
 void redis_client_close(struct redis_client *client);
 

@@ -15,9 +15,9 @@ struct redis_nodes {
     size_t n; /* of them */
 };
 
-/* Start @n nodes, of which the last owns the last slot alone, and the others as many each; returns when all
- * of them see all slots served. (One that owns none would become a replica.) Fails the test when it
- * cannot. */
+/* Start @n nodes, of which the last owns the last slot alone, and the others as many each;
+ * returns when all of them see all slots served. (One that owns none would become a replica.)
+ * Fails the test when it cannot. */
 void redis_nodes_start(struct redis_nodes *nodes, size_t n);
 void redis_nodes_stop(struct redis_nodes *nodes);
 

@@ -33,8 +33,8 @@ void script_client_send_as(struct script_client *client, enum decision_aim aim,
 /* Read the answer of the oldest that was sent into its @charges; returns whether all allow. */
 bool script_client_read(struct script_client *client, struct charge *charges, size_t n_charges);
 
-/* The same for @n_requests alike; their verdicts are read off @alike. The edges of @charges are borrowed
- * until then. */
+/* The same for @n_requests alike; their verdicts are read off @alike. The edges of @charges
+ * are borrowed until then. */
 void script_client_send_alike(struct script_client *client, const struct charge *charges,
                               size_t n_charges, size_t n_requests, uint64_t now_us);
 void script_client_read_alike(struct script_client *client, const struct charge *charges,

@@ -29,8 +29,8 @@ struct vectors_player {
     void *context;
 };
 
-/* Play the file of @algorithm and fail the test at the first line that differs, by name. Returns how
- * many requests were played. */
+/* Play the file of @algorithm and fail the test at the first line that differs, by name. Returns
+ * how many requests were played. */
 unsigned vectors_play(const struct algorithm *algorithm, const struct vectors_player *player);
 
 #endif /* SLUICE_TESTS_SUPPORT_VECTORS_H */

@@ -75,7 +75,8 @@ START_TEST(what_is_not_there_is_after_what_its_method_is_after)
 }
 END_TEST
 
-/* A resource that changes something must not be reached by a method that pages can send without being asked. */
+/* A resource that changes something must not be reached by a method that pages can
+ * send without being asked. */
 START_TEST(what_changes_something_is_no_get)
 {
     for (size_t i = 0; i < N_ADMIN_RESOURCES; i++) {

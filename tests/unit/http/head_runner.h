@@ -22,8 +22,9 @@ enum {
 };
 
 /* The head of @message, whole; spans point into @message. The same came out of each growing prefix
- * (PARTIAL until the end, or bad early for the same reason), of every two pieces, and with other bytes behind it. At most
- * RUNNER_FIELDS_MAX fields and RUNNER_HEAD_BYTES_MAX bytes. The result lives until the next call. */
+ * (PARTIAL until the end, or bad early for the same reason), of every two pieces, and with other
+ * bytes behind it. At most RUNNER_FIELDS_MAX fields and RUNNER_HEAD_BYTES_MAX bytes. The result
+ * lives until the next call. */
 const struct head *runner_parse(enum runner_kind kind, struct span message,
                                 enum parse_result *result, size_t *consumed);
 

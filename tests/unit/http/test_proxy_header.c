@@ -33,8 +33,8 @@ static void assert_source(const struct proxy_header *header, const char *source)
     }
 }
 
-/* @header_len of @bytes are a header that names @source: whole, as each growing prefix, and with what the
- * client sends behind it cut at every place. */
+/* @header_len of @bytes are a header that names @source: whole, as each growing prefix, and with
+ * what the client sends behind it cut at every place. */
 static void assert_header(struct span bytes, size_t header_len, const char *source)
 {
     struct proxy_header header;

@@ -1,5 +1,5 @@
-/* Stories of one key, played in C: a row is a request or a settlement, its answer, and how things stand
- * after it. */
+/* Stories of one key, played in C: a row is a request or a settlement, its answer, and
+ * how things stand after it. */
 
 #ifndef SLUICE_TESTS_UNIT_LIMIT_GOLDEN_H
 #define SLUICE_TESTS_UNIT_LIMIT_GOLDEN_H

@@ -1,5 +1,5 @@
-/* What is sent to redis-cell, and what its answers are taken for. That its answers are those of gcra.c is
- * shown in test_gcra.c, by rows of its own documentation and tests. */
+/* What is sent to redis-cell, and what its answers are taken for. That its answers are those of
+ * gcra.c is shown in test_gcra.c, by rows of its own documentation and tests. */
 
 #include "limit/cl_throttle.h"
 
@@ -216,8 +216,8 @@ END_TEST
 
 /* --- every answer that redis-cell may give is read so that no time in it is too early --- */
 
-/* What redis-cell says of @debt_ns before and after @cost is taken, where it drops fractions of a second
- * or rounds up those of a millisecond. */
+/* What redis-cell says of @debt_ns before and after @cost is taken, where it drops fractions of a
+ * second or rounds up those of a millisecond. */
 static void answer_as(bool drops, const struct limit *limit, uint64_t debt_ns, uint32_t cost,
                       long long ints[CL_THROTTLE_INTS])
 {

@@ -1,5 +1,5 @@
-/* The clock that decides, in the program that decides in Redis: read once in a call, and what becomes of
- * states when it steps back. What the C answers is the same: see tests/differential. */
+/* The clock that decides, in the program that decides in Redis: read once in a call, and what
+ * becomes of states when it steps back. What the C answers is the same: see tests/differential. */
 
 #include <check.h>
 #include <hiredis/hiredis.h>
@@ -11,7 +11,8 @@
 #include "limit/concurrency.h"
 #include "one_limit.h"
 
-/* 60 a minute, so that a second is worth a unit; at the end of a sub-window, after the start of one. */
+/* 60 a minute, so that a second is worth a unit; at the end of a sub-window,
+ * after the start of one. */
 enum { UNITS = 60 };
 
 #define AT (30 * S + S / 2)

@@ -12,7 +12,8 @@ static const struct algorithm *const ALGORITHM = &concurrency_algorithm;
 static const struct limit_params PARAMS = {.rate = 2, .lease = 10000, .ticks_per_s = 1000};
 static const uint64_t START = 1000000;
 
-/* --- {story, kind, at, units, of, allowed, retry_after, wait, {then: remaining, next, reset}} --- */
+/* --- {story, kind, at, units, of, allowed, retry_after, wait, {then:
+ * remaining, next, reset}} --- */
 
 START_TEST(slots_are_taken_given_back_and_renewed)
 {

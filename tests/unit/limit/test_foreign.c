@@ -1,5 +1,5 @@
-/* Keys that somebody else wrote to: whatever is there counts as something within bounds, never as an
- * error, and what is written after it is whole again. */
+/* Keys that somebody else wrote to: whatever is there counts as something within bounds, never as
+ * an error, and what is written after it is whole again. */
 
 #include <check.h>
 #include <hiredis/hiredis.h>

@@ -18,7 +18,8 @@ static const struct limit_params PARAMS = {
 };
 static const uint64_t START = 1000000000;
 
-/* --- {story, kind, at, units, of, allowed, retry_after, wait, {then: remaining, next, reset}} --- */
+/* --- {story, kind, at, units, of, allowed, retry_after, wait, {then:
+ * remaining, next, reset}} --- */
 
 START_TEST(units_pass_while_the_arrival_time_is_near_enough)
 {
@@ -105,7 +106,8 @@ END_TEST
 
 enum { NEVER = -1 };
 
-/* One call of redis-cell: what it decides, left, and us to retry, or NEVER where it says -1, and to full. */
+/* One call of redis-cell: what it decides, left, and us to retry, or NEVER where
+ * it says -1, and to full. */
 struct throttled {
     bool limited;
     uint64_t remaining;
@@ -144,8 +146,8 @@ static void assert_throttled(const struct throttled *got, const struct throttled
         (long long)got->retry_after, (unsigned long long)got->reset_after);
 }
 
-/* The table of redis-cell's own test it_rate_limits (src/cell/mod.rs, version 0.4.0), row by row: one a
- * second, max_burst 4. Its -1 is of what is allowed, and of what can never be. */
+/* The table of redis-cell's own test it_rate_limits (src/cell/mod.rs, version 0.4.0), row by row:
+ * one a second, max_burst 4. Its -1 is of what is allowed, and of what can never be. */
 START_TEST(the_rows_of_the_test_of_redis_cell_hold)
 {
     static const struct limit_params params = {
@@ -194,10 +196,11 @@ static int64_t whole_seconds(int64_t us)
     return us == NEVER ? -1 : (us + 999999) / 1000000;
 }
 
-/* What the command answers, in its whole seconds. README.md of brandur/redis-cell: "CL.THROTTLE user123
- * 15 30 60 1" is 0 16 15 -1 2; its tests/e2e.rs: a burst of 0, one in 2 s; the rest is its formula, by
- * hand. Ours are rounded up, always: redis-cell drops fractions up to version 0.3.0, and later those
- * below a millisecond, so that at 999.5 ms it tells 1 s where 1.0005 s are to wait. */
+/* What the command answers, in its whole seconds. README.md of brandur/redis-cell:
+ * "CL.THROTTLE user123 15 30 60 1" is 0 16 15 -1 2; its tests/e2e.rs: a burst of 0, one in 2
+ * s; the rest is its formula, by hand. Ours are rounded up, always: redis-cell drops fractions
+ * up to version 0.3.0, and later those below a millisecond, so that at 999.5 ms it tells 1 s
+ * where 1.0005 s are to wait. */
 static const struct {
     const char *says;
     struct limit_params params;

@@ -26,7 +26,8 @@ static const struct limit_params SHAPING = {
 };
 static const uint64_t START = 1000000000;
 
-/* --- {story, kind, at, units, of, allowed, retry_after, wait, {then: remaining, next, reset}} --- */
+/* --- {story, kind, at, units, of, allowed, retry_after, wait, {then:
+ * remaining, next, reset}} --- */
 
 START_TEST(what_would_spill_over_is_refused_until_it_has_drained)
 {

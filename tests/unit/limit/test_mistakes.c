@@ -1,5 +1,5 @@
-/* What others get wrong, each in the program that decides in Redis: the rows of docs/algorithms.md. The C
- * answers as it does: see tests/differential. */
+/* What others get wrong, each in the program that decides in Redis: the rows of docs/algorithms.md.
+ * The C answers as it does: see tests/differential. */
 
 #include <check.h>
 #include <hiredis/hiredis.h>

@@ -1,4 +1,5 @@
-/* What well-known limiters were seen to do, and what the program that decides in Redis does instead. */
+/* What well-known limiters were seen to do, and what the program that
+ * decides in Redis does instead. */
 
 #include <check.h>
 #include <hiredis/hiredis.h>

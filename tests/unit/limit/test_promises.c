@@ -1,5 +1,5 @@
-/* What each algorithm promises, over random traces: bursts, costs above one, idle times long enough for a
- * state to be forgotten. */
+/* What each algorithm promises, over random traces: bursts, costs above one, idle times long enough
+ * for a state to be forgotten. */
 
 #include <check.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ struct admitted {
     uint64_t cost;
 };
 
-/* How a trace goes on: mostly asked again before enough has come back, sometimes after long idle. */
+/* How a trace goes on: mostly asked again before enough has come back,
+ * sometimes after long idle. */
 static uint64_t next_time(uint64_t now, const struct limit_params *params)
 {
     const uint64_t idle = params->period * 3;

@@ -12,7 +12,8 @@ static const struct algorithm *const ALGORITHM = &sliding_log_algorithm;
 static const struct limit_params PARAMS = {.rate = 5, .period = 10000, .ticks_per_s = 1000};
 static const uint64_t START = UINT64_C(1763667890123); /* of both halves of a word */
 
-/* --- {story, kind, at, units, of, allowed, retry_after, wait, {then: remaining, next, reset}} --- */
+/* --- {story, kind, at, units, of, allowed, retry_after, wait, {then:
+ * remaining, next, reset}} --- */
 
 START_TEST(what_left_the_window_makes_room_to_the_tick)
 {

@@ -24,7 +24,8 @@ static const struct limit_params STRICT = {
 };
 static const uint64_t START = 6000000; /* of a sub-window */
 
-/* --- {story, kind, at, units, of, allowed, retry_after, wait, {then: remaining, next, reset}} --- */
+/* --- {story, kind, at, units, of, allowed, retry_after, wait, {then:
+ * remaining, next, reset}} --- */
 
 START_TEST(the_oldest_sub_window_counts_by_the_part_that_is_still_inside)
 {

@@ -66,8 +66,7 @@ static void play(const struct step *steps, size_t n_steps)
     }
 }
 
-/* --- evaluate and charge: {story, at, cost, allowed, retry_after; then: remaining, next, reset} ---
- */
+/* {story, at, cost, allowed, retry_after; then: remaining, next, reset} */
 
 START_TEST(the_burst_is_spent_then_one_token_per_interval)
 {

@@ -1,5 +1,6 @@
-/* What a verdict says of the time to come is true to the tick, whatever happened before: retry_after,
- * next_after and reset_after of random traces, tried with a clock that stops just before and just then. */
+/* What a verdict says of the time to come is true to the tick, whatever happened before:
+ * retry_after, next_after and reset_after of random traces, tried with a clock that stops
+ * just before and just then. */
 
 #include <check.h>
 #include <inttypes.h>
@@ -198,7 +199,8 @@ static uint64_t pass_time(const struct trace *trace)
     }
 }
 
-/* As limit/judge.h does. A burst of gcra that was lowered by much looks like a clock that was set back. */
+/* As limit/judge.h does. A burst of gcra that was lowered by much looks like a
+ * clock that was set back. */
 static void follow(struct trace *trace)
 {
     if (trace->algorithm->is_ahead(trace->state, &trace->params, trace->now)) {

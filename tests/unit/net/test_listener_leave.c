@@ -125,7 +125,8 @@ static int connect_half(void)
     return fd;
 }
 
-/* Another socket that listens on the port of @address, at @ipv4 or at the whole of IPv6's addresses. */
+/* Another socket that listens on the port of @address, at @ipv4 or at the
+ * whole of IPv6's addresses. */
 static int listen_at(in_addr_t ipv4)
 {
     const int on = 1;

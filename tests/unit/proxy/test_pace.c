@@ -21,7 +21,8 @@ static void begin(void)
     pace_begin_wait(&pace, now_us);
 }
 
-/* Waits for @seconds of which each brings @bytes_a_second; tells after how many it was too slow, or -1. */
+/* Waits for @seconds of which each brings @bytes_a_second; tells after how many
+ * it was too slow, or -1. */
 static int wait_for(int seconds, uint64_t bytes_a_second)
 {
     for (int i = 1; i <= seconds; i++) {

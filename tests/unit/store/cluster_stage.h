@@ -25,8 +25,8 @@ extern struct redis_nodes stage_nodes;
 extern struct store *stage_store;
 extern struct loop *stage_loop;
 
-/* Fixtures: the nodes once for all tests, the store for each; and the contract, whose fixture does the
- * latter. */
+/* Fixtures: the nodes once for all tests, the store for each; and the contract, whose
+ * fixture does the latter. */
 void stage_start_nodes(void);
 void stage_stop_nodes(void);
 void stage_open(void);

@@ -24,8 +24,8 @@ struct scripted_store {
 /* Forget what was; takes requests alike, and lets all wait. */
 void scripted_store_init(struct scripted_store *scripted);
 
-/* Answer the @i-th that was asked: of its requests the first @n_admitted are; @verdict is that of all
- * charges of the first, and what remains falls by the cost with each that is admitted. */
+/* Answer the @i-th that was asked: of its requests the first @n_admitted are; @verdict is that of
+ * all charges of the first, and what remains falls by the cost with each that is admitted. */
 void scripted_store_answer(struct scripted_store *scripted, size_t i, size_t n_admitted,
                            const struct verdict *verdict);
 

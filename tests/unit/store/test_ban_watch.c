@@ -1,4 +1,5 @@
-/* Bans in a real Redis: set by one process, known to another, whatever becomes of Redis meanwhile. */
+/* Bans in a real Redis: set by one process, known to another, whatever
+ * becomes of Redis meanwhile. */
 
 #include "store/ban_watch.h"
 

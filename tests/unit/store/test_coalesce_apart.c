@@ -1,4 +1,5 @@
-/* Requests that were gathered and must ask one by one after all, over a store that is told when to answer. */
+/* Requests that were gathered and must ask one by one after all, over a store that
+ * is told when to answer. */
 
 #include <check.h>
 #include <stdlib.h>
@@ -69,8 +70,8 @@ static void turns_until_asked(size_t n)
     }
 }
 
-/* The first goes by itself and is answered; of the others' call a cluster says what it does of a slot on the
- * move. */
+/* The first goes by itself and is answered; of the others' call a cluster says what it
+ * does of a slot on the move. */
 static void ask_and_part(bool answers_at_once)
 {
     for (size_t i = 0; i < QUESTIONS; i++) {

@@ -1,5 +1,6 @@
-/* One trace of requests, decided by Redis one by one, and gathered: the same, request by request. (That
- * the verdicts are the same in every field, whatever the time, is the differential's to show.)
+/* One trace of requests, decided by Redis one by one, and gathered: the same, request
+ * by request. (That the verdicts are the same in every field, whatever the time, is
+ * the differential's to show.)
  *
  * Periods are of weeks, so that nothing comes back meanwhile. */
 

@@ -1,5 +1,5 @@
-/* What several proxies admit together while the shared store is away, under clocks of the test's own:
- * never more than docs/redis.md says, for each algorithm, and as much where it divides. */
+/* What several proxies admit together while the shared store is away, under clocks of the test's
+ * own: never more than docs/redis.md says, for each algorithm, and as much where it divides. */
 
 #include <check.h>
 #include <stdlib.h>

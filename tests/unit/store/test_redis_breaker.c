@@ -1,4 +1,5 @@
-/* The breaker of a link, on a Redis that refuses: when decisions are asked, wait, or fail at once. */
+/* The breaker of a link, on a Redis that refuses: when decisions are
+ * asked, wait, or fail at once. */
 
 #include <check.h>
 #include <signal.h>

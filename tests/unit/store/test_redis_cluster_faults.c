@@ -398,8 +398,8 @@ static const char *hang_at_scripts(unsigned number, const char *verb, unsigned n
     return number == 1 && !is_handshake ? "" : honestly(verb);
 }
 
-/* Both slots are the second node's. Once its breaker is on trial, the first part is the trial, and the
- * second waits for it: to be answered when that fails. */
+/* Both slots are the second node's. Once its breaker is on trial, the first part is the trial, and
+ * the second waits for it: to be answered when that fails. */
 START_TEST(two_slots_of_a_node_on_trial_that_hangs_fail_together)
 {
     struct charge charges[] = {charge_on("{a}", 1), charge_on("{d}", 1)};

@@ -1,4 +1,5 @@
-/* A Redis store that learns the limits of a policy that comes while it decides over those of the one before. */
+/* A Redis store that learns the limits of a policy that comes while it decides over
+ * those of the one before. */
 
 #include <check.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
-/* Settlements in Redis: what they cost, what loses them, and slots that nobody waits for any more. */
+/* Settlements in Redis: what they cost, what loses them, and slots that
+ * nobody waits for any more. */
 
 #include <check.h>
 #include <signal.h>

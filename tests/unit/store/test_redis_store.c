@@ -129,7 +129,8 @@ START_TEST(all_decisions_of_a_turn_are_made_and_no_unit_too_many_is_admitted)
 }
 END_TEST
 
-/* In a child: ask often on a link of its own; the exit code is not enough for the number admitted. */
+/* In a child: ask often on a link of its own; the exit code is not enough
+ * for the number admitted. */
 static void ask_and_tell(int fd)
 {
     enum { N = 400 };
