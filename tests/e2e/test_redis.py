@@ -2,21 +2,24 @@
 
 import collections
 import itertools
+import re
 import threading
 import time
 
 import pytest
 
-from harness.wait import until
+from harness.admin import Admin, addresses
+from harness.wait import Stalls, soon, until
 
 SHARING_RESUMES_WITHIN_S = 2.0
 STALL_S = 4.0  # of a busy machine, in all
 
 
-def policy(redis, rate="100/hour", store="", limit=""):
+def policy(redis, rate="100/hour", store="", limit="", deadline="10s", top=""):
     return f"""
         workers: 2
-        store: {{redis: "{redis}", deadline: 2s{store}}}
+        {top}
+        store: {{redis: "{redis}", deadline: {deadline}{store}}}
         limits: {{shared: {{key: global, rate: {rate}{limit}}}}}
         routes: [{{limits: [shared], respond: {{status: 204}}}}]
     """
@@ -39,7 +42,11 @@ def decided_by_redis(proxy):
 
 def wait_for_sharing(proxy, within=SHARING_RESUMES_WITHIN_S + STALL_S):
     """Each worker has a link of its own; who is asked is the kernel's choice."""
-    until(lambda: all(decided_by_redis(proxy) for _ in range(6)), "decisions by Redis", within)
+    soon(lambda: all(decided_by_redis(proxy) for _ in range(6)), "decisions by Redis", within)
+
+
+def wait_for_local(proxy, n):
+    until(lambda: proxy.stdout().count(b"source=local") >= n, f"{n} decisions by the proxy itself")
 
 
 def start_sharing_all(start, text):
@@ -119,14 +126,14 @@ def test_a_limit_in_redis_counts_down_and_lets_in_again_after_retry_after(start,
 
 
 def test_several_limits_are_judged_and_charged_together(start, start_redis):
-    proxy = start(f"""
-        store: {{redis: "{start_redis().url}", deadline: 2s}}
+    proxy = start_sharing_all(start, f"""
+        workers: 2
+        store: {{redis: "{start_redis().url}", deadline: 10s}}
         limits:
           wide: {{key: client.ip, rate: [100/day, 50/hour]}}
           window: {{key: [client.ip, path], algorithm: fixed_window, rate: 2/day}}
         routes: [{{limits: [wide, window], respond: {{status: 204}}}}]
     """)
-    wait_for_sharing(proxy)
     answers = [proxy.ask(path="/x") for _ in range(3)]
     assert [answer.status for answer in answers] == [204, 204, 429]
     assert answers[2].json()["violated-policies"] == ["window"]
@@ -136,14 +143,14 @@ def test_several_limits_are_judged_and_charged_together(start, start_redis):
 
 def test_every_key_has_an_end(start, start_redis):
     redis = start_redis()
-    proxy = start(f"""
-        store: {{redis: "{redis.url}", deadline: 2s, prefix: mine}}
+    proxy = start_sharing_all(start, f"""
+        workers: 2
+        store: {{redis: "{redis.url}", deadline: 10s, prefix: mine}}
         limits:
-          bucket: {{key: header.x-id, rate: [10/s, 1000/day]}}
+          bucket: {{key: header.x-id, rate: [10/hour, 1000/day]}}
           window: {{key: header.x-id, algorithm: fixed_window, rate: 2/day}}
         routes: [{{limits: [bucket, window], respond: {{status: 204}}}}]
     """)
-    wait_for_sharing(proxy)
     for value in ("a", "{b}", "c" * 2000, "d:e", "\xff\xfe"):
         assert proxy.ask(fields={"X-Id": value}).status == 204
     keys = redis.keys()
@@ -155,12 +162,12 @@ def test_every_key_has_an_end(start, start_redis):
 
 def test_a_secret_keeps_identities_out_of_redis(start, start_redis):
     redis = start_redis()
-    proxy = start(f"""
-        store: {{redis: "{redis.url}", deadline: 2s, secret: pepper}}
+    proxy = start_sharing_all(start, f"""
+        workers: 2
+        store: {{redis: "{redis.url}", deadline: 10s, secret: pepper}}
         limits: {{by-key: {{key: header.x-api-key, rate: 5/day}}}}
         routes: [{{limits: [by-key], respond: {{status: 204}}}}]
     """)
-    wait_for_sharing(proxy)
     proxy.ask(fields={"X-Api-Key": "top-secret-" + "k" * 100})
     assert redis.keys() and not any(b"top-secret" in key for key in redis.keys())
 
@@ -199,8 +206,10 @@ def test_a_wrong_password_is_told_once_and_the_limit_is_judged_locally(start, st
     statuses = [proxy.ask().status for _ in range(100)]
     assert statuses == [204] * 10 + [429] * 90
     assert sources_when_told(proxy, 100) == {"local": 100}
-    complaints = [line for line in proxy.stderr().splitlines() if "WRONGPASS" in line]
-    assert 1 <= len(complaints) <= 2, "once for each worker's link at most"
+    until(lambda: "WRONGPASS" in proxy.stderr(), "the complaint")
+    # A link that Redis kept waiting meanwhile has something new to tell.
+    assert proxy.stderr().count("WRONGPASS") <= 2 + proxy.stderr().count("no answer to the handshake"), \
+        "once for each worker's link at most"
     assert "pa55word" not in proxy.stderr()
 
 
@@ -273,17 +282,18 @@ def test_where_limits_differ_deny_wins_local_is_judged_and_allow_is_skipped(star
 def test_a_fault_of_redis_while_requests_flow_is_no_fault_of_the_proxies(
         start, start_redis, fault):
     redis = start_redis()
-    proxies = [start(policy(redis.url, rate="100000/hour", store=", instances: 2").replace(
-        "deadline: 2s", "deadline: 50ms")) for _ in range(2)]
+    proxies = [start(policy(redis.url, rate="100000/hour", store=", instances: 2", deadline="250ms"))
+               for _ in range(2)]
     for proxy in proxies:
         wait_for_sharing(proxy)
     with Flow(*proxies) as flow:
-        for _ in range(2):
+        for i in range(2):
             if fault == "killed":
                 redis.kill()
             else:
                 redis.pause()
-            flow.wait_for_more(200)
+            for proxy in proxies:
+                wait_for_local(proxy, 100 * (i + 1))
             if fault == "killed":
                 redis.start()
             else:
@@ -293,28 +303,28 @@ def test_a_fault_of_redis_while_requests_flow_is_no_fault_of_the_proxies(
             flow.wait_for_more(200)
     assert set(flow.statuses) <= {204, 429}
     for proxy in proxies:
-        assert sources(proxy)["local"] > 0
         changes = [line for line in proxy.stderr().splitlines() if "level=warn" in line]
-        assert len(changes) < 40, "told once per change, not per request"
+        assert len(changes) < 100, "told once per change, not per request"
 
 
 def test_a_redis_that_hangs_delays_a_request_by_its_deadline_at_most(start, start_redis):
     redis = start_redis()
-    proxy = start(policy(redis.url).replace("deadline: 2s", "deadline: 100ms"))
+    proxy = start(policy(redis.url, rate="100000/hour", deadline="100ms"))
     wait_for_sharing(proxy)
     redis.pause()
     for _ in range(20):
-        started = time.monotonic()
-        assert proxy.ask().status == 204
-        assert time.monotonic() - started < 0.1 + STALL_S
+        with Stalls() as stalls:
+            started = time.monotonic()
+            assert proxy.ask().status == 204
+            took_s = time.monotonic() - started
+        assert took_s < 0.1 + STALL_S + stalls.total_s
     redis.resume()
     wait_for_sharing(proxy)
 
 
 def test_forgetting_the_script_is_invisible(start, start_redis):
     redis = start_redis()
-    proxy = start(policy(redis.url))
-    wait_for_sharing(proxy)
+    proxy = start_sharing_all(start, policy(redis.url))
     for _ in range(5):
         redis.call("SCRIPT", "FLUSH")
         assert proxy.ask(path="/flushed").status == 204
@@ -341,14 +351,14 @@ def test_a_redis_that_refuses_to_write_is_a_failure_until_it_writes_again(
 
 def test_a_slow_decision_keeps_the_order_of_pipelined_requests(start, start_redis):
     redis = start_redis()
-    proxy = start(f"""
-        store: {{redis: "{redis.url}", deadline: 20s}}
+    proxy = start_sharing_all(start, f"""
+        workers: 2
+        store: {{redis: "{redis.url}", deadline: 1m}}
         limits: {{some: {{key: global, rate: 100/day}}}}
         routes:
           - {{match: {{path: /slow}}, limits: [some], respond: {{status: 210}}}}
           - {{limits: [], respond: {{status: 211}}}}
     """)
-    until(lambda: proxy.ask(path="/slow").status == 210 and sources(proxy)["redis"], "Redis")
     redis.pause()
     with proxy.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
                     b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
@@ -359,10 +369,16 @@ def test_a_slow_decision_keeps_the_order_of_pipelined_requests(start, start_redi
 
 def test_a_client_that_leaves_while_redis_is_asked_costs_nothing(start, start_redis):
     redis = start_redis()
-    proxy = start(policy(redis.url).replace("deadline: 2s", "deadline: 20s"))
-    wait_for_sharing(proxy)
+    proxy = start_sharing_all(start, policy(redis.url, deadline="1m", top="admin: 127.0.0.1:0"))
+    operator = Admin(addresses(proxy)[0])
+
+    def n_asked():
+        page = operator.ask(path="/metrics").body.decode()
+        return int(re.search(r"^sluice_coalesce_decisions_total (\d+)$", page, re.MULTILINE).group(1))
+
     redis.pause()
     clients = [proxy.send(b"GET /left HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(10)]
+    until(lambda: n_asked() == 10, "all to be asked for")
     for client in clients:
         assert client.is_quiet(0.02)
         client.reset()

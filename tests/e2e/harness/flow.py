@@ -9,7 +9,7 @@ import threading
 import time
 
 from harness import log
-from harness.wait import until
+from harness.wait import soon, until
 
 KINDS = ("local", "allow", "deny")
 UNITS = 1_000_000  # of the first client's limit; the next one's has as many more
@@ -147,7 +147,7 @@ class Flow:
             return met >= wanted
 
         try:
-            until(look, "all clients", within)
+            soon(look, "all clients", within)
         except AssertionError:
             raise AssertionError(
                 f"only clients {sorted(met)} of {sorted(wanted)} within {within} s; the last lines "

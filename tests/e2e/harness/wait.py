@@ -55,6 +55,26 @@ class Stalls:
         self._thread.join()
 
 
+def soon(condition, what, within):
+    """The first true value of condition(), that comes in a time that matters: beside it, this machine may have
+    let somebody wait for as long as it did."""
+    with Stalls() as stalls:
+        started = time.monotonic()
+
+        def is_late():
+            return time.monotonic() - started > within + stalls.total_s
+
+        while True:
+            was_late = is_late()
+            value = condition()
+            if value:
+                return value
+            if was_late:
+                time.sleep(2 * stalls.NOTED_S)  # a stall is known of when it is over
+                assert not is_late(), f"waited {within} s, and {stalls.total_s:.1f} s of stalls, for {what}"
+            time.sleep(POLL_S)
+
+
 def holds_unless_it_stalls(trial, allowed_s):
     """trial() is true, at the latest when this machine lets nobody wait for longer than allowed_s in all."""
     def has_held():
