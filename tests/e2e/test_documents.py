@@ -18,6 +18,10 @@ def text(page):
         return file.read()
 
 
+def name_of(page):
+    return os.path.relpath(page, ROOT)
+
+
 def blocks(page, language):
     return [block for found, block in BLOCK.findall(text(page)) if found == language]
 
@@ -38,19 +42,19 @@ def test_every_whole_policy_that_is_shown_is_good(policy, tmp_path):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=os.path.basename)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_link_leads_to_a_file(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text(page)):
         if "://" not in target:
             assert os.path.exists(os.path.join(os.path.dirname(page), target)), target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=os.path.basename)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_nothing_is_left_to_be_filled_in(page):
     assert not re.findall(r"@@\w*@@", text(page))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=os.path.basename)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_command_that_is_shown_exists(page):
     known = program.command("--help").stdout
     for block in blocks(page, "sh"):
@@ -72,3 +76,21 @@ def test_the_quickstart_policy_lets_ten_through_at_once(start, start_upstream):
     assert 429 in [answer.status for answer in answers][10:]
     assert answers[0].get("RateLimit-Policy") == '"per-client";q=10;w=10'
     assert answers[0].get("RateLimit") == '"per-client";r=9;t=1'
+
+
+def packages_for(task):
+    """What scripts/install-packages would install for it on a machine that has nothing."""
+    with open(f"{ROOT}/scripts/install-packages", encoding="utf-8") as file:
+        script = file.read()
+    build = re.search(r'^build="([^"]*)"', script, re.M).group(1)
+    return re.search(rf'^  \[{task}\]="([^"]*)"', script, re.M).group(1).replace("$build", build).split()
+
+
+def test_readme_names_the_packages_that_a_build_installs():
+    named = re.search(r"`(build-essential [^`]*)`", text(f"{ROOT}/README.md")).group(1)
+    assert named.split() == packages_for("build")
+
+
+def test_building_tells_what_each_package_is_for():
+    told = set(re.findall(r"`([^`]*)`", text(f"{ROOT}/docs/building.md")))
+    assert not set(packages_for("test")) - told

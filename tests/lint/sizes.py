@@ -7,6 +7,7 @@ import tree
 MAX_SOURCE_LINES = 500
 MAX_HEADER_LINES = 200
 MAX_COLUMNS = 100
+MAX_README_LINES = 200
 
 # Path, and why it may be longer.
 EXEMPT = {}
@@ -26,6 +27,12 @@ def length_findings():
             yield f"{path}: is exempt and does not exist"
 
 
+def readme_findings():
+    n_lines = tree.text("README.md").count("\n")
+    if n_lines > MAX_README_LINES:
+        yield f"README.md: {n_lines} lines, more than {MAX_README_LINES}: docs/ has room for detail"
+
+
 def width_findings():
     for path in tree.files(".c", ".h", ".lua"):
         for number, line in enumerate(tree.text(path).split("\n"), 1):
@@ -33,4 +40,4 @@ def width_findings():
                 yield f"{path}:{number}: {len(line)} columns, more than {MAX_COLUMNS}: break it"
 
 
-tree.finish(list(length_findings()) + list(width_findings()))
+tree.finish(list(length_findings()) + list(readme_findings()) + list(width_findings()))
