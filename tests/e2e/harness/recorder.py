@@ -3,6 +3,8 @@
 import socket
 import threading
 
+from harness.ports import end_accepting
+
 
 class Recorder:
     """Listens at port. `sent`: the bytes of each connection of the proxy, in the order of accepting."""
@@ -13,7 +15,8 @@ class Recorder:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def _accept(self):
         while True:
@@ -52,7 +55,7 @@ class Recorder:
                 for command in parse(bytes(sent[start:]))]
 
     def stop(self):
-        self._listener.close()
+        end_accepting(self._listener, self._accepting)
 
 
 def _number(data, at, kind):

@@ -5,6 +5,8 @@ import random
 import socket
 import threading
 
+from harness.ports import end_accepting
+
 
 class Relay:
     """Listens at port. `reply`: what scripts are answered instead of by Redis (bytes; None: by
@@ -22,7 +24,8 @@ class Relay:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def _accept(self):
         while True:
@@ -62,7 +65,7 @@ class Relay:
 
     def stop(self):
         self._is_over.set()
-        self._listener.close()
+        end_accepting(self._listener, self._accepting)
 
 
 def read_value(stream):

@@ -4,7 +4,7 @@ import socket
 import threading
 
 from harness import message
-from harness.ports import free_port
+from harness.ports import end_accepting, free_port
 from harness.wait import until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"
@@ -142,14 +142,7 @@ class Upstream:
 
     def stop(self):
         self._is_stopping = True
-        try:
-            self._listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # stopped before
-        # Were the descriptor closed and given to another listener, an accept() that a signal interrupted would go
-        # on with that one.
-        self._accepting.join()
-        self._listener.close()
+        end_accepting(self._listener, self._accepting)
         for peer in self._peers:
             peer.close()
 
