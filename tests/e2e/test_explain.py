@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import time
 
 import pytest
@@ -178,11 +179,24 @@ def limits_of(told):
     return {limit["name"]: limit.get("state") for limit in told["limits"]}
 
 
+def start_live(start, text, n_links=1):
+    """A proxy whose one worker asks Redis from its first request on."""
+    proxy = start(text)
+    until(lambda: proxy.stderr().count('msg="link up"') >= n_links, "Redis")
+    return proxy
+
+
+def is_left(told_s, of_s, started, rounded_up_s=0):
+    """What is left of a time that did not begin before `started`."""
+    return of_s - (time.monotonic() - started) <= told_s <= of_s + rounded_up_s
+
+
 def test_the_state_is_told_and_nothing_is_charged(start, start_redis, policy_file):
     redis = start_redis()
     text = LIVE.replace("REDIS", redis.url)
-    proxy, path = start(text), policy_file(text)
+    proxy, path = start_live(start, text), policy_file(text)
     ask = ["GET", "/x", "--live"]
+    started = time.monotonic()
     for left in (5, 4, 3, 2, 1):
         for _ in range(2):
             told = explain_json(path, *ask)
@@ -191,40 +205,45 @@ def test_the_state_is_told_and_nothing_is_charged(start, start_redis, policy_fil
         assert proxy.ask("GET", "/x").status == 204
     told = explain_json(path, *ask, status=3)
     assert told["answer"]["limit"] == "bucket" and told["answer"]["status"] == 429
-    assert 700 <= told["answer"]["retry_after"] <= 720
+    assert is_left(told["answer"]["retry_after"], 720, started)
     answer = proxy.ask("GET", "/x")
-    assert answer.status == 429
-    assert abs(int(answer.get("Retry-After")) - told["answer"]["retry_after"]) <= 5
+    assert answer.status == 429 and is_left(int(answer.get("Retry-After")), 720, started)
     line = next(line for line in proxy.lines_of("/x", 6) if line["verdict"] == "denied")
     assert (line["limit"], line["key"]) == ("bucket", told["limits"][0]["key_hash"])
     text = explain(path, *ask, status=3)
-    assert "state  0 of 5 left: DENIES it, again in 12m" in text or "again in 11m" in text
-    assert "answer     429: limit bucket denies it; Retry-After: 7" in text
+    assert re.search(r"state  0 of 5 left: DENIES it, again in 1[012]m", text)
+    said = re.search(r"answer     429: limit bucket denies it; Retry-After: (\d+)", text)
+    assert is_left(int(said.group(1)), 720, started)
 
 
 def test_a_request_that_would_be_held_is_told_for_how_long(start, start_redis, policy_file):
     redis = start_redis()
     text = LIVE.replace("REDIS", redis.url)
-    proxy, path = start(text), policy_file(text)
+    proxy, path = start_live(start, text), policy_file(text)
     assert proxy.ask("GET", "/q").status == 204
     told = explain(path, "GET", "/q", "--live")
-    assert "held for 5" in told or "held for 1m" in told or "held for 4" in told
+    assert re.search(r"held for (1m|[1-5]\d)", told)
 
 
 def test_a_cluster_and_a_master_behind_sentinels_are_asked_too(start, start_cluster, start_watched,
                                                                policy_file):
-    for url in (start_cluster(3, 0).url, start_watched().url):
+    for url, n_links in ((start_cluster(3, 0).url, 3), (start_watched().url, 1)):
         text = LIVE.replace("REDIS", url).replace("key: path", "key: method")
         text = text.replace("[bucket, slots]", "[bucket, slots, queue]").replace("1/minute", "100/minute")
-        proxy, path = start(text), policy_file(text)
+        proxy, path = start_live(start, text, n_links), policy_file(text)
         until(lambda: proxy.ask("GET", "/q").status == 204 and
               any(line.get("source") == "redis" for line in proxy.all_log_lines()), "Redis to decide")
         ask = ["explain", path, "GET", "/x", "--live", "--json"]  # of the slots it is warned
         before = json.loads(program.command(*ask).stdout)
         assert before["state"] == "known" and before["limits"][0]["state"]["remaining"] == 5
         assert proxy.ask("GET", "/x").status == 204
-        after = limits_of(json.loads(program.command(*ask).stdout))
-        assert (after["bucket"]["remaining"], after["slots"]["remaining"]) == (4, 2)
+
+        def slot_is_given_back():  # after the answer
+            state = limits_of(json.loads(program.command(*ask).stdout))
+            return state if state["slots"]["remaining"] == 2 else None
+
+        after = until(slot_is_given_back, "the slot to be free")
+        assert after["bucket"]["remaining"] == 4
 
 
 def set_ban(redis, kind, told, left_s):
@@ -239,24 +258,30 @@ def set_ban(redis, kind, told, left_s):
 def test_a_ban_is_told_and_what_it_does(start, start_redis, policy_file):
     redis = start_redis()
     text = LIVE.replace("REDIS", redis.url)
-    proxy, path = start(text), policy_file(text)
+    proxy, path = start_live(start, text), policy_file(text)
     told = explain_json(path, "GET", "/x", "--live")
     assert "ban" not in told["limits"][0] and told["answer"]["passes"]
+    started = time.monotonic()
     set_ban(redis, "ban", told["limits"][0], 600)
     told = explain_json(path, "GET", "/x", "--live", status=3)
     assert told["limits"][0]["ban"]["kind"] == "ban" and "state" not in told["limits"][1]
     assert (told["answer"]["status"], told["answer"]["limit"]) == (429, "bucket")
-    assert 590 <= told["answer"]["retry_after"] <= 600
+    assert is_left(told["answer"]["retry_after"], 600, started)
     text = explain(path, "GET", "/x", "--live", status=3)
     assert "    ban    DENIED, by an operator, for another " in text
     assert "answer     429: limit bucket bans its key; Retry-After: " in text
-    until(lambda: proxy.ask("GET", "/x").status == 429, "the proxy to obey")
+
+    def is_banned():  # an empty bucket would deny for longer
+        answer = proxy.ask("GET", "/x")
+        return answer.status == 429 and int(answer.get("Retry-After")) <= 600
+
+    until(is_banned, "the proxy to obey")
 
 
 def test_an_exemption_is_told_and_what_it_does(start_redis, policy_file):
     redis = start_redis()
     path = policy_file(LIVE.replace("REDIS", redis.url))
-    set_ban(redis, "exempt", explain_json(path, "GET", "/x")["limits"][0], 60)
+    set_ban(redis, "exempt", explain_json(path, "GET", "/x")["limits"][0], 600)
     told = explain_json(path, "GET", "/x", "--live")
     assert told["limits"][0]["ban"]["kind"] == "exempt" and "state" not in told["limits"][0]
     assert told["limits"][1]["state"]["allowed"] and told["answer"]["passes"]
@@ -308,6 +333,7 @@ def test_without_redis_the_process_that_runs_is_asked(start, policy_file, tmp_pa
     text = EMBEDDED.replace("SOCKET", str(tmp_path / "admin.sock"))
     proxy, path = start(text), policy_file(text)
     ask = ["GET", "/x", "--live", "-H", "X-A: it's/a,b"]
+    started = time.monotonic()
     for left in (5, 4):
         told = limits_of(explain_json(path, *ask))
         assert (told["bucket.1h"]["remaining"], told["bucket.1h"]["allowed"]) == (left, True)
@@ -318,7 +344,8 @@ def test_without_redis_the_process_that_runs_is_asked(start, policy_file, tmp_pa
     for _ in range(3):
         assert proxy.ask("GET", "/x", {"X-A": "it's/a,b"}).status == 204
     told = explain_json(path, *ask, status=3)
-    assert told["answer"]["limit"] == "bucket.1h" and 700 <= told["answer"]["retry_after"] <= 721
+    assert told["answer"]["limit"] == "bucket.1h"
+    assert is_left(told["answer"]["retry_after"], 720, started, rounded_up_s=1)
     assert not limits_of(told)["idle"]["allowed"]
     text = explain(path, *ask, status=3)
     assert "state  0 of 3 left: would deny it, " in text and "answer     429: limit bucket.1h denies" in text
@@ -334,13 +361,14 @@ def test_without_redis_a_ban_and_an_exemption_are_told(start, policy_file, tmp_p
         result = program.command("ctl", "--policy", path, word, "bucket", key, "10m")
         assert result.returncode == 0, result.stderr
 
+    started = time.monotonic()
     order("ban")
     told = explain_json(path, *ask, status=3)
     assert told["limits"][0]["ban"]["kind"] == "ban"
     assert (told["answer"]["limit"], told["answer"]["status"]) == ("bucket", 429)
+    assert is_left(told["answer"]["retry_after"], 600, started)
     answer = proxy.ask("GET", "/x", {"X-A": "1"})
-    assert answer.status == 429
-    assert abs(int(answer.get("Retry-After")) - told["answer"]["retry_after"]) <= 20
+    assert answer.status == 429 and is_left(int(answer.get("Retry-After")), 600, started)
     order("exempt")
     told = explain_json(path, *ask)
     assert told["limits"][0]["ban"]["kind"] == "exempt" and told["answer"]["passes"]
@@ -450,8 +478,7 @@ def test_routes_clients_and_keys_are_those_of_the_proxy(start, start_redis, poli
     for _ in range(4):
         redis.call("FLUSHALL")
         text = random_policy(rng, redis.url)
-        path, proxy, keys = policy_file(text), start(text), set()
-        until(lambda: "link" in proxy.stderr() or not redis.keys(), "the proxy to start")
+        path, proxy, keys = policy_file(text), start_live(start, text), set()
         told = []
         for _ in range(20):
             request = random_request(rng)

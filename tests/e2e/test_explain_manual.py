@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from harness import program
+from harness.wait import until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BLOCK = re.compile(r"```sh\n(sluice .*?)\n```\n\n```\n(.*?)```", re.DOTALL)
@@ -45,8 +46,10 @@ def test_the_state_is_told_as_the_manual_says(start, start_redis):
     redis = start_redis()
     with open(os.path.join(ROOT, "config/redis.yaml"), encoding="utf-8") as file:
         policy = re.sub(r"deadline: \w+", "deadline: 5s", file.read())
-    proxy = start(policy, env={"REDIS_URL": redis.url, "LISTEN": "127.0.0.1:0",
-                               "BACKEND": "http://127.0.0.1:1"})
+    assert "workers:" not in policy
+    proxy = start("workers: 1\n" + policy, env={"REDIS_URL": redis.url, "LISTEN": "127.0.0.1:0",
+                                                "BACKEND": "http://127.0.0.1:1"})
+    until(lambda: 'msg="link up"' in proxy.stderr(), "Redis")
     with proxy.connect() as client:
         statuses = [client.ask(fields={"X-API-Key": "k-1"}).status for _ in range(20)]
     assert statuses == [502] * 20
