@@ -54,7 +54,7 @@ def test_each_request_of_a_pipelined_flood_is_counted_and_answered_in_order(star
 
 
 def test_who_floods_and_never_reads_is_bounded_and_cut(start):
-    proxy = start("timeouts: {head: 1s, idle: 1s}\nlog: off\n" + OK)
+    proxy = start("timeouts: {head: 3s, idle: 3s}\nlog: off\n" + OK)
     with proxy.connect() as other, socket.create_connection(proxy.address) as flood:
         assert_is_served(other)
         before = proxy.memory_bytes()
@@ -75,7 +75,8 @@ def test_who_floods_and_never_reads_is_bounded_and_cut(start):
 def test_heads_just_below_the_maximum_cost_no_more_than_their_bytes(start):
     """Held open by as many connections as there may be."""
     n_connections = 300
-    proxy = start("workers: 1\nmax: {head: 16KiB, connections_per_client: 1000}\n" + OK)
+    proxy = start("workers: 1\nmax: {head: 16KiB, connections_per_client: 1000}\n"
+                  "timeouts: {head: 60s}\n" + OK)
     with proxy.connect() as other:
         assert_is_served(other)
         before = proxy.memory_bytes()
