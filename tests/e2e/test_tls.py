@@ -15,12 +15,20 @@ from harness.wait import until
 MANUAL = (pathlib.Path(__file__).parents[2] / "docs" / "redis.md").read_text()
 
 
-def policy(url, on_failure="deny", deadline="2s"):
+def policy(url, on_failure="deny", deadline="10s"):
     return f"""
+        workers: 2
         store: {{redis: '{url}', deadline: {deadline}, on_failure: {on_failure}}}
         limits: {{shared: {{key: global, rate: 100/day}}}}
         routes: [{{limits: [shared], respond: {{status: 204}}}}]
     """
+
+
+def start_linked(start, authority, text):
+    """A proxy of two workers whose links are both up."""
+    proxy = start(text, env={"SSL_CERT_FILE": str(authority.certificate)})
+    until(lambda: proxy.stderr().count('msg="link up"') == 2, "both links")
+    return proxy
 
 
 def check(folder, url):
@@ -84,8 +92,7 @@ def test_sentinels_are_never_spoken_to_in_tls(tmp_path):
 def test_a_redis_with_a_certificate_of_its_name_is_trusted(
         needs_tls, start, start_tls_redis, authority, host, alternatives):
     redis, port = start_tls_redis(alternatives)
-    proxy = start(policy(f"rediss://{host}:{port}"),
-                  env={"SSL_CERT_FILE": str(authority.certificate)})
+    proxy = start_linked(start, authority, policy(f"rediss://{host}:{port}"))
     assert [proxy.ask().status for _ in range(101)] == [204] * 100 + [429]
     assert redis.keys()
 
@@ -120,8 +127,7 @@ def test_a_redis_that_speaks_no_tls_is_a_fault(needs_tls, start, start_redis):
 def test_a_link_in_tls_is_made_again_when_it_was_lost(
         needs_tls, start, start_tls_redis, authority):
     redis, port = start_tls_redis("IP:127.0.0.1")
-    proxy = start(policy(f"rediss://127.0.0.1:{port}"),
-                  env={"SSL_CERT_FILE": str(authority.certificate)})
+    proxy = start_linked(start, authority, policy(f"rediss://127.0.0.1:{port}"))
     assert proxy.ask().status == 204
     for _ in range(3):
         redis.kill()
@@ -134,11 +140,12 @@ def test_many_decisions_at_once_go_through_tls(needs_tls, start, start_tls_redis
     """More than a record of TLS holds, in both directions."""
     redis, port = start_tls_redis("IP:127.0.0.1")
     limits = ", ".join(f"limit-{i}: {{key: [header.x-id, path], rate: 1000/day}}" for i in range(16))
-    proxy = start(f"""
+    proxy = start_linked(start, authority, f"""
+        workers: 2
         store: {{redis: 'rediss://127.0.0.1:{port}', deadline: 10s, on_failure: deny}}
         limits: {{{limits}}}
         routes: [{{limits: [{", ".join(f"limit-{i}" for i in range(16))}], respond: {{status: 204}}}}]
-    """, env={"SSL_CERT_FILE": str(authority.certificate)})
+    """)
     clients = [proxy.connect() for _ in range(200)]
     for i, client in enumerate(clients):
         client.send(f"GET /{i} HTTP/1.1\r\nHost: a\r\nX-Id: {'x' * 60}\r\n\r\n".encode())

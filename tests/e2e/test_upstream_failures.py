@@ -1,11 +1,12 @@
 """An upstream that is away, slow or wrong: what the client gets, and what the other servers do."""
 
 import socket
+import textwrap
 import threading
 
 import pytest
 
-from harness.ports import free_port
+from harness.name_server import NameServer
 from harness.upstream import Upstream, answer
 from harness.wait import until
 
@@ -17,7 +18,14 @@ def port_where_nobody_listens():
         yield held.getsockname()[1]
 
 
-def policy(*servers, more="timeout: {connect: 10s, response: 10s}"):
+@pytest.fixture(name="dns")
+def name_server_that_knows_nobody():
+    server = NameServer()
+    yield server
+    server.stop()
+
+
+def policy(*servers, more="timeout: {connect: 1m, response: 1m}"):
     servers = ", ".join(f'"{server}"' for server in servers)
     return f"""
         workers: 1
@@ -26,7 +34,8 @@ def policy(*servers, more="timeout: {connect: 10s, response: 10s}"):
     """
 
 
-SHORT = "timeout: {connect: 300ms, response: 1s}"
+FULL = "timeout: {connect: 300ms, response: 1m}"
+STALLING = "timeout: {connect: 1m, response: 3s}"
 
 
 def assert_problem(response, status, detail):
@@ -54,7 +63,7 @@ def test_an_upstream_that_does_not_accept_is_504(start):
             one.setblocking(False)
             one.connect_ex(address)
             waiting.append(one)
-        proxy = start(policy(f"http://127.0.0.1:{address[1]}", more=SHORT))
+        proxy = start(policy(f"http://127.0.0.1:{address[1]}", more=FULL))
         assert_problem(proxy.ask(), 504, "did not accept")
         for one in waiting:
             one.close()
@@ -62,7 +71,7 @@ def test_an_upstream_that_does_not_accept_is_504(start):
 
 def test_an_upstream_that_says_nothing_is_504(start, start_upstream):
     upstream = start_upstream(lambda peer, _: peer.hang())
-    proxy = start(policy(upstream.url, more=SHORT))
+    proxy = start(policy(upstream.url, more="timeout: {connect: 1m, response: 500ms}"))
     with proxy.connect() as client:
         assert_problem(client.ask(), 504, "in time")
         assert_problem(client.ask("POST", body=b"x"), 504, "in time")
@@ -74,7 +83,7 @@ def test_an_upstream_that_stops_in_mid_response_is_cut(start, start_upstream):
         peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
         peer.hang()
 
-    proxy = start(policy(start_upstream(behave).url, more=SHORT))
+    proxy = start(policy(start_upstream(behave).url, more=STALLING))
     with proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
         client.reader.head()
         assert client.reader.take_rest() == b"hello"
@@ -104,7 +113,7 @@ def test_servers_take_turns(start, start_upstream):
 
 
 def test_an_upstream_that_was_down_is_used_as_soon_as_it_is_up(start):
-    first = Upstream(address=("127.0.0.1", free_port()))
+    first = Upstream()
     proxy = start(policy(first.url))
     assert proxy.ask().status == 200
     first.stop()
@@ -124,11 +133,12 @@ def test_a_server_may_be_a_name(start, start_upstream):
 
 
 def test_a_name_that_nobody_knows_is_502_and_does_not_keep_the_others_from_serving(
-        start, start_upstream):
+        start, start_upstream, dns):
     upstream = start_upstream()
-    proxy = start(policy("http://name.invalid:80"))
+    resolver = f"resolver: {{servers: '{dns.address}'}}\n"
+    proxy = start(resolver + textwrap.dedent(policy("http://name.invalid:80")))
     assert_problem(proxy.ask(), 502, "no address")
-    proxy = start(policy("http://name.invalid:80", upstream.url))
+    proxy = start(resolver + textwrap.dedent(policy("http://name.invalid:80", upstream.url)))
     assert [proxy.ask().status for _ in range(4)] == [200] * 4
 
 
@@ -240,7 +250,7 @@ def test_a_denied_request_does_not_touch_the_upstream(start, start_upstream):
 
 def test_many_clients_at_once_are_all_served(start, start_upstream):
     upstream = start_upstream(lambda peer, request: peer.send(answer(body=request.body)))
-    proxy = start(policy(upstream.url, more="timeout: {response: 10s}"))
+    proxy = start(policy(upstream.url, more="timeout: {response: 1m}"))
     failures = []
 
     def run(number):

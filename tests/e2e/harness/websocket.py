@@ -9,7 +9,7 @@ import sys
 import websockets
 
 # Any test that waits so long has failed.
-TIMEOUT_S = 120.0
+TIMEOUT_S = 300.0
 
 SERVER = """
 import asyncio, websockets
@@ -54,7 +54,8 @@ class EchoServer:
 def connect(proxy, path="/", **how):
     """A client of the proxy, to be used in `run`."""
     return websockets.connect(f"ws://127.0.0.1:{proxy.port}{path}", ping_interval=None,
-                              max_size=None, compression=None, close_timeout=5, **how)
+                              max_size=None, compression=None, open_timeout=TIMEOUT_S, close_timeout=TIMEOUT_S,
+                              **how)
 
 
 def run(coroutine):
