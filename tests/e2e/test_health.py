@@ -83,7 +83,7 @@ def test_a_server_that_fails_in_a_row_is_passed_over(start, start_moody, mood):
     bad, good = start_moody(2)
     bad.mood = mood
     proxy = start(policy([bad, good], "eject: {failures: 3, for: 1h, max: 1h}",
-                         response="1500ms" if mood == "hang" else "10s"))
+                         response="2500ms" if mood == "hang" else "10s"))
     until(lambda: ask(proxy, "POST") is not None and count(proxy, OUT) == 1, "the server to be out")
     assert bad.n == 3
     assert [ask(proxy, "POST") for _ in range(10)] == [200] * 10
