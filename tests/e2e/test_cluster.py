@@ -285,7 +285,7 @@ def test_a_lost_master_is_missed_on_its_own_slots_alone_until_its_replica_takes_
 
 
 def test_without_most_masters_each_limit_does_what_its_on_failure_says(start, start_cluster):
-    cluster = start_cluster(3, 0)
+    cluster = start_cluster(3, 0, "--cluster-node-timeout", "1000")
     proxy, = start_proxies(start, cluster, """
         limits:
           locally: {key: header.x-user, rate: 10/day, on_failure: local}

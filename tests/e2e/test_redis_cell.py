@@ -12,7 +12,7 @@ MODULE = os.environ.get("REDIS_CELL_MODULE", "")
 POLICY = """
 listen: 127.0.0.1:0
 workers: 2
-store: {{redis: "{url}", redis_cell: true, denial_cache: false, deadline: 2s}}
+store: {{redis: "{url}", redis_cell: true, denial_cache: false, deadline: 10s, on_failure: deny}}
 limits:
   alone: {{algorithm: gcra, rate: 3/minute, key: client.ip}}
   quick: {{algorithm: gcra, rate: 1/3s, key: client.ip}}
@@ -140,7 +140,8 @@ def ask_as(proxy, user):
 
 def start_in_cluster(start, cluster):
     proxy = start(IN_A_CLUSTER.format(url=cluster.url))
-    until(lambda: proxy.stderr().count('msg="map of the cluster"') >= 2, "the map", 20)
+    until(lambda: proxy.stderr().count('msg="map of the cluster"') >= 2, "the map")
+    until(lambda: proxy.stderr().count('msg="link up"') >= 2 * len(cluster.nodes), "each worker's links")
     return proxy
 
 

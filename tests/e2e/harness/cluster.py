@@ -6,6 +6,7 @@ from harness.wait import until
 
 N_SLOTS = 16384
 NODE_TIMEOUT_MS = 1000
+NEVER_MS = 30_000  # nobody could take over from a node that was given up while it stalled
 SETTLED_WITHIN_S = 30.0
 
 
@@ -15,16 +16,17 @@ class Cluster:
     def __init__(self, folder, n_masters=3, n_replicas=3, *options):
         folder.mkdir()
         self.n_masters = n_masters
-        self.nodes = [self._make_node(folder / f"node-{i}", options)
+        timeout_ms = NODE_TIMEOUT_MS if n_replicas > 0 else NEVER_MS
+        self.nodes = [self._make_node(folder / f"node-{i}", timeout_ms, options)
                       for i in range(n_masters + n_replicas)]
         self.masters = self.nodes[:n_masters]
         self.replicas = self.nodes[n_masters:]
         self.url = "redis://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
 
     @staticmethod
-    def _make_node(folder, options):
+    def _make_node(folder, timeout_ms, options):
         return Redis(folder, "--cluster-enabled", "yes", "--cluster-port", str(free_port()),
-                     "--cluster-node-timeout", str(NODE_TIMEOUT_MS),
+                     "--cluster-node-timeout", str(timeout_ms),
                      "--cluster-allow-replica-migration", "no",
                      "--cluster-replica-validity-factor", "0",
                      "--repl-diskless-sync-delay", "0", *options)
