@@ -127,11 +127,26 @@ class Sluice:
             found = re.search(r"^VmRSS:\s+(\d+) kB", status.read(), re.MULTILINE)
         return int(found.group(1)) * 1024
 
+    def _stat(self):
+        """proc(5), from the state on."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()
+
     def cpu_s(self):
         """Time of processors that it has taken so far."""
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rpartition(")")[2].split()
+        fields = self._stat()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def is_halted(self):
+        return self._stat()[0] == "T"
+
+    def waited_s(self):
+        """How long a thread of it wanted to run so far and had no processor: the one that waited longest."""
+        waits_ns = []
+        for task in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{task}/schedstat", encoding="ascii") as file:
+                waits_ns.append(int(file.read().split()[1]))
+        return max(waits_ns) / 1e9
 
     def n_descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
