@@ -80,7 +80,7 @@ def nothing(_):
 
 
 FAULTS = {
-    "deadline": Fault("deadline", provoke=lambda redis: redis.call("CLIENT", "PAUSE", 700),
+    "deadline": Fault("deadline", provoke=lambda redis: redis.call("CLIENT", "PAUSE", 2500),
                       mend=lambda redis: redis.call("PING")),  # it waits, too
     "writes that wait": Fault("deadline", "half_open", provoke=lambda redis: redis.call(
         "CLIENT", "PAUSE", 60000, "WRITE"), mend=lambda redis: redis.call("CLIENT", "UNPAUSE")),
