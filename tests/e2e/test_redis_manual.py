@@ -26,6 +26,7 @@ EVERY_ALGORITHM = """
     upstreams: {{api: {{servers: "{upstream}"}}}}
     routes:
       - {{match: {{path: /tries}}, limits: [tries], upstream: api}}
+      - {{match: {{path: /last}}, limits: [window], upstream: api}}
       - {{limits: [bucket, leaky, cells, window, sliding, log, slots], upstream: api}}
 """
 
@@ -55,9 +56,11 @@ def test_every_algorithm_works_under_the_acl_line_of_the_manual(
         proxy = start(EVERY_ALGORITHM.format(url=redis.url, upstream=upstream.url,
                                              algorithm=algorithm))
         until(lambda proxy=proxy: proxy.stderr().count('msg="link up"') == 2, "Redis")
-        statuses = {proxy.ask().status for _ in range(40)}  # beyond the log's 20
-        assert statuses == {200, 429}
-        assert {proxy.ask(path="/tries").status for _ in range(10)} == {200}
+        with proxy.connect() as client:
+            statuses = {client.ask().status for _ in range(40)}  # beyond the log's 20
+            assert statuses == {200, 429}
+            assert {client.ask(path="/tries").status for _ in range(10)} == {200}
+            assert client.ask(path="/last").status == 200, "what was settled on that link is answered"
         until(lambda: redis.call("EXISTS", "sluice:instances"), "a heartbeat")
         assert "NOPERM" not in proxy.stderr()
         assert {line["source"] for line in proxy.all_log_lines()} <= {"redis", "cache"}
@@ -70,11 +73,12 @@ def test_every_algorithm_works_under_the_acl_line_of_the_manual(
 def test_the_commands_that_read_the_keys_do_so(start, start_redis):
     redis = start_redis()
     proxy = start(f"""
-        store: {{redis: "{redis.url}", deadline: 10s}}
-        limits: {{per-client: {{key: client.ip, rate: 100/minute}}}}
+        workers: 1
+        store: {{redis: "{redis.url}", deadline: 10s, on_failure: deny}}
+        limits: {{per-client: {{key: client.ip, rate: 100/hour}}}}
         routes: [{{limits: [per-client], respond: {{status: 204}}}}]
     """)
-    until(lambda: redis.call("EXISTS", "sluice:instances"), "Redis")
+    until(lambda: 'msg="link up"' in proxy.stderr() and redis.call("EXISTS", "sluice:instances"), "Redis")
     assert proxy.ask().status == 204
     commands, = [block for block in re.findall(r"```sh\n(.*?)```", MANUAL, re.DOTALL)
                  if "--scan" in block]
@@ -83,7 +87,7 @@ def test_the_commands_that_read_the_keys_do_so(start, start_redis):
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].startswith("sluice:{client.ip:9=127.0.0.1}:per-client:")
-    assert lines[1] == "string" and 0 < int(lines[2]) <= 62 and int(lines[3]) > 50
-    assert int(lines[4]) == 60_000_000, "one unit, times the period"
+    assert lines[1] == "string" and 0 < int(lines[2]) <= 38 and int(lines[3]) > 50
+    assert int(lines[4]) == 3_600_000_000, "one unit, times the period"
     assert "ERR" not in result.stdout and lines[-1] == "1"
     assert not redis.call("KEYS", "sluice:*:per-client:*")
