@@ -1,6 +1,6 @@
 /* Happy path: written ─► EVAL ─► a reply of integers ─► the errand is answered.
  *
- * MOVED, ASK ─► to the node that is named, a few times. No reply in a second ─► answered, and a
+ * MOVED, ASK ─► to the node that is named, a few times. No reply in time ─► answered, and a
  * link that has been silent for so long is dropped; what is left waits for its late reply. Another
  * error, a link that is down or is lost ─► answered. Nothing is sent twice. */
 
@@ -19,7 +19,7 @@
 
 enum {
     REDIRECTIONS_MAX = 4,
-    ANSWER_US = 1000 * 1000,
+    ANSWER_US_MIN = 1000 * 1000,
     KEY_BYTES_MAX = NAME_BYTES_MAX + KEY_TEXT_BYTES_MAX + 2 * NAME_BYTES_MAX + 64,
 };
 
@@ -124,14 +124,15 @@ static void on_deadline(void *context)
 {
     struct redis_trip *trip = context;
     struct redis_link *link = trip->runner->link;
-    const uint64_t now_us = clock_monotonic_us();
+    const uint64_t answer_us = trip->runner->answer_us;
+    const uint64_t silent_us = clock_monotonic_us() - link->connection.quiet_since_us;
     if (!list_is_empty(&trip->node)) {
         redis_trip_fail(trip, REDIS_FAULT_DEADLINE); /* never sent */
         return;
     }
     answer(trip, REDIS_FAULT_DEADLINE);
     /* The trip may be gone with what follows: its reply is NULL then. */
-    if (redis_link_may_settle(link) && now_us - link->connection.quiet_since_us >= ANSWER_US) {
+    if (redis_link_may_settle(link) && silent_us >= answer_us) {
         redis_link_drop(link, REDIS_FAULT_HALF_OPEN, SPAN("no answer to an operator's errand"));
     }
 }
@@ -268,7 +269,7 @@ enum store_outcome redis_runner_run(struct redis_runner *runner, struct store_er
         fill(errand, fault_of(runner->link));
         return STORE_ANSWERED;
     }
-    timer_arm(&trip->deadline, ANSWER_US);
+    timer_arm(&trip->deadline, runner->answer_us);
     return STORE_PENDING;
 }
 
@@ -280,6 +281,7 @@ void redis_runner_init(struct redis_runner *runner, struct loop *loop, struct re
         .link = link,
         .prefix = options->prefix,
         .process = options->process,
+        .answer_us = options->deadline_us > ANSWER_US_MIN ? options->deadline_us : ANSWER_US_MIN,
     };
     list_init(&runner->waiting);
 }

@@ -1,4 +1,5 @@
-/* Errands to Redis: script calls whose reply somebody waits for, for a second.
+/* Errands to Redis: script calls whose reply somebody waits for: for a second, or
+ * as long as a decision may take where that is more.
  *
  * One is sent at once, or fails at once; it waits for the first attempt to connect alone. */
 
@@ -6,6 +7,7 @@
 #define SLUICE_STORE_REDIS_RUNNER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/list.h"
@@ -22,6 +24,7 @@ struct redis_runner {
     struct redis_link *link;
     struct span prefix;            /* of every key */
     struct redis_process *process; /* NULL: nobody is told of a reset */
+    uint64_t answer_us;            /* how long an errand waits for its reply */
     /* A node of a cluster says that the errand is not its own: send @trip elsewhere with
      * redis_runner_forward(), or redis_trip_fail() it. NULL: it fails. */
     void (*on_redirect)(void *owner, struct redis_trip *trip, enum redis_fault fault,
