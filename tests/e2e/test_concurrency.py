@@ -11,6 +11,7 @@ from harness.ports import free_port
 from harness.upstream import answer
 from harness.wait import until
 
+IMPATIENT = "timeouts: {idle: 1500ms}"
 
 
 class Scene:
@@ -66,10 +67,10 @@ def scene_that_is_over_at_the_end():
     scene.opens.set()
 
 
-def slots(upstream_url, n=2, lease="1h", rest="", top="timeouts: {idle: 1500ms}", limits=""):
+def slots(upstream_url, n=2, lease="1h", rest="", top="", limits="", response="1m"):
     """`n` slots for all requests. /look says how many are free, and holds one while it asks."""
     return f"""{top}
-upstreams: {{api: {{servers: "{upstream_url}", timeout: {{response: 1500ms}}}}}}
+upstreams: {{api: {{servers: "{upstream_url}", timeout: {{response: {response}}}}}}}
 limits:
   slots: {{key: global, algorithm: concurrency, rate: {n}, lease: {lease}}}
   {limits}
@@ -95,7 +96,7 @@ def wait_for_free(proxy, n):
 
 def test_as_many_as_there_are_slots_run_at_a_time(start_in_store, start_upstream, scene):
     upstream = start_upstream(scene)
-    proxy = start_in_store(slots(upstream.url, top="", rest=""))
+    proxy = start_in_store(slots(upstream.url))
     clients = [proxy.send(message.request("GET", "/stream")) for _ in range(2)]
     upstream.wait_for(2)
     denied = proxy.ask(path="/ok")
@@ -110,7 +111,7 @@ def test_as_many_as_there_are_slots_run_at_a_time(start_in_store, start_upstream
 
 def test_slots_are_of_all_proxies_together(start_sharing, start_upstream, scene):
     upstream = start_upstream(scene)
-    proxies = [start_sharing(slots(upstream.url, n=3, top="")) for _ in range(2)]
+    proxies = [start_sharing(slots(upstream.url, n=3)) for _ in range(2)]
     clients = [proxies[i % 2].send(message.request("GET", "/stream")) for i in range(3)]
     upstream.wait_for(3)
     assert [proxy.ask(path="/ok").status for proxy in proxies] == [429] * 2
@@ -135,7 +136,7 @@ def test_a_slot_is_one_whatever_the_request_costs_otherwise(start_in_store, star
     ("ok", 200), ("refuse", 502), ("cut", None), ("garbage", 502), ("switch", 502), ("hang", 504)])
 def test_a_slot_comes_back_however_the_upstream_answers(
         start_in_store, start_upstream, scene, path, status):
-    proxy = start_in_store(slots(start_upstream(scene).url))
+    proxy = start_in_store(slots(start_upstream(scene).url, response="1500ms"))
     for _ in range(3):
         with proxy.send(message.request("GET", f"/{path}")) as client:
             try:
@@ -164,7 +165,7 @@ BAD_REQUESTS = {
 @pytest.mark.parametrize("request_bytes, status", BAD_REQUESTS.values(), ids=BAD_REQUESTS.keys())
 def test_a_slot_comes_back_from_a_request_that_is_refused_on_its_way(
         start_in_store, start_upstream, scene, request_bytes, status):
-    proxy = start_in_store(slots(start_upstream(scene).url))
+    proxy = start_in_store(slots(start_upstream(scene).url, top=IMPATIENT))
     for _ in range(2):
         with proxy.send(request_bytes) as client:
             assert client.read().status == status
@@ -182,12 +183,9 @@ def test_a_slot_comes_back_from_a_request_that_is_refused_on_its_way(
 def test_a_slot_comes_back_when_its_client_leaves(
         start_in_store, start_upstream, scene, request_bytes, leave):
     upstream = start_upstream(scene)
-    proxy = start_in_store(slots(upstream.url, n=1, top=""))
+    proxy = start_in_store(slots(upstream.url, n=1, response="3s"))
     client = proxy.send(request_bytes)
-    if b"POST" in request_bytes:
-        assert client.is_quiet(0.1)
-    else:
-        upstream.wait_for(1)
+    until(lambda: upstream.n_connections > 0, "the upstream to be asked")  # it has its slot
     assert free(proxy) == 0
     getattr(client, leave)()
     wait_for_free(proxy, 1)
@@ -195,7 +193,7 @@ def test_a_slot_comes_back_when_its_client_leaves(
 
 def test_a_slot_comes_back_from_a_client_that_does_not_read(start_in_store, start_upstream, scene):
     upstream = start_upstream(scene)
-    proxy = start_in_store(slots(upstream.url, n=1))
+    proxy = start_in_store(slots(upstream.url, n=1, top=IMPATIENT))
     proxy.send(message.request("GET", "/flood"))
     upstream.wait_for(1)  # it has its slot: nobody may ask before that
     wait_for_free(proxy, 1)
@@ -206,9 +204,9 @@ def test_a_slot_comes_back_from_a_client_that_is_held_no_longer(start_in_store, 
         start_upstream().url, n=3, rest=", queue", top="max: {held: 1}",
         limits="queue: {key: global, algorithm: leaky_bucket, rate: 2/h, max_wait: 1h}"), workers=1)
     assert proxy.ask(path="/first").status == 200
+    wait_for_free(proxy, 3)
     held = proxy.send(message.request("GET", "/held"))
-    assert held.is_quiet(0.1)
-    assert free(proxy) == 2
+    wait_for_free(proxy, 2)
     assert proxy.ask(path="/full").status == 503
     wait_for_free(proxy, 2)
     held.reset()
@@ -238,8 +236,7 @@ def test_a_slot_comes_back_from_a_client_that_left_while_redis_was_asked(
 
 def test_a_proxy_that_stops_gives_its_slots_back(start_sharing, start_upstream, scene):
     upstream = start_upstream(scene)
-    policy = slots(upstream.url, top="timeouts: {drain: 200ms}").replace(
-        "response: 1500ms", "response: 1m")
+    policy = slots(upstream.url, top="timeouts: {drain: 200ms}")
     stopping, staying = start_sharing(policy), start_sharing(policy)
     clients = [stopping.send(message.request("GET", "/gate")) for _ in range(2)]
     upstream.wait_for(2)
@@ -256,7 +253,7 @@ def test_a_proxy_that_stops_gives_its_slots_back(start_sharing, start_upstream, 
 def test_a_response_that_runs_longer_than_its_lease_keeps_its_slot(
         start_in_store, start_upstream, scene):
     upstream = start_upstream(scene)
-    proxy = start_in_store(slots(upstream.url, n=1, lease="3s", top=""))
+    proxy = start_in_store(slots(upstream.url, n=1, lease="3s"))
     client = proxy.send(message.request("GET", "/stream"))
     upstream.wait_for(1)
     end = time.monotonic() + 6
@@ -270,7 +267,7 @@ def test_a_response_that_runs_longer_than_its_lease_keeps_its_slot(
 def test_the_slots_of_a_proxy_that_died_come_back_with_their_lease(
         start_sharing, start_upstream, scene):
     upstream = start_upstream(scene)
-    policy = slots(upstream.url, n=2, lease="4s", top="")
+    policy = slots(upstream.url, n=2, lease="4s")
     dying, living = start_sharing(policy), start_sharing(policy)
     for _ in range(2):
         dying.send(message.request("GET", "/stream"))
@@ -279,4 +276,4 @@ def test_the_slots_of_a_proxy_that_died_come_back_with_their_lease(
     died = time.monotonic()
     assert free(living) == 0
     wait_for_free(living, 2)
-    assert 1 < time.monotonic() - died < 10
+    assert time.monotonic() - died < 20
