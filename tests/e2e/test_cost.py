@@ -16,11 +16,11 @@ def left(response):
             for name, r in re.findall(r'"([^"]+)";r=(\d+)', response.get("RateLimit"))}
 
 
-def budget(upstream=None, cost="1", limit="rate: 100/day", top="", look_status=204):
+def budget(upstream=None, cost="1", limit="rate: 100/day", top="", look_status=204, response="1m"):
     """A limit `budget` of 100 a day. /look says what is left of it."""
     action = "respond: {status: 204}"
     if upstream is not None:
-        top += f"\nupstreams: {{api: {{servers: '{upstream.url}', timeout: {{response: 3s}}}}}}"
+        top += f"\nupstreams: {{api: {{servers: '{upstream.url}', timeout: {{response: {response}}}}}}}"
         action = "upstream: api"
     return f"""{top}
 limits: {{budget: {{key: header.x-id, {limit}}}}}
@@ -64,6 +64,7 @@ def test_a_cost_by_method_is_taken_for_each_method(start_in_store):
     "sliding_window", "sliding_log"])
 def test_a_cost_is_taken_whole_or_not_at_all(start_in_store, words):
     proxy = start_in_store(budget(cost="40", limit=f"algorithm: {words}, rate: 100/day"))
+    rest_of_window(86400 / 10, at_least_s=10)
     responses = [proxy.ask(fields={"X-Id": "a"}) for _ in range(4)]
     assert [response.status for response in responses] == [204, 204, 429, 429]
     assert [left(response)["budget"] for response in responses] == [60, 20, 20, 20]
@@ -108,6 +109,7 @@ def say_tokens(peer, request):
 def test_what_the_response_says_replaces_the_estimate(start_in_store, start_upstream, words):
     upstream = start_upstream(say_tokens)
     proxy = start_in_store(budget(upstream, TOKENS % "", f"algorithm: {words}, rate: 100/day"))
+    rest_of_window(86400 / 10, at_least_s=10)
     response = proxy.ask(fields={"X-Id": "a", "X-Say": "12"})
     assert response.status == 200 and left(response) == {"budget": 70}
     assert response.get("X-Tokens") == "12"
@@ -178,7 +180,7 @@ def test_costs_beyond_the_limit_have_to_be_earned_again(start_in_store, start_up
         return int(proxy.ask(path="/look", fields={"X-Id": "a"}).get("Retry-After"))
 
     overdrawn_s = (2 * 50 - 60 + 1) * 86400 // 60
-    until(lambda: overdrawn_s - 10 < wait_s() <= overdrawn_s, "both settlements")
+    until(lambda: overdrawn_s - 30 < wait_s() <= overdrawn_s, "both settlements")
 
 
 # --- answers that count, answers that are refunded ---
@@ -209,7 +211,7 @@ def test_answers_are_charged_and_given_back_as_the_limit_says(
         start_in_store, start_upstream, words, look_status, charged, free):
     upstream = start_upstream(say)
     proxy = start_in_store(budget(upstream, "5", f"rate: 100/day, {words}",
-                                  look_status=look_status))
+                                  look_status=look_status, response="3s"))
     for word in charged + free:
         with proxy.connect() as client:
             client.send(message.request("GET", f"/{word}", {"X-Id": word}))
