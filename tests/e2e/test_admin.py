@@ -57,7 +57,7 @@ def test_limits_are_told_with_their_numbers_and_routes(unix):
     assert one["key"] == ["client.ip"] and one["algorithm"] == "token_bucket"
     assert one["rates"] == [{"name": "per-client", "units": 60, "period": "1h", "burst": 5}]
     assert one["routes"] == ["a"] and one["shadow"] is False
-    assert [rate["period"] for rate in limits["per-key"]["rates"]] == ["1m", "1d"]
+    assert [rate["period"] for rate in limits["per-key"]["rates"]] == ["1h", "1d"]
     assert limits["per-key"]["key"] == ["header.x-api-key", "method"]
     assert limits["quiet"]["shadow"] is True
     assert unix.read("/v1/limits/per-client") == one

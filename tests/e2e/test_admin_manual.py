@@ -6,6 +6,7 @@ import subprocess
 
 from harness import program
 from harness.admin import Admin, addresses
+from harness.wait import until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RUN = re.compile(r"```sh\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
@@ -31,6 +32,7 @@ def test_each_command_tells_what_the_manual_says(start, tmp_path):
     assert policy.count("127.0.0.1:8080") == 1 and policy.count("127.0.0.1:9900") == 1
     proxy = start("workers: 2\n" + policy.replace(":8080", ":0").replace(":9900", ":0"))
     admin = addresses(proxy, 2)[1]
+    until(lambda: Admin(admin).read("/healthz")["workers"] == 2, "both loops to turn")
     runs = RUN.findall(text)
     assert len(runs) == text.count("```sh") > 6
     for commands, told in runs:

@@ -59,7 +59,7 @@ def test_who_does_not_read_locks_nobody_out(start, tmp_path, first, requests):
             return False
 
     try:
-        until(is_alive, "a place at the door", within=15)
+        until(is_alive, "a place at the door")
     finally:
         for client in held:
             client.close()

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from harness.wait import rest_of_window
+from harness.wait import rest_of_window, until
 
 ALGORITHMS = {
     "token": "algorithm: token_bucket",
@@ -81,18 +81,22 @@ def test_each_algorithm_admits_its_rate_and_tells_how_long_the_next_has_to_wait(
         assert denied.json()["retry-after"] == int(denied.get("Retry-After"))
 
 
+def ask_for_a_denial(proxy, name):
+    """None where it is let in: the edge of a window lay before it, or a machine that stalled."""
+    answer = proxy.ask(path=f"/{name}")
+    return answer if answer.status == 429 else None
+
+
 def test_who_comes_back_after_retry_after_is_let_in_by_each_algorithm(start_in_store):
     proxy = start_in_store(one_route_each("1/2s"))
     waiting = {}
     for name in ALGORITHMS:
-        answers = [proxy.ask(path=f"/{name}") for _ in range(2)]
-        if answers[1].status == 204:  # the edge of a window lay between them
-            answers.append(proxy.ask(path=f"/{name}"))
-        assert answers[-1].status == 429, name
-        waiting[name] = time.monotonic() + int(answers[-1].get("Retry-After"))
-        assert 1 <= int(answers[-1].get("Retry-After")) <= 4
-    for name, until in sorted(waiting.items(), key=lambda item: item[1]):
-        time.sleep(max(0, until - time.monotonic()))
+        assert proxy.ask(path=f"/{name}").status == 204, name
+        denied = until(lambda name=name: ask_for_a_denial(proxy, name), f"a denial by {name}")
+        waiting[name] = time.monotonic() + int(denied.get("Retry-After"))
+        assert 1 <= int(denied.get("Retry-After")) <= 4
+    for name, comes_back in sorted(waiting.items(), key=lambda item: item[1]):
+        time.sleep(max(0, comes_back - time.monotonic()))
         assert proxy.ask(path=f"/{name}").status == 204, name
 
 
@@ -265,7 +269,7 @@ def test_a_shadow_alone_tells_clients_nothing_and_refuses_nobody(start_in_store)
     for fields in ((), {"X-Id": "a"}, {"X-Id": "a"}, {"X-Id": "a"}):
         started = time.monotonic()
         answer = proxy.ask(fields=fields)
-        assert answer.status == 204 and time.monotonic() - started < 5
+        assert answer.status == 204 and time.monotonic() - started < 30
         assert answer.get("RateLimit") is None and answer.get("RateLimit-Policy") is None
     lines = proxy.lines_of("/", 4)
     assert sorted(line.get("shadow", "") for line in lines).count("") == 2

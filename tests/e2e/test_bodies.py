@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from harness import message
+from harness.client import TIMEOUT_S
 from harness.upstream import answer
 from harness.wait import until
 
@@ -103,7 +104,7 @@ def test_a_slow_upstream_does_not_grow_the_proxy(start, start_upstream):
             pass  # the proxy does not read on: what we wanted to see
         assert n_sent < LARGE
         assert proxy.memory_bytes() - before < GROWTH_BYTES_MAX
-        client.sock.settimeout(20)
+        client.sock.settimeout(TIMEOUT_S)
         may_read.set()
         client.send(body[n_sent:])
         assert client.read().status == 200

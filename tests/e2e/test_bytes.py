@@ -7,6 +7,7 @@ import pytest
 
 from harness import message
 from harness.recorder import Recorder
+from harness.wait import until
 
 SECRET = b"hush"
 HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n"
@@ -62,7 +63,7 @@ def start_with_a_recorder(start, start_redis):
 
     def make(log_format):
         recorders.append(Recorder(start_redis()))
-        return start(f"""
+        proxy = start(f"""
             workers: 1
             log: {log_format}
             trusted_proxies: [127.0.0.1, 10.0.0.0/8]
@@ -70,7 +71,9 @@ def start_with_a_recorder(start, start_redis):
             limits:
               all: {{key: [{", ".join(ALL_KEYS)}], rate: 1000000/day}}
             routes: [{{limits: [all], respond: {{status: 204}}}}]
-        """, log_format=log_format), recorders[0]
+        """, log_format=log_format)
+        until(lambda: 'msg="link up"' in proxy.stderr(), "Redis")
+        return proxy, recorders[0]
 
     yield make
     for recorder in recorders:

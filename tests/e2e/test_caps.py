@@ -31,11 +31,11 @@ def test_the_time_of_a_head_does_not_begin_anew_with_each_byte(start):
             if not client.is_quiet(0.05):
                 break
         assert client.read().status == 408
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_rule_66_an_idle_connection_is_closed_without_a_word(start):
-    proxy = start(policy("timeouts: {idle: 1500ms}"))
+    proxy = start(policy("timeouts: {idle: 3s}"))
     with proxy.connect() as fresh, proxy.connect() as used:
         assert used.ask(path="/ok").status == 200
         assert fresh.has_ended() and used.has_ended()
@@ -43,7 +43,7 @@ def test_rule_66_an_idle_connection_is_closed_without_a_word(start):
 
 def test_a_body_that_stands_still_is_408(start, start_upstream):
     upstream = start_upstream()
-    proxy = start(f"timeouts: {{idle: 300ms}}\nupstream: {upstream.url}\n")
+    proxy = start(f"timeouts: {{idle: 2s}}\nupstream: {upstream.url}\n")
     with proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello") as client:
         response = client.read()
         assert response.status == 408 and client.has_ended()
@@ -116,9 +116,9 @@ def test_a_client_has_so_many_connections_over_all_workers_and_others_have_their
             assert is_refused(more)
     theirs = [proxy.connect("127.0.0.3") for _ in range(3)]
     assert [client.ask(path="/ok").status for client in theirs + mine] == [200] * 6
-    told = [line for line in proxy.stderr().splitlines()
-            if '"too many connections of a client"' in line]
-    assert told and "client=127.0.0.2" in told[0]
+    told = until(lambda: [line for line in proxy.stderr().splitlines()
+                          if '"too many connections of a client"' in line], "the log's word")
+    assert "client=127.0.0.2" in told[0]
 
 
 def test_a_connection_that_ends_makes_room_for_another_of_its_client(start):

@@ -61,7 +61,7 @@ def failed(result, status=1):
 
 
 def test_health_and_readiness_are_a_line(places):
-    assert told(ctl(places[0], "health"))[0].startswith("alive: 2 workers")
+    until(lambda: told(ctl(places[0], "health"))[0].startswith("alive: 2 workers"), "both loops to turn")
     assert told(ctl(places[1], "ready")) == ["ready; store: memory, ok"]
 
 

@@ -22,7 +22,7 @@ admin:
   hosts: [sluice.example]
 limits:
   per-client: {{key: client.ip, rate: 60/hour, burst: 5}}
-  per-key: {{key: [header.x-api-key, method], rate: [10/minute, 100/day]}}
+  per-key: {{key: [header.x-api-key, method], rate: [10/hour, 100/day]}}
   quiet: {{key: global, rate: 1/hour, shadow: true, algorithm: fixed_window}}
 routes:
   - {{name: a, match: {{path: "/a/{{id}}/**", method: [GET]}}, limits: [per-client, per-key],
