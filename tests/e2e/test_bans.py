@@ -157,7 +157,7 @@ def test_bans_outlive_a_reload(start_proxies, start_redis, shared):
                                   body(**{"for": "10m"})).status == 200, "the store")
     assert proxy.statuses() == {429}
     path = proxy.sluice.folder / "policy.yaml"
-    path.write_text(path.read_text().replace("rate: 1000/hour, burst: 1000", "rate: 2000/hour"))
+    path.write_text(path.read_text().replace("rate: 1000000/hour, burst: 1000000", "rate: 2000000/hour"))
     proxy.sluice.signal(signal.SIGHUP)
     until(lambda: "the policy is in force" in proxy.sluice.stderr(), "the reload")
     assert proxy.statuses() == {429}

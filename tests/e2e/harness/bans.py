@@ -11,7 +11,7 @@ POLICY = """
     admin: unix:{folder}/admin.sock
     store: {{{store}}}
     limits:
-      per-client: {{key: client.ip, rate: 1000/hour, burst: 1000}}
+      per-client: {{key: client.ip, rate: 1000000/hour, burst: 1000000}}
       login: {{key: header.x-user, rate: 1/hour, burst: 1}}
       quiet: {{key: client.ip, rate: 1000/hour, shadow: true}}
       office: {{key: client.ip, rate: 1000/hour, except: {{client: [127.0.0.1]}}}}
