@@ -1,5 +1,5 @@
 """An include goes to its own module or to one on a lower floor, and third-party headers stay in
-their folders: the arrows of docs/ARCHITECTURE.md."""
+their folders: the arrows of docs/architecture.md."""
 
 import re
 
