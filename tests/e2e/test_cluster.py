@@ -8,24 +8,29 @@ import re
 import threading
 import time
 
-from harness.wait import until
+from harness.flow import STALL_S, STALLED
+from harness.wait import soon, until
 
 RESUMES_WITHIN_S = 1.0  # after the cluster's own time
 WORKERS = 2
 MANUAL = pathlib.Path(__file__).parents[2] / "docs" / "redis.md"
 
 
-def start_proxies(start, cluster, words, n=2, store="deadline: 5s, on_failure: deny"):
+def start_proxies(start, cluster, words, n=2, store="deadline: 10s, on_failure: deny"):
     proxies = [start(f"""
         workers: {WORKERS}
         store: {{redis: "{cluster.url}", {store}}}
         {words}
     """) for _ in range(n)]
     for proxy in proxies:
-        until(lambda: proxy.stderr().count('msg="map of the cluster"') >= WORKERS, "the map", 20)
-        until(lambda: all(proxy.ask(fields=user(f"warm-{i}")).status == 204 for i in range(8)),
-              "all links", 20)
+        until(lambda: proxy.stderr().count('msg="map of the cluster"') >= WORKERS, "the map")
+        until(lambda: n_links(proxy) == WORKERS * len(cluster.nodes), "all links")
     return proxies
+
+
+def n_links(proxy):
+    told = proxy.stderr()
+    return told.count('msg="link up"') - told.count('msg="link lost"')
 
 
 def user(name):
@@ -49,19 +54,21 @@ class Flow:
 
     def __init__(self, proxies, users):
         self.answers = collections.deque()  # (when, user, status)
+        self._of_each = [collections.deque() for _ in proxies]  # the same, each proxy's
         self._is_over = threading.Event()
         self._failures = []
-        self._threads = [threading.Thread(target=self._run, args=(proxy, users))
-                         for proxy in proxies for _ in range(2)]
+        self._threads = [threading.Thread(target=self._run, args=(proxy, users, mine))
+                         for proxy, mine in zip(proxies, self._of_each) for _ in range(2)]
 
-    def _run(self, proxy, users):
+    def _run(self, proxy, users, mine):
         try:
             with proxy.connect() as client:
                 for name in itertools.cycle(users):
                     if self._is_over.is_set():
                         return
-                    status = client.ask(fields=user(name)).status
-                    self.answers.append((time.monotonic(), name, status))
+                    status = client.ask(path=f"/{name}", fields=user(name)).status
+                    mine.append((time.monotonic(), name, status))
+                    self.answers.append(mine[-1])
         except Exception as failure:  # told where the flow ends
             self._failures.append(failure)
 
@@ -77,9 +84,11 @@ class Flow:
             thread.join()
         assert not self._failures, self._failures
 
-    def wait_for_more(self, n=100):
-        wanted = len(self.answers) + n
-        until(lambda: self._failures or len(self.answers) >= wanted, f"{n} more answers", 30)
+    def wait_for_more(self, n=50):
+        """So many of each proxy."""
+        wanted = [len(answers) + n for answers in self._of_each]
+        until(lambda: self._failures or all(len(answers) >= many for answers, many in
+                                            zip(self._of_each, wanted)), f"{n} more answers")
 
     def statuses(self, name=None):
         return collections.Counter(status for _, who, status in list(self.answers)
@@ -101,8 +110,7 @@ TWO_SLOTS = """
 def test_limits_in_several_slots_admit_together_what_each_of_them_may(start, start_cluster):
     cluster = start_cluster(3, 0)
     proxies = start_proxies(start, cluster, TWO_SLOTS,
-                            store="deadline: 5s, on_failure: deny, denial_cache: false")
-    used = 2 * 8  # by start_proxies
+                            store="deadline: 10s, on_failure: deny, denial_cache: false")
     names = [f"user-{i}" for i in range(40)]
     answered = collections.deque()
 
@@ -121,11 +129,11 @@ def test_limits_in_several_slots_admit_together_what_each_of_them_may(start, sta
     answers = collections.Counter(answered)
     assert {status for _, status in answers} == {204, 429}
     assert all(answers[name, 204] <= 10 for name in names)
-    admitted = sum(answers[name, 204] for name in names) + used
+    admitted = sum(answers[name, 204] for name in names)
     assert admitted <= 300
     # What was denied by a later slot was given back: one after the other, the rest passes.
     for i in range(300 - admitted):
-        assert proxies[i % 2].ask(fields=user(f"later-{i}")).status == 204
+        until(lambda i=i: proxies[i % 2].ask(fields=user(f"later-{i}")).status == 204, "what was given back")
     denied = proxies[0].ask(fields=user("too-late"))
     assert denied.status == 429
     assert left(denied, "everyone") == 0
@@ -142,7 +150,7 @@ def test_slots_of_concurrency_on_several_nodes_are_all_given_back(start, start_c
         routes: [{limits: [one, all], respond: {status: 204}}]
     """)
     with Flow(proxies, [f"user-{i}" for i in range(10)]) as flow:
-        flow.wait_for_more(2000)
+        flow.wait_for_more(1000)
     assert set(flow.statuses()) <= {204, 429}
     until(lambda: left(proxies[0].ask(fields=user("user-1")), "all") == 5, "all to be given back")
     until(lambda: left(proxies[0].ask(fields=user("user-1")), "one") == 3, "one to be given back")
@@ -152,13 +160,14 @@ def test_slots_of_concurrency_on_several_nodes_are_all_given_back(start, start_c
 
 
 def test_a_slot_that_moves_under_traffic_costs_no_request_and_no_unit(start, start_cluster):
-    budget = 12_000
+    budget = 1_000_000
+    words = "algorithm: fixed_window, align: first"  # nothing comes back meanwhile
     cluster = start_cluster(3, 0)
     proxies = start_proxies(start, cluster, f"""
         log: off
         limits:
-          per-user: {{key: header.x-user, rate: {budget}/day}}
-          per-method: {{key: [header.x-user, method], rate: {2 * budget}/day}}
+          per-user: {{key: header.x-user, {words}, rate: {budget}/day}}
+          per-method: {{key: [header.x-user, method], {words}, rate: {2 * budget}/day}}
         routes: [{{limits: [per-user, per-method], respond: {{status: 204}}}}]
     """)
     cluster.flush()
@@ -171,7 +180,7 @@ def test_a_slot_that_moves_under_traffic_costs_no_request_and_no_unit(start, sta
             flow.wait_for_more()
             for key in here.call("CLUSTER", "GETKEYSINSLOT", slot, 1):  # one of the two: TRYAGAIN
                 here.call("MIGRATE", "127.0.0.1", there.port, key, 0, 5000)
-            flow.wait_for_more(300)
+            flow.wait_for_more(150)
             cluster.move_keys(slot, here, there)
             flow.wait_for_more()
             cluster.end_move(slot, here, there)
@@ -204,7 +213,7 @@ def test_a_client_that_appears_in_a_slot_on_the_move_is_counted_like_any_other(
           per-user: {key: header.x-user, rate: 20/day}
           per-method: {key: [header.x-user, method], rate: 30/day}
         routes: [{limits: [per-user, per-method], respond: {status: 204}}]
-    """, store="deadline: 5s, on_failure: deny, user: sluice, password: s3cret")
+    """, store="deadline: 10s, on_failure: deny, user: sluice, password: s3cret")
     cluster.flush()
     assert proxies[0].ask(fields=user("newcomer")).status == 204
     slot = cluster.slot_of(cluster.keys()[0].decode())
@@ -229,9 +238,34 @@ def source_of(proxy, name, probes=itertools.count()):
     return proxy.lines_of(path, 1)[0]["source"]
 
 
+def taken_at_redis(proxy, name, burst):
+    """What Redis holds for taken of a user's limit, and how many units of it may be of looks that were
+    not answered in time."""
+    n_late = 0
+    for i in itertools.count():
+        path = f"/{name}/look-{i}"
+        response = proxy.ask(path=path, fields=user(name))
+        if proxy.lines_of(path, 1)[0]["source"] == "redis":
+            return burst - left(response, "per-user") - 1, n_late
+        n_late += 1
+
+
+def flow_lines(proxies, users, n):
+    """The lines of n requests of a flow of these users, when they have come."""
+    paths = {f"/{name}" for name in users}
+    lines = [line for proxy in proxies for line in proxy.all_log_lines() if line["path"] in paths]
+    return lines if len(lines) >= n else None
+
+
 def seconds(line):
     """When a line was written, since the epoch."""
     return datetime.datetime.fromisoformat(line["time"].replace("Z", "+00:00")).timestamp()
+
+
+def shares_since(proxy, name, moment):
+    """Redis has decided a request of that user since then."""
+    return any(line["path"] == f"/{name}" and line["source"] == "redis" and seconds(line) > moment
+               for line in proxy.all_log_lines())
 
 
 def users_by_owner(proxy, cluster, n=2):
@@ -240,7 +274,8 @@ def users_by_owner(proxy, cluster, n=2):
     for i in itertools.count():
         cluster.flush()
         assert proxy.ask(fields=user(f"user-{i}")).status == 204
-        owner = cluster.owner_of(cluster.slot_of(cluster.keys()[0].decode()))
+        key = until(lambda i=i: cluster.keys() or not proxy.ask(fields=user(f"user-{i}")), "Redis to decide")[0]
+        owner = cluster.owner_of(cluster.slot_of(key.decode()))
         found[owner.port].append(f"user-{i}")
         if all(len(names) >= n for names in found.values()):
             cluster.flush()
@@ -250,38 +285,41 @@ def users_by_owner(proxy, cluster, n=2):
 def test_a_lost_master_is_missed_on_its_own_slots_alone_until_its_replica_takes_over(
         start, start_cluster):
     burst = 100_000
-    cluster = start_cluster(3, 3, "--cluster-require-full-coverage", "no")
+    cluster = start_cluster(3, 3, "--cluster-require-full-coverage", "no",
+                            "--cluster-node-timeout", "3000")
     proxies = start_proxies(start, cluster, f"""
         limits: {{per-user: {{key: header.x-user, rate: 1/day, burst: {burst}}}}}
         routes: [{{limits: [per-user], respond: {{status: 204}}}}]
     """, store="deadline: 500ms, on_failure: local, instances: 2")
     (hit, *_), (spared, *_), _ = users_by_owner(proxies[0], cluster)
     with Flow(proxies, [hit, spared]) as flow:
-        flow.wait_for_more(500)
-        killed_at = time.monotonic()
+        flow.wait_for_more(250)
+        replicated_at = time.monotonic()
+        cluster.wait_for_replica_of(cluster.masters[0])
         cluster.masters[0].kill()
         until(lambda: cluster.owner_of(0, cluster.masters[1]) is cluster.replicas[0],
               "the replica to be promoted", 30)
         promoted_at = time.time()
-        until(lambda: time.time() > promoted_at + RESUMES_WITHIN_S, "sharing to resume")
+        soon(lambda: all(shares_since(proxy, hit, promoted_at) for proxy in proxies), "sharing to resume",
+             RESUMES_WITHIN_S + STALL_S)
         flow.wait_for_more()
     assert set(flow.statuses()) == {204}, flow.statuses()
 
-    until(lambda: all(len(proxy.all_log_lines()) > 0 for proxy in proxies), "lines")
-    lines = [line for proxy in proxies for line in proxy.all_log_lines()]
-    by_here = [line for line in lines if line["source"] == "local"]
-    assert by_here
-    assert max(seconds(line) for line in by_here) < promoted_at + RESUMES_WITHIN_S
-    # The other masters' slots were never missed.
-    assert left(proxies[0].ask(fields=user(spared)), "per-user") == \
-        burst - flow.statuses(spared)[204] - 1
+    lines = until(lambda: flow_lines(proxies, [hit, spared], len(flow.answers)), "the access logs")
+    of_hit = [line for line in lines if line["path"] == f"/{hit}"]
+    of_spared = [line for line in lines if line["path"] == f"/{spared}"]
+    by_redis = sum(line["source"] == "redis" for line in of_hit)
+    assert by_redis < len(of_hit)
+    # The other masters' slots were never missed, but where the machine stalled; that may have been charged.
+    missed = [line for line in of_spared if line["source"] != "redis"]
+    assert {line["failure"] for line in missed} <= set(STALLED) and len(missed) < len(of_spared) / 10, missed[:3]
+    taken, n_late = taken_at_redis(proxies[0], spared, burst)
+    assert 0 <= taken - (len(of_spared) - len(missed)) <= len(missed) + n_late
 
-    # What asynchronous replication lost is admitted once more: the last moments before the kill.
-    by_redis = flow.statuses(hit)[204] - len(by_here)
-    counted = burst - left(proxies[0].ask(fields=user(hit)), "per-user") - 1
-    in_the_last_second = sum(1 for when, name, _ in flow.answers
-                             if name == hit and killed_at - 1 < when <= killed_at)
-    assert by_redis - counted <= in_the_last_second, (by_redis, counted, in_the_last_second)
+    # What asynchronous replication lost is admitted once more: what was charged since the replica had all.
+    taken, _ = taken_at_redis(proxies[0], hit, burst)
+    since_then = sum(1 for when, name, _ in flow.answers if name == hit and when > replicated_at)
+    assert by_redis - taken <= since_then, (by_redis, taken, since_then)
 
 
 def test_without_most_masters_each_limit_does_what_its_on_failure_says(start, start_cluster):
@@ -313,5 +351,5 @@ def test_without_most_masters_each_limit_does_what_its_on_failure_says(start, st
     for node in cluster.masters[:2]:
         node.start()
     cluster.wait_until_well()
-    until(lambda: all(source_of(proxy, name) == "redis" for name in names for _ in range(WORKERS)),
-          "sharing again", 2.5)
+    soon(lambda: all(source_of(proxy, name) == "redis" for name in names for _ in range(WORKERS)),
+         "sharing again", 2.5 + STALL_S)

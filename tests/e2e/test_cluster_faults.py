@@ -32,7 +32,9 @@ APP = ("--user", "app", "on", ">pw", "~*", "+@all")
 @pytest.fixture(name="cluster", scope="module")
 def cluster_of_six(tmp_path_factory):
     cluster = Cluster(tmp_path_factory.mktemp("cluster") / "nodes", 3, 3,
-                      "--cluster-require-full-coverage", "no", *OPERATOR, *APP)
+                      "--cluster-require-full-coverage", "no",
+                      "--cluster-node-timeout", "3000",  # longer than a stall, and than the faults that are mended
+                      *OPERATOR, *APP)
     yield cluster.start()
     cluster.stop()
 
@@ -114,11 +116,12 @@ class Stage:
         return {self.flow.lines[answer.id].get("failure") for answer in self.flow.answers}
 
     def check_spared(self):
-        """Who has no limit on the node was never without Redis, but where the machine stalled."""
-        degraded_ids = [answer.id for answer in self.flow.answers
-                        if answer.client in SPARED and not shared(self.flow.lines[answer.id])]
-        assert not degraded_ids or self.flow.stall_s > DEADLINE_S / 2, \
-            [self.flow.lines[i] for i in degraded_ids[:3]]
+        """Who has no limit on the node was never without Redis, but where the machine stalled, or one
+        of the processes: that is seen by nobody, and costs each client a few requests."""
+        missed = [self.flow.lines[answer.id] for answer in self.flow.answers
+                  if answer.client in SPARED and not shared(self.flow.lines[answer.id])]
+        is_short = len(missed) <= 3 * len(SPARED) and {line["failure"] for line in missed} <= set(STALLED)
+        assert is_short or self.flow.stall_s > DEADLINE_S / 2, missed[:3]
 
 
 # --- faults ---
@@ -248,6 +251,9 @@ def test_a_fault_of_one_node_is_missed_on_its_own_slots_alone(start, cluster, se
     stage = Stage(start, cluster, seed, f"deadline: {DEADLINE_S * 1000:.0f}ms{fault.store}")
     with stage.flow as flow:
         flow.go_on(0.5)
+        replicated = time.monotonic()
+        if fault.loses:
+            cluster.wait_for_replica_of(stage.hit)
         provoked = time.monotonic()
         fault.provoke(stage)
         if fault.is_seen:
@@ -264,7 +270,7 @@ def test_a_fault_of_one_node_is_missed_on_its_own_slots_alone(start, cluster, se
     flow.judge({*fault.names, *STALLED})
     assert fault.names[0] in stage.faults_seen() or not fault.is_seen
     stage.check_spared()
-    stage.check_charges((provoked - 1, mended) if fault.loses else None)
+    stage.check_charges((replicated, mended) if fault.loses else None)
     flow.check_counts(cluster)
     for proxy in stage.proxies:
         flow.check_decision_times(proxy, DEADLINE_S)
@@ -360,4 +366,4 @@ def test_a_proxy_that_dies_between_two_slots_has_lost_one_cost_a_request_at_most
         told = re.search(r'"slots";r=(\d+)', living.ask(path=path).get("RateLimit") or "")
         return told and int(told.group(1))
 
-    until(lambda: slots_left() == 63, "slots that come back with their lease", LEASE_S + 3)
+    until(lambda: slots_left() == 63, "slots that come back with their lease")

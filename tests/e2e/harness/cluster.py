@@ -109,6 +109,16 @@ class Cluster:
         return next(node for node in self.running()
                     if wanted in node.call("INFO", "replication"))
 
+    def wait_for_replica_of(self, master):
+        """Until its replica has all that it has now."""
+        def offset(node, name):
+            words = node.call("INFO", "replication").decode().split()
+            return int(next(word for word in words if word.startswith(name)).partition(":")[2])
+
+        replica = self.replica_of(master)
+        wanted = offset(master, "master_repl_offset:")
+        until(lambda: offset(replica, "slave_repl_offset:") >= wanted, "the replica")
+
     def keys(self, pattern="*{*}*"):
         """Those that count somebody: with a tag."""
         return [key for node in self.current_masters() for key in node.call("KEYS", pattern)]
