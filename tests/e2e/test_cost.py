@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 
 import pytest
 
@@ -33,10 +34,11 @@ routes:
 
 def wait_for_left(proxy, wanted, who="a"):
     """Wait until so much is left. Settlements are on their way when the answer is; each look takes
-    one itself."""
+    one itself, so that they are less and less frequent."""
     seen = []
 
     def is_there():
+        time.sleep(min(1, 0.005 * 2 ** len(seen)))
         response = proxy.ask(path="/look", fields={"X-Id": who})
         seen.append(left(response)["budget"] + 1 + len(seen))
         return seen[-1] == wanted
