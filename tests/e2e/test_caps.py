@@ -68,7 +68,7 @@ def test_a_client_that_does_not_read_is_cut(start, start_upstream):
             peer.send(b"x" * 1000000)
 
     upstream = start_upstream(behave)
-    proxy = start(f"timeouts: {{idle: 400ms}}\nupstream: {upstream.url}\n")
+    proxy = start(f"timeouts: {{idle: 2s}}\nupstream: {upstream.url}\n")
     with proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"):
         assert proxy.log_lines(1)[0]["fault"] == "the client does not read"
     until(lambda: not upstream.open_peers(), "the upstream's connection to be closed")

@@ -11,7 +11,7 @@ from harness.ports import free_port
 from harness.upstream import answer
 from harness.wait import until
 
-IMPATIENT = "timeouts: {idle: 1500ms}"
+IMPATIENT = "timeouts: {idle: 2s}"
 
 
 class Scene:

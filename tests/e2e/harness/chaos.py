@@ -57,7 +57,7 @@ class Server:
         self.number = number
         self.process = None
         self.down = []  # [from, to] by the monotonic clock
-        self.kills = []
+        self.kills = []  # the same
 
     def start(self, seed):
         self.process = subprocess.Popen(
@@ -126,8 +126,9 @@ class Disturber:
         await asyncio.sleep(self.random.uniform(0, 0.3))
 
     async def kill(self, server):
-        server.kills.append(time.monotonic())
+        begun = time.monotonic()
         server.kill()
+        server.kills.append((begun, time.monotonic()))
         await asyncio.sleep(self.random.uniform(0, 1))
         server.start(self.random.randrange(1 << 30))
         await server.until_up()
@@ -293,8 +294,8 @@ class Judge:
         if result.status == 504:
             return None if result.ended - result.begun >= TIMEOUT_S else "a timeout before its time"
         died_at = {server for server, letter in events if letter == "S"}
-        unseen = sum(result.begun <= at <= result.ended
-                     for server in self.servers for at in server.kills)
+        unseen = sum(since <= result.ended and until >= result.begun
+                     for server in self.servers for since, until in server.kills)
         if len(died_at) + unseen > RETRIES or len(died_at | self.down_during(result)) == SERVERS:
             return None
         return (f"{result.status}, which another try could have hidden: it died at {len(died_at)} "
