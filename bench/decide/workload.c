@@ -85,6 +85,7 @@ void workload_next(struct workload *workload, struct charge *charges)
     for (size_t i = 0; i < workload->n_limits; i++) {
         charges[i].limit = &workload->limits[i];
         charges[i].key = key;
+        charges[i].is_hashed = false;
         charges[i].cost = 1;
         charges[i].edges = NULL;
         charges[i].slot = workload->algorithm->has_slots ? ++workload->slot : 0;

@@ -27,8 +27,8 @@ struct hash128 {
     uint64_t high;
 };
 
-/* Must come before any other call here, once, before threads. STATUS_IO: no source of randomness.
- */
+/* Must come before any other call here, before threads; later calls change nothing. STATUS_IO: no
+ * source of randomness. */
 MUST_USE enum status hash_setup(void);
 
 /* Fill @bytes with @len unpredictable bytes. */
@@ -39,6 +39,10 @@ struct hash_key hash_key_new(void);
 
 /* SipHash-2-4 with a 128-bit result (SipHashx). */
 struct hash128 hash_table(const struct hash_key *key, struct span span);
+
+/* The same under one secret of this process: for tables that find the same texts, so that each text
+ * is hashed once for all of them. */
+struct hash128 hash_shared(struct span span);
 
 /* Keyed BLAKE2b-128 of @span under @secret (HASH_SECRET_BYTES_MAX at most, also empty): what stands
  * for a secret or a long text in a Redis key or a log. All proxies with one @secret agree. */

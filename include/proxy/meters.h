@@ -19,7 +19,6 @@
 #include "base/compiler.h"
 #include "base/counter.h"
 #include "base/counter_table.h"
-#include "base/hash.h"
 #include "base/heavy_hitters.h"
 #include "base/latency.h"
 #include "base/limits.h"
@@ -118,7 +117,6 @@ struct worker_meters {
     struct store_meters store;
 
     /* Of the worker alone. */
-    struct hash_key key;   /* of offenders, the same for all workers */
     uint32_t n_tops;       /* sketches that there are */
     uint32_t sample_after; /* allowed ones until the next is looked up */
     uint64_t chance;       /* of which the next one is drawn */
@@ -138,8 +136,7 @@ struct meters {
     struct name_directory limits;
     struct name_directory upstreams;
     struct name_directory servers; /* "<upstream>\n<server>" */
-    struct hash_key key;
-    pthread_mutex_t lock; /* of growing */
+    pthread_mutex_t lock;          /* of growing */
     struct worker_meters *_Atomic workers[WORKERS_MAX];
 };
 

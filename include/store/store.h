@@ -15,7 +15,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "limit/limit.h"
-#include "limit/verdict.h"
+#include "store/charge.h"
 
 enum store_outcome {
     STORE_ANSWERED, /* the answer is in the decision; on_answer will not be called */
@@ -36,27 +36,6 @@ enum { DECISION_SOURCES = DECISION_BAN + 1 };
 
 /* Its word in logs and metrics: "memory", "redis", … */
 struct span decision_source_name(enum decision_source source);
-
-struct charge {
-    const struct limit *limit; /* borrowed until the answer */
-    /* Who is counted: "{" tag "}" and the rest of the identity, see policy/key.h. Borrowed until
-     * the answer; never empty. */
-    struct span key;
-    uint32_t cost; /* units */
-    /* The answer. allowed and wait: before anything was charged; the others: as things stand now,
-     * but retry_after is 0 if allowed. */
-    struct verdict verdict;
-    const uint64_t *edges; /* calendar windows: LIMIT_EDGES of them around now, us; else NULL.
-                             * Borrowed until the answer */
-    uint64_t slot;         /* concurrency: which to take */
-    /* The answer: others deny the request, and this one was not asked: its verdict, which allows,
-     * says nothing. */
-    bool untold;
-    bool charged;           /* the answer: the request was admitted, and this limit took its cost */
-    uint64_t charged_at_us; /* the answer: when, by the clock of who decided */
-    bool overflowed;    /* the answer: it was charged to the state that keys without room share */
-    uint32_t instances; /* the answer, LOCAL: proxies that the limit was shared out among */
-};
 
 /* A correction of what was charged, or what becomes of a slot. */
 enum settlement_kind {

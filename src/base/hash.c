@@ -1,5 +1,6 @@
 #include "base/hash.h"
 
+#include <assert.h>
 #include <sodium.h>
 #include <string.h>
 
@@ -7,9 +8,22 @@ _Static_assert(HASH_KEY_BYTES == crypto_shorthash_siphashx24_KEYBYTES, "SipHash 
 _Static_assert(sizeof(struct hash128) == crypto_shorthash_siphashx24_BYTES, "SipHashx-2-4-128");
 _Static_assert(HASH_IDENTITY_BYTES >= crypto_generichash_BYTES_MIN, "BLAKE2b gives so many");
 
+/* Written once, before threads. */
+static struct {
+    bool is_known;
+    struct hash_key key;
+} shared;
+
 enum status hash_setup(void)
 {
-    return sodium_init() < 0 ? STATUS_IO : STATUS_OK;
+    if (sodium_init() < 0) {
+        return STATUS_IO;
+    }
+    if (!shared.is_known) {
+        shared.key = hash_key_new();
+        shared.is_known = true;
+    }
+    return STATUS_OK;
 }
 
 void hash_random(void *bytes, size_t len)
@@ -32,6 +46,12 @@ struct hash128 hash_table(const struct hash_key *key, struct span span)
     crypto_shorthash_siphashx24((unsigned char *)&hash, (const unsigned char *)span.data, span.len,
                                 key->bytes);
     return hash;
+}
+
+struct hash128 hash_shared(struct span span)
+{
+    assert(shared.is_known);
+    return hash_table(&shared.key, span);
 }
 
 /* libsodium wants a key of 16 bytes or more, and tells an empty one from none: a secret of any

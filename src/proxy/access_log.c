@@ -200,7 +200,7 @@ static void add_failure(struct line *line, const struct decision *decision, enum
 /* Who was counted, as the admin API takes it. */
 static struct span hash_of(struct regime *regime, const struct charge *charge)
 {
-    return key_hashes_find(&regime->key_hashes, charge->key, regime->policy->store.secret);
+    return key_hashes_find(&regime->key_hashes, charge, regime->policy->store.secret);
 }
 
 /* What the limits said, and who said it. */

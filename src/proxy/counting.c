@@ -36,14 +36,14 @@ static struct heavy_hitters *top_of(struct limit_meters *limit)
 }
 
 static void note_denied(struct worker_meters *meters, struct limit_meters *limit,
-                        const struct charge *charge, uint64_t now_us)
+                        struct charge *charge, uint64_t now_us)
 {
     struct heavy_hitters *top = top_of(limit);
     if (top == NULL) {
         top = make_top(meters, limit);
     }
     if (top != NULL) {
-        heavy_hitters_deny(top, hash_table(&meters->key, charge->key), charge->key, now_us);
+        heavy_hitters_deny(top, charge_keep_hash(charge), charge->key, now_us);
     }
 }
 
@@ -65,7 +65,7 @@ static void note_allowed(struct worker_meters *meters, const struct limit_meters
         return;
     }
     meters->sample_after = draw_gap(meters);
-    heavy_hitters_allow(top, hash_table(&meters->key, charge->key), METER_TOP_SAMPLING);
+    heavy_hitters_allow(top, charge_hash(charge), METER_TOP_SAMPLING);
 }
 
 /* --- a decision --- */
@@ -78,10 +78,10 @@ static enum meter_saying saying_of(const struct admission *admission, size_t i)
     return admission->charges[i].verdict.allowed ? METER_LIMIT_ALLOWED : METER_LIMIT_DENIED;
 }
 
-static void note_charge(struct worker_meters *meters, const struct admission *admission, size_t i)
+static void note_charge(struct worker_meters *meters, struct admission *admission, size_t i)
 {
     const struct decision *decision = &admission->decision;
-    const struct charge *charge = &admission->charges[i];
+    struct charge *charge = &admission->charges[i];
     struct limit_meters *limit = counter_table_at(&meters->limits, charge->limit->meter);
     const enum meter_saying saying = saying_of(admission, i);
     counter_up(&limit->decisions[saying][decision->source]);

@@ -8,18 +8,18 @@
 void key_hashes_init(struct key_hashes *hashes)
 {
     memset(hashes, 0, sizeof(*hashes));
-    hashes->key = hash_key_new();
 }
 
-struct span key_hashes_find(struct key_hashes *hashes, struct span identity, struct span secret)
+struct span key_hashes_find(struct key_hashes *hashes, const struct charge *charge,
+                            struct span secret)
 {
-    const struct hash128 wanted = hash_table(&hashes->key, identity);
+    const struct hash128 wanted = charge_hash(charge);
     struct hash128 *place = &hashes->places[wanted.low % KEY_HASHES].identity;
     char *digits = hashes->places[wanted.low % KEY_HASHES].digits;
     if (place->low != wanted.low || place->high != wanted.high) {
         uint8_t hash[HASH_IDENTITY_BYTES];
         struct text hex = text_of(digits, KEY_HASH_DIGITS);
-        key_hash(identity, secret, hash);
+        key_hash(charge->key, secret, hash);
         text_add_hex(&hex, hash, sizeof(hash));
         *place = wanted;
     }

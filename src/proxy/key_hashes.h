@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/span.h"
+#include "store/charge.h"
 
 enum {
     KEY_HASHES = 64, /* kept: a power of two */
@@ -14,17 +15,17 @@ enum {
 
 /* Of one secret. */
 struct key_hashes {
-    struct hash_key key; /* of the places */
     struct {
-        struct hash128 identity; /* stands for it: nobody finds two with one */
+        struct hash128 identity; /* its hash_shared(): nobody finds two with one */
         char digits[KEY_HASH_DIGITS];
     } places[KEY_HASHES];
 };
 
 void key_hashes_init(struct key_hashes *hashes);
 
-/* key_hash() of @identity in hex digits, which hold until the next call.
+/* key_hash() of @charge's key in hex digits, which hold until the next call.
  * @secret is the same each time. */
-struct span key_hashes_find(struct key_hashes *hashes, struct span identity, struct span secret);
+struct span key_hashes_find(struct key_hashes *hashes, const struct charge *charge,
+                            struct span secret);
 
 #endif /* SLUICE_PROXY_KEY_HASHES_H */

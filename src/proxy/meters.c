@@ -42,7 +42,6 @@ enum status meters_new(uint64_t wall_us, struct meters **meters)
         return STATUS_NO_MEMORY;
     }
     pthread_mutex_init(&made->lock, NULL); /* a plain mutex: cannot fail on Linux */
-    made->key = hash_key_new();
     counter_set(&made->reload.loaded_us, wall_us);
     if (name_directory_enter(&made->routes, SPAN("(none)")) != METER_NO_ROUTE) {
         meters_free(made);
@@ -124,7 +123,6 @@ static struct worker_meters *make_worker(const struct meters *meters)
     counter_table_init(&worker->limits, sizeof(struct limit_meters));
     counter_table_init(&worker->upstreams, sizeof(struct upstream_meters));
     counter_table_init(&worker->servers, sizeof(struct server_meters));
-    worker->key = meters->key;
     hash_random(&worker->chance, sizeof(worker->chance));
     worker->chance |= 1;
     worker->sample_after = METER_TOP_SAMPLING;

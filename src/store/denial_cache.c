@@ -112,7 +112,7 @@ static bool answer(struct denial_cache *cache, struct decision *decision, uint64
     const struct denial_line *lines[LIMITS_PER_ROUTE_MAX];
     bool is_denied = false;
     for (size_t i = 0; i < decision->n_charges; i++) {
-        const struct charge *charge = &decision->charges[i];
+        struct charge *charge = &decision->charges[i];
         lines[i] = denial_table_find(&cache->table, charge, now_us);
         is_denied |= lines[i] != NULL && lines[i]->retry_after > 0 && !charge->limit->shadow;
     }

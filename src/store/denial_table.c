@@ -1,10 +1,7 @@
 #include "store/denial_table.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/limits.h"
 
 _Static_assert(sizeof(struct denial_line) == 64, "a verdict is one cache line");
 
@@ -16,7 +13,6 @@ enum status denial_table_init(struct denial_table *table, size_t bytes)
     }
     /* As large as this is, it comes from the kernel as it is used. */
     *table = (struct denial_table){
-        .key = hash_key_new(),
         .lines = calloc(n_lines, sizeof(struct denial_line)),
         .n_lines = n_lines,
     };
@@ -33,13 +29,11 @@ void denial_table_clear(struct denial_table *table)
     memset(table->lines, 0, table->n_lines * sizeof(*table->lines));
 }
 
-static struct hash128 hash_of(const struct denial_table *table, const struct charge *charge)
+/* What a key is found by whose hash_shared() is @who, in @limit. Nobody outside knows by what the
+ * hashes of two keys differ, so that nobody can choose keys of two limits that meet. */
+static struct hash128 hash_in(const struct limit *limit, struct hash128 who)
 {
-    char buffer[sizeof(charge->limit) + KEY_TEXT_BYTES_MAX];
-    assert(charge->key.len <= KEY_TEXT_BYTES_MAX);
-    memcpy(buffer, &charge->limit, sizeof(charge->limit));
-    memcpy(buffer + sizeof(charge->limit), charge->key.data, charge->key.len);
-    return hash_table(&table->key, span_of(buffer, sizeof(charge->limit) + charge->key.len));
+    return (struct hash128){.low = who.low ^ (uintptr_t)limit, .high = who.high};
 }
 
 /* The first of the places where @hash may stand. */
@@ -63,10 +57,10 @@ static bool says_of(const struct denial_line *line, uint32_t cost)
     return denies(line) ? cost >= line->cost : cost <= line->cost;
 }
 
-const struct denial_line *denial_table_find(const struct denial_table *table,
-                                            const struct charge *charge, uint64_t now_us)
+const struct denial_line *denial_table_find(const struct denial_table *table, struct charge *charge,
+                                            uint64_t now_us)
 {
-    const struct hash128 hash = hash_of(table, charge);
+    const struct hash128 hash = hash_in(charge->limit, charge_keep_hash(charge));
     const struct denial_line *places = places_of(table, hash);
     for (size_t i = 0; i < DENIAL_WAYS; i++) {
         if (is_of(&places[i], hash) && now_us < places[i].ends_us &&
@@ -112,7 +106,7 @@ void denial_table_put(struct denial_table *table, const struct charge *charge, u
                       uint64_t now_us)
 {
     const struct verdict *verdict = &charge->verdict;
-    const struct hash128 hash = hash_of(table, charge);
+    const struct hash128 hash = hash_in(charge->limit, charge_hash(charge));
     struct denial_line *line = place_for(table, hash, now_us);
     if (verdict->allowed && is_of(line, hash) && denies(line) && now_us < line->ends_us) {
         return;

@@ -2,7 +2,7 @@
  *
  * A verdict has four places where it may stand. When all are taken by others, one that is over
  * goes, else one that denied nobody, else the one that is over soonest: forgetting costs a call,
- * never more. The hash has a key of its own, so that nobody outside can choose whom to push out. */
+ * never more. Nobody outside knows what a key's hash is, so nobody can choose whom to push out. */
 
 #ifndef SLUICE_STORE_DENIAL_TABLE_H
 #define SLUICE_STORE_DENIAL_TABLE_H
@@ -31,7 +31,6 @@ struct denial_line {
 };
 
 struct denial_table {
-    struct hash_key key;
     struct denial_line *lines; /* owned */
     size_t n_lines;            /* a power of two */
     uint64_t n_evictions;
@@ -44,8 +43,8 @@ void denial_table_clear(struct denial_table *table);
 
 /* What holds at @now_us for @charge's limit, key and cost: a denial of as much or less, or what
  * allowed as much or more. NULL: nothing is known. Lasts until the table changes. */
-const struct denial_line *denial_table_find(const struct denial_table *table,
-                                            const struct charge *charge, uint64_t now_us);
+const struct denial_line *denial_table_find(const struct denial_table *table, struct charge *charge,
+                                            uint64_t now_us);
 
 /* Remember @charge's verdict, told at @now_us, until @ends_us. What allowed does not take the place
  * of a denial of the same key that holds. */

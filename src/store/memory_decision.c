@@ -38,10 +38,10 @@ static uint64_t find_shards(struct work *work)
     uint64_t needed = 0;
     struct hash128 who = {0};
     for (size_t i = 0; i < work->n_charges; i++) {
-        const struct charge *charge = &work->charges[i];
+        struct charge *charge = &work->charges[i];
         struct holding *holding = &work->holdings[i];
         if (i == 0 || !span_equals(charge->key, charge[-1].key)) {
-            who = memory_shards_who(work->shards, charge->key);
+            who = charge_keep_hash(charge);
         }
         holding->hash = memory_shards_hash(who, charge->limit);
         const unsigned number = memory_shards_number(work->shards, holding->hash);
@@ -152,7 +152,7 @@ static bool share(struct work *work, size_t i)
 {
     struct holding *holding = &work->holdings[i];
     const struct hash128 hash =
-        memory_shards_hash(memory_shards_who(work->shards, SPAN("")), work->charges[i].limit);
+        memory_shards_hash(hash_shared(MEMORY_SHARED_KEY), work->charges[i].limit);
     struct memory_slot *slot = memory_table_find(&holding->shard->table, hash);
     struct memory_slot *shared = make_room(work, i, hash, slot, true);
     if (shared == NULL) {

@@ -48,11 +48,9 @@ void memory_settlement_make(struct memory_shards *shards, const struct settlemen
                             uint64_t now_us)
 {
     const struct limit *limit = settlement->limit;
-    const struct hash128 own =
-        memory_shards_hash(memory_shards_who(shards, settlement->key), limit);
+    const struct hash128 own = memory_shards_hash(hash_shared(settlement->key), limit);
     const struct hash128 charged =
-        settlement->overflowed ? memory_shards_hash(memory_shards_who(shards, SPAN("")), limit)
-                               : own;
+        settlement->overflowed ? memory_shards_hash(hash_shared(MEMORY_SHARED_KEY), limit) : own;
     struct memory_shard *shard = &shards->shards[memory_shards_number(shards, own)];
     now_us = now_us < LIMIT_NOW_MAX ? now_us : LIMIT_NOW_MAX;
 
@@ -67,7 +65,7 @@ void memory_settlement_make(struct memory_shards *shards, const struct settlemen
 
 void memory_reset_make(struct memory_shards *shards, const struct limit *limit, struct span key)
 {
-    const struct hash128 hash = memory_shards_hash(memory_shards_who(shards, key), limit);
+    const struct hash128 hash = memory_shards_hash(hash_shared(key), limit);
     struct memory_shard *shard = &shards->shards[memory_shards_number(shards, hash)];
 
     pthread_mutex_lock(&shard->lock);

@@ -28,25 +28,21 @@ struct memory_shard {
 
 struct memory_shards {
     struct memory_shard shards[MEMORY_SHARDS_MAX];
-    unsigned n_shards;   /* a power of two */
-    struct hash_key key; /* random per process, so that nobody outside can choose what collides */
+    unsigned n_shards; /* a power of two */
     enum memory_full full;
     uint64_t
         untouched[LIMIT_STATE_BYTES_MAX / sizeof(uint64_t)]; /* what is judged where there is no
                                                                    * state; never written to */
 };
 
-/* What a key is found by that hashes to @who, in @limit. Nobody outside knows by what the hashes of
- * two keys differ, so that nobody can choose keys of two limits that meet. */
+/* The key of the state which keys without room share: no charge has it. */
+#define MEMORY_SHARED_KEY SPAN("")
+
+/* What a key is found by whose hash_shared() is @who, in @limit. Nobody outside knows by what the
+ * hashes of two keys differ, so that nobody can choose keys of two limits that meet. */
 static inline struct hash128 memory_shards_hash(struct hash128 who, const struct limit *limit)
 {
     return (struct hash128){.low = who.low ^ limit->id.low, .high = who.high ^ limit->id.high};
-}
-
-/* The hash of @key. The empty key is that of the state which keys without room share. */
-static inline struct hash128 memory_shards_who(const struct memory_shards *shards, struct span key)
-{
-    return hash_table(&shards->key, key);
 }
 
 /* Which shard that is in. */

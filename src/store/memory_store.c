@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "store/errand.h"
 #include "store/memory_shard.h"
@@ -143,7 +142,6 @@ static void init_shards(struct memory_store *memory)
     const size_t shard_bytes = lines / n_shards * MEMORY_LINE_BYTES;
     char *tables = (char *)memory + first * MEMORY_LINE_BYTES;
 
-    memory->shards.key = hash_key_new();
     memory->shards.full = memory->options.full;
     memory->shards.n_shards = n_shards;
     for (size_t i = 0; i < n_shards; i++) {

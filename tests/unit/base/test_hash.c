@@ -49,6 +49,21 @@ START_TEST(two_tables_hash_differently)
 }
 END_TEST
 
+START_TEST(tables_that_share_a_hash_find_one_text_alike_until_the_process_ends)
+{
+    const struct hash_key other = hash_key_new();
+    const struct hash128 first = hash_shared(SPAN("key"));
+    const struct hash128 another = hash_shared(SPAN("kez"));
+    const struct hash128 elsewhere = hash_table(&other, SPAN("key"));
+    ck_assert_int_eq(hash_setup(), STATUS_OK);
+    const struct hash128 again = hash_shared(SPAN("key"));
+
+    ck_assert_mem_eq(&first, &again, sizeof(again));
+    ck_assert_mem_ne(&first, &another, sizeof(another));
+    ck_assert_mem_ne(&first, &elsewhere, sizeof(elsewhere));
+}
+END_TEST
+
 START_TEST(identities_depend_on_every_byte_of_secret_and_text)
 {
     static const struct {
@@ -128,6 +143,7 @@ int main(void)
     tcase_add_checked_fixture(hash, setup, NULL);
     tcase_add_loop_test(hash, the_table_hash_is_siphash_2_4_with_128_bits, 0, ARRAY_LEN(VECTORS));
     tcase_add_test(hash, two_tables_hash_differently);
+    tcase_add_test(hash, tables_that_share_a_hash_find_one_text_alike_until_the_process_ends);
     tcase_add_test(hash, identities_depend_on_every_byte_of_secret_and_text);
     tcase_add_test(hash, a_secret_may_have_any_length);
     tcase_add_test(hash, the_identity_of_a_text_never_changes);

@@ -40,6 +40,7 @@ static void set_up(void)
     ck_assert_int_ge(fcntl(pipe_fds[1], F_SETPIPE_SZ, READ_BYTES), 0);
     exchange = calloc(1, sizeof(*exchange));
     ck_assert_ptr_nonnull(exchange);
+    ck_assert_int_eq(hash_setup(), STATUS_OK);
     route = (struct route){.name = SPAN("route-1")};
     endpoint = (struct endpoint){.text = SPAN("http://127.0.0.1:9000")};
     server = (struct upstream_server){.endpoint = &endpoint};

@@ -26,7 +26,8 @@ static void assert_found(unsigned number)
     key_hash(text_span(&identity), SPAN("secret"), hash);
     text_add_hex(&hex, hash, sizeof(hash));
 
-    const struct span found = key_hashes_find(&hashes, text_span(&identity), SPAN("secret"));
+    const struct charge charge = {.key = text_span(&identity)};
+    const struct span found = key_hashes_find(&hashes, &charge, SPAN("secret"));
     ck_assert_uint_eq(found.len, hex.len);
     ck_assert_mem_eq(found.data, hex.data, hex.len);
 }

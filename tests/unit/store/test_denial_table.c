@@ -40,7 +40,7 @@ static void put(const char *key, const struct verdict *verdict, uint64_t ends_us
 
 static bool is_known(const char *key, uint64_t now_us)
 {
-    const struct charge charge = charge_of(key, &DENIED);
+    struct charge charge = charge_of(key, &DENIED);
     return denial_table_find(&table, &charge, now_us) != NULL;
 }
 
@@ -48,7 +48,7 @@ START_TEST(what_is_put_is_found_until_its_end)
 {
     open_table(4096);
     put("{a}", &DENIED, END_US, NOW_US);
-    const struct charge charge = charge_of("{a}", &DENIED);
+    struct charge charge = charge_of("{a}", &DENIED);
     const struct denial_line *line = denial_table_find(&table, &charge, END_US - 1);
     ck_assert_ptr_nonnull(line);
     ck_assert_uint_eq(line->retry_after, 30);
@@ -94,6 +94,21 @@ START_TEST(a_key_has_one_line_which_the_latest_denial_takes)
     put("{a}", &ALLOWED, END_US + 9, NOW_US);
     ck_assert(!is_known("{a}", END_US + 5)); /* the denial that held was kept */
     ck_assert_uint_eq(table.n_evictions, 0);
+    denial_table_close(&table);
+}
+END_TEST
+
+START_TEST(a_key_is_known_in_its_limit_alone)
+{
+    struct limit other = limit;
+    struct charge charge = charge_of("{a}", &DENIED);
+    open_table(4096);
+    put("{a}", &DENIED, END_US, NOW_US);
+    charge.limit = &other;
+    ck_assert_ptr_null(denial_table_find(&table, &charge, NOW_US));
+    denial_table_put(&table, &charge, END_US, NOW_US);
+    ck_assert_ptr_nonnull(denial_table_find(&table, &charge, NOW_US));
+    ck_assert(is_known("{a}", NOW_US));
     denial_table_close(&table);
 }
 END_TEST
@@ -150,6 +165,7 @@ int main(void)
     tcase_add_test(tcase, what_is_put_is_found_until_its_end);
     tcase_add_test(tcase, a_full_set_gives_up_what_is_over_then_what_allowed_then_the_soonest);
     tcase_add_test(tcase, a_key_has_one_line_which_the_latest_denial_takes);
+    tcase_add_test(tcase, a_key_is_known_in_its_limit_alone);
     tcase_add_test(tcase, clearing_forgets_all);
     tcase_add_test(tcase, few_keys_are_all_known_and_many_fill_it_and_no_more);
     suite_add_tcase(suite, tcase);
