@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 
@@ -19,10 +20,28 @@ def respond(word, top="workers: 2"):
     return f"{top}\nroutes: [{{respond: {{status: 200, body: {word}}}}}]\n"
 
 
+def worker_of(proxy, client):
+    """The thread that serves it: which goes to sleep, and wakes up, as often as it asks."""
+    def n_sleeps():
+        numbers = {}
+        for thread in threads_of(proxy.process.pid):
+            with open(f"/proc/{proxy.process.pid}/task/{thread}/status", encoding="ascii") as status:
+                numbers[thread] = int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status.read(),
+                                                re.MULTILINE).group(1))
+        return numbers
+
+    before = n_sleeps()
+    for _ in range(50):
+        client.ask()
+    after = n_sleeps()
+    return max(before, key=lambda thread: after[thread] - before[thread])
+
+
 def test_a_worker_that_stalls_makes_a_reload_late_and_nothing_else(start):
     proxy = start(respond("one"))
-    worker = threads_of(proxy.process.pid)[-1]  # a sanitizer's own come before them
-    with halted(worker):
+    client = proxy.connect()
+    assert client.ask().body == b"one"
+    with halted(worker_of(proxy, client)):
         write(proxy, respond("two"))
         proxy.signal(signal.SIGHUP)
         until(lambda: "a worker does not answer" in proxy.stderr(), "the warning", within=30)
@@ -69,7 +88,7 @@ def process_whose_number_has_just_come_to_be_known(tmp_path):
             assert process.poll() is None
         yield process, path, ("127.0.0.1", port)
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(program.STOP_WITHIN_S) == 0
     assert not program.SANITIZER.search((tmp_path / "stderr").read_text())
 
 
