@@ -354,7 +354,7 @@ def test_redis_that_is_away_is_told_and_makes_nobody_unready(start, start_redis,
     unix = Admin(addresses(proxy)[0])
     path = "/v1/limits/a/keys/127.0.0.1"
     until(lambda: 'msg="link up"' in proxy.stderr(), "the worker's link to Redis")
-    assert unix.read("/readyz")["store"]["state"] == "ok"
+    until(lambda: unix.read("/readyz")["store"]["state"] == "ok", "Redis to be there")
     assert proxy.ask().status == 204
     until(lambda: unix.read(path)["source"] == "redis", "the admin's link to Redis")
     assert unix.read(path)["rates"][0]["remaining"] == 4
