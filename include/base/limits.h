@@ -56,6 +56,8 @@ enum {
     IO_BLOCK_BYTES = 64 * 1024,   /* a block for bodies; one in flight each way */
     SMALL_BLOCK_BYTES = 8 * 1024, /* the same, on its way to who does not keep up */
     SYSLOG_PATH_BYTES_MAX = 107,  /* of its socket: what the kernel takes */
+    PIPE_BYTES = 256 * 1024,      /* what a pipe holds on its way between two sockets */
+    PIPES_MAX = 16,               /* of a worker; who finds none copies */
     UNSENT_BYTES_MAX = 64 * 1024, /* that a socket keeps back for a peer that takes no more */
     ARENA_CHUNK_BYTES = 4096,
 

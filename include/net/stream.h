@@ -17,6 +17,7 @@
 
 struct event;
 struct loop;
+struct pipe;
 struct stream;
 
 enum {
@@ -31,13 +32,16 @@ enum stream_result {
     STREAM_BROKEN,  /* the connection is lost: close it */
 };
 
-/* How bytes reach the socket: plain today, TLS as a second kind. Results as of readv and writev,
- * errno set. */
+/* How bytes reach the socket: plain today, TLS as a second kind. Results as of readv, writev and
+ * splice, errno set. */
 struct transport {
     const char *name;
     ssize_t (*read)(struct stream *stream, void *buffer, size_t capacity);
     ssize_t (*writev)(struct stream *stream, const struct iovec *slices, int n_slices);
     ssize_t (*peek)(struct stream *stream, void *buffer, size_t capacity);
+    /* Between the socket and a pipe's end, at most @most bytes; NULL: it cannot. */
+    ssize_t (*to_pipe)(struct stream *stream, int pipe_fd, size_t most);
+    ssize_t (*from_pipe)(struct stream *stream, int pipe_fd, size_t most);
     void (*shutdown)(struct stream *stream); /* end our side */
 };
 
@@ -68,6 +72,7 @@ struct stream {
     struct iovec
         kept[STREAM_SLICES_MAX]; /* what the kernel did not take yet; memory is the owner's */
     int n_kept;
+    struct pipe *kept_pipe; /* borrowed: it has what the kernel did not take yet; NULL: none */
 };
 
 /* Take over the connected, non-blocking @fd and start reading. On failure @fd is closed.
@@ -119,6 +124,14 @@ void stream_watch_end(struct stream *stream, bool wanted);
  * on_drained, and nothing may be written before. One system call. */
 MUST_USE enum stream_result stream_write(struct stream *stream, const struct iovec *slices,
                                          int n_slices);
+
+/* Read up to @most (>= 1) bytes into @pipe, which is empty. As stream_read(), but STREAM_BROKEN
+ * also where the kernel cannot, and STREAM_BLOCKED also before an urgent byte: stream_read()
+ * tells. */
+MUST_USE enum stream_result stream_read_pipe(struct stream *stream, struct pipe *pipe, size_t most);
+
+/* Write what is in @pipe. As stream_write(): with STREAM_BLOCKED it must stay until on_drained. */
+MUST_USE enum stream_result stream_write_pipe(struct stream *stream, struct pipe *pipe);
 
 /* Whether something is kept. */
 bool stream_is_blocked(const struct stream *stream);

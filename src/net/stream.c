@@ -20,6 +20,7 @@
 
 #include "base/limits.h"
 #include "net/loop.h"
+#include "net/pipe.h"
 
 static void on_readable(evutil_socket_t fd, short events, void *context)
 {
@@ -45,8 +46,27 @@ static void drop_kept(struct stream *stream, size_t n)
     }
 }
 
+static enum stream_result failure_of(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK ? STREAM_BLOCKED : STREAM_BROKEN;
+}
+
+static enum stream_result flush_pipe(struct stream *stream)
+{
+    struct pipe *pipe = stream->kept_pipe;
+    ssize_t n;
+    do {
+        n = stream->transport->from_pipe(stream, pipe->read_fd, pipe->n_bytes);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+        return n < 0 ? failure_of(errno) : STREAM_BROKEN;
+    }
+    pipe->n_bytes -= (size_t)n;
+    return pipe->n_bytes > 0 ? STREAM_BLOCKED : STREAM_DONE;
+}
+
 /* Offer the kernel what is kept. */
-static enum stream_result flush_kept(struct stream *stream)
+static enum stream_result flush_slices(struct stream *stream)
 {
     while (stream->n_kept > 0) {
         const ssize_t n = stream->transport->writev(stream, stream->kept, stream->n_kept);
@@ -54,7 +74,7 @@ static enum stream_result flush_kept(struct stream *stream)
             if (errno == EINTR) {
                 continue;
             }
-            return errno == EAGAIN || errno == EWOULDBLOCK ? STREAM_BLOCKED : STREAM_BROKEN;
+            return failure_of(errno);
         }
         drop_kept(stream, (size_t)n);
         if (stream->n_kept > 0) {
@@ -62,6 +82,17 @@ static enum stream_result flush_kept(struct stream *stream)
         }
     }
     return STREAM_DONE;
+}
+
+static enum stream_result flush_kept(struct stream *stream)
+{
+    return stream->kept_pipe != NULL ? flush_pipe(stream) : flush_slices(stream);
+}
+
+static void forget_kept(struct stream *stream)
+{
+    stream->n_kept = 0;
+    stream->kept_pipe = NULL;
 }
 
 static void on_writable(evutil_socket_t fd, short events, void *context)
@@ -78,7 +109,7 @@ static void on_writable(evutil_socket_t fd, short events, void *context)
             }
             return;
         }
-        stream->n_kept = 0; /* broken: the next read or write tells */
+        forget_kept(stream); /* broken: the next read or write tells */
     }
     event_del(stream->write_event);
     stream->handler->on_drained(stream->owner);
@@ -189,14 +220,14 @@ void stream_close(struct stream *stream)
         close(stream->fd);
         stream->fd = -1;
     }
-    stream->n_kept = 0;
+    forget_kept(stream);
     stream->reading = false;
 }
 
 int stream_detach(struct stream *stream)
 {
     const int fd = stream->fd;
-    assert(stream->n_kept == 0);
+    assert(!stream_is_blocked(stream));
     stream->fd = -1;
     stream_close(stream);
     return fd;
@@ -223,7 +254,7 @@ static enum stream_result read_with(struct stream *stream,
             return STREAM_EOF;
         }
         if (errno != EINTR) {
-            return errno == EAGAIN || errno == EWOULDBLOCK ? STREAM_BLOCKED : STREAM_BROKEN;
+            return failure_of(errno);
         }
     }
 }
@@ -232,6 +263,20 @@ enum stream_result stream_read(struct stream *stream, void *buffer, size_t capac
 {
     assert(capacity > 0);
     return read_with(stream, stream->transport->read, buffer, capacity, n_read);
+}
+
+enum stream_result stream_read_pipe(struct stream *stream, struct pipe *pipe, size_t most)
+{
+    assert(most > 0 && pipe->n_bytes == 0);
+    if (stream->transport->to_pipe == NULL) {
+        return STREAM_BROKEN;
+    }
+    const ssize_t n = stream->transport->to_pipe(stream, pipe->write_fd, most);
+    if (n <= 0) {
+        return n < 0 ? failure_of(errno) : STREAM_EOF;
+    }
+    pipe->n_bytes = (size_t)n;
+    return STREAM_DONE;
 }
 
 enum stream_result stream_peek(struct stream *stream)
@@ -286,24 +331,35 @@ void stream_watch_end(struct stream *stream, bool wanted)
     }
 }
 
-enum stream_result stream_write(struct stream *stream, const struct iovec *slices, int n_slices)
+/* Whether what was just offered is kept. */
+static enum stream_result write_kept(struct stream *stream, enum stream_result result)
 {
-    assert(n_slices <= STREAM_SLICES_MAX && stream->n_kept == 0);
-    memcpy(stream->kept, slices, (size_t)n_slices * sizeof(slices[0]));
-    stream->n_kept = n_slices;
-
-    const enum stream_result result = flush_kept(stream);
     if (result == STREAM_BLOCKED) {
         event_add(stream->write_event, NULL);
     } else {
-        stream->n_kept = 0;
+        forget_kept(stream);
     }
     return result;
 }
 
+enum stream_result stream_write(struct stream *stream, const struct iovec *slices, int n_slices)
+{
+    assert(n_slices <= STREAM_SLICES_MAX && !stream_is_blocked(stream));
+    memcpy(stream->kept, slices, (size_t)n_slices * sizeof(slices[0]));
+    stream->n_kept = n_slices;
+    return write_kept(stream, flush_slices(stream));
+}
+
+enum stream_result stream_write_pipe(struct stream *stream, struct pipe *pipe)
+{
+    assert(pipe->n_bytes > 0 && !stream_is_blocked(stream));
+    stream->kept_pipe = pipe;
+    return write_kept(stream, flush_pipe(stream));
+}
+
 bool stream_is_blocked(const struct stream *stream)
 {
-    return stream->n_kept > 0;
+    return stream->n_kept > 0 || stream->kept_pipe != NULL;
 }
 
 void stream_shutdown(struct stream *stream)
@@ -314,7 +370,7 @@ void stream_shutdown(struct stream *stream)
 uint64_t stream_unread_bytes(const struct stream *stream)
 {
     int in_socket = 0;
-    uint64_t bytes = 0;
+    uint64_t bytes = stream->kept_pipe != NULL ? stream->kept_pipe->n_bytes : 0;
     for (int i = 0; i < stream->n_kept; i++) {
         bytes += stream->kept[i].iov_len;
     }

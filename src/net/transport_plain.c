@@ -1,5 +1,6 @@
 /* Plain sockets as a transport. */
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -56,6 +57,17 @@ static ssize_t plain_peek(struct stream *stream, void *buffer, size_t capacity)
     return recv(stream->fd, buffer, capacity, MSG_PEEK | MSG_DONTWAIT);
 }
 
+static ssize_t plain_to_pipe(struct stream *stream, int pipe_fd, size_t most)
+{
+    return splice(stream->fd, NULL, pipe_fd, NULL, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+}
+
+/* Nothing says MSG_NOSIGNAL to splice(): who sends from pipes ignores SIGPIPE. */
+static ssize_t plain_from_pipe(struct stream *stream, int pipe_fd, size_t most)
+{
+    return splice(pipe_fd, NULL, stream->fd, NULL, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+}
+
 static void plain_shutdown(struct stream *stream)
 {
     shutdown(stream->fd, SHUT_WR);
@@ -66,5 +78,7 @@ const struct transport transport_plain = {
     .read = plain_read,
     .writev = plain_writev,
     .peek = plain_peek,
+    .to_pipe = plain_to_pipe,
+    .from_pipe = plain_from_pipe,
     .shutdown = plain_shutdown,
 };

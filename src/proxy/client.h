@@ -26,6 +26,7 @@ struct response {
 };
 
 struct client;
+struct pipe;
 
 struct client_ops {
     /* Send @response's head (NULL: it was sent) and a piece of its body; @last ends it.
@@ -34,6 +35,9 @@ struct client_ops {
      * and leaves the client's. */
     enum stream_result (*send)(struct client *client, const struct response *response,
                                struct span piece, bool last);
+    /* Send what is in @pipe, of a body of known length whose head was sent; not the last of it.
+     * Results as of stream_write_pipe(). */
+    enum stream_result (*send_pipe)(struct client *client, struct pipe *pipe);
     /* An interim response (1xx) to a client that understands them. */
     enum stream_result (*send_interim)(struct client *client, const struct response *response);
     /* Pieces of the request's body, or of a tunnel, are wanted: hand over what is

@@ -20,6 +20,7 @@
 #include "proxy/downstream_regime.h"
 #include "proxy/downstream_writer.h"
 #include "proxy/entrance.h"
+#include "proxy/exchange_pipe.h"
 #include "proxy/worker.h"
 
 enum {
@@ -298,11 +299,13 @@ static void read_header(struct downstream *downstream)
 
 /* --- the request's body --- */
 
-/* Hand one piece over. False: no more is wanted, and the exchange may be over. */
-static bool hand_over(struct downstream *downstream, struct span piece, bool last)
+/* Hand over one piece, or what is in the pipe. False: no more is wanted, and the exchange may be
+ * over. */
+static bool hand_over(struct downstream *downstream, bool is_piped, struct span piece, bool last)
 {
     downstream->wants_body = false; /* before the call: it may end this exchange */
-    if (!exchange_on_body(downstream->exchange, piece, last)) {
+    if (!(is_piped ? exchange_on_pipe(downstream->exchange, downstream->inbox.pipe)
+                   : exchange_on_body(downstream->exchange, piece, last))) {
         return false;
     }
     downstream->wants_body = true;
@@ -316,13 +319,14 @@ static void pump(struct client *client)
     for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
         struct span piece = span_of(NULL, 0);
         bool last;
+        downstream->inbox.takes_pipe = exchange_takes_pipe(downstream->exchange);
         const enum inbox_result result = inbox_next(&downstream->inbox, &piece, &last);
-        if (result == INBOX_PIECE) {
-            if (!hand_over(downstream, piece, last)) {
+        if (result == INBOX_PIECE || result == INBOX_PIPED) {
+            if (!hand_over(downstream, result == INBOX_PIPED, piece, last)) {
                 return;
             }
         } else if (result == INBOX_END) {
-            (void)hand_over(downstream, span_of(NULL, 0), true);
+            (void)hand_over(downstream, false, span_of(NULL, 0), true);
             return;
         } else if (result == INBOX_CUT) {
             exchange_on_client_gone(downstream->exchange);
@@ -442,6 +446,7 @@ static uint64_t unread_bytes(struct client *client)
 
 static const struct client_ops OPS = {
     .send = downstream_send,
+    .send_pipe = downstream_send_pipe,
     .send_interim = downstream_send_interim,
     .pump = pump,
     .hold = hold,
@@ -472,6 +477,7 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer, 
     loop_task_init(&downstream->death, die);
     inbox_init(&downstream->inbox, &downstream->stream, NULL, &worker->body_blocks,
                &worker->small_blocks);
+    downstream->inbox.pipes = &worker->pipes;
     if (stream_open(&downstream->stream, worker->loop, fd, &HANDLER, downstream) != STATUS_OK) {
         close_idle(downstream);
     } else if (awaits_header) {

@@ -129,6 +129,13 @@ enum stream_result downstream_send(struct client *client, const struct response 
     return write_slices(downstream, slices, n);
 }
 
+enum stream_result downstream_send_pipe(struct client *client, struct pipe *pipe)
+{
+    struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
+    assert(downstream->out_block == NULL && !downstream->is_chunked);
+    return stream_write_pipe(&downstream->stream, pipe);
+}
+
 enum stream_result downstream_send_interim(struct client *client, const struct response *response)
 {
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);

@@ -9,6 +9,7 @@
 /* See struct client_ops. */
 MUST_USE enum stream_result downstream_send(struct client *client, const struct response *response,
                                             struct span piece, bool last);
+MUST_USE enum stream_result downstream_send_pipe(struct client *client, struct pipe *pipe);
 MUST_USE enum stream_result downstream_send_interim(struct client *client,
                                                     const struct response *response);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "proxy/downstream.h"
 #include "proxy/worker.h"
 
@@ -14,6 +15,8 @@ enum {
     FD_RESERVE_SHARE = 8, /* an eighth, */
     FD_RESERVE_MIN = 16,  /* but not less than this, */
     FD_RESERVE_LIMIT = 2, /* nor more than half */
+    FD_PIPES_SHARE = 4,   /* of that, what pipes may have: a quarter */
+    FDS_PER_PIPE = 2,
 };
 
 /* How each refusal is told. */
@@ -42,12 +45,23 @@ static uint64_t count_descriptors(void)
     return limit.rlim_cur;
 }
 
-static int fd_end_of(uint64_t n_descriptors)
+static uint64_t reserve_of(uint64_t n_descriptors)
 {
     const uint64_t most = n_descriptors / FD_RESERVE_LIMIT;
     uint64_t reserve = n_descriptors / FD_RESERVE_SHARE;
     reserve = reserve < FD_RESERVE_MIN ? FD_RESERVE_MIN : reserve;
-    return (int)(n_descriptors - (reserve > most ? most : reserve));
+    return reserve > most ? most : reserve;
+}
+
+static int fd_end_of(uint64_t n_descriptors)
+{
+    return (int)(n_descriptors - reserve_of(n_descriptors));
+}
+
+size_t entrance_pipes(unsigned n_workers)
+{
+    const uint64_t n = reserve_of(count_descriptors()) / FD_PIPES_SHARE / FDS_PER_PIPE / n_workers;
+    return n < PIPES_MAX ? (size_t)n : PIPES_MAX;
 }
 
 void entrance_check(const struct policy *policy)

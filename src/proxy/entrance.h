@@ -42,6 +42,10 @@ void entrance_close(struct entrance *entrance);
 /* Warn where there are fewer descriptors than @policy lets clients use. */
 void entrance_check(const struct policy *policy);
 
+/* How many pipes each of @n_workers (>= 1) may have, at most PIPES_MAX: all together a quarter of
+ * the descriptors that clients leave. */
+MUST_USE size_t entrance_pipes(unsigned n_workers);
+
 /* A connection @fd (taken over) from @peer has come: serve it or refuse it. @proxy_protocol: it has
  * to say first who it is of. */
 void entrance_accept(struct worker *worker, bool proxy_protocol, int fd,

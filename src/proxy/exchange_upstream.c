@@ -11,10 +11,12 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "net/pipe.h"
 #include "policy/cost.h"
 #include "proxy/counting.h"
 #include "proxy/edits.h"
 #include "proxy/exchange.h"
+#include "proxy/exchange_pipe.h"
 #include "proxy/exchange_steps.h"
 #include "proxy/forwarded.h"
 #include "proxy/reply.h"
@@ -68,6 +70,17 @@ void exchange_forward(struct exchange *exchange, uint64_t now_us)
     exchange->client->ops->pump(exchange->client);
 }
 
+/* @n more bytes of the request's body have come. False: they are too many, and it is over. */
+static bool count_body(struct exchange *exchange, size_t n)
+{
+    exchange->request_bytes += n;
+    if (exchange->request_bytes > exchange->route->body_bytes_max) {
+        exchange_fail(exchange, 413, "the request's body is too large");
+        return false;
+    }
+    return true;
+}
+
 bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
 {
     assert(!exchange->is_request_blocked);
@@ -75,14 +88,27 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
         return tunnel_on_client_piece(exchange, piece, last);
     }
     assert(exchange->state == EXCHANGE_FORWARD);
-    exchange->request_bytes += piece.len;
-    if (exchange->request_bytes > exchange->route->body_bytes_max) {
-        exchange_fail(exchange, 413, "the request's body is too large");
+    if (!count_body(exchange, piece.len)) {
         return false;
     }
     exchange->is_request_sent = last; /* first: from now on it is the upstream that is waited for */
     on_sent(exchange, upstream_send(exchange->upstream, piece, last), clock_monotonic_us());
     return !exchange->is_request_blocked && !last;
+}
+
+bool exchange_takes_pipe(const struct exchange *exchange)
+{
+    return exchange->state == EXCHANGE_FORWARD && !upstream_owes_head(exchange->upstream);
+}
+
+bool exchange_on_pipe(struct exchange *exchange, struct pipe *pipe)
+{
+    assert(!exchange->is_request_blocked && exchange_takes_pipe(exchange));
+    if (!count_body(exchange, pipe->n_bytes)) {
+        return false;
+    }
+    on_sent(exchange, upstream_send_pipe(exchange->upstream, pipe), clock_monotonic_us());
+    return !exchange->is_request_blocked;
 }
 
 bool exchange_on_body_blocked(struct exchange *exchange)
@@ -157,14 +183,10 @@ bool exchange_on_upstream_interim(struct exchange *exchange)
     return false;
 }
 
-/* Give the client the head, if it waits, and a piece. False: blocked or over. */
-static bool send_piece(struct exchange *exchange, struct span piece, bool last)
+/* What became of a piece of the answer; @last ends it. False: blocked or over. */
+static bool on_piece_sent(struct exchange *exchange, enum stream_result result, bool last)
 {
-    const struct response *head = exchange->is_head_pending ? &exchange->out : NULL;
-    exchange->is_head_pending = false;
-    exchange->is_response_started = true;
-    exchange->response_bytes += piece.len;
-    switch (exchange->client->ops->send(exchange->client, head, piece, last)) {
+    switch (result) {
     case STREAM_DONE:
         if (last) {
             exchange_complete(exchange);
@@ -182,6 +204,17 @@ static bool send_piece(struct exchange *exchange, struct span piece, bool last)
     }
     exchange_on_client_gone(exchange);
     return false;
+}
+
+/* Give the client the head, if it waits, and a piece. False: blocked or over. */
+static bool send_piece(struct exchange *exchange, struct span piece, bool last)
+{
+    struct client *client = exchange->client;
+    const struct response *head = exchange->is_head_pending ? &exchange->out : NULL;
+    exchange->is_head_pending = false;
+    exchange->is_response_started = true;
+    exchange->response_bytes += piece.len;
+    return on_piece_sent(exchange, client->ops->send(client, head, piece, last), last);
 }
 
 /* The head is gone when the exchange is settled. */
@@ -286,6 +319,14 @@ bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, boo
                           &exchange->response, exchange->route);
     }
     return send_piece(exchange, piece, last);
+}
+
+bool exchange_on_upstream_pipe(struct exchange *exchange, struct pipe *pipe)
+{
+    struct client *client = exchange->client;
+    assert(exchange->is_response_started && !exchange->is_head_pending);
+    exchange->response_bytes += pipe->n_bytes;
+    return on_piece_sent(exchange, client->ops->send_pipe(client, pipe), false);
 }
 
 void exchange_on_client_progress(struct exchange *exchange)

@@ -24,6 +24,12 @@ static void drop_body_block(struct inbox *inbox)
     inbox->body_end = 0;
 }
 
+static void drop_pipe(struct inbox *inbox)
+{
+    pipe_give(inbox->pipes, inbox->pipe);
+    inbox->pipe = NULL;
+}
+
 static void drop_head_block(struct inbox *inbox)
 {
     pool_give(inbox->head_pool, inbox->head_block);
@@ -36,6 +42,7 @@ void inbox_close(struct inbox *inbox)
 {
     drop_head_block(inbox);
     drop_body_block(inbox);
+    drop_pipe(inbox);
 }
 
 struct span inbox_head_bytes(const struct inbox *inbox)
@@ -94,6 +101,7 @@ void inbox_begin_body(struct inbox *inbox, size_t n, enum body_kind kind, uint64
     inbox->kind = kind;
     inbox->left = kind == BODY_LENGTH ? content_length : 0;
     inbox->ended = kind == BODY_NONE;
+    inbox->is_rushing = false;
     if (kind == BODY_CHUNKED) {
         chunked_decoder_init(&inbox->decoder);
     }
@@ -147,6 +155,7 @@ static enum inbox_result read_body(struct inbox *inbox)
     inbox->body_start = 0;
     const enum stream_result result =
         stream_read(inbox->stream, inbox->body_block, read_capacity(inbox), &inbox->body_end);
+    inbox->is_rushing = inbox->body_end == inbox->body_pool->block_bytes;
     switch (result) {
     case STREAM_DONE:
         return INBOX_PIECE;
@@ -165,6 +174,43 @@ static enum inbox_result read_body(struct inbox *inbox)
     }
     drop_body_block(inbox);
     return INBOX_CUT;
+}
+
+/* A pipe gains nothing by little, and fills with nothing before an urgent byte, which a read leaves
+ * out: after either it is a read's turn. The end is read, since something may come behind it. */
+static bool wants_pipe(const struct inbox *inbox)
+{
+    return inbox->takes_pipe && inbox->is_rushing && !inbox->is_small &&
+           inbox->kind == BODY_LENGTH && inbox->left > inbox->body_pool->block_bytes;
+}
+
+/* Have more of the body in a pipe. INBOX_END: it has to be read. */
+static enum inbox_result fill_pipe(struct inbox *inbox)
+{
+    const uint64_t most = inbox->left - 1;
+    inbox->is_rushing = false;
+    inbox->pipe = pipe_take(inbox->pipes);
+    if (inbox->pipe == NULL) {
+        return INBOX_END;
+    }
+    drop_body_block(inbox);
+    const enum stream_result result =
+        stream_read_pipe(inbox->stream, inbox->pipe, most < PIPE_BYTES ? (size_t)most : PIPE_BYTES);
+    if (result == STREAM_DONE) {
+        inbox->left -= inbox->pipe->n_bytes;
+        inbox->is_rushing = inbox->pipe->n_bytes >= inbox->body_pool->block_bytes;
+        return INBOX_PIPED;
+    }
+    drop_pipe(inbox);
+    return result == STREAM_BLOCKED ? INBOX_BLOCKED : INBOX_END;
+}
+
+/* More of the body, read or in a pipe. */
+static enum inbox_result take_more(struct inbox *inbox)
+{
+    drop_pipe(inbox);
+    const enum inbox_result result = wants_pipe(inbox) ? fill_pipe(inbox) : INBOX_END;
+    return result == INBOX_END ? read_body(inbox) : result;
 }
 
 /* Take what there is at @data as the body's kind wants it. False: it breaks the rules. */
@@ -207,7 +253,7 @@ enum inbox_result inbox_next(struct inbox *inbox, struct span *piece, bool *last
                 return INBOX_BLOCKED; /* chunk lines alone: let the loop see others first */
             }
             may_read = false;
-            const enum inbox_result result = read_body(inbox);
+            const enum inbox_result result = take_more(inbox);
             if (result != INBOX_PIECE) {
                 return result;
             }
@@ -262,4 +308,5 @@ void inbox_end_message(struct inbox *inbox)
         drop_head_block(inbox);
     }
     drop_body_block(inbox);
+    drop_pipe(inbox);
 }

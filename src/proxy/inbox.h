@@ -3,7 +3,11 @@
  *
  * Blocks are borrowed from the worker's pools while there is something in them, so an idle
  * connection has none. A head stays in its block until inbox_end_message(), so that spans into it
- * live as long as its exchange; a body that goes on is read into a block of its own. */
+ * live as long as its exchange; a body that goes on is read into a block of its own.
+ *
+ * A long body of known length need not be read: while it comes faster than it fills blocks, and
+ * whoever takes it has said so, its bytes go through a pipe. Its first and its last ones are read
+ * in any case. */
 
 #ifndef SLUICE_PROXY_INBOX_H
 #define SLUICE_PROXY_INBOX_H
@@ -17,6 +21,7 @@
 #include "base/span.h"
 #include "http/chunked.h"
 #include "http/head.h"
+#include "net/pipe.h"
 #include "net/stream.h"
 
 struct inbox {
@@ -25,6 +30,10 @@ struct inbox {
     struct pool *body_pool;       /* blocks for bodies */
     struct pool *small_pool;      /* smaller ones, for who cannot take much */
     bool is_small;                /* read into such a one */
+    struct pipe_pool *pipes;      /* NULL: there are none */
+    bool takes_pipe;              /* who takes the body takes a pipe just now */
+    bool is_rushing;              /* what was read last filled a block: there is more */
+    struct pipe *pipe;            /* NULL: nothing there */
     char *head_block;             /* NULL: nothing there */
     size_t head_start;            /* of what is not consumed */
     size_t head_end;              /* of what was read */
@@ -42,8 +51,9 @@ struct inbox {
 };
 
 enum inbox_result {
-    INBOX_PIECE,   /* bytes of the body; valid until the next call */
-    INBOX_END,     /* the body has ended */
+    INBOX_PIECE, /* bytes of the body; valid until the next call */
+    INBOX_PIPED, /* the same, in `pipe`, not the last of it; to be taken out before the next call */
+    INBOX_END,   /* the body has ended */
     INBOX_BLOCKED, /* nothing there now: wait for on_readable */
     INBOX_CUT,     /* the connection ended or broke before the body did */
     INBOX_BAD,     /* the body breaks the rules: see error */
@@ -69,7 +79,7 @@ struct span inbox_head_bytes(const struct inbox *inbox);
 /* The head took @n bytes and announced a body of @kind. */
 void inbox_begin_body(struct inbox *inbox, size_t n, enum body_kind kind, uint64_t content_length);
 
-/* The next piece of the body; at most one system call. *last with
+/* The next piece of the body; reads at most once. *last with
  * INBOX_PIECE: nothing follows it. */
 MUST_USE enum inbox_result inbox_next(struct inbox *inbox, struct span *piece, bool *last);
 

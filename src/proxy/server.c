@@ -36,6 +36,7 @@ static enum status init_workers(struct server *server)
     if (server->workers == NULL) {
         return STATUS_NO_MEMORY;
     }
+    server->shared.n_pipes = entrance_pipes(n_workers);
     for (unsigned i = 0; i < n_workers; i++) {
         struct worker_offer offer = {.edition = server->now.edition};
         enum status status = server_outfit_offer(&server->now, true, &offer);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "proxy/counting.h"
 #include "proxy/exchange.h"
+#include "proxy/exchange_pipe.h"
 #include "proxy/framing.h"
 #include "proxy/upstream_group.h"
 #include "proxy/upstream_life.h"
@@ -98,10 +99,16 @@ static void pump_body(struct upstream *upstream)
             prepare_read(upstream);
             is_prepared = true;
         }
+        upstream->inbox.takes_pipe = !exchange->is_head_pending;
         switch (inbox_next(&upstream->inbox, &piece, &last)) {
         case INBOX_PIECE:
             if (!exchange_on_upstream_body(exchange, piece, last)) {
                 return; /* blocked, or over: the connection may be somebody else's by now */
+            }
+            break;
+        case INBOX_PIPED:
+            if (!exchange_on_upstream_pipe(exchange, upstream->inbox.pipe)) {
+                return;
             }
             break;
         case INBOX_END:
@@ -287,6 +294,7 @@ void upstream_prepare(struct upstream *upstream, struct upstream_server *server)
     loop_task_init(&upstream->death, die);
     inbox_init(&upstream->inbox, &upstream->stream, NULL, &worker->body_blocks,
                &worker->small_blocks);
+    upstream->inbox.pipes = &worker->pipes;
     upstream->inbox.looks_beyond = true;
 }
 
@@ -341,6 +349,12 @@ enum stream_result upstream_send(struct upstream *upstream, struct span piece, b
         drop_out_block(upstream);
     }
     return result;
+}
+
+enum stream_result upstream_send_pipe(struct upstream *upstream, struct pipe *pipe)
+{
+    assert(!upstream_owes_head(upstream) && !upstream->is_chunked);
+    return stream_write_pipe(&upstream->stream, pipe);
 }
 
 enum stream_result upstream_flush_head(struct upstream *upstream)

@@ -90,6 +90,10 @@ void upstream_end_head(struct upstream *upstream, const struct text *text, bool 
  * STREAM_BLOCKED @piece stays borrowed until exchange_on_upstream_drained(). */
 MUST_USE enum stream_result upstream_send(struct upstream *upstream, struct span piece, bool last);
 
+/* Send what is in @pipe, of a body of known length whose head has gone out; not the last of it.
+ * With STREAM_BLOCKED @pipe stays borrowed likewise. */
+MUST_USE enum stream_result upstream_send_pipe(struct upstream *upstream, struct pipe *pipe);
+
 /* Send the head if it has not gone out yet. */
 MUST_USE enum stream_result upstream_flush_head(struct upstream *upstream);
 

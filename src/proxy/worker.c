@@ -186,6 +186,7 @@ static void init_pools(struct worker *worker)
 {
     pool_init(&worker->body_blocks, IO_BLOCK_BYTES, BODY_BLOCKS_KEPT);
     pool_init(&worker->small_blocks, SMALL_BLOCK_BYTES, BODY_BLOCKS_KEPT);
+    pipe_pool_init(&worker->pipes, worker->shared->n_pipes);
     pool_init(&worker->downstreams, sizeof(struct downstream), DOWNSTREAMS_KEPT);
 }
 
@@ -284,5 +285,6 @@ void worker_close(struct worker *worker)
     loop_free(worker->loop);
     pool_close(&worker->body_blocks);
     pool_close(&worker->small_blocks);
+    pipe_pool_close(&worker->pipes);
     pool_close(&worker->downstreams);
 }

@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "http/message.h"
 #include "net/loop.h"
+#include "net/pipe.h"
 #include "net/precise_timer.h"
 #include "net/resolver.h"
 #include "policy/policy.h"
@@ -37,6 +38,7 @@ struct worker_shared {
     const struct server_options *options; /* borrowed */
     struct entrance entrance;             /* of connections from clients */
     struct via via;                       /* who we are to ourselves */
+    size_t n_pipes;                       /* that each may have */
     int change_fd; /* an eventfd: an order to a worker's change is answered; -1: nobody looks */
 };
 
@@ -57,6 +59,7 @@ struct worker {
 
     struct pool body_blocks;  /* for bodies: IO_BLOCK_BYTES */
     struct pool small_blocks; /* for bodies that nobody takes as fast: SMALL_BLOCK_BYTES */
+    struct pipe_pool pipes;   /* for long bodies */
     struct pool downstreams;  /* struct downstream */
     struct timeout_queue rest_timeouts;   /* of connections between requests: timeouts.idle */
     struct timeout_queue linger_timeouts; /* of a connection that is closed in stages */

@@ -1,0 +1,75 @@
+/* A pipe that is given back empty is kept: two descriptors and a few kilobytes of the kernel. What
+ * is left in another goes with it. */
+
+#include "net/pipe.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+
+void pipe_pool_init(struct pipe_pool *pool, size_t n_max)
+{
+    *pool = (struct pipe_pool){.n_max = n_max};
+}
+
+static void destroy(struct pipe_pool *pool, struct pipe *pipe)
+{
+    close(pipe->read_fd);
+    close(pipe->write_fd);
+    free(pipe);
+    pool->n_pipes--;
+}
+
+void pipe_pool_close(struct pipe_pool *pool)
+{
+    while (pool->free != NULL) {
+        struct pipe *pipe = pool->free;
+        pool->free = pipe->next;
+        destroy(pool, pipe);
+    }
+    assert(pool->n_pipes == 0);
+}
+
+static struct pipe *create(struct pipe_pool *pool)
+{
+    int ends[2];
+    struct pipe *pipe = malloc(sizeof(*pipe));
+    if (pipe == NULL || pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
+        free(pipe);
+        return NULL;
+    }
+    *pipe = (struct pipe){.read_fd = ends[0], .write_fd = ends[1]};
+    pool->n_pipes++;
+    /* Where a user has too much in pipes already, one would be of two pages: no gain. */
+    if (fcntl(pipe->write_fd, F_SETPIPE_SZ, PIPE_BYTES) < PIPE_BYTES) {
+        destroy(pool, pipe);
+        return NULL;
+    }
+    return pipe;
+}
+
+struct pipe *pipe_take(struct pipe_pool *pool)
+{
+    struct pipe *pipe = pool->free;
+    if (pipe != NULL) {
+        pool->free = pipe->next;
+        return pipe;
+    }
+    return pool->n_pipes < pool->n_max ? create(pool) : NULL;
+}
+
+void pipe_give(struct pipe_pool *pool, struct pipe *pipe)
+{
+    if (pipe == NULL) {
+        return;
+    }
+    if (pipe->n_bytes > 0) {
+        destroy(pool, pipe);
+        return;
+    }
+    pipe->next = pool->free;
+    pool->free = pipe;
+}

@@ -1,0 +1,23 @@
+/* Pieces of an exchange's bodies that nobody reads, since they are long: see net/pipe.h. Each of a
+ * body of known length whose head has gone out, and not its last. */
+
+#ifndef SLUICE_PROXY_EXCHANGE_PIPE_H
+#define SLUICE_PROXY_EXCHANGE_PIPE_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+struct exchange;
+struct pipe;
+
+/* Whether exchange_on_pipe() may be called, where exchange_on_body() may. */
+MUST_USE bool exchange_takes_pipe(const struct exchange *exchange);
+
+/* As exchange_on_body(), with what is in @pipe. */
+MUST_USE bool exchange_on_pipe(struct exchange *exchange, struct pipe *pipe);
+
+/* As exchange_on_upstream_body(), likewise; no head is pending. */
+MUST_USE bool exchange_on_upstream_pipe(struct exchange *exchange, struct pipe *pipe);
+
+#endif /* SLUICE_PROXY_EXCHANGE_PIPE_H */
