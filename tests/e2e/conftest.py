@@ -9,7 +9,7 @@ import pytest
 from harness import bans, program
 from harness.cluster import Cluster
 from harness.redis import Redis
-from harness.sentinel import Sentinel, Watched
+from harness.sentinel import DOWN_AFTER_MS, Sentinel, Watched
 from harness.upstream import Upstream
 from harness.wait import until
 
@@ -101,12 +101,12 @@ def start_watched(tmp_path, start_redis):
     """start_watched(): a master, a replica and three sentinels, ready for a failover."""
     sentinels = []
 
-    def make(*options, n_sentinels=3, lines=()):
+    def make(*options, n_sentinels=3, lines=(), down_after_ms=DOWN_AFTER_MS):
         master = start_redis("--repl-diskless-sync-delay", "0", *options)
         replica = start_redis("--repl-diskless-sync-delay", "0", *options,
                               "--replicaof", "127.0.0.1", str(master.port))
         mine = [Sentinel(tmp_path / f"sentinel-{len(sentinels) + i}", master,
-                         n_sentinels // 2 + 1, *lines) for i in range(n_sentinels)]
+                         n_sentinels // 2 + 1, down_after_ms, *lines) for i in range(n_sentinels)]
         sentinels.extend(mine)
         for sentinel in mine:
             sentinel.start()

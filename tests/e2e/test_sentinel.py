@@ -13,14 +13,14 @@ import time
 import pytest
 
 from harness import flow, log
-from harness.sentinel import MASTER
+from harness.sentinel import DOWN_AFTER_MS, MASTER, NEVER_MS
 from harness.wait import until
 
 DEADLINE_S = 0.05  # of flow.policy()
 N_CLIENTS = 6
 WORKERS = 2
 RESUMES_WITHIN_S = 1.0  # after the failover's own time
-STALL_S = 1.0           # that a busy machine may add
+STALL_S = 4.0           # that a busy machine may add
 GIVES_UP_WITHIN_S = 5.0
 
 # What may be seen while a master goes away, and is replaced.
@@ -39,11 +39,18 @@ def not_by_redis(line):
 def one_limit(url, rate, store="", workers=WORKERS):
     return f"""
         workers: {workers}
-        store: {{redis: '{url}', deadline: 2s{store}}}
+        store: {{redis: '{url}', deadline: 10s{store}}}
         limits:
           shared: {{key: global, algorithm: fixed_window, align: first, rate: {rate}/day}}
         routes: [{{limits: [shared], respond: {{status: 204}}}}]
     """
+
+
+def start_linked(start, text):
+    """A proxy whose workers have all found the master."""
+    proxy = start(text)
+    until(lambda: proxy.stderr().count('msg="link up"') == WORKERS, "the links")
+    return proxy
 
 
 def wait_for_sharing(proxy):
@@ -62,9 +69,9 @@ def wait_for_sharing(proxy):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_the_master_is_found_though_the_first_sentinel_is_away(start, start_watched, host):
-    watched = start_watched()
+    watched = start_watched(down_after_ms=NEVER_MS)
     watched.sentinels[0].kill()
-    proxies = [start(one_limit(watched.url.replace("127.0.0.1", host), 100)) for _ in range(2)]
+    proxies = [start_linked(start, one_limit(watched.url.replace("127.0.0.1", host), 100)) for _ in range(2)]
     statuses = collections.Counter(proxies[i % 2].ask(path="/x").status for i in range(120))
     assert statuses == {204: 100, 429: 20}
     for proxy in proxies:
@@ -84,11 +91,12 @@ LOGIN = re.search(r"^ACL SETUSER (.*sentinel\|.*)$", MANUAL.read_text(), re.MULT
 ], ids=["password", "least_rights"])
 def test_sentinels_and_master_have_logins_of_their_own(start, start_watched, lines, store):
     watched = start_watched("--requirepass", "ma5ter", "--masterauth", "ma5ter",
-                            lines=[f"sentinel auth-pass {MASTER} ma5ter", *lines])
+                            lines=[f"sentinel auth-pass {MASTER} ma5ter", *lines],
+                            down_after_ms=NEVER_MS)
     proxy = start(one_limit(watched.url, 1000, f", password: ma5ter{store}"))
     wait_for_sharing(proxy)
     old = watched.master()
-    watched.sentinels[0].call("SENTINEL", "FAILOVER", MASTER)
+    watched.ask_for_failover()
     watched.wait_for_failover_from(old)
     until(lambda: "sentinel names another" in proxy.stderr(), "the failover to be followed")
     wait_for_sharing(proxy)
@@ -130,6 +138,17 @@ def test_without_sentinels_limits_are_judged_locally_until_one_is_there(start, s
 # --- failovers ---
 
 
+def down_after(how):
+    """Who asks for a failover wants no other one."""
+    return DOWN_AFTER_MS if how in ("killed", "paused") else NEVER_MS
+
+
+def offset(server):
+    """How far it is in what is replicated."""
+    return int(re.search(rb"^master_repl_offset:(\d+)", server.call("INFO", "replication"),
+                         re.MULTILINE).group(1))
+
+
 def fail(watched, how):
     """Let the master go away; who it was."""
     old = watched.master()
@@ -139,15 +158,18 @@ def fail(watched, how):
         old.pause()
     else:
         if how == "prepared":
-            old.call("CLIENT", "PAUSE", 5000, "WRITE")
-        watched.sentinels[0].call("SENTINEL", "FAILOVER", MASTER)
+            new = watched.replica()
+            old.call("CLIENT", "PAUSE", 60_000, "WRITE")
+            has = offset(old)
+            until(lambda: offset(new) >= has, "the replica to have all")
+        watched.ask_for_failover()
     return old
 
 
 @pytest.mark.parametrize("how", ["killed", "paused", "asked_for"])
 def test_a_failover_is_no_fault_of_the_proxies_and_is_followed_at_once(
         start, start_watched, seed, how):
-    watched = start_watched()
+    watched = start_watched(down_after_ms=down_after(how))
     proxies = [start(flow.policy(watched.url, N_CLIENTS)) for _ in range(2)]
     with flow.Flow(proxies, N_CLIENTS, seed) as clients:
         clients.go_on(at_most_s=0.5)
@@ -156,6 +178,7 @@ def test_a_failover_is_no_fault_of_the_proxies_and_is_followed_at_once(
         if how != "asked_for":
             clients.await_everyone(not_by_redis, began, GIVES_UP_WITHIN_S)
         watched.wait_for_failover_from(old)
+        watched.keep_master()
         moved = time.monotonic()
         clients.await_everyone(by_redis, moved, RESUMES_WITHIN_S + STALL_S)
         clients.go_on(at_most_s=0.5)
@@ -180,6 +203,7 @@ def test_an_old_master_that_comes_back_is_asked_nothing(start, start_watched, se
     with flow.Flow([proxy], N_CLIENTS, seed) as clients:
         old = fail(watched, how)
         watched.wait_for_failover_from(old)
+        watched.keep_master()
         clients.await_everyone(by_redis, time.monotonic(), RESUMES_WITHIN_S + STALL_S)
         if how == "killed":
             old.start()
@@ -195,8 +219,8 @@ def test_an_old_master_that_comes_back_is_asked_nothing(start, start_watched, se
 
 
 def test_when_all_sentinels_are_away_nothing_changes(start, start_watched, seed):
-    watched = start_watched()
-    proxy = start(flow.policy(watched.url, N_CLIENTS, deadline="10s"))
+    watched = start_watched(down_after_ms=NEVER_MS)
+    proxy = start_linked(start, flow.policy(watched.url, N_CLIENTS, deadline="10s"))
     with flow.Flow([proxy], N_CLIENTS, seed) as clients:
         watched.kill_sentinels()
         clients.go_on(at_most_s=3)
@@ -208,9 +232,8 @@ def test_when_all_sentinels_are_away_nothing_changes(start, start_watched, seed)
 
 def test_a_failover_that_no_sentinel_told_is_noticed_when_they_are_back(start, start_watched):
     """Nobody was there to tell of it, and the old master, that was given up, still answers."""
-    watched = start_watched()
-    proxy = start(one_limit(watched.url, 1000))
-    wait_for_sharing(proxy)
+    watched = start_watched(down_after_ms=NEVER_MS)
+    proxy = start_linked(start, one_limit(watched.url, 1000))
     old = watched.master()
     new = watched.replica()
     watched.kill_sentinels()
@@ -220,7 +243,7 @@ def test_a_failover_that_no_sentinel_told_is_noticed_when_they_are_back(start, s
             f"sentinel monitor {MASTER} 127.0.0.1 {old.port}",
             f"sentinel monitor {MASTER} 127.0.0.1 {new.port}"))
     watched.start_sentinels()
-    until(lambda: proxy.stderr().count("sentinel names another") == WORKERS, "the news")
+    until(lambda: proxy.stderr().count("sentinel names another") >= WORKERS, "the news")
     wait_for_sharing(proxy)
     assert evaluations(new) > 0
 
@@ -237,13 +260,14 @@ class Crowd:
     def __init__(self, proxies, n_clients):
         self.proxies = proxies
         self._is_over = threading.Event()
+        self._statuses = collections.deque()
         self._threads = [threading.Thread(target=self._run, args=(proxies[i % len(proxies)],))
                          for i in range(n_clients)]
 
     def _run(self, proxy):
         with proxy.connect() as client:
             while not self._is_over.is_set():
-                assert client.ask(path="/crowd").status in (204, 429)
+                self._statuses.append(client.ask(path="/crowd").status)
                 time.sleep(PAUSE_S)
 
     def __enter__(self):
@@ -255,13 +279,14 @@ class Crowd:
         self._is_over.set()
         for thread in self._threads:
             thread.join()
+        assert set(self._statuses) <= {204, 429}
 
     def _lines(self):
-        for proxy in self.proxies:
-            proxy.ask(path="/end")
-            proxy.lines_of("/end", 1)
+        """Of what was allowed; lines come after answers."""
+        n = len(self._statuses)
+        until(lambda: sum(proxy.stdout().count(b" path=/crowd ") for proxy in self.proxies) >= n, f"{n} lines")
         return [line for proxy in self.proxies for line in proxy.all_log_lines()
-                if line["verdict"] == "allowed" and line["path"] != "/end"]
+                if line["verdict"] == "allowed"]
 
     def admitted(self):
         """How many, by who decided; when the crowd is gone."""
@@ -285,19 +310,25 @@ def is_replica(server):
 @pytest.mark.parametrize("rate", [300, 1_000_000])
 def test_a_failover_admits_no_more_than_what_replication_lost_and_the_local_shares(
         start, start_watched, how, rate):
-    watched = start_watched()
-    proxies = [start(one_limit(watched.url, rate, ", instances: 2")) for _ in range(2)]
-    for proxy in proxies:
-        wait_for_sharing(proxy)
+    watched = start_watched(down_after_ms=down_after(how))
+    proxies = [start_linked(start, one_limit(watched.url, rate, ", instances: 2")) for _ in range(2)]
     new = watched.replica()
     with Crowd(proxies, N_CLIENTS) as crowd:
         replicating = time.time()
         old = fail(watched, how)
-        while not watched.has_moved_from(old):
+
+        def has_moved():
+            nonlocal replicating
+            looked_at = time.time()
             if old.process.poll() is None and is_replica(new):
-                replicating = time.time()
+                replicating = looked_at
+            return watched.has_moved_from(old)
+
+        until(has_moved, "the failover")
         for proxy in proxies:
             wait_for_sharing(proxy)
+    if how == "prepared":
+        old.call("CLIENT", "UNPAUSE")
     last = wait_for_sharing(proxies[0])
     admitted = crowd.admitted()
     held = rate - int(re.search(r"r=(\d+)", last.get("RateLimit")).group(1))
@@ -342,12 +373,12 @@ def test_while_everything_is_away_a_process_connects_ten_times_a_second_at_most(
     everybody = [*watched.servers, *watched.sentinels]
     for server in everybody:
         server.kill()
-    counting = [Counting(server.port) for server in everybody]
     began = time.monotonic()
+    counting = [Counting(server.port) for server in everybody]
     with Crowd([proxy], n_clients=2):
         time.sleep(5)
-    lasted = time.monotonic() - began
     for one in counting:
         one.stop()
+    lasted = time.monotonic() - began
     n_attempts = sum(one.n for one in counting)
     assert 10 <= n_attempts <= 10 * lasted + 10, (n_attempts, lasted)

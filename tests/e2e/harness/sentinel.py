@@ -3,11 +3,12 @@
 import subprocess
 
 from harness.ports import free_port
-from harness.redis import Redis
+from harness.redis import Redis, RedisError
 from harness.wait import until
 
 MASTER = "mymaster"
 DOWN_AFTER_MS = 1000
+NEVER_MS = 600_000  # for tests in which a master that stalls is to stay one
 FAILOVER_TIMEOUT_MS = 3000
 READY_WITHIN_S = 30.0
 FAILOVER_WITHIN_S = 30.0
@@ -16,14 +17,14 @@ FAILOVER_WITHIN_S = 30.0
 class Sentinel(Redis):
     """One of them: a process with a file of its own, which it rewrites."""
 
-    def __init__(self, folder, master, quorum, *lines):
+    def __init__(self, folder, master, quorum, down_after_ms, *lines):
         super().__init__(folder)
         self.lines = lines
         self.file = folder / "sentinel.conf"
         self.file.write_text(
             f"port {self.port}\nbind 127.0.0.1\ndir {folder}\n"
             f"sentinel monitor {MASTER} 127.0.0.1 {master.port} {quorum}\n"
-            f"sentinel down-after-milliseconds {MASTER} {DOWN_AFTER_MS}\n"
+            f"sentinel down-after-milliseconds {MASTER} {down_after_ms}\n"
             f"sentinel failover-timeout {MASTER} {FAILOVER_TIMEOUT_MS}\n"
             + "".join(f"{line}\n" for line in lines))
 
@@ -91,6 +92,21 @@ class Watched:
 
     def wait_for_failover_from(self, old):
         until(lambda: self.has_moved_from(old), "the failover", within=FAILOVER_WITHIN_S)
+
+    def ask_for_failover(self):
+        """It has begun; a replica that has just stalled is not good enough."""
+        def is_begun():
+            try:
+                return self.sentinels[0].call("SENTINEL", "FAILOVER", MASTER)
+            except RedisError:
+                return False
+
+        until(is_begun, "a replica that can be promoted")
+
+    def keep_master(self):
+        """Whoever is the master stays it, also when it stalls."""
+        for sentinel in self._living():
+            sentinel.call("SENTINEL", "SET", MASTER, "down-after-milliseconds", NEVER_MS)
 
     def wait_until_agreed(self):
         until(lambda: len({sentinel.master_port() for sentinel in self._living()}) == 1,
