@@ -131,7 +131,7 @@ def test_whatever_the_loader_accepts_is_accepted(schema, check, seed):
     rng = random.Random(seed)
     full = read(text_of(FULL))
     changes = [(path, value) for path in places(full) for value in VALUES]
-    trees = [replaced(full, *change) for change in rng.sample(changes, 100)]
+    trees = [replaced(full, *change) for change in rng.sample(changes, 150)]
     good = [tree for tree, is_good in zip(trees, check(trees)) if is_good]
     assert good
     assert [tree for tree in good if not schema.is_valid(tree)] == []

@@ -165,7 +165,7 @@ def test_a_log_file_that_was_renamed_is_opened_anew(start, tmp_path):
     proxy.ask(path="/between")
     until(lambda: "/between" in renamed.read_text(), "the line where lines went")
     proxy.process.send_signal(signal.SIGUSR1)
-    until(path.exists, "the file to be opened anew")
+    until(lambda: '"the access log is opened anew"' in proxy.stderr(), "the file to be opened anew")
     for _ in range(8):
         proxy.ask(path="/after")
     until(lambda: path.read_text().count("/after") == 8, "all lines in the new file")

@@ -13,7 +13,8 @@ from harness.wait import until
 
 N_EVENTS = 60
 EVENT_S = 0.02  # between events
-SILENT_S = 3.0
+ANSWER = "3s"
+SILENT_S = 5.0  # longer than that
 EVENT = re.compile(rb"data: ([0-9.]+)\n\n")
 
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
@@ -87,7 +88,7 @@ def test_each_event_arrives_within_50_ms(start, start_upstream, head, framing, v
             return statistics.median(delays(client, N_EVENTS, response.is_chunked()))
 
     # A machine that stalls holds up some events of some streams, a proxy that gathers holds up all of all.
-    until(lambda: median_delay() < 0.05, "events that arrive at once", within=15)
+    until(lambda: median_delay() < 0.05, "events that arrive at once", within=60)
 
 
 def test_the_head_of_a_stream_arrives_before_its_first_event(start, start_upstream):
@@ -121,14 +122,14 @@ def silent(head, then=b"4\r\nend\n\r\n0\r\n\r\n", first=b""):
 def test_a_stream_of_events_may_be_silent_for_longer_than_an_answer(
         start, start_upstream, content_type):
     head = CHUNKED.replace(b"text/event-stream", content_type.encode())
-    proxy = start(policy(start_upstream(silent(head)), response="1500ms"))
+    proxy = start(policy(start_upstream(silent(head)), response=ANSWER))
     assert proxy.ask().body == b"end\n"
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "text/event-streams", "x"])
 def test_any_other_answer_may_not(start, start_upstream, content_type):
     head = CHUNKED.replace(b"text/event-stream", content_type.encode())
-    proxy = start(policy(start_upstream(silent(head)), response="1500ms"))
+    proxy = start(policy(start_upstream(silent(head)), response=ANSWER))
     with pytest.raises(message.Cut):
         proxy.ask()
 
@@ -142,7 +143,7 @@ def test_a_stream_of_events_is_ended_when_it_is_silent_for_too_long(start, start
 
 
 def test_a_stream_whose_head_does_not_come_is_a_server_that_hangs(start, start_upstream):
-    proxy = start(policy(start_upstream(silent(b"")), response="1500ms"))
+    proxy = start(policy(start_upstream(silent(b"")), response=ANSWER))
     assert proxy.ask().status == 504
 
 
@@ -240,7 +241,7 @@ upstreams:
   api:
     servers: ["{upstream.url}", "{upstream.url.replace('127.0.0.1', '127.0.0.2')}"]
     eject: 1
-    timeout: {{response: 2s, connect: 2s}}
+    timeout: {{response: 4s, connect: 1m}}
     retries: 0
 routes: [{{upstream: api}}]
 """)

@@ -296,19 +296,19 @@ def test_a_tunnel_in_which_nothing_moves_is_ended(start, start_upstream, switch)
 
 
 def test_a_tunnel_in_which_one_side_speaks_is_not_ended(start, start_upstream, switch):
-    proxy = start(policy(start_upstream(switch), top="timeouts: {tunnel: 2s, idle: 1s}"))
+    proxy = start(policy(start_upstream(switch), top="timeouts: {tunnel: 4s, idle: 2s}"))
     tunnels = [open_tunnel(proxy, switch, n=n) for n in (1, 2)]
     ways = [(tunnels[0][0], tunnels[0][1].reader), (tunnels[1][1], tunnels[1][0].reader)]
-    for _ in range(30):
+    for _ in range(25):
         for speaker, reader in ways:
             speaker.send(b"x")
             reader.take(1, "the tunnel")
-        threading.Event().wait(0.1)
+        threading.Event().wait(0.2)
     assert slots_taken(proxy) == 2
 
 
 def test_half_a_tunnel_is_given_the_time_of_an_idle_connection(start, start_upstream, switch):
-    proxy = start(policy(start_upstream(switch), top="timeouts: {tunnel: 1h, idle: 1500ms}"))
+    proxy = start(policy(start_upstream(switch), top="timeouts: {tunnel: 1h, idle: 2s}"))
     client, peer = open_tunnel(proxy, switch)
     peer.sock.shutdown(1)
     assert client.has_ended() and peer.reader.has_ended()
@@ -317,7 +317,7 @@ def test_half_a_tunnel_is_given_the_time_of_an_idle_connection(start, start_upst
 
 @pytest.mark.parametrize("who", ["client", "upstream"])
 def test_a_side_that_does_not_read_stops_the_other_and_is_cut(start, start_upstream, switch, who):
-    proxy = start(policy(start_upstream(switch), top="timeouts: {tunnel: 1h, idle: 1s}"))
+    proxy = start(policy(start_upstream(switch), top="timeouts: {tunnel: 1h, idle: 2s}"))
     before = proxy.memory_bytes()
     client, peer = open_tunnel(proxy, switch)
     sender = peer.sock if who == "client" else client.sock
@@ -334,7 +334,7 @@ def test_a_side_that_does_not_read_stops_the_other_and_is_cut(start, start_upstr
 
 def test_a_client_that_does_not_read_gains_no_time_by_speaking(start, start_upstream, switch):
     proxy = start(policy(start_upstream(switch),
-                         top="timeouts: {tunnel: 1h, idle: 1s, body_rate: off}"))
+                         top="timeouts: {tunnel: 1h, idle: 2s, body_rate: off}"))
     client, peer = open_tunnel(proxy, switch)
     is_over = threading.Event()
 

@@ -1,6 +1,7 @@
 """Many connections that ask for the same at once, and the count of what each answer was."""
 
 import collections
+import contextlib
 import selectors
 
 N_CONNECTIONS = 64
@@ -29,7 +30,7 @@ class Counter:
         self.tail = data[at:] if at >= 0 else data[max(0, len(data) - len(START) + 1):]
 
 
-def ask_all_at_once(proxies, n_requests, n_connections=N_CONNECTIONS):
+def ask_all_at_once(proxies, n_requests, n_connections=N_CONNECTIONS, while_sending=contextlib.nullcontext()):
     """The statuses of n_requests, pipelined on all connections."""
     counters = {}
     with selectors.DefaultSelector() as selector:
@@ -38,8 +39,9 @@ def ask_all_at_once(proxies, n_requests, n_connections=N_CONNECTIONS):
             n = n_requests * (i + 1) // n_connections - n_requests * i // n_connections
             counters[client.sock] = Counter(client), n
             selector.register(client.sock, selectors.EVENT_READ)
-        for sock, (_, n) in counters.items():
-            sock.sendall(REQUEST * n)
+        with while_sending:
+            for sock, (_, n) in counters.items():
+                sock.sendall(REQUEST * n)
         while selector.get_map():
             for key, _ in selector.select():
                 counter, n = counters[key.fileobj]
