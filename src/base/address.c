@@ -237,20 +237,30 @@ bool address_is_loopback(const struct address *address)
 
 /* --- writing --- */
 
+/* An octet in decimal with a point behind it, and what is copied with that. */
+#define OCTET(n)                                                                                   \
+    {                                                                                              \
+        (n) >= 100  ? '0' + (n) / 100                                                              \
+        : (n) >= 10 ? '0' + (n) / 10                                                               \
+                    : '0' + (n),                                                                   \
+            (n) >= 100  ? '0' + (n) / 10 % 10                                                      \
+            : (n) >= 10 ? '0' + (n) % 10                                                           \
+                        : '.',                                                                     \
+            (n) >= 100 ? '0' + (n) % 10 : '.', '.'                                                 \
+    }
+#define OCTETS_4(n) OCTET(n), OCTET((n) + 1), OCTET((n) + 2), OCTET((n) + 3)
+#define OCTETS_16(n) OCTETS_4(n), OCTETS_4((n) + 4), OCTETS_4((n) + 8), OCTETS_4((n) + 12)
+#define OCTETS_64(n) OCTETS_16(n), OCTETS_16((n) + 16), OCTETS_16((n) + 32), OCTETS_16((n) + 48)
+
 static void write_ipv4(const uint8_t *bytes, struct text *text)
 {
-    char octets[4 * IPV4_BYTES];
+    static const char OCTETS[256][4] = {OCTETS_64(0), OCTETS_64(64), OCTETS_64(128),
+                                        OCTETS_64(192)};
+    char octets[sizeof(OCTETS[0]) * IPV4_BYTES];
     size_t n = 0;
     for (size_t i = 0; i < IPV4_BYTES; i++) {
-        const unsigned octet = bytes[i];
-        if (octet >= 100) {
-            octets[n++] = (char)('0' + octet / 100);
-        }
-        if (octet >= 10) {
-            octets[n++] = (char)('0' + octet / 10 % 10);
-        }
-        octets[n++] = (char)('0' + octet % 10);
-        octets[n++] = '.';
+        memcpy(octets + n, OCTETS[bytes[i]], sizeof(OCTETS[0]));
+        n += 2U + (bytes[i] >= 10) + (bytes[i] >= 100);
     }
     text_add(text, span_of(octets, n - 1)); /* without the last point */
 }

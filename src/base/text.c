@@ -8,7 +8,20 @@
 
 enum { U64_DIGITS_MAX = 20 };
 
-static const char HEX[] = "0123456789abcdef";
+/* The two digits of each octet. */
+#define HEX_ROW(high)                                                                              \
+    {high, '0'}, {high, '1'}, {high, '2'}, {high, '3'}, {high, '4'}, {high, '5'}, {high, '6'},     \
+        {high, '7'}, {high, '8'}, {high, '9'}, {high, 'a'}, {high, 'b'}, {high, 'c'}, {high, 'd'}, \
+        {high, 'e'},                                                                               \
+    {                                                                                              \
+        high, 'f'                                                                                  \
+    }
+
+static const char HEX[256][2] = {
+    HEX_ROW('0'), HEX_ROW('1'), HEX_ROW('2'), HEX_ROW('3'), HEX_ROW('4'), HEX_ROW('5'),
+    HEX_ROW('6'), HEX_ROW('7'), HEX_ROW('8'), HEX_ROW('9'), HEX_ROW('a'), HEX_ROW('b'),
+    HEX_ROW('c'), HEX_ROW('d'), HEX_ROW('e'), HEX_ROW('f'),
+};
 
 /* What several writes compose fits as a whole or is left out as a whole: they write to the room
  * that is left, and only then does @text grow. */
@@ -48,13 +61,34 @@ static char *digits_before(char *end, uint64_t value)
     return end;
 }
 
+/* By the bits: so many digits have at least 10^at, the rest one less. */
 static size_t count_digits(uint64_t value)
 {
-    size_t n = 1;
-    for (uint64_t power = 10; n < U64_DIGITS_MAX && value >= power; power *= 10) {
-        n++;
-    }
-    return n;
+    static const uint64_t POWERS[U64_DIGITS_MAX] = {
+        0,
+        UINT64_C(10),
+        UINT64_C(100),
+        UINT64_C(1000),
+        UINT64_C(10000),
+        UINT64_C(100000),
+        UINT64_C(1000000),
+        UINT64_C(10000000),
+        UINT64_C(100000000),
+        UINT64_C(1000000000),
+        UINT64_C(10000000000),
+        UINT64_C(100000000000),
+        UINT64_C(1000000000000),
+        UINT64_C(10000000000000),
+        UINT64_C(100000000000000),
+        UINT64_C(1000000000000000),
+        UINT64_C(10000000000000000),
+        UINT64_C(100000000000000000),
+        UINT64_C(1000000000000000000),
+        UINT64_C(10000000000000000000),
+    };
+    const unsigned n_bits = 64 - (unsigned)__builtin_clzll(value | 1);
+    const size_t at = n_bits * 1233 >> 12; /* n_bits * log10(2): exact up to 64 */
+    return at + (value >= POWERS[at]);
 }
 
 void text_add_u64(struct text *text, uint64_t value)
@@ -88,8 +122,7 @@ void text_add_hex(struct text *text, const uint8_t *bytes, size_t len)
     }
     char *to = text->data + text->len;
     for (size_t i = 0; i < len; i++) {
-        to[2 * i] = HEX[bytes[i] >> 4];
-        to[2 * i + 1] = HEX[bytes[i] & 0xf];
+        memcpy(to + 2 * i, HEX[bytes[i]], 2);
     }
     text->len += 2 * len;
 }

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -315,6 +316,25 @@ START_TEST(ipv6_is_written_as_rfc_5952_recommends)
 }
 END_TEST
 
+START_TEST(every_octet_of_ipv4_is_plain_decimal_at_every_place)
+{
+    for (unsigned octet = 0; octet <= UINT8_MAX; octet++) {
+        const uint8_t bytes[4] = {(uint8_t)octet, (uint8_t)(octet / 2), (uint8_t)(octet / 20),
+                                  (uint8_t)(UINT8_MAX - octet)};
+        const struct address address = address_of_bytes(ADDRESS_IPV4, bytes);
+        char expected[16];
+        char written[16];
+        const int n = snprintf(expected, sizeof(expected), "%u.%u.%u.%u", bytes[0], bytes[1],
+                               bytes[2], bytes[3]);
+        struct text text = text_of(written, (size_t)n);
+        address_write(&address, &text);
+        ck_assert(!text.truncated);
+        ck_assert_uint_eq(text.len, (size_t)n);
+        ck_assert_mem_eq(written, expected, text.len);
+    }
+}
+END_TEST
+
 START_TEST(text_that_is_too_short_gets_no_part_of_an_address)
 {
     char small[8];
@@ -348,6 +368,7 @@ int main(void)
     tcase_add_test(rest, a_mask_of_no_bits_clears_all);
     tcase_add_test(rest, a_socket_address_becomes_canonical);
     tcase_add_loop_test(rest, ipv6_is_written_as_rfc_5952_recommends, 0, ARRAY_LEN(WRITTEN));
+    tcase_add_test(rest, every_octet_of_ipv4_is_plain_decimal_at_every_place);
     tcase_add_test(rest, text_that_is_too_short_gets_no_part_of_an_address);
     suite_add_tcase(suite, parse);
     suite_add_tcase(suite, prefix);
