@@ -12,11 +12,6 @@ struct arena_chunk {
     alignas(max_align_t) char bytes[];
 };
 
-static size_t padding_at(const char *pointer)
-{
-    return (0 - (uintptr_t)pointer) % alignof(max_align_t);
-}
-
 static void use_first(struct arena *arena)
 {
     arena->next = arena->first;
@@ -41,7 +36,7 @@ void arena_reset(struct arena *arena)
 
 /* A chunk of at least @bytes. One that is larger than usual serves this allocation alone, so that
  * the rest of the current chunk stays in use. */
-static void *alloc_in_new_chunk(struct arena *arena, size_t bytes)
+void *arena_alloc_anew(struct arena *arena, size_t bytes)
 {
     size_t usual = ARENA_CHUNK_BYTES - sizeof(struct arena_chunk);
     size_t room = bytes > usual ? bytes : usual;
@@ -60,19 +55,6 @@ static void *alloc_in_new_chunk(struct arena *arena, size_t bytes)
         arena->end = chunk->bytes + room;
     }
     return chunk->bytes;
-}
-
-void *arena_alloc(struct arena *arena, size_t bytes)
-{
-    size_t padding = padding_at(arena->next);
-    size_t room = (size_t)(arena->end - arena->next);
-
-    if (arena->next == NULL || padding > room || bytes > room - padding) {
-        return alloc_in_new_chunk(arena, bytes);
-    }
-    char *result = arena->next + padding;
-    arena->next = result + bytes;
-    return result;
 }
 
 void *arena_calloc(struct arena *arena, size_t count, size_t bytes)
