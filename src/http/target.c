@@ -6,18 +6,20 @@
 
 enum { PORT_MAX = 65535 };
 
-/* The name without the port behind it; brackets belong to the name. */
+/* The name without the port behind it; brackets, and the colons in them, belong to the name. */
 static struct span split_port(struct span authority, struct span *port)
 {
-    size_t len = authority.len;
-
     *port = span_of(NULL, 0);
-    for (size_t i = authority.len; i > 0 && authority.data[i - 1] != ']'; i--) {
-        if (authority.data[i - 1] == ':') {
-            len = i - 1;
-            *port = span_of(authority.data + i, authority.len - i);
-            break;
-        }
+    if (authority.len == 0) {
+        return authority;
+    }
+    const bool has_brackets = authority.data[0] == '[';
+    const size_t start = has_brackets ? span_find(authority, ']') : 0;
+    const size_t len =
+        start + span_find(span_of(authority.data + start, authority.len - start), ':');
+
+    if (len < authority.len) {
+        *port = span_of(authority.data + len + 1, authority.len - len - 1);
     }
     return span_of(authority.data, len);
 }
@@ -37,14 +39,14 @@ static bool is_ip_literal(struct span name)
 /* Labels between dots; one dot may end the name. */
 static bool is_host_name(struct span name)
 {
-    bool is_in_label = false;
-
-    for (size_t i = 0; i < name.len; i++) {
-        const bool is_dot = name.data[i] == '.';
-        if (is_dot ? !is_in_label : !octet_is(name.data[i], OCTET_HOST)) {
+    for (size_t at = 0; at < name.len; at++) {
+        const size_t label = at;
+        while (at < name.len && octet_is(name.data[at], OCTET_HOST)) {
+            at++;
+        }
+        if (at == label || (at < name.len && name.data[at] != '.')) {
             return false;
         }
-        is_in_label = !is_dot;
     }
     return name.len > 0;
 }
