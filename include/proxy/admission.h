@@ -79,9 +79,11 @@ MUST_USE enum rule_standing admission_read_key(const struct limit_rule *rule,
 /* Whether verdicts speak of a quota that is enforced: not when every limit was skipped. */
 bool admission_has_verdicts(const struct admission *admission);
 
-/* Values of the RateLimit-Policy and RateLimit fields. */
-void admission_write_policy_field(const struct admission *admission, const struct route *route,
-                                  struct text *text);
+/* The value of the RateLimit-Policy field: the one that @route has ready, or written to @text. */
+struct span admission_policy_field(const struct admission *admission, const struct route *route,
+                                   struct text *text);
+
+/* The value of the RateLimit field. */
 void admission_write_state_field(const struct admission *admission, enum fields_draft draft,
                                  struct text *text);
 

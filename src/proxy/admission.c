@@ -195,12 +195,11 @@ bool admission_has_verdicts(const struct admission *admission)
            admission->decision.source != DECISION_BAN;
 }
 
-void admission_write_policy_field(const struct admission *admission, const struct route *route,
-                                  struct text *text)
+struct span admission_policy_field(const struct admission *admission, const struct route *route,
+                                   struct text *text)
 {
     if (admission->is_complete) {
-        text_add(text, route->policy_field);
-        return;
+        return route->policy_field;
     }
     bool is_first = true;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
@@ -211,6 +210,7 @@ void admission_write_policy_field(const struct admission *admission, const struc
             is_first = false;
         }
     }
+    return text_span(text);
 }
 
 /* Whether its verdict is told. */

@@ -20,10 +20,9 @@ static size_t make_draft(const struct admission *admission, const struct route *
 {
     const size_t bytes = admission->decision.n_charges * MEMBER_BYTES_MAX;
     struct text policy = new_text(arena, bytes);
-    admission_write_policy_field(admission, route, &policy);
     fields[0] = (struct field){.id = FIELD_RATELIMIT_POLICY,
                                .name = field_name(FIELD_RATELIMIT_POLICY),
-                               .value = text_span(&policy)};
+                               .value = admission_policy_field(admission, route, &policy)};
     struct text state = new_text(arena, bytes);
     admission_write_state_field(admission, draft, &state);
     fields[1] = (struct field){

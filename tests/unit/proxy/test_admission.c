@@ -122,8 +122,10 @@ static const char *ended(struct text *text)
 
 static const char *policy_field(void)
 {
+    char bytes[sizeof(text_bytes)];
     struct text text = text_of(text_bytes, sizeof(text_bytes) - 1);
-    admission_write_policy_field(&admission, route, &text);
+    struct text written = text_of(bytes, sizeof(bytes));
+    text_add(&text, admission_policy_field(&admission, route, &written));
     return ended(&text);
 }
 
