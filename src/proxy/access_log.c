@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "proxy/exchange.h"
+#include "proxy/log_line.h"
 #include "proxy/worker.h"
 
 enum {
@@ -24,7 +25,6 @@ enum {
     LINES_BYTES = 64 * 1024,
     LINE_BYTES_MAX = 16 * 1024,
     FLUSH_AFTER_US = 50 * 1000,
-    VALUE_BYTES_MAX = 1024, /* of one value from outside; the rest is cut */
 };
 
 static void drop(struct access_log *log, struct span lines, const char *why)
@@ -92,59 +92,6 @@ void access_log_close(struct access_log *log)
 
 /* --- one line --- */
 
-/* A line being written; the same calls make logfmt and JSON. */
-struct line {
-    struct text *text;
-    bool is_json;
-};
-
-/* A key with what stands around it, in either form. */
-#define KEY(line, name) ((line)->is_json ? SPAN(",\"" name "\":") : SPAN(" " name "="))
-
-/* Text from outside. */
-static void add_text(struct line *line, struct span key, struct span value)
-{
-    if (value.len > VALUE_BYTES_MAX) {
-        value.len = VALUE_BYTES_MAX;
-    }
-    text_add(line->text, key);
-    if (line->is_json) {
-        text_add_json(line->text, value);
-    } else {
-        text_add_logfmt(line->text, value);
-    }
-}
-
-static void add_quote(struct line *line)
-{
-    if (line->is_json) {
-        text_add_char(line->text, '"');
-    }
-}
-
-/* A word that needs no escape: one of our own, or a name of the policy's. */
-static void add_word(struct line *line, struct span key, struct span word)
-{
-    text_add(line->text, key);
-    add_quote(line);
-    text_add(line->text, word);
-    add_quote(line);
-}
-
-static void add_number(struct line *line, struct span key, uint64_t number)
-{
-    text_add(line->text, key);
-    text_add_u64(line->text, number);
-}
-
-static void add_address(struct line *line, struct span key, const struct address *address)
-{
-    text_add(line->text, key);
-    add_quote(line);
-    address_write(address, line->text);
-    add_quote(line);
-}
-
 static void write_time(struct access_log *log)
 {
     const uint64_t wall_us = log->read_wall_us();
@@ -163,19 +110,17 @@ static void write_time(struct access_log *log)
 }
 
 /* Lines of one millisecond show one time. */
-static void add_time(struct access_log *log, struct line *line, uint64_t now_us)
+static struct span time_of(struct access_log *log, uint64_t now_us)
 {
     if (log->time_len == 0 || log->time_ms != now_us / 1000) {
         log->time_ms = now_us / 1000;
         write_time(log);
     }
-    text_add(line->text, line->is_json ? SPAN("{\"time\":\"") : SPAN("time="));
-    text_add(line->text, span_of(log->time, log->time_len));
-    add_quote(line);
+    return span_of(log->time, log->time_len);
 }
 
 /* The limits that are not enforced and would have denied, with commas between them. */
-static void add_shadows(struct line *line, const struct admission *admission)
+static void add_shadows(struct log_line *line, const struct admission *admission)
 {
     char buffer[LIMITS_PER_ROUTE_MAX * (NAME_BYTES_MAX + 16)];
     struct text names = text_of(buffer, sizeof(buffer));
@@ -186,15 +131,16 @@ static void add_shadows(struct line *line, const struct admission *admission)
         }
     }
     if (names.len > 0) {
-        add_text(line, KEY(line, "shadow"), text_span(&names));
+        log_line_add_text(line, LOG_SHADOW, text_span(&names));
     }
 }
 
 /* Why the store that should have decided did not, in its own word where it has one. */
-static void add_failure(struct line *line, const struct decision *decision, enum status status)
+static void add_failure(struct log_line *line, const struct decision *decision, enum status status)
 {
-    add_text(line, KEY(line, "failure"),
-             span_of_text(decision->fault != NULL ? decision->fault : status_text(status)));
+    log_line_add_text(
+        line, LOG_FAILURE,
+        span_of_text(decision->fault != NULL ? decision->fault : status_text(status)));
 }
 
 /* Who was counted, as the admin API takes it. */
@@ -204,42 +150,42 @@ static struct span hash_of(struct regime *regime, const struct charge *charge)
 }
 
 /* What the limits said, and who said it. */
-static void add_decision(struct line *line, const struct exchange *exchange)
+static void add_decision(struct log_line *line, const struct exchange *exchange)
 {
     const struct admission *admission = &exchange->admission;
     const struct decision *decision = &admission->decision;
     if (admission->lacked != NULL) {
-        add_word(line, KEY(line, "verdict"), SPAN("denied"));
-        add_word(line, KEY(line, "limit"), admission->lacked->name);
+        log_line_add_word(line, LOG_VERDICT, SPAN("denied"));
+        log_line_add_word(line, LOG_LIMIT, admission->lacked->name);
         return;
     }
     if (decision->n_charges == 0) {
-        add_word(line, KEY(line, "verdict"), SPAN("none"));
+        log_line_add_word(line, LOG_VERDICT, SPAN("none"));
         return;
     }
     if (exchange->is_decision_pending) {
-        add_word(line, KEY(line, "verdict"), SPAN("unknown"));
+        log_line_add_word(line, LOG_VERDICT, SPAN("unknown"));
         return;
     }
     if (decision->status != STATUS_OK) {
-        add_word(line, KEY(line, "verdict"), SPAN("undecided"));
+        log_line_add_word(line, LOG_VERDICT, SPAN("undecided"));
         add_failure(line, decision, decision->status);
     } else {
         const struct charge *denied = admission_first_denied(admission);
-        add_word(line, KEY(line, "verdict"), decision->allowed ? SPAN("allowed") : SPAN("denied"));
+        log_line_add_word(line, LOG_VERDICT, decision->allowed ? SPAN("allowed") : SPAN("denied"));
         if (denied != NULL) {
-            add_word(line, KEY(line, "limit"), admission_denier(admission, denied));
-            add_word(line, KEY(line, "key"), hash_of(exchange->regime, denied));
+            log_line_add_word(line, LOG_LIMIT, admission_denier(admission, denied));
+            log_line_add_word(line, LOG_KEY, hash_of(exchange->regime, denied));
         }
         add_shadows(line, admission);
-        add_word(line, KEY(line, "source"), decision_source_name(decision->source));
+        log_line_add_word(line, LOG_SOURCE, decision_source_name(decision->source));
         if (decision->failure != STATUS_OK) {
             add_failure(line, decision, decision->failure);
         }
     }
-    add_number(line, KEY(line, "store_us"), exchange->decide_us);
+    log_line_add_number(line, LOG_STORE_US, exchange->decide_us);
     if (exchange->hold_us > 0) {
-        add_number(line, KEY(line, "held_us"), exchange->hold_us);
+        log_line_add_number(line, LOG_HELD_US, exchange->hold_us);
     }
 }
 
@@ -256,50 +202,50 @@ static struct span path_of(const struct target *target)
     return path;
 }
 
-static void add_request(struct line *line, const struct exchange *exchange)
+static void add_request(struct log_line *line, const struct exchange *exchange)
 {
     const struct head *request = &exchange->request;
     const struct span path = path_of(&request->target);
-    add_address(line, KEY(line, "client"),
-                exchange->view.head != NULL ? &exchange->view.client : &exchange->peer);
+    log_line_add_address(line, LOG_CLIENT,
+                         exchange->view.head != NULL ? &exchange->view.client : &exchange->peer);
     if (request->method.len > 0) {
-        add_text(line, KEY(line, "method"), request->method);
-        add_text(line, KEY(line, "host"), request->host);
+        log_line_add_text(line, LOG_METHOD, request->method);
+        log_line_add_text(line, LOG_HOST, request->host);
         if (path.len > 0) {
-            add_text(line, KEY(line, "path"), path);
+            log_line_add_text(line, LOG_PATH, path);
         }
     }
 }
 
-static void add_answer(struct line *line, const struct exchange *exchange)
+static void add_answer(struct log_line *line, const struct exchange *exchange)
 {
-    add_number(line, KEY(line, "status"), exchange->is_response_started ? exchange->out.status : 0);
+    log_line_add_number(line, LOG_STATUS, exchange->is_response_started ? exchange->out.status : 0);
     if (exchange->route != NULL) {
-        add_word(line, KEY(line, "route"), exchange->route->name);
+        log_line_add_word(line, LOG_ROUTE, exchange->route->name);
     }
 }
 
 /* What the upstream was told as X-Request-ID. */
-static void add_id(struct line *line, const struct exchange *exchange)
+static void add_id(struct log_line *line, const struct exchange *exchange)
 {
     char buffer[2 * sizeof(exchange->request_id)];
     struct text id = text_of(buffer, sizeof(buffer));
     if (exchange->client_request_id.len > 0) {
-        add_text(line, KEY(line, "id"), exchange->client_request_id);
+        log_line_add_text(line, LOG_ID, exchange->client_request_id);
     } else {
         text_add_hex(&id, exchange->request_id, sizeof(exchange->request_id));
-        add_word(line, KEY(line, "id"), text_span(&id));
+        log_line_add_word(line, LOG_ID, text_span(&id));
     }
 }
 
-static void add_upstream(struct line *line, const struct exchange *exchange)
+static void add_upstream(struct log_line *line, const struct exchange *exchange)
 {
     if (exchange->queued_us > 0) {
-        add_number(line, KEY(line, "queued_us"), exchange->queued_us);
+        log_line_add_number(line, LOG_QUEUED_US, exchange->queued_us);
     }
     if (exchange->server != NULL) {
-        add_text(line, KEY(line, "upstream"), exchange->server->endpoint->text);
-        add_number(line, KEY(line, "upstream_us"), exchange->upstream_us);
+        log_line_add_text(line, LOG_UPSTREAM, exchange->server->endpoint->text);
+        log_line_add_number(line, LOG_UPSTREAM_US, exchange->upstream_us);
     }
 }
 
@@ -349,20 +295,20 @@ void access_log_add(struct access_log *log, const struct exchange *exchange, uin
         timer_arm(&log->flush, FLUSH_AFTER_US);
     }
     const size_t start = log->lines.len;
-    struct line line = {&log->lines, log->format == LOG_FORMAT_JSON};
-    add_time(log, &line, now_us);
+    struct log_line line =
+        log_line_begin(&log->lines, log->format == LOG_FORMAT_JSON, time_of(log, now_us));
     add_request(&line, exchange);
     add_answer(&line, exchange);
     add_decision(&line, exchange);
     add_upstream(&line, exchange);
     add_id(&line, exchange);
-    add_number(&line, KEY(&line, "in"), exchange->request_bytes);
-    add_number(&line, KEY(&line, "out"), exchange->response_bytes);
-    add_number(&line, KEY(&line, "us"), now_us - exchange->started_us);
+    log_line_add_number(&line, LOG_IN, exchange->request_bytes);
+    log_line_add_number(&line, LOG_OUT, exchange->response_bytes);
+    log_line_add_number(&line, LOG_US, now_us - exchange->started_us);
     if (exchange->fault != NULL) {
-        add_text(&line, KEY(&line, "fault"), span_of_text(exchange->fault));
+        log_line_add_text(&line, LOG_FAULT, span_of_text(exchange->fault));
     }
-    text_add(line.text, line.is_json ? SPAN("}\n") : SPAN("\n"));
+    log_line_end(&line);
     if (line.text->truncated) {
         log->lines.len = start; /* no half line */
         log->lines.truncated = false;
