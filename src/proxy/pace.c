@@ -49,10 +49,14 @@ bool pace_is_too_slow(struct pace *pace, const struct pace_rule *rule, uint64_t 
         pace->since_us = now_us;
     }
     const uint64_t most_us = rule->most_us > rule->first_us ? rule->most_us : rule->first_us;
+    /* Looks may lie far apart: what was earned meanwhile pays for what was waited meanwhile,
+     * however much that is, and what is left then has a most. */
+    const uint64_t worth_us = add_up_to(pace->waited_us, most_us, UINT64_MAX);
     const uint64_t may_wait_us =
-        add_up_to(pace->left_us, earned_us(moved, rule->bytes_per_s, most_us), most_us);
+        add_up_to(pace->left_us, earned_us(moved, rule->bytes_per_s, worth_us), UINT64_MAX);
     const bool is_too_slow = pace->waited_us > may_wait_us;
-    pace->left_us = is_too_slow ? 0 : may_wait_us - pace->waited_us;
+    const uint64_t left_us = is_too_slow ? 0 : may_wait_us - pace->waited_us;
+    pace->left_us = left_us < most_us ? left_us : most_us;
     pace->waited_us = 0;
     return is_too_slow;
 }

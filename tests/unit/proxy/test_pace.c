@@ -57,7 +57,20 @@ END_TEST
 START_TEST(a_burst_buys_no_more_time_than_the_most)
 {
     ck_assert_int_eq(wait_for(5, UINT64_C(1) << 40), -1);
-    ck_assert_int_eq(wait_for(100, 0), 60);
+    ck_assert_int_eq(wait_for(100, 0), 61);
+}
+END_TEST
+
+START_TEST(who_keeps_the_rate_is_not_too_slow_however_late_the_look_is)
+{
+    for (int i = 0; i < 3; i++) {
+        now_us += 1000 * (uint64_t)SECOND; /* far more than the most */
+        n_bytes += 1000 * 1000;
+        ck_assert(!pace_is_too_slow(&pace, &RULE, n_bytes, now_us));
+    }
+    now_us += 1000 * (uint64_t)SECOND;
+    n_bytes += 900 * 1000; /* and what was given in advance */
+    ck_assert(pace_is_too_slow(&pace, &RULE, n_bytes, now_us));
 }
 END_TEST
 
@@ -117,6 +130,7 @@ int main(void)
     tcase_add_test(all, who_keeps_the_rate_is_never_too_slow);
     tcase_add_test(all, who_trickles_gains_what_his_bytes_earn);
     tcase_add_test(all, a_burst_buys_no_more_time_than_the_most);
+    tcase_add_test(all, who_keeps_the_rate_is_not_too_slow_however_late_the_look_is);
     tcase_add_test(all, only_the_time_in_which_he_is_waited_for_counts);
     tcase_add_test(all, waits_that_ended_between_two_looks_are_added_up);
     tcase_add_test(all, without_a_rate_nobody_is_too_slow);
