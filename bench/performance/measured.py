@@ -18,7 +18,7 @@ DENIED, DENIED_SLACK = {"mixed": 0.5, "deny": 1}, 0.02
 
 # As long as a command measures by itself; what was measured for less does not take the place of what is published.
 FULL = {
-    "run": {"--rounds": 5, "--seconds": 4}, "accuracy": {"--rounds": 2, "--requests": 20_000},
+    "run": {"--rounds": 5, "--seconds": 4}, "accuracy": {"--rounds": 2, "--requests": 20_000, "--edge-rate": 5000},
     "outage": {"--seconds": 10, "--rate": 3000}, "latency": {"--rounds": 12, "--seconds": 1.2},
     "scale": {"--rounds": 5, "--seconds": 3}, "bytes-per-key": {"--clients": 100_000},
     "scrape": {"--scrapes": 200, "--routes": 1000}, "calls": {"--seconds": 2},
