@@ -31,7 +31,7 @@ void redis_client_open(struct redis_client *client, const struct redis_store_opt
         full.prefix = SPAN("test");
     }
     if (full.deadline_us == 0) {
-        full.deadline_us = 2000000;
+        full.deadline_us = 20 * 1000 * 1000; /* a machine that stands still is no fault */
     }
     ck_assert_int_eq(loop_new(&client->loop), STATUS_OK);
     ck_assert_int_eq(redis_store_new(client->loop, &full, &client->store), STATUS_OK);
