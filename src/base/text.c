@@ -93,6 +93,10 @@ static size_t count_digits(uint64_t value)
 
 void text_add_u64(struct text *text, uint64_t value)
 {
+    if (value < 10) { /* so are most */
+        text_add_char(text, (char)('0' + value));
+        return;
+    }
     const size_t n = count_digits(value);
     if (n > text->capacity - text->len) {
         text->truncated = true;
