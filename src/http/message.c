@@ -77,13 +77,30 @@ struct span message_reason(uint16_t status)
     }
 }
 
+/* Empty: nobody has given @status a phrase. */
+static struct span ready_status_line(uint16_t status)
+{
+    switch (status) {
+#define LINE_CASE(number, phrase)                                                                  \
+    case number:                                                                                   \
+        return SPAN("HTTP/1.1 " #number " " phrase "\r\n");
+        REASON_LIST(LINE_CASE)
+#undef LINE_CASE
+    default:
+        return SPAN("");
+    }
+}
+
 void message_write_status_line(struct text *text, uint16_t status)
 {
+    const struct span ready = ready_status_line(status);
+    if (ready.len > 0) {
+        text_add(text, ready);
+        return;
+    }
     text_add_literal(text, "HTTP/1.1 ");
     text_add_u64(text, status);
-    text_add_literal(text, " ");
-    text_add(text, message_reason(status));
-    text_add_literal(text, "\r\n");
+    text_add_literal(text, " \r\n");
 }
 
 static char *put_text(char *to, const char *text, size_t len)
