@@ -12,22 +12,29 @@ enum {
     NAME_PLAIN_BYTES_MAX = 24,
 };
 
-/* How each source is named in an identity, and whether its values are always hashed. */
+/* What the values of a source may be. */
+enum value_kind {
+    VALUE_ANY,    /* whatever the client sends: hashed unless it is plain */
+    VALUE_SECRET, /* always hashed */
+    VALUE_PLAIN,  /* of our own writing: always plain */
+};
+
+/* How each source is named in an identity, and what its values are. */
 static const struct {
     struct span name;
-    bool is_hashed;
+    enum value_kind values;
 } SOURCES[] = {
-    [KEY_CLIENT_IP] = {{"client.ip", 9}, false},
-    [KEY_HEADER] = {{"header", 6}, true},
-    [KEY_COOKIE] = {{"cookie", 6}, true},
-    [KEY_QUERY] = {{"query", 5}, true},
-    [KEY_PATH] = {{"path", 4}, false},
-    [KEY_PATH_SEGMENT] = {{"segment", 7}, false},
-    [KEY_PATH_CAPTURE] = {{"capture", 7}, false},
-    [KEY_METHOD] = {{"method", 6}, false},
-    [KEY_HOST] = {{"host", 4}, false},
-    [KEY_ROUTE] = {{"route", 5}, false},
-    [KEY_GLOBAL] = {{"global", 6}, false},
+    [KEY_CLIENT_IP] = {{"client.ip", 9}, VALUE_PLAIN},
+    [KEY_HEADER] = {{"header", 6}, VALUE_SECRET},
+    [KEY_COOKIE] = {{"cookie", 6}, VALUE_SECRET},
+    [KEY_QUERY] = {{"query", 5}, VALUE_SECRET},
+    [KEY_PATH] = {{"path", 4}, VALUE_ANY},
+    [KEY_PATH_SEGMENT] = {{"segment", 7}, VALUE_ANY},
+    [KEY_PATH_CAPTURE] = {{"capture", 7}, VALUE_ANY},
+    [KEY_METHOD] = {{"method", 6}, VALUE_ANY},
+    [KEY_HOST] = {{"host", 4}, VALUE_ANY},
+    [KEY_ROUTE] = {{"route", 5}, VALUE_ANY},
+    [KEY_GLOBAL] = {{"global", 6}, VALUE_PLAIN},
 };
 
 /* Room for a value that does not stand in the request as it is. */
@@ -140,17 +147,13 @@ static struct span read_term(const struct key_term *term, const struct request_v
 static bool is_plain(struct span value)
 {
     /* A bit for each of A-Z a-z 0-9 - . _ ~ / : % @ + */
-    static const uint64_t PLAIN[] = {UINT64_C(0x07ffe82000000000), UINT64_C(0x47fffffe87ffffff)};
-    if (value.len > KEY_PLAIN_BYTES_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < value.len; i++) {
+    static const uint64_t PLAIN[4] = {UINT64_C(0x07ffe82000000000), UINT64_C(0x47fffffe87ffffff)};
+    uint64_t all = value.len <= KEY_PLAIN_BYTES_MAX;
+    for (size_t i = 0; all != 0 && i < value.len; i++) {
         const unsigned char c = (unsigned char)value.data[i];
-        if (c >= 128 || (PLAIN[c / 64] >> (c % 64) & 1) == 0) {
-            return false;
-        }
+        all &= PLAIN[c / 64] >> (c % 64);
     }
-    return true;
+    return all != 0;
 }
 
 /* Hash of the part's name and its value; a long value is hashed first by itself, marked so. */
@@ -185,12 +188,18 @@ struct span key_source_name(enum key_source source)
     return SOURCES[source].name;
 }
 
+static bool is_to_hash(const struct key_term *term, struct span value)
+{
+    const enum value_kind kind = SOURCES[term->source].values;
+    return kind == VALUE_SECRET || (kind == VALUE_ANY && !is_plain(value)) ||
+           term->name.len > NAME_PLAIN_BYTES_MAX;
+}
+
 void key_write_part(const struct key_term *term, struct span value, struct span secret,
                     struct text *text)
 {
     text_add(text, SOURCES[term->source].name);
-    if (SOURCES[term->source].is_hashed || !is_plain(value) ||
-        term->name.len > NAME_PLAIN_BYTES_MAX) {
+    if (is_to_hash(term, value)) {
         text_add_literal(text, "#");
         write_hash(term, value, secret, text);
         return;
