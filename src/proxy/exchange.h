@@ -67,7 +67,6 @@ struct exchange {
     struct address peer;       /* who is connected to us */
 
     struct head request;
-    struct request_view view;
     const struct route *route; /* NULL: none matched, or not yet */
     bool is_decision_pending;
     bool is_cost_told;      /* by the response, where the route's cost is what it says */
@@ -112,6 +111,7 @@ struct exchange {
     size_t n_fields_max;
     struct upstream_waiter waiter; /* in QUEUE */
     uint64_t queued_at_us;         /* monotonic: when it began to wait */
+    struct request_view view;      /* head is NULL until it is filled */
     struct admission admission;
     struct span stripped_path; /* what the upstream gets, where the route strips a prefix */
     struct path path;          /* of view.path */
