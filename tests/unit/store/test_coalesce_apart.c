@@ -12,7 +12,7 @@
 #include "store/redis_fault.h"
 #include "support/turns.h"
 
-enum { QUESTIONS = 4, DEADLINE_US = 20 * 1000 };
+enum { QUESTIONS = 4, DEADLINE_US = 2000 * 1000 };
 
 static const struct verdict ALLOWED = {.allowed = true, .limit = 1000, .remaining = 999};
 

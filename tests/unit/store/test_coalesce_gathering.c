@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "limit/alike.h"
 #include "limit/token_bucket.h"
 #include "scripted_store.h"
 #include "support/turns.h"
 
-enum { QUESTIONS = 300, DEADLINE_US = 20 * 1000, TURNS_OF_GATHERING = 4 };
+enum { QUESTIONS = 300, DEADLINE_US = 2000 * 1000, PATIENCE_US = 1000, TURNS_OF_GATHERING = 4 };
 
 static const struct verdict ALLOWED = {.allowed = true, .limit = 1000, .remaining = 999};
 
@@ -71,6 +72,20 @@ static void cancel(size_t from, size_t to)
     }
 }
 
+/* Whether somebody may have waited for longer than anybody is put off: the machine stood still. */
+static bool is_late(uint64_t start_us)
+{
+    return clock_monotonic_us() - start_us >= PATIENCE_US;
+}
+
+/* All but the first of @n wait. */
+static void start_over(size_t n)
+{
+    cancel(1, n);
+    teardown();
+    setup();
+}
+
 static void let_depart(void)
 {
     for (unsigned turn = 0; turn < 2 + TURNS_OF_GATHERING; turn++) {
@@ -80,11 +95,18 @@ static void let_depart(void)
 
 START_TEST(who_asks_a_moment_after_the_landing_travels_with_those_who_waited)
 {
-    ask_many(0, 3);
-    scripted_store_answer(&below, 0, 1, &ALLOWED);
-    ask_many(3, 4);
-    turns_once(loop);
-    ask_many(4, 5);
+    for (;;) {
+        const uint64_t start_us = clock_monotonic_us();
+        ask_many(0, 3);
+        scripted_store_answer(&below, 0, 1, &ALLOWED);
+        ask_many(3, 4);
+        turns_once(loop);
+        ask_many(4, 5);
+        if (below.n_asked == 1 || !is_late(start_us)) {
+            break;
+        }
+        start_over(5);
+    }
     ck_assert_uint_eq(below.n_asked, 1);
     let_depart();
     ck_assert_uint_eq(below.n_asked, 2);
@@ -95,7 +117,8 @@ START_TEST(who_asks_a_moment_after_the_landing_travels_with_those_who_waited)
 }
 END_TEST
 
-START_TEST(those_who_wait_depart_however_many_come)
+/* How many had come until those who waited departed. */
+static size_t come_until_departure(void)
 {
     size_t n = 2;
     ask_many(0, n);
@@ -105,6 +128,20 @@ START_TEST(those_who_wait_depart_however_many_come)
         ask_many(n, n + 1);
         n++;
         turns_once(loop);
+    }
+    return n;
+}
+
+START_TEST(those_who_wait_depart_however_many_come)
+{
+    size_t n;
+    for (;;) {
+        const uint64_t start_us = clock_monotonic_us();
+        n = come_until_departure();
+        if (n >= 2 + TURNS_OF_GATHERING || !is_late(start_us)) {
+            break;
+        }
+        start_over(n);
     }
     ck_assert_uint_ge(n, 2 + TURNS_OF_GATHERING);
     cancel(1, n);

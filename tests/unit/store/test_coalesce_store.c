@@ -19,7 +19,7 @@
 #include "scripted_store.h"
 #include "support/turns.h"
 
-enum { QUESTIONS_MAX = 600, DEADLINE_US = 20 * 1000, TURNS_OF_GATHERING = 4 };
+enum { QUESTIONS_MAX = 600, DEADLINE_US = 2000 * 1000, TURNS_OF_GATHERING = 4 };
 
 static const struct verdict ALLOWED = {.allowed = true, .limit = 1000, .remaining = 999};
 

@@ -15,7 +15,12 @@
 #include "store/redis_cluster_store.h"
 #include "support/fake_node.h"
 
-enum { N_NODES = 2, DEADLINE_US = 200 * 1000, TEXT_BYTES = 512 };
+enum {
+    N_NODES = 2,
+    DEADLINE_US = 2000 * 1000, /* longer than a machine stands still */
+    SHORT_US = 200 * 1000,
+    TEXT_BYTES = 512,
+};
 
 static struct redis_server backend;
 static struct fake_node nodes[N_NODES];
@@ -28,7 +33,7 @@ static char map_of_both[TEXT_BYTES];
 static const char *const KEYS[N_NODES] = {"{b}", "{a}"}; /* of slots 3300 and 15495 */
 static char redirect[TEXT_BYTES];                        /* what a test has a node say */
 
-static void start_with(fake_node_answer answer)
+static void start_with_deadline(fake_node_answer answer, uint64_t deadline_us)
 {
     const struct limit_spec spec = {.algorithm = &token_bucket_algorithm,
                                     .rate = 100,
@@ -47,7 +52,7 @@ static void start_with(fake_node_answer answer)
              nodes[0].port, nodes[1].port);
     const struct redis_cluster_options options = {
         .redis = {.prefix = SPAN("test"),
-                  .deadline_us = DEADLINE_US,
+                  .deadline_us = deadline_us,
                   .limits = &limit,
                   .n_limits = 1},
         .hosts = {{SPAN("127.0.0.1"), nodes[0].port}},
@@ -55,6 +60,11 @@ static void start_with(fake_node_answer answer)
     };
     ck_assert_int_eq(loop_new(&loop), STATUS_OK);
     ck_assert_int_eq(redis_cluster_store_new(loop, &options, &store), STATUS_OK);
+}
+
+static void start_with(fake_node_answer answer)
+{
+    start_with_deadline(answer, DEADLINE_US);
 }
 
 static void stop(void)
@@ -404,7 +414,7 @@ START_TEST(two_slots_of_a_node_on_trial_that_hangs_fail_together)
 {
     struct charge charges[] = {charge_on("{a}", 1), charge_on("{d}", 1)};
     unsigned n_late = 0;
-    start_with(hang_at_scripts);
+    start_with_deadline(hang_at_scripts, SHORT_US);
     await_up();
     while (n_late < 3 || atomic_load(&nodes[1].n_closed) < 2) {
         const struct decision decision = decide(charges, 2);
