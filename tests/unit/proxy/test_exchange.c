@@ -11,7 +11,7 @@
 static const char POLICY[] = "listen: 127.0.0.1:1\n"
                              "log: off\n"
                              "max: {body: 16KiB}\n"
-                             "timeouts: {head: 20ms, idle: 20ms}\n"
+                             "timeouts: {head: 1s, idle: 1s}\n"
                              "upstreams:\n"
                              "  api: {servers: [http://127.0.0.1:PORT], timeout: {response: 1h}}\n"
                              "limits:\n"

@@ -15,7 +15,7 @@ static const char POLICY[] = "listen: 127.0.0.1:1\n"
                              "  api:\n"
                              "    servers: http://127.0.0.1:PORT\n"
                              "    host: api.test\n"
-                             "    health: {path: '/healthz?a=1', interval: 10ms, timeout: 50ms, "
+                             "    health: {path: '/healthz?a=1', interval: 10ms, timeout: 1500ms, "
                              "fall: 1, rise: 1, status: 204}\n"
                              "routes: [{limits: [], upstream: api}]\n";
 
