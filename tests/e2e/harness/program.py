@@ -12,7 +12,7 @@ from harness.client import Client
 from harness.wait import until
 
 PROGRAM = os.environ.get("SLUICE", "")
-PLACE = re.compile(r"unix:|:0\b")  # in the line of a policy that says where to listen
+PLACE = re.compile(r"unix:|(?<=[\w\]]):\d+\b")  # in the line of a policy that says where to listen
 LISTENING = re.compile(r"mod=proxy\.listening msg=listening address=(\S+)\n")
 SANITIZER = re.compile(r"Sanitizer|runtime error:")
 STOP_WITHIN_S = 60.0  # on a machine that does much else
