@@ -21,6 +21,8 @@ enum errand_kind {
 enum {
     ERRAND_WORDS_MAX = 8,
     ERRAND_NUMBERS_MAX = 2,
+    ERRAND_ANSWER_US_MIN = 1000 * 1000,      /* how long one waits for a shared store, whatever */
+    ERRAND_ANSWER_US_MAX = 10 * 1000 * 1000, /* the deadline of decisions is */
 };
 
 struct store_errand {
@@ -44,8 +46,8 @@ struct store_errand {
     void *context;
 };
 
-/* Have @store do @errand. It cannot be cancelled: where it is pending it is answered within a
- * second and a bit, or when the store is freed. */
+/* Have @store do @errand. It cannot be cancelled: where it is pending it is answered after the
+ * deadline of decisions and a bit, within the bounds above, or when the store is freed. */
 MUST_USE enum store_outcome store_run(struct store *store, struct store_errand *errand);
 
 #endif /* SLUICE_STORE_ERRAND_H */

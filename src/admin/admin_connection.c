@@ -17,12 +17,17 @@
 
 #include "admin/connection_parts.h"
 #include "base/clock.h"
+#include "store/errand.h"
 
 #define SECONDS(n) (UINT64_C(1000000) * (n))
 
+/* Whoever has a change made hears what became of it. */
+#define HANDLE_US SECONDS(30)
+_Static_assert(ERRAND_ANSWER_US_MAX <= HANDLE_US / 2, "errands are answered well before");
+
 static const uint64_t TIMES_US[N_STATES] = {
-    [STATE_IDLE] = SECONDS(60),   [STATE_READ_HEAD] = SECONDS(5), [STATE_READ_BODY] = SECONDS(5),
-    [STATE_HANDLE] = SECONDS(30), [STATE_WRITE] = SECONDS(30),    [STATE_LINGER] = SECONDS(1),
+    [STATE_IDLE] = SECONDS(60), [STATE_READ_HEAD] = SECONDS(5), [STATE_READ_BODY] = SECONDS(5),
+    [STATE_HANDLE] = HANDLE_US, [STATE_WRITE] = SECONDS(30),    [STATE_LINGER] = SECONDS(1),
 };
 
 /* An answer is not cut short before, whoever waits for a place. */

@@ -19,7 +19,6 @@
 
 enum {
     REDIRECTIONS_MAX = 4,
-    ANSWER_US_MIN = 1000 * 1000,
     KEY_BYTES_MAX = NAME_BYTES_MAX + KEY_TEXT_BYTES_MAX + 2 * NAME_BYTES_MAX + 64,
 };
 
@@ -273,6 +272,12 @@ enum store_outcome redis_runner_run(struct redis_runner *runner, struct store_er
     return STORE_PENDING;
 }
 
+static uint64_t answer_us(uint64_t deadline_us)
+{
+    const uint64_t us = deadline_us > ERRAND_ANSWER_US_MIN ? deadline_us : ERRAND_ANSWER_US_MIN;
+    return us < ERRAND_ANSWER_US_MAX ? us : ERRAND_ANSWER_US_MAX;
+}
+
 void redis_runner_init(struct redis_runner *runner, struct loop *loop, struct redis_link *link,
                        const struct redis_store_options *options)
 {
@@ -281,7 +286,7 @@ void redis_runner_init(struct redis_runner *runner, struct loop *loop, struct re
         .link = link,
         .prefix = options->prefix,
         .process = options->process,
-        .answer_us = options->deadline_us > ANSWER_US_MIN ? options->deadline_us : ANSWER_US_MIN,
+        .answer_us = answer_us(options->deadline_us),
     };
     list_init(&runner->waiting);
 }

@@ -1,5 +1,5 @@
-/* Errands to Redis: script calls whose reply somebody waits for: for a second, or
- * as long as a decision may take where that is more.
+/* Errands to Redis: script calls whose reply somebody waits for: for a second, or as long as a
+ * decision may take where that is more, but ten seconds at most.
  *
  * One is sent at once, or fails at once; it waits for the first attempt to connect alone. */
 
