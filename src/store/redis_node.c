@@ -71,5 +71,6 @@ enum store_outcome redis_store_run(struct store *store, struct store_errand *err
 bool redis_node_is_idle(const struct store *node)
 {
     const struct redis_store *redis = const_redis_store_of(node);
-    return redis->tickets.n_taken == 0 && redis->settler.n_under_way == 0;
+    return redis->tickets.n_taken == 0 && redis->settler.n_under_way == 0 &&
+           redis->runner.n_awaited == 0;
 }

@@ -107,6 +107,7 @@ static void answer(struct redis_trip *trip, enum redis_fault fault)
 {
     struct store_errand *errand = trip->errand;
     trip->errand = NULL;
+    trip->runner->n_awaited--;
     fill(errand, fault);
     errand->on_done(errand);
 }
@@ -268,6 +269,7 @@ enum store_outcome redis_runner_run(struct redis_runner *runner, struct store_er
         fill(errand, fault_of(runner->link));
         return STORE_ANSWERED;
     }
+    runner->n_awaited++;
     timer_arm(&trip->deadline, runner->answer_us);
     return STORE_PENDING;
 }
@@ -293,6 +295,8 @@ void redis_runner_init(struct redis_runner *runner, struct loop *loop, struct re
 
 void redis_runner_forward(struct redis_runner *runner, struct redis_trip *trip, bool asking)
 {
+    trip->runner->n_awaited--;
+    runner->n_awaited++;
     trip->runner = runner;
     trip->asking = asking;
     if (!depart(trip)) {

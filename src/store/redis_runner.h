@@ -7,6 +7,7 @@
 #define SLUICE_STORE_REDIS_RUNNER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -30,6 +31,7 @@ struct redis_runner {
     void (*on_redirect)(void *owner, struct redis_trip *trip, enum redis_fault fault,
                         struct span text);
     void *owner;
+    size_t n_awaited;    /* errands that are not answered yet */
     struct list waiting; /* struct redis_trip: for the first attempt to connect */
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
+#include "store/redis_node.h"
 #include "support/redis_client.h"
 #include "support/redis_server.h"
 
@@ -106,6 +107,23 @@ START_TEST(a_link_that_was_silent_for_all_of_the_wait_is_dropped_and_made_again)
 }
 END_TEST
 
+START_TEST(a_node_is_not_idle_while_an_errand_is_awaited)
+{
+    struct call calls[2];
+    ck_assert(redis_node_is_idle(client.store));
+    redis_server_pause(&server);
+    for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+        start(&calls[i], "return {1}");
+    }
+    ck_assert(!redis_node_is_idle(client.store));
+    redis_server_resume(&server);
+    for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+        redis_client_await(&client, &calls[i].is_done);
+    }
+    ck_assert(redis_node_is_idle(client.store));
+}
+END_TEST
+
 int main(void)
 {
     if (!redis_server_is_installed()) {
@@ -125,6 +143,7 @@ int main(void)
     tcase_set_timeout(running, 60);
     tcase_add_checked_fixture(running, setup, teardown);
     tcase_add_test(running, a_link_that_was_silent_for_all_of_the_wait_is_dropped_and_made_again);
+    tcase_add_test(running, a_node_is_not_idle_while_an_errand_is_awaited);
     suite_add_tcase(suite, running);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
