@@ -32,6 +32,7 @@ struct ban_change {
      * _FULL; _INVALID: it would be over already; others as of an errand. */
     enum status status;
     const char *fault; /* see struct store_errand */
+    bool may_be_made;  /* whatever the status: in Redis, or it may be yet */
 
     void (*on_done)(struct ban_change *change); /* belongs to STORE_PENDING: once, from the loop */
     void *context;

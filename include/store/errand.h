@@ -37,8 +37,9 @@ struct store_errand {
      * was not done, or nobody knows. */
     enum status status;
     const char
-        *fault;     /* what ailed a shared store, a word for logs, where one is known; else NULL */
-    bool was_local; /* RESET: it was done in this process, whatever the status */
+        *fault; /* what ailed a shared store, a word for logs, where one is known; else NULL */
+    bool may_be_done; /* whatever the status: it was sent, and its reply has not come */
+    bool was_local;   /* RESET: it was done in this process, whatever the status */
     long long numbers[ERRAND_NUMBERS_MAX]; /* CALL: what the script replied */
 
     void (*on_done)(

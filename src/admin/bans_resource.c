@@ -208,10 +208,11 @@ static void answer_failed(struct change *change)
     case STATUS_IO:
         break;
     }
-    answer_problem(
-        request, 503,
-        "the store that is shared does not answer: %s; nobody may have heard of the change",
-        ban->fault != NULL ? ban->fault : status_text(ban->status));
+    answer_problem(request, 503, "the store that is shared does not answer: %s; %s",
+                   ban->fault != NULL ? ban->fault : status_text(ban->status),
+                   ban->may_be_made
+                       ? "the change may have been made, or be made yet: /v1/bans tells"
+                       : "nothing was changed");
 }
 
 static void conclude(struct change *change)

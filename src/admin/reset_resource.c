@@ -35,6 +35,17 @@ static const struct store_errand *worst(const struct reset *reset)
     return &reset->errands[0];
 }
 
+/* Whether some of it was done, or may be yet, where the store is. */
+static bool may_be_done(const struct reset *reset)
+{
+    for (size_t i = 0; i < reset->rule->n_limits; i++) {
+        if (reset->errands[i].status == STATUS_OK || reset->errands[i].may_be_done) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void answer_done(struct reset *reset)
 {
     char shown[4 * KEY_TEXT_BYTES_MAX];
@@ -56,8 +67,10 @@ static void conclude(struct reset *reset)
     } else if (errand->status == STATUS_OK) {
         answer_done(reset);
     } else {
-        answer_problem(request, 503, "the store that is shared does not answer: %s%s",
+        answer_problem(request, 503, "the store that is shared does not answer: %s; %s%s",
                        errand->fault != NULL ? errand->fault : status_text(errand->status),
+                       may_be_done(reset) ? "the key may have been reset there, or be yet"
+                                          : "nothing was reset there",
                        errand->was_local ? "; what this process counted itself is forgotten" : "");
     }
     free(reset);

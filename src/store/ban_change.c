@@ -119,8 +119,10 @@ static void finish(struct ban_change *change)
 {
     change->fault = change->errand.fault;
     change->status = change->errand.status;
+    change->may_be_made = change->errand.may_be_done;
     if (change->status == STATUS_OK) {
         change->status = read_numbers(change);
+        change->may_be_made = change->errand.numbers[0] > 0;
     }
 }
 
@@ -134,6 +136,7 @@ static void on_errand_done(struct store_errand *errand)
 enum store_outcome ban_change_start(struct ban_change *change)
 {
     change->fault = NULL;
+    change->may_be_made = false;
     if (change->store == NULL) {
         change->status = make_alone(change);
         return STORE_ANSWERED;

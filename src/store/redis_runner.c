@@ -100,22 +100,33 @@ static void fill(struct store_errand *errand, enum redis_fault fault)
 {
     errand->status = redis_fault_row(fault)->status;
     errand->fault = fault == REDIS_FAULT_NONE ? NULL : redis_fault_row(fault)->name;
+    errand->may_be_done = false;
 }
 
 /* The trip goes on without its errand, if it goes on. */
-static void answer(struct redis_trip *trip, enum redis_fault fault)
+static void answer(struct redis_trip *trip, enum redis_fault fault, bool may_be_done)
 {
     struct store_errand *errand = trip->errand;
     trip->errand = NULL;
     trip->runner->n_awaited--;
     fill(errand, fault);
+    errand->may_be_done = may_be_done;
     errand->on_done(errand);
 }
 
 void redis_trip_fail(struct redis_trip *trip, enum redis_fault fault)
 {
     if (trip->errand != NULL) {
-        answer(trip, fault);
+        answer(trip, fault, false);
+    }
+    free_trip(trip);
+}
+
+/* It was sent, and nobody can say what became of it. */
+static void fail_unsure(struct redis_trip *trip, enum redis_fault fault)
+{
+    if (trip->errand != NULL) {
+        answer(trip, fault, true);
     }
     free_trip(trip);
 }
@@ -130,7 +141,7 @@ static void on_deadline(void *context)
         redis_trip_fail(trip, REDIS_FAULT_DEADLINE); /* never sent */
         return;
     }
-    answer(trip, REDIS_FAULT_DEADLINE);
+    answer(trip, REDIS_FAULT_DEADLINE, true);
     /* The trip may be gone with what follows: its reply is NULL then. */
     if (redis_link_may_settle(link) && silent_us >= answer_us) {
         redis_link_drop(link, REDIS_FAULT_HALF_OPEN, SPAN("no answer to an operator's errand"));
@@ -175,13 +186,13 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
 {
     struct redis_trip *trip = CONTAINER_OF(call, struct redis_trip, call);
     if (reply == NULL) {
-        redis_trip_fail(trip, REDIS_FAULT_RESET);
+        fail_unsure(trip, REDIS_FAULT_RESET);
     } else if (reply->kind == REDIS_REPLY_IS_FAULT) {
         on_fault(trip, redis_reply_text(reply));
     } else if (trip->errand == NULL) {
         free_trip(trip);
     } else if (!read_numbers(trip->errand, reply)) {
-        redis_trip_fail(trip, REDIS_FAULT_MALFORMED);
+        fail_unsure(trip, REDIS_FAULT_MALFORMED);
     } else {
         note_done(trip);
         redis_trip_fail(trip, REDIS_FAULT_NONE);

@@ -84,7 +84,8 @@ def test_a_ban_holds_while_redis_is_away_and_is_read_again_when_it_is_back(
     redis.kill()
     until(lambda: all("link lost" in proxy.sluice.stderr() for proxy in proxies), "no Redis")
     assert statuses(proxies) == {429}
-    is_problem(proxies[0].admin.ask("DELETE", CLIENT + "/ban"), 503)
+    detail = is_problem(proxies[0].admin.ask("DELETE", CLIENT + "/ban"), 503)
+    assert "nothing was changed" in detail
     assert statuses(proxies) == {429}
     redis.start()
     until(lambda: b"\nloading:0" in redis.call("INFO", "persistence"), "its data")

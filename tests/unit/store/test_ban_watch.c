@@ -171,6 +171,7 @@ START_TEST(a_change_waits_for_the_first_connection_and_fails_without_one)
     struct ban_change late = {.for_ms = 60000};
     ck_assert_int_eq(change(store, &late, "{y}"), STATUS_UNREACHABLE);
     ck_assert_str_eq(late.fault, "refused");
+    ck_assert(!late.may_be_made);
     store_free(store);
     redis_server_restart(&server);
 }
@@ -298,6 +299,7 @@ START_TEST(a_silent_redis_is_left_and_what_changed_meanwhile_is_read)
     redis_server_pause(&server);
     struct ban_change late = {.for_ms = 60000};
     ck_assert_int_ne(change(store, &late, "{y}"), STATUS_OK);
+    ck_assert(late.may_be_made);
     redis_server_resume(&server);
     await_found(&proxies[1], "{y}", BAN_REFUSES, true);
     store_free(store);

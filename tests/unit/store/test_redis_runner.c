@@ -97,6 +97,7 @@ START_TEST(a_link_that_was_silent_for_all_of_the_wait_is_dropped_and_made_again)
     start_and_await(&call, "return {1}");
     ck_assert_int_eq(call.errand.status, STATUS_TIMEOUT);
     ck_assert_str_eq(call.errand.fault, "deadline");
+    ck_assert(call.errand.may_be_done);
     ck_assert(!redis_store_is_up(client.store));
     redis_server_resume(&server);
     (void)redis_client_await_up(&client, true);
@@ -104,6 +105,7 @@ START_TEST(a_link_that_was_silent_for_all_of_the_wait_is_dropped_and_made_again)
     start_and_await(&call, "return {7}");
     ck_assert_int_eq(call.errand.status, STATUS_OK);
     ck_assert_int_eq(call.errand.numbers[0], 7);
+    ck_assert(!call.errand.may_be_done);
 }
 END_TEST
 
