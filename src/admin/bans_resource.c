@@ -230,7 +230,9 @@ static void conclude(struct change *change)
 
 static void on_done(struct ban_change *ban)
 {
-    conclude(ban->context);
+    struct change *change = ban->context;
+    change->admin->n_changes--;
+    conclude(change);
 }
 
 static void on_gone(struct admin_request *request)
@@ -265,6 +267,7 @@ static void run(struct change *change)
     } else if (ban_change_start(ban) == STORE_ANSWERED) {
         conclude(change);
     } else {
+        change->admin->n_changes++;
         request->context = change;
         request->on_gone = on_gone;
     }
@@ -282,7 +285,8 @@ static void handle(struct admin_request *request, enum ban_kind kind, bool is_li
     change->ban.ban.kind = kind;
     change->ban.is_lift = is_lift;
     change->rule = key_resource_read(request, &change->given);
-    if (change->rule == NULL || (!is_lift && !read_body(change))) {
+    if (change->rule == NULL || (!is_lift && !read_body(change)) ||
+        !key_resource_may_wait(request)) {
         free(change);
         return;
     }

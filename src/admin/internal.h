@@ -18,6 +18,7 @@
 
 enum {
     ADMIN_CONNECTIONS_MAX = 64, /* at one listener: what floods one leaves the others free */
+    ADMIN_CHANGES_MAX = 16,     /* that wait for the shared store: others find a place meanwhile */
     ADMIN_ANSWER_BYTES_MAX =
         64 * 1024 * 1024,                /* of all answers at one listener that are not read yet */
     ADMIN_ANSWER_BYTES_FREE = 64 * 1024, /* an answer of so few bytes is always given */
@@ -49,6 +50,7 @@ struct admin {
     const struct policy *policy; /* taken: what doors and rules were made by */
     struct access_rules rules;
     struct loop *loop;
+    size_t n_changes;   /* of keys, that the shared store has not answered yet */
     struct list stores; /* struct admin_store: made when they are first asked, the latest first */
     struct wakeup stop;
     struct wakeup reloaded;   /* a reload has ended */

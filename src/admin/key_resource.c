@@ -65,6 +65,18 @@ bool key_resource_needs_identity(struct admin_request *request, const struct lim
     return false;
 }
 
+bool key_resource_may_wait(struct admin_request *request)
+{
+    if (request->admin->n_changes < ADMIN_CHANGES_MAX) {
+        return true;
+    }
+    answer_problem(request, 503,
+                   "%d changes wait for the store that is shared; nothing was changed: try again "
+                   "when it answers",
+                   ADMIN_CHANGES_MAX);
+    return false;
+}
+
 json_t *key_resource_describe(const struct limit_rule *rule, const struct key_given *given)
 {
     char shown[4 * KEY_TEXT_BYTES_MAX];

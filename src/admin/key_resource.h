@@ -22,6 +22,10 @@ MUST_USE const struct limit_rule *key_resource_read(struct admin_request *reques
 MUST_USE bool key_resource_needs_identity(struct admin_request *request,
                                           const struct limit_rule *rule, struct key_given *given);
 
+/* Whether one more change may wait for the store; if not, the request was answered. One that waits
+ * is counted in admin->n_changes until the store has answered. */
+MUST_USE bool key_resource_may_wait(struct admin_request *request);
+
 /* {"limit": …, "key": …, "hash": …}; without a key where the hash alone is
  * known. NULL: no memory. */
 json_t *key_resource_describe(const struct limit_rule *rule, const struct key_given *given);

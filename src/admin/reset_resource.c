@@ -80,6 +80,7 @@ static void on_done(struct store_errand *errand)
 {
     struct reset *reset = errand->context;
     if (--reset->n_pending == 0) {
+        reset->admin->n_changes--;
         conclude(reset);
     }
 }
@@ -109,6 +110,7 @@ static void run(struct reset *reset, struct store *store)
         conclude(reset);
         return;
     }
+    reset->admin->n_changes++;
     reset->request->context = reset;
     reset->request->on_gone = on_gone;
 }
@@ -125,7 +127,8 @@ void reset_handle(struct admin_request *request)
     reset->admin = request->admin;
     reset->request = request;
     reset->rule = key_resource_read(request, &reset->given);
-    if (reset->rule == NULL || !key_resource_needs_identity(request, reset->rule, &reset->given)) {
+    if (reset->rule == NULL || !key_resource_needs_identity(request, reset->rule, &reset->given) ||
+        !key_resource_may_wait(request)) {
         free(reset);
         return;
     }

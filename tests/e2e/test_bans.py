@@ -180,6 +180,25 @@ def test_a_change_waits_as_long_as_decisions_may_for_a_redis_that_is_slow(start_
     assert proxy.statuses() == {429}
 
 
+def test_changes_that_wait_for_a_redis_that_hangs_leave_places_to_others(start_proxies, start_redis):
+    redis = start_redis()
+    proxy, = start_proxies(at(redis), 1)
+    answers = []
+    redis.pause()
+    callers = [threading.Thread(target=lambda: answers.append(
+        proxy.admin.ask("POST", CLIENT + "/ban", [JSON], body(**{"for": "10m"})))) for _ in range(20)]
+    for caller in callers:
+        caller.start()
+    until(lambda: len(answers) >= 4, "those that are too many")
+    assert all("nothing was changed" in is_problem(answer, 503) for answer in answers)
+    assert proxy.admin.ask("GET", "/healthz").status == 200
+    redis.resume()
+    for caller in callers:
+        caller.join()
+    assert sorted(answer.status for answer in answers) == [200] * 16 + [503] * 4
+    proxy.admin.change("DELETE", CLIENT + "/ban")
+
+
 # --- who counts more ---
 
 
