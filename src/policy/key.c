@@ -16,7 +16,7 @@ enum {
 enum value_kind {
     VALUE_ANY,    /* whatever the client sends: hashed unless it is plain */
     VALUE_SECRET, /* always hashed */
-    VALUE_PLAIN,  /* of our own writing: always plain */
+    VALUE_PLAIN,  /* of our own writing: always plain, see is_plain() */
 };
 
 /* How each source is named in an identity, and what its values are. */
@@ -191,6 +191,7 @@ struct span key_source_name(enum key_source source)
 static bool is_to_hash(const struct key_term *term, struct span value)
 {
     const enum value_kind kind = SOURCES[term->source].values;
+    assert(kind != VALUE_PLAIN || is_plain(value));
     return kind == VALUE_SECRET || (kind == VALUE_ANY && !is_plain(value)) ||
            term->name.len > NAME_PLAIN_BYTES_MAX;
 }

@@ -10,7 +10,8 @@
 /* How @source is named in an identity. */
 struct span key_source_name(enum key_source source);
 
-/* Write the part of an identity that @value, which is not empty, is under @term. */
+/* Write the part of an identity that @value, which is not empty, is under @term. Under client.ip it
+ * is what address_write() writes, under global `all`: these stand in the identity as they are. */
 void key_write_part(const struct key_term *term, struct span value, struct span secret,
                     struct text *text);
 

@@ -104,6 +104,36 @@ START_TEST(ipv6_counts_by_its_prefix)
 }
 END_TEST
 
+/* The longest and the shortest of each family, and those with another notation inside. */
+START_TEST(a_client_of_any_family_is_written_in_plain_bytes)
+{
+    static const char *const CLIENTS[] = {"0.0.0.0",
+                                          "255.255.255.255",
+                                          "::",
+                                          "::1",
+                                          "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+                                          "64:ff9b::192.0.2.1",
+                                          "::ffff:203.0.113.200"};
+    static const char *const PREFIXES[] = {"client.ip", "client.ip/48", "client.ip/128"};
+    for (size_t i = 0; i < ARRAY_LEN(CLIENTS); i++) {
+        for (size_t j = 0; j < ARRAY_LEN(PREFIXES); j++) {
+            struct request request;
+            request_init(&request, "GET", "/", "a");
+            request_set_client(&request, span_of_text(CLIENTS[i]));
+            const struct span got = identity(&request, PREFIXES[j], "");
+            const struct span open = SPAN("{client.ip:");
+            ck_assert(span_starts_with(got, open));
+            const size_t equals = span_find(got, '=');
+            ck_assert_uint_lt(equals, got.len - 1);
+            for (size_t at = equals + 1; at < got.len - 1; at++) {
+                ck_assert_msg(strchr("0123456789abcdef.:", got.data[at]) != NULL, "%.*s",
+                              SPAN_ARGS(got));
+            }
+        }
+    }
+}
+END_TEST
+
 START_TEST(an_unknown_client_is_missing)
 {
     struct request request;
@@ -260,6 +290,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, a_plain_identity_can_be_read_by_people, 0, (int)ARRAY_LEN(PLAIN));
     tcase_add_test(tcase, ipv6_counts_by_its_prefix);
+    tcase_add_test(tcase, a_client_of_any_family_is_written_in_plain_bytes);
     tcase_add_test(tcase, an_unknown_client_is_missing);
     tcase_add_test(tcase, what_may_be_secret_is_hashed);
     tcase_add_test(tcase, the_hash_covers_the_name_of_the_part);
