@@ -166,6 +166,14 @@ START_TEST(hexadecimal_is_lower_case_with_two_digits_a_byte)
 
     text_add_hex(&text, (const uint8_t *)"\x00\x0f\xab\xff", 4);
     assert_text(&text, "000fabff");
+    for (unsigned octet = 0; octet < 256; octet++) {
+        const uint8_t byte = (uint8_t)octet;
+        char expected[3];
+        (void)snprintf(expected, sizeof(expected), "%02x", octet);
+        text = empty_text();
+        text_add_hex(&text, &byte, 1);
+        assert_text(&text, expected);
+    }
 }
 END_TEST
 
