@@ -1,6 +1,7 @@
 #include "http/message.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "unit/http/span_assert.h"
@@ -15,6 +16,23 @@ START_TEST(a_status_line_has_the_registered_phrase_or_none)
     ck_assert_span_eq(text_span(&text), "HTTP/1.1 429 Too Many Requests\r\nHTTP/1.1 299 \r\n");
     ck_assert_span_eq(message_reason(200), "OK");
     ck_assert_span_eq(message_reason(999), "");
+}
+END_TEST
+
+START_TEST(the_status_line_of_every_status_says_its_number_and_its_phrase)
+{
+    for (uint16_t status = 100; status <= 599; status++) {
+        char buffer[128];
+        char expected[128];
+        struct text text = text_of(buffer, sizeof(buffer));
+        const struct span phrase = message_reason(status);
+        const int len = snprintf(expected, sizeof(expected), "HTTP/1.1 %u %.*s\r\n",
+                                 (unsigned)status, SPAN_ARGS(phrase));
+        message_write_status_line(&text, status);
+        ck_assert(!text.truncated);
+        ck_assert_uint_eq(text.len, (size_t)len);
+        ck_assert_mem_eq(buffer, expected, text.len);
+    }
 }
 END_TEST
 
@@ -69,6 +87,7 @@ static Suite *message_suite(void)
 
     TCase *write = tcase_create("write");
     tcase_add_test(write, a_status_line_has_the_registered_phrase_or_none);
+    tcase_add_test(write, the_status_line_of_every_status_says_its_number_and_its_phrase);
     tcase_add_test(write, fields_are_written_a_line_each);
     tcase_add_test(write, what_does_not_fit_is_remembered);
     tcase_add_loop_test(write, a_date_is_an_imf_fixdate, 0, (int)ARRAY_LEN(DATES));
