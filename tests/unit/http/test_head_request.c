@@ -57,10 +57,12 @@ START_TEST(rule_02_a_second_host_is_refused_even_the_same)
 END_TEST
 
 static const char *const BAD_HOSTS[] = {
-    "user@a", "a/b",    "a b",   "a,b",      "a, b",  "a:b",       "a:1:2",       "a:65536",
-    "[::1",   "::1",    "[::g]", "[]",       "a..b",  ".a",        ".",           ":80",
-    "a?b",    "a#b",    "a%2eb", "http://a", "\"a\"", "a;b",       "a\\b",        "a:-1",
-    "a: 80",  "[::1]a", "<a>",   "[v1.a]",   "a|b",   "[1.2.3.4]", "[::%25eth0]", "\xc3\xa4",
+    "user@a",    "a/b",       "a b",         "a,b",      "a, b",   "a:b",         "a:1:2",
+    "a:65536",   "[::1",      "::1",         "[::g]",    "[]",     "a..b",        ".a",
+    ".",         ":80",       "a?b",         "a#b",      "a%2eb",  "http://a",    "\"a\"",
+    "a;b",       "a\\b",      "a:-1",        "a: 80",    "[::1]a", "<a>",         "[v1.a]",
+    "a|b",       "[1.2.3.4]", "[::%25eth0]", "\xc3\xa4", "[",      "[::1]:80:90", "[::1]::80",
+    "[::1]]:80", "a]:80",     "a..",         "a::",      ":",      "[::1].",      "[]:80",
 };
 
 START_TEST(rule_03_an_invalid_host_is_refused)

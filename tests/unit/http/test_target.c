@@ -87,6 +87,7 @@ START_TEST(rule_03_a_host_is_a_name_or_an_address_with_a_port_or_none)
         "a:",
         "a.:80",
         "[::1]",
+        "[::1]:",
         "[2001:DB8::1]:8080",
         "[::ffff:1.2.3.4]",
         "xn--bcher-kva.example",
