@@ -21,7 +21,10 @@
 #include "store/bans.h"
 #include "store/store.h"
 
-/* The limits that one request meets. Plain data, no pointers into itself but decision.charges. */
+/* The limits that one request meets. Plain data, no pointers into itself but decision.charges.
+ *
+ * While decision.n_charges is 0, nothing else of it is read but @lacked: whoever has an admission
+ * that is not prepared yet, or may never be, sets those two and no more. */
 struct admission {
     struct decision decision;
     struct charge charges[LIMITS_PER_ROUTE_MAX];

@@ -211,7 +211,7 @@ struct exchange *exchange_init(void *memory, struct regime *regime, struct clien
     struct exchange *exchange = memory;
     const size_t n_fields_max = regime->policy->max.headers;
     memset(exchange, 0, offsetof(struct exchange, fields));
-    exchange->admission.decision.n_charges = 0; /* nothing else is read of such a decision */
+    exchange->admission.decision.n_charges = 0; /* not prepared yet: see admission.h */
     exchange->admission.lacked = NULL;
     exchange->view.head = NULL;
     exchange->state = EXCHANGE_READ_HEAD;
