@@ -1,6 +1,7 @@
 #include "base/hash.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,12 @@ START_TEST(tables_that_share_a_hash_find_one_text_alike_until_the_process_ends)
     ck_assert_mem_eq(&first, &again, sizeof(again));
     ck_assert_mem_ne(&first, &another, sizeof(another));
     ck_assert_mem_ne(&first, &elsewhere, sizeof(elsewhere));
+}
+END_TEST
+
+START_TEST(nothing_is_hashed_under_a_secret_that_nobody_has_drawn)
+{
+    (void)hash_shared(SPAN("key"));
 }
 END_TEST
 
@@ -139,6 +146,7 @@ int main(void)
     Suite *suite = suite_create("base/hash");
     TCase *hash = tcase_create("hash");
     TCase *clock = tcase_create("clock");
+    TCase *forgotten = tcase_create("without hash_setup()");
 
     tcase_add_checked_fixture(hash, setup, NULL);
     tcase_add_loop_test(hash, the_table_hash_is_siphash_2_4_with_128_bits, 0, ARRAY_LEN(VECTORS));
@@ -149,6 +157,9 @@ int main(void)
     tcase_add_test(hash, the_identity_of_a_text_never_changes);
     tcase_add_test(hash, random_bytes_fill_what_they_are_asked_to);
     tcase_add_test(clock, clocks_run_forward_in_microseconds);
+    tcase_add_test_raise_signal(forgotten, nothing_is_hashed_under_a_secret_that_nobody_has_drawn,
+                                SIGABRT);
+    suite_add_tcase(suite, forgotten);
     suite_add_tcase(suite, hash);
     suite_add_tcase(suite, clock);
 
