@@ -13,7 +13,7 @@
 struct pace_rule {
     uint64_t bytes_per_s; /* 0: there is no least rate */
     uint64_t first_us;    /* what is given in advance */
-    uint64_t most_us;     /* nobody earns more than this, however fast he was before */
+    uint64_t most_us;     /* a look leaves nobody more than this, however fast he was before it */
 };
 
 /* All zero to begin with. */
@@ -29,7 +29,9 @@ struct pace {
 void pace_begin_wait(struct pace *pace, uint64_t now_us);
 void pace_end_wait(struct pace *pace, uint64_t now_us);
 
-/* Take a look: @n_bytes have moved in all. */
+/* Take a look: @n_bytes have moved in all. What moved since the last look pays for all that was
+ * waited since, which came first is not known: a burst pays for the waits that follow it until the
+ * next look, and not beyond most_us for those after that. */
 bool pace_is_too_slow(struct pace *pace, const struct pace_rule *rule, uint64_t n_bytes,
                       uint64_t now_us);
 

@@ -61,6 +61,20 @@ START_TEST(a_burst_buys_no_more_time_than_the_most)
 }
 END_TEST
 
+START_TEST(a_burst_pays_for_all_waits_until_the_next_look_and_then_for_no_more_than_the_most)
+{
+    ck_assert(!pace_is_too_slow(&pace, &RULE, 0, now_us));
+    n_bytes = UINT64_C(1) << 30;
+    for (int i = 0; i < 1000; i++) { /* far more than the most, stop and go */
+        pace_end_wait(&pace, now_us);
+        pace_begin_wait(&pace, now_us);
+        now_us += SECOND - 1;
+    }
+    ck_assert(!pace_is_too_slow(&pace, &RULE, n_bytes, now_us));
+    ck_assert_int_eq(wait_for(100, 0), 61);
+}
+END_TEST
+
 START_TEST(who_keeps_the_rate_is_not_too_slow_however_late_the_look_is)
 {
     for (int i = 0; i < 3; i++) {
@@ -130,6 +144,8 @@ int main(void)
     tcase_add_test(all, who_keeps_the_rate_is_never_too_slow);
     tcase_add_test(all, who_trickles_gains_what_his_bytes_earn);
     tcase_add_test(all, a_burst_buys_no_more_time_than_the_most);
+    tcase_add_test(
+        all, a_burst_pays_for_all_waits_until_the_next_look_and_then_for_no_more_than_the_most);
     tcase_add_test(all, who_keeps_the_rate_is_not_too_slow_however_late_the_look_is);
     tcase_add_test(all, only_the_time_in_which_he_is_waited_for_counts);
     tcase_add_test(all, waits_that_ended_between_two_looks_are_added_up);
