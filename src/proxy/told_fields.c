@@ -8,10 +8,10 @@ enum {
     NUMBER_BYTES_MAX = 24,
 };
 
-/* A text over new memory; without memory, one that holds nothing. */
+/* A text over new memory; without memory, or of no bytes, one that holds nothing. */
 static struct text new_text(struct arena *arena, size_t bytes)
 {
-    char *memory = arena_alloc(arena, bytes);
+    char *memory = bytes > 0 ? arena_alloc(arena, bytes) : NULL;
     return text_of(memory, memory == NULL ? 0 : bytes);
 }
 
@@ -19,7 +19,8 @@ static size_t make_draft(const struct admission *admission, const struct route *
                          enum fields_draft draft, struct arena *arena, struct field *fields)
 {
     const size_t bytes = admission->decision.n_charges * MEMBER_BYTES_MAX;
-    struct text policy = new_text(arena, bytes);
+    /* What the route has ready is not written. */
+    struct text policy = new_text(arena, admission->is_complete ? 0 : bytes);
     fields[0] = (struct field){.id = FIELD_RATELIMIT_POLICY,
                                .name = field_name(FIELD_RATELIMIT_POLICY),
                                .value = admission_policy_field(admission, route, &policy)};
