@@ -40,8 +40,8 @@ struct hash_key hash_key_new(void);
 /* SipHash-2-4 with a 128-bit result (SipHashx). */
 struct hash128 hash_table(const struct hash_key *key, struct span span);
 
-/* The same under one secret of this process: for tables that find the same texts, so that each text
- * is hashed once for all of them. */
+/* The same under one secret of this process: for tables that find the same texts, so that who looks
+ * into several of them hashes a text once. Ends the process where hash_setup() was not called. */
 struct hash128 hash_shared(struct span span);
 
 /* Keyed BLAKE2b-128 of @span under @secret (HASH_SECRET_BYTES_MAX at most, also empty): what stands

@@ -4,6 +4,7 @@
 #define SLUICE_STORE_CHARGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/hash.h"
@@ -34,17 +35,25 @@ struct charge {
     struct hash128 hash;
 };
 
-/* hash_shared() of the key: by what all tables of this process find who is counted. */
+/* hash_shared() of the key: by what all tables of this process find who is counted. A settlement
+ * comes without the charge, and hashes its key anew. */
 static inline struct hash128 charge_hash(const struct charge *charge)
 {
     return charge->is_hashed ? charge->hash : hash_shared(charge->key);
 }
 
-/* The same, and @charge knows it from then on: its key is not changed any more. */
-static inline struct hash128 charge_keep_hash(struct charge *charge)
+/* The same of the charge of index @i, which knows it from then on: its key is not changed any more.
+ * Where neighbours are charged to one text, as the rates of a limit are, that is hashed once. */
+static inline struct hash128 charges_keep_hash(struct charge *charges, size_t i)
 {
-    charge->hash = charge_hash(charge);
-    charge->is_hashed = true;
+    struct charge *charge = &charges[i];
+    if (!charge->is_hashed) {
+        const bool is_known = i > 0 && charge[-1].is_hashed &&
+                              charge[-1].key.data == charge->key.data &&
+                              charge[-1].key.len == charge->key.len;
+        charge->hash = is_known ? charge[-1].hash : hash_shared(charge->key);
+        charge->is_hashed = true;
+    }
     return charge->hash;
 }
 

@@ -36,14 +36,15 @@ static struct heavy_hitters *top_of(struct limit_meters *limit)
 }
 
 static void note_denied(struct worker_meters *meters, struct limit_meters *limit,
-                        struct charge *charge, uint64_t now_us)
+                        struct admission *admission, size_t i)
 {
     struct heavy_hitters *top = top_of(limit);
     if (top == NULL) {
         top = make_top(meters, limit);
     }
     if (top != NULL) {
-        heavy_hitters_deny(top, charge_keep_hash(charge), charge->key, now_us);
+        heavy_hitters_deny(top, charges_keep_hash(admission->charges, i), admission->charges[i].key,
+                           admission->decision.now_us);
     }
 }
 
@@ -81,14 +82,14 @@ static enum meter_saying saying_of(const struct admission *admission, size_t i)
 static void note_charge(struct worker_meters *meters, struct admission *admission, size_t i)
 {
     const struct decision *decision = &admission->decision;
-    struct charge *charge = &admission->charges[i];
+    const struct charge *charge = &admission->charges[i];
     struct limit_meters *limit = counter_table_at(&meters->limits, charge->limit->meter);
     const enum meter_saying saying = saying_of(admission, i);
     counter_up(&limit->decisions[saying][decision->source]);
     if (saying == METER_LIMIT_ALLOWED) {
         note_allowed(meters, limit, charge);
     } else {
-        note_denied(meters, limit, charge, decision->now_us);
+        note_denied(meters, limit, admission, i);
     }
 }
 

@@ -112,7 +112,8 @@ static bool answer(struct denial_cache *cache, struct decision *decision, uint64
     const struct denial_line *lines[LIMITS_PER_ROUTE_MAX];
     bool is_denied = false;
     for (size_t i = 0; i < decision->n_charges; i++) {
-        struct charge *charge = &decision->charges[i];
+        const struct charge *charge = &decision->charges[i];
+        (void)charges_keep_hash(decision->charges, i);
         lines[i] = denial_table_find(&cache->table, charge, now_us);
         is_denied |= lines[i] != NULL && lines[i]->retry_after > 0 && !charge->limit->shadow;
     }
@@ -156,6 +157,7 @@ static void remember(struct denial_cache *cache, const struct decision *decision
         const struct charge *charge = &decision->charges[i];
         const uint64_t ends_us = end_of(charge, decision->asked_us);
         if (is_steady(charge) && now_us < ends_us) {
+            (void)charges_keep_hash(decision->charges, i);
             denial_table_put(&cache->table, charge, ends_us, now_us);
             cache->holds_until_us =
                 ends_us > cache->holds_until_us ? ends_us : cache->holds_until_us;

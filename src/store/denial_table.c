@@ -57,10 +57,10 @@ static bool says_of(const struct denial_line *line, uint32_t cost)
     return denies(line) ? cost >= line->cost : cost <= line->cost;
 }
 
-const struct denial_line *denial_table_find(const struct denial_table *table, struct charge *charge,
-                                            uint64_t now_us)
+const struct denial_line *denial_table_find(const struct denial_table *table,
+                                            const struct charge *charge, uint64_t now_us)
 {
-    const struct hash128 hash = hash_in(charge->limit, charge_keep_hash(charge));
+    const struct hash128 hash = hash_in(charge->limit, charge_hash(charge));
     const struct denial_line *places = places_of(table, hash);
     for (size_t i = 0; i < DENIAL_WAYS; i++) {
         if (is_of(&places[i], hash) && now_us < places[i].ends_us &&

@@ -43,8 +43,8 @@ void denial_table_clear(struct denial_table *table);
 
 /* What holds at @now_us for @charge's limit, key and cost: a denial of as much or less, or what
  * allowed as much or more. NULL: nothing is known. Lasts until the table changes. */
-const struct denial_line *denial_table_find(const struct denial_table *table, struct charge *charge,
-                                            uint64_t now_us);
+const struct denial_line *denial_table_find(const struct denial_table *table,
+                                            const struct charge *charge, uint64_t now_us);
 
 /* Remember @charge's verdict, told at @now_us, until @ends_us. What allowed does not take the place
  * of a denial of the same key that holds. */

@@ -36,14 +36,10 @@ struct work {
 static uint64_t find_shards(struct work *work)
 {
     uint64_t needed = 0;
-    struct hash128 who = {0};
     for (size_t i = 0; i < work->n_charges; i++) {
-        struct charge *charge = &work->charges[i];
         struct holding *holding = &work->holdings[i];
-        if (i == 0 || !span_equals(charge->key, charge[-1].key)) {
-            who = charge_keep_hash(charge);
-        }
-        holding->hash = memory_shards_hash(who, charge->limit);
+        const struct hash128 who = charges_keep_hash(work->charges, i);
+        holding->hash = memory_shards_hash(who, work->charges[i].limit);
         const unsigned number = memory_shards_number(work->shards, holding->hash);
         holding->shard = &work->shards->shards[number];
         holding->is_shared = false;

@@ -127,6 +127,21 @@ static void ask(struct charge *charges, size_t n_charges, struct decision *decis
     ck_assert_uint_eq(decision->n_frames, 0);
 }
 
+START_TEST(a_share_is_found_by_a_hash_that_the_charge_has_or_has_not_kept)
+{
+    struct charge kept = {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 1};
+    struct charge unkept = kept;
+    struct decision decision;
+    (void)charges_keep_hash(&kept, 0);
+    ask(&kept, 1, &decision); /* a fifth of 10 */
+    ck_assert(decision.allowed);
+    ask(&unkept, 1, &decision);
+    ck_assert(decision.allowed);
+    ask(&kept, 1, &decision);
+    ck_assert(!decision.allowed);
+}
+END_TEST
+
 START_TEST(what_the_shared_store_answers_passes_through)
 {
     struct charge charge = {.limit = &limits[LOCAL], .key = SPAN("{a}"), .cost = 1};
@@ -354,6 +369,7 @@ int main(void)
     TCase *tcase = tcase_create("on_failure");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, what_the_shared_store_answers_passes_through);
+    tcase_add_test(tcase, a_share_is_found_by_a_hash_that_the_charge_has_or_has_not_kept);
     tcase_add_test(tcase, local_is_judged_here_at_its_share);
     tcase_add_test(tcase, allow_is_skipped_and_shows_an_untouched_quota);
     tcase_add_test(tcase, deny_wins_and_keeps_the_failure);

@@ -77,6 +77,23 @@ START_TEST(parts_are_in_the_order_of_their_slots)
 }
 END_TEST
 
+START_TEST(a_hash_that_was_kept_goes_with_its_charge)
+{
+    charge(AMPLE, HIGH);
+    charge(STRICT, LOW);
+    const struct hash128 high = charges_keep_hash(charges, 0);
+    const struct hash128 low = charges_keep_hash(charges, 1);
+    ck_assert_int_eq(redis_cluster_split(&ticket), STATUS_OK);
+    ck_assert_uint_eq(ticket.n_parts, 2);
+    const struct charge *first = &ticket.parts[0].decision.charges[0];
+    const struct charge *second = &ticket.parts[1].decision.charges[0];
+    ck_assert(first->is_hashed);
+    ck_assert_mem_eq(&first->hash, &low, sizeof(low));
+    ck_assert(second->is_hashed);
+    ck_assert_mem_eq(&second->hash, &high, sizeof(high));
+}
+END_TEST
+
 START_TEST(the_slot_of_what_shapes_is_the_last)
 {
     charge(SHAPING, LOW);
@@ -119,10 +136,15 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, charges_of_one_slot_are_one_part_which_is_the_decision);
     tcase_add_test(tcase, parts_are_in_the_order_of_their_slots);
+    tcase_add_test(tcase, a_hash_that_was_kept_goes_with_its_charge);
     tcase_add_test(tcase, the_slot_of_what_shapes_is_the_last);
     tcase_add_test(tcase, a_shadow_that_shapes_holds_nobody_and_is_asked_like_any_other);
     tcase_add_test(tcase, key_by_key_what_shapes_is_the_last_of_its_slot_too);
     suite_add_tcase(suite, tcase);
+
+    if (hash_setup() != STATUS_OK) {
+        return EXIT_FAILURE;
+    }
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     const int n_failed = srunner_ntests_failed(runner);
