@@ -16,8 +16,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "proxy/access_line.h"
 #include "proxy/exchange.h"
-#include "proxy/log_line.h"
 #include "proxy/worker.h"
 
 enum {
@@ -120,7 +120,7 @@ static struct span time_of(struct access_log *log, uint64_t now_us)
 }
 
 /* The limits that are not enforced and would have denied, with commas between them. */
-static void add_shadows(struct log_line *line, const struct admission *admission)
+static void add_shadows(struct access_line *line, const struct admission *admission)
 {
     char buffer[LIMITS_PER_ROUTE_MAX * (NAME_BYTES_MAX + 16)];
     struct text names = text_of(buffer, sizeof(buffer));
@@ -131,15 +131,16 @@ static void add_shadows(struct log_line *line, const struct admission *admission
         }
     }
     if (names.len > 0) {
-        log_line_add_text(line, LOG_SHADOW, text_span(&names));
+        access_line_add_text(line, LINE_SHADOW, text_span(&names));
     }
 }
 
 /* Why the store that should have decided did not, in its own word where it has one. */
-static void add_failure(struct log_line *line, const struct decision *decision, enum status status)
+static void add_failure(struct access_line *line, const struct decision *decision,
+                        enum status status)
 {
-    log_line_add_text(
-        line, LOG_FAILURE,
+    access_line_add_text(
+        line, LINE_FAILURE,
         span_of_text(decision->fault != NULL ? decision->fault : status_text(status)));
 }
 
@@ -150,42 +151,43 @@ static struct span hash_of(struct regime *regime, const struct charge *charge)
 }
 
 /* What the limits said, and who said it. */
-static void add_decision(struct log_line *line, const struct exchange *exchange)
+static void add_decision(struct access_line *line, const struct exchange *exchange)
 {
     const struct admission *admission = &exchange->admission;
     const struct decision *decision = &admission->decision;
     if (admission->lacked != NULL) {
-        log_line_add_word(line, LOG_VERDICT, SPAN("denied"));
-        log_line_add_word(line, LOG_LIMIT, admission->lacked->name);
+        access_line_add_word(line, LINE_VERDICT, SPAN("denied"));
+        access_line_add_word(line, LINE_LIMIT, admission->lacked->name);
         return;
     }
     if (decision->n_charges == 0) {
-        log_line_add_word(line, LOG_VERDICT, SPAN("none"));
+        access_line_add_word(line, LINE_VERDICT, SPAN("none"));
         return;
     }
     if (exchange->is_decision_pending) {
-        log_line_add_word(line, LOG_VERDICT, SPAN("unknown"));
+        access_line_add_word(line, LINE_VERDICT, SPAN("unknown"));
         return;
     }
     if (decision->status != STATUS_OK) {
-        log_line_add_word(line, LOG_VERDICT, SPAN("undecided"));
+        access_line_add_word(line, LINE_VERDICT, SPAN("undecided"));
         add_failure(line, decision, decision->status);
     } else {
         const struct charge *denied = admission_first_denied(admission);
-        log_line_add_word(line, LOG_VERDICT, decision->allowed ? SPAN("allowed") : SPAN("denied"));
+        access_line_add_word(line, LINE_VERDICT,
+                             decision->allowed ? SPAN("allowed") : SPAN("denied"));
         if (denied != NULL) {
-            log_line_add_word(line, LOG_LIMIT, admission_denier(admission, denied));
-            log_line_add_word(line, LOG_KEY, hash_of(exchange->regime, denied));
+            access_line_add_word(line, LINE_LIMIT, admission_denier(admission, denied));
+            access_line_add_word(line, LINE_KEY, hash_of(exchange->regime, denied));
         }
         add_shadows(line, admission);
-        log_line_add_word(line, LOG_SOURCE, decision_source_name(decision->source));
+        access_line_add_word(line, LINE_SOURCE, decision_source_name(decision->source));
         if (decision->failure != STATUS_OK) {
             add_failure(line, decision, decision->failure);
         }
     }
-    log_line_add_number(line, LOG_STORE_US, exchange->decide_us);
+    access_line_add_number(line, LINE_STORE_US, exchange->decide_us);
     if (exchange->hold_us > 0) {
-        log_line_add_number(line, LOG_HELD_US, exchange->hold_us);
+        access_line_add_number(line, LINE_HELD_US, exchange->hold_us);
     }
 }
 
@@ -202,50 +204,51 @@ static struct span path_of(const struct target *target)
     return path;
 }
 
-static void add_request(struct log_line *line, const struct exchange *exchange)
+static void add_request(struct access_line *line, const struct exchange *exchange)
 {
     const struct head *request = &exchange->request;
     const struct span path = path_of(&request->target);
-    log_line_add_address(line, LOG_CLIENT,
-                         exchange->view.head != NULL ? &exchange->view.client : &exchange->peer);
+    access_line_add_address(line, LINE_CLIENT,
+                            exchange->view.head != NULL ? &exchange->view.client : &exchange->peer);
     if (request->method.len > 0) {
-        log_line_add_text(line, LOG_METHOD, request->method);
-        log_line_add_text(line, LOG_HOST, request->host);
+        access_line_add_text(line, LINE_METHOD, request->method);
+        access_line_add_text(line, LINE_HOST, request->host);
         if (path.len > 0) {
-            log_line_add_text(line, LOG_PATH, path);
+            access_line_add_text(line, LINE_PATH, path);
         }
     }
 }
 
-static void add_answer(struct log_line *line, const struct exchange *exchange)
+static void add_answer(struct access_line *line, const struct exchange *exchange)
 {
-    log_line_add_number(line, LOG_STATUS, exchange->is_response_started ? exchange->out.status : 0);
+    access_line_add_number(line, LINE_STATUS,
+                           exchange->is_response_started ? exchange->out.status : 0);
     if (exchange->route != NULL) {
-        log_line_add_word(line, LOG_ROUTE, exchange->route->name);
+        access_line_add_word(line, LINE_ROUTE, exchange->route->name);
     }
 }
 
 /* What the upstream was told as X-Request-ID. */
-static void add_id(struct log_line *line, const struct exchange *exchange)
+static void add_id(struct access_line *line, const struct exchange *exchange)
 {
     char buffer[2 * sizeof(exchange->request_id)];
     struct text id = text_of(buffer, sizeof(buffer));
     if (exchange->client_request_id.len > 0) {
-        log_line_add_text(line, LOG_ID, exchange->client_request_id);
+        access_line_add_text(line, LINE_ID, exchange->client_request_id);
     } else {
         text_add_hex(&id, exchange->request_id, sizeof(exchange->request_id));
-        log_line_add_word(line, LOG_ID, text_span(&id));
+        access_line_add_word(line, LINE_ID, text_span(&id));
     }
 }
 
-static void add_upstream(struct log_line *line, const struct exchange *exchange)
+static void add_upstream(struct access_line *line, const struct exchange *exchange)
 {
     if (exchange->queued_us > 0) {
-        log_line_add_number(line, LOG_QUEUED_US, exchange->queued_us);
+        access_line_add_number(line, LINE_QUEUED_US, exchange->queued_us);
     }
     if (exchange->server != NULL) {
-        log_line_add_text(line, LOG_UPSTREAM, exchange->server->endpoint->text);
-        log_line_add_number(line, LOG_UPSTREAM_US, exchange->upstream_us);
+        access_line_add_text(line, LINE_UPSTREAM, exchange->server->endpoint->text);
+        access_line_add_number(line, LINE_UPSTREAM_US, exchange->upstream_us);
     }
 }
 
@@ -295,20 +298,20 @@ void access_log_add(struct access_log *log, const struct exchange *exchange, uin
         timer_arm(&log->flush, FLUSH_AFTER_US);
     }
     const size_t start = log->lines.len;
-    struct log_line line =
-        log_line_begin(&log->lines, log->format == LOG_FORMAT_JSON, time_of(log, now_us));
+    struct access_line line =
+        access_line_begin(&log->lines, log->format == LOG_FORMAT_JSON, time_of(log, now_us));
     add_request(&line, exchange);
     add_answer(&line, exchange);
     add_decision(&line, exchange);
     add_upstream(&line, exchange);
     add_id(&line, exchange);
-    log_line_add_number(&line, LOG_IN, exchange->request_bytes);
-    log_line_add_number(&line, LOG_OUT, exchange->response_bytes);
-    log_line_add_number(&line, LOG_US, now_us - exchange->started_us);
+    access_line_add_number(&line, LINE_IN, exchange->request_bytes);
+    access_line_add_number(&line, LINE_OUT, exchange->response_bytes);
+    access_line_add_number(&line, LINE_US, now_us - exchange->started_us);
     if (exchange->fault != NULL) {
-        log_line_add_text(&line, LOG_FAULT, span_of_text(exchange->fault));
+        access_line_add_text(&line, LINE_FAULT, span_of_text(exchange->fault));
     }
-    log_line_end(&line);
+    access_line_end(&line);
     if (line.text->truncated) {
         log->lines.len = start; /* no half line */
         log->lines.truncated = false;

@@ -1,4 +1,4 @@
-#include "proxy/log_line.h"
+#include "proxy/access_line.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -22,12 +22,12 @@ static void write_line(bool is_json)
 {
     const uint8_t bytes[4] = {192, 0, 2, 1};
     const struct address address = address_of_bytes(ADDRESS_IPV4, bytes);
-    struct log_line line = log_line_begin(&text, is_json, SPAN("now"));
-    log_line_add_address(&line, LOG_CLIENT, &address);
-    log_line_add_text(&line, LOG_PATH, SPAN("/a \"b\""));
-    log_line_add_word(&line, LOG_ROUTE, SPAN("all"));
-    log_line_add_number(&line, LOG_UPSTREAM_US, 12);
-    log_line_end(&line);
+    struct access_line line = access_line_begin(&text, is_json, SPAN("now"));
+    access_line_add_address(&line, LINE_CLIENT, &address);
+    access_line_add_text(&line, LINE_PATH, SPAN("/a \"b\""));
+    access_line_add_word(&line, LINE_ROUTE, SPAN("all"));
+    access_line_add_number(&line, LINE_UPSTREAM_US, 12);
+    access_line_end(&line);
 }
 
 START_TEST(one_writing_makes_either_form)
@@ -44,17 +44,17 @@ END_TEST
 START_TEST(every_key_stands_whole_in_its_place)
 {
     static const char *const NAMES[] = {
-#define NAME(name, key) [LOG_##name] = key,
-        LOG_KEY_LIST(NAME)
+#define NAME(name, key) [LINE_##name] = key,
+        LINE_KEY_LIST(NAME)
 #undef NAME
     };
     for (unsigned is_json = 0; is_json < 2; is_json++) {
         char expected[64];
         set_up();
-        struct log_line line = log_line_begin(&text, is_json, SPAN(""));
+        struct access_line line = access_line_begin(&text, is_json, SPAN(""));
         const size_t start = text.len;
         struct text wanted = text_of(expected, sizeof(expected));
-        log_line_add_number(&line, (enum log_key)_i, 7);
+        access_line_add_number(&line, (enum line_key)_i, 7);
         text_add(&wanted, is_json ? SPAN(",\"") : SPAN(" "));
         text_add(&wanted, span_of_text(NAMES[_i]));
         text_add(&wanted, is_json ? SPAN("\":7") : SPAN("=7"));
@@ -65,31 +65,31 @@ END_TEST
 
 START_TEST(a_value_from_outside_is_cut)
 {
-    static char value[LOG_VALUE_BYTES_MAX + 1];
+    static char value[LINE_VALUE_BYTES_MAX + 1];
     memset(value, 'a', sizeof(value));
-    struct log_line line = log_line_begin(&text, false, SPAN(""));
+    struct access_line line = access_line_begin(&text, false, SPAN(""));
     const size_t start = text.len;
-    log_line_add_text(&line, LOG_PATH, span_of(value, sizeof(value)));
-    ck_assert_uint_eq(text.len - start, strlen(" path=") + LOG_VALUE_BYTES_MAX);
+    access_line_add_text(&line, LINE_PATH, span_of(value, sizeof(value)));
+    ck_assert_uint_eq(text.len - start, strlen(" path=") + LINE_VALUE_BYTES_MAX);
 }
 END_TEST
 
 START_TEST(a_line_without_room_for_a_key_says_so)
 {
-    text = text_of(buffer, strlen("time=") + LOG_KEY_BYTES - 1);
-    struct log_line line = log_line_begin(&text, false, SPAN(""));
-    log_line_add_number(&line, LOG_IN, 1);
+    text = text_of(buffer, strlen("time=") + LINE_KEY_BYTES - 1);
+    struct access_line line = access_line_begin(&text, false, SPAN(""));
+    access_line_add_number(&line, LINE_IN, 1);
     ck_assert(text.truncated);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("proxy/log_line");
+    Suite *suite = suite_create("proxy/access_line");
     TCase *lines = tcase_create("lines");
     tcase_add_checked_fixture(lines, set_up, NULL);
     tcase_add_test(lines, one_writing_makes_either_form);
-    tcase_add_loop_test(lines, every_key_stands_whole_in_its_place, 0, LOG_FAULT + 1);
+    tcase_add_loop_test(lines, every_key_stands_whole_in_its_place, 0, LINE_FAULT + 1);
     tcase_add_test(lines, a_value_from_outside_is_cut);
     tcase_add_test(lines, a_line_without_room_for_a_key_says_so);
     suite_add_tcase(suite, lines);
