@@ -136,6 +136,13 @@ def test_bench_accuracy_counts_what_passes_a_limit_and_the_edge_of_a_window(tmp_
     assert 0 < edge["most"] <= edge["limit"]
 
 
+def test_bench_accuracy_refuses_a_rate_at_which_nobody_can_knock_at_the_edge_of_a_window():
+    result = subprocess.run([os.path.join(BENCH, "accuracy"), "--edge-rate", "499"],
+                            capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 2
+    assert "--edge-rate 499: 500 at least" in result.stderr
+
+
 @pytest.fixture(name="admitted")
 def the_part_of_bench_accuracy_that_judges():
     sys.path.insert(0, os.path.join(BENCH, "lib"))
