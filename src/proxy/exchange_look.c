@@ -57,7 +57,8 @@ static bool takes_too_slowly(struct exchange *exchange, const struct pace_rule *
     return is_too_slow;
 }
 
-void exchange_look_at_client(struct exchange *exchange)
+/* False: it does not move, or not fast enough, and that was the end. */
+static bool look(struct exchange *exchange, uint64_t now_us)
 {
     const struct timeouts_section *timeouts = &exchange->regime->policy->timeouts;
     const struct pace_rule rule = {
@@ -65,7 +66,6 @@ void exchange_look_at_client(struct exchange *exchange)
         .first_us = timeouts->head_us,
         .most_us = timeouts->idle_us,
     };
-    const uint64_t now_us = clock_monotonic_us();
     const bool takes_slowly = takes_too_slowly(exchange, &rule, now_us);
     const bool sends_slowly =
         exchange_waits_for_body(exchange) &&
@@ -81,6 +81,24 @@ void exchange_look_at_client(struct exchange *exchange)
     } else if (stands_still) {
         exchange_fail(exchange, 408, "the request's body took too long");
     } else {
+        return true;
+    }
+    return false;
+}
+
+void exchange_look_at_client(struct exchange *exchange)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    if (look(exchange, now_us)) {
         timeout_arm(&exchange->timeout, &exchange->regime->look_timeouts, now_us);
     }
+}
+
+bool exchange_look_if_due(struct exchange *exchange, const struct pace *pace, uint64_t now_us)
+{
+    if (!pace_is_due(pace, exchange->regime->look_timeouts.length_us, now_us)) {
+        return true;
+    }
+    exchange_note_waits(exchange, now_us);
+    return look(exchange, now_us);
 }

@@ -83,4 +83,10 @@ void exchange_note_waits(struct exchange *exchange, uint64_t now_us);
 /* The client is waited for: does it move, and fast enough? If not, that is the end. */
 void exchange_look_at_client(struct exchange *exchange);
 
+/* Something has moved that ends a wait of @pace, one of the exchange's, or lets one begin: the same
+ * look, unless the last one at @pace is recent. Who waits for less than the time between two looks,
+ * again and again, is looked at only here. False: that was the end. */
+MUST_USE bool exchange_look_if_due(struct exchange *exchange, const struct pace *pace,
+                                   uint64_t now_us);
+
 #endif /* SLUICE_PROXY_EXCHANGE_STEPS_H */

@@ -130,8 +130,13 @@ void exchange_on_upstream_progress(struct exchange *exchange)
 
 void exchange_on_upstream_drained(struct exchange *exchange)
 {
+    const uint64_t now_us = clock_monotonic_us();
     exchange->is_request_blocked = false;
-    exchange_touch(exchange);
+    exchange_touch_at(exchange, now_us);
+    if (exchange_waits_for_body(exchange) &&
+        !exchange_look_if_due(exchange, &exchange->request_pace, now_us)) {
+        return;
+    }
     if (!exchange->is_request_sent) {
         exchange->client->ops->pump(exchange->client);
     }
@@ -336,12 +341,17 @@ void exchange_on_client_progress(struct exchange *exchange)
 
 void exchange_on_client_drained(struct exchange *exchange)
 {
-    exchange->is_client_blocked = false;
     if (exchange->state == EXCHANGE_REPLY || exchange->is_last_blocked) {
+        exchange->is_client_blocked = false;
         exchange_complete(exchange);
         return;
     }
-    exchange_touch(exchange);
+    const uint64_t now_us = clock_monotonic_us();
+    if (!exchange_look_if_due(exchange, &exchange->response_pace, now_us)) {
+        return;
+    }
+    exchange->is_client_blocked = false;
+    exchange_touch_at(exchange, now_us);
     upstream_pump(exchange->upstream);
 }
 

@@ -17,6 +17,11 @@ void pace_end_wait(struct pace *pace, uint64_t now_us)
     }
 }
 
+bool pace_is_due(const struct pace *pace, uint64_t every_us, uint64_t now_us)
+{
+    return pace->looked_us == 0 || now_us - pace->looked_us >= every_us;
+}
+
 /* The time that @n_bytes may take, at most @most_us. */
 static uint64_t earned_us(uint64_t n_bytes, uint64_t bytes_per_s, uint64_t most_us)
 {
@@ -35,10 +40,10 @@ static uint64_t add_up_to(uint64_t one, uint64_t other, uint64_t most)
 bool pace_is_too_slow(struct pace *pace, const struct pace_rule *rule, uint64_t n_bytes,
                       uint64_t now_us)
 {
-    if (!pace->is_seen) {
-        pace->is_seen = true;
+    if (pace->looked_us == 0) {
         pace->left_us = rule->first_us;
     }
+    pace->looked_us = now_us;
     const uint64_t moved = n_bytes > pace->seen_bytes ? n_bytes - pace->seen_bytes : 0;
     pace->seen_bytes += moved;
     if (rule->bytes_per_s == 0) {

@@ -22,12 +22,16 @@ struct pace {
     uint64_t waited_us;  /* since the last look, but for that one */
     uint64_t left_us;    /* that may still be waited, as of the last look */
     uint64_t seen_bytes; /* in all, by the last look */
-    bool is_seen;        /* there was a look */
+    uint64_t looked_us;  /* when that was; 0: there was none */
 };
 
 /* From now he is waited for, or no more. What is so already stays so. */
 void pace_begin_wait(struct pace *pace, uint64_t now_us);
 void pace_end_wait(struct pace *pace, uint64_t now_us);
+
+/* Whether the last look is @every_us ago, or there was none. Waits that are each shorter than that
+ * are not to stay unseen: ask when one begins or ends. */
+bool pace_is_due(const struct pace *pace, uint64_t every_us, uint64_t now_us);
 
 /* Take a look: @n_bytes have moved in all. What moved since the last look pays for all that was
  * waited since, which came first is not known: a burst pays for the waits that follow it until the

@@ -198,6 +198,29 @@ def test_who_takes_nothing_is_cut(start, start_upstream):
         assert faults(proxy) == ["the client does not read"]
 
 
+def read_in_bits(client):
+    """As often as not, each bit lets the proxy write again."""
+    client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    client.sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    threading.Thread(target=client.read_slowly, args=(8192, 0.01), daemon=True).start()
+
+
+def test_who_reads_too_slowly_is_cut_though_it_lets_us_write_within_each_second(start, start_upstream):
+    proxy = start(POLICY.format(rate="100MiB/s", url=start_upstream(send_big).url))
+    with SlowReader(proxy.address) as client:
+        with ends_within(IDLE_S + 2 + LATE_S):
+            read_in_bits(client)
+            assert faults(proxy) == ["the client reads too slowly"]
+
+
+def test_who_reads_so_and_keeps_the_rate_is_served(start, start_upstream):
+    proxy = start(LENIENT.format(rate="1KiB/s", url=start_upstream(send_big).url))
+    with SlowReader(proxy.address) as client:
+        read_in_bits(client)
+        time.sleep(LENIENT_S + 2)
+        assert proxy.stdout() == b""
+
+
 def test_a_slow_reader_that_keeps_the_rate_is_served(start, start_upstream):
     """Though so much waits in our socket that nothing can be written for longer than `idle`."""
     proxy = start(LENIENT.format(rate="1KiB/s", url=start_upstream(send_big).url))

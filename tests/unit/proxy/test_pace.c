@@ -88,6 +88,18 @@ START_TEST(who_keeps_the_rate_is_not_too_slow_however_late_the_look_is)
 }
 END_TEST
 
+START_TEST(a_look_is_due_when_there_was_none_or_the_last_is_so_long_ago)
+{
+    ck_assert(pace_is_due(&pace, SECOND, now_us));
+    ck_assert(!pace_is_too_slow(&pace, &RULE, 0, now_us));
+    ck_assert(!pace_is_due(&pace, SECOND, now_us));
+    pace_end_wait(&pace, now_us + 1); /* waits do not move it */
+    pace_begin_wait(&pace, now_us + 2);
+    ck_assert(!pace_is_due(&pace, SECOND, now_us + SECOND - 1));
+    ck_assert(pace_is_due(&pace, SECOND, now_us + SECOND));
+}
+END_TEST
+
 START_TEST(only_the_time_in_which_he_is_waited_for_counts)
 {
     ck_assert_int_eq(wait_for(9, 0), -1);
@@ -147,6 +159,7 @@ int main(void)
     tcase_add_test(
         all, a_burst_pays_for_all_waits_until_the_next_look_and_then_for_no_more_than_the_most);
     tcase_add_test(all, who_keeps_the_rate_is_not_too_slow_however_late_the_look_is);
+    tcase_add_test(all, a_look_is_due_when_there_was_none_or_the_last_is_so_long_ago);
     tcase_add_test(all, only_the_time_in_which_he_is_waited_for_counts);
     tcase_add_test(all, waits_that_ended_between_two_looks_are_added_up);
     tcase_add_test(all, without_a_rate_nobody_is_too_slow);
