@@ -29,7 +29,7 @@ def _is_borne(rate, rounds, *names):
 def _row(row, rate, rounds):
     loads, n_saturated = _loads(row.name, rate, rounds), _n_saturated(row.name, rate, rounds)
     line = {"name": row.name, "title": row.title, "rate": rate, "n_rounds": len(loads), "n_saturated": n_saturated,
-            "saturated": not _is_borne(rate, rounds, row.name)}
+            "saturated": not _is_borne(rate, rounds, row.name), "busy": median(load["busy"] for load in loads)}
     for quantile in QUANTILES:
         line[f"{quantile}_us"] = median(load["latency_us"][quantile] for load in loads)
     if row.name == "direct":
@@ -59,7 +59,7 @@ def _bound(name, of, figures, at_most, is_borne):
 
 
 def bounds(rows, rate, rounds):
-    """At @rate, the half of what the machine bears: what must hold, each taken within its round."""
+    """At @rate, half a load: what must hold, each taken within its round."""
     names = [row.name for row in rows]
     found = []
     if "sluice" in names and "nginx-limit-req" in names:
@@ -84,11 +84,11 @@ def _line(entry):
     if entry["n_saturated"]:
         word = "SATURATED" if entry["saturated"] else "saturated"
         told += f"  {word} in {entry['n_saturated']} of {entry['n_rounds']} rounds"
-    return f"{entry['title']:<26}{told}"
+    return f"{entry['title']:<26}{entry['busy']:6.0%}{told}"
 
 
 def table(result):
-    head = (f"{'':<26}{'p50 µs':>10}{'p99':>10}{'p99.9':>10}{'added p50':>10}{'p99':>10}{'p99.9':>10}"
+    head = (f"{'':<26}{'busy':>6}{'p50 µs':>10}{'p99':>10}{'p99.9':>10}{'added p50':>10}{'p99':>10}{'p99.9':>10}"
             "  (min..max of p99)")
     blocks = []
     for rate in result["rates"]:
@@ -105,5 +105,5 @@ def table(result):
     told = [f"{bound['name']:<26}{bound['of']}: {bound['is']:.0f}, at most {bound['at_most']}:"
             f" {'holds' if bound['holds'] else 'EXCEEDED'}" for bound in result["bounds"]]
     if told:
-        blocks.append("\n".join([f"Bounds, at {result['rates'][-1]} requests a second", *told]))
+        blocks.append("\n".join([f"Bounds, at {result['half_load']} requests a second", *told]))
     return "\n\n".join(blocks)

@@ -5,19 +5,24 @@ from section import Section, made_of, paragraphs
 from words import bounds_table, number, origin, table
 
 
+def _load(rate, figures):
+    if rate == figures["half_load"]:
+        return "half load"
+    return "a light load" if rate < figures["half_load"] else "a heavy load"
+
+
 def _chart(rate, figures):
     rows = [row for row in figures["rows"] if row["rate"] == rate and row["name"] != "direct"
             and not row["saturated"]]
     bars = [Bar(row["title"], row["added_p99_us"], kind_of(row["name"]), row["added_p99_min_us"],
                 row["added_p99_max_us"]) for row in rows]
-    share = "half load" if rate == figures["rates"][-1] else "a light load"
-    return Bars(f"added-latency-{figures['rates'].index(rate)}", f"Added p99 latency at {share},"
+    return Bars(f"added-latency-{figures['rates'].index(rate)}", f"Added p99 latency at {_load(rate, figures)},"
                 f" {rate:,} requests a second", "µs beyond a direct connection, (min..max) over the rounds", bars,
                 footer(figures))
 
 
 def _cells(row):
-    told = [number(row[f"{quantile}_us"]) for quantile in ("p50", "p99", "p999")]
+    told = [f"{row['busy']:.0%}", *(number(row[f"{quantile}_us"]) for quantile in ("p50", "p99", "p999"))]
     if row["name"] == "direct":
         return [*told, *[""] * 4]
     added = [number(row[f"added_{quantile}_us"]) for quantile in ("p50", "p99", "p999")]
@@ -37,7 +42,7 @@ def _title(row):
 
 def _table(rate, figures):
     rows = [[_title(row), *_cells(row)] for row in figures["rows"] if row["rate"] == rate]
-    heads = [f"{rate:,} requests/s", "p50, µs>", "p99>", "p99.9>", "added p50>", "added p99>", "added p99.9>",
+    heads = [f"{rate:,} requests/s", "busy>", "p50, µs>", "p99>", "p99.9>", "added p50>", "added p99>", "added p99.9>",
              "(min..max of p99)>"]
     return table(heads, rows)
 
@@ -54,7 +59,10 @@ def _latency(title, figures):
         f" {number(trip['p99'])} µs); the generator itself was late by {number(figures['lag_p99_us'])} µs (p99), which"
         " is more than some dozen when the machine was busy with something else, and so are all figures then. Saturated:"
         " requests came in faster than they were answered; where that was so in more than half of the rounds, the figures tell"
-        " how long the row was loaded, and the chart leaves it out.",
+        " how long the row was loaded, and the chart leaves it out. Busy: of the processors' time, with all that stands"
+        " around the proxy (the generator, the upstream, Redis), which share them here. Half a load is the rate at which the"
+        " busiest of nginx, sluice and sluice with cold keys in Redis keeps them half busy; the heavy one is half of what"
+        " the slowest of them bears when each connection asks as soon as it is answered, which comes in bunches and is cheaper.",
         origin(figures), *(part for rate, chart in zip(figures["rates"], charts)
                            for part in (shown(chart), _table(rate, figures))),
         bounds_table(bounds))
