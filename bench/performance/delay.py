@@ -5,10 +5,18 @@ from section import Section, made_of, paragraphs
 from words import bounds_table, number, origin, table
 
 
+_HALF_LOAD = (
+    " Busy: of the processors' time, with all that stands around the proxy (the generator, the upstream, Redis), which"
+    " share them here. Half a load is the rate at which the busiest of nginx, sluice and sluice with cold keys in Redis"
+    " keeps them half busy; the heavy one is half of what the slowest of them bears when each connection asks as soon as"
+    " it is answered: what comes in bunches is cheaper.")
+
+
 def _load(rate, figures):
-    if rate == figures["half_load"]:
+    half = figures.get("half_load", figures["rates"][-1])  # of a result that does not tell, the highest
+    if rate == half:
         return "half load"
-    return "a light load" if rate < figures["half_load"] else "a heavy load"
+    return "a light load" if rate < half else "a heavy load"
 
 
 def _chart(rate, figures):
@@ -22,7 +30,9 @@ def _chart(rate, figures):
 
 
 def _cells(row):
-    told = [f"{row['busy']:.0%}", *(number(row[f"{quantile}_us"]) for quantile in ("p50", "p99", "p999"))]
+    told = [number(row[f"{quantile}_us"]) for quantile in ("p50", "p99", "p999")]
+    if "busy" in row:
+        told = [f"{row['busy']:.0%}", *told]
     if row["name"] == "direct":
         return [*told, *[""] * 4]
     added = [number(row[f"added_{quantile}_us"]) for quantile in ("p50", "p99", "p999")]
@@ -41,10 +51,10 @@ def _title(row):
 
 
 def _table(rate, figures):
-    rows = [[_title(row), *_cells(row)] for row in figures["rows"] if row["rate"] == rate]
-    heads = [f"{rate:,} requests/s", "busy>", "p50, µs>", "p99>", "p99.9>", "added p50>", "added p99>", "added p99.9>",
-             "(min..max of p99)>"]
-    return table(heads, rows)
+    rows = [row for row in figures["rows"] if row["rate"] == rate]
+    heads = [f"{rate:,} requests/s", *(["busy>"] if "busy" in rows[0] else []), "p50, µs>", "p99>", "p99.9>",
+             "added p50>", "added p99>", "added p99.9>", "(min..max of p99)>"]
+    return table(heads, [[_title(row), *_cells(row)] for row in rows])
 
 
 def _latency(title, figures):
@@ -59,10 +69,8 @@ def _latency(title, figures):
         f" {number(trip['p99'])} µs); the generator itself was late by {number(figures['lag_p99_us'])} µs (p99), which"
         " is more than some dozen when the machine was busy with something else, and so are all figures then. Saturated:"
         " requests came in faster than they were answered; where that was so in more than half of the rounds, the figures tell"
-        " how long the row was loaded, and the chart leaves it out. Busy: of the processors' time, with all that stands"
-        " around the proxy (the generator, the upstream, Redis), which share them here. Half a load is the rate at which the"
-        " busiest of nginx, sluice and sluice with cold keys in Redis keeps them half busy; the heavy one is half of what"
-        " the slowest of them bears when each connection asks as soon as it is answered, which comes in bunches and is cheaper.",
+        " how long the row was loaded, and the chart leaves it out."
+        + (_HALF_LOAD if "half_load" in figures else ""),
         origin(figures), *(part for rate, chart in zip(figures["rates"], charts)
                            for part in (shown(chart), _table(rate, figures))),
         bounds_table(bounds))
