@@ -53,9 +53,9 @@ struct stream_handler {
     void (*on_readable)(void *owner);
     /* The peer has ended its side or is gone; with stream_watch_end() alone. */
     void (*on_ended)(void *owner);
-    /* Some of what stream_write() kept has been taken, not all. NULL: nobody wants to know. */
+    /* Some of what a write kept has been taken, not all. NULL: nobody wants to know. */
     void (*on_progress)(void *owner);
-    /* What stream_write() kept has been taken, or the connection broke: the next call tells. */
+    /* What a write kept has been taken, or the connection broke: the next write tells. */
     void (*on_drained)(void *owner);
 };
 
@@ -69,6 +69,7 @@ struct stream {
     struct event *end_event;   /* owned; NULL: never wanted */
     bool reading;              /* read_event is armed */
     bool connecting;           /* writability is awaited as the end of connect() */
+    bool is_broken;            /* what was kept could not be written, and is lost */
     struct iovec
         kept[STREAM_SLICES_MAX]; /* what the kernel did not take yet; memory is the owner's */
     int n_kept;
@@ -130,8 +131,13 @@ MUST_USE enum stream_result stream_write(struct stream *stream, const struct iov
  * tells. */
 MUST_USE enum stream_result stream_read_pipe(struct stream *stream, struct pipe *pipe, size_t most);
 
-/* Write what is in @pipe. As stream_write(): with STREAM_BLOCKED it must stay until on_drained. */
+/* Write what is in @pipe. As stream_write(): with STREAM_BLOCKED it must stay until on_drained. The
+ * process must ignore SIGPIPE: nothing else keeps it from a write to a peer that is gone. */
 MUST_USE enum stream_result stream_write_pipe(struct stream *stream, struct pipe *pipe);
+
+/* Whether some of what was kept is lost: nothing can be written any more, though what the peer has
+ * sent can be read. */
+bool stream_is_broken(const struct stream *stream);
 
 /* Whether something is kept. */
 bool stream_is_blocked(const struct stream *stream);

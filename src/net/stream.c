@@ -2,7 +2,8 @@
  * once and never touched again.
  *
  * Failures: a write that the kernel does not take keeps its slices and arms the write event; a
- * broken connection is told by the next read or write, never by a callback of its own. */
+ * broken connection is told by the next read or write, never by a callback of its own. Where what
+ * was kept is lost, no later write succeeds, though the error has passed: there would be a hole. */
 
 #include "net/stream.h"
 
@@ -109,7 +110,8 @@ static void on_writable(evutil_socket_t fd, short events, void *context)
             }
             return;
         }
-        forget_kept(stream); /* broken: the next read or write tells */
+        stream->is_broken = result == STREAM_BROKEN; /* the next write tells */
+        forget_kept(stream);
     }
     event_del(stream->write_event);
     stream->handler->on_drained(stream->owner);
@@ -345,6 +347,9 @@ static enum stream_result write_kept(struct stream *stream, enum stream_result r
 enum stream_result stream_write(struct stream *stream, const struct iovec *slices, int n_slices)
 {
     assert(n_slices <= STREAM_SLICES_MAX && !stream_is_blocked(stream));
+    if (stream->is_broken) {
+        return STREAM_BROKEN;
+    }
     memcpy(stream->kept, slices, (size_t)n_slices * sizeof(slices[0]));
     stream->n_kept = n_slices;
     return write_kept(stream, flush_slices(stream));
@@ -353,8 +358,16 @@ enum stream_result stream_write(struct stream *stream, const struct iovec *slice
 enum stream_result stream_write_pipe(struct stream *stream, struct pipe *pipe)
 {
     assert(pipe->n_bytes > 0 && !stream_is_blocked(stream));
+    if (stream->is_broken) {
+        return STREAM_BROKEN;
+    }
     stream->kept_pipe = pipe;
     return write_kept(stream, flush_pipe(stream));
+}
+
+bool stream_is_broken(const struct stream *stream)
+{
+    return stream->is_broken;
 }
 
 bool stream_is_blocked(const struct stream *stream)

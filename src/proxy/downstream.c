@@ -400,7 +400,9 @@ static void on_drained(void *owner)
 {
     struct downstream *downstream = owner;
     downstream_drop_out_block(downstream);
-    if (downstream->exchange != NULL) {
+    if (stream_is_broken(&downstream->stream)) {
+        downstream_close(downstream);
+    } else if (downstream->exchange != NULL) {
         exchange_on_client_drained(downstream->exchange);
     }
 }

@@ -1,6 +1,7 @@
 /* From a stream into a pipe, and from the pipe into another stream. */
 
 #include <check.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,36 @@ START_TEST(a_stream_that_is_closed_forgets_the_pipe)
 }
 END_TEST
 
+static bool is_failing;
+
+static ssize_t fail_once(struct stream *stream, int pipe_fd, size_t most)
+{
+    if (is_failing) {
+        is_failing = false;
+        errno = ENOMEM;
+        return -1;
+    }
+    return transport_plain.from_pipe(stream, pipe_fd, most);
+}
+
+START_TEST(what_was_lost_in_a_flush_is_told_by_the_next_call)
+{
+    static struct transport failing;
+    failing = transport_plain;
+    failing.from_pipe = fail_once;
+    sink.transport = &failing;
+    fill();
+    ck_assert_int_eq(stream_write_pipe(&sink, pipe_), STREAM_BLOCKED);
+    is_failing = true;
+    size_t n_taken = 0;
+    take(&n_taken);
+    turns_until_count(loop, &n_drained, 1);
+    ck_assert_uint_gt(pipe_->n_bytes, 0); /* these are lost */
+    const struct iovec slice = {.iov_base = (char[]){'x'}, .iov_len = 1};
+    ck_assert_int_eq(stream_write(&sink, &slice, 1), STREAM_BROKEN);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("net/stream_pipe");
@@ -213,6 +244,7 @@ int main(void)
     tcase_add_test(writing, what_the_kernel_does_not_take_stays_in_the_pipe_and_follows);
     tcase_add_test(writing, a_peer_that_goes_while_bytes_are_in_the_pipe_is_told_by_the_next_call);
     tcase_add_test(writing, a_stream_that_is_closed_forgets_the_pipe);
+    tcase_add_test(writing, what_was_lost_in_a_flush_is_told_by_the_next_call);
     suite_add_tcase(suite, writing);
 
     SRunner *runner = srunner_create(suite);
