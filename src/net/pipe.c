@@ -1,5 +1,5 @@
-/* A pipe that is given back empty is kept: two descriptors and a few kilobytes of the kernel. What
- * is left in another goes with it. */
+/* A pipe that is given back empty is kept, while few are: two descriptors and a few kilobytes of the
+ * kernel. What is left in another goes with it. */
 
 #include "net/pipe.h"
 
@@ -23,12 +23,18 @@ static void destroy(struct pipe_pool *pool, struct pipe *pipe)
     pool->n_pipes--;
 }
 
+static struct pipe *pop(struct pipe_pool *pool)
+{
+    struct pipe *pipe = pool->free;
+    pool->free = pipe->next;
+    pool->n_free--;
+    return pipe;
+}
+
 void pipe_pool_close(struct pipe_pool *pool)
 {
     while (pool->free != NULL) {
-        struct pipe *pipe = pool->free;
-        pool->free = pipe->next;
-        destroy(pool, pipe);
+        destroy(pool, pop(pool));
     }
     assert(pool->n_pipes == 0);
 }
@@ -53,12 +59,20 @@ static struct pipe *create(struct pipe_pool *pool)
 
 struct pipe *pipe_take(struct pipe_pool *pool)
 {
-    struct pipe *pipe = pool->free;
-    if (pipe != NULL) {
-        pool->free = pipe->next;
-        return pipe;
+    if (pool->free != NULL) {
+        return pop(pool);
     }
-    return pool->n_pipes < pool->n_max ? create(pool) : NULL;
+    if (pool->n_pipes == pool->n_max) {
+        return NULL;
+    }
+    if (pool->n_skips > 0) {
+        pool->n_skips--;
+        return NULL;
+    }
+    struct pipe *pipe = create(pool);
+    /* To be refused costs more than a pipe spares, and seldom passes at once. */
+    pool->n_skips = pipe == NULL ? PIPE_SKIPS : 0;
+    return pipe;
 }
 
 void pipe_give(struct pipe_pool *pool, struct pipe *pipe)
@@ -66,10 +80,11 @@ void pipe_give(struct pipe_pool *pool, struct pipe *pipe)
     if (pipe == NULL) {
         return;
     }
-    if (pipe->n_bytes > 0) {
+    if (pipe->n_bytes > 0 || pool->n_free == PIPES_FREE_MAX) {
         destroy(pool, pipe);
         return;
     }
     pipe->next = pool->free;
     pool->free = pipe;
+    pool->n_free++;
 }

@@ -24,7 +24,7 @@ static void tear_down(void)
 static void assert_empty(const struct pipe *pipe)
 {
     char byte;
-    ck_assert_ptr_nonnull(pipe);
+    ck_assert_msg(pipe != NULL, "no pipe: see fs.pipe-user-pages-soft and other users of pipes");
     ck_assert_uint_eq(pipe->n_bytes, 0);
     ck_assert_int_eq(read(pipe->read_fd, &byte, 1), -1);
     ck_assert_int_eq(errno, EAGAIN);
@@ -78,8 +78,29 @@ START_TEST(without_descriptors_there_is_none_and_later_there_is)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
     ck_assert_ptr_null(pipe_take(&pool));
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 0; i < PIPE_SKIPS; i++) {
+        ck_assert_ptr_null(pipe_take(&pool)); /* the system is not asked */
+    }
     struct pipe *pipe = pipe_take(&pool);
     assert_empty(pipe);
+    pipe_give(&pool, pipe);
+}
+END_TEST
+
+START_TEST(of_many_that_are_given_back_few_are_kept)
+{
+    struct pipe *taken[PIPES_FREE_MAX + 2];
+    pool.n_max = PIPES_FREE_MAX + 2;
+    for (int i = 0; i < PIPES_FREE_MAX + 2; i++) {
+        taken[i] = pipe_take(&pool);
+        assert_empty(taken[i]);
+    }
+    for (int i = 0; i < PIPES_FREE_MAX + 2; i++) {
+        pipe_give(&pool, taken[i]);
+    }
+    ck_assert_uint_eq(pool.n_pipes, PIPES_FREE_MAX);
+    struct pipe *pipe = pipe_take(&pool);
+    ck_assert_ptr_eq(pipe, taken[PIPES_FREE_MAX - 1]);
     pipe_give(&pool, pipe);
 }
 END_TEST
@@ -103,6 +124,7 @@ int main(void)
     tcase_add_test(pipes, a_pipe_holds_what_it_is_said_to);
     tcase_add_test(pipes, what_is_left_in_one_is_nobodys);
     tcase_add_test(pipes, without_descriptors_there_is_none_and_later_there_is);
+    tcase_add_test(pipes, of_many_that_are_given_back_few_are_kept);
     tcase_add_test(pipes, a_pool_of_none_gives_none);
     suite_add_tcase(suite, pipes);
 
