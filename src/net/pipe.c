@@ -1,5 +1,5 @@
-/* A pipe that is given back empty is kept, while few are: two descriptors and a few kilobytes of the
- * kernel. What is left in another goes with it. */
+/* A pipe that is given back empty is kept, while few are: two descriptors and a few kilobytes of
+ * the kernel. What is left in another goes with it. */
 
 #include "net/pipe.h"
 
