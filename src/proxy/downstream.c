@@ -23,11 +23,6 @@
 #include "proxy/exchange_pipe.h"
 #include "proxy/worker.h"
 
-enum {
-    PUMP_READS_MAX =
-        8, /* per turn of the loop, so that one fast client does not starve the others */
-};
-
 /* --- the end --- */
 
 static void die(struct loop_task *task)
@@ -316,15 +311,19 @@ static void pump(struct client *client)
 {
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
     downstream->wants_body = true;
+    inbox_end_turn(&downstream->inbox); /* of the last one, if that was blocked */
     for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
         struct span piece = span_of(NULL, 0);
         bool last;
-        downstream->inbox.takes_pipe = exchange_takes_pipe(downstream->exchange);
+        downstream->inbox.takes_pipe =
+            inbox_wants_pipe(&downstream->inbox) &&
+            exchange_takes_pipe(downstream->exchange, downstream->inbox.pipe != NULL);
         const enum inbox_result result = inbox_next(&downstream->inbox, &piece, &last);
         if (result == INBOX_PIECE || result == INBOX_PIPED) {
             if (!hand_over(downstream, result == INBOX_PIPED, piece, last)) {
                 return;
             }
+            i += result == INBOX_PIPED ? PIPE_READS - 1 : 0;
         } else if (result == INBOX_END) {
             (void)hand_over(downstream, false, span_of(NULL, 0), true);
             return;
@@ -339,6 +338,7 @@ static void pump(struct client *client)
             break;
         }
     }
+    inbox_end_turn(&downstream->inbox);
     stream_want_read(&downstream->stream, true);
 }
 

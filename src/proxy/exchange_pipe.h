@@ -11,8 +11,9 @@
 struct exchange;
 struct pipe;
 
-/* Whether exchange_on_pipe() may be called, where exchange_on_body() may. */
-MUST_USE bool exchange_takes_pipe(const struct exchange *exchange);
+/* Whether exchange_on_pipe() may be called, where exchange_on_body() may: the server keeps up, and
+ * a pipe is not filled for nothing. One system call. */
+MUST_USE bool exchange_takes_pipe(const struct exchange *exchange, bool has_taken_one);
 
 /* As exchange_on_body(), with what is in @pipe. */
 MUST_USE bool exchange_on_pipe(struct exchange *exchange, struct pipe *pipe);

@@ -96,14 +96,15 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
     return !exchange->is_request_blocked && !last;
 }
 
-bool exchange_takes_pipe(const struct exchange *exchange)
+bool exchange_takes_pipe(const struct exchange *exchange, bool has_taken_one)
 {
-    return exchange->state == EXCHANGE_FORWARD && !upstream_owes_head(exchange->upstream);
+    return exchange->state == EXCHANGE_FORWARD && !upstream_owes_head(exchange->upstream) &&
+           (has_taken_one || stream_keeps_up(&exchange->upstream->stream));
 }
 
 bool exchange_on_pipe(struct exchange *exchange, struct pipe *pipe)
 {
-    assert(!exchange->is_request_blocked && exchange_takes_pipe(exchange));
+    assert(!exchange->is_request_blocked && exchange->state == EXCHANGE_FORWARD);
     if (!count_body(exchange, pipe->n_bytes)) {
         return false;
     }

@@ -118,6 +118,13 @@ bool inbox_wants_large_block(const struct inbox *inbox)
            (inbox->kind != BODY_LENGTH || inbox->left > inbox->small_pool->block_bytes);
 }
 
+void inbox_end_turn(struct inbox *inbox)
+{
+    if (inbox->pipe != NULL && inbox->pipe->n_bytes == 0) {
+        drop_pipe(inbox);
+    }
+}
+
 void inbox_release_head(struct inbox *inbox)
 {
     if (inbox->head_start == inbox->head_end) {
@@ -178,10 +185,11 @@ static enum inbox_result read_body(struct inbox *inbox)
 
 /* A pipe gains nothing by little, and fills with nothing before an urgent byte, which a read leaves
  * out: after either it is a read's turn. The end is read, since something may come behind it. */
-static bool wants_pipe(const struct inbox *inbox)
+bool inbox_wants_pipe(const struct inbox *inbox)
 {
-    return inbox->takes_pipe && inbox->is_rushing && !inbox->is_small &&
-           inbox->kind == BODY_LENGTH && inbox->left > inbox->body_pool->block_bytes;
+    return inbox->is_rushing && !inbox->is_small && inbox->pipes != NULL &&
+           inbox->kind == BODY_LENGTH && inbox->left > inbox->body_pool->block_bytes &&
+           !inbox_has_bytes(inbox);
 }
 
 /* Have more of the body in a pipe. INBOX_END: it has to be read. */
@@ -209,7 +217,8 @@ static enum inbox_result fill_pipe(struct inbox *inbox)
 static enum inbox_result take_more(struct inbox *inbox)
 {
     drop_pipe(inbox);
-    const enum inbox_result result = wants_pipe(inbox) ? fill_pipe(inbox) : INBOX_END;
+    const bool fills_pipe = inbox->takes_pipe && inbox_wants_pipe(inbox);
+    const enum inbox_result result = fills_pipe ? fill_pipe(inbox) : INBOX_END;
     return result == INBOX_END ? read_body(inbox) : result;
 }
 

@@ -17,12 +17,19 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/limits.h"
 #include "base/pool.h"
 #include "base/span.h"
 #include "http/chunked.h"
 #include "http/head.h"
 #include "net/pipe.h"
 #include "net/stream.h"
+
+enum {
+    /* Per turn of the loop, so that one fast peer does not starve the others. */
+    PUMP_READS_MAX = 8,
+    PIPE_READS = PIPE_BYTES / IO_BLOCK_BYTES, /* that filling a pipe counts for */
+};
 
 struct inbox {
     struct stream *stream;        /* borrowed */
@@ -31,7 +38,7 @@ struct inbox {
     struct pool *small_pool;      /* smaller ones, for who cannot take much */
     bool is_small;                /* read into such a one */
     struct pipe_pool *pipes;      /* NULL: there are none */
-    bool takes_pipe;              /* who takes the body takes a pipe just now */
+    bool takes_pipe;              /* who takes the body takes a pipe just now, and keeps up */
     bool is_rushing;              /* what was read last filled a block: there is more */
     struct pipe *pipe;            /* NULL: nothing there */
     char *head_block;             /* NULL: nothing there */
@@ -86,6 +93,12 @@ MUST_USE enum inbox_result inbox_next(struct inbox *inbox, struct span *piece, b
 /* Whether the next inbox_next() has to read, and would fill more than a
  * small block if so much came. */
 bool inbox_wants_large_block(const struct inbox *inbox);
+
+/* Whether the next inbox_next() would fill a pipe for who takes one. */
+bool inbox_wants_pipe(const struct inbox *inbox);
+
+/* The last piece has been handed on, and the loop sees others now: an empty pipe is theirs. */
+void inbox_end_turn(struct inbox *inbox);
 
 /* No span into the head is used any more, though its body goes on: its
  * block is not kept for that. */

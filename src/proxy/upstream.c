@@ -23,11 +23,6 @@
 #include "proxy/upstream_process.h"
 #include "proxy/worker.h"
 
-enum {
-    PUMP_READS_MAX =
-        8, /* per turn of the loop, so that one fast upstream does not starve the others */
-};
-
 static struct worker *worker_of(const struct upstream *upstream)
 {
     return upstream->server->group->worker;
@@ -87,10 +82,19 @@ static void prepare_read(struct upstream *upstream)
     upstream->inbox.is_small = !client->ops->keeps_up(client);
 }
 
+/* The same for a pipe: one holds much, and there are few. Who has just taken a whole one does. */
+static bool client_takes_pipe(const struct upstream *upstream)
+{
+    struct client *client = upstream->exchange->client;
+    return !upstream->exchange->is_head_pending &&
+           (upstream->inbox.pipe != NULL || client->ops->keeps_up(client));
+}
+
 static void pump_body(struct upstream *upstream)
 {
     struct exchange *exchange = upstream->exchange;
-    bool is_prepared = false; /* once a turn: who does not keep up blocks soon */
+    inbox_end_turn(&upstream->inbox); /* of the last one, if that was blocked */
+    bool is_prepared = false;         /* once a turn: who does not keep up blocks soon */
     for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
         struct span piece = span_of(NULL, 0);
         bool last;
@@ -99,7 +103,8 @@ static void pump_body(struct upstream *upstream)
             prepare_read(upstream);
             is_prepared = true;
         }
-        upstream->inbox.takes_pipe = !exchange->is_head_pending;
+        upstream->inbox.takes_pipe =
+            inbox_wants_pipe(&upstream->inbox) && client_takes_pipe(upstream);
         switch (inbox_next(&upstream->inbox, &piece, &last)) {
         case INBOX_PIECE:
             if (!exchange_on_upstream_body(exchange, piece, last)) {
@@ -110,6 +115,7 @@ static void pump_body(struct upstream *upstream)
             if (!exchange_on_upstream_pipe(exchange, upstream->inbox.pipe)) {
                 return;
             }
+            i += PIPE_READS - 1;
             break;
         case INBOX_END:
             (void)exchange_on_upstream_body(exchange, span_of(NULL, 0), true);
@@ -127,6 +133,7 @@ static void pump_body(struct upstream *upstream)
         }
     }
     /* The loop comes back for what is in the socket; what is in the block has been given out. */
+    inbox_end_turn(&upstream->inbox);
     stream_want_read(&upstream->stream, true);
 }
 
