@@ -274,7 +274,7 @@ class Judge:
             return "its body did not arrive as it was sent"
         if result.method not in IDEMPOTENT and n_starts > 1:
             return f"it reached a server {n_starts} times"
-        if letters.count("B") > 1:
+        if letters.count("F") > 1:
             return "it was sent again after a byte of the answer"
         if result.outcome == "left" or (result.outcome == "whole" and result.status == 200):
             return None

@@ -3,7 +3,8 @@
 Modes come as lines on stdin. A request for /ID/SIZE is answered with SIZE bytes that follow from its
 ID, and must bring the body that X-Size tells, made the same way. What becomes of each stands in LOG,
 a letter and an ID a line, written before it happens: S the head has come, B a byte of the answer goes
-out, E all of it has, H it hangs, W its body was not what it should be.
+out, H it hangs, W its body was not what it should be; and after it: F the first bytes of the answer
+have gone out, E all of it has.
 """
 
 import asyncio
@@ -73,20 +74,31 @@ class Server:
 
     # --- fates ---
 
-    async def good(self, writer, identity, method, size):
+    def begin(self, writer, identity, first):
+        """Whoever is killed may be so between any two of these: B may be told of an answer of which no
+        byte went out, and a byte may have gone out where F is missing."""
         self.log("B", identity)
-        for piece in answer(identity, method, size):
-            writer.write(piece)
+        writer.write(first)
+        self.log("F", identity)
+
+    async def good(self, writer, identity, method, size):
+        first, *rest = answer(identity, method, size)
+        self.begin(writer, identity, first)
+        for piece in rest:
             await writer.drain()
+            writer.write(piece)
+        await writer.drain()
         self.log("E", identity)
         return True
 
     async def slow(self, writer, identity, method, size):
-        self.log("B", identity)
-        for piece in answer(identity, method, size):
-            writer.write(piece)
+        first, *rest = answer(identity, method, size)
+        self.begin(writer, identity, first)
+        for piece in rest:
             await writer.drain()
+            writer.write(piece)
             await asyncio.sleep(self.random.random() * 0.01)
+        await writer.drain()
         self.log("E", identity)
         return True
 
@@ -113,22 +125,19 @@ class Server:
         return False
 
     async def half_head(self, writer, identity, _, __):
-        self.log("B", identity)
-        writer.write(b"HTTP/1.1 200 OK\r\nX-I")
+        self.begin(writer, identity, b"HTTP/1.1 200 OK\r\nX-I")
         await writer.drain()
         return False
 
     async def nonsense(self, writer, identity, _, __):
-        self.log("B", identity)
-        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+        self.begin(writer, identity, b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
         await writer.drain()
         return False
 
     async def send_part(self, writer, identity, method, size):
         """All but the end: no length, no last chunk is ever whole."""
-        self.log("B", identity)
         whole = b"".join(answer(identity, method, size))
-        writer.write(whole[:self.random.randrange(1, len(whole))])
+        self.begin(writer, identity, whole[:self.random.randrange(1, len(whole))])
         await writer.drain()
 
 

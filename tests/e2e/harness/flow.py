@@ -158,6 +158,11 @@ class Flow:
                 f"only clients {sorted(met)} of {sorted(wanted)} within {within} s; the last lines "
                 f"are {list(self.lines.values())[-self.n_clients:]}") from None
 
+    def await_fault(self, name):
+        """Until some answer tells of it."""
+        until(lambda: self._read_logs() or
+              any(line.get("failure") == name for line in list(self.lines.values())), name)
+
     def await_sharing(self, within=SHARING_RESUMES_WITHIN_S + STALL_S):
         """Until each client had an answer by Redis, from now on."""
         self.await_everyone(shared, time.monotonic(), within)
