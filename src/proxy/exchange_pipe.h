@@ -12,7 +12,8 @@ struct exchange;
 struct pipe;
 
 /* Whether exchange_on_pipe() may be called, where exchange_on_body() may: the server keeps up, and
- * a pipe is not filled for nothing. One system call. */
+ * a pipe is not filled for nothing. One system call, but for @has_taken_one: the server has just
+ * taken a whole pipe in this turn of the loop, and is not asked again. */
 MUST_USE bool exchange_takes_pipe(const struct exchange *exchange, bool has_taken_one);
 
 /* As exchange_on_body(), with what is in @pipe. */
