@@ -49,4 +49,11 @@ static inline void list_remove(struct list *node)
     list_init(node);
 }
 
+/* All nodes of @from, in their order, are those of @head, which need not be initialised. */
+static inline void list_move_all(struct list *head, struct list *from)
+{
+    list_push_back(from, head);
+    list_remove(from);
+}
+
 #endif /* SLUICE_BASE_LIST_H */

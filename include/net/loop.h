@@ -23,7 +23,11 @@ MUST_USE enum status loop_new(struct loop **loop);
  * NULL is a no-op. */
 void loop_free(struct loop *loop);
 
-/* Run until loop_stop(). STATUS_IO when the loop cannot go on. */
+/* One turn: the callbacks of all that is ready, then what waits for their end. @may_wait: until
+ * something is ready, where no such task waits. STATUS_IO when the loop cannot go on. */
+MUST_USE enum status loop_turn(struct loop *loop, bool may_wait);
+
+/* Turn until loop_stop(). STATUS_IO when the loop cannot go on. */
 MUST_USE enum status loop_run(struct loop *loop);
 
 /* Let loop_run() return after this turn. */

@@ -13,10 +13,12 @@
 #include <sys/uio.h>
 
 #include "base/compiler.h"
+#include "base/span.h"
 #include "base/status.h"
 
 struct event;
 struct loop;
+struct outbox;
 struct pipe;
 struct stream;
 
@@ -70,6 +72,10 @@ struct stream {
     bool reading;              /* read_event is armed */
     bool connecting;           /* writability is awaited as the end of connect() */
     bool is_broken;            /* what was kept could not be written, and is lost */
+    bool ends_late;            /* our side is to be ended when what is late has been taken */
+    struct outbox *outbox;     /* borrowed: it has a message of this stream; NULL: none has */
+    char *late;                /* owned: of such a message, what goes before all else; NULL: none */
+    size_t n_late;
     struct iovec
         kept[STREAM_SLICES_MAX]; /* what the kernel did not take yet; memory is the owner's */
     int n_kept;
@@ -118,7 +124,7 @@ void stream_want_read(struct stream *stream, bool wanted);
 
 /* Have on_ended called in place of on_readable, whatever the peer has sent before it
  * ended; or, with false, on_readable again. Nothing may be written meanwhile. Without
- * memory on_readable stays. */
+ * memory, and while something is late, on_readable stays. */
 void stream_watch_end(struct stream *stream, bool wanted);
 
 /* Write @n_slices (<= STREAM_SLICES_MAX) in order. With STREAM_BLOCKED their memory must stay until
@@ -138,6 +144,14 @@ MUST_USE enum stream_result stream_write_pipe(struct stream *stream, struct pipe
 /* Whether some of what was kept is lost: nothing can be written any more, though what the peer has
  * sent can be read. */
 bool stream_is_broken(const struct stream *stream);
+
+/* Write @bytes, which their owner takes for written: what the kernel does not take now is copied,
+ * and goes before all that is written later. Nobody is told of it; what comes meanwhile is blocked
+ * behind it. For outbox_flush() alone, and only to who is not behind. */
+void stream_write_own(struct stream *stream, struct span bytes);
+
+/* Whether something is on its way that its owner takes for written: in an outbox, or late. */
+bool stream_is_behind(const struct stream *stream);
 
 /* Whether something is kept. */
 bool stream_is_blocked(const struct stream *stream);

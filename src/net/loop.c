@@ -1,9 +1,8 @@
 /* The loop: one event base without locks, and the list of what waits for the end of the turn.
  *
- * libevent runs the events that became active in one queue, and events activated meanwhile join its
- * end. So one event, activated when the first task is added, runs after all callbacks of the turn.
- * What the tasks themselves ask for comes a turn later, by way of a timer of no length: activated
- * at once, a task that asks for itself would never let the loop look at its sockets. */
+ * libevent runs the callbacks of what is ready, and what they activate, then returns: that is a
+ * turn, and the tasks run behind it. What they themselves ask for waits for the next one, which
+ * does not sleep: a task that asks for itself lets the loop look at its sockets in between. */
 
 #include "net/loop.h"
 
@@ -19,44 +18,19 @@ enum { LOGGED_BYTES_MAX = 1024 };
 
 struct loop {
     struct event_base *base;
-    struct event *turn_end;
-    struct event *next_turn; /* activates turn_end in the turn after this one */
-    struct list tasks;       /* of struct loop_task */
-    bool is_running_tasks;
+    struct list tasks; /* of struct loop_task */
+    bool is_stopping;
 };
 
 static void run_tasks(struct loop *loop)
 {
     struct list due; /* what is added meanwhile waits for the next turn */
-    list_init(&due);
-    loop->is_running_tasks = true;
-    while (!list_is_empty(&loop->tasks)) {
-        struct list *node = loop->tasks.next;
-        list_remove(node);
-        list_push_back(&due, node);
-    }
+    list_move_all(&due, &loop->tasks);
     while (!list_is_empty(&due)) {
         struct loop_task *task = CONTAINER_OF(due.next, struct loop_task, node);
         list_remove(&task->node);
         task->run(task);
     }
-    loop->is_running_tasks = false;
-}
-
-static void on_turn_end(evutil_socket_t fd, short events, void *context)
-{
-    (void)fd;
-    (void)events;
-    run_tasks(context);
-}
-
-/* Timers come after sockets, but other timers may still follow: turn_end goes behind them. */
-static void on_next_turn(evutil_socket_t fd, short events, void *context)
-{
-    struct loop *loop = context;
-    (void)fd;
-    (void)events;
-    event_active(loop->turn_end, EV_TIMEOUT, 0);
 }
 
 /* NULL: the kernel gives no epoll, or there is no memory. */
@@ -77,12 +51,6 @@ static struct event_base *new_base(void)
 
 static void free_loop(struct loop *loop)
 {
-    if (loop->turn_end != NULL) {
-        event_free(loop->turn_end);
-    }
-    if (loop->next_turn != NULL) {
-        event_free(loop->next_turn);
-    }
     if (loop->base != NULL) {
         event_base_free(loop->base);
     }
@@ -112,12 +80,6 @@ enum status loop_new(struct loop **loop)
         free_loop(created);
         return STATUS_IO;
     }
-    created->turn_end = event_new(created->base, -1, 0, on_turn_end, created);
-    created->next_turn = event_new(created->base, -1, 0, on_next_turn, created);
-    if (created->turn_end == NULL || created->next_turn == NULL) {
-        free_loop(created);
-        return STATUS_NO_MEMORY;
-    }
     *loop = created;
     return STATUS_OK;
 }
@@ -135,14 +97,30 @@ void loop_free(struct loop *loop)
     free_loop(loop);
 }
 
+enum status loop_turn(struct loop *loop, bool may_wait)
+{
+    const bool waits = may_wait && list_is_empty(&loop->tasks);
+    const int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | (waits ? 0 : EVLOOP_NONBLOCK);
+    const int failed = event_base_loop(loop->base, flags);
+    if (!list_is_empty(&loop->tasks)) {
+        run_tasks(loop);
+    }
+    return failed == 0 ? STATUS_OK : STATUS_IO;
+}
+
 enum status loop_run(struct loop *loop)
 {
-    return event_base_loop(loop->base, EVLOOP_NO_EXIT_ON_EMPTY) == 0 ? STATUS_OK : STATUS_IO;
+    enum status status;
+    do {
+        status = loop_turn(loop, !loop->is_stopping);
+    } while (status == STATUS_OK && !loop->is_stopping);
+    loop->is_stopping = false;
+    return status;
 }
 
 void loop_stop(struct loop *loop)
 {
-    event_base_loopexit(loop->base, NULL);
+    loop->is_stopping = true;
 }
 
 struct event_base *loop_base(struct loop *loop)
@@ -156,25 +134,11 @@ void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *task))
     task->run = run;
 }
 
-static void ask_for_turn_end(struct loop *loop)
-{
-    const struct timeval at_once = {0, 0};
-    if (loop->is_running_tasks) {
-        event_add(loop->next_turn, &at_once);
-    } else {
-        event_active(loop->turn_end, EV_TIMEOUT, 0);
-    }
-}
-
 void loop_at_turn_end(struct loop *loop, struct loop_task *task)
 {
-    if (!list_is_empty(&task->node)) {
-        return;
+    if (list_is_empty(&task->node)) {
+        list_push_back(&loop->tasks, &task->node);
     }
-    if (list_is_empty(&loop->tasks)) {
-        ask_for_turn_end(loop);
-    }
-    list_push_back(&loop->tasks, &task->node);
 }
 
 void loop_task_cancel(struct loop_task *task)

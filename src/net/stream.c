@@ -1,27 +1,24 @@
-/* A byte stream. Happy path: one read a message, one writev a message, the read event armed
- * once and never touched again.
+/* A byte stream: its life, and what comes on it. Happy path: one read a message, the read event
+ * armed once and never touched again.
  *
- * Failures: a write that the kernel does not take keeps its slices and arms the write event; a
- * broken connection is told by the next read or write, never by a callback of its own. Where what
- * was kept is lost, no later write succeeds, though the error has passed: there would be a hole. */
+ * Failures: a broken connection is told by the next read or write, never by a callback of its
+ * own. */
 
 #include "net/stream.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/limits.h"
 #include "net/loop.h"
 #include "net/pipe.h"
+#include "net/stream_writing.h"
 
 static void on_readable(evutil_socket_t fd, short events, void *context)
 {
@@ -31,97 +28,12 @@ static void on_readable(evutil_socket_t fd, short events, void *context)
     stream->handler->on_readable(stream->owner);
 }
 
-/* Drop the first @n bytes of what is kept. */
-static void drop_kept(struct stream *stream, size_t n)
-{
-    int taken = 0;
-    while (taken < stream->n_kept && n >= stream->kept[taken].iov_len) {
-        n -= stream->kept[taken].iov_len;
-        taken++;
-    }
-    stream->n_kept -= taken;
-    memmove(stream->kept, stream->kept + taken, (size_t)stream->n_kept * sizeof(stream->kept[0]));
-    if (n > 0) {
-        stream->kept[0].iov_base = (char *)stream->kept[0].iov_base + n;
-        stream->kept[0].iov_len -= n;
-    }
-}
-
-static enum stream_result failure_of(int error)
-{
-    return error == EAGAIN || error == EWOULDBLOCK ? STREAM_BLOCKED : STREAM_BROKEN;
-}
-
-static enum stream_result flush_pipe(struct stream *stream)
-{
-    struct pipe *pipe = stream->kept_pipe;
-    ssize_t n;
-    do {
-        n = stream->transport->from_pipe(stream, pipe->read_fd, pipe->n_bytes);
-    } while (n < 0 && errno == EINTR);
-    if (n <= 0) {
-        return n < 0 ? failure_of(errno) : STREAM_BROKEN;
-    }
-    pipe->n_bytes -= (size_t)n;
-    return pipe->n_bytes > 0 ? STREAM_BLOCKED : STREAM_DONE;
-}
-
-/* Offer the kernel what is kept. */
-static enum stream_result flush_slices(struct stream *stream)
-{
-    while (stream->n_kept > 0) {
-        const ssize_t n = stream->transport->writev(stream, stream->kept, stream->n_kept);
-        if (n < 0) {
-            if (errno == EINTR) {
-                continue;
-            }
-            return failure_of(errno);
-        }
-        drop_kept(stream, (size_t)n);
-        if (stream->n_kept > 0) {
-            return STREAM_BLOCKED; /* a short write: the socket's buffer is full */
-        }
-    }
-    return STREAM_DONE;
-}
-
-static enum stream_result flush_kept(struct stream *stream)
-{
-    return stream->kept_pipe != NULL ? flush_pipe(stream) : flush_slices(stream);
-}
-
-static void forget_kept(struct stream *stream)
-{
-    stream->n_kept = 0;
-    stream->kept_pipe = NULL;
-}
-
-static void on_writable(evutil_socket_t fd, short events, void *context)
-{
-    struct stream *stream = context;
-    (void)fd;
-    (void)events;
-
-    if (!stream->connecting) {
-        const enum stream_result result = flush_kept(stream);
-        if (result == STREAM_BLOCKED) {
-            if (stream->handler->on_progress != NULL) {
-                stream->handler->on_progress(stream->owner);
-            }
-            return;
-        }
-        stream->is_broken = result == STREAM_BROKEN; /* the next write tells */
-        forget_kept(stream);
-    }
-    event_del(stream->write_event);
-    stream->handler->on_drained(stream->owner);
-}
-
 static enum status watch(struct stream *stream, struct loop *loop)
 {
     struct event_base *base = loop_base(loop);
     stream->read_event = event_new(base, stream->fd, EV_READ | EV_PERSIST, on_readable, stream);
-    stream->write_event = event_new(base, stream->fd, EV_WRITE | EV_PERSIST, on_writable, stream);
+    stream->write_event =
+        event_new(base, stream->fd, EV_WRITE | EV_PERSIST, stream_on_writable, stream);
     if (stream->read_event == NULL || stream->write_event == NULL) {
         stream_close(stream);
         return STATUS_NO_MEMORY;
@@ -206,6 +118,7 @@ void stream_reset_on_close(struct stream *stream)
 
 void stream_close(struct stream *stream)
 {
+    stream_empty_outbox(stream);
     if (stream->end_event != NULL) {
         event_free(stream->end_event);
         stream->end_event = NULL;
@@ -222,14 +135,15 @@ void stream_close(struct stream *stream)
         close(stream->fd);
         stream->fd = -1;
     }
-    forget_kept(stream);
+    stream_forget_unwritten(stream);
     stream->reading = false;
 }
 
 int stream_detach(struct stream *stream)
 {
     const int fd = stream->fd;
-    assert(!stream_is_blocked(stream));
+    stream_empty_outbox(stream);
+    assert(!stream_is_blocked(stream) && !stream_is_behind(stream));
     stream->fd = -1;
     stream_close(stream);
     return fd;
@@ -256,7 +170,7 @@ static enum stream_result read_with(struct stream *stream,
             return STREAM_EOF;
         }
         if (errno != EINTR) {
-            return failure_of(errno);
+            return stream_failure(errno);
         }
     }
 }
@@ -275,7 +189,7 @@ enum stream_result stream_read_pipe(struct stream *stream, struct pipe *pipe, si
     }
     const ssize_t n = stream->transport->to_pipe(stream, pipe->write_fd, most);
     if (n <= 0) {
-        return n < 0 ? failure_of(errno) : STREAM_EOF;
+        return n < 0 ? stream_failure(errno) : STREAM_EOF;
     }
     pipe->n_bytes = (size_t)n;
     return STREAM_DONE;
@@ -322,7 +236,8 @@ void stream_watch_end(struct stream *stream, bool wanted)
         stream_want_read(stream, true);
         return;
     }
-    if (stream->end_event == NULL) {
+    stream_empty_outbox(stream);
+    if (stream->end_event == NULL && !stream_is_behind(stream)) {
         /* By edges: bytes that nobody reads would otherwise be told without end. */
         stream->end_event = event_new(event_get_base(stream->read_event), stream->fd,
                                       EV_READ | EV_ET | EV_PERSIST, on_change, stream);
@@ -331,70 +246,4 @@ void stream_watch_end(struct stream *stream, bool wanted)
         stream_want_read(stream, false); /* libevent knows a descriptor by one kind alone */
         event_add(stream->end_event, NULL);
     }
-}
-
-/* Whether what was just offered is kept. */
-static enum stream_result write_kept(struct stream *stream, enum stream_result result)
-{
-    if (result == STREAM_BLOCKED) {
-        event_add(stream->write_event, NULL);
-    } else {
-        forget_kept(stream);
-    }
-    return result;
-}
-
-enum stream_result stream_write(struct stream *stream, const struct iovec *slices, int n_slices)
-{
-    assert(n_slices <= STREAM_SLICES_MAX && !stream_is_blocked(stream));
-    if (stream->is_broken) {
-        return STREAM_BROKEN;
-    }
-    memcpy(stream->kept, slices, (size_t)n_slices * sizeof(slices[0]));
-    stream->n_kept = n_slices;
-    return write_kept(stream, flush_slices(stream));
-}
-
-enum stream_result stream_write_pipe(struct stream *stream, struct pipe *pipe)
-{
-    assert(pipe->n_bytes > 0 && !stream_is_blocked(stream));
-    if (stream->is_broken) {
-        return STREAM_BROKEN;
-    }
-    stream->kept_pipe = pipe;
-    return write_kept(stream, flush_pipe(stream));
-}
-
-bool stream_is_broken(const struct stream *stream)
-{
-    return stream->is_broken;
-}
-
-bool stream_is_blocked(const struct stream *stream)
-{
-    return stream->n_kept > 0 || stream->kept_pipe != NULL;
-}
-
-void stream_shutdown(struct stream *stream)
-{
-    stream->transport->shutdown(stream);
-}
-
-uint64_t stream_unread_bytes(const struct stream *stream)
-{
-    int in_socket = 0;
-    uint64_t bytes = stream->kept_pipe != NULL ? stream->kept_pipe->n_bytes : 0;
-    for (int i = 0; i < stream->n_kept; i++) {
-        bytes += stream->kept[i].iov_len;
-    }
-    if (ioctl(stream->fd, SIOCOUTQ, &in_socket) == 0 && in_socket > 0) {
-        bytes += (uint64_t)in_socket;
-    }
-    return bytes;
-}
-
-bool stream_keeps_up(const struct stream *stream)
-{
-    int unsent_bytes = 0;
-    return ioctl(stream->fd, SIOCOUTQNSD, &unsent_bytes) != 0 || unsent_bytes == 0;
 }

@@ -78,13 +78,18 @@ static void write_framing(struct downstream *downstream, const struct response *
     }
 }
 
+/* @is_whole: they are all of an answer behind which the connection goes on, and can wait for others
+ * of this turn. */
 static enum stream_result write_slices(struct downstream *downstream, const struct iovec *slices,
-                                       int n_slices)
+                                       int n_slices, bool is_whole)
 {
+    struct stream *stream = &downstream->stream;
     if (n_slices == 0) {
         return STREAM_DONE;
     }
-    const enum stream_result result = stream_write(&downstream->stream, slices, n_slices);
+    const enum stream_result result =
+        is_whole ? outbox_write(&downstream->worker->outbox, stream, slices, n_slices)
+                 : stream_write(stream, slices, n_slices);
     if (result != STREAM_BLOCKED) {
         downstream_drop_out_block(downstream);
     }
@@ -126,7 +131,7 @@ enum stream_result downstream_send(struct client *client, const struct response 
         stream_shutdown(&downstream->stream);
         return STREAM_DONE;
     }
-    return write_slices(downstream, slices, n);
+    return write_slices(downstream, slices, n, response != NULL && last && downstream->keep_alive);
 }
 
 enum stream_result downstream_send_pipe(struct client *client, struct pipe *pipe)
@@ -150,5 +155,5 @@ enum stream_result downstream_send_interim(struct client *client, const struct r
     write_fields(response, &head);
     text_add_literal(&head, "\r\n");
     const struct iovec slice = framing_slice(text_span(&head));
-    return head.truncated ? STREAM_BROKEN : write_slices(downstream, &slice, 1);
+    return head.truncated ? STREAM_BROKEN : write_slices(downstream, &slice, 1, false);
 }

@@ -341,6 +341,7 @@ void upstream_end_head(struct upstream *upstream, const struct text *text, bool 
 enum stream_result upstream_send(struct upstream *upstream, struct span piece, bool last)
 {
     struct iovec slices[STREAM_SLICES_MAX];
+    const bool is_whole = upstream_owes_head(upstream) && last;
     int n = 0;
     if (upstream->out_head.len > 0) {
         slices[n++] = framing_slice(upstream->out_head);
@@ -351,7 +352,9 @@ enum stream_result upstream_send(struct upstream *upstream, struct span piece, b
     if (n == 0) {
         return STREAM_DONE;
     }
-    const enum stream_result result = stream_write(&upstream->stream, slices, n);
+    const enum stream_result result =
+        is_whole ? outbox_write(&worker_of(upstream)->outbox, &upstream->stream, slices, n)
+                 : stream_write(&upstream->stream, slices, n);
     if (result != STREAM_BLOCKED) {
         drop_out_block(upstream);
     }
@@ -394,10 +397,10 @@ void upstream_has_ended(struct upstream *upstream)
 void upstream_release(struct upstream *upstream, uint64_t now_us)
 {
     const struct head *response = &upstream->exchange->response;
-    const bool is_clean = upstream->phase == UPSTREAM_STREAMING && response->keep_alive &&
-                          upstream->inbox.ended && !inbox_has_bytes(&upstream->inbox) &&
-                          !stream_is_blocked(&upstream->stream) &&
-                          !stream_is_broken(&upstream->stream);
+    const bool is_clean =
+        upstream->phase == UPSTREAM_STREAMING && response->keep_alive && upstream->inbox.ended &&
+        !inbox_has_bytes(&upstream->inbox) && !stream_is_blocked(&upstream->stream) &&
+        !stream_is_behind(&upstream->stream) && !stream_is_broken(&upstream->stream);
     if (!is_clean || worker_of(upstream)->draining || upstream->server->group->is_retired ||
         !upstream_name_is_current(upstream)) {
         upstream_close(upstream);

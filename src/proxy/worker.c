@@ -150,6 +150,9 @@ static enum status init_loop(struct worker *worker, const struct policy *policy)
         status = wakeup_init(&worker->wakeup, worker->loop, on_wake, worker);
     }
     if (status == STATUS_OK) {
+        status = outbox_init(&worker->outbox, worker->loop);
+    }
+    if (status == STATUS_OK) {
         status = resolver_new(worker->loop, worker->shared->options->resolver, &worker->resolver);
     }
     if (status == STATUS_OK) {
@@ -282,6 +285,7 @@ void worker_close(struct worker *worker)
     timeout_queue_close(&worker->grace_timeouts);
     resolver_free(worker->resolver);
     wakeup_close(&worker->wakeup);
+    outbox_close(&worker->outbox);
     loop_free(worker->loop);
     pool_close(&worker->body_blocks);
     pool_close(&worker->small_blocks);

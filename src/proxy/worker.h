@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "http/message.h"
 #include "net/loop.h"
+#include "net/outbox.h"
 #include "net/pipe.h"
 #include "net/precise_timer.h"
 #include "net/resolver.h"
@@ -57,6 +58,7 @@ struct worker {
     struct dying_stacks dying_stacks;
     struct list listeners; /* struct worker_listener */
 
+    struct outbox outbox;     /* short answers and requests, written at the end of a turn */
     struct pool body_blocks;  /* for bodies: IO_BLOCK_BYTES */
     struct pool small_blocks; /* for bodies that nobody takes as fast: SMALL_BLOCK_BYTES */
     struct pipe_pool pipes;   /* for long bodies */

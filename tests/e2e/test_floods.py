@@ -53,6 +53,28 @@ def test_each_request_of_a_pipelined_flood_is_counted_and_answered_in_order(star
     assert [line["path"] for line in lines] == [f"/{i}" for i in range(n_requests)]
 
 
+def test_a_pipelined_flood_that_is_read_late_has_all_its_answers(start):
+    n_requests = 20_000
+    proxy = start("routes: [{match: {path: /ok}, respond: {status: 200, body: ok}}]\n")
+    requests = b"".join(message.request("GET", "/ok" if i % 2 else "/gone", (), None) for i in range(n_requests))
+    with proxy.connect() as client:
+        client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        client.sock.settimeout(0.5)
+        n_sent = 0
+        try:
+            while n_sent < len(requests):
+                n_sent += client.sock.send(requests[n_sent:n_sent + 65536])
+        except TimeoutError:
+            pass  # the answers that nobody reads hold it up
+        assert n_sent < len(requests)
+        client.sock.settimeout(30)
+        sender = threading.Thread(target=client.send, args=(requests[n_sent:],))
+        sender.start()
+        statuses = [client.read().status for _ in range(n_requests)]
+        sender.join()
+    assert statuses == [404, 200] * (n_requests // 2)
+
+
 def test_who_floods_and_never_reads_is_bounded_and_cut(start):
     proxy = start("timeouts: {head: 3s, idle: 3s}\nlog: off\n" + OK)
     with proxy.connect() as other, socket.create_connection(proxy.address) as flood:

@@ -1,7 +1,6 @@
 #include "support/redis_client.h"
 
 #include <check.h>
-#include <event2/event.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
@@ -45,7 +44,7 @@ void redis_client_close(struct redis_client *client)
 
 void redis_client_turn(struct redis_client *client)
 {
-    ck_assert_int_ge(event_base_loop(loop_base(client->loop), EVLOOP_ONCE), 0);
+    ck_assert_int_eq(loop_turn(client->loop, true), STATUS_OK);
 }
 
 void redis_client_await(struct redis_client *client, const bool *done)

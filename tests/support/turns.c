@@ -1,7 +1,6 @@
 #include "support/turns.h"
 
 #include <check.h>
-#include <event2/event.h>
 
 enum { PATIENCE_US = 10 * 1000 * 1000 };
 
@@ -14,13 +13,13 @@ struct loop *turns_new_loop(void)
 
 void turns_once(struct loop *loop)
 {
-    ck_assert_int_ge(event_base_loop(loop_base(loop), EVLOOP_ONCE | EVLOOP_NONBLOCK), 0);
+    ck_assert_int_eq(loop_turn(loop, false), STATUS_OK);
 }
 
-/* With EVLOOP_ONCE a loop waits for its next event: the timer is there so that one comes. */
+/* A turn waits for something to be ready: the timer is there so that it comes. */
 static void wait_for_events(struct loop *loop)
 {
-    ck_assert_int_ge(event_base_loop(loop_base(loop), EVLOOP_ONCE), 0);
+    ck_assert_int_eq(loop_turn(loop, true), STATUS_OK);
 }
 
 static void set_flag(void *context)

@@ -53,6 +53,26 @@ START_TEST(a_removed_node_is_in_no_list_and_may_go_again)
 }
 END_TEST
 
+START_TEST(all_nodes_of_a_list_move_to_another_in_their_order)
+{
+    struct item items[] = {{.value = 1}, {.value = 2}, {.value = 3}};
+    struct list from;
+    struct list head;
+
+    list_init(&from);
+    list_move_all(&head, &from);
+    ck_assert(list_is_empty(&head) && list_is_empty(&from));
+    for (int i = 0; i < 3; i++) {
+        list_push_back(&from, &items[i].node);
+    }
+    list_move_all(&head, &from);
+    ck_assert(list_is_empty(&from));
+    ck_assert_int_eq(digits(&head), 123);
+    list_remove(&items[1].node);
+    ck_assert_int_eq(digits(&head), 13);
+}
+END_TEST
+
 START_TEST(every_status_has_a_text)
 {
     ck_assert_str_eq(status_text(STATUS_OK), "ok");
@@ -70,6 +90,7 @@ int main(void)
 
     tcase_add_test(all, nodes_stand_in_the_order_they_were_pushed);
     tcase_add_test(all, a_removed_node_is_in_no_list_and_may_go_again);
+    tcase_add_test(all, all_nodes_of_a_list_move_to_another_in_their_order);
     tcase_add_test(all, every_status_has_a_text);
     suite_add_tcase(suite, all);
 

@@ -1,6 +1,5 @@
 #include "cluster_stage.h"
 
-#include <event2/event.h>
 #include <stdlib.h>
 
 #include "net/loop.h"
@@ -25,7 +24,7 @@ void stage_stop_nodes(void)
 
 void stage_run_once(void)
 {
-    ck_assert_int_ge(event_base_loop(loop_base(stage_loop), EVLOOP_ONCE), 0);
+    ck_assert_int_eq(loop_turn(stage_loop, true), STATUS_OK);
 }
 
 void stage_await(const bool *answered)

@@ -1,0 +1,262 @@
+/* What goes out on a stream. Happy path: one system call a message.
+ *
+ * Failures: a write that the kernel does not take keeps its slices and arms the write event. Where
+ * what was kept is lost, no later write succeeds, though the error has passed: there would be a
+ * hole. */
+
+#include "net/stream_writing.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "net/outbox.h"
+#include "net/pipe.h"
+
+enum stream_result stream_failure(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK ? STREAM_BLOCKED : STREAM_BROKEN;
+}
+
+/* Drop the first @n bytes of what is kept. */
+static void drop_kept(struct stream *stream, size_t n)
+{
+    int taken = 0;
+    while (taken < stream->n_kept && n >= stream->kept[taken].iov_len) {
+        n -= stream->kept[taken].iov_len;
+        taken++;
+    }
+    stream->n_kept -= taken;
+    memmove(stream->kept, stream->kept + taken, (size_t)stream->n_kept * sizeof(stream->kept[0]));
+    if (n > 0) {
+        stream->kept[0].iov_base = (char *)stream->kept[0].iov_base + n;
+        stream->kept[0].iov_len -= n;
+    }
+}
+
+static enum stream_result flush_pipe(struct stream *stream)
+{
+    struct pipe *pipe = stream->kept_pipe;
+    ssize_t n;
+    do {
+        n = stream->transport->from_pipe(stream, pipe->read_fd, pipe->n_bytes);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+        return n < 0 ? stream_failure(errno) : STREAM_BROKEN;
+    }
+    pipe->n_bytes -= (size_t)n;
+    return pipe->n_bytes > 0 ? STREAM_BLOCKED : STREAM_DONE;
+}
+
+/* Offer the kernel what is kept. */
+static enum stream_result flush_slices(struct stream *stream)
+{
+    while (stream->n_kept > 0) {
+        const ssize_t n = stream->transport->writev(stream, stream->kept, stream->n_kept);
+        if (n < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return stream_failure(errno);
+        }
+        drop_kept(stream, (size_t)n);
+        if (stream->n_kept > 0) {
+            return STREAM_BLOCKED; /* a short write: the socket's buffer is full */
+        }
+    }
+    return STREAM_DONE;
+}
+
+static ssize_t write_bytes(struct stream *stream, const char *bytes, size_t n)
+{
+    const struct iovec slice = {.iov_base = (char *)(uintptr_t)bytes, .iov_len = n};
+    ssize_t n_written;
+    do {
+        n_written = stream->transport->writev(stream, &slice, 1);
+    } while (n_written < 0 && errno == EINTR);
+    return n_written;
+}
+
+static void forget_late(struct stream *stream)
+{
+    free(stream->late);
+    stream->late = NULL;
+    stream->n_late = 0;
+}
+
+/* Offer the kernel what is late. */
+static enum stream_result flush_late(struct stream *stream)
+{
+    const ssize_t n = write_bytes(stream, stream->late, stream->n_late);
+    if (n < 0) {
+        return stream_failure(errno);
+    }
+    if ((size_t)n < stream->n_late) {
+        stream->n_late -= (size_t)n;
+        memmove(stream->late, stream->late + n, stream->n_late);
+        return STREAM_BLOCKED;
+    }
+    forget_late(stream);
+    if (stream->ends_late) {
+        stream->transport->shutdown(stream);
+    }
+    return STREAM_DONE;
+}
+
+static enum stream_result flush_kept(struct stream *stream)
+{
+    const enum stream_result result = stream->late != NULL ? flush_late(stream) : STREAM_DONE;
+    if (result != STREAM_DONE) {
+        return result;
+    }
+    return stream->kept_pipe != NULL ? flush_pipe(stream) : flush_slices(stream);
+}
+
+static void forget_kept(struct stream *stream)
+{
+    stream->n_kept = 0;
+    stream->kept_pipe = NULL;
+}
+
+void stream_forget_unwritten(struct stream *stream)
+{
+    forget_late(stream);
+    forget_kept(stream);
+}
+
+void stream_on_writable(evutil_socket_t fd, short events, void *context)
+{
+    struct stream *stream = context;
+    (void)fd;
+    (void)events;
+
+    const bool is_told = stream->connecting || stream_is_blocked(stream);
+    if (!stream->connecting) {
+        const enum stream_result result = flush_kept(stream);
+        if (result == STREAM_BLOCKED) {
+            if (is_told && stream->handler->on_progress != NULL) {
+                stream->handler->on_progress(stream->owner);
+            }
+            return;
+        }
+        stream->is_broken = result == STREAM_BROKEN; /* the next write tells */
+        stream_forget_unwritten(stream);
+    }
+    event_del(stream->write_event);
+    if (is_told) {
+        stream->handler->on_drained(stream->owner);
+    }
+}
+
+void stream_empty_outbox(struct stream *stream)
+{
+    if (stream->outbox != NULL) {
+        outbox_flush(stream->outbox);
+    }
+}
+
+/* Whether what is kept stays so. */
+static enum stream_result write_kept(struct stream *stream)
+{
+    const enum stream_result result = flush_kept(stream);
+    if (result == STREAM_BLOCKED) {
+        event_add(stream->write_event, NULL);
+    } else {
+        forget_kept(stream);
+    }
+    return result;
+}
+
+enum stream_result stream_write(struct stream *stream, const struct iovec *slices, int n_slices)
+{
+    assert(n_slices <= STREAM_SLICES_MAX && !stream_is_blocked(stream));
+    stream_empty_outbox(stream);
+    if (stream->is_broken) {
+        return STREAM_BROKEN;
+    }
+    memcpy(stream->kept, slices, (size_t)n_slices * sizeof(slices[0]));
+    stream->n_kept = n_slices;
+    return write_kept(stream);
+}
+
+enum stream_result stream_write_pipe(struct stream *stream, struct pipe *pipe)
+{
+    assert(pipe->n_bytes > 0 && !stream_is_blocked(stream));
+    stream_empty_outbox(stream);
+    if (stream->is_broken) {
+        return STREAM_BROKEN;
+    }
+    stream->kept_pipe = pipe;
+    return write_kept(stream);
+}
+
+/* Without memory the connection is of no use any more: there would be a hole. */
+static void keep_late(struct stream *stream, struct span bytes)
+{
+    stream->late = malloc(bytes.len);
+    if (stream->late == NULL) {
+        stream->is_broken = true;
+        return;
+    }
+    memcpy(stream->late, bytes.data, bytes.len);
+    stream->n_late = bytes.len;
+    event_add(stream->write_event, NULL);
+}
+
+void stream_write_own(struct stream *stream, struct span bytes)
+{
+    assert(!stream_is_blocked(stream) && !stream_is_behind(stream));
+    const ssize_t n = write_bytes(stream, bytes.data, bytes.len);
+    if (n < 0 && stream_failure(errno) == STREAM_BROKEN) {
+        stream->is_broken = true; /* the next write tells, or read */
+    } else if (n < (ssize_t)bytes.len) {
+        const size_t n_taken = n < 0 ? 0 : (size_t)n;
+        keep_late(stream, span_of(bytes.data + n_taken, bytes.len - n_taken));
+    }
+}
+
+bool stream_is_behind(const struct stream *stream)
+{
+    return stream->outbox != NULL || stream->late != NULL;
+}
+
+bool stream_is_broken(const struct stream *stream)
+{
+    return stream->is_broken;
+}
+
+bool stream_is_blocked(const struct stream *stream)
+{
+    return stream->n_kept > 0 || stream->kept_pipe != NULL;
+}
+
+void stream_shutdown(struct stream *stream)
+{
+    stream_empty_outbox(stream);
+    stream->ends_late = stream->late != NULL;
+    if (!stream->ends_late) {
+        stream->transport->shutdown(stream);
+    }
+}
+
+uint64_t stream_unread_bytes(const struct stream *stream)
+{
+    int in_socket = 0;
+    uint64_t bytes = stream->n_late + (stream->kept_pipe != NULL ? stream->kept_pipe->n_bytes : 0);
+    for (int i = 0; i < stream->n_kept; i++) {
+        bytes += stream->kept[i].iov_len;
+    }
+    if (ioctl(stream->fd, SIOCOUTQ, &in_socket) == 0 && in_socket > 0) {
+        bytes += (uint64_t)in_socket;
+    }
+    return bytes;
+}
+
+bool stream_keeps_up(const struct stream *stream)
+{
+    int unsent_bytes = 0;
+    return ioctl(stream->fd, SIOCOUTQNSD, &unsent_bytes) != 0 || unsent_bytes == 0;
+}
