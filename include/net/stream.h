@@ -72,6 +72,7 @@ struct stream {
     bool reading;              /* read_event is armed */
     bool connecting;           /* writability is awaited as the end of connect() */
     bool is_broken;            /* what was kept could not be written, and is lost */
+    bool awaits_room;          /* nothing is kept, and on_drained is to come all the same */
     bool ends_late;            /* our side is to be ended when what is late has been taken */
     struct outbox *outbox;     /* borrowed: it has a message of this stream; NULL: none has */
     char *late;                /* owned: of such a message, what goes before all else; NULL: none */
@@ -153,7 +154,7 @@ void stream_write_own(struct stream *stream, struct span bytes);
 /* Whether something is on its way that its owner takes for written: in an outbox, or late. */
 bool stream_is_behind(const struct stream *stream);
 
-/* Whether something is kept. */
+/* Whether something is kept, or room is awaited. */
 bool stream_is_blocked(const struct stream *stream);
 
 /* Bytes that were written and that the peer's side has not taken yet: those that are kept, and
@@ -163,6 +164,11 @@ uint64_t stream_unread_bytes(const struct stream *stream);
 /* Whether all that was written is on its way, so that the peer takes more just now. Always, where
  * the kernel cannot tell. One system call. */
 bool stream_keeps_up(const struct stream *stream);
+
+/* How many bytes can be written without any being kept, as far as the kernel tells: IO_BLOCK_BYTES
+ * to who keeps up, a few SMALL_BLOCK_BYTES to who does not. 0: none now, and the stream is blocked
+ * as if bytes had been kept. One system call, two where the peer does not keep up. */
+MUST_USE size_t stream_await_room(struct stream *stream);
 
 /* End our side; the peer reads an end after what was written. */
 void stream_shutdown(struct stream *stream);

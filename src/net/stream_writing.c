@@ -9,10 +9,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/limits.h"
 #include "net/outbox.h"
 #include "net/pipe.h"
 
@@ -119,6 +121,7 @@ static void forget_kept(struct stream *stream)
 {
     stream->n_kept = 0;
     stream->kept_pipe = NULL;
+    stream->awaits_room = false;
 }
 
 void stream_forget_unwritten(struct stream *stream)
@@ -230,7 +233,7 @@ bool stream_is_broken(const struct stream *stream)
 
 bool stream_is_blocked(const struct stream *stream)
 {
-    return stream->n_kept > 0 || stream->kept_pipe != NULL;
+    return stream->n_kept > 0 || stream->kept_pipe != NULL || stream->awaits_room;
 }
 
 void stream_shutdown(struct stream *stream)
@@ -259,4 +262,27 @@ bool stream_keeps_up(const struct stream *stream)
 {
     int unsent_bytes = 0;
     return ioctl(stream->fd, SIOCOUTQNSD, &unsent_bytes) != 0 || unsent_bytes == 0;
+}
+
+/* A socket is writable while less than half of UNSENT_BYTES_MAX is unsent: the other half fits. One
+ * that is lost is writable too: the next write tells. */
+static bool is_writable(const struct stream *stream)
+{
+    struct pollfd socket = {.fd = stream->fd, .events = POLLOUT};
+    return poll(&socket, 1, 0) != 0;
+}
+
+size_t stream_await_room(struct stream *stream)
+{
+    assert(!stream_is_blocked(stream));
+    stream_empty_outbox(stream);
+    if (stream->late == NULL && stream_keeps_up(stream)) {
+        return IO_BLOCK_BYTES;
+    }
+    if (stream->late == NULL && is_writable(stream)) {
+        return UNSENT_BYTES_MAX / 2;
+    }
+    stream->awaits_room = true;
+    event_add(stream->write_event, NULL);
+    return 0;
 }
