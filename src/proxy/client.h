@@ -46,8 +46,9 @@ struct client_ops {
     /* The exchange is held, or no more: until then exchange_on_client_ended() is to be told,
      * whatever the client has sent. */
     void (*hold)(struct client *client, bool is_held);
-    /* Whether all that was sent is on its way to it: it can take more. */
-    bool (*keeps_up)(struct client *client);
+    /* How many bytes it takes just now: IO_BLOCK_BYTES or more if it keeps up. 0: as if send() had
+     * blocked, though there is nothing that would have to stay. */
+    size_t (*await_room)(struct client *client);
     /* Bytes of what was sent that the client's side has not taken yet. */
     uint64_t (*unread_bytes)(struct client *client);
     /* The exchange is over and is not used any more: free it. */

@@ -434,10 +434,10 @@ static void hold(struct client *client, bool is_held)
     stream_watch_end(&downstream->stream, is_held);
 }
 
-static bool keeps_up(struct client *client)
+static size_t await_room(struct client *client)
 {
-    const struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
-    return stream_keeps_up(&downstream->stream);
+    struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
+    return stream_await_room(&downstream->stream);
 }
 
 static uint64_t unread_bytes(struct client *client)
@@ -452,7 +452,7 @@ static const struct client_ops OPS = {
     .send_interim = downstream_send_interim,
     .pump = pump,
     .hold = hold,
-    .keeps_up = keeps_up,
+    .await_room = await_room,
     .unread_bytes = unread_bytes,
     .on_done = on_done,
 };

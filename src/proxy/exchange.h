@@ -183,8 +183,8 @@ MUST_USE bool exchange_on_upstream_switch(struct exchange *exchange);
 MUST_USE bool exchange_on_upstream_head(struct exchange *exchange);
 /* No piece of body came with the head: send it alone. */
 void exchange_flush_response_head(struct exchange *exchange);
-/* A piece of the response's body, or of the server's side of a tunnel; @last ends it.
- * False: blocked or over. */
+MUST_USE size_t exchange_await_room(struct exchange *exchange); /* as client_ops; 0: blocked */
+/* A piece of body, or of a tunnel's server side; @last ends it. False: blocked or over. */
 bool exchange_on_upstream_body(struct exchange *exchange, struct span piece, bool last);
 /* The connection ended or broke before the response did. */
 void exchange_on_upstream_lost(struct exchange *exchange);

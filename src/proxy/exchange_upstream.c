@@ -157,6 +157,15 @@ static void on_client_blocked(struct exchange *exchange)
     exchange_touch(exchange);
 }
 
+size_t exchange_await_room(struct exchange *exchange)
+{
+    const size_t room = exchange->client->ops->await_room(exchange->client);
+    if (room == 0) {
+        on_client_blocked(exchange);
+    }
+    return room;
+}
+
 bool exchange_on_upstream_interim(struct exchange *exchange)
 {
     const struct head *interim = &exchange->response;

@@ -11,6 +11,7 @@ void inbox_init(struct inbox *inbox, struct stream *stream, struct pool *head_po
         .head_pool = head_pool,
         .body_pool = body_pool,
         .small_pool = small_pool,
+        .read_max = SIZE_MAX,
         .kind = BODY_NONE,
         .ended = true,
     };
@@ -123,6 +124,9 @@ void inbox_end_turn(struct inbox *inbox)
     if (inbox->pipe != NULL && inbox->pipe->n_bytes == 0) {
         drop_pipe(inbox);
     }
+    if (inbox->body_block != NULL && inbox->body_start == inbox->body_end) {
+        drop_body_block(inbox);
+    }
 }
 
 void inbox_release_head(struct inbox *inbox)
@@ -132,8 +136,9 @@ void inbox_release_head(struct inbox *inbox)
     }
 }
 
-/* How much to read at once: not beyond a body whose length is known but for the one byte that is
- * looked for, and of a chunked one never more than fits where the next head is kept. */
+/* How much to read at once: no more than is taken, not beyond a body whose length is known but for
+ * the one byte that is looked for, and of a chunked one never more than fits where the next head is
+ * kept. */
 static size_t read_capacity(const struct inbox *inbox)
 {
     size_t capacity = inbox->body_block_pool->block_bytes;
@@ -142,7 +147,7 @@ static size_t read_capacity(const struct inbox *inbox)
     } else if (inbox->kind == BODY_CHUNKED && inbox->head_pool->block_bytes < capacity) {
         capacity = inbox->head_pool->block_bytes;
     }
-    return capacity;
+    return capacity < inbox->read_max ? capacity : inbox->read_max;
 }
 
 /* Read more of the body into its own block. INBOX_PIECE: there is something now. */

@@ -37,6 +37,7 @@ struct inbox {
     struct pool *body_pool;       /* blocks for bodies */
     struct pool *small_pool;      /* smaller ones, for who cannot take much */
     bool is_small;                /* read into such a one */
+    size_t read_max;              /* of a body at once: who takes it has room for no more */
     struct pipe_pool *pipes;      /* NULL: there are none */
     bool takes_pipe;              /* who takes the body takes a pipe just now, and keeps up */
     bool is_rushing;              /* what was read last filled a block: there is more */
@@ -97,7 +98,8 @@ bool inbox_wants_large_block(const struct inbox *inbox);
 /* Whether the next inbox_next() would fill a pipe for who takes one. */
 bool inbox_wants_pipe(const struct inbox *inbox);
 
-/* The last piece has been handed on, and the loop sees others now: an empty pipe is theirs. */
+/* The last piece has been handed on and has gone out, and the loop sees others now: an empty block
+ * for bodies is theirs, and an empty pipe. */
 void inbox_end_turn(struct inbox *inbox);
 
 /* No span into the head is used any more, though its body goes on: its

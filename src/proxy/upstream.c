@@ -73,48 +73,51 @@ static void on_idle_timeout(struct timeout *timeout)
 
 /* --- the response --- */
 
-/* The response's head has gone out, and more of its body is to be read. A client that does not keep
- * up is not worth a large block: it would stay with it for as long as that client likes. */
-static void prepare_read(struct upstream *upstream)
+/* More of the body is to be read, if the client takes it: what is read and not taken stays with us
+ * for as long as the client likes. Who keeps up gets a large block, or a pipe; who does not a small
+ * one, and that only when there is room for it, so that as a rule it holds none. Not asked again in
+ * this turn before it has got *@room bytes, or where it has just taken a whole pipe. False: it is
+ * blocked. */
+static bool prepare_read(struct upstream *upstream, size_t *room)
 {
-    struct client *client = upstream->exchange->client;
-    inbox_release_head(&upstream->inbox);
-    upstream->inbox.is_small = !client->ops->keeps_up(client);
-}
-
-/* The same for a pipe: one holds much, and there are few. Who has just taken a whole one does. */
-static bool client_takes_pipe(const struct upstream *upstream)
-{
-    struct client *client = upstream->exchange->client;
-    return !upstream->exchange->is_head_pending &&
-           (upstream->inbox.pipe != NULL || client->ops->keeps_up(client));
+    struct inbox *inbox = &upstream->inbox;
+    if (*room == 0 && !upstream->exchange->is_head_pending && inbox_wants_large_block(inbox)) {
+        const bool has_taken_pipe = inbox->pipe != NULL && inbox_wants_pipe(inbox);
+        inbox_release_head(inbox);
+        *room = has_taken_pipe ? IO_BLOCK_BYTES : exchange_await_room(upstream->exchange);
+        if (*room == 0) {
+            inbox_end_turn(inbox);
+            return false;
+        }
+        inbox->is_small = *room < IO_BLOCK_BYTES;
+        inbox->takes_pipe = !inbox->is_small;
+    }
+    inbox->read_max = *room > 0 ? *room : IO_BLOCK_BYTES;
+    return true;
 }
 
 static void pump_body(struct upstream *upstream)
 {
     struct exchange *exchange = upstream->exchange;
-    inbox_end_turn(&upstream->inbox); /* of the last one, if that was blocked */
-    bool is_prepared = false;         /* once a turn: who does not keep up blocks soon */
+    size_t room = 0; /* that the client is known to have */
     for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
         struct span piece = span_of(NULL, 0);
         bool last;
-        if (!is_prepared && !exchange->is_head_pending &&
-            inbox_wants_large_block(&upstream->inbox)) {
-            prepare_read(upstream);
-            is_prepared = true;
+        if (!prepare_read(upstream, &room)) {
+            return;
         }
-        upstream->inbox.takes_pipe =
-            inbox_wants_pipe(&upstream->inbox) && client_takes_pipe(upstream);
         switch (inbox_next(&upstream->inbox, &piece, &last)) {
         case INBOX_PIECE:
             if (!exchange_on_upstream_body(exchange, piece, last)) {
                 return; /* blocked, or over: the connection may be somebody else's by now */
             }
+            room = piece.len < room ? room - piece.len : 0;
             break;
         case INBOX_PIPED:
             if (!exchange_on_upstream_pipe(exchange, upstream->inbox.pipe)) {
                 return;
             }
+            room = 0;
             i += PIPE_READS - 1;
             break;
         case INBOX_END:
@@ -209,6 +212,7 @@ static void parse_heads(struct upstream *upstream)
 void upstream_pump(struct upstream *upstream)
 {
     if (upstream->phase == UPSTREAM_STREAMING) {
+        inbox_end_turn(&upstream->inbox); /* that was blocked */
         pump_body(upstream);
     } else {
         inbox_end_head(&upstream->inbox); /* it was an interim response that blocked */

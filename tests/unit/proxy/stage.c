@@ -370,10 +370,11 @@ static void fake_hold(struct client *client, bool is_held)
     (void)is_held;
 }
 
-static bool fake_keeps_up(struct client *client)
+static size_t fake_await_room(struct client *base)
 {
-    (void)client;
-    return true;
+    struct fake_client *client = (struct fake_client *)base;
+    client->n_asked++;
+    return client->room;
 }
 
 static uint64_t fake_unread_bytes(struct client *base)
@@ -387,7 +388,7 @@ static const struct client_ops FAKE_CLIENT = {
     .send_interim = fake_send_interim,
     .pump = fake_pump,
     .hold = fake_hold,
-    .keeps_up = fake_keeps_up,
+    .await_room = fake_await_room,
     .unread_bytes = fake_unread_bytes,
     .on_done = fake_on_done,
 };
@@ -404,6 +405,7 @@ void fake_client_open(struct fake_client *client, struct stage *stage, const cha
     client->stage = stage;
     client->body = "";
     client->send_result = STREAM_DONE;
+    client->room = IO_BLOCK_BYTES;
     client->exchange =
         exchange_init(memory, regime, &client->client, &address, clock_monotonic_us());
 }

@@ -89,6 +89,8 @@ struct fake_client {
 
     enum stream_result send_result; /* of the next send() and send_interim() */
     unsigned n_sends;
+    size_t room;                 /* that it says it has */
+    unsigned n_asked;            /* for it */
     uint64_t unread_bytes;       /* of what was sent, that it has not taken */
     char answer[FAKE_BYTES_MAX]; /* what was sent: heads as HTTP, then the body as it is */
     size_t answer_len;

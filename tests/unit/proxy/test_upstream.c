@@ -175,6 +175,62 @@ START_TEST(a_connection_that_ended_while_handed_over_is_not_met_by_what_cannot_b
 }
 END_TEST
 
+/* --- what is read for a client --- */
+
+static const char LONG[] = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nab";
+
+START_TEST(nothing_is_read_for_a_client_without_room_until_it_has_some)
+{
+    const int fd = begin_get("/free");
+    client.room = 0;
+    server_send(fd, LONG);
+    await_sends(1);
+    server_send(fd, "cd");
+    server_assert_left_alone(&stage);
+    ck_assert_uint_eq(client.n_sends, 1);
+    ck_assert_uint_eq(client.n_asked, 1);
+    ck_assert_uint_eq(stage.worker.small_blocks.n_taken + stage.worker.body_blocks.n_taken, 0);
+    client.room = IO_BLOCK_BYTES;
+    exchange_on_client_drained(client.exchange);
+    await_sends(2);
+    ck_assert(answer_has("\r\n\r\nabcd"));
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_client_with_little_room_gets_no_more_in_small_blocks_before_it_is_asked_again)
+{
+    const int fd = begin_get("/free");
+    client.room = 3;
+    server_send(fd, LONG);
+    await_sends(1);
+    server_assert_left_alone(&stage);
+    client.n_asked = 0;
+    server_send(fd, "cdefgh");
+    await_sends(3);
+    ck_assert_uint_eq(client.n_asked, 3); /* the third time for what has not come yet */
+    ck_assert(answer_has("\r\n\r\nabcdefgh"));
+    ck_assert_uint_eq(stage.worker.body_blocks.n_free, 0);
+    ck_assert_uint_eq(stage.worker.small_blocks.n_free, 1);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_client_that_keeps_up_is_asked_once_in_a_turn_for_what_fits_a_block)
+{
+    const int fd = begin_get("/free");
+    server_send(fd, LONG);
+    await_sends(1);
+    server_assert_left_alone(&stage);
+    client.n_asked = 0;
+    server_send(fd, "cd");
+    await_sends(2);
+    ck_assert_uint_eq(client.n_asked, 1);
+    ck_assert_uint_eq(stage.worker.small_blocks.n_free, 0);
+    close(fd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/upstream");
@@ -198,6 +254,14 @@ int main(void)
         a_connection_that_ended_while_handed_over_is_not_met_by_what_cannot_be_repeated, 0,
         ARRAY_LEN(NOT_AGAIN));
     suite_add_tcase(suite, handed_over);
+
+    TCase *reading = tcase_create("reading");
+    tcase_add_checked_fixture(reading, set_up, tear_down);
+    tcase_add_test(reading, nothing_is_read_for_a_client_without_room_until_it_has_some);
+    tcase_add_test(reading,
+                   a_client_with_little_room_gets_no_more_in_small_blocks_before_it_is_asked_again);
+    tcase_add_test(reading, a_client_that_keeps_up_is_asked_once_in_a_turn_for_what_fits_a_block);
+    suite_add_tcase(suite, reading);
 
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
