@@ -13,12 +13,11 @@
 #include <sys/uio.h>
 
 #include "base/compiler.h"
-#include "base/span.h"
+#include "base/list.h"
 #include "base/status.h"
 
 struct event;
 struct loop;
-struct outbox;
 struct pipe;
 struct stream;
 
@@ -73,14 +72,13 @@ struct stream {
     bool connecting;           /* writability is awaited as the end of connect() */
     bool is_broken;            /* what was kept could not be written, and is lost */
     bool awaits_room;          /* nothing is kept, and on_drained is to come all the same */
-    bool ends_late;            /* our side is to be ended when what is late has been taken */
-    struct outbox *outbox;     /* borrowed: it has a message of this stream; NULL: none has */
-    char *late;                /* owned: of such a message, what goes before all else; NULL: none */
-    size_t n_late;
     struct iovec
         kept[STREAM_SLICES_MAX]; /* what the kernel did not take yet; memory is the owner's */
     int n_kept;
-    struct pipe *kept_pipe; /* borrowed: it has what the kernel did not take yet; NULL: none */
+    struct list posted;         /* in an outbox; empty: in none */
+    bool is_offered;            /* what is kept by an outbox has been */
+    enum stream_result offered; /* what came of it */
+    struct pipe *kept_pipe;     /* borrowed: it has what the kernel did not take yet; NULL: none */
 };
 
 /* Take over the connected, non-blocking @fd and start reading. On failure @fd is closed.
@@ -125,7 +123,7 @@ void stream_want_read(struct stream *stream, bool wanted);
 
 /* Have on_ended called in place of on_readable, whatever the peer has sent before it
  * ended; or, with false, on_readable again. Nothing may be written meanwhile. Without
- * memory, and while something is late, on_readable stays. */
+ * memory on_readable stays. */
 void stream_watch_end(struct stream *stream, bool wanted);
 
 /* Write @n_slices (<= STREAM_SLICES_MAX) in order. With STREAM_BLOCKED their memory must stay until
@@ -146,13 +144,20 @@ MUST_USE enum stream_result stream_write_pipe(struct stream *stream, struct pipe
  * sent can be read. */
 bool stream_is_broken(const struct stream *stream);
 
-/* Write @bytes, which their owner takes for written: what the kernel does not take now is copied,
- * and goes before all that is written later. Nobody is told of it; what comes meanwhile is blocked
- * behind it. For outbox_flush() alone, and only to who is not behind. */
-void stream_write_own(struct stream *stream, struct span bytes);
+/* --- for an outbox (net/outbox.h), in this order --- */
 
-/* Whether something is on its way that its owner takes for written: in an outbox, or late. */
-bool stream_is_behind(const struct stream *stream);
+/* As stream_write(), but nothing is written yet: STREAM_BLOCKED, or STREAM_BROKEN. */
+MUST_USE enum stream_result stream_keep(struct stream *stream, const struct iovec *slices,
+                                        int n_slices);
+
+/* Write what is kept, and tell nobody. */
+void stream_offer(struct stream *stream);
+
+/* What was not taken of it waits until it can be written; of what was taken, on_drained tells. */
+void stream_end_offer(struct stream *stream);
+
+/* Whether what is kept has not been offered to the kernel at all. */
+bool stream_is_unoffered(const struct stream *stream);
 
 /* Whether something is kept, or room is awaited. */
 bool stream_is_blocked(const struct stream *stream);

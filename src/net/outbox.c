@@ -1,87 +1,51 @@
-/* The outbox. Happy path: a message is copied behind the last one, and its stream knows that it is
- * there; at the end of the turn each goes out with one system call.
+/* The outbox. Happy path: a stream joins the list; at the end of the turn each is offered to the
+ * kernel with one system call, then each owner is told.
  *
- * Failures: a message that does not fit makes room by writing the others now; one that is long, or
- * whose stream still owes an earlier one, is its stream's own business. */
+ * Failures are the stream's: what is not taken waits in it, what is lost is told by its next write. */
 
 #include "net/outbox.h"
 
-#include <stdlib.h>
-#include <string.h>
+static void offer_all(struct outbox *outbox)
+{
+    while (!list_is_empty(&outbox->posted)) {
+        struct stream *stream = CONTAINER_OF(outbox->posted.next, struct stream, posted);
+        list_remove(&stream->posted);
+        list_push_back(&outbox->offered, &stream->posted);
+        stream_offer(stream);
+    }
+    outbox->n_posted = 0;
+}
 
-#include "base/span.h"
-
+/* What an owner posts, when he is told, waits for the next turn. */
 static void on_turn_end(struct loop_task *task)
 {
-    outbox_flush(CONTAINER_OF(task, struct outbox, flush));
-}
-
-enum status outbox_init(struct outbox *outbox, struct loop *loop)
-{
-    *outbox = (struct outbox){.loop = loop, .bytes = malloc(OUTBOX_BYTES)};
-    loop_task_init(&outbox->flush, on_turn_end);
-    return outbox->bytes != NULL ? STATUS_OK : STATUS_NO_MEMORY;
-}
-
-void outbox_close(struct outbox *outbox)
-{
-    if (outbox->bytes == NULL) {
-        return;
+    struct outbox *outbox = CONTAINER_OF(task, struct outbox, turn_end);
+    struct list due;
+    offer_all(outbox);
+    list_move_all(&due, &outbox->offered);
+    while (!list_is_empty(&due)) {
+        stream_end_offer(CONTAINER_OF(due.next, struct stream, posted));
     }
-    outbox_flush(outbox);
-    loop_task_cancel(&outbox->flush);
-    free(outbox->bytes);
-    outbox->bytes = NULL;
 }
 
-void outbox_flush(struct outbox *outbox)
+void outbox_init(struct outbox *outbox, struct loop *loop)
 {
-    const char *bytes = outbox->bytes;
-    for (int i = 0; i < outbox->n_messages; i++) {
-        const struct outbox_message *message = &outbox->messages[i];
-        message->stream->outbox = NULL;
-        stream_write_own(message->stream, span_of(bytes, message->len));
-        bytes += message->len;
-    }
-    outbox->n_messages = 0;
-    outbox->n_bytes = 0;
-}
-
-static size_t bytes_of(const struct iovec *slices, int n_slices)
-{
-    size_t n = 0;
-    for (int i = 0; i < n_slices; i++) {
-        n += slices[i].iov_len;
-    }
-    return n;
-}
-
-static void add(struct outbox *outbox, struct stream *stream, const struct iovec *slices,
-                int n_slices)
-{
-    struct outbox_message *message = &outbox->messages[outbox->n_messages++];
-    *message = (struct outbox_message){.stream = stream};
-    for (int i = 0; i < n_slices; i++) {
-        memcpy(outbox->bytes + outbox->n_bytes, slices[i].iov_base, slices[i].iov_len);
-        outbox->n_bytes += slices[i].iov_len;
-        message->len += slices[i].iov_len;
-    }
-    stream->outbox = outbox;
+    *outbox = (struct outbox){.loop = loop};
+    loop_task_init(&outbox->turn_end, on_turn_end);
+    list_init(&outbox->posted);
+    list_init(&outbox->offered);
 }
 
 enum stream_result outbox_write(struct outbox *outbox, struct stream *stream,
                                 const struct iovec *slices, int n_slices)
 {
-    const size_t n = bytes_of(slices, n_slices);
-    if (n > OUTBOX_MESSAGE_BYTES_MAX || stream_is_broken(stream) || stream_is_behind(stream)) {
-        return stream_write(stream, slices, n_slices);
+    if (stream_keep(stream, slices, n_slices) == STREAM_BROKEN) {
+        return STREAM_BROKEN;
     }
-    if (outbox->n_messages == OUTBOX_MESSAGES_MAX || n > OUTBOX_BYTES - outbox->n_bytes) {
-        outbox_flush(outbox);
+    list_push_back(&outbox->posted, &stream->posted);
+    loop_at_turn_end(outbox->loop, &outbox->turn_end);
+    if (++outbox->n_posted == OUTBOX_MESSAGES_MAX) {
+        offer_all(outbox);
     }
-    if (outbox->n_messages == 0) {
-        loop_at_turn_end(outbox->loop, &outbox->flush);
-    }
-    add(outbox, stream, slices, n_slices);
-    return STREAM_DONE;
+    return STREAM_BLOCKED;
 }

@@ -62,6 +62,7 @@ enum status stream_open(struct stream *stream, struct loop *loop, int fd,
         .handler = handler,
         .owner = owner,
     };
+    list_init(&stream->posted);
     tune(fd);
     const enum status status = watch(stream, loop);
     if (status == STATUS_OK) {
@@ -81,6 +82,7 @@ enum status stream_connect(struct stream *stream, struct loop *loop,
         .owner = owner,
         .connecting = true,
     };
+    list_init(&stream->posted);
     if (stream->fd < 0) {
         return errno == ENOMEM || errno == ENOBUFS ? STATUS_NO_MEMORY : STATUS_FULL;
     }
@@ -118,7 +120,6 @@ void stream_reset_on_close(struct stream *stream)
 
 void stream_close(struct stream *stream)
 {
-    stream_empty_outbox(stream);
     if (stream->end_event != NULL) {
         event_free(stream->end_event);
         stream->end_event = NULL;
@@ -132,18 +133,17 @@ void stream_close(struct stream *stream)
         stream->write_event = NULL;
     }
     if (stream->fd >= 0) {
+        stream_forget_kept(stream);
         close(stream->fd);
         stream->fd = -1;
     }
-    stream_forget_unwritten(stream);
     stream->reading = false;
 }
 
 int stream_detach(struct stream *stream)
 {
     const int fd = stream->fd;
-    stream_empty_outbox(stream);
-    assert(!stream_is_blocked(stream) && !stream_is_behind(stream));
+    assert(!stream_is_blocked(stream));
     stream->fd = -1;
     stream_close(stream);
     return fd;
@@ -236,8 +236,7 @@ void stream_watch_end(struct stream *stream, bool wanted)
         stream_want_read(stream, true);
         return;
     }
-    stream_empty_outbox(stream);
-    if (stream->end_event == NULL && !stream_is_behind(stream)) {
+    if (stream->end_event == NULL) {
         /* By edges: bytes that nobody reads would otherwise be told without end. */
         stream->end_event = event_new(event_get_base(stream->read_event), stream->fd,
                                       EV_READ | EV_ET | EV_PERSIST, on_change, stream);

@@ -10,12 +10,10 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
 #include "base/limits.h"
-#include "net/outbox.h"
 #include "net/pipe.h"
 
 enum stream_result stream_failure(int error)
@@ -72,62 +70,26 @@ static enum stream_result flush_slices(struct stream *stream)
     return STREAM_DONE;
 }
 
-static ssize_t write_bytes(struct stream *stream, const char *bytes, size_t n)
-{
-    const struct iovec slice = {.iov_base = (char *)(uintptr_t)bytes, .iov_len = n};
-    ssize_t n_written;
-    do {
-        n_written = stream->transport->writev(stream, &slice, 1);
-    } while (n_written < 0 && errno == EINTR);
-    return n_written;
-}
-
-static void forget_late(struct stream *stream)
-{
-    free(stream->late);
-    stream->late = NULL;
-    stream->n_late = 0;
-}
-
-/* Offer the kernel what is late. */
-static enum stream_result flush_late(struct stream *stream)
-{
-    const ssize_t n = write_bytes(stream, stream->late, stream->n_late);
-    if (n < 0) {
-        return stream_failure(errno);
-    }
-    if ((size_t)n < stream->n_late) {
-        stream->n_late -= (size_t)n;
-        memmove(stream->late, stream->late + n, stream->n_late);
-        return STREAM_BLOCKED;
-    }
-    forget_late(stream);
-    if (stream->ends_late) {
-        stream->transport->shutdown(stream);
-    }
-    return STREAM_DONE;
-}
-
 static enum stream_result flush_kept(struct stream *stream)
 {
-    const enum stream_result result = stream->late != NULL ? flush_late(stream) : STREAM_DONE;
-    if (result != STREAM_DONE) {
-        return result;
-    }
     return stream->kept_pipe != NULL ? flush_pipe(stream) : flush_slices(stream);
 }
 
-static void forget_kept(struct stream *stream)
+void stream_forget_kept(struct stream *stream)
 {
     stream->n_kept = 0;
     stream->kept_pipe = NULL;
     stream->awaits_room = false;
+    stream->is_offered = false;
+    list_remove(&stream->posted);
 }
 
-void stream_forget_unwritten(struct stream *stream)
+/* It was written, or is lost: then the next write tells. */
+static void end_kept(struct stream *stream, enum stream_result result)
 {
-    forget_late(stream);
-    forget_kept(stream);
+    stream->is_broken = stream->is_broken || result == STREAM_BROKEN;
+    stream_forget_kept(stream);
+    stream->handler->on_drained(stream->owner);
 }
 
 void stream_on_writable(evutil_socket_t fd, short events, void *context)
@@ -136,94 +98,76 @@ void stream_on_writable(evutil_socket_t fd, short events, void *context)
     (void)fd;
     (void)events;
 
-    const bool is_told = stream->connecting || stream_is_blocked(stream);
-    if (!stream->connecting) {
-        const enum stream_result result = flush_kept(stream);
-        if (result == STREAM_BLOCKED) {
-            if (is_told && stream->handler->on_progress != NULL) {
-                stream->handler->on_progress(stream->owner);
-            }
-            return;
-        }
-        stream->is_broken = result == STREAM_BROKEN; /* the next write tells */
-        stream_forget_unwritten(stream);
-    }
-    event_del(stream->write_event);
-    if (is_told) {
-        stream->handler->on_drained(stream->owner);
+    const enum stream_result result = stream->connecting ? STREAM_DONE : flush_kept(stream);
+    if (result != STREAM_BLOCKED) {
+        event_del(stream->write_event);
+        end_kept(stream, result);
+    } else if (stream->handler->on_progress != NULL) {
+        stream->handler->on_progress(stream->owner);
     }
 }
 
-void stream_empty_outbox(struct stream *stream)
+/* Whether what was just offered is kept. */
+static enum stream_result write_kept(struct stream *stream, enum stream_result result)
 {
-    if (stream->outbox != NULL) {
-        outbox_flush(stream->outbox);
-    }
-}
-
-/* Whether what is kept stays so. */
-static enum stream_result write_kept(struct stream *stream)
-{
-    const enum stream_result result = flush_kept(stream);
     if (result == STREAM_BLOCKED) {
         event_add(stream->write_event, NULL);
     } else {
-        forget_kept(stream);
+        stream_forget_kept(stream);
     }
     return result;
 }
 
-enum stream_result stream_write(struct stream *stream, const struct iovec *slices, int n_slices)
+enum stream_result stream_keep(struct stream *stream, const struct iovec *slices, int n_slices)
 {
     assert(n_slices <= STREAM_SLICES_MAX && !stream_is_blocked(stream));
-    stream_empty_outbox(stream);
     if (stream->is_broken) {
         return STREAM_BROKEN;
     }
     memcpy(stream->kept, slices, (size_t)n_slices * sizeof(slices[0]));
     stream->n_kept = n_slices;
-    return write_kept(stream);
+    return STREAM_BLOCKED;
+}
+
+enum stream_result stream_write(struct stream *stream, const struct iovec *slices, int n_slices)
+{
+    if (stream_keep(stream, slices, n_slices) == STREAM_BROKEN) {
+        return STREAM_BROKEN;
+    }
+    return write_kept(stream, flush_slices(stream));
 }
 
 enum stream_result stream_write_pipe(struct stream *stream, struct pipe *pipe)
 {
     assert(pipe->n_bytes > 0 && !stream_is_blocked(stream));
-    stream_empty_outbox(stream);
     if (stream->is_broken) {
         return STREAM_BROKEN;
     }
     stream->kept_pipe = pipe;
-    return write_kept(stream);
+    return write_kept(stream, flush_pipe(stream));
 }
 
-/* Without memory the connection is of no use any more: there would be a hole. */
-static void keep_late(struct stream *stream, struct span bytes)
+void stream_offer(struct stream *stream)
 {
-    stream->late = malloc(bytes.len);
-    if (stream->late == NULL) {
-        stream->is_broken = true;
-        return;
-    }
-    memcpy(stream->late, bytes.data, bytes.len);
-    stream->n_late = bytes.len;
-    event_add(stream->write_event, NULL);
+    stream->offered = flush_kept(stream);
+    stream->is_offered = true;
 }
 
-void stream_write_own(struct stream *stream, struct span bytes)
+void stream_end_offer(struct stream *stream)
 {
-    assert(!stream_is_blocked(stream) && !stream_is_behind(stream));
-    const ssize_t n = write_bytes(stream, bytes.data, bytes.len);
-    if (n < 0 && stream_failure(errno) == STREAM_BROKEN) {
-        stream->is_broken = true; /* the next write tells, or read */
-    } else if (n < (ssize_t)bytes.len) {
-        const size_t n_taken = n < 0 ? 0 : (size_t)n;
-        keep_late(stream, span_of(bytes.data + n_taken, bytes.len - n_taken));
+    assert(stream->is_offered);
+    stream->is_offered = false;
+    list_remove(&stream->posted);
+    if (stream->offered == STREAM_BLOCKED) {
+        event_add(stream->write_event, NULL);
+    } else {
+        end_kept(stream, stream->offered);
     }
 }
 
-bool stream_is_behind(const struct stream *stream)
+bool stream_is_unoffered(const struct stream *stream)
 {
-    return stream->outbox != NULL || stream->late != NULL;
+    return !list_is_empty(&stream->posted) && !stream->is_offered;
 }
 
 bool stream_is_broken(const struct stream *stream)
@@ -233,22 +177,19 @@ bool stream_is_broken(const struct stream *stream)
 
 bool stream_is_blocked(const struct stream *stream)
 {
-    return stream->n_kept > 0 || stream->kept_pipe != NULL || stream->awaits_room;
+    return stream->n_kept > 0 || stream->kept_pipe != NULL || stream->awaits_room ||
+           stream->is_offered;
 }
 
 void stream_shutdown(struct stream *stream)
 {
-    stream_empty_outbox(stream);
-    stream->ends_late = stream->late != NULL;
-    if (!stream->ends_late) {
-        stream->transport->shutdown(stream);
-    }
+    stream->transport->shutdown(stream);
 }
 
 uint64_t stream_unread_bytes(const struct stream *stream)
 {
     int in_socket = 0;
-    uint64_t bytes = stream->n_late + (stream->kept_pipe != NULL ? stream->kept_pipe->n_bytes : 0);
+    uint64_t bytes = stream->kept_pipe != NULL ? stream->kept_pipe->n_bytes : 0;
     for (int i = 0; i < stream->n_kept; i++) {
         bytes += stream->kept[i].iov_len;
     }
@@ -275,11 +216,10 @@ static bool is_writable(const struct stream *stream)
 size_t stream_await_room(struct stream *stream)
 {
     assert(!stream_is_blocked(stream));
-    stream_empty_outbox(stream);
-    if (stream->late == NULL && stream_keeps_up(stream)) {
+    if (stream_keeps_up(stream)) {
         return IO_BLOCK_BYTES;
     }
-    if (stream->late == NULL && is_writable(stream)) {
+    if (is_writable(stream)) {
         return UNSENT_BYTES_MAX / 2;
     }
     stream->awaits_room = true;

@@ -13,10 +13,7 @@ enum stream_result stream_failure(int error);
 /* The callback of its write event; @context: the stream. */
 void stream_on_writable(evutil_socket_t fd, short events, void *context);
 
-/* Have written what an outbox has of it: that goes before what is done to the stream by itself. */
-void stream_empty_outbox(struct stream *stream);
-
-/* Let go of what is kept and of what is late. */
-void stream_forget_unwritten(struct stream *stream);
+/* Let go of what is kept. */
+void stream_forget_kept(struct stream *stream);
 
 #endif /* SLUICE_NET_STREAM_WRITING_H */

@@ -78,8 +78,7 @@ static void write_framing(struct downstream *downstream, const struct response *
     }
 }
 
-/* @is_whole: they are all of an answer behind which the connection goes on, and can wait for others
- * of this turn. */
+/* @is_whole: they are all of an answer, and wait for those of others. */
 static enum stream_result write_slices(struct downstream *downstream, const struct iovec *slices,
                                        int n_slices, bool is_whole)
 {
@@ -131,7 +130,7 @@ enum stream_result downstream_send(struct client *client, const struct response 
         stream_shutdown(&downstream->stream);
         return STREAM_DONE;
     }
-    return write_slices(downstream, slices, n, response != NULL && last && downstream->keep_alive);
+    return write_slices(downstream, slices, n, response != NULL && last);
 }
 
 enum stream_result downstream_send_pipe(struct client *client, struct pipe *pipe)

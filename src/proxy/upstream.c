@@ -404,7 +404,7 @@ void upstream_release(struct upstream *upstream, uint64_t now_us)
     const bool is_clean =
         upstream->phase == UPSTREAM_STREAMING && response->keep_alive && upstream->inbox.ended &&
         !inbox_has_bytes(&upstream->inbox) && !stream_is_blocked(&upstream->stream) &&
-        !stream_is_behind(&upstream->stream) && !stream_is_broken(&upstream->stream);
+        !stream_is_broken(&upstream->stream);
     if (!is_clean || worker_of(upstream)->draining || upstream->server->group->is_retired ||
         !upstream_name_is_current(upstream)) {
         upstream_close(upstream);

@@ -146,11 +146,9 @@ void worker_drain(struct worker *worker)
 static enum status init_loop(struct worker *worker, const struct policy *policy)
 {
     enum status status = loop_new(&worker->loop);
+    outbox_init(&worker->outbox, worker->loop);
     if (status == STATUS_OK) {
         status = wakeup_init(&worker->wakeup, worker->loop, on_wake, worker);
-    }
-    if (status == STATUS_OK) {
-        status = outbox_init(&worker->outbox, worker->loop);
     }
     if (status == STATUS_OK) {
         status = resolver_new(worker->loop, worker->shared->options->resolver, &worker->resolver);
@@ -285,7 +283,6 @@ void worker_close(struct worker *worker)
     timeout_queue_close(&worker->grace_timeouts);
     resolver_free(worker->resolver);
     wakeup_close(&worker->wakeup);
-    outbox_close(&worker->outbox);
     loop_free(worker->loop);
     pool_close(&worker->body_blocks);
     pool_close(&worker->small_blocks);

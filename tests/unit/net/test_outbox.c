@@ -7,12 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/span.h"
-#include "base/text.h"
 #include "support/turns.h"
 
 enum {
-    STREAMS = 2,
+    STREAMS = 3,
     RECEIVED_BYTES = 1024 * 1024, /* more than the buffers of a socket pair */
     SMALL_BUFFER = 4096,
 };
@@ -21,13 +19,26 @@ struct end {
     struct stream stream;
     int peer; /* the other end */
     unsigned n_drained;
-    unsigned n_ended;
+    struct end *closes; /* when it is drained; NULL: nobody */
+    const char *posts;  /* the same, once; NULL: nothing */
 };
 
 static struct loop *loop;
 static struct outbox outbox;
 static struct end ends[STREAMS];
 static char received[RECEIVED_BYTES + 1];
+
+static enum stream_result post(struct end *end, const char *text)
+{
+    const struct iovec slice = {.iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text)};
+    return outbox_write(&outbox, &end->stream, &slice, 1);
+}
+
+static enum stream_result write_text(struct end *end, const char *text)
+{
+    const struct iovec slice = {.iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text)};
+    return stream_write(&end->stream, &slice, 1);
+}
 
 static void on_readable(void *owner)
 {
@@ -38,20 +49,18 @@ static void on_readable(void *owner)
 static void on_drained(void *owner)
 {
     struct end *end = owner;
+    const char *text = end->posts;
     end->n_drained++;
+    if (end->closes != NULL) {
+        stream_close(&end->closes->stream);
+    }
+    end->posts = NULL;
+    if (text != NULL) {
+        ck_assert_int_eq(post(end, text), STREAM_BLOCKED);
+    }
 }
 
-static void on_ended(void *owner)
-{
-    struct end *end = owner;
-    end->n_ended++;
-}
-
-static const struct stream_handler HANDLER = {
-    .on_readable = on_readable,
-    .on_ended = on_ended,
-    .on_drained = on_drained,
-};
+static const struct stream_handler HANDLER = {.on_readable = on_readable, .on_drained = on_drained};
 
 static void open_end(struct end *end)
 {
@@ -63,10 +72,16 @@ static void open_end(struct end *end)
     ck_assert_int_eq(stream_open(&end->stream, loop, fds[0], &HANDLER, end), STATUS_OK);
 }
 
+static void close_end(struct end *end)
+{
+    stream_close(&end->stream);
+    close(end->peer);
+}
+
 static void set_up(void)
 {
     loop = turns_new_loop();
-    ck_assert_int_eq(outbox_init(&outbox, loop), STATUS_OK);
+    outbox_init(&outbox, loop);
     for (int i = 0; i < STREAMS; i++) {
         open_end(&ends[i]);
     }
@@ -75,29 +90,9 @@ static void set_up(void)
 static void tear_down(void)
 {
     for (int i = 0; i < STREAMS; i++) {
-        stream_close(&ends[i].stream);
-        close(ends[i].peer);
+        close_end(&ends[i]);
     }
-    outbox_close(&outbox);
-    outbox_close(&outbox);
     loop_free(loop);
-}
-
-static struct iovec slice(const char *data, size_t len)
-{
-    return (struct iovec){.iov_base = (void *)(uintptr_t)data, .iov_len = len};
-}
-
-static enum stream_result post(struct end *end, const char *text)
-{
-    const struct iovec slices = slice(text, strlen(text));
-    return outbox_write(&outbox, &end->stream, &slices, 1);
-}
-
-static enum stream_result write_text(struct end *end, const char *text)
-{
-    const struct iovec slices = slice(text, strlen(text));
-    return stream_write(&end->stream, &slices, 1);
 }
 
 /* What has come at the peer, as text. */
@@ -124,239 +119,129 @@ static void fill(struct end *end)
     ck_assert_int_eq(errno, EAGAIN);
 }
 
-/* One that the kernel does not take. */
-static void make_late(struct end *end, const char *text)
-{
-    fill(end);
-    ck_assert_int_eq(post(end, text), STREAM_DONE);
-    turns_once(loop);
-    ck_assert(stream_is_behind(&end->stream));
-    ck_assert(!stream_is_blocked(&end->stream));
-}
-
-/* Read what comes until @end has nothing late. */
-static const char *read_while_late(struct end *end)
-{
-    static char all[RECEIVED_BYTES];
-    struct text text = text_of(all, sizeof(all));
-    while (stream_is_behind(&end->stream) || stream_is_blocked(&end->stream)) {
-        text_add(&text, span_of_text(read_all(end)));
-        turns_once(loop);
-    }
-    text_add(&text, span_of_text(read_all(end)));
-    text_add_char(&text, '\0');
-    ck_assert(!text.truncated);
-    return all;
-}
-
-static const char *behind_filler(const char *text)
-{
-    return text + strspn(text, ".");
-}
-
-/* --- a turn's messages --- */
-
 START_TEST(messages_of_a_turn_go_out_at_its_end_each_to_its_stream)
 {
-    const struct iovec two[] = {slice("hello ", 6), slice("world", 5)};
-    ck_assert_int_eq(outbox_write(&outbox, &ends[0].stream, two, 2), STREAM_DONE);
-    ck_assert_int_eq(post(&ends[1], "other"), STREAM_DONE);
+    const struct iovec two[] = {{(void *)(uintptr_t) "hello ", 6},
+                                {(void *)(uintptr_t) "world", 5}};
+    ck_assert_int_eq(outbox_write(&outbox, &ends[0].stream, two, 2), STREAM_BLOCKED);
+    ck_assert_int_eq(post(&ends[1], "other"), STREAM_BLOCKED);
     ck_assert_str_eq(read_all(&ends[0]), "");
     ck_assert_str_eq(read_all(&ends[1]), "");
-    ck_assert(stream_is_behind(&ends[0].stream));
+    ck_assert(stream_is_blocked(&ends[0].stream) && stream_is_unoffered(&ends[0].stream));
+    ck_assert_uint_ge(stream_unread_bytes(&ends[0].stream), 11);
 
     turns_once(loop);
     ck_assert_str_eq(read_all(&ends[0]), "hello world");
     ck_assert_str_eq(read_all(&ends[1]), "other");
-    ck_assert(!stream_is_behind(&ends[0].stream));
-    ck_assert_uint_eq(ends[0].n_drained, 0);
-
-    ck_assert_int_eq(post(&ends[0], "again"), STREAM_DONE);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(!stream_is_blocked(&ends[i].stream) && !stream_is_unoffered(&ends[i].stream));
+        ck_assert_uint_eq(ends[i].n_drained, 1);
+    }
+    ck_assert_int_eq(post(&ends[0], "again"), STREAM_BLOCKED);
     turns_once(loop);
     ck_assert_str_eq(read_all(&ends[0]), "again");
-}
-END_TEST
-
-START_TEST(several_messages_of_one_stream_come_in_order)
-{
-    ck_assert_int_eq(post(&ends[0], "a"), STREAM_DONE);
-    ck_assert_int_eq(post(&ends[0], "b"), STREAM_DONE);
-    ck_assert_int_eq(write_text(&ends[0], "c"), STREAM_DONE);
-    ck_assert_int_eq(post(&ends[0], "d"), STREAM_DONE);
-    ck_assert_str_eq(read_all(&ends[0]), "abc");
+    ck_assert_int_eq(write_text(&ends[0], "by itself"), STREAM_DONE);
+    ck_assert_str_eq(read_all(&ends[0]), "by itself");
     turns_once(loop);
-    ck_assert_str_eq(read_all(&ends[0]), "d");
+    ck_assert_uint_eq(ends[0].n_drained, 2);
 }
 END_TEST
 
-START_TEST(an_outbox_that_is_full_is_written_at_once)
+START_TEST(so_many_messages_are_written_at_once_and_told_at_the_end)
 {
     struct end others[OUTBOX_MESSAGES_MAX];
     for (int i = 0; i < OUTBOX_MESSAGES_MAX; i++) {
+        ck_assert_str_eq(i > 0 ? read_all(&others[0]) : "", "");
         open_end(&others[i]);
-        ck_assert_int_eq(post(&others[i], "x"), STREAM_DONE);
+        ck_assert_int_eq(post(&others[i], "x"), STREAM_BLOCKED);
     }
-    ck_assert_str_eq(read_all(&others[0]), "");
-    ck_assert_int_eq(post(&ends[0], "y"), STREAM_DONE);
     for (int i = 0; i < OUTBOX_MESSAGES_MAX; i++) {
         ck_assert_str_eq(read_all(&others[i]), "x");
-        stream_close(&others[i].stream);
-        close(others[i].peer);
+        ck_assert_uint_eq(others[i].n_drained, 0);
+        ck_assert(stream_is_blocked(&others[i].stream));
+        ck_assert(!stream_is_unoffered(&others[i].stream));
     }
+    ck_assert_int_eq(post(&ends[0], "y"), STREAM_BLOCKED);
+    ck_assert_str_eq(read_all(&ends[0]), "");
+    stream_close(&others[0].stream);
+
     turns_once(loop);
     ck_assert_str_eq(read_all(&ends[0]), "y");
-}
-END_TEST
-
-START_TEST(as_many_bytes_as_an_outbox_has_fit_and_one_more_makes_room)
-{
-    static char message[OUTBOX_MESSAGE_BYTES_MAX + 1];
-    struct end others[OUTBOX_BYTES / OUTBOX_MESSAGE_BYTES_MAX];
-    const int n_others = OUTBOX_BYTES / OUTBOX_MESSAGE_BYTES_MAX;
-    memset(message, 'm', OUTBOX_MESSAGE_BYTES_MAX);
-    for (int i = 0; i < n_others; i++) {
-        open_end(&others[i]);
-        ck_assert_int_eq(post(&others[i], message), STREAM_DONE);
-        ck_assert_str_eq(read_all(&others[0]), "");
-    }
-    ck_assert_int_eq(post(&ends[0], "y"), STREAM_DONE);
-    for (int i = 0; i < n_others; i++) {
-        ck_assert_str_eq(read_all(&others[i]), message);
-        stream_close(&others[i].stream);
-        close(others[i].peer);
+    for (int i = 0; i < OUTBOX_MESSAGES_MAX; i++) {
+        ck_assert_uint_eq(others[i].n_drained, i > 0);
+        close_end(&others[i]);
     }
 }
 END_TEST
 
-START_TEST(a_message_that_is_long_is_written_by_its_stream)
+START_TEST(closing_a_stream_takes_its_message_back)
 {
-    static char message[OUTBOX_MESSAGE_BYTES_MAX + 2];
-    memset(message, 'm', OUTBOX_MESSAGE_BYTES_MAX + 1);
-    ck_assert_int_eq(post(&ends[0], "a"), STREAM_DONE);
-    ck_assert_int_eq(post(&ends[0], message), STREAM_DONE);
-    ck_assert_str_eq(read_all(&ends[0]) + 1, message);
-}
-END_TEST
-
-START_TEST(closing_a_stream_writes_what_it_has_there)
-{
-    ck_assert_int_eq(post(&ends[1], "other"), STREAM_DONE);
-    ck_assert_int_eq(post(&ends[0], "last words"), STREAM_DONE);
+    ck_assert_int_eq(post(&ends[0], "nothing"), STREAM_BLOCKED);
+    ck_assert_int_eq(post(&ends[1], "other"), STREAM_BLOCKED);
     stream_close(&ends[0].stream);
-    ck_assert_str_eq(read_all(&ends[0]), "last words");
     turns_once(loop);
+    ck_assert_str_eq(read_all(&ends[0]), "");
+    ck_assert_uint_eq(ends[0].n_drained, 0);
     ck_assert_str_eq(read_all(&ends[1]), "other");
 }
 END_TEST
 
-START_TEST(closing_the_outbox_writes_what_is_there)
+START_TEST(who_is_told_may_close_himself_and_others)
 {
-    ck_assert_int_eq(post(&ends[0], "last words"), STREAM_DONE);
-    outbox_close(&outbox);
-    ck_assert_str_eq(read_all(&ends[0]), "last words");
+    ends[0].closes = &ends[1];
+    ends[2].closes = &ends[2];
+    for (int i = 0; i < STREAMS; i++) {
+        ck_assert_int_eq(post(&ends[i], "last words"), STREAM_BLOCKED);
+    }
+    turns_once(loop);
+    for (int i = 0; i < STREAMS; i++) {
+        ck_assert_str_eq(read_all(&ends[i]), "last words");
+        ck_assert_uint_eq(ends[i].n_drained, i != 1);
+    }
+}
+END_TEST
+
+START_TEST(what_is_posted_by_who_is_told_goes_a_turn_later)
+{
+    ends[0].posts = "b";
+    ck_assert_int_eq(post(&ends[0], "a"), STREAM_BLOCKED);
+    turns_once(loop);
+    ck_assert_str_eq(read_all(&ends[0]), "a");
+    turns_once(loop);
+    ck_assert_str_eq(read_all(&ends[0]), "b");
+    ck_assert_uint_eq(ends[0].n_drained, 2);
+}
+END_TEST
+
+START_TEST(what_the_kernel_does_not_take_stays_blocked_until_it_does)
+{
+    fill(&ends[0]);
+    ck_assert_int_eq(post(&ends[0], "late"), STREAM_BLOCKED);
+    turns_once(loop);
+    ck_assert_uint_eq(ends[0].n_drained, 0);
+    ck_assert(stream_is_blocked(&ends[0].stream) && !stream_is_unoffered(&ends[0].stream));
+
+    bool has_come = false;
+    while (!has_come) {
+        const char *text = read_all(&ends[0]);
+        has_come = strcmp(text + strspn(text, "."), "late") == 0;
+        turns_once(loop);
+    }
+    ck_assert_uint_eq(ends[0].n_drained, 1);
+    ck_assert(!stream_is_blocked(&ends[0].stream));
 }
 END_TEST
 
 START_TEST(a_connection_that_broke_is_told_by_the_next_write)
 {
     close(ends[0].peer);
-    ck_assert_int_eq(post(&ends[0], "a"), STREAM_DONE);
+    ends[0].peer = dup(ends[1].peer);
+    ck_assert_int_eq(post(&ends[0], "a"), STREAM_BLOCKED);
     turns_once(loop);
+    ck_assert_uint_eq(ends[0].n_drained, 1);
     ck_assert(stream_is_broken(&ends[0].stream));
     ck_assert_int_eq(post(&ends[0], "b"), STREAM_BROKEN);
-    ends[0].peer = dup(ends[1].peer);
-}
-END_TEST
-
-/* --- what the kernel does not take --- */
-
-START_TEST(what_is_late_goes_by_itself_and_nobody_is_told)
-{
-    make_late(&ends[0], "late");
-    ck_assert_uint_ge(stream_unread_bytes(&ends[0].stream), 4);
-    ck_assert_str_eq(behind_filler(read_while_late(&ends[0])), "late");
-    ck_assert_uint_eq(ends[0].n_drained, 0);
-
-    ck_assert_int_eq(post(&ends[0], "next"), STREAM_DONE);
-    turns_once(loop);
-    ck_assert_str_eq(read_all(&ends[0]), "next");
-}
-END_TEST
-
-START_TEST(what_is_written_meanwhile_is_blocked_behind_what_is_late)
-{
-    make_late(&ends[0], "late ");
-    ck_assert_int_eq(post(&ends[0], "next"), STREAM_BLOCKED);
-    ck_assert(stream_is_blocked(&ends[0].stream));
-    ck_assert_str_eq(behind_filler(read_while_late(&ends[0])), "late next");
-    ck_assert_uint_eq(ends[0].n_drained, 1);
-}
-END_TEST
-
-START_TEST(a_message_may_be_taken_in_part)
-{
-    static char message[OUTBOX_MESSAGE_BYTES_MAX + 1];
-    static char expected[OUTBOX_MESSAGE_BYTES_MAX + 1];
-    for (int i = 0; i < OUTBOX_MESSAGE_BYTES_MAX; i++) {
-        message[i] = (char)('a' + i % 26);
-    }
-    memcpy(expected, message, sizeof(message));
-    make_late(&ends[0], message);
-    ck_assert_str_eq(behind_filler(read_while_late(&ends[0])), expected);
-}
-END_TEST
-
-START_TEST(the_end_of_our_side_comes_behind_what_is_late)
-{
-    make_late(&ends[0], "late");
-    stream_shutdown(&ends[0].stream);
-    ck_assert_str_eq(behind_filler(read_while_late(&ends[0])), "late");
-    ck_assert_int_eq(read(ends[0].peer, received, 1), 0);
-}
-END_TEST
-
-START_TEST(an_end_asked_for_at_once_comes_behind_what_the_outbox_has)
-{
-    ck_assert_int_eq(post(&ends[0], "all"), STREAM_DONE);
-    stream_shutdown(&ends[0].stream);
-    ck_assert_str_eq(read_all(&ends[0]), "all");
-    ck_assert_int_eq(read(ends[0].peer, received, 1), 0);
-}
-END_TEST
-
-START_TEST(a_peer_that_goes_while_something_is_late_breaks_the_stream)
-{
-    make_late(&ends[0], "late");
-    close(ends[0].peer);
-    while (!stream_is_broken(&ends[0].stream)) {
-        turns_once(loop);
-    }
-    ck_assert(!stream_is_behind(&ends[0].stream));
-    ck_assert_uint_eq(ends[0].n_drained, 0);
-    ck_assert_int_eq(write_text(&ends[0], "b"), STREAM_BROKEN);
-    ends[0].peer = dup(ends[1].peer);
-}
-END_TEST
-
-START_TEST(the_peers_end_is_not_watched_while_something_is_late)
-{
-    make_late(&ends[0], "late");
-    stream_watch_end(&ends[0].stream, true);
-    ck_assert_str_eq(behind_filler(read_while_late(&ends[0])), "late");
-    stream_watch_end(&ends[0].stream, false);
-
-    stream_watch_end(&ends[0].stream, true);
-    ck_assert_int_eq(shutdown(ends[0].peer, SHUT_WR), 0);
-    turns_until_count(loop, &ends[0].n_ended, 1);
-    stream_watch_end(&ends[0].stream, false);
-}
-END_TEST
-
-START_TEST(a_stream_that_is_closed_while_something_is_late_lets_go_of_it)
-{
-    make_late(&ends[0], "late");
-    stream_close(&ends[0].stream);
-    ck_assert_str_eq(behind_filler(read_all(&ends[0])), "");
+    ck_assert(!stream_is_blocked(&ends[0].stream));
 }
 END_TEST
 
@@ -364,28 +249,16 @@ int main(void)
 {
     Suite *suite = suite_create("net/outbox");
     TCase *turn = tcase_create("turn");
-    TCase *late = tcase_create("late");
 
     tcase_add_checked_fixture(turn, set_up, tear_down);
     tcase_add_test(turn, messages_of_a_turn_go_out_at_its_end_each_to_its_stream);
-    tcase_add_test(turn, several_messages_of_one_stream_come_in_order);
-    tcase_add_test(turn, an_outbox_that_is_full_is_written_at_once);
-    tcase_add_test(turn, as_many_bytes_as_an_outbox_has_fit_and_one_more_makes_room);
-    tcase_add_test(turn, a_message_that_is_long_is_written_by_its_stream);
-    tcase_add_test(turn, closing_a_stream_writes_what_it_has_there);
-    tcase_add_test(turn, closing_the_outbox_writes_what_is_there);
+    tcase_add_test(turn, so_many_messages_are_written_at_once_and_told_at_the_end);
+    tcase_add_test(turn, closing_a_stream_takes_its_message_back);
+    tcase_add_test(turn, who_is_told_may_close_himself_and_others);
+    tcase_add_test(turn, what_is_posted_by_who_is_told_goes_a_turn_later);
+    tcase_add_test(turn, what_the_kernel_does_not_take_stays_blocked_until_it_does);
     tcase_add_test(turn, a_connection_that_broke_is_told_by_the_next_write);
     suite_add_tcase(suite, turn);
-    tcase_add_checked_fixture(late, set_up, tear_down);
-    tcase_add_test(late, what_is_late_goes_by_itself_and_nobody_is_told);
-    tcase_add_test(late, what_is_written_meanwhile_is_blocked_behind_what_is_late);
-    tcase_add_test(late, a_message_may_be_taken_in_part);
-    tcase_add_test(late, the_end_of_our_side_comes_behind_what_is_late);
-    tcase_add_test(late, an_end_asked_for_at_once_comes_behind_what_the_outbox_has);
-    tcase_add_test(late, a_peer_that_goes_while_something_is_late_breaks_the_stream);
-    tcase_add_test(late, the_peers_end_is_not_watched_while_something_is_late);
-    tcase_add_test(late, a_stream_that_is_closed_while_something_is_late_lets_go_of_it);
-    suite_add_tcase(suite, late);
 
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

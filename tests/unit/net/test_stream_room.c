@@ -140,24 +140,6 @@ START_TEST(it_is_told_once_when_there_is_room_again)
 }
 END_TEST
 
-START_TEST(behind_what_is_late_there_is_no_room_until_that_has_been_taken)
-{
-    char buffer[SMALL_BUFFER];
-    while (send(stream.fd, block, sizeof(block), 0) > 0) {
-    }
-    stream_write_own(&stream, span_of("late", 4));
-    ck_assert(stream_is_behind(&stream));
-    ck_assert_uint_eq(stream_await_room(&stream), 0);
-    while (n_drained == 0) {
-        (void)recv(peer, buffer, sizeof(buffer), MSG_DONTWAIT);
-        turns_once(loop);
-    }
-    ck_assert(!stream_is_behind(&stream) && !stream_is_blocked(&stream));
-    turns_for(loop, 1000);
-    ck_assert_uint_eq(n_drained, 1);
-}
-END_TEST
-
 START_TEST(a_peer_that_goes_while_room_is_awaited_is_told_by_the_next_write)
 {
     (void)fill();
@@ -190,7 +172,6 @@ int main(void)
     tcase_add_test(room,
                    what_there_is_room_for_is_taken_and_then_there_is_none_and_nothing_is_kept);
     tcase_add_test(room, it_is_told_once_when_there_is_room_again);
-    tcase_add_test(room, behind_what_is_late_there_is_no_room_until_that_has_been_taken);
     tcase_add_test(room, a_peer_that_goes_while_room_is_awaited_is_told_by_the_next_write);
     tcase_add_test(room, a_stream_that_is_closed_awaits_nothing);
     suite_add_tcase(suite, room);
