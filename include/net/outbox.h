@@ -1,9 +1,9 @@
-/* Messages of one turn of the loop, on many streams, written one after the other at the turn's end:
- * reads, decisions and writes in rows of a kind cost less than one of each in turn, since each finds
- * its own code in the processor's caches.
+/* Messages of one turn of the loop, on many streams, written one after the other at the turn's
+ * end: reads, decisions and writes in rows of a kind cost less than one of each in turn, since each
+ * finds its own code in the processor's caches.
  *
- * For who gives a message it is a write that blocks: its stream tells by on_drained when it has been
- * taken, after all the others have been offered too. */
+ * For who gives a message it is a write that blocks: its stream tells by on_drained when it has
+ * been taken, after all the others have been offered too. */
 
 #ifndef SLUICE_NET_OUTBOX_H
 #define SLUICE_NET_OUTBOX_H

@@ -1,7 +1,8 @@
 /* The outbox. Happy path: a stream joins the list; at the end of the turn each is offered to the
  * kernel with one system call, then each owner is told.
  *
- * Failures are the stream's: what is not taken waits in it, what is lost is told by its next write. */
+ * Failures are the stream's: what is not taken waits in it, what is lost is told by its next
+ * write. */
 
 #include "net/outbox.h"
 

@@ -258,10 +258,11 @@ void exchange_on_connect_timeout(struct exchange *exchange)
 }
 
 /* Whether the request may be sent once more: nothing of an answer has come, it does the same twice
- * as once, and all of it is still there. */
+ * as once or has not been sent at all, and all of it is still there. */
 static bool may_repeat(const struct exchange *exchange)
 {
-    return !exchange->has_upstream_answered && exchange->request.is_idempotent &&
+    const bool is_unsent = stream_is_unoffered(&exchange->upstream->stream);
+    return !exchange->has_upstream_answered && (exchange->request.is_idempotent || is_unsent) &&
            exchange->request.body == BODY_NONE;
 }
 

@@ -63,7 +63,7 @@ void exchange_forward(struct exchange *exchange, uint64_t now_us)
     exchange_enter_state(exchange, EXCHANGE_FORWARD);
     counter_up(&counting_server(exchange->server)->requests);
     if (exchange->is_request_sent) {
-        on_sent(exchange, upstream_send(upstream, span_of(NULL, 0), true), now_us);
+        on_sent(exchange, upstream_post_head(upstream), now_us);
         return;
     }
     exchange_touch_at(exchange, now_us);

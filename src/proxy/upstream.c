@@ -249,7 +249,11 @@ static void on_readable(void *owner)
         upstream_close(upstream); /* an end, or bytes that answer nothing (RFC 9112 section 9.2) */
         return;
     case UPSTREAM_AWAITING:
-        read_head(upstream);
+        if (upstream->is_reused && stream_is_unoffered(&upstream->stream)) {
+            exchange_on_upstream_lost(upstream->exchange); /* idle until now: the same */
+        } else {
+            read_head(upstream);
+        }
         return;
     case UPSTREAM_STREAMING:
         pump_body(upstream);
@@ -342,10 +346,18 @@ void upstream_end_head(struct upstream *upstream, const struct text *text, bool 
     upstream->is_chunked = body_is_chunked;
 }
 
+/* The head is kept while it is being written. */
+static enum stream_result after_write(struct upstream *upstream, enum stream_result result)
+{
+    if (result != STREAM_BLOCKED) {
+        drop_out_block(upstream);
+    }
+    return result;
+}
+
 enum stream_result upstream_send(struct upstream *upstream, struct span piece, bool last)
 {
     struct iovec slices[STREAM_SLICES_MAX];
-    const bool is_whole = upstream_owes_head(upstream) && last;
     int n = 0;
     if (upstream->out_head.len > 0) {
         slices[n++] = framing_slice(upstream->out_head);
@@ -353,16 +365,15 @@ enum stream_result upstream_send(struct upstream *upstream, struct span piece, b
     }
     n = framing_add_piece(slices, n, upstream->is_chunked ? upstream->chunk_head : NULL, piece,
                           last);
-    if (n == 0) {
-        return STREAM_DONE;
-    }
-    const enum stream_result result =
-        is_whole ? outbox_write(&worker_of(upstream)->outbox, &upstream->stream, slices, n)
-                 : stream_write(&upstream->stream, slices, n);
-    if (result != STREAM_BLOCKED) {
-        drop_out_block(upstream);
-    }
-    return result;
+    return n == 0 ? STREAM_DONE : after_write(upstream, stream_write(&upstream->stream, slices, n));
+}
+
+enum stream_result upstream_post_head(struct upstream *upstream)
+{
+    const struct iovec head = framing_slice(upstream->out_head);
+    upstream->out_head.len = 0;
+    return after_write(upstream,
+                       outbox_write(&worker_of(upstream)->outbox, &upstream->stream, &head, 1));
 }
 
 enum stream_result upstream_send_pipe(struct upstream *upstream, struct pipe *pipe)
@@ -401,10 +412,10 @@ void upstream_has_ended(struct upstream *upstream)
 void upstream_release(struct upstream *upstream, uint64_t now_us)
 {
     const struct head *response = &upstream->exchange->response;
-    const bool is_clean =
-        upstream->phase == UPSTREAM_STREAMING && response->keep_alive && upstream->inbox.ended &&
-        !inbox_has_bytes(&upstream->inbox) && !stream_is_blocked(&upstream->stream) &&
-        !stream_is_broken(&upstream->stream);
+    const bool is_clean = upstream->phase == UPSTREAM_STREAMING && response->keep_alive &&
+                          upstream->inbox.ended && !inbox_has_bytes(&upstream->inbox) &&
+                          !stream_is_blocked(&upstream->stream) &&
+                          !stream_is_broken(&upstream->stream);
     if (!is_clean || worker_of(upstream)->draining || upstream->server->group->is_retired ||
         !upstream_name_is_current(upstream)) {
         upstream_close(upstream);

@@ -82,8 +82,8 @@ int upstream_give_up_idle(struct upstream_server *server, struct resolver_addres
 /* Where to write the request's head: a text over a whole block. */
 MUST_USE enum status upstream_begin_head(struct upstream *upstream, struct text *text);
 
-/* The head is written: it goes out with the next piece of the body, or
- * with upstream_flush_head(). */
+/* The head is written: it goes out with the next piece of the body, with
+ * upstream_post_head() or upstream_flush_head(). */
 void upstream_end_head(struct upstream *upstream, const struct text *text, bool body_is_chunked);
 
 /* Send a piece of the request's body, framed; @last ends it. An empty @piece may end it too. With
@@ -93,6 +93,10 @@ MUST_USE enum stream_result upstream_send(struct upstream *upstream, struct span
 /* Send what is in @pipe, of a body of known length whose head has gone out; not the last of it.
  * With STREAM_BLOCKED @pipe stays borrowed likewise. */
 MUST_USE enum stream_result upstream_send_pipe(struct upstream *upstream, struct pipe *pipe);
+
+/* Send the head, which is all of the request, with what others send in this turn: by the outbox, so
+ * that it blocks. */
+MUST_USE enum stream_result upstream_post_head(struct upstream *upstream);
 
 /* Send the head if it has not gone out yet. */
 MUST_USE enum stream_result upstream_flush_head(struct upstream *upstream);

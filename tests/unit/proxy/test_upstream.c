@@ -121,6 +121,45 @@ START_TEST(what_is_not_idempotent_is_never_tried_again)
 }
 END_TEST
 
+static const char *const UNSENT[] = {
+    "GET /free HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST /free HTTP/1.1\r\nHost: a\r\n\r\n",
+};
+
+/* The server has ended its side, or said what answers nothing, when the request has come but has
+ * not been written: whatever its method, it was never sent there. */
+static void answer_elsewhere(int idle, const char *head)
+{
+    fake_client_send_head(&client, head);
+    const int second = server_accept(&stage);
+    server_read_until(&stage, second, "\r\n\r\n");
+    server_assert_closed(&stage, idle);
+    serve_once(second);
+    assert_answer_starts("200 OK\r\n");
+    close(second);
+    close(idle);
+}
+
+START_TEST(what_meets_the_end_of_an_idle_connection_is_sent_on_another_alone)
+{
+    const int fd = begin_get("/free");
+    serve_once(fd);
+    one_exchange_again();
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    answer_elsewhere(fd, UNSENT[_i]);
+}
+END_TEST
+
+START_TEST(what_meets_bytes_that_answer_nothing_is_sent_on_another_connection_alone)
+{
+    const int fd = begin_get("/free");
+    serve_once(fd);
+    one_exchange_again();
+    server_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+    answer_elsewhere(fd, UNSENT[_i]);
+}
+END_TEST
+
 /* --- a connection of another worker --- */
 
 static const char LIMITED[] =
@@ -244,6 +283,11 @@ int main(void)
     tcase_add_test(reuse, the_second_try_answers);
     tcase_add_loop_test(reuse, what_is_not_idempotent_is_never_tried_again, 0,
                         ARRAY_LEN(NOT_AGAIN));
+    tcase_add_loop_test(reuse, what_meets_the_end_of_an_idle_connection_is_sent_on_another_alone, 0,
+                        sizeof(UNSENT) / sizeof(UNSENT[0]));
+    tcase_add_loop_test(reuse,
+                        what_meets_bytes_that_answer_nothing_is_sent_on_another_connection_alone, 0,
+                        sizeof(UNSENT) / sizeof(UNSENT[0]));
     suite_add_tcase(suite, reuse);
     TCase *handed_over = tcase_create("handed_over");
     tcase_add_checked_fixture(handed_over, set_up_limited, tear_down);
