@@ -2,8 +2,8 @@
  * writev(); the connection is idle again, without a buffer, until the next.
  *
  *   NEW ─ PROXY header, where one is to come ─► IDLE
- *   IDLE ─ first byte ─► BUSY ─ answered, another may follow ─► IDLE
- *                          │ answered, none may ─► LINGER ─► CLOSED
+ *   IDLE ─ first byte ─► BUSY ─ answered ─► ANSWERED ─ written, another may follow ─► IDLE
+ *                          │                    └ written, none may ─► LINGER ─► CLOSED
  *                          └ lost, or cut ─► CLOSED
  *
  * Failures: a client that leaves ends its exchange; one that has ended its side only still gets its
@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "http/proxy_header.h"
+#include "proxy/downstream_linger.h"
 #include "proxy/downstream_regime.h"
 #include "proxy/downstream_writer.h"
 #include "proxy/entrance.h"
@@ -60,22 +61,11 @@ void downstream_close(struct downstream *downstream)
 
 static void on_timeout(struct timeout *timeout)
 {
-    close_idle(CONTAINER_OF(timeout, struct downstream, timeout));
-}
-
-/* Closing in stages (RFC 9112 section 9.6): a close with unread bytes would reset the connection,
- * and the client could lose an answer that it has not read yet. */
-static void linger(struct downstream *downstream)
-{
-    downstream->phase = DOWNSTREAM_LINGER;
-    inbox_end_message(&downstream->inbox);
-    inbox_close(&downstream->inbox);
-    downstream_leave_regime(downstream);
-    stream_shutdown(&downstream->stream);
-    stream_want_read(&downstream->stream, true);
-    const uint64_t now_us = clock_monotonic_us();
-    linger_begin(&downstream->linger, now_us);
-    timeout_arm(&downstream->timeout, &downstream->worker->linger_timeouts, now_us);
+    struct downstream *downstream = CONTAINER_OF(timeout, struct downstream, timeout);
+    if (downstream->phase == DOWNSTREAM_ANSWERED) {
+        stream_reset_on_close(&downstream->stream); /* nor may what was cut here look complete */
+    }
+    close_idle(downstream);
 }
 
 /* Answered, and no other request may follow. */
@@ -84,38 +74,25 @@ static void finish(struct downstream *downstream)
     const bool sends_more = !downstream->inbox.ended || inbox_has_bytes(&downstream->inbox) ||
                             stream_peek(&downstream->stream) == STREAM_DONE;
     if (sends_more && !downstream->has_ended) {
-        linger(downstream);
+        downstream_linger(downstream);
     } else {
         close_idle(downstream);
     }
 }
 
-static void discard(struct downstream *downstream)
-{
-    char *block = pool_take(&downstream->worker->body_blocks);
-    const uint64_t now_us = clock_monotonic_us();
-    size_t n_read = 0;
-    enum stream_result result = STREAM_BROKEN;
-    if (block != NULL) {
-        result = stream_read(&downstream->stream, block, IO_BLOCK_BYTES, &n_read);
-        pool_give(&downstream->worker->body_blocks, block);
-    }
-    if (result == STREAM_EOF || result == STREAM_BROKEN ||
-        !linger_takes(&downstream->linger, n_read, now_us)) {
-        close_idle(downstream);
-        return;
-    }
-    timeout_arm(&downstream->timeout, &downstream->worker->linger_timeouts, now_us);
-}
-
 /* --- one request after another --- */
 
-static void rest(struct downstream *downstream, uint64_t now_us)
+static void arm_rest(struct downstream *downstream, uint64_t now_us)
+{
+    timeout_arm(&downstream->timeout, &downstream->worker->rest_timeouts, now_us);
+}
+
+/* The timeout is armed already. */
+static void rest(struct downstream *downstream)
 {
     downstream->phase = DOWNSTREAM_IDLE;
     downstream_leave_regime(downstream);
     stream_want_read(&downstream->stream, true);
-    timeout_arm(&downstream->timeout, &downstream->worker->rest_timeouts, now_us);
 }
 
 /* Take what is buffered of a body that nobody wanted. */
@@ -125,6 +102,29 @@ static void skip_body(struct downstream *downstream)
     bool last;
     while (!downstream->inbox.ended && inbox_has_bytes(&downstream->inbox) &&
            inbox_next(&downstream->inbox, &piece, &last) == INBOX_PIECE) {
+    }
+}
+
+/* The answer has been written. */
+static void go_on(struct downstream *downstream)
+{
+    if (downstream->keep_alive) {
+        skip_body(downstream);
+    }
+    if (!downstream->keep_alive || !downstream->inbox.ended || downstream->worker->draining) {
+        finish(downstream);
+        return;
+    }
+    inbox_end_message(&downstream->inbox);
+    head_parser_reset(&downstream->parser);
+    if (inbox_head_bytes(&downstream->inbox).len > 0) {
+        downstream->phase = DOWNSTREAM_IDLE;
+        downstream_renew_regime(downstream);
+        loop_at_turn_end(downstream->worker->loop, &downstream->next);
+    } else if (downstream->has_ended) {
+        close_idle(downstream);
+    } else {
+        rest(downstream);
     }
 }
 
@@ -144,23 +144,11 @@ static void on_done(struct client *client, uint64_t now_us)
         close_idle(downstream);
         return;
     }
-    if (downstream->keep_alive) {
-        skip_body(downstream);
-    }
-    if (!downstream->keep_alive || !downstream->inbox.ended || downstream->worker->draining) {
-        finish(downstream);
-        return;
-    }
-    inbox_end_message(&downstream->inbox);
-    head_parser_reset(&downstream->parser);
-    if (inbox_head_bytes(&downstream->inbox).len > 0) {
-        downstream->phase = DOWNSTREAM_IDLE;
-        downstream_renew_regime(downstream);
-        loop_at_turn_end(downstream->worker->loop, &downstream->next);
-    } else if (downstream->has_ended) {
-        close_idle(downstream);
+    arm_rest(downstream, now_us);
+    if (stream_is_blocked(&downstream->stream)) {
+        downstream->phase = DOWNSTREAM_ANSWERED;
     } else {
-        rest(downstream, now_us);
+        go_on(downstream);
     }
 }
 
@@ -260,7 +248,8 @@ static void take_header(struct downstream *downstream, const struct proxy_header
     inbox_begin_body(&downstream->inbox, consumed, BODY_NONE, 0);
     inbox_end_head(&downstream->inbox);
     if (inbox_head_bytes(&downstream->inbox).len == 0) {
-        rest(downstream, now_us);
+        arm_rest(downstream, now_us);
+        rest(downstream);
         if (downstream->worker->draining) {
             downstream_drain(downstream);
         }
@@ -388,8 +377,11 @@ static void on_readable(void *owner)
             look(downstream);
         }
         return;
+    case DOWNSTREAM_ANSWERED:
+        stream_want_read(&downstream->stream, false); /* one after another */
+        return;
     case DOWNSTREAM_LINGER:
-        discard(downstream);
+        downstream_discard(downstream);
         return;
     case DOWNSTREAM_CLOSED:
         return;
@@ -402,6 +394,8 @@ static void on_drained(void *owner)
     downstream_drop_out_block(downstream);
     if (stream_is_broken(&downstream->stream)) {
         downstream_close(downstream);
+    } else if (downstream->phase == DOWNSTREAM_ANSWERED) {
+        go_on(downstream);
     } else if (downstream->exchange != NULL) {
         exchange_on_client_drained(downstream->exchange);
     }
@@ -410,7 +404,9 @@ static void on_drained(void *owner)
 static void on_progress(void *owner)
 {
     struct downstream *downstream = owner;
-    if (downstream->exchange != NULL) {
+    if (downstream->phase == DOWNSTREAM_ANSWERED) {
+        arm_rest(downstream, clock_monotonic_us());
+    } else if (downstream->exchange != NULL) {
         exchange_on_client_progress(downstream->exchange);
     }
 }
@@ -487,7 +483,8 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer, 
         downstream_enter_regime(downstream, worker->regime);
         timeout_arm(&downstream->timeout, &downstream->regime->head_timeouts, clock_monotonic_us());
     } else {
-        rest(downstream, clock_monotonic_us());
+        arm_rest(downstream, clock_monotonic_us());
+        rest(downstream);
     }
     if (worker->draining && downstream->phase != DOWNSTREAM_CLOSED) {
         downstream_drain(downstream);

@@ -18,11 +18,12 @@
 struct worker;
 
 enum downstream_phase {
-    DOWNSTREAM_NEW,    /* the header of the PROXY protocol is to come first */
-    DOWNSTREAM_IDLE,   /* between requests */
-    DOWNSTREAM_BUSY,   /* carries an exchange */
-    DOWNSTREAM_LINGER, /* answered; what the client sends is thrown away until it has read that */
-    DOWNSTREAM_CLOSED, /* freed at the end of the turn */
+    DOWNSTREAM_NEW,      /* the header of the PROXY protocol is to come first */
+    DOWNSTREAM_IDLE,     /* between requests */
+    DOWNSTREAM_BUSY,     /* carries an exchange */
+    DOWNSTREAM_ANSWERED, /* the exchange is over; the last of its answer is not all written */
+    DOWNSTREAM_LINGER,   /* answered; what the client sends is thrown away until it has read that */
+    DOWNSTREAM_CLOSED,   /* freed at the end of the turn */
 };
 
 struct downstream {
@@ -37,7 +38,7 @@ struct downstream {
     struct address peer;       /* or who the PROXY header says it is */
     bool is_counted;           /* at the entrance, as a connection of that client */
     struct exchange *exchange; /* while BUSY */
-    struct timeout timeout;    /* while NEW, IDLE or LINGER */
+    struct timeout timeout;    /* while NEW, IDLE, ANSWERED or LINGER */
     struct lingering linger;   /* while LINGER */
     char *out_block;           /* the response's head, until the kernel has it; NULL otherwise */
     bool wants_body;           /* the exchange takes pieces of the request's body */

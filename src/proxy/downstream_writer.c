@@ -6,6 +6,9 @@
 #include "proxy/framing.h"
 #include "proxy/worker.h"
 
+/* A longer one costs more to copy than its place behind the head gains. */
+enum { POSTED_BODY_BYTES_MAX = 2048 };
+
 void downstream_drop_out_block(struct downstream *downstream)
 {
     if (downstream->out_block != NULL) {
@@ -78,21 +81,30 @@ static void write_framing(struct downstream *downstream, const struct response *
     }
 }
 
-/* @is_whole: they are all of an answer, and wait for those of others. */
 static enum stream_result write_slices(struct downstream *downstream, const struct iovec *slices,
-                                       int n_slices, bool is_whole)
+                                       int n_slices)
 {
-    struct stream *stream = &downstream->stream;
     if (n_slices == 0) {
         return STREAM_DONE;
     }
-    const enum stream_result result =
-        is_whole ? outbox_write(&downstream->worker->outbox, stream, slices, n_slices)
-                 : stream_write(stream, slices, n_slices);
+    const enum stream_result result = stream_write(&downstream->stream, slices, n_slices);
     if (result != STREAM_BLOCKED) {
         downstream_drop_out_block(downstream);
     }
     return result;
+}
+
+/* All of an answer, in our own block: it goes with those of others at the end of the turn, and the
+ * exchange need not wait for that. */
+static enum stream_result post(struct downstream *downstream, struct span answer)
+{
+    const struct iovec slice = framing_slice(answer);
+    if (outbox_write(&downstream->worker->outbox, &downstream->stream, &slice, 1) ==
+        STREAM_BLOCKED) {
+        return STREAM_DONE;
+    }
+    downstream_drop_out_block(downstream);
+    return STREAM_BROKEN;
 }
 
 enum stream_result downstream_send(struct client *client, const struct response *response,
@@ -117,6 +129,11 @@ enum stream_result downstream_send(struct client *client, const struct response 
         if (head.truncated) {
             return STREAM_BROKEN; /* blocks have room for every head that was accepted, and ours */
         }
+        if (last && !downstream->is_chunked && piece.len <= POSTED_BODY_BYTES_MAX &&
+            piece.len <= head.capacity - head.len) {
+            text_add(&head, piece);
+            return post(downstream, text_span(&head));
+        }
         slices[n++] = framing_slice(text_span(&head));
     }
     if (last && downstream->is_chunked) {
@@ -130,7 +147,7 @@ enum stream_result downstream_send(struct client *client, const struct response 
         stream_shutdown(&downstream->stream);
         return STREAM_DONE;
     }
-    return write_slices(downstream, slices, n, response != NULL && last);
+    return write_slices(downstream, slices, n);
 }
 
 enum stream_result downstream_send_pipe(struct client *client, struct pipe *pipe)
@@ -154,5 +171,5 @@ enum stream_result downstream_send_interim(struct client *client, const struct r
     write_fields(response, &head);
     text_add_literal(&head, "\r\n");
     const struct iovec slice = framing_slice(text_span(&head));
-    return head.truncated ? STREAM_BROKEN : write_slices(downstream, &slice, 1, false);
+    return head.truncated ? STREAM_BROKEN : write_slices(downstream, &slice, 1);
 }
