@@ -75,6 +75,22 @@ def test_a_pipelined_flood_that_is_read_late_has_all_its_answers(start):
     assert statuses == [404, 200] * (n_requests // 2)
 
 
+def test_who_has_ended_its_side_and_reads_late_has_its_last_answer_whole(start):
+    size = 1500
+    proxy = start("log: off\nroutes: [{match: {path: /ok}, respond: {status: 200, body: %s}}]\n" % ("x" * size))
+    for n_requests in range(30, 110):  # of some the kernel takes the last answer in part
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            client.settimeout(30)
+            client.connect(proxy.address)
+            client.sendall(message.request("GET", "/ok", (), None) * n_requests)
+            client.shutdown(socket.SHUT_WR)
+            time.sleep(0.02)  # as long as it takes to fill the buffers; when it takes longer, nothing is late
+            read = b"".join(iter(lambda: client.recv(65536), b""))
+        bodies = [answer.partition(b"\r\n\r\n")[2] for answer in read.split(b"HTTP/1.1 200 OK\r\n")[1:]]
+        assert [len(body) for body in bodies] == [size] * n_requests
+
+
 def test_who_floods_and_never_reads_is_bounded_and_cut(start):
     proxy = start("timeouts: {head: 3s, idle: 3s}\nlog: off\n" + OK)
     with proxy.connect() as other, socket.create_connection(proxy.address) as flood:
