@@ -2,7 +2,8 @@
  * keeps what the kernel does not take.
  *
  * Its owner reads and writes; the stream knows bytes and readiness, not what travels. Nothing here
- * calls back into its caller: on_readable and on_drained come from the loop alone. */
+ * calls back into its caller: on_readable and on_drained come from the loop alone, or at the end of
+ * its turn from an outbox. */
 
 #ifndef SLUICE_NET_STREAM_H
 #define SLUICE_NET_STREAM_H
@@ -54,7 +55,8 @@ struct stream_handler {
     void (*on_readable)(void *owner);
     /* The peer has ended its side or is gone; with stream_watch_end() alone. */
     void (*on_ended)(void *owner);
-    /* Some of what a write kept has been taken, not all. NULL: nobody wants to know. */
+    /* Some of what a write kept has been taken, not all; or an outbox has offered it, and not all
+     * was. NULL: nobody wants to know. */
     void (*on_progress)(void *owner);
     /* What a write kept has been taken, or the connection broke: the next write tells. */
     void (*on_drained)(void *owner);
@@ -153,7 +155,8 @@ MUST_USE enum stream_result stream_keep(struct stream *stream, const struct iove
 /* Write what is kept, and tell nobody. */
 void stream_offer(struct stream *stream);
 
-/* What was not taken of it waits until it can be written; of what was taken, on_drained tells. */
+/* What was not taken of it waits until it can be written, and on_progress tells; when all was
+ * taken, on_drained does. */
 void stream_end_offer(struct stream *stream);
 
 /* Whether what is kept has not been offered to the kernel at all. */

@@ -92,6 +92,13 @@ static void end_kept(struct stream *stream, enum stream_result result)
     stream->handler->on_drained(stream->owner);
 }
 
+static void tell_progress(const struct stream *stream)
+{
+    if (stream->handler->on_progress != NULL) {
+        stream->handler->on_progress(stream->owner);
+    }
+}
+
 void stream_on_writable(evutil_socket_t fd, short events, void *context)
 {
     struct stream *stream = context;
@@ -102,8 +109,8 @@ void stream_on_writable(evutil_socket_t fd, short events, void *context)
     if (result != STREAM_BLOCKED) {
         event_del(stream->write_event);
         end_kept(stream, result);
-    } else if (stream->handler->on_progress != NULL) {
-        stream->handler->on_progress(stream->owner);
+    } else {
+        tell_progress(stream);
     }
 }
 
@@ -160,6 +167,7 @@ void stream_end_offer(struct stream *stream)
     list_remove(&stream->posted);
     if (stream->offered == STREAM_BLOCKED) {
         event_add(stream->write_event, NULL);
+        tell_progress(stream);
     } else {
         end_kept(stream, stream->offered);
     }

@@ -31,7 +31,8 @@ struct pipe;
 struct client_ops {
     /* Send @response's head (NULL: it was sent) and a piece of its body; @last ends it.
      * Results as of stream_write(): with STREAM_BLOCKED, what they point to stays until
-     * exchange_on_client_drained(). In a tunnel @last, without a piece, ends our side
+     * exchange_on_client_drained(). A whole answer may be STREAM_DONE before it is written: what
+     * comes of it then is the connection's. In a tunnel @last, without a piece, ends our side
      * and leaves the client's. */
     enum stream_result (*send)(struct client *client, const struct response *response,
                                struct span piece, bool last);

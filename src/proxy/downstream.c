@@ -17,11 +17,11 @@
 
 #include "base/clock.h"
 #include "http/proxy_header.h"
+#include "proxy/downstream_body.h"
 #include "proxy/downstream_linger.h"
 #include "proxy/downstream_regime.h"
 #include "proxy/downstream_writer.h"
 #include "proxy/entrance.h"
-#include "proxy/exchange_pipe.h"
 #include "proxy/worker.h"
 
 /* --- the end --- */
@@ -39,6 +39,9 @@ static void die(struct loop_task *task)
 static void close_idle(struct downstream *downstream)
 {
     assert(downstream->phase != DOWNSTREAM_CLOSED && downstream->exchange == NULL);
+    if (downstream->is_stalled) {
+        stream_reset_on_close(&downstream->stream); /* what is cut must not look complete */
+    }
     downstream->phase = DOWNSTREAM_CLOSED;
     list_remove(&downstream->node);
     timeout_disarm(&downstream->timeout);
@@ -61,11 +64,7 @@ void downstream_close(struct downstream *downstream)
 
 static void on_timeout(struct timeout *timeout)
 {
-    struct downstream *downstream = CONTAINER_OF(timeout, struct downstream, timeout);
-    if (downstream->phase == DOWNSTREAM_ANSWERED) {
-        stream_reset_on_close(&downstream->stream); /* nor may what was cut here look complete */
-    }
-    close_idle(downstream);
+    close_idle(CONTAINER_OF(timeout, struct downstream, timeout));
 }
 
 /* Answered, and no other request may follow. */
@@ -281,56 +280,6 @@ static void read_header(struct downstream *downstream)
     }
 }
 
-/* --- the request's body --- */
-
-/* Hand over one piece, or what is in the pipe. False: no more is wanted, and the exchange may be
- * over. */
-static bool hand_over(struct downstream *downstream, bool is_piped, struct span piece, bool last)
-{
-    downstream->wants_body = false; /* before the call: it may end this exchange */
-    if (!(is_piped ? exchange_on_pipe(downstream->exchange, downstream->inbox.pipe)
-                   : exchange_on_body(downstream->exchange, piece, last))) {
-        return false;
-    }
-    downstream->wants_body = true;
-    return true;
-}
-
-static void pump(struct client *client)
-{
-    struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
-    downstream->wants_body = true;
-    inbox_end_turn(&downstream->inbox); /* of the last one, if that was blocked */
-    for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
-        struct span piece = span_of(NULL, 0);
-        bool last;
-        downstream->inbox.takes_pipe =
-            inbox_wants_pipe(&downstream->inbox) &&
-            exchange_takes_pipe(downstream->exchange, downstream->inbox.pipe != NULL);
-        const enum inbox_result result = inbox_next(&downstream->inbox, &piece, &last);
-        if (result == INBOX_PIECE || result == INBOX_PIPED) {
-            if (!hand_over(downstream, result == INBOX_PIPED, piece, last)) {
-                return;
-            }
-            i += result == INBOX_PIPED ? PIPE_READS - 1 : 0;
-        } else if (result == INBOX_END) {
-            (void)hand_over(downstream, false, span_of(NULL, 0), true);
-            return;
-        } else if (result == INBOX_CUT) {
-            exchange_on_client_gone(downstream->exchange);
-            return;
-        } else if (result == INBOX_BAD) {
-            exchange_on_bad_body(downstream->exchange, &downstream->inbox.error);
-            return;
-        } else {
-            downstream->wants_body = exchange_on_body_blocked(downstream->exchange);
-            break;
-        }
-    }
-    inbox_end_turn(&downstream->inbox);
-    stream_want_read(&downstream->stream, true);
-}
-
 /* --- the loop --- */
 
 /* Something comes that nobody waits for: the next request, which waits in
@@ -372,7 +321,7 @@ static void on_readable(void *owner)
         if (downstream->exchange->state == EXCHANGE_READ_HEAD) {
             read_head(downstream);
         } else if (downstream->wants_body && exchange_takes_body(downstream->exchange)) {
-            pump(&downstream->client);
+            downstream_pump(&downstream->client);
         } else {
             look(downstream);
         }
@@ -395,9 +344,28 @@ static void on_drained(void *owner)
     if (stream_is_broken(&downstream->stream)) {
         downstream_close(downstream);
     } else if (downstream->phase == DOWNSTREAM_ANSWERED) {
+        if (downstream->is_stalled) {
+            downstream->is_stalled = false;
+            arm_rest(downstream, clock_monotonic_us());
+        }
         go_on(downstream);
     } else if (downstream->exchange != NULL) {
         exchange_on_client_drained(downstream->exchange);
+    }
+}
+
+/* The last of an answer is not taken: no more than a block, behind what the kernel holds. It has
+ * the time that body_rate gives in advance. */
+static void stall(struct downstream *downstream)
+{
+    struct regime *regime = downstream->regime;
+    const bool has_rate = regime->policy->timeouts.body_bytes_per_s > 0 &&
+                          regime->head_timeouts.length_us < regime->idle_timeouts.length_us;
+    if (!downstream->is_stalled) {
+        downstream->is_stalled = true;
+        timeout_arm(&downstream->timeout,
+                    has_rate ? &regime->head_timeouts : &regime->idle_timeouts,
+                    clock_monotonic_us());
     }
 }
 
@@ -405,7 +373,7 @@ static void on_progress(void *owner)
 {
     struct downstream *downstream = owner;
     if (downstream->phase == DOWNSTREAM_ANSWERED) {
-        arm_rest(downstream, clock_monotonic_us());
+        stall(downstream);
     } else if (downstream->exchange != NULL) {
         exchange_on_client_progress(downstream->exchange);
     }
@@ -446,7 +414,7 @@ static const struct client_ops OPS = {
     .send = downstream_send,
     .send_pipe = downstream_send_pipe,
     .send_interim = downstream_send_interim,
-    .pump = pump,
+    .pump = downstream_pump,
     .hold = hold,
     .await_room = await_room,
     .unread_bytes = unread_bytes,

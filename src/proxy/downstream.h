@@ -45,6 +45,7 @@ struct downstream {
     bool keep_alive;           /* another request may follow; known when the head goes out */
     bool is_chunked;           /* the response's body goes out chunked */
     bool is_tunnel;            /* bytes pass as they are, until both sides have ended */
+    bool is_stalled;           /* ANSWERED, and the kernel did not take all of it at once */
     bool has_ended;            /* the client has ended its side: nothing more comes */
     char chunk_head[CHUNK_HEAD_BYTES_MAX];
     struct loop_task next; /* a pipelined request is there: begin it at the end of the turn */

@@ -6,10 +6,10 @@
  *
  * Failures: a server that cannot be reached hands the request, whatever it is, to the next address
  * or server, since nothing was sent (502 when none is left, 504 by time). A connection that dies
- * before a byte of the answer hands it to the next server if it is idempotent and has no body, and
- * that one gets a connection of its own. A kept connection that died says nothing about its server,
- * which has closed it while the request was on its way: it may be asked again when no other is
- * left. */
+ * before a byte of the answer hands it to the next server if it is idempotent, or was not written
+ * yet, and has no body, and that one gets a connection of its own. A kept connection that died says
+ * nothing about its server, which has closed it while the request was on its way: it may be asked
+ * again when no other is left. */
 
 #include "base/clock.h"
 #include "policy/key.h"

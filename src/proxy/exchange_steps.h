@@ -49,7 +49,7 @@ void exchange_reply(struct exchange *exchange, struct span body);
  * @fault goes to the log. */
 void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault);
 
-/* The client has the whole answer. */
+/* The whole answer is written, or in the outbox. */
 void exchange_complete(struct exchange *exchange);
 
 /* Give up; the client gets nothing more. */

@@ -136,18 +136,22 @@ void inbox_release_head(struct inbox *inbox)
     }
 }
 
+static size_t lesser(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /* How much to read at once: no more than is taken, not beyond a body whose length is known but for
  * the one byte that is looked for, and of a chunked one never more than fits where the next head is
  * kept. */
 static size_t read_capacity(const struct inbox *inbox)
 {
-    size_t capacity = inbox->body_block_pool->block_bytes;
-    if (inbox->kind == BODY_LENGTH && inbox->left < capacity) {
-        capacity = (size_t)inbox->left + (inbox->looks_beyond ? 1 : 0);
-    } else if (inbox->kind == BODY_CHUNKED && inbox->head_pool->block_bytes < capacity) {
-        capacity = inbox->head_pool->block_bytes;
+    const size_t block_bytes = inbox->body_block_pool->block_bytes;
+    const size_t capacity = lesser(block_bytes, inbox->read_max);
+    if (inbox->kind == BODY_LENGTH && inbox->left <= capacity) {
+        return lesser((size_t)inbox->left + (inbox->looks_beyond ? 1 : 0), block_bytes);
     }
-    return capacity < inbox->read_max ? capacity : inbox->read_max;
+    return inbox->kind == BODY_CHUNKED ? lesser(capacity, inbox->head_pool->block_bytes) : capacity;
 }
 
 /* Read more of the body into its own block. INBOX_PIECE: there is something now. */

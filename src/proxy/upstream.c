@@ -111,7 +111,7 @@ static void pump_body(struct upstream *upstream)
             if (!exchange_on_upstream_body(exchange, piece, last)) {
                 return; /* blocked, or over: the connection may be somebody else's by now */
             }
-            room = piece.len < room ? room - piece.len : 0;
+            room = piece.len + SMALL_BLOCK_BYTES <= room ? room - piece.len : 0;
             break;
         case INBOX_PIPED:
             if (!exchange_on_upstream_pipe(exchange, upstream->inbox.pipe)) {
@@ -237,6 +237,15 @@ static void read_head(struct upstream *upstream)
     }
 }
 
+/* A request has come that is not written yet, and what there is to read, if anything is, was there
+ * before it: an end, or bytes that answer nothing. */
+static void meet_idle(struct upstream *upstream)
+{
+    if (stream_peek(&upstream->stream) != STREAM_BLOCKED) {
+        exchange_on_upstream_lost(upstream->exchange);
+    }
+}
+
 static void on_readable(void *owner)
 {
     struct upstream *upstream = owner;
@@ -250,7 +259,7 @@ static void on_readable(void *owner)
         return;
     case UPSTREAM_AWAITING:
         if (upstream->is_reused && stream_is_unoffered(&upstream->stream)) {
-            exchange_on_upstream_lost(upstream->exchange); /* idle until now: the same */
+            meet_idle(upstream);
         } else {
             read_head(upstream);
         }

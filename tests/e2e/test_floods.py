@@ -4,6 +4,8 @@ import socket
 import threading
 import time
 
+import pytest
+
 from harness import message
 from harness.wait import until
 
@@ -91,8 +93,9 @@ def test_who_has_ended_its_side_and_reads_late_has_its_last_answer_whole(start):
         assert [len(body) for body in bodies] == [size] * n_requests
 
 
-def test_who_floods_and_never_reads_is_bounded_and_cut(start):
-    proxy = start("timeouts: {head: 3s, idle: 3s}\nlog: off\n" + OK)
+@pytest.mark.parametrize("timeouts", ["head: 1s, idle: 1h", "head: 1h, idle: 2s", "head: 1s, idle: 2s, body_rate: off"])
+def test_who_floods_and_never_reads_is_bounded_and_cut(start, timeouts):
+    proxy = start(f"timeouts: {{{timeouts}}}\nlog: off\n" + OK)
     with proxy.connect() as other, socket.create_connection(proxy.address) as flood:
         assert_is_served(other)
         before = proxy.memory_bytes()

@@ -10,10 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "stage.h"
 #include "support/turns.h"
 
 static const char POLICY[] = "listen: 127.0.0.1:0\n"
+                             "timeouts: {head: 100ms, idle: 1h}\n"
                              "upstream: http://127.0.0.1:PORT\n";
 
 static struct stage stage;
@@ -71,12 +73,91 @@ START_TEST(a_body_that_goes_on_while_its_refusal_waits_is_left_alone)
 }
 END_TEST
 
+/* --- a short answer that the kernel does not take --- */
+
+static const char GET[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+static const char OK_HI[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+
+/* The server's side of the connection whose answer waits; *n_filled bytes are before it. */
+static int answer_in_vain(size_t *n_filled)
+{
+    server_send(client, GET);
+    const int server = server_accept(&stage);
+    (void)server_read_until(&stage, server, "\r\n\r\n");
+    *n_filled = fill();
+    server_send(server, OK_HI);
+    turns_for(stage.worker.loop, 1000);
+    return server;
+}
+
+START_TEST(an_answer_that_waits_comes_whole_and_the_next_request_after_it)
+{
+    size_t n_filled;
+    const int server = answer_in_vain(&n_filled);
+    server_send(client, GET);
+    turns_for(stage.worker.loop, 1000);
+    char byte;
+    ck_assert_int_lt(recv(server, &byte, 1, MSG_DONTWAIT), 0);
+
+    server_read_bytes(&stage, client, n_filled);
+    (void)server_read_until(&stage, client, "\r\n\r\nhi");
+    (void)server_read_until(&stage, server, "\r\n\r\n");
+    server_send(server, OK_HI);
+    (void)server_read_until(&stage, client, "\r\n\r\nhi");
+    close(server);
+}
+END_TEST
+
+START_TEST(an_answer_that_waits_comes_whole_to_who_has_ended_its_side)
+{
+    size_t n_filled;
+    const int server = answer_in_vain(&n_filled);
+    ck_assert_int_eq(shutdown(client, SHUT_WR), 0);
+    ck_assert_int_eq(close(beside), 0);
+    beside = -1;
+    turns_for(stage.worker.loop, 1000);
+    server_read_bytes(&stage, client, n_filled);
+    (void)server_read_until(&stage, client, "\r\n\r\nhi");
+    server_assert_closed(&stage, client);
+    close(server);
+}
+END_TEST
+
+START_TEST(an_answer_that_waits_is_waited_for_when_the_worker_drains)
+{
+    size_t n_filled;
+    const int server = answer_in_vain(&n_filled);
+    downstream_drain(CONTAINER_OF(stage.worker.open.next, struct downstream, node));
+    turns_for(stage.worker.loop, 1000);
+    server_read_bytes(&stage, client, n_filled);
+    (void)server_read_until(&stage, client, "\r\n\r\nhi");
+    close(server);
+}
+END_TEST
+
+START_TEST(an_answer_that_is_never_taken_is_cut_after_the_time_of_a_head)
+{
+    size_t n_filled;
+    const int server = answer_in_vain(&n_filled);
+    const uint64_t begun_us = clock_monotonic_us();
+    while (!list_is_empty(&stage.worker.open)) {
+        turns_for(stage.worker.loop, 1000);
+    }
+    ck_assert_uint_ge(clock_monotonic_us() - begun_us, 90 * 1000);
+    close(server);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/downstream");
     TCase *blocked = tcase_create("blocked");
     tcase_add_checked_fixture(blocked, setup, teardown);
     tcase_add_test(blocked, a_body_that_goes_on_while_its_refusal_waits_is_left_alone);
+    tcase_add_test(blocked, an_answer_that_waits_comes_whole_and_the_next_request_after_it);
+    tcase_add_test(blocked, an_answer_that_waits_comes_whole_to_who_has_ended_its_side);
+    tcase_add_test(blocked, an_answer_that_waits_is_waited_for_when_the_worker_drains);
+    tcase_add_test(blocked, an_answer_that_is_never_taken_is_cut_after_the_time_of_a_head);
     suite_add_tcase(suite, blocked);
 
     SRunner *runner = srunner_create(suite);
