@@ -20,6 +20,7 @@ static struct loop *loop;
 static struct listener listener;
 static struct sockaddr_storage address;
 static socklen_t address_bytes;
+static int holder; /* of its port */
 static int accepted[ACCEPTED_MAX];
 static unsigned n_accepted;
 static unsigned n_left;
@@ -44,6 +45,7 @@ static void set_up(void)
     loop = turns_new_loop();
     n_accepted = 0;
     n_left = 0;
+    holder = -1;
 }
 
 static void tear_down(void)
@@ -51,7 +53,30 @@ static void tear_down(void)
     for (unsigned i = 0; i < n_accepted; i++) {
         close(accepted[i]);
     }
+    if (holder >= 0) {
+        close(holder);
+    }
     loop_free(loop);
+}
+
+static void share_port(int fd)
+{
+    const int on = 1;
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+}
+
+/* A port that nobody has at any address, in network order: one that a client has at its own could
+ * not be listened on at all of them. A socket that does not listen holds it until the test ends. */
+static in_port_t hold_port(int family)
+{
+    struct sockaddr_storage any = {.ss_family = (sa_family_t)family};
+    socklen_t bytes = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    holder = socket(family, SOCK_STREAM, 0);
+    share_port(holder);
+    ck_assert_int_eq(bind(holder, (struct sockaddr *)&any, bytes), 0);
+    ck_assert_int_eq(getsockname(holder, (struct sockaddr *)&any, &bytes), 0);
+    return ((struct sockaddr_in *)&any)->sin_port; /* at the same place in both families */
 }
 
 /* On the loopback address of the family of number @i of two. */
@@ -67,8 +92,8 @@ static void open_listener(int i)
         ((struct sockaddr_in6 *)&address)->sin6_addr = in6addr_loopback;
         address_bytes = sizeof(struct sockaddr_in6);
     }
+    ((struct sockaddr_in *)&address)->sin_port = hold_port(FAMILIES[i]);
     ck_assert_int_eq(listener_bind((struct sockaddr *)&address, address_bytes, &fd), STATUS_OK);
-    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &address_bytes), 0);
     ck_assert_int_eq(listener_open(&listener, loop, fd, on_accept, &listener), STATUS_OK);
 }
 
@@ -129,7 +154,6 @@ static int connect_half(void)
  * whole of IPv6's addresses. */
 static int listen_at(in_addr_t ipv4)
 {
-    const int on = 1;
     const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
     struct sockaddr_storage other = address;
     if (other.ss_family == AF_INET) {
@@ -137,8 +161,7 @@ static int listen_at(in_addr_t ipv4)
     } else {
         ((struct sockaddr_in6 *)&other)->sin6_addr = in6addr_any;
     }
-    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
-    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+    share_port(fd);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&other, address_bytes), 0);
     ck_assert_int_eq(listen(fd, LISTENER_BACKLOG), 0);
     return fd;
