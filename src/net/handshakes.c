@@ -102,11 +102,11 @@ static size_t write_filter(const struct sockaddr_storage *own, uint8_t *filter)
         .yes = (uint8_t)whole,       /* the end: taken */
         .no = (uint16_t)(whole + 4), /* by the kernel's rule, beyond it: not taken */
     };
-    const struct inet_diag_hostcond condition = {
-        .family = (uint8_t)own->ss_family,
-        .prefix_len = (uint8_t)(8 * len),
-        .port = ANY_PORT,
-    };
+    struct inet_diag_hostcond condition;
+    memset(&condition, 0, sizeof(condition)); /* the gaps go to the kernel too */
+    condition.family = (uint8_t)own->ss_family;
+    condition.prefix_len = (uint8_t)(8 * len);
+    condition.port = ANY_PORT;
     memcpy(filter, &operation, sizeof(operation));
     memcpy(filter + sizeof(operation), &condition, sizeof(condition));
     memcpy(filter + CONDITION_BYTES, address, len);
