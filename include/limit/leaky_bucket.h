@@ -11,7 +11,7 @@
  * no two departures are ever closer than their gaps.
  *
  * Source: docs/policy.md "leaky_bucket"; the meter is ITU-T I.371's continuous-state leaky bucket.
- * Twin: leaky_bucket.lua answers the same;
+ * Twin: meter.lua answers the same;
  * tests/data/vectors/leaky_bucket.tsv is run through both. */
 
 #ifndef SLUICE_LIMIT_LEAKY_BUCKET_H

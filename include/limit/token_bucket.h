@@ -8,7 +8,7 @@
  * burst + T * rate / period units pass, and what was refunded within it.
  *
  * Source: RFC 2697 section 3, bucket C alone (CIR = rate / period, CBS = burst).
- * Twin: token_bucket.lua answers the same; tests/data/vectors/token_bucket.tsv
+ * Twin: meter.lua answers the same; tests/data/vectors/token_bucket.tsv
  * is run through both. */
 
 #ifndef SLUICE_LIMIT_TOKEN_BUCKET_H

@@ -27,121 +27,129 @@ if now_us == 0 then
   now_us = time[1] * 1000000 + time[2]
 end
 
--- The functions of the algorithm that was used last, whose number is made. The arguments of a
--- charge take 72 bytes, of a settlement 24 more, those before the first 16.
-local made, judge, finish
+local keys, n_keys = KEYS, #KEYS
+local judges, alike = act == 2, act == 4
+-- The functions of the algorithm that was used last, whose number is made; when it settles, judge
+-- is its settle().
+local made, judge, finish, state_bytes
+-- The charge at hand; those before it wait in before, from 2 on.
+local key, cost, flags, now, ticks_per_s, rate, a, b, c, extras
+local retry_after, wait, ahead, x, y, z, fits
+local before = n_keys > 1 and {}
+-- Whether all allow the request; how many of those alike, and the states that the reply tells of.
+local admitted, n_admitted, states = act ~= 3, 2^32 - 1, alike and {0, now_us}
 
-local strange_clock = 'CLOCK the time is not within the windows that were given'
-
-if settles then
-  local settle
-  local at = 17
-  for i = 1, #KEYS do
-    local kind, delta, charged_at, _, number, _, tick_us, rate, a, b, c, n_more =
-      struct.unpack('<dddddddddddd', args, at)
-    at = at + 96
-    if number ~= made then
-      made, settle = number, make_algorithm(number)
-    end
-    settle(
-      KEYS[i], kind, delta, (charged_at - charged_at % tick_us) / tick_us,
-      (now_us - now_us % tick_us) / tick_us, 1000000 / tick_us, rate, a, b, c, at)
-    at = at + 8 * n_more
+-- Reads and judges all: from then on nothing can fail but a write. The arguments of a charge take
+-- 72 bytes, of a settlement 24 more, those before the first 16.
+local at = 17
+for i = 1, n_keys do
+  if i > 1 then
+    before[i] = {
+      key, cost, flags, now, ticks_per_s, rate, a, b, c, extras, judge, finish, state_bytes,
+      retry_after, wait, ahead, x, y, z, fits,
+    }
   end
+
+  local kind, delta, charged_at, number, tick_us, n_more
+  if settles then
+    kind, delta, charged_at = struct.unpack('<ddd', args, at)
+    at = at + 24
+  end
+  cost, number, flags, tick_us, rate, a, b, c, n_more = struct.unpack('<ddddddddd', args, at)
+  extras, at = at + 72, at + 72 + 8 * n_more
+  key, now, ticks_per_s = keys[i], (now_us - now_us % tick_us) / tick_us, 1000000 / tick_us
+  if number ~= made then
+    made, judge, finish, state_bytes = number, make_algorithm(number)
+  end
+
+  local first, second = 0, 0
+  local saved = state_bytes and redis.call('GET', key)
+  if saved and #saved == state_bytes then
+    local p, q = struct.unpack(state_bytes == 8 and '<d' or '<dd', saved)
+    local most = state_bytes == 8 and 2^53 or 2^52
+    if p >= 1 and p <= most and q >= 0 and q <= most then
+      first, second = p - p % 1, q - q % 1
+    end
+  end
+
+  if settles then
+    local lifetime
+    charged_at = (charged_at - charged_at % tick_us) / tick_us
+    first, second, lifetime = judge(
+      key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, extras, first, second)
+    if first then
+      local expiry = lifetime and {'EX', ttl_s(lifetime / ticks_per_s)} or {'KEEPTTL'}
+      local packed = struct.pack(state_bytes == 8 and '<d' or '<dd', first, second)
+      redis.call('SET', key, packed, unpack(expiry))
+    end
+  else
+    retry_after, wait, ahead, x, y, z =
+      judge(key, cost, now, ticks_per_s, rate, a, b, c, extras, first, second)
+    if not retry_after then
+      return redis.error_reply('CLOCK the time is not within the windows that were given')
+    end
+    admitted = admitted and (retry_after == 0 or flags % 2 == 1)
+  end
+
+  if alike then
+    if type(x) == 'table' then
+      for j = 1, #x do
+        states[#states + 1] = x[j]
+      end
+    else
+      states[#states + 1], states[#states + 2] = x, y
+    end
+    local remaining =
+      finish(key, 0, false, false, now, ticks_per_s, rate, a, b, c, extras, x, y, z)
+    fits = cost > 0 and (remaining - remaining % cost) / cost or 2^32 - 1
+    n_admitted = flags % 2 == 1 and n_admitted or math.min(n_admitted, fits)
+  end
+end
+if settles then
   return {now_us}
 end
-
-if act == 4 then
-  local reply = {0, now_us}
-
-  -- As decide_from() below, of requests of which so many as fit may yet be admitted; returns how
-  -- many are. One that is denied takes nothing, so that all after it are denied too.
-  local function decide_alike_from(i, at, fit)
-    local key = KEYS[i]
-    if not key then
-      return math.min(fit, (struct.unpack('<d', args, at)))
-    end
-    local cost, number, flags, tick_us, rate, a, b, c, n_more =
-      struct.unpack('<ddddddddd', args, at)
-    local now, ticks_per_s = (now_us - now_us % tick_us) / tick_us, 1000000 / tick_us
-    at = at + 72
-    if number ~= made then
-      made, judge, finish = number, make_algorithm(number)
-    end
-    local finish = finish
-    local retry_after, _, ahead, x, y, z = judge(key, cost, now, ticks_per_s, rate, a, b, c, at)
-    if not retry_after then
-      return nil
-    end
-    for _, number in ipairs(type(x) == 'table' and x or {x, y}) do
-      reply[#reply + 1] = number
-    end
-
-    local remaining = finish(key, 0, false, false, now, ticks_per_s, rate, a, b, c, at, x, y, z)
-    local fits = cost > 0 and (remaining - remaining % cost) / cost or 2^32 - 1
-    local admitted =
-      decide_alike_from(i + 1, at + 8 * n_more, flags % 2 == 1 and fit or math.min(fit, fits))
-    if not admitted then
-      return nil
-    end
-    local taken = cost * math.min(admitted, fits)
-    if taken > 0 or ahead then
-      finish(key, taken, false, true, now, ticks_per_s, rate, a, b, c, at, x, y, z)
-    end
-    return admitted
-  end
-
-  reply[1] = decide_alike_from(1, 17, 2^32 - 1)
-  return reply[1] and reply or redis.error_reply(strange_clock)
+if alike then
+  -- One that is denied takes nothing, so that all after it are denied too.
+  n_admitted = math.min(n_admitted, (struct.unpack('<d', args, at)))
 end
 
-local judges = act == 2
-
--- Judges the charges from the i-th, whose arguments are at at, and on; then, if these and those
--- before (so_far) allow, charges them, the last one first. Returns whether all allow, and what the
--- reply tells of them; nil: the time is not within the windows. Until all have been judged nothing
--- is written: from then on nothing can fail but a write.
-local function decide_from(i, at, so_far)
-  local key = KEYS[i]
-  if not key then
-    return so_far, ''
+-- Charges all, the last one first, and tells of them.
+local told = ''
+for i = n_keys, 1, -1 do
+  local passes, taken = admitted and retry_after == 0, 0
+  if alike then
+    taken = cost * math.min(n_admitted, fits)
+  elseif not judges and (passes or flags >= 2) then
+    taken = cost
   end
-  local cost, number, flags, tick_us, rate, a, b, c, n_more = struct.unpack('<ddddddddd', args, at)
-  local now, ticks_per_s = (now_us - now_us % tick_us) / tick_us, 1000000 / tick_us
-  at = at + 72
-  if number ~= made then
-    made, judge, finish = number, make_algorithm(number)
+  local writes = taken > 0 or (ahead and not judges)
+  local remaining, next_after, reset_after, first, second, lifetime = finish(
+    key, taken, not (passes or alike), writes, now, ticks_per_s, rate, a, b, c, extras, x, y, z)
+  if writes and first then
+    -- One value, so that no key is ever without an expiry.
+    local packed = struct.pack(state_bytes == 8 and '<d' or '<dd', first, second)
+    redis.call('SET', key, packed, 'EX', ttl_s(lifetime / ticks_per_s))
   end
-  local judge, finish = judge, finish
-  local retry_after, wait, ahead, x, y, z = judge(key, cost, now, ticks_per_s, rate, a, b, c, at)
-  if not retry_after then
-    return nil
-  end
-
-  local allows = retry_after == 0
-  local admitted, told =
-    decide_from(i + 1, at + 8 * n_more, so_far and (allows or flags % 2 == 1))
-  if admitted == nil then
-    return nil
-  end
-  local passes = admitted and allows
-  local takes = cost > 0 and (passes or flags >= 2) and not judges
-  local writes = takes or (ahead and not judges)
-  local remaining, next_after, reset_after = finish(
-    key, takes and cost or 0, not passes, writes, now, ticks_per_s, rate, a, b, c, at, x, y, z)
-  if takes and not allows then
+  if taken > 0 and retry_after ~= 0 then
     -- Who waits no longer than was said before would be denied for ever.
-    retry_after = judge(key, cost, now, ticks_per_s, rate, a, b, c, at)
+    retry_after = judge(key, cost, now, ticks_per_s, rate, a, b, c, extras, first, second)
   end
-  return admitted,
-    struct.pack('<ddddd', retry_after, wait, remaining, next_after, reset_after) .. told
+
+  if i == 1 and not alike then
+    told = struct.pack(
+      '<bdddddd', 0, admitted and now_us or -now_us, retry_after, wait, remaining, next_after,
+      reset_after) .. told
+  elseif i > 1 then
+    told = struct.pack('<ddddd', retry_after, wait, remaining, next_after, reset_after) .. told
+    key, cost, flags, now, ticks_per_s, rate, a, b, c, extras, judge, finish, state_bytes,
+      retry_after, wait, ahead, x, y, z, fits = unpack(before[i], 1, 20)
+  end
 end
 
-local admitted, told = decide_from(1, 17, act ~= 3)
-if admitted == nil then
-  return redis.error_reply(strange_clock)
+if alike then
+  states[1] = n_admitted
+  return states
 end
-told = struct.pack('<bd', 0, admitted and now_us or -now_us) .. told
 if ARGV[2] then
   local reply = {}
   for from = 2, #told, 8 do

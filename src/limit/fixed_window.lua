@@ -1,44 +1,25 @@
 --[[ Fixed window: the twin of fixed_window.c, in a program whose KEYS, ARGV and reply driver.lua
 tells.
 
-key    packed: count, start; units admitted in the window that starts at start (ticks); absent: none
+state  count, start: units admitted in the window that starts at start (ticks); absent: none
 ARGV   period = ticks, offset = ticks from the epoch to the start of some window, kind (0: by the
        clock, 1: from the first request, 2: by the calendar, and then the four edges around now),
        after the rate = units per window; period <= 2^52 and now <= 2^52, so that their sum is exact
-state  count = units in the window of now, window = its start, left = ticks until its end
+judged count = units in the window of now, window = its start, left = ticks until its end
 cost   units, >= 0; 0 asks only
 ]]
 
--- The window of the calendar around dated: its start and what is left of it. nil: it is not known.
--- One that is later than all that are known lasts, as far as this call can tell, a period.
-local function find_window(at, now, dated, period)
-  local edges = {struct.unpack('<dddd', args, at)}
-  if now < edges[1] or now >= edges[4] then
-    return nil
-  end
-  if dated >= edges[4] then
-    return dated, period
-  end
-  local next = 2
-  while edges[next] <= dated do
-    next = next + 1
-  end
-  return edges[next - 1], edges[next] - dated
-end
-
 if settles then
   -- The window of the charge is the latest, or it does not matter any more.
-  return function(key, _, delta, charged_at)
-    local count, start = load_pair(key)
+  return function(_, _, delta, charged_at, _, _, _, _, _, _, _, count, start)
     if count > 0 and charged_at >= start then
-      count = math.min(math.max(count + delta, 0), 2^52)
-      redis.call('SET', key, struct.pack('<dd', count, start), 'KEEPTTL')
+      return math.min(math.max(count + delta, 0), 2^52), start
     end
-  end
+  end, nil, 16
 end
 
-local function judge(key, cost, now, ticks_per_s, rate, period, offset, kind, at)
-  local count, start = load_pair(key)
+local function judge(
+  _, cost, now, ticks_per_s, rate, period, offset, kind, at, count, start)
   local ahead, dated, window, left = start > now + ticks_per_s, now, nil, nil
   if start > now and not ahead then
     dated = start -- a small step back: no time passed
@@ -53,9 +34,16 @@ local function judge(key, cost, now, ticks_per_s, rate, period, offset, kind, at
     end
     left = window + period - dated
   else
-    window, left = find_window(at, now, dated, period)
-    if not window then
+    local edges = {struct.unpack('<dddd', args, at)}
+    if now < edges[1] or now >= edges[4] then
       return nil
+    end
+    -- A window that is later than all that are known lasts, as far as this call can tell, a period.
+    window, left = dated, period
+    for i = 4, 2, -1 do
+      if dated < edges[i] then
+        window, left = edges[i - 1], edges[i] - dated
+      end
     end
   end
   if start < window then
@@ -71,16 +59,12 @@ local function judge(key, cost, now, ticks_per_s, rate, period, offset, kind, at
   return retry_after, 0, ahead, count, window, left
 end
 
-local function finish(
-  key, cost, to_full, writes, now, ticks_per_s, rate, _, _, _, _, count, window, left)
+local function finish(_, cost, to_full, _, _, _, rate, _, _, _, _, count, window, left)
   if cost > 0 then
     count = math.min(count + cost, to_full and math.max(count, rate) or 2^52)
   end
-  if writes then
-    save_pair(key, count, window, left / ticks_per_s)
-  end
   local reset_after = count > 0 and left or 0
-  return count < rate and rate - count or 0, reset_after, reset_after
+  return count < rate and rate - count or 0, reset_after, reset_after, count, window, left
 end
 
-return judge, finish
+return judge, finish, 16

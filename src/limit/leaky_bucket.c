@@ -117,7 +117,7 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
 const struct algorithm leaky_bucket_algorithm = {
     .name = "leaky_bucket",
     .has_burst = true,
-    .script = &leaky_bucket_script,
+    .script = &meter_script,
     .check_params = check_params,
     .script_params = script_params,
     .state_bytes = state_bytes,

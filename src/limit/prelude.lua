@@ -2,23 +2,31 @@
 
 A number in Lua is a double: whole numbers are exact to 2^53. What stands in a key is made a whole
 number of a known range before it is reckoned with; arguments are the proxy's own, as this program
-is. Every call runs this text anew, so functions, what they refer to outside themselves, tables and
-calls are few: a constant is a number on the spot, x - x % 1 rounds x down and x + -x % 1 rounds it
-up, both exactly.
+is. x - x % 1 rounds x down and x + -x % 1 rounds it up, both exactly.
 2^52     the greatest state and time: the sum of two such is still exact
 2^32 - 1 the greatest cost, rate, burst and counter
 
-An algorithm is two functions that decide, or where the call settles one that corrects:
-judge   (key, cost, now, ticks_per_s, rate, a, b, c, at): reads the state at now (ticks) and judges;
-        a, b, c are its parameters, what else it takes stands in args at at. Returns retry_after
-        (0: allowed, -1: never, -2: unknown, else ticks), wait, ahead, and up to three values of
-        state for finish: the first, a table of numbers, or the first two are what restore() of the
-        twin takes; nil: now is not within the windows that were given
-finish  (key, cost, to_full, writes, now, ticks_per_s, rate, a, b, c, at, and the state): takes
-        cost, 0 for nothing; to_full: at most what brings the state to full. Remembers the state if
-        it writes. Returns remaining, next_after, reset_after
-settle  (key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, at): corrects what was
-        charged
+Every call runs this text anew, and what it makes on the way costs twice: each function, table and
+string, and each local that a function refers to outside itself, takes time to make, and once in
+fifty calls Redis lets Lua look for garbage, which lasts as long as there is of it, and all callers
+wait. So on the way of a decision these are few, and a constant is a number on the spot.
+
+An algorithm is two functions that decide, or where the call settles one that corrects and nil; and
+the bytes of its state: 16, two numbers, or 8, one, which the driver reads and writes; nil: the
+functions do both by themselves. Of a key that is absent, or makes no sense, the numbers are 0.
+judge   (key, cost, now, ticks_per_s, rate, a, b, c, at, first, second): judges the state, whose
+        numbers are first and second, at now (ticks); a, b, c are the algorithm's parameters, what
+        else it takes stands in args at at. Returns retry_after (0: allowed, -1: never, -2: unknown,
+        else ticks), wait, ahead, and up to three values for finish, which tell of the state at now:
+        the first, a table of numbers, or the first two are what restore() of the twin takes; nil:
+        now is not within the windows that were given
+finish  (key, cost, to_full, writes, now, ticks_per_s, rate, a, b, c, at, and those of judge): takes
+        cost, 0 for nothing; to_full: at most what brings the state to full. Returns remaining,
+        next_after, reset_after, and then the numbers of the state and how long it matters (ticks);
+        where the state is its own, remembers it if it writes
+settle  (key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, at, first, second): corrects
+        what was charged. Returns the numbers of the state and how long it matters, nil: as long as
+        before; nothing, if there is nothing to correct
 ahead tells that the state was dated more than a second after now: the clock was set back. ]]
 local args = ARGV[1]
 if ARGV[2] then -- by hand: the same numbers as text
@@ -35,35 +43,4 @@ local settles = act == 1
 -- as if unused, in lifetime_s.
 local function ttl_s(lifetime_s)
   return string.format('%d', math.min(lifetime_s - lifetime_s % 1 + 2, 2^31 - 1))
-end
-
--- The two numbers that save_pair() left at key; 0, 0 if there are none, or none that make sense.
-local function load_pair(key)
-  local saved = redis.call('GET', key)
-  if saved and #saved == 16 then
-    local first, second = struct.unpack('<dd', saved)
-    if first >= 1 and first <= 2^52 and second >= 0 and second <= 2^52 then
-      return first - first % 1, second - second % 1
-    end
-  end
-  return 0, 0
-end
-
--- One value, so that no key is ever without an expiry.
-local function save_pair(key, first, second, lifetime_s)
-  redis.call('SET', key, struct.pack('<dd', first, second), 'EX', ttl_s(lifetime_s))
-end
-
--- Whether the bucket of key was dated by a later clock, what is still taken of it at now, and
--- the time that it is dated to.
-local function load_meter(key, now, ticks_per_s, rate)
-  local taken, updated = load_pair(key)
-  if updated > now then
-    if updated > now + ticks_per_s then
-      return true, taken, now
-    end
-    return false, taken, updated -- a small step back: no time passed
-  end
-  taken = taken - (now - updated) * rate
-  return false, taken > 0 and taken or 0, now
 end

@@ -7,8 +7,9 @@
 
 #include "limit/scripts.h"
 
-/* "if number == 1 then … end" around an algorithm, in a function that makes those alone that a call
- * needs: the program runs anew for each, and what it does not make costs nothing. */
+/* "if number == 1 then … end" around an algorithm ("or number == 3" where two have one script), in
+ * a function that makes those alone that a call needs: the program runs anew for each, and what it
+ * does not make costs nothing. */
 enum { REGISTRATION_BYTES_MAX = 128 };
 static const char MAKER_BEGIN[] = "\nlocal function make_algorithm(number)\n";
 static const char MAKER_END[] = "end\n\n";
@@ -22,10 +23,10 @@ static size_t extras_of(const struct limit *limit)
     return limit->params.is_calendar ? LIMIT_EDGES : 0;
 }
 
-static bool is_used(const struct algorithm *algorithm, const struct limit *limits, size_t n_limits)
+static bool is_used(const struct script *script, const struct limit *limits, size_t n_limits)
 {
     for (size_t i = 0; i < n_limits; i++) {
-        if (limits[i].algorithm == algorithm) {
+        if (limits[i].algorithm->script == script) {
             return true;
         }
     }
@@ -37,12 +38,24 @@ static void add_script(struct text *text, const struct script *script)
     text_add(text, span_of(script->text, script->len));
 }
 
-static void add_algorithm(struct text *text, const struct algorithm *algorithm)
+/* The script of the @i-th, for all that have it; nothing if one before it has it too. */
+static void add_algorithm(struct text *text, const struct algorithm *const *algorithms,
+                          size_t n_algorithms, size_t i)
 {
-    text_add_literal(text, "if number == ");
-    text_add_u64(text, algorithm_number(algorithm));
+    const struct script *script = algorithms[i]->script;
+    for (size_t j = 0; j < i; j++) {
+        if (algorithms[j]->script == script) {
+            return;
+        }
+    }
+    for (size_t j = i; j < n_algorithms; j++) {
+        if (algorithms[j]->script == script) {
+            text_add(text, j == i ? SPAN("if number == ") : SPAN(" or number == "));
+            text_add_u64(text, algorithm_number(algorithms[j]));
+        }
+    }
     text_add_literal(text, " then\n");
-    add_script(text, algorithm->script);
+    add_script(text, script);
     text_add_literal(text, "end\n");
 }
 
@@ -70,8 +83,8 @@ enum status script_source_new(const struct limit *limits, size_t n_limits, char 
     add_script(&text, &prelude_script);
     text_add(&text, span_of_text(MAKER_BEGIN));
     for (size_t i = 0; i < n_algorithms; i++) {
-        if (is_used(algorithms[i], limits, n_limits)) {
-            add_algorithm(&text, algorithms[i]);
+        if (is_used(algorithms[i]->script, limits, n_limits)) {
+            add_algorithm(&text, algorithms, n_algorithms, i);
         }
     }
     text_add(&text, span_of_text(MAKER_END));

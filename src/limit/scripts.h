@@ -10,9 +10,8 @@ extern const struct script driver_script;
 extern const struct script concurrency_script;
 extern const struct script fixed_window_script;
 extern const struct script gcra_script;
-extern const struct script leaky_bucket_script;
+extern const struct script meter_script;
 extern const struct script sliding_log_script;
 extern const struct script sliding_window_script;
-extern const struct script token_bucket_script;
 
 #endif /* SLUICE_LIMIT_SCRIPTS_H */

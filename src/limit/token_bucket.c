@@ -73,7 +73,7 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
 const struct algorithm token_bucket_algorithm = {
     .name = "token_bucket",
     .has_burst = true,
-    .script = &token_bucket_script,
+    .script = &meter_script,
     .check_params = meter_check_params,
     .script_params = script_params,
     .state_bytes = state_bytes,

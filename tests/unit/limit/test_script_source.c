@@ -1,6 +1,7 @@
 #include "limit/script_source.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +33,25 @@ START_TEST(a_program_has_the_algorithms_that_are_used_and_no_other)
     ck_assert_int_eq(script_source_new(limits, ARRAY_LEN(limits), &source, &len), STATUS_OK);
 
     ck_assert_uint_eq(strlen(source), len);
-    ck_assert_ptr_nonnull(strstr(source, "if number == 1 then\n"));
+    ck_assert_ptr_nonnull(strstr(source, "if number == 1 "));
     ck_assert_ptr_null(strstr(source, "fixed_window"));
+    free(source);
+}
+END_TEST
+
+START_TEST(a_script_that_two_algorithms_have_is_there_once_for_both)
+{
+    const struct limit limits[] = {BUCKET, SHAPING};
+    char *source;
+    size_t len;
+    ck_assert_int_eq(script_source_new(limits, ARRAY_LEN(limits), &source, &len), STATUS_OK);
+
+    char head[64];
+    snprintf(head, sizeof(head), "if number == 1 or number == %u then\n",
+             algorithm_number(&leaky_bucket_algorithm));
+    const char *found = strstr(source, head);
+    ck_assert_ptr_nonnull(found);
+    ck_assert_ptr_null(strstr(found + 1, "if number == "));
     free(source);
 }
 END_TEST
@@ -122,6 +140,7 @@ int main(void)
     Suite *suite = suite_create("limit/script_source");
     TCase *program = tcase_create("script_source_new");
     tcase_add_test(program, a_program_has_the_algorithms_that_are_used_and_no_other);
+    tcase_add_test(program, a_script_that_two_algorithms_have_is_there_once_for_both);
     tcase_add_test(program, a_program_is_plain_ascii);
     suite_add_tcase(suite, program);
     TCase *args = tcase_create("script_source_args");
