@@ -58,7 +58,7 @@ struct limit_call {
     uint64_t slot;         /* concurrency: which to take */
 };
 
-/* Lua text that the build embedded. It returns the functions that prelude.lua tells of. */
+/* Lua text that the build embedded. It returns what prelude.lua tells of. */
 struct script {
     const char *name;
     const char *text; /* NUL-terminated */

@@ -39,8 +39,8 @@ local before = n_keys > 1 and {}
 -- Whether all allow the request; how many of those alike, and the states that the reply tells of.
 local admitted, n_admitted, states = act ~= 3, 2^32 - 1, alike and {0, now_us}
 
--- Reads and judges all: from then on nothing can fail but a write. The arguments of a charge take
--- 72 bytes, of a settlement 24 more, those before the first 16.
+-- Reads all and judges them, after which nothing can fail but a write; or settles them one by one.
+-- The arguments of a charge take 72 bytes, of a settlement 24 more, those before the first 16.
 local at = 17
 for i = 1, n_keys do
   if i > 1 then
@@ -65,6 +65,7 @@ for i = 1, n_keys do
   local first, second = 0, 0
   local saved = state_bytes and redis.call('GET', key)
   if saved and #saved == state_bytes then
+    -- One number alone is a time and what is owed from then on; then q is where unpack() ended.
     local p, q = struct.unpack(state_bytes == 8 and '<d' or '<dd', saved)
     local most = state_bytes == 8 and 2^53 or 2^52
     if p >= 1 and p <= most and q >= 0 and q <= most then
@@ -124,7 +125,7 @@ for i = n_keys, 1, -1 do
   end
   local writes = taken > 0 or (ahead and not judges)
   local remaining, next_after, reset_after, first, second, lifetime = finish(
-    key, taken, not (passes or alike), writes, now, ticks_per_s, rate, a, b, c, extras, x, y, z)
+    key, taken, not passes, writes, now, ticks_per_s, rate, a, b, c, extras, x, y, z)
   if writes and first then
     -- One value, so that no key is ever without an expiry.
     local packed = struct.pack(state_bytes == 8 and '<d' or '<dd', first, second)
@@ -139,8 +140,10 @@ for i = n_keys, 1, -1 do
     told = struct.pack(
       '<bdddddd', 0, admitted and now_us or -now_us, retry_after, wait, remaining, next_after,
       reset_after) .. told
-  elseif i > 1 then
+  elseif not alike then
     told = struct.pack('<ddddd', retry_after, wait, remaining, next_after, reset_after) .. told
+  end
+  if i > 1 then
     key, cost, flags, now, ticks_per_s, rate, a, b, c, extras, judge, finish, state_bytes,
       retry_after, wait, ahead, x, y, z, fits = unpack(before[i], 1, 20)
   end

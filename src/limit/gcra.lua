@@ -50,7 +50,7 @@ local function finish(_, cost, _, _, now, _, _, burst, interval, _, _, debt)
   if remaining < burst then
     next_after = (remaining + 1) * interval - room
   end
-  return remaining, next_after, debt, debt > 0 and now + debt or 0, nil, debt
+  return remaining, next_after, debt, now + debt, nil, debt
 end
 
 return judge, finish, 8

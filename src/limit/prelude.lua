@@ -7,9 +7,9 @@ is. x - x % 1 rounds x down and x + -x % 1 rounds it up, both exactly.
 2^32 - 1 the greatest cost, rate, burst and counter
 
 Every call runs this text anew, and what it makes on the way costs twice: each function, table and
-string, and each local that a function refers to outside itself, takes time to make, and once in
-fifty calls Redis lets Lua look for garbage, which lasts as long as there is of it, and all callers
-wait. So on the way of a decision these are few, and a constant is a number on the spot.
+string, and each local that a function refers to outside itself, takes time to make, and at every
+fiftieth call Redis lets Lua collect garbage, the longer the more there is, while all callers wait.
+So on the way of a decision these are few, and a constant is a number on the spot.
 
 An algorithm is two functions that decide, or where the call settles one that corrects and nil; and
 the bytes of its state: 16, two numbers, or 8, one, which the driver reads and writes; nil: the
@@ -26,7 +26,7 @@ finish  (key, cost, to_full, writes, now, ticks_per_s, rate, a, b, c, at, and th
         where the state is its own, remembers it if it writes
 settle  (key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, at, first, second): corrects
         what was charged. Returns the numbers of the state and how long it matters, nil: as long as
-        before; nothing, if there is nothing to correct
+        before; nothing, if there is nothing to correct, or where the state is its own
 ahead tells that the state was dated more than a second after now: the clock was set back. ]]
 local args = ARGV[1]
 if ARGV[2] then -- by hand: the same numbers as text

@@ -159,6 +159,43 @@ START_TEST(what_is_settled_has_a_lifetime_too)
 }
 END_TEST
 
+START_TEST(settlements_of_one_call_correct_each_its_own_state)
+{
+    static struct limit limits[ARRAY_LEN(SPECS)];
+    static char keys[ARRAY_LEN(SPECS)][16];
+    struct charge charges[ARRAY_LEN(SPECS)];
+    struct settlement settlements[ARRAY_LEN(SPECS)];
+    for (size_t i = 0; i < ARRAY_LEN(SPECS); i++) {
+        use_spec(&SPECS[ARRAY_LEN(SPECS) - 1 - i],
+                 MINUTE); /* the slot's arguments are not the last */
+        limits[i] = limit;
+        snprintf(keys[i], sizeof(keys[i]), "{k}:%zu", i);
+        charges[i] = (struct charge){
+            .limit = &limits[i], .key = span_of_text(keys[i]), .cost = 2, .slot = 1};
+        settlements[i] =
+            (struct settlement){.limit = &limits[i],
+                                .key = charges[i].key,
+                                .kind = limit.algorithm->has_slots ? SETTLE_RELEASE : SETTLE_COST,
+                                .delta = (int64_t)(i % 4) - 1,
+                                .slot = 1,
+                                .charged_at_us = START_US};
+    }
+    script_client_send(&client, charges, ARRAY_LEN(charges), START_US);
+    ck_assert(script_client_read(&client, charges, ARRAY_LEN(charges)));
+    script_client_send_settlements(&client, settlements, ARRAY_LEN(settlements), START_US);
+    script_client_read_settled(&client);
+    for (size_t i = 0; i < ARRAY_LEN(charges); i++) {
+        charges[i].cost = 0;
+    }
+    script_client_send(&client, charges, ARRAY_LEN(charges), START_US);
+    ck_assert(script_client_read(&client, charges, ARRAY_LEN(charges)));
+    for (size_t i = 0; i < ARRAY_LEN(charges); i++) {
+        const int64_t taken = limits[i].algorithm->has_slots ? 0 : 2 + settlements[i].delta;
+        ck_assert_int_eq((int64_t)charges[i].verdict.remaining, RATE - taken);
+    }
+}
+END_TEST
+
 /* --- a policy that changes --- */
 
 START_TEST(raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken)
@@ -201,6 +238,7 @@ int main(void)
     tcase_add_test(tcase, keys_are_gone_when_their_states_are_untouched_again);
     tcase_add_test(tcase, a_slot_that_is_given_back_leaves_no_key);
     tcase_add_loop_test(tcase, what_is_settled_has_a_lifetime_too, 0, n_settled);
+    tcase_add_test(tcase, settlements_of_one_call_correct_each_its_own_state);
     tcase_add_loop_test(tcase, raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken,
                         0, n);
     suite_add_tcase(suite, tcase);
