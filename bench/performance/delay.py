@@ -5,6 +5,7 @@ from section import Section, made_of, paragraphs
 from words import bounds_table, number, origin, table
 
 
+_KEYS = " The cold keys are all made before: a Redis that grows from nothing stops to move its table."
 _HALF_LOAD = (
     " Busy: of the processors' time, with all that stands around the proxy (the generator, the upstream, Redis), which"
     " share them here. Half a load is the rate at which the busiest of nginx, sluice and sluice with cold keys in Redis"
@@ -70,7 +71,8 @@ def _latency(title, figures):
         " is more than some dozen when the machine was busy with something else, and so are all figures then. Saturated:"
         " requests came in faster than they were answered; where that was so in more than half of the rounds, the figures tell"
         " how long the row was loaded, and the chart leaves it out."
-        + (_HALF_LOAD if "half_load" in figures else ""),
+        + (_HALF_LOAD if "half_load" in figures else "")
+        + (_KEYS if "keys_ms" in figures else ""),
         origin(figures), *(part for rate, chart in zip(figures["rates"], charts)
                            for part in (shown(chart), _table(rate, figures))),
         bounds_table(bounds))
