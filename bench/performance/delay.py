@@ -6,6 +6,7 @@ from words import bounds_table, number, origin, table
 
 
 _KEYS = " The cold keys are all made before: a Redis that grows from nothing stops to move its table."
+_HALF_RATES = " It is found anew by each round for the next; the median of all rates is told, which were {} to {}."
 _HALF_LOAD = (
     " Busy: of the processors' time, with all that stands around the proxy (the generator, the upstream, Redis), which"
     " share them here. Half a load is the rate at which the busiest of nginx, sluice and sluice with cold keys in Redis"
@@ -62,7 +63,7 @@ def _latency(title, figures):
     charts = tuple(_chart(rate, figures) for rate in figures["rates"])
     titles = {row["name"]: row["title"] for row in figures["rows"]}
     bounds = tuple({"title": titles.get(bound["name"], bound["name"])} | bound for bound in figures["bounds"])
-    trip = figures["redis_round_trip_us"]
+    trip, half_rates = figures["redis_round_trip_us"], figures.get("half_rates")
     text = paragraphs(
         "Requests are sent at times that are drawn before the first of them, and each is charged from the time at which"
         " it was to be sent: what a stall holds up is counted, not left out (coordinated omission). Added is the row minus"
@@ -72,6 +73,7 @@ def _latency(title, figures):
         " requests came in faster than they were answered; where that was so in more than half of the rounds, the figures tell"
         " how long the row was loaded, and the chart leaves it out."
         + (_HALF_LOAD if "half_load" in figures else "")
+        + (_HALF_RATES.format(number(min(half_rates)), number(max(half_rates))) if half_rates else "")
         + (_KEYS if "keys_ms" in figures else ""),
         origin(figures), *(part for rate, chart in zip(figures["rates"], charts)
                            for part in (shown(chart), _table(rate, figures))),
