@@ -166,8 +166,8 @@ START_TEST(settlements_of_one_call_correct_each_its_own_state)
     struct charge charges[ARRAY_LEN(SPECS)];
     struct settlement settlements[ARRAY_LEN(SPECS)];
     for (size_t i = 0; i < ARRAY_LEN(SPECS); i++) {
-        use_spec(&SPECS[ARRAY_LEN(SPECS) - 1 - i],
-                 MINUTE); /* the slot's arguments are not the last */
+        /* Backwards: the slot's arguments, which others do not have, are not the last. */
+        use_spec(&SPECS[ARRAY_LEN(SPECS) - 1 - i], MINUTE);
         limits[i] = limit;
         snprintf(keys[i], sizeof(keys[i]), "{k}:%zu", i);
         charges[i] = (struct charge){
@@ -193,6 +193,18 @@ START_TEST(settlements_of_one_call_correct_each_its_own_state)
         const int64_t taken = limits[i].algorithm->has_slots ? 0 : 2 + settlements[i].delta;
         ck_assert_int_eq((int64_t)charges[i].verdict.remaining, RATE - taken);
     }
+}
+END_TEST
+
+START_TEST(a_denial_that_counts_tells_the_time_to_come_back_as_it_is_afterwards)
+{
+    use_spec(&SPECS[_i], MINUTE);
+    limit.count_denied = true;
+    ck_assert(take(RATE - 1, 1, START_US).allowed);
+    const struct verdict denied = take(2, 1, START_US);
+    ck_assert(!denied.allowed);
+    ck_assert_uint_eq(denied.remaining, 0);
+    ck_assert_uint_eq(take(2, 1, START_US).retry_after, denied.retry_after);
 }
 END_TEST
 
@@ -239,6 +251,8 @@ int main(void)
     tcase_add_test(tcase, a_slot_that_is_given_back_leaves_no_key);
     tcase_add_loop_test(tcase, what_is_settled_has_a_lifetime_too, 0, n_settled);
     tcase_add_test(tcase, settlements_of_one_call_correct_each_its_own_state);
+    tcase_add_loop_test(tcase, a_denial_that_counts_tells_the_time_to_come_back_as_it_is_afterwards,
+                        0, n_settled);
     tcase_add_loop_test(tcase, raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken,
                         0, n);
     suite_add_tcase(suite, tcase);
