@@ -58,7 +58,7 @@ struct limit_call {
     uint64_t slot;         /* concurrency: which to take */
 };
 
-/* Lua text that the build embedded. It returns what prelude.lua tells of. */
+/* Lua text that the build embedded: prelude.lua tells of its two forms. */
 struct script {
     const char *name;
     const char *text; /* NUL-terminated */

@@ -29,12 +29,12 @@ end
 
 local keys, n_keys = KEYS, #KEYS
 local judges, alike = act == 2, act == 4
--- The functions of the algorithm that was used last, whose number is made; when it settles, judge
--- is its settle().
-local made, judge, finish, state_bytes
+-- The functions of the algorithm that was used last of those that have such, whose number is made;
+-- when it settles, judge is its settle().
+local made, judge, finish
 -- The charge at hand; those before it wait in before, from 2 on.
-local key, cost, flags, now, ticks_per_s, rate, a, b, c, extras
-local retry_after, wait, ahead, x, y, z, fits
+local key, number, cost, flags, now, ticks_per_s, rate, a, b, c, extras
+local state_bytes, first, second, third, retry_after, wait, ahead, fits
 local before = n_keys > 1 and {}
 -- Whether all allow the request; how many of those alike, and the states that the reply tells of.
 local admitted, n_admitted, states = act ~= 3, 2^32 - 1, alike and {0, now_us}
@@ -45,12 +45,12 @@ local at = 17
 for i = 1, n_keys do
   if i > 1 then
     before[i] = {
-      key, cost, flags, now, ticks_per_s, rate, a, b, c, extras, judge, finish, state_bytes,
-      retry_after, wait, ahead, x, y, z, fits,
+      key, number, cost, flags, now, ticks_per_s, rate, a, b, c, extras, judge, finish,
+      state_bytes, first, second, third, retry_after, wait, ahead, fits,
     }
   end
 
-  local kind, delta, charged_at, number, tick_us, n_more
+  local kind, delta, charged_at, tick_us, n_more
   if settles then
     kind, delta, charged_at = struct.unpack('<ddd', args, at)
     at = at + 24
@@ -58,11 +58,14 @@ for i = 1, n_keys do
   cost, number, flags, tick_us, rate, a, b, c, n_more = struct.unpack('<ddddddddd', args, at)
   extras, at = at + 72, at + 72 + 8 * n_more
   key, now, ticks_per_s = keys[i], (now_us - now_us % tick_us) / tick_us, 1000000 / tick_us
-  if number ~= made then
-    made, judge, finish, state_bytes = number, make_algorithm(number)
-  end
 
-  local first, second = 0, 0
+  --@ state
+  if number ~= made then
+    made, judge, finish = number, make_algorithm(number)
+  end
+  state_bytes = nil
+  --@ end
+  first, second = 0, 0
   local saved = state_bytes and redis.call('GET', key)
   if saved and #saved == state_bytes then
     -- One number alone is a time and what is owed from then on; then q is where unpack() ended.
@@ -76,32 +79,39 @@ for i = 1, n_keys do
   if settles then
     local lifetime
     charged_at = (charged_at - charged_at % tick_us) / tick_us
-    first, second, lifetime = judge(
-      key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, extras, first, second)
-    if first then
+    --@ settle
+    judge(key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, extras)
+    --@ end
+    if state_bytes and first then
       local expiry = lifetime and {'EX', ttl_s(lifetime / ticks_per_s)} or {'KEEPTTL'}
       local packed = struct.pack(state_bytes == 8 and '<d' or '<dd', first, second)
       redis.call('SET', key, packed, unpack(expiry))
     end
   else
-    retry_after, wait, ahead, x, y, z =
-      judge(key, cost, now, ticks_per_s, rate, a, b, c, extras, first, second)
-    if not retry_after then
-      return redis.error_reply('CLOCK the time is not within the windows that were given')
-    end
+    retry_after, wait, ahead = 0, 0, false
+    --@ judge
+    retry_after, wait, ahead, first, second, third =
+      judge(key, cost, now, ticks_per_s, rate, a, b, c, extras)
+    --@ end
     admitted = admitted and (retry_after == 0 or flags % 2 == 1)
   end
 
   if alike then
-    if type(x) == 'table' then
-      for j = 1, #x do
-        states[#states + 1] = x[j]
+    if type(first) == 'table' then
+      for j = 1, #first do
+        states[#states + 1] = first[j]
       end
     else
-      states[#states + 1], states[#states + 2] = x, y
+      states[#states + 1], states[#states + 2] = first, second
     end
-    local remaining =
-      finish(key, 0, false, false, now, ticks_per_s, rate, a, b, c, extras, x, y, z)
+    local charged, to_full, writes = 0, false, false
+    local judged_first, judged_second = first, second
+    local remaining, next_after, reset_after, lifetime = 0, 0, 0, nil
+    --@ finish
+    remaining = finish(
+      key, charged, to_full, writes, now, ticks_per_s, rate, a, b, c, extras, first, second, third)
+    --@ end
+    first, second = judged_first, judged_second
     fits = cost > 0 and (remaining - remaining % cost) / cost or 2^32 - 1
     n_admitted = flags % 2 == 1 and n_admitted or math.min(n_admitted, fits)
   end
@@ -117,23 +127,31 @@ end
 -- Charges all, the last one first, and tells of them.
 local told = ''
 for i = n_keys, 1, -1 do
-  local passes, taken = admitted and retry_after == 0, 0
+  local passes, charged = admitted and retry_after == 0, 0
   if alike then
-    taken = cost * math.min(n_admitted, fits)
+    charged = cost * math.min(n_admitted, fits)
   elseif not judges and (passes or flags >= 2) then
-    taken = cost
+    charged = cost
   end
-  local writes = taken > 0 or (ahead and not judges)
-  local remaining, next_after, reset_after, first, second, lifetime = finish(
-    key, taken, not passes, writes, now, ticks_per_s, rate, a, b, c, extras, x, y, z)
-  if writes and first then
+  local to_full, writes = not passes, charged > 0 or (ahead and not judges)
+  local remaining, next_after, reset_after, lifetime = 0, 0, 0, nil
+  --@ finish
+  remaining, next_after, reset_after = finish(
+    key, charged, to_full, writes, now, ticks_per_s, rate, a, b, c, extras, first, second, third)
+  --@ end
+  if writes and state_bytes then
     -- One value, so that no key is ever without an expiry.
     local packed = struct.pack(state_bytes == 8 and '<d' or '<dd', first, second)
     redis.call('SET', key, packed, 'EX', ttl_s(lifetime / ticks_per_s))
   end
-  if taken > 0 and retry_after ~= 0 then
+  if charged > 0 and retry_after ~= 0 then
     -- Who waits no longer than was said before would be denied for ever.
-    retry_after = judge(key, cost, now, ticks_per_s, rate, a, b, c, extras, first, second)
+    local waited = wait
+    retry_after = 0
+    --@ judge
+    retry_after = judge(key, cost, now, ticks_per_s, rate, a, b, c, extras)
+    --@ end
+    wait = waited
   end
 
   if i == 1 and not alike then
@@ -144,8 +162,8 @@ for i = n_keys, 1, -1 do
     told = struct.pack('<ddddd', retry_after, wait, remaining, next_after, reset_after) .. told
   end
   if i > 1 then
-    key, cost, flags, now, ticks_per_s, rate, a, b, c, extras, judge, finish, state_bytes,
-      retry_after, wait, ahead, x, y, z, fits = unpack(before[i], 1, 20)
+    key, number, cost, flags, now, ticks_per_s, rate, a, b, c, extras, judge, finish, state_bytes,
+      first, second, third, retry_after, wait, ahead, fits = unpack(before[i], 1, 21)
   end
 end
 

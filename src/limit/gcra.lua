@@ -1,5 +1,5 @@
---[[ Generic cell rate algorithm: the twin of gcra.c, in a program whose KEYS, ARGV and reply
-driver.lua tells.
+--[[ Generic cell rate algorithm: the twin of gcra.c, in place in a program whose KEYS, ARGV and
+reply driver.lua tells.
 
 state  arrival, the theoretical arrival time (ticks); absent: untouched
 ARGV   burst = units at one instant, interval = ticks that a unit takes, after the rate;
@@ -7,50 +7,49 @@ ARGV   burst = units at one instant, interval = ticks that a unit takes, after t
 judged debt = ticks from now to the theoretical arrival time, and now
 cost   units, >= 0; 0 asks only
 ]]
+--@ state
+state_bytes = 8
 
-if settles then
-  return function(_, _, delta, _, now, ticks_per_s, _, burst, interval, _, _, arrival)
-    local depth = burst * interval
-    local debt = arrival > now and arrival - now or 0
-    if debt > depth + ticks_per_s then
-      debt = depth
-    end
-    debt = math.min(math.max(debt + delta * interval, 0), math.max(debt, depth))
-    return debt > 0 and now + debt or 0, nil, debt
-  end, nil, 8
+--@ judge
+local burst, interval, arrival = a, b, first
+local depth = burst * interval
+local debt = arrival > now and arrival - now or 0
+ahead = debt > depth + ticks_per_s -- dated by a later clock: then the bucket is full
+if ahead then
+  debt = depth
 end
 
-local function judge(_, cost, now, ticks_per_s, _, burst, interval, _, _, arrival)
-  local depth = burst * interval
-  local debt = arrival > now and arrival - now or 0
-  local ahead = debt > depth + ticks_per_s -- dated by a later clock: then the bucket is full
-  if ahead then
-    debt = depth
-  end
+local missing = debt - depth + cost * interval
+if cost > burst then
+  retry_after = -1
+elseif cost > 0 and missing > 0 then
+  retry_after = missing
+end
+first, second = debt, now
 
-  local missing, retry_after = debt - depth + cost * interval, 0
-  if cost > burst then
-    retry_after = -1
-  elseif cost > 0 and missing > 0 then
-    retry_after = missing
-  end
-  return retry_after, 0, ahead, debt, now
+--@ finish
+local burst, interval, debt = a, b, first
+local depth = burst * interval
+if charged > 0 then
+  debt = math.min(debt + charged * interval, math.max(debt, depth))
 end
 
-local function finish(_, cost, _, _, now, _, _, burst, interval, _, _, debt)
-  local depth = burst * interval
-  if cost > 0 then
-    debt = math.min(debt + cost * interval, math.max(debt, depth))
-  end
-
-  local room, remaining, next_after = depth - debt, 0, 0
-  if room > 0 then
-    remaining = (room - room % interval) / interval
-  end
-  if remaining < burst then
-    next_after = (remaining + 1) * interval - room
-  end
-  return remaining, next_after, debt, now + debt, nil, debt
+local room = depth - debt
+if room > 0 then
+  remaining = (room - room % interval) / interval
 end
+if remaining < burst then
+  next_after = (remaining + 1) * interval - room
+end
+reset_after, lifetime = debt, debt
+first = now + debt
 
-return judge, finish, 8
+--@ settle
+local burst, interval, arrival = a, b, first
+local depth = burst * interval
+local debt = arrival > now and arrival - now or 0
+if debt > depth + ticks_per_s then
+  debt = depth
+end
+debt = math.min(math.max(debt + delta * interval, 0), math.max(debt, depth))
+first, lifetime = debt > 0 and now + debt or 0, debt

@@ -11,22 +11,30 @@ string, and each local that a function refers to outside itself, takes time to m
 fiftieth call Redis lets Lua collect garbage, the longer the more there is, while all callers wait.
 So on the way of a decision these are few, and a constant is a number on the spot.
 
-An algorithm is two functions that decide, or where the call settles one that corrects and nil; and
-the bytes of its state: 16, two numbers, or 8, one, which the driver reads and writes; nil: the
-functions do both by themselves. Of a key that is absent, or makes no sense, the numbers are 0.
-judge   (key, cost, now, ticks_per_s, rate, a, b, c, at, first, second): judges the state, whose
-        numbers are first and second, at now (ticks); a, b, c are the algorithm's parameters, what
-        else it takes stands in args at at. Returns retry_after (0: allowed, -1: never, -2: unknown,
-        else ticks), wait, ahead, and up to three values for finish, which tell of the state at now:
-        the first, a table of numbers, or the first two are what restore() of the twin takes; nil:
-        now is not within the windows that were given
-finish  (key, cost, to_full, writes, now, ticks_per_s, rate, a, b, c, at, and those of judge): takes
-        cost, 0 for nothing; to_full: at most what brings the state to full. Returns remaining,
-        next_after, reset_after, and then the numbers of the state and how long it matters (ticks);
-        where the state is its own, remembers it if it writes
-settle  (key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, at, first, second): corrects
-        what was charged. Returns the numbers of the state and how long it matters, nil: as long as
-        before; nothing, if there is nothing to correct, or where the state is its own
+An algorithm whose state is one or two numbers is written in place: sections, each under a line of
+"--@" and its name, which the program has where driver.lua has the same line. They read and set the
+locals of the driver; there is no function to make, nor to call with a dozen arguments.
+state   sets state_bytes: 16, two numbers, or 8, one. The driver reads and writes them, as first and
+        second: 0 of a key that is absent, or makes no sense
+judge   judges the state at now (ticks); a, b, c are its parameters, what else it takes stands in
+        args at extras. Sets retry_after (0: allowed, -1: never, -2: unknown, else ticks), wait and
+        ahead, which are 0, 0 and false before; and first, second and third to what finish needs,
+        of which the first two are what restore() of the twin takes. It may return an error, as long
+        as nothing is charged
+finish  takes charged units, 0 for nothing; to_full: at most what brings the state to full. Sets
+        remaining, next_after, reset_after, which are 0 before, the state to what is to be
+        remembered, and lifetime to how long that matters (ticks)
+settle  corrects by delta what was charged at charged_at (ticks): sets the state, and lifetime, nil:
+        as long as before; or first to nil, if there is nothing to correct
+
+Any other is two functions that decide, or where the call settles one that corrects:
+judge   (key, cost, now, ticks_per_s, rate, a, b, c, at): what else it takes stands in args at at.
+        Returns retry_after, wait, ahead, and up to three values for finish, which tell of the state
+        at now: the first, a table of numbers, or the first two are what restore() takes
+finish  (key, charged, to_full, writes, now, ticks_per_s, rate, a, b, c, at, and those of judge):
+        remembers the state if it writes. Returns remaining, next_after, reset_after
+settle  (key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, at)
+
 ahead tells that the state was dated more than a second after now: the clock was set back. ]]
 local args = ARGV[1]
 if ARGV[2] then -- by hand: the same numbers as text

@@ -7,12 +7,23 @@
 
 #include "limit/scripts.h"
 
-/* "if number == 1 then … end" around an algorithm ("or number == 3" where two have one script), in
- * a function that makes those alone that a call needs: the program runs anew for each, and what it
- * does not make costs nothing. */
-enum { REGISTRATION_BYTES_MAX = 128 };
+/* What is made and called for the algorithms that are functions, in one that makes those alone that
+ * a call needs: the program runs anew for each, and what it does not make costs nothing. */
 static const char MAKER_BEGIN[] = "\nlocal function make_algorithm(number)\n";
 static const char MAKER_END[] = "end\n\n";
+
+/* A line of the driver or of an algorithm that begins a part: see prelude.lua. */
+static const char MARK[] = "--@ ";
+/* Around one part: "elseif number == 1 or number == 3 then". */
+enum { AROUND_BYTES_MAX = 128 };
+
+/* The algorithms that a program is of. */
+struct used {
+    const struct algorithm *const *all;
+    size_t n_all;
+    const struct limit *limits;
+    size_t n_limits;
+};
 
 /* How many arguments follow those that every charge has. */
 static size_t extras_of(const struct limit *limit)
@@ -23,47 +34,161 @@ static size_t extras_of(const struct limit *limit)
     return limit->params.is_calendar ? LIMIT_EDGES : 0;
 }
 
-static bool is_used(const struct script *script, const struct limit *limits, size_t n_limits)
+static bool is_used(const struct used *used, const struct script *script)
 {
-    for (size_t i = 0; i < n_limits; i++) {
-        if (limits[i].algorithm->script == script) {
+    for (size_t i = 0; i < used->n_limits; i++) {
+        if (used->limits[i].algorithm->script == script) {
             return true;
         }
     }
     return false;
 }
 
-static void add_script(struct text *text, const struct script *script)
+/* The script of the @i-th, if it is used and none before has it; else NULL. */
+static const struct script *script_at(const struct used *used, size_t i)
 {
-    text_add(text, span_of(script->text, script->len));
-}
-
-/* The script of the @i-th, for all that have it; nothing if one before it has it too. */
-static void add_algorithm(struct text *text, const struct algorithm *const *algorithms,
-                          size_t n_algorithms, size_t i)
-{
-    const struct script *script = algorithms[i]->script;
+    const struct script *script = used->all[i]->script;
     for (size_t j = 0; j < i; j++) {
-        if (algorithms[j]->script == script) {
-            return;
+        if (used->all[j]->script == script) {
+            return NULL;
         }
     }
-    for (size_t j = i; j < n_algorithms; j++) {
-        if (algorithms[j]->script == script) {
-            text_add(text, j == i ? SPAN("if number == ") : SPAN(" or number == "));
-            text_add_u64(text, algorithm_number(algorithms[j]));
+    return is_used(used, script) ? script : NULL;
+}
+
+/* Cut what is before the next line of a mark off the front of @rest, and that line; @name is what
+ * the mark says. False if there is none: then @before is all of it. */
+static bool next_mark(struct span *rest, struct span *before, struct span *name)
+{
+    const struct span whole = *rest;
+    struct span line;
+    while (span_split(rest, '\n', &line)) {
+        const struct span trimmed = span_trim(line);
+        if (span_starts_with(trimmed, span_of_text(MARK))) {
+            *before = span_of(whole.data, (size_t)(line.data - whole.data));
+            *name = span_of(trimmed.data + strlen(MARK), trimmed.len - strlen(MARK));
+            return true;
+        }
+    }
+    *before = whole;
+    return false;
+}
+
+/* The section of @script that is called @name; data is NULL if there is none. */
+static struct span section_of(const struct script *script, struct span name)
+{
+    struct span rest = span_of(script->text, script->len);
+    struct span section;
+    struct span found;
+    while (next_mark(&rest, &section, &found)) {
+        if (span_equals(found, name)) {
+            (void)next_mark(&rest, &section, &found);
+            return section;
+        }
+    }
+    return span_of(NULL, 0);
+}
+
+static bool is_in_place(const struct script *script)
+{
+    return section_of(script, SPAN("judge")).data != NULL;
+}
+
+/* "if number == 1 or number == 3 then", for all algorithms that have @script. */
+static void add_condition(struct text *text, const struct used *used, const struct script *script)
+{
+    text_add_literal(text, "if ");
+    bool is_first = true;
+    for (size_t i = 0; i < used->n_all; i++) {
+        if (used->all[i]->script == script) {
+            text_add(text, is_first ? SPAN("number == ") : SPAN(" or number == "));
+            text_add_u64(text, algorithm_number(used->all[i]));
+            is_first = false;
         }
     }
     text_add_literal(text, " then\n");
-    add_script(text, script);
-    text_add_literal(text, "end\n");
 }
 
-static size_t most_bytes(const struct algorithm *const *algorithms, size_t n_algorithms)
+/* The maker, if there is something to make; returns whether. */
+static bool add_maker(struct text *text, const struct used *used)
+{
+    bool makes = false;
+    for (size_t i = 0; i < used->n_all; i++) {
+        const struct script *script = script_at(used, i);
+        if (script != NULL && !is_in_place(script)) {
+            if (!makes) {
+                text_add(text, span_of_text(MAKER_BEGIN));
+            }
+            add_condition(text, used, script);
+            text_add(text, span_of(script->text, script->len));
+            text_add_literal(text, "end\n");
+            makes = true;
+        }
+    }
+    if (makes) {
+        text_add(text, span_of_text(MAKER_END));
+    }
+    return makes;
+}
+
+/* What is done at the place @name: by the algorithms that are in place, else @by_functions. */
+static void add_place(struct text *text, const struct used *used, struct span name,
+                      struct span by_functions, bool has_functions)
+{
+    bool is_first = true;
+    for (size_t i = 0; i < used->n_all; i++) {
+        const struct script *script = script_at(used, i);
+        if (script != NULL && is_in_place(script)) {
+            if (!is_first) {
+                text_add_literal(text, "else");
+            }
+            add_condition(text, used, script);
+            text_add(text, section_of(script, name));
+            is_first = false;
+        }
+    }
+    if (has_functions) {
+        text_add(text, is_first ? SPAN("do\n") : SPAN("else\n"));
+        text_add(text, by_functions);
+    }
+    if (!is_first || has_functions) {
+        text_add_literal(text, "end\n");
+    }
+}
+
+static void add_driver(struct text *text, const struct used *used, bool has_functions)
+{
+    struct span rest = span_of(driver_script.text, driver_script.len);
+    struct span before;
+    struct span name;
+    while (next_mark(&rest, &before, &name)) {
+        text_add(text, before);
+        struct span by_functions;
+        struct span end;
+        if (next_mark(&rest, &by_functions, &end)) {
+            add_place(text, used, name, by_functions, has_functions);
+        }
+    }
+    text_add(text, before);
+}
+
+static size_t n_marks(void)
+{
+    struct span rest = span_of(driver_script.text, driver_script.len);
+    struct span before;
+    struct span name;
+    size_t n = 0;
+    while (next_mark(&rest, &before, &name)) {
+        n++;
+    }
+    return n;
+}
+
+static size_t most_bytes(const struct used *used)
 {
     size_t bytes = prelude_script.len + driver_script.len + sizeof(MAKER_BEGIN) + sizeof(MAKER_END);
-    for (size_t i = 0; i < n_algorithms; i++) {
-        bytes += algorithms[i]->script->len + REGISTRATION_BYTES_MAX;
+    for (size_t i = 0; i < used->n_all; i++) {
+        bytes += (used->all[i]->script->len + AROUND_BYTES_MAX) * n_marks();
     }
     return bytes;
 }
@@ -71,24 +196,18 @@ static size_t most_bytes(const struct algorithm *const *algorithms, size_t n_alg
 enum status script_source_new(const struct limit *limits, size_t n_limits, char **source,
                               size_t *len)
 {
-    size_t n_algorithms;
-    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
-    const size_t bytes = most_bytes(algorithms, n_algorithms);
+    struct used used = {.limits = limits, .n_limits = n_limits};
+    used.all = algorithm_all(&used.n_all);
+    const size_t bytes = most_bytes(&used);
     char *memory = malloc(bytes + 1);
     if (memory == NULL) {
         return STATUS_NO_MEMORY;
     }
 
     struct text text = text_of(memory, bytes);
-    add_script(&text, &prelude_script);
-    text_add(&text, span_of_text(MAKER_BEGIN));
-    for (size_t i = 0; i < n_algorithms; i++) {
-        if (is_used(algorithms[i]->script, limits, n_limits)) {
-            add_algorithm(&text, algorithms, n_algorithms, i);
-        }
-    }
-    text_add(&text, span_of_text(MAKER_END));
-    add_script(&text, &driver_script);
+    text_add(&text, span_of(prelude_script.text, prelude_script.len));
+    const bool has_functions = add_maker(&text, &used);
+    add_driver(&text, &used, has_functions);
     assert(!text.truncated);
 
     memory[text.len] = '\0';

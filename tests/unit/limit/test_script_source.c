@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "limit/fixed_window.h"
 #include "limit/leaky_bucket.h"
+#include "limit/sliding_log.h"
 #include "limit/token_bucket.h"
 
 static const struct limit BUCKET = {
@@ -25,44 +26,93 @@ static const struct limit SHAPING = {
 
 /* --- script_source_new --- */
 
+/* The program for the @n limits at @limits; freed by the caller. */
+static char *program_of(const struct limit *limits, size_t n)
+{
+    char *source;
+    size_t len;
+    ck_assert_int_eq(script_source_new(limits, n, &source, &len), STATUS_OK);
+    ck_assert_uint_eq(strlen(source), len);
+    return source;
+}
+
+static size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *at = strstr(text, what); at != NULL; at = strstr(at + 1, what)) {
+        n++;
+    }
+    return n;
+}
+
 START_TEST(a_program_has_the_algorithms_that_are_used_and_no_other)
 {
     const struct limit limits[] = {BUCKET, BUCKET};
-    char *source;
-    size_t len;
-    ck_assert_int_eq(script_source_new(limits, ARRAY_LEN(limits), &source, &len), STATUS_OK);
-
-    ck_assert_uint_eq(strlen(source), len);
-    ck_assert_ptr_nonnull(strstr(source, "if number == 1 "));
-    ck_assert_ptr_null(strstr(source, "fixed_window"));
+    char *source = program_of(limits, ARRAY_LEN(limits));
+    ck_assert_uint_gt(count(source, "\nif number == 1 "), 0);
+    ck_assert_uint_eq(count(source, "fixed_window"), 0);
+    ck_assert_uint_eq(count(source, "make_algorithm"), 0);
+    ck_assert_uint_eq(count(source, "elseif number"), 0);
     free(source);
 }
 END_TEST
 
 START_TEST(a_script_that_two_algorithms_have_is_there_once_for_both)
 {
-    const struct limit limits[] = {BUCKET, SHAPING};
-    char *source;
-    size_t len;
-    ck_assert_int_eq(script_source_new(limits, ARRAY_LEN(limits), &source, &len), STATUS_OK);
+    const struct limit one[] = {BUCKET};
+    const struct limit both[] = {BUCKET, SHAPING};
+    char *source = program_of(one, ARRAY_LEN(one));
+    char *other = program_of(both, ARRAY_LEN(both));
+    ck_assert_str_eq(source, other);
 
     char head[64];
-    snprintf(head, sizeof(head), "if number == 1 or number == %u then\n",
+    snprintf(head, sizeof(head), "\nif number == 1 or number == %u then\n",
              algorithm_number(&leaky_bucket_algorithm));
-    const char *found = strstr(source, head);
-    ck_assert_ptr_nonnull(found);
-    ck_assert_ptr_null(strstr(found + 1, "if number == "));
+    ck_assert_uint_gt(count(source, head), 0);
+    ck_assert_uint_eq(count(source, head), count(source, "if number == "));
+    free(other);
     free(source);
+}
+END_TEST
+
+START_TEST(what_is_in_place_comes_before_what_is_of_functions)
+{
+    const struct limit limits[] = {BUCKET, {.algorithm = &sliding_log_algorithm}};
+    char *source = program_of(limits, ARRAY_LEN(limits));
+    char *alone = program_of(limits + 1, 1);
+    const char *in_place = strstr(source, "state_bytes = 16\n");
+    const char *of_functions =
+        strstr(source, "made, judge, finish = number, make_algorithm(number)");
+    ck_assert_ptr_nonnull(in_place);
+    ck_assert_ptr_nonnull(of_functions);
+    ck_assert(in_place < of_functions);
+    ck_assert_uint_eq(count(source, "local function make_algorithm(number)"), 1);
+    ck_assert_uint_eq(count(alone, "state_bytes = 16\n"), 0);
+    ck_assert_uint_gt(count(alone, "\ndo\n"), 0);
+    ck_assert_uint_eq(count(source, "\ndo\n"), 0);
+    free(alone);
+    free(source);
+}
+END_TEST
+
+START_TEST(no_mark_of_a_place_is_left)
+{
+    size_t n;
+    const struct algorithm *const *algorithms = algorithm_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        const struct limit limits[] = {{.algorithm = algorithms[i]}};
+        char *source = program_of(limits, ARRAY_LEN(limits));
+        ck_assert_uint_eq(count(source, "--@ "), 0);
+        free(source);
+    }
 }
 END_TEST
 
 START_TEST(a_program_is_plain_ascii)
 {
     const struct limit limits[] = {BUCKET, {.algorithm = &fixed_window_algorithm}};
-    char *source;
-    size_t len;
-    ck_assert_int_eq(script_source_new(limits, ARRAY_LEN(limits), &source, &len), STATUS_OK);
-    for (size_t i = 0; i < len; i++) {
+    char *source = program_of(limits, ARRAY_LEN(limits));
+    for (size_t i = 0; source[i] != '\0'; i++) {
         ck_assert(source[i] == '\n' || (source[i] >= ' ' && source[i] <= '~'));
     }
     free(source);
@@ -141,6 +191,8 @@ int main(void)
     TCase *program = tcase_create("script_source_new");
     tcase_add_test(program, a_program_has_the_algorithms_that_are_used_and_no_other);
     tcase_add_test(program, a_script_that_two_algorithms_have_is_there_once_for_both);
+    tcase_add_test(program, what_is_in_place_comes_before_what_is_of_functions);
+    tcase_add_test(program, no_mark_of_a_place_is_left);
     tcase_add_test(program, a_program_is_plain_ascii);
     suite_add_tcase(suite, program);
     TCase *args = tcase_create("script_source_args");
