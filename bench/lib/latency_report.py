@@ -4,6 +4,10 @@ from statistics import median
 
 QUANTILES = ["p50", "p99", "p999"]
 REDIS_SLACK_US = 200  # over a round trip
+# The p99 of what is added is held against a round trip's own, as a round trip is measured on the same machine in the
+# same round; and, which is harder, against its median, as if nothing ever held a round trip up.
+TRIPS = {"p99": "p99 added, beyond a round trip of Redis (its p99), µs",
+         "p50": "p99 added, beyond a round trip of Redis (its median), µs"}
 BUSY_US = 100  # that the generator is late by itself: it did not get a processor when it wanted one
 
 
@@ -68,11 +72,9 @@ def bounds(rows, rate, rounds):
         found.append(_bound("sluice", "p99 added, beyond what nginx limit_req adds, µs", more, 0,
                             _is_borne(rate, rounds, "sluice", "nginx-limit-req")))
     for name in ("sluice-redis", "sluice-redis-cold"):
-        if name in names:
-            more = [_added(one, rate, name, "p99") - one["redis_round_trip_us"]["p50"]
-                    for one in rounds]
-            found.append(_bound(name, "p99 added, beyond a round trip of Redis, µs", more,
-                                REDIS_SLACK_US, _is_borne(rate, rounds, name)))
+        for quantile, of in TRIPS.items() if name in names else ():
+            more = [_added(one, rate, name, "p99") - one["redis_round_trip_us"][quantile] for one in rounds]
+            found.append(_bound(name, of, more, REDIS_SLACK_US, _is_borne(rate, rounds, name)))
     return found
 
 

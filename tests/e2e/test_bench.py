@@ -1,5 +1,6 @@
 """The commands of bench/ that measure time and admissions: that they run, and tell what they claim."""
 
+import argparse
 import contextlib
 import importlib
 import json
@@ -143,13 +144,34 @@ def test_bench_accuracy_refuses_a_rate_at_which_nobody_can_knock_at_the_edge_of_
     assert "--edge-rate 499: 500 at least" in result.stderr
 
 
-@pytest.fixture(name="admitted")
-def the_part_of_bench_accuracy_that_judges():
+def _part_of_bench(name):
     sys.path.insert(0, os.path.join(BENCH, "lib"))
     try:
-        yield importlib.import_module("admitted")
+        return importlib.import_module(name)
     finally:
         sys.path.pop(0)
+
+
+@pytest.fixture(name="admitted")
+def the_part_of_bench_accuracy_that_judges():
+    return _part_of_bench("admitted")
+
+
+def _round(direct_us, redis_us, trip_p50_us, trip_p99_us):
+    def load(p99_us):
+        return {"latency_us": {"p99": p99_us}, "saturated": False}
+    return {"redis_round_trip_us": {"p50": trip_p50_us, "p99": trip_p99_us},
+            "loads": {"100": {"direct": load(direct_us), "sluice-redis": load(redis_us)}}}
+
+
+def test_what_redis_adds_is_held_against_a_round_trips_p99_and_its_median_in_the_same_round():
+    judge = _part_of_bench("latency_report").bounds
+    rows = [argparse.Namespace(name="direct"), argparse.Namespace(name="sluice-redis")]
+    rounds = [_round(100, 400, 60, 150), _round(1000, 1350, 60, 160), _round(100, 9000, 300, 500)]
+    like, harder = judge(rows, 100, rounds)
+    assert (like["is"], like["at_most"], like["holds"]) == (190, 200, True)  # of 150, 190 and 8400
+    assert (harder["is"], harder["at_most"], harder["holds"]) == (290, 200, False)  # of 240, 290 and 8600
+    assert "p99)" in like["of"] and "median)" in harder["of"]
 
 
 def test_too_many_and_too_few_are_told_beyond_what_the_times_of_decisions_explain(admitted):
