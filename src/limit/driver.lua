@@ -29,8 +29,9 @@ end
 
 local keys, n_keys = KEYS, #KEYS
 local judges, alike = act == 2, act == 4
--- The functions of the algorithm that was used last of those that have such, whose number is made;
--- when it settles, judge is its settle().
+-- What stands from --@ NAME to --@ end is done for algorithms that are functions; prelude.lua tells
+-- what is put there for the others. These are the number of the one that was used last, and its
+-- functions; when the call settles, judge is its settle().
 local made, judge, finish
 -- The charge at hand; those before it wait in before, from 2 on.
 local key, number, cost, flags, now, ticks_per_s, rate, a, b, c, extras
@@ -63,7 +64,7 @@ for i = 1, n_keys do
   if number ~= made then
     made, judge, finish = number, make_algorithm(number)
   end
-  state_bytes = nil
+  state_bytes = nil -- its state is its own
   --@ end
   first, second = 0, 0
   local saved = state_bytes and redis.call('GET', key)
@@ -146,12 +147,10 @@ for i = n_keys, 1, -1 do
   end
   if charged > 0 and retry_after ~= 0 then
     -- Who waits no longer than was said before would be denied for ever.
-    local waited = wait
-    retry_after = 0
+    retry_after, wait, ahead = 0, 0, false
     --@ judge
     retry_after = judge(key, cost, now, ticks_per_s, rate, a, b, c, extras)
     --@ end
-    wait = waited
   end
 
   if i == 1 and not alike then

@@ -13,14 +13,15 @@ So on the way of a decision these are few, and a constant is a number on the spo
 
 An algorithm whose state is one or two numbers is written in place: sections, each under a line of
 "--@" and its name, which the program has where driver.lua has the same line. They read and set the
-locals of the driver; there is no function to make, nor to call with a dozen arguments.
+locals of the driver; there is no function to make, nor to call with a dozen arguments. From such a
+line in driver.lua to the next "--@ end" stands what is done for all other algorithms.
 state   sets state_bytes: 16, two numbers, or 8, one. The driver reads and writes them, as first and
         second: 0 of a key that is absent, or makes no sense
 judge   judges the state at now (ticks); a, b, c are its parameters, what else it takes stands in
         args at extras. Sets retry_after (0: allowed, -1: never, -2: unknown, else ticks), wait and
         ahead, which are 0, 0 and false before; and first, second and third to what finish needs,
-        of which the first two are what restore() of the twin takes. It may return an error, as long
-        as nothing is charged
+        of which the first two are what restore() of the twin takes. It may return an error. After
+        a charge it judges once more, at the same now, what finish left, and must not fail then
 finish  takes charged units, 0 for nothing; to_full: at most what brings the state to full. Sets
         remaining, next_after, reset_after, which are 0 before, the state to what is to be
         remembered, and lifetime to how long that matters (ticks)

@@ -7,15 +7,17 @@
 
 #include "limit/scripts.h"
 
-/* What is made and called for the algorithms that are functions, in one that makes those alone that
- * a call needs: the program runs anew for each, and what it does not make costs nothing. */
+/* Around the algorithms that are functions: one that makes only those that are asked for, as the
+ * program runs anew for each call. */
 static const char MAKER_BEGIN[] = "\nlocal function make_algorithm(number)\n";
 static const char MAKER_END[] = "end\n\n";
 
-/* A line of the driver or of an algorithm that begins a part: see prelude.lua. */
+/* Begins a line of the driver, and of an algorithm that is in place: see prelude.lua. */
 static const char MARK[] = "--@ ";
-/* Around one part: "elseif number == 1 or number == 3 then". */
-enum { AROUND_BYTES_MAX = 128 };
+
+/* A section stands in a program twice at most, in one of six places, each in a condition: "elseif
+ * number == 1 or number == 3 then". */
+enum { TIMES_MAX = 2, PLACES_MAX = 6, CONDITION_BYTES_MAX = 128 };
 
 /* The algorithms that a program is of. */
 struct used {
@@ -109,31 +111,30 @@ static void add_condition(struct text *text, const struct used *used, const stru
     text_add_literal(text, " then\n");
 }
 
-/* The maker, if there is something to make; returns whether. */
-static bool add_maker(struct text *text, const struct used *used)
+/* The maker, if there is something to make; without it, to ask for such is an error in Redis. */
+static void add_maker(struct text *text, const struct used *used)
 {
-    bool makes = false;
+    bool is_first = true;
     for (size_t i = 0; i < used->n_all; i++) {
         const struct script *script = script_at(used, i);
         if (script != NULL && !is_in_place(script)) {
-            if (!makes) {
+            if (is_first) {
                 text_add(text, span_of_text(MAKER_BEGIN));
             }
             add_condition(text, used, script);
             text_add(text, span_of(script->text, script->len));
             text_add_literal(text, "end\n");
-            makes = true;
+            is_first = false;
         }
     }
-    if (makes) {
+    if (!is_first) {
         text_add(text, span_of_text(MAKER_END));
     }
-    return makes;
 }
 
 /* What is done at the place @name: by the algorithms that are in place, else @by_functions. */
 static void add_place(struct text *text, const struct used *used, struct span name,
-                      struct span by_functions, bool has_functions)
+                      struct span by_functions)
 {
     bool is_first = true;
     for (size_t i = 0; i < used->n_all; i++) {
@@ -143,20 +144,18 @@ static void add_place(struct text *text, const struct used *used, struct span na
                 text_add_literal(text, "else");
             }
             add_condition(text, used, script);
-            text_add(text, section_of(script, name));
+            const struct span section = section_of(script, name);
+            assert(section.data != NULL);
+            text_add(text, section);
             is_first = false;
         }
     }
-    if (has_functions) {
-        text_add(text, is_first ? SPAN("do\n") : SPAN("else\n"));
-        text_add(text, by_functions);
-    }
-    if (!is_first || has_functions) {
-        text_add_literal(text, "end\n");
-    }
+    text_add(text, is_first ? SPAN("do\n") : SPAN("else\n"));
+    text_add(text, by_functions);
+    text_add_literal(text, "end\n");
 }
 
-static void add_driver(struct text *text, const struct used *used, bool has_functions)
+static void add_driver(struct text *text, const struct used *used)
 {
     struct span rest = span_of(driver_script.text, driver_script.len);
     struct span before;
@@ -165,32 +164,24 @@ static void add_driver(struct text *text, const struct used *used, bool has_func
         text_add(text, before);
         struct span by_functions;
         struct span end;
-        if (next_mark(&rest, &by_functions, &end)) {
-            add_place(text, used, name, by_functions, has_functions);
-        }
+        const bool ends = next_mark(&rest, &by_functions, &end);
+        assert(ends && span_equals(end, SPAN("end")));
+        (void)ends;
+        add_place(text, used, name, by_functions);
     }
     text_add(text, before);
-}
-
-static size_t n_marks(void)
-{
-    struct span rest = span_of(driver_script.text, driver_script.len);
-    struct span before;
-    struct span name;
-    size_t n = 0;
-    while (next_mark(&rest, &before, &name)) {
-        n++;
-    }
-    return n;
 }
 
 static size_t most_bytes(const struct used *used)
 {
     size_t bytes = prelude_script.len + driver_script.len + sizeof(MAKER_BEGIN) + sizeof(MAKER_END);
     for (size_t i = 0; i < used->n_all; i++) {
-        bytes += (used->all[i]->script->len + AROUND_BYTES_MAX) * n_marks();
+        const struct script *script = script_at(used, i);
+        if (script != NULL) {
+            bytes += TIMES_MAX * script->len + PLACES_MAX * CONDITION_BYTES_MAX;
+        }
     }
-    return bytes;
+    return bytes + PLACES_MAX * CONDITION_BYTES_MAX;
 }
 
 enum status script_source_new(const struct limit *limits, size_t n_limits, char **source,
@@ -206,8 +197,8 @@ enum status script_source_new(const struct limit *limits, size_t n_limits, char 
 
     struct text text = text_of(memory, bytes);
     text_add(&text, span_of(prelude_script.text, prelude_script.len));
-    const bool has_functions = add_maker(&text, &used);
-    add_driver(&text, &used, has_functions);
+    add_maker(&text, &used);
+    add_driver(&text, &used);
     assert(!text.truncated);
 
     memory[text.len] = '\0';

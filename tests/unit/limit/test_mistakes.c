@@ -256,24 +256,30 @@ END_TEST
 
 START_TEST(a_time_outside_the_calendar_is_an_error_that_has_written_nothing)
 {
-    static const uint64_t edges[LIMIT_EDGES] = {1, 2, 3, 4};
+    static const uint64_t outside[][LIMIT_EDGES] = {
+        {1, 2, 3, 4},
+        {START_US - 3, START_US - 2, START_US - 1, START_US},
+        {START_US + 1, START_US + 2, START_US + 3, START_US + 4},
+    };
     struct limit calendar = {.name = SPAN("calendar"), .algorithm = &fixed_window_algorithm};
     use(&token_bucket_algorithm, 5, 5, MINUTE);
     calendar.tick_us = 1;
     calendar.params =
         (struct limit_params){.rate = 5, .period = MINUTE, .ticks_per_s = S, .is_calendar = true};
-    struct charge charges[] = {
-        {.limit = &limit, .key = SPAN("{k}"), .cost = 1},
-        {.limit = &calendar, .key = SPAN("{k}:calendar"), .cost = 1, .edges = edges},
-    };
-    void *any;
-    script_client_send(&client, charges, 2, START_US);
-    ck_assert_int_eq(redisGetReply(client.connection, &any), REDIS_OK);
-    redisReply *reply = any;
-    ck_assert_int_eq(reply->type, REDIS_REPLY_ERROR);
-    ck_assert(strncmp(reply->str, "CLOCK ", strlen("CLOCK ")) == 0);
-    freeReplyObject(reply);
-    ck_assert_int_eq(integer("DBSIZE"), 0);
+    for (size_t i = 0; i < ARRAY_LEN(outside); i++) {
+        struct charge charges[] = {
+            {.limit = &limit, .key = SPAN("{k}"), .cost = 1},
+            {.limit = &calendar, .key = SPAN("{k}:calendar"), .cost = 1, .edges = outside[i]},
+        };
+        void *any;
+        script_client_send(&client, charges, 2, START_US);
+        ck_assert_int_eq(redisGetReply(client.connection, &any), REDIS_OK);
+        redisReply *reply = any;
+        ck_assert_int_eq(reply->type, REDIS_REPLY_ERROR);
+        ck_assert(strncmp(reply->str, "CLOCK ", strlen("CLOCK ")) == 0);
+        freeReplyObject(reply);
+        ck_assert_int_eq(integer("DBSIZE"), 0);
+    }
 }
 END_TEST
 

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "limit/fixed_window.h"
 #include "limit/script_source.h"
+#include "limit/sliding_log.h"
 #include "limit/token_bucket.h"
 #include "support/redis_server.h"
 #include "support/script_client.h"
@@ -106,6 +107,62 @@ START_TEST(each_algorithm_answers_in_redis_as_its_vectors_say)
     for (size_t i = 0; i < n_algorithms; i++) {
         ck_assert_uint_ge(vectors_play(algorithms[i], &player), 12);
     }
+}
+END_TEST
+
+/* Another program instead of that of all. */
+static void use_program_of(const struct algorithm *const *algorithms, size_t n)
+{
+    struct limit used[2];
+    ck_assert_uint_le(n, ARRAY_LEN(used));
+    for (size_t i = 0; i < n; i++) {
+        used[i] = (struct limit){.algorithm = algorithms[i]};
+    }
+    script_client_close(&client);
+    script_client_open(&client, &server, used, n);
+    freeReplyObject(redisCommand(client.connection, "FLUSHALL"));
+}
+
+/* Those in place alone, functions alone, and each beside each. */
+START_TEST(an_algorithm_answers_the_same_whatever_else_the_program_has)
+{
+    const struct vectors_player player = {.decide = decide_vector, .settle = settle_vector};
+    size_t n_algorithms;
+    const struct algorithm *const *algorithms = algorithm_all(&n_algorithms);
+    for (size_t i = 0; i < n_algorithms; i++) {
+        for (size_t j = i; j < n_algorithms; j++) {
+            const struct algorithm *const both[] = {algorithms[i], algorithms[j]};
+            use_program_of(both, i == j ? 1 : 2);
+            ck_assert_uint_ge(vectors_play(algorithms[i], &player), 12);
+            ck_assert(i == j || vectors_play(algorithms[j], &player) >= 12);
+        }
+    }
+}
+END_TEST
+
+START_TEST(an_algorithm_that_the_program_does_not_have_is_an_error_that_changes_nothing)
+{
+    const struct algorithm *const algorithms[] = {&token_bucket_algorithm, &sliding_log_algorithm};
+    for (size_t n = 0; n <= ARRAY_LEN(algorithms); n++) {
+        use_program_of(algorithms, n);
+        redisReply *reply = redisCommand(
+            client.connection, "EVALSHA %s 1 {a} 0 1763667890123456 3 5 0 1 10 5 60000000 0 0",
+            client.sha);
+        ck_assert_int_eq(reply->type, REDIS_REPLY_ERROR);
+        ck_assert_int_eq(ask("DBSIZE"), 0);
+        freeReplyObject(reply);
+    }
+}
+END_TEST
+
+START_TEST(a_program_of_no_algorithm_answers)
+{
+    use_program_of(NULL, 0);
+    redisReply *reply =
+        redisCommand(client.connection, "EVALSHA %s 0 1 1763667890123456", client.sha);
+    ck_assert_int_eq(reply->type, REDIS_REPLY_ARRAY);
+    ck_assert_int_eq(reply->element[0]->integer, 1763667890123456);
+    freeReplyObject(reply);
 }
 END_TEST
 
@@ -230,6 +287,10 @@ int main(void)
     tcase_add_checked_fixture(redis, setup, teardown);
     tcase_set_timeout(redis, 10);
     tcase_add_test(redis, each_algorithm_answers_in_redis_as_its_vectors_say);
+    tcase_add_test(redis, an_algorithm_answers_the_same_whatever_else_the_program_has);
+    tcase_add_test(redis,
+                   an_algorithm_that_the_program_does_not_have_is_an_error_that_changes_nothing);
+    tcase_add_test(redis, a_program_of_no_algorithm_answers);
     tcase_add_test(redis, what_one_limit_denies_is_charged_to_none);
     tcase_add_test(redis, a_cost_of_nothing_leaves_no_key);
     tcase_add_test(redis, every_key_outlives_its_state_by_a_second_or_two);
