@@ -1,0 +1,18 @@
+# For a script that starts programs: children, their process ids, are told to stop and waited for when the
+# script ends, or a signal ends it, however many come. Needs say of build.sh.
+#
+# A program that is not to have the script's Ctrl-C is started in a session of its own: setsid PROGRAM &
+children=()
+stopping=false
+
+# A signal may come before any line of this: the first that finds stopping unset does it all.
+stop_children() {
+  $stopping && return
+  stopping=true
+  say "stopping" || true  # the terminal may be gone
+  kill -TERM "${children[@]}" 2>/dev/null || true
+  until wait; do :; done
+}
+
+trap '$stopping || { stop_children; exit 0; }' INT TERM HUP
+trap stop_children EXIT
