@@ -6,6 +6,9 @@ from words import bounds_table, number, origin, table
 
 
 _KEYS = " The cold keys are all made before: a Redis that grows from nothing stops to move its table."
+_TRIP = (
+    " The p99 that a row with Redis adds is held against the p99 of such a round trip, like with like: the same machine"
+    " held up both. Against its median, as if nothing ever held one up, it is ")
 _HALF_RATES = " It is found anew by each round for the next; the median of all rates is told, which were {} to {}."
 _HALF_LOAD = (
     " Busy: of the processors' time, with all that stands around the proxy (the generator, the upstream, Redis), which"
@@ -24,10 +27,10 @@ def _load(rate, figures):
 def _chart(rate, figures):
     rows = [row for row in figures["rows"] if row["rate"] == rate and row["name"] != "direct"
             and not row["saturated"]]
-    bars = [Bar(row["title"], row["added_p99_us"], kind_of(row["name"]), row["added_p99_min_us"],
-                row["added_p99_max_us"]) for row in rows]
+    bars = [Bar(row["title"], row["added_p99_us"], kind_of(row["name"]), row["added_p99_low_us"],
+                row["added_p99_high_us"]) for row in rows]
     return Bars(f"added-latency-{figures['rates'].index(rate)}", f"Added p99 latency at {_load(rate, figures)},"
-                f" {rate:,} requests a second", "µs beyond a direct connection, (min..max) over the rounds", bars,
+                f" {rate:,} requests a second", "µs beyond a direct connection; the middle half of the rounds", bars,
                 footer(figures))
 
 
@@ -64,6 +67,7 @@ def _latency(title, figures):
     titles = {row["name"]: row["title"] for row in figures["rows"]}
     bounds = tuple({"title": titles.get(bound["name"], bound["name"])} | bound for bound in figures["bounds"])
     trip, half_rates = figures["redis_round_trip_us"], figures.get("half_rates")
+    beyond = [f"{number(us)} µs more ({titles[name]})" for name, us in figures.get("beyond_median_us", {}).items()]
     text = paragraphs(
         "Requests are sent at times that are drawn before the first of them, and each is charged from the time at which"
         " it was to be sent: what a stall holds up is counted, not left out (coordinated omission). Added is the row minus"
@@ -74,7 +78,8 @@ def _latency(title, figures):
         " how long the row was loaded, and the chart leaves it out."
         + (_HALF_LOAD if "half_load" in figures else "")
         + (_HALF_RATES.format(number(min(half_rates)), number(max(half_rates))) if half_rates else "")
-        + (_KEYS if "keys_ms" in figures else ""),
+        + (_KEYS if "keys_ms" in figures else "")
+        + (f"{_TRIP}{', '.join(beyond)}." if beyond else ""),
         origin(figures), *(part for rate, chart in zip(figures["rates"], charts)
                            for part in (shown(chart), _table(rate, figures))),
         bounds_table(bounds))
