@@ -5,10 +5,12 @@
 children=()
 stopping=false
 
-# A signal may come before any line of this: the first that finds stopping unset does it all.
+# A signal may come before any line of this, and the first that finds stopping unset does it all; or just after
+# a child has begun and before it is among the children: then it is $!.
 stop_children() {
   $stopping && return
   stopping=true
+  [[ " ${children[*]} " == *" ${!-} "* ]] || children+=("$!")
   say "stopping" || true  # the terminal may be gone
   kill -TERM "${children[@]}" 2>/dev/null || true
   until wait; do :; done
