@@ -30,8 +30,8 @@ end
 local keys, n_keys = KEYS, #KEYS
 local judges, alike = act == 2, act == 4
 -- What stands from --@ NAME to --@ end is done for algorithms that are functions; prelude.lua tells
--- what is put there for the others. These are the number of the one that was used last, and its
--- functions; when the call settles, judge is its settle().
+-- what is put there for the others. made is the number of the last such that was used, judge and
+-- finish are its functions; when the call settles, judge is its settle().
 local made, judge, finish
 -- The charge at hand; those before it wait in before, from 2 on.
 local key, number, cost, flags, now, ticks_per_s, rate, a, b, c, extras

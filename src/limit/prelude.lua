@@ -18,13 +18,14 @@ line in driver.lua to the next "--@ end" stands what is done for all other algor
 state   sets state_bytes: 16, two numbers, or 8, one. The driver reads and writes them, as first and
         second: 0 of a key that is absent, or makes no sense
 judge   judges the state at now (ticks); a, b, c are its parameters, what else it takes stands in
-        args at extras. Sets retry_after (0: allowed, -1: never, -2: unknown, else ticks), wait and
-        ahead, which are 0, 0 and false before; and first, second and third to what finish needs,
-        of which the first two are what restore() of the twin takes. It may return an error. After
-        a charge it judges once more, at the same now, what finish left, and must not fail then
+        args at extras. Sets retry_after (0: allowed, -1: never, -2: unknown, else ticks), wait, if
+        it allows, and ahead, which are 0, 0 and false before; and first, second and third to what
+        finish needs, of which the first two are what restore() of the twin takes. It may return an
+        error. After a charge it judges once more, at the same now, what finish left, and must not
+        fail then
 finish  takes charged units, 0 for nothing; to_full: at most what brings the state to full. Sets
-        remaining, next_after, reset_after, which are 0 before, the state to what is to be
-        remembered, and lifetime to how long that matters (ticks)
+        remaining, next_after, reset_after, which are 0 before, first and second to what is to be
+        remembered, and lifetime to how long that matters (ticks); leaves third as it is
 settle  corrects by delta what was charged at charged_at (ticks): sets the state, and lifetime, nil:
         as long as before; or first to nil, if there is nothing to correct
 

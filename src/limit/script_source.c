@@ -58,8 +58,8 @@ static const struct script *script_at(const struct used *used, size_t i)
     return is_used(used, script) ? script : NULL;
 }
 
-/* Cut what is before the next line of a mark off the front of @rest, and that line; @name is what
- * the mark says. False if there is none: then @before is all of it. */
+/* Split @rest at its next line of a mark: @before is what stands above it, @name what it says.
+ * False if there is none: then @before is all of it. */
 static bool next_mark(struct span *rest, struct span *before, struct span *name)
 {
     const struct span whole = *rest;

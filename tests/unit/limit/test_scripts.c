@@ -140,17 +140,23 @@ START_TEST(an_algorithm_answers_the_same_whatever_else_the_program_has)
 }
 END_TEST
 
-START_TEST(an_algorithm_that_the_program_does_not_have_is_an_error_that_changes_nothing)
+/* 4 is one in place, 5 one of functions; with a charge before it, whose algorithm is there. */
+START_TEST(to_decide_by_an_algorithm_that_is_not_there_is_an_error_and_charges_nothing)
 {
     const struct algorithm *const algorithms[] = {&token_bucket_algorithm, &sliding_log_algorithm};
-    for (size_t n = 0; n <= ARRAY_LEN(algorithms); n++) {
+    for (size_t n = 1; n <= ARRAY_LEN(algorithms); n++) {
         use_program_of(algorithms, n);
-        redisReply *reply = redisCommand(
-            client.connection, "EVALSHA %s 1 {a} 0 1763667890123456 3 5 0 1 10 5 60000000 0 0",
-            client.sha);
-        ck_assert_int_eq(reply->type, REDIS_REPLY_ERROR);
-        ck_assert_int_eq(ask("DBSIZE"), 0);
-        freeReplyObject(reply);
+        for (int number = 4; number <= 5; number++) {
+            redisReply *reply =
+                redisCommand(client.connection,
+                             "EVALSHA %s 2 {a} {a}:b 0 1763667890123456 3 1 0 1 10 5 "
+                             "60000000 0 0 3 %d 0 1 10 5 60000000 0 0",
+                             client.sha, number);
+            ck_assert_int_eq(reply->type, REDIS_REPLY_ERROR);
+            ck_assert_ptr_null(strstr(reply->str, "NOSCRIPT"));
+            ck_assert_int_eq(ask("DBSIZE"), 0);
+            freeReplyObject(reply);
+        }
     }
 }
 END_TEST
@@ -289,7 +295,7 @@ int main(void)
     tcase_add_test(redis, each_algorithm_answers_in_redis_as_its_vectors_say);
     tcase_add_test(redis, an_algorithm_answers_the_same_whatever_else_the_program_has);
     tcase_add_test(redis,
-                   an_algorithm_that_the_program_does_not_have_is_an_error_that_changes_nothing);
+                   to_decide_by_an_algorithm_that_is_not_there_is_an_error_and_charges_nothing);
     tcase_add_test(redis, a_program_of_no_algorithm_answers);
     tcase_add_test(redis, what_one_limit_denies_is_charged_to_none);
     tcase_add_test(redis, a_cost_of_nothing_leaves_no_key);
