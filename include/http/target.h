@@ -63,7 +63,8 @@ struct path {
 };
 
 /* Normalise @raw (target.path of an origin or absolute target) into @buffer, of at least @raw.len +
- * 1 bytes: unreserved escapes decoded and the hex of others in upper case, once (rule 68);
+ * 1 bytes: escapes of what may stand raw decoded (0x21 to 0x7e but # % / ; ?), once, and the hex of
+ * others in upper case (rule 68);
  * ";parameters" dropped (70); repeated slashes merged (71); dot segments removed, never above the
  * root (67). Refused: an invalid escape (74), NUL, what servers read differently (67 to 71), and
  * unless the rules allow them encoded or plain separators (69). Returns NULL, or a static phrase.

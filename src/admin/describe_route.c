@@ -3,32 +3,15 @@
 #include "admin/request.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "policy/matcher.h"
 
 enum { PATTERN_BYTES_MAX = TARGET_BYTES_MAX };
 
-/* The pattern in the policy's notation, its literals normalised. */
 static json_t *describe_pattern(const struct route_match *match)
 {
     char buffer[PATTERN_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-    for (size_t i = 0; i < match->n_segments; i++) {
-        const struct pattern_segment *segment = &match->segments[i];
-        text_add_char(&text, '/');
-        switch (segment->kind) {
-        case SEGMENT_LITERAL:
-            text_add(&text, segment->text);
-            break;
-        case SEGMENT_ANY:
-            text_add_char(&text, '*');
-            break;
-        case SEGMENT_CAPTURE:
-            text_add_format(&text, "{%.*s}", SPAN_ARGS(segment->text));
-            break;
-        case SEGMENT_REST:
-            text_add_literal(&text, "**");
-            break;
-        }
-    }
+    matcher_write_path(match, &text);
     return json_of_span(text_span(&text));
 }
 

@@ -1,7 +1,11 @@
 /* One pass, a segment at a time: read it from the raw path into the buffer, decoded and without its
  * parameters, then keep it, drop it (empty, ".") or drop the one before it too (".."). Merging
  * slashes therefore comes before "..", as most servers read it; where it would make a difference
- * ("/a//../b") the path is refused. */
+ * ("/a//../b") the path is refused.
+ *
+ * An octet that may stand raw in a segment is written raw, however it was sent: servers take "%3A"
+ * and ":" for the same. What delimits ("/", ";", "?", "%") and what cannot stand raw keeps its
+ * escape. */
 
 #include "http/octet.h"
 #include "http/path_doubt.h"
@@ -56,7 +60,7 @@ static const char *read_escape(struct reader *reader)
     }
     reader->is_doubtful = reader->is_doubtful || octet == '%' || octet >= OVERLONG_FIRST;
     reader->at += 3;
-    if (octet_is((char)octet, OCTET_UNRESERVED)) {
+    if (octet_is((char)octet, OCTET_PLAIN) || octet == '\\') {
         put(reader, (char)octet);
     } else {
         put_escape(reader, octet);

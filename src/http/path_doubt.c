@@ -35,16 +35,16 @@ static int innermost_at(struct span segment, size_t at, size_t *end)
     return segment.data[at] == '%' ? hex_pair_at(segment, digits) : -1;
 }
 
-static bool is_unreserved(int octet)
+static bool is_plain(int octet)
 {
-    return octet > 0 && octet_is((char)octet, OCTET_UNRESERVED);
+    return octet > 0 && octet_is((char)octet, OCTET_PLAIN);
 }
 
 static bool hides_a_character(struct span segment, size_t at)
 {
     size_t end;
     const int octet = innermost_at(segment, at, &end);
-    return octet == 0 || octet == '/' || octet == '\\' || is_unreserved(octet);
+    return octet == 0 || octet == '/' || octet == '\\' || is_plain(octet);
 }
 
 /* More octets than the character needs: 2 for ASCII, 3 for what fits into 2, 4 for what fits into

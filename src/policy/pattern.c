@@ -196,13 +196,26 @@ bool pattern_matches(const struct pattern_segment *segments, size_t n_segments, 
     return n_segments == path->n_segments;
 }
 
+/* Bytes that would be read as a wildcard are written as escapes. */
+static void write_literal(struct span literal, struct text *text)
+{
+    for (size_t i = 0; i < literal.len; i++) {
+        const char c = literal.data[i];
+        if (c == '*' || c == '{' || c == '}') {
+            text_add_format(text, "%%%02X", (unsigned)c);
+        } else {
+            text_add_char(text, c);
+        }
+    }
+}
+
 void pattern_write(const struct pattern_segment *segments, size_t n_segments, struct text *text)
 {
     for (size_t i = 0; i < n_segments; i++) {
         text_add_literal(text, "/");
         switch (segments[i].kind) {
         case SEGMENT_LITERAL:
-            text_add(text, segments[i].text);
+            write_literal(segments[i].text, text);
             break;
         case SEGMENT_ANY:
             text_add_literal(text, "*");

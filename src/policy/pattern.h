@@ -1,4 +1,7 @@
-/* Path patterns: literals, `*` for a segment, `{name}` for one with a name, `**` for the rest. */
+/* Path patterns: literals, `*` for a segment, `{name}` for one with a name, `**` for the rest.
+ *
+ * A pattern is split into these first and its literals are normalised then, so that "%2A" is a
+ * literal star. */
 
 #ifndef SLUICE_POLICY_PATTERN_H
 #define SLUICE_POLICY_PATTERN_H
@@ -36,7 +39,8 @@ MUST_USE bool pattern_compile(struct span span, const struct path_rules *rules, 
 MUST_USE bool pattern_matches(const struct pattern_segment *segments, size_t n_segments,
                               bool ignore_case, const struct path *path, struct span *captures);
 
-/* The pattern as a policy says it, its literals normalised. */
+/* The pattern as a policy says it, its literals normalised; `*`, `{` and `}` of a literal as
+ * escapes, so that pattern_compile() reads the same pattern back. */
 void pattern_write(const struct pattern_segment *segments, size_t n_segments, struct text *text);
 
 #endif /* SLUICE_POLICY_PATTERN_H */

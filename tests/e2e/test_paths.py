@@ -1,6 +1,7 @@
 """Paths that cannot be dodged: whatever a server behind takes for a limited path counts as that, or
 is a 400. The numbers are those of docs/http.md."""
 
+import itertools
 import random
 import shutil
 
@@ -16,6 +17,7 @@ WINDOW = "algorithm: fixed_window, align: first, rate: 1000000/day"
 
 LOGIN = "/v1/login"
 EXPORT = "/v1/export"  # and all below
+ACTION = "/v1/items:all@me"  # with characters that servers read escaped and raw alike
 
 # Each is one way to write a segment, or what stands between two; their products are the spellings.
 SLASHES = ["/", "//", "/./", "/%2e/", "/.//", "/%2f", "/%5c", "\\", "/\\", "%2f", "/%252f", "/;a/",
@@ -35,6 +37,9 @@ def spellings():
     for first in FIRST:
         for last in LAST:
             yield f"/{first}/{last}"
+    for colon, at in itertools.product((":", "%3a", "%3A", "%253A"), ("@", "%40", "%2540")):
+        yield f"/v1/items{colon}all{at}me"
+        yield f"/v1/x/../%69tems{colon}all{at}me;p"
 
 
 def policy(rest="respond: {status: 200}", limited="respond: {status: 204}", rules=""):
@@ -45,6 +50,7 @@ def policy(rest="respond: {status: 200}", limited="respond: {status: 204}", rule
         routes:
           - {{match: {{path: {LOGIN}/**, ignore_case: true}}, limits: [few], {limited}}}
           - {{match: {{path: {EXPORT}/**, ignore_case: true}}, limits: [few], {limited}}}
+          - {{match: {{path: "{ACTION}/**", ignore_case: true}}, limits: [few], {limited}}}
           - {{match: {{path: /**{rules}}}, limits: [], {rest}}}
     """
 
@@ -70,7 +76,7 @@ def is_counted(response):
 
 
 def is_limited_path(path):
-    return path is not None and path.rstrip("/") == LOGIN or (
+    return path is not None and path.rstrip("/") in (LOGIN, ACTION) or (
         path or "").startswith(EXPORT + "/") or path == EXPORT
 
 
@@ -96,6 +102,7 @@ ONE_BUCKET = [
     "/v1/login", "//v1/login", "/v1//login", "/v1///login", "/v1/./login", "/./v1/login",
     "/v1/%2e/login", "/v1/l%6Fgin", "/v1/%6c%6f%67%69%6e", "/%76%31/login", "/v1;x/login",
     "/v1/login;a=b", "/v1/login;", "/v1/login;a;b=c", "/v1/login?", "/v1/login?next=/../x",
+    "/v1/items:all@me", "/v1/items%3Aall%40me", "/v1/items%3aall@me/", "/V1/ITEMS%3AALL%40ME",
     "/V1/LOGIN", "/v1/LOG%49N", "/%561/login", "/v1/login/", "/v1/login//", "/v1/login/.",
     "/v1/login/../login", "/v1/login/x/../../login", "HTTP://b.test/v1/login",
     "http://b.test:80//v1/login"]
@@ -105,6 +112,7 @@ REFUSED = [
     "/v1/x//../login", "//../v1/login", "/v1%2flogin", "/v1%2Flogin", "/v1%5clogin", "/v1\\login",
     "/v1/x%2f..%2flogin", "/v1/%2e%2e%2fv1/login", "/v1%252flogin", "/v1/log%2569n",
     "/v1/log%252569n", "/v1/%252e/login", "/v1/x/%252e%252e/login", "/v1%255clogin",
+    "/v1/items%253Aall@me", "/v1/items:all%2540me",
     "/v1/login%00", "/v1/login%2500", "/v1/login%zz", "/v1/login%", "/v1/log%u0069n",
     "/v1%c0%aflogin", "/v1/%c0%ae/login", "/v1/login#a", "/v1/lo\x01gin", "/v1/log\xe9n",
     "http://u@b.test/v1/login", "ftp://b.test/v1/login", "v1/login", "/v1/login/..;/x"]
@@ -135,7 +143,7 @@ def test_rule_69_what_servers_read_differently_is_400(counting, path):
 def random_path(rng):
     pieces = ["v1", "login", "export", "LOGIN", "l%6fgin", "x", ".", "..", "%2e", "%2E%2e", ".%2e",
               "..;a", ".;", "", "", ";a", "v1;p", "%2f", "%5c", "\\", "%252f", "%252e%252e",
-              "%c0%ae%c0%ae", "log%2569n", "login;p", "a%2fb", "a%2f..", "%76%31"]
+              "%c0%ae%c0%ae", "log%2569n", "login;p", "items:all@me", "items%3aall%40me", "items%253aall@me", "a%2fb", "a%2f..", "%76%31"]
     path = "/".join(rng.choice(pieces) for _ in range(rng.randrange(1, 7)))
     return "/" + path.replace("/x", rng.choice(["%2f", "\\", "/x", "/x"]))
 
@@ -159,6 +167,7 @@ def test_rule_67_nginx_serves_no_limited_path_that_was_not_counted(start, tmp_pa
         keepalive_requests 100000;
         location = {LOGIN} {{ return 200 "limited"; }}
         location ^~ {EXPORT}/ {{ return 200 "limited"; }}
+        location = {ACTION} {{ return 200 "limited"; }}
         location / {{ return 200 "other"; }}
     """)
     try:
@@ -214,6 +223,51 @@ def test_rule_73_every_notation_of_an_address_is_one_host(hosted):
     before = left_of(hosted.ask(host="[2001:db8::1]"))
     for n, host in enumerate(["[2001:DB8::1]:80", "[2001:db8:0:0:0:0:0:1]", "[2001:0db8::0001]"]):
         assert left_of(hosted.ask(host=host)) == before - 1 - n
+
+
+# --- one spelling of each byte ---
+
+
+BYTES = [octet for octet in range(0x21, 0x7f) if chr(octet) not in "#%/;?\\"]
+
+
+def test_rule_68_a_byte_is_one_bucket_raw_and_escaped(start):
+    proxy = start(f"""
+        limits: {{by-path: {{key: path, {WINDOW}}}}}
+        routes: [{{match: {{path: /**}}, limits: [by-path], respond: {{status: 204}}}}]
+    """)
+    left = 1000000
+    for octet in BYTES:
+        spellings_of = [f"/x{chr(octet)}y", f"/x%{octet:02x}y", f"/x%{octet:02X}y"]
+        responses = ask_all(proxy, spellings_of)
+        assert [left_of(one) for _, one in responses] == [left - 1, left - 2, left - 3], octet
+    for octet in (*range(1, 0x21), 0x23, 0x25, 0x3b, 0x3f, *range(0x7f, 0x100)):
+        responses = ask_all(proxy, [f"/x%{octet:02x}y", f"/x%{octet:02X}y"])
+        assert [left_of(one) for _, one in responses] == [left - 1, left - 2], octet
+
+
+def test_rule_68_one_address_in_a_path_is_one_bucket(start):
+    proxy = start(f"""
+        limits: {{by-path: {{key: path.user, {WINDOW}}}}}
+        routes:
+          - {{match: {{path: "/users/{{user}}"}}, limits: [by-path], respond: {{status: 204}}}}
+    """)
+    paths = ["/users/a+b@x.org", "/users/a%2Bb@x.org", "/users/a+b%40x.org", "/users/a%2bb%40x.org"]
+    assert [left_of(one) for _, one in ask_all(proxy, paths)] == [999999, 999998, 999997, 999996]
+    assert left_of(proxy.ask(path="/users/a%20b@x.org")) == 999999
+
+
+def test_rule_68_a_pattern_holds_its_wildcards_as_escapes(start):
+    proxy = start("""
+        routes:
+          - {match: {path: "/a/%2A"}, respond: {status: 201}}
+          - {match: {path: "/a/%7Bid%7D"}, respond: {status: 202}}
+          - {match: {path: "/a/items%3Aexport"}, respond: {status: 203}}
+          - {respond: {status: 404}}
+    """)
+    asked = ask_all(proxy, ["/a/*", "/a/%2a", "/a/x", "/a/{id}", "/a/%7bid%7d", "/a/items:export",
+                            "/a/items%3aexport"])
+    assert [response.status for _, response in asked] == [201, 201, 404, 202, 202, 203, 203]
 
 
 # --- the words of a route ---

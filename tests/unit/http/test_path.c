@@ -188,8 +188,10 @@ static const struct {
     {"/%41%5a%30%2D%2e%5F%7e", "/AZ0-._~"},
     {"/a%20b%c3%a4%3f%23", "/a%20b%C3%A4%3F%23"},
     {"/a@b:c!$&'()*+,=", "/a@b:c!$&'()*+,="},
-    {"/%40", "/%40"},
-    {"/%3b", "/%3B"},
+    {"/%40%3a%21%24%26%27%28%29%2a%2B%2c%3D", "/@:!$&'()*+,="},
+    {"/%5b%5D%7b%7c%7D%5e%22%3c%3E%60", "/[]{|}^\"<>`"},
+    {"/%3b%3f%25", "/%3B%3F%25"},
+    {"/a+b%20c%7f", "/a+b%20c%7F"},
     {"/a%3Bb", "/a%3Bb"},
     {"*", "*"},
 };
@@ -200,10 +202,46 @@ START_TEST(a_path_is_normalised)
 }
 END_TEST
 
+/* What the matched copy holds for @octet: itself where it may stand raw in a path and delimits
+ * nothing, else its escape. */
+static struct span one_octet(unsigned octet)
+{
+    static char text[16];
+    const bool is_plain = octet > 0x20 && octet < 0x7f && strchr("#%/;?", (int)octet) == NULL;
+    snprintf(text, sizeof(text), is_plain ? "/x%cy" : "/x%%%02Xy", octet);
+    return span_of_text(text);
+}
+
+START_TEST(rule_68_every_octet_has_one_spelling)
+{
+    for (unsigned octet = 1; octet < 256; octet++) {
+        const bool is_separator = octet == '/' || octet == '\\';
+        const char raw[] = {'/', 'x', (char)octet, 'y', '\0'};
+        char upper[16];
+        char lower[16];
+        snprintf(upper, sizeof(upper), "/x%%%02Xy", octet);
+        snprintf(lower, sizeof(lower), "/x%%%02xy", octet);
+        const struct span wanted = one_octet(octet);
+        ck_assert(span_equals(normalise(upper, &LENIENT), wanted));
+        ck_assert(span_equals(normalise(lower, &LENIENT), wanted));
+        ck_assert_int_eq(normalise(upper, &STRICT).len > 0, !is_separator);
+        if (octet > 0x20 && octet < 0x7f && strchr("#%/;?", (int)octet) == NULL) {
+            ck_assert(span_equals(normalise(raw, &LENIENT), wanted));
+        }
+        snprintf(upper, sizeof(upper), "/x%%25%02Xy", octet);
+        ck_assert_int_eq(normalise(upper, &STRICT).len == 0,
+                         is_separator || (wanted.len == 4 && octet != '%'));
+    }
+    ck_assert_span_eq(normalise("/x%00y", &LENIENT), "");
+    ck_assert_span_eq(normalise("/x%2500y", &STRICT), "");
+}
+END_TEST
+
 START_TEST(rule_68_escapes_are_decoded_once)
 {
     ck_assert_span_eq(normalise("/%2520a", &STRICT), "/%2520a");
     ck_assert_span_eq(normalise("/%253f%25%33%42", &STRICT), "/%253f%253B");
+    ck_assert_span_eq(normalise("/%2540", &LENIENT), "/%2540");
     ck_assert_span_eq(normalise("/100%25", &STRICT), "/100%25");
     ck_assert_span_eq(normalise("/%25zz%25", &STRICT), "/%25zz%25");
     ck_assert_span_eq(normalise("/%2525", &STRICT), "/%2525");
@@ -212,8 +250,8 @@ END_TEST
 
 /* What a server that decodes twice, or more often, would take for another path. */
 static const char *const DOUBLED[] = {
-    "/%2561",     "/%252e%252e/a", "/%252f",           "/%255c",   "/%2500",
-    "/%25%36%31", "/%252561",      "/%25252525%36%31", "/a;%2561", "/x%252F",
+    "/%2561",           "/%252e%252e/a", "/%252f",  "/%255c", "/%2500",   "/%25%36%31", "/%252561",
+    "/%25252525%36%31", "/a;%2561",      "/x%252F", "/%2540", "/a%253ab", "/%25252A",   "/%25%37B",
 };
 
 START_TEST(rule_68_what_decoding_twice_would_make_another_path_is_refused)
@@ -246,8 +284,8 @@ END_TEST
 START_TEST(rule_69_encoded_slashes_stay_in_their_segment_when_allowed)
 {
     ck_assert_span_eq(normalise("/a%2fb", &LENIENT), "/a%2Fb");
-    ck_assert_span_eq(normalise("/a%5cb\\c", &LENIENT), "/a%5Cb\\c");
-    ck_assert_span_eq(normalise("/http%3a%2f%2fa/b", &LENIENT), "/http%3A%2F%2Fa/b");
+    ck_assert_span_eq(normalise("/a%5cb\\c", &LENIENT), "/a\\b\\c");
+    ck_assert_span_eq(normalise("/http%3a%2f%2fa/b", &LENIENT), "/http:%2F%2Fa/b");
     ck_assert_span_eq(normalise("/a%00", &LENIENT), "");
     ck_assert_span_eq(normalise("/a%zz", &LENIENT), "");
 }
@@ -329,6 +367,7 @@ START_TEST(rule_72_case_counts_unless_ignored_escaped_or_not)
     ck_assert_span_eq(normalise("/V1/Users", &STRICT), "/V1/Users");
     ck_assert_span_eq(normalise("/V1/Users", &CASELESS), "/v1/users");
     ck_assert_span_eq(normalise("/%56%31/%55sers%c3%a4", &CASELESS), "/v1/users%C3%A4");
+    ck_assert_span_eq(normalise("/A%3aB%5b%40%60%5EC%2AD", &CASELESS), "/a:b[@`^c*d");
 }
 END_TEST
 
@@ -393,6 +432,7 @@ static Suite *path_suite(void)
     suite_add_tcase(suite, spellings);
 
     TCase *details = tcase_create("details");
+    tcase_add_test(details, rule_68_every_octet_has_one_spelling);
     tcase_add_test(details, rule_68_escapes_are_decoded_once);
     tcase_add_loop_test(details, rule_68_overlong_escapes_are_refused, 0, (int)ARRAY_LEN(OVERLONG));
     tcase_add_test(details, rule_68_letters_beyond_ascii_are_no_overlong_ones);

@@ -1,7 +1,9 @@
 #include "policy/pattern.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/compiler.h"
 
@@ -74,6 +76,22 @@ static const struct {
     {"/a%20b", "/a%20b", true},
     {"/caf%c3%a9", "/caf%C3%A9", true},
     {"/a", "/%61", true},
+    {"/v1/items:export", "/v1/items%3Aexport", true},
+    {"/v1/items%3aexport", "/v1/items:export", true},
+    {"/users/%40me", "/users/@me", true},
+    {"/%2A", "/*", true},
+    {"/%2A", "/%2a", true},
+    {"/%2A", "/a", false},
+    {"/%2A%2a", "/**", true},
+    {"/%2a%2A", "/a/b", false},
+    {"/a%2Ab", "/a*b", true},
+    {"/%7Bid%7D", "/{id}", true},
+    {"/%7bid%7d", "/%7Bid%7D", true},
+    {"/%7bid%7d", "/7", false},
+    {"/a+b", "/a%2Bb", true},
+    {"/a+b", "/a%20b", false},
+    {"/a%3Bb", "/a%3bb", true},
+    {"/a%3Bb", "/a;b", false},
     {"/a/b", "//a/./x/../b", true},
 };
 
@@ -105,6 +123,66 @@ START_TEST(case_is_ignored_where_it_is_said)
     const struct pattern pattern = compile("/V1/Users", true);
     ck_assert(matches(&pattern, "/v1/uSERS", true, captures));
     ck_assert(!matches(&pattern, "/v1/uSERS", false, captures));
+    const struct pattern reserved = compile("/A%5bB:%c3%A9", true);
+    ck_assert(matches(&reserved, "/a[b%3A%C3%a9", true, captures));
+    ck_assert(!matches(&reserved, "/a{b%3A%C3%a9", true, captures));
+}
+END_TEST
+
+/* Every byte, raw and escaped, in a pattern and in a path: they meet where the bytes are equal. */
+START_TEST(a_byte_of_a_literal_has_one_spelling)
+{
+    struct span captures[CAPTURES_MAX];
+    char buffer[512];
+    const struct path_rules rules = {0};
+    for (unsigned octet = 1; octet < 256; octet++) {
+        struct pattern pattern;
+        struct text problem = text_of(buffer, sizeof(buffer));
+        char escaped[16];
+        const char raw[] = {'/', 'x', (char)octet, 'y', '\0'};
+        const bool is_separator = octet == '/' || octet == '\\';
+        const bool is_plain = octet > 0x20 && octet < 0x7f && strchr("#%;?", (int)octet) == NULL;
+        snprintf(escaped, sizeof(escaped), "/x%%%02xy", octet);
+        ck_assert_int_eq(pattern_compile(span_of_text(escaped), &rules, &arena, &pattern, &problem),
+                         !is_separator);
+        if (!is_separator) {
+            ck_assert(matches(&pattern, escaped, false, captures));
+            ck_assert(!matches(&pattern, "/xay", false, captures) || octet == 'a');
+            ck_assert(!is_plain || matches(&pattern, raw, false, captures));
+        }
+        if (is_plain && !is_separator && strchr("*{}", (int)octet) == NULL) {
+            const struct pattern plain = compile(raw, false);
+            ck_assert(matches(&plain, escaped, false, captures));
+        }
+    }
+}
+END_TEST
+
+/* What is printed is a pattern that takes the same paths. */
+static const char *const PRINTED[][2] = {
+    {"/v1/items%3Aexport", "/v1/items:export"},
+    {"/%2A", "/%2A"},
+    {"/%2a%2a", "/%2A%2A"},
+    {"/a%7bb%7D/{c}/*/**", "/a%7Bb%7D/{c}/*/**"},
+    {"/caf%c3%a9%3b%3F%25", "/caf%C3%A9%3B%3F%25"},
+    {"/%5B%22%5D", "/[\"]"},
+    {"/", "/"},
+};
+
+START_TEST(a_pattern_is_printed_so_that_it_reads_back)
+{
+    char buffer[512];
+    struct text text = text_of(buffer, sizeof(buffer));
+    const struct pattern pattern = compile(PRINTED[_i][0], false);
+    pattern_write(pattern.segments, pattern.n_segments, &text);
+    ck_assert_msg(span_equals(text_span(&text), span_of_text(PRINTED[_i][1])), "%.*s",
+                  SPAN_ARGS(text_span(&text)));
+    const struct pattern again = compile(PRINTED[_i][1], false);
+    ck_assert_uint_eq(again.n_segments, pattern.n_segments);
+    for (size_t i = 0; i < pattern.n_segments; i++) {
+        ck_assert_int_eq(again.segments[i].kind, pattern.segments[i].kind);
+        ck_assert(span_equals(again.segments[i].text, pattern.segments[i].text));
+    }
 }
 END_TEST
 
@@ -173,6 +251,9 @@ int main(void)
     tcase_add_loop_test(tcase, patterns_match_segment_by_segment, 0, (int)ARRAY_LEN(CASES));
     tcase_add_test(tcase, captures_are_the_named_segments_in_order);
     tcase_add_test(tcase, case_is_ignored_where_it_is_said);
+    tcase_add_test(tcase, a_byte_of_a_literal_has_one_spelling);
+    tcase_add_loop_test(tcase, a_pattern_is_printed_so_that_it_reads_back, 0,
+                        (int)ARRAY_LEN(PRINTED));
     tcase_add_test(tcase, a_pattern_has_at_most_so_many_segments);
     tcase_add_loop_test(tcase, what_could_never_match_is_refused_with_a_reason, 0,
                         (int)ARRAY_LEN(BAD));
