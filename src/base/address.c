@@ -237,16 +237,19 @@ bool address_is_loopback(const struct address *address)
 
 /* --- writing --- */
 
-/* An octet in decimal with a point behind it, and what is copied with that. */
+/* Digit @n of a table, in which each constant must be a char. */
+#define DIGIT(n) ((char)('0' + (n) % 10))
+
+/* An octet in decimal with a point behind it, filled up to four characters. */
 #define OCTET(n)                                                                                   \
     {                                                                                              \
-        (n) >= 100  ? '0' + (n) / 100                                                              \
-        : (n) >= 10 ? '0' + (n) / 10                                                               \
-                    : '0' + (n),                                                                   \
-            (n) >= 100  ? '0' + (n) / 10 % 10                                                      \
-            : (n) >= 10 ? '0' + (n) % 10                                                           \
+        (n) >= 100  ? DIGIT((n) / 100)                                                             \
+        : (n) >= 10 ? DIGIT((n) / 10)                                                              \
+                    : DIGIT(n),                                                                    \
+            (n) >= 100  ? DIGIT((n) / 10)                                                          \
+            : (n) >= 10 ? DIGIT(n)                                                                 \
                         : '.',                                                                     \
-            (n) >= 100 ? '0' + (n) % 10 : '.', '.'                                                 \
+            (n) >= 100 ? DIGIT(n) : '.', '.'                                                       \
     }
 #define OCTETS_4(n) OCTET(n), OCTET((n) + 1), OCTET((n) + 2), OCTET((n) + 3)
 #define OCTETS_16(n) OCTETS_4(n), OCTETS_4((n) + 4), OCTETS_4((n) + 8), OCTETS_4((n) + 12)

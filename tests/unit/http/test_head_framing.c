@@ -104,8 +104,8 @@ static const char *const BAD_LENGTHS[] = {
     "1e3",
     "٥",
     "5\x0b",
-    "\xa0"
-    "5",
+    ("\xa0"
+     "5"),
     "--5",
     "5-",
     "0 5",

@@ -203,6 +203,9 @@ START_TEST(a_pattern_has_at_most_so_many_segments)
 }
 END_TEST
 
+#define SEVENTEEN_CAPTURES "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}/{j}/{k}/{l}/{m}/{n}/{o}/{p}/{q}"
+
+/* clang-format off */
 static const char *const BAD[] = {"",
                                   "a",
                                   "*",
@@ -228,8 +231,8 @@ static const char *const BAD[] = {"",
                                   "/%",
                                   "/%zz",
                                   "/a b",
-                                  "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}/{j}/{k}/{l}/{m}/{n}/{o}/{p}"
-                                  "/{q}"};
+                                  SEVENTEEN_CAPTURES};
+/* clang-format on */
 
 START_TEST(what_could_never_match_is_refused_with_a_reason)
 {
