@@ -197,6 +197,9 @@ static size_t run_of(struct span span, enum kind kind)
 /* Cut what no escaper changes off the front of @rest and add it. False: nothing is left. */
 static bool add_plain(struct text *text, struct span *rest)
 {
+    if (rest->len == 0) {
+        return false; /* data may be NULL, to which nothing is added */
+    }
     const size_t n = run_of(*rest, KIND_QUOTED);
     text_add(text, span_of(rest->data, n));
     *rest = span_of(rest->data + n, rest->len - n);

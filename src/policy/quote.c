@@ -32,7 +32,7 @@ void quote_write(struct text *text, struct span value)
     const struct span front = cut_user(&value);
     text_add_literal(text, "\"");
     if (front.len > 0) {
-        text_add(text, front);
+        text_add(text, quote_clip(front));
         text_add_literal(text, "***");
     }
     text_add(text, quote_clip(value));

@@ -75,7 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct span input = span_of((const char *)data, size);
+    /* An absent value is a span without bytes and without data. */
+    const struct span input = span_of(size > 0 ? (const char *)data : NULL, size);
 
     check(input, text_add_logfmt, check_logfmt);
     check(input, text_add_json, check_json);
