@@ -131,11 +131,12 @@ static int write_target(const struct ctl_word *word, int n_arguments, char **arg
 
 /* --- what is answered --- */
 
-static int show_error(const struct ctl_answer *answer, const json_t *json)
+static int show_error(const struct ctl_place *place, const struct ctl_answer *answer,
+                      const json_t *json)
 {
     const char *detail = json_string_value(json_object_get(json, "detail"));
     if (answer->status == 401) {
-        detail = "not let in: a change needs the unix socket or a token; see --token-file";
+        detail = ctl_place_unauthorized(place);
     }
     const json_t *messages = json_object_get(json, "messages");
     for (size_t i = 0; i < json_array_size(messages); i++) {
@@ -148,7 +149,7 @@ static int show_error(const struct ctl_answer *answer, const json_t *json)
 }
 
 static int show(const struct ctl_word *word, const struct ctl_options *options,
-                const struct ctl_answer *answer)
+                const struct ctl_place *place, const struct ctl_answer *answer)
 {
     json_t *json =
         answer->is_json ? json_loadb(answer->body, answer->body_bytes, JSON_ALLOW_NUL, NULL) : NULL;
@@ -156,9 +157,9 @@ static int show(const struct ctl_word *word, const struct ctl_options *options,
     if (options->is_json || (!answer->is_json && answer->status < 400)) {
         fwrite(answer->body, 1, answer->body_bytes, stdout);
     } else if (json_object_get(json, "detail") != NULL || (json == NULL && result != EXIT_DONE)) {
-        result = show_error(answer, json);
+        result = show_error(place, answer, json);
     } else if (answer->status == 401) {
-        result = show_error(answer, json);
+        result = show_error(place, answer, json);
     } else if (json != NULL) {
         const int shown = (word->show != NULL ? word->show : ctl_show_tree)(json, stdout);
         result = result == EXIT_DONE ? shown : result;
@@ -178,7 +179,7 @@ static int ask(const struct ctl_word *word, const struct ctl_options *options, s
         fprintf(stderr, "sluice ctl: %s\n", why);
         return EXIT_FAILED;
     }
-    const int result = show(word, options, &answer);
+    const int result = show(word, options, &place, &answer);
     ctl_answer_close(&answer);
     return result;
 }

@@ -173,3 +173,12 @@ bool ctl_place_find(const struct ctl_options *options, struct ctl_place *place,
     }
     return use_policy(options->policy != NULL ? options->policy : DEFAULT_POLICY, place, why);
 }
+
+const char *ctl_place_unauthorized(const struct ctl_place *place)
+{
+    return place->token[0] == '\0'
+               ? "no token was sent, and this address needs one: give --token-file FILE or set "
+                 "SLUICE_TOKEN, or ask over the unix socket with --socket PATH"
+               : "the proxy does not accept the token that was sent; it must be one of the "
+                 "policy's `admin` section";
+}

@@ -25,4 +25,7 @@ struct ctl_options {
 MUST_USE bool ctl_place_find(const struct ctl_options *options, struct ctl_place *place,
                              char why[CTL_WHY_BYTES_MAX]);
 
+/* After a 401 of @place, for people: which token is missing or wrong, and what to do. */
+const char *ctl_place_unauthorized(const struct ctl_place *place);
+
 #endif /* SLUICE_APP_CTL_PLACE_H */

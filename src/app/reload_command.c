@@ -74,7 +74,19 @@ static void print_messages(const json_t *json)
     }
 }
 
-static int tell(const struct ctl_answer *answer)
+/* An answer that says nothing of a reload. */
+static void print_refusal(const struct ctl_place *place, const struct ctl_answer *answer,
+                          const char *detail)
+{
+    if (answer->status == 401) {
+        detail = ctl_place_unauthorized(place);
+    } else if (detail == NULL) {
+        detail = "this is no answer of an admin API of sluice; does another server listen there?";
+    }
+    fprintf(stderr, "sluice reload: not reloaded: %u: %s\n", answer->status, detail);
+}
+
+static int print_result(const struct ctl_place *place, const struct ctl_answer *answer)
 {
     json_t *json = json_loadb(answer->body, answer->body_bytes, 0, NULL);
     const json_t *succeeded = json_object_get(json, "succeeded");
@@ -82,8 +94,7 @@ static int tell(const struct ctl_answer *answer)
     const int result = json_is_true(succeeded) ? EXIT_DONE : EXIT_FAILED;
     print_messages(json);
     if (succeeded == NULL) {
-        fprintf(stderr, "sluice reload: answered with %u: %s\n", answer->status,
-                detail != NULL ? detail : "that is nothing of ours");
+        print_refusal(place, answer, detail);
     } else if (result == EXIT_DONE) {
         printf("reloaded: edition %lld is in force\n",
                (long long)json_integer_value(json_object_get(json, "edition")));
@@ -104,7 +115,7 @@ static int ask(const struct ctl_options *options)
         fprintf(stderr, "sluice reload: %s\n", why);
         return EXIT_FAILED;
     }
-    const int result = tell(&answer);
+    const int result = print_result(&place, &answer);
     ctl_answer_close(&answer);
     return result;
 }

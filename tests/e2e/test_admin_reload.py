@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from harness import program
 from harness.admin import READ_TOKEN, TOKEN, Admin, addresses, audit, bearer, ctl, is_problem
 from harness.wait import until
 
@@ -72,6 +73,23 @@ def test_who_may_not_change_may_not_reload(start, tmp_path):
     tcp = Admin(addresses(proxy)[0])
     assert tcp.ask("POST", "/v1/reload", [("Content-Type", "application/json")]).status == 401
     assert tcp.ask("GET", "/v1/reload").json()["attempts"] == 0
+
+
+def test_reload_without_a_token_says_what_is_missing(start, tmp_path):
+    proxy = start(policy_of(tmp_path, f"{{listen: 127.0.0.1:0, token: {TOKEN}}}"))
+    host, port = addresses(proxy)[0]
+    url = f"http://{host}:{port}"
+    without = program.command("reload", "--url", url)
+    assert (without.returncode, without.stdout) == (1, "")
+    assert without.stderr == (
+        "sluice reload: not reloaded: 401: no token was sent, and this address needs one: give --token-file FILE "
+        "or set SLUICE_TOKEN, or ask over the unix socket with --socket PATH\n")
+    wrong = program.command("reload", "--url", url, env={"SLUICE_TOKEN": "x" * 32})
+    assert wrong.returncode == 1 and "401: the proxy does not accept the token that was sent" in wrong.stderr
+    done = program.command("reload", "--url", url, env={"SLUICE_TOKEN": TOKEN})
+    assert (done.returncode, done.stdout) == (0, "reloaded: edition 2 is in force\n")
+    elsewhere = program.command("reload", "--url", f"http://127.0.0.1:{proxy.port}")
+    assert elsewhere.returncode == 1 and "this is no answer of an admin API of sluice" in elsewhere.stderr
 
 
 def test_a_reload_takes_no_members(unix):

@@ -113,7 +113,8 @@ def test_what_fails_says_why(places, folder):
     assert "No such file" in failed(ctl("/nowhere/at/all", "health"))
     assert "not that long" in failed(ctl("/" + "x" * 300, "health"))
     assert "Connection refused" in failed(ctl(("127.0.0.1", 1), "health"))
-    assert "not let in" in failed(ctl(places[1], "--token-file", str(folder / "wrong"), "health"))
+    wrong = failed(ctl(places[1], "--token-file", str(folder / "wrong"), "health"))
+    assert "sluice ctl: 401: the proxy does not accept the token that was sent" in wrong
     assert "no token" in failed(ctl(places[1], "--token-file", "/dev/null", "health"))
 
 
