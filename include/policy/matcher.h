@@ -2,9 +2,12 @@
  *
  * The path is normalised once, here. A path that holds an encoded separator (%2F, %5C, "\\") or
  * what a server that decodes twice would see as another one is matched with it as a byte of its
- * segment, and refused if the route it leads to does not say `encoded_slash: allow`, or if decoded
- * it would lead to an earlier route. A path that holds ".." is refused if, taken as it is written,
- * it leads to another route than resolved. So no spelling leads around a route. */
+ * segment. It is refused if the route it leads to does not say `encoded_slash: allow`. It is also
+ * refused if decoded it would lead to an earlier route, to one whose limits do not all hold on the
+ * matched one, or to one that answers by itself (other than 404). A path that holds ".." is refused
+ * if, taken as it is written, it leads to another route than resolved. So no spelling leads around
+ * a route.
+ */
 
 #ifndef SLUICE_POLICY_MATCHER_H
 #define SLUICE_POLICY_MATCHER_H

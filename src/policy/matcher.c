@@ -2,9 +2,12 @@
 
 #include "policy/pattern.h"
 #include "policy/route_index.h"
+#include "policy/route_limits.h"
 
-/* More than that nobody decodes a path, nor needs to encode it. */
-enum { DECODINGS_MAX = 3 };
+enum {
+    DECODINGS_MAX = 3, /* more than that nobody decodes a path, nor needs to encode it */
+    HTTP_NOT_FOUND = 404,
+};
 
 /* --- the parts of a match; each holds where nothing is said --- */
 
@@ -136,10 +139,23 @@ static const struct route *match_unresolved(const struct policy *policy,
     return fault == NULL ? first_match(policy, request) : NULL;
 }
 
+/* Whether @other, where a server finds itself that reads the path of @route's request in another
+ * way, is a place that the policy keeps such a request from: an earlier route, one with limits that
+ * do not hold on @route, or one that answers in the server's stead. A 404 keeps nobody from
+ * anything: it is what the end of most policies says. */
+static bool is_guarded(const struct route *route, const struct route *other)
+{
+    if (other == NULL || other == route) {
+        return false;
+    }
+    return other->index < route->index || !route_limits_hold(route, other) ||
+           (other->upstream == NULL && other->respond->status != HTTP_NOT_FOUND);
+}
+
 /* Whether a server that takes encoded separators for slashes, and may decode what it has decoded,
- * is led to a route before @route, or reads what is refused. */
-static bool leads_before(const struct policy *policy, struct request_view *request,
-                         const struct route *route)
+ * is led to a guarded route, or reads what is refused. */
+static bool leads_to_guarded(const struct policy *policy, struct request_view *request,
+                             const struct route *route)
 {
     static const struct path_rules LENIENT = {.allow_encoded_slash = true};
     char buffer[TARGET_BYTES_MAX];
@@ -149,8 +165,7 @@ static bool leads_before(const struct policy *policy, struct request_view *reque
         if (path_normalise(decoded, &LENIENT, request->path_buffer, request->path) != NULL) {
             return true;
         }
-        const struct route *other = first_match(policy, request);
-        if (other != NULL && other->index < route->index) {
+        if (is_guarded(route, first_match(policy, request))) {
             return true;
         }
         if (!path_unnest(decoded, buffer, &decoded)) {
@@ -168,8 +183,8 @@ static const char *find_detour(const struct policy *policy, struct request_view 
     if (is_encoded && request->path->climbs) {
         return "the path holds \"..\" and an encoded slash";
     }
-    if (is_encoded && leads_before(policy, request, route)) {
-        return "the path leads to an earlier route where encoded slashes are slashes";
+    if (is_encoded && leads_to_guarded(policy, request, route)) {
+        return "the path leads to an earlier or a stricter route where encoded slashes are slashes";
     }
     if (!is_encoded) {
         const struct route *unresolved = match_unresolved(policy, request);

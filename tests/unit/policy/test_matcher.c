@@ -149,13 +149,14 @@ static const struct route *find_beside_a_lenient_rest(const char *target, struct
     const struct route *route = NULL;
     policy_free(policy);
     policy = policy_from_text("listen: 127.0.0.1:0\n"
+                              "upstreams: {api: {servers: \"http://127.0.0.1:1\"}}\n"
                               "routes:\n"
                               "  - match: {path: /v1/login}\n"
-                              "    respond: {status: 204}\n"
+                              "    upstream: api\n"
                               "  - match: {path: \"/f/{name}\", encoded_slash: allow}\n"
-                              "    respond: {status: 204}\n"
+                              "    upstream: api\n"
                               "  - match: {path: /**, encoded_slash: allow}\n"
-                              "    respond: {status: 204}\n");
+                              "    upstream: api\n");
     request_init(&request, "GET", target, "x");
     const char *refusal = matcher_find_route(policy, &request.view, &route);
     ck_assert((refusal == NULL) == (route != NULL));
@@ -183,6 +184,69 @@ START_TEST(rule_69_an_encoded_slash_never_leads_around_an_earlier_route)
     const struct route *route = find_beside_a_lenient_rest("/f/a%2Fb%252e", &capture);
     ck_assert_uint_eq(route->index, 1);
     ck_assert(span_equals(capture, SPAN("a%2Fb%252e")));
+}
+END_TEST
+
+/* A file server's route that allows encoded slashes, and behind it what a server reaches that takes
+ * them for slashes. */
+static bool is_taken_beside(const char *others, const char *target)
+{
+    char text[2048];
+    struct text policy_text = text_of(text, sizeof(text));
+    struct request request;
+    const struct route *route = NULL;
+    text_add_literal(&policy_text,
+                     "listen: 127.0.0.1:0\n"
+                     "upstreams: {api: {servers: \"http://127.0.0.1:1\"}}\n"
+                     "limits:\n"
+                     "  all: {key: client.ip, rate: 10/s}\n"
+                     "  few: {key: client.ip, rate: 9/s}\n"
+                     "  seen: {key: client.ip, rate: 9/s, shadow: true}\n"
+                     "  by-path: {key: [client.ip, path], rate: 9/s}\n"
+                     "routes:\n"
+                     "  - {name: f, match: {path: \"/{name}\", encoded_slash: allow},\n"
+                     "     limits: [all, by-path], upstream: api}\n");
+    text_add(&policy_text, span_of_text(others));
+    text_add_char(&policy_text, '\0');
+    struct policy *policy = policy_from_text(text);
+    request_init(&request, "GET", target, "x");
+    const char *refusal = matcher_find_route(policy, &request.view, &route);
+    ck_assert((refusal == NULL) == (route != NULL));
+    ck_assert(route == NULL || route->index == 0);
+    policy_free(policy);
+    return route != NULL;
+}
+
+static const struct {
+    const char *others;
+    bool is_taken;
+} BEHIND[] = {
+    {"", true},
+    {"  - {match: {path: /admin/**}, limits: [all, few], upstream: api}\n", false},
+    {"  - {match: {path: /admin/**}, limits: [few], upstream: api}\n", false},
+    {"  - {match: {path: /admin/**}, limits: [all], upstream: api}\n", true},
+    {"  - {match: {path: /admin/**}, limits: [all, seen], upstream: api}\n", true},
+    {"  - {match: {path: /admin/**}, limits: [], upstream: api}\n", true},
+    {"  - {match: {path: /admin/**}, limits: [all], cost: 5, upstream: api}\n", false},
+    {"  - {match: {path: /admin/**}, limits: [all], cost: {POST: 3, default: 1},\n"
+     "     upstream: api}\n",
+     false},
+    {"  - {match: {path: /admin/**}, limits: [], cost: 5, upstream: api}\n", true},
+    {"  - {match: {path: /admin/**}, limits: [by-path], upstream: api}\n", true},
+    /* blocked, and not there */
+    {"  - {match: {path: /admin/**}, limits: [], respond: {status: 403}}\n", false},
+    {"  - {match: {path: /**}, limits: [], respond: {status: 404}}\n", true},
+    {"  - {match: {path: /other/**}, limits: [few], upstream: api}\n", true},
+    {"  - {match: {path: /admin/**, method: POST}, limits: [few], upstream: api}\n", true},
+};
+
+START_TEST(rule_69_an_encoded_slash_never_leads_around_a_later_stricter_route)
+{
+    ck_assert_msg(is_taken_beside(BEHIND[_i].others, "/admin%2Fx") == BEHIND[_i].is_taken, "%s",
+                  BEHIND[_i].others);
+    ck_assert_int_eq(is_taken_beside(BEHIND[_i].others, "/admin\\x"), BEHIND[_i].is_taken);
+    ck_assert_int_eq(is_taken_beside(BEHIND[_i].others, "/admin%252Fx"), BEHIND[_i].is_taken);
+    ck_assert(is_taken_beside(BEHIND[_i].others, "/name"));
 }
 END_TEST
 
@@ -233,6 +297,8 @@ int main(void)
     tcase_add_test(tcase, requests_take_the_first_route_that_matches);
     tcase_add_test(tcase, keys_see_the_path_under_the_rules_of_the_route);
     tcase_add_test(tcase, rule_69_an_encoded_slash_never_leads_around_an_earlier_route);
+    tcase_add_loop_test(tcase, rule_69_an_encoded_slash_never_leads_around_a_later_stricter_route,
+                        0, (int)ARRAY_LEN(BEHIND));
     tcase_add_test(tcase, the_first_part_that_fails_is_told);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

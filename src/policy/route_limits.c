@@ -1,0 +1,72 @@
+#include "policy/route_limits.h"
+
+static bool is_enforced(const struct limit_rule *rule)
+{
+    return !rule->limits[0].shadow;
+}
+
+static bool has_rule(const struct route *route, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (route->rules[i] == rule) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const struct limit_rule *route_limits_find_missing(const struct route *route,
+                                                   const struct route *other)
+{
+    for (size_t i = 0; i < other->n_rules; i++) {
+        if (is_enforced(other->rules[i]) && !has_rule(route, other->rules[i])) {
+            return other->rules[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_same_methods(const struct cost_spec *a, const struct cost_spec *b)
+{
+    if (a->n_methods != b->n_methods) {
+        return false;
+    }
+    for (size_t i = 0; i < a->n_methods; i++) {
+        if (!span_equals(a->methods[i].method, b->methods[i].method) ||
+            a->methods[i].units != b->methods[i].units) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool route_limits_cost_holds(const struct route *route, const struct route *other)
+{
+    const struct cost_spec *cost = &route->cost;
+    const struct cost_spec *wanted = &other->cost;
+    if (wanted->kind == COST_FIXED && wanted->units == 1 && cost->kind != COST_RESPONSE_HEADER) {
+        return true; /* a request costs 1 at least */
+    }
+    if (wanted->kind == COST_FIXED && cost->kind == COST_FIXED) {
+        return cost->units >= wanted->units;
+    }
+    return cost->kind == wanted->kind && cost->units == wanted->units && cost->max == wanted->max &&
+           span_equals(cost->field, wanted->field) && cost->trust_any == wanted->trust_any &&
+           has_same_methods(cost, wanted);
+}
+
+static bool is_limited(const struct route *route)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (is_enforced(route->rules[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool route_limits_hold(const struct route *route, const struct route *other)
+{
+    return route_limits_find_missing(route, other) == NULL &&
+           (!is_limited(other) || route_limits_cost_holds(route, other));
+}
