@@ -92,6 +92,13 @@ struct limit_call limit_call_at(const struct limit *limit, uint64_t now_us, uint
  * it, and then @call must not be judged. */
 bool limit_knows(const struct limit *limit, const struct limit_call *call);
 
+/* Whether @limit's windows start at times of the wall clock that people can see. For all others
+ * time that has passed is what counts, and any clock that does not step will do. */
+static inline bool limit_follows_wall_clock(const struct limit *limit)
+{
+    return limit->algorithm->has_offset && !limit->params.from_first;
+}
+
 /* @now_us (us since the epoch, at most LIMIT_NOW_MAX) in @limit's ticks, rounded down, so that
  * nothing comes back early. */
 static inline uint64_t limit_ticks(const struct limit *limit, uint64_t now_us)

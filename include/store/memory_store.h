@@ -4,8 +4,9 @@
  * It keeps a 128-bit keyed hash of (key, limit), never the key, and one cache line a key, more
  * where an algorithm's state is larger than 24 bytes: lines by powers of two, and a log's grow with
  * it. Shards have a lock each; one decision takes the locks it needs in ascending order. It always
- * answers at once, and settles at once. A time outside the calendar of a limit is
- * STATUS_INVALID. */
+ * answers at once, and settles at once. It follows the machine's clocks: a step of the wall clock
+ * moves the windows that start at its times and nothing else; a suspension counts as time that has
+ * passed. A time outside the calendar of a limit is STATUS_INVALID. */
 
 #ifndef SLUICE_STORE_MEMORY_STORE_H
 #define SLUICE_STORE_MEMORY_STORE_H
@@ -13,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "base/status.h"
 #include "store/store.h"
@@ -28,10 +30,12 @@ enum memory_full {
 struct memory_store_options {
     size_t memory_bytes; /* the cap, all of the table included; at least MEMORY_STORE_BYTES_MIN */
     enum memory_full full;
-    /* us since the epoch by a clock that does not step; NULL: the monotonic clock plus the wall
-     * clock's lead over it at start. A test passes its own. */
+    /* Where time is told, in a trial: us since the epoch, for all limits. NULL: time is that of the
+     * machine's clocks, as src/store/memory_clock.h has it. */
     uint64_t (*now_us)(void *context);
-    void *context;
+    /* What those clocks say; NULL: clock_read(). A test passes its own. */
+    void (*read_clocks)(void *context, struct clock_reading *reading);
+    void *context; /* of both */
 };
 
 enum { MEMORY_STORE_BYTES_MIN = 1024 * 1024 };

@@ -27,7 +27,7 @@ struct work {
     struct memory_shards *shards;
     struct charge *charges; /* the decision's */
     size_t n_charges;
-    uint64_t now_us;
+    struct memory_time now;
     struct holding holdings[LIMITS_PER_ROUTE_MAX]; /* of the same numbers */
     struct judged judged[LIMITS_PER_ROUTE_MAX];    /* also */
 };
@@ -80,7 +80,7 @@ static void find_states(struct work *work)
         hold(work, i, memory_table_find(&holding->shard->table, holding->hash));
         judged->limit = charge->limit;
         judged->verdict = &charge->verdict;
-        judged->call.now = limit_ticks(charge->limit, work->now_us);
+        judged->call.now = limit_ticks(charge->limit, memory_time_for(&work->now, charge->limit));
         judged->call.cost = charge->cost;
         judged->call.to_full = false;
         judged->call.edges = charge->edges;
@@ -134,7 +134,7 @@ static struct memory_slot *make_room(const struct work *work, size_t i, struct h
     struct memory_table *table = &work->holdings[i].shard->table;
     const struct memory_need need = {
         .state_bytes = needed_bytes(slot, judged),
-        .now_us = work->now_us,
+        .now_us = work->now.state_us,
         .is_kept = is_kept,
     };
     if (slot == NULL) {
@@ -227,12 +227,12 @@ static void conclude(struct work *work, bool allowed)
         const bool takes = wants && is_taken(work, i);
         if (takes || (!wants && holding->slot != NULL)) {
             judge_conclude(judged, allowed);
-            memory_slot_date(holding->slot, judged->limit, judged->verdict, work->now_us);
+            memory_slot_date(holding->slot, judged->limit, judged->verdict, work->now.state_us);
         } else {
             judge_report(judged);
         }
         work->charges[i].charged = judged->charged;
-        work->charges[i].charged_at_us = work->now_us;
+        work->charges[i].charged_at_us = memory_time_for(&work->now, work->charges[i].limit);
         work->charges[i].overflowed = holding->is_shared;
     }
 }
@@ -243,7 +243,7 @@ static void report(struct work *work)
     for (size_t i = 0; i < work->n_charges; i++) {
         judge_report(&work->judged[i]);
         work->charges[i].charged = false;
-        work->charges[i].charged_at_us = work->now_us;
+        work->charges[i].charged_at_us = memory_time_for(&work->now, work->charges[i].limit);
     }
 }
 
@@ -275,13 +275,14 @@ static enum status decide(struct work *work, enum decision_aim aim, bool *allowe
     return status;
 }
 
-void memory_decision_make(struct memory_shards *shards, struct decision *decision, uint64_t now_us)
+void memory_decision_make(struct memory_shards *shards, struct decision *decision,
+                          struct memory_time now)
 {
     struct work work; /* large: what is used of it is filled where it is found */
     work.shards = shards;
     work.charges = decision->charges;
     work.n_charges = decision->n_charges;
-    work.now_us = now_us < LIMIT_NOW_MAX ? now_us : LIMIT_NOW_MAX;
+    work.now = memory_time_cut(now);
     const uint64_t needed = find_shards(&work);
 
     lock(shards, needed);

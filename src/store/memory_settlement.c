@@ -33,32 +33,32 @@ static void correct(struct memory_slot *slot, const struct settlement *settlemen
     }
 }
 
-static void date(struct memory_slot *slot, const struct limit *limit, uint64_t now_us)
+static void date(struct memory_slot *slot, const struct limit *limit, const struct memory_time *now)
 {
     if (limit->params.is_calendar) {
         return; /* a window ends when it ends, whatever is taken in it */
     }
-    const struct limit_call call = limit_call_at(limit, now_us, 0);
+    const struct limit_call call = limit_call_at(limit, memory_time_for(now, limit), 0);
     struct verdict verdict;
     algorithm_evaluate(limit->algorithm, slot->state, &limit->params, &call, &verdict);
-    memory_slot_date(slot, limit, &verdict, now_us);
+    memory_slot_date(slot, limit, &verdict, now->state_us);
 }
 
 void memory_settlement_make(struct memory_shards *shards, const struct settlement *settlement,
-                            uint64_t now_us)
+                            struct memory_time now)
 {
     const struct limit *limit = settlement->limit;
     const struct hash128 own = memory_shards_hash(hash_shared(settlement->key), limit);
     const struct hash128 charged =
         settlement->overflowed ? memory_shards_hash(hash_shared(MEMORY_SHARED_KEY), limit) : own;
     struct memory_shard *shard = &shards->shards[memory_shards_number(shards, own)];
-    now_us = now_us < LIMIT_NOW_MAX ? now_us : LIMIT_NOW_MAX;
+    now = memory_time_cut(now);
 
     pthread_mutex_lock(&shard->lock);
     struct memory_slot *slot = memory_table_find(&shard->table, charged);
     if (slot != NULL) {
-        correct(slot, settlement, limit_ticks(limit, now_us));
-        date(slot, limit, now_us);
+        correct(slot, settlement, limit_ticks(limit, memory_time_for(&now, limit)));
+        date(slot, limit, &now);
     }
     pthread_mutex_unlock(&shard->lock);
 }

@@ -8,6 +8,8 @@
 
 #include "base/hash.h"
 #include "limit/judge.h"
+#include "limit/limit.h"
+#include "store/memory_clock.h"
 #include "store/memory_store.h"
 #include "store/memory_table.h"
 
@@ -51,18 +53,35 @@ static inline unsigned memory_shards_number(const struct memory_shards *shards, 
     return (unsigned)hash.high & (shards->n_shards - 1);
 }
 
-/* Note when @slot is untouched again, and until when it keeps somebody waiting, as @verdict tells
- * for @now_us. Who was told to wait is waiting, whatever smaller request passes meanwhile. */
+/* The time by which @limit is judged. */
+static inline uint64_t memory_time_for(const struct memory_time *time, const struct limit *limit)
+{
+    return limit_follows_wall_clock(limit) ? time->wall_us : time->state_us;
+}
+
+/* @time, no later than can be judged. */
+static inline struct memory_time memory_time_cut(struct memory_time time)
+{
+    return (struct memory_time){
+        .state_us = time.state_us < LIMIT_NOW_MAX ? time.state_us : LIMIT_NOW_MAX,
+        .wall_us = time.wall_us < LIMIT_NOW_MAX ? time.wall_us : LIMIT_NOW_MAX,
+    };
+}
+
+/* Note when @slot is untouched again, and until when it keeps somebody waiting, as @verdict says at
+ * @now_us. That is state time for all limits, since it decides what makes room. A client that was
+ * told to wait is waiting, whatever smaller request passes meanwhile. */
 void memory_slot_date(struct memory_slot *slot, const struct limit *limit,
                       const struct verdict *verdict, uint64_t now_us);
 
-/* Judge @decision at @now_us under the locks of its shards, charge it if it passes, and fill its
+/* Judge @decision at @now under the locks of its shards, charge it if it passes, and fill its
  * answer. */
-void memory_decision_make(struct memory_shards *shards, struct decision *decision, uint64_t now_us);
+void memory_decision_make(struct memory_shards *shards, struct decision *decision,
+                          struct memory_time now);
 
-/* Correct at @now_us what was charged, if it is still known. */
+/* Correct at @now what was charged, if it is still known. */
 void memory_settlement_make(struct memory_shards *shards, const struct settlement *settlement,
-                            uint64_t now_us);
+                            struct memory_time now);
 
 /* Forget the state that @key has of its own in @limit. */
 void memory_reset_make(struct memory_shards *shards, const struct limit *limit, struct span key);

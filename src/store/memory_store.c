@@ -3,22 +3,19 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "store/errand.h"
+#include "store/memory_clock.h"
 #include "store/memory_shard.h"
 
 static const char MODULE[] = "store.memory";
-
-enum { FOLLOWED_US = 1000 * 1000 };
 
 /* First in the memory that the store was given; the shards' tables follow. */
 struct memory_store {
     struct store store;
     struct memory_store_options options;
     size_t bytes; /* mapped, this struct included */
-    _Atomic uint64_t
-        wall_lead_us; /* wall clock minus monotonic clock, at start or since follow_wall_clock() */
+    struct memory_clock clock;
     atomic_bool strange; /* the log was told that the clock is outside the calendars */
     struct memory_shards shards;
 };
@@ -34,36 +31,23 @@ static struct memory_store *memory_store_of(const struct store *store)
 }
 
 /* @asked_us is monotonic; 0: it is not known. */
-static uint64_t now_of(const struct memory_store *memory, uint64_t asked_us)
+static struct memory_time time_of(struct memory_store *memory, uint64_t asked_us)
 {
     if (memory->options.now_us != NULL) {
-        return memory->options.now_us(memory->options.context);
+        const uint64_t now_us = memory->options.now_us(memory->options.context);
+        return (struct memory_time){.state_us = now_us, .wall_us = now_us};
     }
-    return (asked_us != 0 ? asked_us : clock_monotonic_us()) + memory->wall_lead_us;
+    return memory_clock_at(&memory->clock,
+                           asked_us != 0 ? asked_us : memory_clock_monotonic_us(&memory->clock));
 }
 
-/* The wall clock was set so far that the windows which callers find by it are none that this
- * store's clock knows: take it over. Whether there was something to take. */
-static bool follow_wall_clock(struct memory_store *memory)
-{
-    if (memory->options.now_us != NULL) {
-        return false;
-    }
-    const uint64_t lead_us = clock_wall_us() - clock_monotonic_us();
-    const uint64_t before_us = atomic_exchange(&memory->wall_lead_us, lead_us);
-    const uint64_t by_us = lead_us > before_us ? lead_us - before_us : before_us - lead_us;
-    if (by_us > FOLLOWED_US) {
-        log_warn(MODULE, "the wall clock was set: calendar windows follow it", "by_s=%llu",
-                 (unsigned long long)(by_us / 1000000));
-    }
-    return by_us > FOLLOWED_US;
-}
-
-/* The time was none that the decision's calendars know. */
+/* The caller found the windows of a calendar by the wall clock, and this store's time is in none of
+ * them: the wall clock was set less than a second ago, or is outside the calendar. */
 COLD static void decide_again(struct memory_store *memory, struct decision *decision)
 {
-    if (follow_wall_clock(memory)) {
-        memory_decision_make(&memory->shards, decision, now_of(memory, 0));
+    if (memory->options.now_us == NULL) {
+        memory_clock_follow(&memory->clock);
+        memory_decision_make(&memory->shards, decision, time_of(memory, 0));
     }
     if (decision->status == STATUS_INVALID && !atomic_exchange(&memory->strange, true)) {
         log_error(MODULE, "the clock is outside the calendar that the policy was loaded with", "%s",
@@ -74,7 +58,7 @@ COLD static void decide_again(struct memory_store *memory, struct decision *deci
 static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct memory_store *memory = memory_store_of(store);
-    memory_decision_make(&memory->shards, decision, now_of(memory, decision->now_us));
+    memory_decision_make(&memory->shards, decision, time_of(memory, decision->now_us));
     if (UNLIKELY(decision->status == STATUS_INVALID)) {
         decide_again(memory, decision);
     }
@@ -84,9 +68,9 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
 static void settle(struct store *store, const struct settlement *settlements, size_t n)
 {
     struct memory_store *memory = memory_store_of(store);
-    const uint64_t now_us = now_of(memory, 0);
+    const struct memory_time now = time_of(memory, 0);
     for (size_t i = 0; i < n; i++) {
-        memory_settlement_make(&memory->shards, &settlements[i], now_us);
+        memory_settlement_make(&memory->shards, &settlements[i], now);
     }
 }
 
@@ -113,6 +97,7 @@ static void free_memory(struct store *store)
     for (size_t i = 0; i < memory->shards.n_shards; i++) {
         pthread_mutex_destroy(&memory->shards.shards[i].lock);
     }
+    memory_clock_close(&memory->clock);
     munmap(memory, memory->bytes);
 }
 
@@ -168,7 +153,7 @@ enum status memory_store_new(const struct memory_store_options *options, struct 
     memory->store.ops = &MEMORY_OPS;
     memory->options = *options;
     memory->bytes = options->memory_bytes;
-    memory->wall_lead_us = clock_wall_us() - clock_monotonic_us();
+    memory_clock_init(&memory->clock, options->read_clocks, options->context);
     init_shards(memory);
     *store = &memory->store;
     return STATUS_OK;
