@@ -1,4 +1,7 @@
-/* The file that says under which number the process runs, and so whom to tell to reload. */
+/* The file that holds the process id of the running proxy, so that `sluice reload` can signal it.
+ *
+ * Only its owner may read, write or lock it (mode 0600). The process holds a write lock on it while
+ * it runs: a number without that lock was left behind by a process that has ended. */
 
 #ifndef SLUICE_APP_PID_FILE_H
 #define SLUICE_APP_PID_FILE_H
@@ -11,18 +14,20 @@
 
 struct pid_file {
     const char *path; /* borrowed; NULL: none */
-    int fd;           /* open and locked while the process runs: so it is known to be its own */
+    int fd;           /* open and locked while the process runs; the process may not open the file a
+                       * second time, since closing any descriptor of it releases the lock */
 };
 
-/* Write our number into the file at @path; NULL: there is to be none. STATUS_IN_USE: a process that
- * runs has it; STATUS_IO: errno says why. */
+/* Write our process id into the file at @path; NULL: there is to be none. STATUS_IN_USE: a running
+ * process holds it; STATUS_IO: errno says why (EPERM: not a regular file of our own user, or a file
+ * with a second name; ELOOP: a symbolic link). */
 MUST_USE enum status pid_file_open(struct pid_file *file, const char *path);
 
 /* Remove it. One that is not open stays so. */
 void pid_file_close(struct pid_file *file);
 
-/* The number of the process that has the file at @path. STATUS_UNREACHABLE: it has ended, or there
- * is no number in it; STATUS_IO: errno says why. */
+/* The id of the process that holds the file at @path. STATUS_UNREACHABLE: no running process whose
+ * id is in the file holds it; STATUS_IO: errno says why. */
 MUST_USE enum status pid_file_read(const char *path, pid_t *pid);
 
 #endif /* SLUICE_APP_PID_FILE_H */
