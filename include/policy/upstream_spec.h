@@ -73,6 +73,7 @@ struct upstream_spec {
     uint32_t max_connections; /* to each server, of the process; 0: any number */
     struct queue_spec queue;
     uint32_t retries; /* of a request whose connection died before its answer; see the manual */
+    bool reuse_after_head; /* keep a connection whose answer to HEAD announced a body */
 };
 
 #endif /* SLUICE_POLICY_UPSTREAM_SPEC_H */

@@ -86,5 +86,6 @@ bool compare_upstreams(const struct upstream_spec *a, const struct upstream_spec
     return span_equals(a->name, b->name) && same_servers(a, b) && a->balance == b->balance &&
            compare_keys(&a->balance_key, &b->balance_key) && a->host == b->host &&
            span_equals(a->host_name, b->host_name) && same_health(&a->health, &b->health) &&
-           same_times(a, b) && same_queue(a, b) && a->retries == b->retries;
+           same_times(a, b) && same_queue(a, b) && a->retries == b->retries &&
+           a->reuse_after_head == b->reuse_after_head;
 }

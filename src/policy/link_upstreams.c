@@ -162,6 +162,7 @@ void link_upstreams(struct linker *linker)
         upstream->response_us = specs[i].timeout.response_us;
         upstream->idle_us = specs[i].timeout.idle_us;
         upstream->retries = specs[i].retries;
+        upstream->reuse_after_head = specs[i].reuse_after_head;
         link_servers(linker, &specs[i], upstream);
         link_balance_key(linker, &specs[i], upstream);
         link_health(linker, &specs[i].health, &upstream->health);

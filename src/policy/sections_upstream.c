@@ -101,6 +101,8 @@ static const struct section_field UPSTREAM_FIELDS[] = {
      "requests that wait while max_connections are in use"},
     {"retries", SHAPE_ONE, &RETRIES, offsetof(struct spec_upstream, retries), "2", KEY_OPTIONAL,
      "how many more servers are tried where a connection died before the answer"},
+    {"reuse_after_head", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_upstream, reuse_after_head),
+     "false", KEY_OPTIONAL, "keep a connection after an answer to HEAD that announces a body"},
     {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_upstream, host), "preserve",
      KEY_OPTIONAL, "preserve, server or a name: the Host that the servers see"},
     {"timeout", SHAPE_ONE, &UPSTREAM_TIMEOUT_TYPE, offsetof(struct spec_upstream, timeout), NULL,

@@ -52,6 +52,7 @@ struct spec_upstream {
     uint32_t max_connections; /* 0: not said */
     struct spec_queue queue;
     uint32_t retries;
+    bool reuse_after_head;
     struct spec_text host;
     struct spec_upstream_timeout timeout;
 };

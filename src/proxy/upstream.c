@@ -418,12 +418,23 @@ void upstream_has_ended(struct upstream *upstream)
 
 /* --- the end --- */
 
+/* True if the answer, to a HEAD, announced a body. A server that sends the body in spite of the
+ * rules may send it late, when the connection carries another request, which it would answer. */
+static bool may_bring_late_body(const struct upstream *upstream)
+{
+    const struct exchange *exchange = upstream->exchange;
+    const struct head *response = &exchange->response;
+    return response->body == BODY_NONE &&
+           (response->content_length > 0 || head_has(response, FIELD_TRANSFER_ENCODING)) &&
+           exchange_is_head_request(exchange) && !exchange->route->upstream->reuse_after_head;
+}
+
 void upstream_release(struct upstream *upstream, uint64_t now_us)
 {
     const struct head *response = &upstream->exchange->response;
     const bool is_clean = upstream->phase == UPSTREAM_STREAMING && response->keep_alive &&
                           upstream->inbox.ended && !inbox_has_bytes(&upstream->inbox) &&
-                          !stream_is_blocked(&upstream->stream) &&
+                          !may_bring_late_body(upstream) && !stream_is_blocked(&upstream->stream) &&
                           !stream_is_broken(&upstream->stream);
     if (!is_clean || worker_of(upstream)->draining || upstream->server->group->is_retired ||
         !upstream_name_is_current(upstream)) {

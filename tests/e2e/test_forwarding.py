@@ -184,7 +184,7 @@ def test_a_response_to_head_has_its_fields_and_no_body(start, start_upstream):
     with proxy.connect() as client:
         for _ in range(2):
             assert client.ask("HEAD").get("Content-Length") == "1000"
-    assert upstream.n_connections == 1
+    assert upstream.n_connections == 2
 
 
 @pytest.mark.parametrize("response, length", [

@@ -113,6 +113,7 @@ static const char *const WORDS[] = {
     "max_connections: 7",
     "{max_connections: 7, queue: 9}",
     "retries: 0",
+    "reuse_after_head: true",
 };
 
 static struct policy *load_upstream(const char *word)
