@@ -222,7 +222,8 @@ struct exchange *exchange_init(void *memory, struct regime *regime, struct clien
     exchange->fields = (struct field *)(void *)(exchange + 1);
     exchange->n_fields_max = n_fields_max;
     exchange->started_us = now_us;
-    worker_new_request_id(regime->worker, exchange->request_id);
+    random_stream_take(&regime->worker->request_ids, exchange->request_id,
+                       sizeof(exchange->request_id));
     list_init(&exchange->slot_node);
     arena_init(&exchange->arena, exchange->arena_first, sizeof(exchange->arena_first));
     timeout_init(&exchange->timeout, on_timeout);

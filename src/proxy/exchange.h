@@ -71,8 +71,8 @@ struct exchange {
     bool is_decision_pending;
     bool is_cost_told;      /* by the response, where the route's cost is what it says */
     uint32_t told_cost;     /* units */
-    uint8_t request_id[16]; /* unique; what X-Request-ID says unless the client brought one */
-    struct span client_request_id; /* which it brought; empty: none that is passed on */
+    uint8_t request_id[16]; /* random; sent as X-Request-ID unless a trusted proxy brought one */
+    struct span client_request_id; /* of a trusted proxy; empty: none that is passed on */
 
     struct upstream *upstream; /* NULL: none */
     struct upstream_server *server;

@@ -174,11 +174,42 @@ static bool fill_view(struct exchange *exchange)
     return view->path_buffer != NULL;
 }
 
+/* True if @id has 1 to REQUEST_ID_BYTES_MAX letters, digits and `-._~+/=:@`, as UUIDs, base64 and
+ * the trace ids of load balancers do: nothing that a log, a shell or a page could misread. */
+static bool is_plain_id(struct span id)
+{
+    static const char ALPHABET[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=:@";
+    if (id.len > REQUEST_ID_BYTES_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < id.len; i++) {
+        if (memchr(ALPHABET, id.data[i], sizeof(ALPHABET) - 1) == NULL) {
+            return false;
+        }
+    }
+    return id.len > 0;
+}
+
+/* A client could choose the id of another request, and so make logs show the wrong one: only
+ * trusted proxies may bring an id. Several fields count as none: a proxy may have added its own to
+ * that of a client. */
 static void read_request_id(struct exchange *exchange)
 {
-    const struct field *id = head_find(&exchange->request, FIELD_X_REQUEST_ID);
-    if (id != NULL && id->value.len <= REQUEST_ID_BYTES_MAX) {
-        exchange->client_request_id = id->value;
+    const struct head *request = &exchange->request;
+    struct span id = span_of("", 0);
+    unsigned n_ids = 0;
+    if (!exchange->view.peer_is_trusted || !head_has(request, FIELD_X_REQUEST_ID)) {
+        return;
+    }
+    for (size_t i = 0; i < request->n_fields; i++) {
+        if (request->fields[i].id == FIELD_X_REQUEST_ID) {
+            id = request->fields[i].value;
+            n_ids++;
+        }
+    }
+    if (n_ids == 1 && is_plain_id(id)) {
+        exchange->client_request_id = id;
     }
 }
 
@@ -212,11 +243,11 @@ static void take_route(struct exchange *exchange, uint64_t now_us)
 
 void exchange_on_head(struct exchange *exchange, uint64_t now_us)
 {
-    read_request_id(exchange);
     if (!fill_view(exchange)) {
         exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
         return;
     }
+    read_request_id(exchange);
     const char *refusal =
         matcher_find_route(exchange->regime->policy, &exchange->view, &exchange->route);
     if (refusal != NULL) {

@@ -37,14 +37,6 @@ struct span worker_date(struct worker *worker)
     return span_of(worker->date, sizeof(worker->date));
 }
 
-void worker_new_request_id(struct worker *worker, uint8_t id[16])
-{
-    /* Counting up in the second half: the first stays the worker's. */
-    for (size_t i = sizeof(worker->request_id); i-- > 8 && ++worker->request_id[i] == 0;) {
-    }
-    memcpy(id, worker->request_id, sizeof(worker->request_id));
-}
-
 /* --- slots --- */
 
 uint64_t worker_new_slots(struct worker *worker)
@@ -230,7 +222,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     histogram_init(&worker->decision_us);
     atomic_init(&worker->drain_wanted, false);
     atomic_init(&worker->beat_us, WORKER_HAS_NO_PULSE);
-    hash_random(worker->request_id, sizeof(worker->request_id));
+    random_stream_init(&worker->request_ids);
     hash_random(&worker->next_slot, sizeof(worker->next_slot));
     worker->next_slot = worker->next_slot >> 1 | 1; /* so that no number is, or comes round to, 0 */
     init_pools(worker);

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "base/random_stream.h"
 #include "base/status.h"
 #include "http/message.h"
 #include "net/loop.h"
@@ -82,8 +83,8 @@ struct worker {
     struct timer drain_timer; /* what is not done by then is cut */
     struct timer settle_timer;
     uint64_t settled_by_us; /* how long the end of the drain waits for settlements */
-    uint8_t request_id[16]; /* the latest: random at start, then counted up */
-    uint64_t date_second;   /* that `date` shows */
+    struct random_stream request_ids;
+    uint64_t date_second; /* that `date` shows */
     char date[MESSAGE_DATE_BYTES];
     struct timer beat_timer;
     _Atomic uint64_t beat_us; /* when the loop turned last, to the second; monotonic */
@@ -113,9 +114,6 @@ void worker_on_downstream_gone(struct worker *worker);
 
 /* A listener has left. */
 void worker_on_listener_gone(struct worker *worker);
-
-/* An id that no other request of any proxy has. */
-void worker_new_request_id(struct worker *worker, uint8_t id[16]);
 
 /* The first of LIMITS_PER_ROUTE_MAX slot numbers that nobody else has; never 0. */
 uint64_t worker_new_slots(struct worker *worker);

@@ -69,7 +69,7 @@ def policy(cluster, paths, store):
                    for j, name in enumerate(names)]
         routes.append(f"  - {{match: {{path: {path}}}, limits: [{', '.join(names)}], "
                       f"respond: {{status: 204}}}}")
-    return "\n".join(["workers: 2", f"store: {{redis: '{cluster.url}', {store}}}",
+    return "\n".join(["workers: 2", "trusted_proxies: [127.0.0.1]", f"store: {{redis: '{cluster.url}', {store}}}",
                       "limits:", *limits, "routes:", *routes])
 
 

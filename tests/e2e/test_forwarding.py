@@ -92,16 +92,33 @@ def test_a_trusted_peers_forwarding_fields_are_appended_to(start, upstream):
         'for=192.0.2.1, for=127.0.0.1;host="api.test";proto=http')
 
 
-def test_a_request_id_is_passed_on_or_made(proxy, upstream):
-    proxy.ask(fields={"X-Request-ID": "abc-123"})
-    assert upstream.last.get("X-Request-ID") == "abc-123"
-    made = set()
-    for _ in range(3):
+MADE_ID = re.compile("[0-9a-f]{32}")
+
+
+def test_a_request_id_is_passed_on_of_trusted_proxies_alone(start, upstream):
+    proxy = start(simple(upstream, "trusted_proxies: [127.0.0.2]\n"))
+    given = {"X-Request-ID": "abc-123"}
+    with proxy.connect("127.0.0.2") as trusted, proxy.connect("127.0.0.3") as other:
+        trusted.ask(fields=given)
+        assert upstream.last.get("X-Request-ID") == "abc-123"
+        for bad in ("x" * 129, "a b", "<a>", "a;b"):
+            trusted.ask(fields={"X-Request-ID": bad})
+            assert MADE_ID.fullmatch(upstream.last.get("X-Request-ID"))
+        other.ask(fields=given)
+        made = upstream.last.get("X-Request-ID")
+        assert MADE_ID.fullmatch(made)
+    ids = [line["id"] for line in proxy.log_lines(6)]
+    assert ids[0] == "abc-123" and ids[-1] == made
+
+
+def test_request_ids_that_are_made_do_not_tell_one_another(proxy, upstream):
+    made = []
+    for _ in range(50):
         proxy.ask()
-        made.add(upstream.last.get("X-Request-ID"))
-    assert len(made) == 3 and all(len(one) == 32 for one in made)
-    proxy.ask(fields={"X-Request-ID": "x" * 1000})
-    assert len(upstream.last.get("X-Request-ID")) == 32
+        made.append(upstream.last.get("X-Request-ID"))
+    assert all(MADE_ID.fullmatch(one) for one in made)
+    for start, end in ((0, 8), (8, 16), (16, 24), (24, 32)):  # two equal in 32 bits: once in 3,000,000 runs
+        assert len({one[start:end] for one in made}) == len(made)
 
 
 def test_rule_49_via_names_the_version_that_the_client_spoke_after_the_others(proxy, upstream):

@@ -30,6 +30,7 @@ def policy(redis_url, n_clients, deadline="50ms", workers=2, store=""):
         f"          - {{match: {{path: /{i}}}, limits: [limit-{i}], respond: {{status: 204}}}}\n"
         for i in range(n_clients))
     return (f"        workers: {workers}\n"
+            "        trusted_proxies: [127.0.0.1]\n"  # its X-Request-ID is believed: see Flow
             f"        store: {{redis: '{redis_url}', deadline: {deadline}{store}}}\n"
             f"        limits:\n{limits}        routes:\n{routes}")
 
