@@ -61,6 +61,19 @@ struct field {
 /* The id of a name in any case. */
 enum field_id field_identify(struct span name);
 
+/* Whether a field belongs to one connection by its nature, named by Connection or not. Trailer is
+ * among them: it announces trailers, which are dropped. */
+static inline bool field_is_hop_by_hop(enum field_id id)
+{
+    const uint64_t ids = UINT64_C(1) << FIELD_CONNECTION | UINT64_C(1) << FIELD_KEEP_ALIVE |
+                         UINT64_C(1) << FIELD_PROXY_CONNECTION |
+                         UINT64_C(1) << FIELD_PROXY_AUTHENTICATE |
+                         UINT64_C(1) << FIELD_PROXY_AUTHORIZATION | UINT64_C(1) << FIELD_TE |
+                         UINT64_C(1) << FIELD_TRANSFER_ENCODING | UINT64_C(1) << FIELD_UPGRADE |
+                         UINT64_C(1) << FIELD_TRAILER;
+    return (ids >> id & 1) != 0;
+}
+
 /* The name as written in the list above; not for FIELD_OTHER. */
 struct span field_name(enum field_id id);
 

@@ -58,7 +58,8 @@ struct head {
     /* of both */
     uint8_t minor; /* of the version: 0 or 1 */
     bool keep_alive;
-    bool has_upgrade; /* names a protocol in Upgrade, and Connection names Upgrade */
+    bool names_fields; /* Connection has options beside close, keep-alive and upgrade */
+    bool has_upgrade;  /* names a protocol in Upgrade, and Connection names Upgrade */
     enum body_kind body;
     uint64_t content_length; /* BODY_LENGTH, or what a bodyless response (HEAD, 304) announced */
     bool has_content_length;

@@ -36,13 +36,13 @@ struct cost_spec {
     bool strip;        /* COST_RESPONSE_HEADER: the client does not see the field */
 };
 
-/* Units to charge for @request, 1 to max, before its answer is known. A field that stands twice is
- * malformed. */
+/* Units to charge for @request, 1 to max, before its answer is known. A field whose lines
+ * differ is malformed. */
 uint32_t cost_of_request(const struct cost_spec *cost, const struct request_view *request);
 
 /* The cost that the final response @head of COST_RESPONSE_HEADER tells, 0 to max; more is max.
- * False, and *units untouched: the field is missing, malformed or stands twice, and what was
- * reserved stays. */
+ * False, and *units untouched: the field is missing or malformed, or its lines differ, and what
+ * was reserved stays. */
 MUST_USE bool cost_of_response(const struct cost_spec *cost, const struct head *head,
                                uint32_t *units);
 

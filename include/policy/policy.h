@@ -17,6 +17,7 @@
 #include "policy/cost.h"
 #include "policy/edits.h"
 #include "policy/key.h"
+#include "policy/read_fields.h"
 #include "policy/settings.h"
 #include "policy/upstream_spec.h"
 
@@ -136,6 +137,7 @@ struct policy {
     struct route *routes;
     size_t n_routes;
     const struct route_index *route_index; /* how the matcher finds them */
+    struct read_fields read_fields;
     size_t set_bytes_max; /* most bytes of the fields that a route sets in one direction */
 };
 

@@ -8,19 +8,6 @@ struct options {
     unsigned count;
 };
 
-/* By their nature, named or not. */
-static const bool HOP_BY_HOP[FIELD_ID_COUNT] = {
-    [FIELD_CONNECTION] = true,
-    [FIELD_KEEP_ALIVE] = true,
-    [FIELD_PROXY_CONNECTION] = true,
-    [FIELD_PROXY_AUTHENTICATE] = true,
-    [FIELD_PROXY_AUTHORIZATION] = true,
-    [FIELD_TE] = true,
-    [FIELD_TRANSFER_ENCODING] = true,
-    [FIELD_UPGRADE] = true,
-    [FIELD_TRAILER] = true, /* announces trailers, which are dropped */
-};
-
 /* Without them the message would be another one: no option may take them away (rule 46 is for what
  * belongs to a connection). */
 static bool is_end_to_end(struct span name)
@@ -47,6 +34,7 @@ static bool read_name(struct head *head, struct span option)
         return head_refuse(head, 400, "Connection names Host or Content-Length");
     }
     mark_named(head, option);
+    head->names_fields = true;
     return true;
 }
 
@@ -95,7 +83,7 @@ bool head_read_connection(struct head *head, const struct head_index *index)
     struct options options = {0};
 
     for (size_t i = 0; i < head->n_fields; i++) {
-        head->fields[i].hop_by_hop = HOP_BY_HOP[head->fields[i].id];
+        head->fields[i].hop_by_hop = field_is_hop_by_hop(head->fields[i].id);
     }
     if (index->count[FIELD_CONNECTION] > 0 && !read_options(head, &options)) {
         return false;

@@ -2,13 +2,14 @@
 
 #include <assert.h>
 
-/* The one field called @name, or NULL: there is none, or there are several. */
-static const struct field *find_alone(const struct head *head, struct span name)
+/* The field called @name, or NULL: there is none, or its lines differ. */
+static const struct field *find_one(const struct head *head, struct span name)
 {
     const struct field *found = head_find_name(head, name);
     for (size_t i = 0; i < head->n_fields && found != NULL; i++) {
         const struct field *other = &head->fields[i];
-        if (other != found && span_equals_ignore_case(other->name, name)) {
+        if (span_equals_ignore_case(other->name, name) &&
+            !span_equals(other->value, found->value)) {
             return NULL;
         }
     }
@@ -29,7 +30,7 @@ static bool is_number(struct span text)
  * @max. */
 static bool read_units(const struct head *head, struct span name, uint32_t max, uint64_t *units)
 {
-    const struct field *field = find_alone(head, name);
+    const struct field *field = find_one(head, name);
     if (field == NULL || !is_number(field->value)) {
         return false;
     }

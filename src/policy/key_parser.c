@@ -3,6 +3,7 @@
 #include "http/field.h"
 #include "policy/quote.h"
 #include "policy/suggest.h"
+#include "policy/value_types.h"
 
 enum {
     IPV4_BITS = 32,
@@ -97,6 +98,9 @@ static bool parse_name(struct span name, struct arena *arena, struct key_term *t
                         "the name behind the dot must be 1 to %d letters, digits, \"-\", "
                         "\"_\" and the like",
                         NAME_BYTES_MAX);
+        return false;
+    }
+    if (term->source == KEY_HEADER && !value_check_read_field(name, problem)) {
         return false;
     }
     if (term->source == KEY_PATH) {

@@ -98,6 +98,10 @@ static bool parse_cost_source(const struct value_type *type, const struct node *
                                   arena, &source.field, problem)) {
                 return false;
             }
+            if (source.kind == COST_REQUEST_HEADER &&
+                !value_check_read_field(source.field, problem)) {
+                return false;
+            }
             *(struct spec_cost_source *)out = source;
             return true;
         }

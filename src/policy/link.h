@@ -60,6 +60,9 @@ void link_routes(struct linker *linker);
  * needs all of the above. */
 void link_redis_cell(struct linker *linker);
 
+/* Which request fields the policy reads; after routes. */
+void link_read_fields(struct linker *linker);
+
 /* Whether the keys by which upstreams choose their servers have a meaning on the routes that lead
  * there; after routes. */
 void link_balance(struct linker *linker);

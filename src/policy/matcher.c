@@ -201,7 +201,11 @@ const char *matcher_find_route(const struct policy *policy, struct request_view 
     const char *refusal;
 
     *route = NULL;
-    const char *fault = read_path(request, &refusal);
+    const char *fault = read_fields_check(&policy->read_fields, request->head);
+    if (fault != NULL) {
+        return fault;
+    }
+    fault = read_path(request, &refusal);
     if (fault != NULL) {
         return fault;
     }

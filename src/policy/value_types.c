@@ -4,6 +4,7 @@
 #include "http/field.h"
 #include "http/target.h"
 #include "policy/endpoint.h"
+#include "policy/quote.h"
 #include "policy/spec_values.h"
 #include "policy/units.h"
 
@@ -226,6 +227,26 @@ static bool parse_host_pattern(const struct value_type *type, const struct node 
     return parse_text(type, node, arena, out, problem);
 }
 
+bool value_check_read_field(struct span name, struct text *problem)
+{
+    const struct span proxy = SPAN("proxy-");
+    const bool is_of_proxy =
+        name.len > proxy.len && span_equals_ignore_case(span_of(name.data, proxy.len), proxy);
+    if (is_of_proxy || field_is_hop_by_hop(field_identify(name))) {
+        quote_write(problem, name);
+        text_add_literal(problem, " belongs to one connection and is not passed on: the upstream "
+                                  "would not see what is read here");
+        return false;
+    }
+    if (field_is_underscore_variant(name)) {
+        quote_write(problem, name);
+        text_add_literal(problem, " is a known name with \"_\" for \"-\", and requests with it "
+                                  "are refused");
+        return false;
+    }
+    return true;
+}
+
 static bool parse_header(const struct value_type *type, const struct node *node,
                          struct arena *arena, void *out, struct text *problem)
 {
@@ -234,6 +255,9 @@ static bool parse_header(const struct value_type *type, const struct node *node,
     (void)arena;
     if (!field_is_token(header->place.name)) {
         text_add_literal(problem, "the key must be the name of a header");
+        return false;
+    }
+    if (!value_check_read_field(header->place.name, problem)) {
         return false;
     }
     if (!field_is_value(node->text)) {

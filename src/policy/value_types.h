@@ -93,4 +93,8 @@ bool value_check_method(struct span method, struct text *problem);
         .parse = value_parse_size, .min = (min_), .max = (max_), .pattern = "^(" PATTERN_SIZE ")$" \
     }
 
+/* Whether a policy may read the request field @name: not where it belongs to one connection, or
+ * requests with it are refused. Says in @problem why not. */
+MUST_USE bool value_check_read_field(struct span name, struct text *problem);
+
 #endif /* SLUICE_POLICY_VALUE_TYPES_H */

@@ -1,0 +1,47 @@
+/* The names of the request fields that a policy reads: for keys, conditions, costs, balancing and
+ * the client's address. A request must not let its upstream see another value of such a field than
+ * the policy does. */
+
+#ifndef SLUICE_POLICY_READ_FIELDS_H
+#define SLUICE_POLICY_READ_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "http/head.h"
+
+struct read_field {
+    struct span name;   /* as the policy spells it; case does not count */
+    struct span folded; /* the same in lower case, with "-" for what is no letter and no digit */
+    bool is_compared;   /* a condition compares its value, or a cost reads it as a number */
+};
+
+/* Sorted and without repetitions, see link_read_fields(). All zero: nothing is read. */
+struct read_fields {
+    const struct read_field *items;
+    size_t n_items;
+    uint64_t lengths; /* bit N % 64: there is a name of N bytes */
+};
+
+/* Whether the fields of @head are what they seem. Returns NULL, or a static phrase that says why
+ * the request is refused:
+ *   Connection names a field that is read: it would not be passed on (rule 46)
+ *   a name becomes a read one where servers fold punctuation: X_Api_Key, X.Api.Key (rule 20)
+ *   lines of a compared field differ (rule 52)
+ * The values of keys are compared where they are read: see key_read(). */
+MUST_USE const char *read_fields_check(const struct read_fields *fields, const struct head *head);
+
+/* The order of @fields.items: by length, folded name, name. */
+int read_field_order(const struct read_field *a, const struct read_field *b);
+
+/* @c as it stands in a folded name. */
+static inline char read_field_fold(char c)
+{
+    const char lower = ascii_lower(c);
+    return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') ? lower : '-';
+}
+
+#endif /* SLUICE_POLICY_READ_FIELDS_H */

@@ -1,0 +1,120 @@
+#include "policy/read_fields.h"
+
+static int order_of_sizes(size_t a, size_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+/* How @name, folded, stands to @folded. */
+static int order_of_folded(struct span name, struct span folded)
+{
+    int order = order_of_sizes(name.len, folded.len);
+    for (size_t i = 0; i < name.len && order == 0; i++) {
+        order = read_field_fold(name.data[i]) - folded.data[i];
+    }
+    return order;
+}
+
+int read_field_order(const struct read_field *a, const struct read_field *b)
+{
+    int order = order_of_folded(a->name, b->folded);
+    for (size_t i = 0; i < a->name.len && order == 0; i++) {
+        order = ascii_lower(a->name.data[i]) - ascii_lower(b->name.data[i]);
+    }
+    return order;
+}
+
+static bool folds_to(struct span name, const struct read_field *item)
+{
+    return order_of_folded(name, item->folded) == 0;
+}
+
+/* Index of the first item that @name folds to, or n_items. */
+static size_t find(const struct read_fields *fields, struct span name)
+{
+    size_t from = 0;
+    size_t to = fields->n_items;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (order_of_folded(name, fields->items[middle].folded) > 0) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    return from < fields->n_items && folds_to(name, &fields->items[from]) ? from : fields->n_items;
+}
+
+static bool has_length(const struct read_fields *fields, size_t len)
+{
+    return (fields->lengths >> (len % 64) & 1) != 0;
+}
+
+static bool names_one(const struct read_fields *fields, struct span options)
+{
+    struct span option;
+    while (field_list_next(&options, &option)) {
+        if (has_length(fields, option.len) && find(fields, option) < fields->n_items) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a Connection line names a field that is read. The names "close", "keep-alive" and
+ * "upgrade" are options, whatever the policy reads. */
+static bool is_one_named(const struct read_fields *fields, const struct head *head)
+{
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (head->fields[i].id == FIELD_CONNECTION && names_one(fields, head->fields[i].value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the first line of the name of line number @i has another value. */
+static bool differs_from_first(const struct head *head, size_t i)
+{
+    const struct field *field = &head->fields[i];
+    for (size_t j = 0; j < i; j++) {
+        if (span_equals_ignore_case(head->fields[j].name, field->name)) {
+            return !span_equals(head->fields[j].value, field->value);
+        }
+    }
+    return false;
+}
+
+static const char *check_line(const struct read_fields *fields, const struct head *head, size_t i)
+{
+    const struct span name = head->fields[i].name;
+    size_t at = find(fields, name);
+    if (at == fields->n_items) {
+        return NULL;
+    }
+    for (; at < fields->n_items && folds_to(name, &fields->items[at]); at++) {
+        const struct read_field *item = &fields->items[at];
+        if (span_equals_ignore_case(name, item->name)) {
+            return item->is_compared && differs_from_first(head, i)
+                       ? "lines of a field that the policy compares differ"
+                       : NULL;
+        }
+    }
+    return "a field's name is another spelling of one that the policy reads";
+}
+
+const char *read_fields_check(const struct read_fields *fields, const struct head *head)
+{
+    if (head->names_fields && is_one_named(fields, head)) {
+        return "Connection names a field that the policy reads";
+    }
+    for (size_t i = 0; fields->lengths != 0 && i < head->n_fields; i++) {
+        if (has_length(fields, head->fields[i].name.len)) {
+            const char *fault = check_line(fields, head, i);
+            if (fault != NULL) {
+                return fault;
+            }
+        }
+    }
+    return NULL;
+}

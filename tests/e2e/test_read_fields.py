@@ -1,0 +1,77 @@
+"""Fields that the policy reads: no request hides one of them from the upstream, or spells its name in a
+way that some servers take for it. The numbers are those of docs/http.md."""
+
+import pytest
+
+POLICY = """
+    trusted_proxies: [127.0.0.1]
+    limits:
+      per-key: {key: header.x-api-key, rate: 1000/day}
+      per-session: {key: cookie.sid, rate: 1000/day}
+      per-tenant: {key: header.tenant_id, rate: 1000/day}
+    upstreams:
+      api: {servers: ["http://%s"], balance: hash(header.x-shard)}
+    routes:
+      - {match: {path: /key}, limits: [per-key, per-tenant], upstream: api}
+      - {match: {path: /session}, limits: [per-session], upstream: api}
+      - {match: {path: /costly}, limits: [per-key], cost: {from: header.x-cost, max: 5}, upstream: api}
+      - {match: {header: {x-plan: gold}}, limits: [], upstream: api}
+      - {match: {header: {x-debug: true}}, limits: [], upstream: api}
+      - {limits: [], upstream: api}
+"""
+
+READ = ["X-Api-Key", "Tenant_Id", "Cookie", "X-Shard", "X-Cost", "X-Plan", "X-Debug",
+        "X-Forwarded-For", "Forwarded"]
+
+
+@pytest.fixture(name="proxy")
+def proxy_before_an_upstream(start, start_upstream):
+    return start(POLICY % start_upstream().address)
+
+
+def ask(proxy, *fields, path="/"):
+    return proxy.ask("GET", path, fields)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_rule_46_connection_names_no_field_that_the_policy_reads(proxy, name):
+    for option in (name, name.upper(), f"close, {name.lower()}"):
+        answer = ask(proxy, (name, "1"), ("Connection", option))
+        assert (answer.status, b"Connection" in answer.body) == (400, True), option
+    assert ask(proxy, ("Connection", name)).status == 400, "without the field"
+    assert ask(proxy, (name, "1"), ("Connection", "close")).status == 200
+    assert ask(proxy, (name, "1"), ("Connection", "x-other"), ("X-Other", "1")).status == 200
+
+
+@pytest.mark.parametrize("name", ["X_Api_Key", "x-api_key", "X.Api.Key", "tenant-id", "Tenant.ID",
+                                  "X_Shard", "x_cost", "X_Plan", "X_debug"])
+def test_rule_20_a_spelling_that_servers_fold_into_a_read_field_is_refused(proxy, name):
+    answer = ask(proxy, (name, "1"))
+    assert (answer.status, b"spelling" in answer.body) == (400, True)
+    assert ask(proxy, (name + "s", "1")).status == 200
+
+
+def test_rule_20_the_spelling_of_the_policy_passes_in_any_case(proxy):
+    assert ask(proxy, ("x-API-key", "1"), ("TENANT_ID", "2"), path="/key").status == 200
+
+
+@pytest.mark.parametrize("name", ["X-Plan", "X-Cost"])
+def test_rule_52_lines_that_differ_of_a_field_that_is_compared_are_refused(proxy, name):
+    assert ask(proxy, (name, "1"), (name.lower(), "1")).status == 200
+    answer = ask(proxy, (name, "1"), (name.lower(), "2"))
+    assert (answer.status, b"differ" in answer.body) == (400, True)
+
+
+def test_rule_52_a_field_that_need_only_be_there_may_have_several_lines(proxy):
+    assert ask(proxy, ("X-Debug", "1"), ("X-Debug", "2")).status == 200
+
+
+def test_a_cost_that_stands_twice_alike_is_one(proxy):
+    answer = ask(proxy, ("X-Api-Key", "a"), ("X-Cost", "2"), ("X-Cost", "2"), path="/costly")
+    assert answer.status == 200
+    assert "r=998" in answer.get("RateLimit")
+
+
+def test_without_trusted_proxies_their_fields_are_not_read(start, start_upstream):
+    proxy = start("upstream: http://%s\nlimit: 10/s\n" % start_upstream().address)
+    assert ask(proxy, ("X-Forwarded-For", "1"), ("Connection", "X-Forwarded-For")).status == 200

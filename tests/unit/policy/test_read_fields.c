@@ -1,0 +1,115 @@
+#include "policy/read_fields.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "unit/policy/policy_support.h"
+
+static const char POLICY[] =
+    "listen: 127.0.0.1:0\n"
+    "trusted_proxies: [10.0.0.0/8]\n"
+    "limits:\n"
+    "  a: {key: [header.x-api-key | cookie.sid, header.tenant_id], rate: 1/s}\n"
+    "  b: {key: header.X-Api-Key, rate: 1/s}\n"
+    "  both: {key: [header.x-a_b, header.x_a-b], rate: 1/s}\n"
+    "upstreams: {u: {servers: [\"http://127.0.0.1:1\"], balance: hash(header.x-shard)}}\n"
+    "routes:\n"
+    "  - {match: {header: {X-Plan: gold, x-debug: true}}, limits: [a, b, both], upstream: u}\n"
+    "  - {cost: {from: header.x-cost, max: 1}, limits: [a], upstream: u}\n";
+
+/* What is said of @name: @first, and a second line with @second unless that is NULL. */
+static const char *check(const char *name, const char *first, const char *second)
+{
+    struct policy *policy = policy_from_text(POLICY);
+    struct request request;
+    request_init(&request, "GET", "/", "a");
+    request_add_field(&request, SPAN("Accept"), SPAN("*/*"));
+    request_add_field(&request, span_of_text(name), span_of_text(first));
+    if (second != NULL) {
+        request_add_field(&request, span_of_text(name), span_of_text(second));
+    }
+    const char *fault = read_fields_check(&policy->read_fields, &request.head);
+    policy_free(policy);
+    return fault;
+}
+
+START_TEST(each_name_is_known_once_from_wherever_it_is_read)
+{
+    static const char *const NAMES[] = {"cookie",    "x-a_b",     "x_a-b",          "x-cost",
+                                        "x-plan",    "x-debug",   "x-shard",        "forwarded",
+                                        "tenant_id", "x-api-key", "x-forwarded-for"};
+    struct policy *policy = policy_from_text(POLICY);
+    const struct read_fields *fields = &policy->read_fields;
+    ck_assert_uint_eq(fields->n_items, ARRAY_LEN(NAMES));
+    for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
+        bool is_found = false;
+        for (size_t j = 0; j < fields->n_items; j++) {
+            is_found =
+                is_found || span_equals_ignore_case(fields->items[j].name, span_of_text(NAMES[i]));
+        }
+        ck_assert_msg(is_found, "%s", NAMES[i]);
+    }
+    for (size_t j = 1; j < fields->n_items; j++) {
+        ck_assert_int_lt(read_field_order(&fields->items[j - 1], &fields->items[j]), 0);
+    }
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(rule_20_a_read_name_has_one_spelling_but_for_case)
+{
+    static const char *const GOOD[] = {"x-api-key", "X-API-Key",       "Tenant_ID",
+                                       "X-A_B",     "x_a-b",           "x-api-keys",
+                                       "xapikey",   "X-Forwarded-For", "x-a-c"};
+    static const char *const BAD[] = {"x_api_key", "X-Api_Key", "X.Api.Key", "X~Api-Key",
+                                      "tenant-id", "x-a-b",     "x_a_b",     "X.Forwarded.For"};
+    for (size_t i = 0; i < ARRAY_LEN(GOOD); i++) {
+        ck_assert_msg(check(GOOD[i], "1", NULL) == NULL, "%s", GOOD[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(BAD); i++) {
+        ck_assert_msg(check(BAD[i], "1", NULL) != NULL, "%s", BAD[i]);
+    }
+}
+END_TEST
+
+START_TEST(rule_52_lines_of_what_is_compared_are_alike)
+{
+    static const char *const COMPARED[] = {"X-Plan", "x-cost"};
+    static const char *const OTHERS[] = {"X-Debug", "Accept-Language", "X-Forwarded-For"};
+    for (size_t i = 0; i < ARRAY_LEN(COMPARED); i++) {
+        ck_assert_ptr_null(check(COMPARED[i], "1", "1"));
+        ck_assert_ptr_nonnull(check(COMPARED[i], "1", "2"));
+        ck_assert_ptr_nonnull(check(COMPARED[i], "", "2"));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(OTHERS); i++) {
+        ck_assert_ptr_null(check(OTHERS[i], "1", "2"));
+    }
+}
+END_TEST
+
+START_TEST(a_policy_that_reads_no_field_looks_at_none)
+{
+    struct policy *policy = policy_from_text("listen: 127.0.0.1:0\nlimit: 1/s\n"
+                                             "upstream: http://127.0.0.1:1\n");
+    ck_assert_uint_eq(policy->read_fields.n_items, 0);
+    ck_assert_uint_eq(policy->read_fields.lengths, 0);
+    policy_free(policy);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("policy/read_fields");
+    TCase *tcase = tcase_create("check");
+    tcase_add_test(tcase, each_name_is_known_once_from_wherever_it_is_read);
+    tcase_add_test(tcase, rule_20_a_read_name_has_one_spelling_but_for_case);
+    tcase_add_test(tcase, rule_52_lines_of_what_is_compared_are_alike);
+    tcase_add_test(tcase, a_policy_that_reads_no_field_looks_at_none);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
