@@ -33,14 +33,16 @@ static void rest(struct ban_watch *watch)
     timer_arm(&watch->timer, watch->is_deaf || watch->is_troubled ? DEAF_US : jitter(CALM_US));
 }
 
-static void tell_trouble(struct ban_watch *watch, struct span said)
+static void tell_trouble(struct ban_watch *watch, enum redis_fault fault, struct span said)
 {
+    const enum log_level level = redis_fault_row(fault)->is_lasting ? LOG_ERROR : LOG_WARN;
     char buffer[REDIS_REPLY_LOGGED_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-    if (!watch->is_troubled) {
+    if (!watch->is_troubled || level < watch->trouble_level) {
         text_add_logfmt(&text, said);
-        log_error(MODULE, "bans cannot be read: those that are known hold", "err=%.*s",
-                  SPAN_ARGS(text_span(&text)));
+        log_at(level, MODULE, "bans cannot be read: those that are known hold", "err=%.*s",
+               SPAN_ARGS(text_span(&text)));
+        watch->trouble_level = level;
     }
     watch->is_troubled = true;
 }
@@ -50,7 +52,7 @@ static void follow(struct ban_watch *watch, struct span said)
 {
     struct redis_redirect redirect;
     if (!redis_fault_read_redirect(said, &redirect) || redirect.host.len > HOST_BYTES_MAX) {
-        tell_trouble(watch, said);
+        tell_trouble(watch, REDIS_FAULT_MOVED, said);
         return;
     }
     if (redirect.host.len > 0) {
@@ -72,7 +74,7 @@ static void on_fault(struct ban_watch *watch, struct span said)
     } else if (redis_fault_row(fault)->reaction == REDIS_DROP) {
         redis_link_drop(&watch->link, fault, said);
     } else {
-        tell_trouble(watch, said);
+        tell_trouble(watch, fault, said);
     }
     rest(watch);
 }

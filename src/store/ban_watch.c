@@ -66,14 +66,14 @@ static void on_message(void *owner, struct span text)
     }
 }
 
-/* The workers' links have said what ails Redis; what ails the ear alone is worth a word. */
-static void on_ear_lost(void *owner, struct span trouble)
+/* The workers' links log what ails Redis. Logged here is what ails the subscription alone and does
+ * not heal by itself. */
+static void on_ear_lost(void *owner, enum redis_fault fault, struct span trouble)
 {
     struct ban_watch *watch = owner;
     char buffer[REDIS_REPLY_LOGGED_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-    if (span_starts_with(trouble, SPAN("it is refused")) && watch->is_link_up &&
-        !watch->is_deafness_told) {
+    if (redis_fault_row(fault)->is_lasting && watch->is_link_up && !watch->is_deafness_told) {
         text_add_logfmt(&text, trouble);
         log_error(MODULE, "no subscription: changes of bans are read every second",
                   "err=%.*s hint=\"may the user subscribe?\"", SPAN_ARGS(text_span(&text)));

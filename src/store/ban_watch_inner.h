@@ -3,6 +3,7 @@
 #ifndef SLUICE_STORE_BAN_WATCH_INNER_H
 #define SLUICE_STORE_BAN_WATCH_INNER_H
 
+#include "base/log.h"
 #include "net/loop.h"
 #include "store/ban_fields.h"
 #include "store/ban_loss.h"
@@ -57,8 +58,9 @@ struct ban_watch {
     struct ban_fields fields; /* to be read */
     struct redis_call call;
 
-    struct ban_page page; /* the latest that was read */
-    bool is_troubled;     /* the log knows */
+    struct ban_page page;         /* the latest that was read */
+    bool is_troubled;             /* the log knows */
+    enum log_level trouble_level; /* as what */
     struct ban_loss loss;
 };
 

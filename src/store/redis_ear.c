@@ -23,7 +23,7 @@ enum {
     TROUBLE_BYTES_MAX = 64,
 };
 
-static void lose(struct redis_ear *ear, struct span trouble)
+static void lose_by(struct redis_ear *ear, enum redis_fault fault, struct span trouble)
 {
     if (ear->is_lost) {
         return;
@@ -31,7 +31,12 @@ static void lose(struct redis_ear *ear, struct span trouble)
     ear->is_lost = true;
     timer_disarm(&ear->timer);
     stream_close(&ear->stream);
-    ear->handler->on_lost(ear->owner, trouble);
+    ear->handler->on_lost(ear->owner, fault, trouble);
+}
+
+static void lose(struct redis_ear *ear, struct span trouble)
+{
+    lose_by(ear, REDIS_FAULT_NONE, trouble);
 }
 
 static bool say(struct redis_ear *ear, struct span words)
@@ -89,7 +94,7 @@ static void lose_refused(struct redis_ear *ear)
     const struct span said = redis_reply_text(&ear->reply);
     text_add_literal(&trouble, "it is refused: ");
     text_add(&trouble, span_of(said.data, span_find(said, ' ')));
-    lose(ear, text_span(&trouble));
+    lose_by(ear, redis_fault_of(said), text_span(&trouble));
 }
 
 static void take_reply(struct redis_ear *ear)

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "net/loop.h"
 #include "net/stream.h"
+#include "store/redis_fault.h"
 #include "store/redis_place.h"
 #include "store/redis_reply.h"
 #include "store/redis_store.h"
@@ -34,8 +35,9 @@ struct redis_ear_handler {
     void (*on_ready)(void *owner);
     /* Somebody said @text. */
     void (*on_message)(void *owner, struct span text);
-    /* It is lost: close it, but not from within this call. Once. */
-    void (*on_lost)(void *owner, struct span trouble);
+    /* It is lost: close it, but not from within this call. Once. @fault is what Redis answered to
+     * AUTH, SUBSCRIBE or PING; REDIS_FAULT_NONE: it was no answer of Redis. */
+    void (*on_lost)(void *owner, enum redis_fault fault, struct span trouble);
 };
 
 struct redis_ear {

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import socket
 import time
 
 from harness.admin import JSON, is_problem
@@ -82,6 +83,55 @@ def test_a_user_who_may_decide_alone_is_told_of(start_proxies, start_redis):
     until(lambda: "bans are read again" in proxy.sluice.stderr(), "the rights")
     proxy.admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
     assert proxy.statuses() == {429}
+
+
+def errors_of_bans(proxy):
+    return [line for line in proxy.sluice.stderr().splitlines()
+            if "level=error" in line and "mod=store.bans" in line]
+
+
+def test_a_subscription_that_a_busy_redis_refuses_is_no_error(start_proxies, start_redis):
+    redis = start_redis("--busy-reply-threshold", "20")
+    proxy, = start_proxies(at(redis), 1)
+    until(lambda: redis.call("CLIENT", "LIST", "TYPE", "pubsub"), "the subscription")
+    endless = socket.create_connection(("127.0.0.1", redis.port))
+    endless.sendall(b"CLIENT KILL TYPE pubsub\r\n"  # it comes back to a Redis that is busy
+                    b"EVAL 'while true do end' 0\r\n")
+    until(lambda: 'msg="bans cannot be read: those that are known hold" err="BUSY' in
+          proxy.sluice.stderr(), "a warning")
+    assert errors_of_bans(proxy) == []
+    redis.call("SCRIPT", "KILL")
+    endless.close()
+    until(lambda: "bans are read again" in proxy.sluice.stderr(), "Redis")
+    proxy.admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    assert proxy.statuses() == {429}
+
+
+def test_a_subscription_to_a_replica_without_its_master_is_no_error(start_proxies, start_redis):
+    redis = start_redis("--replica-serve-stale-data", "no")
+    proxy, = start_proxies(at(redis), 1)
+
+    def subscriber():
+        return re.findall(rb"^id=(\d+)", redis.call("CLIENT", "LIST", "TYPE", "pubsub"))
+
+    first = until(subscriber, "the subscription")
+    redis.call("REPLICAOF", "127.0.0.1", "1")
+    until(lambda: subscriber() not in ([], first), "another subscription")  # PING was refused
+    redis.call("REPLICAOF", "NO", "ONE")
+    assert errors_of_bans(proxy) == [] and "no subscription" not in proxy.sluice.stderr()
+    await_statuses([proxy], {204})
+
+
+def test_a_user_who_may_not_subscribe_is_told_of(start_proxies, start_redis):
+    redis = start_redis("--user", "operator", "on", ">op", "~*", "&*", "+@all",
+                        "--user", "default", "off")
+    redis.call("ACL", "SETUSER", "sluice", "on", ">s3cret", "~sluice:*", "&sluice:*", "+@all",
+               "-subscribe")
+    proxy, = start_proxies(at(redis, ", user: sluice, password: s3cret"), 1)
+    until(lambda: errors_of_bans(proxy), "the log's word")
+    line, = errors_of_bans(proxy)
+    assert "no subscription: changes of bans are read every second" in line
+    assert "NOPERM" in line and 'hint="may the user subscribe?"' in line
 
 
 def test_the_user_of_the_manual_may_ban_exempt_and_reset(start_proxies, start_redis):
