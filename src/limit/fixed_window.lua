@@ -30,7 +30,8 @@ elseif kind == 1 then
 else
   local edges = {struct.unpack('<dddd', args, extras)}
   if now < edges[1] or now >= edges[4] then
-    return redis.error_reply('CLOCK the time is not within the windows that were given')
+    return redis.error_reply('CLOCK the clocks of Redis and of the proxy differ by more than ' ..
+                             'one window of the calendar')
   end
   -- A window that is later than all that are known lasts, as far as this call can tell, a period.
   window, left = dated, period

@@ -125,6 +125,24 @@ def test_a_step_gives_nothing_back_where_time_that_passed_counts(start_with, wal
             assert before[name] - 30 <= int(denied.get("Retry-After")) <= before[name], name
 
 
+@pytest.mark.parametrize("by_s, fault", [
+    (23 * HOUR_S, None), (-23 * HOUR_S, None), (2 * DAY_S, "clock"), (-2 * DAY_S, "clock"),
+])
+def test_windows_of_a_time_zone_bear_a_day_between_the_clocks_of_redis_and_the_proxy(
+        start_sharing, wall_clock, by_s, fault):
+    wall_clock.step(by_s)
+    proxy = start_sharing(POLICY, env=wall_clock.env)
+    statuses = [ask(proxy, "local-daily").status for _ in range(4)]
+    if fault is None:
+        assert statuses == [204, 204, 204, 429]
+        return
+    assert statuses == [503] * 4
+    assert {line["failure"] for line in proxy.log_lines(4)} == {fault}
+    assert ('err="CLOCK the clocks of Redis and of the proxy differ by more than one window of the '
+            'calendar"') in proxy.stderr()
+    exhaust(proxy, "daily")  # one that needs no calendar
+
+
 def test_a_small_step_is_logged_once_and_a_clock_that_stands_never(start, wall_clock):
     proxy = start(POLICY, env=wall_clock.env)
     wall_clock.step(0.5)

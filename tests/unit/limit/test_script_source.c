@@ -50,7 +50,7 @@ START_TEST(a_program_has_the_algorithms_that_are_used_and_no_other)
     const struct limit limits[] = {BUCKET, BUCKET};
     char *source = program_of(limits, ARRAY_LEN(limits));
     ck_assert_uint_gt(count(source, "\nif number == 1 "), 0);
-    ck_assert_uint_eq(count(source, "CLOCK the time"), 0); /* of a fixed window */
+    ck_assert_uint_eq(count(source, "CLOCK the clocks"), 0); /* of a fixed window */
     ck_assert_uint_eq(count(source, "local function make_algorithm"), 0);
     ck_assert_uint_eq(count(source, "elseif number"), 0);
     free(source);

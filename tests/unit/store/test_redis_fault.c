@@ -32,7 +32,7 @@ static const struct {
     {"WRONGPASS invalid username-password pair", REDIS_FAULT_WRONGPASS},
     {"NOPERM User limiter has no permissions", REDIS_FAULT_NOPERM},
     {"WRONGTYPE Operation against a key", REDIS_FAULT_WRONGTYPE},
-    {"CLOCK the time is not within the windows that were given", REDIS_FAULT_CLOCK},
+    {"CLOCK the clocks of Redis and of the proxy differ", REDIS_FAULT_CLOCK},
     {"ERR max number of clients reached", REDIS_FAULT_OTHER},
     {"OOM", REDIS_FAULT_OOM},
     {"ASKING", REDIS_FAULT_OTHER},
