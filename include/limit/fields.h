@@ -11,7 +11,7 @@
 #include "limit/limit.h"
 #include "limit/verdict.h"
 
-/* One member of RateLimit-Policy: `"name";q=100;w=60`; w, rounded up, is left out below a second.
+/* One member of RateLimit-Policy: `"name";q=100;w=60`; a period that is not whole seconds has no w.
  * Slots are `"name";q=5;qu="concurrent-requests"`. Constant for a limit. Names are checked at load:
  * letters, digits, `.`, `_`, `-`. */
 void fields_write_policy(struct text *text, const struct limit *limit);

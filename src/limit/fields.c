@@ -1,7 +1,5 @@
 #include "limit/fields.h"
 
-#include "limit/divide.h"
-
 enum { US_PER_S = 1000000 };
 
 static void add_name(struct text *text, const struct limit *limit)
@@ -18,9 +16,9 @@ void fields_write_policy(struct text *text, const struct limit *limit)
     text_add_u64(text, limit->params.rate);
     if (limit->algorithm->has_slots) {
         text_add_literal(text, ";qu=\"concurrent-requests\"");
-    } else if (limit->period_us >= US_PER_S) {
+    } else if (limit->period_us % US_PER_S == 0) { /* w is an integer: no rounded one is right */
         text_add_literal(text, ";w=");
-        text_add_u64(text, divide_up(limit->period_us, US_PER_S));
+        text_add_u64(text, limit->period_us / US_PER_S);
     }
 }
 

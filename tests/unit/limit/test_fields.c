@@ -30,20 +30,25 @@ START_TEST(a_policy_is_the_rate_as_it_is_written)
 }
 END_TEST
 
-START_TEST(a_window_is_left_out_below_a_second_and_rounded_up_above)
+START_TEST(a_window_that_is_not_whole_seconds_is_left_out)
 {
-    struct limit limit = LIMIT;
-    char buffer[64];
-
-    struct text text = text_of(buffer, sizeof(buffer));
-    limit.period_us = 999999;
-    fields_write_policy(&text, &limit);
-    ck_assert_text(text, "\"per-client\";q=100");
-
-    text = text_of(buffer, sizeof(buffer));
-    limit.period_us = 1500000;
-    fields_write_policy(&text, &limit);
-    ck_assert_text(text, "\"per-client\";q=100;w=2");
+    static const struct {
+        uint64_t period_us;
+        const char *text;
+    } ROWS[] = {
+        {1, "\"per-client\";q=100"},           {999999, "\"per-client\";q=100"},
+        {1000000, "\"per-client\";q=100;w=1"}, {1000001, "\"per-client\";q=100"},
+        {1500000, "\"per-client\";q=100"},     {2000000, "\"per-client\";q=100;w=2"},
+    };
+    for (size_t i = 0; i < sizeof(ROWS) / sizeof(*ROWS); i++) {
+        struct limit limit = LIMIT;
+        char buffer[64];
+        struct text text = text_of(buffer, sizeof(buffer));
+        limit.period_us = ROWS[i].period_us;
+        fields_write_policy(&text, &limit);
+        ck_assert_msg(span_equals(text_span(&text), span_of_text(ROWS[i].text)), "%.*s",
+                      SPAN_ARGS(text_span(&text)));
+    }
 }
 END_TEST
 
@@ -176,7 +181,7 @@ int main(void)
     Suite *suite = suite_create("limit/fields");
     TCase *policy = tcase_create("fields_write_policy");
     tcase_add_test(policy, a_policy_is_the_rate_as_it_is_written);
-    tcase_add_test(policy, a_window_is_left_out_below_a_second_and_rounded_up_above);
+    tcase_add_test(policy, a_window_that_is_not_whole_seconds_is_left_out);
     tcase_add_test(policy, slots_have_a_unit_of_their_own_and_no_window);
     suite_add_tcase(suite, policy);
     TCase *state = tcase_create("fields_write_state");
