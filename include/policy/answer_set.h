@@ -1,4 +1,4 @@
-/* Some of the answers a request can have: statuses, and ends without a whole answer. */
+/* Some of the ends a request can have: statuses of its answer, and ends without a whole answer. */
 
 #ifndef SLUICE_POLICY_ANSWER_SET_H
 #define SLUICE_POLICY_ANSWER_SET_H
@@ -6,21 +6,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/span.h"
+
 enum {
     ANSWER_STATUS_MIN = 100,
     ANSWER_STATUS_MAX = 599,
     ANSWER_SET_WORDS = (ANSWER_STATUS_MAX - ANSWER_STATUS_MIN) / 64 + 1,
 };
 
+/* How a request ended. The names in a policy are "client_left" and "server_failed". */
+enum answer_end {
+    ANSWER_WHOLE,         /* the client got an answer of the server, or of the route, to its end */
+    ANSWER_CLIENT_LEFT,   /* the client ended it before that: it left, was too slow, broke a rule */
+    ANSWER_SERVER_FAILED, /* the server, or sluice itself, ended it before that */
+};
+
 /* All zero is the empty set. */
 struct answer_set {
     uint64_t statuses[ANSWER_SET_WORDS]; /* a bit each, from ANSWER_STATUS_MIN */
-    bool aborted; /* the exchange ended without a whole answer of the upstream, whoever's doing */
-    bool is_said; /* the policy names answers: the set is not empty */
+    bool client_left;                    /* ANSWER_CLIENT_LEFT is in the set */
+    bool server_failed;                  /* ANSWER_SERVER_FAILED is in the set */
+    bool is_said;                        /* the policy names answers: the set is not empty */
 };
 
 /* Add the statuses from @first to @last, both within the bounds above. */
 void answer_set_add(struct answer_set *set, unsigned first, unsigned last);
+
+/* The end that a policy calls @name. False: none is called so. */
+bool answer_end_read(struct span name, enum answer_end *end);
 
 /* Whether answers of @status, any number, are in @set. */
 static inline bool answer_set_has(const struct answer_set *set, unsigned status)

@@ -94,8 +94,8 @@ struct test_step {
     struct address from;
 
     uint64_t takes_us; /* from when it is forwarded to the end of its answer */
-    uint16_t status;   /* of the upstream's answer */
-    bool is_aborted;
+    uint16_t status;   /* of the upstream's answer; 0 where the end is none */
+    enum answer_end end;
     struct field *answer_fields; /* likewise */
     size_t n_answer_fields;
 

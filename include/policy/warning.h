@@ -23,7 +23,8 @@
     X(CLIENT_CHOSEN_KEY, "client-chosen-key", "a route limited only by what clients choose")       \
     X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that anybody can set")           \
     X(TRUSTS_EVERYBODY, "trusts-everybody", "trusted_proxies that are everybody")                  \
-    X(FAILS_OPEN, "fails-open", "a guard against guessing that lets all pass without Redis")       \
+    X(FAILS_OPEN, "fails-open", "a limit of refused logins that lets all pass without Redis")      \
+    X(REFUNDS_LEAVING, "refunds-leaving", "a limit that a client avoids by leaving early")         \
     X(PLAIN_SECRET, "plain-secret", "a secret that stands in the file")                            \
     X(UNSEEN_SHADOW, "unseen-shadow", "a shadow limit whose verdicts nobody sees")
 

@@ -10,14 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "policy/answer_set.h"
 #include "policy/policy.h"
 #include "proxy/admission.h"
 #include "store/store.h"
 
 /* How a request ended. */
 struct outcome {
-    uint16_t status;   /* the client was answered; 0: nothing */
-    bool aborted;      /* without a whole answer of the upstream, or of the route's own */
+    uint16_t status; /* of the head that the client was given; 0: none was */
+    enum answer_end end;
     bool is_cost_told; /* the response said what the request cost */
     uint32_t told_cost;
 };

@@ -49,9 +49,9 @@ enum trial_verdict {
 
 /* A request that is let through: what becomes of it. */
 struct trial_future {
-    uint64_t takes_us;          /* from when it is forwarded to its end */
-    uint16_t status;            /* of the upstream; 0: none came */
-    bool is_aborted;            /* without a whole answer */
+    uint64_t takes_us; /* from when it is forwarded to its end */
+    uint16_t status;   /* of the upstream; 0: none came */
+    enum answer_end end;
     const struct field *fields; /* of the upstream's answer: what it says of the cost counts */
     size_t n_fields;
     struct span cost; /* what it says of the cost, in whatever field; data is NULL: not known */

@@ -186,16 +186,18 @@ static void put_limits(const struct explanation *explanation, const struct expla
     }
 }
 
-/* What is counted of the answer is not known before there is one. */
+/* How a request will end is not known yet. */
 static void put_settled(const struct limit_rule *rule, FILE *out)
 {
     if (rule->count.is_said) {
         begin(out, "count");
-        fputs("only some answers are charged: others give back what the request took\n", out);
+        fputs("only some ends are charged, and any that the client causes: others give back what "
+              "was taken\n",
+              out);
     }
     if (rule->refund.is_said) {
         begin(out, "refund");
-        fputs("some answers give back what the request took\n", out);
+        fputs("some ends give back what was taken\n", out);
     }
 }
 

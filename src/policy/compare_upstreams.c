@@ -56,7 +56,8 @@ bool compare_keys(const struct key *a, const struct key *b)
 
 static bool same_answers(const struct answer_set *a, const struct answer_set *b)
 {
-    return memcmp(a->statuses, b->statuses, sizeof(a->statuses)) == 0 && a->aborted == b->aborted &&
+    return memcmp(a->statuses, b->statuses, sizeof(a->statuses)) == 0 &&
+           a->client_left == b->client_left && a->server_failed == b->server_failed &&
            a->is_said == b->is_said;
 }
 

@@ -133,9 +133,8 @@ static bool parse_answer(const struct value_type *type, const struct node *node,
                          struct arena *arena, void *out, struct text *problem)
 {
     const struct span text = node->text;
-    struct spec_answer answer = {.node = node};
+    struct spec_answer answer = {.node = node, .end = ANSWER_WHOLE};
     uint64_t status = 0;
-    (void)type;
     (void)arena;
     if (text.len == 3 && text.data[0] >= '1' && text.data[0] <= '5' &&
         span_equals_ignore_case(span_of(text.data + 1, 2), SPAN("xx"))) {
@@ -144,8 +143,8 @@ static bool parse_answer(const struct value_type *type, const struct node *node,
     } else if (span_to_u64(text, ANSWER_STATUS_MAX, &status) && status >= ANSWER_STATUS_MIN) {
         answer.first = (uint16_t)status;
         answer.last = answer.first;
-    } else if (!span_equals(text, SPAN("aborted"))) {
-        text_add_literal(problem, "must be a status such as 401, a class such as 5xx, or aborted");
+    } else if (!answer_end_read(text, &answer.end)) {
+        text_add_format(problem, "must be %s", type->noun);
         return false;
     }
     *(struct spec_answer *)out = answer;
@@ -185,13 +184,13 @@ const struct value_type VALUE_ALGORITHM = {
 };
 const struct value_type VALUE_ANSWER = {
     .kind = VALUE_SCALAR,
-    .noun = "a status such as 401, a class such as 5xx, or aborted",
+    .noun = "a status such as 401, a class such as 5xx, client_left or server_failed",
     .bytes = sizeof(struct spec_answer),
     .parse = parse_answer,
     .min = ANSWER_STATUS_MIN,
     .max = ANSWER_STATUS_MAX,
     .form = FORM_NUMBER,
-    .pattern = "^([1-5][xX][xX]|aborted)$",
+    .pattern = "^([1-5][xX][xX]|client_left|server_failed)$",
 };
 const struct value_type VALUE_COST_SOURCE = {
     .kind = VALUE_SCALAR,

@@ -213,12 +213,21 @@ static void link_answers(struct linker *linker, const char *key, const struct se
                   "%s must name at least one answer", key);
     }
     for (size_t i = 0; i < items->n_items; i++) {
-        if (answers[i].node != NULL && answers[i].first == 0) {
-            set->aborted = true;
-            set->is_said = true;
-        } else if (answers[i].node != NULL) {
-            answer_set_add(set, answers[i].first, answers[i].last);
+        if (answers[i].node == NULL) {
+            continue;
         }
+        switch (answers[i].end) {
+        case ANSWER_WHOLE:
+            answer_set_add(set, answers[i].first, answers[i].last);
+            break;
+        case ANSWER_CLIENT_LEFT:
+            set->client_left = true;
+            break;
+        case ANSWER_SERVER_FAILED:
+            set->server_failed = true;
+            break;
+        }
+        set->is_said = true;
     }
 }
 

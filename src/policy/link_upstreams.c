@@ -74,7 +74,7 @@ static void link_health(struct linker *linker, const struct spec_health *spec,
                   "status must name at least one answer");
     }
     for (size_t i = 0; i < spec->status.n_items; i++) {
-        if (answers[i].node != NULL && answers[i].first < 200) {
+        if (answers[i].node != NULL && (answers[i].end != ANSWER_WHOLE || answers[i].first < 200)) {
             char buffer[PROBLEM_BYTES_MAX];
             struct text problem = text_of(buffer, sizeof(buffer));
             text_add_literal(&problem, ": a check ends with an answer, from 200 to 599");

@@ -39,6 +39,7 @@ void lint_client_chosen_keys(struct lint *lint);
 void lint_spoofable_addresses(struct lint *lint);
 void lint_trusts_everybody(struct lint *lint);
 void lint_fails_open(struct lint *lint);
+void lint_refunds_leaving(struct lint *lint);
 void lint_plain_secrets(struct lint *lint);
 void lint_unseen_shadows(struct lint *lint);
 

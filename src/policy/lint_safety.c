@@ -1,5 +1,5 @@
-/* Trust in everybody, doors that open when Redis goes, secrets that stand in the
- * file, verdicts nobody sees. */
+/* Trust in everybody, limits that open when Redis goes or when a client leaves, secrets that stand
+ * in the file, verdicts nobody sees. */
 
 #include "policy/lint.h"
 
@@ -21,8 +21,8 @@ void lint_trusts_everybody(struct lint *lint)
 
 /* --- on_failure: allow --- */
 
-/* Whether guesses are what is counted: of a password, of a token. */
-static bool is_guard(const struct limit_rule *rule)
+/* Whether refused logins are what is counted: guesses of a password, of a token. */
+static bool counts_refused_logins(const struct limit_rule *rule)
 {
     return rule->count.is_said &&
            (answer_set_has(&rule->count, 401) || answer_set_has(&rule->count, 403));
@@ -37,11 +37,28 @@ void lint_fails_open(struct lint *lint)
         const struct limit_rule *rule = &policy->rules[i];
         const struct node *own = node_find(specs[i].place.node, SPAN("on_failure"));
         const struct node *node = own != NULL ? own : node_find(store, SPAN("on_failure"));
-        if (is_guard(rule) && node != NULL && !rule->limits[0].shadow &&
+        if (counts_refused_logins(rule) && node != NULL && !rule->limits[0].shadow &&
             rule->limits[0].on_failure == ON_FAILURE_ALLOW) {
             lint_warn(lint, WARNING_FAILS_OPEN, node,
-                      "limit \"%.*s\" guards against guessing, and lets everything pass while "
-                      "Redis is away: say on_failure: local or deny there",
+                      "limit \"%.*s\" counts refused logins, and lets every attempt pass while "
+                      "Redis is away: write on_failure: local or deny",
+                      SPAN_ARGS(rule->name));
+        }
+    }
+}
+
+/* --- refund: client_left --- */
+
+void lint_refunds_leaving(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    const struct spec_limit *specs = lint->spec->limits.items;
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        const struct limit_rule *rule = &policy->rules[i];
+        if (rule->refund.client_left && !rule->limits[0].shadow) {
+            lint_warn(lint, WARNING_REFUNDS_LEAVING, specs[i].refund.node,
+                      "a client avoids limit \"%.*s\": it sends a request, leaves before the "
+                      "answer and gets back what it took; the server has worked for it",
                       SPAN_ARGS(rule->name));
         }
     }

@@ -87,16 +87,14 @@ static bool parse_retry_after(const struct value_type *type, const struct node *
 static bool parse_answer(const struct value_type *type, const struct node *node,
                          struct arena *arena, void *out, struct text *problem)
 {
-    struct spec_number *answer = out;
-    if (span_equals(node->text, SPAN("aborted"))) {
-        *answer = (struct spec_number){.node = node};
+    struct spec_test_answer *answer = out;
+    if (answer_end_read(node->text, &answer->end)) {
         return true;
     }
-    if (!value_parse_number(type, node, arena, &answer->value, problem)) {
-        text_add_literal(problem, ", or aborted");
+    if (!value_parse_number(type, node, arena, &answer->status, problem)) {
+        text_add_literal(problem, ", client_left or server_failed");
         return false;
     }
-    answer->node = node;
     return true;
 }
 
@@ -169,13 +167,13 @@ static const struct value_type RETRY_AFTER = {.kind = VALUE_SCALAR,
                                               .max = UNITS_DURATION_US_MAX,
                                               .pattern = "^(" PATTERN_DURATION "|none)$"};
 static const struct value_type ANSWER = {.kind = VALUE_SCALAR,
-                                         .noun = "a status, or aborted",
-                                         .bytes = sizeof(struct spec_number),
+                                         .noun = "a status, client_left or server_failed",
+                                         .bytes = sizeof(struct spec_test_answer),
                                          .parse = parse_answer,
                                          .min = 200,
                                          .max = 599,
                                          .form = FORM_NUMBER,
-                                         .pattern = "^aborted$"};
+                                         .pattern = "^(client_left|server_failed)$"};
 static const struct value_type MOMENT =
     VALUE_SCALAR_TYPE("a time such as 2026-03-29T01:59:00Z", struct spec_moment, parse_moment);
 static const struct value_type ADDRESS =
@@ -248,7 +246,7 @@ static const struct section_field STEP_FIELDS[] = {
     {"takes", SHAPE_ONE, &EVERY, offsetof(struct spec_step, takes_us), "0s", KEY_OPTIONAL,
      "from when a request is forwarded to the end of its answer"},
     {"answer", SHAPE_ONE, &ANSWER, offsetof(struct spec_step, answer), "200", KEY_OPTIONAL,
-     "status of the upstream's answer, 200 to 599, or aborted"},
+     "status of the upstream's answer, 200 to 599, client_left or server_failed"},
     {"answer_headers", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_step, answer_headers), NULL,
      KEY_OPTIONAL, "fields of the upstream's answer"},
     {"expect", SHAPE_ONE, &EXPECT_TYPE, offsetof(struct spec_step, expect), NULL, KEY_OPTIONAL,

@@ -61,6 +61,12 @@ struct spec_expect {
     struct section_items headers;      /* struct spec_field */
 };
 
+/* How the request of a step ends. */
+struct spec_test_answer {
+    enum answer_end end;
+    uint64_t status; /* of ANSWER_WHOLE */
+};
+
 struct spec_step {
     struct section_place place;
     struct spec_duration at;
@@ -71,7 +77,7 @@ struct spec_step {
     struct spec_text host;
     uint32_t repeat;
     uint64_t every_us;
-    struct spec_number answer; /* value 0: aborted */
+    struct spec_test_answer answer;
     struct section_items answer_headers;
     uint64_t takes_us;
     struct spec_expect expect;

@@ -56,10 +56,11 @@ struct spec_key_part {
     struct key_part part;
 };
 
-/* One of `count` and `refund`. */
+/* One of `count`, `refund` and a health check's `status`. */
 struct spec_answer {
     const struct node *node;
-    uint16_t first; /* status; 0: aborted */
+    enum answer_end end; /* what it names; ANSWER_WHOLE: the statuses from first to last */
+    uint16_t first;
     uint16_t last;
 };
 

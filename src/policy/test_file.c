@@ -209,8 +209,8 @@ static void build_step(struct builder *builder, const struct spec_step *spec, ui
     step->repeat = spec->repeat;
     step->every_us = spec->every_us;
     step->takes_us = spec->takes_us;
-    step->status = (uint16_t)spec->answer.value;
-    step->is_aborted = spec->answer.value == 0;
+    step->status = (uint16_t)spec->answer.status;
+    step->end = spec->answer.end;
     if (spec->repeat > 0) { /* else it was not sound, as was told */
         step->at_us = time_of(builder, spec, start_us, last_us);
     }

@@ -22,6 +22,7 @@
 #include "proxy/downstream_regime.h"
 #include "proxy/downstream_writer.h"
 #include "proxy/entrance.h"
+#include "proxy/exchange_steps.h"
 #include "proxy/worker.h"
 
 /* --- the end --- */
@@ -57,6 +58,16 @@ void downstream_close(struct downstream *downstream)
 {
     if (downstream->exchange != NULL) {
         exchange_on_client_gone(downstream->exchange); /* comes back through on_done() */
+    } else if (downstream->phase != DOWNSTREAM_CLOSED) {
+        close_idle(downstream);
+    }
+}
+
+void downstream_cut(struct downstream *downstream)
+{
+    if (downstream->exchange != NULL) {
+        /* comes back through on_done() */
+        exchange_cut(downstream->exchange, ANSWER_SERVER_FAILED, "the proxy ended it");
     } else if (downstream->phase != DOWNSTREAM_CLOSED) {
         close_idle(downstream);
     }

@@ -62,7 +62,10 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer, 
  * connection that is new has a moment to send its first request. */
 void downstream_drain(struct downstream *downstream);
 
-/* Close at once, whatever is under way. */
+/* The client is gone: close at once, whatever is under way. */
 void downstream_close(struct downstream *downstream);
+
+/* The same, and it is the proxy that ends it. */
+void downstream_cut(struct downstream *downstream);
 
 #endif /* SLUICE_PROXY_DOWNSTREAM_H */

@@ -182,7 +182,7 @@ static void on_timeout(struct timeout *timeout)
         return;
     case EXCHANGE_FORWARD:
         if (exchange->is_event_stream && !exchange->is_request_blocked) {
-            exchange_cut(exchange, "no event came in time"); /* none had to */
+            exchange_cut(exchange, ANSWER_SERVER_FAILED, "no event came in time");
         } else {
             exchange_note_outcome(exchange, OUTCOME_UNANSWERED);
             exchange_fail(exchange, 504, "the upstream did not answer in time");
@@ -238,7 +238,7 @@ static void settle(struct exchange *exchange)
 {
     const struct outcome outcome = {
         .status = exchange->is_response_started ? exchange->out.status : 0,
-        .aborted = exchange->state != EXCHANGE_DONE || exchange->fault != NULL,
+        .end = exchange->end,
         .is_cost_told = exchange->is_cost_told,
         .told_cost = exchange->told_cost,
     };
@@ -250,6 +250,7 @@ void exchange_settle_costs(struct exchange *exchange)
 {
     const struct outcome outcome = {
         .status = exchange->out.status,
+        .end = ANSWER_WHOLE,
         .is_cost_told = exchange->is_cost_told,
         .told_cost = exchange->told_cost,
     };
@@ -310,11 +311,20 @@ void exchange_complete(struct exchange *exchange)
     end(exchange, now_us);
 }
 
-void exchange_cut(struct exchange *exchange, const char *fault)
+/* The first cause holds: what follows from it, on either side, is no other. */
+static void note_end(struct exchange *exchange, enum answer_end end, const char *fault)
 {
+    if (exchange->end == ANSWER_WHOLE) {
+        exchange->end = end;
+    }
     if (exchange->fault == NULL) {
         exchange->fault = fault;
     }
+}
+
+void exchange_cut(struct exchange *exchange, enum answer_end end_by, const char *fault)
+{
+    note_end(exchange, end_by, fault);
     if (exchange->state == EXCHANGE_TUNNEL) {
         /* What is cut must not look to either side as if the other had said all. */
         stream_reset_on_close(&exchange->upstream->stream);
@@ -326,7 +336,7 @@ void exchange_cut(struct exchange *exchange, const char *fault)
 
 void exchange_on_client_gone(struct exchange *exchange)
 {
-    exchange_cut(exchange, "the client left");
+    exchange_cut(exchange, ANSWER_CLIENT_LEFT, "the client left");
 }
 
 void exchange_on_client_ended(struct exchange *exchange)
@@ -372,11 +382,12 @@ void exchange_reply(struct exchange *exchange, struct span body)
 
 void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault)
 {
+    const enum answer_end end_by = status < 500 ? ANSWER_CLIENT_LEFT : ANSWER_SERVER_FAILED;
     if (exchange->is_response_started || exchange->is_client_blocked) {
-        exchange_cut(exchange, fault);
+        exchange_cut(exchange, end_by, fault);
         return;
     }
-    exchange->fault = fault;
+    note_end(exchange, end_by, fault);
     exchange_reply(exchange, reply_problem(exchange, status, fault));
 }
 
@@ -389,5 +400,6 @@ void exchange_on_bad_head(struct exchange *exchange)
 
 void exchange_on_bad_body(struct exchange *exchange, const struct http_error *error)
 {
+    note_end(exchange, ANSWER_CLIENT_LEFT, error->reason); /* also where the status is 501 */
     exchange_fail(exchange, error->status, error->reason);
 }

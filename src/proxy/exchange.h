@@ -104,10 +104,10 @@ struct exchange {
     uint64_t request_bytes;      /* of body, and of a tunnel */
     uint64_t response_bytes;     /* likewise */
     const char *fault;           /* static: why the answer is not the upstream's; NULL: it is */
+    enum answer_end end;         /* who ended it; ANSWER_WHOLE while nobody did */
 
     /* What follows is large, and written before it is read: exchange_init() does not clear it. */
-    struct field
-        *fields; /* 2 * n_fields_max: the request's, and right behind them the response's */
+    struct field *fields; /* 2 * n_fields_max: the request's, then the response's */
     size_t n_fields_max;
     struct upstream_waiter waiter; /* in QUEUE */
     uint64_t queued_at_us;         /* monotonic: when it began to wait */
@@ -152,7 +152,7 @@ MUST_USE bool exchange_on_body_blocked(struct exchange *exchange);
 /* The request's body breaks the rules, or ended before its end. */
 void exchange_on_bad_body(struct exchange *exchange, const struct http_error *error);
 
-/* The connection is lost, or nobody waits for the answer. Calls on_done. */
+/* The client closed or reset the connection before it had the whole answer. Calls on_done. */
 void exchange_on_client_gone(struct exchange *exchange);
 
 /* The client has ended its side, and may still listen. Nobody is held for who may have left. */

@@ -73,9 +73,9 @@ static bool look(struct exchange *exchange, uint64_t now_us)
     const bool stands_still = now_us - exchange->touched_us >= timeouts->idle_us;
 
     if (takes_slowly) {
-        exchange_cut(exchange, "the client reads too slowly");
+        exchange_cut(exchange, ANSWER_CLIENT_LEFT, "the client reads too slowly");
     } else if (stands_still && exchange->is_client_blocked) {
-        exchange_cut(exchange, "the client does not read");
+        exchange_cut(exchange, ANSWER_CLIENT_LEFT, "the client does not read");
     } else if (sends_slowly) {
         exchange_fail(exchange, 408, "the request's body came too slowly");
     } else if (stands_still) {

@@ -45,15 +45,15 @@ static inline void exchange_note_outcome(struct exchange *exchange, enum upstrea
 /* Send exchange->out and @body as the whole answer; the upstream connection, if any, is closed. */
 void exchange_reply(struct exchange *exchange, struct span body);
 
-/* Answer with a problem document, or cut the connection if an answer has begun.
- * @fault goes to the log. */
+/* Answer with a problem document, or cut the connection if an answer has begun. @fault goes to the
+ * log. A @status below 500 tells of the client, which then has ended the request. */
 void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault);
 
 /* The whole answer is written, or in the outbox. */
 void exchange_complete(struct exchange *exchange);
 
-/* Give up; the client gets nothing more. */
-void exchange_cut(struct exchange *exchange, const char *fault);
+/* Give up; the client gets nothing more. @end: whose doing it is. */
+void exchange_cut(struct exchange *exchange, enum answer_end end, const char *fault);
 
 /* Make exchange->out of exchange->response, with the fields of our own. */
 void exchange_begin_answer(struct exchange *exchange);

@@ -4,17 +4,31 @@
 
 #include "policy/answer_set.h"
 
+/* A client that leaves would choose whether its answer counts: no status of it does. */
 static bool is_in(const struct answer_set *set, const struct outcome *outcome)
 {
-    return (outcome->aborted && set->aborted) ||
-           (outcome->status != 0 && answer_set_has(set, outcome->status));
+    switch (outcome->end) {
+    case ANSWER_WHOLE:
+        return answer_set_has(set, outcome->status);
+    case ANSWER_CLIENT_LEFT:
+        return set->client_left;
+    case ANSWER_SERVER_FAILED:
+        return set->server_failed || answer_set_has(set, outcome->status);
+    }
+    return false;
 }
 
-/* What @charge should have cost. */
+static bool is_counted(const struct limit_rule *rule, const struct outcome *outcome)
+{
+    return !rule->count.is_said || outcome->end == ANSWER_CLIENT_LEFT ||
+           is_in(&rule->count, outcome);
+}
+
+/* What @charge should have cost. docs/policy.md has the table. */
 static uint32_t final_cost(const struct charge *charge, const struct limit_rule *rule,
                            const struct outcome *outcome)
 {
-    if (rule->count.is_said && !is_in(&rule->count, outcome)) {
+    if (!is_counted(rule, outcome)) {
         return 0;
     }
     if (rule->refund.is_said && is_in(&rule->refund, outcome)) {

@@ -58,7 +58,7 @@ static void on_side_ended(struct exchange *exchange)
 void tunnel_on_timeout(struct exchange *exchange)
 {
     if (exchange->is_request_blocked) {
-        exchange_cut(exchange, "the upstream does not read");
+        exchange_cut(exchange, ANSWER_SERVER_FAILED, "the upstream does not read");
         return;
     }
     exchange->fault = "nothing moved in the tunnel";

@@ -94,7 +94,7 @@ static void on_drain_timeout(void *context)
     unsigned n_cut = 0;
     worker_listeners_close(worker);
     while (!list_is_empty(&worker->open)) {
-        downstream_close(CONTAINER_OF(worker->open.next, struct downstream, node));
+        downstream_cut(CONTAINER_OF(worker->open.next, struct downstream, node));
         n_cut++;
     }
     log_warn("proxy.worker", "drain timed out", "worker=%u connections_cut=%u", worker->number,

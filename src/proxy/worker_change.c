@@ -91,7 +91,7 @@ static void bound_regimes(struct worker *worker)
         struct downstream *downstream = CONTAINER_OF(node, struct downstream, node);
         node = node->next;
         if (downstream->regime == oldest) {
-            downstream_close(downstream);
+            downstream_cut(downstream);
             n_cut++;
         }
     }

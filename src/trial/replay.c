@@ -163,6 +163,22 @@ static bool is_request(const struct log_line *line, struct head *head)
            head->target.form != TARGET_AUTHORITY;
 }
 
+/* A log does not say who ended a request: the status is taken for it. No status, and nginx's 499,
+ * are written where the client left, and a gateway's own 502 and 504 where the server failed. */
+static enum answer_end end_of(const struct log_line *line)
+{
+    switch (line->status) {
+    case 0:
+    case 499:
+        return ANSWER_CLIENT_LEFT;
+    case 502:
+    case 504:
+        return ANSWER_SERVER_FAILED;
+    default:
+        return ANSWER_WHOLE;
+    }
+}
+
 static enum status judge(struct replay *replay, const struct log_line *line)
 {
     struct head head = {.minor = 1};
@@ -175,7 +191,7 @@ static enum status judge(struct replay *replay, const struct log_line *line)
     const struct trial_future future = {
         .takes_us = line->has_takes ? line->takes_us : 0,
         .status = line->status,
-        .is_aborted = line->status == 0 || line->status == 499,
+        .end = end_of(line),
         .cost = line->cost,
     };
     for (size_t i = 0; i < replay->n_trials; i++) {

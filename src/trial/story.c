@@ -122,7 +122,7 @@ static enum status ask(struct story *story, const struct test_step *step, uint64
     const struct trial_future future = {
         .takes_us = step->takes_us,
         .status = step->status,
-        .is_aborted = step->is_aborted,
+        .end = step->end,
         .fields = step->answer_fields,
         .n_fields = step->n_answer_fields,
     };

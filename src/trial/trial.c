@@ -230,9 +230,12 @@ static void read_cost(const struct cost_spec *cost, const struct trial_future *f
 
 static struct outcome outcome_of(const struct route *route, const struct trial_future *future)
 {
-    struct outcome outcome = {.status = future->status, .aborted = future->is_aborted};
+    struct outcome outcome = {.status = future->status, .end = future->end};
     if (route->respond != NULL) {
-        return (struct outcome){.status = route->respond->status};
+        return (struct outcome){.status = route->respond->status, .end = ANSWER_WHOLE};
+    }
+    if (future->end == ANSWER_SERVER_FAILED && future->status == 0) {
+        outcome.status = 502; /* what the client is answered in its place */
     }
     if (route->cost.kind == COST_RESPONSE_HEADER) {
         read_cost(&route->cost, future, &outcome);

@@ -76,7 +76,7 @@ limits     3, all of which must allow it
     key    client.ip=198.51.100.7,path=/api/login
     hash   ab2701a3a3a4a7e4a7ce13904d687003
     cost   1
-    count  only some answers are charged: others give back what the request took
+    count  only some ends are charged, and any that the client causes: others give back what was taken
   per-client.1s: 10 per 1s, token_bucket, burst 10
     key    client.ip=198.51.100.7
     hash   4bd57029c5f2568ee3240140176f54a5

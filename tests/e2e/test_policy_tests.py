@@ -24,7 +24,7 @@ limits:
   monthly: {key: global, algorithm: fixed_window, rate: 2/month}
   slots: {key: client.ip, algorithm: concurrency, rate: 2, lease: 10s}
   shaped: {key: global, algorithm: leaky_bucket, rate: 2/s, burst: 3, max_wait: 1s}
-  failures: {key: client.ip, algorithm: fixed_window, rate: 2/hour, count: [401, aborted]}
+  failures: {key: client.ip, algorithm: fixed_window, rate: 2/hour, count: [401]}
   tokens: {key: client.ip, rate: 100/hour}
   idea: {key: client.ip, rate: 1/hour, shadow: true}
   must: {key: header.x-key, rate: 5/s, missing: deny, deny: {status: 418}}
@@ -99,8 +99,13 @@ STORIES = {
     ],
     "an answer that is under way is reserved for": [
         "{request: POST /login, answer: 200, takes: 2s, repeat: 3, expect: {allowed: 2, denied: 1}}",
-        "{at: 2s, request: POST /login, answer: aborted, repeat: 3, "
+        "{at: 2s, request: POST /login, answer: client_left, repeat: 3, "
         "expect: {allowed: 2, denied: 1}}",
+    ],
+    "a client that leaves is charged, and a server that fails gives back": [
+        "{request: POST /login, answer: server_failed, repeat: 9, expect: allowed}",
+        "{request: POST /login, answer: client_left, repeat: 2, expect: allowed}",
+        "{request: POST /login, answer: 200, expect: {verdict: denied, limit: failures}}",
     ],
     "a cost that the response tells replaces the estimate": [
         "{request: GET /tokens, answer_headers: {X-Tokens: '70'}, expect: {remaining: 90}}",
@@ -233,7 +238,7 @@ MISTAKES = [
      "more requests are expected than the step has"),
     (steps("{request: GET /, every: 3650d, repeat: 1000}"), "until after the year 2111"),
     (steps("{request: GET /, from: x}"), "must be an address"),
-    (steps("{request: GET /, answer: 99}"), ", or aborted"),
+    (steps("{request: GET /, answer: 99}"), ", client_left or server_failed"),
     (steps("{request: GET /, expect: {retry_after: 1500ms}}"), "whole seconds"),
     ("tests: []\n", ":2:8: error: tests must have at least one test"),
     ("tests:\n- {name: empty, steps: []}\n", ":3:24: error: steps must have at least one request"),

@@ -122,7 +122,7 @@ def replaced(tree, path, value):
 
 VALUES = [0, 1, 7, 250, 4294967296, -1, 1.5, True, False, "", "5", "10s", "1m30s", "500ms", "64KiB", "1KiB/s",
           "off", "auto", "true", "GET", "x", "a b", "100/minute", "5 / 1h30m", "client.ip", "header.x | path.1",
-          "hash(path)", "2xx", "aborted", "127.0.0.1:80", "10.0.0.0/8", "http://127.0.0.1:1", "/a/{b}/**",
+          "hash(path)", "2xx", "client_left", "server_failed", "127.0.0.1:80", "10.0.0.0/8", "http://127.0.0.1:1", "/a/{b}/**",
           "gcra", "deny", "0660", "per-client", "unix", "unix:/a", "redis://a,b:1", "response.header.x-a", [],
           ["x"], [1], {}, {"x": 1}, {"x": "y"}, None]
 

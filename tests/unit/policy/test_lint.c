@@ -211,6 +211,14 @@ static const struct {
      "         m: {key: client.ip, rate: 1/m}}\n"
      "routes: [{limits: [l, m], upstream: u}]\n"},
 
+    {"refunds-leaving", 1,
+     "limits: {l: {key: client.ip, rate: 1/s, refund: [5xx, client_left]},\n"
+     "         m: {key: client.ip, rate: 1/m, refund: client_left, shadow: true}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"refunds-leaving", 0,
+     "limits: {l: {key: client.ip, rate: 1/s, count: [401, client_left], refund: server_failed}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
+
     {"plain-secret", 3,
      "store: {redis: \"redis+sentinel://:a@127.0.0.1/m\", sentinel_password: b, secret: c}\n"
      "routes: [{upstream: u}]\n"},

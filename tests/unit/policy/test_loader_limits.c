@@ -209,15 +209,17 @@ END_TEST
 
 START_TEST(answers_are_statuses_classes_and_ends)
 {
-    struct policy *policy =
-        policy_from_text(WITH_LIMITS("  a: {key: global, rate: 1/s, count: [401, 403]}\n"
-                                     "  b: {key: global, rate: 1/s, refund: [5xx, aborted]}\n"));
+    struct policy *policy = policy_from_text(
+        WITH_LIMITS("  a: {key: global, rate: 1/s, count: [401, 403]}\n"
+                    "  b: {key: global, rate: 1/s, refund: [5xx, server_failed]}\n"));
     const struct limit_rule *a = &policy->rules[0];
     const struct limit_rule *b = &policy->rules[1];
-    ck_assert(a->count.is_said && !a->count.aborted && !a->refund.is_said);
+    ck_assert(a->count.is_said && !a->count.server_failed && !a->count.client_left &&
+              !a->refund.is_said);
     ck_assert(answer_set_has(&a->count, 401) && answer_set_has(&a->count, 403));
     ck_assert(!answer_set_has(&a->count, 402));
-    ck_assert(b->refund.is_said && b->refund.aborted && !b->count.is_said);
+    ck_assert(b->refund.is_said && b->refund.server_failed && !b->refund.client_left &&
+              !b->count.is_said);
     ck_assert(answer_set_has(&b->refund, 500) && answer_set_has(&b->refund, 599));
     ck_assert(!answer_set_has(&b->refund, 499));
     policy_free(policy);
@@ -228,9 +230,9 @@ START_TEST(one_answer_need_not_be_a_list)
 {
     struct policy *policy =
         policy_from_text(WITH_LIMITS("  a: {key: global, rate: 1/s, count: 404}\n"
-                                     "  b: {key: global, rate: 1/s, refund: aborted}\n"));
+                                     "  b: {key: global, rate: 1/s, refund: client_left}\n"));
     ck_assert(answer_set_has(&policy->rules[0].count, 404));
-    ck_assert(policy->rules[1].refund.aborted && policy->rules[1].refund.is_said);
+    ck_assert(policy->rules[1].refund.client_left && policy->rules[1].refund.is_said);
     policy_free(policy);
 }
 END_TEST

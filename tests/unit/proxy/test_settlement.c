@@ -45,15 +45,15 @@ static void set_up(void)
     }
 }
 
-static void settle(uint16_t status, bool aborted)
+static void settle(uint16_t status, enum answer_end end)
 {
-    const struct outcome outcome = {.status = status, .aborted = aborted};
+    const struct outcome outcome = {.status = status, .end = end};
     settlement_make(&admission, &outcome, &store);
 }
 
 START_TEST(what_was_charged_rightly_is_left_alone)
 {
-    settle(200, false);
+    settle(200, ANSWER_WHOLE);
     ck_assert_uint_eq(n_calls, 0);
 }
 END_TEST
@@ -62,7 +62,7 @@ START_TEST(answers_that_a_limit_does_not_count_are_given_back)
 {
     rules[1].count.is_said = true;
     answer_set_add(&rules[1].count, 401, 401);
-    settle(200, false);
+    settle(200, ANSWER_WHOLE);
     ck_assert_uint_eq(n_told, 1);
     ck_assert_ptr_eq(told[0].limit, &limits[1]);
     ck_assert_int_eq(told[0].kind, SETTLE_COST);
@@ -76,25 +76,69 @@ START_TEST(answers_that_a_limit_counts_stay_charged)
 {
     rules[1].count.is_said = true;
     answer_set_add(&rules[1].count, 401, 401);
-    settle(401, false);
+    settle(401, ANSWER_WHOLE);
     ck_assert_uint_eq(n_calls, 0);
 }
 END_TEST
 
-START_TEST(refunds_are_by_status_or_for_what_was_aborted)
+/* What of a charge of 10 units is given back. */
+static int64_t given_back(const struct answer_set *count, const struct answer_set *refund,
+                          uint16_t status, enum answer_end end)
 {
-    rules[0].refund = (struct answer_set){.is_said = true, .aborted = true};
-    answer_set_add(&rules[0].refund, 500, 599);
-    settle(502, true);
-    ck_assert_uint_eq(n_told, 1);
     set_up();
-    rules[0].refund = (struct answer_set){.is_said = true, .aborted = true};
-    settle(0, true);
-    ck_assert_uint_eq(n_told, 1);
-    set_up();
-    rules[0].refund = (struct answer_set){.is_said = true, .aborted = true};
-    settle(200, false);
-    ck_assert_uint_eq(n_told, 0);
+    rules[0].count = *count;
+    rules[0].refund = *refund;
+    settle(status, end);
+    return n_told == 0 ? 0 : -told[0].delta;
+}
+
+/* Rows: how a request ended. Columns: what is given back where the limit says
+ * count 401; refund 5xx; count 401 and refund 401; refund server_failed; refund client_left;
+ * count 401 and refund client_left; count client_left. */
+enum { SAYINGS = 7 };
+
+static const struct {
+    uint16_t status;
+    enum answer_end end;
+    int64_t given_back[SAYINGS];
+} ENDS[] = {
+    /* clang-format off */
+    {200, ANSWER_WHOLE,         {10,  0, 10,  0,  0, 10, 10}},
+    {401, ANSWER_WHOLE,         { 0,  0, 10,  0,  0,  0, 10}},
+    {500, ANSWER_WHOLE,         {10, 10, 10,  0,  0, 10, 10}},
+    {502, ANSWER_WHOLE,         {10, 10, 10,  0,  0, 10, 10}},
+    {0,   ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
+    {200, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
+    {401, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
+    {500, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
+    {400, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
+    {502, ANSWER_SERVER_FAILED, {10, 10, 10, 10,  0, 10, 10}},
+    {200, ANSWER_SERVER_FAILED, {10,  0, 10, 10,  0, 10, 10}},
+    {401, ANSWER_SERVER_FAILED, { 0,  0, 10, 10,  0,  0, 10}},
+    {0,   ANSWER_SERVER_FAILED, {10,  0, 10, 10,  0, 10, 10}},
+    /* clang-format on */
+};
+
+START_TEST(what_is_given_back_depends_on_who_ended_the_request)
+{
+    const struct answer_set none = {.is_said = false};
+    const struct answer_set left = {.is_said = true, .client_left = true};
+    const struct answer_set failed = {.is_said = true, .server_failed = true};
+    struct answer_set refused = {.is_said = true};
+    struct answer_set errors = {.is_said = true};
+    answer_set_add(&refused, 401, 401);
+    answer_set_add(&errors, 500, 599);
+    const struct {
+        const struct answer_set *count;
+        const struct answer_set *refund;
+    } sayings[SAYINGS] = {{&refused, &none}, {&none, &errors}, {&refused, &refused},
+                          {&none, &failed},  {&none, &left},   {&refused, &left},
+                          {&left, &none}};
+    for (size_t i = 0; i < SAYINGS; i++) {
+        ck_assert_int_eq(
+            given_back(sayings[i].count, sayings[i].refund, ENDS[_i].status, ENDS[_i].end),
+            ENDS[_i].given_back[i]);
+    }
 }
 END_TEST
 
@@ -130,8 +174,8 @@ END_TEST
 START_TEST(a_slot_is_given_back_however_it_ended_and_once)
 {
     admission.charges[0].slot = 9;
-    settle(0, true);
-    settle(0, true);
+    settle(0, ANSWER_SERVER_FAILED);
+    settle(0, ANSWER_SERVER_FAILED);
     ck_assert_uint_eq(n_told, 1);
     ck_assert_int_eq(told[0].kind, SETTLE_RELEASE);
     ck_assert_uint_eq(told[0].slot, 9);
@@ -149,7 +193,7 @@ START_TEST(what_the_answer_decides_may_be_settled_before_the_slots)
     settlement_renew(&admission, &store);
     ck_assert_uint_eq(n_told, 2);
     ck_assert_int_eq(told[1].kind, SETTLE_RENEW);
-    settle(101, true);
+    settle(101, ANSWER_SERVER_FAILED);
     ck_assert_uint_eq(n_told, 3);
     ck_assert_int_eq(told[2].kind, SETTLE_RELEASE);
 }
@@ -172,7 +216,7 @@ START_TEST(what_was_not_charged_is_not_settled)
     admission.charges[1].charged = false;
     rules[1].count.is_said = true;
     settlement_renew(&admission, &store);
-    settle(200, false);
+    settle(200, ANSWER_WHOLE);
     ck_assert_uint_eq(n_calls, 0);
 }
 END_TEST
@@ -185,7 +229,8 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, what_was_charged_rightly_is_left_alone);
     tcase_add_test(make, answers_that_a_limit_does_not_count_are_given_back);
     tcase_add_test(make, answers_that_a_limit_counts_stay_charged);
-    tcase_add_test(make, refunds_are_by_status_or_for_what_was_aborted);
+    tcase_add_loop_test(make, what_is_given_back_depends_on_who_ended_the_request, 0,
+                        ARRAY_LEN(ENDS));
     tcase_add_loop_test(make, a_cost_learnt_from_the_response_replaces_the_estimate, 0,
                         (int)ARRAY_LEN(LEARNT));
     tcase_add_test(make, an_answer_that_is_given_back_costs_nothing_whatever_it_says);

@@ -1,0 +1,130 @@
+"""Who ends a request decides what it costs: a client that leaves does not get back what it took."""
+
+import pytest
+
+from harness import message
+from harness.upstream import answer
+from harness.wait import until
+
+ATTEMPTS = 8
+LIMIT = 3
+
+
+def policy(upstream, limit, top=""):
+    return f"""
+timeouts: {{body_rate: 1MiB/s, head: 1s}}
+{top}
+upstreams: {{api: {{servers: '{upstream.url}', timeout: {{response: 2s}}}}}}
+limits: {{login: {{key: header.x-id, rate: {LIMIT}/day, {limit}}}}}
+routes:
+  - {{match: {{path: /look}}, limits: [login], respond: {{status: 401}}}}
+  - {{limits: [login], max_body: 1KiB, upstream: api}}
+"""
+
+
+class Slow:
+    """Says nothing, or only the beginning of an answer, to requests that it has seen."""
+
+    def __init__(self, beginning=b""):
+        self.beginning = beginning
+
+    def __call__(self, peer, request):
+        peer.send(self.beginning)
+        peer.hang()
+
+
+def head(fields):
+    return (b"POST /login HTTP/1.1\r\nHost: a\r\nX-Id: a\r\nContent-Type: application/json\r\n" +
+            fields + b"\r\n")
+
+
+GUESS = b'{"user":"a","password":"b"}'
+
+
+def reset_before_the_answer(client, seen):
+    client.send(head(b"Content-Length: %d\r\n" % len(GUESS)) + GUESS)
+    seen()
+    client.reset()
+
+
+def close_with_half_an_answer(client, seen):
+    reset_before_the_answer(client, lambda: (seen(), client.reader.head()))
+
+
+def reset_in_the_body(client, seen):
+    client.send(head(b"Content-Length: %d\r\n" % (len(GUESS) + 1)) + GUESS)
+    seen()
+    client.reset()
+
+
+def end_in_the_body(client, seen):
+    client.send(head(b"Content-Length: %d\r\n" % (len(GUESS) + 1)) + GUESS)
+    seen()
+    client.end()
+    client.reader.take_rest()
+
+
+def break_the_framing(client, seen):
+    client.send(head(b"Transfer-Encoding: chunked\r\n") + b"%x\r\n%s\r\n" % (len(GUESS), GUESS))
+    seen()
+    client.send(b"nonsense\r\n\r\n")
+    assert client.read().status == 400
+
+
+def send_too_much(client, seen):
+    client.send(head(b"Transfer-Encoding: chunked\r\n") + b"%x\r\n%s\r\n" % (len(GUESS), GUESS))
+    seen()
+    client.send(b"800\r\n" + bytes(0x800) + b"\r\n0\r\n\r\n")
+    assert client.read().status == 413
+
+
+def send_too_slowly(client, seen):
+    client.send(head(b"Content-Length: %d\r\n" % (len(GUESS) + 1)) + GUESS)
+    seen()
+    assert client.read().status == 408
+
+
+WAYS = [reset_before_the_answer, close_with_half_an_answer, reset_in_the_body, end_in_the_body,
+        break_the_framing, send_too_much, send_too_slowly]
+
+
+@pytest.mark.parametrize("limit", ["count: [401, 403]", "refund: [4xx, 5xx, server_failed]",
+                                   "count: [401], refund: [server_failed, 2xx, 400, 408, 413]"])
+@pytest.mark.parametrize("leave", WAYS, ids=lambda way: way.__name__)
+def test_a_client_that_ends_its_request_pays_for_it(start_in_store, start_upstream, leave, limit):
+    beginning = b""
+    if leave is close_with_half_an_answer:
+        beginning = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"
+    upstream = start_upstream(Slow(beginning), reads_body=False)
+    proxy = start_in_store(policy(upstream, limit))
+    for number in range(LIMIT):
+        with proxy.connect() as client:
+            leave(client, lambda: upstream.wait_for(number + 1))
+    assert len(upstream.requests) == LIMIT
+    for _ in range(ATTEMPTS - LIMIT):
+        response = proxy.ask("POST", "/login", {"X-Id": "a"}, GUESS)
+        assert response.status == 429
+    assert len(upstream.requests) == LIMIT
+
+
+def test_a_client_that_leaves_is_forgiven_where_the_limit_says_so(start_in_store, start_upstream):
+    upstream = start_upstream(Slow(), reads_body=False)
+    proxy = start_in_store(policy(upstream, "count: [401], refund: [client_left]"))
+    for number in range(ATTEMPTS):
+        client = proxy.connect()
+        reset_before_the_answer(client, lambda: upstream.wait_for(number + 1))
+        proxy.lines_of("/login", number + 1)
+    until(lambda: proxy.ask(path="/look", fields={"X-Id": "a"}).status == 401, "a refund")
+
+
+def test_a_client_that_closes_in_order_before_a_short_answer_has_not_left(
+        start_in_store, start_upstream):
+    """It may still read: the answer is written to it, is whole, and its status decides."""
+    upstream = start_upstream(lambda peer, request: peer.send(answer("401 Unauthorized")))
+    proxy = start_in_store(policy(upstream, "refund: [client_left]"))
+    for _ in range(LIMIT):
+        with proxy.connect() as client:
+            client.send(message.request("POST", "/login", {"X-Id": "a"}, GUESS))
+            client.end()
+            assert client.read().status == 401
+    assert proxy.ask("POST", "/login", {"X-Id": "a"}, GUESS).status == 429
