@@ -90,9 +90,9 @@ bool field_list_next(struct span *rest, struct span *member);
 /* Whether @value, a comma-separated list, has @member, in any case. */
 bool field_list_has(struct span value, struct span member);
 
-/* Whether @name with each `_` read as `-` is the name of a field that frames or identifies (rule
- * 20): such variants are dropped by some upstreams' gateways into the real name, so they are
- * refused. */
+/* Whether @name with each `_` read as `-` is the name of a field that frames or identifies, or is a
+ * variable of CGI that gunicorn takes from a field (rule 20): servers take such a field for the
+ * real one, so it is refused. */
 bool field_is_underscore_variant(struct span name);
 
 #endif /* SLUICE_HTTP_FIELD_H */

@@ -51,6 +51,13 @@ bool field_is_token(struct span span)
     return span.len > 0;
 }
 
+/* Variables of CGI that gunicorn takes from fields of these names: they move the path. */
+static bool is_cgi_variable(struct span name)
+{
+    return span_equals_ignore_case(name, SPAN("SCRIPT_NAME")) ||
+           span_equals_ignore_case(name, SPAN("PATH_INFO"));
+}
+
 bool field_is_underscore_variant(struct span name)
 {
     if (name.len >= NAME_BYTES_LIMIT || memchr(name.data, '_', name.len) == NULL) {
@@ -63,5 +70,5 @@ bool field_is_underscore_variant(struct span name)
             hyphened[i] = '-';
         }
     }
-    return field_identify(span_of(hyphened, name.len)) != FIELD_OTHER;
+    return field_identify(span_of(hyphened, name.len)) != FIELD_OTHER || is_cgi_variable(name);
 }

@@ -11,6 +11,8 @@
 #include "http/path_doubt.h"
 #include "http/target.h"
 
+enum { CONTROL_LAST = 0x1f, DELETE = 0x7f };
+
 struct reader {
     struct span raw;
     size_t at; /* the next byte of raw */
@@ -49,8 +51,8 @@ static const char *read_escape(struct reader *reader)
         return "the path holds a % that is no escape";
     }
     const unsigned octet = octet_hex_value(escape[1]) << 4 | octet_hex_value(escape[2]);
-    if (octet == 0) {
-        return "the path holds an encoded NUL";
+    if (octet <= CONTROL_LAST || octet == DELETE) {
+        return "the path holds an encoded control character";
     }
     if (octet == '/' || octet == '\\') {
         if (!reader->rules->allow_encoded_slash) {

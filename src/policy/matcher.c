@@ -152,6 +152,43 @@ static bool is_guarded(const struct route *route, const struct route *other)
            (other->upstream == NULL && other->respond->status != HTTP_NOT_FOUND);
 }
 
+/* "//host/path" is a reference with an authority (RFC 3986 section 4.2). */
+static bool has_authority(struct span raw)
+{
+    return raw.len > 1 && raw.data[0] == '/' && raw.data[1] == '/';
+}
+
+/* The path behind the authority of @raw, as parsers of references read it: the URL class of
+ * browsers and Node takes any number of slashes for two. */
+static struct span skip_authority(struct span raw)
+{
+    size_t at = 0;
+    while (at < raw.len && raw.data[at] == '/') {
+        at++;
+    }
+    while (at < raw.len && raw.data[at] != '/') {
+        at++;
+    }
+    return at < raw.len ? span_of(raw.data + at, raw.len - at) : SPAN("/");
+}
+
+/* Whether a server that takes @raw for a reference with an authority is led to a guarded route, or
+ * to a limit that counts another path than this one. */
+static bool authority_hides_guarded(const struct policy *policy, struct request_view *request,
+                                    const struct route *route, struct span raw)
+{
+    static const struct path_rules LENIENT = {.allow_encoded_slash = true};
+    if (!has_authority(raw)) {
+        return false;
+    }
+    if (path_normalise(skip_authority(raw), &LENIENT, request->path_buffer, request->path) !=
+        NULL) {
+        return true;
+    }
+    const struct route *other = first_match(policy, request);
+    return other != NULL && (is_guarded(route, other) || route_limits_read_path(other));
+}
+
 /* Whether a server that takes encoded separators for slashes, and may decode what it has decoded,
  * is led to a guarded route, or reads what is refused. */
 static bool leads_to_guarded(const struct policy *policy, struct request_view *request,
@@ -165,7 +202,8 @@ static bool leads_to_guarded(const struct policy *policy, struct request_view *r
         if (path_normalise(decoded, &LENIENT, request->path_buffer, request->path) != NULL) {
             return true;
         }
-        if (is_guarded(route, first_match(policy, request))) {
+        if (is_guarded(route, first_match(policy, request)) ||
+            authority_hides_guarded(policy, request, route, decoded)) {
             return true;
         }
         if (!path_unnest(decoded, buffer, &decoded)) {
@@ -180,13 +218,17 @@ static bool leads_to_guarded(const struct policy *policy, struct request_view *r
 static const char *find_detour(const struct policy *policy, struct request_view *request,
                                const struct route *route, bool is_encoded)
 {
-    if (is_encoded && request->path->climbs) {
+    const bool climbs = request->path->climbs;
+    if (is_encoded && climbs) {
         return "the path holds \"..\" and an encoded slash";
     }
     if (is_encoded && leads_to_guarded(policy, request, route)) {
         return "the path leads to an earlier or a stricter route where encoded slashes are slashes";
     }
-    if (!is_encoded) {
+    if (authority_hides_guarded(policy, request, route, request->head->target.path)) {
+        return "the path starts with \"//\", and leads to another route where a host stands there";
+    }
+    if (!is_encoded && climbs) {
         const struct route *unresolved = match_unresolved(policy, request);
         if (unresolved != NULL && unresolved != route) {
             return "the path holds \"..\", and leads to another route where that is not resolved";
@@ -213,7 +255,7 @@ const char *matcher_find_route(const struct policy *policy, struct request_view 
     if (found == NULL || (refusal != NULL && !found->match.allow_encoded_slash)) {
         return refusal;
     }
-    if (refusal != NULL || request->path->climbs) {
+    if (refusal != NULL || request->path->climbs || has_authority(request->head->target.path)) {
         const char *detour = find_detour(policy, request, found, refusal != NULL);
         if (detour != NULL) {
             return detour;

@@ -70,3 +70,26 @@ bool route_limits_hold(const struct route *route, const struct route *other)
     return route_limits_find_missing(route, other) == NULL &&
            (!is_limited(other) || route_limits_cost_holds(route, other));
 }
+
+static bool reads_path(const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            const enum key_source source = key->parts[i].terms[j].source;
+            if (source == KEY_PATH || source == KEY_PATH_SEGMENT || source == KEY_PATH_CAPTURE) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool route_limits_read_path(const struct route *route)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (is_enforced(route->rules[i]) && reads_path(&route->rules[i]->key)) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -21,4 +21,7 @@ MUST_USE bool route_limits_cost_holds(const struct route *route, const struct ro
  * @other, at the same cost or more. */
 MUST_USE bool route_limits_hold(const struct route *route, const struct route *other);
 
+/* Whether the key of an enforced limit of @route has a part of the path. */
+MUST_USE bool route_limits_read_path(const struct route *route);
+
 #endif /* SLUICE_POLICY_ROUTE_LIMITS_H */

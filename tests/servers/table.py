@@ -5,6 +5,7 @@
 """
 
 import pathlib
+import posixpath
 import re
 import sys
 
@@ -47,16 +48,22 @@ def left():
     return [row for row in rows() if row["sluice"] == LEFT]
 
 
-def _is_in_another_case(spelling):
-    known = LIMITED[spelling.number].target
-    path = unquote(spelling.target)
-    return path.lower().rstrip("/") == unquote(known).lower().rstrip("/") and path != unquote(known)
+def _resolved(target):
+    """The path that most servers see: decoded, without parameters, dots and repeated slashes."""
+    path = "/".join(segment.partition(";")[0] for segment in unquote(target).split("/"))
+    resolved = re.sub("^//", "/", posixpath.normpath(path))
+    return resolved + "/" if re.search(r"/\.?\.?$", path) and resolved != "/" else resolved
+
+
+def _is_in_another_case(path, known):
+    return path.lower().rstrip("/") == known.lower().rstrip("/") and path.rstrip("/") != known.rstrip("/")
 
 
 def _is_of(row, spelling):
+    path = _resolved(spelling.target)
     if row["pattern"] == "case":
-        return _is_in_another_case(spelling)
-    return re.search(row["pattern"], spelling.raw().decode("latin-1")) is not None
+        return _is_in_another_case(path, _resolved(LIMITED[spelling.number].target))
+    return re.search(row["pattern"], f"{spelling.method} {path}?{unquote(spelling.query or '')}") is not None
 
 
 def find_left(found, server, is_careful, spelling):

@@ -250,6 +250,61 @@ START_TEST(rule_69_an_encoded_slash_never_leads_around_a_later_stricter_route)
 }
 END_TEST
 
+/* Servers that parse the target as a reference take what follows "//" for a host. */
+static bool is_taken_by_rest(const char *others, const char *target)
+{
+    char text[2048];
+    struct text policy_text = text_of(text, sizeof(text));
+    struct request request;
+    const struct route *route = NULL;
+    text_add_literal(&policy_text, "listen: 127.0.0.1:0\n"
+                                   "upstreams: {api: {servers: \"http://127.0.0.1:1\"}}\n"
+                                   "limits:\n"
+                                   "  few: {key: client.ip, rate: 9/s}\n"
+                                   "  by-path: {key: [client.ip, path.1], rate: 9/s}\n"
+                                   "routes:\n");
+    text_add(&policy_text, span_of_text(others));
+    text_add_char(&policy_text, '\0');
+    struct policy *policy = policy_from_text(text);
+    request_init(&request, "GET", target, "x");
+    const char *refusal = matcher_find_route(policy, &request.view, &route);
+    ck_assert(refusal == NULL || route == NULL);
+    if (route != NULL) {
+        ck_assert(request.view.path->text.data[1] != '/');
+    }
+    policy_free(policy);
+    return route != NULL;
+}
+
+START_TEST(rule_71_what_stands_behind_two_slashes_leads_around_no_route)
+{
+    static const char *const rest = "  - {match: {path: /v1/login}, limits: [few], upstream: api}\n"
+                                    "  - {match: {path: /**}, upstream: api}\n";
+    static const char *const later = "  - {match: {path: /x/**}, upstream: api}\n"
+                                     "  - {match: {path: /v1/**}, limits: [few], upstream: api}\n";
+    static const char *const lenient =
+        "  - {match: {path: /v1/login}, limits: [few], upstream: api}\n"
+        "  - {match: {path: /**, encoded_slash: allow}, upstream: api}\n";
+    static const char *const keyed = "  - {match: {path: /**}, limits: [by-path], upstream: api}\n";
+    static const char *const around[] = {"//x/v1/login", "///x/v1/login", "//x//v1/login",
+                                         "//x:80/v1/./login", "//u@x/v1;a/login"};
+
+    for (size_t i = 0; i < ARRAY_LEN(around); i++) {
+        ck_assert_msg(!is_taken_by_rest(rest, around[i]), "%s", around[i]);
+        ck_assert_msg(!is_taken_by_rest(later, around[i]), "%s", around[i]);
+    }
+    ck_assert(is_taken_by_rest(rest, "//v1/login"));
+    ck_assert(is_taken_by_rest(rest, "//x/v1/users"));
+    ck_assert(is_taken_by_rest(rest, "/x//v1/login"));
+    ck_assert(is_taken_by_rest(later, "//v1/login"));
+    ck_assert(!is_taken_by_rest(lenient, "/\\x/v1/login"));
+    ck_assert(!is_taken_by_rest(lenient, "/%2Fx/v1/login"));
+    ck_assert(is_taken_by_rest(lenient, "/\\x/v1/users"));
+    ck_assert(!is_taken_by_rest(keyed, "//x/v1/login"));
+    ck_assert(is_taken_by_rest(keyed, "/x/v1/login"));
+}
+END_TEST
+
 START_TEST(the_first_part_that_fails_is_told)
 {
     static const struct {
@@ -297,6 +352,7 @@ int main(void)
     tcase_add_test(tcase, requests_take_the_first_route_that_matches);
     tcase_add_test(tcase, keys_see_the_path_under_the_rules_of_the_route);
     tcase_add_test(tcase, rule_69_an_encoded_slash_never_leads_around_an_earlier_route);
+    tcase_add_test(tcase, rule_71_what_stands_behind_two_slashes_leads_around_no_route);
     tcase_add_loop_test(tcase, rule_69_an_encoded_slash_never_leads_around_a_later_stricter_route,
                         0, (int)ARRAY_LEN(BEHIND));
     tcase_add_test(tcase, the_first_part_that_fails_is_told);
