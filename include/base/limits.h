@@ -12,6 +12,7 @@ enum {
     POLICY_ERRORS_MAX = 100,                  /* told in one run */
     POLICY_ROUTES_MAX = 20000,
     POLICY_LIMITS_MAX = 10000,
+    POLICY_METHODS_MAX = 64, /* named in routes and not registered */
     REGIMES_MAX = 64, /* policies of a worker that requests are under at one time, see reload.md */
     POLICY_UPSTREAMS_MAX = 1000,
     POLICY_SERVERS_MAX = 256,  /* in one upstream */

@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/span.h"
 #include "http/field.h"
+#include "http/method.h"
 #include "http/target.h"
 
 enum parse_result {
@@ -43,7 +44,8 @@ struct http_error {
 struct head {
     /* of a request */
     struct span method;
-    struct target target;  /* split; the path and query as received */
+    enum method_id method_id; /* METHOD_OTHER also where nobody has looked */
+    struct target target;     /* split; the path and query as received */
     struct span host;      /* Host's value, or the authority of an absolute target; no port cut off.
                            * Empty in HTTP/1.0 without Host */
     bool expect_continue;  /* 100-continue, in HTTP/1.1 */

@@ -35,6 +35,7 @@ struct request_view {
     struct path *path;       /* storage */
 
     /* *path and path_buffer: the path normalised under the rules of the matched route */
+    struct span method;                 /* as keys count it: see method_names_read() */
     struct span route;                  /* its name */
     const struct span *capture_names;   /* its {names} */
     size_t n_captures;                  /* of them */

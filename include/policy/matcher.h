@@ -20,8 +20,8 @@
 /* Find the first route that matches @request; *route is NULL when none does (404). Normalises
  * head->target.path into request->path_buffer and request->path, under the route's rules (letters
  * are lowered where it ignores case), and fills the second group of @request.
- * Returns NULL, or why the path or a field is refused (400): a static phrase, and *route is
- * NULL. */
+ * Returns NULL, or why the path, the method or a field is refused (400): a phrase that lives as
+ * long as @policy, and *route is NULL. */
 MUST_USE const char *matcher_find_route(const struct policy *policy, struct request_view *request,
                                         const struct route **route);
 

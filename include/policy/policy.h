@@ -110,6 +110,12 @@ struct route {
                                   limits; empty: there are none */
 };
 
+/* A method that a route names and that is not registered. */
+struct named_method {
+    struct span name;
+    const char *case_refusal; /* why a request with it in another case is refused */
+};
+
 struct policy {
     struct arena arena; /* of everything below */
     struct span source; /* the file, as it was read */
@@ -119,6 +125,8 @@ struct policy {
     uint32_t workers;                       /* 0: one per core */
     struct address_prefix *trusted_proxies; /* of ADDRESS_NONE: peers on unix sockets */
     size_t n_trusted_proxies;
+    struct named_method *methods;
+    size_t n_methods;
     struct resolver_section resolver;
     struct store_section store;
     struct log_section log;

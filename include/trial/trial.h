@@ -37,7 +37,7 @@ struct trial_options {
 };
 
 enum trial_verdict {
-    TRIAL_BAD_PATH,  /* 400: the path could be read as another one */
+    TRIAL_BAD_PATH,  /* 400: the path, or the method, could be read as another one */
     TRIAL_NO_ROUTE,  /* 404 */
     TRIAL_TOO_LARGE, /* 413: the body that the head announces */
     TRIAL_LACKS_KEY, /* 403: what a limit counts by, and it says `missing: deny` */

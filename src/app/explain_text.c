@@ -248,7 +248,8 @@ static void put_route(const struct explanation *explanation, FILE *out)
     if (route != NULL) {
         fprintf(out, "%.*s\n", SPAN_ARGS(route->name));
     } else {
-        fputs(explanation->given.refusal != NULL ? "none: the path is refused\n" : "none\n", out);
+        fputs(explanation->given.refusal != NULL ? "none: the request is refused\n" : "none\n",
+              out);
     }
     put_routes(explanation, out);
 }

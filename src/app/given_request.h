@@ -24,8 +24,8 @@ struct given_request {
     struct http_error error; /* status 0: the head is sound. Else nothing below is known */
     struct client_walk walk; /* how the client was found */
     struct request_view view;
-    const char *refusal;       /* why the path is answered with 400, or NULL; static */
-    const struct route *route; /* NULL: none matches, or the path is refused */
+    const char *refusal;       /* why path or method are answered with 400, or NULL */
+    const struct route *route; /* NULL: none matches, or it is refused */
 };
 
 /* Read METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS] and find the route under @policy. URL is a

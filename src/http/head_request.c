@@ -48,7 +48,9 @@ static bool read_method(struct head *head, struct span method)
     if (method.len > METHOD_BYTES_MAX) {
         return head_refuse(head, 501, "the method is too long");
     }
-    if (span_equals(method, SPAN("CONNECT"))) {
+    head->method_id = method_identify(method);
+    head->is_idempotent = method_is_idempotent(head->method_id);
+    if (head->method_id == METHOD_CONNECT) {
         return head_refuse(head, 501, "CONNECT is not served");
     }
     return true;
@@ -149,7 +151,7 @@ static bool read_max_forwards(struct head *head, const struct head_index *index)
 {
     struct field *field = index->first[FIELD_MAX_FORWARDS];
 
-    if (!span_equals(head->method, SPAN("TRACE")) && !span_equals(head->method, SPAN("OPTIONS"))) {
+    if (head->method_id != METHOD_TRACE && head->method_id != METHOD_OPTIONS) {
         return true;
     }
     if (index->count[FIELD_MAX_FORWARDS] > 1 || !has_digits_alone(field->value)) {
@@ -174,20 +176,6 @@ static bool has_no_underscore_variant(struct head *head)
     return true;
 }
 
-static bool is_idempotent(struct span method)
-{
-    static const struct span methods[] = {
-        {"GET", 3}, {"HEAD", 4}, {"PUT", 3}, {"DELETE", 6}, {"OPTIONS", 7}, {"TRACE", 5},
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-        if (span_equals(method, methods[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool read_request(const struct head_parser *parser, const struct head_lines *lines,
                          struct head *head)
 {
@@ -197,7 +185,6 @@ static bool read_request(const struct head_parser *parser, const struct head_lin
         !head_read_fields(parser, lines->field_lines, head)) {
         return false;
     }
-    head->is_idempotent = is_idempotent(head->method);
     head_index_fill(&index, head);
     return has_no_underscore_variant(head) && read_host(head, &index) &&
            head_read_framing(head, &index) && head_read_connection(head, &index) &&

@@ -130,7 +130,7 @@ static struct span read_term(const struct key_term *term, const struct request_v
     case KEY_PATH_CAPTURE:
         return read_capture(term, request);
     case KEY_METHOD:
-        return request->head->method;
+        return request->method;
     case KEY_HOST:
         return request->host;
     case KEY_ROUTE:

@@ -141,8 +141,9 @@ enum status link_policy(const struct spec_policy *spec, struct arena *scratch, s
                         uint64_t now_us, struct policy *policy)
 {
     static void (*const STAGES[])(struct linker *) = {
-        index_names, link_settings, link_admin,       link_upstreams, link_limits, link_keys,
-        link_routes, link_balance,  link_read_fields, link_settled,   link_slots,  link_redis_cell,
+        index_names,  link_settings, link_admin,        link_upstreams, link_limits,
+        link_keys,    link_routes,   link_method_names, link_balance,   link_read_fields,
+        link_settled, link_slots,    link_redis_cell,
     };
     struct linker linker = {
         .spec = spec,

@@ -56,6 +56,8 @@ void link_limits(struct linker *linker);
 /* Which limits count by the same key. */
 void link_keys(struct linker *linker);
 void link_routes(struct linker *linker);
+/* The methods that routes name beside the registered ones. */
+void link_method_names(struct linker *linker);
 /* Which limits are redis-cell's to decide, where the policy asks for that;
  * needs all of the above. */
 void link_redis_cell(struct linker *linker);

@@ -1,5 +1,6 @@
 #include "policy/matcher.h"
 
+#include "policy/method_names.h"
 #include "policy/pattern.h"
 #include "policy/route_index.h"
 #include "policy/route_limits.h"
@@ -237,17 +238,28 @@ static const char *find_detour(const struct policy *policy, struct request_view 
     return NULL;
 }
 
+/* Why the method is refused, or NULL; most requests have one that the parser knows. */
+static const char *read_method(const struct policy *policy, struct request_view *request)
+{
+    request->method = request->head->method;
+    return request->head->method_id != METHOD_OTHER
+               ? NULL
+               : method_names_read(policy, request->head->method, &request->method);
+}
+
 const char *matcher_find_route(const struct policy *policy, struct request_view *request,
                                const struct route **route)
 {
     const char *refusal;
 
     *route = NULL;
-    const char *fault = read_fields_check(&policy->read_fields, request->head);
-    if (fault != NULL) {
-        return fault;
+    const char *fault = read_method(policy, request);
+    if (fault == NULL) {
+        fault = read_fields_check(&policy->read_fields, request->head);
     }
-    fault = read_path(request, &refusal);
+    if (fault == NULL) {
+        fault = read_path(request, &refusal);
+    }
     if (fault != NULL) {
         return fault;
     }

@@ -2,6 +2,7 @@
 
 #include "base/address.h"
 #include "http/field.h"
+#include "http/method.h"
 #include "http/target.h"
 #include "policy/endpoint.h"
 #include "policy/quote.h"
@@ -152,20 +153,17 @@ static bool parse_content_type(const struct value_type *type, const struct node 
 
 bool value_check_method(struct span method, struct text *problem)
 {
-    static const char *const KNOWN[] = {"GET",    "HEAD",    "POST",  "PUT",  "PATCH",
-                                        "DELETE", "OPTIONS", "TRACE", "QUERY"};
     if (!field_is_token(method) || method.len > METHOD_BYTES_MAX) {
         text_add_literal(problem, "must be the name of a method");
         return false;
     }
-    for (size_t i = 0; i < ARRAY_LEN(KNOWN); i++) {
-        const struct span known = span_of_text(KNOWN[i]);
-        if (span_equals_ignore_case(known, method) && !span_equals(known, method)) {
-            text_add_format(problem, "case counts in methods; did you mean \"%s\"?", KNOWN[i]);
-            return false;
-        }
+    const enum method_id meant = method_find_ignoring_case(method);
+    if (meant != METHOD_OTHER && !span_equals(method, method_name(meant))) {
+        text_add_format(problem, "case counts in methods; did you mean \"%.*s\"?",
+                        SPAN_ARGS(method_name(meant)));
+        return false;
     }
-    if (span_equals(method, SPAN("CONNECT"))) {
+    if (meant == METHOD_CONNECT) {
         text_add_literal(problem, "CONNECT is always refused");
         return false;
     }

@@ -151,6 +151,7 @@ static void fill_head(struct replay *replay, const struct log_line *line, struct
         head->known |= UINT64_C(1) << FIELD_HOST;
     }
     head->method = line->method;
+    head->method_id = method_identify(line->method);
     head->fields = replay->headers;
     head->n_fields = n;
 }

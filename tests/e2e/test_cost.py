@@ -54,7 +54,7 @@ def wait_for_left(proxy, wanted, who="a"):
 
 def test_a_cost_by_method_is_taken_for_each_method(start_in_store):
     proxy = start_in_store(budget(cost="{POST: 30, GET: 10, default: 2}"))
-    for method, taken in (("POST", 30), ("GET", 40), ("DELETE", 42), ("get", 44), ("POST", 74)):
+    for method, taken in (("POST", 30), ("GET", 40), ("DELETE", 42), ("LIST", 44), ("POST", 74)):
         response = proxy.ask(method, fields={"X-Id": "a"})
         assert (response.status, left(response)) == (204, {"budget": 100 - taken})
     assert proxy.ask("POST", fields={"X-Id": "a"}).status == 429

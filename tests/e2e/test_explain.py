@@ -104,6 +104,8 @@ def test_what_a_policy_keeps_secret_is_not_told(policy_file):
     (["GET", "/none"], 404, "no route matches"),
     (["GET", "/api/login"], 404, "the method is not POST nor PUT"),
     (["GET", "/%2e%2e%2fx"], 400, "encoded slash"),
+    (["post", "/api/login"], 400, "methods are case-sensitive: the request's is POST in another case"),
+    (["Get", "/none"], 400, "methods are case-sensitive: the request's is GET in another case"),
     (["GET", "no-slash"], 400, "is not one that can be read"),
     (["GET", "/x", "-H", "Bad Name: 1"], 400, "is not one that can be read"),
     (["POST", "/api/login", "-H", "Content-Length: 2000"], 413, "body is too large"),

@@ -163,11 +163,34 @@ def test_rule_04_an_absolute_target_counts_before_host(proxy, upstream, target, 
 
 
 def test_rule_09_methods_are_passed_on_as_they_are_written(proxy, upstream):
-    for method in ("get", "PURGE", "M-SEARCH", "OPTIONS"):
+    for method in ("gets", "PURGE", "M-SEARCH", "OPTIONS"):
         proxy.ask(method)
         assert upstream.last.method == method
     proxy.ask("OPTIONS", "*")
     assert upstream.last.target == "*"
+
+
+def test_rule_09_a_known_method_in_another_case_is_refused(start, start_upstream):
+    """Flask and Django fold the case of a method: `post` would reach the handler of POST."""
+    upstream = start_upstream()
+    proxy = start(f"""
+        limits: {{login: {{key: client.ip, algorithm: fixed_window, rate: 2/day}},
+                  by-method: {{key: method, algorithm: fixed_window, align: first, rate: 100/day}}}}
+        upstreams: {{api: {{servers: "{upstream.url}"}}}}
+        routes:
+          - {{match: {{path: /v1/login, method: [POST, Purge]}}, limits: [login], upstream: api}}
+          - {{match: {{path: /**}}, limits: [by-method], cost: {{SWEEP: 2, default: 1}}, upstream: api}}
+    """)
+    for method, meant in (("post", "POST"), ("Post", "POST"), ("pOST", "POST"), ("purge", "Purge"),
+                          ("PURGE", "Purge"), ("sweep", "SWEEP"), ("propfind", "PROPFIND")):
+        response = proxy.ask(method, "/v1/login")
+        assert response.status == 400
+        assert b"case-sensitive" in response.body and meant.encode() in response.body
+    assert not upstream.requests
+    assert [proxy.ask(method, "/v1/login").status for method in ("POST", "Purge", "POST")] == [200, 200, 429]
+    left = [proxy.ask(method, "/x").get("RateLimit").split(";r=")[1].split(";")[0]
+            for method in ("FOO", "BAR", "foo", "GET", "PROPFIND", "SWEEP", "Purge", "BAZ")]
+    assert left == ["99", "98", "97", "99", "99", "98", "99", "96"]
 
 
 # --- responses ---

@@ -225,6 +225,13 @@ def test_lines_that_cannot_be_read_are_counted_and_the_first_are_shown(replay):
     assert "7 lines could not be read" in text and "access.log:2: junk 0 \\x1b[31m" in text
 
 
+def test_a_method_in_another_case_is_refused_as_the_proxy_does(replay):
+    lines = [combined(START + i, request=f"{method} /a HTTP/1.1") for i, method in enumerate(
+        ["GET", "get", "Get", "FOO"])]
+    report = replay(ONE, lines)
+    assert (report["log"]["requests"], report["policy"]["refused"]) == (4, 2)
+
+
 @pytest.mark.parametrize("request_line", ["-", "\\x16\\x03\\x01", "GET", "GET  HTTP/1.1",
                                           "GET /a b HTTP/1.1", "CONNECT a:1 HTTP/1.1"])
 def test_what_is_no_request_is_told_apart(replay, request_line):

@@ -84,6 +84,7 @@ static bool fill(struct request *request, const struct span values[VALUES])
     request->head.target.query = values[2];
     request->head.target.path = text_span(&target);
     request->view.head = &request->head;
+    request->view.method = request->head.method;
     request->view.path = &request->path;
     request->view.path_buffer = request->path_bytes;
     request->view.host = target_is_host(values[5])

@@ -74,7 +74,13 @@ def wanted_of(data):
     return wanted
 
 
+# Of the IANA HTTP Method Registry those that the grammar writes.
+REGISTERED = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE", b"PRI"))
+
+
 def _what_becomes_of(message):
+    if message.method not in REGISTERED and message.method.upper() in REGISTERED:
+        return Wanted(message, "answered", "the method is a registered one in another case")
     path = message.origin.partition(b"?")[0]
     if paths.is_refused(path):
         return Wanted(message, "answered", "the path")

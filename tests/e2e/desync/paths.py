@@ -6,15 +6,15 @@ import re
 SEGMENTS_MAX = 100  # more than a case has, or it is refused for that
 BAD = re.compile(rb"%(?![0-9A-F]{2})|%00|%2F|%5C|\\")
 OVERLONG = re.compile(rb"%C[01]%[89AB]|%E0%[89]|%F0%8")
-# Of an unreserved character, a separator or NUL.
-ESCAPED_ESCAPE = re.compile(rb"%25(?:25)*(?:00|2[DEF]|3[0-9]|4[1-9A-F]|5[0-9ACF]|6[1-9A-F]|7[0-9AE])")
+# Of a character that may stand raw, a separator or NUL.
+ESCAPED_ESCAPE = re.compile(rb"%25(?:25)*(?:00|2[1246-9A-F]|3[0-9ACDE]|[4-6][0-9A-F]|7[0-9A-E])")
 ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
-def _decode_unreserved(path):
+def _decode_plain(path):
     def decoded(escape):
         octet = bytes([int(escape.group(1), 16)])
-        return octet if re.fullmatch(rb"[A-Za-z0-9._~-]", octet) else escape.group(0)
+        return octet if octet not in b"#%/;?\\" and re.fullmatch(rb"[!-~]", octet) else escape.group(0)
 
     return ESCAPE.sub(decoded, path)
 
@@ -33,7 +33,7 @@ def _depends_on_merging(segments):
 
 
 def is_refused(path):
-    decoded = _decode_unreserved(path)
+    decoded = _decode_plain(path)
     upper = decoded.upper()
     if BAD.search(upper) or OVERLONG.search(upper) or ESCAPED_ESCAPE.search(upper):
         return True
@@ -46,7 +46,7 @@ def is_refused(path):
 
 def segments_of(path):
     """As a route sees them, dots not yet followed."""
-    names = [segment.partition(b";")[0] for segment in _decode_unreserved(path).split(b"/")[1:]]
+    names = [segment.partition(b";")[0] for segment in _decode_plain(path).split(b"/")[1:]]
     return [name for name in names if name not in (b"", b".")]
 
 

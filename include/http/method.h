@@ -1,0 +1,81 @@
+/* The methods of the IANA HTTP Method Registry (RFC 9110 section 16.1), which a head's method is
+ * compared with once.
+ *
+ * Methods are case-sensitive (RFC 9110 section 9.1), and yet some servers fold their case. */
+
+#ifndef SLUICE_HTTP_METHOD_H
+#define SLUICE_HTTP_METHOD_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+
+/* X(ID, "name", whether a client sends it again: RFC 9110 section 9.2.2), the frequent ones first.
+ * The methods of WebDAV and its kind are not sent again, whatever the registry says of them. */
+#define METHOD_LIST(X)                                                                             \
+    X(GET, "GET", true)                                                                            \
+    X(POST, "POST", false)                                                                         \
+    X(PUT, "PUT", true)                                                                            \
+    X(HEAD, "HEAD", true)                                                                          \
+    X(DELETE, "DELETE", true)                                                                      \
+    X(PATCH, "PATCH", false)                                                                       \
+    X(OPTIONS, "OPTIONS", true)                                                                    \
+    X(TRACE, "TRACE", true)                                                                        \
+    X(CONNECT, "CONNECT", false)                                                                   \
+    X(QUERY, "QUERY", false)                                                                       \
+    X(ACL, "ACL", false)                                                                           \
+    X(BASELINE_CONTROL, "BASELINE-CONTROL", false)                                                 \
+    X(BIND, "BIND", false)                                                                         \
+    X(CHECKIN, "CHECKIN", false)                                                                   \
+    X(CHECKOUT, "CHECKOUT", false)                                                                 \
+    X(COPY, "COPY", false)                                                                         \
+    X(LABEL, "LABEL", false)                                                                       \
+    X(LINK, "LINK", false)                                                                         \
+    X(LOCK, "LOCK", false)                                                                         \
+    X(MERGE, "MERGE", false)                                                                       \
+    X(MKACTIVITY, "MKACTIVITY", false)                                                             \
+    X(MKCALENDAR, "MKCALENDAR", false)                                                             \
+    X(MKCOL, "MKCOL", false)                                                                       \
+    X(MKREDIRECTREF, "MKREDIRECTREF", false)                                                       \
+    X(MKWORKSPACE, "MKWORKSPACE", false)                                                           \
+    X(MOVE, "MOVE", false)                                                                         \
+    X(ORDERPATCH, "ORDERPATCH", false)                                                             \
+    X(PRI, "PRI", false)                                                                           \
+    X(PROPFIND, "PROPFIND", false)                                                                 \
+    X(PROPPATCH, "PROPPATCH", false)                                                               \
+    X(REBIND, "REBIND", false)                                                                     \
+    X(REPORT, "REPORT", false)                                                                     \
+    X(SEARCH, "SEARCH", false)                                                                     \
+    X(UNBIND, "UNBIND", false)                                                                     \
+    X(UNCHECKOUT, "UNCHECKOUT", false)                                                             \
+    X(UNLINK, "UNLINK", false)                                                                     \
+    X(UNLOCK, "UNLOCK", false)                                                                     \
+    X(UPDATE, "UPDATE", false)                                                                     \
+    X(UPDATEREDIRECTREF, "UPDATEREDIRECTREF", false)                                               \
+    X(VERSION_CONTROL, "VERSION-CONTROL", false)
+
+enum method_id {
+    METHOD_OTHER, /* not registered */
+#define METHOD_ENUM(id, name, is_idempotent) METHOD_##id,
+    METHOD_LIST(METHOD_ENUM)
+#undef METHOD_ENUM
+        METHOD_COUNT,
+};
+
+/* The registered method @name, letter for letter; else METHOD_OTHER. */
+MUST_USE enum method_id method_identify(struct span name);
+
+/* The registered method that @name is but for its case; METHOD_OTHER: none. */
+MUST_USE enum method_id method_find_ignoring_case(struct span name);
+
+/* The name of @id, which is not METHOD_OTHER. Static. */
+struct span method_name(enum method_id id);
+
+/* Why a request is refused whose method is @id but for its case. Static. */
+const char *method_case_refusal(enum method_id id);
+
+/* Whether a request of @id may be sent again. */
+bool method_is_idempotent(enum method_id id);
+
+#endif /* SLUICE_HTTP_METHOD_H */
