@@ -100,6 +100,9 @@ struct upstream_meters {
 /* Why a connection is refused, as enum entrance_refusal. */
 enum { METER_REFUSALS = 6 };
 
+/* What kind of connection was evicted, as enum eviction_kind. */
+enum { METER_EVICTIONS = 3 };
+
 struct worker_meters {
     struct counter_table routes; /* blocks by number in the directories */
     struct counter_table limits;
@@ -112,6 +115,7 @@ struct worker_meters {
     struct counter connections; /* now */
     struct counter accepted;
     struct counter refused[METER_REFUSALS];
+    struct counter evicted[METER_EVICTIONS];
     struct counter held; /* now */
     struct counter log_lines_lost;
     struct store_meters store;

@@ -72,6 +72,7 @@ void metrics_write_latency(struct metrics *metrics);
 void metrics_write_requests(struct metrics *metrics);
 void metrics_write_decisions(struct metrics *metrics);
 void metrics_write_refusals(struct metrics *metrics);
+void metrics_write_evictions(struct metrics *metrics);
 void metrics_write_top(struct metrics *metrics);
 void metrics_write_bans(struct metrics *metrics);
 void metrics_write_bans_max(struct metrics *metrics);

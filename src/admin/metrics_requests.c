@@ -30,6 +30,12 @@ static const struct span REFUSALS[METER_REFUSALS] = {
     {"memory", 6},       {"untrusted", 9}, {"header", 6},
 };
 
+static const struct span EVICTIONS[METER_EVICTIONS] = {
+    {"silent", 6},
+    {"idle", 4},
+    {"head", 4},
+};
+
 /* --- requests --- */
 
 static void write_route(struct metrics *metrics, size_t number)
@@ -141,5 +147,14 @@ void metrics_write_refusals(struct metrics *metrics)
         const struct page_label label = {SPAN("reason"), REFUSALS[i]};
         metrics_add(metrics, &label, 1,
                     metrics_sum(metrics, offsetof(struct worker_meters, refused[i])));
+    }
+}
+
+void metrics_write_evictions(struct metrics *metrics)
+{
+    for (size_t i = 0; i < METER_EVICTIONS; i++) {
+        const struct page_label label = {SPAN("kind"), EVICTIONS[i]};
+        metrics_add(metrics, &label, 1,
+                    metrics_sum(metrics, offsetof(struct worker_meters, evicted[i])));
     }
 }

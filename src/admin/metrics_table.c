@@ -55,6 +55,9 @@ const struct metric METRICS[] = {
     COUNTER("connections_accepted_total", "Connections from clients that came in.", SUM(accepted)),
     COUNTER("connections_refused_total", "Connections from clients that were refused.",
             metrics_write_refusals, 0),
+    COUNTER("connections_evicted_total",
+            "Connections from clients that were closed for new ones, at max.connections.",
+            metrics_write_evictions, 0),
 
     /* --- upstreams --- */
     HISTOGRAM("upstream_response_duration_seconds",

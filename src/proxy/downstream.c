@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "http/proxy_header.h"
 #include "proxy/downstream_body.h"
+#include "proxy/downstream_eviction.h"
 #include "proxy/downstream_linger.h"
 #include "proxy/downstream_regime.h"
 #include "proxy/downstream_writer.h"
@@ -31,7 +32,6 @@ static void die(struct loop_task *task)
 {
     struct downstream *downstream = CONTAINER_OF(task, struct downstream, death);
     struct worker *worker = downstream->worker;
-    entrance_leave(worker, downstream->is_counted ? &downstream->peer : NULL);
     pool_give(&worker->downstreams, downstream);
     worker_on_downstream_gone(worker);
 }
@@ -51,6 +51,8 @@ static void close_idle(struct downstream *downstream)
     inbox_close(&downstream->inbox);
     downstream_drop_out_block(downstream);
     downstream_leave_regime(downstream);
+    eviction_remove(&downstream->worker->shared->entrance.eviction, &downstream->candidate);
+    downstream_leave_entrance(downstream);
     loop_at_turn_end(downstream->worker->loop, &downstream->death);
 }
 
@@ -75,7 +77,12 @@ void downstream_cut(struct downstream *downstream)
 
 static void on_timeout(struct timeout *timeout)
 {
-    close_idle(CONTAINER_OF(timeout, struct downstream, timeout));
+    struct downstream *downstream = CONTAINER_OF(timeout, struct downstream, timeout);
+    if (downstream->phase == DOWNSTREAM_BUSY) {
+        downstream_end_late_head(downstream);
+    } else {
+        close_idle(downstream);
+    }
 }
 
 /* Answered, and no other request may follow. */
@@ -83,7 +90,7 @@ static void finish(struct downstream *downstream)
 {
     const bool sends_more = !downstream->inbox.ended || inbox_has_bytes(&downstream->inbox) ||
                             stream_peek(&downstream->stream) == STREAM_DONE;
-    if (sends_more && !downstream->has_ended) {
+    if (sends_more && !downstream->has_ended && !downstream->is_evicted) {
         downstream_linger(downstream);
     } else {
         close_idle(downstream);
@@ -94,13 +101,23 @@ static void finish(struct downstream *downstream)
 
 static void arm_rest(struct downstream *downstream, uint64_t now_us)
 {
+    downstream->rest_since_us = now_us;
     timeout_arm(&downstream->timeout, &downstream->worker->rest_timeouts, now_us);
+}
+
+/* The client is known, and its first request is to come. */
+static void begin_first(struct downstream *downstream, uint64_t now_us)
+{
+    if (!downstream_await_first(downstream, now_us)) {
+        arm_rest(downstream, now_us);
+    }
 }
 
 /* The timeout is armed already. */
 static void rest(struct downstream *downstream)
 {
     downstream->phase = DOWNSTREAM_IDLE;
+    eviction_publish(&downstream->candidate, downstream->rest_since_us + EVICTION_GRACE_US);
     downstream_leave_regime(downstream);
     stream_want_read(&downstream->stream, true);
 }
@@ -171,7 +188,14 @@ static bool begin(struct downstream *downstream, uint64_t now_us)
         close_idle(downstream);
         return false;
     }
-    timeout_disarm(&downstream->timeout);
+    if (!downstream->is_first) {
+        timeout_disarm(&downstream->timeout);
+    }
+    eviction_publish(&downstream->candidate, EVICTION_NEVER);
+    if (UNLIKELY(!downstream->candidate.has_spoken)) {
+        eviction_note_spoken(&downstream->worker->shared->entrance.eviction,
+                             &downstream->candidate);
+    }
     downstream->phase = DOWNSTREAM_BUSY;
     downstream->exchange =
         exchange_init(memory, regime, &downstream->client, &downstream->peer, now_us);
@@ -187,6 +211,8 @@ static void parse(struct downstream *downstream, uint64_t now_us)
     switch (head_parse_request(&downstream->parser, inbox_head_bytes(&downstream->inbox), request,
                                &consumed)) {
     case PARSE_DONE:
+        downstream_end_first(downstream);
+        eviction_publish(&downstream->candidate, EVICTION_NEVER);
         inbox_begin_body(&downstream->inbox, consumed, request->body, request->content_length);
         exchange_on_head(exchange, now_us);
         return;
@@ -194,10 +220,13 @@ static void parse(struct downstream *downstream, uint64_t now_us)
         if (downstream->has_ended) {
             exchange_on_client_gone(exchange);
         } else {
+            eviction_publish(&downstream->candidate, exchange->started_us + EVICTION_HEAD_GRACE_US);
             stream_want_read(&downstream->stream, true);
         }
         return;
     case PARSE_BAD:
+        downstream_end_first(downstream);
+        eviction_publish(&downstream->candidate, EVICTION_NEVER);
         downstream->inbox.ended = false; /* nobody knows where this one ends */
         exchange_on_bad_head(exchange);
         return;
@@ -254,11 +283,10 @@ static void take_header(struct downstream *downstream, const struct proxy_header
         return;
     }
     const uint64_t now_us = clock_monotonic_us();
-    timeout_disarm(&downstream->timeout);
     inbox_begin_body(&downstream->inbox, consumed, BODY_NONE, 0);
     inbox_end_head(&downstream->inbox);
+    begin_first(downstream, now_us);
     if (inbox_head_bytes(&downstream->inbox).len == 0) {
-        arm_rest(downstream, now_us);
         rest(downstream);
         if (downstream->worker->draining) {
             downstream_drain(downstream);
@@ -449,6 +477,7 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer, 
         .is_counted = is_counted,
     };
     list_push_back(&worker->open, &downstream->node);
+    eviction_candidate_init(&downstream->candidate, &worker->victims);
     timeout_init(&downstream->timeout, on_timeout);
     loop_task_init(&downstream->next, on_next);
     loop_task_init(&downstream->death, die);
@@ -460,9 +489,9 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer, 
     } else if (awaits_header) {
         downstream->phase = DOWNSTREAM_NEW;
         downstream_enter_regime(downstream, worker->regime);
-        timeout_arm(&downstream->timeout, &downstream->regime->head_timeouts, clock_monotonic_us());
+        timeout_arm(&downstream->timeout, &worker->first_timeouts, clock_monotonic_us());
     } else {
-        arm_rest(downstream, clock_monotonic_us());
+        begin_first(downstream, clock_monotonic_us());
         rest(downstream);
     }
     if (worker->draining && downstream->phase != DOWNSTREAM_CLOSED) {

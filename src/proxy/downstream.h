@@ -11,6 +11,7 @@
 #include "http/head.h"
 #include "net/loop.h"
 #include "net/stream.h"
+#include "proxy/eviction.h"
 #include "proxy/exchange.h"
 #include "proxy/inbox.h"
 #include "proxy/linger.h"
@@ -37,16 +38,21 @@ struct downstream {
     struct head_parser parser;
     struct address peer;       /* or who the PROXY header says it is */
     bool is_counted;           /* at the entrance, as a connection of that client */
+    bool has_left;             /* the entrance counts it no more */
     struct exchange *exchange; /* while BUSY */
-    struct timeout timeout;    /* while NEW, IDLE, ANSWERED or LINGER */
-    struct lingering linger;   /* while LINGER */
-    char *out_block;           /* the response's head, until the kernel has it; NULL otherwise */
-    bool wants_body;           /* the exchange takes pieces of the request's body */
-    bool keep_alive;           /* another request may follow; known when the head goes out */
-    bool is_chunked;           /* the response's body goes out chunked */
-    bool is_tunnel;            /* bytes pass as they are, until both sides have ended */
-    bool is_stalled;           /* ANSWERED, and the kernel did not take all of it at once */
-    bool has_ended;            /* the client has ended its side: nothing more comes */
+    struct timeout timeout;    /* while NEW, IDLE, ANSWERED or LINGER, or is_first */
+    bool is_first; /* timeouts.head runs from accept: for the first head, of an unprotected peer */
+    bool is_evicted;        /* it ends with its answer */
+    uint64_t rest_since_us; /* the latest answer was given to it then, or it came */
+    struct eviction_candidate candidate;
+    struct lingering linger; /* while LINGER */
+    char *out_block;         /* the response's head, until the kernel has it; NULL otherwise */
+    bool wants_body;         /* the exchange takes pieces of the request's body */
+    bool keep_alive;         /* another request may follow; known when the head goes out */
+    bool is_chunked;         /* the response's body goes out chunked */
+    bool is_tunnel;          /* bytes pass as they are, until both sides have ended */
+    bool is_stalled;         /* ANSWERED, and the kernel did not take all of it at once */
+    bool has_ended;          /* the client has ended its side: nothing more comes */
     char chunk_head[CHUNK_HEAD_BYTES_MAX];
     struct loop_task next; /* a pipelined request is there: begin it at the end of the turn */
     struct loop_task death;
@@ -61,6 +67,11 @@ void downstream_open(struct worker *worker, int fd, const struct address *peer, 
 /* The worker is draining: close with the answer that is under way, or now if there is none. A
  * connection that is new has a moment to send its first request. */
 void downstream_drain(struct downstream *downstream);
+
+/* Close a connection that waits for its client, to make room. A silent or idle one is closed
+ * without an answer, an unfinished head is answered with 408. EVICTED_NONE: a request has come, or
+ * an answer is under way, and it stays. */
+MUST_USE enum eviction_kind downstream_evict(struct downstream *downstream);
 
 /* The client is gone: close at once, whatever is under way. */
 void downstream_close(struct downstream *downstream);

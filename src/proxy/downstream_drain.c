@@ -20,6 +20,7 @@ void downstream_drain(struct downstream *downstream)
             break; /* had its answers */
         }
         /* Its first request is on its way: a client that has just connected is not waiting idly. */
+        downstream->is_first = false;
         timeout_arm(&downstream->timeout, &downstream->worker->grace_timeouts,
                     clock_monotonic_us());
         return;

@@ -15,6 +15,7 @@ void downstream_linger(struct downstream *downstream)
     const uint64_t now_us = clock_monotonic_us();
     linger_begin(&downstream->linger, now_us);
     timeout_arm(&downstream->timeout, &downstream->worker->linger_timeouts, now_us);
+    eviction_publish(&downstream->candidate, now_us + EVICTION_GRACE_US);
 }
 
 void downstream_discard(struct downstream *downstream)

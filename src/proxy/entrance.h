@@ -1,6 +1,10 @@
-/* Who may come in: connections from clients are counted, in all and of each client, and
- * refused where there are too many of them, or where they do not say in the PROXY protocol who
- * they are although they should. */
+/* Which connections from clients are served. They are counted, in all and by client. Where there
+ * are too many in all, one that waits for its client gives way to the new one. If none does, or
+ * there are too many of one client, or the PROXY protocol is not spoken where it must be, the new
+ * one is refused.
+ *
+ * With several workers the connection that gives way may be of another worker, which is sent a
+ * message: so there are at most EVICTIONS_PENDING_MAX connections more than max.connections. */
 
 #ifndef SLUICE_PROXY_ENTRANCE_H
 #define SLUICE_PROXY_ENTRANCE_H
@@ -14,6 +18,7 @@
 #include "base/log.h"
 #include "policy/policy.h"
 #include "proxy/client_counts.h"
+#include "proxy/eviction.h"
 
 struct sockaddr;
 struct worker;
@@ -33,6 +38,7 @@ enum entrance_refusal {
 struct entrance {
     atomic_uint n_connections;
     struct client_counts clients;
+    struct eviction eviction;
     int fd_end; /* a client's connection that has this descriptor is refused */
 };
 
@@ -60,6 +66,12 @@ MUST_USE bool entrance_count(struct worker *worker, const struct address *client
  * and it is an HTTP client. */
 void entrance_refuse(struct worker *worker, int fd, const struct address *client,
                      enum entrance_refusal refusal, const char *detail);
+
+/* Whether connections of @peer are never evicted: those of trusted proxies and of unix sockets. */
+MUST_USE bool entrance_is_protected(const struct worker *worker, const struct address *peer);
+
+/* Other workers may have chosen connections of @worker to be closed. */
+void entrance_on_wake(struct worker *worker);
 
 /* A connection that came in has gone. @client: it was counted; else NULL. */
 void entrance_leave(struct worker *worker, const struct address *client);

@@ -7,6 +7,7 @@
 #include "proxy/entrance.h"
 
 static_assert((int)METER_REFUSALS == (int)ENTRANCE_REFUSALS, "each refusal has its counter");
+static_assert((int)METER_EVICTIONS == (int)EVICTION_KINDS, "each kind has its counter");
 static_assert((int)METER_ROUTES_MAX < COUNTER_TABLE_CHUNK * COUNTER_TABLE_CHUNKS_MAX, "they fit");
 
 enum { SERVER_NAME_BYTES = 1024 }; /* of upstream and server; what is longer shares number 0 */

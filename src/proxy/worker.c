@@ -123,6 +123,7 @@ static void on_wake(void *context)
     if (atomic_load(&worker->drain_wanted) && !worker->draining) {
         begin_drain(worker);
     }
+    entrance_on_wake(worker);
     worker_change_on_wake(worker);
     regime_on_wake(worker);
 }
@@ -147,6 +148,9 @@ static enum status init_loop(struct worker *worker, const struct policy *policy)
     }
     if (status == STATUS_OK) {
         status = timeout_queue_init(&worker->rest_timeouts, worker->loop, policy->timeouts.idle_us);
+    }
+    if (status == STATUS_OK) {
+        status = timeout_queue_init(&worker->first_timeouts, worker->loop, worker_first_us(policy));
     }
     if (status == STATUS_OK) {
         status = timeout_queue_init(&worker->linger_timeouts, worker->loop, LINGER_PAUSE_US);
@@ -215,6 +219,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
         .wakeup = {.fd = -1},
     };
     list_init(&worker->open);
+    list_init(&worker->victims);
     bans_view_init(&worker->bans, shared->options->bans);
     list_init(&worker->regimes);
     list_init(&worker->dying_stacks.stacks);
@@ -271,6 +276,7 @@ void worker_close(struct worker *worker)
     timer_close(&worker->beat_timer);
     precise_timers_close(&worker->holds);
     timeout_queue_close(&worker->rest_timeouts);
+    timeout_queue_close(&worker->first_timeouts);
     timeout_queue_close(&worker->linger_timeouts);
     timeout_queue_close(&worker->grace_timeouts);
     resolver_free(worker->resolver);

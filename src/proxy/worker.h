@@ -65,6 +65,7 @@ struct worker {
     struct pipe_pool pipes;   /* for long bodies */
     struct pool downstreams;  /* struct downstream */
     struct timeout_queue rest_timeouts;   /* of connections between requests: timeouts.idle */
+    struct timeout_queue first_timeouts;  /* of new ones: timeouts.head, or idle if that is less */
     struct timeout_queue linger_timeouts; /* of a connection that is closed in stages */
     struct timeout_queue grace_timeouts;  /* of one that is new when the drain begins */
 
@@ -74,11 +75,14 @@ struct worker {
 
     struct histogram decision_us; /* from asking the store to its answer */
     struct access_log log;
-    struct list open;     /* struct downstream, oldest first */
+    struct list open; /* struct downstream, oldest first */
+    struct list
+        victims; /* connections that other workers have chosen to be closed: see eviction.h */
     struct wakeup wakeup; /* another thread wants something: see drain_wanted, change */
     atomic_bool drain_wanted;
     struct worker_change change; /* to another policy */
     struct log_gate refusal_gates[ENTRANCE_REFUSALS];
+    struct log_gate eviction_gate;
     bool draining;            /* no new requests; connections end with their answer */
     struct timer drain_timer; /* what is not done by then is cut */
     struct timer settle_timer;
@@ -114,6 +118,13 @@ void worker_on_downstream_gone(struct worker *worker);
 
 /* A listener has left. */
 void worker_on_listener_gone(struct worker *worker);
+
+/* How long a new connection has for the head of its first request, from accept. */
+static inline uint64_t worker_first_us(const struct policy *policy)
+{
+    const struct timeouts_section *timeouts = &policy->timeouts;
+    return timeouts->head_us < timeouts->idle_us ? timeouts->head_us : timeouts->idle_us;
+}
 
 /* The first of LIMITS_PER_ROUTE_MAX slot numbers that nobody else has; never 0. */
 uint64_t worker_new_slots(struct worker *worker);

@@ -109,6 +109,8 @@ static void turn(struct worker *worker)
     change->coming = NULL;
     timeout_queue_set_length(&worker->rest_timeouts, policy->timeouts.idle_us,
                              clock_monotonic_us());
+    timeout_queue_set_length(&worker->first_timeouts, worker_first_us(policy),
+                             clock_monotonic_us());
     if (precise_timers_set_max(&worker->holds, policy->max.held) != STATUS_OK) {
         log_error("proxy.worker", "no memory for max.held: as many are held as before", "worker=%u",
                   worker->number);

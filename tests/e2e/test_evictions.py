@@ -1,0 +1,422 @@
+"""Connections that wait for their clients give way to new ones: a few addresses lock nobody out."""
+
+import collections
+import re
+import threading
+import time
+
+import pytest
+
+from harness.client import Client
+from harness.message import Cut
+from harness.wait import until
+
+OK = "routes: [{match: {path: /ok}, respond: {status: 200, body: ok}}]\n"
+GRACE_S = 0.1  # EVICTION_GRACE_US
+HEAD_GRACE_S = 1.0  # EVICTION_HEAD_GRACE_US
+PENDING_MAX = 64  # EVICTIONS_PENDING_MAX
+ATTACKERS = [f"127.0.0.{i}" for i in range(2, 7)]
+
+
+def policy(connections, workers=1, more="", routes=OK):
+    return f"workers: {workers}\nmax: {{connections: {connections}}}\n{more}\n{routes}"
+
+
+def ask(client):
+    response = client.ask(path="/ok")
+    assert response.status == 200 and response.body == b"ok"
+
+
+def is_open(client):
+    """Neither closed nor told anything; known after what came before has been served."""
+    return client.is_quiet(0)
+
+
+def await_closed(client):
+    until(lambda: not client.is_quiet(0), "the connection to be closed")
+    assert client.has_ended()
+
+
+def after(seconds, since):
+    """Wait until a time that the proxy counts has passed."""
+    time.sleep(max(0.0, since + seconds + 0.02 - time.monotonic()))
+
+
+# --- who gives way ---
+
+
+def test_the_silent_connection_that_is_oldest_gives_way_without_an_answer(start):
+    proxy = start(policy(3))
+    silent = [proxy.connect() for _ in range(3)]
+    after(GRACE_S, time.monotonic())
+    with proxy.connect() as new:
+        ask(new)
+        await_closed(silent[0])
+        assert is_open(silent[1]) and is_open(silent[2])
+    assert not proxy.all_log_lines()[1:], "a silent connection leaves no line"
+
+
+def test_silent_ones_give_way_before_idle_ones_of_the_same_client(start):
+    proxy = start(policy(4))
+    idle = [proxy.connect() for _ in range(3)]
+    for client in idle:
+        ask(client)
+    silent = proxy.connect()
+    after(GRACE_S, time.monotonic())
+    with proxy.connect() as new:
+        ask(new)
+        await_closed(silent)
+        assert all(is_open(client) for client in idle)
+
+
+def test_the_client_with_the_most_silent_connections_gives_way_first(start):
+    proxy = start(policy(6))
+    few = [proxy.connect("127.0.0.2") for _ in range(2)]
+    many = [proxy.connect("127.0.0.3") for _ in range(4)]
+    after(GRACE_S, time.monotonic())
+    with proxy.connect("127.0.0.4") as first:
+        ask(first)
+        await_closed(many[0])
+        with proxy.connect("127.0.0.5") as second:
+            ask(second)
+            await_closed(many[1])
+        assert all(is_open(client) for client in few + many[2:])
+
+
+def test_of_idle_ones_that_of_the_client_with_the_most_that_is_idle_longest_gives_way(start):
+    proxy = start(policy(6))
+    few = [proxy.connect("127.0.0.2") for _ in range(2)]
+    many = [proxy.connect("127.0.0.3") for _ in range(4)]
+    for client in few + many + many[:1]:
+        ask(client)
+    after(GRACE_S, time.monotonic())
+    with proxy.connect("127.0.0.4") as new:
+        ask(new)
+        await_closed(many[1])
+        assert all(is_open(client) for client in few + many[:1] + many[2:])
+
+
+def test_an_unfinished_head_gives_way_after_a_moment_and_is_told_408(start):
+    proxy = start(policy(2))
+    began = time.monotonic()
+    heads = [proxy.send(b"GET /ok HTTP/1.1\r\nX-Slow: ") for _ in range(2)]
+    with proxy.connect() as new:  # neither has had its time
+        refused = new.read()
+        assert refused.status == 503 and refused.get("Retry-After") == "1" and new.has_ended()
+    after(HEAD_GRACE_S, began)
+    with proxy.connect() as new:
+        ask(new)
+        response = heads[0].read()
+        assert response.status == 408 and response.get("Connection") == "close" and heads[0].has_ended()
+        heads[1].send(b"1\r\nHost: a\r\n\r\n")
+        assert heads[1].read().status == 200
+    line = next(line for line in proxy.log_lines(3) if line["status"] == "408")
+    assert "too many connections" in line["fault"]
+
+
+def test_a_request_under_way_is_not_evicted(start, start_upstream):
+    released = threading.Event()
+
+    def behave(peer, _):
+        assert released.wait(60)
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n")
+
+    upstream = start_upstream(behave)
+    proxy = start(policy(2, routes=f"upstream: {upstream.url}\n"))
+    busy = [proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(2)]
+    upstream.wait_for(2)
+    after(HEAD_GRACE_S, time.monotonic())
+    with proxy.connect() as new:
+        assert new.read().status == 503
+    released.set()
+    assert [client.read().status for client in busy] == [200, 200]
+
+
+def test_an_answer_that_lingers_gives_way(start):
+    proxy = start(policy(1))
+    with proxy.send(b"BAD\r\n\r\nmore") as answered:
+        assert answered.read().status == 400
+        after(GRACE_S, time.monotonic())
+        with proxy.connect() as new:
+            ask(new)
+
+
+# --- who is protected ---
+
+
+def test_connections_of_trusted_proxies_are_never_evicted(start):
+    proxy = start(policy(3, more="trusted_proxies: [127.0.0.9]"))
+    pool = [proxy.connect("127.0.0.9") for _ in range(2)]
+    ask(pool[1])
+    silent = proxy.connect("127.0.0.2")
+    after(GRACE_S, time.monotonic())
+    with proxy.connect("127.0.0.3") as new:
+        ask(new)
+        await_closed(silent)
+        after(GRACE_S, time.monotonic())
+        with proxy.connect("127.0.0.3") as another:
+            ask(another)
+            await_closed(new)
+    for client in pool:
+        ask(client)
+
+
+def test_a_trusted_proxy_takes_the_place_of_another_client(start):
+    proxy = start(policy(2, more="trusted_proxies: [127.0.0.9]"))
+    silent = [proxy.connect("127.0.0.2") for _ in range(2)]
+    after(GRACE_S, time.monotonic())
+    with proxy.connect("127.0.0.9") as trusted:
+        ask(trusted)
+        await_closed(silent[0])
+
+
+def test_connections_on_unix_sockets_are_never_evicted(start, tmp_path):
+    path = str(tmp_path / "proxy.sock")
+    proxy = start(f"listen: [127.0.0.1:0, 'unix:{path}']\n" + policy(2))
+    pool = Client(path)
+    silent = proxy.connect()
+    after(GRACE_S, time.monotonic())
+    with proxy.connect() as new:
+        ask(new)
+        await_closed(silent)
+    ask(pool)
+    pool.close()
+
+
+def test_all_places_are_protected_ones_then_new_ones_are_refused(start):
+    proxy = start(policy(2, more="trusted_proxies: [127.0.0.9]"))
+    pool = [proxy.connect("127.0.0.9") for _ in range(2)]
+    after(GRACE_S, time.monotonic())
+    with proxy.connect("127.0.0.2") as new:
+        assert new.read().status == 503 and new.has_ended()
+    for client in pool:
+        ask(client)
+
+
+PROXIED = """trusted_proxies: [127.0.0.1]
+listen: {address: 127.0.0.1:0, proxy_protocol: true}"""
+
+
+def named(proxy, address):
+    return proxy.send(f"PROXY TCP4 {address} 127.0.0.1 1 2\r\n".encode())
+
+
+def test_with_the_proxy_protocol_the_client_that_is_named_is_ranked_and_its_header_is_no_request(start):
+    proxy = start(policy(4, more=PROXIED))
+    few = named(proxy, "192.0.2.1")
+    many = [named(proxy, "192.0.2.2") for _ in range(3)]
+    after(GRACE_S, time.monotonic())
+    with named(proxy, "192.0.2.3") as new:
+        ask(new)
+        await_closed(many[0])
+        assert is_open(few)
+    assert 'kind=silent' in proxy.stderr() and "client=192.0.2.2" in proxy.stderr()
+
+
+def test_a_connection_that_the_proxy_makes_for_itself_is_protected(start):
+    proxy = start(policy(2, more=PROXIED))
+    own = proxy.send(b"PROXY UNKNOWN\r\n")
+    silent = named(proxy, "192.0.2.1")
+    after(GRACE_S, time.monotonic())
+    with named(proxy, "192.0.2.2") as new:
+        ask(new)
+        await_closed(silent)
+    ask(own)
+
+
+def test_a_48_of_ipv6_is_one_client(start):
+    proxy = start(policy(6, more=PROXIED))
+
+    def of(address):
+        return proxy.send(f"PROXY TCP6 {address} ::1 1 2\r\n".encode())
+
+    few = [of("2001:db8:1::1") for _ in range(2)]
+    many = [of(f"2001:db8:2:{i}::1") for i in range(4)]
+    after(GRACE_S, time.monotonic())
+    with of("2001:db8:3::1") as new:
+        ask(new)
+        await_closed(many[0])
+        assert all(is_open(client) for client in few)
+
+
+# --- the time for the first head ---
+
+
+def test_a_silent_connection_is_closed_after_timeouts_head_without_an_answer(start):
+    proxy = start(policy(10, more="timeouts: {head: 1s, idle: 60s}"))
+    began = time.monotonic()
+    with proxy.connect() as silent:
+        assert silent.has_ended()
+    assert 0.9 < time.monotonic() - began < 30
+
+
+def test_the_first_head_has_its_time_from_accept(start):
+    proxy = start(policy(10, more="timeouts: {head: 2s, idle: 60s}"))
+    began = time.monotonic()
+    with proxy.connect() as late:
+        time.sleep(1.5)
+        late.send(b"GET /ok HTTP/1.1\r\n")
+        assert late.read().status == 408
+        assert time.monotonic() - began < 3.0, "not from its first byte"
+
+
+def test_later_heads_have_their_time_from_their_first_byte_and_idle_before_it(start):
+    proxy = start(policy(10, more="timeouts: {head: 1s, idle: 60s}"))
+    with proxy.connect() as client:
+        ask(client)
+        assert client.is_quiet(1.5)
+        client.send(b"GET /ok HTTP/1.1\r\n")
+        assert client.is_quiet(0.5)
+        client.send(b"Host: a\r\n\r\n")
+        assert client.read().status == 200
+
+
+@pytest.mark.parametrize("header", [False, True])
+def test_a_trusted_proxy_keeps_idle_before_its_first_byte(start, header):
+    listen = "listen: {address: 127.0.0.1:0, proxy_protocol: true}" if header else ""
+    proxy = start(policy(10, more=f"trusted_proxies: [127.0.0.1]\ntimeouts: {{head: 1s, idle: 60s}}\n{listen}"))
+    with proxy.connect() as client:
+        if header:
+            client.send(b"PROXY UNKNOWN\r\n")
+        assert client.is_quiet(1.8)
+        ask(client)
+
+
+def test_what_a_proxy_header_names_has_timeouts_head(start):
+    proxy = start(policy(10, more=PROXIED + "\ntimeouts: {head: 1s, idle: 60s}"))
+    with named(proxy, "192.0.2.1") as client:
+        assert client.has_ended()
+
+
+# --- telling it ---
+
+
+def test_evictions_are_counted_and_logged_at_most_once_a_second(start, tmp_path):
+    path = tmp_path / "admin.sock"
+    proxy = start(policy(2, more=f"admin: {{listen: 'unix:{path}'}}"))
+    clients = [proxy.connect() for _ in range(2)]
+    began = time.monotonic()
+    for _ in range(5):
+        after(GRACE_S, time.monotonic())
+        clients.append(proxy.connect())
+        ask(clients[-1])
+
+    def page():
+        with Client(str(path)) as admin:
+            return admin.ask(path="/metrics", host="localhost").body.decode()
+
+    n = {kind: int(re.search(rf'sluice_connections_evicted_total{{kind="{kind}"}} (\d+)', page())[1])
+         for kind in ("silent", "idle", "head")}
+    assert n == {"silent": 2, "idle": 3, "head": 0}
+    n_lines = proxy.stderr().count("connection evicted for a new one")
+    assert 1 <= n_lines <= 1 + (time.monotonic() - began)
+
+
+def test_descriptors_that_run_out_are_made_free_too(start):
+    proxy = start("workers: 1\n" + OK, descriptors=(64, 64))
+    silent = [proxy.connect("127.0.0.2") for _ in range(64)]
+    after(GRACE_S, time.monotonic())
+    for _ in range(20):
+        with proxy.connect("127.0.0.3") as client:
+            ask(client)
+    for client in silent:
+        client.close()
+
+
+# --- floods ---
+
+
+class SilentFlood:
+    """Connections from a few addresses, so many a second, that never say a word."""
+
+    def __init__(self, proxy, per_s, first_bytes=b""):
+        self.proxy, self.per_s, self.first_bytes = proxy, per_s, first_bytes
+        self.clients = collections.deque()
+        self.n = 0
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.is_over.wait(1 / self.per_s):
+            try:
+                client = self.proxy.connect(ATTACKERS[self.n % len(ATTACKERS)])
+                client.send(self.first_bytes)
+            except OSError:
+                continue  # refused: the next one tries again
+            self.clients.append(client)
+            self.n += 1
+            while len(self.clients) > 400:
+                self.clients.popleft().close()
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
+        for client in self.clients:
+            client.close()
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_flood_of_silent_connections_locks_nobody_out(start, workers):
+    proxy = start(policy(60, workers=workers))
+    regular = [proxy.connect("127.0.0.1") for _ in range(10)]
+    for client in regular:
+        ask(client)
+    worst_s = 0.0
+    with SilentFlood(proxy, 67) as flood:
+        until(lambda: flood.n >= 100, "all places to be taken")
+        for _ in range(60):
+            began = time.monotonic()
+            with proxy.connect("127.0.0.8") as new:
+                ask(new)
+            worst_s = max(worst_s, time.monotonic() - began)
+            for client in regular:
+                ask(client)
+            time.sleep(0.02)
+        assert flood.n >= 120
+    assert worst_s < 5.0, "a fraction of a second on a machine that does nothing else"
+    assert proxy.stderr().count("too many connections") == 0
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("first_bytes", [b"GET /ok HTTP/1.1\r\nHost: a\r\n\r\n", b"G"])
+def test_connections_that_speak_once_and_then_wait_lock_nobody_out(start, workers, first_bytes):
+    proxy = start(policy(60, workers=workers))
+    regular = [proxy.connect("127.0.0.1") for _ in range(3)]
+    n_refused = n_served = 0
+    for client in regular:
+        ask(client)
+    with SilentFlood(proxy, 30, first_bytes) as flood:
+        until(lambda: flood.n >= 70, "all places to be taken")
+        for _ in range(40):
+            try:
+                with proxy.connect("127.0.0.8") as new:
+                    served = new.ask(path="/ok").status == 200
+            except (Cut, OSError):
+                served = False
+            n_served += served
+            n_refused += not served
+            for client in regular:
+                ask(client)
+            time.sleep(0.05)
+    assert n_refused == 0 and n_served == 40
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_the_maximum_holds_over_all_workers(start, workers):
+    n_max = 50
+    proxy = start(policy(n_max, workers=workers) + "log: off\n")
+    assert proxy.ask(path="/ok").status == 200
+    n_own = proxy.n_descriptors()
+    most = 0
+    with SilentFlood(proxy, 1000) as flood:
+        until(lambda: flood.n >= 80, "all places to be taken")
+        ends = time.monotonic() + 4
+        while time.monotonic() < ends:
+            most = max(most, proxy.n_descriptors() - n_own)
+    # Descriptors also come with the address that is resolved, the file that is read: a few.
+    assert most <= n_max + (1 if workers == 1 else PENDING_MAX) + 8
+    until(lambda: proxy.n_descriptors() - n_own <= n_max + 8, "those beyond it to be closed")
