@@ -7,7 +7,7 @@
 #include "policy/rate.h"
 #include "policy/units.h"
 
-enum { TEXT_BYTES = 256 };
+enum { TEXT_BYTES = 512 }; /* a problem may quote what it is about twice */
 
 typedef bool (*parse_units)(struct span span, uint64_t *value, struct text *problem);
 typedef void (*write_units)(struct text *text, uint64_t value);
