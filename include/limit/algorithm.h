@@ -46,6 +46,8 @@ struct limit_params {
     bool strict;          /* sliding_window: the oldest sub-window counts whole */
     bool from_first;      /* fixed_window: a window starts at the first request admitted in it */
     bool is_calendar;     /* fixed_window: windows are those of the call's edges */
+    bool settles;         /* buckets: charges may be corrected later, and the state holds what that
+                            * takes; no part of the digest */
 };
 
 /* One request, as an algorithm sees it. */
@@ -113,7 +115,8 @@ struct algorithm {
     size_t (*restore)(void *state, const struct limit_params *params, const uint64_t *told,
                       size_t n);
 
-    /* Correct what was charged at @charged_at by @delta units: a refund, or a cost learnt later.
+    /* Correct what was charged at @charged_at by @delta units: a refund, or a cost learnt later. A
+     * bucket gives back what has not come back since: see limit/refill.h.
      * The state stays within 0 … the greatest exact number and does not grow. What is too late to
      * matter changes nothing. NULL where nothing can be settled. */
     void (*settle)(void *state, const struct limit_params *params, uint64_t charged_at,

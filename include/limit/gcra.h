@@ -19,10 +19,12 @@
 #include <stdint.h>
 
 #include "limit/algorithm.h"
+#include "limit/refill.h"
 
 /* What is remembered per key. All zero is untouched. Plain data. */
 struct gcra {
-    uint64_t arrival; /* theoretical arrival time, ticks */
+    uint64_t arrival;     /* theoretical arrival time, ticks */
+    struct refill refill; /* there if the limit settles */
 };
 
 /* The registry's row: see struct algorithm. Constant time. */

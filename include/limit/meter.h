@@ -11,11 +11,13 @@
 #include <stdint.h>
 
 #include "limit/algorithm.h"
+#include "limit/refill.h"
 
 /* What is remembered per key. All zero is untouched. Plain data. */
 struct meter {
-    uint64_t taken;   /* parts, as of updated */
-    uint64_t updated; /* time of the latest charge, ticks; 0 while nothing is taken */
+    uint64_t taken;       /* parts, as of updated */
+    uint64_t updated;     /* time of the latest charge, ticks; 0 while nothing is taken */
+    struct refill refill; /* there if the limit settles */
 };
 
 /* Whether @meter is dated more than a second after @now. */
@@ -32,9 +34,12 @@ void meter_set(struct meter *meter, const struct limit_params *params, uint64_t 
 void meter_charge(struct meter *meter, const struct limit_params *params,
                   const struct limit_call *call);
 
-/* Correct what is taken at @now by @delta units. */
-void meter_settle(struct meter *meter, const struct limit_params *params, uint64_t now,
-                  int64_t delta);
+/* Bytes of the state under @params. */
+size_t meter_bytes(const struct limit_params *params);
+
+/* Correct what was charged at @charged_at by @delta units: the settle of struct algorithm. */
+void meter_settle(struct meter *meter, const struct limit_params *params, uint64_t charged_at,
+                  uint64_t now, int64_t delta);
 
 /* From the script's numbers: as the restore of struct algorithm says. */
 size_t meter_restore(void *state, const struct limit_params *params, const uint64_t *told,

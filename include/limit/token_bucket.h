@@ -4,8 +4,9 @@
  * request of cost N passes when N tokens are there, and then takes them. What
  * is remembered is a struct meter: the tokens that have not come back yet.
  *
- * A refund gives back at once, so that in any interval of length T at most
- * burst + T * rate / period units pass, and what was refunded within it.
+ * A refund gives back what has not come back since the charge, see limit/refill.h:
+ * in any interval of length T at most burst + T * rate / period units pass that
+ * are not given back.
  *
  * Source: RFC 2697 section 3, bucket C alone (CIR = rate / period, CBS = burst).
  * Twin: meter.lua answers the same; tests/data/vectors/token_bucket.tsv

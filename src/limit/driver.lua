@@ -8,7 +8,8 @@ ARGV   one string of doubles, little endian; or the same numbers as text, one ea
          that is denied by others, so that at most those are charged which count denied requests; 4
          decides requests alike, one after another
        2 the time to do it at, us since the epoch; 0: the server's own TIME, read once
-       then per charge: cost, algorithm number, flags (1: shadow, 2: denied requests count),
+       then per charge: cost, algorithm number, flags (1: shadow, 2: denied requests count, 4:
+         a bucket whose charges may be settled),
        tick_us, rate, three parameters, how many more come, and these: the slot of a concurrency
        limit as its upper and lower 32 bits, or the four edges (us) of a calendar's windows; with 4,
        behind all of them, how many are alike
@@ -36,6 +37,8 @@ local made, judge, finish
 -- The charge at hand; those before it wait in before, from 2 on.
 local key, number, cost, flags, now, ticks_per_s, rate, a, b, c, extras
 local state_bytes, first, second, third, retry_after, wait, ahead, fits
+-- What refill.h says of a bucket whose charges may be settled; behind its state in the same value.
+local refill
 local before = n_keys > 1 and {}
 -- Whether all allow the request; how many of those alike, and the states that the reply tells of.
 local admitted, n_admitted, states = act ~= 3, 2^32 - 1, alike and {0, now_us}
@@ -47,7 +50,7 @@ for i = 1, n_keys do
   if i > 1 then
     before[i] = {
       key, number, cost, flags, now, ticks_per_s, rate, a, b, c, extras, judge, finish,
-      state_bytes, first, second, third, retry_after, wait, ahead, fits,
+      state_bytes, first, second, third, retry_after, wait, ahead, fits, refill,
     }
   end
 
@@ -66,26 +69,47 @@ for i = 1, n_keys do
   end
   state_bytes = nil -- its state is its own
   --@ end
-  first, second = 0, 0
+  first, second, refill = 0, 0, nil
   local saved = state_bytes and redis.call('GET', key)
-  if saved and #saved == state_bytes then
+  if saved and (#saved == state_bytes or #saved == state_bytes + 32) then
     -- One number alone is a time and what is owed from then on; then q is where unpack() ended.
     local p, q = struct.unpack(state_bytes == 8 and '<d' or '<dd', saved)
     local most = state_bytes == 8 and 2^53 or 2^52
     if p >= 1 and p <= most and q >= 0 and q <= most then
       first, second = p - p % 1, q - q % 1
+      if flags >= 4 and #saved > state_bytes then
+        refill = {struct.unpack('<dddd', saved, state_bytes + 1)}
+        refill[5] = nil -- where unpack() ended
+        for j = 1, 4 do
+          local number = refill and refill[j]
+          if number and number >= 0 and number <= 2^52 then
+            refill[j] = number - number % 1
+          else
+            refill = nil
+          end
+        end
+      end
     end
   end
 
   if settles then
     local lifetime
     charged_at = (charged_at - charged_at % tick_us) / tick_us
+    -- For buckets: ticks whose refill a refund must leave charged, nil: it gives back nothing; how
+    -- many of them it does leave; and whether the bucket was untouched before.
+    local unused, used, untouched = nil, 0, false
+    if state_bytes then
+      unused = unused_refill(charged_at, now, ticks_per_s, second, flags, refill)
+    end
     --@ settle
     judge(key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, extras)
     --@ end
     if state_bytes and first then
       local expiry = lifetime and {'EX', ttl_s(lifetime / ticks_per_s)} or {'KEEPTTL'}
       local packed = struct.pack(state_bytes == 8 and '<d' or '<dd', first, second)
+      if flags >= 4 then
+        packed = packed .. settle_refill(refill, charged_at, used, untouched, now, ticks_per_s)
+      end
       redis.call('SET', key, packed, unpack(expiry))
     end
   else
@@ -131,10 +155,11 @@ for i = n_keys, 1, -1 do
   local passes, charged = admitted and retry_after == 0, 0
   if alike then
     charged = cost * math.min(n_admitted, fits)
-  elseif not judges and (passes or flags >= 2) then
+  elseif not judges and (passes or flags % 4 >= 2) then
     charged = cost
   end
   local to_full, writes = not passes, charged > 0 or (ahead and not judges)
+  local was_untouched = first == 0
   local remaining, next_after, reset_after, lifetime = 0, 0, 0, nil
   --@ finish
   remaining, next_after, reset_after = finish(
@@ -143,6 +168,14 @@ for i = n_keys, 1, -1 do
   if writes and state_bytes then
     -- One value, so that no key is ever without an expiry.
     local packed = struct.pack(state_bytes == 8 and '<d' or '<dd', first, second)
+    if flags >= 4 then
+      local latest = now + ticks_per_s
+      if charged > 0 and (was_untouched or not refill or refill[1] == 0 or refill[1] > latest or
+        refill[4] > latest) then
+        refill = {now, now, 0, now}
+      end
+      packed = refill and packed .. struct.pack('<dddd', unpack(refill)) or packed
+    end
     redis.call('SET', key, packed, 'EX', ttl_s(lifetime / ticks_per_s))
   end
   if charged > 0 and retry_after ~= 0 then
@@ -162,7 +195,7 @@ for i = n_keys, 1, -1 do
   end
   if i > 1 then
     key, number, cost, flags, now, ticks_per_s, rate, a, b, c, extras, judge, finish, state_bytes,
-      first, second, third, retry_after, wait, ahead, fits = unpack(before[i], 1, 21)
+      first, second, third, retry_after, wait, ahead, fits, refill = unpack(before[i], 1, 22)
   end
 end
 

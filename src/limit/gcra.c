@@ -50,9 +50,8 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
                           const struct limit_call *call)
 {
     (void)state;
-    (void)params;
     (void)call;
-    return sizeof(struct gcra);
+    return params->settles ? sizeof(struct gcra) : offsetof(struct gcra, refill);
 }
 
 static uint64_t depth_of(const struct limit_params *params)
@@ -123,14 +122,50 @@ static void report(const void *state, const struct limit_params *params,
 
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
 {
-    owe_more(state, params, call->now, call->cost);
+    struct gcra *gcra = state;
+    if (params->settles && call->cost > 0 &&
+        (debt_at(gcra, params, call->now) == 0 || gcra->refill.since == 0 ||
+         refill_is_ahead(&gcra->refill, params, call->now))) {
+        refill_begin(&gcra->refill, call->now);
+    }
+    owe_more(gcra, params, call->now, call->cost);
+}
+
+static void give_back(struct gcra *gcra, const struct limit_params *params, uint64_t charged_at,
+                      uint64_t now, int64_t delta)
+{
+    const uint64_t debt = debt_at(gcra, params, now);
+    struct refill refill = params->settles ? gcra->refill : (struct refill){.since = 0};
+    if (refill_is_ahead(&refill, params, now)) {
+        refill_begin(&refill, now);
+    }
+    const uint64_t ticks = refill_unused(&refill, charged_at, now);
+    if (debt == 0 || ticks == REFILL_ALL || charged_at > now + params->ticks_per_s) {
+        return;
+    }
+    const uint64_t amount = settle_scaled(0, -delta, gcra_interval(params), LIMIT_UNITS_MAX);
+    const uint64_t refilled = ticks < amount ? ticks : amount;
+    const uint64_t given = amount - refilled;
+    if (params->settles) {
+        refill_use(&refill, charged_at, refilled);
+        gcra->refill = refill;
+    }
+    gcra->arrival = given < debt ? now + debt - given : 0;
 }
 
 static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
                    uint64_t now, int64_t delta)
 {
-    (void)charged_at;
-    owe_more(state, params, now, delta);
+    struct gcra *gcra = state;
+    if (delta > 0) {
+        if (params->settles &&
+            (debt_at(gcra, params, now) == 0 || refill_is_ahead(&gcra->refill, params, now))) {
+            refill_begin(&gcra->refill, now);
+        }
+        owe_more(gcra, params, now, delta);
+    } else if (delta < 0) {
+        give_back(gcra, params, charged_at, now, delta);
+    }
 }
 
 static size_t restore(void *state, const struct limit_params *params, const uint64_t *told,

@@ -51,5 +51,15 @@ local debt = arrival > now and arrival - now or 0
 if debt > depth + ticks_per_s then
   debt = depth
 end
-debt = math.min(math.max(debt + delta * interval, 0), math.max(debt, depth))
-first, lifetime = debt > 0 and now + debt or 0, debt
+if delta > 0 then
+  untouched = debt == 0
+  debt = math.min(debt + delta * interval, math.max(debt, depth))
+  first, lifetime = now + debt, debt
+elseif delta == 0 or debt == 0 or not unused then
+  first = nil
+else
+  local amount = math.min(-delta * interval, 2^52)
+  used = math.min(unused, amount)
+  debt = math.max(debt - (amount - used), 0)
+  first, lifetime = debt > 0 and now + debt or 0, debt
+end

@@ -27,9 +27,8 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
                           const struct limit_call *call)
 {
     (void)state;
-    (void)params;
     (void)call;
-    return sizeof(struct meter);
+    return meter_bytes(params);
 }
 
 /* How the bucket stands. */
@@ -108,9 +107,8 @@ static bool is_ahead(const void *state, const struct limit_params *params, uint6
 static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
                    uint64_t now, int64_t delta)
 {
-    (void)charged_at;
     if (params->max_wait == 0 || delta > 0) {
-        meter_settle(state, params, now, delta);
+        meter_settle(state, params, charged_at, now, delta);
     }
 }
 

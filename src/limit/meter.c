@@ -61,14 +61,62 @@ void meter_charge(struct meter *meter, const struct limit_params *params,
         const uint64_t full = params->burst * params->period;
         most = before > full ? before : full;
     }
+    if (params->settles && call->cost > 0 &&
+        (before == 0 || meter->refill.since == 0 ||
+         refill_is_ahead(&meter->refill, params, call->now))) {
+        refill_begin(&meter->refill, call->now);
+    }
     meter_set(meter, params, call->now, settle_scaled(before, call->cost, params->period, most));
 }
 
-void meter_settle(struct meter *meter, const struct limit_params *params, uint64_t now,
-                  int64_t delta)
+size_t meter_bytes(const struct limit_params *params)
+{
+    return params->settles ? sizeof(struct meter) : offsetof(struct meter, refill);
+}
+
+/* Units more: as if they were charged at @now. */
+static void take_more(struct meter *meter, const struct limit_params *params, uint64_t now,
+                      int64_t delta)
 {
     const uint64_t taken = meter_at(meter, params->rate, now);
+    if (params->settles && (taken == 0 || refill_is_ahead(&meter->refill, params, now))) {
+        refill_begin(&meter->refill, now);
+    }
     meter_set(meter, params, now, settle_scaled(taken, delta, params->period, LIMIT_UNITS_MAX));
+}
+
+static void give_back(struct meter *meter, const struct limit_params *params, uint64_t charged_at,
+                      uint64_t now, int64_t delta)
+{
+    const bool is_behind = meter->updated > now && !meter_is_ahead(meter, params, now);
+    const uint64_t time = is_behind ? meter->updated : now; /* no time has passed since then */
+    const uint64_t taken = meter_at(meter, params->rate, now);
+    struct refill refill = params->settles ? meter->refill : (struct refill){.since = 0};
+    if (refill_is_ahead(&refill, params, now)) {
+        refill_begin(&refill, now);
+    }
+    const uint64_t ticks = refill_unused(&refill, charged_at, time);
+    if (taken == 0 || ticks == REFILL_ALL || charged_at > now + params->ticks_per_s) {
+        return;
+    }
+    const uint64_t amount = settle_scaled(0, -delta, params->period, LIMIT_UNITS_MAX);
+    const uint64_t refilled = settle_scaled(0, params->rate, ticks, amount);
+    const uint64_t given = amount - refilled;
+    if (params->settles) {
+        refill_use(&refill, charged_at, refilled / params->rate);
+        meter->refill = refill;
+    }
+    meter_set(meter, params, now, given < taken ? taken - given : 0);
+}
+
+void meter_settle(struct meter *meter, const struct limit_params *params, uint64_t charged_at,
+                  uint64_t now, int64_t delta)
+{
+    if (delta > 0) {
+        take_more(meter, params, now, delta);
+    } else if (delta < 0) {
+        give_back(meter, params, charged_at, now, delta);
+    }
 }
 
 uint64_t meter_remaining(const struct limit_params *params, uint64_t taken)

@@ -69,15 +69,23 @@ end
 
 --@ settle
 local period, max_wait, taken, dated = b, c, first, second
-if max_wait > 0 and delta <= 0 then
-  first = nil -- a departure that was granted is not taken back
+if dated <= now then
+  taken = math.max(taken - (now - dated) * rate, 0)
+end
+if dated <= now or dated > now + ticks_per_s then
+  dated = now
+end
+if delta > 0 then
+  untouched = taken == 0
+  taken = math.min(taken + delta * period, 2^52)
+  first, second, lifetime = taken, dated, taken / rate
+elseif delta == 0 or max_wait > 0 or taken == 0 or not unused then
+  first = nil -- while shaping: a departure that was granted is not taken back
 else
-  if dated <= now then
-    taken = math.max(taken - (now - dated) * rate, 0)
-  end
-  if dated <= now or dated > now + ticks_per_s then
-    dated = now
-  end
-  taken = math.min(math.max(taken + delta * period, 0), 2^52)
+  local amount = math.min(-delta * period, 2^52)
+  local refilled = math.min(unused * rate, amount)
+  local ticks = refilled / rate
+  used = ticks - ticks % 1
+  taken = math.max(taken - (amount - refilled), 0)
   first, second, lifetime = taken, dated, taken / rate
 end

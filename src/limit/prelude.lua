@@ -27,7 +27,9 @@ finish  takes charged units, 0 for nothing; to_full: at most what brings the sta
         remaining, next_after, reset_after, which are 0 before, first and second to what is to be
         remembered, and lifetime to how long that matters (ticks); leaves third as it is
 settle  corrects by delta what was charged at charged_at (ticks): sets the state, and lifetime, nil:
-        as long as before; or first to nil, if there is nothing to correct
+        as long as before; or first to nil, if there is nothing to correct. A bucket that gives back
+        leaves the refill of unused ticks charged, at most what it would give, and sets used to how
+        many of them that is; nil: it gives back nothing. It sets untouched if it was so before
 
 Any other is two functions that decide, or where the call settles one that corrects:
 judge   (key, cost, now, ticks_per_s, rate, a, b, c, at): what else it takes stands in args at at.
@@ -53,4 +55,46 @@ local settles = act == 1
 -- as if unused, in lifetime_s.
 local function ttl_s(lifetime_s)
   return string.format('%d', math.min(lifetime_s - lifetime_s % 1 + 2, 2^31 - 1))
+end
+
+-- The twin of refill.h, for buckets: since, seam, before, used.
+local unused_refill, settle_refill
+if settles then
+  unused_refill = function(charged_at, now, ticks_per_s, dated, flags, refill)
+    local latest = now + ticks_per_s
+    local time = dated > now and dated <= latest and dated or now
+    local since, seam, before, used = 0, 0, 0, 0
+    if refill then
+      since, seam, before, used = refill[1], refill[2], refill[3], refill[4]
+      if since > latest or used > latest then
+        since, seam, before, used = now, now, 0, now
+      end
+    end
+    if charged_at < since or charged_at > latest then
+      return nil
+    end
+    local ticks = math.max(time - math.max(used, charged_at), 0)
+    if charged_at < seam then
+      ticks = ticks + math.min(seam - charged_at, before)
+    end
+    return ticks
+  end
+  settle_refill = function(refill, charged_at, ticks, untouched, now, ticks_per_s)
+    local latest = now + ticks_per_s
+    refill = refill or {0, 0, 0, 0}
+    if untouched or refill[1] > latest or refill[4] > latest then
+      refill = {now, now, 0, now}
+    end
+    local since, seam, before, used = unpack(refill, 1, 4)
+    if ticks > 0 then
+      if charged_at > used then
+        before, seam, used = before + charged_at - used, charged_at, charged_at
+      elseif charged_at < seam then
+        local early = math.min(ticks, before)
+        before, ticks = before - early, ticks - early
+      end
+      used = used + ticks
+    end
+    return struct.pack('<dddd', since, seam, before, used)
+  end
 end

@@ -209,12 +209,14 @@ enum status script_source_new(const struct limit *limits, size_t n_limits, char 
 
 size_t script_source_constants(const struct limit *limit, double args[SCRIPT_CONSTANTS])
 {
-    enum { SHADOW = 1, COUNT_DENIED = 2 };
+    enum { SHADOW = 1, COUNT_DENIED = 2, SETTLES = 4 };
+    const bool settles = limit->params.settles && limit->algorithm->has_burst;
     const bool counts_denied = limit->count_denied && !limit->algorithm->has_slots;
     uint64_t params[LIMIT_SCRIPT_PARAMS_MAX] = {0};
     limit->algorithm->script_params(&limit->params, params);
     args[0] = algorithm_number(limit->algorithm);
-    args[1] = (limit->shadow ? SHADOW : 0) | (counts_denied ? COUNT_DENIED : 0);
+    args[1] =
+        (limit->shadow ? SHADOW : 0) | (counts_denied ? COUNT_DENIED : 0) | (settles ? SETTLES : 0);
     args[2] = limit->tick_us;
     args[3] = limit->params.rate;
     for (size_t i = 0; i < LIMIT_SCRIPT_PARAMS_MAX; i++) {

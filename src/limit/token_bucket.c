@@ -18,9 +18,8 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
                           const struct limit_call *call)
 {
     (void)state;
-    (void)params;
     (void)call;
-    return sizeof(struct meter);
+    return meter_bytes(params);
 }
 
 static void judge(const void *state, const struct limit_params *params,
@@ -66,8 +65,7 @@ static bool is_ahead(const void *state, const struct limit_params *params, uint6
 static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
                    uint64_t now, int64_t delta)
 {
-    (void)charged_at;
-    meter_settle(state, params, now, delta);
+    meter_settle(state, params, charged_at, now, delta);
 }
 
 const struct algorithm token_bucket_algorithm = {

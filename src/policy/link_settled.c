@@ -4,7 +4,9 @@
 static void mark(struct linker *linker, const struct limit_rule *rule)
 {
     for (size_t i = 0; i < rule->n_limits; i++) {
-        linker->policy->limits[rule->limits[i].index].is_settled = true;
+        struct limit *limit = &linker->policy->limits[rule->limits[i].index];
+        limit->is_settled = true;
+        limit->params.settles = true;
     }
 }
 

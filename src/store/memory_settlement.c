@@ -8,16 +8,26 @@
 #include "limit/limit.h"
 #include "store/memory_shard.h"
 
+/* Bytes of a bucket's state that can be settled. */
+static size_t bucket_bytes(const struct limit *limit)
+{
+    const struct limit_call ask = {.cost = 0};
+    return limit->algorithm->has_burst ? limit->algorithm->state_bytes(NULL, &limit->params, &ask)
+                                       : 0;
+}
+
 static void correct(struct memory_slot *slot, const struct settlement *settlement, uint64_t now)
 {
     const struct limit *limit = settlement->limit;
     const struct algorithm *algorithm = limit->algorithm;
+    struct limit_params params = limit->params;
+    /* The state may have been made anew under a policy that settles nothing. */
+    params.settles = params.settles && memory_slot_state_bytes(slot) >= bucket_bytes(limit);
     switch (settlement->kind) {
     case SETTLE_COST:
         if (algorithm->settle != NULL) {
-            algorithm->settle(slot->state, &limit->params,
-                              limit_ticks(limit, settlement->charged_at_us), now,
-                              settlement->delta);
+            algorithm->settle(slot->state, &params, limit_ticks(limit, settlement->charged_at_us),
+                              now, settlement->delta);
         }
         break;
     case SETTLE_RELEASE:

@@ -79,6 +79,7 @@ void random_limit(struct limit *limit, const struct algorithm *algorithm)
         limit->params.ticks_per_s = S / limit->tick_us;
         make_params(limit);
     } while (algorithm->check_params(&limit->params) != NULL);
+    limit->params.settles = one_in(2);
     limit->shadow = one_in(6);
     limit->count_denied = one_in(6);
 }

@@ -47,6 +47,7 @@ static void begin_story(struct reading *reading, const char *line)
     reading->limit = (struct limit){.name = SPAN("vector")};
     const char *fault = limit_init(&reading->limit, &spec);
     ck_assert_msg(fault == NULL, "%s:%u: %s", reading->path, reading->line, fault);
+    reading->limit.params.settles = named(line, "settles") == 1;
     reading->story++;
 }
 

@@ -2,7 +2,8 @@
  *
  * tests/data/vectors/<algorithm>.tsv: lines of numbers between tabs, `#` starts a comment.
  *   limit rate burst period_us start_us [NAME=NUMBER ...]
- *       begins a story on an untouched key; NAMEs are members of struct limit_spec
+ *       begins a story on an untouched key; NAMEs are members of struct limit_spec,
+ *       or settles, of struct limit_params
  *   at_us cost allowed retry_after remaining next_after reset_after [wait=NUMBER] [slot=NUMBER]
  *       one request; at_us counts from start_us, times are in ticks, -1 is never and -2 unknown;
  *       remaining, next_after and reset_after as things stand after it

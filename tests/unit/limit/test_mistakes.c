@@ -164,6 +164,61 @@ START_TEST(removing_by_value_would_drop_another_of_the_same_value)
 }
 END_TEST
 
+static void give_back(uint64_t charged_at, uint64_t at)
+{
+    const struct settlement refund = {
+        .limit = &limit,
+        .key = SPAN("{k}"),
+        .kind = SETTLE_COST,
+        .delta = -1,
+        .charged_at_us = START_US + charged_at,
+    };
+    script_client_send_settlements(&client, &refund, 1, START_US + at);
+    script_client_read_settled(&client);
+}
+
+/* A burst of 3, and 24 requests that were held while they came back. */
+START_TEST(a_refund_of_what_came_back_meanwhile_would_let_held_requests_gather_a_burst)
+{
+    enum { N_HELD = 27 };
+    uint64_t held[N_HELD];
+    uint64_t now = 1;
+    use(COUNTING[_i % N_BUCKETS], 60, 3, MINUTE);
+    limit.params.settles = _i >= N_BUCKETS;
+    for (size_t i = 0; i < N_HELD; i++) {
+        now += i < 3 ? 0 : S;
+        ck_assert(passes(1, now));
+        held[i] = now;
+    }
+    size_t n_passed = 0;
+    for (size_t i = 0; i < N_HELD; i++) {
+        give_back(held[i], now);
+        n_passed += passes(1, now);
+    }
+    while (passes(1, now)) {
+        n_passed++;
+    }
+    ck_assert_uint_le(n_passed, 3);
+}
+END_TEST
+
+START_TEST(refills_that_each_refund_leaves_would_deny_requests_that_all_are_given_back)
+{
+    enum { N_AT_ONCE = 10, N_ROUNDS = 30 };
+    use(COUNTING[_i], 60, N_AT_ONCE + 1, MINUTE);
+    limit.params.settles = true;
+    uint64_t now = 1;
+    for (uint64_t round = 0; round < N_ROUNDS; round++, now += 2 * S) {
+        for (size_t i = 0; i < N_AT_ONCE; i++) {
+            if (round > 0) {
+                give_back(now - 2 * S, now);
+            }
+            ck_assert(passes(1, now));
+        }
+    }
+}
+END_TEST
+
 START_TEST(one_stale_counter_dropped_a_call_would_count_what_is_long_past)
 {
     use(&sliding_window_algorithm, 100, 0, MINUTE);
@@ -296,6 +351,12 @@ static void add_rows(TCase *tcase)
     tcase_add_test(tcase, an_expiry_with_a_fraction_would_fail_after_it_has_written);
     tcase_add_test(tcase, an_expiry_that_is_renewed_would_make_a_window_endless);
     tcase_add_test(tcase, removing_by_value_would_drop_another_of_the_same_value);
+    tcase_add_loop_test(tcase,
+                        a_refund_of_what_came_back_meanwhile_would_let_held_requests_gather_a_burst,
+                        0, 2 * N_BUCKETS);
+    tcase_add_loop_test(tcase,
+                        refills_that_each_refund_leaves_would_deny_requests_that_all_are_given_back,
+                        0, N_BUCKETS);
     tcase_add_test(tcase, one_stale_counter_dropped_a_call_would_count_what_is_long_past);
     tcase_add_test(tcase, a_count_without_the_cost_would_admit_fifty_with_one_left);
     tcase_add_test(tcase, a_refused_cost_that_is_charged_would_lock_out_for_several_windows);

@@ -274,6 +274,7 @@ START_TEST(settlements_go_to_whoever_charged)
         {.limit = &limits[LOCAL],
          .key = SPAN("{a}"),
          .delta = -1,
+         .charged_at_us = charge.charged_at_us,
          .instances = charge.instances,
          .source = DECISION_LOCAL},
         {.limit = &limits[LOCAL], .key = SPAN("{b}"), .delta = -1, .source = DECISION_REDIS},
