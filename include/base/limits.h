@@ -62,6 +62,10 @@ enum {
     UNSENT_BYTES_MAX = 64 * 1024, /* that a socket keeps back for a peer that takes no more */
     ARENA_CHUNK_BYTES = 4096,
 
+    /* --- the logs: there are two such buffers to a queue --- */
+    LOG_PROGRAM_QUEUE_BYTES = 256 * 1024,
+    LOG_ACCESS_QUEUE_BYTES = 4 * 1024 * 1024, /* some 15,000 lines */
+
     /* --- Redis --- */
     REDIS_ENDPOINTS_MAX = 16,      /* sentinels, or nodes of a cluster to begin with */
     REDIS_MASTER_BYTES_MAX = 128,  /* of the name that sentinels know a master by */

@@ -1,8 +1,10 @@
 /* The program's own log: what operators read, not one line per request (that is proxy/access_log).
  *
- * logfmt, one line a call, written at once with one write: `time=… level=warn mod=store.redis
- * msg="link lost" err=timeout`. Safe from any thread. Levels: error: somebody must act; warn:
- * degraded, heals by itself; info: start, stop, listener up; debug: transitions. */
+ * logfmt, one line a call, to stderr: `time=… level=warn mod=store.redis msg="link lost"
+ * err=timeout`. Safe from any thread. Between log_output_start() and log_output_stop()
+ * (base/log_output.h) no call waits for the reader of stderr; otherwise a call writes its line
+ * itself, with one write. Levels: error: an operator must act; warn: degraded, recovers by itself;
+ * info: start, stop, listener up; debug: transitions. */
 
 #ifndef SLUICE_BASE_LOG_H
 #define SLUICE_BASE_LOG_H
@@ -11,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/span.h"
 
 enum log_level {
     LOG_ERROR,
@@ -27,6 +30,9 @@ bool log_is_on(enum log_level level);
  * the message, "" for none: text from outside goes through text_add_logfmt() first. */
 void log_write(enum log_level level, const char *module, const char *message, const char *fields,
                ...) PRINTF_LIKE(4, 5);
+
+/* Whole lines as they are, each with its newline: text for people. */
+void log_write_lines(struct span lines);
 
 /* Lets one in a second through, for warnings that traffic can repeat. All zero
  * is fresh. One thread's. */

@@ -117,7 +117,6 @@ struct worker_meters {
     struct counter refused[METER_REFUSALS];
     struct counter evicted[METER_EVICTIONS];
     struct counter held; /* now */
-    struct counter log_lines_lost;
     struct store_meters store;
 
     /* Of the worker alone. */

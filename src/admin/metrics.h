@@ -92,6 +92,7 @@ void metrics_write_instances(struct metrics *metrics);
 void metrics_write_memory(struct metrics *metrics); /* the member at metric->offset */
 void metrics_write_memory_bytes(struct metrics *metrics);
 
+void metrics_write_log_lines_lost(struct metrics *metrics);
 void metrics_write_reloads(struct metrics *metrics);
 void metrics_write_last_reload(struct metrics *metrics);
 void metrics_write_loaded(struct metrics *metrics);

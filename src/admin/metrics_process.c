@@ -8,11 +8,22 @@
 #include <unistd.h>
 
 #include "admin/metrics.h"
+#include "base/log_output.h"
 #include "base/text.h"
 
 static void add_us(struct metrics *metrics, uint64_t us)
 {
     metrics_page_add_us(&metrics->page, metrics->metric->name, SPAN(""), NULL, 0, us);
+}
+
+/* --- the logs --- */
+
+void metrics_write_log_lines_lost(struct metrics *metrics)
+{
+    struct page_label label = {SPAN("log"), SPAN("access")};
+    metrics_add(metrics, &label, 1, log_output_lost(LOG_KIND_ACCESS));
+    label.value = SPAN("program");
+    metrics_add(metrics, &label, 1, log_output_lost(LOG_KIND_PROGRAM));
 }
 
 /* --- the policy --- */

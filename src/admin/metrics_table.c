@@ -35,8 +35,8 @@ const struct metric METRICS[] = {
     COUNTER("response_body_bytes_total", "Bytes of bodies that clients were sent.",
             SUM(response_bytes)),
     GAUGE("held_requests", "Requests that are held until their departure (shaping).", SUM(held)),
-    COUNTER("access_log_lines_lost_total", "Lines that the access log did not take.",
-            SUM(log_lines_lost)),
+    COUNTER("log_lines_lost_total", "Lines of the logs that could not be written.",
+            metrics_write_log_lines_lost, 0),
 
     /* --- limits --- */
     COUNTER("decisions_total", "What limits said of requests.", metrics_write_decisions, 0),

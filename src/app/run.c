@@ -20,6 +20,7 @@
 #include "app/watch.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_output.h"
 #include "proxy/meters.h"
 #include "proxy/server.h"
 
@@ -207,18 +208,29 @@ static bool read_options(int argc, char **argv, struct run_options *options)
     return options->path != NULL;
 }
 
+static int load_and_run(struct run_options *options)
+{
+    struct policy *policy;
+    supervise_block_signals(); /* before anybody can know our number: they are kept for later */
+    options->loaded = watch_identify(options->path);
+    if (load_policy_to_serve(options->path, &policy) != STATUS_OK) {
+        return EXIT_FAILED;
+    }
+    return run_with_pid_file(options, policy);
+}
+
 int run_command(int argc, char **argv)
 {
     struct run_options options = {.path = NULL};
-    struct policy *policy;
     if (!read_options(argc, argv, &options)) {
         fputs("usage: sluice run [--watch] [--pid-file FILE] FILE\n", stderr);
         return EXIT_USAGE;
     }
-    supervise_block_signals(); /* before anybody can know our number: they are kept for later */
-    options.loaded = watch_identify(options.path);
-    if (load_policy(options.path, &policy) != STATUS_OK) {
+    if (log_output_start() != STATUS_OK) {
+        fputs("sluice run: no memory, or no thread, for the log\n", stderr);
         return EXIT_FAILED;
     }
-    return run_with_pid_file(&options, policy);
+    const int result = load_and_run(&options);
+    log_output_stop();
+    return result;
 }

@@ -16,6 +16,7 @@
 #include "app/watch.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_output.h"
 
 enum {
     APART_US = 100 * 1000, /* from the beginning of a reload to that of the next, at least */
@@ -67,6 +68,7 @@ static void *second_signal(void *context)
                  number == SIGHUP ? "SIGHUP" : "SIGUSR1");
     }
     log_warn("app.run", "stopped at once", "signal=%d", number);
+    log_output_flush();
     _exit(EXIT_FAILED);
 }
 

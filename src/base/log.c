@@ -3,16 +3,12 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/text.h"
+#include "base/log_line.h"
+#include "base/log_output.h"
 
-enum { LINE_BYTES_MAX = 4096 };
-
-static const uint64_t GATE_US = 1000 * 1000; /* what does not fit is cut: a line stays one write */
+static const uint64_t GATE_US = 1000 * 1000;
 
 static _Atomic(enum log_level) threshold = LOG_INFO;
 
@@ -26,97 +22,41 @@ bool log_is_on(enum log_level level)
     return level <= atomic_load_explicit(&threshold, memory_order_relaxed);
 }
 
-static struct span level_name(enum log_level level)
+/* A failed write is not reported: there is no other place to report it to. */
+static void write_directly(struct span lines)
 {
-    switch (level) {
-    case LOG_ERROR:
-        return SPAN("error");
-    case LOG_WARN:
-        return SPAN("warn");
-    case LOG_INFO:
-        return SPAN("info");
-    case LOG_DEBUG:
-        return SPAN("debug");
-    }
-    return SPAN("unknown");
-}
-
-/* RFC 3339 in UTC, with milliseconds. */
-static void add_time(struct text *line)
-{
-    uint64_t now_us = clock_wall_us();
-    time_t now_s = (time_t)(now_us / 1000000);
-    char date[sizeof("2026-01-31T23:59:59")];
-    struct tm utc;
-
-    gmtime_r(&now_s, &utc);
-    size_t len = strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
-    text_add(line, span_of(date, len));
-    text_add_format(line, ".%03uZ", (unsigned)(now_us / 1000 % 1000));
-}
-
-/* The caller's pairs, cut at the end of the line; what should have been escaped and was not cannot
- * start a second line. */
-static void add_fields(struct text *line, const char *format, va_list args) PRINTF_LIKE(2, 0);
-static void add_fields(struct text *line, const char *format, va_list args)
-{
-    size_t room = line->capacity - line->len;
-    char *fields = line->data + line->len;
-    int wanted = room < 2 ? 0 : vsnprintf(fields + 1, room - 1, format, args);
-
-    if (wanted <= 0) {
-        return;
-    }
-    size_t len = (size_t)wanted < room - 1 ? (size_t)wanted : room - 2;
-    fields[0] = ' ';
-    for (size_t i = 1; i <= len; i++) {
-        if ((unsigned char)fields[i] < 0x20 || fields[i] == 0x7f) {
-            fields[i] = '?';
-        }
-    }
-    line->len += 1 + len;
-}
-
-/* stderr is gone: there is nobody to tell. */
-static void write_all(struct span line)
-{
-    while (line.len > 0) {
-        ssize_t n = write(STDERR_FILENO, line.data, line.len);
+    while (lines.len > 0) {
+        ssize_t n = write(STDERR_FILENO, lines.data, lines.len);
         if (n < 0 && errno == EINTR) {
             continue;
         }
         if (n <= 0) {
             return;
         }
-        line = span_of(line.data + n, line.len - (size_t)n);
+        lines = span_of(lines.data + n, lines.len - (size_t)n);
+    }
+}
+
+void log_write_lines(struct span lines)
+{
+    if (!log_output_append_program(lines)) {
+        write_directly(lines);
     }
 }
 
 void log_write(enum log_level level, const char *module, const char *message, const char *fields,
                ...)
 {
-    char buffer[LINE_BYTES_MAX];
-    struct text line = text_of(buffer, sizeof(buffer) - 1); /* the newline's byte is kept back */
+    char buffer[LOG_LINE_BYTES_MAX];
     int error = errno; /* a caller may log first and look then */
     va_list args;
 
     if (!log_is_on(level)) {
         return;
     }
-    text_add_literal(&line, "time=");
-    add_time(&line);
-    text_add_literal(&line, " level=");
-    text_add(&line, level_name(level));
-    text_add_literal(&line, " mod=");
-    text_add_logfmt(&line, span_of_text(module));
-    text_add_literal(&line, " msg=");
-    text_add_logfmt(&line, span_of_text(message));
     va_start(args, fields);
-    add_fields(&line, fields, args);
+    log_write_lines(log_line_format_list(buffer, level, module, message, fields, args));
     va_end(args);
-    line.capacity++;
-    text_add_char(&line, '\n');
-    write_all(text_span(&line));
     errno = error;
 }
 

@@ -1,21 +1,15 @@
-/* Lines are gathered in memory and written when there are many, or FLUSH_AFTER_US after the first.
+/* Lines are gathered in memory and appended to the output when there are many, or FLUSH_AFTER_US
+ * after the first.
  *
- * Failures: what the file does not take (a full disk, a reader that has gone) is dropped and
- * counted; a request never waits for its log line. */
+ * A worker writes to no descriptor: the output's thread does, and counts what is lost. */
 
 #include "proxy/access_log.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "proxy/access_line.h"
 #include "proxy/exchange.h"
 #include "proxy/worker.h"
@@ -27,26 +21,10 @@ enum {
     FLUSH_AFTER_US = 50 * 1000,
 };
 
-static void drop(struct access_log *log, struct span lines, const char *why)
-{
-    uint64_t n_held;
-    uint64_t n_lines = 0;
-    for (size_t i = 0; i < lines.len; i++) {
-        n_lines += lines.data[i] == '\n';
-    }
-    counter_add(log->lost, n_lines);
-    if (log_gate_pass(&log->gate, clock_monotonic_us(), &n_held)) {
-        log_warn("proxy.access_log", "lines lost", "lines=%llu err=\"%s\" times_before=%llu",
-                 (unsigned long long)n_lines, why, (unsigned long long)n_held);
-    }
-}
-
 static void flush(struct access_log *log)
 {
-    const char *why = NULL;
-    const struct span left = log_sink_write(&log->sink, text_span(&log->lines), &why);
-    if (left.len > 0) {
-        drop(log, left, why);
+    if (log->lines.len > 0) {
+        log_output_append(log->output, text_span(&log->lines));
     }
     log->lines.len = 0;
     log->lines.truncated = false;
@@ -57,17 +35,15 @@ static void on_flush(void *context)
     flush(context);
 }
 
-enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
-                            const struct log_section *section, struct counter *lost)
+enum status access_log_init(struct access_log *log, struct loop *loop, struct log_output *output,
+                            const struct log_section *section)
 {
     *log = (struct access_log){
         .format = section->format,
         .sample_ppm = section->sample_ppm,
-        .lost = lost,
         .read_wall_us = clock_wall_us,
     };
-    log_sink_init(&log->sink, section, section->format == LOG_FORMAT_OFF ? -1 : fd);
-    if (log->sink.fd < 0) {
+    if (output == NULL || section->format == LOG_FORMAT_OFF) {
         return STATUS_OK;
     }
     char *memory = malloc(LINES_BYTES);
@@ -75,6 +51,7 @@ enum status access_log_init(struct access_log *log, struct loop *loop, int fd,
         free(memory);
         return STATUS_NO_MEMORY;
     }
+    log->output = output;
     log->lines = text_of(memory, LINES_BYTES);
     return STATUS_OK;
 }
@@ -288,7 +265,7 @@ static bool is_left_out(struct access_log *log, const struct exchange *exchange)
 
 void access_log_add(struct access_log *log, const struct exchange *exchange, uint64_t now_us)
 {
-    if (log->sink.fd < 0 || is_left_out(log, exchange)) {
+    if (log->output == NULL || is_left_out(log, exchange)) {
         return;
     }
     if (log->lines.capacity - log->lines.len < LINE_BYTES_MAX) {
@@ -315,6 +292,6 @@ void access_log_add(struct access_log *log, const struct exchange *exchange, uin
     if (line.text->truncated) {
         log->lines.len = start; /* no half line */
         log->lines.truncated = false;
-        counter_up(log->lost);
+        log_output_count_lost(1);
     }
 }

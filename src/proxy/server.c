@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/histogram.h"
 #include "base/log.h"
-#include "proxy/log_sink.h"
+#include "proxy/log_place.h"
 #include "proxy/server_inner.h"
 
 /* That this process may run on. */
@@ -61,7 +61,7 @@ static void name_in_via(struct via *via)
 /* @releases: the edition is released. */
 static void free_server(struct server *server, bool releases)
 {
-    const struct server_outfit none = {.log_fd = -1};
+    const struct server_outfit none = {.edition = NULL};
     for (unsigned i = 0; i < server->n_workers; i++) {
         worker_close(&server->workers[i]);
     }
@@ -91,10 +91,9 @@ enum status server_new(const struct server_options *options, struct server **ser
         free(created);
         return STATUS_NO_MEMORY;
     }
-    const struct server_outfit none = {.listening.given = options->given, .log_fd = -1};
+    const struct server_outfit none = {.listening.given = options->given};
     created->options = *options;
     created->shared.options = &created->options;
-    created->next.log_fd = -1;
     entrance_init(&created->shared.entrance);
     entrance_check(options->first.policy);
     name_in_via(&created->shared.via);
@@ -116,7 +115,7 @@ enum status server_new(const struct server_options *options, struct server **ser
 
 void server_reopen_log(struct server *server)
 {
-    log_place_reopen(&server->now.edition->policy->log, server->now.log_fd);
+    log_place_reopen(&server->now.edition->policy->log, server->now.log);
 }
 
 enum status server_start(struct server *server)

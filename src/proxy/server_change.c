@@ -16,7 +16,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "proxy/log_sink.h"
 #include "proxy/server_inner.h"
 
 enum {
@@ -116,12 +115,12 @@ static enum change_progress finish(struct server *server)
     pthread_mutex_lock(&server->lock);
     server->now = server->next;
     pthread_mutex_unlock(&server->lock);
-    server->next = (struct server_outfit){.log_fd = -1};
+    server->next = (struct server_outfit){.edition = NULL};
     server->phase = CHANGE_NONE;
     listening_log(&server->now.listening);
     listening_succeed(&before.listening, &server->now.listening);
-    if (before.log_fd != server->now.log_fd) {
-        log_place_close(before.log_fd);
+    if (before.log != server->now.log) {
+        log_output_close(before.log);
     }
     entrance_check(server->now.edition->policy);
     edition_leave(before.edition);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/log_output.h"
 #include "base/status.h"
 #include "proxy/edition.h"
 #include "proxy/listening.h"
@@ -19,7 +20,7 @@
 struct server_outfit {
     struct edition *edition; /* joined; NULL: there is none */
     struct listening listening;
-    int log_fd; /* of the access log; -1: off */
+    struct log_output *log; /* the access log; NULL: off */
 };
 
 enum change_phase {
@@ -44,8 +45,8 @@ struct server {
     uint64_t deadline_us; /* until which workers are waited for in silence, monotonic */
 };
 
-/* What @edition needs of the process; @before is what is in force, or all zero with a log_fd of
- * -1. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: told in the log, and nothing is left; the
+/* What @edition needs of the process; @before is what is in force, or all zero.
+ * STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: told in the log, and nothing is left; the
  * edition is not released. */
 MUST_USE enum status server_outfit_open(struct server_outfit *outfit,
                                         const struct server_edition *edition,

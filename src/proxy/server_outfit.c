@@ -1,5 +1,5 @@
 #include "base/log.h"
-#include "proxy/log_sink.h"
+#include "proxy/log_place.h"
 #include "proxy/server_inner.h"
 
 /* --- the access log --- */
@@ -7,7 +7,7 @@
 /* Whether @before's is the place that @log names. */
 static bool has_log(const struct server_outfit *before, const struct log_section *log)
 {
-    if (before->log_fd < 0 || log->format == LOG_FORMAT_OFF) {
+    if (before->log == NULL || log->format == LOG_FORMAT_OFF) {
         return false;
     }
     const struct log_section *old = &before->edition->policy->log;
@@ -19,10 +19,10 @@ static enum status open_or_keep_log(struct server_outfit *outfit,
 {
     const struct log_section *log = &outfit->edition->policy->log;
     if (has_log(before, log)) {
-        outfit->log_fd = before->log_fd;
+        outfit->log = before->log;
         return STATUS_OK;
     }
-    return log_place_open(log, &outfit->log_fd);
+    return log_place_open(log, &outfit->log);
 }
 
 /* --- all of it --- */
@@ -30,7 +30,7 @@ static enum status open_or_keep_log(struct server_outfit *outfit,
 enum status server_outfit_open(struct server_outfit *outfit, const struct server_edition *edition,
                                const struct server_outfit *before)
 {
-    *outfit = (struct server_outfit){.log_fd = -1};
+    *outfit = (struct server_outfit){.edition = NULL};
     enum status status = edition_new(edition, before->edition, &outfit->edition);
     if (status != STATUS_OK) {
         log_error("proxy.server", "no memory for the policy", "%s", "");
@@ -49,19 +49,19 @@ enum status server_outfit_open(struct server_outfit *outfit, const struct server
 void server_outfit_discard(struct server_outfit *outfit, const struct server_outfit *before)
 {
     listening_discard(&outfit->listening);
-    if (outfit->log_fd != before->log_fd) {
-        log_place_close(outfit->log_fd);
+    if (outfit->log != before->log) {
+        log_output_close(outfit->log);
     }
     if (outfit->edition != NULL) {
         edition_discard(outfit->edition);
     }
-    *outfit = (struct server_outfit){.log_fd = -1};
+    *outfit = (struct server_outfit){.edition = NULL};
 }
 
 enum status server_outfit_offer(struct server_outfit *outfit, bool all, struct worker_offer *offer)
 {
     const struct policy *policy = outfit->edition->policy;
-    offer->log_fd = outfit->log_fd;
+    offer->log = outfit->log;
     offer->n_listeners = policy->n_listeners;
     return listening_offer(&outfit->listening, policy, all, offer->listeners);
 }

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/log_output.h"
 #include "proxy/downstream.h"
 #include "proxy/linger.h"
 #include "proxy/worker_listeners.h"
@@ -194,8 +195,7 @@ static enum status init(struct worker *worker, const struct worker_offer *offer,
     struct regime *regime;
     enum status status = init_loop(worker, policy);
     if (status == STATUS_OK) {
-        status = access_log_init(&worker->log, worker->loop, offer->log_fd, &policy->log,
-                                 &worker->meters->log_lines_lost);
+        status = access_log_init(&worker->log, worker->loop, offer->log, &policy->log);
     }
     if (status == STATUS_OK) {
         status = regime_new(worker, offer->edition, &regime);
@@ -246,6 +246,7 @@ static void *run(void *context)
     beat(worker);
     if (loop_run(worker->loop) != STATUS_OK) {
         log_error("proxy.worker", "the event loop failed", "worker=%u", worker->number);
+        log_output_flush();
         abort(); /* a proxy with a worker that serves nobody would lose a share of the traffic */
     }
     atomic_store_explicit(&worker->beat_us, WORKER_HAS_NO_PULSE, memory_order_relaxed);

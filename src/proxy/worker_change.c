@@ -63,11 +63,9 @@ static void turn_log(struct worker *worker, const struct worker_offer *offer)
     const uint32_t sample_sum = worker->log.sample_sum;
     access_log_close(&worker->log);
     const enum status status =
-        access_log_init(&worker->log, worker->loop, offer->log_fd, &offer->edition->policy->log,
-                        &worker->meters->log_lines_lost);
+        access_log_init(&worker->log, worker->loop, offer->log, &offer->edition->policy->log);
     worker->log.sample_sum = sample_sum;
     if (status != STATUS_OK) {
-        worker->log.sink.fd = -1;
         log_error("proxy.worker", "no memory for the access log: it is off", "worker=%u",
                   worker->number);
     }

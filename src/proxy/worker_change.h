@@ -17,6 +17,7 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "base/log_output.h"
 #include "base/status.h"
 #include "net/loop.h"
 #include "proxy/listening.h"
@@ -44,7 +45,7 @@ enum worker_answer {
 /* What a worker gets for a policy. */
 struct worker_offer {
     struct edition *edition; /* joined for the worker; NULL: there is no offer */
-    int log_fd;              /* of the access log; -1: off. Borrowed while the policy is in force */
+    struct log_output *log;  /* the access log; NULL: off. Borrowed while the policy is in force */
     struct listening_offer
         listeners[LISTENERS_MAX]; /* the sockets are the worker's when it turns */
     size_t n_listeners;           /* 0 from then on */

@@ -173,7 +173,6 @@ void stage_open(struct stage *stage, const char *yaml)
     ck_assert_uint_eq(stage->policy->n_listeners, 1);
     const struct worker_offer offer = {
         .edition = stage->edition,
-        .log_fd = -1,
         .listeners = {{.fd = listen_on_loopback(&port)}},
         .n_listeners = 1,
     };
