@@ -5,7 +5,10 @@
  * `{client.ip:9=192.0.2.1},method:3=GET`. Values of headers, cookies and queries, and values that
  * are long or hold bytes that would not stand well in a Redis key, are replaced by their keyed
  * hash: `header#32=9f86d081…`. The hash covers the part's name too. A value that is empty counts as
- * missing; what is missing is `none:0=`. */
+ * missing; what is missing is `none:0=`.
+ *
+ * A request may have several values of a header, cookie or parameter, and servers disagree on which
+ * one counts. So a key may have several identities in one request. */
 
 #ifndef SLUICE_POLICY_KEY_H
 #define SLUICE_POLICY_KEY_H
@@ -61,10 +64,11 @@ enum { KEY_IPV6_BITS_DEFAULT = 64 }; /* what one household or host is given */
 /* One alternative of one part. */
 struct key_term {
     enum key_source source;
-    struct span name;  /* of the header (lower case), cookie, query parameter or capture */
-    uint32_t number;   /* of the path segment, from 1 */
-    uint8_t ipv6_bits; /* client.ip: 64 unless said */
-    uint8_t ipv4_bits; /* client.ip: 32 unless said */
+    bool is_credentials; /* of the header Authorization: its scheme counts in any case */
+    struct span name;    /* of the header (lower case), cookie, query parameter or capture */
+    uint32_t number;     /* of the path segment, from 1 */
+    uint8_t ipv6_bits;   /* client.ip: 64 unless said */
+    uint8_t ipv4_bits;   /* client.ip: 32 unless said */
 };
 
 /* One part: the first alternative that is present counts. */
@@ -73,10 +77,23 @@ struct key_part {
     size_t n_terms;
 };
 
+/* What becomes of a request that has several values of what it is counted by. */
+enum key_duplicates {
+    KEY_DUPLICATES_COOKIES, /* those of a cookie are each counted, others refused */
+    KEY_DUPLICATES_REFUSE,
+    KEY_DUPLICATES_EACH,
+};
+
 struct key {
     struct key_part *parts; /* in the policy's arena */
     size_t n_parts;         /* 1 … KEY_PARTS_MAX */
+    enum key_duplicates duplicates;
 };
+
+enum { KEY_IDENTITIES_MAX = 4 }; /* of a key in one request; more are refused */
+
+/* Whether a request may have several identities under @key. */
+bool key_may_have_several(const struct key *key);
 
 enum key_missing {
     KEY_MISSING_SHARED, /* the part has one value for all that lack it */
@@ -87,10 +104,22 @@ enum key_missing {
 enum key_result {
     KEY_READ,
     KEY_LACKS_A_PART, /* and the rule is DENY or SKIP; nothing written */
+    KEY_IS_AMBIGUOUS, /* values differ where that is refused, or there are too many identities;
+                       * nothing written */
 };
 
-/* Write the identity of @request, which the matcher has filled, under @key. @secret is the store's,
- * for the hash. At most KEY_TEXT_BYTES_MAX bytes are written; never truncated. */
+/* Why a request with KEY_IS_AMBIGUOUS is refused (400). */
+#define KEY_AMBIGUITY "what the request is counted by has differing values, or too many"
+
+/* Write the identity number @i of @request, which the matcher has filled, under @key. *n is how
+ * many it has, 1 to KEY_IDENTITIES_MAX, also with KEY_LACKS_A_PART, which speaks of that one.
+ * @secret is the store's, for the hash. At most KEY_TEXT_BYTES_MAX bytes are written; never
+ * truncated. */
+MUST_USE enum key_result key_read_nth(const struct key *key, enum key_missing missing,
+                                      const struct request_view *request, struct span secret,
+                                      size_t i, size_t *n, struct text *text);
+
+/* The first one. */
 MUST_USE enum key_result key_read(const struct key *key, enum key_missing missing,
                                   const struct request_view *request, struct span secret,
                                   struct text *text);

@@ -26,6 +26,8 @@
     X(FAILS_OPEN, "fails-open", "a limit of refused logins that lets all pass without Redis")      \
     X(REFUNDS_LEAVING, "refunds-leaving", "a limit that a client avoids by leaving early")         \
     X(PLAIN_SECRET, "plain-secret", "a secret that stands in the file")                            \
+    X(EMPTY_SECRET, "empty-secret", "hashes of API keys and the like that anybody can compute")    \
+    X(PASSED_ON_COST, "passed-on-cost", "a cost from a field that proxies pass on from clients")   \
     X(UNSEEN_SHADOW, "unseen-shadow", "a shadow limit whose verdicts nobody sees")
 
 enum warning {

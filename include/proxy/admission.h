@@ -30,7 +30,8 @@ struct admission {
     struct charge charges[LIMITS_PER_ROUTE_MAX];
     const struct limit_rule *rules[LIMITS_PER_ROUTE_MAX]; /* of the charge of the same index */
     uint64_t edges[LIMITS_PER_ROUTE_MAX][LIMIT_EDGES];    /* of charges with calendar windows */
-    bool is_complete;                /* all limits of the route are among the charges */
+    bool has_several; /* a rule has several identities: a limit may have several charges */
+    bool is_complete; /* all limits of the route are among the charges */
     const struct limit_rule *lacked; /* NULL, or ADMISSION_REFUSED: whose key is not there */
     uint64_t ban_left_us;            /* with ADMISSION_BANNED: how long it is banned yet */
     uint32_t shadow_bans; /* bit i: the charge of that index is of a shadow that bans its key */
@@ -40,6 +41,7 @@ enum admission_result {
     ADMISSION_FREE,      /* no limit applies: nothing to decide */
     ADMISSION_TO_DECIDE, /* admission->decision is ready for store_decide() */
     ADMISSION_REFUSED,   /* a key that must be there is missing (403) */
+    ADMISSION_AMBIGUOUS, /* what it is counted by differs, or there is too much of it (400) */
     ADMISSION_BANNED, /* a limit bans its key, admission->decision says so: nobody is to be asked */
     ADMISSION_FAILED, /* no memory */
 };
@@ -65,17 +67,19 @@ MUST_USE enum admission_result admission_prepare(struct admission *admission,
 /* What a rule has to do with a request. */
 enum rule_standing {
     RULE_JUDGES,
-    RULE_EXCEPTS, /* its client is among those that the rule never judges */
-    RULE_SKIPS,   /* it lacks a part of the key, and the rule passes over such requests */
-    RULE_REFUSES, /* likewise, and the rule refuses them */
+    RULE_EXCEPTS,      /* its client is among those that the rule never judges */
+    RULE_SKIPS,        /* it lacks a part of the key, and the rule passes over such requests */
+    RULE_REFUSES,      /* likewise, and the rule refuses them */
+    RULE_IS_AMBIGUOUS, /* its values differ where the rule refuses that, or there are too many */
 };
 
-/* How @rule stands to @request, which matcher_find_route() has filled. With RULE_JUDGES
- * the identity that it counts is written into @key, at most KEY_TEXT_BYTES_MAX bytes;
- * @secret is the store's. */
+/* How @rule stands to @request, which matcher_find_route() has filled, as to its identity number @i
+ * of *n. With RULE_JUDGES that is written into @key, at most KEY_TEXT_BYTES_MAX bytes; @secret is
+ * the store's. */
 MUST_USE enum rule_standing admission_read_key(const struct limit_rule *rule,
                                                const struct request_view *request,
-                                               struct span secret, struct text *key);
+                                               struct span secret, size_t i, size_t *n,
+                                               struct text *key);
 
 /* --- after the decision, while its status is STATUS_OK --- */
 
@@ -100,6 +104,10 @@ uint64_t admission_wait_us(const struct admission *admission);
 
 /* Whether an admitted request holds slots, which are given back with settlement_make(). */
 bool admission_has_slots(const struct admission *admission);
+
+/* Whether the charge of index @i is the one that speaks for its limit: where a request has several
+ * identities, the one that denies, or else is nearest to its end. */
+bool admission_speaks(const struct admission *admission, size_t i);
 
 /* Whether the charge of index @i is of a limit that is not enforced and would have denied. */
 bool admission_is_shadow_denial(const struct admission *admission, size_t i);

@@ -15,6 +15,19 @@ static const char *missing_word(enum key_missing missing)
     return "shared";
 }
 
+static const char *duplicates_word(enum key_duplicates duplicates)
+{
+    switch (duplicates) {
+    case KEY_DUPLICATES_COOKIES:
+        return "cookies";
+    case KEY_DUPLICATES_REFUSE:
+        return "refuse";
+    case KEY_DUPLICATES_EACH:
+        return "each";
+    }
+    return "cookies";
+}
+
 /* One rate, in the words of the policy; what has no meaning for its algorithm is left out. */
 static json_t *describe_rate(const struct limit *limit)
 {
@@ -58,6 +71,7 @@ json_t *describe_rule(const struct limit_rule *rule, json_t *routes)
     describe_set(&json, "name", json_of_span(rule->name));
     describe_set(&json, "key", describe_key(&rule->key));
     describe_set(&json, "missing", json_string(missing_word(rule->missing)));
+    describe_set(&json, "duplicates", json_string(duplicates_word(rule->key.duplicates)));
     describe_set(&json, "algorithm", json_string(first->algorithm->name));
     describe_set(&json, "rates", describe_rates(rule));
     describe_set(&json, "on_failure", json_string(describe_on_failure(first->on_failure)));

@@ -153,7 +153,7 @@ static void take_verdicts(struct explanation *explanation, const struct told_rul
 enum status explain_admin(struct explanation *explanation, const char *path,
                           char why[CTL_WHY_BYTES_MAX])
 {
-    static struct told_rule told[LIMITS_PER_ROUTE_MAX];
+    static struct told_rule told[EXPLAINED_RULES_MAX];
     const struct ctl_options options = {.policy = path};
     struct ctl_place place = {.port = 0};
     if (!ctl_place_find(&options, &place, why)) {

@@ -221,6 +221,10 @@ static void put_rule(const struct explanation *explanation, const struct explain
                 "  %.*s: REFUSES it: a part of its key is missing, and it says missing: deny\n",
                 SPAN_ARGS(name));
         return;
+    case RULE_IS_AMBIGUOUS:
+        fprintf(out, "  %.*s: REFUSES it: its key has differing values, or more than %d\n",
+                SPAN_ARGS(name), KEY_IDENTITIES_MAX);
+        return;
     }
 }
 

@@ -34,22 +34,34 @@ static enum status compare_routes(struct explanation *explanation)
     return STATUS_OK;
 }
 
+/* The identity number @i of *n under @rule. False: no memory. */
+static bool read_identity(struct explanation *explanation, const struct limit_rule *rule, size_t i,
+                          size_t *n)
+{
+    char buffer[KEY_TEXT_BYTES_MAX];
+    struct text key = text_of(buffer, sizeof(buffer));
+    struct explained_rule *explained = &explanation->rules[explanation->n_rules++];
+    explained->rule = rule;
+    explained->standing = admission_read_key(rule, &explanation->given.view,
+                                             explanation->policy->store.secret, i, n, &key);
+    if (explained->standing == RULE_IS_AMBIGUOUS) {
+        *n = 1;
+    } else if (explained->standing == RULE_JUDGES) {
+        explained->key = arena_copy(&explanation->arena, text_span(&key));
+        return explained->key.data != NULL;
+    }
+    return true;
+}
+
 static enum status read_rules(struct explanation *explanation)
 {
-    const struct given_request *given = &explanation->given;
-    const struct route *route = given->route;
+    const struct route *route = explanation->given.route;
     for (size_t i = 0; i < route->n_rules; i++) {
-        char buffer[KEY_TEXT_BYTES_MAX];
-        struct text key = text_of(buffer, sizeof(buffer));
-        struct explained_rule *rule = &explanation->rules[explanation->n_rules++];
-        rule->rule = route->rules[i];
-        rule->standing =
-            admission_read_key(rule->rule, &given->view, explanation->policy->store.secret, &key);
-        if (rule->standing == RULE_JUDGES) {
-            rule->key = arena_copy(&explanation->arena, text_span(&key));
-        }
-        if (rule->standing == RULE_JUDGES && rule->key.data == NULL) {
-            return STATUS_NO_MEMORY;
+        size_t n = 1;
+        for (size_t j = 0; j < n; j++) {
+            if (!read_identity(explanation, route->rules[i], j, &n)) {
+                return STATUS_NO_MEMORY;
+            }
         }
     }
     return STATUS_OK;
@@ -62,7 +74,9 @@ static void find_charges(struct explanation *explanation)
     for (size_t i = 0; i < explanation->n_rules; i++) {
         struct explained_rule *rule = &explanation->rules[i];
         size_t first = 0;
-        while (first < admission->decision.n_charges && admission->rules[first] != rule->rule) {
+        while (first < admission->decision.n_charges &&
+               (admission->rules[first] != rule->rule ||
+                !span_equals(admission->charges[first].key, rule->key))) {
             first++;
         }
         rule->is_charged = first < admission->decision.n_charges;
@@ -95,6 +109,8 @@ static void find_answer(struct explanation *explanation)
         refuse(explanation, 413, "the request's body is too large");
     } else if (explanation->admitted == ADMISSION_REFUSED) {
         refuse(explanation, 403, "what the request is to be counted by is missing");
+    } else if (explanation->admitted == ADMISSION_AMBIGUOUS) {
+        refuse(explanation, 400, KEY_AMBIGUITY);
     } else if (given->route->respond != NULL) {
         explanation->answer = (struct explained_answer){.status = given->route->respond->status};
     }
@@ -205,7 +221,7 @@ enum status explanation_take_bans(struct explanation *explanation, uint64_t wall
     const uint64_t now_us = 1; /* the ends are reckoned from it */
     struct bans *bans;
     struct bans_view view;
-    enum status status = bans_new(LIMITS_PER_ROUTE_MAX, &bans);
+    enum status status = bans_new(EXPLAINED_RULES_MAX, &bans);
     if (status != STATUS_OK) {
         return status;
     }

@@ -23,6 +23,7 @@ struct explained_route {
     const struct field_match *field; /* with MATCH_FIELD */
 };
 
+/* A rule with one of the identities that the request has under it. */
 struct explained_rule {
     const struct limit_rule *rule;
     enum rule_standing standing;
@@ -52,7 +53,10 @@ struct explained_answer {
     bool is_open;     /* nobody knows whether its limits let it pass */
 };
 
-enum { EXPLAINED_FAULT_BYTES = 512 };
+enum {
+    EXPLAINED_FAULT_BYTES = 512,
+    EXPLAINED_RULES_MAX = LIMITS_PER_ROUTE_MAX * KEY_IDENTITIES_MAX,
+};
 
 struct explanation {
     const struct policy *policy; /* borrowed */
@@ -60,7 +64,7 @@ struct explanation {
     struct explained_route
         *routes;     /* the first n_routes of the policy, up to the one that matches */
     size_t n_routes; /* 0: the request is refused before it has a route */
-    struct explained_rule rules[LIMITS_PER_ROUTE_MAX]; /* of the route, in its order */
+    struct explained_rule rules[EXPLAINED_RULES_MAX]; /* of the route, in its order */
     size_t n_rules;
     enum admission_result admitted; /* of a request that has a route */
     const char *bans_fault;         /* why nobody knows of bans, static; NULL: they are known, or

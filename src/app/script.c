@@ -158,6 +158,9 @@ static int print_for(const struct policy *policy, const struct given_request *gi
         fprintf(stderr, "sluice script: the request lacks the key of limit \"%.*s\": refused\n",
                 SPAN_ARGS(admission.lacked->name));
         break;
+    case ADMISSION_AMBIGUOUS:
+        fputs("sluice script: " KEY_AMBIGUITY ": refused\n", stderr);
+        break;
     case ADMISSION_BANNED: /* nobody was asked about bans */
     case ADMISSION_FAILED:
         fputs("sluice script: out of memory\n", stderr);

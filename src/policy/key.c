@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "policy/key_inner.h"
+#include "policy/key_values.h"
 
 enum {
     /* A name and a value shorter than this are hashed in one go. */
@@ -36,110 +37,6 @@ static const struct {
     [KEY_ROUTE] = {{"route", 5}, VALUE_ANY},
     [KEY_GLOBAL] = {{"global", 6}, VALUE_PLAIN},
 };
-
-/* Room for a value that does not stand in the request as it is. */
-struct scratch {
-    char bytes[TARGET_BYTES_MAX];
-};
-
-/* --- the value of a term; empty: missing --- */
-
-static struct span read_client(const struct key_term *term, const struct request_view *request,
-                               struct scratch *scratch)
-{
-    struct text text = text_of(scratch->bytes, sizeof(scratch->bytes));
-    if (request->client.family == ADDRESS_NONE) {
-        return SPAN("");
-    }
-    const uint8_t bits = request->client.family == ADDRESS_IPV4 ? term->ipv4_bits : term->ipv6_bits;
-    const struct address masked = address_mask(request->client, bits);
-    address_write(&masked, &text);
-    return text_span(&text);
-}
-
-static struct span read_header(const struct key_term *term, const struct head *head)
-{
-    const struct field *field = head_find_name(head, term->name);
-    return field != NULL ? field->value : SPAN("");
-}
-
-/* The value of the cookie @name in one Cookie field, RFC 6265 section 4.2.1. */
-static bool find_cookie(struct span pairs, struct span name, struct span *value)
-{
-    struct span pair;
-    while (span_split(&pairs, ';', &pair)) {
-        pair = span_trim(pair);
-        const size_t equals = span_find(pair, '=');
-        if (equals < pair.len && span_equals(span_of(pair.data, equals), name)) {
-            *value = span_of(pair.data + equals + 1, pair.len - equals - 1);
-            return true;
-        }
-    }
-    return false;
-}
-
-static struct span read_cookie(const struct key_term *term, const struct head *head)
-{
-    for (size_t i = 0; i < head->n_fields; i++) {
-        struct span value;
-        if (head->fields[i].id == FIELD_COOKIE &&
-            find_cookie(head->fields[i].value, term->name, &value)) {
-            return value;
-        }
-    }
-    return SPAN("");
-}
-
-static struct span read_query(const struct key_term *term, const struct head *head,
-                              struct scratch *scratch)
-{
-    struct span value;
-    return query_find(head->target.query, term->name, scratch->bytes, sizeof(scratch->bytes),
-                      &value)
-               ? value
-               : SPAN("");
-}
-
-static struct span read_capture(const struct key_term *term, const struct request_view *request)
-{
-    for (size_t i = 0; i < request->n_captures; i++) {
-        if (span_equals(request->capture_names[i], term->name)) {
-            return request->captures[i];
-        }
-    }
-    return SPAN("");
-}
-
-static struct span read_term(const struct key_term *term, const struct request_view *request,
-                             struct scratch *scratch)
-{
-    switch (term->source) {
-    case KEY_CLIENT_IP:
-        return read_client(term, request, scratch);
-    case KEY_HEADER:
-        return read_header(term, request->head);
-    case KEY_COOKIE:
-        return read_cookie(term, request->head);
-    case KEY_QUERY:
-        return read_query(term, request->head, scratch);
-    case KEY_PATH:
-        return request->path->text;
-    case KEY_PATH_SEGMENT:
-        return term->number <= request->path->n_segments ? request->path->segments[term->number - 1]
-                                                         : SPAN("");
-    case KEY_PATH_CAPTURE:
-        return read_capture(term, request);
-    case KEY_METHOD:
-        return request->method;
-    case KEY_HOST:
-        return request->host;
-    case KEY_ROUTE:
-        return request->route;
-    case KEY_GLOBAL:
-        return SPAN("all");
-    }
-    return SPAN("");
-}
 
 /* --- its text --- */
 
@@ -183,6 +80,22 @@ static void write_hash(const struct key_term *term, struct span value, struct sp
     text_add_hex(text, digest, sizeof(digest));
 }
 
+bool key_may_have_several(const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            const enum key_source source = key->parts[i].terms[j].source;
+            const bool is_cookie = source == KEY_COOKIE;
+            const bool is_other = source == KEY_HEADER || source == KEY_QUERY;
+            if ((is_cookie && key->duplicates != KEY_DUPLICATES_REFUSE) ||
+                (is_other && key->duplicates == KEY_DUPLICATES_EACH)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 struct span key_source_name(enum key_source source)
 {
     return SOURCES[source].name;
@@ -218,41 +131,48 @@ void key_write_part(const struct key_term *term, struct span value, struct span 
     text_add(text, value);
 }
 
-/* The first alternative of @part that is present; false where all are missing. */
-static bool read_part(const struct key_part *part, const struct request_view *request,
-                      struct scratch *scratch, const struct key_term **term, struct span *value)
+enum key_result key_read_nth(const struct key *key, enum key_missing missing,
+                             const struct request_view *request, struct span secret, size_t i,
+                             size_t *n, struct text *text)
 {
-    for (size_t i = 0; i < part->n_terms; i++) {
-        *term = &part->terms[i];
-        *value = read_term(*term, request, scratch);
-        if (value->len > 0) {
-            return true;
+    struct key_scratch scratch;
+    const struct text before = *text;
+    bool is_lacking = false;
+    assert(key->n_parts >= 1);
+
+    *n = 1;
+    for (size_t p = 0; p < key->n_parts; p++) {
+        struct key_values values;
+        if (!key_values_read(&key->parts[p], key->duplicates, request, &scratch, &values)) {
+            *text = before;
+            return KEY_IS_AMBIGUOUS;
         }
+        const struct key_value *chosen = &values.items[0];
+        if (values.n > 1) {
+            chosen = &values.items[i / *n % values.n];
+            *n *= values.n;
+        }
+        text_add(text, p == 0 ? SPAN("{") : SPAN(","));
+        if (chosen->term != NULL) {
+            key_write_part(chosen->term, chosen->value, secret, text);
+        } else if (missing == KEY_MISSING_SHARED) {
+            text_add_literal(text, "none:0=");
+        } else {
+            is_lacking = true;
+        }
+        text_add(text, p == 0 ? SPAN("}") : SPAN(""));
     }
-    return false;
+    assert(!text->truncated);
+    if (is_lacking || *n > KEY_IDENTITIES_MAX) {
+        *text = before;
+        return *n > KEY_IDENTITIES_MAX ? KEY_IS_AMBIGUOUS : KEY_LACKS_A_PART;
+    }
+    return KEY_READ;
 }
 
 enum key_result key_read(const struct key *key, enum key_missing missing,
                          const struct request_view *request, struct span secret, struct text *text)
 {
-    struct scratch scratch;
-    const struct text before = *text;
-    assert(key->n_parts >= 1);
-
-    for (size_t i = 0; i < key->n_parts; i++) {
-        const struct key_term *term = NULL;
-        struct span value;
-        text_add(text, i == 0 ? SPAN("{") : SPAN(","));
-        if (read_part(&key->parts[i], request, &scratch, &term, &value)) {
-            key_write_part(term, value, secret, text);
-        } else if (missing == KEY_MISSING_SHARED) {
-            text_add_literal(text, "none:0=");
-        } else {
-            *text = before;
-            return KEY_LACKS_A_PART;
-        }
-        text_add(text, i == 0 ? SPAN("}") : SPAN(""));
-    }
-    assert(!text->truncated);
-    return KEY_READ;
+    size_t n;
+    return key_read_nth(key, missing, request, secret, 0, &n, text);
 }

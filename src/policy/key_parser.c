@@ -106,6 +106,8 @@ static bool parse_name(struct span name, struct arena *arena, struct key_term *t
     if (term->source == KEY_PATH) {
         term->source = KEY_PATH_CAPTURE;
     }
+    term->is_credentials =
+        term->source == KEY_HEADER && span_equals_ignore_case(name, SPAN("authorization"));
     return copy_name(name, term->source == KEY_HEADER, arena, &term->name, problem);
 }
 

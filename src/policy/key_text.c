@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "policy/key.h"
 #include "policy/key_inner.h"
+#include "policy/key_values.h"
 #include "policy/quote.h"
 
 enum { HASH_DIGITS = 2 * HASH_IDENTITY_BYTES };
@@ -179,7 +180,9 @@ static bool take_given_value(struct reading *reading, struct span *value)
 static bool write_value(struct reading *reading, const struct key_term *term, struct span value)
 {
     char buffer[ADDRESS_TEXT_MAX];
+    struct key_scratch scratch;
     struct text canonical = text_of(buffer, sizeof(buffer));
+    value = key_value_normalise(term, value, &scratch);
     if (term->source == KEY_CLIENT_IP) {
         struct address address;
         if (!address_parse(value, &address)) {

@@ -18,7 +18,7 @@ static size_t bytes_of(const struct key *key)
 /* All that its identities depend on; no two different keys have one text. */
 static void write_key(struct text *text, const struct limit_rule *rule)
 {
-    text_add_format(text, "%d", (int)rule->missing);
+    text_add_format(text, "%d/%d", (int)rule->missing, (int)rule->key.duplicates);
     for (size_t i = 0; i < rule->key.n_parts; i++) {
         const struct key_part *part = &rule->key.parts[i];
         text_add_char(text, ',');

@@ -249,6 +249,7 @@ static void link_rule(struct linker *linker, const struct spec_limit *spec, stru
     link_answers(linker, "count", &spec->count, &rule->count);
     link_answers(linker, "refund", &spec->refund, &rule->refund);
     link_key(linker, spec, &rule->key);
+    rule->key.duplicates = (enum key_duplicates)spec->duplicates;
     link_rates(linker, spec, rule);
     link_parameters(linker, spec);
     check_on_failure(linker, spec);

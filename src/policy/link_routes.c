@@ -13,7 +13,8 @@ struct rule_list {
     const struct limit_rule **rules;
     const struct node **nodes; /* where each is named */
     size_t n_rules;
-    size_t n_limits; /* of all together */
+    size_t n_limits;  /* of all together */
+    size_t n_doubled; /* of them that a request may be charged to under several identities */
 };
 
 /* --- lists of limits --- */
@@ -96,6 +97,7 @@ static struct rule_list link_list(struct linker *linker, const struct section_it
             list.nodes[list.n_rules] = names[i].node;
             list.rules[list.n_rules++] = rule;
             list.n_limits += rule->n_limits;
+            list.n_doubled += key_may_have_several(&rule->key) ? rule->n_limits : 0;
         }
     }
     check_shaping(linker, &list);
@@ -103,6 +105,13 @@ static struct rule_list link_list(struct linker *linker, const struct section_it
         diags_add(linker->diags, DIAG_ERROR, items->node->line, items->node->column,
                   "a route has at most %d limits, each rate counted; these are %zu",
                   LIMITS_PER_ROUTE_MAX, list.n_limits);
+    } else if (list.n_limits + list.n_doubled > LIMITS_PER_ROUTE_MAX) {
+        diags_add(linker->diags, DIAG_ERROR, items->node->line, items->node->column,
+                  "a route has at most %d limits, each rate counted, and those twice of which a "
+                  "request may have two values, as of a cookie; these are %zu",
+                  LIMITS_PER_ROUTE_MAX, list.n_limits + list.n_doubled);
+    }
+    if (list.n_limits + list.n_doubled > LIMITS_PER_ROUTE_MAX) {
         list.n_rules = 0;
         list.n_limits = 0;
     }

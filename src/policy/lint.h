@@ -41,6 +41,8 @@ void lint_trusts_everybody(struct lint *lint);
 void lint_fails_open(struct lint *lint);
 void lint_refunds_leaving(struct lint *lint);
 void lint_plain_secrets(struct lint *lint);
+void lint_empty_secret(struct lint *lint);
+void lint_passed_on_cost(struct lint *lint);
 void lint_unseen_shadows(struct lint *lint);
 
 /* --- what they share --- */

@@ -163,3 +163,36 @@ void lint_spoofable_addresses(struct lint *lint)
         }
     }
 }
+
+/* --- costs that a client writes itself --- */
+
+/* Request fields that clients send by themselves, and that every proxy passes on as they came. */
+static bool is_of_clients(struct span name)
+{
+    static const char *const NAMES[] = {
+        "content-length", "content-range", "device-memory", "downlink", "ect",
+        "max-forwards",   "prefer",        "priority",      "range",    "rtt",
+        "viewport-width",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
+        if (span_equals(name, span_of_text(NAMES[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void lint_passed_on_cost(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    const struct spec_route *specs = lint->spec->routes.items;
+    for (size_t i = 0; i < policy->n_routes && policy->n_trusted_proxies > 0; i++) {
+        const struct cost_spec *cost = &policy->routes[i].cost;
+        if (cost->kind == COST_REQUEST_HEADER && !cost->trust_any && is_of_clients(cost->field)) {
+            lint_warn(lint, WARNING_PASSED_ON_COST, specs[i].cost.from.node,
+                      "clients send %.*s by themselves, and proxies pass it on as it came, so that "
+                      "clients choose what they pay; take a field that your proxy sets itself",
+                      SPAN_ARGS(cost->field));
+        }
+    }
+}

@@ -1,6 +1,7 @@
 /* Trust in everybody, limits that open when Redis goes or when a client leaves, secrets that stand
  * in the file, verdicts nobody sees. */
 
+#include "policy/key_inner.h"
 #include "policy/lint.h"
 
 /* --- trusted_proxies --- */
@@ -104,6 +105,43 @@ static void check_redis(struct lint *lint)
     check_secret(lint, "the password of Redis", &store->password);
     check_secret(lint, "the password of the sentinels", &store->sentinel_password);
     check_secret(lint, "the secret", &store->secret);
+}
+
+/* The first term of @rule whose values never appear but as hashes, or NULL. */
+static const struct key_term *hashed_term(const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        for (size_t j = 0; j < rule->key.parts[i].n_terms; j++) {
+            const struct key_term *term = &rule->key.parts[i].terms[j];
+            if (term->source == KEY_HEADER || term->source == KEY_COOKIE ||
+                term->source == KEY_QUERY) {
+                return term;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* What stands in Redis outlives the process, and others read it. A secret that the environment may
+ * say is passed over. */
+void lint_empty_secret(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    const struct spec_limit *specs = lint->spec->limits.items;
+    const struct node *secret = lint->spec->store.secret.node;
+    const bool is_empty =
+        policy->store.secret.len == 0 && (secret == NULL || is_written_out(secret));
+    for (size_t i = 0; i < policy->n_rules && is_empty && policy->store.kind == STORE_REDIS; i++) {
+        const struct key_term *term = hashed_term(&policy->rules[i]);
+        if (term != NULL) {
+            lint_warn(lint, WARNING_EMPTY_SECRET, specs[i].key.node,
+                      "store.secret is empty, so that anybody can compute the hashes that stand "
+                      "for values of %.*s.%.*s, and find short or leaked values in Redis and "
+                      "in logs: write secret: ${NAME}",
+                      SPAN_ARGS(key_source_name(term->source)), SPAN_ARGS(term->name));
+            return;
+        }
+    }
 }
 
 /* Whether the value of the field @name is one that lets its holder in. */

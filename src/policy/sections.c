@@ -40,6 +40,12 @@ static const struct value_word HEADERS_WORDS[] = {
     {"legacy", HEADERS_LEGACY, false},   {"both", HEADERS_BOTH, false},
     {"none", HEADERS_NONE, false},       {NULL, 0, false},
 };
+static const struct value_word DUPLICATES_WORDS[] = {
+    {"cookies", KEY_DUPLICATES_COOKIES, false},
+    {"refuse", KEY_DUPLICATES_REFUSE, false},
+    {"each", KEY_DUPLICATES_EACH, false},
+    {NULL, 0, false},
+};
 static const struct value_word MISSING_WORDS[] = {
     {"shared", KEY_MISSING_SHARED, false},
     {"deny", KEY_MISSING_DENY, false},
@@ -70,6 +76,7 @@ static const struct value_type FULL = WORD_TYPE(FULL_WORDS, "overflow, deny or a
 static const struct value_type LOG_FORMAT = WORD_TYPE(LOG_FORMAT_WORDS, "logfmt, json or off");
 static const struct value_type HEADERS =
     WORD_TYPE(HEADERS_WORDS, "draft11, draft_next, legacy, both or none");
+static const struct value_type DUPLICATES = WORD_TYPE(DUPLICATES_WORDS, "cookies, refuse or each");
 static const struct value_type MISSING = WORD_TYPE(MISSING_WORDS, "shared, deny or skip");
 static const struct value_type ENCODED_SLASH = WORD_TYPE(ENCODED_SLASH_WORDS, "refuse or allow");
 
@@ -225,6 +232,8 @@ static const struct section_field LIMIT_FIELDS[] = {
      "who is never judged by this limit"},
     {"missing", SHAPE_ONE, &MISSING, offsetof(struct spec_limit, missing), "shared", KEY_OPTIONAL,
      "shared, deny or skip: requests that lack a part of the key"},
+    {"duplicates", SHAPE_ONE, &DUPLICATES, offsetof(struct spec_limit, duplicates), "cookies",
+     KEY_OPTIONAL, "requests with several values of a part: cookies, refuse or each"},
     {"deny", SHAPE_ONE, &DENY_TYPE, offsetof(struct spec_limit, deny), NULL, KEY_OPTIONAL,
      "answer to denied requests, in place of the problem document"},
     {"on_failure", SHAPE_ONE, &LIMIT_ON_FAILURE, offsetof(struct spec_limit, on_failure), "store",

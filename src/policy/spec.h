@@ -71,7 +71,8 @@ struct spec_limit {
     struct section_items rates; /* struct spec_rate */
     uint32_t burst;             /* 0: not said */
     struct spec_except except;
-    int missing; /* enum key_missing */
+    int missing;    /* enum key_missing */
+    int duplicates; /* enum key_duplicates */
     struct spec_reply deny;
     int on_failure; /* enum on_failure, or SPEC_ON_FAILURE_UNSAID */
     bool shadow;

@@ -102,7 +102,7 @@ static void add_shadows(struct access_line *line, const struct admission *admiss
     char buffer[LIMITS_PER_ROUTE_MAX * (NAME_BYTES_MAX + 16)];
     struct text names = text_of(buffer, sizeof(buffer));
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
-        if (admission_is_shadow_denial(admission, i)) {
+        if (admission_is_shadow_denial(admission, i) && admission_speaks(admission, i)) {
             text_add(&names, names.len > 0 ? SPAN(",") : SPAN(""));
             text_add(&names, admission->charges[i].limit->name);
         }

@@ -28,13 +28,20 @@ static void add_charge(struct admission *admission, const struct admission_conte
 
 enum rule_standing admission_read_key(const struct limit_rule *rule,
                                       const struct request_view *request, struct span secret,
-                                      struct text *key)
+                                      size_t i, size_t *n, struct text *key)
 {
+    *n = 1;
     if (is_excepted(rule, request)) {
         return RULE_EXCEPTS;
     }
-    if (key_read(&rule->key, rule->missing, request, secret, key) == KEY_READ) {
+    switch (key_read_nth(&rule->key, rule->missing, request, secret, i, n, key)) {
+    case KEY_READ:
         return RULE_JUDGES;
+    case KEY_IS_AMBIGUOUS: /* a limit that is not enforced refuses nobody */
+        *n = 1;
+        return rule->limits[0].shadow ? RULE_SKIPS : RULE_IS_AMBIGUOUS;
+    case KEY_LACKS_A_PART:
+        break;
     }
     return rule->missing == KEY_MISSING_DENY ? RULE_REFUSES : RULE_SKIPS;
 }
@@ -82,7 +89,7 @@ static enum said look_up(const struct admission_context *context, const struct l
 /* The identity that a rule before @rule was charged to by the same key; data is NULL: none was. */
 static struct span known_key(const struct admission *admission, const struct limit_rule *rule)
 {
-    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+    for (size_t i = 0; i < admission->decision.n_charges && !admission->has_several; i++) {
         if (admission->rules[i]->key_number == rule->key_number) {
             return admission->charges[i].key;
         }
@@ -94,34 +101,36 @@ static struct span known_key(const struct admission *admission, const struct lim
 static enum rule_standing take_key(const struct admission *admission,
                                    const struct admission_context *context,
                                    const struct request_view *request,
-                                   const struct limit_rule *rule, struct arena *arena,
-                                   struct span *key)
+                                   const struct limit_rule *rule, struct arena *arena, size_t i,
+                                   size_t *n, struct span *key)
 {
     char buffer[KEY_TEXT_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
+    *n = 1;
     *key = known_key(admission, rule);
     if (key->data != NULL) {
         return is_excepted(rule, request) ? RULE_EXCEPTS : RULE_JUDGES;
     }
     const enum rule_standing standing =
-        admission_read_key(rule, request, context->policy->store.secret, &text);
+        admission_read_key(rule, request, context->policy->store.secret, i, n, &text);
     if (standing == RULE_JUDGES) {
         *key = arena_copy(arena, text_span(&text));
     }
     return standing;
 }
 
-/* One rule: read its key and add a charge for each of its rates. */
-static enum admission_result prepare_rule(struct admission *admission,
-                                          const struct admission_context *context,
-                                          const struct route *route,
-                                          const struct request_view *request,
-                                          const struct limit_rule *rule, struct arena *arena)
+/* One rule and one identity, number @i of *n: read it and add a charge for each of the rates. */
+static enum admission_result
+prepare_identity(struct admission *admission, const struct admission_context *context,
+                 const struct route *route, const struct request_view *request,
+                 const struct limit_rule *rule, struct arena *arena, size_t i, size_t *n)
 {
     struct span key;
-    switch (take_key(admission, context, request, rule, arena, &key)) {
+    switch (take_key(admission, context, request, rule, arena, i, n, &key)) {
     case RULE_JUDGES:
         break;
+    case RULE_IS_AMBIGUOUS:
+        return ADMISSION_AMBIGUOUS;
     case RULE_REFUSES:
         admission->lacked = rule;
         return ADMISSION_REFUSED;
@@ -148,11 +157,29 @@ static enum admission_result prepare_rule(struct admission *admission,
         admission->is_complete = false;
         return ADMISSION_TO_DECIDE;
     }
+    if (admission->decision.n_charges + rule->n_limits > LIMITS_PER_ROUTE_MAX) {
+        return ADMISSION_AMBIGUOUS;
+    }
     const uint32_t cost = cost_of_request(&route->cost, request);
-    for (size_t i = 0; i < rule->n_limits; i++) {
-        add_charge(admission, context, rule, i, key, cost);
+    for (size_t j = 0; j < rule->n_limits; j++) {
+        add_charge(admission, context, rule, j, key, cost);
     }
     return ADMISSION_TO_DECIDE;
+}
+
+static enum admission_result prepare_rule(struct admission *admission,
+                                          const struct admission_context *context,
+                                          const struct route *route,
+                                          const struct request_view *request,
+                                          const struct limit_rule *rule, struct arena *arena)
+{
+    enum admission_result result = ADMISSION_TO_DECIDE;
+    size_t n = 1;
+    for (size_t i = 0; i < n && result == ADMISSION_TO_DECIDE; i++) {
+        result = prepare_identity(admission, context, route, request, rule, arena, i, &n);
+        admission->has_several = admission->has_several || n > 1;
+    }
+    return result;
 }
 
 enum admission_result admission_prepare(struct admission *admission,
@@ -162,6 +189,7 @@ enum admission_result admission_prepare(struct admission *admission,
 {
     admission->decision = (struct decision){.charges = admission->charges};
     admission->is_complete = true;
+    admission->has_several = false;
     admission->lacked = NULL;
     admission->shadow_bans = 0;
     for (size_t i = 0; i < route->n_rules; i++) {
@@ -204,7 +232,7 @@ struct span admission_policy_field(const struct admission *admission, const stru
     bool is_first = true;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct limit *limit = admission->charges[i].limit;
-        if (!limit->shadow) {
+        if (!limit->shadow && admission_speaks(admission, i)) {
             text_add(text, is_first ? SPAN("") : SPAN(", "));
             fields_write_policy(text, limit);
             is_first = false;
@@ -225,7 +253,7 @@ void admission_write_state_field(const struct admission *admission, enum fields_
     bool is_first = true;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct charge *charge = &admission->charges[i];
-        if (is_shown(charge)) {
+        if (is_shown(charge) && admission_speaks(admission, i)) {
             text_add(text, is_first ? SPAN("") : SPAN(", "));
             fields_write_state(text, draft, charge->limit, &charge->verdict, charge->cost);
             is_first = false;
@@ -275,6 +303,41 @@ bool admission_is_shadow_denial(const struct admission *admission, size_t i)
     const struct charge *charge = &admission->charges[i];
     return charge->limit->shadow &&
            (!charge->verdict.allowed || (admission->shadow_bans >> i & 1) != 0);
+}
+
+/* How much the charge of index @i has to say of its limit. */
+static unsigned weight_of(const struct admission *admission, size_t i)
+{
+    const struct charge *charge = &admission->charges[i];
+    if (charge->untold) {
+        return 0;
+    }
+    return !charge->verdict.allowed || (admission->shadow_bans >> i & 1) != 0 ? 2 : 1;
+}
+
+/* Whether the charge of index @i says more of their limit than that of index @j. */
+static bool outweighs(const struct admission *admission, size_t i, size_t j)
+{
+    const unsigned weight_of_i = weight_of(admission, i);
+    const unsigned weight_of_j = weight_of(admission, j);
+    const struct limit *limit = admission->charges[i].limit;
+    const struct fields_legacy told_i = fields_legacy_of(limit, &admission->charges[i].verdict);
+    const struct fields_legacy told_j = fields_legacy_of(limit, &admission->charges[j].verdict);
+    if (weight_of_i != weight_of_j) {
+        return weight_of_i > weight_of_j;
+    }
+    return fields_is_nearer(&told_i, &told_j) || (i < j && !fields_is_nearer(&told_j, &told_i));
+}
+
+bool admission_speaks(const struct admission *admission, size_t i)
+{
+    for (size_t j = 0; admission->has_several && j < admission->decision.n_charges; j++) {
+        if (j != i && admission->charges[j].limit == admission->charges[i].limit &&
+            outweighs(admission, j, i)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool is_denial(const struct charge *charge)
@@ -343,7 +406,7 @@ void admission_write_problem(const struct admission *admission, bool has_retry_a
                            "#quota-exceeded\",\"title\":\"Quota exceeded\",\"status\":429,"
                            "\"violated-policies\":[");
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
-        if (is_denial(&admission->charges[i])) {
+        if (is_denial(&admission->charges[i]) && admission_speaks(admission, i)) {
             text_add(text, is_first ? SPAN("") : SPAN(","));
             text_add_json(text, admission->charges[i].limit->name);
             is_first = false;

@@ -85,7 +85,9 @@ static void note_charge(struct worker_meters *meters, struct admission *admissio
     const struct charge *charge = &admission->charges[i];
     struct limit_meters *limit = counter_table_at(&meters->limits, charge->limit->meter);
     const enum meter_saying saying = saying_of(admission, i);
-    counter_up(&limit->decisions[saying][decision->source]);
+    if (admission_speaks(admission, i)) { /* a request counts once for a limit */
+        counter_up(&limit->decisions[saying][decision->source]);
+    }
     if (saying == METER_LIMIT_ALLOWED) {
         note_allowed(meters, limit, charge);
     } else {

@@ -185,23 +185,28 @@ static void try_next(struct exchange *exchange, uint64_t now_us, uint16_t status
     }
 }
 
-static void read_balance_key(struct exchange *exchange, const struct upstream_group *group)
+/* Of several cookies the first counts: which server is asked limits nobody. False: the request is
+ * refused. */
+static bool read_balance_key(struct exchange *exchange, const struct upstream_group *group)
 {
     char buffer[KEY_TEXT_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-    exchange->choice.has_key =
+    const enum key_result result =
         key_read(&group->spec->balance_key, KEY_MISSING_SKIP, &exchange->view,
-                 exchange->regime->policy->store.secret, &text) == KEY_READ;
+                 exchange->regime->policy->store.secret, &text);
+    exchange->choice.has_key = result == KEY_READ;
     if (exchange->choice.has_key) {
         exchange->choice.key = hash_table(&group->hash_key, text_span(&text));
     }
+    return result != KEY_IS_AMBIGUOUS;
 }
 
 void exchange_connect(struct exchange *exchange, uint64_t now_us)
 {
     const struct upstream_group *group = group_of(exchange);
-    if (group->spec->balance == BALANCE_HASH) {
-        read_balance_key(exchange, group);
+    if (group->spec->balance == BALANCE_HASH && !read_balance_key(exchange, group)) {
+        exchange_fail(exchange, 400, KEY_AMBIGUITY);
+        return;
     }
     try_next(exchange, now_us, 502, "no address of the upstream is known");
 }

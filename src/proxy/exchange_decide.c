@@ -150,6 +150,9 @@ static void admit(struct exchange *exchange, uint64_t now_us)
     case ADMISSION_REFUSED:
         exchange_fail(exchange, 403, "what the request is to be counted by is missing");
         return;
+    case ADMISSION_AMBIGUOUS:
+        exchange_fail(exchange, 400, KEY_AMBIGUITY);
+        return;
     case ADMISSION_FAILED:
         exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
         return;

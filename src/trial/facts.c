@@ -186,7 +186,8 @@ static const struct charge *find_charge(const struct look *look, struct span nam
     for (size_t i = 0; admission != NULL && admission->decision.status == STATUS_OK &&
                        i < admission->decision.n_charges;
          i++) {
-        if (span_equals(admission->charges[i].limit->name, name)) {
+        if (span_equals(admission->charges[i].limit->name, name) &&
+            admission_speaks(admission, i)) {
             return &admission->charges[i];
         }
     }
@@ -252,7 +253,8 @@ static void add_shadow(struct look *look)
     }
     for (size_t i = 0; admission != NULL && i < admission->decision.n_charges; i++) {
         const struct span name = admission->charges[i].limit->name;
-        if (admission_is_shadow_denial(admission, i) && !is_wanted_shadow(expect, name)) {
+        if (admission_is_shadow_denial(admission, i) && admission_speaks(admission, i) &&
+            !is_wanted_shadow(expect, name)) {
             add_word(&got, name);
         }
     }

@@ -117,7 +117,7 @@ static bool add_limits(struct tally_side *side, uint64_t now_us, const struct tr
         return false;
     }
     for (size_t i = 0; i < answer->admission->decision.n_charges; i++) {
-        if (!answer->admission->charges[i].untold) {
+        if (!answer->admission->charges[i].untold && admission_speaks(answer->admission, i)) {
             add_charge(side, now_us, &answer->admission->charges[i], &is_shadow);
         }
     }

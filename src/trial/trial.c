@@ -342,6 +342,9 @@ static bool admit(struct trial *trial, struct trial_case *open, const struct tri
     case ADMISSION_REFUSED:
         refuse(answer, TRIAL_LACKS_KEY, 403, "what the request is to be counted by is missing");
         return false;
+    case ADMISSION_AMBIGUOUS:
+        refuse(answer, TRIAL_BAD_PATH, 400, KEY_AMBIGUITY);
+        return false;
     case ADMISSION_BANNED: /* a trial knows of no bans */
     case ADMISSION_FAILED:
         break;

@@ -1,5 +1,6 @@
 /* Keys: whatever a request holds, an identity is printable and bounded, two requests have the same
- * one only if each of its parts is the same, and the commands that carry it are well-formed.
+ * one only if each of its parts is the same, a request has a few different ones at most, and the
+ * commands that carry them are well-formed.
  *
  * The first byte of the input chooses the parts; the values of two requests
  * follow, parted by 0xff. */
@@ -10,6 +11,7 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "fuzz/must_hold.h"
+#include "http/values.h"
 #include "limit/token_bucket.h"
 #include "policy/key_parser.h"
 #include "store/redis_command.h"
@@ -94,11 +96,28 @@ static bool fill(struct request *request, const struct span values[VALUES])
     return path_normalise(text_span(&target), &rules, request->path_bytes, &request->path) == NULL;
 }
 
-static struct span identity(const struct request *request, const struct key *key, char *buffer)
+/* The identity number @i of *n; data is NULL: the request is refused. */
+static struct span identity_nth(const struct request *request, const struct key *key, size_t i,
+                                size_t *n, char *buffer)
 {
     struct text text = text_of(buffer, KEY_TEXT_BYTES_MAX);
-    MUST_HOLD(key_read(key, KEY_MISSING_SHARED, &request->view, SPAN("secret"), &text) == KEY_READ);
+    const enum key_result result =
+        key_read_nth(key, KEY_MISSING_SHARED, &request->view, SPAN("secret"), i, n, &text);
+    MUST_HOLD(result != KEY_LACKS_A_PART);
+    if (result == KEY_IS_AMBIGUOUS) {
+        MUST_HOLD(text.len == 0);
+        return span_of(NULL, 0);
+    }
+    MUST_HOLD(*n >= 1 && *n <= KEY_IDENTITIES_MAX);
     return text_span(&text);
+}
+
+/* The only identity; data is NULL: there are several, or the request is refused. */
+static struct span identity(const struct request *request, const struct key *key, char *buffer)
+{
+    size_t n;
+    const struct span text = identity_nth(request, key, 0, &n, buffer);
+    return n == 1 ? text : span_of(NULL, 0);
 }
 
 static void check_form(struct span text)
@@ -147,6 +166,24 @@ static void check_command(struct span key)
               redis_slots_of_charge(SPAN("sluice"), &limit, key));
 }
 
+/* All identities of a request are sound, and no two are the same. */
+static void check_all(const struct request *request, const struct key *key)
+{
+    char bytes[KEY_IDENTITIES_MAX][KEY_TEXT_BYTES_MAX];
+    struct span texts[KEY_IDENTITIES_MAX];
+    size_t n = 1;
+    for (size_t i = 0; i < n; i++) {
+        texts[i] = identity_nth(request, key, i, &n, bytes[i]);
+        if (texts[i].data == NULL) {
+            return;
+        }
+        check_form(texts[i]);
+        for (size_t j = 0; j < i; j++) {
+            MUST_HOLD(!span_equals(texts[i], texts[j]));
+        }
+    }
+}
+
 static void check_requests(const struct request *a, const struct request *b, uint8_t chosen)
 {
     struct key_part parts[ARRAY_LEN(PARTS)];
@@ -160,13 +197,18 @@ static void check_requests(const struct request *a, const struct request *b, uin
             parts[key.n_parts++] = compiled[i];
             is_same =
                 is_same && span_equals(identity(a, &alone, a_bytes), identity(b, &alone, b_bytes));
+            check_all(a, &alone);
         }
     }
     if (key.n_parts == 0) {
         return;
     }
+    check_all(a, &key);
     const struct span a_text = identity(a, &key, a_bytes);
     const struct span b_text = identity(b, &key, b_bytes);
+    if (a_text.data == NULL || b_text.data == NULL) {
+        return;
+    }
     check_form(a_text);
     MUST_HOLD(span_equals(a_text, b_text) == is_same);
     check_command(a_text);
@@ -179,7 +221,7 @@ static void check_headers(const struct request *a, const struct request *b)
     char a_bytes[KEY_TEXT_BYTES_MAX];
     char b_bytes[KEY_TEXT_BYTES_MAX];
     MUST_HOLD(span_equals(identity(a, &key, a_bytes), identity(b, &key, b_bytes)) ==
-              span_equals(a->fields[0].value, b->fields[0].value));
+              span_equals(value_trim(a->fields[0].value), value_trim(b->fields[0].value)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

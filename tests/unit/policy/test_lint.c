@@ -9,7 +9,7 @@
 #include "policy/matcher.h"
 #include "unit/policy/policy_support.h"
 
-enum { YAML_BYTES_MAX = 8192, N_POLICIES = 40, ROUTES_MAX = 8 };
+enum { YAML_BYTES_MAX = 8192, N_POLICIES = 48, ROUTES_MAX = 8 };
 
 #define LISTEN "listen: 127.0.0.1:0\n"
 #define HEAD                                                                                       \
@@ -239,6 +239,26 @@ static const struct {
      "upstreams: {v: {servers: http://127.0.0.1:2, eject: {failures: off}, slow_start: 0s}}\n"
      "routes: [{upstream: v}]\n"},
 
+    {"empty-secret", 1,
+     "store: {redis: \"redis://127.0.0.1\"}\nlimits: {a: {key: [client.ip, cookie.s], rate: 1/s}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"empty-secret", 0,
+     "store: {redis: \"redis://127.0.0.1\", secret: \"${S}\"}\n"
+     "limits: {a: {key: header.x, rate: 1/s}}\nroutes: [{limits: [a], upstream: u}]\n"},
+    {"empty-secret", 0, /* paths stand there as they are */
+     "store: {redis: \"redis://127.0.0.1\"}\nlimits: {a: {key: [client.ip, path], rate: 1/s}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"empty-secret", 0,
+     "limits: {a: {key: header.x, rate: 1/s}}\nroutes: [{limits: [a], upstream: u}]\n"},
+    {"passed-on-cost", 1,
+     "trusted_proxies: 10.0.0.0/8\nlimits: {a: {key: client.ip, rate: 1/s}}\n"
+     "routes: [{limits: [a], cost: header.Content-Length, upstream: u}]\n"},
+    {"passed-on-cost", 0,
+     "trusted_proxies: 10.0.0.0/8\nlimits: {a: {key: client.ip, rate: 1/s}}\n"
+     "routes: [{limits: [a], cost: header.x-cost, upstream: u}]\n"},
+    {"passed-on-cost", 0, /* said */
+     "trusted_proxies: 10.0.0.0/8\nlimits: {a: {key: client.ip, rate: 1/s}}\n"
+     "routes: [{limits: [a], cost: {from: header.range, trust: any}, upstream: u}]\n"},
     {"unseen-shadow", 0,
      "limits: {l: {key: client.ip, rate: 1/s, shadow: true}}\nroutes: [{limits: [l], upstream: "
      "u}]\n"},

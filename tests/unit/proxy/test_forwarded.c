@@ -100,7 +100,8 @@ static const struct {
      "Via: 1.1 sluice-010203040506\r\n\r\n"},
     /* Rules 46 to 48; CVE-2026-105299: ours cannot be nominated away. */
     {"what is for this hop alone is left out", "192.0.2.1",
-     "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, X-Mine, X-Forwarded-For, Via\r\nX-Mine: 1\r\n"
+     "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, X-Mine, X-Forwarded-Proto, Via\r\nX-Mine: "
+     "1\r\n"
      "Keep-Alive: 5\r\nTE: trailers\r\nUpgrade: x\r\nProxy-Connection: y\r\nX-Yours: 2\r\n"
      "X-Request-ID: r1\r\n\r\n",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Yours: 2\r\nX-Forwarded-For: 192.0.2.1\r\n"

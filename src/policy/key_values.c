@@ -1,0 +1,287 @@
+#include "policy/key_values.h"
+
+#include "http/values.h"
+
+/* The values of one term that are being read. */
+struct reading {
+    const struct key_term *term;
+    struct key_values *values;
+    size_t first;   /* of them that is the term's */
+    bool has_empty; /* it stands in the request without a value as well */
+    bool is_refused;
+};
+
+/* False: no more are wanted. */
+static bool add(struct reading *reading, struct span value)
+{
+    struct key_values *values = reading->values;
+    if (value.len == 0) {
+        reading->has_empty = true;
+        return true;
+    }
+    for (size_t i = reading->first; i < values->n; i++) {
+        if (span_equals(values->items[i].value, value)) {
+            return true;
+        }
+    }
+    if (values->n == KEY_IDENTITIES_MAX) {
+        reading->is_refused = true;
+        return false;
+    }
+    values->items[values->n++] = (struct key_value){reading->term, value};
+    return true;
+}
+
+/* --- one value: missing if it is empty --- */
+
+static struct span read_client(const struct key_term *term, const struct request_view *request,
+                               struct key_scratch *scratch)
+{
+    struct text text =
+        text_of(scratch->bytes + scratch->used, sizeof(scratch->bytes) - scratch->used);
+    if (request->client.family == ADDRESS_NONE) {
+        return SPAN("");
+    }
+    const uint8_t bits = request->client.family == ADDRESS_IPV4 ? term->ipv4_bits : term->ipv6_bits;
+    const struct address masked = address_mask(request->client, bits);
+    address_write(&masked, &text);
+    scratch->used += text.len;
+    return text_span(&text);
+}
+
+static struct span read_capture(const struct key_term *term, const struct request_view *request)
+{
+    for (size_t i = 0; i < request->n_captures; i++) {
+        if (span_equals(request->capture_names[i], term->name)) {
+            return request->captures[i];
+        }
+    }
+    return SPAN("");
+}
+
+static struct span read_one(const struct key_term *term, const struct request_view *request,
+                            struct key_scratch *scratch)
+{
+    switch (term->source) {
+    case KEY_CLIENT_IP:
+        return read_client(term, request, scratch);
+    case KEY_PATH:
+        return request->path->text;
+    case KEY_PATH_SEGMENT:
+        return term->number <= request->path->n_segments ? request->path->segments[term->number - 1]
+                                                         : SPAN("");
+    case KEY_PATH_CAPTURE:
+        return read_capture(term, request);
+    case KEY_METHOD:
+        return request->method;
+    case KEY_HOST:
+        return request->host;
+    case KEY_ROUTE:
+        return request->route;
+    case KEY_GLOBAL:
+        return SPAN("all");
+    case KEY_HEADER:
+    case KEY_COOKIE:
+    case KEY_QUERY:
+        break;
+    }
+    return SPAN("");
+}
+
+/* --- fields --- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static char capital(char c, bool is_first)
+{
+    const char lower = ascii_lower(c);
+    return is_first && lower >= 'a' && lower <= 'z' ? (char)(lower - 'a' + 'A') : lower;
+}
+
+/* Credentials with the scheme as in `Bearer`, and one space behind it. What needs no change is not
+ * copied. */
+static struct span normalise_credentials(struct span value, struct key_scratch *scratch)
+{
+    size_t scheme = 0;
+    bool is_same = true;
+    while (scheme < value.len && !is_blank(value.data[scheme])) {
+        is_same = is_same && value.data[scheme] == capital(value.data[scheme], scheme == 0);
+        scheme++;
+    }
+    const struct span rest = value_trim(span_of(value.data + scheme, value.len - scheme));
+    if (rest.len == 0 ||
+        (is_same && rest.data == value.data + scheme + 1 && value.data[scheme] == ' ')) {
+        return value;
+    }
+    if (value.len + 1 > sizeof(scratch->bytes) - scratch->used) {
+        return SPAN(""); /* no server takes credentials as long */
+    }
+    char *out = scratch->bytes + scratch->used;
+    for (size_t i = 0; i < scheme; i++) {
+        out[i] = capital(value.data[i], i == 0);
+    }
+    out[scheme] = ' ';
+    memcpy(out + scheme + 1, rest.data, rest.len);
+    scratch->used += scheme + 1 + rest.len;
+    return span_of(out, scheme + 1 + rest.len);
+}
+
+static struct span normalise_field(const struct key_term *term, struct span value,
+                                   struct key_scratch *scratch)
+{
+    value = value_trim(value);
+    return term->is_credentials ? normalise_credentials(value, scratch) : value;
+}
+
+static void read_header(struct reading *reading, const struct head *head,
+                        struct key_scratch *scratch)
+{
+    const struct span name = reading->term->name;
+    for (size_t i = 0; i < head->n_fields; i++) {
+        const struct field *field = &head->fields[i];
+        if (field->name.len == name.len && span_equals_ignore_case(field->name, name) &&
+            !add(reading, normalise_field(reading->term, field->value, scratch))) {
+            return;
+        }
+    }
+}
+
+/* --- cookies and parameters --- */
+
+typedef bool decode_fn(struct span value, char *buffer, size_t capacity,
+                       struct span readings[VALUE_READINGS_MAX], size_t *n);
+
+/* What servers make of @value, as it is written. False: no more are wanted. */
+static bool add_readings(struct reading *reading, decode_fn *decode, struct span value,
+                         struct key_scratch *scratch)
+{
+    struct span readings[VALUE_READINGS_MAX];
+    size_t n;
+    char *buffer = scratch->bytes + scratch->used;
+    const size_t room = sizeof(scratch->bytes) - scratch->used;
+    if (!decode(value, buffer, room, readings, &n)) {
+        reading->is_refused = true;
+        return false;
+    }
+    if (readings[0].data == buffer) { /* copied */
+        scratch->used += value.len < room / n ? n * value.len : room;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!add(reading, readings[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void read_cookie(struct reading *reading, const struct head *head,
+                        struct key_scratch *scratch)
+{
+    for (size_t i = 0; i < head->n_fields; i++) {
+        struct value_walk walk = {.rest = head->fields[i].value, .name = reading->term->name};
+        struct span value;
+        while (head->fields[i].id == FIELD_COOKIE && cookie_next(&walk, &value)) {
+            if (!add_readings(reading, cookie_decode, value, scratch)) {
+                return;
+            }
+        }
+    }
+}
+
+static void read_query(struct reading *reading, const struct head *head,
+                       struct key_scratch *scratch)
+{
+    struct value_walk walk = {.rest = head->target.query, .name = reading->term->name};
+    struct span value;
+    while (query_next(&walk, &value) && add_readings(reading, query_decode, value, scratch)) {
+    }
+}
+
+/* --- a part --- */
+
+static void read_term(struct reading *reading, const struct request_view *request,
+                      struct key_scratch *scratch)
+{
+    switch (reading->term->source) {
+    case KEY_HEADER:
+        read_header(reading, request->head, scratch);
+        return;
+    case KEY_COOKIE:
+        read_cookie(reading, request->head, scratch);
+        return;
+    case KEY_QUERY:
+        read_query(reading, request->head, scratch);
+        return;
+    case KEY_CLIENT_IP:
+    case KEY_PATH:
+    case KEY_PATH_SEGMENT:
+    case KEY_PATH_CAPTURE:
+    case KEY_METHOD:
+    case KEY_HOST:
+    case KEY_ROUTE:
+    case KEY_GLOBAL:
+        (void)add(reading, read_one(reading->term, request, scratch));
+        return;
+    }
+}
+
+static bool may_differ(const struct key_term *term, enum key_duplicates duplicates)
+{
+    return duplicates == KEY_DUPLICATES_EACH ||
+           (duplicates == KEY_DUPLICATES_COOKIES && term->source == KEY_COOKIE);
+}
+
+static bool has_one_value(const struct key_term *term)
+{
+    return term->source != KEY_HEADER && term->source != KEY_COOKIE && term->source != KEY_QUERY;
+}
+
+bool key_values_read(const struct key_part *part, enum key_duplicates duplicates,
+                     const struct request_view *request, struct key_scratch *scratch,
+                     struct key_values *values)
+{
+    scratch->used = 0;
+    if (part->n_terms == 1 && has_one_value(&part->terms[0])) {
+        const struct span value = read_one(&part->terms[0], request, scratch);
+        values->items[0] = (struct key_value){value.len > 0 ? &part->terms[0] : NULL, value};
+        values->n = 1;
+        return true;
+    }
+    values->n = 0;
+    for (size_t i = 0; i < part->n_terms; i++) {
+        struct reading reading = {.term = &part->terms[i], .values = values, .first = values->n};
+        read_term(&reading, request, scratch);
+        const size_t n = values->n - reading.first;
+        if (reading.is_refused ||
+            (n + reading.has_empty > 1 && !may_differ(reading.term, duplicates))) {
+            return false;
+        }
+        if (n > 0 && !reading.has_empty) {
+            return true;
+        }
+    }
+    if (values->n == KEY_IDENTITIES_MAX) {
+        return false;
+    }
+    values->items[values->n++] = (struct key_value){.term = NULL};
+    return true;
+}
+
+struct span key_value_normalise(const struct key_term *term, struct span value,
+                                struct key_scratch *scratch)
+{
+    struct span readings[VALUE_READINGS_MAX];
+    size_t n;
+    scratch->used = 0;
+    if (term->source == KEY_HEADER) {
+        return normalise_field(term, value, scratch);
+    }
+    if (term->source == KEY_COOKIE &&
+        cookie_decode(value_trim(value), scratch->bytes, sizeof(scratch->bytes), readings, &n)) {
+        return readings[0];
+    }
+    return value;
+}

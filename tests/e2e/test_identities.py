@@ -1,0 +1,318 @@
+"""One identity is one bucket: whatever value of a header, cookie or parameter a server behind reads, a
+limit by that value is charged for it, or the request is refused."""
+
+import http.cookies
+import random
+import re
+import urllib.parse
+
+import pytest
+
+from harness.wait import until
+
+RATE = "algorithm: fixed_window, align: first, rate: 1000000/day"
+POLICY = f"""
+    limits:
+      token: {{key: header.authorization, {RATE}}}
+      header: {{key: header.x-api-key, {RATE}}}
+      each: {{key: header.x-api-key, duplicates: each, {RATE}}}
+      cookie: {{key: cookie.sid, {RATE}}}
+      strict: {{key: cookie.sid, duplicates: refuse, {RATE}}}
+      named: {{key: cookie.user_id, {RATE}}}
+      query: {{key: query.k, {RATE}}}
+      named-query: {{key: query.user_id, {RATE}}}
+      two: {{key: [cookie.sid, cookie.user_id], {RATE}}}
+      or-client: {{key: cookie.sid | client.ip, {RATE}}}
+      demanded: {{key: cookie.sid, missing: deny, {RATE}}}
+    routes:
+      - {{match: {{path: /token}}, limits: [token], respond: {{status: 204}}}}
+      - {{match: {{path: /header}}, limits: [header], respond: {{status: 204}}}}
+      - {{match: {{path: /each}}, limits: [each], respond: {{status: 204}}}}
+      - {{match: {{path: /cookie}}, limits: [cookie], respond: {{status: 204}}}}
+      - {{match: {{path: /strict}}, limits: [strict], respond: {{status: 204}}}}
+      - {{match: {{path: /named}}, limits: [named], respond: {{status: 204}}}}
+      - {{match: {{path: /query}}, limits: [query], respond: {{status: 204}}}}
+      - {{match: {{path: /named-query}}, limits: [named-query], respond: {{status: 204}}}}
+      - {{match: {{path: /two}}, limits: [two], respond: {{status: 204}}}}
+      - {{match: {{path: /or-client}}, limits: [or-client], respond: {{status: 204}}}}
+      - {{match: {{path: /demanded}}, limits: [demanded], respond: {{status: 204}}}}
+"""
+
+
+@pytest.fixture(scope="module", name="proxy")
+def proxy_with_a_limit_for_each_kind_of_value(start_shared):
+    return start_shared(POLICY)
+
+
+def left(response):
+    """What the field says is left of each limit."""
+    found = re.findall(r'"([\w-]+)";r=(\d+)', response.get("RateLimit") or "")
+    assert len(dict(found)) == len(found), "a limit is told twice"
+    return {name: int(number) for name, number in found}
+
+
+class Buckets:
+    """What was charged where: asks with the plain spelling before and after."""
+
+    def __init__(self, proxy, path, plain):
+        self.proxy, self.path, self.plain = proxy, path, plain
+
+    def ask(self, *fields, query=""):
+        return self.proxy.ask("GET", self.path + query, fields)
+
+    def left(self):
+        fields, query = self.plain
+        response = self.ask(*fields, query=query)
+        assert response.status == 204
+        return next(iter(left(response).values()))
+
+    def is_charged(self, *fields, query=""):
+        """None: refused."""
+        before = self.left()
+        response = self.ask(*fields, query=query)
+        if response.status == 400:
+            return None
+        assert response.status == 204
+        return before - self.left() == 2
+
+
+@pytest.mark.parametrize("value", [
+    "bearer tok", "Bearer  tok", "BEARER tok", "bEaReR\ttok", "Bearer \t tok", "Bearer tok\xa0"])
+def test_the_scheme_and_the_space_behind_it_have_many_spellings_and_one_bucket(proxy, value):
+    buckets = Buckets(proxy, "/token", ([("Authorization", "Bearer tok")], ""))
+    assert buckets.is_charged(("Authorization", value))
+    assert not buckets.is_charged(("Authorization", "Bearer TOK"))
+
+
+def test_a_header_of_differing_lines_is_refused_and_equal_lines_are_one(proxy):
+    buckets = Buckets(proxy, "/header", ([("X-Api-Key", "real")], ""))
+    assert buckets.is_charged(("X-Api-Key", "real"), ("x-api-key", "real"))
+    assert buckets.is_charged(("X-Api-Key", "\x85real\xa0"))
+    for other in ("junk", "", "Real"):
+        assert buckets.is_charged(("X-Api-Key", other), ("X-Api-Key", "real")) is None
+        assert buckets.is_charged(("X-Api-Key", "real"), ("X-Api-Key", other)) is None
+
+
+def test_with_each_every_line_of_a_header_is_charged_up_to_four(proxy):
+    buckets = Buckets(proxy, "/each", ([("X-Api-Key", "real")], ""))
+    lines = [("X-Api-Key", value) for value in ("a", "b", "real", "c")]
+    assert buckets.is_charged(*lines)
+    assert buckets.is_charged(*lines, *lines)
+    assert buckets.is_charged(*lines, ("X-Api-Key", "d")) is None
+
+
+# As some server reads "re/al:1" from it.
+COOKIES = [
+    "sid=junk; sid=re/al:1", "sid=re/al:1; sid=junk", "a=b;sid=re/al:1", "a=b ;\tsid = re/al:1 ;c",
+    'sid="re/al:1"', r'sid="re\/al\:1"', r'sid="re\057al\0721"', r'sid="\162e/al:1"',
+    "sid=re%2Fal%3a1", "sid=%72e/al:1", 'sid="re%2Fal:1"', "sid=junk; sid=%72e/al:1",
+    "a=b sid=re/al:1", "a=b, sid=re/al:1", "sid=re/al:1 a=b", "sid=re/al:1, a=b",
+    'a="x; sid=re/al:1', '%73id=re/al:1', "sid=junk;sid=junk;sid=re/al:1", "sid=; sid=re/al:1",
+    "sid=re/al:1\xa0", "\xa0sid=re/al:1", 'sid="re/al:1x',
+]
+
+
+@pytest.mark.parametrize("path", ["/cookie", "/or-client", "/demanded"])
+@pytest.mark.parametrize("line", COOKIES)
+def test_a_cookie_is_charged_to_what_a_server_may_read(proxy, path, line):
+    buckets = Buckets(proxy, path, ([("Cookie", "sid=re/al:1")], ""))
+    if path == "/demanded" and "sid=;" in line:
+        assert proxy.ask("GET", path, [("Cookie", line)]).status == 403
+    else:
+        assert buckets.is_charged(("Cookie", line))
+
+
+@pytest.mark.parametrize("line", ["sid=other", "asid=re/al:1", "sid_=re/al:1", "a=sid=re/al:1",
+                                  "SID=re/al:1", "sid=re/al:1x"])
+def test_another_cookie_is_not_charged_to_it(proxy, line):
+    buckets = Buckets(proxy, "/cookie", ([("Cookie", "sid=re/al:1")], ""))
+    assert buckets.is_charged(("Cookie", line)) is False
+
+
+def test_cookies_in_several_lines_count_like_those_in_one(proxy):
+    buckets = Buckets(proxy, "/cookie", ([("Cookie", "sid=real")], ""))
+    assert buckets.is_charged(("Cookie", "sid=a"), ("Cookie", "x=y; sid=real"))
+    assert buckets.is_charged(("Cookie", "sid=a; sid=b; sid=c; sid=real"))
+    assert buckets.is_charged(("Cookie", "sid=a; sid=b"), ("Cookie", "sid=c; sid=d; sid=real")) is None
+
+
+@pytest.mark.parametrize("line", ['sid=j:"real"', "sid=j:%22real%22", 'sid="j:1"'])
+def test_a_cookie_that_express_reads_as_json_is_refused(proxy, line):
+    assert proxy.ask("GET", "/cookie", [("Cookie", line)]).status == 400
+
+
+def test_duplicates_refuse_refuses_cookies_that_differ(proxy):
+    def status(line):
+        return proxy.ask("GET", "/strict", [("Cookie", line)]).status
+    assert status("sid=a; sid=a; other=b") == 204
+    assert status("sid=a; sid=b") == 400
+
+
+@pytest.mark.parametrize("path, field", [("/named", "Cookie"), ("/named-query", None)])
+@pytest.mark.parametrize("name", ["user.id", "user_id", "user[id", "%75ser_id", "user%2eid"])
+def test_names_are_folded_as_php_does(proxy, path, field, name):
+    plain = ([(field, "user_id=real")], "") if field else ([], "?user_id=real")
+    buckets = Buckets(proxy, path, plain)
+    if field:
+        assert buckets.is_charged((field, f"{name}=real"))
+    else:
+        assert buckets.is_charged(query=f"?{name}=real")
+
+
+@pytest.mark.parametrize("query", [
+    "?k=real&k=real", "?k=re%61l", "?%6b=real", "?a=b;k=real", "?+k=real", "?k%00x=real", "?x&k=real"])
+def test_a_parameter_is_charged_to_what_a_server_may_read(proxy, query):
+    assert Buckets(proxy, "/query", ([], "?k=real")).is_charged(query=query)
+
+
+@pytest.mark.parametrize("query", [
+    "?k=junk&k=real", "?k=real&k=junk", "?k=&k=real", "?k&k=real", "?k=junk;k=real", "?k=real;x",
+    "?%6b=junk&k=real", "?k=re%61l%zz", "?k=junk&+k=real"])
+def test_parameters_that_differ_are_refused(proxy, query):
+    assert proxy.ask("GET", "/query" + query).status == 400
+
+
+@pytest.mark.parametrize("query", ["?k=a+b", "?k=a%20b"])
+def test_a_space_in_a_parameter_has_two_spellings(proxy, query):
+    assert Buckets(proxy, "/query", ([], "?k=a%20b")).is_charged(query=query)
+
+
+def test_a_key_of_two_cookies_is_charged_for_each_pair(proxy):
+    buckets = Buckets(proxy, "/two", ([("Cookie", "sid=a; user_id=b")], ""))
+    assert buckets.is_charged(("Cookie", "sid=x; sid=a; user_id=y; user_id=b"))
+    assert buckets.is_charged(("Cookie", "sid=x; sid=a; sid=z; user_id=y; user_id=b")) is None
+
+
+def test_an_empty_cookie_beside_another_counts_as_missing_too(proxy):
+    buckets = Buckets(proxy, "/or-client", ([], ""))  # by client.ip
+    assert buckets.is_charged(("Cookie", "sid=; sid=junk"))
+    assert buckets.is_charged(("Cookie", "sid=junk")) is False
+    assert proxy.ask("GET", "/demanded", [("Cookie", "sid=; sid=a")]).status == 403
+
+
+# --- random spellings, and servers that read as others do ---
+
+def python_reads(line):
+    """Django, Starlette: split at ";", names and values stripped, quotes as http.cookies has them."""
+    cookies = {}
+    for chunk in line.split(";"):
+        key, _, value = chunk.partition("=")
+        if _:
+            cookies[key.strip()] = http.cookies._unquote(value.strip())
+    return cookies.get("sid")
+
+
+def php_reads(line):
+    for chunk in line.split(";"):
+        key, equals, value = chunk.lstrip(" \t").partition("=")
+        if equals and key == "sid":
+            return urllib.parse.unquote(value, "latin-1")
+    return None
+
+
+def npm_reads(line):
+    for chunk in line.split(";"):
+        key, equals, value = chunk.partition("=")
+        if equals and key.strip(" \t") == "sid":
+            value = value.strip(" \t")
+            value = value[1:-1] if value.startswith('"') else value
+            if re.search(r"%(?![0-9A-Fa-f]{2})", value):
+                return value
+            return urllib.parse.unquote(value, "latin-1")
+    return None
+
+
+def go_reads(line):
+    for chunk in line.split(";"):
+        key, equals, value = chunk.strip(" \t").partition("=")
+        if equals and key == "sid":
+            value = value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+            if not re.search(r'[";\\]', value):
+                return value
+    return None
+
+
+def spell(random_, value):
+    """@value, with escapes of one kind or another, as some server undoes them."""
+    way = random_.randrange(5)
+    if way == 0:
+        return value
+    if way == 1:
+        return "".join(random_.choice([c, f"%{ord(c):02x}", f"%{ord(c):02X}"]) for c in value)
+    if way == 2:
+        octal = [random_.choice([c, f"\\{ord(c):03o}"] + ([f"\\{c}"] if not c.isdigit() else []))
+                 for c in value]
+        return '"' + "".join(octal) + '"'
+    if way == 3:
+        return '"' + spell(random_, value).strip('"') + '"'
+    return "".join(random_.choice([c, f"%25{ord(c):02x}"]) for c in value)
+
+
+def test_no_random_spelling_of_a_cookie_leads_a_server_around_the_limit(proxy, seed):
+    random_ = random.Random(seed)
+    buckets = Buckets(proxy, "/cookie", ([("Cookie", "sid=real")], ""))
+    n_read = 0
+    for _ in range(400):
+        pairs = [random_.choice(["sid", "sid ", " sid", "sid", "x"]) + "=" +
+                 random_.choice(["", " "]) + spell(random_, random_.choice(["real", "junk"]))
+                 for _ in range(random_.randrange(1, 4))]
+        line = random_.choice(["; ", ";", " ; "]).join(pairs)
+        readers = [read.__name__ for read in (python_reads, php_reads, npm_reads, go_reads)
+                   if read(line) == "real"]
+        if readers:
+            n_read += 1
+            assert buckets.is_charged(("Cookie", line)) in (True, None), (line, readers)
+    assert n_read > 50
+
+
+# --- what is told ---
+
+def test_a_denial_by_one_of_two_cookies_is_told_once(start):
+    proxy = start("""
+        workers: 1
+        limits: {few: {key: cookie.sid, rate: 2/day}}
+        routes: [{limits: [few], respond: {status: 204}}]
+    """)
+    for expected in (1, 0):
+        response = proxy.ask(fields=[("Cookie", "sid=a")])
+        assert left(response) == {"few": expected}
+    response = proxy.ask(fields=[("Cookie", "sid=b; sid=a")])
+    assert response.status == 429 and left(response) == {"few": 0}
+    assert response.body.count(b'"few"') == 1
+    assert left(proxy.ask(fields=[("Cookie", "sid=b")])) == {"few": 1}, "a denied request takes nothing"
+    response = proxy.ask(fields=[("Cookie", "sid=c; sid=b")])
+    assert response.status == 204 and left(response) == {"few": 0}
+    lines = proxy.log_lines(5)
+    assert [line["verdict"] for line in lines] == ["allowed", "allowed", "denied", "allowed", "allowed"]
+    assert lines[2]["key"] != "" and lines[2]["limit"] == "few"
+
+
+def test_what_two_cookies_took_is_given_back_to_both(start, start_upstream):
+    upstream = start_upstream(lambda peer, request: peer.send(
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"))
+    proxy = start(f"""
+        upstreams: {{u: {{servers: ["{upstream.url}"]}}}}
+        limits: {{few: {{key: cookie.sid, rate: 5/day, refund: [503]}}}}
+        routes: [{{limits: [few], upstream: u}}]
+    """)
+    assert left(proxy.ask(fields=[("Cookie", "sid=a; sid=b")])) == {"few": 4}
+    for line in ("sid=a", "sid=b"):
+        until(lambda line=line: left(proxy.ask(fields=[("Cookie", line)])) == {"few": 4},
+              "the charges to be given back")
+
+
+def test_two_cookies_are_one_decision_in_redis(start, start_redis):
+    redis = start_redis()
+    proxy = start(f"""
+        store: {{redis: "{redis.url}", deadline: 2s, on_failure: deny}}
+        limits:
+          few: {{key: cookie.sid, rate: 2/day}}
+          slots: {{key: cookie.sid, algorithm: concurrency, rate: 4}}
+        routes: [{{limits: [few, slots], respond: {{status: 204}}}}]
+    """)
+    until(lambda: proxy.ask(fields=[("Cookie", "sid=warm")]).status == 204, "the link to Redis")
+    assert left(proxy.ask(fields=[("Cookie", "sid=a; sid=b")]))["few"] == 1
+    assert left(proxy.ask(fields=[("Cookie", "sid=a")]))["few"] == 0
+    response = proxy.ask(fields=[("Cookie", "sid=a; sid=b")])
+    assert response.status == 429
+    assert left(proxy.ask(fields=[("Cookie", "sid=b")]))["few"] == 0

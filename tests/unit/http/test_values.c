@@ -1,0 +1,190 @@
+#include "http/values.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/text.h"
+
+enum { BYTES = 512 };
+
+/* The values of the cookie, or parameter, @name in @field, each in brackets. */
+static const char *values_of(const char *field, const char *name, bool is_cookie)
+{
+    static char bytes[BYTES];
+    struct text text = text_of(bytes, sizeof(bytes) - 1);
+    struct value_walk walk = {.rest = span_of_text(field), .name = span_of_text(name)};
+    struct span value;
+    while (is_cookie ? cookie_next(&walk, &value) : query_next(&walk, &value)) {
+        text_add_literal(&text, "[");
+        text_add(&text, value);
+        text_add_literal(&text, "]");
+    }
+    ck_assert(!text.truncated);
+    bytes[text.len] = '\0';
+    return bytes;
+}
+
+START_TEST(every_value_that_a_server_may_read_is_given_out)
+{
+    static const struct {
+        bool is_cookie;
+        const char *field;
+        const char *name;
+        const char *values;
+    } ROWS[] = {
+        {true, "a=1; b=2", "a", "[1]"},
+        {true, "a=1; b=2", "b", "[2]"},
+        {true, "", "a", ""},
+        {true, ";;", "a", ""},
+        {true, "a", "a", ""},
+        {true, "a=", "a", "[]"},
+        {true, "a=1;a=2;a=1", "a", "[1][2][1]"},
+        {true, " a = 1 ;b", "a", "[1]"},
+        {true, "aa=1; b=a=2; A=3", "a", ""},
+        {true, "a=b=c", "a", "[b=c]"},
+        {true, "a=1 2", "a", "[1 2][1]"},
+        {true, "a=1,2; b", "a", "[1,2][1]"},
+        {true, "b=1 a=2; c", "a", "[2]"},
+        {true, "b=1, a=2; c", "a", "[2]"},
+        {true, "a=\"1 2\"", "a", "[\"1 2\"]"},
+        {true, "a=\"1;2\"; b", "a", "[\"1][\"1;2\"]"},
+        {true, "a=\"1\\\"; a=3\"", "a", "[\"1\\\"][\"1\\\"; a=3\"][3\"]"},
+        {true, "a=\"1", "a", "[\"1]"},
+        {true, "a=\"1\"2; b", "a", "[\"1\"2][\"1\"]"},
+        {true, "a_b=1; a.b=2; a[b=3; a b=4", "a_b", "[1][2][3][4]"},
+        {true, "%61=1", "a", "[1]"},
+        {false, "a=1&b=2", "a", "[1]"},
+        {false, "", "a", ""},
+        {false, "&&a", "a", "[]"},
+        {false, "a=1&a=2", "a", "[1][2]"},
+        {false, "a=1;b=2", "a", "[1][1;b=2]"},
+        {false, "b=1;a=2&c", "a", "[2]"},
+        {false, "a;b=1", "a", "[][;b=1]"},
+        {false, "%61=1&+a=2&a%00b=3", "a", "[1][2][3]"},
+        {false, "a%5bb=1&a+b=2", "a_b", "[1][2]"},
+        {false, "ab=1&A=2&a[]=3", "a", ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        const char *got = values_of(ROWS[i].field, ROWS[i].name, ROWS[i].is_cookie);
+        ck_assert_msg(strcmp(got, ROWS[i].values) == 0, "%s: %s", ROWS[i].field, got);
+    }
+}
+END_TEST
+
+/* The readings of @value that differ, each in brackets, or "refused". */
+static const char *readings_of(const char *value, bool is_cookie)
+{
+    static char bytes[BYTES];
+    char buffer[BYTES];
+    struct text text = text_of(bytes, sizeof(bytes) - 1);
+    struct span readings[VALUE_READINGS_MAX];
+    size_t n = 0;
+    const struct span span = span_of_text(value);
+    const bool is_good = is_cookie ? cookie_decode(span, buffer, sizeof(buffer), readings, &n)
+                                   : query_decode(span, buffer, sizeof(buffer), readings, &n);
+    if (!is_good) {
+        return "refused";
+    }
+    for (size_t i = 0; i < n; i++) {
+        bool is_new = true;
+        for (size_t j = 0; j < i; j++) {
+            is_new = is_new && !span_equals(readings[i], readings[j]);
+        }
+        if (is_new) {
+            text_add_literal(&text, "[");
+            text_add(&text, readings[i]);
+            text_add_literal(&text, "]");
+        }
+    }
+    bytes[text.len] = '\0';
+    return bytes;
+}
+
+START_TEST(a_value_has_one_reading_unless_servers_disagree)
+{
+    static const struct {
+        bool is_cookie;
+        const char *value;
+        const char *readings;
+    } ROWS[] = {
+        {true, "abc", "[abc]"},
+        {true, "", "[]"},
+        {true, "a+b=/c", "[a+b=/c]"},
+        {true, "a b", "[a+b]"},
+        {true, "a%20b", "[a+b]"},
+        {true, "%61%2f", "[a/]"},
+        {true, "%2561", "[%61]"},
+        {true, "\"abc\"", "[abc]"},
+        {true, "\"%61\"", "[a]"},
+        {true, "\"\\141\\\"\\b\"", "[a\"b][\\141\\\"\\b]"},
+        {true, "%22a%22", "[\"a\"][a]"},
+        {true, "\"abcx", "[\"abcx][abc]"},
+        {true, "%61%zz", "[a%zz][%61%zz]"},
+        {true, "%", "[%]"},
+        {true, "\"", "[\"]"},
+        {true, "\"\\", "[\"\\][]"},
+        {true, "a\\141", "[a\\141]"},
+        {true, "j:\"a\"", "refused"},
+        {true, "j:%22a%22", "refused"},
+        {true, "j:+1", "refused"},
+        {true, "j:{}", "[j:{}]"},
+        {true, "s:a.b", "[s:a.b]"},
+        {false, "a+b%20c", "[a b c]"},
+        {false, "%2561", "[%61]"},
+        {false, "%61%z", "[a%z][%61%z]"},
+        {false, "%", "[%]"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        const char *got = readings_of(ROWS[i].value, ROWS[i].is_cookie);
+        ck_assert_msg(strcmp(got, ROWS[i].readings) == 0, "%s: %s", ROWS[i].value, got);
+    }
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_refused)
+{
+    char buffer[4 * 5];
+    struct span readings[VALUE_READINGS_MAX];
+    size_t n;
+    ck_assert(cookie_decode(SPAN("%61bc"), buffer, 4 * 5, readings, &n));
+    ck_assert(!cookie_decode(SPAN("%61bcd"), buffer, 4 * 5, readings, &n));
+    ck_assert(cookie_decode(SPAN("plain"), buffer, 0, readings, &n));
+    ck_assert(query_decode(SPAN("abc"), buffer, 3, readings, &n));
+    ck_assert(!query_decode(SPAN("abcd"), buffer, 3, readings, &n));
+}
+END_TEST
+
+START_TEST(blanks_of_every_kind_are_trimmed_at_the_ends_alone)
+{
+    static const char *const BLANKS[] = {" ",        "\t",           "\x85",         "\xa0",
+                                         "\xc2\xa0", "\xe2\x80\x8a", "\xe3\x80\x80", " \xa0\t"};
+    for (size_t i = 0; i < ARRAY_LEN(BLANKS); i++) {
+        char bytes[64];
+        struct text text = text_of(bytes, sizeof(bytes));
+        text_add_format(&text, "%sa%sb%s", BLANKS[i], BLANKS[i], BLANKS[i]);
+        const struct span trimmed = value_trim(text_span(&text));
+        ck_assert_uint_eq(trimmed.len, 2 + strlen(BLANKS[i]));
+        ck_assert(trimmed.data[0] == 'a' && trimmed.data[trimmed.len - 1] == 'b');
+        ck_assert_uint_eq(value_trim(span_of_text(BLANKS[i])).len, 0);
+    }
+    ck_assert_uint_eq(value_trim(SPAN("\xc3\xa9")).len, 2);
+    ck_assert_uint_eq(value_trim(SPAN("")).len, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("http/values");
+    TCase *tcase = tcase_create("values");
+    tcase_add_test(tcase, every_value_that_a_server_may_read_is_given_out);
+    tcase_add_test(tcase, a_value_has_one_reading_unless_servers_disagree);
+    tcase_add_test(tcase, what_does_not_fit_is_refused);
+    tcase_add_test(tcase, blanks_of_every_kind_are_trimmed_at_the_ends_alone);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
