@@ -52,13 +52,15 @@ struct limit_rule {
 enum segment_kind {
     SEGMENT_LITERAL,
     SEGMENT_ANY,     /* * */
+    SEGMENT_PART,    /* a*b: what begins and ends so */
     SEGMENT_CAPTURE, /* {name} */
     SEGMENT_REST,    /* **: any number of segments, none too; last alone */
 };
 
 struct pattern_segment {
     enum segment_kind kind;
-    struct span text; /* of a literal, normalised; of a capture its name */
+    struct span text;   /* of a literal, or before the `*`, normalised; of a capture its name */
+    struct span suffix; /* behind the `*` of SEGMENT_PART, normalised */
 };
 
 struct field_match {

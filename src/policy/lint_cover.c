@@ -1,5 +1,7 @@
 #include "policy/lint_cover.h"
 
+#include "policy/pattern.h"
+
 /* --- paths --- */
 
 static bool has_letters(struct span span)
@@ -24,6 +26,21 @@ static bool covers_literal(const struct pattern_segment *wide, bool wide_ignores
            !(narrow_ignores_case && has_letters(narrow->text));
 }
 
+/* Of another part it is told only where both say the same. */
+static bool covers_part(const struct pattern_segment *wide, bool wide_ignores_case,
+                        const struct pattern_segment *narrow, bool narrow_ignores_case)
+{
+    if (narrow_ignores_case && !wide_ignores_case &&
+        (has_letters(wide->text) || has_letters(wide->suffix))) {
+        return false;
+    }
+    if (narrow->kind == SEGMENT_LITERAL) {
+        return pattern_part_matches(wide, narrow->text, wide_ignores_case);
+    }
+    return narrow->kind == SEGMENT_PART && span_equals(wide->text, narrow->text) &&
+           span_equals(wide->suffix, narrow->suffix);
+}
+
 /* For one segment; neither is "**". Wildcards do not stand for an empty segment. */
 static bool covers_segment(const struct pattern_segment *wide, bool wide_ignores_case,
                            const struct pattern_segment *narrow, bool narrow_ignores_case)
@@ -31,6 +48,9 @@ static bool covers_segment(const struct pattern_segment *wide, bool wide_ignores
     if (wide->kind == SEGMENT_LITERAL) {
         return narrow->kind == SEGMENT_LITERAL &&
                covers_literal(wide, wide_ignores_case, narrow, narrow_ignores_case);
+    }
+    if (wide->kind == SEGMENT_PART) {
+        return covers_part(wide, wide_ignores_case, narrow, narrow_ignores_case);
     }
     return narrow->kind != SEGMENT_LITERAL || narrow->text.len > 0;
 }

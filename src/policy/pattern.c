@@ -87,6 +87,49 @@ static bool is_braced(struct span piece)
     return piece.len >= 2 && piece.data[0] == '{' && piece.data[piece.len - 1] == '}';
 }
 
+/* One piece of a literal beside a `*`; it may be empty. */
+static bool normalise_piece(struct span piece, const struct path_rules *rules, struct arena *arena,
+                            struct span *literal, struct text *problem)
+{
+    *literal = SPAN("");
+    /* with a letter beside it, since dots alone are no dot segment here */
+    char guarded[PATTERN_LITERAL_BYTES_MAX];
+    if (piece.len == 0) {
+        return true;
+    }
+    if (piece.len >= sizeof(guarded)) {
+        text_add_format(problem, "has a segment of more than %d bytes", PATTERN_LITERAL_BYTES_MAX);
+        return false;
+    }
+    memcpy(guarded, piece.data, piece.len);
+    guarded[piece.len] = 'x';
+    if (!normalise_literal(span_of(guarded, piece.len + 1), rules, arena, literal, problem)) {
+        return false;
+    }
+    literal->len--;
+    return true;
+}
+
+/* `login.*`: one `*` among other characters. */
+static bool compile_part(struct span piece, const struct path_rules *rules, struct arena *arena,
+                         struct pattern_segment *segment, struct text *problem)
+{
+    const size_t star = span_find(piece, '*');
+    const struct span behind = span_of(piece.data + star + 1, piece.len - star - 1);
+    segment->kind = SEGMENT_PART;
+    return normalise_piece(span_of(piece.data, star), rules, arena, &segment->text, problem) &&
+           normalise_piece(behind, rules, arena, &segment->suffix, problem);
+}
+
+static bool has_one_star_alone(struct span piece)
+{
+    const size_t star = span_find(piece, '*');
+    return star < piece.len && span_find(piece, '{') == piece.len &&
+           span_find(piece, '}') == piece.len &&
+           span_find(span_of(piece.data + star + 1, piece.len - star - 1), '*') ==
+               piece.len - star - 1;
+}
+
 static bool compile_segment(struct span piece, bool is_last, const struct path_rules *rules,
                             struct arena *arena, struct pattern *pattern, struct text *problem)
 {
@@ -105,10 +148,14 @@ static bool compile_segment(struct span piece, bool is_last, const struct path_r
         if (segment.text.data == NULL || !add_capture(segment.text, pattern, problem)) {
             return false;
         }
+    } else if (has_one_star_alone(piece)) {
+        if (!compile_part(piece, rules, arena, &segment, problem)) {
+            return false;
+        }
     } else if (has_wildcard(piece)) {
         text_add_format(problem,
-                        "segment \"%.*s\": \"*\", \"**\" and \"{name}\" must be whole "
-                        "segments",
+                        "segment \"%.*s\": \"**\" and \"{name}\" must be whole segments, and a "
+                        "segment holds one \"*\"",
                         SPAN_ARGS(quote_clip(piece)));
         return false;
     } else if (piece.len == 0 && !is_last) {
@@ -164,10 +211,38 @@ bool pattern_compile(struct span span, const struct path_rules *rules, struct ar
     return true;
 }
 
+/* Whether an escape of @text reaches over @at: there is no character that begins there. */
+static bool is_inside_escape(struct span text, size_t at)
+{
+    return (at >= 1 && text.data[at - 1] == '%') || (at >= 2 && text.data[at - 2] == '%');
+}
+
+bool pattern_part_matches(const struct pattern_segment *segment, struct span found,
+                          bool ignore_case)
+{
+    const struct span prefix = segment->text;
+    const struct span suffix = segment->suffix;
+    if (found.len < prefix.len + suffix.len) {
+        return false;
+    }
+    const size_t end = found.len - suffix.len;
+    const struct span first = span_of(found.data, prefix.len);
+    const struct span last = span_of(found.data + end, suffix.len);
+    if (suffix.len > 0 && is_inside_escape(found, end)) {
+        return false;
+    }
+    return ignore_case
+               ? span_equals_ignore_case(prefix, first) && span_equals_ignore_case(suffix, last)
+               : span_equals(prefix, first) && span_equals(suffix, last);
+}
+
 /* Whether @segment stands for @found; not for "**". */
 static bool segment_matches(const struct pattern_segment *segment, struct span found,
                             bool ignore_case)
 {
+    if (segment->kind == SEGMENT_PART) {
+        return pattern_part_matches(segment, found, ignore_case);
+    }
     if (segment->kind != SEGMENT_LITERAL) {
         return found.len > 0;
     }
@@ -216,6 +291,11 @@ void pattern_write(const struct pattern_segment *segments, size_t n_segments, st
         switch (segments[i].kind) {
         case SEGMENT_LITERAL:
             write_literal(segments[i].text, text);
+            break;
+        case SEGMENT_PART:
+            write_literal(segments[i].text, text);
+            text_add_literal(text, "*");
+            write_literal(segments[i].suffix, text);
             break;
         case SEGMENT_ANY:
             text_add_literal(text, "*");

@@ -1,4 +1,5 @@
-/* Path patterns: literals, `*` for a segment, `{name}` for one with a name, `**` for the rest.
+/* Path patterns: literals, `*` for a segment, `a*b` for one that begins and ends so, `{name}` for
+ * one with a name, `**` for the rest.
  *
  * A pattern is split into these first and its literals are normalised then, so that "%2A" is a
  * literal star. */
@@ -31,6 +32,11 @@ struct pattern {
  * False: @problem says what is wrong, fit to follow `path "VALUE": `. */
 MUST_USE bool pattern_compile(struct span span, const struct path_rules *rules, struct arena *arena,
                               struct pattern *pattern, struct text *problem);
+
+/* Whether @found, a segment of a normalised path, begins and ends as @segment of SEGMENT_PART says,
+ * with any characters between, none too. An escape is one character. */
+MUST_USE bool pattern_part_matches(const struct pattern_segment *segment, struct span found,
+                                   bool ignore_case);
 
 /* Whether @path, normalised with encoded separators allowed, matches @n_segments of @segments.
  * `*` and `{name}` take one segment that is not empty, `**` any rest, an empty one too; all else

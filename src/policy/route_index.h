@@ -2,6 +2,8 @@
  * lead to: what a match costs does not grow with the number of routes, but for those that differ in
  * other things alone (method, fields, client).
  *
+ * Routes with `a*b` are found like those with `*`: all that have one in the same place are tried.
+ *
  * A tree of segments for each host that is named, for each "*.tail", and for what names none; those
  * that ignore case have trees of their own. Only narrows down: whoever asks says whether a route
  * really matches. */
@@ -27,7 +29,7 @@ struct route;
 /* A place in a tree; its members are indices of routes and nodes. */
 struct route_node {
     uint32_t least;    /* of the routes here and below, the first in the file */
-    uint32_t any;      /* where `*` and {name} lead */
+    uint32_t any;      /* where `*`, `a*b` and {name} lead */
     uint32_t here;     /* first of the routes that end here */
     uint32_t rest;     /* first of those that take any rest from here on */
     bool has_literals; /* some lead on */

@@ -71,6 +71,32 @@ static const struct {
     {"/v1/**", "/", false},
     {"/v1/*/**", "/v1", false},
     {"/v1/*/**", "/v1/a", true},
+    /* a `*` in a segment: any characters, none too */
+    {"/v1/login.*", "/v1/login.json", true},
+    {"/v1/login.*", "/v1/login.", true},
+    {"/v1/login.*", "/v1/login", false},
+    {"/v1/login.*", "/v1/xlogin.json", false},
+    {"/v1/login.*", "/v1/login.json/", false},
+    {"/v1/login*", "/v1/login", true},
+    {"/v1/login*", "/v1/", false},
+    {"/v1/login*/**", "/v1/login", true},
+    {"/v1/login*/**", "/v1/login/", true},
+    {"/v1/login*/**", "/v1/login.json/x", true},
+    {"/v1/login*/**", "/v1/logi", false},
+    {"/*.json", "/a.json", true},
+    {"/*.json", "/.json", true},
+    {"/*.json", "/json", false},
+    {"/a*a", "/a", false},
+    {"/a*a", "/aa", true},
+    {"/a*b", "/a%2Ab", true},
+    {"/%2A*", "/*x", true},
+    {"/%2A*", "/x", false},
+    {"/.*", "/.git", true},
+    {"/x%3a*", "/x:y", true},
+    {"/caf*", "/caf%C3%A9", true},
+    {"/*9", "/caf%C3%A9", false}, /* an escape is one character */
+    {"/*A9", "/caf%C3%A9", false},
+    {"/*%A9", "/caf%C3%A9", true},
     /* literals are normalised as paths are */
     {"/%61", "/a", true},
     {"/a%20b", "/a%20b", true},
@@ -123,6 +149,8 @@ START_TEST(case_is_ignored_where_it_is_said)
     const struct pattern pattern = compile("/V1/Users", true);
     ck_assert(matches(&pattern, "/v1/uSERS", true, captures));
     ck_assert(!matches(&pattern, "/v1/uSERS", false, captures));
+    const struct pattern part = compile("/V1/Login*", true);
+    ck_assert(matches(&part, "/v1/LOGIN.json", true, captures));
     const struct pattern reserved = compile("/A%5bB:%c3%A9", true);
     ck_assert(matches(&reserved, "/a[b%3A%C3%a9", true, captures));
     ck_assert(!matches(&reserved, "/a{b%3A%C3%a9", true, captures));
@@ -164,6 +192,7 @@ static const char *const PRINTED[][2] = {
     {"/%2A", "/%2A"},
     {"/%2a%2a", "/%2A%2A"},
     {"/a%7bb%7D/{c}/*/**", "/a%7Bb%7D/{c}/*/**"},
+    {"/v1/login*/%2a%3a*.js%7b", "/v1/login*/%2A:*.js%7B"},
     {"/caf%c3%a9%3b%3F%25", "/caf%C3%A9%3B%3F%25"},
     {"/%5B%22%5D", "/[\"]"},
     {"/", "/"},
@@ -182,6 +211,7 @@ START_TEST(a_pattern_is_printed_so_that_it_reads_back)
     for (size_t i = 0; i < pattern.n_segments; i++) {
         ck_assert_int_eq(again.segments[i].kind, pattern.segments[i].kind);
         ck_assert(span_equals(again.segments[i].text, pattern.segments[i].text));
+        ck_assert(span_equals(again.segments[i].suffix, pattern.segments[i].suffix));
     }
 }
 END_TEST
@@ -210,7 +240,11 @@ static const char *const BAD[] = {"",
                                   "a",
                                   "*",
                                   "/**/a",
-                                  "/a*",
+                                  "/a*b*",
+                                  "/a**",
+                                  "/**a",
+                                  "/a*;",
+                                  "/a*{b}",
                                   "/{a}b",
                                   "/{",
                                   "/}",

@@ -175,7 +175,8 @@ START_TEST(of_ten_thousand_routes_it_tries_few)
     for (uint32_t i = 0; i < ROUTES_MAX; i++) {
         snprintf(names[i], sizeof(names[i]), "r%u", i);
         segments[i][0] = (struct pattern_segment){.kind = SEGMENT_CAPTURE, .text = SPAN("tenant")};
-        segments[i][1] = (struct pattern_segment){SEGMENT_LITERAL, span_of_text(names[i])};
+        segments[i][1] =
+            (struct pattern_segment){.kind = SEGMENT_LITERAL, .text = span_of_text(names[i])};
         segments[i][2] = (struct pattern_segment){.kind = SEGMENT_REST};
         routes[i] = (struct route){
             .index = i,
