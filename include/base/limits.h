@@ -51,6 +51,7 @@ enum {
     FORWARDED_HOPS_MAX = 32,   /* trusted ones in X-Forwarded-For: else the peer's address counts */
     KEY_TEXT_BYTES_MAX = 1024, /* identity of one charge, as text */
     KEY_PLAIN_BYTES_MAX = 64,  /* a part longer than this is hashed */
+    CLIENT_IPV6_BITS = 48,     /* of IPv6: a prefix that one customer may have */
     REQUEST_ID_BYTES_MAX = 128, /* a longer X-Request-ID of a trusted proxy is replaced */
 
     /* --- memory of a worker --- */

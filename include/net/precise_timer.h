@@ -52,4 +52,10 @@ MUST_USE enum status precise_timer_arm(struct precise_timers *timers, struct pre
 /* One that is disarmed stays so. */
 void precise_timer_disarm(struct precise_timers *timers, struct precise_timer *timer);
 
+/* How many more may be armed. */
+static inline size_t precise_timers_room(const struct precise_timers *timers)
+{
+    return timers->n_armed < timers->n_armed_max ? timers->n_armed_max - timers->n_armed : 0;
+}
+
 #endif /* SLUICE_NET_PRECISE_TIMER_H */

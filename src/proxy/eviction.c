@@ -3,8 +3,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/limits.h"
+
 enum {
-    IPV6_BITS = 48,
     SLOTS_MIN = 64,
     HEAP_LOOKS = 32,        /* clients with the most silent connections, looked at for an old one */
     SKIPPED_US = 10 * 1000, /* how long a client without a victim is not looked at again */
@@ -172,7 +173,7 @@ static struct eviction_client *new_client(struct eviction *eviction, const struc
 static struct eviction_client *find_client(struct eviction *eviction, const struct address *address)
 {
     const struct address client_address =
-        address->family == ADDRESS_IPV6 ? address_mask(*address, IPV6_BITS) : *address;
+        address->family == ADDRESS_IPV6 ? address_mask(*address, CLIENT_IPV6_BITS) : *address;
     const uint64_t hash =
         hash_table(&eviction->key, span_of((const char *)&client_address, sizeof(client_address)))
             .low;

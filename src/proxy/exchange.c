@@ -262,8 +262,7 @@ static void end(struct exchange *exchange, uint64_t now_us)
     struct client *client = exchange->client;
     if (exchange->hold.place != 0) {
         precise_timer_disarm(&exchange->worker->holds, &exchange->hold);
-        exchange->hold_us = now_us - exchange->hold_us;
-        counter_down(&exchange->worker->meters->held);
+        exchange_end_hold(exchange, now_us);
     }
     if (exchange->is_queued) {
         exchange_leave_queue(exchange);

@@ -7,6 +7,7 @@
  * many that are held (503). */
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "policy/matcher.h"
 #include "proxy/client_address.h"
 #include "proxy/counting.h"
@@ -38,12 +39,64 @@ static void go_on(struct exchange *exchange, uint64_t now_us)
     }
 }
 
+/* A client of its own holds a share of the places. All that comes from a trusted proxy that names
+ * nobody, or on a unix socket, may be of many clients. */
+static bool has_share(const struct exchange *exchange)
+{
+    const struct policy *policy = exchange->regime->policy;
+    const struct address *client = &exchange->view.client;
+    return client->family != ADDRESS_NONE &&
+           !address_is_in(client, policy->trusted_proxies, policy->n_trusted_proxies);
+}
+
+/* The address by which requests that are held are counted: an IPv6 /48 is one client. */
+static struct address share_of(const struct exchange *exchange)
+{
+    const struct address client = exchange->view.client;
+    return client.family == ADDRESS_IPV6 ? address_mask(client, CLIENT_IPV6_BITS) : client;
+}
+
+/* Why a request of this client may not be held; NULL: it may, and is counted. A client may have as
+ * many as there are free places when the next one comes: one client half of all, twenty together
+ * 20/21, so that there is a place for another client. */
+static const char *take_place(struct exchange *exchange)
+{
+    struct worker *worker = exchange->worker;
+    const size_t n_free = precise_timers_room(&worker->holds);
+    if (n_free == 0) {
+        return "too many requests are held already";
+    }
+    if (!has_share(exchange)) {
+        return NULL;
+    }
+    const struct address client = share_of(exchange);
+    const enum status status = client_counts_add(&worker->held_clients, &client, (uint32_t)n_free);
+    if (status == STATUS_FULL) {
+        return "too many requests of this client are held already";
+    }
+    return status == STATUS_OK ? NULL : status_text(status);
+}
+
+static void give_place(struct exchange *exchange)
+{
+    if (has_share(exchange)) {
+        const struct address client = share_of(exchange);
+        client_counts_remove(&exchange->worker->held_clients, &client);
+    }
+}
+
+void exchange_end_hold(struct exchange *exchange, uint64_t now_us)
+{
+    give_place(exchange);
+    exchange->hold_us = now_us - exchange->hold_us;
+    counter_down(&exchange->worker->meters->held);
+}
+
 static void on_departure(struct precise_timer *timer)
 {
     struct exchange *exchange = CONTAINER_OF(timer, struct exchange, hold);
     const uint64_t now_us = clock_monotonic_us();
-    exchange->hold_us = now_us - exchange->hold_us;
-    counter_down(&exchange->worker->meters->held);
+    exchange_end_hold(exchange, now_us);
     exchange->client->ops->hold(exchange->client, false);
     go_on(exchange, now_us);
 }
@@ -55,8 +108,14 @@ static void hold(struct exchange *exchange, uint64_t wait_us)
     const uint64_t now_us = clock_monotonic_us();
     exchange_set_state(exchange, EXCHANGE_HOLD);
     exchange->hold.on_expiry = on_departure;
+    const char *refusal = take_place(exchange);
+    if (refusal != NULL) {
+        exchange_fail(exchange, 503, refusal);
+        return;
+    }
     if (precise_timer_arm(&exchange->worker->holds, &exchange->hold, now_us + wait_us) !=
         STATUS_OK) {
+        give_place(exchange);
         exchange_fail(exchange, 503, "too many requests are held already");
         return;
     }

@@ -89,4 +89,7 @@ void exchange_look_at_client(struct exchange *exchange);
 MUST_USE bool exchange_look_if_due(struct exchange *exchange, const struct pace *pace,
                                    uint64_t now_us);
 
+/* It is held no longer, and its timer is not armed: its place is free. */
+void exchange_end_hold(struct exchange *exchange, uint64_t now_us);
+
 #endif /* SLUICE_PROXY_EXCHANGE_STEPS_H */

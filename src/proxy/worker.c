@@ -220,6 +220,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     };
     list_init(&worker->open);
     list_init(&worker->victims);
+    client_counts_init(&worker->held_clients);
     bans_view_init(&worker->bans, shared->options->bans);
     list_init(&worker->regimes);
     list_init(&worker->dying_stacks.stacks);
@@ -276,6 +277,7 @@ void worker_close(struct worker *worker)
     timer_close(&worker->settle_timer);
     timer_close(&worker->beat_timer);
     precise_timers_close(&worker->holds);
+    client_counts_close(&worker->held_clients);
     timeout_queue_close(&worker->rest_timeouts);
     timeout_queue_close(&worker->first_timeouts);
     timeout_queue_close(&worker->linger_timeouts);

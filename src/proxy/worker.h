@@ -69,9 +69,10 @@ struct worker {
     struct timeout_queue linger_timeouts; /* of a connection that is closed in stages */
     struct timeout_queue grace_timeouts;  /* of one that is new when the drain begins */
 
-    struct precise_timers holds; /* of exchanges that are held, at most max.held */
-    struct bans_view bans;       /* whom operators have banned and exempted */
-    uint64_t next_slot;          /* of concurrency limits: random at start, then counted up */
+    struct precise_timers holds;       /* of exchanges that are held, at most max.held */
+    struct client_counts held_clients; /* how many of those each client has */
+    struct bans_view bans;             /* whom operators have banned and exempted */
+    uint64_t next_slot;                /* of concurrency limits: random at start, then counted up */
 
     struct histogram decision_us; /* from asking the store to its answer */
     struct access_log log;

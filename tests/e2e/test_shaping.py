@@ -203,7 +203,7 @@ def test_what_a_held_client_sends_on_is_passed_on_after_its_departure(start, sta
 def test_more_than_max_held_is_503_until_somebody_leaves(start, start_upstream):
     proxy = start(shaping(start_upstream(), **LONG, top="max: {held: 2}\nworkers: 1"))
     assert proxy.ask().status == 200
-    held = [proxy.send(message.request("GET", f"/{i}")) for i in range(2)]
+    held = [send_from(proxy, f"127.0.0.{2 + i}", f"/{i}") for i in range(2)]  # each client has its share
     await_held(proxy, 2)
     refused = proxy.ask(path="/refused")
     assert refused.status == 503 and refused.get("Content-Type") == "application/problem+json"
@@ -213,6 +213,62 @@ def test_more_than_max_held_is_503_until_somebody_leaves(start, start_upstream):
     later = proxy.send(message.request("GET", "/3"))
     await_held(proxy, 2)
     assert later.is_quiet(0.2) and held[1].is_quiet(0)
+
+
+LONGER = {"rate": "1/1m", "max_wait": "1h"}  # sixty have room, also those that are refused a place
+
+
+def send_from(proxy, source, path="/held", fields=()):
+    client = proxy.connect(source)
+    client.send(message.request("GET", path, fields, None))
+    return client
+
+
+def n_served(clients):
+    """How many have an answer: they were not held."""
+    return sum(not client.is_quiet(0) for client in clients)
+
+
+def test_a_few_clients_do_not_fill_max_held(start, start_upstream):
+    n_max = 40
+    proxy = start(shaping(start_upstream(), **LONGER, top=f"max: {{held: {n_max}}}\nworkers: 1"))
+    assert proxy.ask().status == 200
+    n_held = 0
+    for source, share in (("127.0.0.2", 20), ("127.0.0.3", 10), ("127.0.0.4", 5), ("127.0.0.5", 3)):
+        clients = [send_from(proxy, source) for _ in range(share + 2)]
+        until(lambda clients=clients: n_served(clients) == 2, "its share to be held")
+        answers = [client.read() for client in clients if not client.is_quiet(0)]
+        assert {answer.status for answer in answers} == {503}
+        n_held += share
+        await_held(proxy, n_held)
+    for source in ("127.0.0.6", "127.0.0.7"):
+        assert send_from(proxy, source).is_quiet(0.2), "there is a place for another client"
+    faults = {line.get("fault") for line in proxy.all_log_lines() if line["status"] == "503"}
+    assert faults == {"too many requests of this client are held already"}
+
+
+def test_a_share_is_free_again_when_its_requests_have_gone(start, start_upstream):
+    proxy = start(shaping(start_upstream(), **LONGER, top="max: {held: 4}\nworkers: 1"))
+    assert proxy.ask().status == 200
+    for _ in range(3):
+        held = [send_from(proxy, "127.0.0.2") for _ in range(2)]
+        await_held(proxy, 2)
+        assert send_from(proxy, "127.0.0.2").read().status == 503
+        for client in held:
+            client.reset()
+        await_held(proxy, 0)
+
+
+def test_a_48_of_ipv6_has_one_share_and_a_proxy_that_names_nobody_has_all(start, start_upstream):
+    n_max = 20
+    proxy = start(shaping(start_upstream(), **LONGER,
+                          top=f"max: {{held: {n_max}}}\nworkers: 1\ntrusted_proxies: [127.0.0.1]"))
+    assert proxy.ask().status == 200
+    named = [send_from(proxy, "127.0.0.1", fields={"X-Forwarded-For": f"2001:db8:1:{i}::1"}) for i in range(n_max)]
+    await_held(proxy, n_max // 2)
+    unnamed = [send_from(proxy, "127.0.0.1") for _ in range(n_max // 2)]
+    await_held(proxy, n_max)
+    assert n_served(named) == n_max // 2 and n_served(unnamed) == 0
 
 
 def test_a_held_request_costs_no_thread(start, start_upstream):
