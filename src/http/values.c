@@ -337,6 +337,15 @@ static struct span cut_piece(struct value_walk *walk)
     return piece;
 }
 
+/* PHP's own server takes any number of "?" for one. */
+static bool is_parameter(struct span written, struct span name)
+{
+    while (written.len > 0 && written.data[0] == '?') {
+        written = from(written, 1);
+    }
+    return is_name(written, name, true);
+}
+
 bool query_next(struct value_walk *walk, struct span *value)
 {
     if (walk->second.data != NULL) {
@@ -352,7 +361,7 @@ bool query_next(struct value_walk *walk, struct span *value)
             const size_t equals = span_find(piece, '=');
             const size_t start = equals < piece.len ? equals + 1 : piece.len;
             walk->is_first = false;
-            if (piece.len == 0 || !is_name(span_of(piece.data, equals), walk->name, true)) {
+            if (piece.len == 0 || !is_parameter(span_of(piece.data, equals), walk->name)) {
                 continue;
             }
             *value = from(piece, start);

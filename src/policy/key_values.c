@@ -90,9 +90,11 @@ static struct span read_one(const struct key_term *term, const struct request_vi
 
 /* --- fields --- */
 
+/* NEL and the no-break space of Latin-1 are white space to Python, which parts a scheme from its
+ * credentials there. */
 static bool is_blank(char c)
 {
-    return c == ' ' || c == '\t';
+    return c == ' ' || c == '\t' || c == '\x85' || c == '\xa0';
 }
 
 static char capital(char c, bool is_first)

@@ -77,7 +77,8 @@ class Buckets:
 
 
 @pytest.mark.parametrize("value", [
-    "bearer tok", "Bearer  tok", "BEARER tok", "bEaReR\ttok", "Bearer \t tok", "Bearer tok\xa0"])
+    "bearer tok", "Bearer  tok", "BEARER tok", "bEaReR\ttok", "Bearer \t tok", "Bearer tok\xa0",
+    "Bearer\x85tok", "bearer\xa0tok"])
 def test_the_scheme_and_the_space_behind_it_have_many_spellings_and_one_bucket(proxy, value):
     buckets = Buckets(proxy, "/token", ([("Authorization", "Bearer tok")], ""))
     assert buckets.is_charged(("Authorization", value))

@@ -63,6 +63,7 @@ START_TEST(every_value_that_a_server_may_read_is_given_out)
         {false, "a;b=1", "a", "[][;b=1]"},
         {false, "%61=1&+a=2&a%00b=3", "a", "[1][2][3]"},
         {false, "a%5bb=1&a+b=2", "a_b", "[1][2]"},
+        {false, "?a=1&??a=2&a?=3", "a", "[1][2]"},
         {false, "ab=1&A=2&a[]=3", "a", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
