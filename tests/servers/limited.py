@@ -106,6 +106,7 @@ WINDOW = "algorithm: fixed_window, align: first, rate: "
 KEYS = {"header": "header.x-api-key", "cookie": "cookie.sid", "query": "query.k",
         "token": "header.authorization"}
 REST = "  - {name: rest, limits: [many], upstream: api}"
+LENIENT_REST = "  - {name: rest, match: {path: /**, encoded_slash: allow}, limits: [many], upstream: api}"
 PRIMING = "PUT"  # takes all that a key has; it reaches no handler of those
 
 
@@ -142,9 +143,10 @@ def _routes(is_careful):
                        limits="once", cost="")
 
 
-def policy(url, is_careful=False, is_closed=False, is_open=False):
+def policy(url, is_careful=False, is_closed=False, is_lenient=False, is_open=False):
     """A policy before the server at @url. Careful: with the lines of docs/policy.md for servers that do
-    not count a trailing slash or case. Closed: what matches no route is 404. Open: no limits at all."""
+    not count a trailing slash or case. Closed: what matches no route is 404. Lenient: encoded slashes pass where no
+    limited route is. Open: no limits at all."""
     lines = ["workers: 1", "log: off", "timeouts: {idle: 600s}", f"upstreams: {{api: {{servers: '{url}', "
              "eject: off, retries: 0, timeout: {response: 10s}}}"]
     lines += ["limits:", f"  many: {{key: client.ip, {WINDOW}100000000/day}}",
@@ -153,7 +155,8 @@ def policy(url, is_careful=False, is_closed=False, is_open=False):
               f"  name: {{key: path.name, {WINDOW}{MANY}/day}}"]
     lines += [f"  {name}: {{key: {key}, {WINDOW}{MANY}/day}}" for name, key in KEYS.items()]
     routes = [] if is_open else [*_routes(is_careful)]
-    return "\n".join([*lines, "routes:", *routes, *([] if is_closed else [REST])]) + "\n"
+    rest = [] if is_closed else [LENIENT_REST if is_lenient else REST]
+    return "\n".join([*lines, "routes:", *routes, *rest]) + "\n"
 
 
 def priming():

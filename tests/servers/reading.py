@@ -278,7 +278,7 @@ def cookie_of_express(line):
 
 def query_of_express(query):
     """As qs does, of the parameter k: what its arrays and objects are as text."""
-    found = []
+    found = {}  # by name: an empty text beside other names adds nothing
     for part in query.split("&")[:MOST_PARAMETERS]:
         at = part.find("]=") + 1 or part.find("=")
         name, value = (part, "") if at < 0 else (part[:at], part[at + 1:])
@@ -287,12 +287,13 @@ def query_of_express(query):
         if bracket and "]" not in rest:
             continue
         if parent == "k" and (not bracket or re.fullmatch(r"(\d*\](\[\d*\])*)[^\[]*", rest)):
-            found.append(value)
+            found.setdefault(name, []).append(value)
         elif bracket and not parent and rest.startswith("k]") and not rest[2:]:
-            found.append(value)
+            found.setdefault(name, []).append(value)
         elif parent == "k":
-            found.append("[object Object]")
-    return ",".join(found) if found else None
+            found.setdefault(name, []).append("[object Object]")
+    first, *others = found.values() or [None]
+    return first and ",".join([*first, *(value for values in others if values != [""] for value in values)])
 
 
 def _decoded_as_qs(text):

@@ -130,7 +130,8 @@ def _sluice(row):
     if row["sluice"] == LEFT:
         verb = "closed" if row.get("is_closed", True) else "bounded"
         return f"left, {row['why']}; {verb} by {_code(row['policy'])}"
-    return {"counted": "counted as that request", "passes": "another request"}.get(row["sluice"], str(row["sluice"]))
+    text = {"counted": "counted as that request", "passes": "another request"}.get(row["sluice"], str(row["sluice"]))
+    return ", ".join([text, *filter(None, [row.get("why")])])
 
 
 def text_for(kinds):
