@@ -8,8 +8,12 @@ enum {
     /* --- the policy file --- */
     POLICY_FILE_BYTES_MAX = 16 * 1024 * 1024, /* 10,000 routes need about 2 MiB */
     POLICY_DEPTH_MAX = 16,                    /* nested mappings and lists */
-    POLICY_NODES_MAX = 2 * 1000 * 1000,       /* nodes visited, so that aliases cannot multiply */
-    POLICY_ERRORS_MAX = 100,                  /* told in one run */
+    POLICY_NODES_MAX = 1000 * 1000,           /* keys and values, those that aliases repeat too */
+    POLICY_ITEMS_MAX = 100 * 1000,            /* of one list or mapping */
+    POLICY_ANCHORS_MAX = 10000,
+    POLICY_DIRECTIVES_MAX = 64,    /* %YAML, %TAG */
+    POLICY_WHITE_SPACE_MAX = 4096, /* bytes of it in a row, lines' ends too */
+    POLICY_ERRORS_MAX = 100,       /* told in one run */
     POLICY_ROUTES_MAX = 20000,
     POLICY_LIMITS_MAX = 10000,
     POLICY_METHODS_MAX = 64, /* named in routes and not registered */

@@ -212,12 +212,12 @@ static const char *lookup_in_process(const char *name)
 enum status description_tell(const struct policy *policy, const struct description_sink *sink,
                              void *context)
 {
+    const struct loader_source source = {.yaml = policy->source, .noun = "a policy"};
     struct walk walk = {.sink = sink, .context = context};
     struct diags diags = {0};
     struct node *root = NULL;
     arena_init(&walk.arena, NULL, 0);
-    enum status status =
-        loader_yaml_read(policy->source, "a policy", lookup_in_process, &walk.arena, &diags, &root);
+    enum status status = loader_yaml_read(&source, lookup_in_process, &walk.arena, &diags, &root);
     if (status == STATUS_OK) {
         tell_section(&walk, &SECTIONS_POLICY, root);
         status = walk.no_memory ? STATUS_NO_MEMORY : STATUS_OK;

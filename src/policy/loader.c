@@ -69,15 +69,17 @@ static enum status build(const struct node *root, uint64_t now_us, enum care car
 static enum status load_text(struct span yaml, environment_lookup lookup, uint64_t now_us,
                              enum care care, struct policy **policy, struct diags *diags)
 {
+    static const struct loader_bound BOUNDS[] = {
+        {"routes", POLICY_ROUTES_MAX},
+        {"limits", POLICY_LIMITS_MAX},
+        {"upstreams", POLICY_UPSTREAMS_MAX},
+        {NULL, 0},
+    };
+    const struct loader_source source = {.yaml = yaml, .noun = "a policy", .bounds = BOUNDS};
     struct arena arena;
     struct node *root = NULL;
-    if (yaml.len > POLICY_FILE_BYTES_MAX) {
-        diags_add(diags, DIAG_ERROR, 0, 0, "the file is larger than %d bytes",
-                  POLICY_FILE_BYTES_MAX);
-        return STATUS_INVALID;
-    }
     arena_init(&arena, NULL, 0);
-    enum status status = loader_yaml_read(yaml, "a policy", lookup, &arena, diags, &root);
+    enum status status = loader_yaml_read(&source, lookup, &arena, diags, &root);
     if (status == STATUS_OK) {
         status = build(root, now_us, care, &arena, diags, policy);
     }

@@ -1,36 +1,22 @@
+/* libyaml's events, passed on as they come: its documents are not used.
+ *
+ * libyaml takes time that is quadratic in the depth of flow collections, in the number of anchors
+ * (of a document of its own), in the number of directives, and in the length of a run of white
+ * space within a scalar: each is bounded before it matters. */
+
 #include "policy/loader_yaml.h"
 
 #include <assert.h>
-#include <stdlib.h>
+#include <string.h>
 #include <yaml.h>
 
 #include "base/limits.h"
-#include "policy/quote.h"
+#include "policy/node_builder.h"
 
-enum {
-    PROBLEM_BYTES_MAX = 1024,
-    /* How many times the nodes of the file, and how many beyond, its aliases may make of them. */
-    ALIAS_FACTOR = 8,
-    ALIAS_NODES_MAX = 100000,
-};
-
-/* A list or mapping whose members are being copied. */
-struct frame {
-    const yaml_node_t *source;
-    struct node *node;
-    size_t next; /* index into node->items */
-};
-
-struct copier {
-    yaml_document_t *document;
-    const char *noun; /* what the file is */
-    struct arena *arena;
+struct reader {
+    const struct loader_source *source;
+    struct node_builder *builder;
     struct diags *diags;
-    struct environment environment;
-    size_t n_nodes;     /* copied so far */
-    size_t n_nodes_max; /* with aliases expanded */
-    struct frame frames[POLICY_DEPTH_MAX];
-    size_t n_frames;
 };
 
 /* libyaml counts from 0. */
@@ -69,222 +55,202 @@ static enum status report_parser_error(const yaml_parser_t *parser, struct span 
     return STATUS_INVALID;
 }
 
-/* --- one node --- */
+/* --- events --- */
 
-static void expand_scalar(struct copier *copier, struct node *node)
+static struct node_place place_at(yaml_mark_t mark)
 {
-    char buffer[PROBLEM_BYTES_MAX];
-    struct text problem = text_of(buffer, sizeof(buffer));
-    if (!environment_expand(&copier->environment, node->written, &node->text, &node->expanded,
-                            &problem)) {
-        node->broken = true;
-        diags_add(copier->diags, DIAG_ERROR, node->line, node->column, "%.*s",
-                  SPAN_ARGS(text_span(&problem)));
-    }
+    return (struct node_place){.line = place_of(mark.line), .column = place_of(mark.column)};
 }
 
-/* Copy what @source says of itself into @node; its members come later. */
-static enum status copy_node(struct copier *copier, const yaml_node_t *source, struct node *node,
-                             bool is_key)
+static struct span span_of_name(const yaml_char_t *name)
 {
-    node->line = place_of(source->start_mark.line);
-    node->column = place_of(source->start_mark.column);
-    if (source->type == YAML_SCALAR_NODE) {
-        const struct span value =
-            span_of((const char *)source->data.scalar.value, source->data.scalar.length);
-        node->kind = NODE_SCALAR;
-        node->plain = source->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-        node->written = arena_copy(copier->arena, value);
-        node->text = node->written;
-        if (node->written.data == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        if (!is_key) {
-            expand_scalar(copier, node);
-        }
-        return STATUS_OK;
-    }
-    if (is_key) {
-        diags_add(copier->diags, DIAG_ERROR, node->line, node->column,
-                  "a key must be a single word");
+    return name != NULL ? span_of_text((const char *)name) : span_of(NULL, 0);
+}
+
+static enum status read_event(struct reader *reader, const yaml_event_t *event)
+{
+    const struct node_place place = place_at(event->start_mark);
+    switch (event->type) {
+    case YAML_ALIAS_EVENT:
+        return node_builder_alias(reader->builder, place, span_of_name(event->data.alias.anchor));
+    case YAML_SCALAR_EVENT:
+        return node_builder_scalar(
+            reader->builder, place, span_of_name(event->data.scalar.anchor),
+            span_of((const char *)event->data.scalar.value, event->data.scalar.length),
+            event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE);
+    case YAML_SEQUENCE_START_EVENT:
+        return node_builder_begin(reader->builder, NODE_LIST, place,
+                                  span_of_name(event->data.sequence_start.anchor));
+    case YAML_MAPPING_START_EVENT:
+        return node_builder_begin(reader->builder, NODE_MAPPING, place,
+                                  span_of_name(event->data.mapping_start.anchor));
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        return node_builder_end(reader->builder);
+    case YAML_STREAM_END_EVENT:
+        diags_add(reader->diags, DIAG_ERROR, 1, 1, "the file is empty");
         return STATUS_INVALID;
-    }
-    const bool is_list = source->type == YAML_SEQUENCE_NODE;
-    node->kind = is_list ? NODE_LIST : NODE_MAPPING;
-    node->n_items =
-        is_list ? (size_t)(source->data.sequence.items.top - source->data.sequence.items.start)
-                : 2 * (size_t)(source->data.mapping.pairs.top - source->data.mapping.pairs.start);
-    node->items = arena_calloc(copier->arena, node->n_items + 1, sizeof(*node->items));
-    return node->items != NULL ? STATUS_OK : STATUS_NO_MEMORY;
-}
-
-/* --- duplicate keys --- */
-
-static int compare_keys(const void *a, const void *b)
-{
-    const struct node *x = *(const struct node *const *)a;
-    const struct node *y = *(const struct node *const *)b;
-    const size_t len = x->text.len < y->text.len ? x->text.len : y->text.len;
-    const int order = len > 0 ? memcmp(x->text.data, y->text.data, len) : 0;
-    if (order != 0) {
-        return order;
-    }
-    if (x->text.len != y->text.len) {
-        return x->text.len < y->text.len ? -1 : 1;
-    }
-    return x < y ? -1 : x > y;
-}
-
-/* All keys of @mapping are copied: find those that stand twice. */
-static enum status check_keys(struct copier *copier, const struct node *mapping)
-{
-    const size_t n_keys = mapping->n_items / 2;
-    const struct node **keys = arena_calloc(copier->arena, n_keys + 1, sizeof(const struct node *));
-    if (keys == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    for (size_t i = 0; i < n_keys; i++) {
-        keys[i] = &mapping->items[2 * i];
-    }
-    qsort(keys, n_keys, sizeof(const struct node *), compare_keys);
-    for (size_t i = 1; i < n_keys; i++) {
-        if (span_equals(keys[i]->text, keys[i - 1]->text)) {
-            diags_add(copier->diags, DIAG_ERROR, keys[i]->line, keys[i]->column,
-                      "\"%.*s\" stands twice; the first is in line %u",
-                      SPAN_ARGS(quote_clip(keys[i]->text)), keys[i - 1]->line);
-        }
+    case YAML_NO_EVENT:
+    case YAML_STREAM_START_EVENT:
+    case YAML_DOCUMENT_START_EVENT:
+    case YAML_DOCUMENT_END_EVENT:
+        break;
     }
     return STATUS_OK;
 }
 
-/* --- the walk --- */
+/* --- the file --- */
 
-/* The document's node behind item @i of @frame. */
-static const yaml_node_t *source_of_item(struct copier *copier, const struct frame *frame, size_t i)
+/* UTF-8 alone: white space is looked for in the bytes. */
+static void set_input(yaml_parser_t *parser, struct span yaml)
 {
-    int id = 0;
-    if (frame->node->kind == NODE_LIST) {
-        id = frame->source->data.sequence.items.start[i];
-    } else {
-        const yaml_node_pair_t *pair = &frame->source->data.mapping.pairs.start[i / 2];
-        id = i % 2 == 0 ? pair->key : pair->value;
-    }
-    return yaml_document_get_node(copier->document, id);
+    yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(parser, (const unsigned char *)yaml.data, yaml.len);
 }
 
-static enum status push(struct copier *copier, const yaml_node_t *source, struct node *node)
+/* Up to the end of the first document. */
+static enum status read_document(struct reader *reader, yaml_parser_t *parser)
 {
-    if (copier->n_frames == POLICY_DEPTH_MAX) {
-        diags_add(copier->diags, DIAG_ERROR, node->line, node->column,
-                  "nested more than %d deep, or an alias within itself", POLICY_DEPTH_MAX);
-        return STATUS_INVALID;
-    }
-    copier->frames[copier->n_frames++] = (struct frame){.source = source, .node = node};
-    return STATUS_OK;
-}
-
-/* Copy the next member of the innermost list or mapping, or leave it. */
-static enum status step(struct copier *copier)
-{
-    struct frame *frame = &copier->frames[copier->n_frames - 1];
-    if (frame->next == frame->node->n_items) {
-        copier->n_frames--;
-        return frame->node->kind == NODE_MAPPING ? check_keys(copier, frame->node) : STATUS_OK;
-    }
-    const bool is_key = frame->node->kind == NODE_MAPPING && frame->next % 2 == 0;
-    const yaml_node_t *source = source_of_item(copier, frame, frame->next);
-    struct node *node = &frame->node->items[frame->next];
-    frame->next++;
-    if (++copier->n_nodes > copier->n_nodes_max) {
-        diags_add(copier->diags, DIAG_ERROR, place_of(source->start_mark.line),
-                  place_of(source->start_mark.column),
-                  "the aliases of this file repeat too much: more than %zu values",
-                  copier->n_nodes_max);
-        return STATUS_INVALID;
-    }
-    const enum status status = copy_node(copier, source, node, is_key);
-    if (status != STATUS_OK || node->kind == NODE_SCALAR) {
-        return status;
-    }
-    return push(copier, source, node);
-}
-
-static enum status copy_document(struct copier *copier, struct node **root)
-{
-    const yaml_node_t *source = yaml_document_get_root_node(copier->document);
-    if (source == NULL) {
-        diags_add(copier->diags, DIAG_ERROR, 1, 1, "the file is empty");
-        return STATUS_INVALID;
-    }
-    *root = arena_calloc(copier->arena, 1, sizeof(**root));
-    if (*root == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    enum status status = copy_node(copier, source, *root, false);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    if ((*root)->kind != NODE_MAPPING) {
-        diags_add(copier->diags, DIAG_ERROR, (*root)->line, (*root)->column,
-                  "%s is a mapping (key: value), not %s", copier->noun, node_noun(*root));
-        return STATUS_INVALID;
-    }
-    status = push(copier, source, *root);
-    while (status == STATUS_OK && copier->n_frames > 0) {
-        status = step(copier);
+    enum status status = STATUS_OK;
+    bool is_over = false;
+    while (status == STATUS_OK && !is_over) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(parser, &event)) {
+            return report_parser_error(parser, reader->source->yaml, reader->diags);
+        }
+        status = read_event(reader, &event);
+        is_over = event.type == YAML_DOCUMENT_END_EVENT;
+        yaml_event_delete(&event);
     }
     return status;
 }
 
-/* Whether a second document follows the first. */
-static enum status check_end(yaml_parser_t *parser, struct span yaml, const char *noun,
-                             struct diags *diags)
+/* Whether anything follows the first document. Tokens tell, so that what follows is not parsed. */
+static enum status check_end(struct reader *reader, yaml_parser_t *parser)
 {
-    yaml_document_t document;
-    if (!yaml_parser_load(parser, &document)) {
-        return report_parser_error(parser, yaml, diags);
+    yaml_token_type_t type = YAML_DOCUMENT_END_TOKEN;
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && type == YAML_DOCUMENT_END_TOKEN) {
+        yaml_token_t token;
+        if (!yaml_parser_scan(parser, &token)) {
+            return report_parser_error(parser, reader->source->yaml, reader->diags);
+        }
+        type = token.type;
+        if (type != YAML_DOCUMENT_END_TOKEN && type != YAML_STREAM_END_TOKEN &&
+            type != YAML_NO_TOKEN) {
+            status = node_builder_refuse(reader->builder, place_at(token.start_mark),
+                                         "%s is one document; a second starts here",
+                                         reader->source->noun);
+        }
+        yaml_token_delete(&token);
     }
-    const yaml_node_t *root = yaml_document_get_root_node(&document);
-    if (root != NULL) {
-        diags_add(diags, DIAG_ERROR, place_of(root->start_mark.line),
-                  place_of(root->start_mark.column), "%s is one document; a second starts here",
-                  noun);
-    }
-    yaml_document_delete(&document);
-    return STATUS_OK;
+    return status;
 }
 
-enum status loader_yaml_read(struct span yaml, const char *noun, environment_lookup lookup,
-                             struct arena *arena, struct diags *diags, struct node **root)
+/* Whether the file begins with more directives than it may have. What is wrong with them is told
+ * when they are parsed. */
+static enum status check_directives(struct reader *reader)
 {
     yaml_parser_t parser;
-    yaml_document_t document;
-    assert(lookup != NULL);
-
+    size_t n_directives = 0;
+    bool is_over = false;
+    enum status status = STATUS_OK;
     if (!yaml_parser_initialize(&parser)) {
         return STATUS_NO_MEMORY;
     }
-    yaml_parser_set_input_string(&parser, (const unsigned char *)yaml.data, yaml.len);
-    if (!yaml_parser_load(&parser, &document)) {
-        const enum status status = report_parser_error(&parser, yaml, diags);
-        yaml_parser_delete(&parser);
-        return status;
+    set_input(&parser, reader->source->yaml);
+    while (status == STATUS_OK && !is_over) {
+        yaml_token_t token;
+        if (!yaml_parser_scan(&parser, &token)) {
+            break;
+        }
+        const bool is_directive =
+            token.type == YAML_VERSION_DIRECTIVE_TOKEN || token.type == YAML_TAG_DIRECTIVE_TOKEN;
+        is_over = !is_directive && token.type != YAML_STREAM_START_TOKEN;
+        n_directives += is_directive;
+        if (n_directives > POLICY_DIRECTIVES_MAX) {
+            status = node_builder_refuse(reader->builder, place_at(token.start_mark),
+                                         "more than %d directives", POLICY_DIRECTIVES_MAX);
+        }
+        yaml_token_delete(&token);
     }
-    const size_t n_nodes = (size_t)(document.nodes.top - document.nodes.start);
-    const size_t n_nodes_max = ALIAS_FACTOR * n_nodes + ALIAS_NODES_MAX;
-    struct copier copier = {
-        .document = &document,
-        .noun = noun,
-        .arena = arena,
-        .diags = diags,
-        .environment = {.lookup = lookup, .arena = arena, .room = POLICY_FILE_BYTES_MAX},
-        .n_nodes_max = n_nodes_max < POLICY_NODES_MAX ? n_nodes_max : POLICY_NODES_MAX,
-    };
-    enum status status = copy_document(&copier, root);
-    if (status == STATUS_OK) {
-        status = check_end(&parser, yaml, noun, diags);
-    }
-    yaml_document_delete(&document);
     yaml_parser_delete(&parser);
+    return status;
+}
+
+/* How many bytes at @at are white space to YAML: 0, 1, or a line break of several. */
+static size_t white_space_at(struct span yaml, size_t at)
+{
+    static const struct span BREAKS[] = {{"\xc2\x85", 2}, {"\xe2\x80\xa8", 3}, {"\xe2\x80\xa9", 3}};
+    const char c = yaml.data[at];
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+        return 1;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(BREAKS) && (uint8_t)c >= 0x80; i++) {
+        if (yaml.len - at >= BREAKS[i].len &&
+            memcmp(yaml.data + at, BREAKS[i].data, BREAKS[i].len) == 0) {
+            return BREAKS[i].len;
+        }
+    }
+    return 0;
+}
+
+static enum status check_white_space(struct reader *reader)
+{
+    const struct span yaml = reader->source->yaml;
+    size_t n_before = 0;
+    uint32_t line = 1;
+    for (size_t i = 0; i < yaml.len;) {
+        const size_t n = white_space_at(yaml, i);
+        n_before = n > 0 ? n_before + n : 0;
+        line += yaml.data[i] == '\n';
+        if (n_before > POLICY_WHITE_SPACE_MAX) {
+            diags_add(reader->diags, DIAG_ERROR, line, 1, "more than %d bytes of white space",
+                      POLICY_WHITE_SPACE_MAX);
+            return STATUS_INVALID;
+        }
+        i += n > 0 ? n : 1;
+    }
+    return STATUS_OK;
+}
+
+static enum status read_file(struct reader *reader, yaml_parser_t *parser)
+{
+    enum status status = check_white_space(reader);
+    if (status == STATUS_OK) {
+        status = check_directives(reader);
+    }
+    if (status == STATUS_OK) {
+        status = read_document(reader, parser);
+    }
+    return status == STATUS_OK ? check_end(reader, parser) : status;
+}
+
+enum status loader_yaml_read(const struct loader_source *source, environment_lookup lookup,
+                             struct arena *arena, struct diags *diags, struct node **root)
+{
+    yaml_parser_t parser;
+    assert(lookup != NULL);
+
+    if (source->yaml.len > POLICY_FILE_BYTES_MAX) {
+        diags_add(diags, DIAG_ERROR, 0, 0, "the file is larger than %d bytes",
+                  POLICY_FILE_BYTES_MAX);
+        return STATUS_INVALID;
+    }
+    struct reader reader = {
+        .source = source,
+        .builder = node_builder_new(source, lookup, arena, diags),
+        .diags = diags,
+    };
+    *root = arena_calloc(arena, 1, sizeof(**root));
+    if (reader.builder == NULL || *root == NULL || !yaml_parser_initialize(&parser)) {
+        node_builder_free(reader.builder);
+        return STATUS_NO_MEMORY;
+    }
+    set_input(&parser, source->yaml);
+    const enum status status = read_file(&reader, &parser);
+    **root = node_builder_root(reader.builder);
+    yaml_parser_delete(&parser);
+    node_builder_free(reader.builder);
     return status;
 }

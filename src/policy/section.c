@@ -157,7 +157,7 @@ static void report_unknown_key(struct section_reader *reader, const struct secti
     struct text message = text_of(buffer, sizeof(buffer));
     struct suggest suggest;
     suggest_init(&suggest, key->text);
-    for (size_t i = 0; i < section->n_fields; i++) {
+    for (size_t i = 0; i < section->n_fields && !reader->diags->truncated; i++) {
         suggest_offer(&suggest, span_of_text(section->fields[i].key));
     }
     text_add_literal(&message, "unknown key ");

@@ -296,18 +296,13 @@ static enum status read_and_build(const struct node *root, struct arena *scratch
 enum status test_file_load_text(struct span yaml, const char *(*getenv_value)(const char *name),
                                 struct test_file *file, struct diags *diags)
 {
+    const struct loader_source source = {.yaml = yaml, .noun = "a file of tests"};
     struct arena scratch;
     struct node *root = NULL;
-    if (yaml.len > POLICY_FILE_BYTES_MAX) {
-        diags_add(diags, DIAG_ERROR, 0, 0, "the file is larger than %d bytes",
-                  POLICY_FILE_BYTES_MAX);
-        return STATUS_INVALID;
-    }
     arena_init(&scratch, NULL, 0);
     *file = (struct test_file){.policy = SPAN("")};
     arena_init(&file->arena, NULL, 0);
-    enum status status =
-        loader_yaml_read(yaml, "a file of tests", getenv_value, &scratch, diags, &root);
+    enum status status = loader_yaml_read(&source, getenv_value, &scratch, diags, &root);
     if (status == STATUS_OK) {
         status = read_and_build(root, &scratch, file, diags);
     }

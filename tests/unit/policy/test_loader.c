@@ -264,6 +264,79 @@ START_TEST(a_file_that_is_too_large_is_refused)
 }
 END_TEST
 
+/* --- what is too much is refused where it stands --- */
+
+static const struct {
+    const char *head;
+    const char *piece; /* repeated; %zu is how many there were before */
+    size_t n_pieces;
+    const char *message; /* the only one, although the file is not YAML behind the pieces */
+} TOO_MUCH[] = {
+    {"upstream: ", "[", 100000, "1:26: error: nested more than 16 deep"},
+    {"upstream: ", "{a: ", 100000, "1:71: error: nested more than 16 deep"},
+    {"upstream:\n", "- ", 100000, "2:31: error: nested more than 16 deep"},
+    {"upstream: [", "&a%zu 1,", 100000, "1:88902: error: more than 10000 anchors"},
+    {"", "%%TAG !a%zu! x\n", 100000, "65:1: error: more than 64 directives"},
+    {"upstream: 'x", " ", 100000, "1:1: error: more than 4096 bytes of white space"},
+    {"upstream: 'x", "\n", 100000, "4098:1: error: more than 4096 bytes of white space"},
+    {"upstream: 'x", "\xe2\x80\xa8", 100000, "1:1: error: more than 4096 bytes of white space"},
+    {"upstream: [", "1,", 300000, "1:200012: error: more than 100000 values in a list"},
+    {"upstream: {", "k%zu: 1,", 150000, "1:988902: error: more than 100000 keys in a mapping"},
+    {"routes:\n", "- {}\n", 300000, "20002:3: error: more than 20000 routes"},
+    {"limits:\n", " l%zu: 1\n", 300000, "10002:2: error: more than 10000 limits"},
+    {"upstreams:\n", " u%zu: 1\n", 300000, "1002:2: error: more than 1000 upstreams"},
+};
+
+static char *repeated(size_t i)
+{
+    char *yaml = NULL;
+    size_t len = 0;
+    FILE *file = open_memstream(&yaml, &len);
+    ck_assert_ptr_nonnull(file);
+    fputs(TOO_MUCH[i].head, file);
+    for (size_t j = 0; j < TOO_MUCH[i].n_pieces; j++) {
+        const char *number = strstr(TOO_MUCH[i].piece, "%zu");
+        for (const char *at = TOO_MUCH[i].piece; *at != '\0'; at++) {
+            if (at == number) {
+                fprintf(file, "%zu", j);
+                at += 2;
+            } else {
+                fputc(*at, file);
+                at += *at == '%' && at[1] == '%';
+            }
+        }
+    }
+    fputs("\n\x01", file); /* which no YAML has */
+    fclose(file);
+    return yaml;
+}
+
+START_TEST(what_is_too_much_ends_the_reading_where_it_stands)
+{
+    char *yaml = repeated((size_t)_i);
+    char message[128];
+    char *errors = policy_errors(yaml);
+    (void)snprintf(message, sizeof(message), "policy.yaml:%s\n", TOO_MUCH[_i].message);
+    ck_assert_str_eq(errors, message);
+    free(errors);
+    free(yaml);
+}
+END_TEST
+
+START_TEST(what_aliases_repeat_counts_as_if_it_stood_there)
+{
+    char *errors = policy_errors("upstream: &a [1, 2, 3, 4, 5, 6, 7, 8, 9]\n"
+                                 "limit: &b [*a, *a, *a, *a, *a, *a, *a, *a]\n"
+                                 "limits: &c [*b, *b, *b, *b, *b, *b, *b, *b]\n"
+                                 "routes: &d [*c, *c, *c, *c, *c, *c, *c, *c]\n"
+                                 "store: &e [*d, *d, *d, *d, *d, *d, *d, *d]\n"
+                                 "listen: [*e, *e, *e, *e, *e, *e, *e, *e]\n");
+    ck_assert_str_eq(errors, "policy.yaml:6:14: error: the aliases of this file repeat too much: "
+                             "more than 100448 values\n");
+    free(errors);
+}
+END_TEST
+
 START_TEST(the_messages_of_the_manual_are_these)
 {
     char *errors = policy_errors(HEAD "upstreams: {api: {servers: http://a}}\n"
@@ -298,6 +371,9 @@ int main(void)
     tcase_add_test(tcase, an_unused_name_is_a_warning_and_no_error);
     tcase_add_test(tcase, the_environment_of_the_process_is_used);
     tcase_add_test(tcase, a_file_that_is_too_large_is_refused);
+    tcase_add_loop_test(tcase, what_is_too_much_ends_the_reading_where_it_stands, 0,
+                        (int)ARRAY_LEN(TOO_MUCH));
+    tcase_add_test(tcase, what_aliases_repeat_counts_as_if_it_stood_there);
     tcase_add_test(tcase, the_messages_of_the_manual_are_these);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
