@@ -21,7 +21,9 @@ if(TARGET sluice)
     DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT system EXCLUDE_FROM_ALL)
   install(FILES ${packaging}/debian/lintian-overrides RENAME sluice
     DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides COMPONENT system EXCLUDE_FROM_ALL)
-  install(FILES ${packaging}/default RENAME sluice DESTINATION /etc/default COMPONENT system EXCLUDE_FROM_ALL)
+  # It has secrets; systemd reads it as root.
+  install(FILES ${packaging}/default RENAME sluice DESTINATION /etc/default
+    PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ COMPONENT system EXCLUDE_FROM_ALL)
 endif()
 
 set(CPACK_GENERATOR DEB)

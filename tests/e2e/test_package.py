@@ -8,9 +8,11 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 from harness.program import PROGRAM
 
+POLICY, DEFAULT = "etc/sluice/policy.yaml", "etc/default/sluice"
 CONFIG = pathlib.Path(PROGRAM).resolve().parent / "CPackConfig.cmake"
 
 
@@ -64,15 +66,71 @@ def test_its_scripts_are_shell_and_its_unit_runs_what_is_in_it(package, root, tm
     assert "ExecStart=/usr/bin/sluice run /etc/sluice/policy.yaml" in unit
 
 
+def values_of(unit, key):
+    """Of a key in the unit, in their order."""
+    return re.findall(rf"^{key}=(.*)$", unit, re.MULTILINE)
+
+
+def test_its_unit_confines_the_service(root):
+    path = root / "lib/systemd/system/sluice.service"
+    unit = path.read_text()
+    for key, value in (("ProcSubset", "pid"), ("UMask", "0027"), ("NoNewPrivileges", "yes"),
+                       ("PrivateMounts", "yes"), ("CapabilityBoundingSet", "CAP_NET_BIND_SERVICE")):
+        assert values_of(unit, key) == [value], key
+    # A capability within a user namespace opens no port of the host.
+    assert values_of(unit, "AmbientCapabilities") == ["CAP_NET_BIND_SERVICE"]
+    assert not values_of(unit, "PrivateUsers")
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze, which would say how exposed the service is, is not installed")
+    found = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=15", path],
+                           capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout[-400:]
+
+
+def test_its_secrets_are_for_root_to_read_and_for_no_shell(package, root, tmp_path):
+    assert (root / DEFAULT).stat().st_mode & 0o777 == 0o640
+    listed = [line.split() for line in run("dpkg-deb", "--contents", package).splitlines()]
+    assert ["-rw-r-----", "root/root"] in [line[:2] for line in listed if line[-1] == f"./{DEFAULT}"]
+    run("dpkg-deb", "--control", package, tmp_path / "control")
+    script = (tmp_path / "control/postinst").read_text()
+    assert re.findall(r".*/etc/default/sluice.*", script) == [
+        "    if systemd-run --quiet --wait --pipe --collect --property=EnvironmentFile=-/etc/default/sluice \\"]
+
+
 def test_its_changelog_ends_with_its_version(package, root):
     with gzip.open(root / "usr/share/doc/sluice/changelog.gz", "rt") as file:
         newest = re.match(r"sluice \((\S+)\) ", file.readline())
     assert newest.group(1) == run("dpkg-deb", "--field", package, "Version").strip()
 
 
+# --- containers ---
+
+DOCKER = pathlib.Path(__file__).resolve().parents[2] / "docker"
+
+
+def test_each_container_is_confined():
+    services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
+    assert {"proxy-1", "proxy-2", "upstream", "redis", "prometheus", "grafana"} == set(services)
+    for name, service in services.items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"] and "cap_add" not in service, name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        # Nothing is written to where nothing may be.
+        assert all(mount.endswith(":ro") for mount in service.get("volumes", [])), name
+
+
+def test_a_digest_can_be_given_for_each_image():
+    lines = (DOCKER / "Dockerfile").read_text().splitlines()
+    assert [line for line in lines if line.startswith("FROM ")] == ["FROM ${BASE} AS build", "FROM ${BASE}"]
+    assert "ARG BASE=debian:12-slim" in lines and "USER 10001:10001" in lines
+    services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
+    images = {service["image"] for service in services.values()}
+    assert all(image == "sluice" or re.fullmatch(r"\$\{[A-Z]+_IMAGE:-\S+\}", image) for image in images)
+    assert services["upstream"]["build"]["args"] == {"BASE": "${SLUICE_BASE:-debian:12-slim}"}
+
+
 # --- installed, in a root that has a shell and nothing else ---
 
-POLICY, DEFAULT = "etc/sluice/policy.yaml", "etc/default/sluice"
 MINE = "# mine\n"
 
 
