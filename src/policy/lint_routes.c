@@ -2,99 +2,35 @@
 
 #include "policy/lint.h"
 #include "policy/lint_cover.h"
-
-/* --- which routes may take what another would --- */
-
-/* A route takes all of another only if the literals that its path begins with are
- * those that the other begins with. So each is found by a hash of these, in any case,
- * among all that came before. */
-struct begin_index {
-    uint32_t *heads; /* by hash: the latest route, its index + 1; 0: none */
-    uint32_t *nexts; /* by route: the one before it */
-    size_t n_heads;  /* a power of two */
-};
-
-static bool begin_index_init(struct begin_index *index, struct arena *arena, size_t n_routes)
-{
-    index->n_heads = 1;
-    while (index->n_heads < 2 * n_routes) {
-        index->n_heads *= 2;
-    }
-    index->heads = arena_calloc(arena, index->n_heads, sizeof(*index->heads));
-    index->nexts = arena_calloc(arena, n_routes + 1, sizeof(*index->nexts));
-    return index->heads != NULL && index->nexts != NULL;
-}
-
-/* FNV-1a; equal hashes of different paths cost time alone. */
-static const uint32_t HASH_BEGIN = UINT32_C(0x811c9dc5);
-static const uint32_t HASH_FACTOR = UINT32_C(0x01000193);
-
-static uint32_t hash_on(uint32_t hash, char c)
-{
-    return (hash ^ (uint8_t)c) * HASH_FACTOR;
-}
-
-static uint32_t hash_segment(uint32_t hash, struct span segment)
-{
-    hash = hash_on(hash, '/');
-    for (size_t i = 0; i < segment.len; i++) {
-        hash = hash_on(hash, ascii_lower(segment.data[i]));
-    }
-    return hash;
-}
-
-/* How many literals the path of @match begins with. */
-static size_t count_literals(const struct route_match *match)
-{
-    size_t n = 0;
-    while (n < match->n_segments && match->segments[n].kind == SEGMENT_LITERAL) {
-        n++;
-    }
-    return n;
-}
-
-static void begin_index_add(struct begin_index *index, const struct route *route)
-{
-    uint32_t hash = HASH_BEGIN;
-    for (size_t i = 0; i < count_literals(&route->match); i++) {
-        hash = hash_segment(hash, route->match.segments[i].text);
-    }
-    uint32_t *head = &index->heads[hash & (index->n_heads - 1)];
-    index->nexts[route->index] = *head;
-    *head = route->index + 1;
-}
+#include "policy/route_index.h"
 
 /* --- routes that can never match --- */
 
-/* The first of those that begin with @hash, and before @best, that takes
- * @part of @later; else @best. */
-static const struct route *better_taker(const struct policy *policy,
-                                        const struct begin_index *index, uint32_t hash,
-                                        const struct route *later, const struct cover_part *part,
-                                        const struct route *best)
+/* More than any policy needs that is not made to be slow: 20,000 routes take some 100 each. */
+static const uint64_t STEPS_MAX = UINT64_C(20000000);
+
+/* Whether a route takes @part of what @later would. */
+struct comparison {
+    const struct policy *policy;
+    const struct route *later;
+    const struct cover_part *part;
+};
+
+static bool takes_part(void *context, uint32_t route)
 {
-    for (uint32_t i = index->heads[hash & (index->n_heads - 1)]; i > 0; i = index->nexts[i - 1]) {
-        const struct route *route = &policy->routes[i - 1];
-        if ((best == NULL || route->index < best->index) &&
-            cover_takes(&route->match, &later->match, part)) {
-            best = route;
-        }
-    }
-    return best;
+    const struct comparison *comparison = context;
+    return cover_takes(&comparison->policy->routes[route].match, &comparison->later->match,
+                       comparison->part);
 }
 
-/* The first route in @index that takes @part of what @later would, or NULL. */
-static const struct route *taker_of(const struct policy *policy, const struct begin_index *index,
-                                    const struct route *later, const struct cover_part *part)
+/* The first route before @later that takes @part of what it would, or NULL. */
+static const struct route *taker_of(const struct policy *policy, const struct route *later,
+                                    const struct cover_part *part, uint64_t *steps)
 {
-    const size_t n_literals = count_literals(&later->match);
-    uint32_t hash = HASH_BEGIN;
-    const struct route *taker = better_taker(policy, index, hash, later, part, NULL);
-    for (size_t i = 0; i < n_literals; i++) {
-        hash = hash_segment(hash, later->match.segments[i].text);
-        taker = better_taker(policy, index, hash, later, part, taker);
-    }
-    return taker;
+    struct comparison comparison = {.policy = policy, .later = later, .part = part};
+    const uint32_t found = route_index_find_wider(policy->route_index, &later->match, later->index,
+                                                  takes_part, &comparison, steps);
+    return found != ROUTE_NONE ? &policy->routes[found] : NULL;
 }
 
 /* Who takes all of a route, part by part: its methods, and of each its clients. */
@@ -113,8 +49,8 @@ static bool add_taker(struct takers *takers, const struct route *taker)
     return taker != NULL;
 }
 
-static struct takers find_takers(const struct policy *policy, const struct begin_index *index,
-                                 const struct route *later)
+static struct takers find_takers(const struct policy *policy, const struct route *later,
+                                 uint64_t *steps)
 {
     const struct route_match *match = &later->match;
     const size_t n_methods = match->n_methods > 0 ? match->n_methods : 1;
@@ -125,7 +61,7 @@ static struct takers find_takers(const struct policy *policy, const struct begin
             .method = match->n_methods > 0 ? match->methods[i / n_clients] : SPAN(""),
             .client = match->n_clients > 0 ? &match->clients[i % n_clients] : NULL,
         };
-        if (!add_taker(&takers, taker_of(policy, index, later, &part))) {
+        if (!add_taker(&takers, taker_of(policy, later, &part, steps))) {
             return (struct takers){NULL, NULL};
         }
     }
@@ -155,17 +91,20 @@ static void warn_of_takers(struct lint *lint, size_t i, const struct takers *tak
 void lint_unreachable_routes(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
-    struct begin_index index;
-    if (!begin_index_init(&index, lint->scratch, policy->n_routes)) {
-        lint->no_memory = true;
-        return;
-    }
+    const struct spec_route *specs = lint->spec->routes.items;
+    uint64_t steps = STEPS_MAX;
     for (size_t i = 0; i < policy->n_routes; i++) {
-        const struct takers takers = find_takers(policy, &index, &policy->routes[i]);
+        const struct takers takers = find_takers(policy, &policy->routes[i], &steps);
+        if (steps == 0) {
+            lint_warn(lint, WARNING_UNREACHABLE_ROUTE, specs[i].place.node,
+                      "from route \"%.*s\" on it is not known whether routes can match: too many "
+                      "have nearly the same host and path to compare them all",
+                      SPAN_ARGS(lint_name_of_route(lint, i)));
+            return;
+        }
         if (takers.first != NULL) {
             warn_of_takers(lint, i, &takers);
         }
-        begin_index_add(&index, &policy->routes[i]);
     }
 }
 

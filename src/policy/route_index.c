@@ -234,3 +234,101 @@ uint32_t route_index_find(const struct route_index *index, struct span host,
     }
     return search.found;
 }
+
+/* --- finding what takes all of a pattern --- */
+
+struct wider_search {
+    const struct route_index *index;
+    const struct route_match *narrow;
+    bool ignore_case;
+    route_accepts accepts;
+    void *context;
+    uint64_t *steps;
+    uint32_t found;
+};
+
+static bool take_step(struct wider_search *search)
+{
+    const bool has_steps = *search->steps > 0;
+    *search->steps -= has_steps;
+    return has_steps;
+}
+
+static void try_wider_list(struct wider_search *search, uint32_t route)
+{
+    while (route < search->found && take_step(search)) {
+        if (search->accepts(search->context, route)) {
+            search->found = route;
+        }
+        route = search->index->next[route];
+    }
+}
+
+static uint32_t follow_literal(const struct wider_search *search, uint32_t node, struct span text)
+{
+    char buffer[PATTERN_LITERAL_BYTES_MAX];
+    if (!search->ignore_case || text.len > sizeof(buffer)) {
+        return follow(search->index, node, text);
+    }
+    path_lower(text, buffer);
+    return follow(search->index, node, span_of(buffer, text.len));
+}
+
+/* As try_node(), with the segments of a pattern: a wildcard leads where wildcards do, and what takes
+ * any rest is taken by what does. */
+static void try_wider(struct wider_search *search, uint32_t number, size_t depth)
+{
+    if (number == ROUTE_NONE || search->index->nodes[number].least >= search->found ||
+        !take_step(search)) {
+        return;
+    }
+    const struct route_node *node = &search->index->nodes[number];
+    try_wider_list(search, node->rest);
+    if (depth == search->narrow->n_segments) {
+        try_wider_list(search, node->here);
+        return;
+    }
+    const struct pattern_segment *segment = &search->narrow->segments[depth];
+    switch (segment->kind) {
+    case SEGMENT_LITERAL:
+        try_wider(search, follow_literal(search, number, segment->text), depth + 1);
+        if (segment->text.len > 0) {
+            try_wider(search, node->any, depth + 1);
+        }
+        break;
+    case SEGMENT_ANY:
+    case SEGMENT_CAPTURE:
+        try_wider(search, node->any, depth + 1);
+        break;
+    case SEGMENT_REST:
+        break;
+    }
+}
+
+uint32_t route_index_find_wider(const struct route_index *index, const struct route_match *narrow,
+                                uint32_t before, route_accepts accepts, void *context,
+                                uint64_t *steps)
+{
+    struct wider_search search = {
+        .index = index,
+        .narrow = narrow,
+        .accepts = accepts,
+        .context = context,
+        .steps = steps,
+        .found = before,
+    };
+    const struct span host = narrow->host;
+    for (size_t i = 0; i < ARRAY_LEN(index->forests); i++) {
+        const struct route_forest *forest = &index->forests[i];
+        search.ignore_case = i == 1;
+        try_wider(&search, forest->any_host, 0);
+        try_wider(&search, follow(index, forest->hosts, host), 0);
+        for (size_t j = 0; j < host.len; j++) { /* "*.a.b" begins with the tail ".a.b" */
+            if (host.data[j] == '.' && j > 0) {
+                const struct span tail = span_of(host.data + j, host.len - j);
+                try_wider(&search, follow(index, forest->tails, tail), 0);
+            }
+        }
+    }
+    return search.found < before ? search.found : ROUTE_NONE;
+}

@@ -153,3 +153,15 @@ def test_many_routes_are_checked_in_no_time(policy_file):
     result = program.command("check", policy_file(
         HEAD + "routes:\n" + routes + "  - {match: {path: /v1/tenants/t77/x, method: GET}, upstream: u}\n"))
     assert result.returncode == 0 and 'route "route-78" before it' in result.stderr
+
+
+def test_a_file_of_many_routes_takes_little_memory(policy_file):
+    """What is read is bounded while it is read: 300,000 routes took 528 MB, and more with sanitizers."""
+    policy_file("listen: 127.0.0.1:0\nroutes:\n" + "- {respond: {status: 204}}\n" * 300000)
+    with subprocess.Popen([program.PROGRAM, "check", "policy.yaml"], stderr=subprocess.PIPE, text=True) as process:
+        told = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 1
+    assert told == "policy.yaml:20003:3: error: more than 20000 routes\n"
+    assert usage.ru_maxrss < 250 * 1024

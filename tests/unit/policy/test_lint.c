@@ -293,6 +293,54 @@ START_TEST(loading_alone_does_not_lint)
 }
 END_TEST
 
+/* --- many routes that are nearly alike --- */
+
+#define STARS_10 "/*/*/*/*/*/*/*/*/*/*"
+#define STARS_60 STARS_10 STARS_10 STARS_10 STARS_10 STARS_10 STARS_10
+
+static const struct {
+    size_t n_routes;
+    const char *match; /* %zu is the number of the route */
+    size_t n_warnings;
+    const char *first; /* NULL: none is looked for */
+} ALIKE[] = {
+    {20000, "path: \"" STARS_60 "\"", 100, NULL},
+    {20000, "path: \"" STARS_60 "/%zu\"", 0, NULL},
+    {20000, "host: h%zu.test", 0, NULL},
+    {10000, "header: {x: v%zu}", 1,
+     "from route \"route-6325\" on it is not known whether routes can match: too many have nearly "
+     "the same host and path to compare them all"},
+};
+
+START_TEST(many_routes_are_compared_in_bounded_steps)
+{
+    char *yaml = NULL;
+    size_t len = 0;
+    struct diags diags;
+    FILE *file = open_memstream(&yaml, &len);
+    ck_assert_ptr_nonnull(file);
+    fputs(LISTEN "routes:\n", file);
+    for (size_t i = 0; i < ALIKE[_i].n_routes; i++) {
+        const char *match = ALIKE[_i].match;
+        const char *number = strstr(match, "%zu");
+        const int n_before = number != NULL ? (int)(number - match) : (int)strlen(match);
+        fprintf(file, "- {respond: {status: 204}, match: {%.*s", n_before, match);
+        if (number != NULL) {
+            fprintf(file, "%zu%s", i, number + 3);
+        }
+        fputs("}}\n", file);
+    }
+    fclose(file);
+    policy_free(check(yaml, &diags));
+    ck_assert_uint_eq(diags.n_items, ALIKE[_i].n_warnings);
+    if (ALIKE[_i].first != NULL) {
+        ck_assert_str_eq(diags.items[0].text, ALIKE[_i].first);
+    }
+    diags_close(&diags);
+    free(yaml);
+}
+END_TEST
+
 /* --- a route that is told to be unreachable is --- */
 
 static uint64_t seed = 1;
@@ -415,6 +463,7 @@ int main(void)
     tcase_add_loop_test(tcase, each_kind_is_told_where_it_is_and_nowhere_else, 0,
                         ARRAY_LEN(POLICIES));
     tcase_add_test(tcase, loading_alone_does_not_lint);
+    tcase_add_loop_test(tcase, many_routes_are_compared_in_bounded_steps, 0, (int)ARRAY_LEN(ALIKE));
     tcase_add_test(tcase, no_request_reaches_a_route_that_is_told_to_be_unreachable);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
