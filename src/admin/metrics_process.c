@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "admin/metrics.h"
+#include "base/clock.h"
 #include "base/log_output.h"
 #include "base/text.h"
 
@@ -93,23 +93,19 @@ static bool read_start(unsigned long long *ticks)
 }
 
 static pthread_once_t boot_once = PTHREAD_ONCE_INIT;
-static unsigned long long boot_s;
+static uint64_t boot_s;
 
 /* Taken from the clocks: /proc/stat is hidden where a service sees processes alone. */
 static void read_boot(void)
 {
-    struct timespec wall;
-    struct timespec since_boot;
-    if (clock_gettime(CLOCK_REALTIME, &wall) == 0 &&
-        clock_gettime(CLOCK_BOOTTIME, &since_boot) == 0) {
-        boot_s = (unsigned long long)(wall.tv_sec - since_boot.tv_sec -
-                                      (wall.tv_nsec < since_boot.tv_nsec));
-    }
+    struct clock_reading reading;
+    clock_read(&reading);
+    boot_s = reading.wall_us > reading.boot_us ? (reading.wall_us - reading.boot_us) / 1000000 : 0;
 }
 
 /* The system's start, in seconds since the epoch; 0: not known. The same for the life of the
  * process, so that the metric does not move with the clock. */
-static unsigned long long system_start_s(void)
+static uint64_t system_start_s(void)
 {
     (void)pthread_once(&boot_once, read_boot);
     return boot_s;
@@ -118,7 +114,7 @@ static unsigned long long system_start_s(void)
 void metrics_write_start_time(struct metrics *metrics)
 {
     unsigned long long ticks;
-    const unsigned long long start_s = system_start_s();
+    const uint64_t start_s = system_start_s();
     const long ticks_per_s = sysconf(_SC_CLK_TCK);
     if (start_s > 0 && ticks_per_s > 0 && read_start(&ticks)) {
         add_us(metrics, start_s * 1000000 + ticks * 1000000 / (unsigned long long)ticks_per_s);

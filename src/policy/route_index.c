@@ -274,8 +274,8 @@ static uint32_t follow_literal(const struct wider_search *search, uint32_t node,
     return follow(search->index, node, span_of(buffer, text.len));
 }
 
-/* As try_node(), with the segments of a pattern: a wildcard leads where wildcards do, and what takes
- * any rest is taken by what does. */
+/* As try_node(), with the segments of a pattern: a wildcard leads where wildcards do, and what
+ * takes any rest is taken by what does. */
 static void try_wider(struct wider_search *search, uint32_t number, size_t depth)
 {
     if (number == ROUTE_NONE || search->index->nodes[number].least >= search->found ||
@@ -297,6 +297,7 @@ static void try_wider(struct wider_search *search, uint32_t number, size_t depth
         }
         break;
     case SEGMENT_ANY:
+    case SEGMENT_PART:
     case SEGMENT_CAPTURE:
         try_wider(search, node->any, depth + 1);
         break;

@@ -72,9 +72,9 @@ typedef bool (*route_accepts)(void *context, uint32_t route);
 MUST_USE uint32_t route_index_find(const struct route_index *index, struct span host,
                                    const struct path *path, route_accepts accepts, void *context);
 
-/* The first route before the route @before whose host and path lead to all that @narrow's do and that
- * @accepts; ROUTE_NONE if there is none. A superset is offered: whoever accepts compares. Each node
- * and each route that is looked at takes one off *steps; at 0 the search ends. */
+/* The first route before the route @before whose host and path lead to all that @narrow's do, and
+ * that @accepts; ROUTE_NONE if there is none. A superset is offered: whoever accepts compares. Each
+ * node and each route that is looked at takes one off *steps; at 0 the search ends. */
 MUST_USE uint32_t route_index_find_wider(const struct route_index *index,
                                          const struct route_match *narrow, uint32_t before,
                                          route_accepts accepts, void *context, uint64_t *steps);
