@@ -26,6 +26,11 @@ bool meter_is_ahead(const struct meter *meter, const struct limit_params *params
 /* Parts that are still taken at @now. A @now before the latest charge counts as no time passed. */
 uint64_t meter_at(const struct meter *meter, uint32_t rate, uint64_t now);
 
+/* Ticks until @meter's time goes on: the clock went back by at most a second, and no time passes
+ * until it is where it was. Else 0. */
+uint64_t meter_stands_still(const struct meter *meter, const struct limit_params *params,
+                            uint64_t now);
+
 /* Let @taken parts be taken as of @now, or of the latest charge if that is up to a second later. */
 void meter_set(struct meter *meter, const struct limit_params *params, uint64_t now,
                uint64_t taken);

@@ -109,15 +109,20 @@ static struct standing stand_by_first(const struct fixed_window *window,
 static struct standing stand(const struct fixed_window *window, const struct limit_params *params,
                              const struct limit_call *call)
 {
+    struct standing standing;
     uint64_t now = call->now;
     if (window->start > now && !is_ahead(window, params, now)) {
         now = window->start;
     }
     if (params->is_calendar) {
-        return stand_by_calendar(window, params, call->edges, now);
+        standing = stand_by_calendar(window, params, call->edges, now);
+    } else if (params->from_first) {
+        standing = stand_by_first(window, params, now);
+    } else {
+        standing = stand_by_clock(window, params, now);
     }
-    return params->from_first ? stand_by_first(window, params, now)
-                              : stand_by_clock(window, params, now);
+    standing.left += now - call->now;
+    return standing;
 }
 
 /* The rate may have been lowered. */

@@ -44,6 +44,7 @@ end
 if start < window then
   count = 0
 end
+left = left + dated - now
 
 if cost > rate then
   retry_after = -1

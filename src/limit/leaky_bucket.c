@@ -74,6 +74,7 @@ static void judge(const void *state, const struct limit_params *params,
         retry_after = RETRY_NEVER;
     } else if (call->cost > 0) {
         retry_after = passes_after(params, &standing, call->cost);
+        retry_after += retry_after > 0 ? meter_stands_still(state, params, call->now) : 0;
         wait = params->max_wait > 0 && retry_after == 0 ? standing.drained_after : 0;
     }
     verdict->allowed = retry_after == 0;
@@ -85,13 +86,14 @@ static void report(const void *state, const struct limit_params *params,
                    const struct limit_call *call, struct verdict *verdict)
 {
     const struct standing standing = stand(state, params, call->now);
+    const uint64_t still = standing.level > 0 ? meter_stands_still(state, params, call->now) : 0;
     const uint64_t remaining = standing.excess == 0 ? meter_remaining(params, standing.level) : 0;
 
     verdict->limit = params->burst;
     verdict->remaining = remaining;
     verdict->next_after =
-        remaining < params->burst ? passes_after(params, &standing, remaining + 1) : 0;
-    verdict->reset_after = standing.drained_after;
+        remaining < params->burst ? passes_after(params, &standing, remaining + 1) + still : 0;
+    verdict->reset_after = standing.drained_after + still;
 }
 
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)

@@ -27,6 +27,12 @@ bool meter_is_ahead(const struct meter *meter, const struct limit_params *params
     return meter->updated > now + params->ticks_per_s;
 }
 
+uint64_t meter_stands_still(const struct meter *meter, const struct limit_params *params,
+                            uint64_t now)
+{
+    return meter->updated > now && !meter_is_ahead(meter, params, now) ? meter->updated - now : 0;
+}
+
 /* For a key idle for years the product of time and rate passes 64 bits: then nothing is taken. */
 uint64_t meter_at(const struct meter *meter, uint32_t rate, uint64_t now)
 {

@@ -39,6 +39,9 @@ elseif cost > 0 then
     wait = retry_after == 0 and drained_after or 0
   end
 end
+if retry_after > 0 then
+  retry_after = retry_after + dated - now -- no time passes until then
+end
 first, second = taken, dated
 
 --@ finish
@@ -66,6 +69,10 @@ if remaining < burst then
     next_after = excess
   end
 end
+local still = first > 0 and second - now or 0
+reset_after = reset_after + still
+next_after = next_after > 0 and next_after + still or 0
+lifetime = lifetime + still
 
 --@ settle
 local period, max_wait, taken, dated = b, c, first, second

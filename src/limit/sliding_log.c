@@ -13,6 +13,7 @@ struct standing {
     uint64_t units; /* of the entries in the window */
     uint32_t first; /* of them, an index */
     uint32_t n;
+    uint64_t still; /* ticks until time goes on, after a small step back of the clock */
 };
 
 static const char *check_params(const struct limit_params *params)
@@ -76,6 +77,7 @@ static struct standing stand(const struct sliding_log *log, const struct limit_p
     struct standing standing = {.now = now, .units = log->units, .first = log->first, .n = log->n};
     if (newest_of(log) > now && !is_ahead(log, params, now)) {
         standing.now = newest_of(log);
+        standing.still = standing.now - now;
     }
     while (standing.n > 0 &&
            leaves_at(&log->entries[standing.first], params, standing.now) <= standing.now) {
@@ -116,7 +118,7 @@ static uint64_t passes_after(const struct sliding_log *log, const struct limit_p
         units -= log->entries[i].units;
         leaves = leaves_at(&log->entries[i], params, standing->now);
     }
-    return leaves - standing->now;
+    return leaves - standing->now + standing->still;
 }
 
 static uint64_t remaining_of(const struct standing *standing, const struct limit_params *params)
@@ -149,7 +151,7 @@ static uint64_t reset_after(const struct sliding_log *log, const struct limit_pa
         return 0;
     }
     const struct sliding_log_entry *newest = &log->entries[log->first + log->n - 1];
-    return leaves_at(newest, params, standing->now) - standing->now;
+    return leaves_at(newest, params, standing->now) - standing->now + standing->still;
 }
 
 static void report(const void *state, const struct limit_params *params,

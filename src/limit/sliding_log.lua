@@ -53,7 +53,7 @@ local function log_passes_after(state, cost)
     at, gone = log_entry(state, i)
     units, i = units - gone, i + 1
   end
-  return math.max(at + state.period - state.now, 1)
+  return math.max(at + state.period - state.now, 1) + state.still
 end
 
 -- What is dated after now becomes one entry of now.
@@ -79,6 +79,7 @@ local function load_log(key, now, rate, period)
     key = key, rate = rate, period = period, now = now, units = read_units(head[1]), first = 1,
     n = saved, ats = {}, costs = {}, loaded = math.max(#head - 1, 0), chunk = 2 * LOG_CHUNK,
     saved = saved, kept = saved, dropped = 0, exists = length > 0, newest = 0, ahead = false,
+    still = 0,
   }
   for i = 1, #head - 1 do
     state.ats[i], state.costs[i] = read_entry(head[i + 1])
@@ -150,7 +151,8 @@ local function judge(key, cost, now, ticks_per_s, rate, period)
     state.newest = state.ats[state.saved] or read_entry(redis.call('LINDEX', key, -1))
     state.ahead = state.newest > now + ticks_per_s
     if state.newest > now and not state.ahead then
-      state.now = state.newest -- a small step back: no time passed
+      -- A small step back: no time passes until then.
+      state.now, state.still = state.newest, state.newest - now
     end
   end
   drop_old(state)
@@ -202,7 +204,7 @@ local function finish(key, cost, to_full, writes, now, ticks_per_s, rate, period
     next_after = log_passes_after(state, remaining + 1)
   end
   if state.first <= state.n then
-    reset_after = math.max(math.min(state.newest, state.now) + period - state.now, 0)
+    reset_after = math.max(math.min(state.newest, state.now) + period - state.now, 0) + state.still
   end
   return remaining, next_after, reset_after
 end

@@ -15,6 +15,7 @@ struct standing {
     uint64_t number;                                 /* of the current one */
     uint64_t into;                                   /* ticks since it began */
     uint32_t counts[SLIDING_WINDOW_BUCKETS_MAX + 1]; /* of it, and of those before it */
+    uint64_t still; /* ticks until time goes on, after a small step back of the clock */
 };
 
 static const char *check_params(const struct limit_params *params)
@@ -92,12 +93,14 @@ static void stand(const struct sliding_window *window, const struct limit_params
     standing->width = width_of(params);
     standing->number = now / standing->width;
     standing->into = now % standing->width;
+    standing->still = 0;
     uint64_t age = 0;
     if (window->newest <= standing->number) {
         age = standing->number - window->newest;
     } else if (!is_ahead(window, params, now)) {
         standing->number = window->newest;
         standing->into = 0;
+        standing->still = window->newest * standing->width - now;
     }
     const uint32_t n_counts = params->buckets + 1;
     const uint32_t n_new = age < n_counts ? (uint32_t)age : n_counts;
@@ -147,12 +150,12 @@ static uint64_t passes_after(const struct standing *standing, const struct limit
                 into = standing->into;
             }
             if (into < standing->width) {
-                return step * standing->width + into - standing->into;
+                return step * standing->width + into - standing->into + standing->still;
             }
         }
         whole -= last > 0 ? standing->counts[last - 1] : 0;
     }
-    return (params->buckets + UINT64_C(1)) * standing->width - standing->into;
+    return (params->buckets + UINT64_C(1)) * standing->width - standing->into + standing->still;
 }
 
 /* Ticks until the newest sub-window that counts has gone; 0 if none does. */
@@ -160,7 +163,8 @@ static uint64_t reset_after(const struct standing *standing, const struct limit_
 {
     for (uint32_t i = 0; i <= params->buckets; i++) {
         if (standing->counts[i] > 0) {
-            return (params->buckets + UINT64_C(1) - i) * standing->width - standing->into;
+            return (params->buckets + UINT64_C(1) - i) * standing->width - standing->into +
+                   standing->still;
         }
     }
     return 0;

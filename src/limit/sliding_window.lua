@@ -49,7 +49,7 @@ local function sum_window(counts, buckets, width, into, strict)
   if strict == 1 or oldest == 0 then
     return sum, sum + oldest
   end
-  local part = oldest * (width - into) / width
+  local part = oldest * (width - math.max(into, 0)) / width
   return sum, sum + part + -part % 1
 end
 
@@ -97,7 +97,8 @@ local function load_window(key, now, ticks_per_s, buckets, width)
     age = 0
     ahead = counts[1] * width > now + ticks_per_s
     if not ahead then
-      number, into = counts[1], 0 -- a small step back: no time passed
+      -- A small step back: no time passes until the sub-window begins.
+      number, into = counts[1], now - counts[1] * width
     end
   end
   if age > 0 then

@@ -33,6 +33,7 @@ static void judge(const void *state, const struct limit_params *params,
     } else if (call->cost > 0) {
         const uint64_t debt = meter_at(state, params->rate, call->now);
         retry_after = meter_fits_after(params, debt, call->cost);
+        retry_after += retry_after > 0 ? meter_stands_still(state, params, call->now) : 0;
     }
     verdict->allowed = retry_after == 0;
     verdict->retry_after = retry_after;
@@ -44,12 +45,13 @@ static void report(const void *state, const struct limit_params *params,
 {
     const uint64_t debt = meter_at(state, params->rate, call->now);
     const uint64_t remaining = meter_remaining(params, debt);
+    const uint64_t still = debt > 0 ? meter_stands_still(state, params, call->now) : 0;
 
     verdict->limit = params->burst;
     verdict->remaining = remaining;
     verdict->next_after =
-        remaining < params->burst ? meter_fits_after(params, debt, remaining + 1) : 0;
-    verdict->reset_after = divide_up(debt, params->rate);
+        remaining < params->burst ? meter_fits_after(params, debt, remaining + 1) + still : 0;
+    verdict->reset_after = divide_up(debt, params->rate) + still;
 }
 
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)

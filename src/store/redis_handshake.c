@@ -56,8 +56,7 @@ static void on_select_reply(struct redis_call *call, const struct redis_reply *r
 /* ROLE is answered with a list whose first element is the role. */
 static void on_role_part(struct redis_listener *listener, const struct redis_part *part)
 {
-    struct redis_handshake *handshake =
-        CONTAINER_OF(listener, struct redis_handshake, role_listener);
+    struct redis_handshake *handshake = CONTAINER_OF(listener, struct redis_handshake, listener);
     if (part->depth == 1 && part->at[0] == 0) {
         handshake->is_master =
             part->kind == REDIS_PART_TEXT && span_equals(part->text, SPAN("master"));
@@ -67,7 +66,6 @@ static void on_role_part(struct redis_listener *listener, const struct redis_par
 static void on_role_reply(struct redis_call *call, const struct redis_reply *reply)
 {
     struct redis_handshake *handshake = CONTAINER_OF(call, struct redis_handshake, role_call);
-    handshake->connection->reply.listener = NULL;
     if (reply == NULL) {
         return;
     }
@@ -139,15 +137,43 @@ static enum status send_select(struct redis_handshake *handshake,
     return send_words(connection, words, ARRAY_LEN(words), &handshake->select_call);
 }
 
+static enum status send_load(struct redis_handshake *handshake)
+{
+    const struct span words[] = {SPAN("SCRIPT"), SPAN("LOAD"), handshake->source};
+    handshake->load_call.on_reply = on_load_reply;
+    return send_words(handshake->connection, words, ARRAY_LEN(words), &handshake->load_call);
+}
+
+static void on_time_reply(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct redis_handshake *handshake = CONTAINER_OF(call, struct redis_handshake, time_call);
+    handshake->connection->reply.listener = handshake->owners_listener;
+    if (reply == NULL) {
+        return;
+    }
+    if (reply->kind != REDIS_REPLY_IS_NESTED) {
+        if (is_good(handshake, reply)) {
+            handshake->on_end(handshake->owner, REDIS_FAULT_MALFORMED,
+                              SPAN("TIME is answered with nonsense"));
+        }
+    } else if (send_load(handshake) != STATUS_OK) {
+        handshake->on_end(handshake->owner, REDIS_FAULT_RESET, SPAN("cannot send the script"));
+    }
+}
+
+static enum status send_time(struct redis_handshake *handshake)
+{
+    const struct span words[] = {SPAN("TIME")};
+    handshake->time_call.on_reply = on_time_reply;
+    return send_words(handshake->connection, words, ARRAY_LEN(words), &handshake->time_call);
+}
+
 /* Sentinels may lead to a master that is none any more. */
 static enum status send_role(struct redis_handshake *handshake, struct redis_connection *connection)
 {
     const struct span words[] = {SPAN("ROLE")};
     handshake->is_master = false;
-    handshake->connection = connection;
-    handshake->role_listener.on_part = on_role_part;
     handshake->role_call.on_reply = on_role_reply;
-    connection->reply.listener = &handshake->role_listener;
     return send_words(connection, words, ARRAY_LEN(words), &handshake->role_call);
 }
 
@@ -155,7 +181,13 @@ enum status redis_handshake_send(struct redis_handshake *handshake,
                                  struct redis_connection *connection,
                                  const struct redis_store_options *options, struct span source)
 {
-    const struct span load[] = {SPAN("SCRIPT"), SPAN("LOAD"), source};
+    handshake->connection = connection;
+    handshake->source = source;
+    handshake->listener.on_part = on_role_part;
+    if (connection->reply.listener != &handshake->listener) {
+        handshake->owners_listener = connection->reply.listener;
+    }
+    connection->reply.listener = &handshake->listener;
     enum status status = send_auth(handshake, connection, options);
     if (status == STATUS_OK) {
         status = send_select(handshake, connection, options->database);
@@ -166,9 +198,5 @@ enum status redis_handshake_send(struct redis_handshake *handshake,
     if (status == STATUS_OK) {
         status = redis_cell_probe(&handshake->cell, connection, options);
     }
-    if (status == STATUS_OK) {
-        handshake->load_call.on_reply = on_load_reply;
-        status = send_words(connection, load, ARRAY_LEN(load), &handshake->load_call);
-    }
-    return status;
+    return status == STATUS_OK ? send_time(handshake) : status;
 }

@@ -1,5 +1,7 @@
-/* What is said first on a new connection: AUTH, SELECT, where sentinels lead there ROLE, the probe
- * for redis-cell where it is wanted, and SCRIPT LOAD, in one write. */
+/* The first commands on a new connection: AUTH, SELECT, ROLE where sentinels name the master, the
+ * probe for redis-cell where it is wanted, and TIME, in one write; SCRIPT LOAD when TIME was
+ * answered. Until a client has logged in Redis reads no argument above 16 KiB, and answers with a
+ * protocol error: TIME is short enough to be answered with the reason. */
 
 #ifndef SLUICE_STORE_REDIS_HANDSHAKE_H
 #define SLUICE_STORE_REDIS_HANDSHAKE_H
@@ -21,15 +23,19 @@ struct redis_handshake {
     void *owner;
     struct redis_call auth_call;
     struct redis_call select_call;
+    struct redis_call time_call;
     struct redis_call load_call;
+    struct span source; /* to load; borrowed until it is sent */
     struct redis_call role_call;
-    struct redis_listener role_listener; /* of the reply to ROLE */
-    struct redis_connection *connection; /* borrowed while ROLE is under way */
-    bool is_master;                      /* ROLE says so */
-    struct redis_cell cell;              /* known when on_end says that all is well */
+    struct redis_listener listener;         /* of the replies to ROLE and TIME */
+    struct redis_listener *owners_listener; /* the connection's, put back after them */
+    struct redis_connection *connection;    /* borrowed until on_end() */
+    bool is_master;                         /* ROLE says so */
+    struct redis_cell cell;                 /* known when on_end says that all is well */
 };
 
-/* Send it on @connection. @source is the script. STATUS_NO_MEMORY, STATUS_UNREACHABLE. */
+/* Begin it on @connection. @source is the script, borrowed until on_end() or until the connection
+ * is closed. STATUS_NO_MEMORY, STATUS_UNREACHABLE. */
 MUST_USE enum status redis_handshake_send(struct redis_handshake *handshake,
                                           struct redis_connection *connection,
                                           const struct redis_store_options *options,

@@ -1,5 +1,5 @@
-/* Happy path: find it ─► connect ─► the handshake in one write (AUTH, SELECT, SCRIPT LOAD, whose
- * reply names the script) ─► UP.
+/* Happy path: find it ─► connect ─► the handshake (AUTH, SELECT and TIME in one write, then SCRIPT
+ * LOAD, whose reply names the script) ─► UP.
  *
  * Failures: no address, refused, no handshake in time, a password that is wrong, a broken
  * connection, a reply that makes no sense, a server that is not the one ─► DOWN, and again after

@@ -213,6 +213,22 @@ def test_a_wrong_password_is_told_once_and_the_limit_is_judged_locally(start, st
     assert "pa55word" not in proxy.stderr()
 
 
+def test_a_password_that_is_missing_is_told_however_long_the_script_is(start, start_redis):
+    """Redis reads no long argument from a client that has not logged in, and says something else of it."""
+    redis = start_redis("--requirepass", "right")
+    proxy = start(f"""
+        store: {{redis: "redis://127.0.0.1:{redis.port}", deadline: 10s}}
+        limits:
+          exact: {{key: global, algorithm: sliding_log, rate: 10/hour}}
+          smooth: {{key: global, algorithm: sliding_window, rate: 10/hour}}
+        routes: [{{limits: [exact, smooth], respond: {{status: 204}}}}]
+    """)
+    assert proxy.ask().status == 204
+    line, = proxy.log_lines(1)
+    assert (line["source"], line["failure"]) == ("local", "noauth")
+    assert "NOAUTH" in proxy.stderr() and "Protocol error" not in proxy.stderr()
+
+
 def test_a_server_that_repeats_the_password_does_not_bring_it_into_the_log(start, start_redis):
     redis = start_redis("--rename-command", "AUTH", "")
     proxy = start(policy(f"redis://:pa55word@127.0.0.1:{redis.port}", rate="10/hour"))

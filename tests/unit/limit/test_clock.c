@@ -63,6 +63,23 @@ START_TEST(what_is_denied_after_a_small_step_back_comes_back_when_it_would_have)
 }
 END_TEST
 
+START_TEST(what_is_said_after_a_small_step_back_counts_from_where_time_goes_on)
+{
+    for (size_t i = 0; i < ARRAY_LEN(COUNTING); i++) {
+        use_units(i);
+        ck_assert(passes(UNITS, AT));
+        const uint64_t stepped = AT - S / 2;
+        const struct verdict denied = ask(1, stepped);
+        ck_assert(!denied.allowed);
+        ck_assert_uint_ge(denied.reset_after, denied.retry_after);
+        ck_assert_uint_eq(denied.next_after, denied.retry_after);
+        ck_assert_msg(!passes(1, stepped + denied.retry_after - 1), "%s", COUNTING[i]->name);
+        ck_assert_msg(passes(1, stepped + denied.retry_after), "%s", COUNTING[i]->name);
+        forget();
+    }
+}
+END_TEST
+
 /* An hour back, and nobody but the denied asks there. */
 START_TEST(a_large_step_back_neither_gives_nor_freezes)
 {
@@ -170,6 +187,7 @@ int main(void)
     tcase_set_timeout(tcase, 10);
     tcase_add_test(tcase, a_small_step_back_counts_as_no_time_passed);
     tcase_add_test(tcase, what_is_denied_after_a_small_step_back_comes_back_when_it_would_have);
+    tcase_add_test(tcase, what_is_said_after_a_small_step_back_counts_from_where_time_goes_on);
     tcase_add_test(tcase, a_large_step_back_neither_gives_nor_freezes);
     tcase_add_test(tcase, a_state_that_followed_a_clock_back_expires_by_the_new_time);
     tcase_add_test(tcase, slots_outlive_a_step_back_by_their_lease);

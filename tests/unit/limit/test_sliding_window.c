@@ -109,7 +109,7 @@ START_TEST(odd_clocks_neither_give_nor_freeze)
          true,
          0,
          0,
-         {0, 6200, 8000}},
+         {0, 6700, 8500}},
         {"a clock set back for good is followed", ASK, 0, 1, 0, false, 6200, 0, {0, 6200, 8000}},
         {"and goes on from there", ASK, 6200, 1, 0, true, 0, 0, {0, 200, 7800}},
     };

@@ -285,11 +285,12 @@ END_TEST
 
 /* --- replies that no Redis gives --- */
 
+#define TIME_REPLY "*2\r\n$1\r\n1\r\n$1\r\n1\r\n"
 #define SHA_REPLY "$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
 
 static const struct {
     const char *says;
-    const char *handshake;
+    const char *script;
     const char *reply;
     enum status status;
 } NONSENSE[] = {
@@ -317,7 +318,7 @@ static const struct {
 
 START_TEST(nonsense_fails_the_decision_and_nothing_else)
 {
-    const char *const replies[] = {NONSENSE[_i].handshake, NONSENSE[_i].reply};
+    const char *const replies[] = {TIME_REPLY, NONSENSE[_i].script, NONSENSE[_i].reply};
     struct fake_redis fake;
     struct redis_client fooled;
     struct redis_question question;
@@ -331,9 +332,36 @@ START_TEST(nonsense_fails_the_decision_and_nothing_else)
 }
 END_TEST
 
+static const struct {
+    const char *reply;
+    enum status status;
+} FIRST_REPLIES[] = {
+    {"+OK\r\n", STATUS_INVALID},
+    {":1\r\n", STATUS_INVALID},
+    {"-NOAUTH Authentication required.\r\n", STATUS_REFUSED},
+    {"-BUSY a script\r\n", STATUS_REFUSED},
+    {"", STATUS_UNREACHABLE},
+};
+
+START_TEST(no_script_is_sent_to_a_server_that_does_not_tell_the_time)
+{
+    const char *const replies[] = {FIRST_REPLIES[_i].reply, SHA_REPLY, "-OOM x\r\n"};
+    struct fake_redis fake;
+    struct redis_client fooled;
+    struct redis_question question;
+    fake_redis_start(&fake, replies, ARRAY_LEN(replies));
+    const struct redis_store_options options = {.unix_path = span_of_text(fake.path)};
+    redis_client_open(&fooled, &options);
+    ck_assert_int_eq(redis_client_decide(&fooled, &question), FIRST_REPLIES[_i].status);
+    ck_assert(!redis_store_is_up(fooled.store));
+    redis_client_close(&fooled);
+    fake_redis_stop(&fake);
+}
+END_TEST
+
 START_TEST(replies_to_nothing_lose_the_link_and_not_the_process)
 {
-    const char *const replies[] = {SHA_REPLY ":1\r\n:2\r\n"};
+    const char *const replies[] = {TIME_REPLY, SHA_REPLY ":1\r\n:2\r\n"};
     struct fake_redis fake;
     struct redis_client fooled;
     fake_redis_start(&fake, replies, ARRAY_LEN(replies));
@@ -348,7 +376,7 @@ END_TEST
 START_TEST(a_reply_without_end_loses_the_link_and_not_the_memory)
 {
     static char endless[200 * 1024];
-    const char *const replies[] = {SHA_REPLY, endless};
+    const char *const replies[] = {TIME_REPLY, SHA_REPLY, endless};
     struct fake_redis fake;
     struct redis_client fooled;
     struct redis_question question;
@@ -394,6 +422,8 @@ static Suite *redis_faults_suite(void)
     tcase_add_test(none, a_port_that_nobody_listens_on_is_unreachable);
     tcase_add_loop_test(none, nonsense_fails_the_decision_and_nothing_else, 0,
                         (int)ARRAY_LEN(NONSENSE));
+    tcase_add_loop_test(none, no_script_is_sent_to_a_server_that_does_not_tell_the_time, 0,
+                        (int)ARRAY_LEN(FIRST_REPLIES));
     tcase_add_test(none, replies_to_nothing_lose_the_link_and_not_the_process);
     tcase_add_test(none, a_reply_without_end_loses_the_link_and_not_the_memory);
     suite_add_tcase(suite, none);
