@@ -16,6 +16,9 @@
  * that it is called with. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
+/* A function with a frame of its own, however the one that calls it is optimised. */
+#define NEVER_INLINE __attribute__((noinline))
+
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The struct @type that holds the member @member at @pointer. */

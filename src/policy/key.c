@@ -131,43 +131,66 @@ void key_write_part(const struct key_term *term, struct span value, struct span 
     text_add(text, value);
 }
 
+static enum key_result write_value(const struct key_value *value, enum key_missing missing,
+                                   struct span secret, struct text *text)
+{
+    if (value->term != NULL) {
+        key_write_part(value->term, value->value, secret, text);
+    } else if (missing == KEY_MISSING_SHARED) {
+        text_add_literal(text, "none:0=");
+    } else {
+        return KEY_LACKS_A_PART;
+    }
+    return KEY_READ;
+}
+
+/* Write that value of @part which the identity number @i has. *n, how many identities the parts
+ * before it make, is multiplied by how many values there are. The values need a large frame, which
+ * a key of the client's address is spared. */
+static NEVER_INLINE enum key_result write_one_of(const struct key *key, const struct key_part *part,
+                                                 enum key_missing missing,
+                                                 const struct request_view *request,
+                                                 struct span secret, size_t i, size_t *n,
+                                                 struct text *text)
+{
+    struct key_scratch scratch;
+    struct key_values values;
+    if (!key_values_read(part, key->duplicates, request, &scratch, &values)) {
+        return KEY_IS_AMBIGUOUS;
+    }
+    const struct key_value *chosen = &values.items[i / *n % values.n];
+    *n *= values.n;
+    return write_value(chosen, missing, secret, text);
+}
+
 enum key_result key_read_nth(const struct key *key, enum key_missing missing,
                              const struct request_view *request, struct span secret, size_t i,
                              size_t *n, struct text *text)
 {
-    struct key_scratch scratch;
     const struct text before = *text;
-    bool is_lacking = false;
+    enum key_result result = KEY_READ;
     assert(key->n_parts >= 1);
 
     *n = 1;
-    for (size_t p = 0; p < key->n_parts; p++) {
-        struct key_values values;
-        if (!key_values_read(&key->parts[p], key->duplicates, request, &scratch, &values)) {
-            *text = before;
-            return KEY_IS_AMBIGUOUS;
-        }
-        const struct key_value *chosen = &values.items[0];
-        if (values.n > 1) {
-            chosen = &values.items[i / *n % values.n];
-            *n *= values.n;
-        }
+    for (size_t p = 0; p < key->n_parts && result != KEY_IS_AMBIGUOUS; p++) {
+        char buffer[ADDRESS_TEXT_MAX];
+        struct key_value value;
         text_add(text, p == 0 ? SPAN("{") : SPAN(","));
-        if (chosen->term != NULL) {
-            key_write_part(chosen->term, chosen->value, secret, text);
-        } else if (missing == KEY_MISSING_SHARED) {
-            text_add_literal(text, "none:0=");
-        } else {
-            is_lacking = true;
-        }
+        const enum key_result part_result =
+            key_values_read_one(&key->parts[p], request, buffer, &value)
+                ? write_value(&value, missing, secret, text)
+                : write_one_of(key, &key->parts[p], missing, request, secret, i, n, text);
+        result = part_result != KEY_READ ? part_result : result;
         text_add(text, p == 0 ? SPAN("}") : SPAN(""));
     }
     assert(!text->truncated);
-    if (is_lacking || *n > KEY_IDENTITIES_MAX) {
-        *text = before;
-        return *n > KEY_IDENTITIES_MAX ? KEY_IS_AMBIGUOUS : KEY_LACKS_A_PART;
+    if (*n > KEY_IDENTITIES_MAX) {
+        result = KEY_IS_AMBIGUOUS;
     }
-    return KEY_READ;
+    if (result != KEY_READ) {
+        *text = before;
+    }
+    return result;
 }
 
 enum key_result key_read(const struct key *key, enum key_missing missing,

@@ -35,17 +35,15 @@ static bool add(struct reading *reading, struct span value)
 /* --- one value: missing if it is empty --- */
 
 static struct span read_client(const struct key_term *term, const struct request_view *request,
-                               struct key_scratch *scratch)
+                               char buffer[ADDRESS_TEXT_MAX])
 {
-    struct text text =
-        text_of(scratch->bytes + scratch->used, sizeof(scratch->bytes) - scratch->used);
+    struct text text = text_of(buffer, ADDRESS_TEXT_MAX);
     if (request->client.family == ADDRESS_NONE) {
         return SPAN("");
     }
     const uint8_t bits = request->client.family == ADDRESS_IPV4 ? term->ipv4_bits : term->ipv6_bits;
     const struct address masked = address_mask(request->client, bits);
     address_write(&masked, &text);
-    scratch->used += text.len;
     return text_span(&text);
 }
 
@@ -59,12 +57,14 @@ static struct span read_capture(const struct key_term *term, const struct reques
     return SPAN("");
 }
 
-static struct span read_one(const struct key_term *term, const struct request_view *request,
-                            struct key_scratch *scratch)
+/* @buffer: for an address. */
+static ALWAYS_INLINE struct span read_one(const struct key_term *term,
+                                          const struct request_view *request,
+                                          char buffer[ADDRESS_TEXT_MAX])
 {
     switch (term->source) {
     case KEY_CLIENT_IP:
-        return read_client(term, request, scratch);
+        return read_client(term, request, buffer);
     case KEY_PATH:
         return request->path->text;
     case KEY_PATH_SEGMENT:
@@ -225,7 +225,7 @@ static void read_term(struct reading *reading, const struct request_view *reques
     case KEY_HOST:
     case KEY_ROUTE:
     case KEY_GLOBAL:
-        (void)add(reading, read_one(reading->term, request, scratch));
+        (void)add(reading, read_one(reading->term, request, scratch->address));
         return;
     }
 }
@@ -236,9 +236,17 @@ static bool may_differ(const struct key_term *term, enum key_duplicates duplicat
            (duplicates == KEY_DUPLICATES_COOKIES && term->source == KEY_COOKIE);
 }
 
-static bool has_one_value(const struct key_term *term)
+bool key_values_read_one(const struct key_part *part, const struct request_view *request,
+                         char buffer[ADDRESS_TEXT_MAX], struct key_value *value)
 {
-    return term->source != KEY_HEADER && term->source != KEY_COOKIE && term->source != KEY_QUERY;
+    const struct key_term *term = &part->terms[0];
+    if (part->n_terms > 1 || term->source == KEY_HEADER || term->source == KEY_COOKIE ||
+        term->source == KEY_QUERY) {
+        return false;
+    }
+    value->value = read_one(term, request, buffer);
+    value->term = value->value.len > 0 ? term : NULL;
+    return true;
 }
 
 bool key_values_read(const struct key_part *part, enum key_duplicates duplicates,
@@ -246,12 +254,6 @@ bool key_values_read(const struct key_part *part, enum key_duplicates duplicates
                      struct key_values *values)
 {
     scratch->used = 0;
-    if (part->n_terms == 1 && has_one_value(&part->terms[0])) {
-        const struct span value = read_one(&part->terms[0], request, scratch);
-        values->items[0] = (struct key_value){value.len > 0 ? &part->terms[0] : NULL, value};
-        values->n = 1;
-        return true;
-    }
     values->n = 0;
     for (size_t i = 0; i < part->n_terms; i++) {
         struct reading reading = {.term = &part->terms[i], .values = values, .first = values->n};

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/address.h"
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/span.h"
@@ -13,6 +14,7 @@
 
 /* Room for values that do not stand in the request as they are. */
 struct key_scratch {
+    char address[ADDRESS_TEXT_MAX];
     size_t used;
     char bytes[4 * TARGET_BYTES_MAX];
 };
@@ -27,6 +29,11 @@ struct key_values {
     struct key_value items[KEY_IDENTITIES_MAX];
     size_t n; /* from 1 */
 };
+
+/* The fast path: read the value of a @part that has at most one in any request. An address is
+ * written into @buffer. False: it may have several. */
+MUST_USE bool key_values_read_one(const struct key_part *part, const struct request_view *request,
+                                  char buffer[ADDRESS_TEXT_MAX], struct key_value *value);
 
 /* Read all values that servers may see in @request for @part: of the first alternative that is
  * present, and of the next ones too where it is present and empty. Values may lie in @scratch.

@@ -283,6 +283,31 @@ START_TEST(the_first_cookie_of_a_name_counts)
 }
 END_TEST
 
+START_TEST(a_long_value_leaves_room_for_the_address)
+{
+    static char cookies[TARGET_BYTES_MAX + 32];
+    struct text text = text_of(cookies, sizeof(cookies));
+    struct request request;
+    text_add_literal(&text, "sid=; sid=\"%zz");
+    while (text.len < TARGET_BYTES_MAX + 9) {
+        text_add_char(&text, 'a');
+    }
+    text_add_char(&text, '"');
+    request_init(&request, "GET", "/", "192.0.2.1");
+    request_add_field(&request, SPAN("Cookie"), text_span(&text));
+    const struct key key = compile("cookie.sid | client.ip");
+    struct text got = text_of(identity_bytes, sizeof(identity_bytes));
+    size_t n;
+    ck_assert_int_eq(key_read_nth(&key, KEY_MISSING_SHARED, &request.view, SPAN(""), 0, &n, &got),
+                     KEY_READ);
+    got.len = 0;
+    ck_assert_int_eq(
+        key_read_nth(&key, KEY_MISSING_SHARED, &request.view, SPAN(""), n - 1, &n, &got), KEY_READ);
+    ck_assert_msg(span_equals(text_span(&got), SPAN("{client.ip:9=192.0.2.1}")), "%.*s",
+                  SPAN_ARGS(text_span(&got)));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/key");
@@ -301,6 +326,7 @@ int main(void)
     tcase_add_test(tcase, a_missing_part_writes_nothing_when_the_rule_says_so);
     tcase_add_test(tcase, the_longest_key_fits);
     tcase_add_test(tcase, the_first_cookie_of_a_name_counts);
+    tcase_add_test(tcase, a_long_value_leaves_room_for_the_address);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
