@@ -105,9 +105,15 @@ uint64_t admission_wait_us(const struct admission *admission);
 /* Whether an admitted request holds slots, which are given back with settlement_make(). */
 bool admission_has_slots(const struct admission *admission);
 
+/* For admission_speaks(), of an admission that has several. */
+bool admission_speaks_of_several(const struct admission *admission, size_t i);
+
 /* Whether the charge of index @i is the one that speaks for its limit: where a request has several
  * identities, the one that denies, or else is nearest to its end. */
-bool admission_speaks(const struct admission *admission, size_t i);
+static inline bool admission_speaks(const struct admission *admission, size_t i)
+{
+    return !admission->has_several || admission_speaks_of_several(admission, i);
+}
 
 /* Whether the charge of index @i is of a limit that is not enforced and would have denied. */
 bool admission_is_shadow_denial(const struct admission *admission, size_t i);

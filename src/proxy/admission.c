@@ -329,9 +329,9 @@ static bool outweighs(const struct admission *admission, size_t i, size_t j)
     return fields_is_nearer(&told_i, &told_j) || (i < j && !fields_is_nearer(&told_j, &told_i));
 }
 
-bool admission_speaks(const struct admission *admission, size_t i)
+bool admission_speaks_of_several(const struct admission *admission, size_t i)
 {
-    for (size_t j = 0; admission->has_several && j < admission->decision.n_charges; j++) {
+    for (size_t j = 0; j < admission->decision.n_charges; j++) {
         if (j != i && admission->charges[j].limit == admission->charges[i].limit &&
             outweighs(admission, j, i)) {
             return false;
