@@ -100,27 +100,42 @@ static char fold(char c)
     return c == '.' || c == ' ' || c == '[' ? '_' : c;
 }
 
-/* Whether a server may take @written for @name: decoded, without blanks in front, and up to a NUL,
- * where PHP's names end. */
-static bool is_name(struct span written, struct span name, bool is_form)
+/* Cut the blanks off the front of @text, escaped ones too. */
+static void skip_blanks(struct span *text, bool is_form)
 {
-    bool is_start = true;
-    size_t at = 0;
-    while (written.len > 0) {
-        const char c = next_octet(&written, is_form);
-        if (is_start && is_narrow_blank((unsigned char)c) && c != '\0') {
-            continue;
+    struct span rest = *text;
+    size_t len;
+    while (rest.len > 0) {
+        if (!is_form && (len = leading_blank(rest)) > 0) {
+            rest = from(rest, len);
+        } else {
+            const char c = next_octet(&rest, is_form);
+            if (c == '\0' || !is_narrow_blank((unsigned char)c)) {
+                return;
+            }
         }
-        is_start = false;
-        if (c == '\0' && at == name.len) {
-            return true;
-        }
-        if (at == name.len || fold(c) != fold(name.data[at])) {
+        *text = rest;
+    }
+}
+
+/* Whether @text, without blanks in front, begins with @name, decoded. *behind is what follows the
+ * name then. Looks at no more than the name is long. */
+static bool starts_with_name(struct span text, struct span name, bool is_form, struct span *behind)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        if (text.len == 0 || text.data[0] == '=' ||
+            fold(next_octet(&text, is_form)) != fold(name.data[i])) {
             return false;
         }
-        at++;
     }
-    return at == name.len;
+    *behind = text;
+    return true;
+}
+
+/* Whether a name may end in front of @rest: at a NUL, where PHP's names end, or at its end. */
+static bool ends_name(struct span rest)
+{
+    return rest.len == 0 || next_octet(&rest, true) == '\0';
 }
 
 /* --- cookies --- */
@@ -170,7 +185,8 @@ static struct span cut_value(struct value_walk *walk, struct span written, struc
     return value;
 }
 
-/* Go on behind the next soft separator of the piece. False: there is none. */
+/* Go on behind the next soft separators of the piece, and all blanks there. So the time that a
+ * piece takes grows with its length, not with the square of it. False: there is none. */
 static bool skip_soft(struct value_walk *walk)
 {
     const size_t soft = find_soft(walk->piece);
@@ -178,18 +194,24 @@ static bool skip_soft(struct value_walk *walk)
         return false;
     }
     walk->piece = from(walk->piece, soft + 1);
+    skip_blanks(&walk->piece, false);
     return true;
 }
 
 /* Whether the piece is a value of the name; the walk stands behind the "=" then. */
 static bool look_at_piece(struct value_walk *walk, struct span *value)
 {
-    const size_t equals = span_find(walk->piece, '=');
-    if (equals == walk->piece.len ||
-        !is_name(value_trim(span_of(walk->piece.data, equals)), walk->name, false)) {
+    struct span behind;
+    if (!starts_with_name(walk->piece, walk->name, false, &behind)) {
         return false;
     }
-    const struct span written = from(walk->piece, equals + 1);
+    const size_t equals = span_find(behind, '=');
+    struct span tail = span_of(behind.data, equals);
+    skip_blanks(&tail, false);
+    if (equals == behind.len || !ends_name(tail)) {
+        return false;
+    }
+    const struct span written = from(behind, equals + 1);
     const char *end =
         walk->rest.data != NULL ? walk->rest.data + walk->rest.len : written.data + written.len;
     *value = cut_value(walk, written, span_of(written.data, (size_t)(end - written.data)));
@@ -217,7 +239,7 @@ bool cookie_next(struct value_walk *walk, struct span *value)
         if (!span_split(&walk->rest, ';', &walk->piece)) {
             return false;
         }
-        walk->piece = value_trim(walk->piece);
+        skip_blanks(&walk->piece, false);
     }
 }
 
@@ -343,7 +365,8 @@ static bool is_parameter(struct span written, struct span name)
     while (written.len > 0 && written.data[0] == '?') {
         written = from(written, 1);
     }
-    return is_name(written, name, true);
+    skip_blanks(&written, true);
+    return starts_with_name(written, name, true, &written) && ends_name(written);
 }
 
 bool query_next(struct value_walk *walk, struct span *value)
@@ -360,8 +383,9 @@ bool query_next(struct value_walk *walk, struct span *value)
             const struct span piece = cut_piece(walk);
             const size_t equals = span_find(piece, '=');
             const size_t start = equals < piece.len ? equals + 1 : piece.len;
+            const struct span written = span_of(piece.data, equals);
             walk->is_first = false;
-            if (piece.len == 0 || !is_parameter(span_of(piece.data, equals), walk->name)) {
+            if (piece.len == 0 || !is_parameter(written, walk->name)) {
                 continue;
             }
             *value = from(piece, start);
