@@ -19,6 +19,7 @@
                                                                                                    \
     X(UNREACHABLE_ROUTE, "unreachable-route", "a route that can never match")                      \
     X(UNLIMITED_ROUTE, "unlimited-route", "a route to an upstream that says nothing of limits")    \
+    X(DODGED_ROUTE, "dodged-route", "a route that other spellings of its requests avoid")          \
     X(NEVER_BINDING, "never-binding", "a limit that a stricter one beside it makes idle")          \
     X(CLIENT_CHOSEN_KEY, "client-chosen-key", "a route limited only by what clients choose")       \
     X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that anybody can set")           \

@@ -40,10 +40,11 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
                         struct arena *scratch, struct diags *diags)
 {
     static void (*const LINTS[])(struct lint *) = {
-        lint_unreachable_routes, lint_unlimited_routes,    lint_never_binding,
-        lint_client_chosen_keys, lint_spoofable_addresses, lint_trusts_everybody,
-        lint_fails_open,         lint_refunds_leaving,     lint_plain_secrets,
-        lint_empty_secret,       lint_passed_on_cost,      lint_unseen_shadows,
+        lint_unreachable_routes, lint_unlimited_routes,   lint_dodged_routes,
+        lint_never_binding,      lint_client_chosen_keys, lint_spoofable_addresses,
+        lint_trusts_everybody,   lint_fails_open,         lint_refunds_leaving,
+        lint_plain_secrets,      lint_empty_secret,       lint_passed_on_cost,
+        lint_unseen_shadows,
     };
     struct lint lint = {.spec = spec, .policy = policy, .scratch = scratch, .diags = diags};
     for (size_t i = 0; i < ARRAY_LEN(LINTS) && !lint.no_memory; i++) {

@@ -34,6 +34,7 @@ MUST_USE enum status lint_policy(const struct spec_policy *spec, const struct po
 
 void lint_unreachable_routes(struct lint *lint);
 void lint_unlimited_routes(struct lint *lint);
+void lint_dodged_routes(struct lint *lint);
 void lint_never_binding(struct lint *lint);
 void lint_client_chosen_keys(struct lint *lint);
 void lint_spoofable_addresses(struct lint *lint);
