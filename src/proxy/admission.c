@@ -158,7 +158,8 @@ prepare_identity(struct admission *admission, const struct admission_context *co
         return ADMISSION_TO_DECIDE;
     }
     if (admission->decision.n_charges + rule->n_limits > LIMITS_PER_ROUTE_MAX) {
-        return ADMISSION_AMBIGUOUS;
+        admission->is_complete = false;
+        return rule->limits[0].shadow ? ADMISSION_TO_DECIDE : ADMISSION_AMBIGUOUS;
     }
     const uint32_t cost = cost_of_request(&route->cost, request);
     for (size_t j = 0; j < rule->n_limits; j++) {

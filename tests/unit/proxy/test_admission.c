@@ -19,7 +19,12 @@ static const char POLICY[] =
     "  sharing: {key: header.x-key, rate: 5/minute,\n"
     "            deny: {status: 403, body: no, content_type: text/plain}}\n"
     "  also: {key: client.ip, rate: 9/hour, except: {client: [198.51.100.7]}}\n"
+    "  cookie: {key: cookie.sid, rate: [1/second, 2/minute, 3/hour, 4/day, 5/week]}\n"
+    "  shadow: {key: cookie.sid, shadow: true,\n"
+    "           rate: [1/second, 2/minute, 3/hour, 4/day, 5/week]}\n"
     "routes:\n"
+    "- {match: {path: /cookie}, limits: [cookie], respond: {status: 204}}\n"
+    "- {match: {path: /shadow}, limits: [shadow], respond: {status: 204}}\n"
     "- {match: {path: /free}, limits: [], respond: {status: 204}}\n"
     "- {match: {path: /two}, limits: [client, several], respond: {status: 204}}\n"
     "- {match: {path: /costly}, limits: [client], cost: 2, respond: {status: 204}}\n"
@@ -203,6 +208,16 @@ START_TEST(a_client_that_one_limit_excepts_is_judged_by_another_of_the_same_key)
 }
 END_TEST
 
+START_TEST(identities_beyond_the_maximum_are_refused_and_not_by_a_shadow)
+{
+    static const char FIELDS[] = "Cookie: sid=1; sid=2; sid=3; sid=4\r\n";
+    ck_assert_int_eq(prepare("192.0.2.1", "/cookie", FIELDS), ADMISSION_AMBIGUOUS);
+    ck_assert_int_eq(prepare("192.0.2.1", "/shadow", FIELDS), ADMISSION_TO_DECIDE);
+    ck_assert_uint_eq(admission.decision.n_charges, 15);
+    ck_assert(!admission.is_complete);
+}
+END_TEST
+
 START_TEST(the_fields_tell_the_policy_and_what_is_left)
 {
     ask("192.0.2.1", "/two", "");
@@ -294,6 +309,7 @@ int main(void)
     tcase_add_test(applies, a_missing_part_is_refused_skipped_or_shared_as_the_limit_says);
     suite_add_tcase(suite, applies);
     tcase_add_checked_fixture(told, set_up, tear_down);
+    tcase_add_test(told, identities_beyond_the_maximum_are_refused_and_not_by_a_shadow);
     tcase_add_test(told, the_fields_tell_the_policy_and_what_is_left);
     tcase_add_test(told, the_policy_field_names_no_limit_that_does_not_apply);
     tcase_add_test(told, a_denial_names_who_denied_and_when_to_come_back);
