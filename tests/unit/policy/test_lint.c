@@ -353,7 +353,7 @@ static uint32_t below(uint32_t n)
 
 #define PICK(array) (array)[below(ARRAY_LEN(array))]
 
-static const char *const SEGMENTS[] = {"a", "b", "A", "*", "{x}"};
+static const char *const SEGMENTS[] = {"a", "b", "A", "*", "{x}", "a*", "a*b", "*b"};
 static const char *const METHODS[] = {"GET", "PUT", "OPTIONS"};
 static const char *const HOSTS[] = {"a.test", "*.test", "*.a.test", "x.a.test"};
 static const char *const CLIENTS[] = {"10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "0.0.0.0/0"};
@@ -404,23 +404,25 @@ static unsigned read_unreachable(const struct diags *diags)
 /* All requests that make a difference to such routes: those that have a route, by index. */
 static unsigned find_reached(const struct policy *policy)
 {
-    static const char *const PATHS[] = {"/",    "/a",   "/b",   "/A",   "/c",    "/a/",    "/c/",
-                                        "/a/a", "/a/b", "/b/A", "/c/c", "/a/b/", "/a/b/c", "*"};
+    static const char *const PATHS[] = {
+        "/",     "/a",     "/b", "/A",  "/c",  "/a/",  "/c/", "/a/a", "/a/b",  "/b/A",  "/c/c",
+        "/a/b/", "/a/b/c", "*",  "/ab", "/aB", "/acb", "/Ac", "/cb",  "/a/ab", "/a/Ab", "/ab/"};
     static const char *const HOSTS_OF[] = {"a.test", "b.test", "x.a.test", "y.a.test", "a.example"};
     static const char *const CLIENTS_OF[] = {"10.1.2.3", "10.1.2.4", "10.2.0.1", "192.0.2.1",
                                              "2001:db8::1"};
     static const char *const VALUES[] = {NULL, "1", "2"};
+    enum { N = ARRAY_LEN(PATHS) };
     unsigned reached = 0;
-    for (size_t i = 0; i < ARRAY_LEN(PATHS) * 3 * 5 * 5 * 3; i++) {
+    for (size_t i = 0; i < N * 3 * 5 * 5 * 3; i++) {
         struct request request;
         const struct route *route;
-        const char *method = METHODS[i / 14 % 3];
-        const char *value = VALUES[i / (14 * 75) % 3];
-        if (strcmp(PATHS[i % 14], "*") == 0 && strcmp(method, "OPTIONS") != 0) {
+        const char *method = METHODS[i / N % 3];
+        const char *value = VALUES[i / (N * 75) % 3];
+        if (strcmp(PATHS[i % N], "*") == 0 && strcmp(method, "OPTIONS") != 0) {
             continue;
         }
-        request_init(&request, method, PATHS[i % 14], HOSTS_OF[i / 42 % 5]);
-        request_set_client(&request, span_of_text(CLIENTS_OF[i / 210 % 5]));
+        request_init(&request, method, PATHS[i % N], HOSTS_OF[i / (N * 3) % 5]);
+        request_set_client(&request, span_of_text(CLIENTS_OF[i / (N * 15) % 5]));
         if (value != NULL) {
             request_add_field(&request, SPAN("x-a"), span_of_text(value));
         }

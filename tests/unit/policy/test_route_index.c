@@ -21,7 +21,8 @@ enum {
 static const char *const HOSTS[] = {"", "a.x", "b.a.x", "*.x", "*.a.x", "x"};
 static const char *const ASKED_HOSTS[] = {"a.x", "b.a.x", "c.b.a.x", "x", "y", "", ".x", "B.a.x"};
 static const char *const WORDS[] = {"a", "b", "aB", "%2Fa", ""};
-static const char *const ASKED_WORDS[] = {"a", "b", "aB", "Ab", "%2Fa", "%2FA", "c", ""};
+static const char *const ASKED_WORDS[] = {"a", "b",  "aB",  "Ab", "%2Fa", "%2FA",
+                                          "c", "ab", "acb", "cb", ""};
 
 static struct arena arena;
 static char first_chunk[64 * 1024];
@@ -84,7 +85,8 @@ static uint32_t search_all(struct asked *asked, uint32_t n_routes)
 static struct pattern_segment pick_segment(bool ignore_case, bool is_last)
 {
     static const char *const LOWERED[] = {"a", "b", "ab", "%2Fa", ""};
-    const size_t kind = pick(6);
+    static const char *const ENDS[] = {"b", "", "ab"};
+    const size_t kind = pick(7);
     if (kind == 0) {
         return (struct pattern_segment){.kind = SEGMENT_ANY};
     }
@@ -93,6 +95,14 @@ static struct pattern_segment pick_segment(bool ignore_case, bool is_last)
     }
     if (kind == 2 && is_last) {
         return (struct pattern_segment){.kind = SEGMENT_REST};
+    }
+    if (kind == 3) { /* one that is a star alone is SEGMENT_ANY */
+        const struct span end = pick_word(ENDS, ARRAY_LEN(ENDS));
+        return (struct pattern_segment){
+            .kind = SEGMENT_PART,
+            .text = end.len > 0 && pick(3) == 0 ? SPAN("") : SPAN("a"),
+            .suffix = end,
+        };
     }
     return (struct pattern_segment){
         .kind = SEGMENT_LITERAL,
