@@ -90,7 +90,10 @@ struct key {
     enum key_duplicates duplicates;
 };
 
-enum { KEY_IDENTITIES_MAX = 4 }; /* of a key in one request; more are refused */
+enum {
+    KEY_IDENTITIES_MAX = 4,      /* of a key in one request; more are refused */
+    KEY_IDENTITIES_RESERVED = 2, /* a route has room for so many of each such key */
+};
 
 /* Whether a request may have several identities under @key. */
 bool key_may_have_several(const struct key *key);

@@ -119,6 +119,13 @@ static enum rule_standing take_key(const struct admission *admission,
     return standing;
 }
 
+/* True if @rule passes over its identity of number @i. What is beyond the room that each rule has
+ * is for rules that are enforced: a shadow must not make one of those refuse the request. */
+static bool is_passed_over(const struct limit_rule *rule, size_t i)
+{
+    return i >= KEY_IDENTITIES_RESERVED && rule->limits[0].shadow;
+}
+
 /* One rule and one identity, number @i of *n: read it and add a charge for each of the rates. */
 static enum admission_result
 prepare_identity(struct admission *admission, const struct admission_context *context,
@@ -141,6 +148,10 @@ prepare_identity(struct admission *admission, const struct admission_context *co
     }
     if (key.data == NULL) {
         return ADMISSION_FAILED;
+    }
+    if (is_passed_over(rule, i)) {
+        admission->is_complete = false;
+        return ADMISSION_TO_DECIDE;
     }
     uint64_t left_us;
     switch (look_up(context, rule, key, &left_us)) {

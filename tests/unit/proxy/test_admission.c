@@ -22,7 +22,10 @@ static const char POLICY[] =
     "  cookie: {key: cookie.sid, rate: [1/second, 2/minute, 3/hour, 4/day, 5/week]}\n"
     "  shadow: {key: cookie.sid, shadow: true,\n"
     "           rate: [1/second, 2/minute, 3/hour, 4/day, 5/week]}\n"
+    "  tried: {key: cookie.sid, shadow: true, rate: [1/second, 2/minute, 3/hour]}\n"
+    "  logins: {key: cookie.sid, rate: [1/second, 2/minute]}\n"
     "routes:\n"
+    "- {match: {path: /beside}, limits: [tried, logins], respond: {status: 204}}\n"
     "- {match: {path: /cookie}, limits: [cookie], respond: {status: 204}}\n"
     "- {match: {path: /shadow}, limits: [shadow], respond: {status: 204}}\n"
     "- {match: {path: /free}, limits: [], respond: {status: 204}}\n"
@@ -213,8 +216,10 @@ START_TEST(identities_beyond_the_maximum_are_refused_and_not_by_a_shadow)
     static const char FIELDS[] = "Cookie: sid=1; sid=2; sid=3; sid=4\r\n";
     ck_assert_int_eq(prepare("192.0.2.1", "/cookie", FIELDS), ADMISSION_AMBIGUOUS);
     ck_assert_int_eq(prepare("192.0.2.1", "/shadow", FIELDS), ADMISSION_TO_DECIDE);
-    ck_assert_uint_eq(admission.decision.n_charges, 15);
+    ck_assert_uint_eq(admission.decision.n_charges, 5 * 2);
     ck_assert(!admission.is_complete);
+    ck_assert_int_eq(prepare("192.0.2.1", "/beside", FIELDS), ADMISSION_TO_DECIDE);
+    ck_assert_uint_eq(admission.decision.n_charges, 3 * 2 + 2 * 4);
 }
 END_TEST
 
