@@ -35,7 +35,8 @@ enum body_kind {
 };
 
 /* What is wrong with a message. @status is the answer to a client (400, 414, 417, 431, 501, 505 …);
- * upstream messages are answered with 502 whatever it says. */
+ * upstream messages are answered with 502 whatever it says, and 431 is told of those that are too
+ * large alone. */
 struct http_error {
     uint16_t status;
     const char *reason; /* static, for people; never quotes the message */

@@ -19,7 +19,8 @@
 struct outcome {
     uint16_t status; /* of the head that the client was given; 0: none was */
     enum answer_end end;
-    bool is_cost_told; /* the response said what the request cost */
+    bool is_unreadable; /* the server has answered, but with a head that cannot be read */
+    bool is_cost_told;  /* the response said what the request cost */
     uint32_t told_cost;
 };
 

@@ -91,7 +91,7 @@ enum parse_result head_parse_response(struct head_parser *parser, struct span da
 {
     *head = (struct head){0};
     const enum parse_result result = parse(parser, data, is_answer_to_head, head, consumed);
-    if (result == PARSE_BAD) {
+    if (result == PARSE_BAD && head->error.status != 431) {
         head->error.status = 502;
     }
     return result;

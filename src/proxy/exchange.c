@@ -239,6 +239,7 @@ static void settle(struct exchange *exchange)
     const struct outcome outcome = {
         .status = exchange->is_response_started ? exchange->out.status : 0,
         .end = exchange->end,
+        .is_unreadable = exchange->is_answer_unreadable,
         .is_cost_told = exchange->is_cost_told,
         .told_cost = exchange->told_cost,
     };

@@ -85,6 +85,7 @@ struct exchange {
     bool is_response_started;   /* a final head has been given to the client */
     bool is_head_pending;       /* the head waits for the first piece of body */
     bool has_upstream_answered; /* a byte came */
+    bool is_answer_unreadable;  /* its head breaks the rules */
     bool is_client_blocked;     /* response bytes wait for the client */
     bool is_last_blocked;       /* and they are the last */
     bool is_request_blocked;    /* request bytes wait for the upstream */
@@ -176,8 +177,7 @@ void exchange_on_upstream_drained(struct exchange *exchange);
 void exchange_on_upstream_byte(struct exchange *exchange);
 /* exchange->response is an interim response. False: the exchange is over. */
 MUST_USE bool exchange_on_upstream_interim(struct exchange *exchange);
-/* exchange->response is a 101. True: give on what comes, through exchange_on_upstream_body().
- * False: not now, or the exchange is over. */
+/* exchange->response is a 101. True: go on with exchange_on_upstream_body(). False: not now. */
 MUST_USE bool exchange_on_upstream_switch(struct exchange *exchange);
 /* exchange->response is the final head. False: the exchange is over, or its connection is. */
 MUST_USE bool exchange_on_upstream_head(struct exchange *exchange);

@@ -27,6 +27,7 @@ enum {
 static const char UNREACHABLE[] = "the upstream cannot be reached";
 static const char TOO_SLOW[] = "the upstream did not accept a connection in time";
 static const char LOST[] = "the upstream closed the connection before its answer was complete";
+static const char GIVEN_UP[] = "the upstream closed the connection while the client was slow";
 
 static struct upstream_group *group_of(const struct exchange *exchange)
 {
@@ -274,6 +275,11 @@ static bool may_repeat(const struct exchange *exchange)
 void exchange_on_upstream_lost(struct exchange *exchange)
 {
     struct upstream_choice *choice = &exchange->choice;
+    if (exchange_has_delayed_server(exchange)) {
+        exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
+        exchange_fail(exchange, 408, GIVEN_UP);
+        return;
+    }
     const bool was_kept = exchange->upstream->is_reused && !exchange->has_upstream_answered;
     exchange_note_outcome(exchange, was_kept ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST);
     if (!may_repeat(exchange) ||

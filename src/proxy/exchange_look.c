@@ -5,10 +5,23 @@
 #include "proxy/exchange_steps.h"
 #include "proxy/worker.h"
 
+enum { CLIENT_DELAY_US = 1000000 };
+
 bool exchange_waits_for_body(const struct exchange *exchange)
 {
     return exchange->state == EXCHANGE_FORWARD && !exchange->is_request_sent &&
            !exchange->is_request_blocked;
+}
+
+bool exchange_has_delayed_server(const struct exchange *exchange)
+{
+    const struct pace *pace = NULL;
+    if (exchange->is_response_started) {
+        pace = &exchange->response_pace;
+    } else if (!exchange->is_request_sent) {
+        pace = &exchange->request_pace;
+    }
+    return pace != NULL && pace_total_us(pace, clock_monotonic_us()) >= CLIENT_DELAY_US;
 }
 
 static void note_wait(struct pace *pace, bool is_waited_for, uint64_t now_us)

@@ -77,6 +77,10 @@ void exchange_on_connect_timeout(struct exchange *exchange);
 /* The client has to send more of the body. */
 bool exchange_waits_for_body(const struct exchange *exchange);
 
+/* Whether the client has kept the server waiting, for its body or until it took the answer, for so
+ * long that the server may have given up for that reason. */
+bool exchange_has_delayed_server(const struct exchange *exchange);
+
 /* Who is waited for from now on. */
 void exchange_note_waits(struct exchange *exchange, uint64_t now_us);
 

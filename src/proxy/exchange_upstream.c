@@ -371,6 +371,11 @@ void exchange_on_upstream_bad(struct exchange *exchange, const char *reason)
 {
     log_debug("proxy.upstream", "bad response", "server=%.*s reason=\"%s\"",
               SPAN_ARGS(exchange->server->endpoint->text), reason);
-    exchange_note_outcome(exchange, OUTCOME_INVALID);
+    if (!exchange->is_response_started) {
+        exchange->is_answer_unreadable = true;
+    }
+    /* How long the head is may depend on the request, which says nothing about the server. */
+    exchange_note_outcome(exchange, exchange->response.error.status == 431 ? OUTCOME_INCONCLUSIVE
+                                                                           : OUTCOME_INVALID);
     exchange_fail(exchange, 502, "the upstream's answer is not valid HTTP");
 }

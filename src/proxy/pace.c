@@ -13,8 +13,14 @@ void pace_end_wait(struct pace *pace, uint64_t now_us)
 {
     if (pace->since_us != 0) {
         pace->waited_us += now_us - pace->since_us;
+        pace->total_us += now_us - pace->since_us;
         pace->since_us = 0;
     }
+}
+
+uint64_t pace_total_us(const struct pace *pace, uint64_t now_us)
+{
+    return pace->total_us + (pace->since_us != 0 ? now_us - pace->since_us : 0);
 }
 
 bool pace_is_due(const struct pace *pace, uint64_t every_us, uint64_t now_us)
@@ -51,6 +57,7 @@ bool pace_is_too_slow(struct pace *pace, const struct pace_rule *rule, uint64_t 
     }
     if (pace->since_us != 0) {
         pace->waited_us += now_us - pace->since_us;
+        pace->total_us += now_us - pace->since_us;
         pace->since_us = now_us;
     }
     const uint64_t most_us = rule->most_us > rule->first_us ? rule->most_us : rule->first_us;

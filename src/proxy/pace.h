@@ -23,6 +23,7 @@ struct pace {
     uint64_t left_us;    /* that may still be waited, as of the last look */
     uint64_t seen_bytes; /* in all, by the last look */
     uint64_t looked_us;  /* when that was; 0: there was none */
+    uint64_t total_us;   /* waited in all, but for the wait that goes on */
 };
 
 /* From now he is waited for, or no more. What is so already stays so. */
@@ -32,6 +33,9 @@ void pace_end_wait(struct pace *pace, uint64_t now_us);
 /* Whether the last look is @every_us ago, or there was none. Waits that are each shorter than that
  * are not to stay unseen: ask when one begins or ends. */
 bool pace_is_due(const struct pace *pace, uint64_t every_us, uint64_t now_us);
+
+/* How long it was waited in all. */
+uint64_t pace_total_us(const struct pace *pace, uint64_t now_us);
 
 /* Take a look: @n_bytes have moved in all. What moved since the last look pays for all that was
  * waited since, which came first is not known: a burst pays for the waits that follow it until the

@@ -18,9 +18,11 @@ static bool is_in(const struct answer_set *set, const struct outcome *outcome)
     return false;
 }
 
+/* A client can also make an answer unreadable: it sends a long value that the server repeats in
+ * its fields. So an answer that nobody knows is counted. */
 static bool is_counted(const struct limit_rule *rule, const struct outcome *outcome)
 {
-    return !rule->count.is_said || outcome->end == ANSWER_CLIENT_LEFT ||
+    return !rule->count.is_said || outcome->end == ANSWER_CLIENT_LEFT || outcome->is_unreadable ||
            is_in(&rule->count, outcome);
 }
 

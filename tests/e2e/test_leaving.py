@@ -128,3 +128,90 @@ def test_a_client_that_closes_in_order_before_a_short_answer_has_not_left(
             client.end()
             assert client.read().status == 401
     assert proxy.ask("POST", "/login", {"X-Id": "a"}, GUESS).status == 429
+
+
+class Impatient:
+    """Acts on what has come of the request, and closes when the client keeps it waiting."""
+
+    ANSWER_BYTES = 64 << 20
+
+    def __init__(self, n_body):
+        self.n_body = n_body
+
+    def __call__(self, peer, request):
+        peer.reader.take(self.n_body, "the guess")
+        peer.sock.settimeout(1.5)
+        try:
+            if self.n_body > 0:
+                peer.reader.take(1, "the last byte")
+            else:
+                peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % self.ANSWER_BYTES)
+                peer.send(bytes(self.ANSWER_BYTES))
+        except OSError:
+            pass  # it has waited long enough
+        peer.reset()
+
+
+def withhold_a_byte(client, upstream, number):
+    client.send(head(b"Content-Length: %d\r\n" % (len(GUESS) + 1)) + GUESS)
+    assert client.read().status == 408
+
+
+def read_nothing(client, upstream, number):
+    client.send(head(b""))
+    upstream.wait_for(number)
+    until(lambda: not upstream.open_peers(), "a server that gives up")
+    with pytest.raises(message.Cut):
+        client.read()
+
+
+@pytest.mark.parametrize("keep_waiting, n_body, limit", [
+    (withhold_a_byte, len(GUESS), "count: [401, 403]"),
+    (withhold_a_byte, len(GUESS), "refund: [server_failed, 502]"),
+    (read_nothing, 0, "refund: [server_failed]"),
+], ids=["a byte, count", "a byte, refund", "reading"])
+def test_a_client_that_keeps_a_server_waiting_until_it_gives_up_pays_for_it(
+        start_in_store, start_upstream, keep_waiting, n_body, limit):
+    upstream = start_upstream(Impatient(n_body), reads_body=False)
+    proxy = start_in_store(policy(upstream, limit).replace("body_rate: 1MiB/s, head: 1s", "idle: 60s"))
+    for number in range(LIMIT):
+        with proxy.connect() as client:
+            keep_waiting(client, upstream, number + 1)
+    assert proxy.ask("POST", "/login", {"X-Id": "a"}, GUESS).status == 429
+    assert len(upstream.requests) == LIMIT
+
+
+def test_a_client_that_keeps_servers_waiting_does_not_have_them_ejected(start, start_upstream):
+    upstreams = [start_upstream(Impatient(1), reads_body=False) for _ in range(2)]
+    proxy = start(f"upstreams: {{api: {{servers: {[one.url for one in upstreams]}, eject: 1}}}}\n"
+                  "routes: [{upstream: api}]\n")
+    for _ in upstreams:
+        with proxy.connect() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na")
+            assert client.read().status == 408
+    assert "server is out" not in proxy.stderr()
+
+
+def echo(peer, request):
+    origin = request.get("Origin")
+    fields = [("Access-Control-Allow-Origin", origin), ("WWW-Authenticate", "Basic realm=" + 200 * "a")]
+    peer.send(answer("401 Unauthorized", fields))
+
+
+def test_an_answer_that_a_client_makes_too_large_is_counted(start_in_store, start_upstream):
+    """The server has acted and answered: that the status is not known is no reason to give back."""
+    upstream = start_upstream(echo)
+    proxy = start_in_store(policy(upstream, "count: [401]", "max: {head: 1KiB}"))
+    fields = {"X-Id": "a", "Origin": "a" * 900}
+    for _ in range(LIMIT):
+        assert proxy.ask("POST", "/login", fields, GUESS).status == 502
+    assert proxy.ask("POST", "/login", fields, GUESS).status == 429
+
+
+def test_answers_that_a_client_makes_too_large_do_not_eject_servers(start, start_upstream):
+    upstreams = [start_upstream(echo) for _ in range(2)]
+    proxy = start(f"upstreams: {{api: {{servers: {[one.url for one in upstreams]}, eject: 1}}}}\n"
+                  "max: {head: 1KiB}\nroutes: [{upstream: api}]\n")
+    for _ in upstreams:
+        assert proxy.ask("GET", "/", {"Origin": "a" * 900}).status == 502
+    assert "server is out" not in proxy.stderr()

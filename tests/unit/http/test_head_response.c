@@ -68,7 +68,7 @@ START_TEST(lines_are_held_to_the_discipline_of_requests)
     ck_assert_uint_eq(BAD_RESPONSE(OK("A: \0\r\n")), 502);
     ck_assert_uint_eq(BAD_RESPONSE("\r\n" OK("")), 502);
     ck_assert_uint_eq(BAD_RESPONSE(OK("1:\r\n2:\r\n3:\r\n4:\r\n5:\r\n6:\r\n7:\r\n8:\r\n9:\r\n")),
-                      502);
+                      431);
 }
 END_TEST
 

@@ -146,6 +146,17 @@ START_TEST(numbers_at_their_ends_do_not_overflow)
 }
 END_TEST
 
+START_TEST(all_waits_are_added_up_whatever_the_looks)
+{
+    ck_assert_uint_eq(pace_total_us(&pace, START_US + 2 * SECOND), 2 * SECOND);
+    ck_assert(!pace_is_too_slow(&pace, &RULE, 0, START_US + 2 * SECOND));
+    pace_end_wait(&pace, START_US + 3 * SECOND);
+    ck_assert_uint_eq(pace_total_us(&pace, START_US + 9 * SECOND), 3 * SECOND);
+    pace_begin_wait(&pace, START_US + 9 * SECOND);
+    ck_assert_uint_eq(pace_total_us(&pace, START_US + 10 * SECOND), 4 * SECOND);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/pace");
@@ -163,6 +174,7 @@ int main(void)
     tcase_add_test(all, only_the_time_in_which_he_is_waited_for_counts);
     tcase_add_test(all, waits_that_ended_between_two_looks_are_added_up);
     tcase_add_test(all, without_a_rate_nobody_is_too_slow);
+    tcase_add_test(all, all_waits_are_added_up_whatever_the_looks);
     tcase_add_test(all, numbers_at_their_ends_do_not_overflow);
     suite_add_tcase(suite, all);
 

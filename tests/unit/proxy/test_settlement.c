@@ -119,6 +119,21 @@ static const struct {
     /* clang-format on */
 };
 
+START_TEST(an_answer_that_cannot_be_read_is_counted)
+{
+    const struct outcome outcome = {
+        .status = 502, .end = ANSWER_SERVER_FAILED, .is_unreadable = true};
+    rules[0].count.is_said = true;
+    answer_set_add(&rules[0].count, 401, 401);
+    rules[1].refund.is_said = true;
+    rules[1].refund.server_failed = true;
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_told, 1);
+    ck_assert_ptr_eq(told[0].limit, &limits[1]);
+    ck_assert_int_eq(told[0].delta, -10);
+}
+END_TEST
+
 START_TEST(what_is_given_back_depends_on_who_ended_the_request)
 {
     const struct answer_set none = {.is_said = false};
@@ -226,6 +241,7 @@ static Suite *settlement_suite(void)
     Suite *suite = suite_create("proxy/settlement");
     TCase *make = tcase_create("make and renew");
     tcase_add_checked_fixture(make, set_up, NULL);
+    tcase_add_test(make, an_answer_that_cannot_be_read_is_counted);
     tcase_add_test(make, what_was_charged_rightly_is_left_alone);
     tcase_add_test(make, answers_that_a_limit_does_not_count_are_given_back);
     tcase_add_test(make, answers_that_a_limit_counts_stay_charged);
