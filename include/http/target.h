@@ -59,7 +59,8 @@ struct path {
     struct span text; /* "/a/b" */
     struct span segments[PATH_SEGMENTS_MAX];
     size_t n_segments;
-    bool climbs; /* it held "..", which not every server resolves */
+    bool climbs;   /* it held "..", which not every server resolves */
+    bool has_wide; /* it holds escapes of octets from 0x80 on, which need not be UTF-8 */
 };
 
 /* Normalise @raw (target.path of an origin or absolute target) into @buffer, of at least @raw.len +
@@ -83,6 +84,10 @@ struct span path_split_encoded(struct span path, char *buffer);
 /* @path with "%" for each "%25" that makes an escape of what follows, as servers see it that decode
  * what they have decoded. Likewise in @buffer. False: there is none. */
 MUST_USE bool path_unnest(struct span path, char *buffer, struct span *unnested);
+
+/* @path without the escapes of octets that are no UTF-8, as servers see it that drop those.
+ * Likewise in @buffer. False: there is none. */
+MUST_USE bool path_drop_broken(struct span path, char *buffer, struct span *sound);
 
 /* Value of the first @name in @query ("a=1&b=2"), escapes and "+" decoded into @buffer of @capacity
  * bytes; the name is compared decoded too. False: not there. What does not fit is cut. */

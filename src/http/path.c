@@ -20,6 +20,7 @@ struct reader {
     char *buffer;
     size_t len;          /* bytes written; never more than were read */
     bool has_parameters; /* the segment that was read last */
+    bool has_wide;       /* an octet from WIDE_FIRST on was read */
     bool is_doubtful;    /* so it may be: see path_doubt() */
     bool is_after_gap;   /* an empty segment stands right before what comes next */
     bool was_after_gap[PATH_SEGMENTS_MAX]; /* of the segments kept */
@@ -61,6 +62,7 @@ static const char *read_escape(struct reader *reader)
         reader->is_doubtful = true;
     }
     reader->is_doubtful = reader->is_doubtful || octet == '%' || octet >= OVERLONG_FIRST;
+    reader->has_wide = reader->has_wide || octet >= WIDE_FIRST;
     reader->at += 3;
     if (octet_is((char)octet, OCTET_PLAIN) || octet == '\\') {
         put(reader, (char)octet);
@@ -224,6 +226,7 @@ const char *path_normalise(struct span raw, const struct path_rules *rules, char
     reader.buffer = buffer;
     reader.len = 0;
     reader.is_after_gap = false;
+    reader.has_wide = false;
     path->n_segments = 0;
     path->climbs = false;
     if (span_equals(raw, SPAN("*"))) {
@@ -235,6 +238,7 @@ const char *path_normalise(struct span raw, const struct path_rules *rules, char
         fault = "the path does not start with a slash";
     }
     path->text = span_of(buffer, reader.len);
+    path->has_wide = reader.has_wide;
     return fault;
 }
 

@@ -1,11 +1,13 @@
 #include "http/path_doubt.h"
 
 #include <stddef.h>
+#include <string.h>
 
+#include "base/utf8.h"
 #include "http/octet.h"
 #include "http/target.h"
 
-enum { ESCAPE_BYTES = 3 };
+enum { ESCAPE_BYTES = 3, UTF8_BYTES_MAX = 4 };
 
 /* The octet that two hexadecimal digits at @at stand for, or -1 when they are none. */
 static int hex_pair_at(struct span segment, size_t at)
@@ -112,6 +114,31 @@ struct span path_split_encoded(struct span path, char *buffer)
         at += separator > 0 ? separator : 1;
     }
     return span_of(buffer, len);
+}
+
+/* Bytes of the escapes at @at that stand for one character beyond ASCII; 0: they do not. */
+static size_t wide_len(struct span path, size_t at)
+{
+    char octets[UTF8_BYTES_MAX];
+    size_t n = 0;
+    while (n < sizeof(octets) && escape_at(path, at + n * ESCAPE_BYTES) >= WIDE_FIRST) {
+        octets[n] = (char)escape_at(path, at + n * ESCAPE_BYTES);
+        n++;
+    }
+    return utf8_front(span_of(octets, n)) * ESCAPE_BYTES;
+}
+
+bool path_drop_broken(struct span path, char *buffer, struct span *sound)
+{
+    size_t len = 0;
+    for (size_t at = 0; at < path.len;) {
+        const size_t n = escape_at(path, at) >= WIDE_FIRST ? wide_len(path, at) : 1;
+        memmove(buffer + len, path.data + at, n);
+        len += n;
+        at += n > 0 ? n : ESCAPE_BYTES;
+    }
+    *sound = span_of(buffer, len);
+    return len < path.len;
 }
 
 bool path_unnest(struct span path, char *buffer, struct span *unnested)

@@ -8,8 +8,10 @@
 #include "base/compiler.h"
 #include "base/span.h"
 
-/* Octets from here on may begin an overlong encoding of UTF-8. */
-enum { OVERLONG_FIRST = 0xC0 };
+enum {
+    WIDE_FIRST = 0x80,     /* octets from here on are no ASCII */
+    OVERLONG_FIRST = 0xC0, /* octets from here on may begin an overlong encoding of UTF-8 */
+};
 
 /* Why @segment is to be refused: a static phrase, or NULL. It holds "%", a backslash or an octet
  * from OVERLONG_FIRST on, escapes in upper case. Refused are an overlong escape (%C0%AE),

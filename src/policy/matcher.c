@@ -173,21 +173,35 @@ static struct span skip_authority(struct span raw)
     return at < raw.len ? span_of(raw.data + at, raw.len - at) : SPAN("/");
 }
 
-/* Whether a server that takes @raw for a reference with an authority is led to a guarded route, or
+/* Whether a server that reads the path of the request as @reading is led to a guarded route, or
  * to a limit that counts another path than this one. */
-static bool authority_hides_guarded(const struct policy *policy, struct request_view *request,
-                                    const struct route *route, struct span raw)
+static bool hides_guarded(const struct policy *policy, struct request_view *request,
+                          const struct route *route, struct span reading)
 {
     static const struct path_rules LENIENT = {.allow_encoded_slash = true};
-    if (!has_authority(raw)) {
-        return false;
-    }
-    if (path_normalise(skip_authority(raw), &LENIENT, request->path_buffer, request->path) !=
-        NULL) {
+    if (path_normalise(reading, &LENIENT, request->path_buffer, request->path) != NULL) {
         return true;
     }
     const struct route *other = first_match(policy, request);
     return other != NULL && (is_guarded(route, other) || route_limits_read_path(other));
+}
+
+/* The same for a server that drops octets that are no UTF-8. */
+static bool broken_octets_hide_guarded(const struct policy *policy, struct request_view *request,
+                                       const struct route *route)
+{
+    const struct span raw = request->head->target.path;
+    char buffer[TARGET_BYTES_MAX];
+    struct span sound;
+    return raw.len <= sizeof(buffer) && path_drop_broken(raw, buffer, &sound) &&
+           hides_guarded(policy, request, route, sound);
+}
+
+/* The same for a server that takes @raw for a reference with an authority. */
+static bool authority_hides_guarded(const struct policy *policy, struct request_view *request,
+                                    const struct route *route, struct span raw)
+{
+    return has_authority(raw) && hides_guarded(policy, request, route, skip_authority(raw));
 }
 
 /* Whether a server that takes encoded separators for slashes, and may decode what it has decoded,
@@ -220,6 +234,7 @@ static const char *find_detour(const struct policy *policy, struct request_view 
                                const struct route *route, bool is_encoded)
 {
     const bool climbs = request->path->climbs;
+    const bool has_wide = request->path->has_wide;
     if (is_encoded && climbs) {
         return "the path holds \"..\" and an encoded slash";
     }
@@ -228,6 +243,9 @@ static const char *find_detour(const struct policy *policy, struct request_view 
     }
     if (authority_hides_guarded(policy, request, route, request->head->target.path)) {
         return "the path starts with \"//\", and leads to another route where a host stands there";
+    }
+    if (has_wide && broken_octets_hide_guarded(policy, request, route)) {
+        return "the path leads to another route, or key, without its octets that are no UTF-8";
     }
     if (!is_encoded && climbs) {
         const struct route *unresolved = match_unresolved(policy, request);
@@ -267,7 +285,8 @@ const char *matcher_find_route(const struct policy *policy, struct request_view 
     if (found == NULL || (refusal != NULL && !found->match.allow_encoded_slash)) {
         return refusal;
     }
-    if (refusal != NULL || request->path->climbs || has_authority(request->head->target.path)) {
+    if (refusal != NULL || request->path->climbs || request->path->has_wide ||
+        has_authority(request->head->target.path)) {
         const char *detour = find_detour(policy, request, found, refusal != NULL);
         if (detour != NULL) {
             return detour;

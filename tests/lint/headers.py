@@ -10,7 +10,7 @@ import tree
 
 
 def guard_of(path):
-    """include/base/span.h and src/base/utf8.h: SLUICE_BASE_SPAN_H, SLUICE_BASE_UTF8_H."""
+    """include/base/span.h and include/base/utf8.h: SLUICE_BASE_SPAN_H, SLUICE_BASE_UTF8_H."""
     return "SLUICE_" + re.sub(r"[/.]", "_", path.split("/", 1)[1]).upper()
 
 

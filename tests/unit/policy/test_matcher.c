@@ -276,6 +276,26 @@ static bool is_taken_by_rest(const char *others, const char *target)
     return route != NULL;
 }
 
+START_TEST(rule_68_octets_that_are_no_utf_8_lead_around_no_route)
+{
+    static const char *const rest = "  - {match: {path: /v1/login}, limits: [few], upstream: api}\n"
+                                    "  - {match: {path: /**}, upstream: api}\n";
+    static const char *const keyed = "  - {match: {path: /**}, limits: [by-path], upstream: api}\n";
+    static const char *const around[] = {"/v1/log%FFin", "/v1/%C3login",       "/v1%80/login",
+                                         "/v1/login%E2", "/v1/login%ED%A0%80", "/v1/log%f0%90in",
+                                         "/%FF/v1/login"};
+
+    for (size_t i = 0; i < ARRAY_LEN(around); i++) {
+        ck_assert_msg(!is_taken_by_rest(rest, around[i]), "%s", around[i]);
+        ck_assert_msg(!is_taken_by_rest(keyed, around[i]), "%s", around[i]);
+    }
+    ck_assert(is_taken_by_rest(rest, "/caf%E9"));
+    ck_assert(is_taken_by_rest(rest, "/v1/login%C3%A9"));
+    ck_assert(is_taken_by_rest(keyed, "/caf%C3%A9/%E2%82%AC/%F0%9F%98%80"));
+    ck_assert(!is_taken_by_rest(keyed, "/caf%E9"));
+}
+END_TEST
+
 START_TEST(rule_71_what_stands_behind_two_slashes_leads_around_no_route)
 {
     static const char *const rest = "  - {match: {path: /v1/login}, limits: [few], upstream: api}\n"
@@ -352,6 +372,7 @@ int main(void)
     tcase_add_test(tcase, requests_take_the_first_route_that_matches);
     tcase_add_test(tcase, keys_see_the_path_under_the_rules_of_the_route);
     tcase_add_test(tcase, rule_69_an_encoded_slash_never_leads_around_an_earlier_route);
+    tcase_add_test(tcase, rule_68_octets_that_are_no_utf_8_lead_around_no_route);
     tcase_add_test(tcase, rule_71_what_stands_behind_two_slashes_leads_around_no_route);
     tcase_add_loop_test(tcase, rule_69_an_encoded_slash_never_leads_around_a_later_stricter_route,
                         0, (int)ARRAY_LEN(BEHIND));
