@@ -7,6 +7,7 @@
 
 enum {
     SLOTS_MIN = 64,
+    CONNECTIONS_MANY = 16,  /* more than a browser opens to one host */
     HEAP_LOOKS = 32,        /* clients with the most silent connections, looked at for an old one */
     SKIPPED_US = 10 * 1000, /* how long a client without a victim is not looked at again */
 };
@@ -318,15 +319,16 @@ static struct eviction_candidate *choose_silent(const struct eviction *eviction,
     return chosen;
 }
 
-/* Of @client the connection that has waited longest. Where none has waited long enough and it has
- * several: the oldest silent one. Takes what it looks at off @n_looks. */
+/* Of @client the connection that has waited longest. A client with many connections has no grace:
+ * it could open new ones faster than the grace of the old ones ends. Where none has waited long
+ * enough and it has several: the oldest silent one. Takes what it looks at off @n_looks. */
 static struct eviction_candidate *choose_of(struct eviction_client *client, uint64_t now_us,
                                             unsigned *n_looks)
 {
     struct eviction_candidate *chosen = NULL;
     struct eviction_candidate *silent =
         list_is_empty(&client->silent) ? NULL : candidate_at(client->silent.next);
-    uint64_t longest_us = now_us + 1;
+    uint64_t longest_us = client->n[RANK_BY_ALL] >= CONNECTIONS_MANY ? EVICTION_NEVER : now_us + 1;
     struct list *end = client->spoken.prev; /* those that were looked at go behind it */
     for (struct list *node = client->spoken.next; node != &client->spoken && *n_looks > 0;
          --*n_looks) {

@@ -107,6 +107,26 @@ START_TEST(a_client_with_many_young_silent_ones_does_not_push_out_others)
 }
 END_TEST
 
+START_TEST(a_client_with_many_young_heads_does_not_push_out_others)
+{
+    for (size_t i = 0; i < 16; i++) {
+        add_spoken(i, "192.0.2.1", i == 3 ? NOW_US + 8 : NOW_US + 9);
+    }
+    add_spoken(16, "192.0.2.2", NOW_US + 1);
+    ck_assert_int_eq(choose(), 3);
+    ck_assert_int_eq(choose(), -1); /* 15 are not many */
+}
+END_TEST
+
+START_TEST(many_that_are_in_use_are_not_chosen)
+{
+    for (size_t i = 0; i < 20; i++) {
+        add_spoken(i, "192.0.2.1", EVICTION_NEVER);
+    }
+    ck_assert_int_eq(choose(), -1);
+}
+END_TEST
+
 START_TEST(what_is_in_use_is_not_chosen_and_hides_nobody_else)
 {
     add_spoken(0, "192.0.2.1", EVICTION_NEVER);
@@ -278,6 +298,8 @@ int main(void)
     tcase_add_test(all, silent_ones_come_first_the_oldest_of_the_client_with_the_most);
     tcase_add_test(all, a_silent_one_within_its_grace_does_not_go_before_those_that_are_idle);
     tcase_add_test(all, a_client_with_many_young_silent_ones_does_not_push_out_others);
+    tcase_add_test(all, a_client_with_many_young_heads_does_not_push_out_others);
+    tcase_add_test(all, many_that_are_in_use_are_not_chosen);
     tcase_add_test(all, what_is_in_use_is_not_chosen_and_hides_nobody_else);
     tcase_add_test(all, the_first_byte_makes_a_silent_one_another);
     tcase_add_loop_test(all, a_client_is_an_address_of_ipv4_or_a_48_of_ipv6, 0, ARRAY_LEN(CLIENTS));
