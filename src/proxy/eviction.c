@@ -319,16 +319,19 @@ static struct eviction_candidate *choose_silent(const struct eviction *eviction,
     return chosen;
 }
 
-/* Of @client the connection that has waited longest. A client with many connections has no grace:
- * it could open new ones faster than the grace of the old ones ends. Where none has waited long
- * enough and it has several: the oldest silent one. Takes what it looks at off @n_looks. */
+/* Of @client the connection that has waited longest. Where none has waited long enough and it has
+ * several: the oldest silent one. Where it has none of these and many others: one that has waited
+ * less, since a client could open new ones faster than the grace of the old ones ends. Takes what
+ * it looks at off @n_looks. */
 static struct eviction_candidate *choose_of(struct eviction_client *client, uint64_t now_us,
                                             unsigned *n_looks)
 {
     struct eviction_candidate *chosen = NULL;
+    struct eviction_candidate *young = NULL;
     struct eviction_candidate *silent =
         list_is_empty(&client->silent) ? NULL : candidate_at(client->silent.next);
-    uint64_t longest_us = client->n[RANK_BY_ALL] >= CONNECTIONS_MANY ? EVICTION_NEVER : now_us + 1;
+    uint64_t longest_us = now_us + 1;
+    uint64_t young_us = EVICTION_NEVER;
     struct list *end = client->spoken.prev; /* those that were looked at go behind it */
     for (struct list *node = client->spoken.next; node != &client->spoken && *n_looks > 0;
          --*n_looks) {
@@ -337,6 +340,9 @@ static struct eviction_candidate *choose_of(struct eviction_client *client, uint
         if (from_us < longest_us) {
             longest_us = from_us;
             chosen = candidate_at(node);
+        } else if (from_us < young_us) {
+            young_us = from_us;
+            young = candidate_at(node);
         }
         list_remove(node);
         list_push_back(&client->spoken, node);
@@ -348,7 +354,10 @@ static struct eviction_candidate *choose_of(struct eviction_client *client, uint
     if (silent != NULL && evictable_from(silent) < longest_us) {
         chosen = silent;
     }
-    return chosen == NULL && client->n[RANK_BY_ALL] > 1 ? silent : chosen;
+    if (chosen == NULL && silent != NULL && client->n[RANK_BY_ALL] > 1) {
+        return silent;
+    }
+    return chosen == NULL && client->n[RANK_BY_ALL] >= CONNECTIONS_MANY ? young : chosen;
 }
 
 /* Clients in which nothing could be evicted come back. */

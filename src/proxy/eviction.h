@@ -8,8 +8,8 @@
  *   1. a silent one, which has not sent a byte of a request for EVICTION_GRACE_US: of the client
  *      with the most silent connections its oldest;
  *   2. of the client with the most connections the one that has waited for its client longest, at
- *      least EVICTION_GRACE_US unless it has 16 connections or more, or else its oldest silent one,
- *      if it has two connections or more.
+ *      least EVICTION_GRACE_US; or else its oldest silent one, if it has two connections or more;
+ *      or else, if it has 16 or more, the one that has waited longest.
  *
  * One lock, taken when a connection comes, sends its first byte, and goes, and for each victim: not
  * for requests. The search for a victim looks at EVICTION_LOOKS_MAX connections at most. */

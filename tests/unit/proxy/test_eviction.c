@@ -118,6 +118,16 @@ START_TEST(a_client_with_many_young_heads_does_not_push_out_others)
 }
 END_TEST
 
+START_TEST(of_many_a_young_silent_one_goes_before_one_that_is_used)
+{
+    add_spoken(0, "192.0.2.1", NOW_US + 1);
+    for (size_t i = 1; i < 20; i++) {
+        add(i, "192.0.2.1", NOW_US + 2);
+    }
+    ck_assert_int_eq(choose(), 1);
+}
+END_TEST
+
 START_TEST(many_that_are_in_use_are_not_chosen)
 {
     for (size_t i = 0; i < 20; i++) {
@@ -299,6 +309,7 @@ int main(void)
     tcase_add_test(all, a_silent_one_within_its_grace_does_not_go_before_those_that_are_idle);
     tcase_add_test(all, a_client_with_many_young_silent_ones_does_not_push_out_others);
     tcase_add_test(all, a_client_with_many_young_heads_does_not_push_out_others);
+    tcase_add_test(all, of_many_a_young_silent_one_goes_before_one_that_is_used);
     tcase_add_test(all, many_that_are_in_use_are_not_chosen);
     tcase_add_test(all, what_is_in_use_is_not_chosen_and_hides_nobody_else);
     tcase_add_test(all, the_first_byte_makes_a_silent_one_another);
