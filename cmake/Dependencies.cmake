@@ -8,6 +8,7 @@ pkg_check_modules(libyaml REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.11)
 pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core>=2.1 libevent_extra>=2.1)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
+pkg_check_modules(libcurl REQUIRED IMPORTED_TARGET libcurl>=7.85)
 pkg_check_modules(libsystemd REQUIRED IMPORTED_TARGET libsystemd)
 # TLS to Redis: a part of its own of hiredis, which Debian 12 does not have.
 pkg_check_modules(hiredis_ssl QUIET IMPORTED_TARGET hiredis_ssl>=1.1)
@@ -38,3 +39,9 @@ else()
   target_compile_definitions(sluice_llhttp PRIVATE LLHTTP_STRICT_MODE=1)
   target_link_libraries(sluice_llhttp PRIVATE sluice_build)
 endif()
+
+# Chart.js, which the pages of `sluice replay` carry: the minified script of Debian's libjs-chart.js, or where
+# that has another name (version 4, other systems) the one that browsers load as it is.
+find_file(CHART_JS NAMES chart.min.js Chart.min.js chart.umd.min.js chart.umd.js chart.js Chart.js REQUIRED
+  PATHS /usr/share/javascript /usr/share/nodejs/chart.js /usr/local/share/javascript /usr/share/npm/node_modules/chart.js
+  PATH_SUFFIXES chart.js dist NO_DEFAULT_PATH)

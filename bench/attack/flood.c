@@ -6,8 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "limit/algorithms.h"
 #include "limit/limit.h"
-#include "limit/token_bucket.h"
 
 static const uint64_t HOUR_US = UINT64_C(3600) * 1000 * 1000;
 

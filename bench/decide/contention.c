@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 #include "store/memory_store.h"
 #include "workload.h"
 

@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 #include "rates.h"
 
 enum {

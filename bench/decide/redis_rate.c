@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "net/loop.h"
 #include "rates.h"
+#include "store/redis_key.h"
 #include "store/redis_store.h"
 
 enum {
@@ -118,7 +119,7 @@ static double bytes_per_key(redisContext *redis, const struct workload *workload
             .limit = &workload->limits[0],
             .key = span_of(workload->keys[i], WORKLOAD_KEY_BYTES - 2),
         };
-        redis_store_write_key(&key, span_of_text(PREFIX), &charge);
+        redis_key_write(&key, span_of_text(PREFIX), &charge);
         redisReply *reply = redisCommand(redis, "MEMORY USAGE %b SAMPLES 0", key.data, key.len);
         if (reply != NULL && reply->type == REDIS_REPLY_INTEGER) {
             sum += reply->integer;

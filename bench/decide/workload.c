@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "limit/concurrency.h"
-#include "limit/sliding_log.h"
+#include "limit/algorithms.h"
 
 enum {
     MANY = 1000 * 1000, /* units a minute */

@@ -15,7 +15,7 @@ static int fail(const char *why)
     return EXIT_FAILURE;
 }
 
-static int tell(const struct load *load)
+static int report(const struct load *load)
 {
     const char *log_path = load->options->log_path;
     if (log_path != NULL && !report_write_log(load, log_path)) {
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     int result;
     if (fault == NULL) {
         load_run(&load);
-        result = tell(&load);
+        result = report(&load);
     } else {
         result = fail(fault);
     }

@@ -7,6 +7,7 @@
 
 #include "draw.h"
 #include "limit/algorithm.h"
+#include "limit/algorithms.h"
 #include "pictures.h"
 #include "scene.h"
 

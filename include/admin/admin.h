@@ -1,17 +1,16 @@
-/* The admin API: what operators and their tools ask a running proxy, over HTTP and in JSON.
+/* The admin API: operators and their tools query and change a running proxy over HTTP and JSON.
  *
- * One thread with its own loop and listeners, apart from the workers: what is asked here costs no
- * request anything but what it reads of them. Who may ask what: src/admin/access.h. What there is
- * to ask: src/admin/resources.c. */
+ * One thread with its own loop and listeners, apart from the workers: apart from reads of the
+ * workers' data, admin requests do not slow down proxied requests. Access rules:
+ * src/admin/access.h. Resources: src/admin/resources.c. */
 
 #ifndef SLUICE_ADMIN_ADMIN_H
 #define SLUICE_ADMIN_ADMIN_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/span.h"
 #include "base/status.h"
 #include "policy/policy.h"
 
@@ -19,58 +18,58 @@ struct admin;
 struct bans;
 struct loop;
 struct meters;
-struct reload_desk;
 struct redis_process;
+struct reload_requests;
 struct server;
 struct store;
 
-/* How the store that the proxies share is doing, as far as this process has heard. */
+/* State of the shared store, as known to this process. */
 struct admin_store_state {
-    uint32_t n_targets; /* Redis servers that were spoken to; 0: none yet, or none is wanted */
-    uint32_t n_working; /* of those: the latest that was heard of them is good */
+    uint32_t n_targets; /* Redis servers contacted so far; 0: none yet, or none is configured */
+    uint32_t n_working; /* of those, the servers whose latest known state is good */
 };
 
-/* What the admin API is told of the process it serves. Everything is borrowed until admin_free();
- * the functions are called from the admin's thread. */
+/* Everything is borrowed until admin_free(); the functions are called from the admin's thread. */
 struct admin_options {
     const char *version; /* of the program */
     struct server *server;
-    /* The policy that requests run under now; it stays until it is given back. */
+    /* The policy in force; it is valid until give_policy(). */
     const struct policy *(*take_policy)(void *context);
     void (*give_policy)(void *context, const struct policy *policy);
-    /* A store over what the workers' stores share, for the limits of @policy, which was taken, and
-     * for @loop, the admin's. The policy stays with it until free_store(). STATUS_NO_MEMORY. */
+    /* Make a store over the resources that the workers' stores share, for the limits of @policy,
+     * which was taken, and for @loop, the admin's. The store keeps the policy until free_store().
+     * STATUS_NO_MEMORY. */
     enum status (*make_store)(void *context, const struct policy *policy, struct loop *loop,
                               struct store **store);
     void (*free_store)(void *context, const struct policy *policy, struct store *store);
     void (*read_store_state)(void *context, struct admin_store_state *state);
     void *context;
-    struct bans *bans; /* that operators set */
-    /* What is counted, for /metrics and /v1/top. */
-    struct reload_desk *desk; /* where reloads are asked for */
+    struct bans *bans; /* set by operators */
+    struct reload_requests *requests;
+    /* Counters for /metrics and /v1/top. */
     const struct meters *meters;
     const struct store *memory;        /* the embedded store */
-    const struct redis_process *redis; /* what the Redis stores share */
+    const struct redis_process *redis; /* shared by the Redis stores */
 };
 
-/* Open what the policy of take_policy() names for operators; it names something. What fails is
- * logged with what to do. STATUS_IN_USE: somebody else listens on one of the addresses;
- * STATUS_IO, STATUS_NO_MEMORY. */
+/* Open the admin listeners of the policy that take_policy() returns; it must have at least one.
+ * Failures are logged with a remedy. STATUS_IN_USE: another process listens on one of the
+ * addresses; STATUS_IO, STATUS_NO_MEMORY. */
 MUST_USE enum status admin_new(const struct admin_options *options, struct admin **admin);
 
-/* Any thread: whether the addresses for operators can be opened that @after names and @before,
- * which is in force, does not. What cannot is logged with what to do, and the last such is in
- * *place, borrowed from @after. STATUS_IN_USE, STATUS_IO. */
+/* Check whether the admin listen addresses that @after names and @before, which is in force, does
+ * not can be opened. Failures are logged with a remedy, and *place is the last address that failed,
+ * borrowed from @after. Any thread. STATUS_IN_USE, STATUS_IO. */
 MUST_USE enum status admin_probe(const struct policy *before, const struct policy *after,
                                  struct span *place);
 
 /* Start the thread. STATUS_NO_MEMORY. */
 MUST_USE enum status admin_start(struct admin *admin);
 
-/* End the thread, if it runs: connections are cut. */
+/* End the thread, if it runs, and close its connections. */
 void admin_stop(struct admin *admin);
 
-/* It was stopped, or never started. NULL is a no-op. */
+/* @admin is stopped or was never started. NULL is a no-op. */
 void admin_free(struct admin *admin);
 
 #endif /* SLUICE_ADMIN_ADMIN_H */

@@ -1,7 +1,7 @@
-/* Memory that lives and dies together: what a request, or a policy, needs to remember.
+/* An arena: memory that is freed all at once, for example the data of a request or of a policy.
  *
- * Allocation moves a pointer; nothing is freed alone. The first chunk may be the caller's, so that
- * a small arena never reaches malloc. Not for sharing between threads. */
+ * Allocation moves a pointer; single allocations are not freed. The caller can provide the first
+ * chunk, so that a small arena never calls malloc. An arena is not shared between threads. */
 
 #ifndef SLUICE_BASE_ARENA_H
 #define SLUICE_BASE_ARENA_H
@@ -16,7 +16,7 @@
 struct arena_chunk; /* private to arena.c */
 
 struct arena {
-    char *next;                 /* where the next allocation starts */
+    char *next;                 /* start of the next allocation */
     char *end;                  /* of the current chunk */
     struct arena_chunk *chunks; /* from malloc, latest first */
     char *first;                /* the caller's chunk, borrowed; NULL if none */
@@ -26,13 +26,13 @@ struct arena {
 /* @first (may be NULL) is @first_bytes of storage used before any malloc; it outlives the arena. */
 void arena_init(struct arena *arena, void *first, size_t first_bytes);
 
-/* Forget everything: frees what came from malloc and starts again in the first chunk. */
+/* Free all chunks that came from malloc and start again in the first chunk. */
 void arena_reset(struct arena *arena);
 
-/* Private to arena_alloc(): from a new chunk. */
+/* Private to arena_alloc(): allocate from a new chunk. */
 MUST_USE void *arena_alloc_anew(struct arena *arena, size_t bytes);
 
-/* @bytes of uninitialised memory, aligned for any type; NULL when there is none. */
+/* @bytes of uninitialised memory, aligned for any type. NULL: out of memory. */
 MUST_USE static inline void *arena_alloc(struct arena *arena, size_t bytes)
 {
     const size_t padding = (0 - (uintptr_t)arena->next) % alignof(max_align_t);
@@ -45,11 +45,10 @@ MUST_USE static inline void *arena_alloc(struct arena *arena, size_t bytes)
     return result;
 }
 
-/* The same, filled with zero; @count * @bytes is checked for overflow. */
+/* As arena_alloc(), with the memory zeroed; @count * @bytes is checked for overflow. */
 MUST_USE void *arena_calloc(struct arena *arena, size_t count, size_t bytes);
 
-/* A copy of @span, with a NUL behind it that does not count. data is NULL when there is no memory.
- */
+/* A copy of @span, followed by a NUL that len does not count. data is NULL: out of memory. */
 MUST_USE struct span arena_copy(struct arena *arena, struct span span);
 
 #endif /* SLUICE_BASE_ARENA_H */

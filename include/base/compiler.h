@@ -1,22 +1,21 @@
-/* What we ask of the compiler beyond the language, each under one name. */
+/* Macros for compiler features beyond the language. */
 
 #ifndef SLUICE_BASE_COMPILER_H
 #define SLUICE_BASE_COMPILER_H
 
-/* The result says whether it worked: not looking is an error. */
+/* The result reports success or failure: ignoring it is a compiler warning. */
 #define MUST_USE __attribute__((warn_unused_result))
 
-/* Argument number @text is a printf format, its values start at number @first. */
+/* Argument number @text is a printf format; its values start at argument number @first. */
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 
-/* A function that is seldom called: kept out of the way of the one that calls it. */
+/* A function that is seldom called: the compiler keeps it away from hot code. */
 #define COLD __attribute__((cold))
 
-/* A function of which each caller has a copy of its own, cut to the constants
- * that it is called with. */
+/* A function that is inlined at each call and specialised for the constant arguments there. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
-/* A function with a frame of its own, however the one that calls it is optimised. */
+/* A function that always has its own stack frame, whatever the optimisation of its callers. */
 #define NEVER_INLINE __attribute__((noinline))
 
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))

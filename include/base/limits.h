@@ -1,5 +1,5 @@
-/* Every fixed maximum in one place. What an operator may want to change is in the policy instead,
- * and its default and bounds stand in policy/sections. */
+/* All fixed limits. A limit that an operator may want to change is in the policy instead; its
+ * default and bounds are in policy/sections. */
 
 #ifndef SLUICE_BASE_LIMITS_H
 #define SLUICE_BASE_LIMITS_H
@@ -8,40 +8,41 @@ enum {
     /* --- the policy file --- */
     POLICY_FILE_BYTES_MAX = 16 * 1024 * 1024, /* 10,000 routes need about 2 MiB */
     POLICY_DEPTH_MAX = 16,                    /* nested mappings and lists */
-    POLICY_NODES_MAX = 1000 * 1000,           /* keys and values, those that aliases repeat too */
+    POLICY_NODES_MAX = 1000 * 1000,           /* keys and values, repeated by aliases too */
     POLICY_ITEMS_MAX = 100 * 1000,            /* of one list or mapping */
     POLICY_ANCHORS_MAX = 10000,
     POLICY_DIRECTIVES_MAX = 64,    /* %YAML, %TAG */
-    POLICY_WHITE_SPACE_MAX = 4096, /* bytes of it in a row, lines' ends too */
-    POLICY_ERRORS_MAX = 100,       /* told in one run */
+    POLICY_WHITE_SPACE_MAX = 4096, /* consecutive bytes, line ends included */
+    POLICY_ERRORS_MAX = 100,       /* reported in one run */
     POLICY_ROUTES_MAX = 20000,
     POLICY_LIMITS_MAX = 10000,
-    POLICY_METHODS_MAX = 64, /* named in routes and not registered */
-    REGIMES_MAX = 64, /* policies of a worker that requests are under at one time, see reload.md */
+    POLICY_METHODS_MAX = 64, /* methods in routes that are not registered */
+    WORKER_CONFIGS_MAX =
+        64, /* policies with requests in progress in a worker at one time, see reload.md */
     POLICY_UPSTREAMS_MAX = 1000,
     POLICY_SERVERS_MAX = 256,  /* in one upstream */
     BALANCE_WEIGHT_MAX = 1000, /* of a server */
-    RETRIES_MAX = 10,          /* of a request that was sent */
+    RETRIES_MAX = 10,          /* of a request that was already sent */
     LISTENERS_MAX = 64,
     ADMIN_LISTENERS_MAX = 8,
-    METRICS_TOP_MAX = 100, /* keys of a limit that are metrics */
+    METRICS_TOP_MAX = 100, /* keys of a limit that have metrics of their own */
     ADMIN_TOKEN_BYTES_MIN = 16,
     ADMIN_TOKEN_BYTES_MAX = 512,
     NAME_SERVERS_MAX = 8,
     WORKERS_MAX = 256,
     NAME_BYTES_MAX = 64,       /* of a limit, a route, an upstream */
-    LIMITS_PER_ROUTE_MAX = 16, /* one decision; several rates of a limit count each */
+    LIMITS_PER_ROUTE_MAX = 16, /* in one decision; each rate of a limit counts */
     RATES_PER_LIMIT_MAX = 8,
     KEY_PARTS_MAX = 8,
     KEY_ALTERNATIVES_MAX = 8,
     PATTERN_SEGMENTS_MAX = 64,
     CAPTURES_MAX = 16,              /* {name}s in one path pattern */
     ROUTE_SETS_MAX = 16,            /* fields that a route sets, in each direction */
-    ROUTE_SET_BYTES_MAX = 8 * 1024, /* of them together */
+    ROUTE_SET_BYTES_MAX = 8 * 1024, /* of all of them together */
     ROUTE_REMOVALS_MAX = 64,
 
     /* --- a request --- */
-    HEAD_FIELDS_MAX = 256,        /* the policy's max.headers cannot pass it */
+    HEAD_FIELDS_MAX = 256,        /* upper bound of the policy's max.headers */
     TARGET_BYTES_MAX = 8 * 1024,  /* beyond it: 414 */
     METHOD_BYTES_MAX = 32,        /* beyond it: 501 */
     HEAD_EMPTY_LINES_MAX = 4,     /* before a request line */
@@ -52,31 +53,33 @@ enum {
     CHUNK_LINE_BYTES_MAX = 256,   /* size, extensions, CRLF */
     CHUNK_EXT_BYTES_MAX = 4096,   /* extensions of a whole body */
     TRAILER_BYTES_MAX = 8 * 1024, /* the whole section */
-    FORWARDED_HOPS_MAX = 32,   /* trusted ones in X-Forwarded-For: else the peer's address counts */
-    KEY_TEXT_BYTES_MAX = 1024, /* identity of one charge, as text */
-    KEY_PLAIN_BYTES_MAX = 64,  /* a part longer than this is hashed */
-    CLIENT_IPV6_BITS = 48,     /* of IPv6: a prefix that one customer may have */
-    REQUEST_ID_BYTES_MAX = 128, /* a longer X-Request-ID of a trusted proxy is replaced */
+    FORWARDED_HOPS_MAX = 32,      /* trusted, in X-Forwarded-For; more: the peer's address counts */
+    KEY_TEXT_BYTES_MAX = 1024,    /* the key of one charge, as text */
+    KEY_PLAIN_BYTES_MAX = 64,     /* a part longer than this is hashed */
+    CLIENT_IPV6_BITS = 48,        /* of IPv6: a prefix that one customer may have */
+    ABANDONED_BYTES_MAX = 1024 * 1024, /* of an answer, still read after its client left */
+    REQUEST_ID_BYTES_MAX = 128,        /* a longer X-Request-ID of a trusted proxy is replaced */
 
     /* --- memory of a worker --- */
-    IO_BLOCK_BYTES = 64 * 1024,   /* a block for bodies; one in flight each way */
-    SMALL_BLOCK_BYTES = 8 * 1024, /* the same, on its way to who does not keep up */
-    SYSLOG_PATH_BYTES_MAX = 107,  /* of its socket: what the kernel takes */
-    PIPE_BYTES = 256 * 1024,      /* what a pipe holds on its way between two sockets */
-    PIPES_MAX = 16,               /* of a worker; who finds none copies */
-    UNSENT_BYTES_MAX = 64 * 1024, /* that a socket keeps back for a peer that takes no more */
+    IO_BLOCK_BYTES = 64 * 1024,    /* a block for bodies; one in flight each way */
+    SMALL_BLOCK_BYTES = 8 * 1024,  /* the same, for a receiver that does not keep up */
+    SYSLOG_PATH_BYTES_MAX = 107,   /* of its socket: the kernel's maximum */
+    PIPE_BYTES = 256 * 1024,       /* capacity of a pipe between two sockets */
+    ABANDONED_REQUESTS_MAX = 1024, /* of a worker: see abandoned_request.h */
+    PIPES_MAX = 16,                /* of a worker; without a free pipe, data is copied */
+    UNSENT_BYTES_MAX = 64 * 1024,  /* that a socket buffers for a peer that takes no more */
     ARENA_CHUNK_BYTES = 4096,
 
-    /* --- the logs: there are two such buffers to a queue --- */
+    /* --- the logs: each queue has two such buffers --- */
     LOG_PROGRAM_QUEUE_BYTES = 256 * 1024,
     LOG_ACCESS_QUEUE_BYTES = 4 * 1024 * 1024, /* some 15,000 lines */
 
     /* --- Redis --- */
-    REDIS_ENDPOINTS_MAX = 16,      /* sentinels, or nodes of a cluster to begin with */
-    REDIS_MASTER_BYTES_MAX = 128,  /* of the name that sentinels know a master by */
+    REDIS_ENDPOINTS_MAX = 16,      /* sentinels, or initial nodes of a cluster */
+    REDIS_MASTER_BYTES_MAX = 128,  /* of the master's name at the sentinels */
     REDIS_PENDING_MAX = 65536,     /* decisions in flight on one link */
-    REDIS_CLUSTER_NODES_MAX = 256, /* that own slots, of one cluster; slots of more have no owner */
-    REDIS_REPLY_INTS_MAX = 2 + 102 * LIMITS_PER_ROUTE_MAX, /* states as the script tells them */
+    REDIS_CLUSTER_NODES_MAX = 256, /* of one cluster, with slots; slots of others have no owner */
+    REDIS_REPLY_INTS_MAX = 2 + 102 * LIMITS_PER_ROUTE_MAX, /* limit states in a reply */
 };
 
 #endif /* SLUICE_BASE_LIMITS_H */

@@ -1,5 +1,5 @@
-/* Doubly linked list whose nodes are members of what they link: no allocation, removal without
- * search. */
+/* An intrusive doubly linked list: the nodes are members of the linked structs. No allocation, and
+ * removal without a search. */
 
 #ifndef SLUICE_BASE_LIST_H
 #define SLUICE_BASE_LIST_H
@@ -19,7 +19,7 @@ static inline void list_init(struct list *list)
     list->prev = list;
 }
 
-/* Whether a head has no nodes, or a node is in no list. */
+/* True if a head has no nodes, or if a node is in no list. */
 static inline bool list_is_empty(const struct list *list)
 {
     return list->next == list;
@@ -41,7 +41,7 @@ static inline void list_push_front(struct list *head, struct list *node)
     head->next = node;
 }
 
-/* A node that is in no list may be removed too. */
+/* Removing a node that is in no list has no effect. */
 static inline void list_remove(struct list *node)
 {
     node->prev->next = node->next;
@@ -49,7 +49,8 @@ static inline void list_remove(struct list *node)
     list_init(node);
 }
 
-/* All nodes of @from, in their order, are those of @head, which need not be initialised. */
+/* Move all nodes of @from, in order, to @head, which need not be initialised. @from is then
+ * empty. */
 static inline void list_move_all(struct list *head, struct list *from)
 {
     list_push_back(from, head);

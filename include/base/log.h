@@ -1,6 +1,7 @@
-/* The program's own log: what operators read, not one line per request (that is proxy/access_log).
+/* The program log: messages for operators. The access log, one line per request, is in
+ * proxy/access_log.
  *
- * logfmt, one line a call, to stderr: `time=… level=warn mod=store.redis msg="link lost"
+ * Each call writes one logfmt line to stderr: `time=… level=warn mod=store.redis msg="link lost"
  * err=timeout`. Safe from any thread. Between log_output_start() and log_output_stop()
  * (base/log_output.h) no call waits for the reader of stderr; otherwise a call writes its line
  * itself, with one write. Levels: error: an operator must act; warn: degraded, recovers by itself;
@@ -26,22 +27,23 @@ enum log_level {
 void log_set_level(enum log_level level);
 bool log_is_on(enum log_level level);
 
-/* One line. @module is like "proxy.worker". @fields is a printf format of ready logfmt pairs after
- * the message, "" for none: text from outside goes through text_add_logfmt() first. */
+/* Write one line. @module is like "proxy.worker". @fields is a printf format of logfmt pairs that
+ * follow the message, "" for none. Pass text from outside through text_add_logfmt() first. */
 void log_write(enum log_level level, const char *module, const char *message, const char *fields,
                ...) PRINTF_LIKE(4, 5);
 
-/* Whole lines as they are, each with its newline: text for people. */
+/* Write whole lines unchanged, each with its newline: text for people. */
 void log_write_lines(struct span lines);
 
-/* Lets one in a second through, for warnings that traffic can repeat. All zero
- * is fresh. One thread's. */
+/* Rate limit of one message per second, for warnings that traffic can repeat. All zero is the
+ * initial state. For one thread. */
 struct log_gate {
-    uint64_t passed_us; /* when the latest was let through, monotonic; 0: never */
-    uint64_t n_held;    /* since then */
+    uint64_t passed_us; /* time of the last message, monotonic; 0: none yet */
+    uint64_t n_held;    /* messages held back since then */
 };
 
-/* Whether one may be written at @now_us; then *n_held is how many were held back before it. */
+/* Whether a message may be written at @now_us. If so, *n_held is the number of messages held back
+ * before it. */
 MUST_USE bool log_gate_pass(struct log_gate *gate, uint64_t now_us, uint64_t *n_held);
 
 #define log_error(module, message, ...) log_at(LOG_ERROR, module, message, __VA_ARGS__)
@@ -49,8 +51,17 @@ MUST_USE bool log_gate_pass(struct log_gate *gate, uint64_t now_us, uint64_t *n_
 #define log_info(module, message, ...) log_at(LOG_INFO, module, message, __VA_ARGS__)
 #define log_debug(module, message, ...) log_at(LOG_DEBUG, module, message, __VA_ARGS__)
 
-/* Arguments are not evaluated below the level. */
+/* Arguments are not evaluated if the level is off. */
 #define log_at(level, module, message, ...)                                                        \
     (log_is_on(level) ? log_write((level), (module), (message), __VA_ARGS__) : (void)0)
+
+/* --- for base/log_output alone --- */
+
+enum { LOG_LINE_BYTES_MAX = 4096 }; /* PIPE_BUF: a longer line is cut to be one write */
+
+/* Write the line that reports that @n_lines of the log @name were lost, with its newline, to
+ * @buffer, which has LOG_LINE_BYTES_MAX bytes. @error is the cause: an errno, or 0 if the reader
+ * did not keep up. */
+struct span log_format_loss(char *buffer, const char *name, uint64_t n_lines, int error);
 
 #endif /* SLUICE_BASE_LOG_H */

@@ -1,8 +1,8 @@
-/* A descriptor that lines of a log are written to: a file, a pipe, a terminal, a socket, or the
- * socket of syslog.
+/* A log sink: a descriptor that log lines are written to. It is a file, a pipe, a terminal, a
+ * socket, or the socket of syslog.
  *
- * A line of at most PIPE_BUF bytes is one write, so that it stays whole in a pipe that others write
- * to as well. syslog gets a datagram a line, as RFC 3164 and every /dev/log take them: facility
+ * A line of at most PIPE_BUF bytes is one write, so that it stays whole in a pipe with other
+ * writers. syslog gets one datagram per line, as RFC 3164 and every /dev/log accept it: facility
  * daemon, severity info. */
 
 #ifndef SLUICE_BASE_LOG_SINK_H
@@ -18,32 +18,32 @@
 
 struct log_sink {
     int fd;               /* -1: none */
-    bool is_regular_file; /* a write takes any number of bytes */
+    bool is_regular_file; /* one write takes any number of bytes */
     bool is_syslog;
     char syslog_path[SYSLOG_PATH_BYTES_MAX + 1];
 };
 
-/* @fd stays the caller's: of stdout and stderr, which other processes may share, so that no flag of
- * it may be changed and a write may block. */
+/* Use @fd, which is stdout or stderr and stays the caller's. Other processes may share it, so its
+ * flags are not changed and a write may block. */
 void log_sink_of_fd(struct log_sink *sink, int fd);
 
-/* Append to the file at @path, which is created. Its writes do not block. STATUS_IO: errno; also of
- * a named pipe that nobody reads. */
+/* Open the file at @path for appending; it is created if missing. Its writes do not block.
+ * STATUS_IO: see errno; also for a named pipe without a reader. */
 MUST_USE enum status log_sink_open_file(struct log_sink *sink, const char *path);
 
-/* @path: at most SYSLOG_PATH_BYTES_MAX bytes. Nobody need listen there yet. Its writes do not
- * block. STATUS_IO: errno. */
+/* Open the syslog socket at @path, at most SYSLOG_PATH_BYTES_MAX bytes. Its listener may start
+ * later. Its writes do not block. STATUS_IO: see errno. */
 MUST_USE enum status log_sink_open_syslog(struct log_sink *sink, struct span path);
 
-/* stdout and stderr stay open. */
+/* Close the sink. stdout and stderr stay open. */
 void log_sink_close(struct log_sink *sink);
 
-/* Whether both write to the same file, pipe, terminal or socket. */
+/* Whether both sinks write to the same file, pipe, terminal or socket. */
 bool log_sink_is_same(const struct log_sink *sink, const struct log_sink *other);
 
-/* Write as many of @lines, which are not empty and end with a newline, as one system call should.
- * How many bytes were written; -1: errno, EAGAIN where a write would block. The socket of syslog is
- * connected anew where its listener is another one. */
+/* Write as many of @lines as one system call should; @lines is not empty and ends with a newline.
+ * Returns the number of bytes written, or -1: see errno, EAGAIN if a write would block. If the
+ * syslog socket has a new listener, it is connected again. */
 MUST_USE ssize_t log_sink_write(struct log_sink *sink, struct span lines);
 
 #endif /* SLUICE_BASE_LOG_SINK_H */

@@ -1,4 +1,4 @@
-/* A run of bytes that somebody else owns. It may hold any byte, NUL too, and is not terminated. */
+/* A borrowed run of bytes. It may contain any byte, including NUL, and is not terminated. */
 
 #ifndef SLUICE_BASE_SPAN_H
 #define SLUICE_BASE_SPAN_H
@@ -46,19 +46,24 @@ bool span_equals_ignore_case(struct span a, struct span b);
 /* Whether @span starts with @prefix. */
 bool span_starts_with(struct span span, struct span prefix);
 
-/* Where @byte first stands in @span, or span.len. */
+/* The index of the first @byte in @span, or span.len. */
 size_t span_find(struct span span, char byte);
 
 /* @span without the spaces and tabs at both ends. */
 struct span span_trim(struct span span);
 
-/* Cut the piece up to the next @separator off the front of @rest, and the separator with it. The
- * last piece leaves @rest with data NULL; with data NULL there is none and the result is false. An
- * empty @rest that is not NULL yields one empty piece. */
+/* Remove the piece before the next @separator, and the separator, from the front of @rest. After
+ * the last piece the data of @rest is NULL; a call with data NULL returns false. An empty @rest
+ * with non-NULL data gives one empty piece. */
 bool span_split(struct span *rest, char separator, struct span *piece);
 
-/* Read @span as a decimal number: digits alone, at least one, at most @max.
- * Returns false, and leaves @value, for anything else. */
+/* Parse @span as a decimal number: digits only, at least one, value at most @max. False for
+ * anything else; @value is then unchanged. */
 bool span_to_u64(struct span span, uint64_t max, uint64_t *value);
+
+/* The length in bytes (1 … 4) of the UTF-8 character at the front of @span. 0 if there is no
+ * valid one, by The Unicode Standard, table 3-7: a stray or missing continuation byte, an overlong
+ * form, a surrogate, a value beyond U+10FFFF, or an empty span. */
+size_t utf8_front(struct span span);
 
 #endif /* SLUICE_BASE_SPAN_H */

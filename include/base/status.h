@@ -1,7 +1,9 @@
-/* What can go wrong, one list for the whole program. */
+/* The status codes of the whole program, and panic() for what no caller can handle. */
 
 #ifndef SLUICE_BASE_STATUS_H
 #define SLUICE_BASE_STATUS_H
+
+#include "base/compiler.h"
 
 /* X(NAME, text for people) */
 #define STATUS_LIST(X)                                                                             \
@@ -25,5 +27,10 @@ enum status {
 
 /* A short static text for people, never NULL. */
 const char *status_text(enum status status);
+
+/* Write "sluice: panic: @message" to standard error, bypassing the log, and abort. For corrupt data
+ * of our own after which a release build, which has no assert(), would read memory out of
+ * bounds. */
+_Noreturn COLD void panic(const char *message);
 
 #endif /* SLUICE_BASE_STATUS_H */

@@ -1,8 +1,8 @@
-/* Writing text into a caller's fixed buffer: bounded, never reallocating, errors remembered.
+/* Writes text into a caller's fixed buffer: bounded, without allocation, with a sticky error flag.
  *
- * What does not fit is left out as a whole and sets `truncated`; the caller looks once, at the end.
- * The text is not NUL-terminated. Escapers turn bytes from outside into text that is safe in its
- * place. */
+ * A piece that does not fit is left out completely and sets `truncated`; the caller checks it once,
+ * at the end. The text is not NUL-terminated. The escaping functions make bytes from outside safe
+ * for their context. */
 
 #ifndef SLUICE_BASE_TEXT_H
 #define SLUICE_BASE_TEXT_H
@@ -61,18 +61,21 @@ void text_add_hex(struct text *text, const uint8_t *bytes, size_t len);
 /* Not for the hot path. */
 void text_add_format(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* As a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD. */
+/* The same, for parsers that write why they refuse their input. Returns false. */
+bool text_refuse(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Write @span as a JSON string, with quotes. Bytes that are not UTF-8 become U+FFFD. */
 void text_add_json(struct text *text, struct span span);
 
-/* As text for people: control characters (C0, DEL, C1) and bytes that are not UTF-8 are written
- * \xHH, the rest as it is. */
+/* Write @span as text for people: control characters (C0, DEL, C1) and bytes that are not UTF-8
+ * become \xHH, the rest is unchanged. */
 void text_add_printable(struct text *text, struct span span);
 
-/* As a logfmt value: bare if it is a plain word of ASCII, else in quotes, where `"` and `\` get a
- * `\` before them and the rest is as text_add_printable() writes it. */
+/* Write @span as a logfmt value: bare if it is a plain ASCII word, otherwise in quotes. Inside
+ * quotes `"` and `\` are preceded by `\`, and the rest is as text_add_printable() writes it. */
 void text_add_logfmt(struct text *text, struct span span);
 
-/* A length of time for people, rounded up in two units at most: 340ms, 12.3s, 1m05s, 2h, 3d04h. */
+/* Write a duration for people, rounded up, in at most two units: 340ms, 12.3s, 1m05s, 2h, 3d04h. */
 void text_add_time(struct text *text, uint64_t us);
 
 #endif /* SLUICE_BASE_TEXT_H */

@@ -1,4 +1,4 @@
-/* Header fields: the ones sluice knows by name, and the syntax of names, values and lists.
+/* Header fields: the fields that sluice knows by name, and the syntax of names, values and lists.
  *
  * Source: RFC 9110 section 5. */
 
@@ -55,14 +55,14 @@ struct field {
     struct span name;  /* as received */
     struct span value; /* without the white space around it */
     enum field_id id;
-    bool hop_by_hop; /* not to be passed on: by its nature, or named by Connection */
+    bool hop_by_hop; /* not forwarded: hop-by-hop by definition, or named by Connection */
 };
 
-/* The id of a name in any case. */
+/* The id of a field name; case is ignored. */
 enum field_id field_identify(struct span name);
 
-/* Whether a field belongs to one connection by its nature, named by Connection or not. Trailer is
- * among them: it announces trailers, which are dropped. */
+/* Whether a field is always hop-by-hop, even if Connection does not name it. Trailer is one: it
+ * announces trailers, which are dropped. */
 static inline bool field_is_hop_by_hop(enum field_id id)
 {
     const uint64_t ids = UINT64_C(1) << FIELD_CONNECTION | UINT64_C(1) << FIELD_KEEP_ALIVE |
@@ -74,7 +74,7 @@ static inline bool field_is_hop_by_hop(enum field_id id)
     return (ids >> id & 1) != 0;
 }
 
-/* The name as written in the list above; not for FIELD_OTHER. */
+/* The name as spelled in the list above; not for FIELD_OTHER. */
 struct span field_name(enum field_id id);
 
 /* RFC 9110 section 5.6.2: at least one tchar, nothing else. */
@@ -83,16 +83,17 @@ bool field_is_token(struct span span);
 /* No control byte but HTAB; bytes >= 0x80 pass. */
 bool field_is_value(struct span span);
 
-/* Cut the next member off a comma-separated list (RFC 9110 section 5.6.1): trimmed, empty members
- * skipped, commas inside "quoted strings" kept. False when there is none left. */
+/* Remove the next member from the front of a comma-separated list (RFC 9110 section 5.6.1). It is
+ * trimmed; empty members are skipped; commas inside "quoted strings" do not separate. False: no
+ * member is left. */
 bool field_list_next(struct span *rest, struct span *member);
 
-/* Whether @value, a comma-separated list, has @member, in any case. */
+/* Whether @value, a comma-separated list, contains @member; case is ignored. */
 bool field_list_has(struct span value, struct span member);
 
-/* Whether @name with each `_` read as `-` is the name of a field that frames or identifies, or is a
- * variable of CGI that gunicorn takes from a field (rule 20): servers take such a field for the
- * real one, so it is refused. */
+/* Whether @name, with each `_` read as `-`, is the name of a field that frames or identifies a
+ * message, or is a CGI variable that gunicorn takes from a field (rule 20). Servers take such a
+ * field for the real one, so it is refused. */
 bool field_is_underscore_variant(struct span name);
 
 #endif /* SLUICE_HTTP_FIELD_H */

@@ -1,4 +1,4 @@
-/* Writing heads: start lines, fields, dates. */
+/* Writes message heads: status lines, fields, dates. */
 
 #ifndef SLUICE_HTTP_MESSAGE_H
 #define SLUICE_HTTP_MESSAGE_H
@@ -9,7 +9,8 @@
 #include "base/span.h"
 #include "base/text.h"
 
-/* "HTTP/1.1 429 Too Many Requests\r\n"; a status without a registered phrase gets an empty one. */
+/* "HTTP/1.1 429 Too Many Requests\r\n". The phrase is empty for a status without a registered
+ * one. */
 void message_write_status_line(struct text *text, uint16_t status);
 
 /* The registered reason phrase, or "". */

@@ -1,7 +1,7 @@
-/* The methods of the IANA HTTP Method Registry (RFC 9110 section 16.1), which a head's method is
- * compared with once.
+/* The methods of the IANA HTTP Method Registry (RFC 9110 section 16.1). The method of a head is
+ * looked up once.
  *
- * Methods are case-sensitive (RFC 9110 section 9.1), and yet some servers fold their case. */
+ * Methods are case-sensitive (RFC 9110 section 9.1), but some servers ignore case. */
 
 #ifndef SLUICE_HTTP_METHOD_H
 #define SLUICE_HTTP_METHOD_H
@@ -11,8 +11,8 @@
 #include "base/compiler.h"
 #include "base/span.h"
 
-/* X(ID, "name", whether a client sends it again: RFC 9110 section 9.2.2), the frequent ones first.
- * The methods of WebDAV and its kind are not sent again, whatever the registry says of them. */
+/* X(ID, "name", idempotent, so that it may be retried: RFC 9110 section 9.2.2), frequent methods
+ * first. Methods of WebDAV and similar extensions are not retried, whatever the registry says. */
 #define METHOD_LIST(X)                                                                             \
     X(GET, "GET", true)                                                                            \
     X(POST, "POST", false)                                                                         \
@@ -63,19 +63,19 @@ enum method_id {
         METHOD_COUNT,
 };
 
-/* The registered method @name, letter for letter; else METHOD_OTHER. */
+/* The registered method with exactly this name, or METHOD_OTHER. */
 MUST_USE enum method_id method_identify(struct span name);
 
-/* The registered method that @name is but for its case; METHOD_OTHER: none. */
+/* The registered method with this name if case is ignored. METHOD_OTHER: none. */
 MUST_USE enum method_id method_find_ignoring_case(struct span name);
 
 /* The name of @id, which is not METHOD_OTHER. Static. */
 struct span method_name(enum method_id id);
 
-/* Why a request is refused whose method is @id but for its case. Static. */
+/* The reason for refusing a method that differs from @id in case only. Static. */
 const char *method_case_refusal(enum method_id id);
 
-/* Whether a request of @id may be sent again. */
+/* Whether a request with the method @id may be retried. */
 bool method_is_idempotent(enum method_id id);
 
 #endif /* SLUICE_HTTP_METHOD_H */

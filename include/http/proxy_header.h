@@ -1,8 +1,8 @@
-/* The header of the PROXY protocol, versions 1 and 2: whose connection a proxy carries on, said
- * before the first byte of what that client sends.
+/* Parser for the PROXY protocol header, versions 1 and 2. A proxy in front sends it before the
+ * client's first byte; it contains the client's address.
  *
- * Read strictly: what is not exactly a header is refused, and nothing is guessed from it. Pure: the
- * same bytes, whole or growing, give the same result.
+ * The parser is strict: input that is not exactly a header is refused. It is stateless: the same
+ * bytes give the same result, whether they come at once or in pieces.
  *
  * Source: "The PROXY protocol, versions 1 & 2", HAProxy's doc/proxy-protocol.txt. */
 
@@ -18,22 +18,22 @@
 #include "http/head.h"
 
 enum {
-    PROXY_HEADER_BYTES_MAX = 4096, /* of version 2 with all its TLVs; of version 1 it is 107 */
+    PROXY_HEADER_BYTES_MAX = 4096, /* version 2 with all its TLVs; version 1: 107 */
 };
 
 struct proxy_header {
-    /* False: the sender speaks for itself (LOCAL, a health check), does not know (UNKNOWN, UNSPEC)
-     * or names a unix socket: the connection's own address counts. */
+    /* False: use the address of the connection. The sender speaks for itself (LOCAL, a health
+     * check), does not know the client (UNKNOWN, UNSPEC), or names a unix socket. */
     bool has_source;
     struct address source; /* canonical */
     const char *problem;   /* with PARSE_BAD: static, for people; never quotes the header */
 };
 
-/* Read the header that @bytes start with. PARSE_PARTIAL, which PROXY_HEADER_BYTES_MAX bytes
- * never are, wants the same and more. With PARSE_DONE *consumed bytes were the header; what
- * follows them is the client's.
+/* Parse the header at the start of @bytes. PARSE_PARTIAL: call again with the same bytes and more;
+ * not returned for PROXY_HEADER_BYTES_MAX bytes or more. PARSE_DONE: the header has *consumed
+ * bytes, and the client's bytes follow.
  *
- * TLVs of version 2 are passed over but must fit; a CRC32C among them must be right. */
+ * TLVs of version 2 are skipped but must fit; a CRC32C among them must be right. */
 MUST_USE enum parse_result proxy_header_parse(struct span bytes, struct proxy_header *header,
                                               size_t *consumed);
 

@@ -1,8 +1,8 @@
-/* Values by name out of cookies and queries, as any server may read them.
+/* Finds values by name in cookies and queries, in every way that some server reads them.
  *
- * Servers disagree on where a pair ends, which names are equal and how a value is decoded. What is
- * read here is every value that one of them takes for the named one: more than any server reads,
- * never less. Which spellings there are: docs/policy.md, "several values".
+ * Servers disagree on where a pair ends, which names are equal and how a value is decoded. The
+ * result contains every value that some server takes for the named one: more than any one server
+ * reads, never less. docs/policy.md, "several values", lists the spellings.
  *
  * Source: RFC 6265 section 4.2.1, RFC 2109, the URL standard's application/x-www-form-urlencoded;
  * Werkzeug, Django, Python's http.cookies, Go's net/http, npm's cookie and qs, PHP, Rack. */
@@ -16,41 +16,53 @@
 #include "base/compiler.h"
 #include "base/span.h"
 
-/* @span without what some server strips from the ends of names and values: white space and blanks
- * beyond ASCII, also as bytes of Latin-1. */
+/* @span without the characters that some server strips from the ends of names and values: white
+ * space and blanks beyond ASCII, also as bytes of Latin-1. */
 struct span value_trim(struct span span);
 
-/* A walk over the values of one name. Zero but for the first two members. */
+/* An iteration over the values of one name. The caller sets the first two members, the rest is
+ * zero. */
 struct value_walk {
     struct span rest; /* one Cookie field, or the query */
-    struct span name; /* as the policy says it */
+    struct span name; /* as in the policy */
 
-    /* The walk's own. */
-    struct span piece;  /* what is left of the piece that is looked at */
-    struct span second; /* another reading of the value given out last; data is NULL: none */
-    bool is_first;      /* of a query: no ";" stands before piece */
+    /* Private. */
+    struct span piece;  /* the rest of the current piece */
+    struct span second; /* another reading of the last value; data is NULL: none */
+    const char *equals; /* of a cookie: the first "=" after a name that was found, or the end of its
+                           piece; NULL: none was found */
+    bool is_first;      /* of a query: no ";" precedes the piece */
 };
 
-/* The next value of the cookie, as it is written. Values end at ";"; where a comma or white space
- * stands in one, and where quotes run across a ";", both readings are given out. */
+/* The next value of the cookie, not decoded. Values end at ";". If a value contains a comma or
+ * white space, or quotes that run across a ";", both readings are returned. */
 MUST_USE bool cookie_next(struct value_walk *walk, struct span *value);
 
-/* The next value of the parameter, as it is written. Pairs end at "&"; where a ";" stands in one,
- * both readings are given out. */
+/* The next value of the parameter, not decoded. Pairs end at "&". If a pair contains a ";", both
+ * readings are returned. */
 MUST_USE bool query_next(struct value_walk *walk, struct span *value);
 
 enum { VALUE_READINGS_MAX = 4 };
 
-/* Decode the @value of a cookie into @buffer of @capacity bytes. *n of @readings, distinct or not:
- * the values that servers may make of it, unquoted and with percent escapes decoded, "+" for a
- * space. A value without quotes, escapes and spaces is its own only reading, and is not copied.
- * False: there is no room, or it is JSON (`j:"..."`), which has spellings without end. */
+/* Decode the @value of a cookie into @buffer of @capacity bytes. The *n @readings are the values
+ * that servers may derive from it, maybe with duplicates: unquoted, with percent escapes decoded,
+ * and with "+" in place of a space. A value without quotes, escapes and spaces is its own only
+ * reading, and is not copied. False: there is no room, or the value is JSON (`j:"..."`), which has
+ * unlimited spellings. */
 MUST_USE bool cookie_decode(struct span value, char *buffer, size_t capacity,
                             struct span readings[VALUE_READINGS_MAX], size_t *n);
 
-/* Decode the @value of a parameter likewise: escapes and "+". *n is 2 where an escape is malformed:
- * as it is written, too. False: there is no room. */
+/* Decode the @value of a parameter in the same way: escapes and "+". If an escape is malformed, *n
+ * is 2: the undecoded value is a reading too. False: there is no room. */
 MUST_USE bool query_decode(struct span value, char *buffer, size_t capacity,
                            struct span readings[VALUE_READINGS_MAX], size_t *n);
+
+/* --- our own --- */
+
+/* Value of the first parameter @name in @query ("a=1&b=2"). Escapes and "+" are decoded, into
+ * @buffer of @capacity bytes; the name is decoded before the comparison too. A value that does not
+ * fit is cut. False: not found. */
+MUST_USE bool query_find(struct span query, struct span name, char *buffer, size_t capacity,
+                         struct span *value);
 
 #endif /* SLUICE_HTTP_VALUES_H */

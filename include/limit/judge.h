@@ -1,8 +1,8 @@
-/* One decision of all the limits of a request, and nothing else: no table, no lock, no expiry.
+/* One decision over all limits of a request: no table, no lock, no expiry.
  *
- * What the embedded store does under its locks, and what the script is held against. A limit that
- * is enforced and does not allow denies the request; then nothing is charged but to those that
- * count denied requests. A shadow limit is charged as if it were real and denies nobody. */
+ * The embedded store calls this under its locks, and tests compare the script with it. An enforced
+ * limit that does not allow the request denies it; then only limits that count denied requests are
+ * charged. A shadow limit is charged as if enforced and never denies. */
 
 #ifndef SLUICE_LIMIT_JUDGE_H
 #define SLUICE_LIMIT_JUDGE_H
@@ -13,37 +13,36 @@
 #include "base/compiler.h"
 #include "base/status.h"
 #include "limit/limit.h"
-#include "limit/verdict.h"
 
 struct judged {
     const struct limit *limit;
     void *state; /* all zero: untouched */
     struct limit_call call;
     struct verdict *verdict; /* the answer, as in struct charge of store/store.h; the caller's */
-    bool charged; /* the answer: the request was admitted, and this limit took its cost */
+    bool charged; /* the answer: the request was admitted, and its cost was charged to this limit */
 };
 
-/* Judge all and change no state: *admitted when every enforced limit allows. What verdicts report
- * is left for the two below. STATUS_INVALID: the windows of a calendar are not known at this time,
- * and verdicts are undefined. */
+/* Judge all limits without a change of state. *admitted: every enforced limit allows the request.
+ * The two functions below fill the report part of the verdicts. STATUS_INVALID: the windows of a
+ * calendar are not known at this time, and verdicts are undefined. */
 MUST_USE enum status judge_evaluate(struct judged *judged, size_t n, bool *admitted);
 
-/* Charge @judged, which judge_evaluate() has filled, if it is to be, or follow a clock that was set
- * back; then report how things stand. */
+/* Charge @judged, which judge_evaluate() has filled, where a charge is due, or follow a clock that
+ * was set back; then report the state. */
 void judge_conclude(struct judged *judged, bool admitted);
 
-/* Change nothing, and report how things stand. */
+/* Report the state without a change. */
 void judge_report(struct judged *judged);
 
-/* Whether a request of @cost that was @admitted, or not, was charged to a limit that answered
- * @verdict: one that is enforced, or a shadow that would have let it pass. */
+/* Whether a request of @cost is charged to a limit that gave @verdict: the request is @admitted and
+ * the limit, enforced or shadow, allows it. */
 static inline bool judge_charges(const struct verdict *verdict, uint32_t cost, bool admitted)
 {
     return admitted && verdict->allowed && cost > 0;
 }
 
-/* Whether judge_conclude() will take something from @judged, so that its state must have room for
- * it: see state_bytes of struct algorithm. */
+/* Whether judge_conclude() will charge @judged, so that its state must have room for the charge:
+ * see state_bytes of struct algorithm. */
 static inline bool judge_takes(const struct judged *judged, bool admitted)
 {
     const struct limit *limit = judged->limit;

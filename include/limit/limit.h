@@ -26,23 +26,23 @@ struct limit {
     struct span
         name; /* borrowed from the policy; "login", or "login.1s" where there are several rates */
     uint32_t index; /* among all limits of the policy, from 0 */
-    uint32_t meter; /* its number with who counts by name, which gives it; 0: none */
+    uint32_t meter; /* its number in the counters by name, which assign it; 0: none */
     const struct algorithm *algorithm;
     struct limit_params params;
     uint32_t tick_us;                /* 1, 1,000 or 1,000,000 */
     uint64_t period_us;              /* as written */
-    char digest[LIMIT_DIGEST_BYTES]; /* of what gives the state its unit; lower-case hex, no NUL */
-    struct hash128 id; /* of the name and of that; public, the same in every process */
-    bool shadow;       /* judged and charged as if real, never enforced */
-    bool count_denied; /* a denied request is charged too, by at most what brings it to full */
-    bool is_settled;   /* what it charges may be corrected later */
-    /* A Redis that has redis-cell judges it by CL.THROTTLE: it is no misfit (see cl_throttle.h),
-     * never judged beside another, and what it charges is never settled. */
+    char digest[LIMIT_DIGEST_BYTES]; /* of the state's unit; lower-case hex, no NUL */
+    struct hash128 id; /* hash of name and digest; public, the same in every process */
+    bool shadow;       /* judged and charged as if enforced, never denies */
+    bool count_denied; /* a denied request is charged too, at most until the state is full */
+    bool is_settled;   /* its charges may be corrected later */
+    /* A Redis that has redis-cell judges it by CL.THROTTLE: cl_throttle_misfit() is NULL, it is
+     * never judged together with another limit, and its charges are never settled. */
     bool by_cell;
     enum on_failure on_failure;
 };
 
-/* What the policy says of it. */
+/* A limit as written in the policy. */
 struct limit_spec {
     const struct algorithm *algorithm;
     uint32_t rate;
@@ -57,24 +57,23 @@ struct limit_spec {
 };
 
 /* Fill algorithm, params, tick, period, digest and id of @limit, which has its name, from @spec,
- * with the finest tick in which the numbers are exact; the other members are left. Windows of a
- * week start on Monday. Returns NULL, or what is wrong: a static phrase fit to follow "error: ". */
+ * with the finest tick in which the numbers are exact; the other members are untouched. Windows of
+ * a week start on Monday. Returns NULL, or the fault: a static phrase that can follow "error: ". */
 MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *spec);
 
-/* Make @share what one of @instances (>= 1) proxies may admit by itself, so that all of them
- * together keep within @limit. A bucket's period is multiplied and its burst divided; a window
- * stays the window that clients know, and its count alone is divided. What is divided is
- * rounded down but never below 1: more proxies than units admit more than @limit. The tick and
- * the name are @limit's; the digest and the id differ as the period does. Cannot fail: a period
- * that fits no more is cut. */
+/* Make @share the part of @limit that one of @instances (>= 1) proxies may admit by itself, so that
+ * all of them together stay within @limit. For a bucket the period is multiplied and the burst
+ * divided. For a window the count is divided and the period stays, since clients know it. Quotients
+ * are rounded down but are at least 1: more proxies than units admit more than @limit. The tick and
+ * the name are those of @limit; the digest and the id change with the period. Cannot fail: a period
+ * that does not fit is clamped. */
 void limit_share(const struct limit *limit, uint32_t instances, struct limit *share);
 
-/* Whether requests alike that meet @limit can be decided as one call of the script,
- * see limit/alike.h: not where they are held one after another, or are counted
- * though they are denied. */
-bool limit_takes_alike(const struct limit *limit);
+/* Whether one call of the script can decide identical requests to @limit, see limit/identical.h:
+ * false if requests are delayed one after another, or if denied requests are counted. */
+bool limit_takes_identical(const struct limit *limit);
 
-/* The first limit of @limit's policy, behind which the others lie by index. */
+/* The first limit of @limit's policy. The others follow it in memory, by index. */
 static inline const struct limit *limit_first(const struct limit *limit)
 {
     return limit - limit->index;
@@ -84,26 +83,25 @@ static inline const struct limit *limit_first(const struct limit *limit)
  * above it can ever pass. */
 uint64_t limit_capacity(const struct limit *limit);
 
-/* The call that @cost units at @now_us are to @limit; edges, slot and to_full are left for the
- * caller. */
+/* The call for @cost units of @limit at @now_us. The caller sets edges, slot and to_full. */
 struct limit_call limit_call_at(const struct limit *limit, uint64_t now_us, uint32_t cost);
 
-/* Whether @limit's windows are known at @call's time: false for a calendar whose edges do not hold
- * it, and then @call must not be judged. */
+/* Whether @limit's windows are known at @call's time. False: the edges of a calendar do not enclose
+ * it, and @call must not be judged. */
 bool limit_knows(const struct limit *limit, const struct limit_call *call);
 
-/* Whether @limit's windows start at times of the wall clock that people can see. For all others
- * time that has passed is what counts, and any clock that does not step will do. */
+/* Whether @limit's windows are aligned to the wall clock. The other limits depend on elapsed time
+ * alone, and any clock that does not step is sufficient for them. */
 static inline bool limit_follows_wall_clock(const struct limit *limit)
 {
     return limit->algorithm->has_offset && !limit->params.from_first;
 }
 
 /* @now_us (us since the epoch, at most LIMIT_NOW_MAX) in @limit's ticks, rounded down, so that
- * nothing comes back early. */
+ * no unit refills early. */
 static inline uint64_t limit_ticks(const struct limit *limit, uint64_t now_us)
 {
-    switch (limit->tick_us) { /* dividing by what is no constant takes many times as long */
+    switch (limit->tick_us) { /* division by a variable takes many times as long */
     case 1:
         return now_us;
     case 1000:
@@ -113,7 +111,7 @@ static inline uint64_t limit_ticks(const struct limit *limit, uint64_t now_us)
     }
 }
 
-/* @ticks in us; what does not fit is UINT64_MAX. */
+/* @ticks in us; UINT64_MAX on overflow. */
 uint64_t limit_us(const struct limit *limit, uint64_t ticks);
 
 /* @ticks in whole seconds, rounded up. RETRY_NEVER and RETRY_UNKNOWN stay. */

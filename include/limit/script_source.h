@@ -1,7 +1,7 @@
-/* The Lua program that decides in Redis, put together from a prelude, the algorithms that a policy
- * uses and a driver. Constant for a policy; user bytes reach it in KEYS and ARGV alone.
+/* The Lua program that decides in Redis: a prelude, the algorithms that a policy uses, and a
+ * driver. Constant for a policy; bytes from users reach it only in KEYS and ARGV.
  *
- * What it takes and answers stands at the head of src/limit/driver.lua. */
+ * The head of src/limit/driver.lua documents its arguments and its reply. */
 
 #ifndef SLUICE_LIMIT_SCRIPT_SOURCE_H
 #define SLUICE_LIMIT_SCRIPT_SOURCE_H
@@ -15,20 +15,18 @@
 #include "limit/limit.h"
 
 enum {
-    /* Arguments are doubles, packed into one string: before the first charge's, of a charge after
-     * its cost, and those that not every charge has. */
+    /* Arguments are doubles, packed into one string. HEAD: before the first charge; CONSTANTS: of a
+     * charge, after its cost; EXTRAS: only some charges have them. */
     SCRIPT_NUMBER_BYTES = 8,
     SCRIPT_HEAD_ARGS = 2,
     SCRIPT_CONSTANTS = 5 + LIMIT_SCRIPT_PARAMS_MAX,
     SCRIPT_EXTRAS_MAX = LIMIT_EDGES,
     SCRIPT_CHARGE_ARGS_MAX = 1 + SCRIPT_CONSTANTS + SCRIPT_EXTRAS_MAX,
-    /* Arguments of a settlement before those that are as a charge's. */
+    /* Arguments of a settlement, before those that it shares with a charge. */
     SCRIPT_SETTLEMENT_ARGS = 3,
     SCRIPT_HEAD_INTS = 1,
     SCRIPT_INTS_PER_CHARGE = 5,
-    SCRIPT_ALIKE_HEAD_INTS = 2,
-    /* What an algorithm tells of a state at most: a sliding window its number and its counters. */
-    SCRIPT_TOLD_MAX = 102,
+    SCRIPT_IDENTICAL_HEAD_INTS = 2,
 };
 
 /* The first argument: see driver.lua. */
@@ -37,14 +35,14 @@ enum script_act {
     SCRIPT_SETTLES,
     SCRIPT_JUDGES,
     SCRIPT_DENIES,
-    SCRIPT_DECIDES_ALIKE,
+    SCRIPT_DECIDES_IDENTICAL,
 };
 
-/* What changes from call to call. */
+/* The arguments of a charge that change from call to call. */
 struct script_charge {
     const struct limit *limit;
     uint32_t cost;
-    const uint64_t *edges; /* us; of a calendar's windows; NULL stands for unknown ones */
+    const uint64_t *edges; /* us; of a calendar's windows; NULL: unknown */
     uint64_t slot;
 };
 
@@ -53,25 +51,25 @@ struct script_charge {
 MUST_USE enum status script_source_new(const struct limit *limits, size_t n_limits, char **source,
                                        size_t *len);
 
-/* Those arguments of a charge that are constant for @limit, and come after the
- * cost; returns how many. */
+/* The arguments of a charge that are constant for @limit and follow the cost. Returns their
+ * number. */
 size_t script_source_constants(const struct limit *limit, double args[SCRIPT_CONSTANTS]);
 
-/* Those that come last: the slot or the edges, where @charge's limit takes
- * such; returns how many. */
+/* The last arguments of @charge: the slot or the edges, if its limit takes them. Returns their
+ * number. */
 size_t script_source_extras(const struct script_charge *charge, double args[SCRIPT_EXTRAS_MAX]);
 
-/* All arguments of @charge; returns how many. */
+/* All arguments of @charge. Returns their number. */
 size_t script_source_args(const struct script_charge *charge, double args[SCRIPT_CHARGE_ARGS_MAX]);
 
-/* Write @n arguments as the script takes them: SCRIPT_NUMBER_BYTES each at @packed. */
+/* Encode @n arguments for the script: SCRIPT_NUMBER_BYTES each at @packed. */
 void script_source_pack(const double *args, size_t n, char *packed);
 
-/* Read @n numbers of such at @packed. */
+/* Decode @n numbers in that encoding at @packed. */
 void script_source_unpack(const char *packed, size_t n, double *numbers);
 
-/* Read the SCRIPT_INTS_PER_CHARGE integers at @ints as @limit's verdict. False if they make no
- * sense. */
+/* Read the SCRIPT_INTS_PER_CHARGE integers at @ints as @limit's verdict. False: they are
+ * invalid. */
 MUST_USE bool script_source_read_verdict(const struct limit *limit, const long long *ints,
                                          struct verdict *verdict);
 

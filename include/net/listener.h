@@ -1,5 +1,5 @@
-/* Listening sockets: one a worker and address, the kernel spreads the connections (SO_REUSEPORT).
- */
+/* Listening sockets: one per worker and address; the kernel distributes the connections
+ * (SO_REUSEPORT). */
 
 #ifndef SLUICE_NET_LISTENER_H
 #define SLUICE_NET_LISTENER_H
@@ -17,45 +17,71 @@ struct sockaddr;
 
 enum { LISTENER_BACKLOG = 4096 };
 
-/* Look whether somebody else listens on @sockaddr: without SO_REUSEPORT, so that a forgotten old
- * process is an error and not half of the traffic. It does not listen itself: nobody would be
- * served who connects meanwhile. STATUS_IN_USE, STATUS_IO (errno says why). */
+/* Check that no other process listens on @sockaddr. The check binds without SO_REUSEPORT, so that a
+ * forgotten old process gives an error instead of taking half of the traffic. It does not listen,
+ * because a client that connected to it would not be served. STATUS_IN_USE, STATUS_IO (see
+ * errno). */
 MUST_USE enum status listener_probe(const struct sockaddr *sockaddr, size_t sockaddr_bytes);
 
-/* A non-blocking listening socket with SO_REUSEPORT in *fd. A port of 0 is chosen by the kernel:
- * ask getsockname(). STATUS_IN_USE, STATUS_IO. */
+/* Open a non-blocking listening socket with SO_REUSEPORT in *fd. For port 0 the kernel chooses the
+ * port: see getsockname(). STATUS_IN_USE, STATUS_IO. */
 MUST_USE enum status listener_bind(const struct sockaddr *sockaddr, size_t sockaddr_bytes, int *fd);
+
+/* --- TCP handshakes of a listening socket ---
+ *
+ * Closing a listening socket resets the queued connections, and also clients that have received a
+ * SYN-ACK and take themselves for connected. POSIX has no call that stops new handshakes without
+ * that; a socket filter can. */
+
+/* Let no handshake begin on @fd from now on. A client that tries is served by another socket that
+ * listens on the port and covers the address, or is refused. Before Linux 5.7, while another socket
+ * of exactly the same address stays open, the client sees a lost SYN and sends it again after a
+ * second. Handshakes in progress continue, except those by SYN cookie. No effect on a socket that
+ * is not TCP. Not for a socket that is shared with another process: that process would get no
+ * handshakes either. */
+void handshakes_stop(int fd);
+
+/* Remove the filter of handshakes_stop(), which @fd inherited from its listening socket. */
+void handshakes_free_child(int fd);
+
+/* Whether a handshake is in progress for the address and port of @fd; also true if the kernel
+ * cannot answer. It may belong to another socket of the same address. A handshake by SYN cookie is
+ * not seen. Takes from a tenth of a millisecond to several, depending on the number of connections
+ * of the host. */
+bool handshakes_are_under_way(int fd);
+
+/* --- accepting --- */
 
 struct listener {
     int fd; /* owned */
-    struct event *event;
+    struct event_room event;
     struct timer pause; /* after the process ran out of file descriptors */
-    struct timer look;  /* while it leaves: whether it may close */
+    struct timer look;  /* while leaving: checks whether to close */
     unsigned n_looks;
     bool is_leaving;
-    bool is_quiet; /* at the latest look no handshake was under way */
-    /* A connection: @fd is the callee's now, non-blocking, close-on-exec. */
+    bool is_quiet; /* no handshake was in progress at the last check */
+    /* A connection was accepted. The callee owns @fd: non-blocking, close-on-exec. */
     void (*on_accept)(void *context, int fd, const struct sockaddr *peer);
     void (*on_left)(void *context);
     void *context;
     struct log_gate gate;
-    uint64_t n_refused; /* accepts that failed for want of descriptors or memory */
+    uint64_t n_refused; /* accepts that failed for lack of descriptors or memory */
 };
 
-/* Accept from @fd (taken over) within @loop. STATUS_NO_MEMORY: @fd is closed. */
+/* Accept from @fd, which becomes owned, within @loop. STATUS_NO_MEMORY: @fd is closed. */
 MUST_USE enum status
 listener_open(struct listener *listener, struct loop *loop, int fd,
               void (*on_accept)(void *context, int fd, const struct sockaddr *peer), void *context);
 
-/* Begin no connection from now on, but accept those whose handshake has begun: nobody who
- * could connect is lost. Then close and call @on_left, which may free the listener: after 20
- * ms where there are none, after little more than a second where handshakes do not end, as
- * those of clients that are gone. The socket is nobody else's, but for one of a unix socket:
- * its file is gone by now. */
+/* Let no connection begin from now on, but accept those whose handshake has begun, so that no
+ * client is reset. Then close and call @on_left, which may free the listener. This takes 20 ms if
+ * no handshake is in progress, and little more than a second if handshakes do not end, for example
+ * because the clients are gone. The socket must not be shared, unless it is a unix socket; its file
+ * is removed before the call. */
 void listener_leave(struct listener *listener, void (*on_left)(void *context));
 
-/* Accept what is queued already, then close at once. Whoever connects at that moment is reset, but
- * where others share the socket. */
+/* Accept the queued connections, then close at once. A client that connects at that moment is
+ * reset, unless the socket is shared. */
 void listener_close(struct listener *listener);
 
 #endif /* SLUICE_NET_LISTENER_H */

@@ -1,9 +1,9 @@
-/* Messages of one turn of the loop, on many streams, written one after the other at the turn's
- * end: reads, decisions and writes in rows of a kind cost less than one of each in turn, since each
- * finds its own code in the processor's caches.
+/* The outbox: collects the messages of one loop iteration, on many streams, and writes them one
+ * after the other at its end. Doing all reads, then all decisions, then all writes costs less than
+ * alternating between them, because the code stays in the processor's caches.
  *
- * For who gives a message it is a write that blocks: its stream tells by on_drained when it has
- * been taken, after all the others have been offered too. */
+ * To its caller each message is a write that blocks: its stream calls on_drained when the message
+ * has been taken, after all the other messages have been offered too. */
 
 #ifndef SLUICE_NET_OUTBOX_H
 #define SLUICE_NET_OUTBOX_H
@@ -16,22 +16,23 @@
 #include "net/stream.h"
 
 enum {
-    OUTBOX_MESSAGES_MAX = 32, /* so many wait for each other, and no more */
+    OUTBOX_MESSAGES_MAX = 32, /* messages that wait; then they are written at once */
 };
 
 struct outbox {
     struct loop *loop; /* borrowed */
-    struct loop_task turn_end;
+    struct loop_task iteration_end;
     struct list posted;  /* struct stream, in order */
-    struct list offered; /* the same, whose on_drained waits for the turn's end */
+    struct list offered; /* offered streams whose on_drained waits for the end of the iteration */
     int n_posted;        /* since the last offer */
 };
 
-/* There is nothing to close: it is as good as gone when its streams are closed. */
+/* An outbox needs no close: close its streams instead. */
 void outbox_init(struct outbox *outbox, struct loop *loop);
 
-/* As stream_write(), but what is written goes at the end of the turn, or when so many others wait:
- * STREAM_BLOCKED, or STREAM_BROKEN. Who closes the stream before takes it back. */
+/* As stream_write(), but the write happens at the end of the iteration, or as soon as
+ * OUTBOX_MESSAGES_MAX messages wait. Returns STREAM_BLOCKED or STREAM_BROKEN. Closing the stream
+ * before that withdraws the message. */
 MUST_USE enum stream_result outbox_write(struct outbox *outbox, struct stream *stream,
                                          const struct iovec *slices, int n_slices);
 

@@ -1,7 +1,7 @@
-/* Pipes, for bytes that pass from one socket to another and that nobody looks at: they stay in the
- * kernel, and are not copied there (splice(2)).
+/* Pipes, for bytes that pass from one socket to another uninspected: they stay in the kernel and
+ * are not copied to user space (splice(2)).
  *
- * A pool of them belongs to one worker. Each is two descriptors, which is why there are few. */
+ * A pool of pipes belongs to one worker. A pipe uses two descriptors, so there are few. */
 
 #ifndef SLUICE_NET_PIPE_H
 #define SLUICE_NET_PIPE_H
@@ -11,8 +11,8 @@
 #include "base/compiler.h"
 
 enum {
-    PIPES_FREE_MAX = 4, /* that a pool keeps for whoever comes next */
-    PIPE_SKIPS = 1024,  /* that find none after the system has refused one */
+    PIPES_FREE_MAX = 4, /* free pipes that a pool keeps for reuse */
+    PIPE_SKIPS = 1024,  /* calls that return NULL after the system refused a pipe */
 };
 
 struct pipe {
@@ -27,20 +27,21 @@ struct pipe_pool {
     size_t n_free;     /* at most PIPES_FREE_MAX; others are closed */
     size_t n_pipes;    /* all of them */
     size_t n_max;
-    unsigned n_skips; /* the next so many calls do not ask the system, which has just refused */
+    unsigned n_skips; /* number of further calls that return NULL without a system call */
 };
 
 /* At most @n_max pipes; 0 is none. */
 void pipe_pool_init(struct pipe_pool *pool, size_t n_max);
 
-/* All must have been given back. */
+/* All pipes must have been returned. */
 void pipe_pool_close(struct pipe_pool *pool);
 
-/* An empty pipe of PIPE_BYTES, or NULL: all are taken, or the system gives none; then it is not
- * asked again by the next PIPE_SKIPS calls. */
+/* An empty pipe of PIPE_BYTES. NULL: all are in use, or the system refuses one; after a refusal the
+ * next PIPE_SKIPS calls do not try to create a pipe. */
 MUST_USE struct pipe *pipe_take(struct pipe_pool *pool);
 
-/* @pipe came from pipe_take() of the same pool; what is in it is lost. NULL is a no-op. */
+/* Return @pipe, which came from pipe_take() of the same pool; bytes left in it are lost. NULL is a
+ * no-op. */
 void pipe_give(struct pipe_pool *pool, struct pipe *pipe);
 
 #endif /* SLUICE_NET_PIPE_H */

@@ -1,9 +1,9 @@
-/* A connected byte stream under downstream and upstream alike: reads when asked, writes at once and
- * keeps what the kernel does not take.
+/* A connected byte stream, for client and upstream connections: it reads on request, writes at once
+ * and keeps what the kernel does not take.
  *
- * Its owner reads and writes; the stream knows bytes and readiness, not what travels. Nothing here
- * calls back into its caller: on_readable and on_drained come from the loop alone, or at the end of
- * its turn from an outbox. */
+ * The owner reads and writes; the stream handles bytes and readiness, not protocols. No function
+ * here calls back into its caller: on_readable and on_drained come from the loop alone, or from an
+ * outbox at the end of the loop iteration. */
 
 #ifndef SLUICE_NET_STREAM_H
 #define SLUICE_NET_STREAM_H
@@ -16,9 +16,8 @@
 #include "base/compiler.h"
 #include "base/list.h"
 #include "base/status.h"
+#include "net/loop.h"
 
-struct event;
-struct loop;
 struct pipe;
 struct stream;
 
@@ -27,38 +26,37 @@ enum {
 };
 
 enum stream_result {
-    STREAM_DONE,    /* read: some bytes came; write: the kernel took all */
-    STREAM_BLOCKED, /* read: nothing there now; write: the rest is kept, on_drained will be called
-                     */
-    STREAM_EOF,     /* read: the peer has ended its side */
+    STREAM_DONE,    /* read: some bytes were read; write: the kernel took all */
+    STREAM_BLOCKED, /* read: no bytes yet; write: the rest is kept until on_drained */
+    STREAM_EOF,     /* read: the peer has closed its side */
     STREAM_BROKEN,  /* the connection is lost: close it */
 };
 
-/* How bytes reach the socket: plain today, TLS as a second kind. Results as of readv, writev and
- * splice, errno set. */
+/* How bytes reach the socket: plain today, TLS as a second kind. Results are those of readv, writev
+ * and splice, with errno set. */
 struct transport {
     const char *name;
     ssize_t (*read)(struct stream *stream, void *buffer, size_t capacity);
     ssize_t (*writev)(struct stream *stream, const struct iovec *slices, int n_slices);
     ssize_t (*peek)(struct stream *stream, void *buffer, size_t capacity);
-    /* Between the socket and a pipe's end, at most @most bytes; NULL: it cannot. */
+    /* Move at most @most bytes between the socket and a pipe's end. NULL: not supported. */
     ssize_t (*to_pipe)(struct stream *stream, int pipe_fd, size_t most);
     ssize_t (*from_pipe)(struct stream *stream, int pipe_fd, size_t most);
-    void (*shutdown)(struct stream *stream); /* end our side */
+    void (*shutdown)(struct stream *stream); /* close our side */
 };
 
 extern const struct transport transport_plain;
 
 struct stream_handler {
-    /* Bytes, an end or an error can be read. Comes again while they are not read and reading is
+    /* Bytes, an end or an error can be read. Called again until they are read or reading is not
      * wanted. */
     void (*on_readable)(void *owner);
-    /* The peer has ended its side or is gone; with stream_watch_end() alone. */
+    /* The peer has closed its side or is gone. Only with stream_watch_end(). */
     void (*on_ended)(void *owner);
-    /* Some of what a write kept has been taken, not all; or an outbox has offered it, and not all
-     * was. NULL: nobody wants to know. */
+    /* Some of the kept bytes have been taken, or an outbox has offered them, but not all were
+     * taken. NULL: not needed. */
     void (*on_progress)(void *owner);
-    /* What a write kept has been taken, or the connection broke: the next write tells. */
+    /* All kept bytes have been taken, or the connection broke: the next write reports it. */
     void (*on_drained)(void *owner);
 };
 
@@ -67,30 +65,31 @@ struct stream {
     const struct transport *transport;
     const struct stream_handler *handler;
     void *owner;
-    struct event *read_event;  /* owned */
-    struct event *write_event; /* owned */
-    struct event *end_event;   /* owned; NULL: never wanted */
-    bool reading;              /* read_event is armed */
-    bool connecting;           /* writability is awaited as the end of connect() */
-    bool is_broken;            /* what was kept could not be written, and is lost */
-    bool awaits_room;          /* nothing is kept, and on_drained is to come all the same */
+    struct event_room read_event; /* of on_ended while the end is watched */
+    struct event_room write_event;
+    bool reading;      /* read_event is armed for on_readable */
+    bool watches_end;  /* it is armed for on_ended */
+    bool connecting;   /* waits for writability, the end of connect() */
+    bool is_broken;    /* kept bytes could not be written and are lost */
+    bool is_unwatched; /* no memory to watch the socket: reads return STREAM_BROKEN */
+    bool awaits_room;  /* no bytes are kept, but on_drained must be called */
     struct iovec
-        kept[STREAM_SLICES_MAX]; /* what the kernel did not take yet; memory is the owner's */
+        kept[STREAM_SLICES_MAX]; /* bytes that the kernel did not take yet; memory is the owner's */
     int n_kept;
-    struct list posted;         /* in an outbox; empty: in none */
-    bool is_offered;            /* what is kept by an outbox has been */
-    enum stream_result offered; /* what came of it */
-    struct pipe *kept_pipe;     /* borrowed: it has what the kernel did not take yet; NULL: none */
+    struct list posted;         /* node in an outbox; empty: in none */
+    bool is_offered;            /* the outbox has offered the kept bytes */
+    enum stream_result offered; /* the result of the offer */
+    struct pipe *kept_pipe;     /* borrowed: has bytes that the kernel did not take; NULL: none */
 };
 
-/* Take over the connected, non-blocking @fd and start reading. On failure @fd is closed.
- * STATUS_NO_MEMORY. */
+/* Take ownership of the connected, non-blocking @fd and start reading. If this fails, @fd is
+ * closed. STATUS_NO_MEMORY. */
 MUST_USE enum status stream_open(struct stream *stream, struct loop *loop, int fd,
                                  const struct stream_handler *handler, void *owner);
 
-/* Start to connect to @sockaddr. on_drained tells the end of it; then stream_connect_status() says
- * how it went. STATUS_UNREACHABLE when it failed at once, STATUS_NO_MEMORY, STATUS_FULL: no file
- * descriptor. */
+/* Start to connect to @sockaddr. on_drained reports the end of the attempt, then
+ * stream_connect_status() gives the result. STATUS_UNREACHABLE: it failed at once; STATUS_FULL: no
+ * file descriptor; STATUS_NO_MEMORY. */
 struct sockaddr;
 MUST_USE enum status stream_connect(struct stream *stream, struct loop *loop,
                                     const struct sockaddr *sockaddr, size_t sockaddr_bytes,
@@ -100,85 +99,93 @@ MUST_USE enum status stream_connect(struct stream *stream, struct loop *loop,
  * STATUS_UNREACHABLE. */
 MUST_USE enum status stream_connect_status(struct stream *stream);
 
-/* Let stream_close() reset the connection instead of ending it in order. */
+/* Make stream_close() reset the connection instead of closing it in order. */
 void stream_reset_on_close(struct stream *stream);
 
-/* Let go of the socket. A stream that is closed, or all zero with fd -1, stays closed. */
+/* Close the socket. No-op on a closed stream, or one that is all zero with fd -1. */
 void stream_close(struct stream *stream);
 
-/* Let go of the socket without closing it: the caller's, of the result. Nothing may be kept. */
+/* Close the stream but not the socket, which is returned and becomes the caller's. No bytes may be
+ * kept. */
 int stream_detach(struct stream *stream);
 
-/* Hand a live stream to another owner (a pooled connection to its next request). */
+/* Give an open stream to another owner (a pooled connection to its next request). */
 void stream_set_handler(struct stream *stream, const struct stream_handler *handler, void *owner);
 
-/* Read up to @capacity (>= 1) bytes; *n_read of them with STREAM_DONE, else 0. One system call. */
+/* Read up to @capacity (>= 1) bytes. *n_read is their number with STREAM_DONE, else 0. One system
+ * call. */
 MUST_USE enum stream_result stream_read(struct stream *stream, void *buffer, size_t capacity,
                                         size_t *n_read);
 
-/* What stream_read() would say, without taking anything. */
+/* The result that stream_read() would give, without consuming bytes. */
 MUST_USE enum stream_result stream_peek(struct stream *stream);
 
-/* Whether on_readable is wanted. Turning it off costs a system call: do so only when it came
- * unwanted. */
+/* Set whether on_readable is wanted. Turning it off costs a system call: do so only after an
+ * unwanted on_readable. If there is no memory to watch the socket, on_readable comes once, and
+ * every later read is STREAM_BROKEN. */
 void stream_want_read(struct stream *stream, bool wanted);
 
-/* Have on_ended called in place of on_readable, whatever the peer has sent before it
- * ended; or, with false, on_readable again. Nothing may be written meanwhile. Without
- * memory on_readable stays. */
+/* With true, on_ended is called in place of on_readable, even if unread bytes precede the end; with
+ * false, on_readable again. Do not write while the end is watched. If there is no memory,
+ * on_readable stays. */
 void stream_watch_end(struct stream *stream, bool wanted);
 
-/* Write @n_slices (<= STREAM_SLICES_MAX) in order. With STREAM_BLOCKED their memory must stay until
- * on_drained, and nothing may be written before. One system call. */
+/* Write @n_slices (<= STREAM_SLICES_MAX) in order. With STREAM_BLOCKED their memory must stay valid
+ * until on_drained, and no other write may come before it. One system call. */
 MUST_USE enum stream_result stream_write(struct stream *stream, const struct iovec *slices,
                                          int n_slices);
 
-/* Read up to @most (>= 1) bytes into @pipe, which is empty. As stream_read(), but STREAM_BROKEN
- * also where the kernel cannot, and STREAM_BLOCKED also before an urgent byte: stream_read()
- * tells. */
+/* Read up to @most (>= 1) bytes into @pipe, which must be empty. As stream_read(), except:
+ * STREAM_BROKEN also if the kernel cannot splice, and STREAM_BLOCKED also before an urgent byte.
+ * stream_read() gives the actual state. */
 MUST_USE enum stream_result stream_read_pipe(struct stream *stream, struct pipe *pipe, size_t most);
 
-/* Write what is in @pipe. As stream_write(): with STREAM_BLOCKED it must stay until on_drained. The
- * process must ignore SIGPIPE: nothing else keeps it from a write to a peer that is gone. */
+/* Write the contents of @pipe. As stream_write(): with STREAM_BLOCKED the pipe must stay until
+ * on_drained. The process must ignore SIGPIPE, because a write to a closed connection raises it
+ * here. */
 MUST_USE enum stream_result stream_write_pipe(struct stream *stream, struct pipe *pipe);
 
-/* Whether some of what was kept is lost: nothing can be written any more, though what the peer has
- * sent can be read. */
+/* End all writing: kept bytes are lost, and on_drained and on_progress are not called any more.
+ * Bytes from the peer can still be read. Not while connecting. */
+void stream_give_up_writing(struct stream *stream);
+
+/* Whether kept bytes were lost. Then no write succeeds any more, but bytes that the peer has sent
+ * can be read. */
 bool stream_is_broken(const struct stream *stream);
 
 /* --- for an outbox (net/outbox.h), in this order --- */
 
-/* As stream_write(), but nothing is written yet: STREAM_BLOCKED, or STREAM_BROKEN. */
+/* As stream_write(), but without writing yet: STREAM_BLOCKED, or STREAM_BROKEN. */
 MUST_USE enum stream_result stream_keep(struct stream *stream, const struct iovec *slices,
                                         int n_slices);
 
-/* Write what is kept, and tell nobody. */
+/* Write the kept bytes, without a callback. */
 void stream_offer(struct stream *stream);
 
-/* What was not taken of it waits until it can be written, and on_progress tells; when all was
- * taken, on_drained does. */
+/* End the offer: on_drained is called if all bytes were taken or the connection broke. Otherwise
+ * the rest waits for writability, and on_progress is called. */
 void stream_end_offer(struct stream *stream);
 
-/* Whether what is kept has not been offered to the kernel at all. */
+/* Whether the kept bytes have not been offered to the kernel yet. */
 bool stream_is_unoffered(const struct stream *stream);
 
-/* Whether something is kept, or room is awaited. */
+/* Whether bytes are kept, or room is awaited. */
 bool stream_is_blocked(const struct stream *stream);
 
-/* Bytes that were written and that the peer's side has not taken yet: those that are kept, and
- * those in the socket's buffer. One system call. */
+/* Written bytes that the peer's side has not taken yet: those that are kept and those in the
+ * socket's buffer. One system call. */
 uint64_t stream_unread_bytes(const struct stream *stream);
 
-/* Whether all that was written is on its way, so that the peer takes more just now. Always, where
- * the kernel cannot tell. One system call. */
+/* Whether all written bytes have been sent, so that the peer takes more at the moment. Always true
+ * if the kernel cannot tell. One system call. */
 bool stream_keeps_up(const struct stream *stream);
 
-/* How many bytes can be written without any being kept, as far as the kernel tells: IO_BLOCK_BYTES
- * to who keeps up, a few SMALL_BLOCK_BYTES to who does not. 0: none now, and the stream is blocked
- * as if bytes had been kept. One system call, two where the peer does not keep up. */
+/* How many bytes can probably be written without any being kept: IO_BLOCK_BYTES if the peer keeps
+ * up, a few SMALL_BLOCK_BYTES if not. 0: none now, and the stream is blocked as if bytes had been
+ * kept. One system call, two if the peer does not keep up. */
 MUST_USE size_t stream_await_room(struct stream *stream);
 
-/* End our side; the peer reads an end after what was written. */
+/* Close our side: the peer reads an end after the written bytes. */
 void stream_shutdown(struct stream *stream);
 
 #endif /* SLUICE_NET_STREAM_H */

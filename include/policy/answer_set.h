@@ -1,4 +1,4 @@
-/* Some of the ends a request can have: statuses of its answer, and ends without a whole answer. */
+/* A set of request outcomes: response statuses, and outcomes without a complete response. */
 
 #ifndef SLUICE_POLICY_ANSWER_SET_H
 #define SLUICE_POLICY_ANSWER_SET_H
@@ -16,14 +16,14 @@ enum {
 
 /* How a request ended. The names in a policy are "client_left" and "server_failed". */
 enum answer_end {
-    ANSWER_WHOLE,         /* the client got an answer of the server, or of the route, to its end */
-    ANSWER_CLIENT_LEFT,   /* the client ended it before that: it left, was too slow, broke a rule */
-    ANSWER_SERVER_FAILED, /* the server, or sluice itself, ended it before that */
+    ANSWER_WHOLE,         /* the client received a complete response */
+    ANSWER_CLIENT_LEFT,   /* the client left, was too slow, or broke a rule */
+    ANSWER_SERVER_FAILED, /* the server or sluice ended it early */
 };
 
 /* All zero is the empty set. */
 struct answer_set {
-    uint64_t statuses[ANSWER_SET_WORDS]; /* a bit each, from ANSWER_STATUS_MIN */
+    uint64_t statuses[ANSWER_SET_WORDS]; /* one bit for each, from ANSWER_STATUS_MIN */
     bool client_left;                    /* ANSWER_CLIENT_LEFT is in the set */
     bool server_failed;                  /* ANSWER_SERVER_FAILED is in the set */
     bool is_said;                        /* the policy names answers: the set is not empty */
@@ -32,10 +32,10 @@ struct answer_set {
 /* Add the statuses from @first to @last, both within the bounds above. */
 void answer_set_add(struct answer_set *set, unsigned first, unsigned last);
 
-/* The end that a policy calls @name. False: none is called so. */
+/* Set *end to the outcome named @name in policies. False: there is no such name. */
 bool answer_end_read(struct span name, enum answer_end *end);
 
-/* Whether answers of @status, any number, are in @set. */
+/* Whether @status is in @set. @status may be any number. */
 static inline bool answer_set_has(const struct answer_set *set, unsigned status)
 {
     const unsigned bit = status - ANSWER_STATUS_MIN;

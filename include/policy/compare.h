@@ -1,5 +1,4 @@
-/* What of one policy is as it was in the one before: for a reload, which
- * keeps what has not changed. */
+/* Comparison of two policies. A reload keeps the state of the parts that have not changed. */
 
 #ifndef SLUICE_POLICY_COMPARE_H
 #define SLUICE_POLICY_COMPARE_H
@@ -9,39 +8,46 @@
 
 #include "policy/policy.h"
 
-/* Whether two policies say the same of an upstream; their places among the others do not matter. */
+/* Whether the settings of two upstreams are equal. Their indices are not compared. */
 bool compare_upstreams(const struct upstream_spec *a, const struct upstream_spec *b);
 
-/* Whether the same is counted apart. */
+/* Whether @a and @b name the same address, however it is written. */
+bool compare_endpoints(const struct endpoint *a, const struct endpoint *b);
+
+/* Whether two key parts read the same value from every request. */
+bool compare_key_parts(const struct key_part *a, const struct key_part *b);
+
+/* Whether the parts of two keys are equal. Their `duplicates` is not compared. */
 bool compare_keys(const struct key *a, const struct key *b);
 
-/* Whether two policies name the same store and the same ways of asking it, so that its links can
- * stay. Not: the size of the embedded store, the secret, and what each limit does on failure. */
+/* Whether two policies use the same store in the same way, so that its connections can be kept. Not
+ * compared: the size of the embedded store, the secret, and on_failure of each limit. */
 bool compare_stores(const struct store_section *a, const struct store_section *b);
 
-/* Whether who is asked for names is the same. */
+/* Whether the name servers are the same. */
 bool compare_resolvers(const struct resolver_section *a, const struct resolver_section *b);
 
-/* What becomes of what was counted. */
+/* What a reload does to the state of a limit. */
 enum limit_change {
-    LIMIT_KEPT,     /* the limit is as it was */
-    LIMIT_RESCALED, /* what was taken counts, under other numbers */
+    LIMIT_KEPT,     /* the limit is unchanged */
+    LIMIT_RESCALED, /* the units taken still count, under new rates */
     LIMIT_NEW,      /* it begins with nothing taken */
-    LIMIT_GONE,     /* what was counted is not looked at any more */
+    LIMIT_GONE,     /* its state is no longer used */
 };
 
 struct limit_comparison {
     enum limit_change change;
-    const struct limit *before; /* NULL: LIMIT_NEW, and there was none of the name */
+    const struct limit *before; /* NULL: LIMIT_NEW, and no limit had this name */
     const struct limit *after;  /* NULL: LIMIT_GONE */
-    const char *why;            /* LIMIT_NEW though there was one of the name: static; else "" */
+    const char *why;            /* static; why a limit of this name became LIMIT_NEW; else "" */
 };
 
 const char *limit_change_name(enum limit_change change);
 
-/* Call @tell for each limit of @after by index, and then for each of @before that is gone. */
+/* Call @report for each limit of @after in index order, then for each limit of @before that is
+ * gone. */
 void compare_limits(const struct policy *before, const struct policy *after,
-                    void (*tell)(void *context, const struct limit_comparison *comparison),
+                    void (*report)(void *context, const struct limit_comparison *comparison),
                     void *context);
 
 #endif /* SLUICE_POLICY_COMPARE_H */

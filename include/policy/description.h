@@ -1,34 +1,36 @@
-/* A policy as its file says it, in full: defaults filled in, the environment's names in
- * place of its values, secrets masked. Told piece by piece, so that whoever listens
- * makes of it what it likes. */
+/* A policy, and the language of policies, as JSON. */
 
 #ifndef SLUICE_POLICY_DESCRIPTION_H
 #define SLUICE_POLICY_DESCRIPTION_H
 
-#include <stdbool.h>
-
 #include "base/compiler.h"
 #include "base/span.h"
-#include "base/status.h"
 #include "policy/policy.h"
 
-/* What listens. Spans are gone after the call. */
-struct description_sink {
-    void (*open)(void *context, bool is_list);   /* a list or a mapping begins */
-    void (*key)(void *context, struct span key); /* in a mapping, before each value */
-    /* A value; @is_plain: without quotes, so that it may be a number or a word of YAML's. */
-    void (*value)(void *context, struct span value, bool is_plain);
-    void (*close)(void *context);
-};
+struct json_t;
 
-/* What stands for a secret that is written in the file. */
+/* The complete policy in the structure of its file: defaults filled in, names of environment
+ * variables instead of their values, secrets masked. Takes as long as loading it. The caller owns
+ * it. NULL: no memory. */
+MUST_USE struct json_t *description_of_policy(const struct policy *policy);
+
+/* Replacement for a secret that the file contains. */
 #define DESCRIPTION_MASK SPAN("***")
-
-/* Tell @policy, one mapping, to @sink. As much work as loading it. STATUS_NO_MEMORY. */
-MUST_USE enum status description_tell(const struct policy *policy,
-                                      const struct description_sink *sink, void *context);
 
 /* The URL of a Redis or a server without its password, in @buffer of at least url.len + 3 bytes. */
 struct span description_mask_url(struct span url, char *buffer);
+
+enum description_language {
+    DESCRIPTION_POLICY, /* a policy */
+    DESCRIPTION_TESTS,  /* tests of one */
+};
+
+/* The JSON Schema (2020-12) of a language, for editors and other programs: derived from the tables
+ * of the loader. The caller owns it. NULL: no memory.
+ *
+ * It accepts every file that the loader accepts, read by the core schema of YAML 1.2. It refuses
+ * unknown keys, values of a wrong type, and texts of a wrong form. Only the loader checks
+ * conditions between keys and references to names. */
+MUST_USE struct json_t *description_of_language(enum description_language language);
 
 #endif /* SLUICE_POLICY_DESCRIPTION_H */

@@ -1,4 +1,4 @@
-/* From a YAML file to a policy, or to every error in it with its line and column. */
+/* Loads a policy from a YAML file, or reports every error with its line and column. */
 
 #ifndef SLUICE_POLICY_LOADER_H
 #define SLUICE_POLICY_LOADER_H
@@ -12,24 +12,24 @@
 #include "policy/policy.h"
 
 /* Load the file at @path. @diags is initialised with the file's name; errors and warnings are
- * added. STATUS_OK: *policy is the caller's, freed with policy_free(). STATUS_INVALID: @diags has
- * errors. STATUS_IO: the file could not be read, @diags says why. STATUS_NO_MEMORY. */
+ * added. STATUS_OK: the caller owns *policy and frees it with policy_free(). STATUS_INVALID: @diags
+ * has errors. STATUS_IO: the file could not be read, @diags says why. STATUS_NO_MEMORY. */
 MUST_USE enum status loader_load_file(const char *path, struct policy **policy,
                                       struct diags *diags);
 
-/* The same for whoever runs the policy under another clock: the windows of calendars are reckoned
- * from @now_us, us since the epoch, to about 25 years ahead, instead of from now. */
+/* The same for a caller with another clock: calendar windows are computed from @now_us, us since
+ * the epoch, instead of from now, to about 25 years ahead. */
 MUST_USE enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
                                          struct diags *diags);
 
 /* The same from text in memory. Environment variables are looked up with @getenv_value, so that a
- * test can bring its own; NULL: the process's environment. */
+ * test can pass its own; NULL: the process's environment. */
 MUST_USE enum status loader_load_text(struct span yaml,
                                       const char *(*getenv_value)(const char *name),
                                       struct policy **policy, struct diags *diags);
 
-/* Each, and beyond it look for what is sound and yet hardly meant: all
- * warnings of policy/warning.h. */
+/* The same, and look for valid settings that are probably mistakes: all warnings of
+ * policy/warning.h. */
 MUST_USE enum status loader_check_file(const char *path, struct policy **policy,
                                        struct diags *diags);
 MUST_USE enum status loader_check_text(struct span yaml,

@@ -10,6 +10,7 @@
 
 #include "base/address.h"
 #include "base/arena.h"
+#include "base/compiler.h"
 #include "base/limits.h"
 #include "base/span.h"
 #include "limit/limit.h"
@@ -21,8 +22,8 @@
 #include "policy/settings.h"
 #include "policy/upstream_spec.h"
 
-/* What a denied request is answered with instead of the problem document. */
-struct deny_reply {
+/* A response that sluice gives itself: to a denied request, or of a route without an upstream. */
+struct reply_spec {
     uint16_t status;
     struct span body;
     struct span content_type;
@@ -36,31 +37,30 @@ struct limit_rule {
     struct span name;
     struct key key;
     enum key_missing missing;
-    uint32_t key_number;        /* rules of the same key and `missing` have the same */
-    const struct limit *limits; /* one a rate, adjacent in policy->limits */
+    uint32_t key_number;        /* equal for rules with the same key and `missing` */
+    const struct limit *limits; /* one per rate, adjacent in policy->limits */
     size_t n_limits;
-    const struct calendar *
-        *calendars;                /* one a limit: where its windows are a calendar's, else NULL */
-    struct address_prefix *except; /* clients that it never judges */
+    const struct calendar **calendars; /* one per limit; NULL: no calendar windows */
+    struct address_prefix *except;     /* clients that the rule does not apply to */
     size_t n_except;
-    const struct deny_reply *deny; /* NULL: a problem document */
-    struct answer_set count;       /* the answers that are charged; none: all of them */
-    struct answer_set refund;      /* the answers that give back what they took */
+    const struct reply_spec *deny; /* NULL: a problem document */
+    struct answer_set count;       /* the answers that are charged; empty: all */
+    struct answer_set refund;      /* the answers whose charge is refunded */
 };
 
 /* One segment of a path pattern. */
 enum segment_kind {
     SEGMENT_LITERAL,
     SEGMENT_ANY,     /* * */
-    SEGMENT_PART,    /* a*b: what begins and ends so */
+    SEGMENT_PART,    /* a*b: a segment with this start and end */
     SEGMENT_CAPTURE, /* {name} */
-    SEGMENT_REST,    /* **: any number of segments, none too; last alone */
+    SEGMENT_REST,    /* **: any number of segments, also none; only at the end */
 };
 
 struct pattern_segment {
     enum segment_kind kind;
-    struct span text;   /* of a literal, or before the `*`, normalised; of a capture its name */
-    struct span suffix; /* behind the `*` of SEGMENT_PART, normalised */
+    struct span text;   /* the literal, or the text before `*`, normalised; or the capture's name */
+    struct span suffix; /* the text after the `*` of SEGMENT_PART, normalised */
 };
 
 struct field_match {
@@ -69,9 +69,9 @@ struct field_match {
     struct span value;
 };
 
-/* Everything said must hold; what is not said matches all. */
+/* All given conditions must hold; a condition that is not given always holds. */
 struct route_match {
-    struct span host; /* normalised; empty: any; "*.example.com": any one label or more before it */
+    struct span host; /* normalised; empty: any; "*.example.com": one or more labels before it */
     struct pattern_segment *segments; /* NULL: any path */
     size_t n_segments;
     bool ignore_case;
@@ -84,35 +84,28 @@ struct route_match {
     size_t n_clients;
 };
 
-/* An answer that sluice gives by itself. */
-struct respond_spec {
-    uint16_t status;
-    struct span body;
-    struct span content_type;
-};
-
 struct route {
     struct span name; /* given, or "route-N", N from 1 */
     uint32_t index;
-    uint32_t meter; /* its number with who counts by name, which gives it; 0: none */
+    uint32_t meter; /* counter index, assigned by the meters; 0: none */
     struct route_match match;
     const struct limit_rule **rules; /* in the order of the file */
     size_t n_rules;
     size_t n_limits;                      /* of all rules together, <= LIMITS_PER_ROUTE_MAX */
-    const struct upstream_spec *upstream; /* NULL: respond is meant */
-    const struct respond_spec *respond;
-    struct span *upgrades; /* protocols that requests may switch to, in any case */
+    const struct upstream_spec *upstream; /* NULL: see respond */
+    const struct reply_spec *respond;
+    struct span *upgrades; /* protocols that requests may switch to; case-insensitive */
     size_t n_upgrades;
     struct span capture_names[CAPTURES_MAX];
     size_t n_captures;
     uint64_t body_bytes_max;
     struct cost_spec cost;           /* of a request, for each of its limits */
-    const struct route_edits *edits; /* what is changed on the way; NULL: nothing */
-    struct span policy_field; /* ready value of RateLimit-Policy when all rules apply: the enforced
-                                  limits; empty: there are none */
+    const struct route_edits *edits; /* NULL: no changes */
+    /* Value of RateLimit-Policy when all rules apply: the enforced limits; empty: none. */
+    struct span policy_field;
 };
 
-/* A method that a route names and that is not registered. */
+/* A method that a route names and that is not in the method registry. */
 struct named_method {
     struct span name;
     const char *case_refusal; /* why a request with it in another case is refused */
@@ -120,7 +113,7 @@ struct named_method {
 
 struct policy {
     struct arena arena; /* of everything below */
-    struct span source; /* the file, as it was read */
+    struct span source; /* the contents of the file */
     struct listener_section *listeners;
     size_t n_listeners;
     struct admin_section admin;
@@ -134,24 +127,53 @@ struct policy {
     struct log_section log;
     struct max_section max;
     struct timeouts_section timeouts;
-    bool watch; /* the policy is read anew when its file changes */
+    bool watch; /* reload the policy when its file changes */
     enum headers_style headers;
     struct upstream_spec *upstreams;
     size_t n_upstreams;
     struct limit *limits; /* by index */
     size_t n_limits;
-    struct calendar **calendars; /* of its limits, apart from the arena */
+    struct calendar **calendars; /* of its limits; not in the arena */
     size_t n_calendars;
     struct limit_rule *rules;
     size_t n_rules;
     struct route *routes;
     size_t n_routes;
-    const struct route_index *route_index; /* how the matcher finds them */
+    const struct route_index *route_index; /* for the matcher */
     struct read_fields read_fields;
-    size_t set_bytes_max; /* most bytes of the fields that a route sets in one direction */
+    size_t set_bytes_max; /* maximum total size of the fields that a route sets in one direction */
 };
 
 /* NULL is a no-op. */
 void policy_free(struct policy *policy);
+
+/* --- methods that a policy names in addition to the registered ones --- */
+
+/* The value in keys for all methods that are neither registered nor named. Not a valid method. */
+#define METHOD_NAMES_OTHERS SPAN("@other")
+
+/* Set *counted to the value of @method in keys: @method if it is registered or @policy names it,
+ * else METHOD_NAMES_OTHERS. Returns NULL, or why the request is refused: @method differs from a
+ * known method only in case, and servers that ignore case would treat it as that method. The text
+ * lives as long as @policy. */
+MUST_USE const char *method_names_read(const struct policy *policy, struct span method,
+                                       struct span *counted);
+
+/* --- which limits a request avoids if it matches one route but is served like the other --- */
+
+/* The first enforced limit of @other that @route does not have, or NULL. */
+MUST_USE const struct limit_rule *route_limits_find_missing(const struct route *route,
+                                                            const struct route *other);
+
+/* Whether a request costs at least as much on @route as on @other, for every method and all fields.
+ * May return false although the answer is yes. */
+MUST_USE bool route_limits_cost_holds(const struct route *route, const struct route *other);
+
+/* Whether all enforced limits of @other also apply to a request of @route, at the same cost or
+ * more. */
+MUST_USE bool route_limits_hold(const struct route *route, const struct route *other);
+
+/* Whether the key of an enforced limit of @route reads the path. */
+MUST_USE bool route_limits_read_path(const struct route *route);
 
 #endif /* SLUICE_POLICY_POLICY_H */

@@ -1,6 +1,6 @@
 /* The names of the request fields that a policy reads: for keys, conditions, costs, balancing and
- * the client's address. A request must not let its upstream see another value of such a field than
- * the policy does. */
+ * the client's address. A request is refused if its upstream could see another value of such a
+ * field than the policy reads. */
 
 #ifndef SLUICE_POLICY_READ_FIELDS_H
 #define SLUICE_POLICY_READ_FIELDS_H
@@ -14,30 +14,30 @@
 #include "http/head.h"
 
 struct read_field {
-    struct span name;   /* as the policy spells it; case does not count */
-    struct span folded; /* the same in lower case, with "-" for what is no letter and no digit */
+    struct span name;   /* as written in the policy; case-insensitive */
+    struct span folded; /* name in lower case; "-" replaces all but letters and digits */
     bool is_compared;   /* a condition compares its value, or a cost reads it as a number */
 };
 
-/* Sorted and without repetitions, see link_read_fields(). All zero: nothing is read. */
+/* Sorted and without repetitions, see compile_read_fields(). All zero: nothing is read. */
 struct read_fields {
     const struct read_field *items;
     size_t n_items;
-    uint64_t lengths; /* bit N % 64: there is a name of N bytes */
+    uint64_t lengths; /* bit N % 64 is set if a name has N bytes */
 };
 
-/* Whether the fields of @head are what they seem. Returns NULL, or a static phrase that says why
- * the request is refused:
- *   Connection names a field that is read: it would not be passed on (rule 46)
- *   a name becomes a read one where servers fold punctuation: X_Api_Key, X.Api.Key (rule 20)
- *   lines of a compared field differ (rule 52)
+/* Check that servers read the fields of @head like the policy. Returns NULL, or a static phrase
+ * that says why the request is refused:
+ *   Connection names a field that is read, so that it is not forwarded (rule 46)
+ *   a name equals a read one on servers that fold punctuation: X_Api_Key, X.Api.Key (rule 20)
+ *   a compared field occurs with different values (rule 52)
  * The values of keys are compared where they are read: see key_read(). */
 MUST_USE const char *read_fields_check(const struct read_fields *fields, const struct head *head);
 
 /* The order of @fields.items: by length, folded name, name. */
 int read_field_order(const struct read_field *a, const struct read_field *b);
 
-/* @c as it stands in a folded name. */
+/* The folded form of @c. */
 static inline char read_field_fold(char c)
 {
     const char lower = ascii_lower(c);

@@ -1,4 +1,5 @@
-/* What a policy says of the process and of those it speaks with; part of policy.h. */
+/* Settings of a policy for the process, the admin API, name servers and the store; part of
+ * policy.h. */
 
 #ifndef SLUICE_POLICY_SETTINGS_H
 #define SLUICE_POLICY_SETTINGS_H
@@ -7,49 +8,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "base/limits.h"
-#include "base/secret.h"
 #include "base/span.h"
 #include "limit/limit.h"
 
-/* Where to listen or connect to. Text is NUL-terminated behind the span. */
+/* An endpoint to listen on or connect to. In a policy its spans are NUL-terminated. */
 struct endpoint {
-    struct span host; /* name or address without brackets; empty: unix_path is meant */
+    struct span host; /* name or address without brackets; empty: see unix_path */
     uint16_t port;
-    struct span unix_path; /* empty: host is meant */
+    struct span unix_path; /* empty: see host */
     struct span text;      /* as written */
 };
 
-/* Where clients connect. */
+/* A listen address for clients. */
 struct listener_section {
     struct endpoint endpoint;
-    /* Trusted peers say first whose connection they carry on; others are refused. */
+    /* Trusted peers send a PROXY protocol header first; other peers are refused. */
     bool proxy_protocol;
     uint32_t mode; /* permissions of a unix socket */
 };
 
-/* What operators show to be let in. */
+/* A token that authenticates operators. */
 struct admin_token {
-    bool is_said;         /* it stood in the policy */
-    struct secret secret; /* where it did */
-    struct span path;     /* of the file whose first line it is; empty: there is none */
+    bool is_said;         /* the policy contains the token */
+    struct secret secret; /* valid if is_said */
+    struct span path;     /* of the file whose first line is the token; empty: none */
 };
 
-/* Where operators connect. */
+/* The admin API. */
 struct admin_section {
     struct listener_section *listeners; /* without the PROXY protocol */
     size_t n_listeners;                 /* 0: there is no admin API */
-    struct admin_token token;           /* may read and change */
-    struct admin_token read_token;      /* may read */
-    struct span *hosts; /* names that requests may call us by, besides addresses and localhost */
+    struct admin_token token;           /* permits reading and changing */
+    struct admin_token read_token;      /* permits reading */
+    struct span *hosts;                 /* accepted in Host, besides addresses and localhost */
     size_t n_hosts;
-    uint32_t metrics_top; /* most denied keys of each limit that are metrics; 0: none */
+    uint32_t metrics_top; /* how many of the most denied keys of each limit are metrics; 0: none */
 };
 
-/* Who is asked for names. */
+/* Name servers. */
 struct resolver_section {
-    struct endpoint *servers; /* by address; up to NAME_SERVERS_MAX */
-    size_t n_servers;         /* 0: those of the system */
+    struct endpoint *servers; /* given by address; up to NAME_SERVERS_MAX */
+    size_t n_servers;         /* 0: the name servers of the system */
 };
 
 enum store_kind {
@@ -65,11 +66,11 @@ enum store_full {
 
 enum redis_kind {
     REDIS_SINGLE,
-    REDIS_SENTINEL, /* the endpoints are sentinels, who know where the master is */
+    REDIS_SENTINEL, /* the endpoints are sentinels, which report the master's address */
     REDIS_CLUSTER,  /* the endpoints are some of its nodes */
 };
 
-/* Where Redis is. */
+/* The endpoints of Redis. */
 struct redis_section {
     enum redis_kind kind;
     struct endpoint endpoints[REDIS_ENDPOINTS_MAX];
@@ -89,10 +90,10 @@ struct store_section {
     struct span prefix; /* of every key in Redis */
     struct span secret; /* keys the hashes of identities */
     uint64_t deadline_us;
-    enum on_failure on_failure; /* of limits that do not say their own */
-    uint32_t instances; /* among which local limits are shared out; 0: those seen in Redis */
-    bool coalesce;      /* equal requests travel as one call */
-    bool denial_cache;  /* denials are remembered for a second */
+    enum on_failure on_failure; /* for limits without their own setting */
+    uint32_t instances; /* number of instances that share local limits; 0: as counted in Redis */
+    bool coalesce;      /* identical requests are batched into one call */
+    bool denial_cache;  /* denials are cached for one second */
     uint64_t memory_bytes;
     enum store_full full;
 };
@@ -113,11 +114,11 @@ struct log_section {
     enum log_format format;
     enum log_target target;
     struct span path;    /* of the file or socket; empty: stdout */
-    uint32_t sample_ppm; /* of the requests that were allowed and went well, how many have a line */
+    uint32_t sample_ppm; /* share of allowed and successful requests that are logged */
 };
 
 struct max_section {
-    uint32_t connections; /* from clients, all workers together */
+    uint32_t connections; /* from clients, in all workers together */
     uint32_t connections_per_client;
     uint64_t head_bytes;
     uint32_t headers;
@@ -128,19 +129,19 @@ struct max_section {
 
 struct timeouts_section {
     uint64_t head_us;          /* from a request's first byte to the end of its head */
-    uint64_t idle_us;          /* between requests, and of a body or response that does not move */
-    uint64_t tunnel_us;        /* of a tunnel in which nothing moves */
+    uint64_t idle_us;          /* between requests, and without progress of a body or response */
+    uint64_t tunnel_us;        /* of a tunnel without traffic */
     uint64_t drain_us;         /* after SIGTERM */
-    uint64_t body_bytes_per_s; /* that a client must send or take at least; 0: no least rate */
+    uint64_t body_bytes_per_s; /* minimum rate of a client in each direction; 0: none */
 };
 
-/* The fields that tell clients of their limits. */
+/* The response fields that report limits to clients. */
 enum headers_style {
     HEADERS_DRAFT11,    /* RateLimit, RateLimit-Policy */
     HEADERS_DRAFT_NEXT, /* the same, with the parameter names of the coming draft */
     HEADERS_LEGACY,     /* X-RateLimit-Limit, -Remaining, -Reset */
     HEADERS_BOTH,
-    HEADERS_NONE, /* and Retry-After on denials alone */
+    HEADERS_NONE, /* only Retry-After on denials */
 };
 
 #endif /* SLUICE_POLICY_SETTINGS_H */

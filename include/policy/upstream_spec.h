@@ -1,4 +1,4 @@
-/* What a policy says of an upstream and its servers; part of policy.h. */
+/* Settings of an upstream and its servers; part of policy.h. */
 
 #ifndef SLUICE_POLICY_UPSTREAM_SPEC_H
 #define SLUICE_POLICY_UPSTREAM_SPEC_H
@@ -12,12 +12,12 @@
 #include "policy/settings.h"
 
 enum upstream_host {
-    UPSTREAM_HOST_PRESERVE, /* what the client sent */
-    UPSTREAM_HOST_SERVER,   /* the server's own */
-    UPSTREAM_HOST_NAME,     /* a given one */
+    UPSTREAM_HOST_PRESERVE, /* the Host of the client's request */
+    UPSTREAM_HOST_SERVER,   /* the server's own host */
+    UPSTREAM_HOST_NAME,     /* a configured host */
 };
 
-/* How requests are spread over the servers. */
+/* How requests are distributed over the servers. */
 enum balance_kind {
     BALANCE_ROUND_ROBIN,
     BALANCE_LEAST_REQUESTS,
@@ -26,28 +26,28 @@ enum balance_kind {
 
 struct server_spec {
     struct endpoint endpoint;
-    uint32_t weight; /* its share among those of the others, from 1 */
+    uint32_t weight; /* relative to the weights of the other servers, from 1 */
     uint32_t meter;  /* as a route's */
 };
 
-/* Requests that a server is sent to see whether it is well. */
+/* Health checks of a server. */
 struct health_spec {
-    struct span path; /* and query, of the request; empty: none are made */
+    struct span path; /* path and query of the request; empty: no checks */
     uint64_t interval_us;
     uint64_t timeout_us;
-    struct answer_set status; /* answers of a server that is well */
-    uint32_t fall;            /* checks in a row that fail until it is out */
-    uint32_t rise;            /* that pass until it is in */
+    struct answer_set status; /* answers that pass the check */
+    uint32_t fall;            /* consecutive failed checks until the server is down */
+    uint32_t rise;            /* consecutive passed checks until the server is up */
 };
 
-/* When a server that fails requests is passed over. */
+/* When a server that fails requests is ejected. */
 struct eject_spec {
-    uint32_t failures; /* in a row; 0: never */
-    uint64_t for_us;   /* the first time; then twice as long each time, until max_us */
+    uint32_t failures; /* consecutive; 0: never */
+    uint64_t for_us;   /* the first time; doubles each time, up to max_us */
     uint64_t max_us;
 };
 
-/* Requests that wait for a connection, where max_connections are in use. */
+/* Requests that wait for a connection while max_connections are in use. */
 struct queue_spec {
     uint32_t requests; /* at most */
     uint64_t wait_us;  /* each, at most */
@@ -69,11 +69,11 @@ struct upstream_spec {
     uint64_t idle_us; /* of a pooled connection */
     struct health_spec health;
     struct eject_spec eject;
-    uint64_t slow_start_us;   /* until a server that came back has its whole weight; 0: at once */
-    uint32_t max_connections; /* to each server, of the process; 0: any number */
+    uint64_t slow_start_us;   /* until a recovered server has its full weight; 0: immediately */
+    uint32_t max_connections; /* to each server, in the whole process; 0: unlimited */
     struct queue_spec queue;
-    uint32_t retries; /* of a request whose connection died before its answer; see the manual */
-    bool reuse_after_head; /* keep a connection whose answer to HEAD announced a body */
+    uint32_t retries; /* of a request whose connection failed before the response; see the manual */
+    bool reuse_after_head; /* keep a connection after a response to HEAD that announces a body */
 };
 
 #endif /* SLUICE_POLICY_UPSTREAM_SPEC_H */

@@ -1,7 +1,7 @@
-/* What a policy is warned of: one list, from which `check --allow` and its manual take their names.
+/* The list of warnings about a policy. `check --allow` and its manual take their names from it.
  *
- * A warning keeps no policy from running. Those of the first group are found while a policy is
- * loaded, whoever loads it; those of the second by loader_check_file() alone. */
+ * A warning does not stop a policy from running. Every load of a policy finds those of the first
+ * group; only loader_check_file() and loader_check_text() find those of the second. */
 
 #ifndef SLUICE_POLICY_WARNING_H
 #define SLUICE_POLICY_WARNING_H
@@ -23,6 +23,7 @@
     X(NEVER_BINDING, "never-binding", "a limit that a stricter one beside it makes idle")          \
     X(CLIENT_CHOSEN_KEY, "client-chosen-key", "a route limited only by what clients choose")       \
     X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that anybody can set")           \
+    X(NARROW_PREFIX, "narrow-prefix", "a limit that counts one IPv6 client as 65,536")             \
     X(TRUSTS_EVERYBODY, "trusts-everybody", "trusted_proxies that are everybody")                  \
     X(FAILS_OPEN, "fails-open", "a limit of refused logins that lets all pass without Redis")      \
     X(REFUNDS_LEAVING, "refunds-leaving", "a limit that a client avoids by leaving early")         \
@@ -38,10 +39,10 @@ enum warning {
         WARNING_COUNT,
 };
 
-/* As a person writes it: "unused-limit". Static. */
+/* The name in commands and messages: "unused-limit". Static. */
 const char *warning_name(enum warning warning);
 
-/* What it is about, in a line. Static. */
+/* A description in one line. Static. */
 const char *warning_text(enum warning warning);
 
 #endif /* SLUICE_POLICY_WARNING_H */

@@ -1,11 +1,10 @@
-/* What the proxy counts, for whoever shows it.
+/* The proxy's counters, for metrics and status reports.
  *
- * Each worker counts for itself, without a lock; who reads adds up the workers. Routes, limits,
- * upstreams and servers are counted under their names, for the life of the process: those that a
- * new policy does not have keep their numbers, and go on when they come back.
+ * Each worker has its own counters and updates them without a lock. A reader adds up the workers.
+ * Routes, limits, upstreams and servers are counted by name for the life of the process. A name
+ * that a new policy drops keeps its number and continues to count when it returns.
  *
- * Names are bounded in number (METER_…_MAX, ever seen): those beyond share
- * the blocks of number 0. */
+ * The number of names ever seen is bounded by METER_…_MAX. Names beyond share number 0. */
 
 #ifndef SLUICE_PROXY_METERS_H
 #define SLUICE_PROXY_METERS_H
@@ -18,9 +17,7 @@
 
 #include "base/compiler.h"
 #include "base/counter.h"
-#include "base/counter_table.h"
 #include "base/heavy_hitters.h"
-#include "base/latency.h"
 #include "base/limits.h"
 #include "base/name_directory.h"
 #include "base/span.h"
@@ -34,22 +31,23 @@ enum {
     METER_LIMITS_MAX = 16384,
     METER_UPSTREAMS_MAX = 2048,
     METER_SERVERS_MAX = 16384, /* of all upstreams */
-    METER_TOPS_MAX = 256,      /* limits whose offenders a worker knows; the first that deny */
-    METER_TOP_SAMPLING = 16,   /* one of so many allowed requests is looked up among them */
+    METER_TOPS_MAX = 256,      /* limits with a sketch of top offenders per worker: the first that
+                                * deny */
+    METER_TOP_SAMPLING = 16,   /* one in this many allowed requests is looked up in a sketch */
 };
 
-/* What became of a request at its limits, in the words of the access log. */
+/* The verdict on a request, in the terms of the access log. */
 enum meter_verdict {
     METER_NONE, /* no limit applied */
     METER_ALLOWED,
     METER_DENIED,
-    METER_UNDECIDED, /* no store could say, and a limit's on_failure is deny */
+    METER_UNDECIDED, /* no store could decide, and a limit's on_failure is deny */
     METER_UNKNOWN,   /* the client left before the store answered */
     METER_VERDICTS,
 };
 
 enum {
-    METER_NO_ROUTE = 1, /* number of what matched none */
+    METER_NO_ROUTE = 1, /* the number for requests without a route */
     METER_CLASSES = 6,  /* 0: no answer; n: a status of n hundred */
 };
 
@@ -66,10 +64,10 @@ enum meter_saying {
 
 struct limit_meters {
     struct counter decisions[METER_SAYINGS][DECISION_SOURCES];
-    struct heavy_hitters *_Atomic top; /* owned; NULL: it has denied nobody yet */
+    struct heavy_hitters *_Atomic top; /* owned; made at a denial, NULL before */
 };
 
-/* How asking a server failed. */
+/* How a request to a server failed. */
 enum meter_failure {
     METER_UNREACHABLE,
     METER_UNACCEPTED, /* no connection in time */
@@ -83,49 +81,56 @@ enum meter_failure {
 struct server_meters {
     struct counter requests; /* sent */
     struct counter failures[METER_FAILURES];
-    struct counter outages; /* times that it went out: it is passed over */
+    struct counter outages; /* transitions to down */
     struct counter connects;
-    struct counter connections; /* now: being made, in use, idle */
-    struct counter idle;        /* of them */
+    struct counter connections; /* gauge: being made, in use or idle */
+    struct counter idle;        /* gauge: the idle ones among them */
+};
+
+/* Why a request that needed a connection did not get one from the queue. */
+enum meter_queue_refusal {
+    METER_QUEUE_FULL,
+    METER_QUEUE_TIMEOUT, /* its time in the queue ran out */
+    METER_QUEUE_REFUSALS,
 };
 
 struct upstream_meters {
     struct latency response; /* from the choice of a server to its response's head */
     struct counter retries;
-    struct counter waiting;        /* now, in the queue */
-    struct counter queue_full;     /* refused for want of room in it */
-    struct counter queue_timeouts; /* or when their time was over */
+    struct counter waiting; /* gauge: requests in the queue */
+    struct counter queue_refused[METER_QUEUE_REFUSALS];
 };
 
-/* Why a connection is refused, as enum entrance_refusal. */
+/* Number of reasons to refuse a connection: enum connection_limits_refusal. */
 enum { METER_REFUSALS = 6 };
 
-/* What kind of connection was evicted, as enum eviction_kind. */
+/* Number of kinds of evicted connections: enum eviction_kind. */
 enum { METER_EVICTIONS = 3 };
 
 struct worker_meters {
-    struct counter_table routes; /* blocks by number in the directories */
+    struct counter_table routes; /* all tables: by number in the directories */
     struct counter_table limits;
     struct counter_table upstreams;
     struct counter_table servers;
-    struct latency decision; /* from asking the store to its answer */
+    struct latency decision; /* from the call of the store to its answer */
     struct latency total;    /* from the first byte of a request to its end */
     struct counter request_bytes;
     struct counter response_bytes;
-    struct counter connections; /* now */
+    struct counter connections; /* gauge */
     struct counter accepted;
     struct counter refused[METER_REFUSALS];
     struct counter evicted[METER_EVICTIONS];
-    struct counter held; /* now */
+    struct counter held;      /* gauge */
+    struct counter abandoned; /* gauge: at most ABANDONED_REQUESTS_MAX, see base/limits.h */
     struct store_meters store;
 
-    /* Of the worker alone. */
-    uint32_t n_tops;       /* sketches that there are */
-    uint32_t sample_after; /* allowed ones until the next is looked up */
-    uint64_t chance;       /* of which the next one is drawn */
+    /* Used only by the worker itself. */
+    uint32_t n_tops;       /* number of sketches */
+    uint32_t sample_after; /* allowed requests until the next lookup */
+    uint64_t chance;       /* state of the random generator for sample_after */
 };
 
-/* What became of the policies that the process was given; one thread notes. */
+/* Results of reloads. One thread writes them. */
 struct reload_meters {
     struct counter done;
     struct counter failed;
@@ -139,28 +144,29 @@ struct meters {
     struct name_directory limits;
     struct name_directory upstreams;
     struct name_directory servers; /* "<upstream>\n<server>" */
-    pthread_mutex_t lock;          /* of growing */
+    pthread_mutex_t lock;          /* held to add workers and to grow tables */
     struct worker_meters *_Atomic workers[WORKERS_MAX];
 };
 
 /* @wall_us: when the first policy was loaded, since the epoch. STATUS_NO_MEMORY. */
 MUST_USE enum status meters_new(uint64_t wall_us, struct meters **meters);
 
-/* Nobody counts any more. NULL is a no-op. */
+/* No thread may use @meters any more. NULL is a no-op. */
 void meters_free(struct meters *meters);
 
-/* Give everything that @policy names its number, before any worker sees it. STATUS_NO_MEMORY. */
+/* Assign numbers to all names in @policy. Call this before any worker uses @policy.
+ * STATUS_NO_MEMORY. */
 MUST_USE enum status meters_enter(struct meters *meters, struct policy *policy);
 
-/* A reload has ended, at @wall_us since the epoch; @is_done: with another policy in force. */
+/* Record that a reload ended at @wall_us since the epoch. @is_done: a new policy is in force. */
 void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us);
 
-/* The meters of the worker of index @i, which are made when they are first asked for
- * and stay. NULL: no memory. */
+/* The meters of worker @i. The first call creates them; they live as long as @meters. NULL: no
+ * memory. */
 MUST_USE struct worker_meters *meters_of_worker(struct meters *meters, size_t i);
 
-/* For readers: those of the worker of index @i < WORKERS_MAX, or NULL where there is none. */
-static inline const struct worker_meters *meters_look(const struct meters *meters, size_t i)
+/* For readers: the meters of worker @i < WORKERS_MAX, or NULL where there are none. */
+static inline const struct worker_meters *meters_snapshot(const struct meters *meters, size_t i)
 {
     return atomic_load_explicit(&meters->workers[i], memory_order_acquire);
 }

@@ -1,13 +1,14 @@
-/* Settlement: what the limits of a request are owed, or owe, once its answer is known.
+/* Settlement: the correction of a request's charges once its answer is known.
  *
- * A cost learnt from the response replaces the estimate; answers that a limit does not
- * count, or refunds, cost nothing; a slot of a concurrency limit is given back. What is
- * never settled stays charged. */
+ * A cost reported by the response replaces the estimate. Answers that a limit does not count, or
+ * refunds, cost nothing. Slots of concurrency limits are released. A charge that is never settled
+ * stays. */
 
 #ifndef SLUICE_PROXY_SETTLEMENT_H
 #define SLUICE_PROXY_SETTLEMENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "policy/answer_set.h"
@@ -17,22 +18,28 @@
 
 /* How a request ended. */
 struct outcome {
-    uint16_t status; /* of the head that the client was given; 0: none was */
+    uint16_t status; /* of the head that was sent to the client; 0: none was sent */
     enum answer_end end;
-    bool is_unreadable; /* the server has answered, but with a head that cannot be read */
-    bool is_cost_told;  /* the response said what the request cost */
-    uint32_t told_cost;
+    bool is_unreadable;    /* the server's answer has a head that cannot be parsed */
+    bool is_cost_reported; /* the response reported the cost */
+    uint32_t reported_cost;
 };
 
-/* Settle all of it, once, with the store that decided. Does not wait. */
+/* Settle all charges with the store that decided. Further calls do nothing. Does not wait. */
 void settlement_make(struct admission *admission, const struct outcome *outcome,
                      struct store *store);
 
-/* The same for all but its slots: the answer is known, but goes on. */
+/* The same without the slots: the answer is known, but the response is still running. */
 void settlement_make_costs(struct admission *admission, const struct outcome *outcome,
                            struct store *store);
 
-/* Keep the slots of @admission for another lease: the response still runs. */
-void settlement_renew(const struct admission *admission, struct store *store);
+/* Move the slots of @from to @to, which becomes a copy without other charges; settlement_make()
+ * releases them there. The keys still belong to @from. NULL: nobody releases them, and they become
+ * free when their leases expire. */
+void settlement_move_slots(struct admission *from, struct admission *to);
+
+/* Renew the leases of @admission's slots, if it has any: the response is still running. False: no
+ * renewal can be sent now; try again later. */
+bool settlement_renew(const struct admission *admission, struct store *store);
 
 #endif /* SLUICE_PROXY_SETTLEMENT_H */

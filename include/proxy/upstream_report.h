@@ -1,4 +1,4 @@
-/* How the upstreams of the policy in force are doing, for who looks from outside. */
+/* A report on the state of the upstreams of the policy in force. */
 
 #ifndef SLUICE_PROXY_UPSTREAM_REPORT_H
 #define SLUICE_PROXY_UPSTREAM_REPORT_H
@@ -13,23 +13,23 @@
 
 struct server;
 
-/* What a server is to the proxy, from the best to the worst. */
+/* The state of a server, from best to worst. */
 enum upstream_server_state {
-    UPSTREAM_SERVER_IN,
-    UPSTREAM_SERVER_WARMING,      /* in, with less than its weight: slow_start */
-    UPSTREAM_SERVER_DUE,          /* it was ejected, and one request may try it */
-    UPSTREAM_SERVER_EJECTED,      /* it failed requests */
-    UPSTREAM_SERVER_FAILS_CHECKS, /* and is out until it passes them */
+    UPSTREAM_SERVER_UP,
+    UPSTREAM_SERVER_WARMING,      /* up with a reduced weight: slow_start */
+    UPSTREAM_SERVER_PROBE_DUE,    /* ejected; one request may probe it */
+    UPSTREAM_SERVER_EJECTED,      /* down after failed requests */
+    UPSTREAM_SERVER_FAILS_CHECKS, /* down until it passes its checks */
 };
 
 struct upstream_server_report {
     const struct server_spec *spec;
     enum upstream_server_state state;
-    uint64_t trial_in_us;   /* EJECTED: until a request may try it */
-    bool counts_requests;   /* else nobody counts those to it that are under way */
-    uint32_t n_requests;    /* where somebody does */
-    bool has_places;        /* it has a max_connections */
-    uint32_t n_connections; /* where it has: being made, in use or idle, of all workers */
+    uint64_t probe_in_us;   /* EJECTED: time until a request may probe it */
+    bool counts_requests;   /* n_requests is valid */
+    uint32_t n_requests;    /* under way */
+    bool has_slots;         /* max_connections is set; n_connections is valid */
+    uint32_t n_connections; /* of all workers: being made, in use or idle */
 };
 
 struct upstream_report {
@@ -37,12 +37,11 @@ struct upstream_report {
     uint32_t n_waiting; /* requests in its queue */
 };
 
-/* Tell of all upstreams in the order of the policy, and after each of its servers. What is told is
- * gone after the call. Any thread, between server_start() and server_free(). */
-void upstream_report_tell(struct server *server, uint64_t now_us,
-                          void (*on_upstream)(void *context, const struct upstream_report *report),
-                          void (*on_server)(void *context,
-                                            const struct upstream_server_report *report),
-                          void *context);
+/* Report each upstream in the order of the policy, followed by its servers. A report is valid only
+ * during its callback. Any thread, between server_start() and server_free(). */
+void upstream_report_report(
+    struct server *server, uint64_t now_us,
+    void (*on_upstream)(void *context, const struct upstream_report *report),
+    void (*on_server)(void *context, const struct upstream_server_report *report), void *context);
 
 #endif /* SLUICE_PROXY_UPSTREAM_REPORT_H */

@@ -1,37 +1,40 @@
-/* What keeps the bans of a process as they are in Redis.
+/* Synchronizes the bans of a process with Redis.
  *
- * They are fields of one hash, `<prefix>:bans`. A subscription tells which has changed, and that
- * one is read; all are read when the link, or the subscription, comes up, and now and then. While
- * Redis is away everything that is known goes on holding. It is a loop's, and has two connections
- * of its own: workers and their links know nothing of it. */
+ * The bans are fields of one hash, `<prefix>:bans`. A subscription reports which field has changed,
+ * and that field is read. All fields are read when the link or the subscription comes up, and
+ * periodically. While Redis is unreachable, all known bans stay in force. A watch belongs to one
+ * loop and has two connections of its own, independent of the workers and their links. */
 
 #ifndef SLUICE_STORE_BAN_WATCH_H
 #define SLUICE_STORE_BAN_WATCH_H
 
+#include <stddef.h>
+
 #include "base/compiler.h"
+#include "base/limits.h"
 #include "base/status.h"
-#include "store/bans.h"
-#include "store/redis_cluster_store.h"
-#include "store/redis_store.h"
+#include "store/redis_options.h"
 
 struct ban_watch;
+struct bans;
 struct loop;
 
 #define BANS_KEY_SUFFIX ":bans"
 
 struct ban_watch_options {
-    struct redis_store_options redis; /* where Redis is, unless it is a cluster; its spans, the
-                                       * resolver and the process are borrowed, its limits unused */
-    struct redis_host hosts[REDIS_ENDPOINTS_MAX]; /* of a cluster: nodes to begin with */
+    struct redis_store_options redis; /* the address of Redis, unless it is a cluster; its spans,
+                                       * resolver and process are borrowed, its limits unused */
+    struct redis_host hosts[REDIS_ENDPOINTS_MAX]; /* first nodes of a cluster */
     size_t n_hosts;                               /* 0: no cluster */
     struct bans *bans;                            /* borrowed */
 };
 
-/* Starts to read and to listen, within @loop. STATUS_NO_MEMORY. */
+/* Starts to read and to subscribe, in @loop. STATUS_NO_MEMORY. */
 MUST_USE enum status ban_watch_new(struct loop *loop, const struct ban_watch_options *options,
                                    struct ban_watch **watch);
 
-/* In the loop's thread, or when it runs no more. What is known stays. NULL is a no-op. */
+/* Call it in the loop's thread, or after the loop has stopped. The known bans stay in the table.
+ * NULL is a no-op. */
 void ban_watch_free(struct ban_watch *watch);
 
 #endif /* SLUICE_STORE_BAN_WATCH_H */

@@ -1,9 +1,9 @@
-/* Bans and exemptions: whom a limit refuses, or passes over, until a time, whatever was counted.
+/* Bans and exemptions: keys that a limit denies, or skips, until a time, independent of any count.
  *
- * One table a process, in memory, of at most so many. Whoever changes it takes a lock; workers read
- * an immutable copy of it, that they swap for the next one when there is one. Ends are counted by
- * the monotonic clock from when they were learnt: a wall clock that is set frees nobody, and bans
- * nobody for longer. */
+ * One table in memory per process, with a maximum number of entries. Writers take a lock. Workers
+ * read without a lock and see a change at their next lookup. Ends are converted to the monotonic
+ * clock when a ban becomes known, so a step of the wall clock neither shortens nor extends a
+ * ban. */
 
 #ifndef SLUICE_STORE_BANS_H
 #define SLUICE_STORE_BANS_H
@@ -23,8 +23,8 @@ struct bans;
 struct ban_table;
 
 enum {
-    BAN_BY_BYTES_MAX = 64,      /* of who set one */
-    BAN_REASON_BYTES_MAX = 256, /* and why */
+    BAN_BY_BYTES_MAX = 64,      /* of ban.by */
+    BAN_REASON_BYTES_MAX = 256, /* of ban.reason */
 };
 
 enum ban_kind {
@@ -32,107 +32,108 @@ enum ban_kind {
     BAN_EXEMPTS, /* the limit is not judged */
 };
 
-/* What is known of one. A limit and a key have one of them at most. Spans are borrowed. */
+/* A ban or an exemption. A limit and a key have at most one of them. Spans are borrowed. */
 struct ban {
     enum ban_kind kind;
-    struct span limit;                 /* its name: the rule's, whatever rates it has */
+    struct span limit;                 /* name of the rule; shared by all its rates */
     uint8_t hash[HASH_IDENTITY_BYTES]; /* of the identity, keyed by the store's secret */
     struct span identity;              /* empty: not known */
     uint64_t until_ms;                 /* since the epoch */
-    uint64_t set_ms;                   /* when it was set, likewise */
-    struct span by;                    /* who set it: a word, or empty */
-    struct span reason;                /* for people; may be empty */
+    uint64_t set_ms;                   /* when it was set, since the epoch */
+    struct span by;                    /* the author: a word, or empty */
+    struct span reason;                /* free text; may be empty */
 };
 
-/* At most @n_max. STATUS_NO_MEMORY. */
+/* A table of at most @n_max entries. STATUS_NO_MEMORY. */
 MUST_USE enum status bans_new(size_t n_max, struct bans **bans);
 
-/* No view of it may be left. NULL is a no-op. */
+/* All views must be closed before. NULL is a no-op. */
 void bans_free(struct bans *bans);
 
-/* Another maximum from now on; those beyond it stay. */
+/* Changes the maximum. Entries beyond it stay. */
 void bans_set_max(struct bans *bans, size_t n_max);
 
 /* --- changes; from any thread --- */
 
-/* Let @ban hold until @ends_us (monotonic), in place of what there was for its limit and hash. One
- * that is told again as it was keeps its end. STATUS_FULL, STATUS_NO_MEMORY.
- * Seen by readers after bans_publish(). */
+/* Puts @ban in force until @ends_us (monotonic), in place of the entry of its limit and hash. If
+ * the entry is identical to @ban, it keeps its end. STATUS_FULL; STATUS_NO_MEMORY: the old entry
+ * stays. */
 MUST_USE enum status bans_put(struct bans *bans, const struct ban *ban, uint64_t ends_us,
                               uint64_t now_us);
 
-/* Likewise: there is none for @limit and @hash. False: there was none. */
+/* Removes the entry of @limit and @hash. False: there was none. */
 bool bans_remove(struct bans *bans, struct span limit, const uint8_t hash[HASH_IDENTITY_BYTES]);
 
-/* The same where it is of @ban's kind. */
+/* Removes the entry of @ban's limit and hash, if its kind is @ban's. False: there was none. */
 bool bans_remove_kind(struct bans *bans, const struct ban *ban);
 
-/* All that there are will be told: what is not put between the two is gone then. */
+/* Encloses a report of all bans: bans_end_telling() removes the entries that were not put since
+ * bans_begin_telling(). */
 void bans_begin_telling(struct bans *bans);
 void bans_end_telling(struct bans *bans);
 
-/* The same when Redis has lost them: what was not put and holds at @now_us stays, to be taken by
- * bans_take_lost(). How many. */
-size_t bans_end_telling_lost(struct bans *bans, uint64_t now_us);
+/* As bans_end_telling(), after Redis has lost bans: entries that were not put and are in force at
+ * @now_us stay, and bans_take_missing() returns them. Returns their number. */
+size_t bans_end_reporting_missing(struct bans *bans, uint64_t now_us);
 
-/* One of those, with texts of its own. */
-struct ban_again {
+/* A missing ban, with its own copy of the texts. */
+struct ban_to_restore {
     struct ban ban;
     char texts[NAME_BYTES_MAX + KEY_TEXT_BYTES_MAX + BAN_BY_BYTES_MAX + BAN_REASON_BYTES_MAX];
 };
 
-/* Each once. False: there is none left that holds at @now_us. */
-MUST_USE bool bans_take_lost(struct bans *bans, uint64_t now_us, struct ban_again *again);
+/* Takes one missing ban; each is returned once. False: none is left that is in force at @now_us. */
+MUST_USE bool bans_take_missing(struct bans *bans, uint64_t now_us,
+                                struct ban_to_restore *restored);
 
-/* One that is told of found no room. A telling counts them anew; the log hears when their number is
- * another. */
+/* Counts a reported ban for which there is no room. Each report of all bans starts a new count. A
+ * changed count is logged. */
 void bans_note_unobeyed(struct bans *bans);
 
-/* Let readers see what has changed, and forget those that are over at @now_us. STATUS_NO_MEMORY:
- * they go on with what they saw. */
-MUST_USE enum status bans_publish(struct bans *bans, uint64_t now_us);
+/* Removes the entries that have ended at @now_us. */
+void bans_expire(struct bans *bans, uint64_t now_us);
 
 struct bans_counters {
-    size_t n; /* that are held, those included that have just ended */
+    size_t n; /* entries, including those that have just ended */
     size_t n_max;
-    size_t n_unobeyed; /* that were told of in vain, since there is no room */
+    size_t n_unobeyed; /* reported bans for which there is no room */
 };
 
 struct bans_counters bans_count(struct bans *bans);
 
-/* Those that hold at @now_us. */
+/* The number of entries in force at @now_us. */
 size_t bans_count_holding(struct bans *bans, uint64_t now_us);
 
-/* Call @on_ban for each that holds at @now_us, @left_us before its end, in no
- * order. It may not call back. */
+/* Calls @on_ban for each entry in force at @now_us, in no order; @left_us is the time to its end.
+ * @on_ban may not call functions of this header. */
 void bans_list(struct bans *bans, uint64_t now_us,
                void (*on_ban)(void *context, const struct ban *ban, uint64_t left_us),
                void *context);
 
-/* Call @on_ban for the one of @limit and @hash, if it holds at @now_us.
- * Likewise. False: there is none. */
+/* Calls @on_ban, as bans_list() does, for the entry of @limit and @hash if it is in force at
+ * @now_us. False: there is none. */
 bool bans_find(struct bans *bans, struct span limit, const uint8_t hash[HASH_IDENTITY_BYTES],
                uint64_t now_us,
                void (*on_ban)(void *context, const struct ban *ban, uint64_t left_us),
                void *context);
 
-/* --- what a request meets; one view a thread --- */
+/* --- lookup per request; one view per thread --- */
 
 struct bans_view {
-    struct bans *bans;                   /* borrowed; NULL: there are none, ever */
-    const atomic_uint_fast64_t *version; /* of what may be seen */
-    uint64_t seen;                       /* the one that is */
-    const struct ban_table *table;       /* of that version; NULL: it has none */
+    struct bans *bans;                   /* borrowed; NULL: there are never any bans */
+    const atomic_uint_fast64_t *version; /* of the current table */
+    uint64_t seen;                       /* the version of this view */
+    const struct ban_table *table;       /* of that version; NULL: no bans */
 };
 
 void bans_view_init(struct bans_view *view, struct bans *bans);
 void bans_view_close(struct bans_view *view);
 
-/* See the latest version. */
+/* Takes the current table into the view. */
 void bans_view_renew(struct bans_view *view);
 
-/* What to look in now; NULL: nobody is banned or exempt. Until the next call. */
-static inline const struct ban_table *bans_view_look(struct bans_view *view)
+/* The current table, valid until the next call. NULL: no bans and no exemptions. */
+static inline const struct ban_table *bans_view_refresh(struct bans_view *view)
 {
     if (view->bans != NULL &&
         UNLIKELY(atomic_load_explicit(view->version, memory_order_acquire) != view->seen)) {
@@ -141,8 +142,8 @@ static inline const struct ban_table *bans_view_look(struct bans_view *view)
     return view->table;
 }
 
-/* Whether @limit has something for @identity at @now_us (monotonic): *kind, until @left_us from
- * then. @secret is the store's. */
+/* Whether @limit has a ban or an exemption for @identity at @now_us (monotonic). If so, *kind says
+ * which, and it ends *left_us later. @secret belongs to the store. */
 MUST_USE bool ban_table_find(const struct ban_table *table, struct span limit, struct span identity,
                              struct span secret, uint64_t now_us, enum ban_kind *kind,
                              uint64_t *left_us);

@@ -1,4 +1,4 @@
-/* One limit's part in a decision: who is charged what, and what the limit said. */
+/* One limit's part in a decision: the key, the cost and the limit's verdict. */
 
 #ifndef SLUICE_STORE_CHARGE_H
 #define SLUICE_STORE_CHARGE_H
@@ -10,40 +10,39 @@
 #include "base/hash.h"
 #include "base/span.h"
 #include "limit/limit.h"
-#include "limit/verdict.h"
 
 struct charge {
     const struct limit *limit; /* borrowed until the answer */
-    /* Who is counted: "{" tag "}" and the rest of the identity, see policy/key.h. Borrowed until
-     * the answer; never empty. */
+    /* The counted identity: "{" tag "}" and the rest, see policy/key.h. Borrowed until the answer;
+     * never empty. */
     struct span key;
     uint32_t cost; /* units */
-    /* The answer. allowed and wait: before anything was charged; the others: as things stand now,
-     * but retry_after is 0 if allowed. */
+    /* The answer. allowed and wait: before anything was charged; the others: the state after the
+     * decision, but retry_after is 0 if allowed. */
     struct verdict verdict;
     const uint64_t *edges; /* calendar windows: LIMIT_EDGES of them around now, us; else NULL.
                              * Borrowed until the answer */
-    uint64_t slot;         /* concurrency: which to take */
-    /* The answer: others deny the request, and this one was not asked: its verdict, which allows,
-     * says nothing. */
-    bool untold;
-    bool is_hashed;         /* hash is there: see charge_hash() */
+    uint64_t slot;         /* concurrency: the slot to take */
+    /* The answer: other limits deny the request, and this one was not judged. Its verdict allows
+     * and has no meaning. */
+    bool unreported;
+    bool is_hashed;         /* hash is set: see charge_hash() */
     bool charged;           /* the answer: the request was admitted, and this limit took its cost */
-    uint64_t charged_at_us; /* the answer: when, by the clock of who decided */
-    bool overflowed;    /* the answer: it was charged to the state that keys without room share */
-    uint32_t instances; /* the answer, LOCAL: proxies that the limit was shared out among */
+    uint64_t charged_at_us; /* the answer: time of the charge, by the clock of the deciding store */
+    bool overflowed;        /* the answer: charged to the state that keys without room share */
+    uint32_t instances;     /* the answer, LOCAL: proxies that the limit was divided among */
     struct hash128 hash;
 };
 
-/* hash_shared() of the key: by what all tables of this process find who is counted. A settlement
- * comes without the charge, and hashes its key anew. */
+/* hash_shared() of the key: all tables of this process look keys up by it. A settlement has no
+ * charge and hashes its key again. */
 static inline struct hash128 charge_hash(const struct charge *charge)
 {
     return charge->is_hashed ? charge->hash : hash_shared(charge->key);
 }
 
-/* The same of the charge of index @i, which knows it from then on: its key is not changed any more.
- * Where neighbours are charged to one text, as the rates of a limit are, that is hashed once. */
+/* As charge_hash(), for the charge of index @i. The charge keeps the hash, so its key must not
+ * change afterwards. Neighbours with the same key text, as the rates of a limit, share one hash. */
 static inline struct hash128 charges_keep_hash(struct charge *charges, size_t i)
 {
     struct charge *charge = &charges[i];

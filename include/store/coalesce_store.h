@@ -1,12 +1,12 @@
-/* Coalescing: while a decision is in flight, requests that are equal in limits, keys and cost wait
- * for it, and then travel as one call.
+/* Coalescing store: while a decision is in flight, requests with the same limits, keys and cost
+ * wait for it, and are then sent as one call, a batch.
  *
- * The result is that of deciding them one after another at one time, in order of arrival. Requests
- * whose limits, or whose store, do not take that go straight through; so do those with very long
- * keys, and all when too many different ones are in flight. A call that is lost, or gets no answer,
- * fails those that travel in it and is not sent again; who waits for the next call has its own
- * deadline. One that a cluster answers with TRYAGAIN was not made: those aboard go straight on,
- * each by itself. */
+ * The result is the same as deciding them one after another at one time, in order of arrival. A
+ * request passes straight to the store below if its limits or that store do not support batches, if
+ * its keys are very long, or if too many different requests are in flight. A call that is lost or
+ * gets no answer fails its whole batch and is not sent again. Requests that wait for the next call
+ * have their own deadlines. If a cluster answers a call with TRYAGAIN, the call changed nothing,
+ * and each request of the batch is sent by itself. */
 
 #ifndef SLUICE_STORE_COALESCE_STORE_H
 #define SLUICE_STORE_COALESCE_STORE_H
@@ -20,9 +20,9 @@
 
 struct loop;
 
-/* Over @below, which is owned from now on, in @loop's thread. @deadline_us is how long a decision
- * waits at most, from its asking; that of @below. It counts in @meters, borrowed; NULL: nowhere.
- * STATUS_NO_MEMORY: nothing is owned. */
+/* Makes a store over @below, which it owns, for @loop's thread. @deadline_us is the longest wait of
+ * a decision, from its arrival; it equals the deadline of @below. The store counts in @meters,
+ * borrowed; NULL: nowhere. STATUS_NO_MEMORY: nothing is owned. */
 MUST_USE enum status coalesce_store_new(struct loop *loop, struct store *below,
                                         uint64_t deadline_us, struct coalesce_meters *meters,
                                         struct store **store);

@@ -1,13 +1,12 @@
-/* A shared store over an embedded one: what the first cannot answer is decided by each limit's
- * on_failure, in one place.
+/* A fallback store: a shared store over an embedded one. Decisions that the shared store cannot
+ * make follow the on_failure setting of each limit.
  *
- * Where the limits of a request differ: deny wins, local is judged (in the embedded store, at the
- * share of one proxy among as many as there are), allow is skipped. Skipped charges get a verdict
- * that allows and shows an untouched quota.
+ * If the limits of a request differ: deny wins; local is judged in the embedded store, with the
+ * limit divided by the number of proxies; allow is skipped. A skipped charge gets a verdict that
+ * allows and shows an unused quota.
  *
- * What is charged here stays in the embedded store: a shared store that comes and goes makes
- * nobody's local quota untouched again. Buckets start afresh when the number of proxies changes,
- * windows go on. */
+ * Local charges stay in the embedded store, so an outage that begins again does not reset local
+ * quotas. When the number of proxies changes, buckets start afresh and windows continue. */
 
 #ifndef SLUICE_STORE_FALLBACK_STORE_H
 #define SLUICE_STORE_FALLBACK_STORE_H
@@ -24,15 +23,15 @@ struct fallback_store_options {
     struct store *embedded;     /* borrowed; answers at once */
     const struct limit *limits; /* all of the policy, by index; borrowed */
     size_t n_limits;
-    /* Proxies among which a local limit is shared out, at least 1. Asked for each decision that is
-     * made here. */
+    /* Returns the number of proxies that a local limit is divided among, at least 1. Called for
+     * each decision that is made here. */
     uint32_t (*count_instances)(void *context);
     void *context;
 };
 
-/* A decision that on_failure denies keeps the shared store's status; others are STATUS_OK with
- * source LOCAL or SKIPPED and the shared store's status in `failure`. STATUS_NO_MEMORY: nothing is
- * owned. */
+/* Makes a fallback store. If on_failure denies a decision, the decision keeps the shared store's
+ * status. Other failed decisions get STATUS_OK, source LOCAL or SKIPPED, and the shared store's
+ * status in `failure`. STATUS_NO_MEMORY: nothing is owned. */
 MUST_USE enum status fallback_store_new(const struct fallback_store_options *options,
                                         struct store **store);
 

@@ -1,5 +1,5 @@
-/* Every way in which Redis fails, and what sluice does about each: the one table, which
- * docs/redis.md shows to people. Whoever meets a failure names it, and acts as the table says. */
+/* The faults of Redis and the reaction to each, in one table. docs/redis.md documents it. Code that
+ * detects a failure maps it to a fault and reacts as the table says. */
 
 #ifndef SLUICE_STORE_REDIS_FAULT_H
 #define SLUICE_STORE_REDIS_FAULT_H
@@ -12,19 +12,19 @@
 #include "base/status.h"
 
 enum redis_fault {
-    REDIS_FAULT_NONE, /* nothing ails it */
+    REDIS_FAULT_NONE, /* no fault */
 
     /* Of the connection. */
-    REDIS_FAULT_NOT_FOUND, /* its name has no address, or nobody says where the master is */
+    REDIS_FAULT_NOT_FOUND, /* the name has no address, or no sentinel names the master */
     REDIS_FAULT_REFUSED,   /* no connection could be made */
     REDIS_FAULT_RESET,     /* a connection broke, or was closed by the other side */
-    REDIS_FAULT_HALF_OPEN, /* connected, and not a byte comes */
-    REDIS_FAULT_SWITCHED,  /* connected, and a sentinel names another master */
-    REDIS_FAULT_MALFORMED, /* what came is no RESP, or no reply to what was asked */
+    REDIS_FAULT_HALF_OPEN, /* connected, but no byte is received */
+    REDIS_FAULT_SWITCHED,  /* connected, but a sentinel names another master */
+    REDIS_FAULT_MALFORMED, /* the reply is not RESP, or does not fit the command */
 
     /* Of time. */
     REDIS_FAULT_DEADLINE, /* no reply in time */
-    REDIS_FAULT_LATE,     /* a reply after its deadline: the request has its answer */
+    REDIS_FAULT_LATE,     /* a reply after its deadline: the request is already answered */
 
     /* Replies with an error, named by their codes. */
     REDIS_FAULT_NOSCRIPT,
@@ -43,7 +43,7 @@ enum redis_fault {
     REDIS_FAULT_NOAUTH,
     REDIS_FAULT_WRONGPASS,
     REDIS_FAULT_NOPERM,
-    REDIS_FAULT_WRONGTYPE, /* of one key: somebody else writes under the prefix */
+    REDIS_FAULT_WRONGTYPE, /* of one key: another program writes under the prefix */
     REDIS_FAULT_CLOCK,     /* the script's own: see limit/driver.lua */
     REDIS_FAULT_OTHER,     /* any other error */
 
@@ -51,41 +51,45 @@ enum redis_fault {
 };
 
 enum redis_reaction {
-    REDIS_SEND_SCRIPT, /* the same call again, once, with the script in it */
-    REDIS_REDIRECT, /* the keys are another node's: the decision fails here, and whoever knows the
-                        * other nodes asks there: see redis_fault_read_redirect() */
-    REDIS_FAIL,     /* the decision fails, the link stays */
-    REDIS_DROP,     /* and the connection is dropped and made again, from finding Redis on */
-    REDIS_IGNORE,   /* nobody waits: the reply is dropped, the slots that it took are given back */
+    REDIS_SEND_SCRIPT, /* send the same call again, once, with the script in it */
+    REDIS_REDIRECT,    /* another node has the keys: the decision fails here, and a caller that
+                        * knows the other nodes asks there: see redis_fault_read_redirect() */
+    REDIS_FAIL,        /* the decision fails, the link stays */
+    REDIS_DROP,        /* the decision fails, and the link reconnects, looking Redis up anew */
+    REDIS_IGNORE,      /* no decision waits: the reply is dropped, the slots it took are released */
 };
 
-/* How the failure is known: its word in logs, and in front of the reply. */
+/* A row of the table of faults. */
 struct redis_fault_row {
-    const char *name;
-    const char *code;   /* first word of the reply; NULL: it is not one */
+    const char *name;   /* in logs */
+    const char *code;   /* first word of the error reply; NULL: the fault is not a reply */
     enum status status; /* of a decision that fails by it */
     enum redis_reaction reaction;
-    bool counts;     /* towards opening the breaker: more such decisions would fail as well */
-    bool is_lasting; /* an operator must act: it does not heal by itself */
+    bool counts;     /* towards opening the breaker: further decisions would fail too */
+    bool is_lasting; /* an operator must act: the fault does not clear by itself */
 };
 
-/* What the table says of @fault; never NULL. */
+/* The row of @fault; never NULL. */
 const struct redis_fault_row *redis_fault_row(enum redis_fault fault);
 
-/* What ails the server that replied with the error @text: REDIS_FAULT_OTHER when its code is
- * unknown. The code is the first word; in an error that Redis before 7 wraps since it was met
- * within a script, the first word of what is wrapped, but for those that promise that nothing has
- * been changed. */
+/* The code of the error reply @text: its first word. Log no more of an error to AUTH: a server that
+ * does not know AUTH returns its arguments, with the password, in the error. */
+struct span redis_fault_code(struct span text);
+
+/* The fault that the error reply @text reports; REDIS_FAULT_OTHER if its code is unknown. The code
+ * is the first word. Redis before 7 wraps an error of a command in a script; then the code is the
+ * first word of the wrapped error. A wrapped code that promises that nothing was changed is
+ * REDIS_FAULT_OTHER, since the script may have changed something before. */
 enum redis_fault redis_fault_of(struct span text);
 
-/* Where MOVED and ASK lead. */
+/* The target of a MOVED or ASK reply. */
 struct redis_redirect {
     uint16_t slot;
-    struct span host; /* in the text; empty: the host that was asked; no brackets */
+    struct span host; /* points into the text; empty: the host that was asked; no brackets */
     uint16_t port;
 };
 
-/* Read the text of a MOVED or ASK: "MOVED 3999 127.0.0.1:6381". False: it makes no sense. */
+/* Parses the text of a MOVED or ASK: "MOVED 3999 127.0.0.1:6381". False: it is malformed. */
 MUST_USE bool redis_fault_read_redirect(struct span text, struct redis_redirect *redirect);
 
 #endif /* SLUICE_STORE_REDIS_FAULT_H */

@@ -1,5 +1,5 @@
-/* What the Redis stores of one process know in common: how often it may connect, which proxies use
- * the same Redis, and what stores that are gone have counted. Safe from any thread. */
+/* State shared by the Redis stores of one process: the rate of connection attempts, the number of
+ * proxies on the same Redis, and the counters of freed stores. Safe from any thread. */
 
 #ifndef SLUICE_STORE_REDIS_PROCESS_H
 #define SLUICE_STORE_REDIS_PROCESS_H
@@ -14,106 +14,131 @@
 #include "base/name_directory.h"
 #include "base/span.h"
 #include "base/status.h"
-#include "store/redis_cluster_store.h"
-#include "store/redis_store.h"
+#include "store/redis_options.h"
 
 enum {
     REDIS_INSTANCE_ID_BYTES = 32,
-    REDIS_TARGETS_MAX = 64, /* what is beyond shares the last one */
-    REDIS_BEAT_US = 5 * 1000 * 1000,
-    REDIS_SILENCE_US = 3 * REDIS_BEAT_US, /* after which a proxy is held to be gone */
+    REDIS_TARGETS_MAX = 64, /* further targets share the last one */
+    REDIS_HEARTBEAT_US = 5 * 1000 * 1000,
+    REDIS_SILENCE_US = 3 * REDIS_HEARTBEAT_US, /* after that a proxy counts as gone */
 };
 
-/* A Redis that links of the process connect to. Members are redis_process.c's, here and below. */
+/* Counters of a Redis store. */
+struct redis_store_counters {
+    uint64_t n_calls;            /* commands sent for decisions */
+    uint64_t n_failures;         /* decisions not made */
+    uint64_t n_late_replies;     /* replies dropped because they came after their deadline */
+    uint64_t n_connects;         /* attempts */
+    uint64_t n_openings;         /* of the breaker */
+    uint64_t n_settlements;      /* commands sent to settle, one per request */
+    uint64_t n_settlements_lost; /* requests whose settlement has an unknown result */
+};
+
+/* Those of a cluster store. */
+struct redis_cluster_counters {
+    struct redis_store_counters nodes; /* of all nodes together */
+    uint64_t n_maps;                   /* slot maps received from nodes */
+    uint64_t n_redirections;           /* MOVED and ASK replies that were followed */
+    uint64_t n_spread;                 /* decisions over several slots, or key by key */
+    uint64_t n_by_key;                 /* of n_spread: asked again because a slot is migrating */
+    uint64_t n_given_back;             /* of n_spread: first charges were returned */
+};
+
+/* A Redis that links of the process connect to. The members of this struct and of the next one are
+ * private to redis_process.c. */
 struct redis_target {
     struct redis_process *process;
     struct hash128 name;
-    atomic_bool has_worked; /* the latest that was heard of it: something worked */
+    atomic_bool has_worked; /* the latest result reported for it was a success */
 };
 
 struct redis_process {
     char id[REDIS_INSTANCE_ID_BYTES]; /* of this process: hex, random */
-    struct hash_key key;              /* of targets' names */
+    struct hash_key key;              /* for the hashes of targets' names */
     atomic_uint_fast64_t next_connect_us;
-    atomic_uint_fast64_t next_beat_us;
+    atomic_uint_fast64_t next_heartbeat_us;
     atomic_uint n_instances;
-    atomic_uint_fast64_t n_forgets; /* times that what is remembered of denials became void */
-    pthread_mutex_t lock;           /* of what follows, but for what is atomic in it */
+    atomic_uint_fast64_t n_forgets; /* times that all cached denials became void */
+    pthread_mutex_t lock;           /* of the members below, except atomic ones */
     struct redis_target targets[REDIS_TARGETS_MAX];
     size_t n_targets;
-    uint64_t fewer_us; /* since when fewer than n_instances are seen, monotonic; 0: they are not */
-    uint32_t fewer_most; /* the most that were seen since then */
-    uint64_t seen_us;    /* when any were seen last, monotonic */
-    struct redis_store_counters gone;
-    struct redis_cluster_counters gone_clusters; /* but for nodes, which are in gone */
-    struct name_directory nodes;                 /* as struct store_meters counts them, by number */
+    uint64_t fewer_us;   /* since then fewer than n_instances are seen, monotonic; 0: no */
+    uint32_t fewer_most; /* the most that were seen since fewer_us */
+    uint64_t seen_us;    /* time of the latest answered heartbeat, monotonic */
+    struct redis_store_counters gone;            /* of freed stores */
+    struct redis_cluster_counters gone_clusters; /* without nodes, which are in gone */
+    struct name_directory nodes;                 /* names by their number in struct store_meters */
 };
 
 /* STATUS_NO_MEMORY. */
 MUST_USE enum status redis_process_init(struct redis_process *process);
 
-/* No store that was given it may be left. */
+/* All stores that use @process must be freed before. */
 void redis_process_close(struct redis_process *process);
 
-/* Proxies that use this Redis under the same prefix, this one among them, as was seen there last;
- * 0: none ever. Fewer are believed when they are seen for REDIS_SILENCE_US without a break,
- * and then as many as were seen at most in that time: a Redis that was restarted has not heard
- * of all of them at first. */
+/* The number of proxies that use this Redis under the same prefix, including this one, as last seen
+ * there; 0: never seen. A lower number is accepted only after it was seen for REDIS_SILENCE_US
+ * without a break, and then the maximum of that time is taken: a restarted Redis does not know all
+ * proxies at first. */
 uint32_t redis_process_instances(const struct redis_process *process);
 
-/* How many Redis servers its links have spoken to, or tried to, and in *n_working of how many of
- * them the latest that was heard is good. */
+/* The number of Redis servers that links have connected to, or tried to. *n_working is the number
+ * of those whose latest reported result was a success. */
 uint32_t redis_process_count_targets(struct redis_process *process, uint32_t *n_working);
 
-/* The sum over stores that have been freed; of a cluster, its nodes. */
+/* The sum over freed stores; a cluster contributes its nodes. */
 struct redis_store_counters redis_process_count(struct redis_process *process);
 
 /* The same for stores that are clusters. */
 struct redis_cluster_counters redis_process_count_clusters(struct redis_process *process);
 
 /* The names of the nodes that struct store_meters counts by number: "host:port", the path of a
- * socket, or the name that sentinels know a master by. */
+ * socket, or the sentinels' name of a master. */
 const struct name_directory *redis_process_nodes(const struct redis_process *process);
 
 /* --- for the stores --- */
 
-/* The number of the node that @options name. */
+/* The number of the node that @options describe. */
 uint32_t redis_process_node(struct redis_process *process,
                             const struct redis_store_options *options);
 
-/* The Redis that @options name, as all links to it know it. @process may be NULL, and so is the
- * result; the functions below take that for a Redis that always works. */
+/* The target that @options describe, shared by all links to it. If @process is NULL, so is the
+ * result; the functions below treat a NULL target as a Redis that always works. */
 struct redis_target *redis_process_target(struct redis_process *process,
                                           const struct redis_store_options *options);
 
-/* A link to @target wants to connect at @now_us (monotonic). 0: it may, and that is counted. Else
- * how long to wait before it asks again, us: all links of the process, to targets where something
- * failed and nothing has worked since, together connect eight times a second at most; among them
- * those that want to connect @in_turn whatever works for others. */
+/* Whether a link to @target may connect at @now_us (monotonic). 0: yes, and the attempt is counted.
+ * Otherwise the time to wait before it asks again, us. The limit is eight attempts a second for all
+ * links of the process together. It applies to a target that has not worked since its last failure,
+ * and to any target if @in_turn. */
 MUST_USE uint64_t redis_target_may_connect(struct redis_target *target, bool in_turn,
                                            uint64_t now_us);
 
-/* What a link has learnt: a script call worked; it was lost, or could not be made. */
+/* Reports a result of a link: a script call worked; or the link was lost or could not be made. */
 void redis_target_note(struct redis_target *target, bool works);
 bool redis_target_has_worked(const struct redis_target *target);
 
-/* Whether a heartbeat is due at @now_us (monotonic): then it is the caller's to send, and nobody
- * else's for REDIS_BEAT_US. */
-MUST_USE bool redis_process_take_beat(struct redis_process *process, uint64_t now_us);
+/* Whether a heartbeat is due at @now_us (monotonic). If true, the caller must send it, and no other
+ * link gets true for REDIS_HEARTBEAT_US. */
+MUST_USE bool redis_process_take_heartbeat(struct redis_process *process, uint64_t now_us);
 
-/* It could not be sent, or not there: another link's turn. */
-void redis_process_return_beat(struct redis_process *process);
+/* Reports that the heartbeat could not be sent: another link may take it at once. */
+void redis_process_return_heartbeat(struct redis_process *process);
 
-/* It was answered at @now_us: so many proxies are there. */
+/* Reports the answer to a heartbeat at @now_us: @n_instances proxies are registered. */
 void redis_process_see(struct redis_process *process, uint32_t n_instances, uint64_t now_us);
 
-/* A key was reset, here or elsewhere: whatever denial caches remember does not hold any more. */
+/* Makes all cached denials void: a key was reset, in this process or another. */
 void redis_process_forget(struct redis_process *process);
 
-/* A store is freed. */
+/* Adds @counters to @sum. */
+void redis_counters_add(struct redis_store_counters *sum,
+                        const struct redis_store_counters *counters);
+
+/* Adds the counters of a store that is freed. */
 void redis_process_add(struct redis_process *process, const struct redis_store_counters *counters);
 
-/* A cluster is freed; its nodes are added by themselves. */
+/* Adds the counters of a cluster that is freed; its nodes are added separately. */
 void redis_process_add_cluster(struct redis_process *process,
                                const struct redis_cluster_counters *counters);
 

@@ -1,8 +1,9 @@
-/* Where state lives: one question, asked of whatever store there is.
+/* The interface of all stores: decisions, settlements and admin operations on the state of limits.
  *
- * A store answers at once (STORE_ANSWERED) or promises one callback (STORE_PENDING), never both.
- * The promise is kept exactly once: by the reply, the deadline or the lost connection, unless the
- * caller cancels. Stores are stacked: one that wraps another pushes a frame on the decision. */
+ * A store answers at once (STORE_ANSWERED) or later by one callback (STORE_PENDING), never both.
+ * The callback is called exactly once, after the reply, the deadline or the loss of the connection,
+ * unless the caller cancels. Stores are stacked: a store over another pushes a frame on the
+ * decision. */
 
 #ifndef SLUICE_STORE_STORE_H
 #define SLUICE_STORE_STORE_H
@@ -16,46 +17,47 @@
 #include "base/status.h"
 #include "limit/limit.h"
 #include "store/charge.h"
+#include "store/redis_fault.h"
 
 enum store_outcome {
     STORE_ANSWERED, /* the answer is in the decision; on_answer will not be called */
     STORE_PENDING,  /* on_answer will be called once, later, from the loop, unless cancelled */
 };
 
-/* Who decided. */
+/* The origin of a decision. */
 enum decision_source {
     DECISION_MEMORY, /* the embedded store, because the policy names no other */
     DECISION_REDIS,
-    DECISION_CACHE,   /* Redis, less than a second ago: it denied, and still would */
+    DECISION_CACHE,   /* the denial cache: Redis denied less than a second ago, and still would */
     DECISION_LOCAL,   /* the embedded store at its share, because Redis could not answer */
-    DECISION_SKIPPED, /* nobody: Redis could not answer and all its limits say allow */
-    DECISION_BAN,     /* an operator, see store/bans.h: no store was asked */
+    DECISION_SKIPPED, /* no store: Redis could not answer and all limits say allow */
+    DECISION_BAN,     /* a ban, see store/bans.h: no store was asked */
 };
 
 enum { DECISION_SOURCES = DECISION_BAN + 1 };
 
-/* Its word in logs and metrics: "memory", "redis", … */
+/* The name of @source in logs and metrics: "memory", "redis", … */
 struct span decision_source_name(enum decision_source source);
 
-/* A correction of what was charged, or what becomes of a slot. */
+/* A correction of a charge, or a change of a slot. */
 enum settlement_kind {
-    SETTLE_COST,    /* by delta units */
+    SETTLE_COST,    /* the charge is corrected by delta units */
     SETTLE_RELEASE, /* the slot is given back */
     SETTLE_RENEW,   /* the slot is kept for another lease */
 };
 
-/* What is wanted of a decision. */
+/* The purpose of a decision. */
 enum decision_aim {
-    DECISION_ADMIT, /* judge, and charge all if all that are enforced allow */
-    DECISION_JUDGE, /* tell how things stand for such a request, and change nothing */
-    DECISION_DENY,  /* the request is denied by others: charge those that count denied requests */
+    DECISION_ADMIT, /* judge, and charge all limits if all enforced ones allow */
+    DECISION_JUDGE, /* report the state of the limits for such a request, and change nothing */
+    DECISION_DENY,  /* the request is already denied: charge the limits that count such requests */
 };
 
 struct store;
 struct decision;
 
 typedef void (*decision_on_answer)(struct decision *decision);
-typedef void (*decision_on_alike)(struct decision *decision, size_t i);
+typedef void (*decision_on_each)(struct decision *decision, size_t i);
 
 enum { DECISION_FRAMES_MAX = 5 };
 
@@ -63,29 +65,29 @@ struct decision {
     struct charge *charges; /* owned by the caller, judged together; no two share limit and key */
     size_t n_charges;       /* 1 … LIMITS_PER_ROUTE_MAX */
     enum decision_aim aim;
-    uint64_t now_us; /* when it is asked, monotonic; 0: a store that must know reads the clock */
+    uint64_t now_us; /* time of the request, monotonic; 0: a store that needs it reads the clock */
 
-    /* Requests alike that this decision stands for, itself one of them: decided one after another
-     * at one time. 0: itself alone. Not for every store and limit: see store_takes_alike(). The
-     * answer to request @i is in allowed and the charges while on_alike(@i) runs: once each, in
-     * order, from 0 again when the call had to be sent again; it asks no store. Then the decision
-     * is answered as ever: if status is not STATUS_OK, none was decided. */
-    size_t n_alike;
-    decision_on_alike on_alike;
+    /* Number of identical requests that this decision covers, including itself. They are decided
+     * one after another at one time. 0: itself alone. Not every store and limit supports it: see
+     * store_takes_identical(). While on_each(@i) runs, the answer to request @i is in allowed and
+     * the charges. on_each is called once per request, in order, from 0 again if the call had to be
+     * sent again, and may not ask a store. Then the decision is answered as usual: if status is not
+     * STATUS_OK, no request was decided. */
+    size_t batch_size;
+    decision_on_each on_each;
 
-    /* The answer. status: STATUS_OK; _TIMEOUT, _UNREACHABLE, _REFUSED, _INVALID (a reply that makes
-     * no sense), _FULL, _NO_MEMORY: no decision could be made, and verdicts are undefined. */
+    /* The answer. status: STATUS_OK; _TIMEOUT, _UNREACHABLE, _REFUSED, _INVALID (a malformed
+     * reply), _FULL, _NO_MEMORY: no decision could be made, and verdicts are undefined. */
     enum status status;
-    bool allowed; /* if STATUS_OK: all limits that are enforced, not shadows, allow; _DENY: no */
+    bool allowed; /* if STATUS_OK: all enforced (not shadow) limits allow; DECISION_DENY: false */
     enum decision_source source;
-    enum status failure; /* why the source is LOCAL or SKIPPED; STATUS_OK otherwise */
-    const char
-        *fault; /* what ailed the shared store, a word for logs, where one is known; else NULL */
+    enum status failure;    /* why the source is LOCAL or SKIPPED; STATUS_OK otherwise */
+    enum redis_fault fault; /* of the shared store; REDIS_FAULT_NONE: none, or none is known */
 
-    /* For stores alone. */
-    uint64_t asked_us; /* of the denial cache: when it asked, monotonic */
+    /* For stores only. */
+    uint64_t asked_us; /* set by the denial cache: when it asked the store below, monotonic */
     struct {
-        struct store *store; /* asked by the one who pushed the frame */
+        struct store *store; /* the store that was asked */
         decision_on_answer on_answer;
         void *state; /* of that store, for this decision */
     } frames[DECISION_FRAMES_MAX];
@@ -93,7 +95,8 @@ struct decision {
     void *context; /* the caller's */
 };
 
-/* What is settled is what a store has charged: the members are those of its charge. */
+/* A settlement of one charge. limit, key, charged_at_us, slot, overflowed and instances are those
+ * of the charge. */
 struct settlement {
     const struct limit *limit;
     struct span key;
@@ -103,77 +106,95 @@ struct settlement {
     uint64_t slot;
     bool overflowed;
     uint32_t instances;
-    enum decision_source source; /* who charged, and is to be told */
+    enum decision_source source; /* the store that charged and receives the settlement */
 };
 
-struct store_errand;
+/* Why the asked store did not make @decision: the name of its fault, or of @status if no fault is
+ * known. A word for logs and answers. */
+const char *decision_fault_name(const struct decision *decision, enum status status);
 
+struct store_operation;
+
+/* The operations of a kind of store. One that is NULL is left to the store below; where there is
+ * none, what stands behind NULL holds. */
 struct store_ops {
     const char *name;
-    enum store_outcome (*decide)(struct store *store, struct decision *decision);
+    enum store_outcome (*decide)(struct store *store, struct decision *decision); /* never NULL */
+    /* The stores below have cancelled @decision already. NULL: nothing to do, in any store. */
     void (*cancel)(struct store *store, struct decision *decision);
-    /* Whether requests alike to @decision can be one decision. NULL: no. */
-    bool (*takes_alike)(const struct store *store, const struct decision *decision);
-    /* NULL: what was charged stays charged, and slots come back by their lease. */
+    /* Whether requests identical to @decision can be one decision. NULL: no. */
+    bool (*takes_identical)(const struct store *store, const struct decision *decision);
+    /* NULL: charges stay, and slots are released when their lease ends. */
     void (*settle)(struct store *store, const struct settlement *settlements, size_t n);
-    /* Another policy's limits will be asked about, or are no more. NULL: it need not know. */
-    enum status (*learn)(struct store *store, const struct limit *limits, size_t n_limits);
-    void (*forget)(struct store *store, const struct limit *limits);
+    bool (*can_settle)(struct store *store, const struct settlement *settlement); /* NULL: yes */
+    /* The limits of another policy come into use, or go out of use. NULL: nothing to do. */
+    enum status (*add_limits)(struct store *store, const struct limit *limits, size_t n_limits);
+    void (*remove_limits)(struct store *store, const struct limit *limits);
     bool (*is_ready)(const struct store *store);   /* NULL: always */
     bool (*is_settled)(const struct store *store); /* NULL: always */
-    /* An operator's errand, see store/errand.h. NULL: it is none of this store's. */
-    enum store_outcome (*run)(struct store *store, struct store_errand *errand);
+    /* Starts an admin operation, see store/operation.h. NULL: this store has none. */
+    enum store_outcome (*run)(struct store *store, struct store_operation *operation);
+    /* Frees @store alone; the store below is freed after it. It must not ask the store below,
+     * except to cancel. */
     void (*free)(struct store *store);
 };
 
-/* First member of every store. */
+/* The first member of every store. */
 struct store {
     const struct store_ops *ops;
+    struct store *below; /* owned; NULL: this one is no layer over another */
 };
 
-/* Judge @decision's charges together and, if all allow, charge them all, or what else is the aim.
- * @on_answer belongs to STORE_PENDING; it may ask the store again, and may not free it. */
+/* Judges @decision's charges together and charges them as its aim says. @on_answer is called only
+ * after STORE_PENDING. It may ask the store again, and may not free it. */
 MUST_USE enum store_outcome store_decide(struct store *store, struct decision *decision,
                                          decision_on_answer on_answer);
 
-/* Whether @store can decide several requests alike to @decision as one, see n_alike. */
-bool store_takes_alike(const struct store *store, const struct decision *decision);
+/* Whether @store can decide several requests identical to @decision as one, see batch_size. */
+bool store_takes_identical(const struct store *store, const struct decision *decision);
 
-/* The caller of store_decide() no longer wants a PENDING answer: on_answer is not called, the
- * memory of
- * @decision may be reused at once. What the store charges meanwhile stays charged. */
+/* Cancels a pending decision: on_answer is not called, and the memory of @decision may be reused at
+ * once. A charge that the store still makes stays. */
 void store_cancel(struct decision *decision);
 
-/* The same for a store's own use: what it has asked below goes, and the first @n_frames frames
- * stay. */
+/* For stores: cancels @decision in the stores below, and keeps the first @n_frames frames. */
 void store_cancel_below(struct decision *decision, size_t n_frames);
 
-/* Tell @store of @n corrections (1 … LIMITS_PER_ROUTE_MAX), all of one request. Nobody answers:
- * what gets lost stays charged, and slots come back by their lease. Everything is borrowed for the
- * call alone. */
+/* Sends @n settlements (1 … LIMITS_PER_ROUTE_MAX) of one request to @store. There is no answer: if
+ * a settlement is lost, its charge stays, and its slot is released when the lease ends. All
+ * arguments are borrowed for the call only. */
 void store_settle(struct store *store, const struct settlement *settlements, size_t n);
 
-/* Besides those that @store was made with, decisions will be asked over @limits, all of another
- * policy by index. They are borrowed until store_forget(). What is remembered of denials is
- * forgotten. STATUS_NO_MEMORY. */
-MUST_USE enum status store_learn(struct store *store, const struct limit *limits, size_t n_limits);
+/* False: the link to the server with @settlement's charge is down, and it would be lost. */
+bool store_can_settle(struct store *store, const struct settlement *settlement);
 
-/* Decisions over @limits, which it was made with or has learnt, are not asked any
- * more, and none is pending. */
-void store_forget(struct store *store, const struct limit *limits);
+/* Adds @limits, all limits of another policy by index, to those that @store was made with. They are
+ * borrowed until store_remove_limits(). Cached denials are dropped. STATUS_NO_MEMORY. */
+MUST_USE enum status store_add_limits(struct store *store, const struct limit *limits,
+                                      size_t n_limits);
 
-/* Whether @store is as good as it will soon be: what it asks can be asked and knows all that was
- * learnt, or cannot be asked, as a first attempt has shown. */
+/* Removes @limits, which @store was made with or which were added. No decision over them may be
+ * pending, and none may be asked afterwards. */
+void store_remove_limits(struct store *store, const struct limit *limits);
+
+/* True when waiting would not help: connected with all limits loaded, or the first connection
+ * attempt has failed. */
 bool store_is_ready(const struct store *store);
 
-/* Whether no settlement is on its way, and none will be of what was cancelled or came too late, so
- * that freeing @store loses none. */
+/* Whether @store can be freed without losing a settlement: none is in flight, and none will follow
+ * for a cancelled or late decision. */
 bool store_is_settled(const struct store *store);
 
-/* For stores: the promise of the innermost frame is kept; calls its on_answer. */
+/* For stores: the store that the innermost frame of @decision belongs to. */
+static inline struct store *store_asked(const struct decision *decision)
+{
+    return decision->frames[decision->n_frames - 1].store;
+}
+
+/* For stores: answers the innermost frame of @decision by its on_answer. */
 void store_answer(struct decision *decision);
 
-/* NULL is a no-op. No decision may be pending. */
+/* Frees @store and the stores below. NULL is a no-op. No decision may be pending. */
 void store_free(struct store *store);
 
 #endif /* SLUICE_STORE_STORE_H */

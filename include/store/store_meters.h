@@ -1,5 +1,5 @@
-/* What the stores of one worker count, for whoever shows it. It outlives them: those that a new
- * policy brings go on counting in the same place. One thread counts, any thread reads. */
+/* Counters of the stores of one worker. They outlive the stores: the stores of a new policy
+ * continue the same counters. One thread counts, any thread reads. */
 
 #ifndef SLUICE_STORE_STORE_METERS_H
 #define SLUICE_STORE_STORE_METERS_H
@@ -7,7 +7,7 @@
 #include "base/counter.h"
 
 enum {
-    STORE_NODES_MAX = 64,  /* servers that are told apart; what is beyond shares number 0 */
+    STORE_NODES_MAX = 64,  /* servers with a number of their own; further ones share number 0 */
     STORE_FAULTS_MAX = 32, /* at least REDIS_FAULT_COUNT */
 };
 
@@ -19,23 +19,23 @@ struct store_node_meters {
     struct counter connects;      /* attempts */
     struct counter links;         /* now */
     struct counter links_up;      /* of them */
-    struct counter breakers_open; /* of those that are up, now; on trial too */
+    struct counter breakers_open; /* of links_up, now; includes half-open ones */
     struct counter openings;      /* of breakers */
     struct counter settlements;   /* commands sent to settle */
     struct counter settlements_lost;
 };
 
-/* The store that gathers decisions alike. */
+/* Counters of the coalescing store. */
 struct coalesce_meters {
-    struct counter decisions; /* asked of it */
-    struct counter calls;     /* that it made of them */
-    struct counter gathered;  /* decisions that travelled with others */
+    struct counter decisions; /* received */
+    struct counter calls;     /* sent for them */
+    struct counter batched;   /* decisions that shared their call with others */
 };
 
-/* The store that remembers denials. */
+/* Counters of the denial cache. */
 struct denial_cache_meters {
-    struct counter answers;   /* requests denied by what is remembered */
-    struct counter evictions; /* what was remembered and still held made room for other keys */
+    struct counter answers;   /* requests denied from the cache */
+    struct counter evictions; /* valid cached verdicts dropped to make room for other keys */
 };
 
 struct store_meters {

@@ -1,10 +1,11 @@
-/* Who may ask the admin API for what: decided from the connection and the head alone, before
- * anything else is looked at.
+/* Access control of the admin API: decided from the connection and the head alone, before any other
+ * processing.
  *
  * Reading needs a peer on this machine, a unix socket or a token; changing needs a unix socket or a
- * token. A request that came through a proxy on this machine is not this machine's own. What a web
- * page can make a browser send is refused, whoever runs the browser: names that are not ours (DNS
- * rebinding), what carries an Origin or Sec-Fetch-Site of a page, and changes in a form's types. */
+ * token. A request that was forwarded by a proxy on this machine does not count as local. Requests
+ * that a web page can cause a browser to send are refused: those with a foreign host name (DNS
+ * rebinding), with the Origin or Sec-Fetch-Site of a page, and changes with the content type of a
+ * form. */
 
 #ifndef SLUICE_ADMIN_ACCESS_H
 #define SLUICE_ADMIN_ACCESS_H
@@ -15,13 +16,13 @@
 
 #include "base/address.h"
 #include "base/compiler.h"
-#include "base/secret.h"
+#include "base/hash.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "http/head.h"
 #include "policy/policy.h"
 
-/* What a request does. */
+/* The effect of a request. */
 enum admin_effect {
     ADMIN_READS,
     ADMIN_CHANGES,
@@ -48,7 +49,7 @@ struct access_rules {
     size_t n_hosts;
 };
 
-/* By what a request is let in; for the audit. */
+/* The ground on which a request is granted; for the audit. */
 enum access_title {
     ACCESS_BY_NOTHING,
     ACCESS_BY_SOCKET,
@@ -59,16 +60,16 @@ enum access_title {
 
 struct access_verdict {
     uint16_t status;    /* 0: granted; else 401, 403, 415 or 421 */
-    const char *reason; /* static; NULL: nothing is to be said */
+    const char *reason; /* static; NULL: none is given */
     enum access_title title;
 };
 
-/* The rules of @section, its token files read. What fails is logged. STATUS_IO,
- * STATUS_INVALID: a file is no token. */
+/* Load the rules of @section and read its token files. Failures are logged. STATUS_IO;
+ * STATUS_INVALID: a file does not hold a valid token. */
 MUST_USE enum status access_rules_load(const struct admin_section *section,
                                        struct access_rules *rules);
 
-/* Judge a request of @peer with the parsed @head that would have @effect. */
+/* Judge a request of @peer with the parsed @head and with @effect. */
 struct access_verdict access_judge(const struct access_rules *rules, const struct access_peer *peer,
                                    const struct head *head, enum admin_effect effect);
 

@@ -1,6 +1,6 @@
-/* Happy path: doors are opened before the thread starts; the thread runs the loop
- * until it is stopped. The loop is nobody else's: what other threads want of it, they
- * say through its eventfd. */
+/* Happy path: listeners are opened before the thread starts; the thread runs the loop
+ * until it is stopped. Only that thread uses the loop: other threads signal it through its
+ * eventfd. */
 
 #include "admin/admin.h"
 
@@ -8,8 +8,86 @@
 #include <stdlib.h>
 
 #include "admin/internal.h"
-#include "admin/reload_resource.h"
-#include "proxy/reload_desk.h"
+#include "proxy/reload_requests.h"
+
+/* --- the stores that requests query: one per policy, since a reload may happen meanwhile --- */
+
+static struct admin_store *store_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct admin_store, node);
+}
+
+/* Whether a request that began under @policy is in progress. */
+static bool is_asked(const struct admin *admin, const struct policy *policy)
+{
+    const struct list *const heads[] = {&admin->admin_listeners, &admin->leaving};
+    for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+        for (struct list *node = heads[i]->next; node != heads[i]; node = node->next) {
+            if (admin_connections_have_request(CONTAINER_OF(node, struct admin_listener, node),
+                                               policy)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void drop(struct admin *admin, struct admin_store *store)
+{
+    list_remove(&store->node);
+    admin->options.free_store(admin->options.context, store->policy, store->store);
+    free(store);
+}
+
+/* But for the latest: what was begun by a request that has gone may still be under way there. */
+static void drop_unasked(struct admin *admin)
+{
+    struct list *node = admin->stores.next->next;
+    while (!list_is_empty(&admin->stores) && node != &admin->stores) {
+        struct admin_store *store = store_at(node);
+        node = node->next;
+        if (store->policy != admin->policy && !is_asked(admin, store->policy)) {
+            drop(admin, store);
+        }
+    }
+}
+
+static struct admin_store *make(struct admin *admin, const struct policy *policy)
+{
+    struct admin_store *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return NULL;
+    }
+    made->policy = policy;
+    if (admin->options.make_store(admin->options.context, policy, admin->loop, &made->store) !=
+        STATUS_OK) {
+        free(made);
+        return NULL;
+    }
+    list_push_front(&admin->stores, &made->node);
+    return made;
+}
+
+struct store *admin_store(struct admin *admin, const struct policy *policy)
+{
+    for (struct list *node = admin->stores.next; node != &admin->stores; node = node->next) {
+        if (store_at(node)->policy == policy) {
+            return store_at(node)->store;
+        }
+    }
+    drop_unasked(admin);
+    const struct admin_store *made = make(admin, policy);
+    return made != NULL ? made->store : NULL;
+}
+
+static void free_stores(struct admin *admin)
+{
+    while (!list_is_empty(&admin->stores)) {
+        drop(admin, store_at(admin->stores.next));
+    }
+}
+
+/* --- life --- */
 
 static void on_stop(void *context)
 {
@@ -32,18 +110,18 @@ static void renew(struct admin *admin)
         options->give_policy(options->context, policy);
         return;
     }
-    (void)!admin_doors_renew(admin, policy); /* what failed was told */
+    (void)!admin_listeners_renew(admin, policy); /* failures were logged */
     admin->rules = rules;
     options->give_policy(options->context, admin->policy);
     admin->policy = policy;
-    admin_store_renew(admin);
+    drop_unasked(admin);
 }
 
 static void on_reloaded(void *context)
 {
     struct admin *admin = context;
     renew(admin);
-    reload_resource_on_ended(admin);
+    reload_on_ended(admin);
 }
 
 enum status admin_new(const struct admin_options *options, struct admin **admin)
@@ -57,7 +135,7 @@ enum status admin_new(const struct admin_options *options, struct admin **admin)
     created->stop.fd = -1;
     created->reloaded.fd = -1;
     list_init(&created->reloads);
-    list_init(&created->doors);
+    list_init(&created->admin_listeners);
     list_init(&created->leaving);
     list_init(&created->stores);
     created->policy = options->take_policy(options->context);
@@ -72,7 +150,7 @@ enum status admin_new(const struct admin_options *options, struct admin **admin)
         status = wakeup_init(&created->reloaded, created->loop, on_reloaded, created);
     }
     if (status == STATUS_OK) {
-        status = admin_doors_renew(created, created->policy);
+        status = admin_listeners_renew(created, created->policy);
     }
     if (status != STATUS_OK) {
         admin_free(created);
@@ -93,15 +171,15 @@ static void *run(void *context)
 
 enum status admin_start(struct admin *admin)
 {
-    admin_doors_log(admin); /* while they are nobody else's */
-    reload_desk_listen(admin->options.desk, &admin->reloaded);
+    admin_listeners_log(admin); /* while they are nobody else's */
+    reload_requests_listen(admin->options.requests, &admin->reloaded);
     admin->is_running = pthread_create(&admin->thread, NULL, run, admin) == 0;
     return admin->is_running ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 void admin_stop(struct admin *admin)
 {
-    reload_desk_listen(admin->options.desk, NULL);
+    reload_requests_listen(admin->options.requests, NULL);
     if (admin->is_running) {
         wakeup_signal(&admin->stop);
         pthread_join(admin->thread, NULL);
@@ -114,8 +192,8 @@ void admin_free(struct admin *admin)
     if (admin == NULL) {
         return;
     }
-    admin_doors_close(admin);
-    admin_store_free_all(admin);
+    admin_listeners_close(admin);
+    free_stores(admin);
     wakeup_close(&admin->stop);
     wakeup_close(&admin->reloaded);
     loop_free(admin->loop);

@@ -1,29 +1,99 @@
-/* Happy path: READ_HEAD, and who may ask is decided; READ_BODY; HANDLE, until the resource
- * answers; WRITE; the next head.
+/* Happy path: READ_HEAD, then the access decision; READ_BODY; HANDLE, until the resource answers;
+ * WRITE; the next head.
  *
  *     READ_HEAD ─► READ_BODY ─► HANDLE ─► WRITE ─► READ_HEAD
  *         │ bad head,  │ too large  │ too late │ no more requests
  *         └─ not let in┴──► WRITE ◄─┘          └──► LINGER
  *
- * Failures: a client that breaks the connection, at any time, is freed; one that is slower than the
- * times below too, whether it reads or writes; each time runs from the state's beginning, so that a
- * byte now and then buys nothing. */
-
-#include "admin/admin_connection.h"
+ * Failures: the connection is freed if the client breaks it, or if the client reads or writes more
+ * slowly than the times below. Each time runs from the beginning of the state, so that single bytes
+ * do not extend it. */
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/connection_parts.h"
+#include "admin/audit.h"
+#include "admin/internal.h"
+#include "admin/request.h"
+#include "admin/resources.h"
 #include "base/clock.h"
-#include "store/errand.h"
+#include "http/chunked.h"
+#include "http/head.h"
+#include "http/message.h"
+#include "net/stream.h"
+#include "store/operation.h"
+
+enum {
+    HEAD_BYTES_MAX = 16 * 1024,
+    FIELDS_MAX = 64,
+    IN_BYTES = HEAD_BYTES_MAX + 4096, /* a head that is too long is refused before this is full */
+    OUT_HEAD_BYTES = 1024,
+};
+
+enum connection_state {
+    STATE_IDLE, /* no byte of a request has been read */
+    STATE_READ_HEAD,
+    STATE_READ_BODY,
+    STATE_HANDLE,
+    STATE_WRITE,
+    STATE_LINGER,
+    N_STATES,
+};
+
+struct admin_connection {
+    struct list node; /* of the listener's */
+    struct admin_listener *admin_listener;
+    struct access_peer peer;
+    struct stream stream;
+    struct timer timer;
+    struct loop_task answered; /* continues after the resource's answer, outside its call stack */
+    enum connection_state state;
+    uint64_t state_began_us; /* of the monotonic clock */
+
+    char in[IN_BYTES];
+    size_t in_start; /* of the unused bytes */
+    size_t in_end;   /* of the bytes read */
+
+    struct head_parser parser;
+    struct field fields[FIELDS_MAX];
+    char method[METHOD_BYTES_MAX]; /* as sent */
+    size_t method_bytes;
+    char target[ADMIN_PATH_BYTES_MAX]; /* as sent: path and query */
+    size_t target_bytes;
+    char path[ADMIN_PATH_BYTES_MAX]; /* decoded: captures */
+    char allow[RESOURCE_ALLOW_BYTES];
+    struct resource_match match;
+    struct access_verdict verdict;
+    bool is_head; /* no content is sent */
+    bool keep_alive;
+    uint8_t minor;
+
+    enum body_kind body_kind;
+    uint64_t body_left; /* BODY_LENGTH */
+    struct chunked_decoder decoder;
+    char body[ADMIN_BODY_BYTES_MAX];
+    size_t body_bytes;
+
+    bool has_request;   /* a request has begun and has not ended */
+    bool has_asked;     /* at least one request was received */
+    bool is_on_its_way; /* STATE_WRITE: the answer was passed to the stream */
+    struct admin_request request;
+    char out_head[OUT_HEAD_BYTES];
+};
+
+/* The action after a step. */
+enum step {
+    STEP_ON,   /* run the step of the current state */
+    STEP_WAIT, /* wait for the loop */
+    STEP_GONE, /* free the connection */
+};
 
 #define SECONDS(n) (UINT64_C(1000000) * (n))
 
 /* Whoever has a change made hears what became of it. */
 #define HANDLE_US SECONDS(30)
-_Static_assert(ERRAND_ANSWER_US_MAX <= HANDLE_US / 2, "errands are answered well before");
+_Static_assert(OPERATION_ANSWER_US_MAX <= HANDLE_US / 2, "operations are answered well before");
 
 static const uint64_t TIMES_US[N_STATES] = {
     [STATE_IDLE] = SECONDS(60), [STATE_READ_HEAD] = SECONDS(5), [STATE_READ_BODY] = SECONDS(5),
@@ -33,37 +103,385 @@ static const uint64_t TIMES_US[N_STATES] = {
 /* An answer is not cut short before, whoever waits for a place. */
 #define WRITE_UNDISTURBED_US SECONDS(2)
 
-void connection_set_state(struct admin_connection *connection, enum connection_state state)
+/* No other function writes the state. */
+static void set_state(struct admin_connection *connection, enum connection_state state)
 {
     connection->state = state;
     connection->state_began_us = clock_monotonic_us();
     timer_arm(&connection->timer, TIMES_US[state]);
 }
 
+/* The bytes that were read and are not used yet. */
+static struct span unused_bytes(const struct admin_connection *connection)
+{
+    return span_of(connection->in + connection->in_start,
+                   connection->in_end - connection->in_start);
+}
+
+/* --- a request's life --- */
+
+/* Too much is held for others at this listener, who do not read: it is not kept. */
+static void withdraw(struct admin_request *request)
+{
+    free(request->content);
+    request->content = NULL;
+    request->content_bytes = 0;
+    request->is_answered = false;
+    answer_problem(request, 503, "too many answers wait to be read; ask again");
+}
+
+static void on_answer(struct admin_request *request)
+{
+    struct admin_connection *connection = CONTAINER_OF(request, struct admin_connection, request);
+    struct admin_listener *admin_listener = connection->admin_listener;
+    if (request->content_bytes > ADMIN_ANSWER_BYTES_FREE &&
+        admin_listener->answer_bytes + request->content_bytes > ADMIN_ANSWER_BYTES_MAX) {
+        withdraw(request);
+        return;
+    }
+    admin_listener->answer_bytes += request->content_bytes;
+    loop_at_iteration_end(connection->admin_listener->admin->loop, &connection->answered);
+}
+
+static void begin_request(struct admin_connection *connection)
+{
+    struct admin *admin = connection->admin_listener->admin;
+    connection->method_bytes = 0;
+    connection->target_bytes = 0;
+    connection->body_bytes = 0;
+    connection->is_head = false;
+    connection->has_request = true;
+    connection->has_asked = true;
+    connection->match = (struct resource_match){.effect = ADMIN_READS};
+    connection->verdict = (struct access_verdict){.status = 0};
+    connection->request = (struct admin_request){
+        .admin = admin,
+        .policy = admin->options.take_policy(admin->options.context),
+        .on_answer = on_answer,
+    };
+}
+
+/* End the request: it was answered, or the client is gone. Has no effect if none has begun. */
+static void end_request(struct admin_connection *connection)
+{
+    struct admin_request *request = &connection->request;
+    struct admin *admin = connection->admin_listener->admin;
+    if (!connection->has_request) {
+        return;
+    }
+    connection->has_request = false;
+    if (!request->is_answered && request->on_gone != NULL) {
+        request->on_gone(request);
+    }
+    connection->admin_listener->answer_bytes -= request->content_bytes;
+    free(request->content);
+    request->content = NULL;
+    if (request->policy != NULL) {
+        admin->options.give_policy(admin->options.context, request->policy);
+    }
+}
+
+/* --- writing an answer --- */
+
+static struct span write_head(struct admin_connection *connection)
+{
+    const struct admin_request *request = &connection->request;
+    struct text head = text_of(connection->out_head, sizeof(connection->out_head));
+    char date[MESSAGE_DATE_BYTES];
+    message_write_date(date, clock_wall_us());
+    message_write_status_line(&head, request->status);
+    message_write_field(&head, SPAN("Date"), span_of(date, sizeof(date)));
+    message_write_field(&head, SPAN("Server"), SPAN("sluice"));
+    message_write_field(&head, SPAN("Cache-Control"), SPAN("no-store"));
+    /* Nothing here is for pages, not even as an image. */
+    message_write_field(&head, SPAN("Cross-Origin-Resource-Policy"), SPAN("same-origin"));
+    message_write_field(&head, SPAN("X-Content-Type-Options"), SPAN("nosniff"));
+    if (request->status == 401) {
+        message_write_field(&head, SPAN("WWW-Authenticate"), SPAN("Bearer realm=\"sluice\""));
+    }
+    if (request->status == 405) {
+        message_write_field(&head, SPAN("Allow"), request->allow);
+    }
+    if (request->content_bytes > 0) {
+        message_write_field(&head, SPAN("Content-Type"), request->content_type);
+    }
+    if (request->status != 204) {
+        message_write_field_u64(&head, SPAN("Content-Length"), request->content_bytes);
+    }
+    if (!connection->keep_alive) {
+        message_write_field(&head, SPAN("Connection"), SPAN("close"));
+    } else if (connection->minor == 0) {
+        message_write_field(&head, SPAN("Connection"), SPAN("keep-alive"));
+    }
+    text_add_literal(&head, "\r\n");
+    return text_span(&head);
+}
+
+static enum step end_answer(struct admin_connection *connection)
+{
+    end_request(connection);
+    if (connection->keep_alive) {
+        head_parser_reset(&connection->parser);
+        set_state(connection, STATE_IDLE);
+    } else {
+        stream_shutdown(&connection->stream);
+        connection->in_start = connection->in_end;
+        set_state(connection, STATE_LINGER);
+    }
+    stream_want_read(&connection->stream, true);
+    return STEP_ON;
+}
+
+/* Write the answer as soon as the stream accepts it. Once: what the kernel does not take at once is
+ * kept by the stream. */
+static enum step write_answer(struct admin_connection *connection)
+{
+    loop_task_cancel(&connection->answered); /* a stream that drained may be before it */
+    if (connection->state != STATE_WRITE) {
+        connection->is_on_its_way = false;
+        set_state(connection, STATE_WRITE);
+    }
+    if (stream_is_blocked(&connection->stream)) {
+        return STEP_WAIT; /* a 100 that is not taken yet */
+    }
+    const struct admin_request *request = &connection->request;
+    const struct span head = write_head(connection);
+    struct iovec slices[] = {
+        {connection->out_head, head.len},
+        {request->content, request->content_bytes},
+    };
+    const bool has_content = !connection->is_head && request->content_bytes > 0;
+    connection->is_on_its_way = true;
+    audit_report(&connection->request, &connection->peer, &connection->verdict, &connection->match,
+                 span_of(connection->method, connection->method_bytes));
+    switch (stream_write(&connection->stream, slices, has_content ? 2 : 1)) {
+    case STREAM_DONE:
+        return end_answer(connection);
+    case STREAM_BLOCKED:
+        return STEP_WAIT;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        break;
+    }
+    return STEP_GONE;
+}
+
+/* --- answers of our own --- */
+
+/* The rest of the input is ignored. */
+static enum step refuse(struct admin_connection *connection, uint16_t status, const char *reason)
+{
+    connection->keep_alive = false;
+    set_state(connection, STATE_HANDLE);
+    if (reason != NULL) {
+        answer_problem(&connection->request, status, "%s", reason);
+    } else {
+        answer_problem(&connection->request, status, NULL);
+    }
+    return STEP_WAIT;
+}
+
+/* The same where no head says who asks: strangers are told no reason, for a 401 has none. */
+static enum step refuse_unread(struct admin_connection *connection, uint16_t status,
+                               const char *reason)
+{
+    const struct access_peer *peer = &connection->peer;
+    const bool is_near = peer->is_unix || address_is_loopback(&peer->address);
+    return refuse(connection, status, is_near ? reason : NULL);
+}
+
+/* --- reading a request --- */
+
+static bool keep_start_line(struct admin_connection *connection, const struct head *head)
+{
+    const struct span target = head->target.whole;
+    connection->method_bytes = head->method.len;
+    memcpy(connection->method, head->method.data, head->method.len);
+    if (target.len > sizeof(connection->target)) {
+        return false;
+    }
+    memcpy(connection->target, target.data, target.len);
+    connection->target_bytes = target.len;
+    return true;
+}
+
+/* The query within the copy that was kept. */
+static struct span kept_query(const struct admin_connection *connection)
+{
+    const struct span target = span_of(connection->target, connection->target_bytes);
+    const size_t mark = span_find(target, '?');
+    return mark < target.len ? span_of(target.data + mark + 1, target.len - mark - 1)
+                             : span_of(target.data, 0);
+}
+
+/* Who waits for a 100 gets it, once it is let in. */
+static enum step invite_body(struct admin_connection *connection, const struct head *head)
+{
+    static char invitation[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct iovec slice = {invitation, sizeof(invitation) - 1};
+    if (!head->expect_continue || head->body == BODY_NONE) {
+        return STEP_ON;
+    }
+    return stream_write(&connection->stream, &slice, 1) == STREAM_BROKEN ? STEP_GONE : STEP_ON;
+}
+
+static enum step take_head(struct admin_connection *connection, const struct head *head)
+{
+    struct resource_match *match = &connection->match;
+    connection->minor = head->minor;
+    connection->keep_alive = head->keep_alive && !connection->admin_listener->is_leaving;
+    connection->is_head = span_equals(head->method, SPAN("HEAD"));
+    connection->body_kind = head->body;
+    connection->body_left = head->body == BODY_LENGTH ? head->content_length : 0;
+    chunked_decoder_init(&connection->decoder);
+    const bool has_room = keep_start_line(connection, head);
+    /* One that is too long is judged as one of what there is not. */
+    const struct span path = has_room ? head->target.path : span_of(connection->target, 0);
+    resource_find(head->method, path, connection->path, connection->allow, match);
+    connection->verdict = access_judge(&connection->admin_listener->admin->rules, &connection->peer,
+                                       head, match->effect);
+    if (connection->verdict.status != 0) {
+        return refuse(connection, connection->verdict.status, connection->verdict.reason);
+    }
+    if (!has_room) {
+        return refuse(connection, 414, "the target is longer than any here");
+    }
+    if (connection->body_left > ADMIN_BODY_BYTES_MAX) {
+        return refuse(connection, 413, "the body is longer than any here");
+    }
+    set_state(connection, STATE_READ_BODY);
+    return invite_body(connection, head);
+}
+
+static enum step read_head(struct admin_connection *connection)
+{
+    struct head head;
+    size_t consumed;
+    if (connection->state == STATE_IDLE) {
+        if (unused_bytes(connection).len == 0) {
+            return STEP_WAIT;
+        }
+        set_state(connection, STATE_READ_HEAD);
+    }
+    switch (head_parse_request(&connection->parser, unused_bytes(connection), &head, &consumed)) {
+    case PARSE_PARTIAL:
+        return STEP_WAIT;
+    case PARSE_BAD:
+        begin_request(connection);
+        return refuse_unread(connection, head.error.status, head.error.reason);
+    case PARSE_DONE:
+        break;
+    }
+    begin_request(connection);
+    const enum step step = take_head(connection, &head);
+    connection->in_start += consumed;
+    return step;
+}
+
+static enum step handle(struct admin_connection *connection)
+{
+    struct admin_request *request = &connection->request;
+    const struct resource_match *match = &connection->match;
+    set_state(connection, STATE_HANDLE);
+    request->method = span_of(connection->method, connection->method_bytes);
+    if (connection->is_head) {
+        request->method = SPAN("GET");
+    }
+    request->query = kept_query(connection);
+    request->body = span_of(connection->body, connection->body_bytes);
+    audit_write_by(request->by, &connection->peer, &connection->verdict);
+    memcpy(request->captures, match->captures, sizeof(request->captures));
+    if (match->resource != NULL) {
+        match->resource->handle(request);
+        return STEP_WAIT;
+    }
+    request->allow = match->allow;
+    answer_problem(request, match->status, "%s",
+                   match->status == 404   ? "there is nothing here; GET / lists what there is"
+                   : match->status == 405 ? "there is no such method here; see Allow"
+                                          : match->reason);
+    return STEP_WAIT;
+}
+
+static bool keep_body(struct admin_connection *connection, struct span content)
+{
+    if (content.len > sizeof(connection->body) - connection->body_bytes) {
+        return false;
+    }
+    if (content.len > 0) {
+        memcpy(connection->body + connection->body_bytes, content.data, content.len);
+        connection->body_bytes += content.len;
+    }
+    return true;
+}
+
+static enum step read_length_body(struct admin_connection *connection)
+{
+    struct span content = unused_bytes(connection);
+    if (content.len > connection->body_left) {
+        content.len = (size_t)connection->body_left;
+    }
+    (void)!keep_body(connection, content); /* its length was checked before */
+    connection->in_start += content.len;
+    connection->body_left -= content.len;
+    return connection->body_left == 0 ? handle(connection) : STEP_WAIT;
+}
+
+static enum step read_chunked_body(struct admin_connection *connection)
+{
+    struct http_error error;
+    struct span content;
+    size_t consumed;
+    const enum parse_result result =
+        chunked_decode(&connection->decoder, connection->in + connection->in_start,
+                       connection->in_end - connection->in_start, &content, &consumed, &error);
+    if (result == PARSE_BAD) {
+        return refuse(connection, error.status, error.reason);
+    }
+    if (!keep_body(connection, content)) {
+        return refuse(connection, 413, "the body is longer than any here");
+    }
+    connection->in_start += consumed;
+    return result == PARSE_DONE ? handle(connection) : STEP_WAIT;
+}
+
+static void refuse_late(struct admin_connection *connection)
+{
+    static const char REASON[] = "the request did not come in time";
+    if (connection->state == STATE_READ_HEAD) {
+        begin_request(connection);
+        (void)refuse_unread(connection, 408, REASON);
+    } else {
+        (void)refuse(connection, 408, REASON);
+    }
+}
+
 static void connection_free(struct admin_connection *connection)
 {
     list_remove(&connection->node);
-    connection->door->n_connections--;
-    connection_end_request(connection);
+    connection->admin_listener->n_connections--;
+    end_request(connection);
     loop_task_cancel(&connection->answered);
     timer_close(&connection->timer);
     stream_close(&connection->stream);
-    admin_door_on_connection_gone(connection->door);
+    admin_listener_on_connection_gone(connection->admin_listener);
     free(connection);
 }
 
-/* --- what the loop tells --- */
+/* --- loop events --- */
 
 static enum step take_step(struct admin_connection *connection)
 {
     switch (connection->state) {
     case STATE_IDLE:
     case STATE_READ_HEAD:
+        return read_head(connection);
     case STATE_READ_BODY:
-        return connection_read(connection);
+        return connection->body_kind == BODY_CHUNKED ? read_chunked_body(connection)
+                                                     : read_length_body(connection);
     case STATE_LINGER:
         connection->in_start = connection->in_end;
-        return STEP_WAIT;
+        break;
     case STATE_HANDLE:
     case STATE_WRITE:
     case N_STATES:
@@ -72,7 +490,7 @@ static enum step take_step(struct admin_connection *connection)
     return STEP_WAIT;
 }
 
-/* As far as it goes without the loop. The connection may be gone afterwards. */
+/* Run steps until one must wait for the loop. The connection may be freed afterwards. */
 static void go_on(struct admin_connection *connection, enum step step)
 {
     while (step == STEP_ON) {
@@ -86,12 +504,12 @@ static void go_on(struct admin_connection *connection, enum step step)
 static void on_answered(struct loop_task *task)
 {
     struct admin_connection *connection = CONTAINER_OF(task, struct admin_connection, answered);
-    go_on(connection, connection_write(connection));
+    go_on(connection, write_answer(connection));
 }
 
 static void make_room(struct admin_connection *connection)
 {
-    const struct span rest = connection_unused(connection);
+    const struct span rest = unused_bytes(connection);
     if (connection->in_start > 0) {
         memmove(connection->in, rest.data, rest.len);
         connection->in_start = 0;
@@ -127,8 +545,8 @@ static void on_drained(void *owner)
 {
     struct admin_connection *connection = owner;
     if (connection->state == STATE_WRITE) {
-        go_on(connection, connection->is_on_its_way ? connection_end_answer(connection)
-                                                    : connection_write(connection));
+        go_on(connection,
+              connection->is_on_its_way ? end_answer(connection) : write_answer(connection));
     }
 }
 
@@ -150,7 +568,7 @@ static void on_timer(void *context)
     switch (connection->state) {
     case STATE_READ_HEAD:
     case STATE_READ_BODY:
-        connection_read_late(connection);
+        refuse_late(connection);
         return;
     case STATE_HANDLE:
         answer_late(&connection->request);
@@ -168,24 +586,25 @@ static const struct stream_handler HANDLER = {.on_readable = on_readable, .on_dr
 
 /* --- life --- */
 
-enum status admin_connection_new(struct admin_door *door, int fd, const struct access_peer *peer)
+enum status admin_connection_new(struct admin_listener *admin_listener, int fd,
+                                 const struct access_peer *peer)
 {
-    struct loop *loop = door->admin->loop;
+    struct loop *loop = admin_listener->admin->loop;
     struct admin_connection *connection = malloc(sizeof(*connection));
     if (connection == NULL) {
         close(fd);
         return STATUS_NO_MEMORY;
     }
-    list_push_back(&door->connections, &connection->node);
-    door->n_connections++;
-    connection->door = door;
+    list_push_back(&admin_listener->connections, &connection->node);
+    admin_listener->n_connections++;
+    connection->admin_listener = admin_listener;
     connection->peer = *peer;
     connection->in_start = 0;
     connection->in_end = 0;
     connection->minor = 1;
     connection->has_request = false;
     connection->has_asked = false;
-    connection->request = (struct admin_request){.admin = door->admin};
+    connection->request = (struct admin_request){.admin = admin_listener->admin};
     connection->parser = (struct head_parser){
         .fields = connection->fields,
         .n_fields_max = FIELDS_MAX,
@@ -193,25 +612,23 @@ enum status admin_connection_new(struct admin_door *door, int fd, const struct a
     };
     loop_task_init(&connection->answered, on_answered);
     connection->timer = (struct timer){0};
-    enum status status = stream_open(&connection->stream, loop, fd, &HANDLER, connection);
-    if (status == STATUS_OK) {
-        status = timer_init(&connection->timer, loop, on_timer, connection);
-    }
+    timer_init(&connection->timer, loop, on_timer, connection);
+    const enum status status = stream_open(&connection->stream, loop, fd, &HANDLER, connection);
     if (status != STATUS_OK) {
         connection_free(connection);
         return status;
     }
-    connection_set_state(connection, STATE_IDLE);
+    set_state(connection, STATE_IDLE);
     return STATUS_OK;
 }
 
 /* The one whose answer has been on its way for longest, and so long that its reader has no claim to
  * the place any more. NULL: none. */
-static struct admin_connection *find_slowest(const struct admin_door *door)
+static struct admin_connection *find_slowest(const struct admin_listener *admin_listener)
 {
     struct admin_connection *slowest = NULL;
     uint64_t began_us = clock_monotonic_us() - WRITE_UNDISTURBED_US;
-    for (struct list *node = door->connections.next; node != &door->connections;
+    for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
          node = node->next) {
         struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
         if (connection->state == STATE_WRITE && connection->state_began_us <= began_us) {
@@ -222,9 +639,23 @@ static struct admin_connection *find_slowest(const struct admin_door *door)
     return slowest;
 }
 
-bool admin_connection_make_place(struct admin_door *door)
+bool admin_connections_have_request(const struct admin_listener *admin_listener,
+                                    const struct policy *policy)
 {
-    for (struct list *node = door->connections.next; node != &door->connections;
+    for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
+         node = node->next) {
+        const struct admin_connection *connection =
+            CONTAINER_OF(node, struct admin_connection, node);
+        if (connection->has_request && connection->request.policy == policy) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool admin_connection_make_place(struct admin_listener *admin_listener)
+{
+    for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
          node = node->next) {
         struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
         if (connection->state != STATE_HANDLE && connection->state != STATE_WRITE) {
@@ -232,17 +663,17 @@ bool admin_connection_make_place(struct admin_door *door)
             return true;
         }
     }
-    struct admin_connection *slowest = find_slowest(door);
+    struct admin_connection *slowest = find_slowest(admin_listener);
     if (slowest != NULL) {
         connection_free(slowest);
     }
     return slowest != NULL;
 }
 
-void admin_connections_leave(struct admin_door *door)
+void admin_connections_leave(struct admin_listener *admin_listener)
 {
-    struct list *node = door->connections.next;
-    while (node != &door->connections) {
+    struct list *node = admin_listener->connections.next;
+    while (node != &admin_listener->connections) {
         struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
         node = node->next;
         connection->keep_alive = false;
@@ -255,9 +686,10 @@ void admin_connections_leave(struct admin_door *door)
     }
 }
 
-void admin_connections_close(struct admin_door *door)
+void admin_connections_close(struct admin_listener *admin_listener)
 {
-    while (!list_is_empty(&door->connections)) {
-        connection_free(CONTAINER_OF(door->connections.next, struct admin_connection, node));
+    while (!list_is_empty(&admin_listener->connections)) {
+        connection_free(
+            CONTAINER_OF(admin_listener->connections.next, struct admin_connection, node));
     }
 }

@@ -73,9 +73,9 @@ void audit_write_by(char by[ADMIN_BY_BYTES_MAX], const struct access_peer *peer,
     by[text.len] = '\0';
 }
 
-void audit_tell(struct admin_request *request, const struct access_peer *peer,
-                const struct access_verdict *verdict, const struct resource_match *match,
-                struct span method)
+void audit_report(struct admin_request *request, const struct access_peer *peer,
+                  const struct access_verdict *verdict, const struct resource_match *match,
+                  struct span method)
 {
     /* Room for a path and an outcome of which every byte is escaped. */
     char buffer[4 * (TARGET_SHOWN_BYTES_MAX + ADMIN_DETAIL_BYTES_MAX) + 256];

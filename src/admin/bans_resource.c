@@ -1,4 +1,6 @@
-/* POST and DELETE /v1/limits/{limit}/keys/{key}/ban and …/exempt: an operator has a limit refuse a
+/* GET /v1/bans: the bans and exemptions that this process knows.
+ *
+ * POST and DELETE /v1/limits/{limit}/keys/{key}/ban and …/exempt: an operator has a limit refuse a
  * key until a time, or pass over it, and takes that back.
  *
  * Happy path: what is wanted is read, the change is made where the bans are, and answered with what
@@ -14,26 +16,73 @@
 #include "admin/key_resource.h"
 #include "admin/resources.h"
 #include "base/clock.h"
-#include "base/moment.h"
+#include "base/timestamp.h"
 #include "policy/units.h"
 #include "store/ban_change.h"
 
+/* --- the list --- */
+
+static void set_terms(json_t **json, const struct ban *ban, uint64_t left_us)
+{
+    describe_set(json, "kind", json_string(ban->kind == BAN_REFUSES ? "ban" : "exempt"));
+    describe_set(json, "until", describe_timestamp(ban->until_ms * 1000));
+    describe_set(json, "left_ms", json_integer((json_int_t)(left_us / 1000)));
+    describe_set(json, "set", describe_timestamp(ban->set_ms * 1000));
+    describe_set(json, "by", json_of_span(ban->by));
+    describe_set(json, "reason", json_of_span(ban->reason));
+}
+
+static void add_ban(void *context, const struct ban *ban, uint64_t left_us)
+{
+    json_t **list = context;
+    json_t *json = json_object();
+    describe_set(&json, "limit", json_of_span(ban->limit));
+    describe_identity(&json, ban->identity, ban->hash);
+    set_terms(&json, ban, left_us);
+    describe_append(list, json);
+}
+
+void bans_handle(struct admin_request *request)
+{
+    struct bans *bans = request->admin->options.bans;
+    const struct bans_counters counters = bans_count(bans);
+    json_t *list = json_array();
+    json_t *json = json_object();
+    bans_list(bans, clock_monotonic_us(), add_ban, &list);
+    describe_set(&json, "n", json_integer((json_int_t)json_array_size(list)));
+    describe_set(&json, "max", json_integer((json_int_t)counters.n_max));
+    describe_set(&json, "unobeyed", json_integer((json_int_t)counters.n_unobeyed));
+    describe_set(&json, "bans", list);
+    answer_json(request, 200, json);
+}
+
+static void take_terms(void *context, const struct ban *ban, uint64_t left_us)
+{
+    json_t **json = context;
+    *json = json_object();
+    set_terms(json, ban, left_us);
+}
+
+json_t *key_resource_describe_ban(struct bans *bans, const struct limit_rule *rule,
+                                  const struct key_given *given)
+{
+    json_t *json = NULL;
+    (void)bans_find(bans, rule->name, given->hash, clock_monotonic_us(), take_terms, &json);
+    return json;
+}
+
+/* --- what is wanted --- */
+
 struct change {
-    struct admin *admin;
-    struct admin_request *request; /* NULL: it is gone */
-    const struct policy *policy;   /* kept, once it is gone */
-    const struct limit_rule *rule;
-    struct key_given given;
+    struct key_change of_key;
     char by[ADMIN_BY_BYTES_MAX];
     char reason[BAN_REASON_BYTES_MAX];
     struct ban_change ban;
 };
 
-/* --- what is wanted --- */
-
 static bool refuse(struct change *change, const char *problem)
 {
-    answer_problem(change->request, 400, "%s", problem);
+    answer_problem(change->of_key.request, 400, "%s", problem);
     return false;
 }
 
@@ -52,7 +101,7 @@ static bool read_text(struct change *change, const json_t *json, const char *nam
         return true;
     }
     if (!json_is_string(value)) {
-        answer_problem(change->request, 400, "%s must be a string", name);
+        answer_problem(change->of_key.request, 400, "%s must be a string", name);
         return false;
     }
     *text = span_of(json_string_value(value), json_string_length(value));
@@ -82,7 +131,7 @@ static bool read_length(struct change *change, struct span length)
     struct text problem = text_of(buffer, sizeof(buffer));
     uint64_t us;
     if (!units_parse_duration(length, &us, &problem)) {
-        answer_problem(change->request, 400, "for: %.*s", SPAN_ARGS(text_span(&problem)));
+        answer_problem(change->of_key.request, 400, "for: %.*s", SPAN_ARGS(text_span(&problem)));
         return false;
     }
     change->ban.for_ms = us / 1000;
@@ -91,10 +140,10 @@ static bool read_length(struct change *change, struct span length)
 
 static const uint64_t UNTIL_US_MAX = UINT64_C(3653) * 24 * 3600 * 1000 * 1000; /* ten years */
 
-static bool read_end(struct change *change, struct span moment)
+static bool read_end(struct change *change, struct span timestamp)
 {
     uint64_t us;
-    if (!moment_parse(moment, &us)) {
+    if (!timestamp_parse(timestamp, &us)) {
         return refuse(change, "until is a moment such as 2026-03-29T01:59:00Z");
     }
     if (us > clock_wall_us() && us - clock_wall_us() > UNTIL_US_MAX) {
@@ -124,14 +173,14 @@ static bool read_body(struct change *change)
 {
     const char *name;
     json_t *value;
-    json_t *json = request_read_object(change->request);
+    json_t *json = request_read_object(change->of_key.request);
     if (json == NULL) {
         return false;
     }
     json_object_foreach(json, name, value)
     {
         if (!is_known(name)) {
-            answer_problem(change->request, 400,
+            answer_problem(change->of_key.request, 400,
                            "unknown member \"%.64s\"; there are for, until, reason", name);
             json_decref(json);
             return false;
@@ -149,43 +198,35 @@ static const char *word_of(const struct change *change)
     return change->ban.ban.kind == BAN_REFUSES ? "ban" : "exempt";
 }
 
-static json_t *describe_end(const struct change *change)
-{
-    char bytes[64];
-    struct text text = text_of(bytes, sizeof(bytes));
-    moment_write(&text, change->ban.ban.until_ms * 1000);
-    return json_of_span(text_span(&text));
-}
-
 static void answer_done(struct change *change)
 {
     char shown[4 * KEY_TEXT_BYTES_MAX];
     struct text key = text_of(shown, sizeof(shown));
-    json_t *json = key_resource_describe(change->rule, &change->given);
+    json_t *json = key_resource_describe(change->of_key.rule, &change->of_key.given);
     describe_set(&json, "kind", json_string(word_of(change)));
-    if (change->given.len > 0) {
-        key_print(key_given_identity(&change->given), &key);
+    if (change->of_key.given.len > 0) {
+        key_print(key_given_identity(&change->of_key.given), &key);
     } else {
-        text_add_hex(&key, change->given.hash, sizeof(change->given.hash));
+        text_add_hex(&key, change->of_key.given.hash, sizeof(change->of_key.given.hash));
     }
     if (change->ban.is_lift) {
         describe_set(&json, "lifted", json_true());
-        answer_note(change->request, "lifted %s of %.*s", word_of(change),
+        answer_note(change->of_key.request, "lifted %s of %.*s", word_of(change),
                     SPAN_ARGS(text_span(&key)));
     } else {
-        describe_set(&json, "until", describe_end(change));
+        describe_set(&json, "until", describe_timestamp(change->ban.ban.until_ms * 1000));
         describe_set(&json, "reason", json_of_span(change->ban.ban.reason));
-        describe_set(&json, "enforced", json_boolean(!change->rule->limits[0].shadow));
-        answer_note(change->request, "%s of %.*s until %llu ms: %.*s", word_of(change),
+        describe_set(&json, "enforced", json_boolean(!change->of_key.rule->limits[0].shadow));
+        answer_note(change->of_key.request, "%s of %.*s until %llu ms: %.*s", word_of(change),
                     SPAN_ARGS(text_span(&key)), (unsigned long long)change->ban.ban.until_ms,
                     SPAN_ARGS(change->ban.ban.reason));
     }
-    answer_json(change->request, 200, json);
+    answer_json(change->of_key.request, 200, json);
 }
 
 static void answer_failed(struct change *change)
 {
-    struct admin_request *request = change->request;
+    struct admin_request *request = change->of_key.request;
     const struct ban_change *ban = &change->ban;
     switch (ban->status) {
     case STATUS_NOT_FOUND:
@@ -217,9 +258,8 @@ static void answer_failed(struct change *change)
 
 static void conclude(struct change *change)
 {
-    if (change->request == NULL) {
-        const struct admin_options *options = &change->admin->options;
-        options->give_policy(options->context, change->policy);
+    if (key_change_is_gone(&change->of_key)) {
+        /* nobody hears of it */
     } else if (change->ban.status == STATUS_OK) {
         answer_done(change);
     } else {
@@ -231,32 +271,25 @@ static void conclude(struct change *change)
 static void on_done(struct ban_change *ban)
 {
     struct change *change = ban->context;
-    change->admin->n_changes--;
+    change->of_key.admin->n_changes--;
     conclude(change);
-}
-
-static void on_gone(struct admin_request *request)
-{
-    struct change *change = request->context;
-    change->policy = request_keep_policy(request);
-    change->request = NULL;
 }
 
 /* --- the change --- */
 
 static void run(struct change *change)
 {
-    struct admin_request *request = change->request;
+    struct admin_request *request = change->of_key.request;
     const struct policy *policy = request->policy;
     struct ban_change *ban = &change->ban;
-    ban->bans = change->admin->options.bans;
+    ban->bans = change->of_key.admin->options.bans;
     ban->prefix = policy->store.prefix;
     if (policy->store.kind == STORE_REDIS) {
-        ban->store = admin_store(change->admin, policy);
+        ban->store = admin_store(change->of_key.admin, policy);
     }
-    ban->ban.limit = change->rule->name;
-    ban->ban.identity = key_given_identity(&change->given);
-    memcpy(ban->ban.hash, change->given.hash, sizeof(ban->ban.hash));
+    ban->ban.limit = change->of_key.rule->name;
+    ban->ban.identity = key_given_identity(&change->of_key.given);
+    memcpy(ban->ban.hash, change->of_key.given.hash, sizeof(ban->ban.hash));
     memcpy(change->by, request->by, sizeof(change->by));
     ban->ban.by = span_of_text(change->by);
     ban->on_done = on_done;
@@ -267,9 +300,7 @@ static void run(struct change *change)
     } else if (ban_change_start(ban) == STORE_ANSWERED) {
         conclude(change);
     } else {
-        change->admin->n_changes++;
-        request->context = change;
-        request->on_gone = on_gone;
+        key_change_await(&change->of_key);
     }
 }
 
@@ -280,13 +311,10 @@ static void handle(struct admin_request *request, enum ban_kind kind, bool is_li
         answer_problem(request, 503, "out of memory");
         return;
     }
-    change->admin = request->admin;
-    change->request = request;
     change->ban.ban.kind = kind;
     change->ban.is_lift = is_lift;
-    change->rule = key_resource_read(request, &change->given);
-    if (change->rule == NULL || (!is_lift && !read_body(change)) ||
-        !key_resource_may_wait(request)) {
+    if (!key_change_begin(&change->of_key, request) || (!is_lift && !read_body(change)) ||
+        !key_change_may_wait(&change->of_key)) {
         free(change);
         return;
     }

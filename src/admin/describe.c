@@ -3,16 +3,19 @@
 #include "admin/request.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "base/timestamp.h"
+#include "policy/matcher.h"
 #include "policy/units.h"
 
-enum { KEY_PART_BYTES_MAX = KEY_ALTERNATIVES_MAX * 300 };
+enum {
+    KEY_PART_BYTES_MAX = KEY_ALTERNATIVES_MAX * 300,
+    PATTERN_BYTES_MAX = TARGET_BYTES_MAX,
+};
 
+/* jansson releases a value that it cannot add, also where there is nothing to add it to. */
 void describe_append(json_t **list, json_t *value)
 {
-    if (*list == NULL || json_array_append_new(*list, value) != 0) {
-        if (*list == NULL) {
-            json_decref(value);
-        }
+    if (json_array_append_new(*list, value) != 0) {
         json_decref(*list);
         *list = NULL;
     }
@@ -20,10 +23,7 @@ void describe_append(json_t **list, json_t *value)
 
 void describe_set(json_t **object, const char *key, json_t *value)
 {
-    if (*object == NULL || json_object_set_new(*object, key, value) != 0) {
-        if (*object == NULL) {
-            json_decref(value);
-        }
+    if (json_object_set_new(*object, key, value) != 0) {
         json_decref(*object);
         *object = NULL;
     }
@@ -42,6 +42,14 @@ json_t *describe_size(uint64_t bytes)
     char buffer[32];
     struct text text = text_of(buffer, sizeof(buffer));
     units_write_size(&text, bytes);
+    return json_of_span(text_span(&text));
+}
+
+json_t *describe_timestamp(uint64_t wall_us)
+{
+    char buffer[32];
+    struct text text = text_of(buffer, sizeof(buffer));
+    timestamp_write(&text, wall_us);
     return json_of_span(text_span(&text));
 }
 
@@ -95,15 +103,179 @@ json_t *describe_key(const struct key *key)
     return list;
 }
 
+void describe_identity(json_t **json, struct span identity, const uint8_t *hash)
+{
+    char shown[4 * KEY_TEXT_BYTES_MAX];
+    char digits[2 * HASH_IDENTITY_BYTES];
+    struct text key = text_of(shown, sizeof(shown));
+    struct text hex = text_of(digits, sizeof(digits));
+    if (identity.len > 0) {
+        key_print(identity, &key);
+        describe_set(json, "key", json_of_span(text_span(&key)));
+    }
+    text_add_hex(&hex, hash, HASH_IDENTITY_BYTES);
+    describe_set(json, "hash", json_of_span(text_span(&hex)));
+}
+
 const char *describe_on_failure(enum on_failure on_failure)
 {
-    switch (on_failure) {
-    case ON_FAILURE_LOCAL:
-        return "local";
-    case ON_FAILURE_ALLOW:
-        return "allow";
-    case ON_FAILURE_DENY:
-        return "deny";
+    static const char *const WORDS[] = {
+        [ON_FAILURE_LOCAL] = "local",
+        [ON_FAILURE_ALLOW] = "allow",
+        [ON_FAILURE_DENY] = "deny",
+    };
+    return WORDS[on_failure];
+}
+
+/* --- limits --- */
+
+/* One rate, in the words of the policy; what has no meaning for its algorithm is left out. */
+static json_t *describe_rate(const struct limit *limit)
+{
+    const struct algorithm *algorithm = limit->algorithm;
+    json_t *rate = json_object();
+    describe_set(&rate, "name", json_of_span(limit->name));
+    describe_set(&rate, "units", json_integer(limit->params.rate));
+    if (algorithm->has_slots) {
+        describe_set(&rate, "lease", describe_duration(limit_us(limit, limit->params.lease)));
+    } else {
+        describe_set(&rate, "period", describe_duration(limit->period_us));
     }
-    return "local";
+    if (algorithm->has_burst) {
+        describe_set(&rate, "burst", json_integer(limit->params.burst));
+    }
+    if (limit->params.max_wait > 0) {
+        describe_set(&rate, "max_wait", describe_duration(limit_us(limit, limit->params.max_wait)));
+    }
+    if (span_equals(span_of_text(algorithm->name), SPAN("sliding_window"))) {
+        describe_set(&rate, "buckets", json_integer(limit->params.buckets));
+    }
+    if (limit->params.is_calendar) {
+        describe_set(&rate, "calendar", json_true());
+    }
+    return rate;
+}
+
+static json_t *describe_rates(const struct limit_rule *rule)
+{
+    json_t *rates = json_array();
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        describe_append(&rates, describe_rate(&rule->limits[i]));
+    }
+    return rates;
+}
+
+json_t *describe_rule(const struct limit_rule *rule, json_t *routes)
+{
+    static const char *const MISSING[] = {
+        [KEY_MISSING_SHARED] = "shared",
+        [KEY_MISSING_DENY] = "deny",
+        [KEY_MISSING_SKIP] = "skip",
+    };
+    static const char *const DUPLICATES[] = {
+        [KEY_DUPLICATES_COOKIES] = "cookies",
+        [KEY_DUPLICATES_REFUSE] = "refuse",
+        [KEY_DUPLICATES_EACH] = "each",
+    };
+    const struct limit *first = &rule->limits[0]; /* what is not a rate's is the same of all */
+    json_t *json = json_object();
+    describe_set(&json, "name", json_of_span(rule->name));
+    describe_set(&json, "key", describe_key(&rule->key));
+    describe_set(&json, "missing", json_string(MISSING[rule->missing]));
+    describe_set(&json, "duplicates", json_string(DUPLICATES[rule->key.duplicates]));
+    describe_set(&json, "algorithm", json_string(first->algorithm->name));
+    describe_set(&json, "rates", describe_rates(rule));
+    describe_set(&json, "on_failure", json_string(describe_on_failure(first->on_failure)));
+    describe_set(&json, "shadow", json_boolean(first->shadow));
+    describe_set(&json, "count_denied", json_boolean(first->count_denied));
+    describe_set(&json, "except", describe_prefixes(rule->except, rule->n_except));
+    describe_set(&json, "routes", routes);
+    return json;
+}
+
+/* --- routes --- */
+
+static json_t *describe_pattern(const struct route_match *match)
+{
+    char buffer[PATTERN_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    matcher_write_path(match, &text);
+    return json_of_span(text_span(&text));
+}
+
+/* The values may be secrets and are not reported. */
+static json_t *describe_fields(const struct route_match *match)
+{
+    json_t *names = json_array();
+    for (size_t i = 0; i < match->n_fields; i++) {
+        describe_append(&names, json_of_span(match->fields[i].name));
+    }
+    return names;
+}
+
+static json_t *describe_match(const struct route_match *match)
+{
+    json_t *json = json_object();
+    if (match->host.len > 0) {
+        describe_set(&json, "host", json_of_span(match->host));
+    }
+    if (match->segments != NULL) {
+        describe_set(&json, "path", describe_pattern(match));
+    }
+    if (match->n_methods > 0) {
+        describe_set(&json, "method", describe_spans(match->methods, match->n_methods));
+    }
+    if (match->n_fields > 0) {
+        describe_set(&json, "header", describe_fields(match));
+    }
+    if (match->n_clients > 0) {
+        describe_set(&json, "client", describe_prefixes(match->clients, match->n_clients));
+    }
+    return json;
+}
+
+static json_t *describe_cost(const struct cost_spec *cost)
+{
+    json_t *json = json_object();
+    describe_set(&json, "units", json_integer(cost->units));
+    describe_set(&json, "max", json_integer(cost->max));
+    switch (cost->kind) {
+    case COST_FIXED:
+    case COST_BY_METHOD:
+        break;
+    case COST_REQUEST_HEADER:
+        describe_set(&json, "from", json_sprintf("header.%.*s", SPAN_ARGS(cost->field)));
+        break;
+    case COST_RESPONSE_HEADER:
+        describe_set(&json, "from", json_sprintf("response.header.%.*s", SPAN_ARGS(cost->field)));
+        break;
+    }
+    for (size_t i = 0; i < cost->n_methods; i++) {
+        char name[METHOD_BYTES_MAX + 1];
+        const struct span method = cost->methods[i].method;
+        memcpy(name, method.data, method.len);
+        name[method.len] = '\0';
+        describe_set(&json, name, json_integer(cost->methods[i].units));
+    }
+    return json;
+}
+
+json_t *describe_route(const struct route *route)
+{
+    json_t *json = json_object();
+    json_t *limits = json_array();
+    for (size_t i = 0; i < route->n_rules; i++) {
+        describe_append(&limits, json_of_span(route->rules[i]->name));
+    }
+    describe_set(&json, "name", json_of_span(route->name));
+    describe_set(&json, "match", describe_match(&route->match));
+    describe_set(&json, "limits", limits);
+    describe_set(&json, "cost", describe_cost(&route->cost));
+    describe_set(&json, "max_body", describe_size(route->body_bytes_max));
+    if (route->upstream != NULL) {
+        describe_set(&json, "upstream", json_of_span(route->upstream->name));
+    } else {
+        describe_set(&json, "respond", json_pack("{si}", "status", (int)route->respond->status));
+    }
+    return json;
 }

@@ -1,4 +1,4 @@
-/* Parts of a policy as JSON, for the resources. NULL: no memory. */
+/* Parts of a policy as JSON, for the resources. All functions return NULL without memory. */
 
 #ifndef SLUICE_ADMIN_DESCRIBE_H
 #define SLUICE_ADMIN_DESCRIBE_H
@@ -9,8 +9,11 @@
 #include "limit/limit.h"
 #include "policy/policy.h"
 
-/* "10s"; of more digits than that is short, the greatest unit that is exact. */
+/* "10s": the shortest exact form with one unit. */
 json_t *describe_duration(uint64_t us);
+
+/* "2026-11-21T09:59:52.123Z" */
+json_t *describe_timestamp(uint64_t wall_us);
 
 /* "16KiB" */
 json_t *describe_size(uint64_t bytes);
@@ -21,20 +24,24 @@ json_t *describe_prefixes(const struct address_prefix *prefixes, size_t n_prefix
 /* A list of strings. */
 json_t *describe_spans(const struct span *spans, size_t n_spans);
 
-/* "client.ip/128 | header.x-api-key", a part each, in a list. */
+/* A list with one string per part: "client.ip/128 | header.x-api-key". */
 json_t *describe_key(const struct key *key);
 
-/* One limit of the `limits` section with all of its rates; @routes, taken over, are the
- * names of those that use it. */
+/* Set "key" to the @identity of a key, unless it is empty: not known, and "hash" to its @hash of
+ * HASH_IDENTITY_BYTES. */
+void describe_identity(json_t **json, struct span identity, const uint8_t *hash);
+
+/* One limit of the `limits` section with all of its rates. @routes, taken over, are the names of
+ * the routes that use it. */
 json_t *describe_rule(const struct limit_rule *rule, json_t *routes);
 
-/* One route: what it matches, and what becomes of requests. */
+/* One route: its match and its actions. */
 json_t *describe_route(const struct route *route);
 
 const char *describe_on_failure(enum on_failure on_failure);
 
-/* Add @value, taken over, to @list or, as @key, to @object: so that what lacks
- * memory is NULL in the end. */
+/* Add @value, taken over, to @list or, as @key, to @object. Without memory *list or *object becomes
+ * NULL, and stays that. */
 void describe_append(json_t **list, json_t *value);
 void describe_set(json_t **object, const char *key, json_t *value);
 

@@ -1,4 +1,4 @@
-/* The admin API as a whole, for its own files. */
+/* The state of the admin API, for its own files. */
 
 #ifndef SLUICE_ADMIN_INTERNAL_H
 #define SLUICE_ADMIN_INTERNAL_H
@@ -12,30 +12,30 @@
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "net/listen_socket.h"
 #include "net/listener.h"
 #include "net/loop.h"
-#include "net/unix_socket.h"
+#include "policy/policy.h"
 
 enum {
-    ADMIN_CONNECTIONS_MAX = 64, /* at one listener: what floods one leaves the others free */
-    ADMIN_CHANGES_MAX = 16,     /* that wait for the shared store: others find a place meanwhile */
-    ADMIN_ANSWER_BYTES_MAX =
-        64 * 1024 * 1024,                /* of all answers at one listener that are not read yet */
-    ADMIN_ANSWER_BYTES_FREE = 64 * 1024, /* an answer of so few bytes is always given */
+    ADMIN_CONNECTIONS_MAX = 64, /* per listener: a flood at one does not block the others */
+    ADMIN_CHANGES_MAX = 16,     /* waiting for the shared store: leaves slots for other requests */
+    ADMIN_ANSWER_BYTES_MAX = 64 * 1024 * 1024, /* per listener, of all answers not read yet */
+    ADMIN_ANSWER_BYTES_FREE = 64 * 1024,       /* an answer up to this size is always sent */
 };
 
 /* One of the policy's admin listeners. */
-struct admin_door {
-    struct list node; /* of the admin's doors, or of those that are leaving */
+struct admin_listener {
+    struct list node; /* in admin->admin_listeners or admin->leaving */
     struct admin *admin;
-    const struct listener_section *section; /* of admin->policy; not of one that is leaving */
-    bool is_leaving; /* the policy names it no more: it goes with its last request */
+    const struct listener_section *section; /* of admin->policy; invalid while leaving */
+    bool is_leaving; /* the policy no longer names it: it is freed after its last request */
     struct listener listener;
-    struct unix_listener unix_socket; /* fd -1: of TCP */
-    struct list connections;          /* struct admin_connection, the longest there first */
+    struct unix_listener unix_socket; /* fd -1: this is a TCP listener */
+    struct list connections;          /* struct admin_connection, the oldest first */
     size_t n_connections;
-    size_t answer_bytes;   /* content that its connections hold */
-    struct loop_task gone; /* frees one that has left */
+    size_t answer_bytes;   /* of content that its connections hold */
+    struct loop_task gone; /* frees the listener after it has left */
 };
 
 /* A store, for the limits of one policy. */
@@ -47,43 +47,67 @@ struct admin_store {
 
 struct admin {
     struct admin_options options;
-    const struct policy *policy; /* taken: what doors and rules were made by */
+    const struct policy *policy; /* taken; the source of the listeners and rules */
     struct access_rules rules;
     struct loop *loop;
-    size_t n_changes;   /* of keys, that the shared store has not answered yet */
-    struct list stores; /* struct admin_store: made when they are first asked, the latest first */
+    size_t n_changes;   /* changes of keys that the shared store has not answered yet */
+    struct list stores; /* struct admin_store: made at their first use, the latest first */
     struct wakeup stop;
-    struct wakeup reloaded;   /* a reload has ended */
-    struct list reloads;      /* struct reload_wait: who waits for that */
-    struct list doors;        /* struct admin_door */
-    struct list leaving;      /* the same */
-    struct log_gate refusals; /* of the lines that tell of them */
+    struct wakeup reloaded;      /* a reload has ended */
+    struct list reloads;         /* struct reload_wait: requests that wait for a reload's end */
+    struct list admin_listeners; /* struct admin_listener */
+    struct list leaving;         /* struct admin_listener */
+    struct log_gate refusals;    /* limits the log lines about refusals */
     pthread_t thread;
     bool is_running;
 };
 
-/* The store of @policy, to be asked from the admin's loop. NULL: no memory. */
+/* The store of @policy, for use in the admin's loop. NULL: no memory. */
 MUST_USE struct store *admin_store(struct admin *admin, const struct policy *policy);
 
-/* Let go of those that nobody asks any more, but for that of the policy in force. */
-void admin_store_renew(struct admin *admin);
+/* --- listeners --- */
 
-/* Let go of all of them. */
-void admin_store_free_all(struct admin *admin);
+/* Open the listeners that @policy names and @admin does not have. Listeners that @policy no longer
+ * names leave: they accept no more connections and end with their requests in progress. Listeners
+ * that cannot be opened are logged and skipped. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: of the
+ * first that failed. */
+MUST_USE enum status admin_listeners_renew(struct admin *admin, const struct policy *policy);
 
-/* Open the doors that @policy names and @admin does not have, and let those leave that it
- * names no more: they take no more connections, and end with the requests that are under way.
- * What cannot be opened is logged, and is not there. STATUS_IN_USE, STATUS_IO,
- * STATUS_NO_MEMORY: of the first such. */
-MUST_USE enum status admin_doors_renew(struct admin *admin, const struct policy *policy);
+/* Close all listeners at once. */
+void admin_listeners_close(struct admin *admin);
 
-/* Close all, at once. */
-void admin_doors_close(struct admin *admin);
+/* Log the listen addresses. */
+void admin_listeners_log(const struct admin *admin);
 
-/* Tell in the log where. */
-void admin_doors_log(const struct admin *admin);
+/* A connection of @admin_listener has been freed. */
+void admin_listener_on_connection_gone(struct admin_listener *admin_listener);
 
-/* A connection of @door has been freed. */
-void admin_door_on_connection_gone(struct admin_door *door);
+/* --- connections: each request is answered before the next one is read --- */
+
+/* Serve @fd (taken over) until either side closes; the connection is appended to those of
+ * @admin_listener. STATUS_NO_MEMORY: @fd is closed. */
+MUST_USE enum status admin_connection_new(struct admin_listener *admin_listener, int fd,
+                                          const struct access_peer *peer);
+
+/* Close a connection of @admin_listener to free its slot: the oldest one that is not handling or
+ * answering a request, or else the one whose client has been reading its answer for the longest
+ * time, at least two seconds. False: there is none. */
+MUST_USE bool admin_connection_make_place(struct admin_listener *admin_listener);
+
+/* Close the connections of @admin_listener that wait for another request. The others close after
+ * their answer. */
+void admin_connections_leave(struct admin_listener *admin_listener);
+
+/* Close all connections of @admin_listener. */
+void admin_connections_close(struct admin_listener *admin_listener);
+
+/* Whether a request that began under @policy is in progress at @admin_listener. */
+bool admin_connections_have_request(const struct admin_listener *admin_listener,
+                                    const struct policy *policy);
+
+/* --- reload_resource.c --- */
+
+/* Answer the requests that wait for a reload, which has ended. */
+void reload_on_ended(struct admin *admin);
 
 #endif /* SLUICE_ADMIN_INTERNAL_H */

@@ -1,8 +1,11 @@
-/* GET /v1/limits/{limit}/keys/{key}: how one key of one limit stands, without charging it.
+/* GET /v1/limits/{limit}/keys/{key}: the state of one key of one limit, without a charge. DELETE:
+ * its counts are deleted, for all rates of the limit.
  *
- * Happy path: the key is read as people write it, the store judges a request of one unit, which
- * changes nothing, and the verdicts are told. Failures: a key that is none of this limit's (400), a
- * store that cannot answer (503). */
+ * Happy path: the key is parsed in the form that people write, the store judges a request of one
+ * unit without a change of state, and the verdicts are reported. For a reset it runs an admin
+ * operation for each rate; when all are done the request is answered. Failures: a key that does not
+ * fit this limit (400), a store that cannot answer (503). A reset deletes the counts of this
+ * process nevertheless, and the answer says so. */
 
 #include "admin/key_resource.h"
 
@@ -11,12 +14,12 @@
 
 #include "admin/describe.h"
 #include "admin/internal.h"
-#include "admin/known_key.h"
-#include "admin/limits_resource.h"
 #include "admin/resources.h"
+#include "admin/top.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "limit/calendar.h"
+#include "store/operation.h"
 #include "store/store.h"
 
 /* One question, while the store is asked. */
@@ -33,7 +36,7 @@ struct question {
 
 const struct limit_rule *key_resource_read(struct admin_request *request, struct key_given *given)
 {
-    const struct limit_rule *rule = limits_resource_find(request);
+    const struct limit_rule *rule = request_find_limit(request);
     const struct span written = request->captures[1];
     char buffer[ADMIN_DETAIL_BYTES_MAX];
     struct text problem = text_of(buffer, sizeof(buffer));
@@ -44,9 +47,9 @@ const struct limit_rule *key_resource_read(struct admin_request *request, struct
         answer_problem(request, 400, "the key is longer than any");
         return NULL;
     }
-    if (!key_parse(&rule->key, request->policy->store.secret, written, given, &problem)) {
+    if (!key_parse(request->policy, &rule->key, written, given, &problem)) {
         answer_problem(request, 400, "key: %.*s", SPAN_ARGS(text_span(&problem)));
-        answer_note(request, "no key of the limit"); /* the log is not told what it was */
+        answer_note(request, "no key of the limit"); /* the key itself is not logged */
         return NULL;
     }
     return rule;
@@ -56,7 +59,7 @@ bool key_resource_needs_identity(struct admin_request *request, const struct lim
                                  struct key_given *given)
 {
     const struct meters *meters = request->admin->options.meters;
-    if (given->len > 0 || known_key_find(meters, rule, request->policy->store.secret, given)) {
+    if (given->len > 0 || top_find_key(meters, rule, request->policy->store.secret, given)) {
         return true;
     }
     answer_problem(request, 404,
@@ -65,32 +68,11 @@ bool key_resource_needs_identity(struct admin_request *request, const struct lim
     return false;
 }
 
-bool key_resource_may_wait(struct admin_request *request)
-{
-    if (request->admin->n_changes < ADMIN_CHANGES_MAX) {
-        return true;
-    }
-    answer_problem(request, 503,
-                   "%d changes wait for the store that is shared; nothing was changed: try again "
-                   "when it answers",
-                   ADMIN_CHANGES_MAX);
-    return false;
-}
-
 json_t *key_resource_describe(const struct limit_rule *rule, const struct key_given *given)
 {
-    char shown[4 * KEY_TEXT_BYTES_MAX];
-    char hash[2 * HASH_IDENTITY_BYTES];
-    struct text key = text_of(shown, sizeof(shown));
-    struct text hex = text_of(hash, sizeof(hash));
     json_t *json = json_object();
-    text_add_hex(&hex, given->hash, sizeof(given->hash));
     describe_set(&json, "limit", json_of_span(rule->name));
-    if (given->len > 0) {
-        key_print(key_given_identity(given), &key);
-        describe_set(&json, "key", json_of_span(text_span(&key)));
-    }
-    describe_set(&json, "hash", json_of_span(text_span(&hex)));
+    describe_identity(&json, key_given_identity(given), given->hash);
     return json;
 }
 
@@ -123,26 +105,7 @@ static json_t *describe_verdict(const struct charge *charge)
     return json;
 }
 
-static const char *source_word(enum decision_source source)
-{
-    switch (source) {
-    case DECISION_MEMORY:
-        return "memory";
-    case DECISION_REDIS:
-        return "redis";
-    case DECISION_CACHE:
-        return "cache";
-    case DECISION_LOCAL:
-        return "local";
-    case DECISION_SKIPPED:
-        return "skipped";
-    case DECISION_BAN:
-        return "ban";
-    }
-    return "memory";
-}
-
-static void tell(const struct question *question)
+static void report(const struct question *question)
 {
     const struct decision *decision = &question->decision;
     json_t *json = key_resource_describe(question->rule, &question->given);
@@ -152,10 +115,10 @@ static void tell(const struct question *question)
     const char *kind = json_string_value(json_object_get(ban, "kind"));
     const bool is_ban = kind != NULL && strcmp(kind, "ban") == 0;
     const bool shadow = question->rule->limits[0].shadow;
-    bool allowed = true; /* shadows are told as they judge */
+    bool allowed = true; /* shadow limits are reported with their own judgement */
     for (size_t i = 0; i < decision->n_charges; i++) {
         const struct charge *charge = &question->charges[i];
-        allowed = allowed && (charge->untold || charge->verdict.allowed);
+        allowed = allowed && (charge->unreported || charge->verdict.allowed);
         describe_append(&rates, describe_verdict(charge));
     }
     if (ban != NULL) {
@@ -163,7 +126,7 @@ static void tell(const struct question *question)
         describe_set(&json, "ban", ban);
     }
     describe_set(&json, "allowed", json_boolean(allowed));
-    describe_set(&json, "source", json_string(source_word(decision->source)));
+    describe_set(&json, "source", json_of_span(decision_source_name(decision->source)));
     describe_set(&json, "rates", rates);
     answer_json(question->request, 200, json);
 }
@@ -173,13 +136,12 @@ static void conclude(struct question *question)
     const struct decision *decision = &question->decision;
     question->request->on_gone = NULL;
     if (decision->status == STATUS_OK && decision->source != DECISION_SKIPPED) {
-        tell(question);
+        report(question);
     } else {
-        const char *fault =
-            decision->fault != NULL
-                ? decision->fault
-                : status_text(decision->status != STATUS_OK ? decision->status : decision->failure);
-        answer_problem(question->request, 503, "the store does not answer: %s", fault);
+        const enum status why =
+            decision->status != STATUS_OK ? decision->status : decision->failure;
+        answer_problem(question->request, 503, "the store does not answer: %s",
+                       decision_fault_name(decision, why));
     }
     free(question);
 }
@@ -245,4 +207,156 @@ void key_handle(struct admin_request *request)
     }
     request->context = question;
     request->on_gone = on_gone;
+}
+
+/* --- changes --- */
+
+bool key_change_begin(struct key_change *change, struct admin_request *request)
+{
+    change->admin = request->admin;
+    change->request = request;
+    change->rule = key_resource_read(request, &change->given);
+    return change->rule != NULL;
+}
+
+bool key_change_may_wait(const struct key_change *change)
+{
+    if (change->admin->n_changes < ADMIN_CHANGES_MAX) {
+        return true;
+    }
+    answer_problem(change->request, 503,
+                   "%d changes wait for the store that is shared; nothing was changed: try again "
+                   "when it answers",
+                   ADMIN_CHANGES_MAX);
+    return false;
+}
+
+static void on_change_gone(struct admin_request *request)
+{
+    struct key_change *change = request->context;
+    change->policy = request_keep_policy(request);
+    change->request = NULL;
+}
+
+void key_change_await(struct key_change *change)
+{
+    change->admin->n_changes++;
+    change->request->context = change;
+    change->request->on_gone = on_change_gone;
+}
+
+bool key_change_is_gone(const struct key_change *change)
+{
+    const struct admin_options *options = &change->admin->options;
+    if (change->request == NULL) {
+        options->give_policy(options->context, change->policy);
+    }
+    return change->request == NULL;
+}
+
+/* --- the reset --- */
+
+struct reset {
+    struct key_change change;
+    struct store_operation operations[RATES_PER_LIMIT_MAX];
+    size_t n_pending;
+};
+
+/* The first that failed, or the first. */
+static const struct store_operation *worst(const struct reset *reset)
+{
+    for (size_t i = 0; i < reset->change.rule->n_limits; i++) {
+        if (reset->operations[i].status != STATUS_OK) {
+            return &reset->operations[i];
+        }
+    }
+    return &reset->operations[0];
+}
+
+/* Whether some of it was done, or may be yet, where the store is. */
+static bool may_be_done(const struct reset *reset)
+{
+    for (size_t i = 0; i < reset->change.rule->n_limits; i++) {
+        if (reset->operations[i].status == STATUS_OK || reset->operations[i].may_be_done) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void answer_done(struct reset *reset)
+{
+    char shown[4 * KEY_TEXT_BYTES_MAX];
+    struct text key = text_of(shown, sizeof(shown));
+    json_t *json = key_resource_describe(reset->change.rule, &reset->change.given);
+    describe_set(&json, "reset", json_true());
+    key_print(key_given_identity(&reset->change.given), &key);
+    answer_note(reset->change.request, "reset %.*s", SPAN_ARGS(text_span(&key)));
+    answer_json(reset->change.request, 200, json);
+}
+
+static void conclude_reset(struct reset *reset)
+{
+    const struct store_operation *operation = worst(reset);
+    if (key_change_is_gone(&reset->change)) {
+        /* nobody hears of it */
+    } else if (operation->status == STATUS_OK) {
+        answer_done(reset);
+    } else {
+        answer_problem(
+            reset->change.request, 503, "the store that is shared does not answer: %s; %s%s",
+            operation->fault != NULL ? operation->fault : status_text(operation->status),
+            may_be_done(reset) ? "the key may have been reset there, or be yet"
+                               : "nothing was reset there",
+            operation->was_local ? "; what this process counted itself is forgotten" : "");
+    }
+    free(reset);
+}
+
+static void on_reset(struct store_operation *operation)
+{
+    struct reset *reset = operation->context;
+    if (--reset->n_pending == 0) {
+        reset->change.admin->n_changes--;
+        conclude_reset(reset);
+    }
+}
+
+static void run(struct reset *reset, struct store *store)
+{
+    reset->n_pending = 1; /* this function */
+    for (size_t i = 0; i < reset->change.rule->n_limits; i++) {
+        struct store_operation *operation = &reset->operations[i];
+        *operation = (struct store_operation){
+            .kind = OPERATION_RESET,
+            .limit = &reset->change.rule->limits[i],
+            .key = key_given_identity(&reset->change.given),
+            .on_done = on_reset,
+            .context = reset,
+        };
+        reset->n_pending += store_run(store, operation) == STORE_PENDING ? 1 : 0;
+    }
+    if (--reset->n_pending == 0) {
+        conclude_reset(reset);
+        return;
+    }
+    key_change_await(&reset->change);
+}
+
+void reset_handle(struct admin_request *request)
+{
+    struct store *store = admin_store(request->admin, request->policy);
+    struct reset *reset = malloc(sizeof(*reset));
+    if (store == NULL || reset == NULL) {
+        free(reset);
+        answer_problem(request, 503, "out of memory");
+        return;
+    }
+    if (!key_change_begin(&reset->change, request) ||
+        !key_resource_needs_identity(request, reset->change.rule, &reset->change.given) ||
+        !key_change_may_wait(&reset->change)) {
+        free(reset);
+        return;
+    }
+    run(reset, store);
 }

@@ -1,4 +1,4 @@
-/* What resources of one key of one limit have in common. */
+/* Functions shared by the resources of one key of one limit. */
 
 #ifndef SLUICE_ADMIN_KEY_RESOURCE_H
 #define SLUICE_ADMIN_KEY_RESOURCE_H
@@ -12,26 +12,46 @@
 #include "policy/policy.h"
 #include "store/bans.h"
 
-/* The limit that the first capture names and, in @given, the key that the second means. NULL: there
- * is no such limit, or the key is none of its, and the request was answered. */
+/* The limit that the first capture names and, in @given, the key of the second capture. NULL: there
+ * is no such limit, or the key does not fit it, and the request was answered. */
 MUST_USE const struct limit_rule *key_resource_read(struct admin_request *request,
                                                     struct key_given *given);
 
-/* Whether @given is more than a hash, or one of a key that @rule denied lately, which is filled in
- * then; if not, the request was answered. */
+/* Whether the identity of @given is known. If only its hash is known, the keys that @rule denied
+ * recently are searched, and a match fills in @given. False: the request was answered. */
 MUST_USE bool key_resource_needs_identity(struct admin_request *request,
                                           const struct limit_rule *rule, struct key_given *given);
 
-/* Whether one more change may wait for the store; if not, the request was answered. One that waits
- * is counted in admin->n_changes until the store has answered. */
-MUST_USE bool key_resource_may_wait(struct admin_request *request);
-
-/* {"limit": …, "key": …, "hash": …}; without a key where the hash alone is
- * known. NULL: no memory. */
+/* {"limit": …, "key": …, "hash": …}; without "key" if only the hash is known. NULL: no memory. */
 json_t *key_resource_describe(const struct limit_rule *rule, const struct key_given *given);
 
-/* What an operator has said of @given until a time; NULL: nothing, or no memory. */
+/* The ban or exemption of @given, set by an operator; NULL: there is none, or no memory. */
 json_t *key_resource_describe_ban(struct bans *bans, const struct limit_rule *rule,
                                   const struct key_given *given);
+
+/* --- changes --- */
+
+/* A change of a key that a request asks for. It cannot be called back: if the request is gone
+ * meanwhile, the change is made all the same. */
+struct key_change {
+    struct admin *admin;
+    struct admin_request *request; /* NULL: it is gone */
+    const struct policy *policy;   /* kept, once it is gone */
+    const struct limit_rule *rule;
+    struct key_given given;
+};
+
+/* Read what @request names. False: the request was answered. */
+MUST_USE bool key_change_begin(struct key_change *change, struct admin_request *request);
+
+/* Whether one more change may wait for the store. False: the request was answered. */
+MUST_USE bool key_change_may_wait(const struct key_change *change);
+
+/* The change waits for the store: it is counted in admin->n_changes until the caller, when the
+ * store has answered, counts it out. */
+void key_change_await(struct key_change *change);
+
+/* Whether the request is gone; then what was kept for the change is given back. */
+MUST_USE bool key_change_is_gone(const struct key_change *change);
 
 #endif /* SLUICE_ADMIN_KEY_RESOURCE_H */

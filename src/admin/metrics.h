@@ -1,25 +1,41 @@
-/* What /metrics shows: one row a metric, from which the page, and what
- * docs/metrics.md must tell, are made. */
+/* The metrics of /metrics: one row per metric in metrics_table.c. The page is made from the rows,
+ * and docs/metrics.md must document each. */
 
 #ifndef SLUICE_ADMIN_METRICS_H
 #define SLUICE_ADMIN_METRICS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "admin/internal.h"
 #include "admin/metrics_page.h"
-#include "base/counter_table.h"
-#include "base/latency.h"
 #include "base/limits.h"
 #include "base/span.h"
 #include "policy/policy.h"
 #include "proxy/meters.h"
+#include "store/bans.h"
 #include "store/memory_store.h"
 
-struct metric;
+/* What the counters of a metric count: each worker has one block of them for each. */
+enum metric_scope {
+    OF_WORKER, /* the worker as a whole; no label */
+    OF_ROUTE,
+    OF_LIMIT,
+    OF_UPSTREAM,
+    OF_SERVER,
+    OF_NODE, /* of the shared store */
+};
 
-/* One page being made. */
+/* A label with fixed values. The metric has a counter for each of them, one after the other. */
+struct metric_axis {
+    const char *label;
+    size_t n;
+    const char *const *values;
+    const char *(*value)(size_t i); /* in place of values */
+};
+
+/* A page that is being written. */
 struct metrics {
     struct metrics_page page;
     const struct admin *admin;
@@ -27,82 +43,68 @@ struct metrics {
     const struct meters *meters;
     const struct worker_meters *workers[WORKERS_MAX];
     size_t n_workers;
+    size_t n_bans; /* that hold */
+    struct bans_counters bans;
     struct memory_store_counters memory;
-    const struct metric *metric; /* whose samples are written */
+    uint64_t memory_bytes_max;
+    uint64_t is_last_reload_good;
+    uint64_t loaded_us; /* when the policy in force was loaded, since the epoch */
+    uint8_t *sayings; /* owned; what limits may say from now on, by number: bits of meter_saying */
+    size_t n_sayings;
+    const struct metric *metric; /* that is being written */
 };
 
+/* A metric has either read(), which is one sample, or write(), which is any number of them. */
 struct metric {
-    struct span name;
+    const char *name;
     enum metric_type type;
-    struct span help;
+    const char *help;
+
+    bool (*read)(const struct metrics *metrics, uint64_t *value); /* false: unknown, no sample */
+    bool is_us; /* that value is a time, written in seconds */
+
     void (*write)(struct metrics *metrics);
-    size_t offset; /* of the counter, in what write() goes through; else 0 */
+    enum metric_scope scope;
+    size_t offset; /* of the counter in the block of the scope, or of a number in struct metrics */
+    const struct metric_axis *axes[2];
+    bool is_sparse; /* a counter of 0 is no sample */
 };
 
 extern const struct metric METRICS[];
 extern const size_t N_METRICS;
 
-/* Write all of them. */
-void metrics_write(struct metrics *metrics);
+/* --- the writers and what they use --- */
 
-/* --- for the writers --- */
+/* The counter at the metric's offset, or one for each combination of the axes' values. */
+void metrics_write_counters(struct metrics *metrics);
 
-/* The sum over the workers of the counter at @offset in each struct worker_meters. */
-uint64_t metrics_sum(const struct metrics *metrics, size_t offset);
+/* The latency at the metric's offset. */
+void metrics_write_latency(struct metrics *metrics);
 
-/* The same of the counter at @offset in the block @number of the table at @table
- * in struct worker_meters. */
-uint64_t metrics_sum_at(const struct metrics *metrics, size_t table, size_t number, size_t offset);
+void metrics_write_top(struct metrics *metrics);
+
+/* The end of the numbers in @scope; 1 for OF_WORKER. */
+size_t metrics_count(const struct metrics *metrics, enum metric_scope scope);
+
+/* Set the labels of @number in @scope; returns how many. "(other)" for a number without a name. */
+size_t metrics_label(const struct metrics *metrics, enum metric_scope scope, size_t number,
+                     struct page_label *labels);
+
+/* The sum over the workers of the counter at @offset in the block of @number in the scope of the
+ * metric. */
+uint64_t metrics_sum(const struct metrics *metrics, size_t number, size_t offset);
 
 /* Add a sample of the metric that is being written. */
 void metrics_add(struct metrics *metrics, const struct page_label *labels, size_t n_labels,
                  uint64_t value);
 
-/* The samples of a histogram, with one label or none (NULL). @counts has LATENCY_EDGES + 1. */
-void metrics_add_latency(struct metrics *metrics, const struct page_label *label,
-                         const uint64_t *counts, uint64_t sum_us);
+/* --- metrics_process.c: readings of the process, under the names of Prometheus' own clients --- */
 
-/* The name of @number as a label: "(other)" for those that have none. */
-struct span metrics_name(const struct name_directory *directory, size_t number);
-
-/* --- the writers --- */
-
-void metrics_write_sum(struct metrics *metrics); /* of the counter at metric->offset */
-void metrics_write_latency(struct metrics *metrics);
-void metrics_write_requests(struct metrics *metrics);
-void metrics_write_decisions(struct metrics *metrics);
-void metrics_write_refusals(struct metrics *metrics);
-void metrics_write_evictions(struct metrics *metrics);
-void metrics_write_top(struct metrics *metrics);
-void metrics_write_bans(struct metrics *metrics);
-void metrics_write_bans_max(struct metrics *metrics);
-void metrics_write_bans_unobeyed(struct metrics *metrics);
-
-void metrics_write_upstream_latency(struct metrics *metrics);
-void metrics_write_upstream(struct metrics *metrics);
-void metrics_write_queue_refusals(struct metrics *metrics);
-void metrics_write_server(struct metrics *metrics);
-void metrics_write_server_up(struct metrics *metrics);
-void metrics_write_server_failures(struct metrics *metrics);
-void metrics_write_server_connections(struct metrics *metrics);
-
-void metrics_write_node(struct metrics *metrics);
-void metrics_write_node_failures(struct metrics *metrics);
-void metrics_write_instances(struct metrics *metrics);
-void metrics_write_memory(struct metrics *metrics); /* the member at metric->offset */
-void metrics_write_memory_bytes(struct metrics *metrics);
-
-void metrics_write_log_lines_lost(struct metrics *metrics);
-void metrics_write_reloads(struct metrics *metrics);
-void metrics_write_last_reload(struct metrics *metrics);
-void metrics_write_loaded(struct metrics *metrics);
-void metrics_write_build(struct metrics *metrics);
-void metrics_write_workers(struct metrics *metrics);
-void metrics_write_cpu(struct metrics *metrics);
-void metrics_write_start_time(struct metrics *metrics);
-void metrics_write_memory_of_process(struct metrics *metrics);
-void metrics_write_virtual_memory(struct metrics *metrics);
-void metrics_write_open_fds(struct metrics *metrics);
-void metrics_write_max_fds(struct metrics *metrics);
+bool metrics_read_cpu(const struct metrics *metrics, uint64_t *us);
+bool metrics_read_start_time(const struct metrics *metrics, uint64_t *us);
+bool metrics_read_resident(const struct metrics *metrics, uint64_t *bytes);
+bool metrics_read_virtual(const struct metrics *metrics, uint64_t *bytes);
+bool metrics_read_open_fds(const struct metrics *metrics, uint64_t *n);
+bool metrics_read_max_fds(const struct metrics *metrics, uint64_t *n);
 
 #endif /* SLUICE_ADMIN_METRICS_H */

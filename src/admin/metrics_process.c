@@ -2,6 +2,7 @@
  * not tell has no sample. */
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -10,73 +11,24 @@
 
 #include "admin/metrics.h"
 #include "base/clock.h"
-#include "base/log_output.h"
-#include "base/text.h"
-
-static void add_us(struct metrics *metrics, uint64_t us)
-{
-    metrics_page_add_us(&metrics->page, metrics->metric->name, SPAN(""), NULL, 0, us);
-}
-
-/* --- the logs --- */
-
-void metrics_write_log_lines_lost(struct metrics *metrics)
-{
-    struct page_label label = {SPAN("log"), SPAN("access")};
-    metrics_add(metrics, &label, 1, log_output_lost(LOG_KIND_ACCESS));
-    label.value = SPAN("program");
-    metrics_add(metrics, &label, 1, log_output_lost(LOG_KIND_PROGRAM));
-}
-
-/* --- the policy --- */
-
-void metrics_write_reloads(struct metrics *metrics)
-{
-    const struct reload_meters *reload = &metrics->meters->reload;
-    struct page_label label = {SPAN("result"), SPAN("done")};
-    metrics_add(metrics, &label, 1, counter_read(&reload->done));
-    label.value = SPAN("failed");
-    metrics_add(metrics, &label, 1, counter_read(&reload->failed));
-}
-
-void metrics_write_last_reload(struct metrics *metrics)
-{
-    metrics_add(metrics, NULL, 0, 1 - counter_read(&metrics->meters->reload.last_failed));
-}
-
-void metrics_write_loaded(struct metrics *metrics)
-{
-    add_us(metrics, counter_read(&metrics->meters->reload.loaded_us));
-}
-
-/* --- the program --- */
-
-void metrics_write_build(struct metrics *metrics)
-{
-    const struct page_label label = {SPAN("version"),
-                                     span_of_text(metrics->admin->options.version)};
-    metrics_add(metrics, &label, 1, 1);
-}
-
-void metrics_write_workers(struct metrics *metrics)
-{
-    metrics_add(metrics, NULL, 0, metrics->n_workers);
-}
 
 static uint64_t us_of(const struct timeval *time)
 {
     return (uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_usec;
 }
 
-void metrics_write_cpu(struct metrics *metrics)
+bool metrics_read_cpu(const struct metrics *metrics, uint64_t *us)
 {
     struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        add_us(metrics, us_of(&usage.ru_utime) + us_of(&usage.ru_stime));
+    (void)metrics;
+    if (getrusage(RUSAGE_SELF, &usage) != 0) {
+        return false;
     }
+    *us = us_of(&usage.ru_utime) + us_of(&usage.ru_stime);
+    return true;
 }
 
-/* In ticks since the system's start; false: not told. */
+/* In ticks since the system's start; false: unknown. */
 static bool read_start(unsigned long long *ticks)
 {
     FILE *file = fopen("/proc/self/stat", "re");
@@ -111,50 +63,49 @@ static uint64_t system_start_s(void)
     return boot_s;
 }
 
-void metrics_write_start_time(struct metrics *metrics)
+bool metrics_read_start_time(const struct metrics *metrics, uint64_t *us)
 {
     unsigned long long ticks;
     const uint64_t start_s = system_start_s();
     const long ticks_per_s = sysconf(_SC_CLK_TCK);
-    if (start_s > 0 && ticks_per_s > 0 && read_start(&ticks)) {
-        add_us(metrics, start_s * 1000000 + ticks * 1000000 / (unsigned long long)ticks_per_s);
+    (void)metrics;
+    if (start_s == 0 || ticks_per_s <= 0 || !read_start(&ticks)) {
+        return false;
     }
+    *us = start_s * 1000000 + ticks * 1000000 / (unsigned long long)ticks_per_s;
+    return true;
 }
 
 /* --- memory --- */
 
-/* In pages; false: not told. */
-static bool read_pages(unsigned long long *size, unsigned long long *resident)
+/* Set *size and *resident, in bytes; false: unknown. */
+static bool read_sizes(uint64_t *size, uint64_t *resident)
 {
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     FILE *file = fopen("/proc/self/statm", "re");
-    const int n = file == NULL ? 0 : fscanf(file, "%llu %llu", size, resident);
+    *size = 0;
+    *resident = 0;
+    const int n = file == NULL ? 0 : fscanf(file, "%" SCNu64 " %" SCNu64, size, resident);
     if (file != NULL) {
         fclose(file);
     }
+    *size *= page;
+    *resident *= page;
     return n == 2;
 }
 
-static void add_pages(struct metrics *metrics, unsigned long long pages)
+bool metrics_read_resident(const struct metrics *metrics, uint64_t *bytes)
 {
-    metrics_add(metrics, NULL, 0, pages * (unsigned long long)sysconf(_SC_PAGESIZE));
+    uint64_t size;
+    (void)metrics;
+    return read_sizes(&size, bytes);
 }
 
-void metrics_write_memory_of_process(struct metrics *metrics)
+bool metrics_read_virtual(const struct metrics *metrics, uint64_t *bytes)
 {
-    unsigned long long size;
-    unsigned long long resident;
-    if (read_pages(&size, &resident)) {
-        add_pages(metrics, resident);
-    }
-}
-
-void metrics_write_virtual_memory(struct metrics *metrics)
-{
-    unsigned long long size;
-    unsigned long long resident;
-    if (read_pages(&size, &resident)) {
-        add_pages(metrics, size);
-    }
+    uint64_t resident;
+    (void)metrics;
+    return read_sizes(bytes, &resident);
 }
 
 /* --- file descriptors --- */
@@ -183,18 +134,19 @@ static bool count_open_fds(uint64_t *n)
     return true;
 }
 
-void metrics_write_open_fds(struct metrics *metrics)
+bool metrics_read_open_fds(const struct metrics *metrics, uint64_t *n)
 {
-    uint64_t n;
-    if (read_open_fds(&n) || count_open_fds(&n)) {
-        metrics_add(metrics, NULL, 0, n);
-    }
+    (void)metrics;
+    return read_open_fds(n) || count_open_fds(n);
 }
 
-void metrics_write_max_fds(struct metrics *metrics)
+bool metrics_read_max_fds(const struct metrics *metrics, uint64_t *n)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        metrics_add(metrics, NULL, 0, limit.rlim_cur);
+    (void)metrics;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return false;
     }
+    *n = limit.rlim_cur;
+    return true;
 }

@@ -1,85 +1,242 @@
-#include <stddef.h>
-
 #include "admin/metrics.h"
+#include "base/clock.h"
+#include "base/log_output.h"
+#include "proxy/upstream_report.h"
+#include "store/bans.h"
+#include "store/redis_fault.h"
+#include "store/redis_process.h"
 
-#define TEXT(literal)                                                                              \
-    {                                                                                              \
-        literal, sizeof(literal) - 1                                                               \
+/* --- labels with fixed values --- */
+
+static const char *const CLASSES[METER_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+static const struct metric_axis CLASS = {"status", METER_CLASSES, CLASSES, NULL};
+
+static const char *const VERDICTS[METER_VERDICTS] = {
+    [METER_NONE] = "none",           [METER_ALLOWED] = "allowed", [METER_DENIED] = "denied",
+    [METER_UNDECIDED] = "undecided", [METER_UNKNOWN] = "unknown",
+};
+static const struct metric_axis VERDICT = {"verdict", METER_VERDICTS, VERDICTS, NULL};
+
+static const char *const SAYINGS[METER_SAYINGS] = {
+    [METER_LIMIT_ALLOWED] = "allowed",
+    [METER_LIMIT_DENIED] = "denied",
+    [METER_LIMIT_WOULD_DENY] = "would_deny",
+};
+static const struct metric_axis SAYING = {"verdict", METER_SAYINGS, SAYINGS, NULL};
+
+static const char *source_name(size_t i)
+{
+    return decision_source_name((enum decision_source)i).data;
+}
+
+static const struct metric_axis SOURCE = {"source", DECISION_SOURCES, NULL, source_name};
+
+static const char *const REFUSALS[METER_REFUSALS] = {
+    "connections", "client", "descriptors", "memory", "untrusted", "header",
+};
+static const struct metric_axis REFUSAL = {"reason", METER_REFUSALS, REFUSALS, NULL};
+
+static const char *const EVICTIONS[METER_EVICTIONS] = {"silent", "idle", "head"};
+static const struct metric_axis EVICTION = {"kind", METER_EVICTIONS, EVICTIONS, NULL};
+
+static const char *const QUEUE_REFUSALS[METER_QUEUE_REFUSALS] = {
+    [METER_QUEUE_FULL] = "full", [METER_QUEUE_TIMEOUT] = "timeout"};
+static const struct metric_axis QUEUE_REFUSAL = {"reason", METER_QUEUE_REFUSALS, QUEUE_REFUSALS,
+                                                 NULL};
+
+static const char *const FAILURES[METER_FAILURES] = {
+    [METER_UNREACHABLE] = "unreachable", [METER_UNACCEPTED] = "connect_timeout",
+    [METER_UNANSWERED] = "timeout",      [METER_LOST] = "lost",
+    [METER_INVALID] = "invalid",         [METER_BAD_GATEWAY] = "bad_gateway",
+};
+static const struct metric_axis FAILURE = {"reason", METER_FAILURES, FAILURES, NULL};
+
+static const char *fault_name(size_t i)
+{
+    return redis_fault_row((enum redis_fault)i)->name;
+}
+
+static const struct metric_axis FAULT = {"fault", REDIS_FAULT_COUNT, NULL, fault_name};
+
+/* --- servers --- */
+
+/* Of the policy in force: whose upstream it is, is told before. */
+struct health_page {
+    struct metrics *metrics;
+    struct span upstream;
+};
+
+static void on_upstream(void *context, const struct upstream_report *report)
+{
+    struct health_page *page = context;
+    page->upstream = report->spec->name;
+}
+
+static void on_server(void *context, const struct upstream_server_report *report)
+{
+    const struct health_page *page = context;
+    const struct page_label labels[] = {
+        {"upstream", page->upstream},
+        {"server", report->spec->endpoint.text},
+    };
+    const bool is_up =
+        report->state == UPSTREAM_SERVER_UP || report->state == UPSTREAM_SERVER_WARMING;
+    metrics_add(page->metrics, labels, ARRAY_LEN(labels), is_up);
+}
+
+static void write_server_up(struct metrics *metrics)
+{
+    struct health_page page = {.metrics = metrics};
+    upstream_report_report(metrics->admin->options.server, clock_monotonic_us(), on_upstream,
+                           on_server, &page);
+}
+
+static void write_server_connections(struct metrics *metrics)
+{
+    const size_t n = metrics_count(metrics, OF_SERVER);
+    for (size_t number = 0; number < n; number++) {
+        struct page_label labels[PAGE_LABELS_MAX];
+        const size_t n_labels = metrics_label(metrics, OF_SERVER, number, labels) + 1;
+        struct page_label *state = &labels[n_labels - 1];
+        const uint64_t idle = metrics_sum(metrics, number, offsetof(struct server_meters, idle));
+        const uint64_t all =
+            metrics_sum(metrics, number, offsetof(struct server_meters, connections));
+        if (number > 0 || all > 0) {
+            *state = (struct page_label){"state", SPAN("active")};
+            metrics_add(metrics, labels, n_labels, all > idle ? all - idle : 0);
+            state->value = SPAN("idle");
+            metrics_add(metrics, labels, n_labels, idle);
+        }
     }
+}
+
+/* --- the stores and the process --- */
+
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "counts of things are read as numbers");
+
+/* The number at the metric's offset. */
+static bool read_number(const struct metrics *metrics, uint64_t *n)
+{
+    memcpy(n, (const char *)metrics + metrics->metric->offset, sizeof(*n));
+    return true;
+}
+
+static bool read_instances(const struct metrics *metrics, uint64_t *n)
+{
+    *n = redis_process_instances(metrics->admin->options.redis);
+    return metrics->policy->store.kind == STORE_REDIS;
+}
+
+static void write_reloads(struct metrics *metrics)
+{
+    const struct reload_meters *reload = &metrics->meters->reload;
+    const struct page_label done = {"result", SPAN("done")};
+    const struct page_label failed = {"result", SPAN("failed")};
+    metrics_add(metrics, &done, 1, counter_read(&reload->done));
+    metrics_add(metrics, &failed, 1, counter_read(&reload->failed));
+}
+
+static void write_lines_lost(struct metrics *metrics)
+{
+    const struct page_label access = {"log", SPAN("access")};
+    const struct page_label program = {"log", SPAN("program")};
+    metrics_add(metrics, &access, 1, log_output_lost(LOG_KIND_ACCESS));
+    metrics_add(metrics, &program, 1, log_output_lost(LOG_KIND_PROGRAM));
+}
+
+static void write_build(struct metrics *metrics)
+{
+    const struct page_label label = {"version", span_of_text(metrics->admin->options.version)};
+    metrics_add(metrics, &label, 1, 1);
+}
+
+/* --- the table --- */
+
 #define COUNTER(name, help, ...)                                                                   \
     {                                                                                              \
-        TEXT("sluice_" name), METRIC_COUNTER, TEXT(help), __VA_ARGS__                              \
+        "sluice_" name, METRIC_COUNTER, help, __VA_ARGS__                                          \
     }
 #define GAUGE(name, help, ...)                                                                     \
     {                                                                                              \
-        TEXT("sluice_" name), METRIC_GAUGE, TEXT(help), __VA_ARGS__                                \
+        "sluice_" name, METRIC_GAUGE, help, __VA_ARGS__                                            \
     }
 #define HISTOGRAM(name, help, ...)                                                                 \
     {                                                                                              \
-        TEXT("sluice_" name), METRIC_HISTOGRAM, TEXT(help), __VA_ARGS__                            \
+        "sluice_" name, METRIC_HISTOGRAM, help, __VA_ARGS__                                        \
     }
 
-/* A number of each worker. */
-#define SUM(member) metrics_write_sum, offsetof(struct worker_meters, member)
-#define UPSTREAM(member) metrics_write_upstream, offsetof(struct upstream_meters, member)
-#define SERVER(member) metrics_write_server, offsetof(struct server_meters, member)
-#define NODE(member) metrics_write_node, offsetof(struct store_node_meters, member)
-#define MEMORY(member) metrics_write_memory, offsetof(struct memory_store_counters, member)
+/* Numbers that each worker counts. */
+#define COUNTERS(a_scope, block, member)                                                           \
+    .write = metrics_write_counters, .scope = (a_scope), .offset = offsetof(block, member)
+#define LATENCY(a_scope, block, member)                                                            \
+    .write = metrics_write_latency, .scope = (a_scope), .offset = offsetof(block, member)
+#define SUM(member) COUNTERS(OF_WORKER, struct worker_meters, member)
+#define UPSTREAM(member) COUNTERS(OF_UPSTREAM, struct upstream_meters, member)
+#define SERVER(member) COUNTERS(OF_SERVER, struct server_meters, member)
+#define NODE(member) COUNTERS(OF_NODE, struct store_node_meters, member)
+#define NUMBER(member) .read = read_number, .offset = offsetof(struct metrics, member)
 
 const struct metric METRICS[] = {
     /* --- requests --- */
-    COUNTER("requests_total", "Requests that have ended.", metrics_write_requests, 0),
+    COUNTER("requests_total", "Requests that have ended.",
+            COUNTERS(OF_ROUTE, struct route_meters, requests), .axes = {&CLASS, &VERDICT},
+            .is_sparse = true),
     HISTOGRAM("request_duration_seconds", "From the first byte of a request to its end.",
-              metrics_write_latency, offsetof(struct worker_meters, total)),
+              LATENCY(OF_WORKER, struct worker_meters, total)),
     COUNTER("request_body_bytes_total", "Bytes of bodies that clients sent.", SUM(request_bytes)),
     COUNTER("response_body_bytes_total", "Bytes of bodies that clients were sent.",
             SUM(response_bytes)),
     GAUGE("held_requests", "Requests that are held until their departure (shaping).", SUM(held)),
+    GAUGE("abandoned_requests", "Requests with slots whose client left while a server works on.",
+          SUM(abandoned)),
     COUNTER("log_lines_lost_total", "Lines of the logs that could not be written.",
-            metrics_write_log_lines_lost, 0),
+            .write = write_lines_lost),
 
     /* --- limits --- */
-    COUNTER("decisions_total", "What limits said of requests.", metrics_write_decisions, 0),
+    COUNTER("decisions_total", "What limits said of requests.",
+            COUNTERS(OF_LIMIT, struct limit_meters, decisions), .axes = {&SAYING, &SOURCE},
+            .is_sparse = true),
     HISTOGRAM("decision_duration_seconds", "From asking the store to its answer.",
-              metrics_write_latency, offsetof(struct worker_meters, decision)),
+              LATENCY(OF_WORKER, struct worker_meters, decision)),
     COUNTER("top_denied_total", "Denials of the keys that are denied most, at least so many.",
-            metrics_write_top, 0),
+            .write = metrics_write_top),
 
-    GAUGE("bans", "Bans and exemptions that hold.", metrics_write_bans, 0),
-    GAUGE("bans_max", "Bans and exemptions that may be held.", metrics_write_bans_max, 0),
+    GAUGE("bans", "Bans and exemptions that hold.", NUMBER(n_bans)),
+    GAUGE("bans_max", "Bans and exemptions that may be held.", NUMBER(bans.n_max)),
     GAUGE("bans_unobeyed", "Bans and exemptions for which there is no room.",
-          metrics_write_bans_unobeyed, 0),
+          NUMBER(bans.n_unobeyed)),
 
     /* --- connections from clients --- */
     GAUGE("connections", "Connections from clients that are open.", SUM(connections)),
     COUNTER("connections_accepted_total", "Connections from clients that came in.", SUM(accepted)),
     COUNTER("connections_refused_total", "Connections from clients that were refused.",
-            metrics_write_refusals, 0),
+            SUM(refused), .axes = {&REFUSAL}),
     COUNTER("connections_evicted_total",
             "Connections from clients that were closed for new ones, at max.connections.",
-            metrics_write_evictions, 0),
+            SUM(evicted), .axes = {&EVICTION}),
 
     /* --- upstreams --- */
     HISTOGRAM("upstream_response_duration_seconds",
-              "From the choice of a server to its response's head.", metrics_write_upstream_latency,
-              0),
+              "From the choice of a server to its response's head.",
+              LATENCY(OF_UPSTREAM, struct upstream_meters, response)),
     COUNTER("upstream_retries_total", "Requests that were sent again.", UPSTREAM(retries)),
     GAUGE("upstream_queue_requests", "Requests that wait for a connection.", UPSTREAM(waiting)),
     COUNTER("upstream_queue_refused_total", "Requests that waited in vain, or might not.",
-            metrics_write_queue_refusals, 0),
+            UPSTREAM(queue_refused), .axes = {&QUEUE_REFUSAL}),
     COUNTER("server_requests_total", "Requests sent to a server.", SERVER(requests)),
-    COUNTER("server_failures_total", "Requests that a server did not serve.",
-            metrics_write_server_failures, 0),
-    GAUGE("server_up", "1, or 0 while a server is passed over.", metrics_write_server_up, 0),
+    COUNTER("server_failures_total", "Requests that a server did not serve.", SERVER(failures),
+            .axes = {&FAILURE}),
+    GAUGE("server_up", "1, or 0 while a server is passed over.", .write = write_server_up),
     COUNTER("server_outages_total", "Times that a server was passed over from then on.",
             SERVER(outages)),
     COUNTER("server_connects_total", "Connections to a server that were begun.", SERVER(connects)),
-    GAUGE("server_connections", "Connections to a server.", metrics_write_server_connections, 0),
+    GAUGE("server_connections", "Connections to a server.", .write = write_server_connections,
+          .scope = OF_SERVER),
 
     /* --- the shared store --- */
     COUNTER("store_calls_total", "Commands sent to Redis for decisions.", NODE(calls)),
-    COUNTER("store_failures_total", "Decisions that Redis did not make.",
-            metrics_write_node_failures, 0),
+    COUNTER("store_failures_total", "Decisions that Redis did not make.", NODE(failures),
+            .axes = {&FAULT}, .is_sparse = true),
     COUNTER("store_late_replies_total", "Replies of Redis that came after their deadline.",
             NODE(late_replies)),
     COUNTER("store_connects_total", "Connections to Redis that were begun.", NODE(connects)),
@@ -93,12 +250,13 @@ const struct metric METRICS[] = {
     COUNTER("store_settlements_lost_total", "Corrections of which nobody knows what became.",
             NODE(settlements_lost)),
     GAUGE("store_instances", "Proxies that use this Redis under this prefix, as was seen last.",
-          metrics_write_instances, 0),
-    COUNTER("coalesce_decisions_total", "Decisions asked of the store that gathers those alike.",
+          .read = read_instances),
+    COUNTER("coalesce_decisions_total",
+            "Decisions asked of the store that makes batches of identical ones.",
             SUM(store.coalesce.decisions)),
     COUNTER("coalesce_calls_total", "Calls that were made of them.", SUM(store.coalesce.calls)),
-    COUNTER("coalesce_gathered_total", "Decisions that travelled with others.",
-            SUM(store.coalesce.gathered)),
+    COUNTER("coalesce_batched_total", "Decisions that shared their call with others.",
+            SUM(store.coalesce.batched)),
     COUNTER("denial_cache_answers_total",
             "Requests denied by what is remembered of Redis's denials.",
             SUM(store.denial_cache.answers)),
@@ -106,38 +264,40 @@ const struct metric METRICS[] = {
             SUM(store.denial_cache.evictions)),
 
     /* --- the embedded store --- */
-    GAUGE("embedded_store_keys", "Keys in the embedded store.", MEMORY(n_keys)),
+    GAUGE("embedded_store_keys", "Keys in the embedded store.", NUMBER(memory.n_keys)),
     GAUGE("embedded_store_keys_max", "Keys that fit, if their states are small.",
-          MEMORY(n_keys_max)),
+          NUMBER(memory.n_keys_max)),
     GAUGE("embedded_store_used_bytes", "Memory that states in the embedded store take.",
-          MEMORY(n_bytes)),
+          NUMBER(memory.n_bytes)),
     GAUGE("embedded_store_max_bytes", "Memory that the embedded store may take.",
-          metrics_write_memory_bytes, 0),
+          NUMBER(memory_bytes_max)),
     COUNTER("embedded_store_evictions_total", "States dropped before they were untouched again.",
-            MEMORY(n_evictions)),
+            NUMBER(memory.n_evictions)),
     COUNTER("embedded_store_overflows_total", "Charges for which there was no room.",
-            MEMORY(n_overflows)),
+            NUMBER(memory.n_overflows)),
 
     /* --- the process --- */
-    COUNTER("reloads_total", "Times that the policy was to be loaded anew.", metrics_write_reloads,
-            0),
+    COUNTER("reloads_total", "Times that the policy was to be loaded anew.",
+            .write = write_reloads),
     GAUGE("last_reload_successful", "1, or 0 after a reload that left the policy as it was.",
-          metrics_write_last_reload, 0),
+          NUMBER(is_last_reload_good)),
     GAUGE("policy_loaded_timestamp_seconds",
-          "When the policy in force was loaded, since unix epoch.", metrics_write_loaded, 0),
-    GAUGE("build_info", "1, with the version.", metrics_write_build, 0),
-    GAUGE("workers", "Threads that serve clients.", metrics_write_workers, 0),
-    {TEXT("process_cpu_seconds_total"), METRIC_COUNTER,
-     TEXT("Total user and system CPU time spent in seconds."), metrics_write_cpu, 0},
-    {TEXT("process_start_time_seconds"), METRIC_GAUGE,
-     TEXT("Start time of the process since unix epoch in seconds."), metrics_write_start_time, 0},
-    {TEXT("process_resident_memory_bytes"), METRIC_GAUGE, TEXT("Resident memory size in bytes."),
-     metrics_write_memory_of_process, 0},
-    {TEXT("process_virtual_memory_bytes"), METRIC_GAUGE, TEXT("Virtual memory size in bytes."),
-     metrics_write_virtual_memory, 0},
-    {TEXT("process_open_fds"), METRIC_GAUGE, TEXT("Number of open file descriptors."),
-     metrics_write_open_fds, 0},
-    {TEXT("process_max_fds"), METRIC_GAUGE, TEXT("Maximum number of open file descriptors."),
-     metrics_write_max_fds, 0},
+          "When the policy in force was loaded, since unix epoch.", NUMBER(loaded_us),
+          .is_us = true),
+    GAUGE("build_info", "1, with the version.", .write = write_build),
+    GAUGE("workers", "Threads that serve clients.", NUMBER(n_workers)),
+    {"process_cpu_seconds_total", METRIC_COUNTER,
+     "Total user and system CPU time spent in seconds.", .read = metrics_read_cpu, .is_us = true},
+    {"process_start_time_seconds", METRIC_GAUGE,
+     "Start time of the process since unix epoch in seconds.", .read = metrics_read_start_time,
+     .is_us = true},
+    {"process_resident_memory_bytes", METRIC_GAUGE, "Resident memory size in bytes.",
+     .read = metrics_read_resident},
+    {"process_virtual_memory_bytes", METRIC_GAUGE, "Virtual memory size in bytes.",
+     .read = metrics_read_virtual},
+    {"process_open_fds", METRIC_GAUGE, "Number of open file descriptors.",
+     .read = metrics_read_open_fds},
+    {"process_max_fds", METRIC_GAUGE, "Maximum number of open file descriptors.",
+     .read = metrics_read_max_fds},
 };
 const size_t N_METRICS = sizeof(METRICS) / sizeof(METRICS[0]);

@@ -1,105 +1,96 @@
-/* GET /v1/policy: the policy in force, as its file says it. */
+/* The policy in force: GET /v1/policy, as its file says it; /v1/limits, and one of them;
+ * /v1/routes, in the order in which they are tried. */
 
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "admin/request.h"
+#include "admin/describe.h"
 #include "admin/resources.h"
-#include "base/limits.h"
 #include "policy/description.h"
-
-/* What is being built: the lists and mappings that are open, the outermost first. */
-struct builder {
-    json_t *open[POLICY_DEPTH_MAX + 2];
-    char *keys[POLICY_DEPTH_MAX + 2]; /* that the next value of a mapping goes to; owned */
-    size_t n_open;
-    json_t *whole;
-    bool no_memory;
-};
-
-/* Put @value, taken over, where it belongs. */
-static void add(struct builder *builder, json_t *value)
-{
-    if (value == NULL || builder->no_memory) {
-        json_decref(value);
-        builder->no_memory = true;
-        return;
-    }
-    if (builder->n_open == 0) {
-        builder->whole = value;
-        return;
-    }
-    json_t *parent = builder->open[builder->n_open - 1];
-    char **key = &builder->keys[builder->n_open - 1];
-    const int failed = json_is_array(parent) ? json_array_append_new(parent, value)
-                       : *key != NULL        ? json_object_set_new(parent, *key, value)
-                                             : (json_decref(value), -1);
-    free(*key);
-    *key = NULL;
-    builder->no_memory = builder->no_memory || failed != 0;
-}
-
-static void on_open(void *context, bool is_list)
-{
-    struct builder *builder = context;
-    json_t *value = is_list ? json_array() : json_object();
-    add(builder, value);
-    assert(builder->n_open < ARRAY_LEN(builder->open));
-    builder->keys[builder->n_open] = NULL;
-    builder->open[builder->n_open++] = builder->no_memory ? NULL : value;
-}
-
-/* A key that jansson does not take, since it is no UTF-8, is told as it takes it. */
-static void on_key(void *context, struct span key)
-{
-    struct builder *builder = context;
-    json_t *text = json_of_span(key);
-    free(builder->keys[builder->n_open - 1]);
-    builder->keys[builder->n_open - 1] = NULL;
-    if (text != NULL) {
-        builder->keys[builder->n_open - 1] = strdup(json_string_value(text));
-    }
-    json_decref(text);
-}
-
-/* Numbers and the words of YAML as they are, the rest as text. */
-static json_t *value_of(struct span text, bool is_plain)
-{
-    uint64_t number;
-    if (is_plain && span_equals(text, SPAN("true"))) {
-        return json_true();
-    }
-    if (is_plain && span_equals(text, SPAN("false"))) {
-        return json_false();
-    }
-    const bool has_zero = text.len > 1 && text.data[0] == '0'; /* a file's mode is no number */
-    if (is_plain && !has_zero && span_to_u64(text, INT64_MAX, &number)) {
-        return json_integer((json_int_t)number);
-    }
-    return json_of_span(text);
-}
-
-static void on_value(void *context, struct span text, bool is_plain)
-{
-    add(context, value_of(text, is_plain));
-}
-
-static void on_close(void *context)
-{
-    struct builder *builder = context;
-    builder->n_open--;
-    free(builder->keys[builder->n_open]);
-}
 
 void policy_handle(struct admin_request *request)
 {
-    static const struct description_sink SINK = {
-        .open = on_open, .key = on_key, .value = on_value, .close = on_close};
-    struct builder builder = {.n_open = 0};
-    if (description_tell(request->policy, &SINK, &builder) != STATUS_OK || builder.no_memory) {
-        json_decref(builder.whole);
-        builder.whole = NULL;
+    answer_json(request, 200, description_of_policy(request->policy));
+}
+
+/* --- limits --- */
+
+/* Add the name of @route to the lists of its limits, @users, by their place in @policy. */
+static void add_user(const struct policy *policy, const struct route *route, json_t **users)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        describe_append(&users[route->rules[i] - policy->rules], json_of_span(route->name));
     }
-    answer_json(request, 200, builder.whole);
+}
+
+void limits_handle(struct admin_request *request)
+{
+    const struct policy *policy = request->policy;
+    json_t *list = json_array();
+    json_t **users = calloc(policy->n_rules + 1, sizeof(users[0]));
+    if (users == NULL) {
+        json_decref(list);
+        answer_json(request, 200, NULL);
+        return;
+    }
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        users[i] = json_array();
+    }
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        add_user(policy, &policy->routes[i], users);
+    }
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        describe_append(&list, describe_rule(&policy->rules[i], users[i]));
+    }
+    free(users);
+    answer_json(request, 200, json_pack("{so}", "limits", list));
+}
+
+const struct limit_rule *request_find_limit(struct admin_request *request)
+{
+    const struct policy *policy = request->policy;
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        if (span_equals(policy->rules[i].name, request->captures[0])) {
+            return &policy->rules[i];
+        }
+    }
+    answer_problem(request, 404, "there is no such limit; GET /v1/limits lists them");
+    return NULL;
+}
+
+static bool uses(const struct route *route, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (route->rules[i] == rule) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void limit_handle(struct admin_request *request)
+{
+    const struct policy *policy = request->policy;
+    const struct limit_rule *rule = request_find_limit(request);
+    if (rule == NULL) {
+        return;
+    }
+    json_t *routes = json_array();
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        if (uses(&policy->routes[i], rule)) {
+            describe_append(&routes, json_of_span(policy->routes[i].name));
+        }
+    }
+    answer_json(request, 200, describe_rule(rule, routes));
+}
+
+/* --- routes --- */
+
+void routes_handle(struct admin_request *request)
+{
+    const struct policy *policy = request->policy;
+    json_t *list = json_array();
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        describe_append(&list, describe_route(&policy->routes[i]));
+    }
+    answer_json(request, 200, json_pack("{so}", "routes", list));
 }

@@ -1,23 +1,17 @@
 /* POST /v1/reload: the policy's file is read anew, and the answer is what came of it. GET
  * tells of the latest attempt.
  *
- * Happy path: the desk is asked; when the attempt that serves the request has ended, the desk wakes
- * the admin's loop, and the request is answered. Failures: a policy that is not sound, or cannot be
- * served (422, with its errors): the one before goes on. */
-
-#include "admin/reload_resource.h"
+ * Happy path: the reload requests is asked; when the attempt that serves the request has ended, the
+ * reload requests wakes the admin's loop, and the request is answered. Failures: a policy that is
+ * not sound, or cannot be served (422, with its errors): the one before goes on. */
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
-#include "base/moment.h"
-#include "proxy/reload_desk.h"
+#include "proxy/reload_requests.h"
 #include "proxy/server.h"
-
-enum { MOMENT_TEXT_BYTES = 32 };
 
 /* A request that waits, in the admin's list. */
 struct reload_wait {
@@ -25,18 +19,6 @@ struct reload_wait {
     struct admin_request *request;
     uint64_t number; /* of the attempt that serves it */
 };
-
-/* "2026-11-21T09:59:52.123Z", or null for 0. */
-static json_t *describe_moment(uint64_t wall_us)
-{
-    char buffer[MOMENT_TEXT_BYTES];
-    struct text text = text_of(buffer, sizeof(buffer));
-    if (wall_us == 0) {
-        return json_null();
-    }
-    moment_write(&text, wall_us);
-    return json_of_span(text_span(&text));
-}
 
 /* The lines of @text, in a list. */
 static json_t *describe_lines(const char *text)
@@ -55,14 +37,16 @@ static json_t *describe_lines(const char *text)
 static json_t *describe(const struct reload_report *report)
 {
     json_t *json = json_object();
-    describe_set(&json, "edition", json_integer((json_int_t)report->edition));
-    describe_set(&json, "loaded", describe_moment(report->loaded_us));
+    describe_set(&json, "generation", json_integer((json_int_t)report->generation));
+    describe_set(&json, "loaded",
+                 report->loaded_us == 0 ? json_null() : describe_timestamp(report->loaded_us));
     describe_set(&json, "attempts", json_integer((json_int_t)report->number));
     describe_set(&json, "successes", json_integer((json_int_t)report->n_successes));
     describe_set(&json, "failures", json_integer((json_int_t)report->n_failures));
     if (report->number > 0) {
         describe_set(&json, "succeeded", json_boolean(report->succeeded));
-        describe_set(&json, "ended", describe_moment(report->ended_us));
+        describe_set(&json, "ended",
+                     report->ended_us == 0 ? json_null() : describe_timestamp(report->ended_us));
         describe_set(&json, "messages", describe_lines(report->text));
     }
     return json;
@@ -71,19 +55,19 @@ static json_t *describe(const struct reload_report *report)
 void reload_state_handle(struct admin_request *request)
 {
     static struct reload_report report; /* large; of this thread alone */
-    reload_desk_read(request->admin->options.desk, &report);
+    reload_requests_read(request->admin->options.requests, &report);
     answer_json(request, 200, describe(&report));
 }
 
 /* --- asking --- */
 
-static void tell(struct reload_wait *wait, const struct reload_report *report)
+static void report_outcome(struct reload_wait *wait, const struct reload_report *report)
 {
     struct admin_request *request = wait->request;
     list_remove(&wait->node);
     free(wait);
-    answer_note(request, report->succeeded ? "edition %llu" : "edition %llu stays",
-                (unsigned long long)report->edition);
+    answer_note(request, report->succeeded ? "generation %llu" : "generation %llu stays",
+                (unsigned long long)report->generation);
     if (report->succeeded) {
         answer_json(request, 200, describe(report));
     } else {
@@ -100,15 +84,15 @@ static void on_gone(struct admin_request *request)
     free(wait);
 }
 
-void reload_resource_on_ended(struct admin *admin)
+void reload_on_ended(struct admin *admin)
 {
     static struct reload_report report;
-    reload_desk_read(admin->options.desk, &report);
+    reload_requests_read(admin->options.requests, &report);
     for (struct list *node = admin->reloads.next; node != &admin->reloads;) {
         struct reload_wait *wait = CONTAINER_OF(node, struct reload_wait, node);
         node = node->next;
         if (wait->number <= report.number) {
-            tell(wait, &report);
+            report_outcome(wait, &report);
         }
     }
 }
@@ -136,5 +120,5 @@ void reload_handle(struct admin_request *request)
     request->context = wait;
     request->on_gone = on_gone;
     list_push_back(&admin->reloads, &wait->node);
-    wait->number = reload_desk_ask(admin->options.desk);
+    wait->number = reload_requests_ask(admin->options.requests);
 }

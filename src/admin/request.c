@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "http/message.h"
-#include "http/target.h"
+#include "http/values.h"
 
 enum { JSON_DEPTH_FLAGS = JSON_REJECT_DUPLICATES };
 

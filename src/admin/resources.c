@@ -1,11 +1,12 @@
 #include "admin/resources.h"
 
+#include "admin/internal.h"
 #include "base/limits.h"
 #include "base/text.h"
 
 const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/", ADMIN_READS, index_handle, "this list"},
-    {"GET", "/healthz", ADMIN_READS, health_handle, "whether the workers' loops turn"},
+    {"GET", "/healthz", ADMIN_READS, health_handle, "whether the workers' loops run"},
     {"GET", "/readyz", ADMIN_READS, ready_handle, "whether clients are served, and the store"},
     {"GET", "/metrics", ADMIN_READS, metrics_handle, "what is counted, for Prometheus"},
     {"GET", "/v1/limits", ADMIN_READS, limits_handle, "what each limit means"},
@@ -163,4 +164,17 @@ void resource_find(struct span method, struct span path, char *decoded,
     }
     match->status = methods.len > 0 ? 405 : 404;
     match->allow = text_span(&methods);
+}
+
+void index_handle(struct admin_request *request)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < N_ADMIN_RESOURCES && list != NULL; i++) {
+        const struct admin_resource *resource = &ADMIN_RESOURCES[i];
+        json_array_append_new(list, json_pack("{ss, ss, ss}", "method", resource->method, "path",
+                                              resource->path, "about", resource->doc));
+    }
+    answer_json(request, 200,
+                json_pack("{ss, ss, so}", "name", "sluice", "version",
+                          request->admin->options.version, "resources", list));
 }

@@ -1,6 +1,6 @@
-/* What there is to ask: one row a method and path, one file a resource.
+/* The resources of the admin API: one row per method and path.
  *
- * To add one: its handler in a file of its own, declared here, and its row in resources.c. */
+ * To add one: its handler in the file of its kind, declared here, and its row in resources.c. */
 
 #ifndef SLUICE_ADMIN_RESOURCES_H
 #define SLUICE_ADMIN_RESOURCES_H
@@ -45,27 +45,33 @@ void unban_handle(struct admin_request *request);
 void exempt_handle(struct admin_request *request);
 void unexempt_handle(struct admin_request *request);
 
+/* --- what several of them use --- */
+
+/* The limit that the first capture names, in the request's policy. NULL: there is none, and the
+ * request was answered with a 404. */
+MUST_USE const struct limit_rule *request_find_limit(struct admin_request *request);
+
 /* --- the table --- */
 
 extern const struct admin_resource ADMIN_RESOURCES[];
 extern const size_t N_ADMIN_RESOURCES;
 
-/* What a method and a path come to. */
+/* The result of a lookup by method and path. */
 struct resource_match {
     const struct admin_resource *resource; /* NULL: status says why */
-    const char
-        *path; /* of the resource, or with 405 of those with other methods; NULL: there is none */
-    enum admin_effect effect; /* also of what is not there: what such a request is after */
+    /* Of the resource, or with 405 of those with other methods; NULL: there is none. */
+    const char *path;
+    enum admin_effect effect; /* also set without a resource, from the method */
     uint16_t status;          /* 0, 400, 404 or 405 */
     const char *reason;       /* with 400; static */
-    struct span allow;        /* with 405: the methods that there are, in @buffer */
+    struct span allow;        /* with 405: the supported methods, in the allow buffer */
     struct span captures[ADMIN_CAPTURES_MAX];
 };
 
 enum { RESOURCE_ALLOW_BYTES = 64 };
 
-/* Find what @method (as sent) and @path (as sent, from its first slash) ask for. Segments are
- * decoded once into @decoded, of at least path.len bytes, which captures point to. */
+/* Find the resource of @method and @path, both as sent, @path from its first slash. Segments are
+ * decoded once into @decoded, of at least path.len bytes; captures point into it. */
 void resource_find(struct span method, struct span path, char *decoded,
                    char allow[RESOURCE_ALLOW_BYTES], struct resource_match *match);
 

@@ -13,16 +13,9 @@
 struct options {
     bool is_strict;
     bool is_json;
-    bool is_allowed[WARNING_COUNT]; /* warnings that nobody wants to hear of */
+    bool is_list;
+    bool is_allowed[WARNING_COUNT]; /* warnings that are suppressed */
 };
-
-static int usage(void)
-{
-    fputs("usage: sluice check [--strict] [--json] [--allow WARNING]... FILE...\n"
-          "       sluice check --list\n",
-          stderr);
-    return EXIT_USAGE;
-}
 
 static int list_warnings(void)
 {
@@ -34,9 +27,10 @@ static int list_warnings(void)
 
 /* --- options --- */
 
-static bool allow(struct options *options, const char *name)
+static bool allow(void *context, const char *name)
 {
-    for (enum warning warning = 0; warning < WARNING_COUNT && name != NULL; warning++) {
+    struct options *options = context;
+    for (enum warning warning = 0; warning < WARNING_COUNT; warning++) {
         if (strcmp(name, warning_name(warning)) == 0) {
             options->is_allowed[warning] = true;
             return true;
@@ -46,29 +40,16 @@ static bool allow(struct options *options, const char *name)
     return false;
 }
 
-/* Take the options out of @argv, behind its name; what is left is files.
- * False: told what is wrong. */
-static bool take_options(struct options *options, int *argc, char **argv)
+/* The index of the first file; -1: a fault was reported. */
+static int read_options(struct options *options, int argc, char **argv)
 {
-    int n_kept = 1;
-    for (int i = 1; i < *argc; i++) {
-        if (strcmp(argv[i], "--strict") == 0) {
-            options->is_strict = true;
-        } else if (strcmp(argv[i], "--json") == 0) {
-            options->is_json = true;
-        } else if (strcmp(argv[i], "--allow") == 0) {
-            i++;
-            if (!allow(options, i < *argc ? argv[i] : NULL)) {
-                return false;
-            }
-        } else if (argv[i][0] == '-') {
-            return false;
-        } else {
-            argv[n_kept++] = argv[i];
-        }
-    }
-    *argc = n_kept;
-    return true;
+    const struct command_option table[] = {
+        {.name = "strict", .flag = &options->is_strict},
+        {.name = "json", .flag = &options->is_json},
+        {.name = "list", .flag = &options->is_list},
+        {.name = "allow", .take = allow, .context = options},
+    };
+    return command_read_options(table, ARRAY_LEN(table), argc, argv);
 }
 
 /* --- one file --- */
@@ -89,18 +70,18 @@ static json_t *diag_json(const char *path, const struct diag *diag)
 }
 
 /* What is wrong goes to @told, or, if that is NULL, to stderr. */
-static void tell(const char *path, const struct diags *diags, json_t *told)
+static void report(const char *path, const struct diags *diags, json_t *reported)
 {
-    if (told == NULL) {
+    if (reported == NULL) {
         diags_print(diags, stderr);
         return;
     }
     for (size_t i = 0; i < diags->n_items; i++) {
-        json_array_append_new(told, diag_json(path, &diags->items[i]));
+        json_array_append_new(reported, diag_json(path, &diags->items[i]));
     }
 }
 
-/* There is no error, so all that was told are warnings. */
+/* There is no error, so all reports are warnings. */
 static bool is_good(const char *path, const struct policy *policy, const struct diags *diags,
                     const struct options *options)
 {
@@ -120,7 +101,7 @@ static bool is_good(const char *path, const struct policy *policy, const struct 
     return true;
 }
 
-static bool check_file(const char *path, const struct options *options, json_t *told)
+static bool check_file(const char *path, const struct options *options, json_t *reported)
 {
     struct diags diags;
     struct policy *policy;
@@ -131,7 +112,7 @@ static bool check_file(const char *path, const struct options *options, json_t *
             diags_drop(&diags, warning_name(warning));
         }
     }
-    tell(path, &diags, told);
+    report(path, &diags, reported);
     if (status == STATUS_NO_MEMORY) {
         fprintf(stderr, "%s: error: out of memory\n", path);
     }
@@ -147,22 +128,25 @@ int check_command(int argc, char **argv)
 {
     struct options options = {.is_strict = false};
     int result = EXIT_DONE;
-    if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+    const int first = read_options(&options, argc, argv);
+    if (options.is_list && argc == 2) {
         return list_warnings();
     }
-    if (!take_options(&options, &argc, argv) || argc < 2) {
-        return usage();
+    if (first < 0 || first == argc || options.is_list) {
+        (void)command_usage(argv[0]);
+        fputs("       sluice check --list\n", stderr);
+        return EXIT_USAGE;
     }
-    json_t *told = options.is_json ? json_array() : NULL;
-    for (int i = 1; i < argc; i++) {
-        if (!check_file(argv[i], &options, told)) {
+    json_t *reported = options.is_json ? json_array() : NULL;
+    for (int i = first; i < argc; i++) {
+        if (!check_file(argv[i], &options, reported)) {
             result = EXIT_FAILED;
         }
     }
-    if (told != NULL) {
-        json_dumpf(told, stdout, JSON_INDENT(2));
+    if (reported != NULL) {
+        json_dumpf(reported, stdout, JSON_INDENT(2));
         putchar('\n');
-        json_decref(told);
+        json_decref(reported);
     }
     return result;
 }

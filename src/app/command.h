@@ -1,9 +1,12 @@
-/* The subcommands of the program. Each gets the arguments behind its name, argv[0] being the name,
- * and returns the exit status: 0 done; 1 the answer is no, or something failed; 2 called wrongly; 3
- * the request that was asked about would be refused. */
+/* The subcommands of the program, and their options. A command gets its name as argv[0] and the
+ * arguments after it, and returns the exit status: 0 success; 1 negative answer or failure; 2 usage
+ * error; 3 the request in question would be refused. */
 
 #ifndef SLUICE_APP_COMMAND_H
 #define SLUICE_APP_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 int run_command(int argc, char **argv);
 int reload_command(int argc, char **argv);
@@ -22,5 +25,21 @@ enum {
     EXIT_USAGE = 2,
     EXIT_REFUSED = 3,
 };
+
+/* An option of a command: one of @flag, @value and @take says what becomes of it. */
+struct command_option {
+    const char *name;                               /* without the dashes */
+    bool *flag;                                     /* set to true; it takes no value */
+    const char **value;                             /* set to its value; the last one counts */
+    bool (*take)(void *context, const char *value); /* called for each; false: fault reported */
+    void *context;
+};
+
+/* Read the options in @argv, which may stand anywhere before a "--", and move the other arguments
+ * to its end. Returns the index of the first of those; -1: a fault was reported on stderr. */
+int command_read_options(const struct command_option *options, size_t n, int argc, char **argv);
+
+/* Print to stderr how the command @name is called. Returns EXIT_USAGE. */
+int command_usage(const char *name);
 
 #endif /* SLUICE_APP_COMMAND_H */

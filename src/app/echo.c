@@ -1,166 +1,227 @@
 /* sluice echo [ADDRESS]: a small HTTP server that answers with what it received, as JSON. The
- * upstream of the demonstration and of the tests. When it listens it says where, in one line. */
-
-#include "app/command.h"
+ * upstream of the demonstration. When it listens it says where, in one line.
+ *
+ * With ?bytes=N the answer is N bytes of 'x' instead. */
 
 #include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/http_struct.h>
+#include <event2/keyvalq_struct.h>
+#include <event2/listener.h>
+#include <event2/util.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
-#include "app/echo_connection.h"
+#include "app/command.h"
 #include "base/address.h"
-#include "base/list.h"
-#include "base/log.h"
 #include "base/text.h"
-#include "net/listener.h"
-#include "net/loop.h"
-#include "net/resolver.h"
+#include "http/values.h"
+
+enum {
+    HEAD_BYTES_MAX = 64 * 1024,
+    BODY_BYTES_MAX = 64 * 1024 * 1024,
+    BODY_ECHOED_MAX = 4096, /* bytes; the rest is counted */
+    /* A byte takes at most six bytes, an escape, and a field some brackets. The rest is for member
+     * names. */
+    JSON_BYTES_MAX = 8 * HEAD_BYTES_MAX + 6 * BODY_ECHOED_MAX + 256,
+    FILLER_BYTES = 1024 * 1024,
+    TIMEOUT_S = 3600, /* of a client that neither sends nor reads */
+};
 
 static const char DEFAULT_ADDRESS[] = "127.0.0.1:9000";
 
-struct echo_server {
-    struct loop *loop;
-    struct listener listener;
-    struct wakeup stop;
-    struct list connections;
-};
+/* --- answers --- */
 
-static struct wakeup *stop_on_signal; /* a signal handler has no context */
-
-static void on_signal(int number)
+/* True: the query asks for a number of bytes, and @answer has them. */
+static bool add_filler(struct evbuffer *answer, struct span query)
 {
-    (void)number;
-    wakeup_signal(stop_on_signal);
-}
-
-static void on_stop(void *context)
-{
-    struct echo_server *server = context;
-
-    loop_stop(server->loop);
-}
-
-static void on_accept(void *context, int fd, const struct sockaddr *peer)
-{
-    struct echo_server *server = context;
-
-    (void)peer;
-    if (echo_connection_new(server->loop, fd, &server->connections) != STATUS_OK) {
-        log_warn("echo", "no memory for a connection", "");
-    }
-}
-
-/* `127.0.0.1:9000` or `[::1]:9000`. */
-static bool read_address(struct span text, struct resolver_address *address)
-{
-    size_t colon = text.len;
-    uint64_t port;
-
-    while (colon > 0 && text.data[colon - 1] != ':') {
-        colon--;
-    }
-    if (colon == 0 ||
-        !span_to_u64(span_of(text.data + colon, text.len - colon), UINT16_MAX, &port)) {
+    static char filler[FILLER_BYTES];
+    char buffer[24];
+    struct span value;
+    uint64_t left;
+    if (!query_find(query, SPAN("bytes"), buffer, sizeof(buffer), &value) ||
+        !span_to_u64(value, INT32_MAX, &left)) {
         return false;
     }
-    struct span host = span_of(text.data, colon - 1);
-    if (host.len >= 2 && host.data[0] == '[' && host.data[host.len - 1] == ']') {
-        host = span_of(host.data + 1, host.len - 2);
+    memset(filler, 'x', sizeof(filler));
+    while (left > 0) {
+        const size_t n = left < sizeof(filler) ? (size_t)left : sizeof(filler);
+        (void)evbuffer_add_reference(answer, filler, n, NULL, NULL);
+        left -= n;
     }
-    return resolver_read_address(host, (uint16_t)port, address);
+    return true;
+}
+
+static void add_json(struct evbuffer *answer, struct evhttp_request *request, const char *method)
+{
+    static char buffer[JSON_BYTES_MAX];
+    static char body[BODY_ECHOED_MAX];
+    const struct evkeyval *field;
+    struct evbuffer *received = evhttp_request_get_input_buffer(request);
+    const ev_ssize_t n_body = evbuffer_copyout(received, body, sizeof(body));
+    struct text json = text_of(buffer, sizeof(buffer));
+    const char *separator = "";
+    text_add_literal(&json, "{\"method\":");
+    text_add_json(&json, span_of_text(method));
+    text_add_literal(&json, ",\"target\":");
+    text_add_json(&json, span_of_text(evhttp_request_get_uri(request)));
+    text_add_format(&json, ",\"version\":\"1.%d\",\"headers\":[", request->minor);
+    TAILQ_FOREACH(field, evhttp_request_get_input_headers(request), next)
+    {
+        text_add_format(&json, "%s[", separator);
+        text_add_json(&json, span_of_text(field->key));
+        text_add_char(&json, ',');
+        text_add_json(&json, span_of_text(field->value));
+        text_add_char(&json, ']');
+        separator = ",";
+    }
+    text_add_format(&json, "],\"body_bytes\":%zu,\"body\":", evbuffer_get_length(received));
+    text_add_json(&json, span_of(body, n_body > 0 ? (size_t)n_body : 0));
+    text_add_literal(&json, "}\n");
+    (void)evbuffer_add(answer, json.data, json.len);
+}
+
+static const char *method_of(struct evhttp_request *request)
+{
+    static const struct {
+        enum evhttp_cmd_type command;
+        const char *name;
+    } METHODS[] = {
+        {EVHTTP_REQ_GET, "GET"},         {EVHTTP_REQ_POST, "POST"},   {EVHTTP_REQ_HEAD, "HEAD"},
+        {EVHTTP_REQ_PUT, "PUT"},         {EVHTTP_REQ_PATCH, "PATCH"}, {EVHTTP_REQ_DELETE, "DELETE"},
+        {EVHTTP_REQ_OPTIONS, "OPTIONS"}, {EVHTTP_REQ_TRACE, "TRACE"},
+    };
+    const enum evhttp_cmd_type command = evhttp_request_get_command(request);
+    size_t i = 0;
+    while (i + 1 < ARRAY_LEN(METHODS) && METHODS[i].command != command) {
+        i++;
+    }
+    return METHODS[i].name;
+}
+
+static void on_request(struct evhttp_request *request, void *context)
+{
+    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+    struct evbuffer *answer = evhttp_request_get_output_buffer(request);
+    const bool is_filler = add_filler(answer, span_of_text(query != NULL ? query : ""));
+    (void)context;
+    (void)evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type",
+                            is_filler ? "application/octet-stream" : "application/json");
+    if (!is_filler) {
+        add_json(answer, request, method_of(request));
+    }
+    evhttp_send_reply(request, HTTP_OK, NULL, NULL);
+}
+
+/* --- the server --- */
+
+union socket_address {
+    struct sockaddr any;
+    struct sockaddr_in ipv4;
+    struct sockaddr_in6 ipv6;
+};
+
+/* `127.0.0.1:9000` or `[::1]:9000`; port 0: the kernel chooses one. */
+static bool read_address(const char *text, union socket_address *address, int *bytes)
+{
+    char host[ADDRESS_TEXT_MAX + 3];
+    const char *colon = strrchr(text, ':');
+    uint64_t port;
+    *bytes = sizeof(*address);
+    if (colon == NULL || !span_to_u64(span_of_text(colon + 1), UINT16_MAX, &port) ||
+        snprintf(host, sizeof(host), "%.*s", (int)(colon - text), text) >= (int)sizeof(host) ||
+        evutil_parse_sockaddr_port(host, &address->any, bytes) != 0) {
+        return false;
+    }
+    address->ipv4.sin_port = htons((uint16_t)port); /* at the same place as of IPv6 */
+    return true;
 }
 
 /* Where @fd listens: with the port that the kernel chose. */
-static void tell_address(int fd)
+static void report_address(int fd)
 {
-    struct resolver_address bound = {.bytes = sizeof(bound.sockaddr)};
+    union socket_address bound;
+    socklen_t bytes = sizeof(bound);
     char buffer[ADDRESS_TEXT_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-
-    if (getsockname(fd, &bound.sockaddr.any, &bound.bytes) != 0) {
+    if (getsockname(fd, &bound.any, &bytes) != 0) {
         return;
     }
-    struct address address = address_of_sockaddr(&bound.sockaddr.any);
-    bool is_ipv6 = bound.sockaddr.any.sa_family == AF_INET6;
-    uint16_t port = ntohs(is_ipv6 ? bound.sockaddr.ipv6.sin6_port : bound.sockaddr.ipv4.sin_port);
+    const struct address address = address_of_sockaddr(&bound.any);
     address_write(&address, &text);
-    printf(is_ipv6 ? "sluice echo: listening on [%.*s]:%u\n"
-                   : "sluice echo: listening on %.*s:%u\n",
-           SPAN_ARGS(text_span(&text)), (unsigned)port);
+    printf(bound.any.sa_family == AF_INET6 ? "sluice echo: listening on [%.*s]:%u\n"
+                                           : "sluice echo: listening on %.*s:%u\n",
+           SPAN_ARGS(text_span(&text)), (unsigned)ntohs(bound.ipv4.sin_port));
     fflush(stdout);
 }
 
-static enum status listen_on(struct echo_server *server, const struct resolver_address *address)
+static void on_signal(evutil_socket_t number, short what, void *context)
 {
-    int fd;
-    enum status status = listener_probe(&address->sockaddr.any, address->bytes);
-
-    if (status == STATUS_OK) {
-        status = listener_bind(&address->sockaddr.any, address->bytes, &fd);
-    }
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = listener_open(&server->listener, server->loop, fd, on_accept, server);
-    if (status == STATUS_OK) {
-        tell_address(fd);
-    }
-    return status;
+    (void)number;
+    (void)what;
+    (void)event_base_loopbreak(context);
 }
 
-static void catch_signals(struct wakeup *stop)
+/* False: see errno. */
+static bool serve(struct event_base *base, struct evhttp *http, const struct sockaddr *address,
+                  int bytes)
 {
-    struct sigaction stopping = {.sa_handler = on_signal};
-    struct sigaction ignoring = {.sa_handler = SIG_IGN};
-
-    stop_on_signal = stop;
-    sigaction(SIGINT, &stopping, NULL);
-    sigaction(SIGTERM, &stopping, NULL);
-    sigaction(SIGPIPE, &ignoring, NULL); /* a client that is gone is told by the write */
+    struct evconnlistener *listener = evconnlistener_new_bind(
+        base, NULL, NULL, LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE, -1, address, bytes);
+    if (listener == NULL || evhttp_bind_listener(http, listener) == NULL) {
+        return false;
+    }
+    evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD |
+                                         EVHTTP_REQ_PUT | EVHTTP_REQ_PATCH | EVHTTP_REQ_DELETE |
+                                         EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE);
+    evhttp_set_max_headers_size(http, HEAD_BYTES_MAX);
+    evhttp_set_max_body_size(http, BODY_BYTES_MAX);
+    evhttp_set_timeout(http, TIMEOUT_S);
+    evhttp_set_gencb(http, on_request, NULL);
+    report_address(evconnlistener_get_fd(listener));
+    return event_base_dispatch(base) >= 0;
 }
 
-static enum status serve(struct echo_server *server, const struct resolver_address *address)
+static bool run(const struct sockaddr *address, int bytes)
 {
-    enum status status = loop_new(&server->loop);
-    if (status != STATUS_OK) {
-        return status;
+    struct event_base *base = event_base_new();
+    struct evhttp *http = evhttp_new(base);
+    struct event *interrupt = base != NULL ? evsignal_new(base, SIGINT, on_signal, base) : NULL;
+    struct event *terminate = base != NULL ? evsignal_new(base, SIGTERM, on_signal, base) : NULL;
+    if (http == NULL || interrupt == NULL || terminate == NULL || event_add(interrupt, NULL) != 0 ||
+        event_add(terminate, NULL) != 0) {
+        return false; /* the process ends and frees the rest */
     }
-    status = wakeup_init(&server->stop, server->loop, on_stop, server);
-    if (status != STATUS_OK) {
-        goto out;
-    }
-    catch_signals(&server->stop);
-    status = listen_on(server, address);
-    if (status == STATUS_OK) {
-        status = loop_run(server->loop);
-        listener_close(&server->listener);
-        echo_connections_free(&server->connections);
-    }
-    wakeup_close(&server->stop);
-out:
-    loop_free(server->loop);
-    return status;
+    (void)signal(SIGPIPE, SIG_IGN); /* the write reports a client that is gone */
+    const bool is_good = serve(base, http, address, bytes);
+    const int error = errno;
+    event_free(interrupt);
+    event_free(terminate);
+    evhttp_free(http);
+    event_base_free(base);
+    errno = error;
+    return is_good;
 }
 
 int echo_command(int argc, char **argv)
 {
-    const char *where = argc > 1 ? argv[1] : DEFAULT_ADDRESS;
-    struct echo_server server = {.loop = NULL};
-    struct resolver_address address;
-
-    list_init(&server.connections);
-    if (argc > 2 || !read_address(span_of_text(where), &address)) {
+    const int first = command_read_options(NULL, 0, argc, argv);
+    const char *where = first >= 0 && first < argc ? argv[first] : DEFAULT_ADDRESS;
+    union socket_address address;
+    int bytes;
+    if (first < 0 || argc - first > 1 || !read_address(where, &address, &bytes)) {
         fprintf(stderr, "usage: sluice echo [ADDRESS:PORT]   (%s unless told otherwise)\n",
                 DEFAULT_ADDRESS);
         return EXIT_USAGE;
     }
-    errno = 0;
-    enum status status = serve(&server, &address);
-    if (status != STATUS_OK) {
-        fprintf(stderr, "sluice echo: cannot listen on %s: %s\n", where,
-                errno != 0 ? strerror(errno) : status_text(status));
+    errno = ENOMEM;
+    if (!run(&address.any, bytes)) {
+        fprintf(stderr, "sluice echo: cannot listen on %s: %s\n", where, strerror(errno));
         return EXIT_FAILED;
     }
     return EXIT_DONE;

@@ -51,6 +51,16 @@ static void print_help(FILE *out)
           out);
 }
 
+int command_usage(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++) {
+        if (strcmp(name, COMMANDS[i].name) == 0) {
+            fprintf(stderr, "usage: sluice %s %s\n", name, COMMANDS[i].arguments);
+        }
+    }
+    return EXIT_USAGE;
+}
+
 /* @code, unless what was printed could not be written: to a disk that is full, say. */
 static int written(int code)
 {

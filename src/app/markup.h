@@ -1,4 +1,4 @@
-/* Text in pages and reports. */
+/* Escaping of text for HTML and XML. */
 
 #ifndef SLUICE_APP_MARKUP_H
 #define SLUICE_APP_MARKUP_H
@@ -7,9 +7,9 @@
 
 #include "base/span.h"
 
-/* Prints any bytes as the text of an element, or of an attribute in quotes, of HTML or XML. Control
- * characters are shown as text_add_printable shows them: XML 1.0 has none. Of any
- * length: nothing is cut. */
+/* Print any bytes as the text of an element or of a quoted attribute in HTML or XML. Control
+ * characters are written as by text_add_printable(), since XML 1.0 does not allow them. The length
+ * is unlimited. */
 void markup_print_text(FILE *out, struct span text);
 
 #endif /* SLUICE_APP_MARKUP_H */

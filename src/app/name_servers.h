@@ -1,4 +1,4 @@
-/* Who is asked for names, as the policy says it. */
+/* The resolver options and name servers of a policy. */
 
 #ifndef SLUICE_APP_NAME_SERVERS_H
 #define SLUICE_APP_NAME_SERVERS_H

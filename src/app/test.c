@@ -1,4 +1,4 @@
-/* sluice test FILE...: do policies do what their tests say?
+/* sluice test FILE...: runs the tests of policies.
  *
  * file of tests ─► its policy ─► each test under a clock of its own ─► a report */
 
@@ -29,8 +29,8 @@ static enum status run_tests(struct test_report *report, const struct test_file 
 {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < file->n_tests && status == STATUS_OK; i++) {
-        struct story_result result;
-        status = story_run(policy, &file->tests[i], arena, &result);
+        struct test_run_result result;
+        status = test_run_run(policy, &file->tests[i], arena, &result);
         if (status == STATUS_OK) {
             test_report_add(report, &result);
         }
@@ -48,7 +48,7 @@ static const char *run_with_policy(struct test_report *report, const char *path,
     struct arena arena;
     if (load_policy_at(policy_path, file->start_us, &policy) != STATUS_OK) {
         fprintf(stderr, "%s:%u:%u: error: its policy %s cannot be loaded\n", path,
-                file->policy_place.line, file->policy_place.column, policy_path);
+                file->policy_position.line, file->policy_position.column, policy_path);
         return "its policy cannot be loaded";
     }
     const char *why = "it expects what its policy cannot answer";
@@ -98,28 +98,24 @@ static const char *run_file(struct test_report *report, const char *path)
     return why;
 }
 
-static int usage(void)
-{
-    fputs("usage: sluice test [--json | --junit] FILE...\n", stderr);
-    return EXIT_USAGE;
-}
-
 int test_command(int argc, char **argv)
 {
-    enum test_report_format format = TEST_REPORT_TEXT;
-    int first = 1;
-    if (argc > 1 && strcmp(argv[1], "--json") == 0) {
-        format = TEST_REPORT_JSON;
-        first = 2;
-    } else if (argc > 1 && strcmp(argv[1], "--junit") == 0) {
-        format = TEST_REPORT_JUNIT;
-        first = 2;
-    }
-    if (first >= argc || argv[first][0] == '-') {
-        return usage();
-    }
+    bool is_json = false;
+    bool is_junit = false;
     struct test_report report;
-    test_report_init(&report, format, stdout);
+    const struct command_option options[] = {
+        {.name = "json", .flag = &is_json},
+        {.name = "junit", .flag = &is_junit},
+    };
+    const int first = command_read_options(options, ARRAY_LEN(options), argc, argv);
+    if (first < 0 || first == argc || (is_json && is_junit)) {
+        return command_usage(argv[0]);
+    }
+    test_report_init(&report,
+                     is_json    ? TEST_REPORT_JSON
+                     : is_junit ? TEST_REPORT_JUNIT
+                                : TEST_REPORT_TEXT,
+                     stdout);
     for (int i = first; i < argc; i++) {
         const char *why = run_file(&report, argv[i]);
         if (why != NULL) {

@@ -41,14 +41,14 @@ static void print_duration(FILE *out, uint64_t us)
     print_text(out, &text);
 }
 
-static void print_fact(FILE *out, char mark, struct span name, struct span value)
+static void print_observation(FILE *out, char mark, struct span name, struct span value)
 {
     fprintf(out, "  %c %.*s: ", mark, SPAN_ARGS(name));
     print_printable(out, value);
     fputc('\n', out);
 }
 
-static void print_request(FILE *out, const struct story_failure *failure)
+static void print_request(FILE *out, const struct test_run_failure *failure)
 {
     const struct test_step *step = failure->step;
     if (failure->number == 0) {
@@ -66,26 +66,26 @@ static void print_request(FILE *out, const struct story_failure *failure)
     fputs(" after the first\n", out);
 }
 
-static void print_failure(FILE *out, const struct story_failure *failure)
+static void print_failure(FILE *out, const struct test_run_failure *failure)
 {
     print_request(out, failure);
-    for (size_t i = 0; i < failure->n_facts; i++) {
-        const struct story_fact *fact = &failure->facts[i];
-        if (story_fact_differs(fact)) {
-            print_fact(out, '-', fact->name, fact->wanted);
-            print_fact(out, '+', fact->name, fact->got);
+    for (size_t i = 0; i < failure->n_observations; i++) {
+        const struct test_run_fact *observation = &failure->observations[i];
+        if (test_run_fact_differs(observation)) {
+            print_observation(out, '-', observation->name, observation->wanted);
+            print_observation(out, '+', observation->name, observation->got);
         } else {
-            print_fact(out, ' ', fact->name, fact->got);
+            print_observation(out, ' ', observation->name, observation->got);
         }
     }
 }
 
-static size_t n_told(const struct story_result *result)
+static size_t n_reported(const struct test_run_result *result)
 {
-    return result->n_failures < STORY_FAILURES_MAX ? result->n_failures : STORY_FAILURES_MAX;
+    return result->n_failures < TEST_RUN_FAILURES_MAX ? result->n_failures : TEST_RUN_FAILURES_MAX;
 }
 
-static void add_text(struct test_report *report, const struct story_result *result)
+static void add_text(struct test_report *report, const struct test_run_result *result)
 {
     FILE *out = report->out;
     fputs(result->n_failures == 0 ? "ok    " : "FAIL  ", out);
@@ -93,15 +93,15 @@ static void add_text(struct test_report *report, const struct story_result *resu
     fprintf(out, " (%" PRIu64 " request%s in ", result->n_requests, plural(result->n_requests));
     print_duration(out, result->simulated_us);
     fputs(")\n", out);
-    for (size_t i = 0; i < n_told(result); i++) {
-        const struct story_failure *failure = &result->failures[i];
+    for (size_t i = 0; i < n_reported(result); i++) {
+        const struct test_run_failure *failure = &result->failures[i];
         fprintf(out, "%s:%u:%u: not as expected (- expected, + got)\n", report->path,
-                failure->step->place.line, failure->step->place.column);
+                failure->step->position.line, failure->step->position.column);
         print_failure(out, failure);
     }
-    if (result->n_failures > n_told(result)) {
+    if (result->n_failures > n_reported(result)) {
         fprintf(out, "  and %" PRIu64 " more that went wrong in this test\n",
-                result->n_failures - n_told(result));
+                result->n_failures - n_reported(result));
     }
 }
 
@@ -121,38 +121,38 @@ static json_t *json_span(struct span span)
     return string;
 }
 
-static json_t *json_fact(const struct story_fact *fact)
+static json_t *json_observation(const struct test_run_fact *observation)
 {
-    json_t *object = json_pack("{s:o}", "name", json_span(fact->name));
-    if (fact->wanted.data != NULL) {
-        json_object_set_new(object, "expected", json_span(fact->wanted));
+    json_t *object = json_pack("{s:o}", "name", json_span(observation->name));
+    if (observation->wanted.data != NULL) {
+        json_object_set_new(object, "expected", json_span(observation->wanted));
     }
-    json_object_set_new(object, "got", json_span(fact->got));
+    json_object_set_new(object, "got", json_span(observation->got));
     return object;
 }
 
-static json_t *json_failure(const struct story_failure *failure)
+static json_t *json_failure(const struct test_run_failure *failure)
 {
-    json_t *facts = json_array();
-    for (size_t i = 0; i < failure->n_facts; i++) {
-        json_array_append_new(facts, json_fact(&failure->facts[i]));
+    json_t *observations = json_array();
+    for (size_t i = 0; i < failure->n_observations; i++) {
+        json_array_append_new(observations, json_observation(&failure->observations[i]));
     }
-    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "line", (json_int_t)failure->step->place.line,
-                     "column", (json_int_t)failure->step->place.column, "request",
+    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "line", (json_int_t)failure->step->position.line,
+                     "column", (json_int_t)failure->step->position.column, "request",
                      (json_int_t)failure->number, "after_us", (json_int_t)failure->after_us,
-                     "facts", facts);
+                     "facts", observations);
 }
 
-static void add_json(struct test_report *report, const struct story_result *result)
+static void add_json(struct test_report *report, const struct test_run_result *result)
 {
     json_t *failures = json_array();
-    for (size_t i = 0; i < n_told(result); i++) {
+    for (size_t i = 0; i < n_reported(result); i++) {
         json_array_append_new(failures, json_failure(&result->failures[i]));
     }
     json_array_append_new(
         report->tests,
         json_pack("{s:o, s:I, s:b, s:I, s:I, s:o}", "name", json_span(result->test->name), "line",
-                  (json_int_t)result->test->place.line, "passed", result->n_failures == 0,
+                  (json_int_t)result->test->position.line, "passed", result->n_failures == 0,
                   "requests", (json_int_t)result->n_requests, "failed",
                   (json_int_t)result->n_failures, "failures", failures));
 }
@@ -177,7 +177,7 @@ static void close_json(struct test_report *report)
 
 /* --- JUnit --- */
 
-static void print_xml_fact(FILE *out, char mark, struct span name, struct span value)
+static void print_xml_observation(FILE *out, char mark, struct span name, struct span value)
 {
     fprintf(out, "%c ", mark);
     markup_print_text(out, name);
@@ -186,31 +186,32 @@ static void print_xml_fact(FILE *out, char mark, struct span name, struct span v
     fputc('\n', out);
 }
 
-static void add_junit_failure(struct test_report *report, const struct story_failure *failure)
+static void add_junit_failure(struct test_report *report, const struct test_run_failure *failure)
 {
     FILE *out = report->out;
     fputs("      <failure message=\"", out);
     markup_print_text(out, span_of_text(report->path));
-    fprintf(out, ":%u:%u: not as expected\">", failure->step->place.line,
-            failure->step->place.column);
-    for (size_t i = 0; i < failure->n_facts; i++) {
-        const struct story_fact *fact = &failure->facts[i];
-        if (story_fact_differs(fact)) {
-            print_xml_fact(out, '-', fact->name, fact->wanted);
+    fprintf(out, ":%u:%u: not as expected\">", failure->step->position.line,
+            failure->step->position.column);
+    for (size_t i = 0; i < failure->n_observations; i++) {
+        const struct test_run_fact *observation = &failure->observations[i];
+        if (test_run_fact_differs(observation)) {
+            print_xml_observation(out, '-', observation->name, observation->wanted);
         }
-        print_xml_fact(out, story_fact_differs(fact) ? '+' : ' ', fact->name, fact->got);
+        print_xml_observation(out, test_run_fact_differs(observation) ? '+' : ' ',
+                              observation->name, observation->got);
     }
     fputs("</failure>\n", out);
 }
 
-static void add_junit(struct test_report *report, const struct story_result *result)
+static void add_junit(struct test_report *report, const struct test_run_result *result)
 {
     fputs("    <testcase classname=\"", report->out);
     markup_print_text(report->out, span_of_text(report->path));
     fputs("\" name=\"", report->out);
     markup_print_text(report->out, result->test->name);
     fputs(result->n_failures == 0 ? "\"/>\n" : "\">\n", report->out);
-    for (size_t i = 0; i < n_told(result); i++) {
+    for (size_t i = 0; i < n_reported(result); i++) {
         add_junit_failure(report, &result->failures[i]);
     }
     if (result->n_failures > 0) {
@@ -253,7 +254,7 @@ void test_report_begin(struct test_report *report, const char *path, const char 
     }
 }
 
-void test_report_add(struct test_report *report, const struct story_result *result)
+void test_report_add(struct test_report *report, const struct test_run_result *result)
 {
     report->n_tests++;
     report->n_failed += result->n_failures > 0;

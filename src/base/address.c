@@ -5,10 +5,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/compiler.h"
+
 enum {
     IPV4_BYTES = 4,
     IPV6_BYTES = 16,
-    EMBEDDED_AT = 12, /* where an IPv4 address stands in a mapped or NAT64 one */
+    EMBEDDED_AT = 12, /* offset of the IPv4 address in a mapped or NAT64 one */
     EMBEDDED_BITS = 8 * EMBEDDED_AT,
     HOST_TEXT_MAX = INET6_ADDRSTRLEN - 1,
     GROUPS = 8, /* of 16 bits in an IPv6 address */
@@ -52,7 +54,7 @@ static struct address canonical(struct address address)
 
 /* --- reading --- */
 
-/* An address alone, not yet canonical. */
+/* Parse a bare address, without canonicalisation. */
 static bool parse_host(struct span text, struct address *address)
 {
     char host[HOST_TEXT_MAX + 1];
@@ -98,7 +100,7 @@ static bool parse_ipv6_with_zone(struct span text, struct address *address)
     return parse_host(span_of(text.data, percent), address) && address->family == ADDRESS_IPV6;
 }
 
-/* Nothing, or a colon and a port. */
+/* Whether @text is empty, or a colon and a port. */
 static bool is_port_part(struct span text)
 {
     uint64_t port;
@@ -115,7 +117,8 @@ static bool parse_bracketed(struct span text, struct address *address)
            parse_ipv6_with_zone(span_of(text.data + 1, close - 1), address);
 }
 
-/* An IPv6 address has colons too, so a port is one behind a dotted address only. */
+/* Only a dotted address may have a port without brackets: an IPv6 address contains colons
+ * itself. */
 static bool parse_dotted(struct span text, struct address *address)
 {
     size_t colon = span_find(text, ':');
@@ -237,19 +240,25 @@ bool address_is_loopback(const struct address *address)
 
 /* --- writing --- */
 
-/* Digit @n of a table, in which each constant must be a char. */
+/* Digit @n for a table: each constant must be a char. */
 #define DIGIT(n) ((char)('0' + (n) % 10))
 
-/* An octet in decimal with a point behind it, filled up to four characters. */
+/* An octet in decimal, followed by a point. */
+struct octet_text {
+    char bytes[4]; /* padded with points */
+    uint32_t len;
+};
+
 #define OCTET(n)                                                                                   \
     {                                                                                              \
-        (n) >= 100  ? DIGIT((n) / 100)                                                             \
-        : (n) >= 10 ? DIGIT((n) / 10)                                                              \
-                    : DIGIT(n),                                                                    \
-            (n) >= 100  ? DIGIT((n) / 10)                                                          \
-            : (n) >= 10 ? DIGIT(n)                                                                 \
-                        : '.',                                                                     \
-            (n) >= 100 ? DIGIT(n) : '.', '.'                                                       \
+        {(n) >= 100  ? DIGIT((n) / 100)                                                            \
+         : (n) >= 10 ? DIGIT((n) / 10)                                                             \
+                     : DIGIT(n),                                                                   \
+         (n) >= 100  ? DIGIT((n) / 10)                                                             \
+         : (n) >= 10 ? DIGIT(n)                                                                    \
+                     : '.',                                                                        \
+         (n) >= 100 ? DIGIT(n) : '.', '.'},                                                        \
+            2 + ((n) >= 10) + ((n) >= 100)                                                         \
     }
 #define OCTETS_4(n) OCTET(n), OCTET((n) + 1), OCTET((n) + 2), OCTET((n) + 3)
 #define OCTETS_16(n) OCTETS_4(n), OCTETS_4((n) + 4), OCTETS_4((n) + 8), OCTETS_4((n) + 12)
@@ -257,15 +266,23 @@ bool address_is_loopback(const struct address *address)
 
 static void write_ipv4(const uint8_t *bytes, struct text *text)
 {
-    static const char OCTETS[256][4] = {OCTETS_64(0), OCTETS_64(64), OCTETS_64(128),
-                                        OCTETS_64(192)};
-    char octets[sizeof(OCTETS[0]) * IPV4_BYTES];
-    size_t n = 0;
+    static const struct octet_text OCTETS[256] = {OCTETS_64(0), OCTETS_64(64), OCTETS_64(128),
+                                                  OCTETS_64(192)};
+    char buffer[sizeof(OCTETS[0].bytes) * IPV4_BYTES];
+    const bool has_room = text->capacity - text->len >= sizeof(buffer); /* for the longest text */
+    char *const start = has_room ? text->data + text->len : buffer;
+    char *end = start;
     for (size_t i = 0; i < IPV4_BYTES; i++) {
-        memcpy(octets + n, OCTETS[bytes[i]], sizeof(OCTETS[0]));
-        n += 2U + (bytes[i] >= 10) + (bytes[i] >= 100);
+        const struct octet_text *octet = &OCTETS[bytes[i]];
+        memcpy(end, octet->bytes, sizeof(octet->bytes));
+        end += octet->len;
     }
-    text_add(text, span_of(octets, n - 1)); /* without the last point */
+    const size_t len = (size_t)(end - start) - 1; /* without the last point */
+    if (has_room) {
+        text->len += len;
+    } else {
+        text_add(text, span_of(buffer, len));
+    }
 }
 
 static uint16_t group_at(const uint8_t *bytes, size_t i)
@@ -305,7 +322,8 @@ static void write_group(uint16_t group, struct text *text)
     }
 }
 
-static void write_ipv6(const uint8_t *bytes, struct text *text)
+/* Not inlined: the IPv4 path does not need its large stack frame. */
+static NEVER_INLINE void write_ipv6(const uint8_t *bytes, struct text *text)
 {
     char buffer[ADDRESS_TEXT_MAX];
     struct text whole = text_of(buffer, sizeof(buffer));

@@ -34,8 +34,8 @@ void arena_reset(struct arena *arena)
     use_first(arena);
 }
 
-/* A chunk of at least @bytes. One that is larger than usual serves this allocation alone, so that
- * the rest of the current chunk stays in use. */
+/* Allocate from a new chunk of at least @bytes. A chunk that is larger than usual serves this
+ * allocation alone, so that the rest of the current chunk stays in use. */
 void *arena_alloc_anew(struct arena *arena, size_t bytes)
 {
     size_t usual = ARENA_CHUNK_BYTES - sizeof(struct arena_chunk);

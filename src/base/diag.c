@@ -1,6 +1,5 @@
 #include "base/diag.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 
 enum {
     FIRST_ITEMS = 8,
-    TEXT_BYTES_MAX = 1024, /* of one diagnostic: a file may hold a scalar of megabytes */
+    TEXT_BYTES_MAX = 1024, /* of one diagnostic, because a file may contain a scalar of megabytes */
 };
 
 void diags_init(struct diags *diags, const char *file)
@@ -27,7 +26,7 @@ void diags_close(struct diags *diags)
     *diags = (struct diags){0};
 }
 
-/* As long as a character fits, it is taken. */
+/* Add @span. If it does not fit, it is cut after a character and ends in an ellipsis. */
 static void add_cut(struct text *text, struct span span)
 {
     static const struct span MORE = {"\xe2\x80\xa6", 3}; /* an ellipsis */
@@ -47,7 +46,7 @@ static void add_cut(struct text *text, struct span span)
     }
 }
 
-/* The text of a diagnostic on the heap; NULL when there is no memory. */
+/* The formatted text on the heap. NULL: out of memory. */
 static PRINTF_LIKE(1, 0) char *format_text(const char *format, va_list args)
 {
     char buffer[TEXT_BYTES_MAX];
@@ -63,7 +62,7 @@ static PRINTF_LIKE(1, 0) char *format_text(const char *format, va_list args)
     return strndup(text.data, text.len);
 }
 
-/* Items lie on the heap in steps that double: at 8, 16, 32, … the next one needs room. */
+/* The array of items doubles: at 8, 16, 32, … items the next one needs a larger array. */
 static bool make_room(struct diags *diags)
 {
     size_t n = diags->n_items;
@@ -88,7 +87,7 @@ static bool stands_before(const struct diag *a, const struct diag *b)
     return a->line != b->line ? a->line < b->line : a->column < b->column;
 }
 
-/* Behind all that stand before it or at the same place. */
+/* Insert after all diagnostics at an earlier or the same position. */
 static void insert(struct diags *diags, struct diag diag)
 {
     size_t i = diags->n_items++;
@@ -99,9 +98,9 @@ static void insert(struct diags *diags, struct diag diag)
     diags->items[i] = diag;
 }
 
-static PRINTF_LIKE(3, 0) void add(struct diags *diags, struct diag diag, const char *format,
-                                  va_list args)
+void diags_add_args(struct diags *diags, struct diag diag, const char *format, va_list args)
 {
+    diags->n_errors += diag.severity == DIAG_ERROR;
     if (!make_room(diags)) {
         diags->truncated = true;
         return;
@@ -120,11 +119,8 @@ void diags_add(struct diags *diags, enum diag_severity severity, uint32_t line, 
     const struct diag diag = {.severity = severity, .line = line, .column = column};
     va_list args;
 
-    if (severity == DIAG_ERROR) {
-        diags->n_errors++;
-    }
     va_start(args, format);
-    add(diags, diag, format, args);
+    diags_add_args(diags, diag, format, args);
     va_end(args);
 }
 
@@ -136,7 +132,7 @@ void diags_warn(struct diags *diags, const char *name, uint32_t line, uint32_t c
     va_list args;
 
     va_start(args, format);
-    add(diags, diag, format, args);
+    diags_add_args(diags, diag, format, args);
     va_end(args);
 }
 

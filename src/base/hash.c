@@ -1,5 +1,6 @@
 #include "base/hash.h"
 
+#include <assert.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@ _Static_assert(HASH_KEY_BYTES == crypto_shorthash_siphashx24_KEYBYTES, "SipHash 
 _Static_assert(sizeof(struct hash128) == crypto_shorthash_siphashx24_BYTES, "SipHashx-2-4-128");
 _Static_assert(HASH_IDENTITY_BYTES >= crypto_generichash_BYTES_MIN, "BLAKE2b gives so many");
 
-/* Written once, before threads. */
+/* Written once, before threads start. */
 static struct {
     bool is_known;
     struct hash_key key;
@@ -51,16 +52,16 @@ struct hash128 hash_table(const struct hash_key *key, struct span span)
 struct hash128 hash_shared(struct span span)
 {
     if (UNLIKELY(!shared.is_known)) {
-        abort(); /* under a key that everybody knows, anybody could choose what collides */
+        abort(); /* with a known key, clients could choose texts that collide */
     }
     return hash_table(&shared.key, span);
 }
 
-/* libsodium wants a key of 16 bytes or more, and tells an empty one from none: a secret of any
- * length becomes a key of one length, in a domain of its own. */
+/* libsodium requires a key of at least 16 bytes and treats an empty key as none. So a secret of any
+ * length is hashed to a key of fixed length, with a domain prefix. */
 static void derive_key(struct span secret, uint8_t key[crypto_generichash_KEYBYTES])
 {
-    static const char DOMAIN[] = "sluice identity key 1"; /* with its NUL */
+    static const char DOMAIN[] = "sluice identity key 1"; /* including its NUL */
     crypto_generichash_state state;
 
     crypto_generichash_init(&state, NULL, 0, crypto_generichash_KEYBYTES);
@@ -69,8 +70,8 @@ static void derive_key(struct span secret, uint8_t key[crypto_generichash_KEYBYT
     crypto_generichash_final(&state, key, crypto_generichash_KEYBYTES);
 }
 
-/* A process has one secret, as a rule: its key is derived once a thread. The latest secret and its
- * key stay in the memory of each thread until that ends. */
+/* A process usually has one secret, so each thread derives its key once. The latest secret and its
+ * key stay in the thread's memory until the thread ends. */
 static const uint8_t *key_of(struct span secret)
 {
     static _Thread_local struct {
@@ -94,4 +95,61 @@ void hash_identity(struct span secret, struct span span, uint8_t out[HASH_IDENTI
 {
     crypto_generichash(out, HASH_IDENTITY_BYTES, (const unsigned char *)span.data, span.len,
                        key_of(secret), crypto_generichash_KEYBYTES);
+}
+
+/* --- a fast generator --- */
+
+_Static_assert(RANDOM_STREAM_KEY_BYTES == randombytes_SEEDBYTES, "ChaCha20 takes such a key");
+
+static void refill(struct random_stream *stream)
+{
+    uint8_t key[RANDOM_STREAM_KEY_BYTES];
+    memcpy(key, stream->block, sizeof(key));
+    randombytes_buf_deterministic(stream->block, sizeof(stream->block), key);
+    stream->n_used = RANDOM_STREAM_KEY_BYTES;
+    sodium_memzero(key, sizeof(key));
+}
+
+void random_stream_init(struct random_stream *stream)
+{
+    hash_random(stream->block, RANDOM_STREAM_KEY_BYTES);
+    stream->n_used = RANDOM_STREAM_BYTES;
+}
+
+void random_stream_take(struct random_stream *stream, void *bytes, size_t len)
+{
+    assert(len <= RANDOM_STREAM_BYTES - RANDOM_STREAM_KEY_BYTES);
+    if (UNLIKELY(RANDOM_STREAM_BYTES - stream->n_used < len)) {
+        refill(stream);
+    }
+    memcpy(bytes, stream->block + stream->n_used, len);
+    memset(stream->block + stream->n_used, 0, len); /* earlier output cannot be recovered */
+    stream->n_used += len;
+}
+
+/* --- a secret --- */
+
+static void hash_text(const uint8_t salt[SECRET_SALT_BYTES], struct span text,
+                      uint8_t hash[SECRET_HASH_BYTES])
+{
+    crypto_generichash(hash, SECRET_HASH_BYTES, (const unsigned char *)text.data, text.len, salt,
+                       SECRET_SALT_BYTES);
+}
+
+void secret_init(struct secret *secret, struct span text)
+{
+    randombytes_buf(secret->salt, sizeof(secret->salt));
+    hash_text(secret->salt, text, secret->hash);
+}
+
+bool secret_matches(const struct secret *secret, struct span text)
+{
+    uint8_t hash[SECRET_HASH_BYTES];
+    hash_text(secret->salt, text, hash);
+    return sodium_memcmp(hash, secret->hash, sizeof(hash)) == 0;
+}
+
+void secret_wipe(void *memory, size_t len)
+{
+    sodium_memzero(memory, len);
 }

@@ -1,21 +1,22 @@
-/* A denial: the key is found by its hash ─► its count goes up, and down in the heap as far as it
- *           must; it is not there ─► room that is free ─► a key that was silent for long ─► the
- *           least denied.
+/* A denial of a known key, found by its hash, increments its count and moves it down in the heap.
+ * A new key gets the first of these that exists: a free entry, the entry at the hand if its key has
+ * been silent for HEAVY_SILENCE_US, the entry of the key with the fewest denials.
  *
- * Counts of a key that stays are words of their own, and change under a reader's eyes one
- * by one. An entry that changes hands has an odd version meanwhile; its words are stored
- * with release and loaded with acquire, so that who reads the same even version before and
- * after has read one key. */
+ * The counts of a key are separate atomic words; a reader may see them change one by one. While an
+ * entry is given to another key, its version is odd. The entry's words are stored with release and
+ * loaded with acquire: a reader that sees the same even version before and after has read one key.
+ */
 
 #include "base/heavy_hitters.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NOT_THERE = HEAVY_KEYS };
 
 static_assert(HEAVY_KEYS < UINT8_MAX, "an entry's number plus 1 is a byte");
-static_assert((HEAVY_PLACES & (HEAVY_PLACES - 1)) == 0, "places are masked");
+static_assert((HEAVY_SLOTS & (HEAVY_SLOTS - 1)) == 0, "slots are masked");
 
 static uint64_t load(const _Atomic uint64_t *word)
 {
@@ -41,16 +42,16 @@ static size_t count_keys(const struct heavy_hitters *sketch)
 
 static size_t home_of(uint64_t hash_low)
 {
-    return (size_t)hash_low & (HEAVY_PLACES - 1);
+    return (size_t)hash_low & (HEAVY_SLOTS - 1);
 }
 
 static size_t find(const struct heavy_hitters *sketch, struct hash128 hash)
 {
     size_t at = home_of(hash.low);
-    for (; sketch->places[at] != 0; at = (at + 1) & (HEAVY_PLACES - 1)) {
-        const struct heavy_entry *entry = &sketch->entries[sketch->places[at] - 1];
+    for (; sketch->slots[at] != 0; at = (at + 1) & (HEAVY_SLOTS - 1)) {
+        const struct heavy_entry *entry = &sketch->entries[sketch->slots[at] - 1];
         if (load(&entry->hash_low) == hash.low && load(&entry->hash_high) == hash.high) {
-            return sketch->places[at] - 1U;
+            return sketch->slots[at] - 1U;
         }
     }
     return NOT_THERE;
@@ -59,28 +60,28 @@ static size_t find(const struct heavy_hitters *sketch, struct hash128 hash)
 static void put_place(struct heavy_hitters *sketch, size_t entry)
 {
     size_t at = home_of(load(&sketch->entries[entry].hash_low));
-    while (sketch->places[at] != 0) {
-        at = (at + 1) & (HEAVY_PLACES - 1);
+    while (sketch->slots[at] != 0) {
+        at = (at + 1) & (HEAVY_SLOTS - 1);
     }
-    sketch->places[at] = (uint8_t)(entry + 1);
+    sketch->slots[at] = (uint8_t)(entry + 1);
 }
 
-/* Those that stand behind it because its place was taken move up. */
+/* Entries that were displaced past its slot move up. */
 static void remove_place(struct heavy_hitters *sketch, size_t entry)
 {
     size_t gap = home_of(load(&sketch->entries[entry].hash_low));
-    while (sketch->places[gap] != entry + 1) {
-        gap = (gap + 1) & (HEAVY_PLACES - 1);
+    while (sketch->slots[gap] != entry + 1) {
+        gap = (gap + 1) & (HEAVY_SLOTS - 1);
     }
-    for (size_t at = (gap + 1) & (HEAVY_PLACES - 1); sketch->places[at] != 0;
-         at = (at + 1) & (HEAVY_PLACES - 1)) {
-        const size_t home = home_of(load(&sketch->entries[sketch->places[at] - 1].hash_low));
-        if (((at - home) & (HEAVY_PLACES - 1)) >= ((at - gap) & (HEAVY_PLACES - 1))) {
-            sketch->places[gap] = sketch->places[at];
+    for (size_t at = (gap + 1) & (HEAVY_SLOTS - 1); sketch->slots[at] != 0;
+         at = (at + 1) & (HEAVY_SLOTS - 1)) {
+        const size_t home = home_of(load(&sketch->entries[sketch->slots[at] - 1].hash_low));
+        if (((at - home) & (HEAVY_SLOTS - 1)) >= ((at - gap) & (HEAVY_SLOTS - 1))) {
+            sketch->slots[gap] = sketch->slots[at];
             gap = at;
         }
     }
-    sketch->places[gap] = 0;
+    sketch->slots[gap] = 0;
 }
 
 /* --- the heap --- */
@@ -149,7 +150,8 @@ static void write_entry(struct heavy_entry *entry, struct hash128 hash, struct s
     publish(&entry->version, version + 2);
 }
 
-/* The entry that the hand is at, if it was silent for long. */
+/* The entry at the hand if it has been silent for HEAVY_SILENCE_US, else NOT_THERE. The hand
+ * advances. */
 static size_t find_silent(struct heavy_hitters *sketch, uint64_t now_us)
 {
     const size_t entry = sketch->hand;
@@ -157,7 +159,7 @@ static size_t find_silent(struct heavy_hitters *sketch, uint64_t now_us)
     return now_us - load(&sketch->entries[entry].seen_us) > HEAVY_SILENCE_US ? entry : NOT_THERE;
 }
 
-/* Room for a key, taken from another where there is none. */
+/* A free entry; if there is none, one that is taken from another key. */
 static size_t make_room(struct heavy_hitters *sketch, uint64_t now_us)
 {
     const size_t n = count_keys(sketch);
@@ -180,7 +182,7 @@ static size_t make_room(struct heavy_hitters *sketch, uint64_t now_us)
 static void come_in(struct heavy_hitters *sketch, struct hash128 hash, struct span text,
                     uint64_t now_us)
 {
-    /* Who had to go that long ago, and did not come back, was silent since. */
+    /* A key that was replaced that long ago and has not returned has been silent since. */
     if (now_us - sketch->dropped_us > HEAVY_SILENCE_US) {
         store(&sketch->missed, 0);
     }
@@ -218,4 +220,144 @@ void heavy_hitters_allow(struct heavy_hitters *sketch, struct hash128 hash, uint
         struct heavy_entry *entry = &sketch->entries[i];
         store(&entry->allowed, load(&entry->allowed) + n);
     }
+}
+
+/* --- the sketches of several threads, merged ---
+ *
+ * A key that is missing in a sketch may have been denied there as often as a replaced key, or as
+ * the least denied key in it. */
+
+enum { TRIES_MAX = 64 }; /* reads of an entry that keeps changing */
+
+static uint64_t load_acquired(const _Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_acquire);
+}
+
+static void copy_text(const struct heavy_entry *entry, struct heavy_line *line)
+{
+    const uint64_t whole = load_acquired(&entry->text_len);
+    line->is_cut = whole > HEAVY_TEXT_BYTES;
+    line->text_len = line->is_cut ? HEAVY_TEXT_BYTES : (size_t)whole;
+    for (size_t i = 0; i * sizeof(uint64_t) < line->text_len; i++) {
+        const uint64_t word = load_acquired(&entry->text[i]);
+        memcpy(line->text + i * sizeof(word), &word, sizeof(word));
+    }
+}
+
+/* False: the entry was written meanwhile. */
+static bool try_copy(const struct heavy_entry *entry, struct heavy_line *line)
+{
+    const uint64_t version = load_acquired(&entry->version);
+    line->hash.low = load_acquired(&entry->hash_low);
+    line->hash.high = load_acquired(&entry->hash_high);
+    line->denied_max = load_acquired(&entry->denied);
+    line->denied_min = line->denied_max - load_acquired(&entry->missed);
+    line->allowed = load_acquired(&entry->allowed);
+    line->seen_us = load_acquired(&entry->seen_us);
+    copy_text(entry, line);
+    return version % 2 == 0 && load_acquired(&entry->version) == version;
+}
+
+static bool copy(const struct heavy_entry *entry, struct heavy_line *line)
+{
+    for (unsigned i = 0; i < TRIES_MAX; i++) {
+        if (try_copy(entry, line)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Upper bound of the denials in @sketch of a key that is missing there; @least is the lowest count
+ * of its @n keys. */
+static uint64_t absent_max(const struct heavy_hitters *sketch, size_t n, uint64_t least)
+{
+    const uint64_t missed = load_acquired(&sketch->missed);
+    return n == HEAVY_KEYS && least > missed ? least : missed;
+}
+
+/* Add the lines of @sketch. The bound for missing keys is subtracted from each of them, because the
+ * sum of these bounds is added to every line later. */
+static size_t add_lines(const struct heavy_hitters *sketch, struct heavy_line *lines,
+                        uint64_t *absent)
+{
+    const size_t n = atomic_load_explicit(&sketch->n, memory_order_acquire);
+    uint64_t least = UINT64_MAX;
+    size_t n_added = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct heavy_line *line = &lines[n_added];
+        if (copy(&sketch->entries[i], line)) {
+            least = line->denied_max < least ? line->denied_max : least;
+            n_added++;
+        }
+    }
+    const uint64_t most = absent_max(sketch, n, least);
+    for (size_t i = 0; i < n_added; i++) {
+        lines[i].denied_max -= most; /* may wrap; the later addition wraps back */
+    }
+    *absent += most;
+    return n_added;
+}
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_hash(const void *left, const void *right)
+{
+    const struct heavy_line *a = left;
+    const struct heavy_line *b = right;
+    const int low = compare_numbers(a->hash.low, b->hash.low);
+    return low != 0 ? low : compare_numbers(a->hash.high, b->hash.high);
+}
+
+static int by_denials(const void *left, const void *right)
+{
+    const struct heavy_line *a = left;
+    const struct heavy_line *b = right;
+    const int surely = compare_numbers(b->denied_min, a->denied_min);
+    const int last = compare_numbers(b->seen_us, a->seen_us);
+    return surely != 0 ? surely : last != 0 ? last : by_hash(left, right);
+}
+
+/* Merge the lines of each key, and drop keys whose last denial was before @since_us. */
+static size_t fold(struct heavy_line *lines, size_t n, uint64_t absent, uint64_t since_us)
+{
+    size_t n_folded = 0;
+    for (size_t i = 0; i < n;) {
+        struct heavy_line line = lines[i];
+        for (i++; i < n && by_hash(&line, &lines[i]) == 0; i++) {
+            line.denied_min += lines[i].denied_min;
+            line.denied_max += lines[i].denied_max;
+            line.allowed += lines[i].allowed;
+            line.seen_us = lines[i].seen_us > line.seen_us ? lines[i].seen_us : line.seen_us;
+        }
+        line.denied_max += absent;
+        if (line.seen_us >= since_us) {
+            lines[n_folded++] = line;
+        }
+    }
+    return n_folded;
+}
+
+enum status heavy_hitters_read(const struct heavy_hitters *const *sketches, size_t n_sketches,
+                               uint64_t since_us, struct heavy_line **lines, size_t *n_lines)
+{
+    struct heavy_line *all = calloc(n_sketches * HEAVY_KEYS + 1, sizeof(all[0]));
+    uint64_t absent = 0;
+    size_t n = 0;
+    if (all == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < n_sketches; i++) {
+        n += add_lines(sketches[i], all + n, &absent);
+    }
+    qsort(all, n, sizeof(all[0]), by_hash);
+    n = fold(all, n, absent, since_us);
+    qsort(all, n, sizeof(all[0]), by_denials);
+    *lines = all;
+    *n_lines = n;
+    return STATUS_OK;
 }

@@ -6,7 +6,7 @@ enum { STEP_BITS = 5 };
 
 static_assert(1 << STEP_BITS == HISTOGRAM_STEPS, "steps are a power of two");
 
-/* Numbers below HISTOGRAM_STEPS are their own bucket. Above, the highest bit tells the doubling,
+/* Each number below HISTOGRAM_STEPS has its own bucket. Above, the highest bit gives the doubling,
  * and the STEP_BITS below it the step. */
 static size_t bucket_of(uint64_t number)
 {
@@ -29,7 +29,7 @@ uint64_t histogram_bucket_max(size_t i)
     return ((uint64_t)(HISTOGRAM_STEPS + i % HISTOGRAM_STEPS + 1) << shift) - 1;
 }
 
-/* There is one writer: no need for an atomic addition, which would cost ten times as much. */
+/* With one writer an atomic addition is not needed; it would cost ten times as much. */
 static void add(atomic_uint_fast64_t *counter, uint64_t n)
 {
     const uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
@@ -53,14 +53,12 @@ void histogram_init(struct histogram *histogram)
     for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         atomic_init(&histogram->counts[i], 0);
     }
-    atomic_init(&histogram->sum, 0);
     atomic_init(&histogram->max, 0);
 }
 
 void histogram_add(struct histogram *histogram, uint64_t number)
 {
     add(&histogram->counts[bucket_of(number)], 1);
-    add(&histogram->sum, number);
     raise_max(histogram, number);
 }
 
@@ -69,7 +67,6 @@ void histogram_merge(struct histogram *to, const struct histogram *from)
     for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         add(&to->counts[i], count_at(from, i));
     }
-    add(&to->sum, histogram_sum(from));
     raise_max(to, histogram_max(from));
 }
 
@@ -82,7 +79,7 @@ uint64_t histogram_count(const struct histogram *histogram)
     return count;
 }
 
-/* @part of @whole of @count, rounded up. */
+/* @count * @part / @whole, rounded up. */
 static uint64_t rank_of(uint64_t count, uint64_t part, uint64_t whole)
 {
     return count / whole * part + (count % whole * part + whole - 1) / whole;

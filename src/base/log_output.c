@@ -1,38 +1,151 @@
 /* Each log has a queue of two buffers; when the thread has written one, it exchanges them:
  *
  *   append ─► queued ─► (exchange) ─► writing ─► the sink
- *               └ full: lost, counted, reported behind the lines that are in the queue
+ *               └ full: lost, counted, reported after the lines in the queue
  *
  * One lock protects all queues and counters. It is held while lines are copied, never during a
  * write.
  *
- * Failures: the reader stands still: the thread blocks in write(2), or waits for a sink of our own
- * to be writable; the queue fills. The disk is full, the reader is gone: what is left of `writing`
- * is lost. A line of which a part was written is ended before the next one starts. */
+ * Failures: if the reader stalls, the thread blocks in write(2), or polls a sink that the process
+ * has opened itself, and the queue fills. If the disk is full or the reader is gone, the rest of
+ * `writing` is lost. A line that was written in part is ended before the next one starts. */
 
 #include "base/log_output.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/list.h"
-#include "base/log_line.h"
-#include "base/log_queue.h"
-#include "base/log_thread.h"
+#include "base/log.h"
+#include "base/text.h"
 
-static const uint64_t FLUSH_US = 1000 * 1000;  /* how long a stop waits for readers */
+static const uint64_t FLUSH_US = 1000 * 1000;  /* how long a flush waits for readers */
 static const uint64_t REPORT_US = 1000 * 1000; /* between two reports of lost access lines */
 
 enum {
-    SLOW = 0,             /* as an error number: the queue was full */
-    POLL_MS = 100,        /* how often a thread that waits for its sink looks whether to end */
-    EAGAIN_PAUSE_MS = 10, /* for a sink that polls writable and takes nothing */
+    SLOW = 0,             /* error number for a full queue */
+    POLL_MS = 100,        /* how often a thread that waits for its sink checks whether to end */
+    EAGAIN_PAUSE_MS = 10, /* for a sink that polls as writable but takes nothing */
 };
+
+/* --- queues: the caller locks --- */
+
+/* A queue that is all zero accepts no lines. */
+struct log_queue {
+    struct text queued;
+    struct text writing;
+    bool is_full; /* lines did not fit; none are accepted before the exchange, so that no later line
+                     precedes the report of the missing ones */
+};
+
+/* @bytes: size of each buffer. No effect on an initialised queue. STATUS_NO_MEMORY. */
+static enum status queue_init(struct log_queue *queue, size_t bytes)
+{
+    if (queue->queued.data != NULL) {
+        return STATUS_OK;
+    }
+    char *queued = malloc(bytes);
+    char *writing = malloc(bytes);
+    if (queued == NULL || writing == NULL) {
+        free(queued);
+        free(writing);
+        return STATUS_NO_MEMORY;
+    }
+    queue->queued = text_of(queued, bytes);
+    queue->writing = text_of(writing, bytes);
+    return STATUS_OK;
+}
+
+static void queue_close(struct log_queue *queue)
+{
+    free(queue->queued.data);
+    free(queue->writing.data);
+    *queue = (struct log_queue){.is_full = false};
+}
+
+/* Append as many whole lines as fit. Returns the rest of @lines. */
+static struct span queue_append(struct log_queue *queue, struct span lines)
+{
+    const size_t room = queue->is_full ? 0 : queue->queued.capacity - queue->queued.len;
+    size_t bytes = lines.len;
+    if (bytes > room) {
+        const char *newline = room > 0 ? memrchr(lines.data, '\n', room) : NULL;
+        bytes = newline != NULL ? (size_t)(newline + 1 - lines.data) : 0;
+        queue->is_full = true;
+    }
+    text_add(&queue->queued, span_of(lines.data, bytes));
+    return span_of(lines.data + bytes, lines.len - bytes);
+}
+
+/* For the writing thread, after it has written the previous lines: the lines appended since the
+ * last exchange. They stay valid until the next one. */
+static struct span queue_exchange(struct log_queue *queue)
+{
+    struct text written = queue->writing;
+    written.len = 0;
+    queue->writing = queue->queued;
+    queue->queued = written;
+    queue->is_full = false;
+    return text_span(&queue->writing);
+}
+
+static uint64_t count_lines(struct span lines)
+{
+    uint64_t n = 0;
+    const char *end = lines.data + lines.len;
+    for (const char *c = lines.data; c < end && (c = memchr(c, '\n', (size_t)(end - c))); c++) {
+        n++;
+    }
+    return n;
+}
+
+/* --- threads and waits with monotonic deadlines --- */
+
+/* Run @run(@context) in a detached thread. It blocks all signals, including SIGPIPE, and leaves
+ * them to other threads. STATUS_NO_MEMORY. */
+static enum status start_thread(void *(*run)(void *), void *context)
+{
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool has_started = pthread_create(&thread, NULL, run, context) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (has_started) {
+        pthread_detach(thread);
+    }
+    return has_started ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static void init_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+/* Wait as pthread_cond_wait() does, until @until_us, monotonic. False: the deadline has passed. */
+static bool wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_us)
+{
+    const struct timespec until = {
+        .tv_sec = (time_t)(until_us / 1000000),
+        .tv_nsec = (long)(until_us % 1000000 * 1000),
+    };
+    return pthread_cond_timedwait(condition, lock, &until) != ETIMEDOUT;
+}
+
+/* --- outputs --- */
 
 struct log_output {
     struct list node;
@@ -43,11 +156,11 @@ struct log_output {
     bool has_next;   /* `next` is to replace `sink` */
     bool is_closing;
     struct log_sink next;
-    uint64_t close_by_us; /* while it closes: when it no longer waits for its reader, monotonic */
+    uint64_t close_by_us; /* while closing: the time when it gives up on its reader, monotonic */
 
-    /* The thread's alone. */
+    /* For the output's thread alone. */
     struct log_sink sink;
-    bool is_line_torn; /* what was written last did not end a line */
+    bool is_line_torn; /* the last write ended within a line */
 };
 
 static const size_t QUEUE_BYTES[N_LOG_KINDS] = {
@@ -67,15 +180,15 @@ static bool is_stopped;
 
 static struct {
     uint64_t n_lost;
-    uint64_t n_unreported; /* of those */
-    int error;             /* why the last ones were lost */
+    uint64_t n_unreported; /* of these */
+    int error;             /* the cause of the last loss */
 } losses[N_LOG_KINDS];
 /* When a report of lost access lines was last tried, monotonic. */
 static uint64_t reported_us;
 
 static void init_idle(void)
 {
-    log_thread_init_condition(&idle);
+    init_condition(&idle);
 }
 
 /* --- appending, with the lock --- */
@@ -91,12 +204,12 @@ static void wake_up(struct log_output *output)
 static struct span format_report(char *buffer, enum log_kind kind, uint64_t n_lines)
 {
     const int error = losses[kind].error;
-    return log_line_format_loss(buffer, kind == LOG_KIND_ACCESS ? "access" : "program", n_lines,
-                                error == EAGAIN ? SLOW : error);
+    return log_format_loss(buffer, kind == LOG_KIND_ACCESS ? "access" : "program", n_lines,
+                           error == EAGAIN ? SLOW : error);
 }
 
-/* Lost lines of the access log are reported in the program's log, whose own are reported where
- * they are missing: see report_gap(). */
+/* Lost lines of the access log are reported in the program log. Lost lines of the program log are
+ * reported where they are missing: see report_unsupported(). */
 static void report_access(void)
 {
     char buffer[LOG_LINE_BYTES_MAX];
@@ -106,7 +219,7 @@ static void report_access(void)
     }
     const struct span line = format_report(buffer, LOG_KIND_ACCESS, n_lines);
     reported_us = clock_monotonic_us();
-    if (log_queue_append(&standard_error->queues[LOG_KIND_PROGRAM], line).len == 0) {
+    if (queue_append(&standard_error->queues[LOG_KIND_PROGRAM], line).len == 0) {
         losses[LOG_KIND_ACCESS].n_unreported = 0;
         wake_up(standard_error);
     }
@@ -129,8 +242,8 @@ static void count_lost(enum log_kind kind, uint64_t n_lines, int error)
 
 /* --- the thread: writing, without the lock --- */
 
-/* Wait until the sink is writable, or for a moment. *was_ready: it was said to be so the last time,
- * and took nothing. False: the output closes, and has waited long enough. */
+/* Wait until the sink is writable, at most POLL_MS. *was_ready: the last poll reported it writable,
+ * but it took nothing. False: the output closes, and has waited long enough. */
 static bool await_sink(struct log_output *output, bool *was_ready)
 {
     struct pollfd ready = {.fd = output->sink.fd, .events = POLLOUT};
@@ -144,7 +257,7 @@ static bool await_sink(struct log_output *output, bool *was_ready)
     return may_wait;
 }
 
-/* What of @lines cannot be written; then *error says why. */
+/* Write @lines; returns the rest that cannot be written, and *error. */
 static struct span write_lines(struct log_output *output, struct span lines, int *error)
 {
     bool was_ready = false;
@@ -178,13 +291,13 @@ static void write_batch(struct log_output *output, enum log_kind kind, struct sp
     const struct span left = write_whole_lines(output, lines, &error);
     if (left.len > 0) {
         pthread_mutex_lock(&lock);
-        count_lost(kind, log_queue_count(left), error);
+        count_lost(kind, count_lines(left), error);
         pthread_mutex_unlock(&lock);
     }
 }
 
-/* @n_lines of the program's log are missing behind those that have just been written. */
-static void report_gap(struct log_output *output, uint64_t n_lines)
+/* Report that @n_lines of the program log are missing after those just written. */
+static void report_unsupported(struct log_output *output, uint64_t n_lines)
 {
     char buffer[LOG_LINE_BYTES_MAX];
     int error;
@@ -210,7 +323,7 @@ static bool has_lines(const struct log_output *output)
     return false;
 }
 
-/* False: the output closes, and all is written. */
+/* False: the output closes, and all lines are written. */
 static bool wait_for_lines(struct log_output *output)
 {
     while (!has_lines(output) && !output->has_next) {
@@ -221,7 +334,7 @@ static bool wait_for_lines(struct log_output *output)
         output->is_asleep = true;
         if (losses[LOG_KIND_ACCESS].n_unreported == 0 || standard_error == NULL) {
             pthread_cond_wait(&output->wake, &lock);
-        } else if (!log_thread_wait(&output->wake, &lock, reported_us + REPORT_US)) {
+        } else if (!wait_until(&output->wake, &lock, reported_us + REPORT_US)) {
             report_access();
         }
         output->is_asleep = false;
@@ -229,17 +342,17 @@ static bool wait_for_lines(struct log_output *output)
     return true;
 }
 
-/* What the thread writes next. */
+/* The lines that the thread writes next. */
 struct batch {
     struct span lines[N_LOG_KINDS];
-    uint64_t n_missing; /* lines of the program's log behind these */
+    uint64_t n_missing; /* lost lines of the program log after these */
 };
 
 static struct batch take_batch(struct log_output *output)
 {
     struct batch batch = {.n_missing = 0};
     for (int i = 0; i < N_LOG_KINDS; i++) {
-        batch.lines[i] = log_queue_exchange(&output->queues[i]);
+        batch.lines[i] = queue_exchange(&output->queues[i]);
     }
     if (output == standard_error) {
         batch.n_missing = losses[LOG_KIND_PROGRAM].n_unreported;
@@ -261,7 +374,7 @@ static void replace_sink(struct log_output *output)
 static void free_output(struct log_output *output)
 {
     for (int i = 0; i < N_LOG_KINDS; i++) {
-        log_queue_close(&output->queues[i]);
+        queue_close(&output->queues[i]);
     }
     pthread_cond_destroy(&output->wake);
     log_sink_close(&output->sink);
@@ -278,7 +391,7 @@ static void *run(void *context)
         pthread_mutex_unlock(&lock);
         write_batch(output, LOG_KIND_PROGRAM, batch.lines[LOG_KIND_PROGRAM]);
         if (batch.n_missing > 0) {
-            report_gap(output, batch.n_missing);
+            report_unsupported(output, batch.n_missing);
         }
         write_batch(output, LOG_KIND_ACCESS, batch.lines[LOG_KIND_ACCESS]);
         pthread_mutex_lock(&lock);
@@ -295,10 +408,10 @@ static void *run(void *context)
 
 static enum status add_queue(struct log_output *output, enum log_kind kind)
 {
-    return log_queue_init(&output->queues[kind], QUEUE_BYTES[kind]);
+    return queue_init(&output->queues[kind], QUEUE_BYTES[kind]);
 }
 
-/* With the lock: an output with one queue. */
+/* Make an output with one queue. With the lock. */
 static enum status make_output(const struct log_sink *sink, enum log_kind kind,
                                struct log_output **output)
 {
@@ -307,8 +420,8 @@ static enum status make_output(const struct log_sink *sink, enum log_kind kind,
         return STATUS_NO_MEMORY;
     }
     pthread_once(&idle_once, init_idle);
-    log_thread_init_condition(&made->wake);
-    if (add_queue(made, kind) != STATUS_OK || log_thread_start(run, made) != STATUS_OK) {
+    init_condition(&made->wake);
+    if (add_queue(made, kind) != STATUS_OK || start_thread(run, made) != STATUS_OK) {
         free_output(made);
         return STATUS_NO_MEMORY;
     }
@@ -381,13 +494,14 @@ void log_output_close(struct log_output *output)
 
 /* --- any thread --- */
 
-/* The signal is sent without the lock, which the thread would wait for at once. */
+/* Called with the lock, which is released before the signal: the woken thread would otherwise wait
+ * for it at once. */
 static void append(struct log_output *output, enum log_kind kind, struct span lines)
 {
-    const struct span left = log_queue_append(&output->queues[kind], lines);
+    const struct span left = queue_append(&output->queues[kind], lines);
     const bool is_asleep = output->is_asleep;
     if (left.len > 0) {
-        count_lost(kind, log_queue_count(left), SLOW);
+        count_lost(kind, count_lines(left), SLOW);
     }
     output->is_asleep = false;
     pthread_mutex_unlock(&lock);
@@ -455,7 +569,7 @@ static bool is_all_written(void)
 
 static void flush(uint64_t until_us)
 {
-    while (!is_all_written() && log_thread_wait(&idle, &lock, until_us)) {
+    while (!is_all_written() && wait_until(&idle, &lock, until_us)) {
     }
 }
 
@@ -472,7 +586,7 @@ void log_output_stop(void)
     const uint64_t until_us = clock_monotonic_us() + FLUSH_US;
     pthread_mutex_lock(&lock);
     flush(until_us);
-    report_access(); /* also what no report was due for */
+    report_access(); /* also losses whose report is not due yet */
     is_stopped = true;
     flush(until_us);
     pthread_mutex_unlock(&lock);

@@ -36,7 +36,7 @@ enum status log_sink_open_file(struct log_sink *sink, const char *path)
     return sink->fd >= 0 ? STATUS_OK : STATUS_IO;
 }
 
-/* A socket that nobody listens to is connected later. -1: errno. */
+/* If the socket has no listener, it is connected later. -1: see errno. */
 static int connect_to_syslog(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -76,8 +76,8 @@ bool log_sink_is_same(const struct log_sink *sink, const struct log_sink *other)
 
 /* --- streams --- */
 
-/* Whole lines of at most PIPE_BUF bytes together, or one longer line: other writers' bytes do not
- * come between those of a write of PIPE_BUF bytes. */
+/* The length of the next write: whole lines of at most PIPE_BUF bytes in total, or one longer line.
+ * A write of at most PIPE_BUF bytes is not mixed with those of other writers. */
 static size_t atomic_bytes(struct span lines)
 {
     if (lines.len <= PIPE_BUF) {
@@ -94,7 +94,7 @@ static ssize_t write_stream(const struct log_sink *sink, struct span lines)
 
 /* --- syslog --- */
 
-/* "<30>Nov 21 09:51:38 sluice[4711]: ", in the machine's time, as syslog has it. */
+/* Write "<30>Nov 21 09:51:38 sluice[4711]: ", in local time, as syslog expects it. */
 static struct span write_header(char *buffer)
 {
     const time_t now_s = (time_t)(clock_wall_us() / 1000000);
@@ -107,7 +107,7 @@ static struct span write_header(char *buffer)
     return span_of(buffer, (size_t)n);
 }
 
-/* One call for the first of @lines, as many as it takes. The bytes of those sent; -1: errno. */
+/* Send as many of @lines as one call takes. Returns the bytes sent, or -1: see errno. */
 static ssize_t send_some(int fd, struct span lines)
 {
     char buffer[SYSLOG_HEADER_BYTES];

@@ -17,16 +17,16 @@ enum status name_directory_init(struct name_directory *directory, size_t capacit
     *directory = (struct name_directory){
         .key = hash_key_new(),
         .capacity = capacity + 1,
-        .n_places = places_for(capacity),
+        .n_slots = places_for(capacity),
     };
     atomic_init(&directory->n, 1);
     arena_init(&directory->texts, NULL, 0);
     directory->names = calloc(directory->capacity, sizeof(directory->names[0]));
-    directory->places = calloc(directory->n_places, sizeof(directory->places[0]));
-    if (directory->names == NULL || directory->places == NULL ||
+    directory->slots = calloc(directory->n_slots, sizeof(directory->slots[0]));
+    if (directory->names == NULL || directory->slots == NULL ||
         pthread_mutex_init(&directory->lock, NULL) != 0) {
         free(directory->names);
-        free(directory->places);
+        free(directory->slots);
         return STATUS_NO_MEMORY;
     }
     return STATUS_OK;
@@ -36,31 +36,30 @@ void name_directory_close(struct name_directory *directory)
 {
     pthread_mutex_destroy(&directory->lock);
     free(directory->names);
-    free(directory->places);
+    free(directory->slots);
     arena_reset(&directory->texts);
 }
 
-/* The place of @name, or the free one where it would be; with the lock. */
+/* The slot of @name, or the free slot for it. With the lock. */
 static uint32_t *place_of(struct name_directory *directory, struct span name)
 {
-    const size_t mask = directory->n_places - 1;
+    const size_t mask = directory->n_slots - 1;
     size_t i = (size_t)hash_table(&directory->key, name).low & mask;
-    while (directory->places[i] != 0 &&
-           !span_equals(directory->names[directory->places[i]], name)) {
-        i = (i + 1) & mask; /* half of the places are free */
+    while (directory->slots[i] != 0 && !span_equals(directory->names[directory->slots[i]], name)) {
+        i = (i + 1) & mask; /* ends: half of the slots are free */
     }
-    return &directory->places[i];
+    return &directory->slots[i];
 }
 
 /* With the lock. */
-static void add(struct name_directory *directory, struct span name, uint32_t *place)
+static void add(struct name_directory *directory, struct span name, uint32_t *slot)
 {
     const size_t n = name_directory_count(directory);
     const struct span text =
         n < directory->capacity ? arena_copy(&directory->texts, name) : span_of(NULL, 0);
     if (text.data != NULL) {
         directory->names[n] = text;
-        *place = (uint32_t)n;
+        *slot = (uint32_t)n;
         atomic_store_explicit(&directory->n, n + 1, memory_order_release);
     }
 }
@@ -68,11 +67,11 @@ static void add(struct name_directory *directory, struct span name, uint32_t *pl
 uint32_t name_directory_enter(struct name_directory *directory, struct span name)
 {
     pthread_mutex_lock(&directory->lock);
-    uint32_t *place = place_of(directory, name);
-    if (*place == 0) {
-        add(directory, name, place);
+    uint32_t *slot = place_of(directory, name);
+    if (*slot == 0) {
+        add(directory, name, slot);
     }
-    const uint32_t number = *place;
+    const uint32_t number = *slot;
     pthread_mutex_unlock(&directory->lock);
     return number;
 }

@@ -3,7 +3,24 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/sanitizer.h"
+/* Marks memory as inaccessible for AddressSanitizer, in builds that use it. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ADDRESS_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_ADDRESS_SANITIZER 1
+#endif
+
+#if defined(UNDER_ADDRESS_SANITIZER)
+#include <sanitizer/asan_interface.h>
+#define POISON(memory, bytes) __asan_poison_memory_region((memory), (bytes))
+#define UNPOISON(memory, bytes) __asan_unpoison_memory_region((memory), (bytes))
+#else
+#define POISON(memory, bytes) ((void)(memory), (void)(bytes))
+#define UNPOISON(memory, bytes) ((void)(memory), (void)(bytes))
+#endif
 
 struct pool_block {
     struct pool_block *next;
@@ -16,8 +33,7 @@ void pool_init(struct pool *pool, size_t block_bytes, size_t n_free_max)
     *pool = (struct pool){.block_bytes = block_bytes, .n_free_max = n_free_max};
 }
 
-/* Blocks that are free are poisoned, so that AddressSanitizer sees a
- * borrower who stays too long. */
+/* Free blocks are poisoned, so that AddressSanitizer detects use after return. */
 static struct pool_block *pop(struct pool *pool)
 {
     struct pool_block *block = pool->free;

@@ -1,5 +1,8 @@
 #include "base/status.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 const char *status_text(enum status status)
 {
     switch (status) {
@@ -10,4 +13,10 @@ const char *status_text(enum status status)
 #undef STATUS_CASE
     }
     return "unknown status";
+}
+
+void panic(const char *message)
+{
+    (void)fprintf(stderr, "sluice: panic: %s\n", message);
+    abort();
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/utf8.h"
+#include "base/span.h"
 
 enum { U64_DIGITS_MAX = 20 };
 
@@ -23,8 +23,8 @@ static const char HEX[256][2] = {
     HEX_ROW('c'), HEX_ROW('d'), HEX_ROW('e'), HEX_ROW('f'),
 };
 
-/* What several writes compose fits as a whole or is left out as a whole: they write to the room
- * that is left, and only then does @text grow. */
+/* A piece that takes several writes is added as a whole or not at all: it is written to the free
+ * room first, then @text grows. */
 static struct text room_of(const struct text *text)
 {
     return text_of(text->data + text->len, text->capacity - text->len);
@@ -39,8 +39,7 @@ static void take(struct text *text, const struct text *written)
     }
 }
 
-/* Write the digits of @value so that they end at @end, two with each division;
- * returns where they start. */
+/* Write the digits of @value so that they end at @end, two per division. Returns their start. */
 static char *digits_before(char *end, uint64_t value)
 {
     static const char PAIRS[] = "00010203040506070809101112131415161718192021222324"
@@ -61,7 +60,7 @@ static char *digits_before(char *end, uint64_t value)
     return end;
 }
 
-/* By the bits: so many digits have at least 10^at, the rest one less. */
+/* By the number of bits: a value of 10^at or more has at + 1 digits, a smaller one has at. */
 static size_t count_digits(uint64_t value)
 {
     static const uint64_t POWERS[U64_DIGITS_MAX] = {
@@ -93,7 +92,7 @@ static size_t count_digits(uint64_t value)
 
 void text_add_u64(struct text *text, uint64_t value)
 {
-    if (value < 10) { /* so are most */
+    if (value < 10) { /* the common case */
         text_add_char(text, (char)('0' + value));
         return;
     }
@@ -131,20 +130,41 @@ void text_add_hex(struct text *text, const uint8_t *bytes, size_t len)
     text->len += 2 * len;
 }
 
+PRINTF_LIKE(2, 0)
+static void add_format_list(struct text *text, const char *format, va_list args)
+{
+    const size_t room = text->capacity - text->len;
+    char *formatted = NULL;
+    va_list again;
+
+    va_copy(again, args);
+    int len = vsnprintf(room > 0 ? text->data + text->len : NULL, room, format, args);
+    if (len >= 0 && (size_t)len < room) {
+        text->len += (size_t)len;
+    } else if (vasprintf(&formatted, format, again) < 0) { /* printf needs room for its NUL */
+        text->truncated = true;
+    } else {
+        text_add(text, span_of(formatted, (size_t)len));
+        free(formatted);
+    }
+    va_end(again);
+}
+
 void text_add_format(struct text *text, const char *format, ...)
 {
-    char *formatted = NULL; /* the room left has no place for the NUL that printf writes */
     va_list args;
-
     va_start(args, format);
-    int len = vasprintf(&formatted, format, args);
+    add_format_list(text, format, args);
     va_end(args);
-    if (len < 0) {
-        text->truncated = true;
-        return;
-    }
-    text_add(text, span_of(formatted, (size_t)len));
-    free(formatted);
+}
+
+bool text_refuse(struct text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_format_list(text, format, args);
+    va_end(args);
+    return false;
 }
 
 /* --- escapers --- */
@@ -157,7 +177,7 @@ static void add_hex_escape(struct text *text, char byte)
     text_add_hex(text, &value, 1);
 }
 
-/* The bytes of the control characters: C0, DEL, and in UTF-8 C1, which terminals obey too. */
+/* Whether @character is a control character: C0, DEL, or C1 in UTF-8, which terminals obey too. */
 static bool is_control(struct span character)
 {
     uint8_t first = (uint8_t)character.data[0];
@@ -168,7 +188,7 @@ static bool is_control(struct span character)
     return character.len == 2 && first == 0xc2 && (uint8_t)character.data[1] < 0xa0;
 }
 
-/* What an octet may stand in as it is. */
+/* Where an octet may stand unescaped. */
 enum kind {
     KIND_QUOTED = 1, /* in every quoted form: printable ASCII but `"` and `\` */
     KIND_BARE = 2,   /* in a bare word of logfmt too */
@@ -184,7 +204,7 @@ enum kind {
 
 static const uint8_t KINDS[256] = {KINDS_64(0), KINDS_64(64), KINDS_64(128), KINDS_64(192)};
 
-/* How many octets at the front of @span are of @kind. */
+/* The number of octets of @kind at the front of @span. */
 static size_t run_of(struct span span, enum kind kind)
 {
     size_t n = 0;
@@ -194,11 +214,11 @@ static size_t run_of(struct span span, enum kind kind)
     return n;
 }
 
-/* Cut what no escaper changes off the front of @rest and add it. False: nothing is left. */
+/* Move the octets that need no escape from the front of @rest to @text. False: nothing is left. */
 static bool add_plain(struct text *text, struct span *rest)
 {
     if (rest->len == 0) {
-        return false; /* data may be NULL, to which nothing is added */
+        return false; /* data may be NULL, which allows no arithmetic */
     }
     const size_t n = run_of(*rest, KIND_QUOTED);
     text_add(text, span_of(rest->data, n));
@@ -206,8 +226,7 @@ static bool add_plain(struct text *text, struct span *rest)
     return rest->len > 0;
 }
 
-/* Cut the character at the front of @rest off, or the byte that is none:
- * then the result is false. */
+/* Remove the character at the front of @rest. False: it is a byte that is not UTF-8. */
 static bool next_character(struct span *rest, struct span *character)
 {
     size_t len = utf8_front(*rest);
@@ -218,7 +237,7 @@ static bool next_character(struct span *rest, struct span *character)
     return is_utf8;
 }
 
-/* @quoted is one more kind of byte that gets a backslash before it. */
+/* @quoted: one more byte that gets a backslash before it. */
 static void add_escaped(struct text *text, struct span span, struct span quoted)
 {
     while (add_plain(text, &span)) {
@@ -246,17 +265,23 @@ void text_add_printable(struct text *text, struct span span)
     take(text, &out);
 }
 
-void text_add_logfmt(struct text *text, struct span span)
+/* Not inlined: a bare word does not need its stack frame. */
+static NEVER_INLINE void add_quoted(struct text *text, struct span span)
 {
-    if (span.len > 0 && run_of(span, KIND_BARE) == span.len) {
-        text_add(text, span);
-        return;
-    }
     struct text out = room_of(text);
     text_add_char(&out, '"');
     add_escaped(&out, span, SPAN("\"\\"));
     text_add_char(&out, '"');
     take(text, &out);
+}
+
+void text_add_logfmt(struct text *text, struct span span)
+{
+    if (span.len > 0 && run_of(span, KIND_BARE) == span.len) {
+        text_add(text, span);
+    } else {
+        add_quoted(text, span);
+    }
 }
 
 static void add_json_character(struct text *text, struct span character)
@@ -302,7 +327,8 @@ static uint64_t divide_up(uint64_t number, uint64_t by)
     return number / by + (number % by > 0);
 }
 
-/* "1m05s", of @value in the smaller unit, @worth of which are one of the greater; "1m" alone. */
+/* Write "1m05s": @value is in the smaller unit, @worth of which make one of the greater. "1m" if
+ * the smaller part is zero. */
 static void add_two_units(struct text *text, uint64_t value, uint64_t worth, const char units[2])
 {
     text_add_u64(text, value / worth);

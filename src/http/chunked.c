@@ -1,11 +1,11 @@
-/* A machine that takes an octet at a time, but for chunk data, which it takes in runs:
+/* A state machine. It takes one octet at a time, except chunk data, which it takes in runs:
  *
  *   SIZE ─► (SPACE ─►) (EXT_NAME ─► EXT ─►) SIZE_LF ─► DATA ─► DATA_CR ─► DATA_LF ─► SIZE
  *                                              │ size 0
  *                                              ▼
  *   DONE ◄─ END_LF ◄─ TRAILER ─► TRAILER_NAME ─► TRAILER_VALUE ─► TRAILER_LF ─► TRAILER
  *
- * A step takes an octet and returns NULL, or what is wrong. */
+ * A step takes one octet and returns NULL, or a phrase that describes the fault. */
 
 #include "http/chunked.h"
 
@@ -30,7 +30,7 @@ enum state {
     BAD,
 };
 
-enum { CHUNK_SIZE_DIGITS_MAX = CHUNK_HEAD_BYTES_MAX - 2 }; /* of 64 bits; CR LF behind them */
+enum { CHUNK_SIZE_DIGITS_MAX = CHUNK_HEAD_BYTES_MAX - 2 }; /* of 64 bits; CR LF follow them */
 
 static const char SIZE_FAULT[] = "a chunk size is not a hexadecimal number below 2^63";
 static const char EXT_FAULT[] = "a chunk extension is malformed";
@@ -38,128 +38,89 @@ static const char DATA_FAULT[] = "chunk data does not end in CR LF where its siz
 static const char TRAILER_FAULT[] = "a trailer line is malformed";
 static const char LINE_FAULT[] = "a chunk line does not end in CR LF";
 
-static const char *move_to(struct chunked_decoder *decoder, enum state state)
-{
-    decoder->state = (int)state;
-    return NULL;
-}
-
-static const char *expect(struct chunked_decoder *decoder, char c, char expected, enum state next,
-                          const char *fault)
-{
-    return c == expected ? move_to(decoder, next) : fault;
-}
-
-static const char *on_digit(struct chunked_decoder *decoder, char c)
-{
-    if (decoder->n_digits == CHUNK_SIZE_DIGITS_MAX || decoder->chunk_left > INT64_MAX >> 4) {
-        return SIZE_FAULT;
-    }
-    decoder->n_digits++;
-    decoder->chunk_left = decoder->chunk_left << 4 | octet_hex_value(c);
-    return NULL;
-}
-
-static const char *on_size(struct chunked_decoder *decoder, char c)
-{
-    if (octet_is(c, OCTET_HEX)) {
-        return on_digit(decoder, c);
-    }
-    if (decoder->n_digits == 0) {
-        return SIZE_FAULT;
-    }
-    if (c == ' ' || c == '\t') {
-        return move_to(decoder, SPACE);
-    }
-    return c == ';' ? move_to(decoder, EXT_NAME) : expect(decoder, c, '\r', SIZE_LF, SIZE_FAULT);
-}
-
-static const char *on_space(struct chunked_decoder *decoder, char c)
-{
-    return c == ' ' || c == '\t' ? NULL : expect(decoder, c, ';', EXT_NAME, SIZE_FAULT);
-}
-
-static const char *on_ext_name(struct chunked_decoder *decoder, char c)
-{
-    if (c == ' ' || c == '\t') {
-        return NULL;
-    }
-    return octet_is(c, OCTET_TCHAR) ? move_to(decoder, EXT) : EXT_FAULT;
-}
-
-static const char *on_ext(struct chunked_decoder *decoder, char c)
-{
-    return octet_is(c, OCTET_VALUE) ? NULL : expect(decoder, c, '\r', SIZE_LF, EXT_FAULT);
-}
-
-static const char *on_size_lf(struct chunked_decoder *decoder, char c)
-{
-    decoder->line_bytes = 0;
-    decoder->n_digits = 0;
-    return expect(decoder, c, '\n', decoder->chunk_left > 0 ? DATA : TRAILER, LINE_FAULT);
-}
-
-static const char *on_data_cr(struct chunked_decoder *decoder, char c)
-{
-    return expect(decoder, c, '\r', DATA_LF, DATA_FAULT);
-}
-
-static const char *on_data_lf(struct chunked_decoder *decoder, char c)
-{
-    return expect(decoder, c, '\n', SIZE, DATA_FAULT);
-}
-
-static const char *on_trailer(struct chunked_decoder *decoder, char c)
-{
-    return octet_is(c, OCTET_TCHAR) ? move_to(decoder, TRAILER_NAME)
-                                    : expect(decoder, c, '\r', END_LF, TRAILER_FAULT);
-}
-
-static const char *on_trailer_name(struct chunked_decoder *decoder, char c)
-{
-    return octet_is(c, OCTET_TCHAR) ? NULL : expect(decoder, c, ':', TRAILER_VALUE, TRAILER_FAULT);
-}
-
-static const char *on_trailer_value(struct chunked_decoder *decoder, char c)
-{
-    return octet_is(c, OCTET_VALUE) ? NULL : expect(decoder, c, '\r', TRAILER_LF, TRAILER_FAULT);
-}
-
-static const char *on_trailer_lf(struct chunked_decoder *decoder, char c)
-{
-    return expect(decoder, c, '\n', TRAILER, TRAILER_FAULT);
-}
-
-static const char *on_end_lf(struct chunked_decoder *decoder, char c)
-{
-    return expect(decoder, c, '\n', DONE, TRAILER_FAULT);
-}
-
-/* What an octet of this state counts towards, beside its step. */
+/* The length limit that an octet counts towards in a state. */
 enum budget {
     BUDGET_NONE,
     BUDGET_LINE,
-    BUDGET_EXT, /* and the line */
+    BUDGET_EXT, /* the line's limit too */
     BUDGET_TRAILER,
 };
 
+enum { NO_END = -1 };
+
+/* What a state takes, besides chunk data and sizes. Anything else is the fault. */
 static const struct {
-    const char *(*step)(struct chunked_decoder *decoder, char c);
     enum budget budget;
+    bool skips_blanks;
+    unsigned classes;  /* octets of these lead to `inside` */
+    enum state inside; /* the state itself, or the next one */
+    int end;           /* the octet that leads to `after` */
+    enum state after;
+    const char *fault;
 } STATES[] = {
-    [SIZE] = {on_size, BUDGET_LINE},
-    [SPACE] = {on_space, BUDGET_EXT},
-    [EXT_NAME] = {on_ext_name, BUDGET_EXT},
-    [EXT] = {on_ext, BUDGET_EXT},
-    [SIZE_LF] = {on_size_lf, BUDGET_LINE},
-    [DATA_CR] = {on_data_cr, BUDGET_NONE},
-    [DATA_LF] = {on_data_lf, BUDGET_NONE},
-    [TRAILER] = {on_trailer, BUDGET_TRAILER},
-    [TRAILER_NAME] = {on_trailer_name, BUDGET_TRAILER},
-    [TRAILER_VALUE] = {on_trailer_value, BUDGET_TRAILER},
-    [TRAILER_LF] = {on_trailer_lf, BUDGET_TRAILER},
-    [END_LF] = {on_end_lf, BUDGET_TRAILER},
+    [SIZE] = {BUDGET_LINE, false, 0, SIZE, '\r', SIZE_LF, SIZE_FAULT},
+    [SPACE] = {BUDGET_EXT, true, 0, SPACE, ';', EXT_NAME, SIZE_FAULT},
+    [EXT_NAME] = {BUDGET_EXT, true, OCTET_TCHAR, EXT, NO_END, BAD, EXT_FAULT},
+    [EXT] = {BUDGET_EXT, false, OCTET_VALUE, EXT, '\r', SIZE_LF, EXT_FAULT},
+    [SIZE_LF] = {BUDGET_LINE, false, 0, SIZE_LF, '\n', DATA, LINE_FAULT},
+    [DATA_CR] = {BUDGET_NONE, false, 0, DATA_CR, '\r', DATA_LF, DATA_FAULT},
+    [DATA_LF] = {BUDGET_NONE, false, 0, DATA_LF, '\n', SIZE, DATA_FAULT},
+    [TRAILER] = {BUDGET_TRAILER, false, OCTET_TCHAR, TRAILER_NAME, '\r', END_LF, TRAILER_FAULT},
+    [TRAILER_NAME] = {BUDGET_TRAILER, false, OCTET_TCHAR, TRAILER_NAME, ':', TRAILER_VALUE,
+                      TRAILER_FAULT},
+    [TRAILER_VALUE] = {BUDGET_TRAILER, false, OCTET_VALUE, TRAILER_VALUE, '\r', TRAILER_LF,
+                       TRAILER_FAULT},
+    [TRAILER_LF] = {BUDGET_TRAILER, false, 0, TRAILER_LF, '\n', TRAILER, TRAILER_FAULT},
+    [END_LF] = {BUDGET_TRAILER, false, 0, END_LF, '\n', DONE, TRAILER_FAULT},
 };
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* In SIZE, an octet other than the CR after the size. */
+static const char *take_size(struct chunked_decoder *decoder, char c)
+{
+    if (octet_is(c, OCTET_HEX)) {
+        if (decoder->n_digits == CHUNK_SIZE_DIGITS_MAX || decoder->chunk_left > INT64_MAX >> 4) {
+            return SIZE_FAULT;
+        }
+        decoder->n_digits++;
+        decoder->chunk_left = decoder->chunk_left << 4 | octet_hex_value(c);
+        return NULL;
+    }
+    if (decoder->n_digits == 0 || (!is_blank(c) && c != ';')) {
+        return SIZE_FAULT;
+    }
+    decoder->state = c == ';' ? (int)EXT_NAME : (int)SPACE;
+    return NULL;
+}
+
+static const char *step(struct chunked_decoder *decoder, char c)
+{
+    const enum state state = (enum state)decoder->state;
+    if (state == SIZE && (c != '\r' || decoder->n_digits == 0)) {
+        return take_size(decoder, c);
+    }
+    if (STATES[state].skips_blanks && is_blank(c)) {
+        return NULL;
+    }
+    if (octet_is(c, STATES[state].classes)) {
+        decoder->state = (int)STATES[state].inside;
+        return NULL;
+    }
+    if (c != STATES[state].end) {
+        return STATES[state].fault;
+    }
+    decoder->state = (int)STATES[state].after;
+    if (state == SIZE_LF) {
+        decoder->line_bytes = 0;
+        decoder->n_digits = 0;
+        decoder->state = decoder->chunk_left > 0 ? (int)DATA : (int)TRAILER;
+    }
+    return NULL;
+}
 
 static struct http_error spend(struct chunked_decoder *decoder, enum budget budget)
 {
@@ -186,18 +147,18 @@ static struct http_error take_octet(struct chunked_decoder *decoder, char c)
         if (decoder->trailers != NULL && STATES[decoder->state].budget == BUDGET_TRAILER) {
             decoder->trailers[decoder->trailer_bytes - 1] = c;
         }
-        error = (struct http_error){400, STATES[decoder->state].step(decoder, c)};
+        error = (struct http_error){400, step(decoder, c)};
     }
     return error;
 }
 
-/* The content found so far: it starts where the first chunk's data does. */
+/* The content found so far: it starts at the first chunk's data. */
 struct run {
     char *start;
     size_t len;
 };
 
-/* Take what @data has of the chunk and move it to the end of @run. */
+/* Take the chunk data at the start of @data and move it to the end of @run. */
 static size_t take_data(struct chunked_decoder *decoder, char *data, size_t len, struct run *run)
 {
     const size_t n = decoder->chunk_left < len ? (size_t)decoder->chunk_left : len;

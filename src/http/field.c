@@ -2,11 +2,11 @@
 
 #include "http/octet.h"
 
-/* No two names share both length and first letter, so that one look-up leaves one candidate. The
- * compiler refuses a second one (override-init). */
+/* No two names share both length and first letter, so one look-up gives at most one candidate. The
+ * compiler rejects a collision (override-init). */
 enum {
     NAME_BYTES_LIMIT = 20, /* lengths in the table are below it */
-    N_LETTERS = 32,        /* a letter's low five bits are the same in either case */
+    N_LETTERS = 32,        /* the low five bits of a letter do not depend on its case */
 };
 
 static const uint8_t CANDIDATES[NAME_BYTES_LIMIT][N_LETTERS] = {
@@ -30,7 +30,7 @@ enum field_id field_identify(struct span name)
     if (candidate == FIELD_OTHER) {
         return FIELD_OTHER;
     }
-    /* Most are spelled as in the list. */
+    /* The usual case: spelled as in the list. */
     const bool is_same =
         span_equals(name, NAMES[candidate]) || span_equals_ignore_case(name, NAMES[candidate]);
     return is_same ? candidate : FIELD_OTHER;
@@ -51,7 +51,7 @@ bool field_is_token(struct span span)
     return span.len > 0;
 }
 
-/* Variables of CGI that gunicorn takes from fields of these names: they move the path. */
+/* CGI variables that gunicorn takes from fields of these names: they change the path. */
 static bool is_cgi_variable(struct span name)
 {
     return span_equals_ignore_case(name, SPAN("SCRIPT_NAME")) ||
@@ -71,4 +71,102 @@ bool field_is_underscore_variant(struct span name)
         }
     }
     return field_identify(span_of(hyphened, name.len)) != FIELD_OTHER || is_cgi_variable(name);
+}
+
+/* --- values --- */
+
+/* Tests of eight octets at a time: the result has the high bit set in octets that are zero, or
+ * below @n (Bit Twiddling Hacks, "Determine if a word has a byte less than n"). Only the answer to
+ * "is there any?" is exact. */
+#define ONES UINT64_C(0x0101010101010101)
+#define HIGHS UINT64_C(0x8080808080808080)
+
+static uint64_t has_zero(uint64_t word)
+{
+    return (word - ONES) & ~word & HIGHS;
+}
+
+static uint64_t has_less(uint64_t word, uint8_t n)
+{
+    return (word - ONES * n) & ~word & HIGHS;
+}
+
+static bool is_value_slowly(const char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (!octet_is(data[i], OCTET_VALUE)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Not 0 if one of the eight octets is a control. */
+static uint64_t controls_of(const char *data)
+{
+    uint64_t word;
+
+    memcpy(&word, data, sizeof(word));
+    return has_less(word, 0x20) | has_zero(word ^ (ONES * 0x7f));
+}
+
+bool field_is_value(struct span span)
+{
+    const size_t step = sizeof(uint64_t);
+
+    if (span.len < step) {
+        return is_value_slowly(span.data, span.len);
+    }
+    uint64_t controls = controls_of(span.data + span.len - step);
+    for (size_t i = 0; i + step < span.len; i += step) {
+        controls |= controls_of(span.data + i);
+    }
+    /* HTAB is a control but allowed: the table decides. */
+    return controls == 0 || is_value_slowly(span.data, span.len);
+}
+
+static bool is_gap(char c)
+{
+    return c == ' ' || c == '\t' || c == ',';
+}
+
+/* The length of the member at the start of @text: up to a comma that is not quoted. */
+static size_t member_len(struct span text)
+{
+    bool quoted = false;
+    size_t i = 0;
+    while (i < text.len && (quoted || text.data[i] != ',')) {
+        if (text.data[i] == '"') {
+            quoted = !quoted;
+        } else if (quoted && text.data[i] == '\\' && i + 1 < text.len) {
+            i++;
+        }
+        i++;
+    }
+    return i;
+}
+
+bool field_list_next(struct span *rest, struct span *member)
+{
+    while (rest->len > 0 && is_gap(rest->data[0])) {
+        *rest = span_of(rest->data + 1, rest->len - 1);
+    }
+    if (rest->len == 0) {
+        return false;
+    }
+    const size_t len = member_len(*rest);
+    *member = span_trim(span_of(rest->data, len));
+    *rest = span_of(rest->data + len, rest->len - len);
+    return true;
+}
+
+bool field_list_has(struct span value, struct span member)
+{
+    struct span candidate;
+    while (field_list_next(&value, &candidate)) {
+        if (span_equals_ignore_case(candidate, member)) {
+            return true;
+        }
+    }
+    return false;
 }

@@ -1,13 +1,11 @@
-/* A request's head: request line, Host, framing, Expect. */
+/* Request heads: request line, Host, framing, Expect. */
 
-#include "http/head_fields.h"
-#include "http/head_meaning.h"
-#include "http/head_scan.h"
+#include "http/head_parts.h"
 
 /* Longer than any request line whose parts are within their limits. */
 enum { REQUEST_LINE_BYTES_MAX = METHOD_BYTES_MAX + 1 + TARGET_BYTES_MAX + 1 + VERSION_BYTES + 2 };
 
-/* False: the empty lines may not be over yet. */
+/* False: more empty lines may follow. */
 static bool skip_empty_lines(struct span data, size_t *start)
 {
     size_t i = 0;
@@ -25,7 +23,7 @@ static bool skip_empty_lines(struct span data, size_t *start)
     return true;
 }
 
-/* Which part of a request line that found no end is the long one. */
+/* Set the error for a request line without an end, by the part that is too long. */
 static bool refuse_long_line(struct head *head, struct span line)
 {
     const size_t window = line.len <= METHOD_BYTES_MAX ? line.len : METHOD_BYTES_MAX + 1;
@@ -65,8 +63,8 @@ static bool read_target(struct head *head, struct span target)
     return fault == NULL || head_refuse(head, 400, fault);
 }
 
-/* method SP target SP version, each space exactly one: a further one falls into the target, where
- * none may stand. */
+/* method SP target SP version, with exactly one space each: a further space would be part of the
+ * target, where none is allowed. */
 static bool read_request_line(struct head *head, struct span line)
 {
     const size_t method_len = span_find(line, ' ');
@@ -127,7 +125,8 @@ static bool read_expect(struct head *head)
             continue;
         }
         if (head->minor == 0) {
-            /* From HTTP/1.0 it means nothing; sent on in our 1.1 it would. */
+            /* In HTTP/1.0 it has no meaning; in the forwarded HTTP/1.1 request it would have
+             * one. */
             field->hop_by_hop = true;
         } else if (!read_expectations(head, field->value)) {
             return false;
@@ -146,7 +145,7 @@ static bool has_digits_alone(struct span span)
     return span.len > 0;
 }
 
-/* Its field is written anew: as received it is for this hop. */
+/* The received field is hop-by-hop: a new one is written for the next hop. */
 static bool read_max_forwards(struct head *head, const struct head_index *index)
 {
     struct field *field = index->first[FIELD_MAX_FORWARDS];

@@ -1,8 +1,6 @@
-/* A response's head: status line, framing. Whatever is wrong with it is a 502 to the client. */
+/* Response heads: status line, framing. For any error the client gets a 502. */
 
-#include "http/head_fields.h"
-#include "http/head_meaning.h"
-#include "http/head_scan.h"
+#include "http/head_parts.h"
 
 enum { STATUS_DIGITS = 3 };
 
@@ -34,7 +32,7 @@ static bool is_bodyless(uint16_t status)
     return status < 200 || status == 204 || status == 304;
 }
 
-/* RFC 9112 section 6.3: the status and the method decide before the fields do. */
+/* RFC 9112 section 6.3: status and method take precedence over the fields. */
 static void apply_status(struct head *head, const struct head_index *index, bool is_answer_to_head)
 {
     const bool has_framing = head->has_content_length || head->body == BODY_CHUNKED;
@@ -45,7 +43,7 @@ static void apply_status(struct head *head, const struct head_index *index, bool
         head->body = BODY_UNTIL_CLOSE;
         head->keep_alive = false;
     }
-    /* RFC 9110 section 8.6: none is sent on with these. */
+    /* RFC 9110 section 8.6: not forwarded with these statuses. */
     if ((head->status < 200 || head->status == 204) && head->has_content_length) {
         index->first[FIELD_CONTENT_LENGTH]->hop_by_hop = true;
     }

@@ -77,7 +77,7 @@ struct span message_reason(uint16_t status)
     }
 }
 
-/* Empty: nobody has given @status a phrase. */
+/* Empty if @status has no registered phrase. */
 static struct span ready_status_line(uint16_t status)
 {
     switch (status) {
@@ -131,32 +131,15 @@ void message_write_field_u64(struct text *text, struct span name, uint64_t value
     text_add_literal(text, "\r\n");
 }
 
-/* @value in @n_digits decimal digits; returns what is behind them. */
-static char *put_number(char *to, int value, int n_digits)
-{
-    for (int i = n_digits - 1; i >= 0; i--) {
-        to[i] = (char)('0' + value % 10);
-        value /= 10;
-    }
-    return to + n_digits;
-}
-
 void message_write_date(char buffer[MESSAGE_DATE_BYTES], uint64_t wall_us)
 {
-    static const char days[] = "SunMonTueWedThuFriSat";
-    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     static const uint64_t last_s = UINT64_C(253402300799); /* the end of the year 9999 */
     const uint64_t wall_s = wall_us / 1000000;
     const time_t seconds = (time_t)(wall_s < last_s ? wall_s : last_s);
+    char date[MESSAGE_DATE_BYTES + 1];
     struct tm utc;
 
     gmtime_r(&seconds, &utc);
-    char *to = put_text(buffer, days + (size_t)utc.tm_wday * 3, 3);
-    to = put_number(put_text(to, ", ", 2), utc.tm_mday, 2);
-    to = put_text(put_text(to, " ", 1), months + (size_t)utc.tm_mon * 3, 3);
-    to = put_number(put_text(to, " ", 1), utc.tm_year + 1900, 4);
-    to = put_number(put_text(to, " ", 1), utc.tm_hour, 2);
-    to = put_number(put_text(to, ":", 1), utc.tm_min, 2);
-    to = put_number(put_text(to, ":", 1), utc.tm_sec, 2);
-    put_text(to, " GMT", 4);
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &utc); /* the locale is C */
+    memcpy(buffer, date, MESSAGE_DATE_BYTES);
 }

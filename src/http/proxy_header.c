@@ -36,7 +36,7 @@ static enum parse_result bad(struct proxy_header *header, const char *problem)
 
 /* --- version 1: a line --- */
 
-/* The next word of the line; words stand apart by exactly one space. */
+/* Take the next word of the line; words are separated by exactly one space. */
 static bool next_word(struct span *line, struct span *word)
 {
     return span_split(line, ' ', word) && word->len > 0;
@@ -52,7 +52,7 @@ static bool is_made_of(struct span word, const char *bytes)
     return true;
 }
 
-/* No port, bracket or zone, which address_parse() would take. */
+/* Parse an address without the port, brackets or zone that address_parse() would accept. */
 static bool read_v1_address(struct span word, bool is_ipv6, struct address *address)
 {
     const char *bytes = is_ipv6 ? "0123456789abcdefABCDEF:." : "0123456789.";
@@ -67,7 +67,7 @@ static bool is_v1_port(struct span word)
     return (word.len == 1 || word.data[0] != '0') && span_to_u64(word, UINT16_MAX, &port);
 }
 
-/* Behind "PROXY ", without CR LF. */
+/* Parse the line after "PROXY ", without CR LF. */
 static enum parse_result read_v1_line(struct span line, struct proxy_header *header)
 {
     struct span word;
@@ -76,7 +76,7 @@ static enum parse_result read_v1_line(struct span line, struct proxy_header *hea
         return bad(header, "no protocol in the PROXY line");
     }
     if (span_equals(word, SPAN("UNKNOWN"))) {
-        return PARSE_DONE; /* what follows it is not looked at */
+        return PARSE_DONE; /* the rest of the line is ignored */
     }
     const bool is_ipv6 = span_equals(word, SPAN("TCP6"));
     if (!is_ipv6 && !span_equals(word, SPAN("TCP4"))) {
@@ -94,8 +94,8 @@ static enum parse_result read_v1_line(struct span line, struct proxy_header *hea
     return PARSE_DONE;
 }
 
-/* Length of the line up to its CR; @bytes.len where none has come. False: it holds
- * a byte that no line has. */
+/* Set *end to the length of the line before its CR, or to @bytes.len if there is no CR yet. False:
+ * the line contains an invalid byte. */
 static bool find_v1_end(struct span bytes, size_t *end)
 {
     for (*end = 0; *end < bytes.len; (*end)++) {
@@ -150,7 +150,7 @@ static uint32_t add_to_crc(uint32_t crc, struct span bytes)
     return crc;
 }
 
-/* Whether the sum at @at, within @whole, is that of @whole with zeroes in its place. */
+/* Whether the checksum at @at is that of @whole with zeroes in its place. */
 static bool is_crc_right(struct span whole, size_t at)
 {
     static const char ZEROES[CRC_BYTES] = {0};
@@ -160,7 +160,7 @@ static bool is_crc_right(struct span whole, size_t at)
     return ~crc == read_u32(whole.data + at);
 }
 
-/* Pass over the TLVs of @whole from @at on. */
+/* Check the TLVs of @whole from @at on. */
 static enum parse_result check_tlvs(struct span whole, size_t at, struct proxy_header *header)
 {
     bool has_crc = false;
@@ -172,7 +172,7 @@ static enum parse_result check_tlvs(struct span whole, size_t at, struct proxy_h
         const size_t len = read_u16(whole.data + at + 1);
         const size_t value = at + TLV_HEAD_BYTES;
         if (whole.data[at] == TLV_CRC32C) {
-            /* Once: each more would cost a sum over the whole. */
+            /* Allowed once: each further one would cost a checksum over all bytes. */
             if (has_crc || len != CRC_BYTES || !is_crc_right(whole, value)) {
                 return bad(header, "the sum of the PROXY header is wrong");
             }
@@ -183,7 +183,7 @@ static enum parse_result check_tlvs(struct span whole, size_t at, struct proxy_h
     return PARSE_DONE;
 }
 
-/* Bytes of the addresses of @family; SIZE_MAX: it is none that a connection can have. */
+/* The length of the addresses of @family; SIZE_MAX: not a family of a connection. */
 static size_t v2_address_bytes(uint8_t family)
 {
     switch (family) {
@@ -195,12 +195,12 @@ static size_t v2_address_bytes(uint8_t family)
         return V2_TCP6_BYTES;
     case V2_UNIX_STREAM:
         return V2_UNIX_BYTES;
-    default: /* any byte may come */
+    default: /* the byte may have any value */
         return SIZE_MAX;
     }
 }
 
-/* A header of the command PROXY, all of it in @whole. */
+/* Parse a complete header with the command PROXY. */
 static enum parse_result read_v2(struct span whole, struct proxy_header *header)
 {
     const uint8_t family = (uint8_t)whole.data[V2_SIGNATURE_BYTES + 1];
@@ -216,7 +216,7 @@ static enum parse_result read_v2(struct span whole, struct proxy_header *header)
         header->source = address_of_bytes(family == V2_TCP4 ? ADDRESS_IPV4 : ADDRESS_IPV6,
                                           (const uint8_t *)whole.data + V2_FIXED_BYTES);
     }
-    /* Of UNSPEC nobody says where addresses would end and TLVs begin. */
+    /* For UNSPEC it is undefined where the addresses end and the TLVs begin. */
     return family == V2_UNSPEC ? PARSE_DONE
                                : check_tlvs(whole, V2_FIXED_BYTES + address_bytes, header);
 }
@@ -242,13 +242,13 @@ static enum parse_result parse_v2(struct span bytes, struct proxy_header *header
         return PARSE_PARTIAL;
     }
     *consumed = whole_len;
-    /* Of LOCAL the rest is discarded, whatever it is (section 2.2). */
+    /* For LOCAL the rest is ignored, whatever it contains (section 2.2). */
     return command == V2_LOCAL ? PARSE_DONE : read_v2(span_of(bytes.data, whole_len), header);
 }
 
 /* --- both --- */
 
-/* Whether @bytes are @start so far. */
+/* Whether @bytes begin like @start, as far as both go. */
 static bool agrees(struct span bytes, struct span start)
 {
     const size_t len = bytes.len < start.len ? bytes.len : start.len;

@@ -6,7 +6,7 @@
 
 enum { PORT_MAX = 65535 };
 
-/* The name without the port behind it; brackets, and the colons in them, belong to the name. */
+/* The name without the port after it; brackets, and the colons in them, belong to the name. */
 static struct span split_port(struct span authority, struct span *port)
 {
     *port = span_of(NULL, 0);
@@ -36,7 +36,7 @@ static bool is_ip_literal(struct span name)
     return name.len > 2 && name.data[name.len - 1] == ']' && address_parse(name, &address);
 }
 
-/* Labels between dots; one dot may end the name. */
+/* Whether @name consists of labels separated by dots; a dot at the end is allowed. */
 static bool is_host_name(struct span name)
 {
     for (size_t at = 0; at < name.len; at++) {
@@ -68,7 +68,7 @@ bool target_is_host(struct span host)
     return name.len > 0 && name.data[0] == '[' ? is_ip_literal(name) : is_host_name(name);
 }
 
-/* Every notation of an address is one. Empty: not one. */
+/* The canonical form of an address in brackets. Empty: it is none. */
 static struct span normalise_ip_literal(struct span name, char *buffer)
 {
     struct text text = text_of(buffer, HOST_BYTES_MAX);
@@ -115,7 +115,7 @@ static void split_query(struct span text, struct target *target)
     }
 }
 
-/* Bytes of "http://" or "https://" at the start of @whole, or 0. */
+/* The length of "http://" or "https://" at the start of @whole, or 0. */
 static size_t scheme_len(struct span whole)
 {
     static const struct span schemes[] = {{"http://", 7}, {"https://", 8}};

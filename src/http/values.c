@@ -11,8 +11,8 @@ static struct span from(struct span span, size_t at)
 
 /* --- the ends of a value --- */
 
-/* Blanks of Unicode beyond ASCII, in UTF-8: NEL, NBSP, Ogham, U+2000 to U+200A, line and paragraph
- * separators, narrow NBSP, the mathematical one, the ideographic one. */
+/* The length of a Unicode blank beyond ASCII, in UTF-8: NEL, NBSP, Ogham, U+2000 to U+200A, line
+ * and paragraph separators, narrow NBSP, the mathematical and the ideographic one. */
 static size_t wide_blank_len(const unsigned char *c, size_t len)
 {
     if (len >= 2 && c[0] == 0xc2 && (c[1] == 0x85 || c[1] == 0xa0)) {
@@ -52,7 +52,7 @@ static size_t trailing_blank(struct span span)
     return is_narrow_blank(data[span.len - 1]) ? 1 : 0;
 }
 
-/* Whether @c may begin or end a blank. */
+/* Whether @c may be the first or last byte of a blank. */
 static bool may_be_blank(char c)
 {
     return (unsigned char)c <= ' ' || (unsigned char)c >= 0x80;
@@ -73,34 +73,26 @@ struct span value_trim(struct span span)
 
 /* --- names --- */
 
-static bool is_escape(struct span text)
-{
-    return text.len >= 3 && text.data[0] == '%' && octet_is(text.data[1], OCTET_HEX) &&
-           octet_is(text.data[2], OCTET_HEX);
-}
-
-/* Cut the first octet off @text, which is not empty; a "%" that is no escape stands for itself. */
+/* Remove the first octet from @text, which is not empty, and return it decoded; a "%" that begins
+ * no escape is literal. */
 static char next_octet(struct span *text, bool is_form)
 {
-    char octet = text->data[0];
-    size_t len = 1;
-    if (is_form && octet == '+') {
-        octet = ' ';
-    } else if (octet == '%' && is_escape(*text)) {
-        octet = (char)(octet_hex_value(text->data[1]) << 4 | octet_hex_value(text->data[2]));
-        len = 3;
+    const int escaped = octet_escape(*text, 0);
+    const char octet = text->data[0];
+    *text = from(*text, escaped < 0 ? 1 : 3);
+    if (escaped >= 0) {
+        return (char)escaped;
     }
-    *text = from(*text, len);
-    return octet;
+    return is_form && octet == '+' ? ' ' : octet;
 }
 
-/* PHP makes "_" of these in a name. */
+/* PHP converts these to "_" in names. */
 static char fold(char c)
 {
     return c == '.' || c == ' ' || c == '[' ? '_' : c;
 }
 
-/* Cut the blanks off the front of @text, escaped ones too. */
+/* Remove blanks from the front of @text, escaped ones too. */
 static void skip_blanks(struct span *text, bool is_form)
 {
     struct span rest = *text;
@@ -118,8 +110,8 @@ static void skip_blanks(struct span *text, bool is_form)
     }
 }
 
-/* Whether @text, without blanks in front, begins with @name, decoded. *behind is what follows the
- * name then. Looks at no more than the name is long. */
+/* Whether @text, without blanks in front, begins with @name when decoded. Then *behind is the text
+ * after the name. Reads no more than the length of the name. */
 static bool starts_with_name(struct span text, struct span name, bool is_form, struct span *behind)
 {
     for (size_t i = 0; i < name.len; i++) {
@@ -132,7 +124,8 @@ static bool starts_with_name(struct span text, struct span name, bool is_form, s
     return true;
 }
 
-/* Whether a name may end in front of @rest: at a NUL, where PHP's names end, or at its end. */
+/* Whether a name may end before @rest: at a NUL, where PHP ends names, or at the end of the
+ * text. */
 static bool ends_name(struct span rest)
 {
     return rest.len == 0 || next_octet(&rest, true) == '\0';
@@ -145,7 +138,7 @@ static bool is_soft(char c)
     return c == ' ' || c == '\t' || c == ',';
 }
 
-/* Where the first soft separator stands, or text.len. */
+/* The index of the first soft separator, or text.len. */
 static size_t find_soft(struct span text)
 {
     size_t at = 0;
@@ -155,7 +148,7 @@ static size_t find_soft(struct span text)
     return at;
 }
 
-/* Bytes of the quoted string that @text begins with, quotes included; 0: it has no end. */
+/* The length of the quoted string at the start of @text, quotes included; 0: it is not closed. */
 static size_t quoted_len(struct span text)
 {
     size_t at = 1;
@@ -165,8 +158,8 @@ static size_t quoted_len(struct span text)
     return at < text.len ? at + 1 : 0;
 }
 
-/* The value that @written, behind the "=", is, and perhaps another. @line: the same up to the end
- * of the field. */
+/* The value at the start of @written, which follows the "="; a second reading is stored in the
+ * walk. @line is the same text up to the end of the field. */
 static struct span cut_value(struct value_walk *walk, struct span written, struct span line)
 {
     const struct span value = value_trim(written);
@@ -185,8 +178,8 @@ static struct span cut_value(struct value_walk *walk, struct span written, struc
     return value;
 }
 
-/* Go on behind the next soft separators of the piece, and all blanks there. So the time that a
- * piece takes grows with its length, not with the square of it. False: there is none. */
+/* Advance past the next soft separators of the piece and the blanks there. So the time for a piece
+ * is linear in its length, not quadratic. False: there is no separator. */
 static bool skip_soft(struct value_walk *walk)
 {
     const size_t soft = find_soft(walk->piece);
@@ -198,14 +191,24 @@ static bool skip_soft(struct value_walk *walk)
     return true;
 }
 
-/* Whether the piece is a value of the name; the walk stands behind the "=" then. */
+/* The index of the first "=" in @behind, which is the end of the piece, or behind.len. Consecutive
+ * names without a "=" have the same one, so it is searched once. */
+static size_t find_equals(struct value_walk *walk, struct span behind)
+{
+    if (walk->equals == NULL || walk->equals < behind.data) {
+        walk->equals = behind.data + span_find(behind, '=');
+    }
+    return (size_t)(walk->equals - behind.data);
+}
+
+/* Whether the piece is a value of the name. If so, the walk continues after the "=". */
 static bool look_at_piece(struct value_walk *walk, struct span *value)
 {
     struct span behind;
     if (!starts_with_name(walk->piece, walk->name, false, &behind)) {
         return false;
     }
-    const size_t equals = span_find(behind, '=');
+    const size_t equals = find_equals(walk, behind);
     struct span tail = span_of(behind.data, equals);
     skip_blanks(&tail, false);
     if (equals == behind.len || !ends_name(tail)) {
@@ -243,13 +246,13 @@ bool cookie_next(struct value_walk *walk, struct span *value)
     }
 }
 
-/* Decode the escapes of @text to @out; a space becomes "+". Returns the length. *is_sound: no "%"
- * is anything else. */
+/* Decode the escapes of @text to @out; a space becomes "+". Returns the length. *is_sound: each "%"
+ * begins an escape. */
 static size_t decode_percent(struct span text, char *out, bool *is_sound)
 {
     size_t len = 0;
     while (text.len > 0) {
-        *is_sound = *is_sound && (text.data[0] != '%' || is_escape(text));
+        *is_sound = *is_sound && (text.data[0] != '%' || octet_escape(text, 0) >= 0);
         const char c = next_octet(&text, false);
         out[len++] = c == ' ' ? '+' : c;
     }
@@ -262,8 +265,8 @@ static bool is_octal(struct span text)
            text.data[2] <= '7' && text.data[3] >= '0' && text.data[3] <= '7';
 }
 
-/* @text without its quotes, and with `\ooo` and `\c` decoded, as RFC 2109 and Python have it; @text
- * itself, copied, where it is not in quotes. Returns the length. */
+/* Write @text to @out without its quotes, with `\ooo` and `\c` decoded as in RFC 2109 and Python.
+ * If @text is not in quotes, it is copied. Returns the length. */
 static size_t unquote(struct span text, char *out)
 {
     size_t len = 0;
@@ -289,7 +292,7 @@ static size_t unquote(struct span text, char *out)
     return len;
 }
 
-/* Whether Express makes a string or a number of it, of which there are spellings without end. */
+/* Whether Express parses the value as a JSON string or number, which has unlimited spellings. */
 static bool is_json(struct span value)
 {
     if (!span_starts_with(value, SPAN("j:"))) {
@@ -297,13 +300,13 @@ static bool is_json(struct span value)
     }
     value = value_trim(from(value, 2));
     while (value.len > 0 && value.data[0] == '+') {
-        value = from(value, 1); /* was a space */
+        value = from(value, 1); /* it was a space */
     }
     return value.len > 0 && (value.data[0] == '"' || value.data[0] == '-' ||
                              (value.data[0] >= '0' && value.data[0] <= '9'));
 }
 
-/* @value without quotes as npm's cookie takes them off: whatever its last byte is. */
+/* @value without quotes, as npm's cookie removes them: the last byte goes whatever it is. */
 static struct span strip_quotes(struct span value)
 {
     return value.len >= 2 && value.data[0] == '"' ? span_of(value.data + 1, value.len - 2) : value;
@@ -322,12 +325,12 @@ bool cookie_decode(struct span value, char *buffer, size_t capacity,
     if (value.len > capacity / VALUE_READINGS_MAX) {
         return false;
     }
-    /* Unquoted, then decoded: Python and all that follows it, Go. */
+    /* Unquoted, then decoded: as Python, libraries that follow it, and Go do. */
     char *out = buffer;
     size_t len = unquote(value, out);
     len = decode_percent(span_of(out, len), out, &is_sound);
     readings[0] = span_of(out, len);
-    /* Decoded, as PHP does, and the same unquoted. */
+    /* Decoded, as PHP does, then unquoted. */
     out += len;
     len = decode_percent(value, out, &is_sound);
     len = unquote(span_of(out, len), out);
@@ -337,7 +340,7 @@ bool cookie_decode(struct span value, char *buffer, size_t capacity,
         len = decode_percent(strip_quotes(value), out, &is_sound);
         readings[(*n)++] = span_of(out, len);
     }
-    if (!is_sound) { /* npm's cookie leaves the value as it is then */
+    if (!is_sound) { /* then npm's cookie does not decode the value */
         readings[(*n)++] = strip_quotes(value);
     }
     for (size_t i = 0; i < *n; i++) {
@@ -350,7 +353,7 @@ bool cookie_decode(struct span value, char *buffer, size_t capacity,
 
 /* --- queries --- */
 
-/* Cut the next piece, up to a ";", off the pair. */
+/* Remove the next piece, up to a ";", from the pair. */
 static struct span cut_piece(struct value_walk *walk)
 {
     const size_t len = span_find(walk->piece, ';');
@@ -359,7 +362,7 @@ static struct span cut_piece(struct value_walk *walk)
     return piece;
 }
 
-/* PHP's own server takes any number of "?" for one. */
+/* PHP's built-in server treats several "?" as one. */
 static bool is_parameter(struct span written, struct span name)
 {
     while (written.len > 0 && written.data[0] == '?') {
@@ -411,10 +414,43 @@ bool query_decode(struct span value, char *buffer, size_t capacity,
         return false;
     }
     while (value.len > 0) {
-        is_sound = is_sound && (value.data[0] != '%' || is_escape(value));
+        is_sound = is_sound && (value.data[0] != '%' || octet_escape(value, 0) >= 0);
         buffer[len++] = next_octet(&value, true);
     }
     readings[0] = span_of(buffer, len);
     *n = is_sound ? 1 : 2;
     return true;
+}
+
+/* --- one value --- */
+
+static bool decodes_to(struct span encoded, struct span plain)
+{
+    for (size_t i = 0; i < plain.len; i++) {
+        if (encoded.len == 0 || next_octet(&encoded, true) != plain.data[i]) {
+            return false;
+        }
+    }
+    return encoded.len == 0;
+}
+
+bool query_find(struct span query, struct span name, char *buffer, size_t capacity,
+                struct span *value)
+{
+    struct span pair;
+
+    while (span_split(&query, '&', &pair)) {
+        const size_t mark = span_find(pair, '=');
+        if (pair.len == 0 || !decodes_to(span_of(pair.data, mark), name)) {
+            continue;
+        }
+        struct span encoded = from(pair, mark < pair.len ? mark + 1 : mark);
+        size_t len = 0;
+        while (encoded.len > 0 && len < capacity) {
+            buffer[len++] = next_octet(&encoded, true);
+        }
+        *value = span_of(buffer, len);
+        return true;
+    }
+    return false;
 }

@@ -1,16 +1,8 @@
 #include "limit/algorithm.h"
 
-#include <assert.h>
-#include <stddef.h>
-
 #include "base/compiler.h"
-#include "limit/concurrency.h"
-#include "limit/fixed_window.h"
-#include "limit/gcra.h"
-#include "limit/leaky_bucket.h"
-#include "limit/sliding_log.h"
-#include "limit/sliding_window.h"
-#include "limit/token_bucket.h"
+#include "base/status.h"
+#include "limit/algorithms.h"
 
 /* The registry: one row each. The order is the number that proxies sharing a Redis agree on for a
  * script, so new ones go to the end. */
@@ -18,14 +10,6 @@ static const struct algorithm *const ALGORITHMS[] = {
     &token_bucket_algorithm,   &fixed_window_algorithm, &leaky_bucket_algorithm, &gcra_algorithm,
     &sliding_window_algorithm, &sliding_log_algorithm,  &concurrency_algorithm,
 };
-
-void algorithm_evaluate(const struct algorithm *algorithm, const void *state,
-                        const struct limit_params *params, const struct limit_call *call,
-                        struct verdict *verdict)
-{
-    algorithm->judge(state, params, call, verdict);
-    algorithm->report(state, params, call, verdict);
-}
 
 const struct algorithm *algorithm_find(struct span name)
 {
@@ -45,10 +29,25 @@ const struct algorithm *const *algorithm_all(size_t *n)
 
 unsigned algorithm_number(const struct algorithm *algorithm)
 {
-    unsigned number = 1;
-    while (ALGORITHMS[number - 1] != algorithm) {
-        number++;
-        assert(number <= ARRAY_LEN(ALGORITHMS));
+    for (size_t i = 0; i < ARRAY_LEN(ALGORITHMS); i++) {
+        if (ALGORITHMS[i] == algorithm) {
+            return (unsigned)i + 1;
+        }
     }
-    return number;
+    panic("an algorithm is not registered");
+}
+
+const char *algorithm_check_params(const struct algorithm *algorithm,
+                                   const struct limit_params *params)
+{
+    if (params->rate == 0) {
+        return "rate must be at least 1";
+    }
+    if (algorithm->has_burst && params->burst == 0) {
+        return "burst must be at least 1";
+    }
+    if (!algorithm->has_slots && params->period == 0) {
+        return "period must be at least 1 tick";
+    }
+    return algorithm->check_params(params);
 }

@@ -2,8 +2,8 @@
 
 #include <stddef.h>
 
-#include "limit/divide.h"
-#include "limit/gcra.h"
+#include "limit/algorithms.h"
+#include "limit/inner.h"
 
 enum { NS_PER_US = 1000, US_PER_S = 1000000 };
 
@@ -69,9 +69,9 @@ void cl_throttle_args(const struct limit *limit, uint32_t cost, uint64_t args[CL
 /* limited, limit, remaining, retry, full */
 static bool make_sense(const struct limit *limit, uint32_t cost, const long long *ints)
 {
-    const bool must_tell_when = ints[0] == 1 && cost > 0 && is_askable(limit, cost);
+    const bool must_report_when = ints[0] == 1 && cost > 0 && is_askable(limit, cost);
     return (ints[0] == 0 || ints[0] == 1) && ints[1] == limit->params.burst && ints[2] >= 0 &&
-           ints[3] >= (must_tell_when ? 0 : -1) && ints[3] <= SECONDS_MAX && ints[4] >= 0 &&
+           ints[3] >= (must_report_when ? 0 : -1) && ints[3] <= SECONDS_MAX && ints[4] >= 0 &&
            ints[4] <= SECONDS_MAX;
 }
 
@@ -86,14 +86,15 @@ static uint64_t ticks_of(const struct limit *limit, uint64_t ns)
     return divide_up(ns, (uint64_t)limit->tick_us * NS_PER_US);
 }
 
-/* How things stand, between what the seconds and what the units tell. */
-static void tell_state(const struct limit *limit, const long long *ints, struct verdict *verdict)
+/* Report the state from the seconds and the units of the reply, whichever is tighter. */
+static void report_state(const struct limit *limit, const long long *ints, struct verdict *verdict)
 {
     const uint64_t depth = depth_ns(limit);
     const uint64_t interval = interval_ns(limit);
     const uint64_t divisor = whole_us_interval_ns(limit);
-    const uint64_t told = (uint64_t)ints[2] < depth / divisor ? (uint64_t)ints[2] : depth / divisor;
-    const uint64_t free_ns = told * divisor;
+    const uint64_t reported =
+        (uint64_t)ints[2] < depth / divisor ? (uint64_t)ints[2] : depth / divisor;
+    const uint64_t free_ns = reported * divisor;
     uint64_t debt_ns = most_ns(ints[4]);
 
     verdict->remaining = (free_ns + divisor - 1) / interval;
@@ -101,9 +102,9 @@ static void tell_state(const struct limit *limit, const long long *ints, struct 
         verdict->remaining = limit->params.burst;
         return; /* untouched */
     }
-    /* Nothing left may be less than nothing, after a burst was lowered: then
-     * the seconds alone tell. */
-    if (told > 0 && depth - free_ns < debt_ns) {
+    /* With 0 remaining the debt may exceed the depth, after a burst was lowered: then only the
+     * seconds are used. */
+    if (reported > 0 && depth - free_ns < debt_ns) {
         debt_ns = depth - free_ns;
     }
     const uint64_t then_ns = (limit->params.burst - verdict->remaining - 1) * interval;
@@ -121,7 +122,7 @@ bool cl_throttle_read_verdict(const struct limit *limit, uint32_t cost, const lo
         .allowed = cost == 0 || (is_askable(limit, cost) && ints[0] == 0),
         .limit = limit->params.burst,
     };
-    tell_state(limit, ints, verdict);
+    report_state(limit, ints, verdict);
     if (!is_askable(limit, cost)) {
         verdict->retry_after = RETRY_NEVER;
     } else if (!verdict->allowed) {

@@ -1,16 +1,40 @@
-#include "limit/concurrency.h"
+/* Concurrency: limits the number of requests of a key that are in flight.
+ *
+ * A request takes a slot, named by a number that no other request has, and releases it when its
+ * response has ended. A slot that is neither released nor renewed is free when its lease ends, so
+ * that a proxy that crashes leaves no slot taken. At most `rate` slots are taken at a time. The
+ * time at which a slot is released cannot be predicted: retry_after is RETRY_UNKNOWN, and
+ * next_after and reset_after assume that all leases run out. Any cost above 0 takes one slot, and a
+ * cost of 0 takes none.
+ *
+ * The state grows: see state_bytes of struct algorithm.
+ *
+ * Source: docs/policy.md "concurrency". Twin: concurrency.lua answers the same;
+ * tests/data/vectors/concurrency.tsv is run through both.
+ *
+ * A lease that ends more than a second after now plus the lease time is cut to that: the clock was
+ * set back. Time linear in the slots. */
 
-#include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "limit/scripts.h"
+#include "limit/algorithms.h"
+#include "limit/inner.h"
+
+struct concurrency_slot {
+    uint64_t id;
+    uint64_t ends; /* of the lease, ticks */
+};
+
+/* State of one key. All zero is untouched. */
+struct concurrency {
+    uint64_t n;
+    struct concurrency_slot slots[]; /* in order of the end of their leases */
+};
 
 static const char *check_params(const struct limit_params *params)
 {
-    if (params->rate == 0) {
-        return "rate must be at least 1";
-    }
     if (params->rate > CONCURRENCY_SLOTS_MAX) {
         return "rate must not exceed 100,000, the slots of a key";
     }
@@ -68,17 +92,13 @@ static uint64_t remaining_of(const struct limit_params *params, uint64_t n)
     return n < params->rate ? params->rate - n : 0;
 }
 
-static void judge(const void *state, const struct limit_params *params,
-                  const struct limit_call *call, struct verdict *verdict)
+static uint64_t judge(const void *state, const struct limit_params *params,
+                      const struct limit_call *call, uint64_t *wait)
 {
-    assert(check_params(params) == NULL);
-
+    (void)wait;
     const struct concurrency *concurrency = state;
     const uint64_t n = concurrency->n - count_ended(concurrency, call->now);
-
-    verdict->allowed = call->cost == 0 || remaining_of(params, n) > 0;
-    verdict->retry_after = verdict->allowed ? 0 : RETRY_UNKNOWN;
-    verdict->wait = 0;
+    return remaining_of(params, n) > 0 ? 0 : RETRY_UNKNOWN;
 }
 
 static void report(const void *state, const struct limit_params *params,

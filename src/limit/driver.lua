@@ -6,13 +6,13 @@ ARGV   one string of doubles, little endian; or the same numbers as text, one ea
        writes
        1 what to do: 0 decides; 1 settles; 2 judges, and changes nothing; 3 decides for a request
          that is denied by others, so that at most those are charged which count denied requests; 4
-         decides requests alike, one after another
+         decides identical requests, one after another
        2 the time to do it at, us since the epoch; 0: the server's own TIME, read once
        then per charge: cost, algorithm number, flags (1: shadow, 2: denied requests count, 4:
          a bucket whose charges may be settled),
        tick_us, rate, three parameters, how many more come, and these: the slot of a concurrency
        limit as its upper and lower 32 bits, or the four edges (us) of a calendar's windows; with 4,
-       behind all of them, how many are alike
+       behind all of them, how many are identical
        or per settlement: kind (0 corrects, 1 releases a slot, 2 renews it), delta (units, signed),
        the time of the charge (us), and the same as for a charge
 Reply  whole numbers, as a string of a NUL and doubles, or where the arguments were text as
@@ -20,8 +20,8 @@ Reply  whole numbers, as a string of a NUL and doubles, or where the arguments w
        charge: retry_after (0: allowed, -1: never, -2: unknown), wait, remaining, next_after,
        reset_after (ticks). wait tells how things stood before anything was charged, the others how
        they stand now; retry_after of what is allowed stays 0. A settlement's, as integers: the
-       time. Of those alike, as integers: how many are admitted, the first ones; the time; then per
-       charge the state before them, as restore() of the twin takes it
+       time. Of identical ones, as integers: how many are admitted, the first ones; the time; then
+       per charge the state before them, as restore() of the twin takes it
 Error  CLOCK: the time is not within the edges that were given; nothing was changed ]]
 if now_us == 0 then
   local time = redis.call('TIME')
@@ -29,7 +29,7 @@ if now_us == 0 then
 end
 
 local keys, n_keys = KEYS, #KEYS
-local judges, alike = act == 2, act == 4
+local judges, identical = act == 2, act == 4
 -- What stands from --@ NAME to --@ end is done for algorithms that are functions; prelude.lua tells
 -- what is put there for the others. made is the number of the last such that was used, judge and
 -- finish are its functions; when the call settles, judge is its settle().
@@ -40,8 +40,8 @@ local state_bytes, first, second, third, retry_after, wait, ahead, fits
 -- What refill.h says of a bucket whose charges may be settled; behind its state in the same value.
 local refill
 local before = n_keys > 1 and {}
--- Whether all allow the request; how many of those alike, and the states that the reply tells of.
-local admitted, n_admitted, states = act ~= 3, 2^32 - 1, alike and {0, now_us}
+-- Whether all allow the request; how many of identical requests, and the states in the reply.
+local admitted, n_admitted, states = act ~= 3, 2^32 - 1, identical and {0, now_us}
 
 -- Reads all and judges them, after which nothing can fail but a write; or settles them one by one.
 -- The arguments of a charge take 72 bytes, of a settlement 24 more, those before the first 16.
@@ -121,7 +121,7 @@ for i = 1, n_keys do
     admitted = admitted and (retry_after == 0 or flags % 2 == 1)
   end
 
-  if alike then
+  if identical then
     if type(first) == 'table' then
       for j = 1, #first do
         states[#states + 1] = first[j]
@@ -144,16 +144,16 @@ end
 if settles then
   return {now_us}
 end
-if alike then
+if identical then
   -- One that is denied takes nothing, so that all after it are denied too.
   n_admitted = math.min(n_admitted, (struct.unpack('<d', args, at)))
 end
 
 -- Charges all, the last one first, and tells of them.
-local told = ''
+local reported = ''
 for i = n_keys, 1, -1 do
   local passes, charged = admitted and retry_after == 0, 0
-  if alike then
+  if identical then
     charged = cost * math.min(n_admitted, fits)
   elseif not judges and (passes or flags % 4 >= 2) then
     charged = cost
@@ -186,12 +186,13 @@ for i = n_keys, 1, -1 do
     --@ end
   end
 
-  if i == 1 and not alike then
-    told = struct.pack(
+  if i == 1 and not identical then
+    reported = struct.pack(
       '<bdddddd', 0, admitted and now_us or -now_us, retry_after, wait, remaining, next_after,
-      reset_after) .. told
-  elseif not alike then
-    told = struct.pack('<ddddd', retry_after, wait, remaining, next_after, reset_after) .. told
+      reset_after) .. reported
+  elseif not identical then
+    reported =
+      struct.pack('<ddddd', retry_after, wait, remaining, next_after, reset_after) .. reported
   end
   if i > 1 then
     key, number, cost, flags, now, ticks_per_s, rate, a, b, c, extras, judge, finish, state_bytes,
@@ -199,15 +200,15 @@ for i = n_keys, 1, -1 do
   end
 end
 
-if alike then
+if identical then
   states[1] = n_admitted
   return states
 end
 if ARGV[2] then
   local reply = {}
-  for from = 2, #told, 8 do
-    reply[#reply + 1] = struct.unpack('<d', told, from)
+  for from = 2, #reported, 8 do
+    reply[#reply + 1] = struct.unpack('<d', reported, from)
   end
   return reply
 end
-return told
+return reported

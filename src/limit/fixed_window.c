@@ -1,16 +1,38 @@
-#include "limit/fixed_window.h"
+/* Fixed window: a counter per window.
+ *
+ * Windows are aligned in one of three ways:
+ *   by the clock     they start at multiples of the period since the Unix epoch, moved by `offset`
+ *                    (weeks start on Monday: the epoch was a Thursday)
+ *   from_first       one starts at the first request admitted after the last one ended
+ *   is_calendar      each call holds the edges around now: days, weeks and months of a time zone
+ *                    differ in length, see limit/calendar.h
+ * At most `rate` units pass in each window, so up to twice that across an edge.
+ *
+ * Source: docs/policy.md "fixed_window".
+ * Twin: fixed_window.lua answers the same; tests/data/vectors/fixed_window.tsv
+ * is run through both.
+ *
+ * A @now at most a second before the window of the state counts as the start of that window. A
+ * clock that went back by more is followed, and the count is kept in the window of the new time.
+ * Constant time. */
 
-#include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "limit/scripts.h"
-#include "limit/settle.h"
+#include "limit/algorithms.h"
+#include "limit/inner.h"
+
+/* State of one key. All zero is an untouched window. */
+struct fixed_window {
+    uint64_t count; /* units admitted in the window */
+    uint64_t start; /* of the window, ticks since the epoch */
+};
 
 /* How windows are laid, as the script is told. */
 enum { BY_CLOCK, FROM_FIRST, CALENDAR };
 
 /* A window as it stands at some time. */
-struct standing {
+struct snapshot {
     uint64_t count; /* units admitted in it */
     uint64_t start; /* ticks since the epoch */
     uint64_t left;  /* ticks until it ends */
@@ -18,12 +40,6 @@ struct standing {
 
 static const char *check_params(const struct limit_params *params)
 {
-    if (params->rate == 0) {
-        return "rate must be at least 1";
-    }
-    if (params->period == 0) {
-        return "period must be at least 1 tick";
-    }
     if (params->period > LIMIT_UNITS_MAX) {
         return "period must not exceed 2^52 ticks";
     }
@@ -57,34 +73,34 @@ static bool is_ahead(const void *state, const struct limit_params *params, uint6
 }
 
 /* The window of the clock around @now. */
-static struct standing stand_by_clock(const struct fixed_window *window,
+static struct snapshot stand_by_clock(const struct fixed_window *window,
                                       const struct limit_params *params, uint64_t now)
 {
     const uint64_t into = now >= params->offset ? (now - params->offset) % params->period
                                                 : now + params->period - params->offset;
     const uint64_t start = now >= into ? now - into : 0;
 
-    return (struct standing){
+    return (struct snapshot){
         .count = window->start >= start ? window->count : 0,
         .start = start,
         .left = params->period - into,
     };
 }
 
-/* The window of the calendar around @now. A window that is later than all that are known lasts, as
- * far as this call can tell, a period. */
-static struct standing stand_by_calendar(const struct fixed_window *window,
+/* The window of the calendar around @now. A window after all known edges is assumed to last a
+ * period. */
+static struct snapshot stand_by_calendar(const struct fixed_window *window,
                                          const struct limit_params *params, const uint64_t *edges,
                                          uint64_t now)
 {
     size_t next = 1;
     if (now >= edges[LIMIT_EDGES - 1]) {
-        return (struct standing){.count = window->count, .start = now, .left = params->period};
+        return (struct snapshot){.count = window->count, .start = now, .left = params->period};
     }
     while (edges[next] <= now) {
         next++;
     }
-    return (struct standing){
+    return (struct snapshot){
         .count = window->start >= edges[next - 1] ? window->count : 0,
         .start = edges[next - 1],
         .left = edges[next] - now,
@@ -92,7 +108,7 @@ static struct standing stand_by_calendar(const struct fixed_window *window,
 }
 
 /* The window that began with the first request in it, or the one that this request would begin. */
-static struct standing stand_by_first(const struct fixed_window *window,
+static struct snapshot stand_by_first(const struct fixed_window *window,
                                       const struct limit_params *params, uint64_t now)
 {
     uint64_t start = window->start < now ? window->start : now;
@@ -101,62 +117,52 @@ static struct standing stand_by_first(const struct fixed_window *window,
         count = 0;
         start = now;
     }
-    return (struct standing){.count = count, .start = start, .left = start + params->period - now};
+    return (struct snapshot){.count = count, .start = start, .left = start + params->period - now};
 }
 
-/* A small step back counts as no time passed; after a large one what was taken counts in the window
- * of the new time. */
-static struct standing stand(const struct fixed_window *window, const struct limit_params *params,
+/* A small step back counts as no time passed; after a large one the count is kept in the window of
+ * the new time. */
+static struct snapshot stand(const struct fixed_window *window, const struct limit_params *params,
                              const struct limit_call *call)
 {
-    struct standing standing;
+    struct snapshot snapshot;
     uint64_t now = call->now;
     if (window->start > now && !is_ahead(window, params, now)) {
         now = window->start;
     }
     if (params->is_calendar) {
-        standing = stand_by_calendar(window, params, call->edges, now);
+        snapshot = stand_by_calendar(window, params, call->edges, now);
     } else if (params->from_first) {
-        standing = stand_by_first(window, params, now);
+        snapshot = stand_by_first(window, params, now);
     } else {
-        standing = stand_by_clock(window, params, now);
+        snapshot = stand_by_clock(window, params, now);
     }
-    standing.left += now - call->now;
-    return standing;
+    snapshot.left += now - call->now;
+    return snapshot;
 }
 
 /* The rate may have been lowered. */
-static uint64_t remaining_of(const struct standing *standing, const struct limit_params *params)
+static uint64_t remaining_of(const struct snapshot *snapshot, const struct limit_params *params)
 {
-    return standing->count < params->rate ? params->rate - standing->count : 0;
+    return snapshot->count < params->rate ? params->rate - snapshot->count : 0;
 }
 
-static void judge(const void *state, const struct limit_params *params,
-                  const struct limit_call *call, struct verdict *verdict)
+static uint64_t judge(const void *state, const struct limit_params *params,
+                      const struct limit_call *call, uint64_t *wait)
 {
-    assert(check_params(params) == NULL);
-
-    const struct standing standing = stand(state, params, call);
-    const bool allowed = call->cost <= remaining_of(&standing, params);
-    uint64_t retry_after = 0;
-    if (call->cost > params->rate) {
-        retry_after = RETRY_NEVER;
-    } else if (!allowed) {
-        retry_after = standing.left;
-    }
-    verdict->allowed = allowed;
-    verdict->retry_after = retry_after;
-    verdict->wait = 0;
+    (void)wait;
+    const struct snapshot snapshot = stand(state, params, call);
+    return call->cost <= remaining_of(&snapshot, params) ? 0 : snapshot.left;
 }
 
 static void report(const void *state, const struct limit_params *params,
                    const struct limit_call *call, struct verdict *verdict)
 {
-    const struct standing standing = stand(state, params, call);
-    const uint64_t reset_after = standing.count > 0 ? standing.left : 0;
+    const struct snapshot snapshot = stand(state, params, call);
+    const uint64_t reset_after = snapshot.count > 0 ? snapshot.left : 0;
 
     verdict->limit = params->rate;
-    verdict->remaining = remaining_of(&standing, params);
+    verdict->remaining = remaining_of(&snapshot, params);
     verdict->next_after = reset_after;
     verdict->reset_after = reset_after;
 }
@@ -169,12 +175,12 @@ static void set(struct fixed_window *window, uint64_t count, uint64_t start)
 
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
 {
-    const struct standing standing = stand(state, params, call);
-    uint64_t count = standing.count + call->cost;
+    const struct snapshot snapshot = stand(state, params, call);
+    uint64_t count = snapshot.count + call->cost;
     if (call->to_full && count > params->rate) {
-        count = standing.count > params->rate ? standing.count : params->rate;
+        count = snapshot.count > params->rate ? snapshot.count : params->rate;
     }
-    set(state, count, standing.start);
+    set(state, count, snapshot.start);
 }
 
 /* The window of the charge is the latest, or it does not matter any more. */
@@ -189,20 +195,20 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     }
 }
 
-static size_t restore(void *state, const struct limit_params *params, const uint64_t *told,
+static size_t restore(void *state, const struct limit_params *params, const uint64_t *reported,
                       size_t n)
 {
     (void)params;
     if (n < 2) {
         return 0;
     }
-    *(struct fixed_window *)state = (struct fixed_window){.count = told[0], .start = told[1]};
+    *(struct fixed_window *)state =
+        (struct fixed_window){.count = reported[0], .start = reported[1]};
     return 2;
 }
 
 const struct algorithm fixed_window_algorithm = {
     .name = "fixed_window",
-    .has_burst = false,
     .has_offset = true,
     .script = &fixed_window_script,
     .check_params = check_params,

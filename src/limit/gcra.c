@@ -1,38 +1,51 @@
-#include "limit/gcra.h"
+/* The generic cell rate algorithm: one number of state, the theoretical arrival time.
+ *
+ * Each unit advances that time by an interval of ceil(period / rate) ticks. A request passes if the
+ * advanced time is at most burst intervals after now. A rate is refused if that rounding changes
+ * its interval by more than 0.1 %. The answers equal those of redis-cell's CL.THROTTLE with
+ * max_burst = burst - 1.
+ *
+ * The state does not hold the time of its last change. A clock that was set back is detected if the
+ * arrival time is further ahead than the depth of the bucket plus a second; the bucket then counts
+ * as full. A smaller step back takes the units that refill in that time. A burst that is lowered by
+ * as much has the same effect. For the same reason a cost known later at most fills the bucket.
+ *
+ * Source: ITU-T I.371 annex A (virtual scheduling); brandur/redis-cell. Twin: gcra.lua answers the
+ * same; tests/data/vectors/gcra.tsv is run through both.
+ *
+ * Constant time. */
 
-#include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "limit/divide.h"
-#include "limit/scripts.h"
-#include "limit/settle.h"
+#include "limit/algorithms.h"
+#include "limit/inner.h"
+#include "limit/refill.h"
+
+/* State of one key. All zero is untouched. */
+struct gcra {
+    uint64_t arrival;     /* theoretical arrival time, ticks */
+    struct refill refill; /* present if the limit settles */
+};
 
 /* A rounding that adds more than one part in so many to the interval is refused. */
 enum { ROUNDING_PARTS = 1000 };
 
-uint64_t gcra_interval(const struct limit_params *params)
+/* Ticks per unit. */
+static uint64_t interval_of(const struct limit_params *params)
 {
     return divide_up(params->period, params->rate);
 }
 
 static const char *check_params(const struct limit_params *params)
 {
-    if (params->rate == 0) {
-        return "rate must be at least 1";
-    }
-    if (params->burst == 0) {
-        return "burst must be at least 1";
-    }
-    if (params->period == 0) {
-        return "period must be at least 1 tick";
-    }
     if (params->period > LIMIT_UNITS_MAX) {
         return "period must not exceed 2^52 ticks";
     }
-    if (params->burst > LIMIT_UNITS_MAX / gcra_interval(params)) {
+    if (params->burst > LIMIT_UNITS_MAX / interval_of(params)) {
         return "burst times the interval of a unit must not exceed 2^52 ticks";
     }
-    const uint64_t rounding = gcra_interval(params) * params->rate - params->period;
+    const uint64_t rounding = interval_of(params) * params->rate - params->period;
     if (rounding * ROUNDING_PARTS > params->period) {
         return "rate does not divide the period into whole ticks within 0.1 %; use token_bucket";
     }
@@ -43,7 +56,7 @@ static void script_params(const struct limit_params *params,
                           uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
     values[0] = params->burst;
-    values[1] = gcra_interval(params);
+    values[1] = interval_of(params);
 }
 
 static size_t state_bytes(const void *state, const struct limit_params *params,
@@ -56,7 +69,7 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
 
 static uint64_t depth_of(const struct limit_params *params)
 {
-    return params->burst * gcra_interval(params);
+    return params->burst * interval_of(params);
 }
 
 static bool is_ahead(const void *state, const struct limit_params *params, uint64_t now)
@@ -80,38 +93,29 @@ static void owe_more(struct gcra *gcra, const struct limit_params *params, uint6
 {
     const uint64_t before = debt_at(gcra, params, now);
     const uint64_t most = before > depth_of(params) ? before : depth_of(params);
-    const uint64_t debt = settle_scaled(before, delta, gcra_interval(params), most);
+    const uint64_t debt = settle_scaled(before, delta, interval_of(params), most);
     gcra->arrival = debt > 0 ? now + debt : 0;
 }
 
 /* Ticks until @cost units, at most the burst, pass. */
 static uint64_t passes_after(const struct limit_params *params, uint64_t debt, uint64_t cost)
 {
-    const uint64_t wanted = debt + cost * gcra_interval(params);
+    const uint64_t wanted = debt + cost * interval_of(params);
     return wanted > depth_of(params) ? wanted - depth_of(params) : 0;
 }
 
-static void judge(const void *state, const struct limit_params *params,
-                  const struct limit_call *call, struct verdict *verdict)
+static uint64_t judge(const void *state, const struct limit_params *params,
+                      const struct limit_call *call, uint64_t *wait)
 {
-    assert(check_params(params) == NULL);
-
-    uint64_t retry_after = 0;
-    if (call->cost > params->burst) {
-        retry_after = RETRY_NEVER;
-    } else if (call->cost > 0) {
-        retry_after = passes_after(params, debt_at(state, params, call->now), call->cost);
-    }
-    verdict->allowed = retry_after == 0;
-    verdict->retry_after = retry_after;
-    verdict->wait = 0;
+    (void)wait;
+    return passes_after(params, debt_at(state, params, call->now), call->cost);
 }
 
 static void report(const void *state, const struct limit_params *params,
                    const struct limit_call *call, struct verdict *verdict)
 {
     const uint64_t debt = debt_at(state, params, call->now);
-    const uint64_t used = divide_up(debt, gcra_interval(params));
+    const uint64_t used = divide_up(debt, interval_of(params));
     const uint64_t remaining = used < params->burst ? params->burst - used : 0;
 
     verdict->limit = params->burst;
@@ -123,59 +127,46 @@ static void report(const void *state, const struct limit_params *params,
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
 {
     struct gcra *gcra = state;
-    if (params->settles && call->cost > 0 &&
-        (debt_at(gcra, params, call->now) == 0 || gcra->refill.since == 0 ||
-         refill_is_ahead(&gcra->refill, params, call->now))) {
-        refill_begin(&gcra->refill, call->now);
+    if (params->settles && call->cost > 0) {
+        refill_note_charge(&gcra->refill, params, call->now, debt_at(gcra, params, call->now) == 0);
     }
     owe_more(gcra, params, call->now, call->cost);
-}
-
-static void give_back(struct gcra *gcra, const struct limit_params *params, uint64_t charged_at,
-                      uint64_t now, int64_t delta)
-{
-    const uint64_t debt = debt_at(gcra, params, now);
-    struct refill refill = params->settles ? gcra->refill : (struct refill){.since = 0};
-    if (refill_is_ahead(&refill, params, now)) {
-        refill_begin(&refill, now);
-    }
-    const uint64_t ticks = refill_unused(&refill, charged_at, now);
-    if (debt == 0 || ticks == REFILL_ALL || charged_at > now + params->ticks_per_s) {
-        return;
-    }
-    const uint64_t amount = settle_scaled(0, -delta, gcra_interval(params), LIMIT_UNITS_MAX);
-    const uint64_t refilled = ticks < amount ? ticks : amount;
-    const uint64_t given = amount - refilled;
-    if (params->settles) {
-        refill_use(&refill, charged_at, refilled);
-        gcra->refill = refill;
-    }
-    gcra->arrival = given < debt ? now + debt - given : 0;
 }
 
 static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
                    uint64_t now, int64_t delta)
 {
     struct gcra *gcra = state;
+    const uint64_t debt = debt_at(gcra, params, now);
     if (delta > 0) {
-        if (params->settles &&
-            (debt_at(gcra, params, now) == 0 || refill_is_ahead(&gcra->refill, params, now))) {
-            refill_begin(&gcra->refill, now);
+        if (params->settles) {
+            refill_note_more(&gcra->refill, params, now, debt == 0);
         }
         owe_more(gcra, params, now, delta);
-    } else if (delta < 0) {
-        give_back(gcra, params, charged_at, now, delta);
+    } else if (delta < 0 && debt > 0) {
+        const struct refund refund = {
+            .refill = params->settles ? &gcra->refill : NULL,
+            .charged_at = charged_at,
+            .now = now,
+            .amount = settle_scaled(0, -delta, interval_of(params), LIMIT_UNITS_MAX),
+            .rate = 1,
+        };
+        uint64_t given;
+        if (refill_refund(&refund, params, &given)) {
+            gcra->arrival = given < debt ? now + debt - given : 0;
+        }
     }
 }
 
-static size_t restore(void *state, const struct limit_params *params, const uint64_t *told,
+static size_t restore(void *state, const struct limit_params *params, const uint64_t *reported,
                       size_t n)
 {
     (void)params;
     if (n < 2) {
         return 0;
     }
-    *(struct gcra *)state = (struct gcra){.arrival = told[0] > 0 ? told[0] + told[1] : 0};
+    *(struct gcra *)state =
+        (struct gcra){.arrival = reported[0] > 0 ? reported[0] + reported[1] : 0};
     return 2;
 }
 

@@ -9,8 +9,8 @@ enum status judge_evaluate(struct judged *judged, size_t n, bool *admitted)
             return STATUS_INVALID;
         }
         judged[i].charged = false;
-        limit->algorithm->judge(judged[i].state, &limit->params, &judged[i].call,
-                                judged[i].verdict);
+        algorithm_judge(limit->algorithm, judged[i].state, &limit->params, &judged[i].call,
+                        judged[i].verdict);
         all = all && (limit->shadow || judged[i].verdict->allowed);
     }
     *admitted = all;
@@ -23,13 +23,13 @@ void judge_report(struct judged *judged)
     limit->algorithm->report(judged->state, &limit->params, &judged->call, judged->verdict);
 }
 
-/* What a denied request takes makes it wait longer: who waits no longer than was said before
- * would be denied for ever. */
+/* The charge of a denied request makes its wait longer: a client that waits only for the former
+ * time would be denied forever. */
 static void ask_again(struct judged *judged)
 {
     const struct limit *limit = judged->limit;
     struct verdict now;
-    limit->algorithm->judge(judged->state, &limit->params, &judged->call, &now);
+    algorithm_judge(limit->algorithm, judged->state, &limit->params, &judged->call, &now);
     judged->verdict->retry_after = now.retry_after;
 }
 

@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "limit/divide.h"
+#include "limit/inner.h"
 
 static const uint32_t TICKS_US[] = {1, 1000, 1000000}; /* finest first */
 
@@ -70,7 +70,7 @@ static struct limit_params params_in_ticks(const struct limit_spec *spec, uint32
         .period = spec->algorithm->has_slots ? 0 : spec->period_us / tick_us,
         .offset = is_week ? MONDAY_US / tick_us : 0,
         .ticks_per_s = US_PER_S / tick_us,
-        .max_wait = spec->max_wait_us / tick_us,
+        .max_wait = spec->algorithm->has_wait ? spec->max_wait_us / tick_us : 0,
         .lease = spec->lease_us / tick_us,
         .buckets = spec->buckets,
         .strict = spec->strict,
@@ -94,7 +94,7 @@ const char *limit_init(struct limit *limit, const struct limit_spec *spec)
             break; /* no coarser tick measures the period either */
         }
         const struct limit_params params = params_in_ticks(spec, TICKS_US[i]);
-        fault = spec->algorithm->check_params(&params);
+        fault = algorithm_check_params(spec->algorithm, &params);
         if (fault == NULL) {
             limit->algorithm = spec->algorithm;
             limit->params = params;
@@ -112,8 +112,8 @@ static uint32_t share_of(uint32_t units, uint32_t instances)
     return units > instances ? units / instances : 1;
 }
 
-/* That fits @limit's burst; for gcra a multiple of the rate, so that its
- * interval is not rounded. */
+/* The longest period for @limit's burst; for gcra a multiple of the rate, so that its interval is
+ * not rounded. */
 static uint64_t longest_period(const struct limit *limit)
 {
     const uint64_t longest = LIMIT_UNITS_MAX / limit->params.burst;
@@ -139,11 +139,11 @@ void limit_share(const struct limit *limit, uint32_t instances, struct limit *sh
     } else {
         share->params.rate = share_of(limit->params.rate, instances);
     }
-    assert(limit->algorithm->check_params(&share->params) == NULL);
+    assert(algorithm_check_params(limit->algorithm, &share->params) == NULL);
     write_identity(share);
 }
 
-bool limit_takes_alike(const struct limit *limit)
+bool limit_takes_identical(const struct limit *limit)
 {
     return limit->algorithm->restore != NULL && limit->params.max_wait == 0 &&
            !limit->count_denied && !limit->by_cell;
@@ -151,7 +151,7 @@ bool limit_takes_alike(const struct limit *limit)
 
 uint64_t limit_capacity(const struct limit *limit)
 {
-    return limit->algorithm->has_burst ? limit->params.burst : limit->params.rate;
+    return algorithm_capacity(limit->algorithm, &limit->params);
 }
 
 struct limit_call limit_call_at(const struct limit *limit, uint64_t now_us, uint32_t cost)

@@ -1,4 +1,4 @@
---[[ Token bucket and leaky bucket: the twin of token_bucket.c, leaky_bucket.c and meter.c, in place
+--[[ Token bucket and leaky bucket: the twin of meter.c, in place
 in a program whose KEYS, ARGV and reply driver.lua tells.
 
 state  taken, dated (ticks): what is in a leaky bucket, what is owed to a token bucket; dated = now,

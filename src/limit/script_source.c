@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "limit/scripts.h"
+#include "limit/algorithms.h"
+#include "limit/inner.h"
 
 /* Around the algorithms that are functions: one that makes only those that are asked for, as the
  * program runs anew for each call. */

@@ -1,14 +1,42 @@
-#include "limit/sliding_log.h"
+/* Sliding log: holds each admitted request with its time and units. Exact, but it needs memory per
+ * request.
+ *
+ * A request passes if the units logged in (now - period, now] leave room for its cost. In any
+ * window of a period at most `rate` units pass.
+ *
+ * The state grows: see state_bytes of struct algorithm. The next charge drops entries that have
+ * left the window, so that a key has at most `rate` entries that count and as many that do not.
+ *
+ * Source: docs/policy.md "sliding_log". Twin: sliding_log.lua answers the same;
+ * tests/data/vectors/sliding_log.tsv is run through both.
+ *
+ * A @now earlier than the newest entry counts as no time passed. After a step back of more than a
+ * second, the entries dated after now become one entry dated now. Time linear in the entries that
+ * leave the window and in the cost, independent of those that stay. */
 
-#include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "limit/scripts.h"
-#include "limit/settle.h"
+#include "limit/algorithms.h"
+#include "limit/inner.h"
+
+struct sliding_log_entry {
+    uint32_t at_low; /* ticks, in two 32-bit halves so that an entry has 12 bytes */
+    uint32_t at_high;
+    uint32_t units;
+};
+
+/* State of one key. All zero is untouched. */
+struct sliding_log {
+    uint64_t units; /* of all entries */
+    uint32_t first; /* the oldest entry; entries before it were dropped */
+    uint32_t n;
+    struct sliding_log_entry entries[]; /* oldest first */
+};
 
 /* A log as it stands at some time. */
-struct standing {
+struct snapshot {
     uint64_t now;   /* ticks; not before the newest entry, unless that is followed */
     uint64_t units; /* of the entries in the window */
     uint32_t first; /* of them, an index */
@@ -18,14 +46,8 @@ struct standing {
 
 static const char *check_params(const struct limit_params *params)
 {
-    if (params->rate == 0) {
-        return "rate must be at least 1";
-    }
     if (params->rate > SLIDING_LOG_ENTRIES_MAX) {
         return "rate must not exceed 100,000, the entries of a key; use sliding_window";
-    }
-    if (params->period == 0) {
-        return "period must be at least 1 tick";
     }
     if (params->period > LIMIT_UNITS_MAX) {
         return "period must not exceed 2^52 ticks";
@@ -71,27 +93,27 @@ static uint64_t leaves_at(const struct sliding_log_entry *entry, const struct li
     return (at < now ? at : now) + params->period;
 }
 
-static struct standing stand(const struct sliding_log *log, const struct limit_params *params,
+static struct snapshot stand(const struct sliding_log *log, const struct limit_params *params,
                              uint64_t now)
 {
-    struct standing standing = {.now = now, .units = log->units, .first = log->first, .n = log->n};
+    struct snapshot snapshot = {.now = now, .units = log->units, .first = log->first, .n = log->n};
     if (newest_of(log) > now && !is_ahead(log, params, now)) {
-        standing.now = newest_of(log);
-        standing.still = standing.now - now;
+        snapshot.now = newest_of(log);
+        snapshot.still = snapshot.now - now;
     }
-    while (standing.n > 0 &&
-           leaves_at(&log->entries[standing.first], params, standing.now) <= standing.now) {
-        standing.units -= log->entries[standing.first].units;
-        standing.first++;
-        standing.n--;
+    while (snapshot.n > 0 &&
+           leaves_at(&log->entries[snapshot.first], params, snapshot.now) <= snapshot.now) {
+        snapshot.units -= log->entries[snapshot.first].units;
+        snapshot.first++;
+        snapshot.n--;
     }
-    return standing;
+    return snapshot;
 }
 
 /* Whether what was dropped leaves so much room that a charge moves the rest to the front. */
-static bool is_worth_moving(const struct standing *standing)
+static bool is_worth_moving(const struct snapshot *snapshot)
 {
-    return standing->first >= standing->n;
+    return snapshot->first >= snapshot->n;
 }
 
 static size_t state_bytes(const void *state, const struct limit_params *params,
@@ -100,8 +122,8 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
     size_t n = 1;
     if (state != NULL) {
         const struct sliding_log *log = state;
-        const struct standing standing = stand(log, params, call->now);
-        const size_t then = (is_worth_moving(&standing) ? 0 : standing.first) + standing.n + 1;
+        const struct snapshot snapshot = stand(log, params, call->now);
+        const size_t then = (is_worth_moving(&snapshot) ? 0 : snapshot.first) + snapshot.n + 1;
         const size_t now = (size_t)log->first + log->n;
         n = then > now ? then : now;
     }
@@ -110,69 +132,61 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
 
 /* Ticks until @cost units, at most the rate, pass: until enough of the oldest have left. */
 static uint64_t passes_after(const struct sliding_log *log, const struct limit_params *params,
-                             const struct standing *standing, uint64_t cost)
+                             const struct snapshot *snapshot, uint64_t cost)
 {
-    uint64_t units = standing->units;
-    uint64_t leaves = standing->now;
-    for (uint32_t i = standing->first; units + cost > params->rate; i++) {
+    uint64_t units = snapshot->units;
+    uint64_t leaves = snapshot->now;
+    for (uint32_t i = snapshot->first; units + cost > params->rate; i++) {
         units -= log->entries[i].units;
-        leaves = leaves_at(&log->entries[i], params, standing->now);
+        leaves = leaves_at(&log->entries[i], params, snapshot->now);
     }
-    return leaves - standing->now + standing->still;
+    return leaves - snapshot->now + snapshot->still;
 }
 
-static uint64_t remaining_of(const struct standing *standing, const struct limit_params *params)
+static uint64_t remaining_of(const struct snapshot *snapshot, const struct limit_params *params)
 {
-    return standing->units < params->rate ? params->rate - standing->units : 0;
+    return snapshot->units < params->rate ? params->rate - snapshot->units : 0;
 }
 
-static void judge(const void *state, const struct limit_params *params,
-                  const struct limit_call *call, struct verdict *verdict)
+static uint64_t judge(const void *state, const struct limit_params *params,
+                      const struct limit_call *call, uint64_t *wait)
 {
-    assert(check_params(params) == NULL);
-
-    const struct standing standing = stand(state, params, call->now);
-    const bool allowed = call->cost <= remaining_of(&standing, params);
-    uint64_t retry_after = 0;
-    if (call->cost > params->rate) {
-        retry_after = RETRY_NEVER;
-    } else if (!allowed) {
-        retry_after = passes_after(state, params, &standing, call->cost);
-    }
-    verdict->allowed = allowed;
-    verdict->retry_after = retry_after;
-    verdict->wait = 0;
+    (void)wait;
+    const struct snapshot snapshot = stand(state, params, call->now);
+    return call->cost <= remaining_of(&snapshot, params)
+               ? 0
+               : passes_after(state, params, &snapshot, call->cost);
 }
 
 static uint64_t reset_after(const struct sliding_log *log, const struct limit_params *params,
-                            const struct standing *standing)
+                            const struct snapshot *snapshot)
 {
-    if (standing->n == 0) {
+    if (snapshot->n == 0) {
         return 0;
     }
     const struct sliding_log_entry *newest = &log->entries[log->first + log->n - 1];
-    return leaves_at(newest, params, standing->now) - standing->now + standing->still;
+    return leaves_at(newest, params, snapshot->now) - snapshot->now + snapshot->still;
 }
 
 static void report(const void *state, const struct limit_params *params,
                    const struct limit_call *call, struct verdict *verdict)
 {
-    const struct standing standing = stand(state, params, call->now);
-    const uint64_t remaining = remaining_of(&standing, params);
+    const struct snapshot snapshot = stand(state, params, call->now);
+    const uint64_t remaining = remaining_of(&snapshot, params);
 
     verdict->limit = params->rate;
     verdict->remaining = remaining;
     verdict->next_after =
-        remaining < params->rate ? passes_after(state, params, &standing, remaining + 1) : 0;
-    verdict->reset_after = reset_after(state, params, &standing);
+        remaining < params->rate ? passes_after(state, params, &snapshot, remaining + 1) : 0;
+    verdict->reset_after = reset_after(state, params, &snapshot);
 }
 
-static void drop_what_left(struct sliding_log *log, const struct standing *standing)
+static void drop_what_left(struct sliding_log *log, const struct snapshot *snapshot)
 {
-    log->units = standing->units;
-    log->first = standing->first;
-    log->n = standing->n;
-    if (is_worth_moving(standing)) {
+    log->units = snapshot->units;
+    log->first = snapshot->first;
+    log->n = snapshot->n;
+    if (is_worth_moving(snapshot)) {
         memmove(log->entries, log->entries + log->first, log->n * sizeof(*log->entries));
         log->first = 0;
     }
@@ -195,19 +209,19 @@ static void follow(struct sliding_log *log, uint64_t now)
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
 {
     struct sliding_log *log = state;
-    const struct standing standing = stand(log, params, call->now);
+    const struct snapshot snapshot = stand(log, params, call->now);
     const bool ahead = is_ahead(log, params, call->now);
     uint64_t cost = call->cost;
-    if (call->to_full && cost > remaining_of(&standing, params)) {
-        cost = remaining_of(&standing, params);
+    if (call->to_full && cost > remaining_of(&snapshot, params)) {
+        cost = remaining_of(&snapshot, params);
     }
 
-    drop_what_left(log, &standing);
+    drop_what_left(log, &snapshot);
     if (ahead) {
         follow(log, call->now);
     }
     if (cost > 0) {
-        log->entries[log->first + log->n] = entry_of(standing.now, cost);
+        log->entries[log->first + log->n] = entry_of(snapshot.now, cost);
         log->n++;
         log->units += cost;
     }

@@ -1,16 +1,36 @@
-#include "limit/sliding_window.h"
+/* Sliding window: counters of sub-windows; the oldest is weighted by its part inside the window.
+ *
+ * The period is divided into `buckets` equal sub-windows that start at multiples of their width
+ * since the epoch. The used units are the counts of the current sub-window, of those in the period
+ * before it, and of the one that contains now - period. The latter counts by its part inside the
+ * window, rounded up, or whole if `strict`. A request passes if the used units plus its cost are at
+ * most `rate`.
+ *
+ * At most `rate` units pass in any interval of period * (1 - 1 / buckets), and at worst just under
+ * twice that in a period; strict: `rate` in any period.
+ *
+ * Source: docs/policy.md "sliding_window"; with one bucket, the two counters known from large CDNs.
+ * Twin: sliding_window.lua answers the same;
+ * tests/data/vectors/sliding_window.tsv is run through both.
+ *
+ * A state of a later sub-window than @now's is kept if the clock went back by at most a second; a
+ * greater step is followed. Time linear in buckets. */
 
-#include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "limit/divide.h"
-#include "limit/script_source.h"
-#include "limit/scripts.h"
-#include "limit/settle.h"
+#include "limit/algorithms.h"
+#include "limit/inner.h"
+
+/* State of one key. All zero is untouched. */
+struct sliding_window {
+    uint64_t newest;   /* number of the latest sub-window with a charge, from the epoch */
+    uint32_t counts[]; /* buckets + 1 of them: of newest, then of those before it */
+};
 
 /* The sub-windows as they stand at some time. */
-struct standing {
+struct snapshot {
     uint64_t width;                                  /* ticks */
     uint64_t number;                                 /* of the current one */
     uint64_t into;                                   /* ticks since it began */
@@ -20,12 +40,6 @@ struct standing {
 
 static const char *check_params(const struct limit_params *params)
 {
-    if (params->rate == 0) {
-        return "rate must be at least 1";
-    }
-    if (params->period == 0) {
-        return "period must be at least 1 tick";
-    }
     if (params->buckets == 0 || params->buckets > SLIDING_WINDOW_BUCKETS_MAX) {
         return "buckets must be 1 to 100";
     }
@@ -71,8 +85,7 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
     return (sizeof(struct sliding_window) + counts_bytes(params) + 7) & ~(size_t)7;
 }
 
-/* The greatest count whose weight is still reckoned exactly; it depends
- * on what the digest holds. */
+/* The greatest count whose weight is still exact; it depends only on parameters in the digest. */
 static uint64_t most_of(const struct limit_params *params)
 {
     const uint64_t most = LIMIT_UNITS_MAX / width_of(params);
@@ -88,142 +101,134 @@ static bool is_ahead(const void *state, const struct limit_params *params, uint6
 /* A small step back counts as no time passed; after a large one what was taken in the newest counts
  * in the current sub-window. */
 static void stand(const struct sliding_window *window, const struct limit_params *params,
-                  uint64_t now, struct standing *standing)
+                  uint64_t now, struct snapshot *snapshot)
 {
-    standing->width = width_of(params);
-    standing->number = now / standing->width;
-    standing->into = now % standing->width;
-    standing->still = 0;
+    snapshot->width = width_of(params);
+    snapshot->number = now / snapshot->width;
+    snapshot->into = now % snapshot->width;
+    snapshot->still = 0;
     uint64_t age = 0;
-    if (window->newest <= standing->number) {
-        age = standing->number - window->newest;
+    if (window->newest <= snapshot->number) {
+        age = snapshot->number - window->newest;
     } else if (!is_ahead(window, params, now)) {
-        standing->number = window->newest;
-        standing->into = 0;
-        standing->still = window->newest * standing->width - now;
+        snapshot->number = window->newest;
+        snapshot->into = 0;
+        snapshot->still = window->newest * snapshot->width - now;
     }
     const uint32_t n_counts = params->buckets + 1;
     const uint32_t n_new = age < n_counts ? (uint32_t)age : n_counts;
-    memset(standing->counts, 0, n_new * sizeof(uint32_t));
-    memcpy(standing->counts + n_new, window->counts, (n_counts - n_new) * sizeof(uint32_t));
+    memset(snapshot->counts, 0, n_new * sizeof(uint32_t));
+    memcpy(snapshot->counts + n_new, window->counts, (n_counts - n_new) * sizeof(uint32_t));
 }
 
-static uint64_t sum_of(const struct standing *standing, uint32_t n)
+static uint64_t sum_of(const struct snapshot *snapshot, uint32_t n)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < n; i++) {
-        sum += standing->counts[i];
+        sum += snapshot->counts[i];
     }
     return sum;
 }
 
-static uint64_t used_of(const struct standing *standing, const struct limit_params *params)
+static uint64_t used_of(const struct snapshot *snapshot, const struct limit_params *params)
 {
-    const uint64_t oldest = standing->counts[params->buckets];
-    const uint64_t inside = standing->width - standing->into;
-    return sum_of(standing, params->buckets) +
-           (params->strict ? oldest : divide_up(oldest * inside, standing->width));
+    const uint64_t oldest = snapshot->counts[params->buckets];
+    const uint64_t inside = snapshot->width - snapshot->into;
+    return sum_of(snapshot, params->buckets) +
+           (params->strict ? oldest : divide_up(oldest * inside, snapshot->width));
 }
 
 /* Ticks into a sub-window from which on @oldest weighs at most @room; the
  * width if it never does. */
-static uint64_t fits_at(const struct standing *standing, const struct limit_params *params,
+static uint64_t fits_at(const struct snapshot *snapshot, const struct limit_params *params,
                         uint64_t oldest, uint64_t room)
 {
     if (oldest <= room) {
         return 0;
     }
-    return params->strict ? standing->width : standing->width - room * standing->width / oldest;
+    return params->strict ? snapshot->width : snapshot->width - room * snapshot->width / oldest;
 }
 
 /* Ticks until @cost units, at most the rate, pass. Sub-window by sub-window, as the oldest go. */
-static uint64_t passes_after(const struct standing *standing, const struct limit_params *params,
+static uint64_t passes_after(const struct snapshot *snapshot, const struct limit_params *params,
                              uint64_t cost)
 {
-    uint64_t whole = sum_of(standing, params->buckets);
+    uint64_t whole = sum_of(snapshot, params->buckets);
     for (uint32_t step = 0; step <= params->buckets; step++) {
         const uint32_t last = params->buckets - step;
         if (whole + cost <= params->rate) {
             const uint64_t room = params->rate - cost - whole;
-            uint64_t into = fits_at(standing, params, standing->counts[last], room);
-            if (step == 0 && into < standing->into) {
-                into = standing->into;
+            uint64_t into = fits_at(snapshot, params, snapshot->counts[last], room);
+            if (step == 0 && into < snapshot->into) {
+                into = snapshot->into;
             }
-            if (into < standing->width) {
-                return step * standing->width + into - standing->into + standing->still;
+            if (into < snapshot->width) {
+                return step * snapshot->width + into - snapshot->into + snapshot->still;
             }
         }
-        whole -= last > 0 ? standing->counts[last - 1] : 0;
+        whole -= last > 0 ? snapshot->counts[last - 1] : 0;
     }
-    return (params->buckets + UINT64_C(1)) * standing->width - standing->into + standing->still;
+    return (params->buckets + UINT64_C(1)) * snapshot->width - snapshot->into + snapshot->still;
 }
 
 /* Ticks until the newest sub-window that counts has gone; 0 if none does. */
-static uint64_t reset_after(const struct standing *standing, const struct limit_params *params)
+static uint64_t reset_after(const struct snapshot *snapshot, const struct limit_params *params)
 {
     for (uint32_t i = 0; i <= params->buckets; i++) {
-        if (standing->counts[i] > 0) {
-            return (params->buckets + UINT64_C(1) - i) * standing->width - standing->into +
-                   standing->still;
+        if (snapshot->counts[i] > 0) {
+            return (params->buckets + UINT64_C(1) - i) * snapshot->width - snapshot->into +
+                   snapshot->still;
         }
     }
     return 0;
 }
 
-static uint64_t remaining_of(const struct standing *standing, const struct limit_params *params)
+static uint64_t remaining_of(const struct snapshot *snapshot, const struct limit_params *params)
 {
-    const uint64_t used = used_of(standing, params);
+    const uint64_t used = used_of(snapshot, params);
     return used < params->rate ? params->rate - used : 0;
 }
 
-static void judge(const void *state, const struct limit_params *params,
-                  const struct limit_call *call, struct verdict *verdict)
+static uint64_t judge(const void *state, const struct limit_params *params,
+                      const struct limit_call *call, uint64_t *wait)
 {
-    assert(check_params(params) == NULL);
-
-    struct standing standing;
-    stand(state, params, call->now, &standing);
-    const bool allowed = call->cost <= remaining_of(&standing, params);
-    uint64_t retry_after = 0;
-    if (call->cost > params->rate) {
-        retry_after = RETRY_NEVER;
-    } else if (!allowed) {
-        retry_after = passes_after(&standing, params, call->cost);
-    }
-    verdict->allowed = allowed;
-    verdict->retry_after = retry_after;
-    verdict->wait = 0;
+    (void)wait;
+    struct snapshot snapshot;
+    stand(state, params, call->now, &snapshot);
+    return call->cost <= remaining_of(&snapshot, params)
+               ? 0
+               : passes_after(&snapshot, params, call->cost);
 }
 
 static void report(const void *state, const struct limit_params *params,
                    const struct limit_call *call, struct verdict *verdict)
 {
-    struct standing standing;
-    stand(state, params, call->now, &standing);
-    const uint64_t remaining = remaining_of(&standing, params);
+    struct snapshot snapshot;
+    stand(state, params, call->now, &snapshot);
+    const uint64_t remaining = remaining_of(&snapshot, params);
 
     verdict->limit = params->rate;
     verdict->remaining = remaining;
     verdict->next_after =
-        remaining < params->rate ? passes_after(&standing, params, remaining + 1) : 0;
-    verdict->reset_after = reset_after(&standing, params);
+        remaining < params->rate ? passes_after(&snapshot, params, remaining + 1) : 0;
+    verdict->reset_after = reset_after(&snapshot, params);
 }
 
 static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
 {
     struct sliding_window *window = state;
-    struct standing standing;
-    stand(window, params, call->now, &standing);
+    struct snapshot snapshot;
+    stand(window, params, call->now, &snapshot);
     uint64_t cost = call->cost;
     if (call->to_full) {
-        const uint64_t remaining = remaining_of(&standing, params);
+        const uint64_t remaining = remaining_of(&snapshot, params);
         cost = cost < remaining ? cost : remaining;
     }
-    const uint64_t count = standing.counts[0] + cost;
-    standing.counts[0] = (uint32_t)(count < most_of(params) ? count : most_of(params));
+    const uint64_t count = snapshot.counts[0] + cost;
+    snapshot.counts[0] = (uint32_t)(count < most_of(params) ? count : most_of(params));
 
-    window->newest = sum_of(&standing, params->buckets + 1) > 0 ? standing.number : 0;
-    memcpy(window->counts, standing.counts, counts_bytes(params));
+    window->newest = sum_of(&snapshot, params->buckets + 1) > 0 ? snapshot.number : 0;
+    memcpy(window->counts, snapshot.counts, counts_bytes(params));
 }
 
 static bool is_untouched(const struct sliding_window *window, const struct limit_params *params)
@@ -252,24 +257,25 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     }
 }
 
-_Static_assert(1 + SLIDING_WINDOW_BUCKETS_MAX + 1 <= SCRIPT_TOLD_MAX, "all of a state is told");
+_Static_assert(1 + SLIDING_WINDOW_BUCKETS_MAX + 1 <= LIMIT_SCRIPT_REPORTED_MAX,
+               "all of a state is reported");
 
-static size_t restore(void *state, const struct limit_params *params, const uint64_t *told,
+static size_t restore(void *state, const struct limit_params *params, const uint64_t *reported,
                       size_t n)
 {
     struct sliding_window *window = state;
-    const size_t n_told = 1 + params->buckets + 1;
-    if (n < n_told) {
+    const size_t n_reported = 1 + params->buckets + 1;
+    if (n < n_reported) {
         return 0;
     }
-    window->newest = told[0];
-    for (size_t i = 1; i < n_told; i++) {
-        if (told[i] > most_of(params)) {
+    window->newest = reported[0];
+    for (size_t i = 1; i < n_reported; i++) {
+        if (reported[i] > most_of(params)) {
             return 0;
         }
-        window->counts[i - 1] = (uint32_t)told[i];
+        window->counts[i - 1] = (uint32_t)reported[i];
     }
-    return n_told;
+    return n_reported;
 }
 
 const struct algorithm sliding_window_algorithm = {

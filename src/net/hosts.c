@@ -20,15 +20,19 @@ static void read_whole(struct hosts *hosts, int fd, size_t bytes)
     while (hosts->text != NULL && hosts->len < bytes) {
         const ssize_t n = read(fd, hosts->text + hosts->len, bytes - hosts->len);
         if (n <= 0) {
-            return; /* it became shorter meanwhile */
+            return; /* the file became shorter meanwhile */
         }
         hosts->len += (size_t)n;
     }
 }
 
-void hosts_refresh(struct hosts *hosts)
+void hosts_refresh(struct hosts *hosts, uint64_t now_us)
 {
     struct stat now = {0};
+    if (hosts->checked_us != 0 && now_us - hosts->checked_us < HOSTS_CHECK_US) {
+        return;
+    }
+    hosts->checked_us = now_us;
     const int fd = open(hosts->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && (fstat(fd, &now) != 0 || !S_ISREG(now.st_mode))) {
         now = (struct stat){0};
@@ -78,7 +82,7 @@ static bool next_word(struct span *line, struct span *word)
     return word->len > 0;
 }
 
-/* Whether @line, `address name…`, names @host; then *address is the word for it. */
+/* Whether @line, `address name…`, names @host. If so, *address is its address word. */
 static bool names_host(struct span line, struct span host, struct span *address)
 {
     struct span word;

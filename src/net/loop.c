@@ -1,20 +1,27 @@
-/* The loop: one event base without locks, and the list of what waits for the end of the turn.
+/* The loop: one event base without locks, and a list of tasks for the end of the iteration.
  *
- * libevent runs the callbacks of what is ready, and what they activate, then returns: that is a
- * turn, and the tasks run behind it. What they themselves ask for waits for the next one, which
- * does not sleep: a task that asks for itself lets the loop look at its sockets in between. */
+ * libevent runs the callbacks of ready events, and of events that they activate, then returns: that
+ * is an iteration. The tasks run after it. A task that they add waits for the next iteration, which
+ * does not block; so the loop polls its sockets between two runs of a task that adds itself
+ * again. */
 
 #include "net/loop.h"
 
+#include <errno.h>
 #include <event2/event.h>
+#include <event2/event_struct.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/text.h"
 
 enum { LOGGED_BYTES_MAX = 1024 };
+
+_Static_assert(sizeof(struct event) <= sizeof(struct event_room), "an event fits into its room");
 
 struct loop {
     struct event_base *base;
@@ -24,7 +31,7 @@ struct loop {
 
 static void run_tasks(struct loop *loop)
 {
-    struct list due; /* what is added meanwhile waits for the next turn */
+    struct list due; /* tasks added meanwhile wait for the next iteration */
     list_move_all(&due, &loop->tasks);
     while (!list_is_empty(&due)) {
         struct loop_task *task = CONTAINER_OF(due.next, struct loop_task, node);
@@ -57,7 +64,7 @@ static void free_loop(struct loop *loop)
     free(loop);
 }
 
-/* What libevent has to say (name servers that do not answer) goes where ours does. */
+/* libevent's messages (name servers that do not answer) go to the program log. */
 static void on_libevent_log(int severity, const char *message)
 {
     char buffer[LOGGED_BYTES_MAX];
@@ -92,12 +99,12 @@ void loop_free(struct loop *loop)
     while (!list_is_empty(&loop->tasks)) {
         run_tasks(loop);
     }
-    /* What libevent itself has deferred (cancelled name queries) frees its memory now. */
+    /* Callbacks that libevent has deferred (cancelled name queries) free their memory now. */
     event_base_loop(loop->base, EVLOOP_NONBLOCK);
     free_loop(loop);
 }
 
-enum status loop_turn(struct loop *loop, bool may_wait)
+enum status loop_iteration(struct loop *loop, bool may_wait)
 {
     const bool waits = may_wait && list_is_empty(&loop->tasks);
     const int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | (waits ? 0 : EVLOOP_NONBLOCK);
@@ -112,7 +119,7 @@ enum status loop_run(struct loop *loop)
 {
     enum status status;
     do {
-        status = loop_turn(loop, !loop->is_stopping);
+        status = loop_iteration(loop, !loop->is_stopping);
     } while (status == STATUS_OK && !loop->is_stopping);
     loop->is_stopping = false;
     return status;
@@ -134,7 +141,7 @@ void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *task))
     task->run = run;
 }
 
-void loop_at_turn_end(struct loop *loop, struct loop_task *task)
+void loop_at_iteration_end(struct loop *loop, struct loop_task *task)
 {
     if (list_is_empty(&task->node)) {
         list_push_back(&loop->tasks, &task->node);
@@ -144,4 +151,58 @@ void loop_at_turn_end(struct loop *loop, struct loop_task *task)
 void loop_task_cancel(struct loop_task *task)
 {
     list_remove(&task->node);
+}
+
+/* --- wakeups: libevent's bases are not thread-safe, but any thread may write to an eventfd --- */
+
+static void on_signalled(evutil_socket_t fd, short events, void *context)
+{
+    struct wakeup *wakeup = context;
+    uint64_t count;
+    (void)events;
+    if (read((int)fd, &count, sizeof(count)) == (ssize_t)sizeof(count)) {
+        wakeup->on_wake(wakeup->context);
+    }
+}
+
+enum status wakeup_init(struct wakeup *wakeup, struct loop *loop, void (*on_wake)(void *context),
+                        void *context)
+{
+    *wakeup = (struct wakeup){
+        .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
+        .on_wake = on_wake,
+        .context = context,
+    };
+    if (wakeup->fd < 0) {
+        return STATUS_IO;
+    }
+    struct event *event = event_in(&wakeup->event);
+    (void)event_assign(event, loop_base(loop), wakeup->fd, EV_READ | EV_PERSIST, on_signalled,
+                       wakeup);
+    if (event_add(event, NULL) != 0) {
+        wakeup_close(wakeup);
+        return STATUS_NO_MEMORY;
+    }
+    return STATUS_OK;
+}
+
+void wakeup_close(struct wakeup *wakeup)
+{
+    if (wakeup->fd >= 0) {
+        event_del(event_in(&wakeup->event));
+        close(wakeup->fd);
+        wakeup->fd = -1;
+    }
+}
+
+void wakeup_signal(struct wakeup *wakeup)
+{
+    const uint64_t one = 1;
+    const int error = errno; /* saved for code that a signal handler interrupts */
+    ssize_t n;
+    /* EAGAIN: the counter is at its maximum, so the wakeup is signalled already. */
+    do {
+        n = write(wakeup->fd, &one, sizeof(one));
+    } while (n < 0 && errno == EINTR);
+    errno = error;
 }

@@ -1,11 +1,14 @@
-/* Timers: single ones on libevent's heap, and queues of many with one length.
+/* Timers: single ones on libevent's heap, and queues of many timeouts with one length.
  *
- * libevent counts from the start of the turn, and by a clock that is coarse: what it
- * calls early waits for the rest.
+ * libevent counts from the start of the iteration, by a coarse clock, and may fire early; then the
+ * timer is armed again for the rest.
  *
- * A queue keeps one timer for its oldest member. It is not moved when that member goes: it
- * fires, finds the next one still early, and is armed again, which costs one call per length
- * instead of one per member. */
+ * Arming cannot fail: if libevent has no memory for a timer, a task at the end of each iteration
+ * tries again, or reports the expiry itself once it is due.
+ *
+ * A queue has one timer, for its oldest timeout. The timer is not moved when that timeout is
+ * removed: it fires, finds that the next one is not due, and is armed again. That costs one call
+ * per length instead of one per timeout. */
 
 #include <assert.h>
 #include <event2/event.h>
@@ -14,64 +17,73 @@
 #include "base/clock.h"
 #include "net/loop.h"
 
-/* False: no memory. */
-static bool add(struct timer *timer, uint64_t delay_us)
+static void add(struct timer *timer, uint64_t delay_us)
 {
     const struct timeval delay = {
         .tv_sec = (time_t)(delay_us / 1000000),
         .tv_usec = (suseconds_t)(delay_us % 1000000),
     };
-    return event_add(timer->event, &delay) == 0;
+    if (event_add(event_in(&timer->event), &delay) == 0) {
+        loop_task_cancel(&timer->retry);
+    } else {
+        loop_at_iteration_end(timer->loop, &timer->retry);
+    }
 }
 
-static void on_timer(evutil_socket_t fd, short events, void *context)
+static void expire_or_add(struct timer *timer)
 {
-    struct timer *timer = context;
     const uint64_t now_us = clock_monotonic_us();
-    (void)fd;
-    (void)events;
     if (now_us < timer->deadline_us) {
-        (void)add(timer, timer->deadline_us - now_us);
+        add(timer, timer->deadline_us - now_us);
         return;
     }
     timer->on_expiry(timer->context);
 }
 
-enum status timer_init(struct timer *timer, struct loop *loop, void (*on_expiry)(void *context),
-                       void *context)
+static void on_timer(evutil_socket_t fd, short events, void *context)
 {
-    *timer = (struct timer){.on_expiry = on_expiry, .context = context};
-    timer->event = event_new(loop_base(loop), -1, 0, on_timer, timer);
-    return timer->event == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+    (void)fd;
+    (void)events;
+    expire_or_add(context);
+}
+
+static void on_retry(struct loop_task *task)
+{
+    expire_or_add(CONTAINER_OF(task, struct timer, retry));
+}
+
+void timer_init(struct timer *timer, struct loop *loop, void (*on_expiry)(void *context),
+                void *context)
+{
+    *timer = (struct timer){.loop = loop, .on_expiry = on_expiry, .context = context};
+    loop_task_init(&timer->retry, on_retry);
+    (void)event_assign(event_in(&timer->event), loop_base(loop), -1, 0, on_timer, timer);
 }
 
 void timer_close(struct timer *timer)
 {
-    if (timer->event != NULL) {
-        event_free(timer->event);
-        timer->event = NULL;
+    if (timer->loop != NULL) {
+        timer_disarm(timer);
+        timer->loop = NULL;
     }
-}
-
-static bool arm(struct timer *timer, uint64_t delay_us)
-{
-    timer->deadline_us = clock_monotonic_us() + delay_us;
-    return add(timer, delay_us);
 }
 
 void timer_arm(struct timer *timer, uint64_t delay_us)
 {
-    (void)arm(timer, delay_us);
+    timer->deadline_us = clock_monotonic_us() + delay_us;
+    add(timer, delay_us);
 }
 
 void timer_disarm(struct timer *timer)
 {
-    event_del(timer->event);
+    event_del(event_in(&timer->event));
+    loop_task_cancel(&timer->retry);
 }
 
 static void arm_queue(struct timeout_queue *queue, uint64_t delay_us)
 {
-    queue->is_armed = arm(&queue->timer, delay_us); /* or the next member tries again */
+    queue->is_armed = true;
+    timer_arm(&queue->timer, delay_us);
 }
 
 static void on_queue_timer(void *context)
@@ -91,20 +103,18 @@ static void on_queue_timer(void *context)
     }
 }
 
-enum status timeout_queue_init(struct timeout_queue *queue, struct loop *loop, uint64_t length_us)
+void timeout_queue_init(struct timeout_queue *queue, struct loop *loop, uint64_t length_us)
 {
     list_init(&queue->waiting);
     queue->is_armed = false;
     queue->length_us = length_us;
-    return timer_init(&queue->timer, loop, on_queue_timer, queue);
+    timer_init(&queue->timer, loop, on_queue_timer, queue);
 }
 
 void timeout_queue_close(struct timeout_queue *queue)
 {
-    if (queue->timer.event != NULL) {
-        assert(list_is_empty(&queue->waiting));
-        timer_close(&queue->timer);
-    }
+    assert(queue->timer.loop == NULL || list_is_empty(&queue->waiting));
+    timer_close(&queue->timer);
 }
 
 void timeout_queue_set_length(struct timeout_queue *queue, uint64_t length_us, uint64_t now_us)
@@ -115,11 +125,11 @@ void timeout_queue_set_length(struct timeout_queue *queue, uint64_t length_us, u
         return;
     }
     if (list_is_empty(&queue->waiting)) {
-        timer_disarm(&queue->timer); /* armed yet for one that has gone: too late for the next */
+        timer_disarm(&queue->timer); /* armed for a removed timeout: too late for the next one */
         queue->is_armed = false;
         return;
     }
-    /* Those at the end wait longest: cut to one deadline, they stay in order. */
+    /* The last ones have the latest deadlines. Cutting these to one deadline keeps the order. */
     for (struct list *node = queue->waiting.prev; node != &queue->waiting; node = node->prev) {
         struct timeout *timeout = CONTAINER_OF(node, struct timeout, node);
         if (timeout->deadline_us <= now_us + length_us) {

@@ -1,8 +1,8 @@
-/* The outbox. Happy path: a stream joins the list; at the end of the turn each is offered to the
- * kernel with one system call, then each owner is told.
+/* The outbox. Happy path: a stream joins the list; at the end of the iteration each stream's
+ * message is written with one system call, then each owner gets its callback.
  *
- * Failures are the stream's: what is not taken waits in it, what is lost is told by its next
- * write. */
+ * Failures belong to the stream: bytes that are not taken wait in it, and its next write reports
+ * lost bytes. */
 
 #include "net/outbox.h"
 
@@ -17,10 +17,10 @@ static void offer_all(struct outbox *outbox)
     outbox->n_posted = 0;
 }
 
-/* What an owner posts, when he is told, waits for the next turn. */
-static void on_turn_end(struct loop_task *task)
+/* Messages that an owner adds in its callback wait for the next iteration. */
+static void on_iteration_end(struct loop_task *task)
 {
-    struct outbox *outbox = CONTAINER_OF(task, struct outbox, turn_end);
+    struct outbox *outbox = CONTAINER_OF(task, struct outbox, iteration_end);
     struct list due;
     offer_all(outbox);
     list_move_all(&due, &outbox->offered);
@@ -32,7 +32,7 @@ static void on_turn_end(struct loop_task *task)
 void outbox_init(struct outbox *outbox, struct loop *loop)
 {
     *outbox = (struct outbox){.loop = loop};
-    loop_task_init(&outbox->turn_end, on_turn_end);
+    loop_task_init(&outbox->iteration_end, on_iteration_end);
     list_init(&outbox->posted);
     list_init(&outbox->offered);
 }
@@ -44,7 +44,7 @@ enum stream_result outbox_write(struct outbox *outbox, struct stream *stream,
         return STREAM_BROKEN;
     }
     list_push_back(&outbox->posted, &stream->posted);
-    loop_at_turn_end(outbox->loop, &outbox->turn_end);
+    loop_at_iteration_end(outbox->loop, &outbox->iteration_end);
     if (++outbox->n_posted == OUTBOX_MESSAGES_MAX) {
         offer_all(outbox);
     }

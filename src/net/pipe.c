@@ -1,5 +1,5 @@
-/* A pipe that is given back empty is kept, while few are: two descriptors and a few kilobytes of
- * the kernel. What is left in another goes with it. */
+/* The pipe pool. Up to PIPES_FREE_MAX empty pipes are kept for reuse; each costs two descriptors
+ * and a few kilobytes of kernel memory. A pipe that is returned with bytes in it is closed. */
 
 #include "net/pipe.h"
 
@@ -49,7 +49,7 @@ static struct pipe *create(struct pipe_pool *pool)
     }
     *pipe = (struct pipe){.read_fd = ends[0], .write_fd = ends[1]};
     pool->n_pipes++;
-    /* Where a user has too much in pipes already, one would be of two pages: no gain. */
+    /* A user with too much pipe memory gets pipes of two pages, which bring no gain. */
     if (fcntl(pipe->write_fd, F_SETPIPE_SZ, PIPE_BYTES) < PIPE_BYTES) {
         destroy(pool, pipe);
         return NULL;
@@ -70,7 +70,7 @@ struct pipe *pipe_take(struct pipe_pool *pool)
         return NULL;
     }
     struct pipe *pipe = create(pool);
-    /* To be refused costs more than a pipe spares, and seldom passes at once. */
+    /* A refused call costs more than a pipe saves, and the shortage seldom ends at once. */
     pool->n_skips = pipe == NULL ? PIPE_SKIPS : 0;
     return pipe;
 }

@@ -1,5 +1,6 @@
-/* A binary heap over a timerfd. The fd is set when the front changes to an earlier deadline; when
- * the front goes, it fires in vain at worst once. */
+/* Precise timers: a binary heap and a timerfd. The timerfd is set again when the front changes to
+ * an earlier deadline. If the front timer is removed, the timerfd fires at most once without
+ * need. */
 
 #include "net/precise_timer.h"
 
@@ -17,7 +18,7 @@ enum { US_PER_S = 1000000, NS_PER_US = 1000 };
 
 static void set_fd(struct precise_timers *timers, uint64_t deadline_us)
 {
-    /* A time of 0 would disarm it. */
+    /* A time of 0 would disarm the timerfd. */
     const uint64_t at_us = deadline_us > 0 ? deadline_us : 1;
     const struct itimerspec at = {
         .it_value = {.tv_sec = (time_t)(at_us / US_PER_S),
@@ -34,25 +35,25 @@ static bool is_sooner(const struct precise_timer *a, const struct precise_timer 
     return a->deadline_us != b->deadline_us ? a->deadline_us < b->deadline_us : a->order < b->order;
 }
 
-static void put(struct precise_timers *timers, struct precise_timer *timer, size_t place)
+static void put(struct precise_timers *timers, struct precise_timer *timer, size_t slot)
 {
-    timers->heap[place] = timer;
-    timer->place = place;
+    timers->heap[slot] = timer;
+    timer->slot = slot;
 }
 
-static void sift_up(struct precise_timers *timers, struct precise_timer *timer, size_t place)
+static void sift_up(struct precise_timers *timers, struct precise_timer *timer, size_t slot)
 {
-    while (place > 1 && is_sooner(timer, timers->heap[place / 2])) {
-        put(timers, timers->heap[place / 2], place);
-        place /= 2;
+    while (slot > 1 && is_sooner(timer, timers->heap[slot / 2])) {
+        put(timers, timers->heap[slot / 2], slot);
+        slot /= 2;
     }
-    put(timers, timer, place);
+    put(timers, timer, slot);
 }
 
-static void sift_down(struct precise_timers *timers, struct precise_timer *timer, size_t place)
+static void sift_down(struct precise_timers *timers, struct precise_timer *timer, size_t slot)
 {
     for (;;) {
-        size_t child = place * 2;
+        size_t child = slot * 2;
         if (child > timers->n_armed) {
             break;
         }
@@ -62,24 +63,24 @@ static void sift_down(struct precise_timers *timers, struct precise_timer *timer
         if (!is_sooner(timers->heap[child], timer)) {
             break;
         }
-        put(timers, timers->heap[child], place);
-        place = child;
+        put(timers, timers->heap[child], slot);
+        slot = child;
     }
-    put(timers, timer, place);
+    put(timers, timer, slot);
 }
 
 static void take_out(struct precise_timers *timers, struct precise_timer *timer)
 {
-    const size_t place = timer->place;
+    const size_t slot = timer->slot;
     struct precise_timer *last = timers->heap[timers->n_armed--];
-    timer->place = 0;
+    timer->slot = 0;
     if (last == timer) {
         return;
     }
-    if (place > 1 && is_sooner(last, timers->heap[place / 2])) {
-        sift_up(timers, last, place);
+    if (slot > 1 && is_sooner(last, timers->heap[slot / 2])) {
+        sift_up(timers, last, slot);
     } else {
-        sift_down(timers, last, place);
+        sift_down(timers, last, slot);
     }
 }
 
@@ -91,7 +92,7 @@ static void on_fire(evutil_socket_t fd, short events, void *context)
     uint64_t n_expirations;
     (void)events;
     if (read((int)fd, &n_expirations, sizeof(n_expirations)) < 0) {
-        return; /* set anew meanwhile */
+        return; /* the timerfd was set again meanwhile */
     }
     timers->set_for_us = UINT64_MAX;
     const uint64_t now_us = clock_monotonic_us();
@@ -114,11 +115,9 @@ enum status precise_timers_init(struct precise_timers *timers, struct loop *loop
         .n_armed_max = n_armed_max,
         .set_for_us = UINT64_MAX,
     };
-    if (timers->fd >= 0) {
-        timers->event =
-            event_new(loop_base(loop), timers->fd, EV_READ | EV_PERSIST, on_fire, timers);
-    }
-    if (timers->event == NULL || timers->heap == NULL || event_add(timers->event, NULL) != 0) {
+    struct event *event = event_in(&timers->event);
+    (void)event_assign(event, loop_base(loop), timers->fd, EV_READ | EV_PERSIST, on_fire, timers);
+    if (timers->fd < 0 || timers->heap == NULL || event_add(event, NULL) != 0) {
         const enum status status = timers->fd < 0 ? STATUS_IO : STATUS_NO_MEMORY;
         precise_timers_close(timers);
         return status;
@@ -141,11 +140,9 @@ enum status precise_timers_set_max(struct precise_timers *timers, size_t n_armed
 void precise_timers_close(struct precise_timers *timers)
 {
     assert(timers->n_armed == 0);
-    if (timers->event != NULL) {
-        event_free(timers->event);
-    }
-    /* One that is all zero has no descriptor: 0 is somebody else's. */
+    /* A struct that is all zero has no descriptor: 0 belongs to another owner. */
     if (timers->fd > 0) {
+        event_del(event_in(&timers->event));
         close(timers->fd);
     }
     free(timers->heap);
@@ -155,7 +152,7 @@ void precise_timers_close(struct precise_timers *timers)
 enum status precise_timer_arm(struct precise_timers *timers, struct precise_timer *timer,
                               uint64_t deadline_us)
 {
-    assert(timer->place == 0);
+    assert(timer->slot == 0);
     if (timers->n_armed == timers->n_armed_max) {
         return STATUS_FULL;
     }
@@ -171,7 +168,7 @@ enum status precise_timer_arm(struct precise_timers *timers, struct precise_time
 
 void precise_timer_disarm(struct precise_timers *timers, struct precise_timer *timer)
 {
-    if (timer->place > 0) {
+    if (timer->slot > 0) {
         take_out(timers, timer);
     }
 }

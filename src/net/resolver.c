@@ -1,11 +1,12 @@
-/* Names, by the hosts file or evdns. Answers always come from the loop: what is known at once is
- * delivered at the end of the turn.
+/* Name resolution by the hosts file and evdns. Answers always come from the loop: an answer that is
+ * known at once is delivered at the end of the iteration.
  *
- * Happy path: both families are asked for; the answer goes out when both have come.
+ * Happy path: both address families are queried; the answer is delivered when both replies have
+ * come.
  *
- * Failures: one family has addresses and the other keeps silent, the answer goes out SKEW_US later
- * without it; evdns tells what was cancelled too, so a query lives until its last lookup has been
- * told of, whatever has become of the resolver meanwhile. */
+ * Failures: if one family has addresses and the other does not reply, the answer is delivered
+ * SKEW_US later without it. evdns calls back for cancelled lookups too, so a query lives until its
+ * last lookup has called back, even if the resolver is freed before. */
 
 #include "net/resolver.h"
 
@@ -14,13 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "net/hosts.h"
 #include "net/loop.h"
 
 enum {
     HOST_TEXT_BYTES = 256,
-    SKEW_US = 300 * 1000, /* what one family waits for the other */
+    SKEW_US = 300 * 1000, /* how long one family waits for the other */
     SECOND_US = 1000 * 1000,
     FAMILIES = 2,
 };
@@ -32,11 +34,11 @@ struct resolver {
     struct list queries; /* of struct resolver_query */
 };
 
-/* The question for the addresses of one family. */
+/* The lookup of the addresses of one family. */
 struct lookup {
     struct resolver_query *query;
     bool is_pending;
-    bool is_known_missing; /* there are none, as a server said */
+    bool is_known_missing; /* a server replied that there are none */
     struct resolver_address addresses[RESOLVER_ADDRESSES_MAX];
     size_t n_addresses;
     uint64_t ttl_us;
@@ -44,13 +46,13 @@ struct lookup {
 
 struct resolver_query {
     struct list node;
-    struct resolver *resolver; /* not to be touched once cancelled */
+    struct resolver *resolver; /* invalid after cancellation */
     struct loop_task delivery;
     struct timer skew;
-    resolver_on_answer on_answer; /* NULL: cancelled, or answered */
+    resolver_on_answer on_answer; /* NULL: cancelled or answered */
     void *context;
     uint16_t port;
-    struct lookup lookups[FAMILIES]; /* of IPv4, of IPv6; what is not asked for lies in the first */
+    struct lookup lookups[FAMILIES]; /* IPv4, IPv6; answers without a lookup are in the first */
 };
 
 static bool is_pending(const struct resolver_query *query)
@@ -58,7 +60,7 @@ static bool is_pending(const struct resolver_query *query)
     return query->lookups[0].is_pending || query->lookups[1].is_pending;
 }
 
-/* Nobody waits for it any more. It goes when evdns has told all it has to tell. */
+/* End a query that is answered or cancelled. It is freed when no lookup is pending. */
 static void end_query(struct resolver_query *query)
 {
     query->on_answer = NULL;
@@ -72,7 +74,7 @@ static void end_query(struct resolver_query *query)
 
 /* --- the answer --- */
 
-/* Both families into one list, of which neither drives out the other. */
+/* Merge both families into one list; neither displaces the other. */
 static size_t merge(const struct resolver_query *query, struct resolver_address *merged)
 {
     const struct lookup *ipv4 = &query->lookups[0];
@@ -124,14 +126,14 @@ static void deliver(struct loop_task *task)
 static void on_skew(void *context)
 {
     struct resolver_query *query = context;
-    loop_at_turn_end(query->resolver->loop, &query->delivery);
+    loop_at_iteration_end(query->resolver->loop, &query->delivery);
 }
 
-/* --- what evdns tells --- */
+/* --- callbacks of evdns --- */
 
 static uint64_t bounded_ttl_us(int ttl)
 {
-    /* RFC 2181 section 8: what has the highest bit set is zero. */
+    /* RFC 2181 section 8: a TTL with the highest bit set is zero. */
     const uint64_t ttl_us = ttl < 0 ? 0 : (uint64_t)ttl * SECOND_US;
     return ttl_us < RESOLVER_TTL_US_MIN   ? RESOLVER_TTL_US_MIN
            : ttl_us > RESOLVER_TTL_US_MAX ? RESOLVER_TTL_US_MAX
@@ -182,7 +184,7 @@ static void on_dns_answer(int result, char type, int count, int ttl, void *addre
         lookup->n_addresses == 0 &&
         (result == DNS_ERR_NONE || result == DNS_ERR_NOTEXIST || result == DNS_ERR_NODATA);
     if (!is_pending(query)) {
-        loop_at_turn_end(query->resolver->loop, &query->delivery);
+        loop_at_iteration_end(query->resolver->loop, &query->delivery);
     } else if (lookup->n_addresses > 0) {
         timer_arm(&query->skew, SKEW_US);
     }
@@ -192,7 +194,7 @@ static void on_dns_answer(int result, char type, int count, int ttl, void *addre
 
 static struct evdns_base *new_dns(struct loop *loop, const struct resolver_options *options)
 {
-    /* The hosts file is ours: evdns would read it once and never again. */
+    /* The hosts file is read by hosts.c: evdns would read it once and never again. */
     int wanted = DNS_OPTION_SEARCH | DNS_OPTION_MISC | DNS_OPTION_NAMESERVERS;
     struct evdns_base *dns = evdns_base_new(loop_base(loop), EVDNS_BASE_DISABLE_WHEN_INACTIVE);
     if (dns == NULL) {
@@ -204,7 +206,7 @@ static struct evdns_base *new_dns(struct loop *loop, const struct resolver_optio
             wanted &= ~DNS_OPTION_NAMESERVERS;
         }
     }
-    /* Names no server, or is not there: 127.0.0.1 is asked, as resolv.conf(5) has it. */
+    /* If resolv.conf is missing or names no server, 127.0.0.1 is used, as resolv.conf(5) says. */
     (void)evdns_base_resolv_conf_parse(
         dns, wanted, options->resolv_conf != NULL ? options->resolv_conf : "/etc/resolv.conf");
     return dns;
@@ -240,7 +242,7 @@ void resolver_free(struct resolver *resolver)
         struct resolver_query *query =
             CONTAINER_OF(resolver->queries.next, struct resolver_query, node);
         list_remove(&query->node);
-        end_query(query); /* or it is freed when evdns tells that all is over */
+        end_query(query); /* or it is freed by its last evdns callback */
     }
     evdns_base_free(resolver->dns, 1);
     hosts_close(&resolver->hosts);
@@ -251,8 +253,8 @@ void resolver_free(struct resolver *resolver)
 
 bool resolver_read_address(struct span host, uint16_t port, struct resolver_address *address)
 {
-    /* Not address_parse(), for which all notations of a host are one: a server behind NAT64 is
-     * reached by the address that the policy says. */
+    /* Not address_parse(), which converts NAT64 to IPv4: a server behind NAT64 is reached by the
+     * address in the policy. */
     char text[INET6_ADDRSTRLEN];
     unsigned char bytes[sizeof(struct in6_addr)];
     if (host.len >= sizeof(text) || span_find(host, '\0') < host.len) {
@@ -282,13 +284,13 @@ static void ask_dns(struct resolver_query *query, struct span host)
     lookups[1].is_pending =
         evdns_base_resolve_ipv6(dns, name, 0, on_dns_answer, &lookups[1]) != NULL;
     if (!is_pending(query)) {
-        lookups[0].is_known_missing = true; /* nothing that could be asked for */
+        lookups[0].is_known_missing = true; /* the name cannot be queried */
         lookups[1].is_known_missing = true;
-        loop_at_turn_end(query->resolver->loop, &query->delivery);
+        loop_at_iteration_end(query->resolver->loop, &query->delivery);
     }
 }
 
-/* What is known without asking; false: nothing is. */
+/* Fill in an answer that needs no query. False: there is none. */
 static bool find_at_once(struct resolver_query *query, struct span host)
 {
     struct resolver *resolver = query->resolver;
@@ -303,7 +305,7 @@ static bool find_at_once(struct resolver_query *query, struct span host)
         lookup->n_addresses = 1;
         return true;
     }
-    hosts_refresh(&resolver->hosts);
+    hosts_refresh(&resolver->hosts, clock_monotonic_us());
     lookup->ttl_us = RESOLVER_HOSTS_TTL_US;
     lookup->n_addresses = hosts_find(span_of(resolver->hosts.text, resolver->hosts.len), host,
                                      query->port, lookup->addresses);
@@ -314,10 +316,10 @@ enum status resolver_ask(struct resolver *resolver, struct span host, uint16_t p
                          resolver_on_answer on_answer, void *context, struct resolver_query **query)
 {
     struct resolver_query *asked = calloc(1, sizeof(*asked));
-    if (asked == NULL || timer_init(&asked->skew, resolver->loop, on_skew, asked) != STATUS_OK) {
-        free(asked);
+    if (asked == NULL) {
         return STATUS_NO_MEMORY;
     }
+    timer_init(&asked->skew, resolver->loop, on_skew, asked);
     asked->resolver = resolver;
     asked->on_answer = on_answer;
     asked->context = context;
@@ -329,7 +331,7 @@ enum status resolver_ask(struct resolver *resolver, struct span host, uint16_t p
     *query = asked;
 
     if (find_at_once(asked, host)) {
-        loop_at_turn_end(resolver->loop, &asked->delivery);
+        loop_at_iteration_end(resolver->loop, &asked->delivery);
     } else {
         ask_dns(asked, host);
     }
@@ -338,7 +340,7 @@ enum status resolver_ask(struct resolver *resolver, struct span host, uint16_t p
 
 void resolver_cancel(struct resolver_query *query)
 {
-    /* evdns is not told: what it cancels it tells later, and looks at its base then, which
-     * resolver_free() may have freed by that time. */
+    /* The lookup is not cancelled in evdns: it calls back later for a cancelled one and then uses
+     * its base, which resolver_free() may have freed by that time. */
     end_query(query);
 }

@@ -8,7 +8,7 @@
 
 #include "net/stream.h"
 
-/* So few bytes cost less to copy than the kernel takes to follow slices. */
+/* Copying so few bytes costs less than the kernel's handling of several slices. */
 enum { JOINED_BYTES_MAX = 2048 };
 
 static ssize_t plain_read(struct stream *stream, void *buffer, size_t capacity)
@@ -44,7 +44,7 @@ static ssize_t plain_writev(struct stream *stream, const struct iovec *slices, i
     if (bytes_of(slices, n_slices) <= JOINED_BYTES_MAX) {
         return send_joined(stream->fd, slices, n_slices);
     }
-    /* writev() would raise SIGPIPE when the peer has gone. */
+    /* writev() would raise SIGPIPE if the peer has gone. */
     const struct msghdr message = {
         .msg_iov = (struct iovec *)(uintptr_t)slices, /* sendmsg() does not write there */
         .msg_iovlen = (size_t)n_slices,
@@ -62,7 +62,7 @@ static ssize_t plain_to_pipe(struct stream *stream, int pipe_fd, size_t most)
     return splice(stream->fd, NULL, pipe_fd, NULL, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 }
 
-/* Nothing says MSG_NOSIGNAL to splice(): who sends from pipes ignores SIGPIPE. */
+/* splice() has no MSG_NOSIGNAL: the process must ignore SIGPIPE. */
 static ssize_t plain_from_pipe(struct stream *stream, int pipe_fd, size_t most)
 {
     return splice(pipe_fd, NULL, stream->fd, NULL, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-/* The field called @name, or NULL: there is none, or its lines differ. */
+/* The field named @name. NULL: there is none, or it occurs with different values. */
 static const struct field *find_one(const struct head *head, struct span name)
 {
     const struct field *found = head_find_name(head, name);
@@ -26,8 +26,7 @@ static bool is_number(struct span text)
     return text.len > 0;
 }
 
-/* Whether @head tells a whole number in the field @name, and which: what is more than @max is
- * @max. */
+/* Read a whole number from the field @name of @head; a larger number than @max gives @max. */
 static bool read_units(const struct head *head, struct span name, uint32_t max, uint64_t *units)
 {
     const struct field *field = find_one(head, name);
@@ -54,9 +53,9 @@ static uint32_t cost_by_field(const struct cost_spec *cost, const struct request
 {
     uint64_t units = 0;
     const bool is_believed = cost->trust_any || request->peer_is_trusted;
-    const bool is_told =
+    const bool is_reported =
         is_believed && read_units(request->head, cost->field, cost->max, &units) && units > 0;
-    return is_told ? (uint32_t)units : cost->max;
+    return is_reported ? (uint32_t)units : cost->max;
 }
 
 uint32_t cost_of_request(const struct cost_spec *cost, const struct request_view *request)
@@ -75,11 +74,11 @@ uint32_t cost_of_request(const struct cost_spec *cost, const struct request_view
 
 bool cost_of_response(const struct cost_spec *cost, const struct head *head, uint32_t *units)
 {
-    uint64_t told = 0;
+    uint64_t reported = 0;
     assert(cost->kind == COST_RESPONSE_HEADER);
-    if (!read_units(head, cost->field, cost->max, &told)) {
+    if (!read_units(head, cost->field, cost->max, &reported)) {
         return false;
     }
-    *units = (uint32_t)told;
+    *units = (uint32_t)reported;
     return true;
 }

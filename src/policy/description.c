@@ -1,26 +1,58 @@
-/* The tree of the file is read once more and walked by the tables that it was loaded by, so that
- * what the language learns is told without being told of here. */
+/* The file's tree is built again and walked by the loader's tables. Therefore new keys of the
+ * language need no code here. */
 
 #include "policy/description.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/loader_yaml.h"
-#include "policy/login.h"
-#include "policy/sections.h"
-#include "policy/value_types.h"
+#include "policy/load/endpoint.h"
+#include "policy/load/loader_yaml.h"
+#include "policy/load/spec.h"
+#include "policy/load/value_types.h"
+#include "policy/tests/sections_test.h"
 
-struct walk {
-    const struct description_sink *sink;
-    void *context;
-    struct arena arena;
-    bool no_memory;
-};
+/* --- building JSON: what lacks memory becomes NULL, and so does what contains it --- */
+
+/* Append @item to *list; both are owned. */
+static void append(json_t **list, json_t *item)
+{
+    if (json_array_append_new(*list, item) != 0) {
+        json_decref(*list);
+        *list = NULL;
+    }
+}
+
+/* Set @key of *object to @value; both are owned. */
+static void set(json_t **object, const char *key, json_t *value)
+{
+    if (json_object_set_new(*object, key, value) != 0) {
+        json_decref(*object);
+        *object = NULL;
+    }
+}
+
+/* A number or boolean if @is_plain and @text is one, else a string. */
+static json_t *value_of(struct span text, bool is_plain)
+{
+    uint64_t number;
+    if (is_plain && span_equals(text, SPAN("true"))) {
+        return json_true();
+    }
+    if (is_plain && span_equals(text, SPAN("false"))) {
+        return json_false();
+    }
+    const bool has_zero = text.len > 1 && text.data[0] == '0'; /* a file's mode is no number */
+    if (is_plain && !has_zero && span_to_u64(text, INT64_MAX, &number)) {
+        return json_integer((json_int_t)number);
+    }
+    return json_stringn(text.data, text.len);
+}
 
 /* --- secrets --- */
 
-/* What is read as a path has no login. */
+/* A URL that is read as a path has no login. */
 static bool is_unix(struct span url)
 {
     return span_starts_with(url, SPAN("unix:")) || span_starts_with(url, SPAN("redis+unix:"));
@@ -45,7 +77,7 @@ struct span description_mask_url(struct span url, char *buffer)
     return text_span(&text);
 }
 
-/* ${NAME} and nothing else: what it stands for is not in the file. */
+/* Whether @written is only ${NAME}, so that the file does not contain the value. */
 static bool is_reference(struct span written)
 {
     const struct span start = SPAN("${");
@@ -54,77 +86,70 @@ static bool is_reference(struct span written)
            span_find(written, ':') == written.len;
 }
 
-/* --- the walk --- */
+/* --- a policy --- */
 
-static void tell_plain(struct walk *walk, struct span value)
+static json_t *describe_url(struct span written)
 {
-    walk->sink->value(walk->context, value, true);
-}
-
-static void tell_url(struct walk *walk, struct span written)
-{
-    char *buffer = arena_alloc(&walk->arena, written.len + DESCRIPTION_MASK.len);
+    char *buffer = malloc(written.len + DESCRIPTION_MASK.len);
     if (buffer == NULL) {
-        walk->no_memory = true;
-        return;
+        return NULL;
     }
-    walk->sink->value(walk->context, description_mask_url(written, buffer), false);
+    json_t *json = value_of(description_mask_url(written, buffer), false);
+    free(buffer);
+    return json;
 }
 
-/* The value of any header may be one, whatever its name is. */
+/* The value of any header may be a secret. */
 static bool may_be_secret(const struct value_type *type)
 {
     return type->is_secret || type == &VALUE_HEADER;
 }
 
-static void tell_scalar(struct walk *walk, const struct value_type *type, const struct node *node)
+static json_t *describe_scalar(const struct value_type *type, const struct node *node)
 {
     if (type == &VALUE_REDIS || type == &VALUE_SERVER) {
-        tell_url(walk, node->written);
-    } else if (may_be_secret(type) && !is_reference(node->written) && node->written.len > 0) {
-        walk->sink->value(walk->context, DESCRIPTION_MASK, false);
-    } else {
-        walk->sink->value(walk->context, node->written, node->plain);
+        return describe_url(node->written);
     }
+    if (may_be_secret(type) && !is_reference(node->written) && node->written.len > 0) {
+        return value_of(DESCRIPTION_MASK, false);
+    }
+    return value_of(node->written, node->plain);
 }
 
-static void tell_section(struct walk *walk, const struct section *section, const struct node *node);
+static json_t *describe_section(const struct section *section, const struct node *node);
 
-static void tell_value(struct walk *walk, const struct value_type *type, const struct node *node)
+static json_t *describe_value(const struct value_type *type, const struct node *node)
 {
-    if (type->kind == VALUE_SECTION) {
-        tell_section(walk, type->section, node);
-    } else {
-        tell_scalar(walk, type, node);
-    }
+    return type->kind == VALUE_SECTION ? describe_section(type->section, node)
+                                       : describe_scalar(type, node);
 }
 
-/* Where one may stand for a list of one, a list is told. */
-static void tell_list(struct walk *walk, const struct section_field *field, const struct node *node)
+/* A single item that replaces a list is described as a list. */
+static json_t *describe_list(const struct section_field *field, const struct node *node)
 {
     const bool is_list = node->kind == NODE_LIST;
     const struct node *items = is_list ? node->items : node;
     const size_t n_items = is_list ? node->n_items : 1;
-    walk->sink->open(walk->context, true);
+    json_t *list = json_array();
     for (size_t i = 0; i < n_items; i++) {
-        tell_value(walk, field->type, &items[i]);
+        append(&list, describe_value(field->type, &items[i]));
     }
-    walk->sink->close(walk->context);
+    return list;
 }
 
-static void tell_entries(struct walk *walk, const struct section_field *field,
-                         bool (*is_wanted)(struct span key), const struct node *node)
+/* Set the entries of @node that @is_wanted accepts; NULL: all. A scalar ends with a NUL. */
+static void set_entries(json_t **object, const struct section_field *field,
+                        bool (*is_wanted)(struct span key), const struct node *node)
 {
     for (size_t i = 0; i + 1 < node->n_items; i += 2) {
         const struct span key = node->items[i].text;
         if (is_wanted == NULL || is_wanted(key)) {
-            walk->sink->key(walk->context, key);
-            tell_value(walk, field->type, &node->items[i + 1]);
+            set(object, key.data, describe_value(field->type, &node->items[i + 1]));
         }
     }
 }
 
-/* What @node, a mapping or what stands for one, says of @field; NULL: nothing. */
+/* The value of @field in @node, a mapping or its shorthand; NULL: none. */
 static const struct node *find_value(const struct section *section,
                                      const struct section_field *field, const struct node *node)
 {
@@ -137,12 +162,12 @@ static const struct node *find_value(const struct section *section,
     return is_shorthand ? node : NULL;
 }
 
-/* Whether a section that is left out means its defaults, rather than that there is none. */
+/* Whether an omitted section has defaults, instead of being absent. */
 static bool has_defaults(const struct section *section)
 {
     bool has_fallback = false;
     for (size_t i = 0; i < section->n_fields; i++) {
-        if (section->fields[i].standing == KEY_REQUIRED) {
+        if (section->fields[i].presence == KEY_REQUIRED) {
             return false;
         }
         has_fallback = has_fallback || section->fields[i].fallback != NULL;
@@ -150,58 +175,54 @@ static bool has_defaults(const struct section *section)
     return has_fallback;
 }
 
-static void tell_said(struct walk *walk, const struct section_field *field,
-                      const struct node *value)
+static json_t *describe_field(const struct section_field *field, const struct node *value)
 {
-    walk->sink->key(walk->context, span_of_text(field->key));
+    json_t *map = NULL;
     switch (field->shape) {
     case SHAPE_ONE:
-        tell_value(walk, field->type, value);
-        break;
+        return describe_value(field->type, value);
     case SHAPE_LIST:
-        tell_list(walk, field, value);
-        break;
+        return describe_list(field, value);
     case SHAPE_MAP:
-        walk->sink->open(walk->context, false);
-        tell_entries(walk, field, NULL, value);
-        walk->sink->close(walk->context);
+        map = json_object();
+        set_entries(&map, field, NULL, value);
         break;
     }
+    return map;
 }
 
-static void tell_unsaid(struct walk *walk, const struct section *section,
+static void set_default(json_t **object, const struct section *section,
                         const struct section_field *field)
 {
     const bool is_section = field->shape == SHAPE_ONE && field->type->kind == VALUE_SECTION;
     if (field->fallback != NULL && field->fallback[0] != '\0') {
-        walk->sink->key(walk->context, span_of_text(field->key));
-        tell_plain(walk, span_of_text(field->fallback));
-    } else if (section == &SECTIONS_POLICY && is_section && has_defaults(field->type->section)) {
-        walk->sink->key(walk->context, span_of_text(field->key));
-        tell_section(walk, field->type->section, NULL);
+        set(object, field->key, value_of(span_of_text(field->fallback), true));
+    } else if (section == SECTIONS_POLICY.section && is_section &&
+               has_defaults(field->type->section)) {
+        set(object, field->key, describe_section(field->type->section, NULL));
     }
 }
 
-/* Sections within sections come back here, as deep as the tables are. */
-static void tell_section(struct walk *walk, const struct section *section, const struct node *node)
+/* Recursive for nested sections; the depth is bounded by the tables. */
+static json_t *describe_section(const struct section *section, const struct node *node)
 {
-    walk->sink->open(walk->context, false);
+    json_t *object = json_object();
     for (size_t i = 0; i < section->n_fields; i++) {
         const struct section_field *field = &section->fields[i];
         const struct node *value = find_value(section, field, node);
-        if (field->standing == KEY_NOT_YET) {
+        if (field->presence == KEY_NOT_YET) {
             continue;
         }
         if (value != NULL) {
-            tell_said(walk, field, value);
+            set(&object, field->key, describe_field(field, value));
         } else {
-            tell_unsaid(walk, section, field);
+            set_default(&object, section, field);
         }
     }
     if (section->others != NULL && node != NULL && node->kind == NODE_MAPPING) {
-        tell_entries(walk, section->others, section->is_other, node);
+        set_entries(&object, section->others, section->is_other, node);
     }
-    walk->sink->close(walk->context);
+    return object;
 }
 
 static const char *lookup_in_process(const char *name)
@@ -209,20 +230,195 @@ static const char *lookup_in_process(const char *name)
     return getenv(name);
 }
 
-enum status description_tell(const struct policy *policy, const struct description_sink *sink,
-                             void *context)
+json_t *description_of_policy(const struct policy *policy)
 {
     const struct loader_source source = {.yaml = policy->source, .noun = "a policy"};
-    struct walk walk = {.sink = sink, .context = context};
+    struct arena arena;
     struct diags diags = {0};
     struct node *root = NULL;
-    arena_init(&walk.arena, NULL, 0);
-    enum status status = loader_yaml_read(&source, lookup_in_process, &walk.arena, &diags, &root);
-    if (status == STATUS_OK) {
-        tell_section(&walk, &SECTIONS_POLICY, root);
-        status = walk.no_memory ? STATUS_NO_MEMORY : STATUS_OK;
+    json_t *json = NULL;
+    arena_init(&arena, NULL, 0);
+    if (loader_yaml_read(&source, lookup_in_process, &arena, &diags, &root) == STATUS_OK) {
+        json = describe_section(SECTIONS_POLICY.section, root);
     }
     diags_close(&diags);
-    arena_reset(&walk.arena);
-    return status;
+    arena_reset(&arena);
+    return json;
+}
+
+/* --- the language: types of single values --- */
+
+static json_t *string_schema(const char *pattern)
+{
+    return json_pack("{s:s, s:s}", "type", "string", "pattern", pattern);
+}
+
+static json_t *type_schema(const char *type)
+{
+    return json_pack("{s:s}", "type", type);
+}
+
+static json_t *words_schema(const char *const *words)
+{
+    json_t *list = json_array();
+    for (; *words != NULL; words++) {
+        append(&list, json_string(*words));
+    }
+    return json_pack("{s:o}", "enum", list);
+}
+
+/* Add the schemas of the forms of a value to *any_of. */
+static void add_forms(json_t **any_of, const struct value_type *type)
+{
+    switch (type->form) {
+    case FORM_TEXT:
+        if (type->words == NULL && type->pattern == NULL) {
+            /* YAML may read it as a number or a boolean. */
+            append(any_of, type_schema("string"));
+            append(any_of, type_schema("number"));
+            append(any_of, type_schema("boolean"));
+        }
+        break;
+    case FORM_NUMBER:
+        append(any_of, json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum",
+                                 (json_int_t)type->min, "maximum", (json_int_t)type->max));
+        append(any_of, string_schema("^[0-9]+$")); /* a quoted number is also valid */
+        break;
+    case FORM_SWITCH:
+        append(any_of, type_schema("boolean"));
+        append(any_of, string_schema("^(true|false)$"));
+        break;
+    }
+    if (type->pattern != NULL) {
+        append(any_of, string_schema(type->pattern));
+    }
+}
+
+static void add_scalar(json_t **any_of, const struct value_type *type)
+{
+    if (type->words != NULL) {
+        append(any_of, words_schema(type->words));
+    }
+    add_forms(any_of, type);
+    append(any_of, json_pack("{s:s}", "$ref", "#/$defs/environment"));
+}
+
+/* --- the language: lists, maps, sections --- */
+
+static json_t *section_schema(const struct section *section);
+
+static json_t *list_schema(const struct value_type *type);
+
+static const struct section_field *find_field(const struct section *section, const char *name)
+{
+    const struct section_field *field = section->fields;
+    while (!span_equals(span_of_text(field->key), span_of_text(name))) {
+        field++;
+    }
+    return field;
+}
+
+/* Add the schemas of a value to *any_of. Recursive; the depth is bounded by the tables. */
+static void add_value(json_t **any_of, const struct value_type *type)
+{
+    if (type->kind != VALUE_SECTION) {
+        add_scalar(any_of, type);
+        return;
+    }
+    append(any_of, section_schema(type->section));
+    if (type->section->shorthand != NULL) {
+        const struct section_field *field = find_field(type->section, type->section->shorthand);
+        add_value(any_of, field->type);
+        if (field->shape == SHAPE_LIST) {
+            append(any_of, list_schema(field->type));
+        }
+    }
+}
+
+static json_t *value_schema(const struct value_type *type)
+{
+    json_t *any_of = json_array();
+    add_value(&any_of, type);
+    return json_pack("{s:o}", "anyOf", any_of);
+}
+
+static json_t *list_schema(const struct value_type *type)
+{
+    return json_pack("{s:s, s:o}", "type", "array", "items", value_schema(type));
+}
+
+static json_t *field_schema(const struct section_field *field)
+{
+    /* A single value may replace a list, unless it is a section without a shorthand. */
+    const bool stands_alone = field->shape == SHAPE_ONE || field->type->kind != VALUE_SECTION ||
+                              field->type->section->shorthand != NULL;
+    json_t *schema = json_pack("{s:s}", "description", field->doc);
+    json_t *any_of = json_array();
+    if (field->fallback != NULL) {
+        const struct span text = span_of_text(field->fallback);
+        set(&schema, "default", value_of(text, field->type->form != FORM_TEXT));
+    }
+    if (field->shape == SHAPE_MAP) {
+        append(&any_of, json_pack("{s:s, s:o}", "type", "object", "additionalProperties",
+                                  value_schema(field->type)));
+    } else if (stands_alone) {
+        add_value(&any_of, field->type);
+    }
+    if (field->shape == SHAPE_LIST) {
+        append(&any_of, list_schema(field->type));
+    }
+    set(&schema, "anyOf", any_of);
+    return schema;
+}
+
+/* Set the members of a mapping's schema. */
+static void set_members(json_t **schema, const struct section *section)
+{
+    json_t *properties = json_object();
+    json_t *required = json_array();
+    for (size_t i = 0; i < section->n_fields; i++) {
+        const struct section_field *field = &section->fields[i];
+        if (field->presence != KEY_NOT_YET) {
+            set(&properties, field->key, field_schema(field));
+        }
+        if (field->presence == KEY_REQUIRED) {
+            append(&required, json_string(field->key));
+        }
+    }
+    set(schema, "type", json_string("object"));
+    set(schema, "properties", properties);
+    if (section->others != NULL) {
+        set(schema, "patternProperties",
+            json_pack("{s:o}", section->others_pattern, value_schema(section->others->type)));
+    }
+    set(schema, "required", required);
+    set(schema, "additionalProperties", json_false());
+}
+
+static json_t *section_schema(const struct section *section)
+{
+    json_t *schema = json_object();
+    set_members(&schema, section);
+    return schema;
+}
+
+json_t *description_of_language(enum description_language language)
+{
+    static const struct {
+        const char *title;
+        const struct value_type *type;
+    } LANGUAGES[] = {
+        [DESCRIPTION_POLICY] = {"A policy of sluice", &SECTIONS_POLICY},
+        [DESCRIPTION_TESTS] = {"Tests of a policy of sluice", &SECTIONS_TEST_FILE},
+    };
+    json_t *schema =
+        json_pack("{s:s, s:s}", "$schema", "https://json-schema.org/draft/2020-12/schema", "title",
+                  LANGUAGES[language].title);
+    set_members(&schema, LANGUAGES[language].type->section);
+    /* A value with an environment variable can be anything. */
+    set(&schema, "$defs",
+        json_pack("{s:{s:s, s:s, s:s}}", "environment", "description",
+                  "${NAME}, or ${NAME:-default}, of the environment", "type", "string", "pattern",
+                  "\\$\\{"));
+    return schema;
 }

@@ -26,7 +26,7 @@ bool field_edits_removes(const struct field_edits *edits, struct span name)
     return field_edits_drop(edits, &field);
 }
 
-/* The prefix as the policy writes it, and then a slash or nothing. */
+/* Whether @path has @prefix as in the policy, followed by a slash or its end. */
 static bool starts_with_prefix(struct span path, struct span prefix, bool ignore_case)
 {
     if (path.len < prefix.len || (path.len > prefix.len && path.data[prefix.len] != '/')) {
@@ -36,8 +36,8 @@ static bool starts_with_prefix(struct span path, struct span prefix, bool ignore
     return ignore_case ? span_equals_ignore_case(start, prefix) : span_equals(start, prefix);
 }
 
-/* What stands behind the prefix, of repeated slashes the last: "//host/x" is not a path to every
- * server. */
+/* The path after the prefix. Of repeated slashes only the last is kept, because some servers do not
+ * read "//host/x" as a path. */
 static struct span cut_prefix(struct span path, size_t prefix_len)
 {
     struct span left = span_of(path.data + prefix_len, path.len - prefix_len);
@@ -47,8 +47,8 @@ static struct span cut_prefix(struct span path, size_t prefix_len)
     return left.len > 0 ? left : SPAN("/");
 }
 
-/* Whether @whole is @tail behind a prefix of @prefix_len bytes; of a path that is no more than the
- * prefix nothing is left. */
+/* Whether @whole is a prefix of @prefix_len bytes followed by @tail; the tail of a path that is
+ * only the prefix is "/". */
 static bool ends_with(struct span whole, size_t prefix_len, struct span tail)
 {
     if (whole.len == prefix_len) {

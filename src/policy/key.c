@@ -3,24 +3,23 @@
 #include <assert.h>
 
 #include "base/hash.h"
-#include "policy/key_inner.h"
 #include "policy/key_values.h"
 
 enum {
-    /* A name and a value shorter than this are hashed in one go. */
+    /* A shorter name and value are hashed in one call. */
     HASH_INPUT_BYTES = 512,
-    /* A longer {name} is hashed together with its value, so that eight parts always fit. */
+    /* A longer {name} is hashed with its value, so that eight parts always fit. */
     NAME_PLAIN_BYTES_MAX = 24,
 };
 
-/* What the values of a source may be. */
+/* The kind of values of a source. */
 enum value_kind {
-    VALUE_ANY,    /* whatever the client sends: hashed unless it is plain */
+    VALUE_ANY,    /* sent by the client: hashed unless plain */
     VALUE_SECRET, /* always hashed */
-    VALUE_PLAIN,  /* of our own writing: always plain, see is_plain() */
+    VALUE_PLAIN,  /* written by sluice: always plain, see is_plain() */
 };
 
-/* How each source is named in an identity, and what its values are. */
+/* The name of each source in an identity, and the kind of its values. */
 static const struct {
     struct span name;
     enum value_kind values;
@@ -40,10 +39,10 @@ static const struct {
 
 /* --- its text --- */
 
-/* Bytes that stand well in a Redis key and cannot be taken for the marks of an identity. */
+/* Whether all bytes are suitable for a Redis key and are not separators of an identity. */
 static bool is_plain(struct span value)
 {
-    /* A bit for each of A-Z a-z 0-9 - . _ ~ / : % @ + */
+    /* one bit for each of A-Z a-z 0-9 - . _ ~ / : % @ + */
     static const uint64_t PLAIN[4] = {UINT64_C(0x07ffe82000000000), UINT64_C(0x47fffffe87ffffff)};
     uint64_t all = value.len <= KEY_PLAIN_BYTES_MAX;
     for (size_t i = 0; all != 0 && i < value.len; i++) {
@@ -53,7 +52,7 @@ static bool is_plain(struct span value)
     return all != 0;
 }
 
-/* Hash of the part's name and its value; a long value is hashed first by itself, marked so. */
+/* Write the hash of the part's name and value. A long value is first hashed alone, with a mark. */
 static void write_hash(const struct key_term *term, struct span value, struct span secret,
                        struct text *text)
 {
@@ -144,9 +143,9 @@ static enum key_result write_value(const struct key_value *value, enum key_missi
     return KEY_READ;
 }
 
-/* Write that value of @part which the identity number @i has. *n, how many identities the parts
- * before it make, is multiplied by how many values there are. The values need a large frame, which
- * a key of the client's address is spared. */
+/* Write the value of @part in identity number @i. *n, the number of identities from the earlier
+ * parts, is multiplied by the number of values. NEVER_INLINE because the values need a large stack
+ * frame, which keys by client address avoid. */
 static NEVER_INLINE enum key_result write_one_of(const struct key *key, const struct key_part *part,
                                                  enum key_missing missing,
                                                  const struct request_view *request,

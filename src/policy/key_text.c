@@ -1,14 +1,15 @@
-/* Identities as people read and write them: the same parts in the same order, without lengths, and
- * named as the policy names them. A key is read by its terms: whatever stands in a value, a part
- * begins with the name of one of them. */
+/* Readable form of identities: the same parts in the same order, without lengths, with the names of
+ * the policy. Parsing follows the terms of the key: each part begins with the name of one of its
+ * terms, whatever a value contains. */
 
 #include <string.h>
 
 #include "base/hash.h"
+#include "http/field.h"
 #include "policy/key.h"
-#include "policy/key_inner.h"
 #include "policy/key_values.h"
-#include "policy/quote.h"
+#include "policy/load/quote.h"
+#include "policy/policy.h"
 
 enum { HASH_DIGITS = 2 * HASH_IDENTITY_BYTES };
 
@@ -17,7 +18,7 @@ static struct span rest_of(struct span span, size_t from)
     return span_of(span.data + from, span.len - from);
 }
 
-/* Cut @word off the front of @rest, if it stands there. */
+/* Remove @word from the start of @rest. False: @rest does not start with it. */
 static bool take(struct span *rest, struct span word)
 {
     if (!span_starts_with(*rest, word)) {
@@ -57,7 +58,7 @@ void key_print_term(const struct key_term *term, struct text *text)
     text_add(text, term->name);
 }
 
-/* Cut `LENGTH=` and so many bytes off the front of @rest. */
+/* Remove `LENGTH=` and LENGTH bytes from the start of @rest. */
 static bool take_value(struct span *rest, struct span *value)
 {
     uint64_t len;
@@ -71,7 +72,7 @@ static bool take_value(struct span *rest, struct span *value)
     return true;
 }
 
-/* Print the part of an identity that @rest begins with. False: it is none. */
+/* Print the identity part at the start of @rest. False: there is no valid part. */
 static bool print_part(struct span *rest, struct text *text)
 {
     struct span value;
@@ -122,23 +123,17 @@ void key_print(struct span identity, struct text *text)
 
 /* --- reading --- */
 
-/* One key being read. */
+/* The state of parsing one key. */
 struct reading {
+    const struct policy *policy;
     struct span rest;
-    struct span secret;
     struct text *identity;
     struct text *problem;
     bool in_braces;
-    char scratch[KEY_GIVEN_BYTES_MAX]; /* of a value that was quoted */
+    char scratch[KEY_GIVEN_BYTES_MAX]; /* for a quoted value */
 };
 
-static bool fail(struct reading *reading, const char *problem)
-{
-    text_add(reading->problem, span_of_text(problem));
-    return false;
-}
-
-/* A value in quotes, from behind the first one. */
+/* Take a quoted value, from after its opening quote. */
 static bool take_quoted(struct reading *reading, struct span *value)
 {
     struct text text = text_of(reading->scratch, sizeof(reading->scratch));
@@ -150,19 +145,19 @@ static bool take_quoted(struct reading *reading, struct span *value)
         }
     }
     if (at == reading->rest.len) {
-        return fail(reading, "a quoted value has no end");
+        return text_refuse(reading->problem, "a quoted value has no end");
     }
     reading->rest = rest_of(reading->rest, at + 1);
     *value = text_span(&text);
     return true;
 }
 
-/* What stands behind the name of a term. */
+/* Take the value after the name of a term. */
 static bool take_given_value(struct reading *reading, struct span *value)
 {
     if (take(&reading->rest, SPAN(":"))) {
         return take_value(&reading->rest, value) ||
-               fail(reading, "a length is followed by `=` and so many bytes");
+               text_refuse(reading->problem, "a length is followed by `=` and so many bytes");
     }
     reading->rest = rest_of(reading->rest, 1);
     if (take(&reading->rest, SPAN("\""))) {
@@ -177,6 +172,22 @@ static bool take_given_value(struct reading *reading, struct span *value)
     return true;
 }
 
+/* Replace the method *@value by the value that keys count for it. */
+static bool read_method(struct reading *reading, struct span *value)
+{
+    const struct span method = *value;
+    if (span_equals(method, METHOD_NAMES_OTHERS)) {
+        return true;
+    }
+    if (!field_is_token(method) || method.len > METHOD_BYTES_MAX) {
+        return text_refuse(reading->problem,
+                           "a method has 1 to %d letters, digits, \"-\" and the like",
+                           METHOD_BYTES_MAX);
+    }
+    const char *refusal = method_names_read(reading->policy, method, value);
+    return refusal == NULL || text_refuse(reading->problem, "%s", refusal);
+}
+
 static bool write_value(struct reading *reading, const struct key_term *term, struct span value)
 {
     char buffer[ADDRESS_TEXT_MAX];
@@ -186,7 +197,8 @@ static bool write_value(struct reading *reading, const struct key_term *term, st
     if (term->source == KEY_CLIENT_IP) {
         struct address address;
         if (!address_parse(value, &address)) {
-            return fail(reading, "client.ip is an address, as 192.0.2.1 or 2001:db8::1");
+            return text_refuse(reading->problem,
+                               "client.ip is an address, as 192.0.2.1 or 2001:db8::1");
         }
         address = address_mask(address,
                                address.family == ADDRESS_IPV4 ? term->ipv4_bits : term->ipv6_bits);
@@ -194,12 +206,15 @@ static bool write_value(struct reading *reading, const struct key_term *term, st
         value = text_span(&canonical);
     }
     if (value.len == 0) {
-        return fail(reading, "an empty value counts as missing: write none");
+        return text_refuse(reading->problem, "an empty value counts as missing: write none");
     }
     if (term->source == KEY_GLOBAL && !span_equals(value, SPAN("all"))) {
-        return fail(reading, "there is one global counter: global=all");
+        return text_refuse(reading->problem, "there is one global counter: global=all");
     }
-    key_write_part(term, value, reading->secret, reading->identity);
+    if (term->source == KEY_METHOD && !read_method(reading, &value)) {
+        return false;
+    }
+    key_write_part(term, value, reading->policy->store.secret, reading->identity);
     return true;
 }
 
@@ -218,7 +233,7 @@ static bool write_hash(struct reading *reading, const struct key_term *term)
 {
     (void)take(&reading->rest, SPAN("32="));
     if (reading->rest.len < HASH_DIGITS || !is_hex(span_of(reading->rest.data, HASH_DIGITS))) {
-        return fail(reading, "a `#` is followed by 32 hex digits, in lower case");
+        return text_refuse(reading->problem, "a `#` is followed by 32 hex digits, in lower case");
     }
     text_add(reading->identity, key_source_name(term->source));
     text_add_literal(reading->identity, "#32=");
@@ -227,8 +242,8 @@ static bool write_hash(struct reading *reading, const struct key_term *term)
     return true;
 }
 
-/* The name of @term in front of what is read, in any case where it is a header's, and one of @marks
- * behind it, which stays. */
+/* Take @name from the start of the text; header names are case-insensitive. One of @marks must
+ * follow and is not taken. */
 static bool take_name(struct reading *reading, struct span name, const char *marks)
 {
     const struct span rest = reading->rest;
@@ -245,7 +260,7 @@ static bool take_name(struct reading *reading, struct span name, const char *mar
     return true;
 }
 
-/* As an identity names it. */
+/* Write the name of @term as in an identity. */
 static void print_inner_name(const struct key_term *term, struct text *text)
 {
     text_add(text, key_source_name(term->source));
@@ -258,7 +273,7 @@ static void print_inner_name(const struct key_term *term, struct text *text)
     }
 }
 
-/* Whether what is read begins with @term; its name is taken then. */
+/* Whether the text begins with @term; if so, its name is taken. */
 static bool take_term(struct reading *reading, const struct key_term *term)
 {
     char buffers[2][NAME_BYTES_MAX + 32];
@@ -328,9 +343,8 @@ static bool read_parts(struct reading *reading, const struct key *key)
 {
     for (size_t i = 0; i < key->n_parts; i++) {
         if (i > 0 && !take(&reading->rest, SPAN(","))) {
-            text_add_format(reading->problem, "has %zu parts, and the limit counts by %zu", i,
-                            key->n_parts);
-            return false;
+            return text_refuse(reading->problem, "has %zu parts, and the limit counts by %zu", i,
+                               key->n_parts);
         }
         reading->in_braces = i == 0 && take(&reading->rest, SPAN("{"));
         text_add(reading->identity, i == 0 ? SPAN("{") : i > 0 ? SPAN(",") : SPAN(""));
@@ -339,7 +353,7 @@ static bool read_parts(struct reading *reading, const struct key *key)
         }
         text_add(reading->identity, i == 0 ? SPAN("}") : SPAN(""));
         if (reading->in_braces && !take(&reading->rest, SPAN("}"))) {
-            return fail(reading, "a brace is not closed");
+            return text_refuse(reading->problem, "a brace is not closed");
         }
     }
     if (reading->rest.len > 0) {
@@ -368,7 +382,7 @@ static bool read_hash(struct span written, uint8_t hash[HASH_IDENTITY_BYTES])
     return true;
 }
 
-/* An address alone, where it is plain what it is of. */
+/* Read an address alone, if the key leaves no doubt which part it is. */
 static bool read_address(struct reading *reading, const struct key *key, struct span written)
 {
     struct address address;
@@ -387,18 +401,18 @@ static bool read_address(struct reading *reading, const struct key *key, struct 
     return false;
 }
 
-bool key_parse(const struct key *key, struct span secret, struct span written,
+bool key_parse(const struct policy *policy, const struct key *key, struct span written,
                struct key_given *given, struct text *problem)
 {
     struct reading reading;
     struct text identity = text_of(given->identity, sizeof(given->identity));
+    reading.policy = policy;
     reading.rest = written;
-    reading.secret = secret;
     reading.identity = &identity;
     reading.problem = problem;
     given->len = 0;
     if (written.len > KEY_GIVEN_BYTES_MAX) {
-        return fail(&reading, "is longer than 4 KiB");
+        return text_refuse(problem, "is longer than 4 KiB");
     }
     if (read_hash(written, given->hash)) {
         return true;
@@ -407,9 +421,9 @@ bool key_parse(const struct key *key, struct span secret, struct span written,
         return false;
     }
     if (identity.truncated) {
-        return fail(&reading, "is longer than an identity can be");
+        return text_refuse(problem, "is longer than an identity can be");
     }
     given->len = identity.len;
-    key_hash(text_span(&identity), secret, given->hash);
+    key_hash(text_span(&identity), policy->store.secret, given->hash);
     return true;
 }

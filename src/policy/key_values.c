@@ -2,12 +2,12 @@
 
 #include "http/values.h"
 
-/* The values of one term that are being read. */
+/* The state of reading the values of one term. */
 struct reading {
     const struct key_term *term;
     struct key_values *values;
-    size_t first;   /* of them that is the term's */
-    bool has_empty; /* it stands in the request without a value as well */
+    size_t first;   /* index of the term's first value */
+    bool has_empty; /* the request also has it with an empty value */
     bool is_refused;
 };
 
@@ -90,8 +90,8 @@ static ALWAYS_INLINE struct span read_one(const struct key_term *term,
 
 /* --- fields --- */
 
-/* NEL and the no-break space of Latin-1 are white space to Python, which parts a scheme from its
- * credentials there. */
+/* Python treats NEL and the no-break space of Latin-1 as white space between scheme and
+ * credentials. */
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\x85' || c == '\xa0';
@@ -103,10 +103,11 @@ static char capital(char c, bool is_first)
     return is_first && lower >= 'a' && lower <= 'z' ? (char)(lower - 'a' + 'A') : lower;
 }
 
-/* Credentials with the scheme as in `Bearer`, and one space behind it. What needs no change is not
- * copied. */
-static struct span normalise_credentials(struct span value, struct key_scratch *scratch)
+/* Write credentials with the scheme capitalised as in `Bearer`, followed by one space. Credentials
+ * in this form are not copied. False: no room. */
+static bool normalise_credentials(struct span *credentials, struct key_scratch *scratch)
 {
+    const struct span value = *credentials;
     size_t scheme = 0;
     bool is_same = true;
     while (scheme < value.len && !is_blank(value.data[scheme])) {
@@ -116,10 +117,10 @@ static struct span normalise_credentials(struct span value, struct key_scratch *
     const struct span rest = value_trim(span_of(value.data + scheme, value.len - scheme));
     if (rest.len == 0 ||
         (is_same && rest.data == value.data + scheme + 1 && value.data[scheme] == ' ')) {
-        return value;
+        return true;
     }
     if (value.len + 1 > sizeof(scratch->bytes) - scratch->used) {
-        return SPAN(""); /* no server takes credentials as long */
+        return false;
     }
     char *out = scratch->bytes + scratch->used;
     for (size_t i = 0; i < scheme; i++) {
@@ -128,14 +129,16 @@ static struct span normalise_credentials(struct span value, struct key_scratch *
     out[scheme] = ' ';
     memcpy(out + scheme + 1, rest.data, rest.len);
     scratch->used += scheme + 1 + rest.len;
-    return span_of(out, scheme + 1 + rest.len);
+    *credentials = span_of(out, scheme + 1 + rest.len);
+    return true;
 }
 
-static struct span normalise_field(const struct key_term *term, struct span value,
-                                   struct key_scratch *scratch)
+/* False: no room. */
+static bool normalise_field(const struct key_term *term, struct span *value,
+                            struct key_scratch *scratch)
 {
-    value = value_trim(value);
-    return term->is_credentials ? normalise_credentials(value, scratch) : value;
+    *value = value_trim(*value);
+    return !term->is_credentials || normalise_credentials(value, scratch);
 }
 
 static void read_header(struct reading *reading, const struct head *head,
@@ -144,8 +147,15 @@ static void read_header(struct reading *reading, const struct head *head,
     const struct span name = reading->term->name;
     for (size_t i = 0; i < head->n_fields; i++) {
         const struct field *field = &head->fields[i];
-        if (field->name.len == name.len && span_equals_ignore_case(field->name, name) &&
-            !add(reading, normalise_field(reading->term, field->value, scratch))) {
+        if (field->name.len != name.len || !span_equals_ignore_case(field->name, name)) {
+            continue;
+        }
+        struct span value = field->value;
+        if (!normalise_field(reading->term, &value, scratch)) {
+            reading->is_refused = true;
+            return;
+        }
+        if (!add(reading, value)) {
             return;
         }
     }
@@ -156,7 +166,7 @@ static void read_header(struct reading *reading, const struct head *head,
 typedef bool decode_fn(struct span value, char *buffer, size_t capacity,
                        struct span readings[VALUE_READINGS_MAX], size_t *n);
 
-/* What servers make of @value, as it is written. False: no more are wanted. */
+/* Add the values that servers may decode from the raw @value. False: stop reading. */
 static bool add_readings(struct reading *reading, decode_fn *decode, struct span value,
                          struct key_scratch *scratch)
 {
@@ -281,7 +291,7 @@ struct span key_value_normalise(const struct key_term *term, struct span value,
     size_t n;
     scratch->used = 0;
     if (term->source == KEY_HEADER) {
-        return normalise_field(term, value, scratch);
+        return normalise_field(term, &value, scratch) ? value : SPAN("");
     }
     if (term->source == KEY_COOKIE &&
         cookie_decode(value_trim(value), scratch->bytes, sizeof(scratch->bytes), readings, &n)) {

@@ -1,4 +1,4 @@
-/* The values that a request has for a part of a key. */
+/* Reads the values of a request for a part of a key. */
 
 #ifndef SLUICE_POLICY_KEY_VALUES_H
 #define SLUICE_POLICY_KEY_VALUES_H
@@ -10,16 +10,17 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/span.h"
-#include "policy/key.h"
+#include "base/text.h"
+#include "policy/key_parts.h"
 
-/* Room for values that do not stand in the request as they are. */
+/* Storage for values that are not substrings of the request. */
 struct key_scratch {
     char address[ADDRESS_TEXT_MAX];
     size_t used;
     char bytes[4 * TARGET_BYTES_MAX];
 };
 
-/* One value; without a term the part is missing. */
+/* One value. term is NULL: the part is missing. */
 struct key_value {
     const struct key_term *term;
     struct span value; /* not empty, unless the part is missing */
@@ -30,20 +31,29 @@ struct key_values {
     size_t n; /* from 1 */
 };
 
-/* The fast path: read the value of a @part that has at most one in any request. An address is
- * written into @buffer. False: it may have several. */
+/* Fast path: read the value of a @part that never has more than one. An address is written into
+ * @buffer. False: @part may have several values. */
 MUST_USE bool key_values_read_one(const struct key_part *part, const struct request_view *request,
                                   char buffer[ADDRESS_TEXT_MAX], struct key_value *value);
 
-/* Read all values that servers may see in @request for @part: of the first alternative that is
- * present, and of the next ones too where it is present and empty. Values may lie in @scratch.
- * False: they differ where @duplicates refuses that, or there are more than KEY_IDENTITIES_MAX. */
+/* Read all values that servers may see in @request for @part: those of the first alternative that
+ * is present, and also of the next ones if it is present and empty. Values may point into @scratch.
+ * False: values differ and @duplicates refuses that, there are more than KEY_IDENTITIES_MAX, or a
+ * value is too long to be normalised. */
 MUST_USE bool key_values_read(const struct key_part *part, enum key_duplicates duplicates,
                               const struct request_view *request, struct key_scratch *scratch,
                               struct key_values *values);
 
-/* @value, which a person wrote for @term, as a request's is counted. */
+/* Normalise @value, written by an operator for @term, in the same way as a value of a request. */
 struct span key_value_normalise(const struct key_term *term, struct span value,
                                 struct key_scratch *scratch);
+
+/* The name of @source in an identity. */
+struct span key_source_name(enum key_source source);
+
+/* Write the identity part of @value, which is not empty, under @term. A value under client.ip is
+ * the text of address_write(), under global `all`; these are written unhashed. */
+void key_write_part(const struct key_term *term, struct span value, struct span secret,
+                    struct text *text);
 
 #endif /* SLUICE_POLICY_KEY_VALUES_H */

@@ -4,19 +4,150 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "policy/link.h"
-#include "policy/lint.h"
-#include "policy/loader_yaml.h"
-#include "policy/sections.h"
-#include "policy/short_form.h"
-#include "policy/whole_file.h"
+#include "policy/compile/compile.h"
+#include "policy/lint/lint.h"
+#include "policy/load/loader_yaml.h"
+#include "policy/load/spec.h"
+
+/* --- the short form: `upstream: URL` and `limit: RATE` --- */
+
+static struct node scalar(const struct node *at, struct span text)
+{
+    return (struct node){
+        .kind = NODE_SCALAR, .line = at->line, .column = at->column, .text = text, .written = text};
+}
+
+/* Make {KEY: @value, ...} with the position of the first value. */
+static struct node *new_mapping(struct section_reader *reader, const char *const *keys,
+                                const struct node *values, size_t n_entries)
+{
+    struct node *mapping = arena_calloc(reader->arena, 1, sizeof(*mapping));
+    struct node *items = arena_calloc(reader->arena, 2 * n_entries, sizeof(*items));
+    if (mapping == NULL || items == NULL) {
+        reader->no_memory = true;
+        return NULL;
+    }
+    for (size_t i = 0; i < n_entries; i++) {
+        items[2 * i] = scalar(&values[0], span_of_text(keys[i]));
+        items[2 * i + 1] = values[i];
+    }
+    *mapping = (struct node){.kind = NODE_MAPPING,
+                             .line = values[0].line,
+                             .column = values[0].column,
+                             .items = items,
+                             .n_items = 2 * n_entries};
+    return mapping;
+}
+
+/* Read @mapping as one entry of the section @type, called @name, into *items. */
+static void add_entry(struct section_reader *reader, const struct value_type *type,
+                      const char *name, const struct node *mapping, struct section_items *items)
+{
+    struct node *name_node = arena_calloc(reader->arena, 1, sizeof(*name_node));
+    struct section_position *position = arena_calloc(reader->arena, 1, type->bytes);
+    if (mapping == NULL || name_node == NULL || position == NULL) {
+        reader->no_memory = true;
+        return;
+    }
+    *name_node = scalar(mapping, span_of_text(name));
+    position->name = name_node->text;
+    position->name_node = name_node;
+    section_read(reader, type, mapping, position);
+    *items = (struct section_items){.node = mapping, .items = position, .n_items = 1};
+}
+
+static void add_upstream(struct section_reader *reader, struct spec_policy *spec)
+{
+    static const char *const KEYS[] = {"servers"};
+    const struct node *mapping = new_mapping(reader, KEYS, spec->upstream.node, 1);
+    add_entry(reader, &SECTIONS_UPSTREAM, "default", mapping, &spec->upstreams);
+}
+
+static void add_limit(struct section_reader *reader, struct spec_policy *spec)
+{
+    static const char *const KEYS[] = {"key", "rate"};
+    const struct node values[] = {scalar(spec->limit.node, SPAN("client.ip")), *spec->limit.node};
+    const struct node *mapping = new_mapping(reader, KEYS, values, ARRAY_LEN(values));
+    add_entry(reader, &SECTIONS_LIMIT, "per-client", mapping, &spec->limits);
+}
+
+static void add_route(struct section_reader *reader, struct spec_policy *spec)
+{
+    static const char *const KEYS[] = {"name", "upstream", "limits"};
+    const struct node *at = spec->upstream.node;
+    const struct node values[] = {
+        scalar(at, SPAN("all")),
+        scalar(at, SPAN("default")),
+        scalar(at, SPAN("per-client")),
+    };
+    const size_t n_values = spec->limit.node != NULL ? 3 : 2;
+    const struct node *mapping = new_mapping(reader, KEYS, values, n_values);
+    add_entry(reader, &SECTIONS_ROUTE, "all", mapping, &spec->routes);
+}
+
+/* Whether all of the short form could be read. */
+static bool is_sound(const struct spec_policy *spec)
+{
+    const struct spec_rate *rates = spec->limit.items;
+    for (size_t i = 0; i < spec->limit.n_items; i++) {
+        if (rates[i].node == NULL) {
+            return false;
+        }
+    }
+    return spec->upstream.node != NULL;
+}
+
+static bool check_use(struct section_reader *reader, const struct node *root)
+{
+    static const char *const LONG_FORM[] = {"upstreams", "limits", "defaults", "routes"};
+    const struct node *upstream = node_find(root, SPAN("upstream"));
+    const struct node *limit = node_find(root, SPAN("limit"));
+    const struct node *used = upstream != NULL ? upstream : limit;
+    for (size_t i = 0; i < ARRAY_LEN(LONG_FORM); i++) {
+        if (node_find(root, span_of_text(LONG_FORM[i])) != NULL) {
+            node_error(reader->diags, used,
+                       "\"%s\" is the short form and does not go with \"%s\"; did you mean "
+                       "\"%ss\"?",
+                       upstream != NULL ? "upstream" : "limit", LONG_FORM[i],
+                       upstream != NULL ? "upstream" : "limit");
+            return false;
+        }
+    }
+    if (upstream == NULL) {
+        node_error(
+            reader->diags, limit,
+            "\"limit\" is the short form and needs \"upstream: http://host:port\" beside it");
+        return false;
+    }
+    return true;
+}
+
+/* Replace the short form in @spec, if it is used, by an upstream "default", a limit "per-client" by
+ * client.ip, and one route "all". Errors go to the reader's diags. */
+static void expand_short_form(struct section_reader *reader, struct spec_policy *spec)
+{
+    const struct node *root = spec->position.node;
+    if (node_find(root, SPAN("upstream")) == NULL && node_find(root, SPAN("limit")) == NULL) {
+        return;
+    }
+    if (!check_use(reader, root) || !is_sound(spec)) {
+        return;
+    }
+    add_upstream(reader, spec);
+    if (spec->limit.node != NULL) {
+        add_limit(reader, spec);
+    }
+    add_route(reader, spec);
+}
+
+/* --- policies --- */
 
 static const char *lookup_in_process(const char *name)
 {
     return getenv(name);
 }
 
-/* From the tree to the spec, the short form told in full. */
+/* Read the spec from the tree and expand the short form. */
 static enum status read_spec(const struct node *root, struct arena *arena, struct diags *diags,
                              struct spec_policy **spec)
 {
@@ -27,12 +158,12 @@ static enum status read_spec(const struct node *root, struct arena *arena, struc
     }
     section_read(&reader, &SECTIONS_POLICY, root, *spec);
     if (!reader.no_memory) {
-        short_form_expand(&reader, *spec);
+        expand_short_form(&reader, *spec);
     }
     return reader.no_memory ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
-/* What is looked for besides errors. */
+/* The checks made in addition to errors. */
 enum care {
     CARE_TO_LOAD,
     CARE_TO_CHECK,
@@ -51,7 +182,7 @@ static enum status build(const struct node *root, uint64_t now_us, enum care car
         return STATUS_NO_MEMORY;
     }
     arena_init(&built->arena, NULL, 0);
-    status = link_policy(spec, arena, diags, now_us, built);
+    status = compile_policy(spec, arena, diags, now_us, built);
     if (status == STATUS_OK && diags->n_errors > 0) {
         status = STATUS_INVALID;
     }
@@ -106,7 +237,7 @@ static enum status load_file(const char *path, uint64_t now_us, enum care care,
 {
     char *bytes;
     size_t len;
-    enum status status = whole_file_read(path, &bytes, &len, diags);
+    enum status status = loader_yaml_read_file(path, &bytes, &len, diags);
     if (status == STATUS_OK) {
         status = load_text(span_of(bytes, len), lookup_in_process, now_us, care, policy, diags);
     }

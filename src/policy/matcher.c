@@ -1,16 +1,15 @@
 #include "policy/matcher.h"
 
-#include "policy/method_names.h"
 #include "policy/pattern.h"
+#include "policy/policy.h"
 #include "policy/route_index.h"
-#include "policy/route_limits.h"
 
 enum {
-    DECODINGS_MAX = 3, /* more than that nobody decodes a path, nor needs to encode it */
+    DECODINGS_MAX = 3, /* no server decodes a path more often */
     HTTP_NOT_FOUND = 404,
 };
 
-/* --- the parts of a match; each holds where nothing is said --- */
+/* --- the parts of a match; a part without conditions always matches --- */
 
 static bool host_matches(struct span pattern, struct span host)
 {
@@ -44,7 +43,7 @@ static bool field_matches(const struct field_match *wanted, const struct head *h
     return false;
 }
 
-/* The first condition on a field that does not hold, or NULL. */
+/* The first field condition that fails, or NULL. */
 static const struct field_match *failing_field(const struct route_match *match,
                                                const struct head *head)
 {
@@ -72,7 +71,7 @@ static bool path_matches(const struct route_match *match, struct request_view *r
                            request->captures);
 }
 
-/* The first part of @match that does not hold. */
+/* The first part of @match that fails, or MATCH_ALL. */
 static enum match_part compare(const struct route_match *match, struct request_view *request)
 {
     if (!path_matches(match, request)) {
@@ -101,7 +100,7 @@ static bool accepts(void *context, uint32_t route)
     return compare(&search->policy->routes[route].match, search->request) == MATCH_ALL;
 }
 
-/* With its captures. */
+/* The first matching route; its captures are set. */
 static const struct route *first_match(const struct policy *policy, struct request_view *request)
 {
     struct search search = {policy, request};
@@ -111,12 +110,12 @@ static const struct route *first_match(const struct policy *policy, struct reque
         return NULL;
     }
     if (policy->routes[found].n_captures > 0) {
-        (void)accepts(&search, found); /* another may have been tried since */
+        (void)accepts(&search, found); /* a later attempt may have overwritten the captures */
     }
     return &policy->routes[found];
 }
 
-/* Normalise the path. *refusal: why only some routes would take it, or NULL. */
+/* Normalise the path. *refusal: why only some routes accept it, or NULL. */
 static const char *read_path(struct request_view *request, const char **refusal)
 {
     static const struct path_rules STRICT = {.allow_encoded_slash = false};
@@ -128,9 +127,9 @@ static const char *read_path(struct request_view *request, const char **refusal)
                             : path_normalise(raw, &LENIENT, request->path_buffer, request->path);
 }
 
-/* --- other readings of a path that has them; each leaves it as something else --- */
+/* --- alternative readings of a path; each check overwrites request->path --- */
 
-/* The route of a server that does not resolve "..". */
+/* The route of the path as a server reads it that does not resolve "..". */
 static const struct route *match_unresolved(const struct policy *policy,
                                             struct request_view *request)
 {
@@ -140,10 +139,9 @@ static const struct route *match_unresolved(const struct policy *policy,
     return fault == NULL ? first_match(policy, request) : NULL;
 }
 
-/* Whether @other, where a server finds itself that reads the path of @route's request in another
- * way, is a place that the policy keeps such a request from: an earlier route, one with limits that
- * do not hold on @route, or one that answers in the server's stead. A 404 keeps nobody from
- * anything: it is what the end of most policies says. */
+/* Whether the policy protects @other, the route of an alternative reading, from requests of @route:
+ * @other is earlier, has limits that @route does not have, or responds instead of the server. A 404
+ * response protects nothing: most policies end with one. */
 static bool is_guarded(const struct route *route, const struct route *other)
 {
     if (other == NULL || other == route) {
@@ -159,8 +157,8 @@ static bool has_authority(struct span raw)
     return raw.len > 1 && raw.data[0] == '/' && raw.data[1] == '/';
 }
 
-/* The path behind the authority of @raw, as parsers of references read it: the URL class of
- * browsers and Node takes any number of slashes for two. */
+/* The path after the authority of @raw, as URL parsers read it. The URL class of browsers and Node
+ * treats any number of slashes as two. */
 static struct span skip_authority(struct span raw)
 {
     size_t at = 0;
@@ -173,8 +171,8 @@ static struct span skip_authority(struct span raw)
     return at < raw.len ? span_of(raw.data + at, raw.len - at) : SPAN("/");
 }
 
-/* Whether a server that reads the path of the request as @reading is led to a guarded route, or
- * to a limit that counts another path than this one. */
+/* Whether @reading, an alternative reading of the path, leads to a guarded route or to a limit that
+ * counts by the path. */
 static bool hides_guarded(const struct policy *policy, struct request_view *request,
                           const struct route *route, struct span reading)
 {
@@ -186,7 +184,7 @@ static bool hides_guarded(const struct policy *policy, struct request_view *requ
     return other != NULL && (is_guarded(route, other) || route_limits_read_path(other));
 }
 
-/* The same for a server that drops octets that are no UTF-8. */
+/* The same for a server that drops octets that are not valid UTF-8. */
 static bool broken_octets_hide_guarded(const struct policy *policy, struct request_view *request,
                                        const struct route *route)
 {
@@ -197,15 +195,42 @@ static bool broken_octets_hide_guarded(const struct policy *policy, struct reque
            hides_guarded(policy, request, route, sound);
 }
 
-/* The same for a server that takes @raw for a reference with an authority. */
+/* The same for a server that reads @raw as a reference with an authority. */
 static bool authority_hides_guarded(const struct policy *policy, struct request_view *request,
                                     const struct route *route, struct span raw)
 {
     return has_authority(raw) && hides_guarded(policy, request, route, skip_authority(raw));
 }
 
-/* Whether a server that takes encoded separators for slashes, and may decode what it has decoded,
- * is led to a guarded route, or reads what is refused. */
+/* Read the path with Unicode case folding, which maps some non-ASCII letters to ASCII letters. If
+ * this reading also leads to @route, its keys use it. Returns why the path is refused, or NULL. */
+static const char *fold_path(const struct policy *policy, struct request_view *request,
+                             const struct route *route)
+{
+    static const struct path_rules LENIENT = {.allow_encoded_slash = true};
+    const struct span raw = request->head->target.path;
+    char buffer[TARGET_BYTES_MAX];
+    struct span folded;
+    const char *refusal;
+    if (raw.len > sizeof(buffer) || !path_fold_wide(raw, buffer, &folded)) {
+        return NULL;
+    }
+    refusal = path_normalise(folded, &LENIENT, request->path_buffer, request->path);
+    const struct route *other = refusal == NULL ? first_match(policy, request) : NULL;
+    const bool ignores_case = other != NULL && other->match.ignore_case;
+    if (refusal != NULL || (ignores_case && other == route)) {
+        return refusal;
+    }
+    if (ignores_case && (is_guarded(route, other) || route_limits_read_path(other))) {
+        return "the path leads to another route where case is ignored beyond ASCII";
+    }
+    (void)read_path(request, &refusal);
+    (void)first_match(policy, request);
+    return NULL;
+}
+
+/* Whether the path leads to a guarded route, or to a path that is refused, on a server that reads
+ * encoded separators as slashes and may decode repeatedly. */
 static bool leads_to_guarded(const struct policy *policy, struct request_view *request,
                              const struct route *route)
 {
@@ -228,8 +253,8 @@ static bool leads_to_guarded(const struct policy *policy, struct request_view *r
     return true;
 }
 
-/* Why servers that read the path in another way than it led to @route make it a way around a route,
- * or NULL. @is_encoded: it holds separators that only some routes take. */
+/* Why an alternative reading of the path would avoid a route, or NULL. @is_encoded: the path
+ * contains separators that only some routes accept. */
 static const char *find_detour(const struct policy *policy, struct request_view *request,
                                const struct route *route, bool is_encoded)
 {
@@ -256,7 +281,7 @@ static const char *find_detour(const struct policy *policy, struct request_view 
     return NULL;
 }
 
-/* Why the method is refused, or NULL; most requests have one that the parser knows. */
+/* Why the method is refused, or NULL. The parser already knows the method of most requests. */
 static const char *read_method(const struct policy *policy, struct request_view *request)
 {
     request->method = request->head->method;
@@ -291,9 +316,13 @@ const char *matcher_find_route(const struct policy *policy, struct request_view 
         if (detour != NULL) {
             return detour;
         }
-        /* The path and its captures as they were. */
+        /* Restore the path and its captures. */
         (void)read_path(request, &refusal);
         (void)first_match(policy, request);
+        detour = request->path->has_wide ? fold_path(policy, request, found) : NULL;
+        if (detour != NULL) {
+            return detour;
+        }
     }
     if (found->match.ignore_case) {
         path_lower(request->path->text, request->path_buffer);

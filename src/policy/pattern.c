@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "policy/quote.h"
+#include "policy/load/quote.h"
 
 static bool is_capture_name(struct span name)
 {
@@ -26,33 +26,30 @@ static bool is_capture_name(struct span name)
 static bool add_capture(struct span name, struct pattern *pattern, struct text *problem)
 {
     if (!is_capture_name(name)) {
-        text_add_literal(problem, "a {name} is letters, digits, \"_\" and \"-\", at least one a "
-                                  "letter");
-        return false;
+        return text_refuse(problem, "a {name} is letters, digits, \"_\" and \"-\", at least one a "
+                                    "letter");
     }
     for (size_t i = 0; i < pattern->n_captures; i++) {
         if (span_equals(pattern->capture_names[i], name)) {
-            text_add_format(problem, "has {%.*s} twice", SPAN_ARGS(name));
-            return false;
+            return text_refuse(problem, "has {%.*s} twice", SPAN_ARGS(name));
         }
     }
     if (pattern->n_captures == CAPTURES_MAX) {
-        text_add_format(problem, "has more than %d {name}s", CAPTURES_MAX);
-        return false;
+        return text_refuse(problem, "has more than %d {name}s", CAPTURES_MAX);
     }
     pattern->capture_names[pattern->n_captures++] = name;
     return true;
 }
 
-/* Normalise one literal segment as a path of its own; it must stay one segment. */
+/* Normalise one literal segment as a separate path; it must remain one segment. */
 static bool normalise_literal(struct span piece, const struct path_rules *rules,
                               struct arena *arena, struct span *literal, struct text *problem)
 {
     char raw[PATTERN_LITERAL_BYTES_MAX + 1];
     char buffer[PATTERN_LITERAL_BYTES_MAX + 2];
     if (piece.len > PATTERN_LITERAL_BYTES_MAX) {
-        text_add_format(problem, "has a segment of more than %d bytes", PATTERN_LITERAL_BYTES_MAX);
-        return false;
+        return text_refuse(problem, "has a segment of more than %d bytes",
+                           PATTERN_LITERAL_BYTES_MAX);
     }
     raw[0] = '/';
     memcpy(raw + 1, piece.data, piece.len);
@@ -60,18 +57,15 @@ static bool normalise_literal(struct span piece, const struct path_rules *rules,
     struct path path;
     const char *refusal = path_normalise(span_of(raw, piece.len + 1), rules, buffer, &path);
     if (refusal != NULL) {
-        text_add_format(problem, "segment \"%.*s\": %s", SPAN_ARGS(quote_clip(piece)), refusal);
-        return false;
+        return text_refuse(problem, "segment \"%.*s\": %s", SPAN_ARGS(quote_clip(piece)), refusal);
     }
     if (path.n_segments != 1 || path.segments[0].len == 0 || span_find(piece, ';') < piece.len) {
-        text_add_format(problem, "segment \"%.*s\" can never match: paths are normalised first",
-                        SPAN_ARGS(quote_clip(piece)));
-        return false;
+        return text_refuse(problem, "segment \"%.*s\" can never match: paths are normalised first",
+                           SPAN_ARGS(quote_clip(piece)));
     }
     *literal = arena_copy(arena, path.segments[0]);
     if (literal->data == NULL) {
-        text_add_literal(problem, "out of memory");
-        return false;
+        return text_refuse(problem, "out of memory");
     }
     return true;
 }
@@ -87,19 +81,19 @@ static bool is_braced(struct span piece)
     return piece.len >= 2 && piece.data[0] == '{' && piece.data[piece.len - 1] == '}';
 }
 
-/* One piece of a literal beside a `*`; it may be empty. */
+/* Normalise the literal before or after a `*`; it may be empty. */
 static bool normalise_piece(struct span piece, const struct path_rules *rules, struct arena *arena,
                             struct span *literal, struct text *problem)
 {
     *literal = SPAN("");
-    /* with a letter beside it, since dots alone are no dot segment here */
+    /* with an added letter, because dots alone are not a dot segment here */
     char guarded[PATTERN_LITERAL_BYTES_MAX];
     if (piece.len == 0) {
         return true;
     }
     if (piece.len >= sizeof(guarded)) {
-        text_add_format(problem, "has a segment of more than %d bytes", PATTERN_LITERAL_BYTES_MAX);
-        return false;
+        return text_refuse(problem, "has a segment of more than %d bytes",
+                           PATTERN_LITERAL_BYTES_MAX);
     }
     memcpy(guarded, piece.data, piece.len);
     guarded[piece.len] = 'x';
@@ -137,8 +131,7 @@ static bool compile_segment(struct span piece, bool is_last, const struct path_r
     if (span_equals(piece, SPAN("**"))) {
         segment.kind = SEGMENT_REST;
         if (!is_last) {
-            text_add_literal(problem, "\"**\" must be the last segment");
-            return false;
+            return text_refuse(problem, "\"**\" must be the last segment");
         }
     } else if (span_equals(piece, SPAN("*"))) {
         segment.kind = SEGMENT_ANY;
@@ -153,15 +146,13 @@ static bool compile_segment(struct span piece, bool is_last, const struct path_r
             return false;
         }
     } else if (has_wildcard(piece)) {
-        text_add_format(problem,
-                        "segment \"%.*s\": \"**\" and \"{name}\" must be whole segments, and a "
-                        "segment holds one \"*\"",
-                        SPAN_ARGS(quote_clip(piece)));
-        return false;
+        return text_refuse(problem,
+                           "segment \"%.*s\": \"**\" and \"{name}\" must be whole segments, and a "
+                           "segment holds one \"*\"",
+                           SPAN_ARGS(quote_clip(piece)));
     } else if (piece.len == 0 && !is_last) {
-        text_add_literal(problem, "has an empty segment, which no path has: paths are normalised "
-                                  "first");
-        return false;
+        return text_refuse(problem, "has an empty segment, which no path has: paths are normalised "
+                                    "first");
     } else if (piece.len > 0 && !normalise_literal(piece, rules, arena, &segment.text, problem)) {
         return false;
     }
@@ -183,22 +174,18 @@ bool pattern_compile(struct span span, const struct path_rules *rules, struct ar
 {
     struct pattern compiled = {.n_segments = 0};
     if (span.len == 0 || span.data[0] != '/') {
-        text_add_literal(problem, "must start with \"/\"");
-        return false;
+        return text_refuse(problem, "must start with \"/\"");
     }
     if (span_find(span, '?') < span.len || span_find(span, '#') < span.len) {
-        text_add_literal(problem, "must be a path alone, without a query");
-        return false;
+        return text_refuse(problem, "must be a path alone, without a query");
     }
     const size_t n_segments = count_slashes(span);
     if (n_segments > PATTERN_SEGMENTS_MAX) {
-        text_add_format(problem, "has more than %d segments", PATTERN_SEGMENTS_MAX);
-        return false;
+        return text_refuse(problem, "has more than %d segments", PATTERN_SEGMENTS_MAX);
     }
     compiled.segments = arena_calloc(arena, n_segments, sizeof(*compiled.segments));
     if (compiled.segments == NULL) {
-        text_add_literal(problem, "out of memory");
-        return false;
+        return text_refuse(problem, "out of memory");
     }
     struct span rest = span_of(span.data + 1, span.len - 1);
     struct span piece;
@@ -211,7 +198,7 @@ bool pattern_compile(struct span span, const struct path_rules *rules, struct ar
     return true;
 }
 
-/* Whether an escape of @text reaches over @at: there is no character that begins there. */
+/* Whether @at is inside an escape of @text, so that no character begins there. */
 static bool is_inside_escape(struct span text, size_t at)
 {
     return (at >= 1 && text.data[at - 1] == '%') || (at >= 2 && text.data[at - 2] == '%');
@@ -236,7 +223,7 @@ bool pattern_part_matches(const struct pattern_segment *segment, struct span fou
                : span_equals(prefix, first) && span_equals(suffix, last);
 }
 
-/* Whether @segment stands for @found; not for "**". */
+/* Whether @segment, which is not "**", matches @found. */
 static bool segment_matches(const struct pattern_segment *segment, struct span found,
                             bool ignore_case)
 {
@@ -271,7 +258,7 @@ bool pattern_matches(const struct pattern_segment *segments, size_t n_segments, 
     return n_segments == path->n_segments;
 }
 
-/* Bytes that would be read as a wildcard are written as escapes. */
+/* Bytes that would be read as wildcards are escaped. */
 static void write_literal(struct span literal, struct text *text)
 {
     for (size_t i = 0; i < literal.len; i++) {

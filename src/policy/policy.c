@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "http/method.h"
 #include "limit/calendar.h"
 
 void policy_free(struct policy *policy)
@@ -13,4 +14,124 @@ void policy_free(struct policy *policy)
         arena_reset(&policy->arena);
         free(policy);
     }
+}
+
+const char *method_names_read(const struct policy *policy, struct span method, struct span *counted)
+{
+    *counted = method;
+    if (method_identify(method) != METHOD_OTHER) {
+        return NULL;
+    }
+    for (size_t i = 0; i < policy->n_methods; i++) {
+        if (span_equals(policy->methods[i].name, method)) {
+            return NULL;
+        }
+    }
+    const enum method_id meant = method_find_ignoring_case(method);
+    if (meant != METHOD_OTHER) {
+        return method_case_refusal(meant);
+    }
+    for (size_t i = 0; i < policy->n_methods; i++) {
+        if (span_equals_ignore_case(policy->methods[i].name, method)) {
+            return policy->methods[i].case_refusal;
+        }
+    }
+    *counted = METHOD_NAMES_OTHERS;
+    return NULL;
+}
+
+/* --- limits of two routes --- */
+
+static bool is_enforced(const struct limit_rule *rule)
+{
+    return !rule->limits[0].shadow;
+}
+
+static bool has_rule(const struct route *route, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (route->rules[i] == rule) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const struct limit_rule *route_limits_find_missing(const struct route *route,
+                                                   const struct route *other)
+{
+    for (size_t i = 0; i < other->n_rules; i++) {
+        if (is_enforced(other->rules[i]) && !has_rule(route, other->rules[i])) {
+            return other->rules[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_same_methods(const struct cost_spec *a, const struct cost_spec *b)
+{
+    if (a->n_methods != b->n_methods) {
+        return false;
+    }
+    for (size_t i = 0; i < a->n_methods; i++) {
+        if (!span_equals(a->methods[i].method, b->methods[i].method) ||
+            a->methods[i].units != b->methods[i].units) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool route_limits_cost_holds(const struct route *route, const struct route *other)
+{
+    const struct cost_spec *cost = &route->cost;
+    const struct cost_spec *wanted = &other->cost;
+    if (wanted->kind == COST_FIXED && wanted->units == 1 && cost->kind != COST_RESPONSE_HEADER) {
+        return true; /* a request costs at least 1 */
+    }
+    if (wanted->kind == COST_FIXED && cost->kind == COST_FIXED) {
+        return cost->units >= wanted->units;
+    }
+    return cost->kind == wanted->kind && cost->units == wanted->units && cost->max == wanted->max &&
+           span_equals(cost->field, wanted->field) && cost->trust_any == wanted->trust_any &&
+           has_same_methods(cost, wanted);
+}
+
+static bool is_limited(const struct route *route)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (is_enforced(route->rules[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool route_limits_hold(const struct route *route, const struct route *other)
+{
+    return route_limits_find_missing(route, other) == NULL &&
+           (!is_limited(other) || route_limits_cost_holds(route, other));
+}
+
+static bool reads_path(const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            const enum key_source source = key->parts[i].terms[j].source;
+            if (source == KEY_PATH || source == KEY_PATH_SEGMENT || source == KEY_PATH_CAPTURE) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool route_limits_read_path(const struct route *route)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (is_enforced(route->rules[i]) && reads_path(&route->rules[i]->key)) {
+            return true;
+        }
+    }
+    return false;
 }

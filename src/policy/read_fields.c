@@ -5,7 +5,7 @@ static int order_of_sizes(size_t a, size_t b)
     return a < b ? -1 : a > b;
 }
 
-/* How @name, folded, stands to @folded. */
+/* Order of the folded @name relative to @folded. */
 static int order_of_folded(struct span name, struct span folded)
 {
     int order = order_of_sizes(name.len, folded.len);
@@ -61,8 +61,8 @@ static bool names_one(const struct read_fields *fields, struct span options)
     return false;
 }
 
-/* Whether a Connection line names a field that is read. The names "close", "keep-alive" and
- * "upgrade" are options, whatever the policy reads. */
+/* Whether a Connection line names a field that the policy reads. "close", "keep-alive" and
+ * "upgrade" are always connection options. */
 static bool is_one_named(const struct read_fields *fields, const struct head *head)
 {
     for (size_t i = 0; i < head->n_fields; i++) {
@@ -73,7 +73,7 @@ static bool is_one_named(const struct read_fields *fields, const struct head *he
     return false;
 }
 
-/* Whether the first line of the name of line number @i has another value. */
+/* Whether the first field with the name of field @i has another value. */
 static bool differs_from_first(const struct head *head, size_t i)
 {
     const struct field *field = &head->fields[i];

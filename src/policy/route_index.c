@@ -7,24 +7,25 @@
 
 enum { FOREST_NODES = 3 };
 
-static const uint64_t GOLDEN = 0x9e3779b97f4a7c15; /* spreads the nodes that edges leave from */
+static const uint64_t GOLDEN = 0x9e3779b97f4a7c15; /* spreads the indices of nodes in the hash */
 
 /* --- edges --- */
 
-/* The place of the edge from @from by @text, or the empty one where it would be. */
+/* The entry of the edge from @from by @text, or the empty entry for it. */
 static struct route_edge *find_edge(const struct route_index *index, uint32_t from,
                                     struct span text)
 {
     const uint64_t hash = hash_table(&index->hash_key, text).low + from * GOLDEN;
-    uint32_t place = (uint32_t)(hash ^ hash >> 32) & index->edge_mask;
-    while (index->edges[place].to != ROUTE_NONE &&
-           (index->edges[place].from != from || !span_equals(index->edges[place].text, text))) {
-        place = (place + 1) & index->edge_mask;
+    uint32_t position = (uint32_t)(hash ^ hash >> 32) & index->edge_mask;
+    while (
+        index->edges[position].to != ROUTE_NONE &&
+        (index->edges[position].from != from || !span_equals(index->edges[position].text, text))) {
+        position = (position + 1) & index->edge_mask;
     }
-    return &index->edges[place];
+    return &index->edges[position];
 }
 
-/* ROUTE_NONE: nowhere. */
+/* ROUTE_NONE: there is no edge. */
 static uint32_t follow(const struct route_index *index, uint32_t from, struct span text)
 {
     return index->nodes[from].has_literals ? find_edge(index, from, text)->to : ROUTE_NONE;
@@ -75,7 +76,7 @@ static uint32_t add_root(struct route_index *index, const struct route_match *ma
     return add_edge(index, forest->hosts, host);
 }
 
-/* Routes come last first: each list begins with the first of the file. */
+/* Routes are added in reverse order, so that each list is in the order of the file. */
 static void add_route(struct route_index *index, const struct route *route)
 {
     const struct route_match *match = &route->match;
@@ -97,7 +98,7 @@ static void add_route(struct route_index *index, const struct route *route)
     *first = route->index;
 }
 
-/* At least twice as many places as edges. */
+/* The number of entries: at least twice the number of edges. */
 static uint32_t edge_places(size_t n_nodes)
 {
     uint32_t places = 8;
@@ -155,7 +156,7 @@ struct search {
     bool ignore_case;
     route_accepts accepts;
     void *context;
-    uint32_t found; /* the first so far */
+    uint32_t found; /* the first accepted so far */
 };
 
 static void try_list(struct search *search, uint32_t route)
@@ -181,8 +182,8 @@ static uint32_t follow_segment(const struct search *search, uint32_t node, struc
     return follow(search->index, node, span_of(buffer, segment.len));
 }
 
-/* What @number, to which the first @depth segments lead, and the nodes below it have. A node is met
- * once at most. */
+/* Try the routes of node @number, which the first @depth segments lead to, and of the nodes below
+ * it. Each node is visited at most once. */
 static void try_node(struct search *search, uint32_t number, size_t depth)
 {
     if (number == ROUTE_NONE || search->index->nodes[number].least >= search->found) {
@@ -201,7 +202,7 @@ static void try_node(struct search *search, uint32_t number, size_t depth)
     }
 }
 
-/* Each tail of @host that begins with a dot. */
+/* Try each tail of @host that begins with a dot. */
 static void try_tails(struct search *search, uint32_t tails, struct span host)
 {
     if (!search->index->nodes[tails].has_literals) {
@@ -235,7 +236,7 @@ uint32_t route_index_find(const struct route_index *index, struct span host,
     return search.found;
 }
 
-/* --- finding what takes all of a pattern --- */
+/* --- finding routes that match all of a pattern --- */
 
 struct wider_search {
     const struct route_index *index;
@@ -274,8 +275,8 @@ static uint32_t follow_literal(const struct wider_search *search, uint32_t node,
     return follow(search->index, node, span_of(buffer, text.len));
 }
 
-/* As try_node(), with the segments of a pattern: a wildcard leads where wildcards do, and what
- * takes any rest is taken by what does. */
+/* Like try_node() for the segments of a pattern: a wildcard follows wildcards, and only a rest
+ * matches any rest. */
 static void try_wider(struct wider_search *search, uint32_t number, size_t depth)
 {
     if (number == ROUTE_NONE || search->index->nodes[number].least >= search->found ||

@@ -51,9 +51,14 @@ const struct redis_fault_row *redis_fault_row(enum redis_fault fault)
     return &ROWS[fault];
 }
 
+struct span redis_fault_code(struct span text)
+{
+    return span_of(text.data, span_find(text, ' '));
+}
+
 static enum redis_fault fault_of_code(struct span text)
 {
-    const struct span code = span_of(text.data, span_find(text, ' '));
+    const struct span code = redis_fault_code(text);
     for (size_t i = 0; i < REDIS_FAULT_COUNT; i++) {
         if (ROWS[i].code != NULL && span_equals(code, span_of_text(ROWS[i].code))) {
             return (enum redis_fault)i;
@@ -62,7 +67,7 @@ static enum redis_fault fault_of_code(struct span text)
     return REDIS_FAULT_OTHER;
 }
 
-/* Cut "@user_script:41:" or "@user_script: 41:" off the front of @rest, if it stands there. */
+/* Remove "@user_script:41:" or "@user_script: 41:" from the front of @rest, if present. */
 static bool cut_line_number(struct span *rest)
 {
     struct span after = *rest;
@@ -77,9 +82,9 @@ static bool cut_line_number(struct span *rest)
     return true;
 }
 
-/* Redis before 7 tells of a command that failed within a script: "ERR Error running script (call to
- * f_<sha>): @user_script:41: @user_script: 41: -OOM command not allowed …". What the command said;
- * empty: @text is no such error. */
+/* Redis before 7 reports a command that failed within a script as "ERR Error running script (call
+ * to f_<sha>): @user_script:41: @user_script: 41: -OOM command not allowed …". Returns the error of
+ * the command; empty: @text is no such error. */
 static struct span said_within_script(struct span text)
 {
     struct span rest = text;
@@ -93,8 +98,8 @@ static struct span said_within_script(struct span text)
     return span_starts_with(rest, SPAN("-")) ? span_of(rest.data + 1, rest.len - 1) : rest;
 }
 
-/* That a call can be made again since it has changed nothing is true of what is said before the
- * script runs alone. */
+/* Whether @fault is accepted from a command within a script. A fault after which the call is
+ * repeated is not: that is safe only before the script runs, when nothing has changed. */
 static bool is_of_commands(enum redis_fault fault)
 {
     const enum redis_reaction reaction = redis_fault_row(fault)->reaction;
@@ -109,20 +114,20 @@ enum redis_fault redis_fault_of(struct span text)
     return said.len == 0 || is_of_commands(fault) ? fault : REDIS_FAULT_OTHER;
 }
 
-/* "host:port"; a host of IPv6 has colons too. */
-static bool read_place(struct span place, struct redis_redirect *redirect)
+/* "host:port"; an IPv6 host has colons too, so the last colon counts. */
+static bool read_endpoint(struct span endpoint, struct redis_redirect *redirect)
 {
     uint64_t port;
-    size_t colon = place.len;
-    while (colon > 0 && place.data[colon - 1] != ':') {
+    size_t colon = endpoint.len;
+    while (colon > 0 && endpoint.data[colon - 1] != ':') {
         colon--;
     }
     if (colon == 0 ||
-        !span_to_u64(span_of(place.data + colon, place.len - colon), UINT16_MAX, &port) ||
+        !span_to_u64(span_of(endpoint.data + colon, endpoint.len - colon), UINT16_MAX, &port) ||
         port == 0) {
         return false;
     }
-    redirect->host = span_of(place.data, colon - 1);
+    redirect->host = span_of(endpoint.data, colon - 1);
     redirect->port = (uint16_t)port;
     return true;
 }
@@ -134,7 +139,7 @@ bool redis_fault_read_redirect(struct span text, struct redis_redirect *redirect
     struct span slot_text;
     uint64_t slot;
     if (!span_split(&rest, ' ', &code) || !span_split(&rest, ' ', &slot_text) ||
-        !span_to_u64(slot_text, SLOTS - 1, &slot) || !read_place(rest, redirect)) {
+        !span_to_u64(slot_text, SLOTS - 1, &slot) || !read_endpoint(rest, redirect)) {
         return false;
     }
     redirect->slot = (uint16_t)slot;

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "base/limits.h"
-#include "store/errand.h"
+#include "store/operation.h"
 
 enum store_outcome store_decide(struct store *store, struct decision *decision,
                                 decision_on_answer on_answer)
@@ -16,7 +16,7 @@ enum store_outcome store_decide(struct store *store, struct decision *decision,
     decision->frames[frame].on_answer = on_answer;
     decision->frames[frame].state = NULL;
     decision->failure = STATUS_OK;
-    decision->fault = NULL;
+    decision->fault = REDIS_FAULT_NONE;
 
     const enum store_outcome outcome = store->ops->decide(store, decision);
     if (outcome == STORE_ANSWERED) {
@@ -26,9 +26,12 @@ enum store_outcome store_decide(struct store *store, struct decision *decision,
     return outcome;
 }
 
-bool store_takes_alike(const struct store *store, const struct decision *decision)
+bool store_takes_identical(const struct store *store, const struct decision *decision)
 {
-    return store->ops->takes_alike != NULL && store->ops->takes_alike(store, decision);
+    if (store->ops->takes_identical != NULL) {
+        return store->ops->takes_identical(store, decision);
+    }
+    return store->below != NULL && store_takes_identical(store->below, decision);
 }
 
 void store_cancel(struct decision *decision)
@@ -40,7 +43,9 @@ void store_cancel_below(struct decision *decision, size_t n_frames)
 {
     while (decision->n_frames > n_frames) {
         struct store *store = decision->frames[decision->n_frames - 1].store;
-        store->ops->cancel(store, decision);
+        if (store->ops->cancel != NULL) {
+            store->ops->cancel(store, decision);
+        }
         decision->n_frames--;
     }
 }
@@ -51,36 +56,60 @@ void store_settle(struct store *store, const struct settlement *settlements, siz
 
     if (store->ops->settle != NULL) {
         store->ops->settle(store, settlements, n);
+    } else if (store->below != NULL) {
+        store_settle(store->below, settlements, n);
     }
 }
 
-enum status store_learn(struct store *store, const struct limit *limits, size_t n_limits)
+bool store_can_settle(struct store *store, const struct settlement *settlement)
 {
-    return store->ops->learn == NULL ? STATUS_OK : store->ops->learn(store, limits, n_limits);
+    if (store->ops->can_settle != NULL) {
+        return store->ops->can_settle(store, settlement);
+    }
+    return store->below == NULL || store_can_settle(store->below, settlement);
 }
 
-void store_forget(struct store *store, const struct limit *limits)
+enum status store_add_limits(struct store *store, const struct limit *limits, size_t n_limits)
 {
-    if (store->ops->forget != NULL) {
-        store->ops->forget(store, limits);
+    if (store->ops->add_limits != NULL) {
+        return store->ops->add_limits(store, limits, n_limits);
+    }
+    return store->below != NULL ? store_add_limits(store->below, limits, n_limits) : STATUS_OK;
+}
+
+void store_remove_limits(struct store *store, const struct limit *limits)
+{
+    if (store->ops->remove_limits != NULL) {
+        store->ops->remove_limits(store, limits);
+    } else if (store->below != NULL) {
+        store_remove_limits(store->below, limits);
     }
 }
 
 bool store_is_ready(const struct store *store)
 {
-    return store->ops->is_ready == NULL || store->ops->is_ready(store);
+    if (store->ops->is_ready != NULL) {
+        return store->ops->is_ready(store);
+    }
+    return store->below == NULL || store_is_ready(store->below);
 }
 
 bool store_is_settled(const struct store *store)
 {
-    return store->ops->is_settled == NULL || store->ops->is_settled(store);
+    if (store->ops->is_settled != NULL) {
+        return store->ops->is_settled(store);
+    }
+    return store->below == NULL || store_is_settled(store->below);
 }
 
-enum store_outcome store_run(struct store *store, struct store_errand *errand)
+enum store_outcome store_run(struct store *store, struct store_operation *operation)
 {
-    errand->status = STATUS_INVALID;
-    errand->fault = NULL;
-    return store->ops->run != NULL ? store->ops->run(store, errand) : STORE_ANSWERED;
+    if (store->ops->run == NULL && store->below != NULL) {
+        return store_run(store->below, operation);
+    }
+    operation->status = STATUS_INVALID;
+    operation->fault = NULL;
+    return store->ops->run != NULL ? store->ops->run(store, operation) : STORE_ANSWERED;
 }
 
 void store_answer(struct decision *decision)
@@ -93,9 +122,17 @@ void store_answer(struct decision *decision)
 
 void store_free(struct store *store)
 {
-    if (store != NULL) {
+    while (store != NULL) {
+        struct store *below = store->below;
         store->ops->free(store);
+        store = below;
     }
+}
+
+const char *decision_fault_name(const struct decision *decision, enum status status)
+{
+    return decision->fault != REDIS_FAULT_NONE ? redis_fault_row(decision->fault)->name
+                                               : status_text(status);
 }
 
 struct span decision_source_name(enum decision_source source)

@@ -20,7 +20,8 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "limit/algorithm.h"
-#include "limit/alike.h"
+#include "limit/algorithms.h"
+#include "limit/identical.h"
 #include "support/redis_server.h"
 #include "support/script_client.h"
 
@@ -55,7 +56,7 @@ static void compare(const struct story *story, const struct step *step, size_t r
 {
     ck_assert_msg(allowed == step->allowed[request],
                   "allowed: C says %d, Lua %d, request %zu of %zu", step->allowed[request], allowed,
-                  request, step->n_alike);
+                  request, step->batch_size);
     for (size_t i = 0; i < step->n_charges; i++) {
         const struct limit *limit = &step->limits[i];
         const struct verdict *c = &step->expected[request][i];
@@ -72,7 +73,7 @@ static void compare(const struct story *story, const struct step *step, size_t r
                       limit->algorithm->name, limit->params.rate, limit->params.burst,
                       limit->params.period, limit->params.offset, limit->tick_us,
                       story->keys[i][step->key[i]], step - story->steps, step->now_us, request,
-                      step->n_alike, step->cost[i], c->allowed, c->remaining,
+                      step->batch_size, step->cost[i], c->allowed, c->remaining,
                       (int64_t)c->retry_after, c->next_after, c->reset_after, lua->allowed,
                       lua->remaining, (int64_t)lua->retry_after, lua->next_after, lua->reset_after);
     }
@@ -81,9 +82,9 @@ static void compare(const struct story *story, const struct step *step, size_t r
 static void count(const struct step *step, struct tally *tally)
 {
     tally->n_settled += step->settles;
-    tally->n_decisions += step->n_alike;
-    tally->n_alike += step->n_alike > 1 ? step->n_alike : 0;
-    for (size_t request = 0; request < step->n_alike; request++) {
+    tally->n_decisions += step->batch_size;
+    tally->batch_size += step->batch_size > 1 ? step->batch_size : 0;
+    for (size_t request = 0; request < step->batch_size; request++) {
         tally->n_allowed += step->allowed[request];
         for (size_t i = 0; i < step->n_charges; i++) {
             tally->n_never += step->expected[request][i].retry_after == RETRY_NEVER;
@@ -99,8 +100,9 @@ static void send_step(const struct story *story, const struct step *step, struct
         return;
     }
     fill_charges(story, step, charges);
-    if (step->n_alike > 1) {
-        script_client_send_alike(client, charges, step->n_charges, step->n_alike, step->now_us);
+    if (step->batch_size > 1) {
+        script_client_send_identical(client, charges, step->n_charges, step->batch_size,
+                                     step->now_us);
     } else {
         script_client_send_as(client, step->aim, charges, step->n_charges, step->now_us);
     }
@@ -108,23 +110,23 @@ static void send_step(const struct story *story, const struct step *step, struct
 
 /* What Redis answered to a step. */
 struct answer {
-    struct verdict verdicts[STORY_ALIKE][STORY_LIMITS];
-    bool allowed[STORY_ALIKE];
+    struct verdict verdicts[STORY_IDENTICAL][STORY_LIMITS];
+    bool allowed[STORY_IDENTICAL];
 };
 
-static void read_alike(const struct step *step, struct charge *charges,
-                       struct script_client *client, struct answer *answer)
+static void read_identical(const struct step *step, struct charge *charges,
+                           struct script_client *client, struct answer *answer)
 {
-    struct alike alike;
-    script_client_read_alike(client, charges, step->n_charges, step->n_alike, &alike);
-    for (size_t request = 0; request < step->n_alike; request++) {
-        ck_assert(alike_next(&alike, &answer->allowed[request]));
+    struct identical identical;
+    script_client_read_identical(client, charges, step->n_charges, step->batch_size, &identical);
+    for (size_t request = 0; request < step->batch_size; request++) {
+        ck_assert(identical_next(&identical, &answer->allowed[request]));
         for (size_t i = 0; i < step->n_charges; i++) {
-            answer->verdicts[request][i] = alike.verdicts[i];
+            answer->verdicts[request][i] = identical.verdicts[i];
         }
     }
     bool any;
-    ck_assert(!alike_next(&alike, &any));
+    ck_assert(!identical_next(&identical, &any));
 }
 
 static void read_step(const struct step *step, struct charge *charges, struct script_client *client,
@@ -132,8 +134,8 @@ static void read_step(const struct step *step, struct charge *charges, struct sc
 {
     if (step->settles) {
         script_client_read_settled(client);
-    } else if (step->n_alike > 1) {
-        read_alike(step, charges, client, answer);
+    } else if (step->batch_size > 1) {
+        read_identical(step, charges, client, answer);
     } else {
         answer->allowed[0] = script_client_read(client, charges, step->n_charges);
         for (size_t i = 0; i < step->n_charges; i++) {
@@ -160,7 +162,7 @@ static bool play(struct story *story, struct script_client *client, struct tally
     }
     for (size_t i = 0; i < STORY_STEPS; i++) {
         const struct step *step = &story->steps[i];
-        for (size_t request = 0; request < step->n_alike; request++) {
+        for (size_t request = 0; request < step->batch_size; request++) {
             compare(story, step, request, answers[i].verdicts[request],
                     answers[i].allowed[request]);
         }
@@ -190,7 +192,7 @@ static void report(const char *name, const struct tally *tally, uint64_t us)
            " with others alike; clock back %" PRIu64 " times by up to a second, %" PRIu64
            " times by more; %" PRIu64 " stories too slow\n",
            name, tally->n_decisions, tally->n_settled, us / 1000000, tally->n_allowed,
-           tally->n_never, tally->n_alike, tally->n_back, tally->n_followed, tally->n_slow);
+           tally->n_never, tally->batch_size, tally->n_back, tally->n_followed, tally->n_slow);
     total.n_decisions += tally->n_decisions;
     total.n_settled += tally->n_settled;
     total.us += us;

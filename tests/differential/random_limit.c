@@ -1,9 +1,7 @@
 #include "random_limit.h"
 
 #include "base/compiler.h"
-#include "limit/concurrency.h"
-#include "limit/sliding_log.h"
-#include "limit/sliding_window.h"
+#include "limit/algorithms.h"
 
 #include "chance.h"
 
@@ -50,7 +48,7 @@ static void make_params(struct limit *limit)
     if (algorithm->has_burst) {
         const uint64_t most = LIMIT_UNITS_MAX / params->period;
         params->burst = at_most_u32(random_size(one_in(2) && most > 20 ? 20 : most));
-        params->max_wait = one_in(2) ? 0 : random_period(limit);
+        params->max_wait = algorithm->has_wait && one_in(2) ? random_period(limit) : 0;
     }
     if (algorithm->has_offset) {
         make_windows(limit);
@@ -78,7 +76,7 @@ void random_limit(struct limit *limit, const struct algorithm *algorithm)
         limit->tick_us = ticks_us[random_below(ARRAY_LEN(ticks_us))];
         limit->params.ticks_per_s = S / limit->tick_us;
         make_params(limit);
-    } while (algorithm->check_params(&limit->params) != NULL);
+    } while (algorithm_check_params(algorithm, &limit->params) != NULL);
     limit->params.settles = one_in(2);
     limit->shadow = one_in(6);
     limit->count_denied = one_in(6);
@@ -99,7 +97,7 @@ void random_limit_change(const struct limit *before, struct limit *after)
             after->params.max_wait = random_size(before->params.max_wait * 2);
         }
         after->params.strict = one_in(3);
-    } while (after->algorithm->check_params(&after->params) != NULL);
+    } while (algorithm_check_params(after->algorithm, &after->params) != NULL);
     after->shadow = one_in(6);
     after->count_denied = one_in(6);
 }

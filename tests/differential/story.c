@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "limit/algorithm.h"
+#include "limit/algorithms.h"
 #include "support/judge.h"
 
 #include "chance.h"
@@ -133,7 +134,7 @@ static void judge_step(struct step *step, struct judge_state states[STORY_LIMITS
             .slot = step->slot[i],
         };
     }
-    for (size_t request = 0; request < step->n_alike; request++) {
+    for (size_t request = 0; request < step->batch_size; request++) {
         step->allowed[request] = judge_decide_as(charges, step->n_charges, step->now_us, step->aim);
         for (size_t i = 0; i < step->n_charges; i++) {
             step->expected[request][i] = charges[i].verdict;
@@ -141,14 +142,14 @@ static void judge_step(struct step *step, struct judge_state states[STORY_LIMITS
     }
 }
 
-static size_t make_n_alike(const struct step *step)
+static size_t make_batch_size(const struct step *step)
 {
     for (size_t i = 0; i < step->n_charges; i++) {
-        if (!limit_takes_alike(&step->limits[i])) {
+        if (!limit_takes_identical(&step->limits[i])) {
             return 1;
         }
     }
-    return one_in(3) ? 2 + random_below(STORY_ALIKE - 1) : 1;
+    return one_in(3) ? 2 + random_below(STORY_IDENTICAL - 1) : 1;
 }
 
 static enum decision_aim make_aim(void)
@@ -173,7 +174,7 @@ static void make_decision(struct story *story, struct step *step,
             make_edges(&step->limits[i], step->now_us, step->edges[i]);
         }
     }
-    step->n_alike = step->aim == DECISION_ADMIT ? make_n_alike(step) : 1;
+    step->batch_size = step->aim == DECISION_ADMIT ? make_batch_size(step) : 1;
     judge_step(step, states);
 }
 
@@ -208,7 +209,7 @@ static void make_settlement(struct story *story, struct step *step,
 
     step->settles = true;
     step->n_charges = 0;
-    step->n_alike = 0;
+    step->batch_size = 0;
     step->of = of;
     step->key[0] = then->key[of];
     step->settlement = (struct settlement){
@@ -263,8 +264,8 @@ void story_make(struct story *story, const struct algorithm *only, uint64_t numb
             continue;
         }
         make_decision(story, step, states);
-        const size_t told = random_below(step->n_charges);
-        now_us =
-            next_time(now_us, &step->limits[told], &step->expected[step->n_alike - 1][told], tally);
+        const size_t reported = random_below(step->n_charges);
+        now_us = next_time(now_us, &step->limits[reported],
+                           &step->expected[step->batch_size - 1][reported], tally);
     }
 }

@@ -22,7 +22,7 @@ enum {
     STORY_POLICIES = 3,
     STORY_KEYS = 2,
     STORY_STEPS = 50,
-    STORY_ALIKE = 12,
+    STORY_IDENTICAL = 12,
     STORY_KEY_BYTES = 48,
 };
 
@@ -37,9 +37,10 @@ struct step {
     uint32_t cost[STORY_LIMITS];
     uint64_t slot[STORY_LIMITS];
     uint64_t edges[STORY_LIMITS][LIMIT_EDGES];
-    size_t n_alike; /* requests that this step decides, one after another: one call of the script */
-    struct verdict expected[STORY_ALIKE][STORY_LIMITS];
-    bool allowed[STORY_ALIKE];
+    size_t
+        batch_size; /* requests that this step decides, one after another: one call of the script */
+    struct verdict expected[STORY_IDENTICAL][STORY_LIMITS];
+    bool allowed[STORY_IDENTICAL];
     size_t of; /* settles: the number of the limit, its key is key[0] */
     struct settlement settlement;
 };
@@ -56,7 +57,7 @@ struct tally {
     uint64_t n_allowed;
     uint64_t n_never;
     uint64_t n_settled;
-    uint64_t n_alike;    /* of the decisions, those that had others alike beside them */
+    uint64_t batch_size; /* of the decisions, those that had others alike beside them */
     uint64_t n_back;     /* steps back by a second or less */
     uint64_t n_followed; /* by more */
     uint64_t n_slow;     /* stories told in vain */

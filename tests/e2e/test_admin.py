@@ -113,6 +113,28 @@ def test_a_key_that_was_denied_is_found_by_its_hash(proxy, unix):
         unix.ask("GET", "/v1/limits/per-client/keys/0123456789abcdef0123456789abcdef"), 404)
 
 
+def test_all_unknown_methods_are_one_key(start_in_store, tmp_path):
+    proxy = start_in_store(f"""
+        admin: "unix:{tmp_path}/admin.sock"
+        limits:
+          a: {{key: method, rate: 2/hour}}
+        routes: [{{limits: [a], cost: {{PURGE: 1, default: 1}}, respond: {{status: 204}}}}]
+        """)
+    unix = Admin(addresses(proxy)[0])
+    path = "/v1/limits/a/keys/method="
+    assert [proxy.ask(method).status for method in ("FOO", "BAR", "PURGE")] == [204, 204, 204]
+    until(lambda: unix.read(path + "FOO")["source"] in ("memory", "redis"), "the admin's link")
+    for unknown in ("FOO", "ANY", "@other"):
+        told = unix.read(path + unknown)
+        assert told["key"] == "method=@other" and told["rates"][0]["remaining"] == 0, unknown
+    assert unix.read(path + "PURGE")["rates"][0]["remaining"] == 1
+    assert "the request's is PURGE" in is_problem(unix.ask("GET", path + "purge"), 400)
+    assert proxy.ask("QUX").status == 429
+    assert unix.change("DELETE", path + "BAZ")["reset"] is True
+    assert unix.read(path + "FOO")["rates"][0]["remaining"] == 2
+    until(lambda: proxy.ask("QUX").status == 204, "workers to forget")
+
+
 # --- what is wrong ---
 
 BAD_KEYS = [

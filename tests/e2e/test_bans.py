@@ -109,7 +109,7 @@ def test_bans_that_redis_loses_are_set_again(start_proxies, start_redis):
     until(lambda: len(proxies[1].bans()) == 1, "one to be lifted")
     redis.kill()
     redis.start()
-    until(lambda: redis.call("HLEN", "sluice:bans") == 2, "the ban, and the id", within=30)
+    until(lambda: redis.call("HLEN", "sluice:bans") == 3, "the ban, the id and the version", within=30)
     assert statuses(proxies) == {429}
     assert "Redis has lost bans" in "".join(proxy.sluice.stderr() for proxy in proxies)
     assert [len(proxy.bans()) for proxy in proxies] == [1, 1]

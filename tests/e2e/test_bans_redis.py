@@ -130,7 +130,7 @@ def test_a_user_who_may_not_subscribe_is_told_of(start_proxies, start_redis):
     proxy, = start_proxies(at(redis, ", user: sluice, password: s3cret"), 1)
     until(lambda: errors_of_bans(proxy), "the log's word")
     line, = errors_of_bans(proxy)
-    assert "no subscription: changes of bans are read every second" in line
+    assert "no subscription: changes of bans are asked for every second" in line
     assert "NOPERM" in line and 'hint="may the user subscribe?"' in line
 
 

@@ -106,7 +106,9 @@ limits:
   window: {key: method, algorithm: fixed_window, rate: 50/day}
 routes:
   - {match: {path: /free}, limits: [], respond: {status: 204}}
-  - {match: {path: /v1/**}, limits: [bucket, window], respond: {status: 204}}
+  - {match: {path: /v1/**}, limits: [bucket, window], max_body: 1KiB, respond: {status: 204}}
+  - {match: {path: /api/**}, limits: [window], strip_prefix: /api, upstream: api}
+upstreams: {api: {servers: [http://127.0.0.1:1]}}
 """
 
 
@@ -140,10 +142,14 @@ def test_script_and_proxy_count_in_the_same_keys(start, start_redis, policy_file
     assert len([key for key in redis.keys() if b"{" in key]) == 3
 
 
-@pytest.mark.parametrize("url, told", [("/none", "no route matches"), ("/free", "no limit")])
-def test_script_says_when_nothing_would_be_asked(policy_file, url, told):
+@pytest.mark.parametrize("url, field, told", [
+    ("/none", None, "404: no route matches"), ("/free", None, "no limit"), ("/v1/%2f", None, "400: the path"),
+    ("/v1/x", "Content-Length: 1025", "413: the request's body is too large"),
+    ("//api/x", None, "400: the prefix of the path"), ("/v1/x", "A B: c", "400: "),
+])
+def test_script_says_when_nothing_would_be_asked(policy_file, url, field, told):
     path = policy_file(LIMITS.replace("REDIS", "redis://127.0.0.1:1"))
-    result = program.command("script", path, "GET", url)
+    result = program.command("script", path, "GET", url, *(["-H", field] if field else []))
     assert result.returncode == 1 and result.stdout == "" and told in result.stderr
 
 
@@ -176,13 +182,23 @@ def test_echo_answers_with_what_it_received(echo):
             assert [value for name, value in told["headers"] if name == "X-A"] == ["1", "2"]
 
 
-def test_echo_does_what_the_query_asks_for(echo):
+def test_echo_tells_what_it_received_as_json_whatever_that_is(echo):
     with Client(echo) as client:
-        assert client.ask(path="/?status=404").status == 404
-        assert client.ask(path="/?bytes=100000").body == b"x" * 100000
-        assert client.ask(path="/?bytes=1000&chunked=1").is_chunked()
-        assert client.ask(path="/?close=1").get("Connection") == "close"
+        answer = client.ask("PATCH", "/%ff?x=\"", [("X-A", "\x01\xff")], body=b"\xff\x00" + b"x" * 100000)
+        told = answer.json()
+        assert (told["method"], told["target"], told["version"]) == ("PATCH", "/%ff?x=\"", "1.1")
+        assert dict(told["headers"])["X-A"] == "\x01\ufffd"
+        assert told["body"] == "\ufffd\x00" + "x" * 4094 and told["body_bytes"] == 100002
+        assert client.ask("HEAD", "/").body == b""
+        assert client.ask(path="/", fields=[("Connection", "close")]).status == 200
         assert client.has_ended()
+
+
+def test_echo_sends_as_many_bytes_as_it_is_asked_for(echo):
+    with Client(echo) as client:
+        for n in (0, 100, 5000000):
+            assert client.ask(path=f"/?bytes={n}").body == b"x" * n
+        assert client.ask(path="/?bytes=none").json()["target"] == "/?bytes=none"
 
 
 def test_the_demonstration_works_from_end_to_end(start, echo):

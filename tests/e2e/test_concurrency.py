@@ -7,6 +7,7 @@ import time
 import pytest
 
 from harness import message
+from harness.admin import Admin, addresses
 from harness.ports import free_port
 from harness.upstream import answer
 from harness.wait import until
@@ -165,7 +166,7 @@ BAD_REQUESTS = {
 @pytest.mark.parametrize("request_bytes, status", BAD_REQUESTS.values(), ids=BAD_REQUESTS.keys())
 def test_a_slot_comes_back_from_a_request_that_is_refused_on_its_way(
         start_in_store, start_upstream, scene, request_bytes, status):
-    proxy = start_in_store(slots(start_upstream(scene).url, top=IMPATIENT))
+    proxy = start_in_store(slots(start_upstream(scene).url, top=IMPATIENT, response="3s"))
     for _ in range(2):
         with proxy.send(request_bytes) as client:
             assert client.read().status == status
@@ -183,11 +184,30 @@ def test_a_slot_comes_back_from_a_request_that_is_refused_on_its_way(
 def test_a_slot_comes_back_when_its_client_leaves(
         start_in_store, start_upstream, scene, request_bytes, leave):
     upstream = start_upstream(scene)
-    proxy = start_in_store(slots(upstream.url, n=1, response="3s"))
+    proxy = start_in_store(slots(upstream.url, n=1, response="1500ms"))
     client = proxy.send(request_bytes)
     until(lambda: upstream.n_connections > 0, "the upstream to be asked")  # it has its slot
     assert free(proxy) == 0
     getattr(client, leave)()
+    wait_for_free(proxy, 1)
+
+
+def test_a_request_whose_client_has_left_is_counted_until_its_server_has_ended_it(
+        start, start_upstream, scene):
+    upstream = start_upstream(scene)
+    proxy = start(slots(upstream.url, n=1, top="admin: 127.0.0.1:0"))
+
+    def n_abandoned():
+        page = Admin(addresses(proxy)[0]).ask(path="/metrics").body.decode()
+        return int(re.search(r"^sluice_abandoned_requests (\d+)$", page, re.MULTILINE).group(1))
+
+    client = proxy.send(message.request("GET", "/gate"))
+    upstream.wait_for(1)
+    assert n_abandoned() == 0
+    client.reset()
+    until(lambda: n_abandoned() == 1, "the request to be abandoned")
+    scene.opens.set()
+    until(lambda: n_abandoned() == 0, "the answer")
     wait_for_free(proxy, 1)
 
 
@@ -253,10 +273,10 @@ def test_a_proxy_that_stops_gives_its_slots_back(start_sharing, start_upstream, 
 def test_a_response_that_runs_longer_than_its_lease_keeps_its_slot(
         start_in_store, start_upstream, scene):
     upstream = start_upstream(scene)
-    proxy = start_in_store(slots(upstream.url, n=1, lease="3s"))
+    proxy = start_in_store(slots(upstream.url, n=1, lease="2s"))
     client = proxy.send(message.request("GET", "/stream"))
     upstream.wait_for(1)
-    end = time.monotonic() + 6
+    end = time.monotonic() + 4
     while time.monotonic() < end:
         assert free(proxy) == 0
     scene.opens.set()

@@ -130,7 +130,8 @@ def test_what_is_called_wrongly_exits_2(places):
 def test_the_proxy_is_found_by_its_policy(proxy, folder):
     policy = str(proxy.folder / "policy.yaml")
     assert told(program.command("ctl", "--policy", policy, "ready"))[0].startswith("ready")
-    for url in ("nonsense", "https://a", "http://", "http://a:b", "http://a/b", "http://[::1"):
+    for url in ("nonsense", "https://a", "http://", "http://a:b", "http://a/b", "http://[::1",
+                "http://user@a", "http://a?b"):
         assert "must be a URL" in failed(program.command("ctl", "--url", url, "ready"))
     broken = folder / "broken.yaml"
     broken.write_text("listen: x\n")
@@ -146,13 +147,32 @@ def test_the_environment_may_say_where(places):
     assert failed(program.command("ctl", "ready", env={"SLUICE_URL": url, "SLUICE_TOKEN": "x"}))
 
 
-def test_who_listens_there_and_is_no_sluice_is_told(start_upstream):
+@pytest.mark.parametrize("answered, told_of", [
+    (b"+OK\r\n", "no HTTP"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", "no HTTP"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n", "no HTTP"),
+    (b"HTTP/1.1 200 OK\r\n" + 100 * (b"A: " + 8000 * b"a" + b"\r\n"), "no HTTP"),
+    (b"", "closed without an answer"),
+], ids=("another protocol", "cut short", "no chunk", "a long head", "nothing"))
+def test_who_listens_there_and_is_no_sluice_is_told(start_upstream, answered, told_of):
     def answer_nonsense(peer, _request):
-        peer.send(b"+OK\r\n")
+        peer.send(answered)
         peer.close()
 
     upstream = start_upstream(answer_nonsense)
-    assert "no HTTP" in failed(ctl(("127.0.0.1", upstream.port), "health"))
+    assert told_of in failed(ctl(("127.0.0.1", upstream.port), "health"))
+
+
+def test_it_goes_where_it_is_told_and_nowhere_else(start_upstream):
+    def answer_redirect(peer, _request):
+        peer.send(answer("302 Found", [("Location", "http://127.0.0.1:1/")]))
+        peer.close()
+
+    upstream = start_upstream(answer_redirect)
+    nowhere = {name: "http://127.0.0.1:1" for name in ("http_proxy", "ALL_PROXY")}
+    result = program.command("ctl", "--url", upstream.url, "policy", env=nowhere)
+    assert (result.stdout, result.stderr) == ("ok\n", "")
+    assert upstream.last.target == "/v1/policy"
 
 
 def is_stopped_now(process):
@@ -161,10 +181,10 @@ def is_stopped_now(process):
 
 
 def waits_to_connect(process):
-    """In the system call; its number is of x86-64 and of AArch64."""
+    """Until it tries again: asleep in clock_nanosleep(), whose number is of x86-64 and of AArch64."""
     try:
         with open(f"/proc/{process.pid}/syscall", encoding="ascii") as file:
-            return file.read().split()[0] in ("42", "203")
+            return file.read().split()[0] in ("230", "115")
     except PermissionError:
         return pytest.skip("nobody may look at another process here")
 

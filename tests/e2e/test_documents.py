@@ -84,7 +84,8 @@ def packages_for(task):
     with open(f"{ROOT}/scripts/install-packages", encoding="utf-8") as file:
         script = file.read()
     build = re.search(r'^build="([^"]*)"', script, re.M).group(1)
-    return re.search(rf'^  \[{task}\]="([^"]*)"', script, re.M).group(1).replace("$build", build).split()
+    named = re.search(rf'^  \[{task}\]="([^"]*)"', script, re.M).group(1).replace("$build", build).split()
+    return ["node-llhttp" if name == "llhttp" else name for name in named]
 
 
 def test_readme_names_the_packages_that_a_build_installs():

@@ -99,6 +99,9 @@ def test_what_a_policy_keeps_secret_is_not_told(policy_file):
         assert "s3cret" not in explain(path, "POST", url, status=0 if url != "/x" else 3)
 
 
+OWN_NAME = "sluice-0123456789ab"
+
+
 # a request; what is told of it, and of the answer
 @pytest.mark.parametrize("request_, status, told", [
     (["GET", "/none"], 404, "no route matches"),
@@ -122,10 +125,20 @@ def test_what_a_policy_keeps_secret_is_not_told(policy_file):
     (["POST", "/api/login", "--from", "unix"], None, "client     unix"),
     (["POST", "/api/login?x=1"], None, "the path there is /login (strip_prefix)"),
     (["GET", "/healthz"], 204, "204, by the route itself"),
+    (["OPTIONS", "/t/7", "-H", "X-Tenant: a", "-H", "Max-Forwards: 0"], 200,
+     "200, by its Max-Forwards it ends here, if its limits allow it"),
+    (["OPTIONS", "/healthz", "-H", "Max-Forwards: 0"], 204, "204, by the route itself"),
+    (["TRACE", "/t/7", "-H", "X-Tenant: a", "-H", "Max-Forwards: 0"], 501,
+     "501: TRACE ends here, by its Max-Forwards, and is not served, if its limits allow it"),
+    (["TRACE", "/t/7", "-H", "X-Tenant: a", "-H", "Max-Forwards: 1"], None, "the upstream's, if its limits"),
+    (["TRACE", "/t/7", "-H", "Max-Forwards: 0"], 403, "strict: REFUSES it"),
+    (["GET", "/t/7", "--via", OWN_NAME, "-H", f"Via: 1.0 a, 1.1 {OWN_NAME}"], 508, "has passed here before"),
+    (["GET", "/healthz", "--via", OWN_NAME, "-H", f"Via: 1.1 {OWN_NAME}"], 204, "by the route itself"),
+    (["POST", "/api/login", "-H", f"Via: 1.1 {OWN_NAME}"], None, "the upstream's, if its limits"),
 ])
 def test_it_says_what_becomes_of_a_request_and_why(policy_file, request_, status, told):
     path = policy_file(POLICY)
-    refused = 3 if status in (400, 403, 404, 413) else 0
+    refused = 3 if status in (400, 403, 404, 413, 501, 508) else 0
     assert told in explain(path, *request_, status=refused)
     answer = explain_json(path, *request_, status=refused)["answer"]
     assert (answer["status"], answer["passes"]) == (status, refused == 0)
@@ -315,6 +328,32 @@ def test_where_redis_is_away_the_answer_is_that_of_on_failure(policy_file, on_fa
 def test_nobody_is_asked_about_a_request_that_is_refused_before(policy_file):
     path = policy_file(LIVE.replace("REDIS", "redis://127.0.0.1:1"))
     assert explain_json(path, "GET", "/%2f", "--live", status=3)["state"] == "not_asked"
+
+
+def test_limits_are_asked_before_a_request_ends_here(start, start_redis, policy_file):
+    text = ("listen: 127.0.0.1:0\nworkers: 1\n"
+            f"store: {{redis: \"{start_redis().url}\", deadline: 5s}}\n"
+            "limits: {l: {key: client.ip, rate: 1/hour}}\n"
+            "routes: [{limits: [l], upstream: api}]\n"
+            "upstreams: {api: {servers: [http://127.0.0.1:1]}}\n")
+    last_hop, path = ["-H", "Max-Forwards: 0", "--live"], policy_file(text)
+    assert explain_json(path, "OPTIONS", "/", *last_hop)["answer"] == {"passes": True, "status": 200}
+    told = explain_json(path, "TRACE", "/", *last_hop, status=3)["answer"]
+    answer = start_live(start, text).ask("TRACE", fields={"Max-Forwards": "0"})
+    assert told == {"passes": False, "status": 501, "reason": answer.json()["detail"]}
+    told = explain_json(path, "TRACE", "/", *last_hop, status=3)["answer"]
+    assert answer.status == 501 and (told["status"], told["limit"]) == (429, "l")
+
+
+def test_a_request_that_comes_back_is_told_in_the_words_of_the_proxy(start, start_upstream, policy_file):
+    upstream = start_upstream()
+    text = f"workers: 1\nlisten: 127.0.0.1:0\nupstream: {upstream.url}\n"
+    proxy, path = start(text), policy_file(text)
+    assert proxy.ask().status == 200
+    via = upstream.last.get("Via")
+    answer = proxy.ask(fields={"Via": via})
+    told = explain_json(path, "GET", "/", "--via", via.split(" ")[1], "-H", f"Via: {via}", status=3)["answer"]
+    assert answer.status == 508 and told == {"passes": False, "status": 508, "reason": answer.json()["detail"]}
 
 
 # --- with the process that runs ---

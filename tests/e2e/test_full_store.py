@@ -2,10 +2,13 @@
 
 import collections
 import re
+import threading
 
 import pytest
 
 from harness import message
+from harness.upstream import answer
+from harness.wait import until
 
 N_CLIENTS = 24_000  # a table of 1 MiB has room for fewer
 BATCH = 400
@@ -74,3 +77,34 @@ def test_a_flood_of_clients_that_are_not_denied_is_forgotten(start):
     told = told_at_the_end(proxy)
     assert told["keys"] <= told["keys_max"] and told["overflows"] == 0
     assert told["keys"] + told["evictions"] == N_CLIENTS + 1
+
+
+def test_a_flood_of_clients_sets_no_slot_in_use_free(start, start_upstream):
+    gate = threading.Event()
+
+    def hold(peer, _):
+        gate.wait(60)
+        peer.send(answer())
+
+    upstream = start_upstream(hold)
+    proxy = start(f"""
+        log: off
+        trusted_proxies: 127.0.0.1
+        store: {{memory: 1MiB}}
+        upstreams: {{slow: {{servers: "{upstream.url}"}}}}
+        limits:
+          three: {{key: global, algorithm: concurrency, rate: 3}}
+          thrice: {{key: client.ip, rate: 3/day}}
+        routes:
+          - {{match: {{path: /slow}}, limits: [three], upstream: slow}}
+          - {{limits: [thrice], respond: {{status: 204}}}}
+    """)
+    held = [proxy.send(message.request("GET", "/slow")) for _ in range(2)]
+    until(lambda: len(upstream.requests) == 2, "two requests under way")
+    assert flood(proxy, N_CLIENTS) == {204: N_CLIENTS}
+    held.append(proxy.send(message.request("GET", "/slow")))
+    until(lambda: len(upstream.requests) == 3, "the third of three slots")
+    assert proxy.ask(path="/slow").status == 429
+    gate.set()
+    assert [client.read().status for client in held] == [200] * 3
+    assert told_at_the_end(proxy)["evictions"] > 0

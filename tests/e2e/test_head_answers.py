@@ -2,6 +2,8 @@
 
 import pytest
 
+from harness.wait import until
+
 BODY = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
 FRAMINGS = {
     "length": b"Content-Length: %d\r\n\r\n" % len(BODY),
@@ -40,6 +42,7 @@ def test_rule_38_a_late_body_is_no_answer_to_the_next_request(start, start_upstr
     with proxy.connect() as first, proxy.connect() as second:
         assert first.ask("HEAD").status == 200
         assert second.ask("GET").body == b"ok\n"
+    until(lambda: seen, "the server to see the end of the first connection")
     assert seen == [b""] and upstream.n_connections == 2
 
 

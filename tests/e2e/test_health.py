@@ -1,4 +1,4 @@
-"""Servers that are out: by requests that fail in a row, by checks, and back again."""
+"""Servers that are down: by requests that fail in a row, by checks, and back again."""
 
 import socket
 import threading
@@ -10,7 +10,7 @@ from harness.ports import free_port
 from harness.upstream import Upstream, answer
 from harness.wait import until
 
-OUT, IN = 'msg="server is out"', 'msg="server is in"'
+DOWN, UP = 'msg="server is down"', 'msg="server is up"'
 
 
 def policy(servers, more, workers=1, response="10s"):
@@ -84,10 +84,10 @@ def test_a_server_that_fails_in_a_row_is_passed_over(start, start_moody, mood):
     bad.mood = mood
     proxy = start(policy([bad, good], "eject: {failures: 3, for: 1h, max: 1h}",
                          response="2500ms" if mood == "hang" else "10s"))
-    until(lambda: ask(proxy, "POST") is not None and count(proxy, OUT) == 1, "the server to be out")
+    until(lambda: ask(proxy, "POST") is not None and count(proxy, DOWN) == 1, "the server to be down")
     assert bad.n == 3
     assert [ask(proxy, "POST") for _ in range(10)] == [200] * 10
-    assert bad.n == 3 and count(proxy, OUT) == 1
+    assert bad.n == 3 and count(proxy, DOWN) == 1
     assert bad.url in proxy.stderr() and "why=" in proxy.stderr()
 
 
@@ -95,7 +95,7 @@ def test_a_server_that_is_down_is_out_and_nobody_learns_of_it(start, start_moody
     good, = start_moody(1)
     proxy = start(policy([f"http://127.0.0.1:{free_port()}", good], "eject: {for: 1h, max: 1h}"))
     assert [ask(proxy, "POST") for _ in range(20)] == [200] * 20
-    assert count(proxy, OUT) == 1 and "cannot be reached" in proxy.stderr()
+    assert count(proxy, DOWN) == 1 and "cannot be reached" in proxy.stderr()
 
 
 @pytest.mark.parametrize("mood", ["500", "404", "501", "good"])
@@ -105,7 +105,7 @@ def test_what_is_no_failure_of_a_gateway_ejects_nobody(start, start_moody, mood)
     proxy = start(policy(servers, "eject: 2"))
     for _ in range(20):
         ask(proxy)
-    assert servers[0].n == servers[1].n == 10 and count(proxy, OUT) == 0
+    assert servers[0].n == servers[1].n == 10 and count(proxy, DOWN) == 0
 
 
 def test_a_client_that_leaves_is_no_failure(start, start_moody):
@@ -118,7 +118,7 @@ def test_a_client_that_leaves_is_no_failure(start, start_moody):
         until(lambda: servers[0].n + servers[1].n > before, "the request")
         client.reset()
     until(lambda: len(proxy.all_log_lines()) == 20, "all of them to be over")
-    assert servers[0].n >= 2 and count(proxy, OUT) == 0
+    assert servers[0].n >= 2 and count(proxy, DOWN) == 0
 
 
 def test_one_request_tries_an_ejected_server_and_brings_it_in(start, start_moody):
@@ -126,11 +126,11 @@ def test_one_request_tries_an_ejected_server_and_brings_it_in(start, start_moody
     bad.mood = "close"
     proxy = start(policy([bad, good], "eject: {failures: 1, for: 50ms, max: 50ms}"))
     assert [ask(proxy) for _ in range(4)] == [200] * 4, "retried where it can be"
-    assert count(proxy, OUT) == 1
+    assert count(proxy, DOWN) == 1
     until(lambda: ask(proxy) == 200 and bad.n >= 3, "trials")
-    assert count(proxy, OUT) == 1 and count(proxy, IN) == 0, "a trial that fails is no news"
+    assert count(proxy, DOWN) == 1 and count(proxy, UP) == 0, "a probe that fails is no news"
     bad.mood = "good"
-    until(lambda: ask(proxy) == 200 and count(proxy, IN) == 1, "the server to be in")
+    until(lambda: ask(proxy) == 200 and count(proxy, UP) == 1, "the server to be up")
     before = bad.n, good.n
     assert [ask(proxy) for _ in range(10)] == [200] * 10
     assert (bad.n - before[0], good.n - before[1]) == (5, 5)
@@ -143,11 +143,11 @@ def test_when_all_are_out_all_are_asked(start, start_moody):
     proxy = start(policy(servers, "eject: {failures: 2, for: 1h, max: 1h}, retries: 0"))
     assert [ask(proxy) for _ in range(10)] == [503] * 10
     assert servers[0].n == servers[1].n == 5
-    assert count(proxy, OUT) == 2
+    assert count(proxy, DOWN) == 2
     for server in servers:
         server.mood = "good"
     assert [ask(proxy) for _ in range(10)] == [200] * 10
-    assert count(proxy, IN) == 1, "the first that served; the other has its time"
+    assert count(proxy, UP) == 1, "the first that served; the other has its time"
 
 
 def test_a_server_that_is_out_is_asked_when_the_others_cannot_serve(start, start_moody):
@@ -155,7 +155,7 @@ def test_a_server_that_is_out_is_asked_when_the_others_cannot_serve(start, start
     first, second = start_moody(2)
     first.mood = "503"
     proxy = start(policy([first, second], "eject: {failures: 1, for: 1h, max: 1h}"))
-    until(lambda: ask(proxy) is not None and count(proxy, OUT) == 1, "the first to be out")
+    until(lambda: ask(proxy) is not None and count(proxy, DOWN) == 1, "the first to be out")
     first.mood = "good"
     second.upstream.stop()
     assert ask(proxy) == 200
@@ -166,16 +166,16 @@ def test_eject_off_is_never(start, start_moody):
     bad.mood = "503"
     proxy = start(policy([bad, good], "eject: off"))
     assert sorted(ask(proxy) for _ in range(40)) == [200] * 20 + [503] * 20
-    assert count(proxy, OUT) == 0
+    assert count(proxy, DOWN) == 0
 
 
 def test_what_one_worker_learns_all_know(start, start_moody):
     bad, good = start_moody(2)
     bad.mood = "503"
     proxy = start(policy([bad, good], "eject: {failures: 4, for: 1h, max: 1h}", workers=4))
-    until(lambda: ask(proxy) is not None and count(proxy, OUT) == 1, "the server to be out")
+    until(lambda: ask(proxy) is not None and count(proxy, DOWN) == 1, "the server to be down")
     assert [ask(proxy) for _ in range(40)] == [200] * 40
-    assert bad.n == 4 and count(proxy, OUT) == 1
+    assert bad.n == 4 and count(proxy, DOWN) == 1
 
 
 # --- checks ---
@@ -185,14 +185,14 @@ def test_checks_put_a_server_out_and_in(start, start_moody):
     bad, good = start_moody(2)
     bad.check = answer("500 No")
     proxy = start(policy([bad, good], "health: {path: /healthz, interval: 20ms}", workers=2))
-    until(lambda: count(proxy, OUT) == 1, "the server to be out")
+    until(lambda: count(proxy, DOWN) == 1, "the server to be down")
     before = bad.n
     assert [ask(proxy) for _ in range(20)] == [200] * 20
     assert bad.n == before
     bad.check = answer("204 Fine", body=b"")
-    until(lambda: count(proxy, IN) == 1, "the server to be in")
+    until(lambda: count(proxy, UP) == 1, "the server to be up")
     until(lambda: ask(proxy) == 200 and bad.n > before, "requests to come to it")
-    assert count(proxy, OUT) == 1
+    assert count(proxy, DOWN) == 1
 
 
 def test_a_server_that_was_killed_and_started_is_found_again_by_checks(start, start_moody):
@@ -203,7 +203,7 @@ def test_a_server_that_was_killed_and_started_is_found_again_by_checks(start, st
                          "eject: {failures: 1, for: 1h, max: 1h}"))
     first.stop()
     until(lambda: ask(proxy) == 200 and "cannot reach it" in proxy.stderr() or
-          "cannot be reached" in proxy.stderr(), "the server to be out")
+          "cannot be reached" in proxy.stderr(), "the server to be down")
     second = Upstream(address=("127.0.0.1", first.port))
     try:
         until(lambda: ask(proxy) == 200 and any(request.target == "/"
@@ -217,7 +217,7 @@ def test_checks_that_all_fail_take_nothing_away(start, start_moody):
     for server in servers:
         server.check = answer("404 No")
     proxy = start(policy(servers, "health: {path: /healthz, interval: 10ms}"))
-    until(lambda: count(proxy, OUT) == 2, "both to be out")
+    until(lambda: count(proxy, DOWN) == 2, "both to be out")
     assert [ask(proxy) for _ in range(10)] == [200] * 10
     assert servers[0].n == servers[1].n == 5
 
@@ -226,10 +226,10 @@ def test_checks_of_one_server_are_for_the_log(start, start_moody):
     server, = start_moody(1)
     server.check = answer("500 No")
     proxy = start(policy([server], "health: {path: /healthz, interval: 10ms, fall: 1, rise: 1}"))
-    until(lambda: count(proxy, OUT) == 1, "the log to tell")
+    until(lambda: count(proxy, DOWN) == 1, "the log to tell")
     assert ask(proxy) == 200
     server.check = answer()
-    until(lambda: count(proxy, IN) == 1, "the log to tell")
+    until(lambda: count(proxy, UP) == 1, "the log to tell")
 
 
 def test_one_worker_makes_the_checks_and_they_are_not_logged(start, start_moody):
@@ -246,7 +246,7 @@ def test_a_server_that_accepts_and_says_nothing_fails_its_checks(start, start_mo
     with socket.create_server(("127.0.0.1", 0), backlog=128) as silent:
         proxy = start(policy([f"http://127.0.0.1:{silent.getsockname()[1]}", good],
                              "health: {path: /healthz, interval: 10ms, timeout: 1500ms, fall: 2}"))
-        until(lambda: count(proxy, OUT) == 1, "the server to be out")
+        until(lambda: count(proxy, DOWN) == 1, "the server to be down")
         assert "not answered in time" in proxy.stderr()
         assert [ask(proxy, "POST") for _ in range(4)] == [200] * 4
 
@@ -258,9 +258,9 @@ def test_the_share_of_a_server_that_came_back_grows(start, start_moody):
     bad, good = start_moody(2)
     bad.check = answer("500 No")
     proxy = start(policy([bad, good], "health: {path: /healthz, interval: 10ms}, slow_start: 1h"))
-    until(lambda: count(proxy, OUT) == 1, "the server to be out")
+    until(lambda: count(proxy, DOWN) == 1, "the server to be down")
     bad.check = answer()
-    until(lambda: count(proxy, IN) == 1, "the server to be in")
+    until(lambda: count(proxy, UP) == 1, "the server to be up")
     before = bad.n
     with proxy.connect() as client:
         for _ in range(300):
@@ -273,7 +273,7 @@ def test_the_whole_share_is_there_when_slow_start_is_over(start, start_moody):
     bad.check = answer("500 No")
     proxy = start(policy([bad, good],
                          "health: {path: /healthz, interval: 10ms}, slow_start: 300ms"))
-    until(lambda: count(proxy, OUT) == 1, "the server to be out")
+    until(lambda: count(proxy, DOWN) == 1, "the server to be down")
     bad.check = answer()
 
     def is_even():
@@ -315,4 +315,4 @@ def test_servers_that_come_and_go_under_traffic_are_invisible(start, start_moody
     for thread in threads:
         thread.join()
     assert not failures
-    until(lambda: ask(proxy) == 200 and count(proxy, OUT) == count(proxy, IN), "all to be in")
+    until(lambda: ask(proxy) == 200 and count(proxy, DOWN) == count(proxy, UP), "all to be up")

@@ -85,6 +85,20 @@ def test_the_scheme_and_the_space_behind_it_have_many_spellings_and_one_bucket(p
     assert not buckets.is_charged(("Authorization", "Bearer TOK"))
 
 
+def test_credentials_too_long_to_be_normalised_are_refused(start):
+    proxy = start("""
+        max: {head: 64KiB}
+        limits: {token: {key: header.authorization, rate: 9/day}}
+        routes: [{limits: [token], respond: {status: 204}}]
+        """)
+    token = "x" * 40 * 1024
+    refused = proxy.ask(fields=[("Authorization", f"Bearer  {token}")])
+    assert refused.status == 400 and b"too long" in refused.body
+    for n_left in (8, 7):
+        passed = proxy.ask(fields=[("Authorization", f"Bearer {token}")])
+        assert passed.status == 204 and left(passed) == {"token": n_left}
+
+
 def test_a_header_of_differing_lines_is_refused_and_equal_lines_are_one(proxy):
     buckets = Buckets(proxy, "/header", ([("X-Api-Key", "real")], ""))
     assert buckets.is_charged(("X-Api-Key", "real"), ("x-api-key", "real"))
@@ -135,6 +149,18 @@ def test_cookies_in_several_lines_count_like_those_in_one(proxy):
     assert buckets.is_charged(("Cookie", "sid=a"), ("Cookie", "x=y; sid=real"))
     assert buckets.is_charged(("Cookie", "sid=a; sid=b; sid=c; sid=real"))
     assert buckets.is_charged(("Cookie", "sid=a; sid=b"), ("Cookie", "sid=c; sid=d; sid=real")) is None
+
+
+def test_a_limit_by_the_whole_field_refuses_a_second_line_of_cookies(start):
+    proxy = start("""
+        limits:
+          one-line: {key: header.cookie, rate: 1000000/s, missing: skip}
+          sid: {key: cookie.sid, rate: 9/day}
+        routes: [{limits: [one-line, sid], respond: {status: 204}}]
+        """)
+    assert proxy.ask().status == 204
+    assert proxy.ask(fields=[("Cookie", r'sid="\141,b"; x=1')]).status == 204
+    assert proxy.ask(fields=[("Cookie", r'sid="\141'), ("Cookie", 'b"')]).status == 400
 
 
 @pytest.mark.parametrize("line", ['sid=j:"real"', "sid=j:%22real%22", 'sid="j:1"'])

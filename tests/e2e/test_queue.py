@@ -286,7 +286,7 @@ def test_who_waits_goes_to_a_server_that_comes_in(start, start_upstream):
     ill, busy = start_upstream(behave_ill), start_upstream(behave_busy)
     proxy = start(policy([ill, busy], f"max_connections: 1, {PATIENT}, "
                          "health: {path: /healthz, interval: 20ms, timeout: 1m}"))
-    until(lambda: 'msg="server is out"' in proxy.stderr(), "the server to be out")
+    until(lambda: 'msg="server is down"' in proxy.stderr(), "the server to be down")
     first = send(proxy, "/0")
     until(lambda: any(request.target == "/0" for request in busy.requests), "one at the other")
     waiting = [send(proxy, f"/{number}") for number in range(1, 4)]

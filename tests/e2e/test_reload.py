@@ -299,12 +299,12 @@ def test_a_server_that_is_out_stays_out(start, start_upstream):
         routes: [{{upstream: api}}]
     """
     proxy = start(policy % 2)
-    until(lambda: proxy.ask().status == 200 and "server is out" in proxy.stderr(), "the ejection")
+    until(lambda: proxy.ask().status == 200 and "server is down" in proxy.stderr(), "the ejection")
     reload(proxy, policy % 2)
     reload(proxy, policy % 3)
     for _ in range(8):
         assert proxy.ask().status == 200
-    assert proxy.stderr().count("server is out") == 1
+    assert proxy.stderr().count("server is down") == 1
 
 
 def test_connections_to_servers_are_kept_where_their_upstream_is_as_it_was(start, start_upstream):
@@ -456,7 +456,7 @@ def test_the_command_tells_the_errors_and_its_status_tells(start, tmp_path):
     proxy = start(respond("one", top))
     path = proxy.folder / "policy.yaml"
     done = program.command("reload", "--socket", str(admin))
-    assert (done.returncode, done.stdout) == (0, "reloaded: edition 2 is in force\n")
+    assert (done.returncode, done.stdout) == (0, "reloaded: generation 2 is in force\n")
     write(proxy, "colour: blue\n" + respond("two", top))
     done = program.command("reload", "--socket", str(admin))
     assert done.returncode == 1 and "policy.yaml:2:1: error: unknown key" in done.stderr

@@ -8,6 +8,7 @@ import os
 import pty
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -358,42 +359,69 @@ def test_what_fields_mean_can_be_said(replay):
 
 
 class Page(html.parser.HTMLParser):
-    """Every tag and attribute; what is open is closed."""
+    """Every tag and attribute, and the texts of scripts; what is open is closed."""
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.attributes, self.open = set(), [], []
+        self.tags, self.attributes, self.open, self.scripts = set(), [], [], []
         self.feed(text)
-        assert not self.open, self.open
+        assert self.open == ["html", "body"], self.open  # whose ends may be left out
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
         self.attributes += attrs
-        if tag not in ("meta", "rect", "line"):
+        if tag != "meta":
             self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.add(tag)
-        self.attributes += attrs
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
+    def handle_data(self, data):
+        if self.open[-1:] == ["script"]:
+            self.scripts.append(data)
 
-def test_the_page_needs_nothing_else_and_shows_strangers_text_as_text(replay, tmp_path):
+    def report(self):
+        return json.loads(self.scripts[-1])
+
+
+STRANGE = ['<script>alert(1)</script> "\'&', "</script><!-- \u2028 <b>"]
+
+
+def test_the_page_needs_nothing_else_and_has_strangers_text_as_data(replay, tmp_path):
     page = tmp_path / "page.html"
-    lines = [combined(START + i // 2) for i in range(600)] + ['<script>alert(1)</script> "\'&']
-    replay(ONE, lines, "--html", str(page))
-    text = page.read_text()
-    told = Page(text)
-    assert not told.tags & {"script", "link", "img", "iframe", "object", "a", "base"}
-    assert not [name for name, _ in told.attributes if name in ("src", "href", "srcset") or name[:2] == "on"]
-    assert "http" not in text.replace("http-equiv", "") and "url(" not in text
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; &quot;&#39;&amp;" in text
-    assert "denied over time" in text.lower() and "192.0.2.1" in text
-    assert "prefers-color-scheme:dark" in text
-    assert replay(ONE, lines, "--html", str(page), "--against", str(tmp_path / "policy.yaml"))
-    Page(page.read_text())
+    lines = [combined(START + i // 2) for i in range(600)] + STRANGE
+    for options in ((), ("--against", str(tmp_path / "policy.yaml"))):
+        report = replay(ONE, lines, "--html", str(page), *options)
+        text = page.read_text()
+        told = Page(text)
+        assert told.report() == report
+        assert [one["text"] for one in report["log"]["unread_samples"]] == STRANGE
+        assert not told.tags & {"link", "img", "iframe", "object", "a", "base", "form"}
+        assert not [name for name, _ in told.attributes if name in ("src", "href", "srcset") or name[:2] == "on"]
+        assert ("content", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+                ) in told.attributes
+        # A page's script, the charts', and the report, which nothing in it can end.
+        assert len(told.scripts) == 3 and "<" not in told.scripts[2] and told.scripts[2].isascii()
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|https?:", told.scripts[0])
+        assert "prefers-color-scheme: dark" in text
+
+
+def test_a_browser_shows_the_page(replay, tmp_path):
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("chromium, which would show the page, is not installed")
+    page = tmp_path / "page.html"
+    replay(ONE, [combined(START + i // 2) for i in range(600)] + STRANGE, "--html", str(page))
+    shown = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+                            f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", str(page)],
+                           capture_output=True, text=True, check=True, timeout=120).stdout
+    shown = shown[shown.index("<main>"):shown.index("</main>")].replace(' class=""', "")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; \"'&amp;" in shown and "<script" not in shown
+    assert "<h2>Denied over time</h2>" in shown and shown.count("<canvas") == 2
+    assert "from 2026-11-23 08:00:00 to 2026-11-23 08:04:59 UTC (4m 59s)" in shown
+    assert "<b>585</b><span>denied, <i>97.5&nbsp;%</i></span>" in shown
+    assert "Each column is 3s; times are UTC." in shown
+    assert re.search(r"<code>192\.0\.2\.1</code></td><td class=\"number\">600</td><td class=\"number\">585<", shown)
 
 
 def test_a_terminal_gets_a_chart_of_its_width_and_progress(tmp_path):

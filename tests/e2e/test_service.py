@@ -130,10 +130,11 @@ def test_who_waits_at_a_given_socket_is_served_when_the_policy_names_it_again(tm
     host, port = given.getsockname()
     both = f"listen: [127.0.0.1:0, {host}:{port}]\n" + ROUTES
 
-    def turn_to(policy, edition):
+    def turn_to(policy, generation):
         (tmp_path / "policy.yaml").write_text(policy)
         process.send_signal(signal.SIGHUP)
-        until(lambda: (tmp_path / "stderr").read_text().count('"the policy is in force"') == edition, "the reload")
+        in_force = '"the policy is in force"'
+        until(lambda: (tmp_path / "stderr").read_text().count(in_force) == generation, "the reload")
 
     process = start_with_sockets(tmp_path, both, given)
     with Client((host, port)) as client:

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "fuzz/must_hold.h"
-#include "proxy/inbox.h"
+#include "proxy/core/inbox.h"
 
 enum {
     CHOICES = 4,
@@ -119,7 +119,7 @@ static void receive(const struct message *message, size_t piece, struct outcome 
     if (read_head(&inbox, message)) {
         read_body(&inbox, outcome);
         if (outcome->result == INBOX_END) {
-            inbox_end_message(&inbox);
+            MUST_HOLD(inbox_end_message(&inbox));
             keep_rest(&inbox, &feed, outcome);
         }
     }

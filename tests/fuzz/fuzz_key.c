@@ -12,10 +12,10 @@
 #include "base/hash.h"
 #include "fuzz/must_hold.h"
 #include "http/values.h"
-#include "limit/token_bucket.h"
-#include "policy/key_parser.h"
-#include "store/redis_command.h"
-#include "store/redis_slots.h"
+#include "limit/algorithms.h"
+#include "policy/load/value_types.h"
+#include "store/redis/redis_command.h"
+#include "store/redis_key.h"
 
 enum {
     VALUES = 6, /* of a request */
@@ -43,7 +43,7 @@ static void set_up(void)
     arena_init(&arena, NULL, 0);
     for (size_t i = 0; i < ARRAY_LEN(PARTS); i++) {
         struct text problem = text_of(problem_bytes, sizeof(problem_bytes));
-        MUST_HOLD(key_parser_parse_part(PARTS[i], &arena, &compiled[i], &problem));
+        MUST_HOLD(value_parse_key_part(PARTS[i], &arena, &compiled[i], &problem));
     }
     limit.name = SPAN("l");
     MUST_HOLD(limit_init(&limit, &spec) == NULL);
@@ -147,13 +147,12 @@ static struct span take_argument(struct span *wire)
 /* @key, whatever it holds, is one argument of the command. */
 static void check_command(struct span key)
 {
-    static const char sha[] = "0123456789abcdef0123456789abcdef01234567";
     char bytes[KEY_TEXT_BYTES_MAX + 64];
     struct text wanted = text_of(bytes, sizeof(bytes));
     struct charge charge = {.limit = &limit, .key = key, .cost = 1};
     const struct decision decision = {.charges = &charge, .n_charges = 1};
-    struct span wire = redis_command_evalsha(&command, &decision, sha);
-    redis_store_write_key(&wanted, SPAN("sluice"), &charge);
+    struct span wire = redis_command_evalsha(&command, &decision);
+    redis_key_write(&wanted, SPAN("sluice"), &charge);
     MUST_HOLD(wire.len > 4 && memcmp(wire.data, "*5\r\n", 4) == 0);
     wire = span_of(wire.data + 4, wire.len - 4);
     MUST_HOLD(span_equals(take_argument(&wire), SPAN("EVALSHA")));

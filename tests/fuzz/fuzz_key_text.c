@@ -9,7 +9,8 @@
 #include "base/hash.h"
 #include "fuzz/must_hold.h"
 #include "policy/key.h"
-#include "policy/key_parser.h"
+#include "policy/load/value_types.h"
+#include "policy/policy.h"
 
 enum {
     N_PARTS = 4,
@@ -23,6 +24,7 @@ static const struct span PARTS[] = {
     {"path | host | route | global", 28},
 };
 
+static const struct policy policy = {.store.secret = {"secret", 6}};
 static struct key_part compiled[ARRAY_LEN(PARTS)];
 static struct arena arena;
 
@@ -33,7 +35,7 @@ static void set_up(void)
     arena_init(&arena, NULL, 0);
     for (size_t i = 0; i < ARRAY_LEN(PARTS); i++) {
         struct text problem = text_of(problem_bytes, sizeof(problem_bytes));
-        MUST_HOLD(key_parser_parse_part(PARTS[i], &arena, &compiled[i], &problem));
+        MUST_HOLD(value_parse_key_part(PARTS[i], &arena, &compiled[i], &problem));
     }
 }
 
@@ -43,7 +45,7 @@ static void check_means(const struct key *key, struct span written, const struct
     static struct key_given again;
     char problem_bytes[1024];
     struct text problem = text_of(problem_bytes, sizeof(problem_bytes));
-    MUST_HOLD(key_parse(key, SPAN("secret"), written, &again, &problem));
+    MUST_HOLD(key_parse(&policy, key, written, &again, &problem));
     MUST_HOLD(span_equals(key_given_identity(&again), key_given_identity(given)));
     MUST_HOLD(memcmp(again.hash, given->hash, sizeof(given->hash)) == 0);
 }
@@ -87,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     key_print(written, &printed);
     MUST_HOLD(!printed.truncated);
-    if (!key_parse(&key, SPAN("secret"), written, &given, &problem)) {
+    if (!key_parse(&policy, &key, written, &given, &problem)) {
         MUST_HOLD(problem.len > 0 && !problem.truncated);
     } else if (given.len > 0) {
         check_identity(&key, &given);

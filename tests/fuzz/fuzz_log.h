@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "fuzz/must_hold.h"
-#include "trial/log_fields.h"
-#include "trial/log_line.h"
+#include "simulation/log_fields.h"
+#include "simulation/log_line.h"
 
 /* A copy that ends where the line ends, so that reading on is seen. */
 static inline char *log_copy(const uint8_t *data, size_t size)

@@ -8,20 +8,14 @@
 
 #include "base/compiler.h"
 #include "fuzz/must_hold.h"
-#include "limit/alike.h"
-#include "limit/concurrency.h"
-#include "limit/fixed_window.h"
-#include "limit/gcra.h"
-#include "limit/leaky_bucket.h"
-#include "limit/sliding_log.h"
-#include "limit/sliding_window.h"
-#include "limit/token_bucket.h"
-#include "store/redis_answer.h"
+#include "limit/algorithms.h"
+#include "limit/identical.h"
+#include "store/redis/redis_reply.h"
 
 enum { LIMITS = 7 };
 
 static struct limit limits[LIMITS];
-static size_t n_told;
+static size_t n_reported;
 
 static void set_up(void)
 {
@@ -51,22 +45,22 @@ static void check_decision(const struct decision *decision)
         allowed = allowed && verdict->allowed;
         MUST_HOLD(verdict->remaining <= limit_capacity(charge->limit));
         MUST_HOLD(!verdict->allowed || verdict->retry_after == 0);
-        MUST_HOLD(!charge->charged || decision->aim == DECISION_ADMIT || decision->n_alike > 1);
+        MUST_HOLD(!charge->charged || decision->aim == DECISION_ADMIT || decision->batch_size > 1);
     }
     MUST_HOLD(decision->allowed == allowed);
 }
 
-static void on_alike(struct decision *decision, size_t i)
+static void on_each(struct decision *decision, size_t i)
 {
-    MUST_HOLD(i == n_told);
-    n_told++;
+    MUST_HOLD(i == n_reported);
+    n_reported++;
     check_decision(decision);
 }
 
-static bool all_take_alike(const struct decision *decision)
+static bool all_take_identical(const struct decision *decision)
 {
     for (size_t i = 0; i < decision->n_charges; i++) {
-        if (!limit_takes_alike(decision->charges[i].limit)) {
+        if (!limit_takes_identical(decision->charges[i].limit)) {
             return false;
         }
     }
@@ -82,14 +76,15 @@ static void check_reply(const struct redis_reply *reply, const uint8_t choices[2
             .limit = &limits[(choices[0] >> (4 * i)) % LIMITS], .key = SPAN("{k}"), .cost = 1};
     }
     decision.aim = (enum decision_aim)(choices[1] % 3);
-    decision.n_alike = choices[1] >> 2 & 15;
-    decision.on_alike = on_alike;
-    if (decision.n_alike > 1 && (decision.aim != DECISION_ADMIT || !all_take_alike(&decision))) {
-        decision.n_alike = 0;
+    decision.batch_size = choices[1] >> 2 & 15;
+    decision.on_each = on_each;
+    if (decision.batch_size > 1 &&
+        (decision.aim != DECISION_ADMIT || !all_take_identical(&decision))) {
+        decision.batch_size = 0;
     }
-    n_told = 0;
+    n_reported = 0;
     if (redis_answer_read(reply, &decision)) {
-        MUST_HOLD(n_told == (decision.n_alike > 1 ? decision.n_alike : 1));
+        MUST_HOLD(n_reported == (decision.batch_size > 1 ? decision.batch_size : 1));
         check_decision(&decision);
     }
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz/must_hold.h"
-#include "store/redis_cluster_map.h"
+#include "store/redis/cluster/redis_cluster_map.h"
 
 static struct redis_cluster_map whole;
 static struct redis_cluster_map bytes;

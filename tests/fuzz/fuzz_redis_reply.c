@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "fuzz/must_hold.h"
+#include "limit/algorithms.h"
 #include "limit/script_source.h"
-#include "limit/token_bucket.h"
+#include "store/redis/redis_reply.h"
 #include "store/redis_fault.h"
-#include "store/redis_reply.h"
 
 enum { REPLIES_MAX = 64 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz/must_hold.h"
-#include "store/redis_sentinel_reply.h"
+#include "store/redis/sentinel/redis_sentinel.h"
 
 enum {
     REPLIES_MAX = 64,
@@ -31,7 +31,7 @@ static void check_master(const struct redis_master *master)
     }
 }
 
-static void take_replies(redisReader *reader, struct redis_sentinel_reply *reply,
+static void take_replies(redisReader *reader, struct redis_message *message,
                          struct outcome *outcome)
 {
     while (outcome->err == 0 && outcome->n_replies < REPLIES_MAX) {
@@ -43,7 +43,8 @@ static void take_replies(redisReader *reader, struct redis_sentinel_reply *reply
         if (got == NULL) {
             return;
         }
-        outcome->word = redis_sentinel_reply_take(reply, SPAN("m"), &outcome->master);
+        outcome->word = redis_sentinel_read(message, SPAN("m"), &outcome->master);
+        redis_message_clear(message);
         outcome->n_replies++;
         if (outcome->word == SENTINEL_MASTER) {
             check_master(&outcome->master);
@@ -53,15 +54,15 @@ static void take_replies(redisReader *reader, struct redis_sentinel_reply *reply
 
 static struct outcome read_in_pieces(const uint8_t *data, size_t size, size_t piece)
 {
-    static struct redis_sentinel_reply reply;
+    static struct redis_message message;
     struct outcome outcome = {0};
     redisReader *reader = redisReaderCreateWithFunctions(NULL);
     MUST_HOLD(reader != NULL);
-    redis_sentinel_reply_attach(&reply, reader);
+    redis_message_attach(&message, reader);
     for (size_t at = 0; at < size && outcome.err == 0; at += piece) {
         const size_t n = size - at < piece ? size - at : piece;
         MUST_HOLD(redisReaderFeed(reader, (const char *)data + at, n) == REDIS_OK);
-        take_replies(reader, &reply, &outcome);
+        take_replies(reader, &message, &outcome);
     }
     redisReaderFree(reader);
     return outcome;

@@ -7,6 +7,7 @@
 
 #include "fuzz/must_hold.h"
 #include "http/target.h"
+#include "http/values.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

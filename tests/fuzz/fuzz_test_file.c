@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; i < file.n_tests; i++) {
             for (size_t j = 0; j < file.tests[i].n_steps; j++) {
                 const struct test_step *step = &file.tests[i].steps[j];
-                MUST_HOLD(step->repeat >= 1 && step->method.len > 0 && step->place.line > 0);
+                MUST_HOLD(step->repeat >= 1 && step->method.len > 0 && step->position.line > 0);
                 MUST_HOLD(j == 0 || step->at_us >= last_us);
                 last_us = step->at_us;
             }

@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/span.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "fuzz/must_hold.h"
 
 enum { GROWTH_MAX = 6 }; /* \u0000 of one byte */

@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "fuzz/must_hold.h"
 #include "http/chunked.h"
-#include "proxy/trailers.h"
+#include "proxy/exchange/hop_by_hop.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,6 @@
 #include <stdint.h>
 
 #include "fuzz/must_hold.h"
-#include "policy/rate.h"
 #include "policy/units.h"
 
 enum { TEXT_BYTES = 512 }; /* a problem may quote what it is about twice */

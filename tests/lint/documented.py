@@ -6,8 +6,8 @@ import re
 
 import tree
 
-TABLES = ("src/policy/sections.c", "src/policy/sections_admin.c",
-          "src/policy/sections_upstream.c")
+TABLES = ("src/policy/load/sections.c", "src/policy/load/sections_admin.c",
+          "src/policy/load/sections_upstream.c")
 MANUAL = "docs/policy.md"
 EXAMPLE = "config/full.yaml"
 
@@ -24,7 +24,7 @@ CHAPTERS = {
     "ROUTE": ("routes", ""), "COST": ("cost", ""), "EDITS": ("request and response", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""),
 }
 NOT_YET_CHAPTER = "Not yet built"
-TESTS_TABLES = "src/policy/sections_test.c"
+TESTS_TABLES = "src/policy/tests/sections_test.c"
 TESTS_MANUAL = "docs/testing-policies.md"
 TESTS_CHAPTERS = {"TEST_FILE": "The file", "TEST_DEFAULTS": "The file", "TEST": "The file",
                   "STEP": "steps", "EXPECT": "expect"}

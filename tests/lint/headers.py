@@ -34,6 +34,8 @@ def header_findings(path):
 
 def source_findings(path):
     own = name_of(path)[:-2] + ".h"
+    if not tree.exists(f"src/{own}"):
+        own = f"{own.split('/')[0]}/{os.path.basename(own)}"
     first = next(tree.includes(path), None)
     has_own = tree.exists(f"include/{own}") or tree.exists(f"src/{own}")
     if has_own and (first is None or first[2] != own):

@@ -1,21 +1,35 @@
-"""An include goes to its own module or to one on a lower floor, and third-party headers stay in
-their folders: the arrows of docs/architecture.md."""
+"""An include goes to its own module or to one on a lower floor, within a module to its own room or to
+one that stands before it, and third-party headers stay in their folders: the arrows of
+docs/architecture.md. No circle of files has more than two."""
 
+import os
 import re
+import sys
 
 import tree
 
 FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "policy": 2, "store": 2, "proxy": 3,
-          "admin": 4, "trial": 4, "app": 5}
+          "admin": 4, "simulation": 4, "app": 5}
+
+# The rooms of a module, sub-folders of src/MODULE, the lowest first. A public header belongs to the
+# room of its source. What lies in src/MODULE itself is below all rooms if it is a header; a source
+# there puts rooms together and may include any.
+ROOMS = {
+    "proxy": ("core", "log", "upstream", "exchange", "client", "server"),
+    "policy": ("load", "compile", "lint", "tests"),
+    "store": ("memory", "redis", "redis/sentinel", "redis/cluster", "bans", "layers"),
+    "app": ("ctl", "serve", "explain", "replay"),
+}
 
 # Header, and the files that may include it.
 THIRD_PARTY = (
-    (r"yaml\.h", r"src/policy/loader[^/]*\.[ch]"),
+    (r"yaml\.h", r"src/policy/load/loader[^/]*\.[ch]"),
     (r"hiredis/.*", r"src/store/.*"),
     (r"event2/.*", r"src/(net|store|proxy)/.*|src/app/echo[^/]*\.[ch]"),
     (r"llhttp\.h", r"src/http/.*"),
     (r"sodium\.h", r"src/base/.*"),
-    (r"jansson\.h", r"src/(admin|app)/.*"),
+    (r"jansson\.h", r"src/(admin|app)/.*|src/policy/description\.c"),
+    (r"curl/.*", r"src/app/ctl/.*"),
 )
 
 # What a module must not know although it stands on a lower floor: module, header, why.
@@ -37,6 +51,81 @@ FREE = {
 
 def module_of(path):
     return path.split("/")[1]
+
+
+def rooms_of_sources():
+    """(module, stem): room of each source and private header; "" is the module's own folder."""
+    rooms = {}
+    for path in tree.files(".c", ".h", folders=("src",)):
+        parts = path.split("/")
+        stem = os.path.splitext(parts[-1])[0]
+        rooms[(parts[1], stem)] = "/".join(parts[2:-1])
+    return rooms
+
+
+SOURCES = rooms_of_sources()
+
+
+def room_of(path):
+    """The room of a file or, as it is included, of a header."""
+    parts = path.split("/")
+    if parts[0] in ("src", "include"):
+        parts = parts[1:]
+    return SOURCES.get((parts[0], os.path.splitext(parts[-1])[0]), "")
+
+
+def room_arrow(path, header):
+    """What is wrong with an include between two rooms of one module, or None."""
+    module = module_of(path)
+    if module not in ROOMS or header.split("/")[0] != module:
+        return None
+    room, target = room_of(path), room_of(header)
+    if target in ("", room) or (room == "" and path.endswith(".c") and path.startswith("src/")):
+        return None
+    for name in (room, target):
+        if name not in ROOMS[module] and name != "":
+            return f"'{name}' is no room of {module}: give it a place in {__file__}"
+    if room == "" or ROOMS[module].index(target) > ROOMS[module].index(room):
+        return f"'{header}' is in {module}/{target}, above {module}/{room}"
+    return None
+
+
+def unit_of(path):
+    """A source and its headers are one unit."""
+    parts = path.split("/")
+    if parts[0] in ("src", "include"):
+        parts = parts[1:]
+    return f"{parts[0]}/{os.path.splitext(parts[-1])[0]}"
+
+
+def circles():
+    """The sets of more than two units that include each other in a circle (Tarjan)."""
+    graph = {}
+    for path in tree.files(".c", ".h", folders=("include", "src")):
+        targets = graph.setdefault(unit_of(path), set())
+        targets.update(unit_of(header) for _, kind, header in tree.includes(path)
+                       if kind == '"' and "/" in header)
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(unit):
+        index[unit] = low[unit] = len(index)
+        stack.append(unit)
+        for target in sorted(graph.get(unit, ())):
+            if target not in index:
+                visit(target)
+            if target in stack:
+                low[unit] = min(low[unit], low[target])
+        if low[unit] == index[unit]:
+            members = stack[stack.index(unit):]
+            del stack[stack.index(unit):]
+            if len(members) > 2:
+                found.append(sorted(members))
+
+    sys.setrecursionlimit(10000)
+    for unit in sorted(graph):
+        if unit not in index:
+            visit(unit)
+    return found
 
 
 def own_arrow(path, header):
@@ -85,8 +174,11 @@ def findings():
         for line, kind, header in tree.includes(path):
             wrong = own_arrow(path, header) if kind == '"' else foreign(path, header)
             wrong = wrong or forbidden(path, header)
+            wrong = wrong or (kind == '"' and room_arrow(path, header))
             if wrong:
                 yield f"{path}:{line}: {wrong}"
+    for members in circles():
+        yield f"a circle of includes: {', '.join(members)}"
 
 
 tree.finish(list(findings()))

@@ -44,7 +44,7 @@ static void list_on(struct fake_sentinel_connection *connection)
     say(connection, text);
 }
 
-static void tell_master(struct fake_sentinel_connection *connection)
+static void report_master(struct fake_sentinel_connection *connection)
 {
     char text[512];
     char port[16];
@@ -60,7 +60,7 @@ static void answer_question(struct fake_sentinel_connection *connection)
     connection->sentinel->n_asked++;
     switch (connection->sentinel->manner) {
     case FAKE_SENTINEL_TELLS:
-        tell_master(connection);
+        report_master(connection);
         break;
     case FAKE_SENTINEL_IS_SILENT:
         break;
@@ -201,7 +201,7 @@ void fake_sentinel_stop(struct fake_sentinel *sentinel)
     fake_sentinel_hang_up(sentinel);
 }
 
-void fake_sentinel_tell_switch(struct fake_sentinel *sentinel, const char *master)
+void fake_sentinel_report_switch(struct fake_sentinel *sentinel, const char *master)
 {
     char payload[256];
     char text[512];

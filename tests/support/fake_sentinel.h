@@ -62,6 +62,6 @@ void fake_sentinel_hang_up(struct fake_sentinel *sentinel);
 void fake_sentinel_stop(struct fake_sentinel *sentinel);
 
 /* Tell those who have subscribed that @master has been switched. */
-void fake_sentinel_tell_switch(struct fake_sentinel *sentinel, const char *master);
+void fake_sentinel_report_switch(struct fake_sentinel *sentinel, const char *master);
 
 #endif /* SLUICE_TESTS_SUPPORT_FAKE_SENTINEL_H */

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "limit/algorithm.h"
 #include "limit/limit.h"
-#include "limit/verdict.h"
 #include "store/store.h"
 
 enum { JUDGE_STATE_BYTES = 4096 };

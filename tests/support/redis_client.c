@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 
 static struct limit limit;
 
@@ -42,15 +42,15 @@ void redis_client_close(struct redis_client *client)
     loop_free(client->loop);
 }
 
-void redis_client_turn(struct redis_client *client)
+void redis_client_iterate(struct redis_client *client)
 {
-    ck_assert_int_eq(loop_turn(client->loop, true), STATUS_OK);
+    ck_assert_int_eq(loop_iteration(client->loop, true), STATUS_OK);
 }
 
 void redis_client_await(struct redis_client *client, const bool *done)
 {
     while (!*done) {
-        redis_client_turn(client);
+        redis_client_iterate(client);
     }
 }
 
@@ -58,7 +58,7 @@ uint64_t redis_client_await_up(struct redis_client *client, bool up)
 {
     const uint64_t start_us = clock_monotonic_us();
     while (redis_store_is_up(client->store) != up) {
-        redis_client_turn(client);
+        redis_client_iterate(client);
     }
     return clock_monotonic_us() - start_us;
 }
@@ -66,7 +66,7 @@ uint64_t redis_client_await_up(struct redis_client *client, bool up)
 void redis_client_await_connects(struct redis_client *client, uint64_t n_connects)
 {
     while (redis_store_count(client->store).n_connects < n_connects) {
-        redis_client_turn(client);
+        redis_client_iterate(client);
     }
 }
 

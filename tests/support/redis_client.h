@@ -30,8 +30,8 @@ struct redis_question {
 void redis_client_open(struct redis_client *client, const struct redis_store_options *options);
 void redis_client_close(struct redis_client *client);
 
-/* Run one turn of the loop, waiting for something to happen. */
-void redis_client_turn(struct redis_client *client);
+/* Run one loop iteration, waiting for something to happen. */
+void redis_client_iterate(struct redis_client *client);
 /* Run the loop until @done. */
 void redis_client_await(struct redis_client *client, const bool *done);
 /* Run the loop until the store is up, or no longer is. Returns how long that took, us. */

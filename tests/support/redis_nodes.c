@@ -23,7 +23,7 @@ static redisReply *ask(const struct redis_server *server, const char *format, ..
     return reply;
 }
 
-#define TELL(...) freeReplyObject(ask(__VA_ARGS__))
+#define REPORT(...) freeReplyObject(ask(__VA_ARGS__))
 
 static void start_node(struct redis_server *server)
 {
@@ -68,10 +68,10 @@ void redis_nodes_start(struct redis_nodes *nodes, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct redis_server *server = &nodes->servers[i];
         start_node(server);
-        TELL(server, "CLUSTER SET-CONFIG-EPOCH %d", (int)i + 1);
-        TELL(server, "CLUSTER ADDSLOTSRANGE %d %d", first_slot(i, n), first_slot(i + 1, n) - 1);
-        TELL(server, "CLUSTER MEET 127.0.0.1 %d %d", (int)nodes->servers[0].port,
-             (int)nodes->servers[0].bus_port);
+        REPORT(server, "CLUSTER SET-CONFIG-EPOCH %d", (int)i + 1);
+        REPORT(server, "CLUSTER ADDSLOTSRANGE %d %d", first_slot(i, n), first_slot(i + 1, n) - 1);
+        REPORT(server, "CLUSTER MEET 127.0.0.1 %d %d", (int)nodes->servers[0].port,
+               (int)nodes->servers[0].bus_port);
     }
     await_well(nodes);
 }
@@ -86,7 +86,7 @@ void redis_nodes_stop(struct redis_nodes *nodes)
 void redis_nodes_flush(const struct redis_nodes *nodes)
 {
     for (size_t i = 0; i < nodes->n; i++) {
-        TELL(&nodes->servers[i], "FLUSHALL");
+        REPORT(&nodes->servers[i], "FLUSHALL");
     }
 }
 
@@ -120,14 +120,14 @@ void redis_nodes_begin_move(const struct redis_nodes *nodes, unsigned slot, size
     char to_id[ID_BYTES];
     read_id(&nodes->servers[from], from_id);
     read_id(&nodes->servers[to], to_id);
-    TELL(&nodes->servers[to], "CLUSTER SETSLOT %d IMPORTING %s", (int)slot, from_id);
-    TELL(&nodes->servers[from], "CLUSTER SETSLOT %d MIGRATING %s", (int)slot, to_id);
+    REPORT(&nodes->servers[to], "CLUSTER SETSLOT %d IMPORTING %s", (int)slot, from_id);
+    REPORT(&nodes->servers[from], "CLUSTER SETSLOT %d MIGRATING %s", (int)slot, to_id);
 }
 
 void redis_nodes_move_key(const struct redis_nodes *nodes, const char *key, size_t from, size_t to)
 {
-    TELL(&nodes->servers[from], "MIGRATE 127.0.0.1 %d %s 0 5000", (int)nodes->servers[to].port,
-         key);
+    REPORT(&nodes->servers[from], "MIGRATE 127.0.0.1 %d %s 0 5000", (int)nodes->servers[to].port,
+           key);
 }
 
 void redis_nodes_end_move(const struct redis_nodes *nodes, unsigned slot, size_t from, size_t to)
@@ -139,6 +139,6 @@ void redis_nodes_end_move(const struct redis_nodes *nodes, unsigned slot, size_t
     }
     freeReplyObject(keys);
     read_id(&nodes->servers[to], to_id);
-    TELL(&nodes->servers[to], "CLUSTER SETSLOT %d NODE %s", (int)slot, to_id);
-    TELL(&nodes->servers[from], "CLUSTER SETSLOT %d NODE %s", (int)slot, to_id);
+    REPORT(&nodes->servers[to], "CLUSTER SETSLOT %d NODE %s", (int)slot, to_id);
+    REPORT(&nodes->servers[from], "CLUSTER SETSLOT %d NODE %s", (int)slot, to_id);
 }

@@ -107,7 +107,7 @@ static void send_decision(struct script_client *client, enum script_act act,
     for (size_t i = 0; i < n_charges; i++) {
         add_charge(&call, &charges[i]);
     }
-    if (act == SCRIPT_DECIDES_ALIKE) {
+    if (act == SCRIPT_DECIDES_IDENTICAL) {
         add_number(&call, (double)n_requests);
     }
     send(client, &call);
@@ -130,10 +130,10 @@ void script_client_send_as(struct script_client *client, enum decision_aim aim,
     send_decision(client, ACTS[aim], charges, n_charges, 1, now_us);
 }
 
-void script_client_send_alike(struct script_client *client, const struct charge *charges,
-                              size_t n_charges, size_t n_requests, uint64_t now_us)
+void script_client_send_identical(struct script_client *client, const struct charge *charges,
+                                  size_t n_charges, size_t n_requests, uint64_t now_us)
 {
-    send_decision(client, SCRIPT_DECIDES_ALIKE, charges, n_charges, n_requests, now_us);
+    send_decision(client, SCRIPT_DECIDES_IDENTICAL, charges, n_charges, n_requests, now_us);
 }
 
 void script_client_send_settlements(struct script_client *client,
@@ -169,7 +169,7 @@ void script_client_read_settled(struct script_client *client)
 
 static size_t unpack(const redisReply *reply, long long *ints, size_t n_max)
 {
-    double numbers[ALIKE_INTS_MAX];
+    double numbers[IDENTICAL_INTS_MAX];
     const size_t n = (reply->len - 1) / SCRIPT_NUMBER_BYTES;
     ck_assert_uint_le(n, n_max);
     ck_assert_uint_eq(reply->len, 1 + n * SCRIPT_NUMBER_BYTES);
@@ -219,14 +219,14 @@ bool script_client_read(struct script_client *client, struct charge *charges, si
     return ints[0] > 0;
 }
 
-void script_client_read_alike(struct script_client *client, const struct charge *charges,
-                              size_t n_charges, size_t n_requests, struct alike *alike)
+void script_client_read_identical(struct script_client *client, const struct charge *charges,
+                                  size_t n_charges, size_t n_requests, struct identical *identical)
 {
     struct script_charge script_charges[LIMITS_PER_ROUTE_MAX];
-    long long ints[ALIKE_INTS_MAX];
-    const size_t n_ints = read_ints(client, ints, ALIKE_INTS_MAX);
+    long long ints[IDENTICAL_INTS_MAX];
+    const size_t n_ints = read_ints(client, ints, IDENTICAL_INTS_MAX);
     for (size_t i = 0; i < n_charges; i++) {
         script_charges[i] = script_charge_of(&charges[i]);
     }
-    ck_assert(alike_begin(alike, n_requests, script_charges, n_charges, ints, n_ints));
+    ck_assert(identical_begin(identical, n_requests, script_charges, n_charges, ints, n_ints));
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "limit/alike.h"
+#include "limit/identical.h"
 #include "store/store.h"
 #include "support/redis_server.h"
 
@@ -33,12 +33,12 @@ void script_client_send_as(struct script_client *client, enum decision_aim aim,
 /* Read the answer of the oldest that was sent into its @charges; returns whether all allow. */
 bool script_client_read(struct script_client *client, struct charge *charges, size_t n_charges);
 
-/* The same for @n_requests alike; their verdicts are read off @alike. The edges of @charges
+/* The same for @n_requests alike; their verdicts are read off @identical. The edges of @charges
  * are borrowed until then. */
-void script_client_send_alike(struct script_client *client, const struct charge *charges,
-                              size_t n_charges, size_t n_requests, uint64_t now_us);
-void script_client_read_alike(struct script_client *client, const struct charge *charges,
-                              size_t n_charges, size_t n_requests, struct alike *alike);
+void script_client_send_identical(struct script_client *client, const struct charge *charges,
+                                  size_t n_charges, size_t n_requests, uint64_t now_us);
+void script_client_read_identical(struct script_client *client, const struct charge *charges,
+                                  size_t n_charges, size_t n_requests, struct identical *identical);
 
 /* Send settlements at @now_us, and read that they were made. */
 void script_client_send_settlements(struct script_client *client,

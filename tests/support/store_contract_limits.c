@@ -3,9 +3,7 @@
 #include <check.h>
 #include <stdint.h>
 
-#include "limit/concurrency.h"
-#include "limit/fixed_window.h"
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 #include "support/store_contract.h"
 
 static const uint64_t DAY_US = UINT64_C(86400000000);

@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "limit/algorithms.h"
 #include "support/store_contract.h"
 #include "support/store_contract_limits.h"
 

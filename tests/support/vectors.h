@@ -17,8 +17,8 @@
 
 #include <stdint.h>
 
+#include "limit/algorithm.h"
 #include "limit/limit.h"
-#include "limit/verdict.h"
 #include "store/store.h"
 
 /* Who is asked, on the key of a story (from 1). */

@@ -6,7 +6,7 @@ from harness import program
 from harness.client import Client
 from harness.wait import until
 
-LISTENING = re.compile(r'mod=admin\.door msg="listening for operators" address=(\S+)\n')
+LISTENING = re.compile(r'mod=admin\.listener msg="listening for operators" address=(\S+)\n')
 TOKEN = "0123456789abcdef0123456789abcdef"
 READ_TOKEN = "fedcba9876543210fedcba9876543210"
 JSON = ("Content-Type", "application/json")

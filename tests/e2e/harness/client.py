@@ -1,9 +1,9 @@
 """A client that sends exactly these bytes, and knows exactly what it got."""
 
-import select
 import socket
 
 from harness import message
+from harness.wait import is_readable
 
 TIMEOUT_S = 60.0
 
@@ -70,4 +70,4 @@ class Client:
 
     def is_quiet(self, for_s=0.1):
         """Nothing comes for a while: neither bytes nor the end."""
-        return not self.reader.buffer and not select.select([self.sock], [], [], for_s)[0]
+        return not self.reader.buffer and not is_readable(self.sock, for_s)

@@ -1,10 +1,9 @@
 """Tunnels: how one is asked for and opened, and how many are."""
 
-import select
 import threading
 
 from harness import message
-from harness.wait import until
+from harness.wait import is_readable, until
 
 ASK = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "x" * 22 + "==",
        "Sec-WebSocket-Version": "13"}
@@ -61,4 +60,4 @@ def open_tunnel(proxy, switch, fields=None, n=1, rest=b""):
 
 
 def is_quiet(peer, for_s=0.1):
-    return not peer.reader.buffer and not select.select([peer.sock], [], [], for_s)[0]
+    return not peer.reader.buffer and not is_readable(peer.sock, for_s)

@@ -1,5 +1,6 @@
 """Waiting for what will happen, never for time to pass."""
 
+import select
 import threading
 import time
 
@@ -17,6 +18,13 @@ def until(condition, what, within=30.0):
             return value
         assert looked_at < deadline, f"waited {within} s for {what}"
         time.sleep(POLL_S)
+
+
+def is_readable(sock, within_s):
+    """Whether bytes or the end come in that time. poll(): select() takes no descriptor above 1023."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(within_s * 1000))
 
 
 def rest_of_window(period_s, at_least_s):

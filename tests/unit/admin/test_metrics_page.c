@@ -10,7 +10,7 @@ static struct metrics_page page;
 
 static void setup(void)
 {
-    page = metrics_page_new();
+    metrics_page_open(&page);
 }
 
 static void teardown(void)
@@ -18,8 +18,15 @@ static void teardown(void)
     free(page.data);
 }
 
+static void begin_anew(void)
+{
+    free(page.data);
+    metrics_page_open(&page);
+}
+
 static void assert_page(const char *wanted)
 {
+    metrics_page_close(&page);
     ck_assert(!page.no_memory);
     ck_assert_uint_eq(page.len, strlen(wanted));
     ck_assert_mem_eq(page.data, wanted, page.len);
@@ -28,12 +35,15 @@ static void assert_page(const char *wanted)
 START_TEST(a_family_has_its_help_its_type_and_its_samples)
 {
     const struct page_label labels[] = {
-        {SPAN("route"), SPAN("api")},
-        {SPAN("status"), SPAN("2xx")},
+        {"route", SPAN("api")},
+        {"status", SPAN("2xx")},
     };
-    metrics_page_begin(&page, SPAN("x_total"), METRIC_COUNTER, SPAN("What it is."));
-    metrics_page_add(&page, SPAN("x_total"), SPAN(""), labels, 2, UINT64_MAX);
-    metrics_page_add(&page, SPAN("x_total"), SPAN("_y"), NULL, 0, 0);
+    const struct page_sample most = {
+        .name = "x_total", .labels = labels, .n_labels = 2, .value = UINT64_MAX};
+    const struct page_sample none = {.name = "x_total", .suffix = "_y"};
+    metrics_page_begin(&page, "x_total", METRIC_COUNTER, "What it is.");
+    metrics_page_add(&page, &most);
+    metrics_page_add(&page, &none);
     assert_page("# HELP x_total What it is.\n# TYPE x_total counter\n"
                 "x_total{route=\"api\",status=\"2xx\"} 18446744073709551615\nx_total_y 0\n");
 }
@@ -55,10 +65,12 @@ START_TEST(times_are_seconds_with_no_more_digits_than_tell_them)
         {100000, "t 0.1\n"},
     };
     for (size_t i = 0; i < ARRAY_LEN(TIMES); i++) {
-        page.len = 0;
-        metrics_page_add_us(&page, SPAN("t"), SPAN(""), NULL, 0, TIMES[i].us);
+        const struct page_sample sample = {.name = "t", .value = TIMES[i].us, .is_us = true};
+        metrics_page_add(&page, &sample);
         assert_page(TIMES[i].text);
+        begin_anew();
     }
+    metrics_page_close(&page);
 }
 END_TEST
 
@@ -78,11 +90,14 @@ START_TEST(values_of_labels_are_escaped_whatever_they_are)
         {{"\xe2\x80\xa8", 3}, "l{v=\"\xe2\x80\xa8\"} 1\n"},
     };
     for (size_t i = 0; i < ARRAY_LEN(VALUES); i++) {
-        const struct page_label label = {SPAN("v"), VALUES[i].value};
-        page.len = 0;
-        metrics_page_add(&page, SPAN("l"), SPAN(""), &label, 1, 1);
+        const struct page_label label = {"v", VALUES[i].value};
+        const struct page_sample sample = {
+            .name = "l", .labels = &label, .n_labels = 1, .value = 1};
+        metrics_page_add(&page, &sample);
         assert_page(VALUES[i].text);
+        begin_anew();
     }
+    metrics_page_close(&page);
 }
 END_TEST
 
@@ -91,11 +106,14 @@ START_TEST(a_value_of_any_length_has_its_place_and_no_more)
     enum { N = 3 * PAGE_LABEL_BYTES_MAX };
     static char value[N];
     memset(value, '\\', sizeof(value));
-    const struct page_label label = {SPAN("v"), span_of(value, sizeof(value))};
+    const struct page_label label = {"v", span_of(value, sizeof(value))};
     const struct page_label labels[PAGE_LABELS_MAX] = {label, label, label, label};
+    const struct page_sample sample = {
+        .name = "l", .labels = labels, .n_labels = PAGE_LABELS_MAX, .value = 1};
     for (size_t i = 0; i < 100; i++) {
-        metrics_page_add(&page, SPAN("l"), SPAN(""), labels, PAGE_LABELS_MAX, 1);
+        metrics_page_add(&page, &sample);
     }
+    metrics_page_close(&page);
     ck_assert(!page.no_memory);
     ck_assert_uint_le(page.len, 100 * PAGE_LABELS_MAX * (2 * PAGE_LABEL_BYTES_MAX + 16));
     ck_assert_uint_ge(page.len, 100 * PAGE_LABELS_MAX * 2 * PAGE_LABEL_BYTES_MAX);
@@ -106,8 +124,10 @@ START_TEST(a_page_of_many_lines_is_whole)
 {
     enum { N = 20000 };
     for (size_t i = 0; i < N; i++) {
-        metrics_page_add(&page, SPAN("sample"), SPAN(""), NULL, 0, i % 10);
+        const struct page_sample sample = {.name = "sample", .value = i % 10};
+        metrics_page_add(&page, &sample);
     }
+    metrics_page_close(&page);
     ck_assert(!page.no_memory);
     ck_assert_uint_eq(page.len, N * strlen("sample 0\n"));
     for (size_t i = 0; i < N; i++) {

@@ -132,9 +132,9 @@ END_TEST
 START_TEST(a_problem_may_have_members_of_its_own)
 {
     struct admin_request request = request_with(SPAN(""));
-    answer_problem_with(&request, 422, json_pack("{si}", "edition", 3), "why");
+    answer_problem_with(&request, 422, json_pack("{si}", "generation", 3), "why");
     json_t *json = read_answer(&request, 422, "application/problem+json");
-    ck_assert_int_eq(json_integer_value(json_object_get(json, "edition")), 3);
+    ck_assert_int_eq(json_integer_value(json_object_get(json, "generation")), 3);
     ck_assert_str_eq(json_string_value(json_object_get(json, "detail")), "why");
     json_decref(json);
 }

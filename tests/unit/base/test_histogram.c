@@ -24,7 +24,6 @@ START_TEST(small_numbers_are_exact)
         histogram_add(&histogram, number);
     }
     ck_assert_uint_eq(histogram_count(&histogram), 20);
-    ck_assert_uint_eq(histogram_sum(&histogram), 210);
     ck_assert_uint_eq(histogram_quantile(&histogram, 1, 2), 10);
     ck_assert_uint_eq(histogram_quantile(&histogram, 95, 100), 19);
     ck_assert_uint_eq(histogram_quantile(&histogram, 96, 100), 20);
@@ -78,7 +77,6 @@ START_TEST(merging_counts_both)
     histogram_add(&other, 3000);
     histogram_merge(&histogram, &other);
     ck_assert_uint_eq(histogram_count(&histogram), 3);
-    ck_assert_uint_eq(histogram_sum(&histogram), 3012);
     ck_assert_uint_eq(histogram_max(&histogram), 3000);
     ck_assert_uint_eq(histogram_quantile(&histogram, 2, 3), 7);
 }

@@ -116,14 +116,14 @@ START_TEST(what_the_queue_of_the_access_log_has_no_room_for_is_reported)
         ck_assert_int_gt(n, 0);
         n_read += (unsigned)n;
     }
-    uint64_t n_told = 0;
-    while (n_told < n_lost) { /* at once, and the rest a second later */
+    uint64_t n_reported = 0;
+    while (n_reported < n_lost) { /* at once, and the rest a second later */
         const char *text = read_through(error_fds[0], "lines lost");
         ck_assert_ptr_nonnull(strstr(text, "level=warn mod=log "));
         ck_assert_ptr_nonnull(strstr(text, " err=\"the reader is too slow\"\n"));
-        n_told += sum_lost(text, "access");
+        n_reported += sum_lost(text, "access");
     }
-    ck_assert_uint_eq(n_told, n_lost);
+    ck_assert_uint_eq(n_reported, n_lost);
     ck_assert_uint_eq(log_output_lost(LOG_KIND_PROGRAM), 0);
     log_output_append(output, SPAN("again\n"));
     ck_assert_ptr_nonnull(read_through(fds[0], "again"));
@@ -138,12 +138,18 @@ START_TEST(what_the_queue_of_the_program_has_no_room_for_is_reported_where_it_is
     }
     const uint64_t n_lost = log_output_lost(LOG_KIND_PROGRAM);
     ck_assert_uint_gt(n_lost, 0);
-    read_through(error_fds[0], "lines lost");
+    /* The thread may have written a part before the queue was full: then there is more than one
+     * report, and lines follow the first. */
+    size_t len = 0;
+    do {
+        const ssize_t n = read(error_fds[0], bytes + len, READ_BYTES - 1 - len);
+        ck_assert_int_gt(n, 0);
+        len += (size_t)n;
+        bytes[len] = '\0';
+    } while (bytes[len - 1] != '\n' ||
+             count(bytes, "msg=line") + sum_lost(bytes, "program") < n_lines);
     ck_assert_uint_eq(sum_lost(bytes, "program"), n_lost);
-    const char *report = strstr(bytes, "lines lost");
-    const unsigned n_read = count(bytes, "msg=line");
-    ck_assert_uint_eq(n_read + n_lost, n_lines);
-    ck_assert_ptr_null(strstr(report, "msg=line"));
+    ck_assert_uint_eq(count(bytes, "msg=line") + n_lost, n_lines);
     log_info("test", "again", "%s", "");
     ck_assert_uint_eq(sum_lost(read_through(error_fds[0], "msg=again"), "program"), 0);
 }

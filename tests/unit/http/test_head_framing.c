@@ -1,4 +1,4 @@
-#include "http/head_meaning.h"
+#include "http/head_parts.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -151,7 +151,7 @@ static const struct {
     {"ICY/1.1", 400, 0},   {"HTTP/1.x", 400, 0},  {"\tHTTP/1.1", 400, 0},
 };
 
-START_TEST(rule_10_versions_are_told_apart)
+START_TEST(rule_10_versions_are_reported_apart)
 {
     char message[128];
     const int len =
@@ -301,7 +301,7 @@ static Suite *head_request_suite(void)
     tcase_add_test(line, rule_06_the_asterisk_is_for_options_alone);
     tcase_add_test(line, rule_07_octets_no_target_may_hold_are_refused);
     tcase_add_test(line, rule_09_any_token_is_a_method_and_case_counts);
-    tcase_add_loop_test(line, rule_10_versions_are_told_apart, 0, (int)ARRAY_LEN(VERSIONS));
+    tcase_add_loop_test(line, rule_10_versions_are_reported_apart, 0, (int)ARRAY_LEN(VERSIONS));
     tcase_add_test(line, a_request_line_without_three_parts_is_refused);
     suite_add_tcase(suite, line);
 

@@ -1,4 +1,4 @@
-#include "http/head_scan.h"
+#include "http/head_parts.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -245,7 +245,7 @@ static void assert_built(const char *source)
     assert_header(span_of(bytes, len), header_len, source);
 }
 
-START_TEST(an_ipv4_source_is_told)
+START_TEST(an_ipv4_source_is_reported)
 {
     begin(0x21, 0x11, 12);
     add(span_of(IPV4_PAIR, 12));
@@ -253,7 +253,7 @@ START_TEST(an_ipv4_source_is_told)
 }
 END_TEST
 
-START_TEST(an_ipv6_source_is_told)
+START_TEST(an_ipv6_source_is_reported)
 {
     begin(0x21, 0x21, 36);
     add(span_of(IPV6_PAIR, 36));
@@ -458,8 +458,8 @@ int main(void)
     tcase_add_test(v1, a_line_has_107_bytes_at_most);
     tcase_add_test(v1, a_line_that_never_ends_is_refused_at_its_maximum);
     suite_add_tcase(suite, v1);
-    tcase_add_test(v2, an_ipv4_source_is_told);
-    tcase_add_test(v2, an_ipv6_source_is_told);
+    tcase_add_test(v2, an_ipv4_source_is_reported);
+    tcase_add_test(v2, an_ipv6_source_is_reported);
     tcase_add_test(v2, a_mapped_source_is_the_ipv4_one);
     tcase_add_test(v2, who_speaks_for_itself_names_nobody_whatever_follows);
     tcase_add_test(v2, an_unspecified_family_names_nobody);

@@ -1,4 +1,4 @@
-#include "http/target.h"
+#include "http/values.h"
 
 #include <check.h>
 #include <stdlib.h>

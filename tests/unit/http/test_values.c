@@ -2,6 +2,7 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/compiler.h"
 #include "base/text.h"
@@ -58,6 +59,7 @@ START_TEST(every_value_that_a_server_may_read_is_given_out)
         {true, "b %20 %20a \xa0=1", "a", "[1]"},
         {true, "a%00b=1; a%00=2; a c=3", "a", "[1][2]"},
         {true, "a%3d=1; a%3db=2", "a=", "[1]"},
+        {true, "a, a=1 a=2; a; a=3; a", "a", "[1 a=2][1][2][3]"},
         {false, "a=1&b=2", "a", "[1]"},
         {false, "", "a", ""},
         {false, "&&a", "a", "[]"},
@@ -178,6 +180,22 @@ START_TEST(blanks_of_every_kind_are_trimmed_at_the_ends_alone)
 }
 END_TEST
 
+/* The rest of the piece is searched once, which takes a second at most, not once for each name. */
+START_TEST(a_name_without_a_value_may_stand_in_a_cookie_any_number_of_times)
+{
+    static char bytes[2 * 1024 * 1024];
+    for (size_t i = 0; i < sizeof(bytes); i += 2) {
+        bytes[i] = 'a';
+        bytes[i + 1] = ' ';
+    }
+    struct value_walk walk = {.rest = span_of(bytes, sizeof(bytes)), .name = SPAN("a")};
+    struct span value;
+    const clock_t before = clock();
+    ck_assert(!cookie_next(&walk, &value));
+    ck_assert_int_lt((clock() - before) / CLOCKS_PER_SEC, 20);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("http/values");
@@ -186,6 +204,7 @@ int main(void)
     tcase_add_test(tcase, a_value_has_one_reading_unless_servers_disagree);
     tcase_add_test(tcase, what_does_not_fit_is_refused);
     tcase_add_test(tcase, blanks_of_every_kind_are_trimmed_at_the_ends_alone);
+    tcase_add_test(tcase, a_name_without_a_value_may_stand_in_a_cookie_any_number_of_times);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -7,12 +7,7 @@
 #include <hiredis/hiredis.h>
 
 #include "base/compiler.h"
-#include "limit/fixed_window.h"
-#include "limit/gcra.h"
-#include "limit/leaky_bucket.h"
-#include "limit/sliding_log.h"
-#include "limit/sliding_window.h"
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 #include "support/redis_server.h"
 #include "support/script_client.h"
 

@@ -1,5 +1,5 @@
 /* What is sent to redis-cell, and what its answers are taken for. That its answers are those of
- * gcra.c is shown in test_gcra.c, by rows of its own documentation and tests. */
+ * gcra.c is shown in test_redis_cell.c, by rows of its own documentation and tests. */
 
 #include "limit/cl_throttle.h"
 
@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "limit/gcra.h"
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 
 static const uint64_t S = 1000000; /* in us, and in ticks of 1 us */
 

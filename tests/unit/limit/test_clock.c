@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "limit/concurrency.h"
+#include "limit/algorithms.h"
 #include "one_limit.h"
 
 /* 60 a minute, so that a second is worth a unit; at the end of a sub-window,

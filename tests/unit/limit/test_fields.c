@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 #include "base/compiler.h"
-#include "limit/concurrency.h"
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 
 static const struct limit LIMIT = {
     .name = {"per-client", 10},

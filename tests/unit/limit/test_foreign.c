@@ -10,7 +10,7 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "limit/concurrency.h"
+#include "limit/algorithms.h"
 #include "one_limit.h"
 
 enum { RATE = 10, N_RANDOM = 500, DOUBLES_MAX = 3, BUCKETS = 10 };

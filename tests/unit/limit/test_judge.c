@@ -6,9 +6,7 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "limit/concurrency.h"
-#include "limit/fixed_window.h"
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 
 static const uint64_t NOW_US = UINT64_C(1763667890000000);
 

@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "limit/gcra.h"
-#include "limit/leaky_bucket.h"
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 
 enum { N_TRACES = 300, N_EVENTS = 300, BURST_MAX = 64 };
 
@@ -52,7 +50,7 @@ static void begin(int number)
         .params = &PARAMS[(size_t)number / ARRAY_LEN(BUCKETS)],
         .now = START,
     };
-    ck_assert_ptr_null(bucket.algorithm->check_params(bucket.params));
+    ck_assert_ptr_null(algorithm_check_params(bucket.algorithm, bucket.params));
 }
 
 enum { N_BUCKETS = 15 };
@@ -89,7 +87,8 @@ static uint64_t reset_after_without_refunded(void)
 {
     const struct limit_params *params = bucket.params;
     const bool is_gcra = bucket.algorithm == &gcra_algorithm;
-    const uint64_t unit = is_gcra ? gcra_interval(params) : params->period;
+    const uint64_t unit =
+        is_gcra ? (params->period + params->rate - 1) / params->rate : params->period;
     const uint64_t per_tick = is_gcra ? 1 : params->rate;
     uint64_t level = 0;
     uint64_t at = START;
@@ -273,6 +272,52 @@ START_TEST(counted_requests_come_back_beside_those_that_are_given_back)
 }
 END_TEST
 
+/* Requests of @takes each, one every @interval, for @total: each is given back at its end. */
+static void run_train(uint64_t takes, uint64_t interval, uint64_t total)
+{
+    const uint64_t start = bucket.now;
+    const size_t first = bucket.n_charges;
+    size_t n_ended = 0;
+    for (uint64_t at = 0; at < total; at += interval) {
+        for (;
+             first + n_ended < bucket.n_charges && start + n_ended * interval + takes <= start + at;
+             n_ended++) {
+            bucket.now = start + n_ended * interval + takes;
+            give_back(first + n_ended, 1);
+        }
+        bucket.now = start + at;
+        ck_assert(charge(1));
+    }
+    for (; first + n_ended < bucket.n_charges; n_ended++) {
+        bucket.now = start + n_ended * interval + takes;
+        give_back(first + n_ended, 1);
+    }
+    if (bucket.now < start + total) {
+        bucket.now = start + total;
+    }
+}
+
+/* The example of docs/algorithms.md. */
+START_TEST(counted_requests_stay_charged_while_others_are_always_in_flight)
+{
+    const struct limit_params params = {
+        .rate = 1, .burst = 5, .period = 1000000, .ticks_per_s = 1000000, .settles = true};
+    for (size_t i = 0; i < ARRAY_LEN(BUCKETS); i++) {
+        begin((int)i);
+        bucket.params = &params;
+        for (int counted = 0; counted < 3; counted++) {
+            ck_assert(charge(1));
+        }
+        run_train(500000, 400000, 60000000);
+        ck_assert_uint_eq(look(0).reset_after, 3000000);
+        run_train(100000, 400000, 2000000);
+        ck_assert_uint_eq(look(0).reset_after, 1500000);
+        bucket.now += 1500000;
+        ck_assert_uint_eq(look(0).reset_after, 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("limit/refunds");
@@ -284,6 +329,7 @@ int main(void)
     tcase_add_loop_test(tcase, requests_that_are_all_given_back_are_never_denied, 0,
                         ARRAY_LEN(PARALLEL));
     tcase_add_test(tcase, counted_requests_come_back_beside_those_that_are_given_back);
+    tcase_add_test(tcase, counted_requests_stay_charged_while_others_are_always_in_flight);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

@@ -7,10 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "limit/fixed_window.h"
-#include "limit/leaky_bucket.h"
-#include "limit/sliding_log.h"
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 
 static const struct limit BUCKET = {
     .algorithm = &token_bucket_algorithm,

@@ -9,10 +9,8 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "limit/fixed_window.h"
+#include "limit/algorithms.h"
 #include "limit/script_source.h"
-#include "limit/sliding_log.h"
-#include "limit/token_bucket.h"
 #include "support/redis_server.h"
 #include "support/script_client.h"
 #include "support/vectors.h"

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "limit/concurrency.h"
+#include "limit/algorithms.h"
 #include "one_limit.h"
 
 enum { RATE = 10, AFTERWARDS_MS = 1000 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "limit/algorithms.h"
 #include "support/judge.h"
 #include "support/vectors.h"
 

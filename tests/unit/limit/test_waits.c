@@ -8,14 +8,8 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "limit/concurrency.h"
+#include "limit/algorithms.h"
 #include "limit/fields.h"
-#include "limit/fixed_window.h"
-#include "limit/gcra.h"
-#include "limit/leaky_bucket.h"
-#include "limit/sliding_log.h"
-#include "limit/sliding_window.h"
-#include "limit/token_bucket.h"
 
 enum { N_ASKED = 4000, STATE_WORDS = 4096, COST_MAX = 6 };
 
@@ -59,7 +53,7 @@ struct trace {
     uint64_t state[STATE_WORDS];
     uint64_t now;
     uint64_t n_slots;
-    size_t n_told; /* times that were tried */
+    size_t n_reported; /* times that were tried */
 };
 
 /* Windows of a calendar that differ in length: every third is longer. */
@@ -101,61 +95,62 @@ static void take(struct trace *trace, uint32_t cost, bool to_full)
 /* --- what was said, tried --- */
 
 static void try_retry(struct trace *trace, const struct row *row, uint32_t cost,
-                      const struct verdict *told)
+                      const struct verdict *reported)
 {
-    if (told->allowed || told->retry_after >= RETRY_UNKNOWN) {
-        ck_assert(!told->allowed || told->retry_after == 0);
+    if (reported->allowed || reported->retry_after >= RETRY_UNKNOWN) {
+        ck_assert(!reported->allowed || reported->retry_after == 0);
         return;
     }
-    ck_assert_uint_gt(told->retry_after, 0);
-    ck_assert_msg(!ask(trace, cost, trace->now + told->retry_after - 1).allowed,
+    ck_assert_uint_gt(reported->retry_after, 0);
+    ck_assert_msg(!ask(trace, cost, trace->now + reported->retry_after - 1).allowed,
                   "%s: %u units pass a tick before retry_after", row->name, cost);
-    ck_assert_msg(ask(trace, cost, trace->now + told->retry_after).allowed,
+    ck_assert_msg(ask(trace, cost, trace->now + reported->retry_after).allowed,
                   "%s: %u units do not pass after retry_after %" PRIu64, row->name, cost,
-                  told->retry_after);
-    trace->n_told++;
+                  reported->retry_after);
+    trace->n_reported++;
 }
 
 static void try_field(struct trace *trace, const struct row *row, uint32_t cost,
-                      const struct verdict *told)
+                      const struct verdict *reported)
 {
     const struct limit limit = {
         .algorithm = trace->algorithm, .params = trace->params, .tick_us = 1};
     uint64_t seconds;
-    if (!told->allowed && fields_retry_after_s(&limit, told, &seconds)) {
+    if (!reported->allowed && fields_retry_after_s(&limit, reported, &seconds)) {
         const uint64_t ticks = seconds * trace->params.ticks_per_s;
         ck_assert_msg(ask(trace, cost, trace->now + ticks).allowed,
                       "%s: %u units do not pass after Retry-After: %" PRIu64, row->name, cost,
                       seconds);
-        ck_assert_msg(seconds == 1 || ticks - trace->params.ticks_per_s < told->retry_after,
+        ck_assert_msg(seconds == 1 || ticks - trace->params.ticks_per_s < reported->retry_after,
                       "%s: Retry-After is a second too long", row->name);
     }
 }
 
-static void try_next(struct trace *trace, const struct row *row, const struct verdict *told)
+static void try_next(struct trace *trace, const struct row *row, const struct verdict *reported)
 {
-    if (told->remaining == told->limit) {
+    if (reported->remaining == reported->limit) {
         return;
     }
-    ck_assert_uint_gt(told->next_after, 0);
-    ck_assert_msg(ask(trace, 0, trace->now + told->next_after - 1).remaining == told->remaining,
+    ck_assert_uint_gt(reported->next_after, 0);
+    ck_assert_msg(ask(trace, 0, trace->now + reported->next_after - 1).remaining ==
+                      reported->remaining,
                   "%s: there is one more a tick before next_after", row->name);
-    ck_assert_msg(ask(trace, 0, trace->now + told->next_after).remaining > told->remaining,
+    ck_assert_msg(ask(trace, 0, trace->now + reported->next_after).remaining > reported->remaining,
                   "%s: there is not one more after next_after %" PRIu64, row->name,
-                  told->next_after);
-    trace->n_told++;
+                  reported->next_after);
+    trace->n_reported++;
 }
 
-static void try_reset(struct trace *trace, const struct row *row, const struct verdict *told)
+static void try_reset(struct trace *trace, const struct row *row, const struct verdict *reported)
 {
-    const struct verdict then = ask(trace, 0, trace->now + told->reset_after);
+    const struct verdict then = ask(trace, 0, trace->now + reported->reset_after);
     ck_assert_msg(then.remaining == then.limit && then.next_after == 0 && then.reset_after == 0,
                   "%s: it is not untouched after reset_after %" PRIu64, row->name,
-                  told->reset_after);
-    if (told->reset_after > 0) {
-        ck_assert_msg(ask(trace, 0, trace->now + told->reset_after - 1).reset_after == 1,
+                  reported->reset_after);
+    if (reported->reset_after > 0) {
+        ck_assert_msg(ask(trace, 0, trace->now + reported->reset_after - 1).reset_after == 1,
                       "%s: it is untouched a tick before reset_after", row->name);
-        trace->n_told++;
+        trace->n_reported++;
     }
 }
 
@@ -171,7 +166,7 @@ static void change_policy(struct trace *trace)
             trace->params.rate = 1 + (uint32_t)rand() % (2 * trace->said.rate);
         }
     }
-    ck_assert_ptr_null(trace->algorithm->check_params(&trace->params));
+    ck_assert_ptr_null(algorithm_check_params(trace->algorithm, &trace->params));
 }
 
 static void settle(struct trace *trace)
@@ -212,13 +207,13 @@ static void follow(struct trace *trace)
 static void step(struct trace *trace, const struct row *row)
 {
     const uint32_t cost = 1 + (uint32_t)rand() % COST_MAX;
-    const struct verdict told = ask(trace, cost, trace->now);
+    const struct verdict reported = ask(trace, cost, trace->now);
     follow(trace);
-    try_retry(trace, row, cost, &told);
-    try_field(trace, row, cost, &told);
-    try_next(trace, row, &told);
-    try_reset(trace, row, &told);
-    if (told.allowed) {
+    try_retry(trace, row, cost, &reported);
+    try_field(trace, row, cost, &reported);
+    try_next(trace, row, &reported);
+    try_reset(trace, row, &reported);
+    if (reported.allowed) {
         take(trace, cost, false);
     } else if (rand() % 8 == 0) {
         take(trace, cost, true);
@@ -245,7 +240,7 @@ START_TEST(what_is_said_of_the_time_to_come_is_true_to_the_tick)
     for (int i = 0; i < N_ASKED; i++) {
         step(&trace, row);
     }
-    ck_assert_uint_gt(trace.n_told, N_ASKED);
+    ck_assert_uint_gt(trace.n_reported, N_ASKED);
 }
 END_TEST
 

@@ -81,6 +81,7 @@ END_TEST
 
 static char path[32];
 static struct hosts hosts;
+static uint64_t now_us;
 
 static void set_up(void)
 {
@@ -107,7 +108,8 @@ static void write_file(const char *text)
 
 static void assert_text(const char *text)
 {
-    hosts_refresh(&hosts);
+    now_us += HOSTS_CHECK_US;
+    hosts_refresh(&hosts, now_us);
     ck_assert_uint_eq(hosts.len, strlen(text));
     ck_assert(hosts.len == 0 || memcmp(hosts.text, text, hosts.len) == 0);
 }
@@ -136,6 +138,16 @@ START_TEST(a_file_that_has_gone_is_an_empty_one)
 }
 END_TEST
 
+START_TEST(the_file_is_looked_for_once_a_second_at_most)
+{
+    assert_text("");
+    write_file("one\n");
+    hosts_refresh(&hosts, now_us + HOSTS_CHECK_US - 1);
+    ck_assert_uint_eq(hosts.len, 0);
+    assert_text("one\n");
+}
+END_TEST
+
 START_TEST(a_folder_is_no_hosts_file)
 {
     hosts.path = "/tmp";
@@ -155,6 +167,7 @@ int main(void)
     tcase_add_checked_fixture(refresh, set_up, tear_down);
     tcase_add_test(refresh, the_file_is_read_again_when_it_has_changed);
     tcase_add_test(refresh, a_file_that_has_gone_is_an_empty_one);
+    tcase_add_test(refresh, the_file_is_looked_for_once_a_second_at_most);
     tcase_add_test(refresh, a_folder_is_no_hosts_file);
     suite_add_tcase(suite, refresh);
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "support/turns.h"
+#include "support/iterations.h"
 
 enum { ACCEPTED_MAX = 256, PAUSE_MIN_US = 100 * 1000 };
 
@@ -31,7 +31,7 @@ static void on_accept(void *context, int fd, const struct sockaddr *peer)
 
 static void set_up(void)
 {
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
     n_accepted = 0;
 }
 
@@ -168,7 +168,7 @@ START_TEST(a_connection_comes_non_blocking_with_its_peer)
     struct listener listener;
     const struct sockaddr_in address = open_listener(&listener);
     const int client = connect_to(&address);
-    turns_until_count(loop, &n_accepted, 1);
+    iterations_until_count(loop, &n_accepted, 1);
     ck_assert_uint_eq(latest_peer.sin_port, name_of(client).sin_port);
     ck_assert_int_ne(fcntl(accepted[0], F_GETFL) & O_NONBLOCK, 0);
     ck_assert_int_ne(fcntl(accepted[0], F_GETFD) & FD_CLOEXEC, 0);
@@ -224,7 +224,7 @@ START_TEST(without_descriptors_accepting_pauses_and_does_not_spin)
 
     const uint64_t cpu_before_us = cpu_us();
     const uint64_t start_us = clock_monotonic_us();
-    turns_for(loop, 30 * 1000);
+    iterations_for(loop, 30 * 1000);
     const uint64_t took_us = clock_monotonic_us() - start_us;
     ck_assert_uint_lt(cpu_us() - cpu_before_us, 15 * 1000);
     ck_assert_uint_eq(n_accepted, 0);
@@ -232,7 +232,7 @@ START_TEST(without_descriptors_accepting_pauses_and_does_not_spin)
     ck_assert_uint_le(listener.n_refused, 1 + took_us / PAUSE_MIN_US);
 
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
-    turns_until_count(loop, &n_accepted, 1);
+    iterations_until_count(loop, &n_accepted, 1);
     close(client);
     listener_close(&listener);
 }
@@ -246,11 +246,11 @@ START_TEST(a_listener_that_pauses_may_be_closed)
     const int client = connect_to(&address);
     allow_no_more_descriptors(&before);
     while (listener.n_refused == 0) {
-        turns_once(loop);
+        iterations_once(loop);
     }
     listener_close(&listener);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_accepted, 0);
     close(client);
 }

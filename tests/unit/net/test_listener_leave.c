@@ -11,8 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "net/handshakes.h"
-#include "support/turns.h"
+#include "support/iterations.h"
 
 enum { ACCEPTED_MAX = 64, LOOKS_MAX = 7, TCP_FLAGS_AT = 13, FLAG_ACK = 0x10, FLAG_SYN = 0x02 };
 
@@ -42,7 +41,7 @@ static void on_left(void *context)
 
 static void set_up(void)
 {
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
     n_accepted = 0;
     n_left = 0;
     holder = -1;
@@ -175,7 +174,7 @@ START_TEST(whoever_is_connected_by_his_own_view_is_accepted)
     open_listener(_i);
     const int client = connect_half();
     listener_leave(&listener, on_left);
-    turns_until_count(loop, &n_left, 1);
+    iterations_until_count(loop, &n_left, 1);
     ck_assert_uint_eq(n_accepted, 1);
     ck_assert_int_eq(recv(accepted[0], &got, 1, 0), 1);
     ck_assert(!has_filter(accepted[0]));
@@ -192,7 +191,7 @@ START_TEST(nobody_new_is_let_in)
     const int client = connect_half();
     listener_leave(&listener, on_left);
     const int late = begin_to_connect(0);
-    turns_until_count(loop, &n_left, 1);
+    iterations_until_count(loop, &n_left, 1);
     ck_assert_uint_eq(n_accepted, 1);
     ck_assert_int_ne(connect(late, (struct sockaddr *)&address, address_bytes), 0);
     close(client);
@@ -209,7 +208,7 @@ START_TEST(who_connects_meanwhile_is_served_by_another_that_covers_the_address)
     const int late = begin_to_connect(0);
     const int served = accept(other, NULL, NULL); /* over loopback it is there at once */
     ck_assert_int_ge(served, 0);
-    turns_until_count(loop, &n_left, 1);
+    iterations_until_count(loop, &n_left, 1);
     ck_assert_uint_eq(n_accepted, 1);
     close(served);
     close(late);
@@ -240,7 +239,7 @@ START_TEST(where_no_handshake_is_under_way_it_has_left_at_once)
     open_listener(_i);
     ck_assert(!handshakes_are_under_way(listener.fd));
     listener_leave(&listener, on_left);
-    turns_until_count(loop, &n_left, 1);
+    iterations_until_count(loop, &n_left, 1);
     ck_assert_uint_eq(listener.n_looks, 1);
 }
 END_TEST
@@ -251,7 +250,7 @@ START_TEST(a_handshake_that_does_not_end_is_not_waited_for_any_longer)
     const int client = begin_to_connect(FLAG_SYN);
     ck_assert(handshakes_are_under_way(listener.fd));
     listener_leave(&listener, on_left);
-    turns_until_count(loop, &n_left, 1);
+    iterations_until_count(loop, &n_left, 1);
     ck_assert_uint_eq(listener.n_looks, LOOKS_MAX);
     ck_assert_uint_eq(n_accepted, 0);
     close(client);
@@ -276,7 +275,7 @@ START_TEST(one_that_leaves_may_be_closed)
     listener_leave(&listener, on_left);
     listener_close(&listener);
     ck_assert_uint_eq(n_accepted, 1);
-    turns_for(loop, 50 * 1000);
+    iterations_for(loop, 50 * 1000);
     ck_assert_uint_eq(n_left, 0);
     close(client);
 }
@@ -294,10 +293,10 @@ START_TEST(without_descriptors_it_waits_for_them)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &tight), 0);
     listener_leave(&listener, on_left);
     while (listener.n_looks < 3) {
-        turns_once(loop);
+        iterations_once(loop);
     }
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
-    turns_until_count(loop, &n_left, 1);
+    iterations_until_count(loop, &n_left, 1);
     ck_assert_uint_eq(n_accepted, 1);
     close(client);
 }
@@ -316,7 +315,7 @@ START_TEST(one_of_a_unix_socket_accepts_what_is_queued)
     const int client = begin_to_connect(0);
     listener_leave(&listener, on_left);
     const int late = begin_to_connect(0); /* whoever has found the file before it went */
-    turns_until_count(loop, &n_left, 1);
+    iterations_until_count(loop, &n_left, 1);
     ck_assert_uint_eq(n_accepted, 2);
     ck_assert_uint_eq(listener.n_looks, 1);
     close(client);

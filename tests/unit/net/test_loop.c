@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "support/turns.h"
+#include "support/iterations.h"
 
 enum { PIPES = 3 };
 
@@ -16,7 +16,7 @@ static char story[64];
 static size_t story_len;
 static struct loop *loop;
 
-static void tell(char c)
+static void report(char c)
 {
     ck_assert_uint_lt(story_len, sizeof(story) - 1);
     story[story_len++] = c;
@@ -27,7 +27,7 @@ static void set_up(void)
 {
     story_len = 0;
     story[0] = '\0';
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
 }
 
 static void tear_down(void)
@@ -35,10 +35,10 @@ static void tear_down(void)
     loop_free(loop);
 }
 
-static void tell_t(struct loop_task *task)
+static void report_t(struct loop_task *task)
 {
     (void)task;
-    tell('t');
+    report('t');
 }
 
 /* --- the end of the turn --- */
@@ -56,8 +56,8 @@ static void on_pipe(evutil_socket_t fd, short events, void *context)
     char byte;
     (void)events;
     ck_assert_int_eq(read((int)fd, &byte, 1), 1);
-    tell(end->name);
-    loop_at_turn_end(loop, end->task);
+    report(end->name);
+    loop_at_iteration_end(loop, end->task);
 }
 
 static void open_ready_pipe(struct pipe_end *end, char name, struct loop_task *task)
@@ -81,15 +81,15 @@ START_TEST(a_task_runs_once_after_all_callbacks_of_its_turn)
 {
     struct pipe_end ends[PIPES];
     struct loop_task task;
-    loop_task_init(&task, tell_t);
+    loop_task_init(&task, report_t);
     for (int i = 0; i < PIPES; i++) {
         open_ready_pipe(&ends[i], (char)('0' + i), &task);
     }
 
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_uint_eq(story_len, PIPES + 1);
     ck_assert_int_eq(story[PIPES], 't');
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_uint_eq(story_len, PIPES + 1);
     for (int i = 0; i < PIPES; i++) {
         close_pipe(&ends[i]);
@@ -106,9 +106,9 @@ struct chain {
 static void run_chain(struct loop_task *task)
 {
     struct chain *chain = CONTAINER_OF(task, struct chain, task);
-    tell(chain->name);
+    report(chain->name);
     if (chain->follower != NULL) {
-        loop_at_turn_end(loop, chain->follower);
+        loop_at_iteration_end(loop, chain->follower);
     }
 }
 
@@ -117,15 +117,15 @@ START_TEST(a_task_that_asks_for_itself_lets_the_loop_go_on_in_between)
     struct chain chain = {.name = 'a'};
     struct pipe_end end;
     struct loop_task other;
-    loop_task_init(&other, tell_t);
+    loop_task_init(&other, report_t);
     loop_task_init(&chain.task, run_chain);
     chain.follower = &chain.task;
-    loop_at_turn_end(loop, &chain.task);
+    loop_at_iteration_end(loop, &chain.task);
 
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(story, "a");
     open_ready_pipe(&end, '1', &other);
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(story, "a1at");
     loop_task_cancel(&chain.task);
     close_pipe(&end);
@@ -138,10 +138,10 @@ START_TEST(what_a_task_asks_for_runs_within_the_next_turn)
     struct chain first = {.name = 'a', .follower = &second.task};
     loop_task_init(&first.task, run_chain);
     loop_task_init(&second.task, run_chain);
-    loop_at_turn_end(loop, &first.task);
-    turns_once(loop);
+    loop_at_iteration_end(loop, &first.task);
+    iterations_once(loop);
     ck_assert_str_eq(story, "a");
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(story, "ab");
 }
 END_TEST
@@ -149,16 +149,16 @@ END_TEST
 START_TEST(a_cancelled_task_does_not_run_and_may_be_asked_for_again)
 {
     struct loop_task task;
-    loop_task_init(&task, tell_t);
+    loop_task_init(&task, report_t);
     loop_task_cancel(&task);
-    loop_at_turn_end(loop, &task);
+    loop_at_iteration_end(loop, &task);
     loop_task_cancel(&task);
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(story, "");
 
-    loop_at_turn_end(loop, &task);
-    loop_at_turn_end(loop, &task);
-    turns_once(loop);
+    loop_at_iteration_end(loop, &task);
+    loop_at_iteration_end(loop, &task);
+    iterations_once(loop);
     ck_assert_str_eq(story, "t");
 }
 END_TEST
@@ -168,7 +168,7 @@ static struct loop_task victim;
 static void cancel_victim(struct loop_task *task)
 {
     (void)task;
-    tell('c');
+    report('c');
     loop_task_cancel(&victim);
 }
 
@@ -176,18 +176,18 @@ START_TEST(a_task_may_cancel_one_that_is_due_in_the_same_turn)
 {
     struct loop_task canceller;
     loop_task_init(&canceller, cancel_victim);
-    loop_task_init(&victim, tell_t);
-    loop_at_turn_end(loop, &canceller);
-    loop_at_turn_end(loop, &victim);
+    loop_task_init(&victim, report_t);
+    loop_at_iteration_end(loop, &canceller);
+    loop_at_iteration_end(loop, &victim);
 
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(story, "c");
 }
 END_TEST
 
 static void free_itself(struct loop_task *task)
 {
-    tell('f');
+    report('f');
     free(task);
 }
 
@@ -196,19 +196,19 @@ START_TEST(a_task_may_free_itself)
     struct loop_task *task = malloc(sizeof(*task));
     ck_assert_ptr_nonnull(task);
     loop_task_init(task, free_itself);
-    loop_at_turn_end(loop, task);
-    turns_once(loop);
+    loop_at_iteration_end(loop, task);
+    iterations_once(loop);
     ck_assert_str_eq(story, "f");
 }
 END_TEST
 
 START_TEST(freeing_a_loop_runs_what_still_waits)
 {
-    struct loop *other = turns_new_loop();
+    struct loop *other = iterations_new_loop();
     struct loop_task *task = malloc(sizeof(*task));
     ck_assert_ptr_nonnull(task);
     loop_task_init(task, free_itself);
-    loop_at_turn_end(other, task);
+    loop_at_iteration_end(other, task);
     loop_free(other);
     loop_free(NULL);
     ck_assert_str_eq(story, "f");
@@ -220,15 +220,15 @@ END_TEST
 static void stop(struct loop_task *task)
 {
     loop_stop(loop);
-    loop_at_turn_end(loop, task);
-    tell('s');
+    loop_at_iteration_end(loop, task);
+    report('s');
 }
 
 START_TEST(a_stopped_loop_returns_and_may_run_again)
 {
     struct loop_task task;
     loop_task_init(&task, stop);
-    loop_at_turn_end(loop, &task);
+    loop_at_iteration_end(loop, &task);
     ck_assert_int_eq(loop_run(loop), STATUS_OK);
     ck_assert_str_eq(story, "s");
     ck_assert_int_eq(loop_run(loop), STATUS_OK);
@@ -246,7 +246,7 @@ static void stop_on_expiry(void *context)
 START_TEST(a_loop_without_events_keeps_running_until_it_is_stopped)
 {
     struct timer timer;
-    ck_assert_int_eq(timer_init(&timer, loop, stop_on_expiry, NULL), STATUS_OK);
+    timer_init(&timer, loop, stop_on_expiry, NULL);
     timer_arm(&timer, 1000);
     ck_assert_int_eq(loop_run(loop), STATUS_OK);
     timer_close(&timer);
@@ -256,18 +256,18 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("net/loop");
-    TCase *turn_end = tcase_create("turn_end");
+    TCase *iteration_end = tcase_create("turn_end");
     TCase *run = tcase_create("run");
 
-    tcase_add_checked_fixture(turn_end, set_up, tear_down);
-    tcase_add_test(turn_end, a_task_runs_once_after_all_callbacks_of_its_turn);
-    tcase_add_test(turn_end, a_task_that_asks_for_itself_lets_the_loop_go_on_in_between);
-    tcase_add_test(turn_end, what_a_task_asks_for_runs_within_the_next_turn);
-    tcase_add_test(turn_end, a_cancelled_task_does_not_run_and_may_be_asked_for_again);
-    tcase_add_test(turn_end, a_task_may_cancel_one_that_is_due_in_the_same_turn);
-    tcase_add_test(turn_end, a_task_may_free_itself);
-    tcase_add_test(turn_end, freeing_a_loop_runs_what_still_waits);
-    suite_add_tcase(suite, turn_end);
+    tcase_add_checked_fixture(iteration_end, set_up, tear_down);
+    tcase_add_test(iteration_end, a_task_runs_once_after_all_callbacks_of_its_turn);
+    tcase_add_test(iteration_end, a_task_that_asks_for_itself_lets_the_loop_go_on_in_between);
+    tcase_add_test(iteration_end, what_a_task_asks_for_runs_within_the_next_turn);
+    tcase_add_test(iteration_end, a_cancelled_task_does_not_run_and_may_be_asked_for_again);
+    tcase_add_test(iteration_end, a_task_may_cancel_one_that_is_due_in_the_same_turn);
+    tcase_add_test(iteration_end, a_task_may_free_itself);
+    tcase_add_test(iteration_end, freeing_a_loop_runs_what_still_waits);
+    suite_add_tcase(suite, iteration_end);
     tcase_add_checked_fixture(run, set_up, tear_down);
     tcase_add_test(run, a_stopped_loop_returns_and_may_run_again);
     tcase_add_test(run, a_loop_without_events_keeps_running_until_it_is_stopped);

@@ -3,15 +3,19 @@
 
 #include "base/clock.h"
 #include "net/loop.h"
-#include "support/turns.h"
+#include "support/failing_events.h"
+#include "support/iterations.h"
 
-enum { MS = 1000 };
+enum {
+    MS = 1000,
+    FAILURES_END = 4, /* of libevent, one after another, in tests of those */
+};
 
 static struct loop *loop;
 
 static void set_up(void)
 {
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
 }
 
 static void tear_down(void)
@@ -41,7 +45,7 @@ static void on_alarm(void *context)
 static void open_alarm(struct alarm_clock *alarm)
 {
     *alarm = (struct alarm_clock){.n_expiries = 0};
-    ck_assert_int_eq(timer_init(&alarm->timer, loop, on_alarm, alarm), STATUS_OK);
+    timer_init(&alarm->timer, loop, on_alarm, alarm);
 }
 
 static const uint64_t DELAYS_US[] = {0, 1, 999, 1 * MS, 1500, 3 * MS, 5 * MS, 7 * MS};
@@ -53,9 +57,9 @@ START_TEST(a_timer_expires_once_and_never_early)
     const uint64_t armed_us = clock_monotonic_us();
     timer_arm(&alarm.timer, DELAYS_US[_i]);
 
-    turns_until_count(loop, &alarm.n_expiries, 1);
+    iterations_until_count(loop, &alarm.n_expiries, 1);
     ck_assert_uint_ge(alarm.expired_us, armed_us + DELAYS_US[_i]);
-    turns_for(loop, 2 * MS);
+    iterations_for(loop, 2 * MS);
     ck_assert_uint_eq(alarm.n_expiries, 1);
     timer_close(&alarm.timer);
 }
@@ -85,9 +89,9 @@ START_TEST(a_timer_armed_late_in_a_long_turn_is_not_early_either)
     struct busy busy = {.alarm = &alarm};
     open_alarm(&alarm);
     loop_task_init(&busy.task, work_then_arm);
-    loop_at_turn_end(loop, &busy.task);
+    loop_at_iteration_end(loop, &busy.task);
 
-    turns_until_count(loop, &alarm.n_expiries, 1);
+    iterations_until_count(loop, &alarm.n_expiries, 1);
     ck_assert_uint_ge(alarm.expired_us, busy.armed_us + 10 * MS);
     timer_close(&alarm.timer);
 }
@@ -99,12 +103,12 @@ START_TEST(arming_again_moves_a_timer_both_ways)
     open_alarm(&alarm);
     timer_arm(&alarm.timer, 3600 * 1000 * (uint64_t)MS);
     timer_arm(&alarm.timer, 1 * MS);
-    turns_until_count(loop, &alarm.n_expiries, 1);
+    iterations_until_count(loop, &alarm.n_expiries, 1);
 
     const uint64_t armed_us = clock_monotonic_us();
     timer_arm(&alarm.timer, 1 * MS);
     timer_arm(&alarm.timer, 8 * MS);
-    turns_until_count(loop, &alarm.n_expiries, 2);
+    iterations_until_count(loop, &alarm.n_expiries, 2);
     ck_assert_uint_ge(alarm.expired_us, armed_us + 8 * MS);
     timer_close(&alarm.timer);
 }
@@ -117,7 +121,7 @@ START_TEST(a_disarmed_timer_does_not_expire)
     timer_disarm(&alarm.timer);
     timer_arm(&alarm.timer, 1 * MS);
     timer_disarm(&alarm.timer);
-    turns_for(loop, 5 * MS);
+    iterations_for(loop, 5 * MS);
     ck_assert_uint_eq(alarm.n_expiries, 0);
     timer_close(&alarm.timer);
 }
@@ -129,8 +133,43 @@ START_TEST(a_timer_may_arm_itself_again)
     open_alarm(&alarm);
     alarm.rearm_us = 1;
     timer_arm(&alarm.timer, 1);
-    turns_until_count(loop, &alarm.n_expiries, 3);
+    iterations_until_count(loop, &alarm.n_expiries, 3);
     timer_close(&alarm.timer);
+}
+END_TEST
+
+START_TEST(a_timer_that_libevent_has_no_memory_for_expires_all_the_same)
+{
+    struct alarm_clock alarm;
+    open_alarm(&alarm);
+    const uint64_t armed_us = clock_monotonic_us();
+    failing_events_next((unsigned)_i);
+    timer_arm(&alarm.timer, 5 * MS);
+    while (alarm.n_expiries == 0 && clock_monotonic_us() - armed_us < 1000 * MS) {
+        iterations_once(loop);
+    }
+    failing_events_next(0);
+    ck_assert_uint_eq(alarm.n_expiries, 1);
+    ck_assert_uint_ge(alarm.expired_us, armed_us + 5 * MS);
+    iterations_for(loop, 2 * MS);
+    ck_assert_uint_eq(alarm.n_expiries, 1);
+    timer_close(&alarm.timer);
+}
+END_TEST
+
+START_TEST(a_timer_that_libevent_has_no_memory_for_can_be_disarmed)
+{
+    struct alarm_clock alarm;
+    open_alarm(&alarm);
+    failing_events_next(1);
+    timer_arm(&alarm.timer, 0);
+    timer_disarm(&alarm.timer);
+    iterations_for(loop, 2 * MS);
+    failing_events_next(1);
+    timer_arm(&alarm.timer, 0);
+    timer_close(&alarm.timer);
+    iterations_for(loop, 2 * MS);
+    ck_assert_uint_eq(alarm.n_expiries, 0);
 }
 END_TEST
 
@@ -141,7 +180,7 @@ START_TEST(closing_disarms_and_may_be_done_twice)
     timer_arm(&alarm.timer, 1 * MS);
     timer_close(&alarm.timer);
     timer_close(&alarm.timer);
-    turns_for(loop, 3 * MS);
+    iterations_for(loop, 3 * MS);
     ck_assert_uint_eq(alarm.n_expiries, 0);
 }
 END_TEST
@@ -167,7 +206,7 @@ static void on_wait_end(struct timeout *timeout)
 
 static void open_queue(uint64_t length_us)
 {
-    ck_assert_int_eq(timeout_queue_init(&queue, loop, length_us), STATUS_OK);
+    timeout_queue_init(&queue, loop, length_us);
     n_expired = 0;
     for (unsigned i = 0; i < WAITERS; i++) {
         waiters[i].expired_us = 0;
@@ -182,9 +221,9 @@ START_TEST(timeouts_expire_in_order_of_arming_and_never_early)
     for (unsigned i = 0; i < WAITERS; i++) {
         armed_us[i] = clock_monotonic_us();
         timeout_arm(&waiters[i].timeout, &queue, armed_us[i]);
-        turns_for(loop, 500);
+        iterations_for(loop, 500);
     }
-    turns_until_count(loop, &n_expired, WAITERS);
+    iterations_until_count(loop, &n_expired, WAITERS);
     for (unsigned i = 0; i < WAITERS; i++) {
         ck_assert_ptr_eq(order[i], &waiters[i]);
         ck_assert_uint_ge(waiters[i].expired_us, armed_us[i] + 4 * MS);
@@ -202,7 +241,7 @@ START_TEST(arming_again_moves_a_timeout_to_the_end)
     const uint64_t armed_us = clock_monotonic_us();
     timeout_arm(&waiters[0].timeout, &queue, armed_us);
 
-    turns_until_count(loop, &n_expired, WAITERS);
+    iterations_until_count(loop, &n_expired, WAITERS);
     ck_assert_ptr_eq(order[0], &waiters[1]);
     ck_assert_ptr_eq(order[WAITERS - 1], &waiters[0]);
     ck_assert_uint_ge(waiters[0].expired_us, armed_us + 4 * MS);
@@ -214,14 +253,14 @@ START_TEST(a_timeout_moves_between_queues)
 {
     struct timeout_queue slow;
     open_queue(1 * MS);
-    ck_assert_int_eq(timeout_queue_init(&slow, loop, 3600 * 1000 * (uint64_t)MS), STATUS_OK);
+    timeout_queue_init(&slow, loop, 3600 * 1000 * (uint64_t)MS);
     timeout_arm(&waiters[0].timeout, &queue, clock_monotonic_us());
     timeout_arm(&waiters[0].timeout, &slow, clock_monotonic_us());
-    turns_for(loop, 4 * MS);
+    iterations_for(loop, 4 * MS);
     ck_assert_uint_eq(n_expired, 0);
 
     timeout_arm(&waiters[0].timeout, &queue, clock_monotonic_us());
-    turns_until_count(loop, &n_expired, 1);
+    iterations_until_count(loop, &n_expired, 1);
     timeout_queue_close(&queue);
     timeout_queue_close(&slow);
 }
@@ -235,7 +274,7 @@ START_TEST(a_disarmed_timeout_does_not_expire_and_the_next_is_not_forgotten)
     timeout_arm(&waiters[1].timeout, &queue, clock_monotonic_us());
     timeout_disarm(&waiters[0].timeout);
 
-    turns_until_count(loop, &n_expired, 1);
+    iterations_until_count(loop, &n_expired, 1);
     ck_assert_ptr_eq(order[0], &waiters[1]);
     timeout_queue_close(&queue);
 }
@@ -256,8 +295,8 @@ START_TEST(an_expiry_may_disarm_the_next_and_arm_itself)
     timeout_init(&waiters[0].timeout, end_other_and_arm_again);
     timeout_arm(&waiters[0].timeout, &queue, clock_monotonic_us());
     timeout_arm(&waiters[1].timeout, &queue, clock_monotonic_us());
-    turns_until_count(loop, &n_expired, 3);
-    turns_for(loop, 3 * MS);
+    iterations_until_count(loop, &n_expired, 3);
+    iterations_for(loop, 3 * MS);
     ck_assert_uint_eq(waiters[1].expired_us, 0);
     timeout_queue_close(&queue);
 }
@@ -270,7 +309,7 @@ START_TEST(a_queue_made_shorter_while_it_is_idle_does_not_wait_for_who_has_gone)
     timeout_disarm(&waiters[0].timeout);
     timeout_queue_set_length(&queue, 2 * MS, clock_monotonic_us());
     timeout_arm(&waiters[1].timeout, &queue, clock_monotonic_us());
-    turns_until_count(loop, &n_expired, 1);
+    iterations_until_count(loop, &n_expired, 1);
     ck_assert_ptr_eq(order[0], &waiters[1]);
     timeout_queue_close(&queue);
 }
@@ -281,8 +320,8 @@ START_TEST(an_idle_queue_serves_again)
     open_queue(1 * MS);
     for (unsigned i = 0; i < 3; i++) {
         timeout_arm(&waiters[0].timeout, &queue, clock_monotonic_us());
-        turns_until_count(loop, &n_expired, i + 1);
-        turns_for(loop, 2 * MS);
+        iterations_until_count(loop, &n_expired, i + 1);
+        iterations_for(loop, 2 * MS);
     }
     timeout_queue_close(&queue);
 }
@@ -301,6 +340,9 @@ int main(void)
     tcase_add_test(timers, a_disarmed_timer_does_not_expire);
     tcase_add_test(timers, a_timer_may_arm_itself_again);
     tcase_add_test(timers, closing_disarms_and_may_be_done_twice);
+    tcase_add_loop_test(timers, a_timer_that_libevent_has_no_memory_for_expires_all_the_same, 1,
+                        FAILURES_END);
+    tcase_add_test(timers, a_timer_that_libevent_has_no_memory_for_can_be_disarmed);
     suite_add_tcase(suite, timers);
     tcase_add_checked_fixture(queues, set_up, tear_down);
     tcase_add_test(queues, timeouts_expire_in_order_of_arming_and_never_early);

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "support/turns.h"
+#include "support/iterations.h"
 
 enum {
     STREAMS = 3,
@@ -80,7 +80,7 @@ static void close_end(struct end *end)
 
 static void set_up(void)
 {
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
     outbox_init(&outbox, loop);
     for (int i = 0; i < STREAMS; i++) {
         open_end(&ends[i]);
@@ -130,7 +130,7 @@ START_TEST(messages_of_a_turn_go_out_at_its_end_each_to_its_stream)
     ck_assert(stream_is_blocked(&ends[0].stream) && stream_is_unoffered(&ends[0].stream));
     ck_assert_uint_ge(stream_unread_bytes(&ends[0].stream), 11);
 
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(read_all(&ends[0]), "hello world");
     ck_assert_str_eq(read_all(&ends[1]), "other");
     for (int i = 0; i < 2; i++) {
@@ -138,11 +138,11 @@ START_TEST(messages_of_a_turn_go_out_at_its_end_each_to_its_stream)
         ck_assert_uint_eq(ends[i].n_drained, 1);
     }
     ck_assert_int_eq(post(&ends[0], "again"), STREAM_BLOCKED);
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(read_all(&ends[0]), "again");
     ck_assert_int_eq(write_text(&ends[0], "by itself"), STREAM_DONE);
     ck_assert_str_eq(read_all(&ends[0]), "by itself");
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_uint_eq(ends[0].n_drained, 2);
 }
 END_TEST
@@ -165,7 +165,7 @@ START_TEST(so_many_messages_are_written_at_once_and_told_at_the_end)
     ck_assert_str_eq(read_all(&ends[0]), "");
     stream_close(&others[0].stream);
 
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(read_all(&ends[0]), "y");
     for (int i = 0; i < OUTBOX_MESSAGES_MAX; i++) {
         ck_assert_uint_eq(others[i].n_drained, i > 0);
@@ -179,7 +179,7 @@ START_TEST(closing_a_stream_takes_its_message_back)
     ck_assert_int_eq(post(&ends[0], "nothing"), STREAM_BLOCKED);
     ck_assert_int_eq(post(&ends[1], "other"), STREAM_BLOCKED);
     stream_close(&ends[0].stream);
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(read_all(&ends[0]), "");
     ck_assert_uint_eq(ends[0].n_drained, 0);
     ck_assert_str_eq(read_all(&ends[1]), "other");
@@ -193,7 +193,7 @@ START_TEST(who_is_told_may_close_himself_and_others)
     for (int i = 0; i < STREAMS; i++) {
         ck_assert_int_eq(post(&ends[i], "last words"), STREAM_BLOCKED);
     }
-    turns_once(loop);
+    iterations_once(loop);
     for (int i = 0; i < STREAMS; i++) {
         ck_assert_str_eq(read_all(&ends[i]), "last words");
         ck_assert_uint_eq(ends[i].n_drained, i != 1);
@@ -205,9 +205,9 @@ START_TEST(what_is_posted_by_who_is_told_goes_a_turn_later)
 {
     ends[0].posts = "b";
     ck_assert_int_eq(post(&ends[0], "a"), STREAM_BLOCKED);
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(read_all(&ends[0]), "a");
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_str_eq(read_all(&ends[0]), "b");
     ck_assert_uint_eq(ends[0].n_drained, 2);
 }
@@ -217,7 +217,7 @@ START_TEST(what_the_kernel_does_not_take_stays_blocked_until_it_does)
 {
     fill(&ends[0]);
     ck_assert_int_eq(post(&ends[0], "late"), STREAM_BLOCKED);
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_uint_eq(ends[0].n_drained, 0);
     ck_assert(stream_is_blocked(&ends[0].stream) && !stream_is_unoffered(&ends[0].stream));
 
@@ -225,7 +225,7 @@ START_TEST(what_the_kernel_does_not_take_stays_blocked_until_it_does)
     while (!has_come) {
         const char *text = read_all(&ends[0]);
         has_come = strcmp(text + strspn(text, "."), "late") == 0;
-        turns_once(loop);
+        iterations_once(loop);
     }
     ck_assert_uint_eq(ends[0].n_drained, 1);
     ck_assert(!stream_is_blocked(&ends[0].stream));
@@ -237,7 +237,7 @@ START_TEST(a_connection_that_broke_is_told_by_the_next_write)
     close(ends[0].peer);
     ends[0].peer = dup(ends[1].peer);
     ck_assert_int_eq(post(&ends[0], "a"), STREAM_BLOCKED);
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_uint_eq(ends[0].n_drained, 1);
     ck_assert(stream_is_broken(&ends[0].stream));
     ck_assert_int_eq(post(&ends[0], "b"), STREAM_BROKEN);

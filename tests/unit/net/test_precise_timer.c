@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "support/turns.h"
+#include "support/iterations.h"
 
 enum { MS = 1000, N_TIMERS = 200 };
 
@@ -30,7 +30,7 @@ static void on_expiry(struct precise_timer *timer)
 
 static void set_up(void)
 {
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
     ck_assert_int_eq(precise_timers_init(&timers, loop, N_TIMERS), STATUS_OK);
     n_expired = 0;
     for (size_t i = 0; i < N_TIMERS; i++) {
@@ -55,7 +55,7 @@ START_TEST(timers_expire_in_the_order_of_their_deadlines_and_never_early)
     for (size_t i = 0; i < N_TIMERS; i++) {
         arm(i, start_us + i * 37 % N_TIMERS * 50);
     }
-    turns_until_count(loop, &n_expired, N_TIMERS);
+    iterations_until_count(loop, &n_expired, N_TIMERS);
     for (size_t i = 0; i < N_TIMERS; i++) {
         ck_assert_uint_ge(witnesses[i].expired_us, witnesses[i].timer.deadline_us);
         ck_assert_uint_eq(witnesses[i].expired_as, i * 37 % N_TIMERS + 1);
@@ -69,7 +69,7 @@ START_TEST(those_of_one_deadline_expire_in_the_order_of_arming)
     for (size_t i = 0; i < N_TIMERS; i++) {
         arm(i, deadline_us);
     }
-    turns_until_count(loop, &n_expired, N_TIMERS);
+    iterations_until_count(loop, &n_expired, N_TIMERS);
     for (size_t i = 0; i < N_TIMERS; i++) {
         ck_assert_uint_eq(witnesses[i].expired_as, i + 1);
     }
@@ -86,7 +86,7 @@ START_TEST(a_disarmed_timer_never_expires_and_the_others_keep_their_order)
         precise_timer_disarm(&timers, &witnesses[i].timer);
         precise_timer_disarm(&timers, &witnesses[i].timer);
     }
-    turns_until_count(loop, &n_expired, N_TIMERS - (N_TIMERS + 2) / 3);
+    iterations_until_count(loop, &n_expired, N_TIMERS - (N_TIMERS + 2) / 3);
     unsigned expected = n_expired;
     for (size_t i = 0; i < N_TIMERS; i++) {
         ck_assert_uint_eq(witnesses[i].expired_as, i % 3 == 0 ? 0 : expected--);
@@ -99,9 +99,9 @@ START_TEST(one_armed_later_for_sooner_expires_first)
     const uint64_t start_us = clock_monotonic_us();
     arm(0, start_us + 8 * MS);
     arm(1, start_us + 1 * MS);
-    turns_until_count(loop, &n_expired, 1);
+    iterations_until_count(loop, &n_expired, 1);
     ck_assert_uint_eq(witnesses[1].expired_as, 1);
-    turns_until_count(loop, &n_expired, 2);
+    iterations_until_count(loop, &n_expired, 2);
 }
 END_TEST
 

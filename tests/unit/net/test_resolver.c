@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "support/iterations.h"
 #include "support/name_server.h"
-#include "support/turns.h"
 
 /* --- a name server of our own --- */
 
@@ -102,7 +103,7 @@ static void set_up(void)
 {
     name_server_open(&server);
     make_files();
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
     n_answers = 0;
     resolver = new_resolver(loop);
 }
@@ -148,14 +149,14 @@ static void assert_ipv6(const struct resolver_address *address, const char *text
 START_TEST(an_address_is_answered_from_the_loop)
 {
     ask("192.0.2.7");
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_OK);
     ck_assert_uint_eq(n_addresses, 1);
     assert_ipv4(&addresses[0], "192.0.2.7");
 
     n_answers = 0;
     ask("2001:db8::7");
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_uint_eq(n_addresses, 1);
     assert_ipv6(&addresses[0], "2001:db8::7");
 }
@@ -178,7 +179,7 @@ START_TEST(a_name_of_the_hosts_file_is_answered_from_the_loop)
 {
     write_hosts("192.0.2.9 other\n192.0.2.7 api.test\n");
     ask("api.test");
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_OK);
     ck_assert_uint_eq(n_addresses, 1);
     assert_ipv4(&addresses[0], "192.0.2.7");
@@ -190,11 +191,14 @@ START_TEST(a_hosts_file_that_changes_is_read_again)
 {
     write_hosts("192.0.2.7 api.test\n");
     ask("api.test");
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     write_hosts("2001:db8::7 api.test\n192.0.2.77 api.test\n");
-    n_answers = 0;
-    ask("api.test");
-    turns_until_count(loop, &n_answers, 1);
+    const uint64_t changed_us = clock_monotonic_us();
+    do {
+        n_answers = 0;
+        ask("api.test");
+        iterations_until_count(loop, &n_answers, 1);
+    } while (n_addresses == 1 && clock_monotonic_us() - changed_us < 3 * SECOND_US);
     ck_assert_uint_eq(n_addresses, 2);
     assert_ipv6(&addresses[0], "2001:db8::7");
     assert_ipv4(&addresses[1], "192.0.2.77");
@@ -204,7 +208,7 @@ END_TEST
 START_TEST(localhost_needs_neither_file_nor_server)
 {
     ask("localhost");
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_uint_eq(n_addresses, 2);
     assert_ipv4(&addresses[0], "127.0.0.1");
     assert_ipv6(&addresses[1], "::1");
@@ -220,7 +224,7 @@ START_TEST(what_cannot_be_a_name_is_not_found)
     for (unsigned i = 0; i < ARRAY_LEN(hosts); i++) {
         n_answers = 0;
         ask(hosts[i]);
-        turns_until_count(loop, &n_answers, 1);
+        iterations_until_count(loop, &n_answers, 1);
         ck_assert_int_eq(answer_status, STATUS_NOT_FOUND);
         ck_assert_uint_eq(n_addresses, 0);
     }
@@ -233,7 +237,7 @@ START_TEST(a_label_that_is_too_long_is_not_found)
     memset(label, 'a', sizeof(label) - 1);
     label[sizeof(label) - 1] = '\0';
     ask(label);
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_NOT_FOUND);
 }
 END_TEST
@@ -245,7 +249,7 @@ START_TEST(without_a_resolv_conf_the_hosts_file_still_serves)
     ck_assert_int_eq(resolver_new(loop, &options, &poor), STATUS_OK);
     ck_assert_int_eq(resolver_ask(poor, SPAN("localhost"), 8080, on_answer, &n_answers, &query),
                      STATUS_OK);
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_OK);
     resolver_free(poor);
 }
@@ -257,14 +261,14 @@ END_TEST
 static void ask_server(const char *host)
 {
     ask(host);
-    turns_once(loop);
+    iterations_once(loop);
 }
 
 START_TEST(a_name_is_asked_of_the_name_server)
 {
     ask_server("api.example.");
     serve_ipv4(MANY_IPV4, 2);
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_OK);
     ck_assert_uint_eq(n_addresses, 2);
     assert_ipv4(&addresses[0], "192.0.2.1");
@@ -274,17 +278,18 @@ END_TEST
 
 START_TEST(other_name_servers_take_the_place_of_those_of_resolv_conf)
 {
-    struct resolver *told;
+    struct resolver *reported;
     const struct resolver_options options = {
         .resolv_conf = "/nowhere/resolv.conf", .servers = &server.address, .n_servers = 1};
-    ck_assert_int_eq(resolver_new(loop, &options, &told), STATUS_OK);
-    ck_assert_int_eq(resolver_ask(told, SPAN("api.example."), 8080, on_answer, &n_answers, &query),
-                     STATUS_OK);
-    turns_once(loop);
+    ck_assert_int_eq(resolver_new(loop, &options, &reported), STATUS_OK);
+    ck_assert_int_eq(
+        resolver_ask(reported, SPAN("api.example."), 8080, on_answer, &n_answers, &query),
+        STATUS_OK);
+    iterations_once(loop);
     serve_ipv4(ONE_IPV4, 1);
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     assert_ipv4(&addresses[0], "192.0.2.1");
-    resolver_free(told);
+    resolver_free(reported);
 }
 END_TEST
 
@@ -302,7 +307,7 @@ START_TEST(both_families_are_told_ipv4_first_with_the_shorter_life)
             &server,
             &(struct name_said){.ttl = LIVES[i].ipv4, .addresses = ONE_IPV4, .n_addresses = 1},
             &(struct name_said){.ttl = LIVES[i].ipv6, .addresses = ONE_IPV6, .n_addresses = 1});
-        turns_until_count(loop, &n_answers, 1);
+        iterations_until_count(loop, &n_answers, 1);
         ck_assert_uint_eq(n_addresses, 2);
         assert_ipv4(&addresses[0], "192.0.2.1");
         assert_ipv6(&addresses[1], "2001:db8::7");
@@ -316,7 +321,7 @@ START_TEST(a_family_that_is_never_answered_is_not_waited_for)
     const struct name_said found = {.ttl = 9, .addresses = ONE_IPV4, .n_addresses = 1};
     ask_server("half.example.");
     name_server_serve(&server, &found, NULL);
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_OK);
     ck_assert_uint_eq(n_addresses, 1);
 }
@@ -338,7 +343,7 @@ START_TEST(a_life_is_taken_within_its_bounds)
             &server,
             &(struct name_said){.ttl = LIVES[i].ttl, .addresses = ONE_IPV4, .n_addresses = 1},
             &NOTHING);
-        turns_until_count(loop, &n_answers, 1);
+        iterations_until_count(loop, &n_answers, 1);
         ck_assert_uint_eq(ttl_us, LIVES[i].ttl_us);
     }
 }
@@ -348,7 +353,7 @@ START_TEST(a_name_that_the_server_does_not_know_is_not_found)
 {
     ask_server("nothing.example.");
     serve_code(3);
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_NOT_FOUND);
     ck_assert_uint_eq(n_addresses, 0);
 }
@@ -358,7 +363,7 @@ START_TEST(no_more_addresses_are_told_than_there_is_room_for)
 {
     ask_server("many.example.");
     serve_ipv4(MANY_IPV4, ARRAY_LEN(MANY_IPV4));
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_uint_eq(n_addresses, RESOLVER_ADDRESSES_MAX);
     assert_ipv4(&addresses[RESOLVER_ADDRESSES_MAX - 1], "192.0.2.16");
 }
@@ -372,7 +377,7 @@ START_TEST(many_addresses_of_one_family_leave_room_for_the_other)
         &server,
         &(struct name_said){.ttl = 9, .addresses = MANY_IPV4, .n_addresses = ARRAY_LEN(MANY_IPV4)},
         &(struct name_said){.ttl = 9, .addresses = FOUND_TOO, .n_addresses = ARRAY_LEN(FOUND_TOO)});
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_uint_eq(n_addresses, RESOLVER_ADDRESSES_MAX);
     assert_ipv4(&addresses[RESOLVER_ADDRESSES_MAX - 3], "192.0.2.14");
     assert_ipv6(&addresses[RESOLVER_ADDRESSES_MAX - 2], "2001:db8::1");
@@ -384,7 +389,7 @@ START_TEST(a_server_that_fails_has_not_answered)
 {
     ask_server("broken.example.");
     serve_code(5); /* REFUSED */
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_TIMEOUT);
 }
 END_TEST
@@ -392,7 +397,7 @@ END_TEST
 START_TEST(a_server_that_keeps_silent_times_out)
 {
     ask_server("silent.example.");
-    turns_until_count(loop, &n_answers, 1);
+    iterations_until_count(loop, &n_answers, 1);
     ck_assert_int_eq(answer_status, STATUS_TIMEOUT);
 }
 END_TEST
@@ -408,7 +413,7 @@ START_TEST(a_cancelled_query_is_not_answered)
     ask_server("late.example.");
     resolver_cancel(query);
     serve_ipv4(ONE_IPV4, 1);
-    turns_for(loop, 10 * 1000);
+    iterations_for(loop, 10 * 1000);
     ck_assert_uint_eq(n_answers, 0);
 }
 END_TEST
@@ -425,7 +430,7 @@ START_TEST(freeing_drops_what_is_pending_cancelled_or_not)
     ask("never-sent-either.example.");
     resolver_cancel(query);
     resolver_free(resolver);
-    turns_for(loop, 5 * 1000);
+    iterations_for(loop, 5 * 1000);
     ck_assert_uint_eq(n_answers, 0);
     resolver = NULL;
 }
@@ -433,7 +438,7 @@ END_TEST
 
 START_TEST(freeing_the_resolver_and_the_loop_without_a_turn_between_is_clean)
 {
-    struct loop *other = turns_new_loop();
+    struct loop *other = iterations_new_loop();
     struct resolver *short_lived = new_resolver(other);
     for (unsigned i = 0; i < 2; i++) {
         ck_assert_int_eq(

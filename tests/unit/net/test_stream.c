@@ -8,7 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "support/turns.h"
+#include "support/failing_events.h"
+#include "support/iterations.h"
 
 enum {
     BIG_BYTES = 1024 * 1024, /* more than the buffers of a socket pair */
@@ -66,7 +67,7 @@ static void open_pair(void)
 
 static void set_up(void)
 {
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
     n_readable = 0;
     n_drained = 0;
     n_progress = 0;
@@ -102,7 +103,7 @@ START_TEST(what_the_peer_writes_is_read_once_in_order)
     ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_BLOCKED);
     ck_assert_uint_eq(n_read, 0);
     ck_assert_int_eq(write(peer, "hello world", 11), 11);
-    turns_until_count(loop, &n_readable, 1);
+    iterations_until_count(loop, &n_readable, 1);
     ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_DONE);
     ck_assert_uint_eq(n_read, 8);
     ck_assert_mem_eq(buffer, "hello wo", 8);
@@ -116,14 +117,14 @@ END_TEST
 START_TEST(what_is_not_read_is_told_again_while_reading_is_wanted)
 {
     ck_assert_int_eq(write(peer, "x", 1), 1);
-    turns_until_count(loop, &n_readable, 3);
+    iterations_until_count(loop, &n_readable, 3);
     stream_want_read(&stream, false);
     const unsigned n_before = n_readable;
-    turns_for(loop, 2000);
+    iterations_for(loop, 2000);
     ck_assert_uint_eq(n_readable, n_before);
     stream_want_read(&stream, true);
     stream_want_read(&stream, true);
-    turns_until_count(loop, &n_readable, n_before + 1);
+    iterations_until_count(loop, &n_readable, n_before + 1);
 }
 END_TEST
 
@@ -147,7 +148,7 @@ START_TEST(the_end_is_told_again_and_again_and_writing_still_works)
     char buffer[4];
     size_t n_read = 99;
     ck_assert_int_eq(shutdown(peer, SHUT_WR), 0);
-    turns_until_count(loop, &n_readable, 1);
+    iterations_until_count(loop, &n_readable, 1);
     ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_EOF);
     ck_assert_uint_eq(n_read, 0);
     ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_EOF);
@@ -162,12 +163,12 @@ START_TEST(an_end_is_told_behind_bytes_that_nobody_reads_and_they_are_not)
 {
     ck_assert_int_eq(send(peer, "abc", 3, 0), 3);
     stream_watch_end(&stream, true);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_int_eq(send(peer, "def", 3, 0), 3);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_readable + n_ended, 0);
     shutdown(peer, SHUT_WR);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_ended, 1);
 }
 END_TEST
@@ -176,9 +177,9 @@ START_TEST(reading_goes_on_when_the_end_is_watched_no_more)
 {
     stream_watch_end(&stream, true);
     ck_assert_int_eq(send(peer, "abc", 3, 0), 3);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     stream_watch_end(&stream, false);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_gt(n_readable, 0);
     ck_assert_int_eq(write_text("x"), STREAM_DONE);
     ck_assert_uint_eq(n_ended, 0);
@@ -197,7 +198,7 @@ START_TEST(slices_are_written_in_order_empty_ones_too)
     ck_assert_mem_eq(buffer, "abcdefg", 7);
     const struct iovec empty = slice("", 0);
     ck_assert_int_eq(stream_write(&stream, &empty, 1), STREAM_DONE);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_drained, 0);
 }
 END_TEST
@@ -238,14 +239,14 @@ START_TEST(what_the_kernel_does_not_take_is_kept_and_drained_in_order)
     ck_assert_uint_eq(n_drained, 0);
     while (n_drained == 0) {
         take_from_peer(message, &n_taken);
-        turns_once(loop);
+        iterations_once(loop);
     }
     ck_assert(!stream_is_blocked(&stream));
     take_from_peer(message, &n_taken);
     ck_assert_uint_eq(n_taken, BIG_BYTES);
     ck_assert_uint_gt(n_progress, 0); /* it was told that the peer takes some */
     ck_assert_int_eq(write_text("x"), STREAM_DONE);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_drained, 1);
     free(message);
 }
@@ -259,13 +260,41 @@ START_TEST(a_peer_that_goes_while_bytes_are_kept_is_told_by_the_next_call)
     const struct iovec whole = slice(message, BIG_BYTES);
     ck_assert_int_eq(stream_write(&stream, &whole, 1), STREAM_BLOCKED);
     close(peer);
-    turns_until_count(loop, &n_drained, 1);
+    iterations_until_count(loop, &n_drained, 1);
     ck_assert(!stream_is_blocked(&stream));
     ck_assert_int_eq(write_text("x"), STREAM_BROKEN);
     const enum stream_result result = stream_read(&stream, buffer, sizeof(buffer), &n_read);
     ck_assert(result == STREAM_EOF || result == STREAM_BROKEN);
     peer = -1;
     free(message);
+}
+END_TEST
+
+START_TEST(who_gives_up_writing_loses_what_is_kept_and_still_reads)
+{
+    char *message = new_message();
+    char buffer[8];
+    size_t n_read;
+    const struct iovec slices = slice(message, BIG_BYTES);
+    ck_assert_int_eq(stream_write(&stream, &slices, 1), STREAM_BLOCKED);
+    stream_give_up_writing(&stream);
+    free(message);
+    ck_assert(stream_is_broken(&stream) && !stream_is_blocked(&stream));
+    ck_assert_int_eq(write_text("more"), STREAM_BROKEN);
+    size_t n = 0;
+    for (ssize_t taken = 1; taken > 0; n += (size_t)taken) {
+        char bytes[65536];
+        taken = recv(peer, bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (taken < 0) {
+            break;
+        }
+        iterations_once(loop);
+    }
+    ck_assert_uint_lt(n, BIG_BYTES);
+    ck_assert_uint_eq(n_drained, 0);
+    ck_assert_int_eq(write(peer, "x", 1), 1);
+    iterations_until_count(loop, &n_readable, 1);
+    ck_assert_int_eq(stream_read(&stream, buffer, sizeof(buffer), &n_read), STREAM_DONE);
 }
 END_TEST
 
@@ -287,7 +316,7 @@ START_TEST(the_peer_reads_an_end_after_what_was_written)
     ck_assert_int_eq(read(peer, buffer, sizeof(buffer)), 4);
     ck_assert_int_eq(read(peer, buffer, sizeof(buffer)), 0);
     ck_assert_int_eq(write(peer, "x", 1), 1);
-    turns_until_count(loop, &n_readable, 1);
+    iterations_until_count(loop, &n_readable, 1);
 }
 END_TEST
 
@@ -309,7 +338,7 @@ START_TEST(a_stream_changes_hands_with_what_is_not_read_yet)
     n_other_readable = 0;
     ck_assert_int_eq(write(peer, "x", 1), 1);
     stream_set_handler(&stream, &OTHER, &n_other_readable);
-    turns_until_count(loop, &n_other_readable, 1);
+    iterations_until_count(loop, &n_other_readable, 1);
     ck_assert_uint_eq(n_readable, 0);
 }
 END_TEST
@@ -333,9 +362,81 @@ START_TEST(a_descriptor_that_is_closed_and_opened_within_one_turn_is_watched)
     const int fd = stream.fd;
     stream_set_handler(&stream, &REOPENING, &stream);
     ck_assert_int_eq(write(peer, "x", 1), 1);
-    turns_until_count(loop, &n_readable, 1);
+    iterations_until_count(loop, &n_readable, 1);
     ck_assert_int_eq(stream.fd, fd);
-    turns_until_count(loop, &n_readable, 2);
+    iterations_until_count(loop, &n_readable, 2);
+}
+END_TEST
+
+/* --- libevent has no memory --- */
+
+static enum stream_result read_byte(void)
+{
+    char byte;
+    size_t n_read;
+    return stream_read(&stream, &byte, 1, &n_read);
+}
+
+START_TEST(a_socket_that_cannot_be_watched_is_not_opened)
+{
+    int fds[2];
+    struct stream other;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    failing_events_next(1);
+    ck_assert_int_eq(stream_open(&other, loop, fds[0], &HANDLER, &stream), STATUS_NO_MEMORY);
+    ck_assert_int_eq(other.fd, -1);
+    close(fds[1]);
+}
+END_TEST
+
+START_TEST(a_stream_that_cannot_be_watched_any_more_is_broken_for_its_reader)
+{
+    stream_want_read(&stream, false);
+    failing_events_next(1);
+    stream_want_read(&stream, true);
+    ck_assert_uint_eq(n_readable, 0); /* not from within the call */
+    iterations_once(loop);
+    ck_assert_uint_eq(n_readable, 1);
+    ck_assert_int_eq(stream_peek(&stream), STREAM_BROKEN);
+    ck_assert_int_eq(read_byte(), STREAM_BROKEN);
+}
+END_TEST
+
+START_TEST(a_write_that_cannot_be_waited_for_breaks_the_stream)
+{
+    char *big = calloc(1, BIG_BYTES);
+    const struct iovec slices = slice(big, BIG_BYTES);
+    failing_events_next(1);
+    ck_assert_int_eq(stream_write(&stream, &slices, 1), STREAM_BROKEN);
+    ck_assert(stream_is_broken(&stream));
+    ck_assert(!stream_is_blocked(&stream));
+    ck_assert_int_eq(write_text("more"), STREAM_BROKEN);
+    free(big);
+}
+END_TEST
+
+START_TEST(an_offer_that_cannot_be_waited_for_drains_and_breaks_the_stream)
+{
+    char *big = calloc(1, BIG_BYTES);
+    const struct iovec slices = slice(big, BIG_BYTES);
+    ck_assert_int_eq(stream_keep(&stream, &slices, 1), STREAM_BLOCKED);
+    stream_offer(&stream);
+    failing_events_next(1);
+    stream_end_offer(&stream);
+    ck_assert_uint_eq(n_drained, 1);
+    ck_assert_uint_eq(n_progress, 0);
+    ck_assert_int_eq(write_text("more"), STREAM_BROKEN);
+    free(big);
+}
+END_TEST
+
+START_TEST(an_end_that_cannot_be_watched_leaves_the_reading_on)
+{
+    failing_events_next(1);
+    stream_watch_end(&stream, true);
+    ck_assert_int_eq(write(peer, "x", 1), 1);
+    iterations_until_count(loop, &n_readable, 1);
+    ck_assert_int_eq(read_byte(), STREAM_DONE);
 }
 END_TEST
 
@@ -343,7 +444,7 @@ START_TEST(a_closed_stream_calls_nobody)
 {
     ck_assert_int_eq(write(peer, "x", 1), 1);
     stream_close(&stream);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_readable, 0);
     ck_assert_int_eq(stream.fd, -1);
 }
@@ -368,12 +469,18 @@ int main(void)
     tcase_add_test(writing, slices_are_written_in_order_empty_ones_too);
     tcase_add_test(writing, what_the_kernel_does_not_take_is_kept_and_drained_in_order);
     tcase_add_test(writing, a_peer_that_goes_while_bytes_are_kept_is_told_by_the_next_call);
+    tcase_add_test(writing, who_gives_up_writing_loses_what_is_kept_and_still_reads);
     tcase_add_test(writing, writing_to_a_peer_that_has_gone_breaks_and_raises_no_signal);
     tcase_add_test(writing, the_peer_reads_an_end_after_what_was_written);
     suite_add_tcase(suite, writing);
     tcase_add_checked_fixture(owners, set_up, tear_down);
     tcase_add_test(owners, a_stream_changes_hands_with_what_is_not_read_yet);
     tcase_add_test(owners, a_descriptor_that_is_closed_and_opened_within_one_turn_is_watched);
+    tcase_add_test(owners, a_socket_that_cannot_be_watched_is_not_opened);
+    tcase_add_test(owners, a_stream_that_cannot_be_watched_any_more_is_broken_for_its_reader);
+    tcase_add_test(owners, a_write_that_cannot_be_waited_for_breaks_the_stream);
+    tcase_add_test(owners, an_offer_that_cannot_be_waited_for_drains_and_breaks_the_stream);
+    tcase_add_test(owners, an_end_that_cannot_be_watched_leaves_the_reading_on);
     tcase_add_test(owners, a_closed_stream_calls_nobody);
     suite_add_tcase(suite, owners);
 

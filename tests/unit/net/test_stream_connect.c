@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "support/turns.h"
+#include "support/iterations.h"
 
 enum { PIECE_BYTES = 16 * 1024 };
 
@@ -38,7 +38,7 @@ static const struct stream_handler HANDLER = {.on_readable = on_readable, .on_dr
 
 static void set_up(void)
 {
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
     n_readable = 0;
     n_drained = 0;
 }
@@ -81,10 +81,10 @@ START_TEST(an_accepted_connection_is_told_once_and_then_read)
     const int accepted = accept(listening, NULL, NULL);
     ck_assert_int_ge(accepted, 0);
     ck_assert_int_eq(write(accepted, "x", 1), 1);
-    turns_until_count(loop, &n_drained, 1);
+    iterations_until_count(loop, &n_drained, 1);
     ck_assert_uint_eq(n_readable, 0);
     ck_assert_int_eq(stream_connect_status(&stream), STATUS_OK);
-    turns_until_count(loop, &n_readable, 1);
+    iterations_until_count(loop, &n_readable, 1);
     ck_assert_uint_eq(n_drained, 1);
     ck_assert_int_eq(write_piece("x", 1), STREAM_DONE);
     close(accepted);
@@ -99,7 +99,7 @@ START_TEST(a_connection_that_is_to_be_reset_ends_in_an_error_for_its_peer)
     const int listening = listen_on_loopback(&address);
     ck_assert_int_eq(connect_to(&address), STATUS_OK);
     const int accepted = accept(listening, NULL, NULL);
-    turns_until_count(loop, &n_drained, 1);
+    iterations_until_count(loop, &n_drained, 1);
     ck_assert_int_eq(stream_connect_status(&stream), STATUS_OK);
     stream_reset_on_close(&stream);
     stream_close(&stream);
@@ -116,7 +116,7 @@ START_TEST(a_refused_connection_is_unreachable)
     close(listen_on_loopback(&address));
     const enum status status = connect_to(&address);
     if (status == STATUS_OK) {
-        turns_until_count(loop, &n_drained, 1);
+        iterations_until_count(loop, &n_drained, 1);
         ck_assert_int_eq(stream_connect_status(&stream), STATUS_UNREACHABLE);
     } else {
         ck_assert_int_eq(status, STATUS_UNREACHABLE);
@@ -131,7 +131,7 @@ START_TEST(closing_while_connecting_tells_nobody)
     const int listening = listen_on_loopback(&address);
     ck_assert_int_eq(connect_to(&address), STATUS_OK);
     stream_close(&stream);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_drained, 0);
     close(listening);
 }
@@ -145,7 +145,7 @@ START_TEST(little_is_kept_for_a_peer_that_does_not_read)
     const int listening = listen_on_loopback(&address);
     ck_assert_int_eq(connect_to(&address), STATUS_OK);
     const int accepted = accept(listening, NULL, NULL);
-    turns_until_count(loop, &n_drained, 1);
+    iterations_until_count(loop, &n_drained, 1);
     ck_assert_int_eq(stream_connect_status(&stream), STATUS_OK);
     while (write_piece(piece, sizeof(piece)) == STREAM_DONE) {
     }

@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "net/pipe.h"
 #include "net/stream.h"
-#include "support/turns.h"
+#include "support/iterations.h"
 
 enum { SMALL_BUFFER = 4096 };
 
@@ -58,7 +58,7 @@ static int open_pair(struct stream *stream)
 static void set_up(void)
 {
     signal(SIGPIPE, SIG_IGN); /* as the program does */
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
     n_drained = 0;
     n_progress = 0;
     writer = open_pair(&source);
@@ -162,7 +162,7 @@ START_TEST(what_the_kernel_does_not_take_stays_in_the_pipe_and_follows)
     ck_assert_uint_ge(stream_unread_bytes(&sink), pipe_->n_bytes);
     while (n_drained == 0) {
         take(&n_taken);
-        turns_once(loop);
+        iterations_once(loop);
     }
     ck_assert(!stream_is_blocked(&sink));
     ck_assert_uint_eq(pipe_->n_bytes, 0);
@@ -179,7 +179,7 @@ START_TEST(a_peer_that_goes_while_bytes_are_in_the_pipe_is_told_by_the_next_call
     fill();
     ck_assert_int_eq(stream_write_pipe(&sink, pipe_), STREAM_BLOCKED);
     close(reader);
-    turns_until_count(loop, &n_drained, 1);
+    iterations_until_count(loop, &n_drained, 1);
     ck_assert(!stream_is_blocked(&sink));
     ck_assert_uint_gt(pipe_->n_bytes, 0);
     ck_assert_int_eq(stream_write_pipe(&sink, pipe_), STREAM_BROKEN);
@@ -194,7 +194,7 @@ START_TEST(a_stream_that_is_closed_forgets_the_pipe)
     ck_assert_int_eq(stream_write_pipe(&sink, pipe_), STREAM_BLOCKED);
     stream_close(&sink);
     ck_assert(!stream_is_blocked(&sink));
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_drained, 0);
 }
 END_TEST
@@ -222,7 +222,7 @@ START_TEST(what_was_lost_in_a_flush_is_told_by_the_next_call)
     is_failing = true;
     size_t n_taken = 0;
     take(&n_taken);
-    turns_until_count(loop, &n_drained, 1);
+    iterations_until_count(loop, &n_drained, 1);
     ck_assert_uint_gt(pipe_->n_bytes, 0); /* these are lost */
     const struct iovec slice = {.iov_base = (char[]){'x'}, .iov_len = 1};
     ck_assert_int_eq(stream_write(&sink, &slice, 1), STREAM_BROKEN);

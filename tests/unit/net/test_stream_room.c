@@ -10,7 +10,8 @@
 #include "base/limits.h"
 #include "base/span.h"
 #include "net/stream.h"
-#include "support/turns.h"
+#include "support/failing_events.h"
+#include "support/iterations.h"
 
 enum {
     SMALL_BUFFER = 4096,
@@ -66,7 +67,7 @@ static int connect_peer(void)
 static void set_up(void)
 {
     signal(SIGPIPE, SIG_IGN); /* as the program does */
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
     n_drained = 0;
     n_progress = 0;
     ck_assert_int_eq(stream_open(&stream, loop, connect_peer(), &HANDLER, NULL), STATUS_OK);
@@ -117,7 +118,7 @@ START_TEST(what_there_is_room_for_is_taken_and_then_there_is_none_and_nothing_is
     ck_assert_uint_gt(fill(), 0);
     ck_assert(stream_is_blocked(&stream));
     ck_assert_int_eq(stream.n_kept, 0);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_drained, 0);
 }
 END_TEST
@@ -129,11 +130,11 @@ START_TEST(it_is_told_once_when_there_is_room_again)
     while (n_drained == 0) {
         const ssize_t n = recv(peer, buffer, sizeof(buffer), MSG_DONTWAIT);
         left -= n > 0 ? (size_t)n : 0;
-        turns_once(loop);
+        iterations_once(loop);
     }
     ck_assert(!stream_is_blocked(&stream));
     ck_assert_uint_gt(left, 0);
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_drained, 1);
     ck_assert_uint_eq(n_progress, 0);
     ck_assert_int_eq(write_bytes(SMALL_BLOCK_BYTES), STREAM_DONE);
@@ -145,9 +146,24 @@ START_TEST(a_peer_that_goes_while_room_is_awaited_is_told_by_the_next_write)
     (void)fill();
     close(peer);
     peer = -1;
-    turns_until_count(loop, &n_drained, 1);
+    iterations_until_count(loop, &n_drained, 1);
     ck_assert(!stream_is_blocked(&stream));
     ck_assert_int_eq(write_bytes(1), STREAM_BROKEN);
+}
+END_TEST
+
+START_TEST(a_stream_whose_room_cannot_be_waited_for_is_broken)
+{
+    failing_events_next(1);
+    for (unsigned i = 0; i < ASKED_MAX && !stream_is_broken(&stream); i++) {
+        ck_assert_uint_gt(stream_await_room(&stream), 0);
+        if (!stream_is_broken(&stream)) {
+            ck_assert_int_eq(write_bytes(SMALL_BLOCK_BYTES), STREAM_DONE);
+        }
+    }
+    ck_assert(stream_is_broken(&stream));
+    ck_assert(!stream_is_blocked(&stream));
+    ck_assert_int_eq(write_bytes(SMALL_BLOCK_BYTES), STREAM_BROKEN);
 }
 END_TEST
 
@@ -158,7 +174,7 @@ START_TEST(a_stream_that_is_closed_awaits_nothing)
     ck_assert(!stream_is_blocked(&stream));
     close(peer);
     peer = -1;
-    turns_for(loop, 1000);
+    iterations_for(loop, 1000);
     ck_assert_uint_eq(n_drained, 0);
 }
 END_TEST
@@ -173,6 +189,7 @@ int main(void)
                    what_there_is_room_for_is_taken_and_then_there_is_none_and_nothing_is_kept);
     tcase_add_test(room, it_is_told_once_when_there_is_room_again);
     tcase_add_test(room, a_peer_that_goes_while_room_is_awaited_is_told_by_the_next_write);
+    tcase_add_test(room, a_stream_whose_room_cannot_be_waited_for_is_broken);
     tcase_add_test(room, a_stream_that_is_closed_awaits_nothing);
     suite_add_tcase(suite, room);
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "net/loop.h"
-#include "support/turns.h"
+#include "support/iterations.h"
 
 static struct loop *loop;
 static unsigned n_wakes;
@@ -20,7 +20,7 @@ static void on_wake(void *context)
 
 static void set_up(void)
 {
-    loop = turns_new_loop();
+    loop = iterations_new_loop();
     n_wakes = 0;
 }
 
@@ -33,15 +33,15 @@ START_TEST(signals_before_a_turn_are_told_as_one)
 {
     struct wakeup wakeup;
     ck_assert_int_eq(wakeup_init(&wakeup, loop, on_wake, &n_wakes), STATUS_OK);
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_uint_eq(n_wakes, 0);
     wakeup_signal(&wakeup);
     wakeup_signal(&wakeup);
-    turns_once(loop);
-    turns_once(loop);
+    iterations_once(loop);
+    iterations_once(loop);
     ck_assert_uint_eq(n_wakes, 1);
     wakeup_signal(&wakeup);
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_uint_eq(n_wakes, 2);
     wakeup_close(&wakeup);
 }
@@ -56,7 +56,7 @@ START_TEST(a_signal_beyond_all_counts_is_told_and_leaves_errno_alone)
     errno = ENOENT;
     wakeup_signal(&wakeup);
     ck_assert_int_eq(errno, ENOENT);
-    turns_once(loop);
+    iterations_once(loop);
     ck_assert_uint_eq(n_wakes, 1);
     wakeup_close(&wakeup);
     wakeup_close(&wakeup);

@@ -1,41 +1,15 @@
 #include "policy/description.h"
 
 #include <check.h>
+#include <jansson.h>
 #include <string.h>
 
 #include "base/compiler.h"
 #include "base/diag.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "policy/load/endpoint.h"
 #include "policy/loader.h"
-#include "policy/redis_url.h"
-
-/* What was told, on one line. */
-struct told {
-    char bytes[8192];
-    struct text text;
-};
-
-static void on_open(void *context, bool is_list)
-{
-    text_add_char(&((struct told *)context)->text, is_list ? '[' : '{');
-}
-
-static void on_key(void *context, struct span key)
-{
-    text_add_format(&((struct told *)context)->text, "%.*s=", SPAN_ARGS(key));
-}
-
-static void on_value(void *context, struct span value, bool is_plain)
-{
-    text_add_format(&((struct told *)context)->text, is_plain ? "%.*s " : "'%.*s' ",
-                    SPAN_ARGS(value));
-}
-
-static void on_close(void *context)
-{
-    text_add_char(&((struct told *)context)->text, '}');
-}
 
 static const char *environment(const char *name)
 {
@@ -52,17 +26,19 @@ static struct policy *load(const char *yaml)
     return policy;
 }
 
+/* The description as compact JSON. */
 static const char *describe(const char *yaml)
 {
-    static struct told told;
-    static const struct description_sink SINK = {
-        .open = on_open, .key = on_key, .value = on_value, .close = on_close};
+    static char buffer[8192];
     struct policy *policy = load(yaml);
-    told.text = text_of(told.bytes, sizeof(told.bytes) - 1);
-    ck_assert_int_eq(description_tell(policy, &SINK, &told), STATUS_OK);
+    json_t *json = description_of_policy(policy);
+    const size_t len = json_dumpb(json, buffer, sizeof(buffer) - 1, JSON_COMPACT);
+    ck_assert_uint_gt(len, 0);
+    ck_assert_uint_lt(len, sizeof(buffer));
+    buffer[len] = '\0';
+    json_decref(json);
     policy_free(policy);
-    told.bytes[told.text.len] = '\0';
-    return told.bytes;
+    return buffer;
 }
 
 static void assert_tells(const char *yaml, const char *part)
@@ -75,30 +51,33 @@ static void assert_tells(const char *yaml, const char *part)
 
 START_TEST(what_is_left_out_is_told_with_its_default)
 {
-    assert_tells(HEAD, "{listen=[{address=127.0.0.1:8080 proxy_protocol=false mode=0660 }}");
-    assert_tells(HEAD, "workers=auto ");
-    assert_tells(HEAD, "log={format=logfmt to=stdout sample=100% }");
-    assert_tells(HEAD, "max={connections=10000 ");
-    ck_assert_ptr_null(strstr(describe(HEAD), "admin="));
-    ck_assert_ptr_null(strstr(describe(HEAD), "limits="));
+    assert_tells(HEAD, "{\"listen\":[{\"address\":\"127.0.0.1:8080\",\"proxy_protocol\":false,"
+                       "\"mode\":\"0660\"}]");
+    assert_tells(HEAD, "\"workers\":\"auto\"");
+    assert_tells(HEAD, "\"log\":{\"format\":\"logfmt\",\"to\":\"stdout\",\"sample\":\"100%\"}");
+    assert_tells(HEAD, "\"max\":{\"connections\":10000,");
+    ck_assert_ptr_null(strstr(describe(HEAD), "\"admin\":"));
+    ck_assert_ptr_null(strstr(describe(HEAD), "\"limits\":"));
 }
 END_TEST
 
 START_TEST(what_stands_for_a_section_is_told_as_one)
 {
-    assert_tells(HEAD "log: off\n", "log={format=off to=stdout sample=100% }");
+    assert_tells(HEAD "log: off\n",
+                 "\"log\":{\"format\":\"off\",\"to\":\"stdout\",\"sample\":\"100%\"}");
     assert_tells(HEAD "admin: 127.0.0.1:9900\n",
-                 "admin={listen=[{address=127.0.0.1:9900 mode=0660 }}metrics_top=0 }");
+                 "\"admin\":{\"listen\":[{\"address\":\"127.0.0.1:9900\",\"mode\":\"0660\"}],"
+                 "\"metrics_top\":0}");
     assert_tells(HEAD "admin: [127.0.0.1:9900, {address: 'unix:/a', mode: 0600}]\n",
-                 "admin={listen=[{address=127.0.0.1:9900 mode=0660 }{address='unix:/a' mode=0600 "
-                 "}}metrics_top=0 }");
+                 "\"admin\":{\"listen\":[{\"address\":\"127.0.0.1:9900\",\"mode\":\"0660\"},"
+                 "{\"address\":\"unix:/a\",\"mode\":\"0600\"}],\"metrics_top\":0}");
 }
 END_TEST
 
-START_TEST(the_environment_is_told_by_name)
+START_TEST(the_environment_is_reported_by_name)
 {
     assert_tells("listen: ${LISTEN_AT}\nupstream: http://127.0.0.1:9000\n",
-                 "address=${LISTEN_AT} ");
+                 "\"address\":\"${LISTEN_AT}\"");
 }
 END_TEST
 
@@ -109,14 +88,14 @@ START_TEST(secrets_are_masked)
              "  redis: redis://user:hush1@127.0.0.1:6379/0\n"
              "  secret: hush2\n"
              "admin: {listen: 127.0.0.1:9900, token: hush3hush3hush3hush3}\n";
-    assert_tells(YAML, "redis=['redis://user:***@127.0.0.1:6379/0' }");
-    assert_tells(YAML, "secret='***' ");
-    assert_tells(YAML, "token='***' ");
+    assert_tells(YAML, "\"redis\":[\"redis://user:***@127.0.0.1:6379/0\"]");
+    assert_tells(YAML, "\"secret\":\"***\"");
+    assert_tells(YAML, "\"token\":\"***\"");
     ck_assert_ptr_null(strstr(describe(YAML), "hush"));
     assert_tells(HEAD "store: {redis: 'redis://a', password: '${NONE:-hush}'}\n",
-                 "password='***' ");
+                 "\"password\":\"***\"");
     assert_tells(HEAD "store: {redis: 'redis://a', password: '${LISTEN_AT}'}\n",
-                 "password='${LISTEN_AT}' ");
+                 "\"password\":\"${LISTEN_AT}\"");
 }
 END_TEST
 
@@ -187,8 +166,8 @@ START_TEST(no_value_of_a_header_is_told)
                                "    request: {set: {x-session: hush2}}\n"
                                "    response: {set: {x-jwt: hush3}}\n"
                                "upstreams: {one: {servers: ['http://127.0.0.1:9000']}}\n";
-    assert_tells(YAML, "header={x-pass='***' x-tier='${LISTEN_AT}' }");
-    assert_tells(YAML, "set={x-session='***' }");
+    assert_tells(YAML, "\"header\":{\"x-pass\":\"***\",\"x-tier\":\"${LISTEN_AT}\"}");
+    assert_tells(YAML, "\"set\":{\"x-session\":\"***\"}");
     ck_assert_ptr_null(strstr(describe(YAML), "hush"));
 }
 END_TEST
@@ -202,7 +181,7 @@ int main(void)
     TCase *cases = tcase_create("description");
     tcase_add_test(cases, what_is_left_out_is_told_with_its_default);
     tcase_add_test(cases, what_stands_for_a_section_is_told_as_one);
-    tcase_add_test(cases, the_environment_is_told_by_name);
+    tcase_add_test(cases, the_environment_is_reported_by_name);
     tcase_add_test(cases, secrets_are_masked);
     tcase_add_test(cases, a_url_loses_its_password_alone);
     tcase_add_test(cases, what_the_loader_takes_for_a_password_is_masked);

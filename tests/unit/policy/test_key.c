@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "policy/key_parser.h"
+#include "policy/load/value_types.h"
 #include "policy/matcher.h"
 #include "unit/policy/policy_support.h"
 
@@ -34,7 +34,7 @@ static struct key compile(const char *parts)
     struct text problem = text_of(buffer, sizeof(buffer));
     while (span_split(&rest, ',', &piece)) {
         ck_assert(
-            key_parser_parse_part(span_trim(piece), &arena, &compiled[key.n_parts++], &problem));
+            value_parse_key_part(span_trim(piece), &arena, &compiled[key.n_parts++], &problem));
     }
     return key;
 }
@@ -308,6 +308,35 @@ START_TEST(a_long_value_leaves_room_for_the_address)
 }
 END_TEST
 
+/* What is read of a request with @value as Authorization. */
+static enum key_result read_credentials(struct span value)
+{
+    struct request request;
+    struct text text = text_of(identity_bytes, sizeof(identity_bytes));
+    const struct key key = compile("header.authorization | client.ip");
+    request_init(&request, "GET", "/", "x");
+    request_add_field(&request, SPAN("Authorization"), value);
+    const enum key_result result =
+        key_read(&key, KEY_MISSING_SHARED, &request.view, SPAN(""), &text);
+    ck_assert_int_eq(text.len > 0, result == KEY_READ);
+    ck_assert(!span_starts_with(text_span(&text), SPAN("{client.ip")));
+    return result;
+}
+
+START_TEST(credentials_too_long_to_be_normalised_are_refused)
+{
+    static char value[40 * 1024];
+    const size_t room = 4 * TARGET_BYTES_MAX;
+    memset(value, 'x', sizeof(value));
+    memcpy(value, "Bearer  ", 8);
+    ck_assert_int_eq(read_credentials(span_of(value, sizeof(value))), KEY_IS_AMBIGUOUS);
+    ck_assert_int_eq(read_credentials(span_of(value, room)), KEY_IS_AMBIGUOUS);
+    ck_assert_int_eq(read_credentials(span_of(value, room - 1)), KEY_READ);
+    memcpy(value, "Bearer x", 8);
+    ck_assert_int_eq(read_credentials(span_of(value, sizeof(value))), KEY_READ);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/key");
@@ -327,6 +356,7 @@ int main(void)
     tcase_add_test(tcase, the_longest_key_fits);
     tcase_add_test(tcase, the_first_cookie_of_a_name_counts);
     tcase_add_test(tcase, a_long_value_leaves_room_for_the_address);
+    tcase_add_test(tcase, credentials_too_long_to_be_normalised_are_refused);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

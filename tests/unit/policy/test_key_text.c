@@ -4,9 +4,13 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "policy/key.h"
-#include "policy/key_parser.h"
+#include "policy/load/value_types.h"
+#include "policy/policy.h"
 #include "unit/policy/policy_support.h"
 
+static struct named_method methods[] = {{{"Purge", 5}, "the request's is Purge"}};
+static const struct policy policy = {
+    .store.secret = {"secret", 6}, .methods = methods, .n_methods = ARRAY_LEN(methods)};
 static struct arena arena;
 
 static void setup(void)
@@ -31,7 +35,7 @@ static struct key compile(const char *parts)
     struct text problem = text_of(buffer, sizeof(buffer));
     while (span_split(&rest, ',', &piece)) {
         ck_assert(
-            key_parser_parse_part(span_trim(piece), &arena, &compiled[key.n_parts++], &problem));
+            value_parse_key_part(span_trim(piece), &arena, &compiled[key.n_parts++], &problem));
     }
     return key;
 }
@@ -41,7 +45,7 @@ static bool parse(const char *parts, struct span written, struct key_given *give
                   struct text *problem)
 {
     const struct key key = compile(parts);
-    return key_parse(&key, SPAN("secret"), written, given, problem);
+    return key_parse(&policy, &key, written, given, problem);
 }
 
 #define ALICE "2bd806c97f0e00af1a1fc3328fa763a9"
@@ -141,6 +145,29 @@ START_TEST(the_value_of_a_secret_part_means_what_a_request_with_it_is)
 }
 END_TEST
 
+START_TEST(a_method_means_what_a_request_with_it_is_counted_as)
+{
+    static const struct {
+        const char *written;
+        const char *identity;
+    } METHODS[] = {
+        {"method=GET", "{method:3=GET}"},        {"method=PROPFIND", "{method:8=PROPFIND}"},
+        {"method=Purge", "{method:5=Purge}"},    {"method=FOO", "{method:6=@other}"},
+        {"method:3=FOO", "{method:6=@other}"},   {"{method:3=FOO}", "{method:6=@other}"},
+        {"method=\"foo\"", "{method:6=@other}"}, {"method=@other", "{method:6=@other}"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(METHODS); i++) {
+        char buffer[256];
+        struct text problem = text_of(buffer, sizeof(buffer));
+        struct key_given given;
+        ck_assert_msg(parse("method", span_of_text(METHODS[i].written), &given, &problem),
+                      "%s: %.*s", METHODS[i].written, SPAN_ARGS(text_span(&problem)));
+        ck_assert_msg(span_equals(key_given_identity(&given), span_of_text(METHODS[i].identity)),
+                      "%s: %.*s", METHODS[i].written, SPAN_ARGS(key_given_identity(&given)));
+    }
+}
+END_TEST
+
 START_TEST(a_hash_alone_is_taken_as_it_is)
 {
     struct key_given given;
@@ -171,6 +198,9 @@ static const struct {
     {"method", "method:4=GET", "a length is followed by `=` and so many bytes"},
     {"method", "method:18446744073709551615=GET", "a length is followed by `=` and so many bytes"},
     {"method", "{method:3=GET", "a brace is not closed"},
+    {"method", "method=get", "methods are case-sensitive: the request's is GET in another case"},
+    {"method", "method=PURGE", "the request's is Purge"},
+    {"method", "method=\"a b\"", "a method has 1 to 32 letters, digits, \"-\" and the like"},
     {"method", "method=GET,host=a",
      "goes on behind the 1 parts that the limit counts by: \",host=a\""},
     {"client.ip, method", "client.ip=192.0.2.1", "has 1 parts, and the limit counts by 2"},
@@ -230,6 +260,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_key_is_read_in_each_of_its_forms, 0, (int)ARRAY_LEN(MEANT));
     tcase_add_loop_test(tcase, what_is_printed_is_read_back, 0, (int)ARRAY_LEN(MEANT));
     tcase_add_test(tcase, the_value_of_a_secret_part_means_what_a_request_with_it_is);
+    tcase_add_test(tcase, a_method_means_what_a_request_with_it_is_counted_as);
     tcase_add_test(tcase, a_hash_alone_is_taken_as_it_is);
     tcase_add_loop_test(tcase, what_is_no_key_of_the_limit_is_refused_with_a_reason, 0,
                         (int)ARRAY_LEN(WRONG));

@@ -296,6 +296,51 @@ START_TEST(rule_68_octets_that_are_no_utf_8_lead_around_no_route)
 }
 END_TEST
 
+/* U+0130 and U+0131 are i, U+017F is s and U+212A is k where case is ignored as Unicode has it. */
+START_TEST(rule_72_letters_that_are_others_of_ascii_lead_around_no_route)
+{
+    static const char *const rest =
+        "  - {match: {path: /v1/kiosks, ignore_case: true}, limits: [few], upstream: api}\n"
+        "  - {match: {path: /**}, upstream: api}\n";
+    static const char *const exact =
+        "  - {match: {path: /v1/kiosks}, limits: [few], upstream: api}\n"
+        "  - {match: {path: /**}, limits: [by-path], upstream: api}\n";
+    static const char *const around[] = {"/v1/%E2%84%AAiosks", "/v1/kio%c5%bfks", "/V1/K%C4%B0OSKS",
+                                         "/v1/k%C4%B1o%C5%BF%E2%84%AA%C5%BF"};
+
+    for (size_t i = 0; i < ARRAY_LEN(around); i++) {
+        ck_assert_msg(!is_taken_by_rest(rest, around[i]), "%s", around[i]);
+        ck_assert_msg(is_taken_by_rest(exact, around[i]), "%s", around[i]);
+    }
+    ck_assert(is_taken_by_rest(rest, "/v1/k%C4%B1osk"));
+    ck_assert(is_taken_by_rest(rest, "/v1/kio%C5%BEks"));
+    ck_assert(is_taken_by_rest(rest, "/v1/kios%E2%84%ABs"));
+}
+END_TEST
+
+START_TEST(rule_72_such_letters_are_one_key_where_case_is_ignored)
+{
+    static const char *const targets[] = {"/Kim/a", "/%E2%84%AA%C4%B1m/a", "/k%C4%B0M/a"};
+    struct request request;
+    const struct route *route;
+    struct policy *policy = policy_from_text("listen: 127.0.0.1:0\n"
+                                             "upstreams: {api: {servers: \"http://127.0.0.1:1\"}}\n"
+                                             "limits: {by-name: {key: path.name, rate: 9/s}}\n"
+                                             "routes:\n"
+                                             "  - {match: {path: \"/{name}/a\", ignore_case: "
+                                             "true}, limits: [by-name], upstream: api}\n");
+
+    for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
+        request_init(&request, "GET", targets[i], "x");
+        ck_assert_ptr_null(matcher_find_route(policy, &request.view, &route));
+        ck_assert_ptr_nonnull(route);
+        ck_assert(span_equals(request.view.path->text, SPAN("/kim/a")));
+        ck_assert(span_equals(request.view.captures[0], SPAN("kim")));
+    }
+    policy_free(policy);
+}
+END_TEST
+
 START_TEST(rule_71_what_stands_behind_two_slashes_leads_around_no_route)
 {
     static const char *const rest = "  - {match: {path: /v1/login}, limits: [few], upstream: api}\n"
@@ -373,6 +418,8 @@ int main(void)
     tcase_add_test(tcase, keys_see_the_path_under_the_rules_of_the_route);
     tcase_add_test(tcase, rule_69_an_encoded_slash_never_leads_around_an_earlier_route);
     tcase_add_test(tcase, rule_68_octets_that_are_no_utf_8_lead_around_no_route);
+    tcase_add_test(tcase, rule_72_letters_that_are_others_of_ascii_lead_around_no_route);
+    tcase_add_test(tcase, rule_72_such_letters_are_one_key_where_case_is_ignored);
     tcase_add_test(tcase, rule_71_what_stands_behind_two_slashes_leads_around_no_route);
     tcase_add_loop_test(tcase, rule_69_an_encoded_slash_never_leads_around_a_later_stricter_route,
                         0, (int)ARRAY_LEN(BEHIND));

@@ -1,4 +1,4 @@
-#include "policy/method_names.h"
+#include "policy/policy.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -2,8 +2,10 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/compiler.h"
+#include "http/head.h"
 #include "unit/policy/policy_support.h"
 
 static const char POLICY[] =
@@ -88,6 +90,96 @@ START_TEST(rule_52_lines_of_what_is_compared_are_alike)
 }
 END_TEST
 
+/* What is said of a request with @lines, as the parser reads it. */
+static const char *check_lines(const struct policy *policy, const char *lines)
+{
+    char bytes[512];
+    struct text text = text_of(bytes, sizeof(bytes));
+    struct field fields[REQUEST_FIELDS_MAX];
+    struct head_parser parser = {
+        .fields = fields, .n_fields_max = ARRAY_LEN(fields), .head_bytes_max = sizeof(bytes)};
+    struct head head;
+    size_t n_consumed;
+    text_add_format(&text, "GET / HTTP/1.1\r\nHost: a\r\nX-Plan: gold\r\n%s\r\n", lines);
+    ck_assert(!text.truncated);
+    ck_assert_msg(head_parse_request(&parser, text_span(&text), &head, &n_consumed) == PARSE_DONE,
+                  "%s", lines);
+    return read_fields_check(&policy->read_fields, &head);
+}
+
+START_TEST(rule_46_connection_names_no_field_that_is_read)
+{
+    static const char *const GOOD[] = {
+        "Connection: close\r\n",
+        "Connection: keep-alive, Upgrade\r\n",
+        "Connection: x-other, x-plans\r\nX-Other: X-Plan\r\n",
+        "Connection:\r\nConnection: ,\r\n",
+        "Keep-Alive: x-plan\r\n",
+    };
+    static const char *const BAD[] = {
+        "Connection: X-Plan\r\n",
+        "Connection: x-plan\r\n",
+        "CONNECTION: X-PLAN\r\n",
+        "Connection:X-Api-Key\r\n",
+        "Connection: \t X-Plan \t \r\n",
+        "Connection: close,X-Plan\r\n",
+        "Connection: close\t,\tx-plan,upgrade\r\n",
+        "Connection: ,, , x-plan\r\n",
+        "Connection: x-plan,\r\n",
+        "Connection: cookie\r\n",
+        "Connection: close\r\nConnection: X-Plan\r\n",
+        "Connection:\r\nAccept: a\r\nConnection: ,x-other\r\nconnection: x-plan ,\r\n",
+        "Connection: X_Plan\r\n",
+    };
+    struct policy *policy = policy_from_text(POLICY);
+    for (size_t i = 0; i < ARRAY_LEN(GOOD); i++) {
+        ck_assert_msg(check_lines(policy, GOOD[i]) == NULL, "%s", GOOD[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(BAD); i++) {
+        const char *fault = check_lines(policy, BAD[i]);
+        ck_assert_msg(fault != NULL, "%s", BAD[i]);
+        ck_assert_str_eq(fault, "Connection names a field that the policy reads");
+    }
+    policy_free(policy);
+}
+END_TEST
+
+/* The routes of a policy, or its limits, with one place that reads the field %s. */
+static const char *const PLACES[] = {
+    "limits: {a: {key: header.%s, rate: 1/s}}\n"
+    "routes: [{limits: [a], respond: {status: 204}}]\n",
+    "limits: {a: {key: [client.ip, cookie.sid | header.%s], rate: 1/s}}\n"
+    "routes: [{limits: [a], respond: {status: 204}}]\n",
+    "routes: [{match: {header: {%s: true}}, respond: {status: 204}}]\n",
+    "routes: [{match: {header: {X-Plan: gold, %s: a}}, respond: {status: 204}}]\n",
+    "limits: {a: {key: client.ip, rate: 1/s}}\n"
+    "routes: [{cost: {from: header.%s, max: 1}, limits: [a], respond: {status: 204}}]\n",
+    "upstreams: {u: {servers: [\"http://127.0.0.1:1\"], balance: hash(header.%s)}}\n"
+    "routes: [{upstream: u}]\n",
+};
+
+START_TEST(a_policy_that_reads_a_field_of_one_connection_is_an_error)
+{
+    static const char *const NAMES[] = {
+        "Connection", "connection", "CONNECTION",        "Keep-Alive",         "TE",
+        "Trailer",    "Upgrade",    "Transfer-Encoding", "Proxy-Authorization"};
+    for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
+        char yaml[512];
+        struct text text = text_of(yaml, sizeof(yaml));
+        text_add_literal(&text, "listen: 127.0.0.1:0\n");
+        const char *const hole = strstr(PLACES[_i], "%s");
+        text_add(&text, span_of(PLACES[_i], (size_t)(hole - PLACES[_i])));
+        text_add(&text, span_of_text(NAMES[i]));
+        text_add(&text, span_of_text(hole + 2));
+        text_add_char(&text, '\0');
+        ck_assert(!text.truncated);
+        char *errors = policy_errors(yaml);
+        ck_assert_msg(strstr(errors, " belongs to one connection") != NULL, "%s%s", yaml, errors);
+        free(errors);
+    }
+}
+END_TEST
+
 START_TEST(a_policy_that_reads_no_field_looks_at_none)
 {
     struct policy *policy = policy_from_text("listen: 127.0.0.1:0\nlimit: 1/s\n"
@@ -105,6 +197,9 @@ int main(void)
     tcase_add_test(tcase, each_name_is_known_once_from_wherever_it_is_read);
     tcase_add_test(tcase, rule_20_a_read_name_has_one_spelling_but_for_case);
     tcase_add_test(tcase, rule_52_lines_of_what_is_compared_are_alike);
+    tcase_add_test(tcase, rule_46_connection_names_no_field_that_is_read);
+    tcase_add_loop_test(tcase, a_policy_that_reads_a_field_of_one_connection_is_an_error, 0,
+                        (int)ARRAY_LEN(PLACES));
     tcase_add_test(tcase, a_policy_that_reads_no_field_looks_at_none);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -12,9 +12,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "policy/loader.h"
-#include "support/turns.h"
+#include "support/iterations.h"
 
-enum { POLICY_BYTES = 8192, TURNS_OF_SILENCE = 20 };
+enum { POLICY_BYTES = 8192, ITERATIONS_OF_SILENCE = 20 };
 
 /* --- the store --- */
 
@@ -32,6 +32,7 @@ static void judge(struct decision *decision, enum fake_mood mood)
     decision->failure = STATUS_OK;
     for (size_t i = 0; i < decision->n_charges; i++) {
         struct charge *charge = &decision->charges[i];
+        charge->charged = allowed && decision->status == STATUS_OK;
         charge->verdict = (struct verdict){
             .allowed = allowed,
             .limit = 10,
@@ -64,6 +65,14 @@ static void fake_cancel(struct store *base, struct decision *decision)
     store->n_cancelled++;
 }
 
+static void fake_settle(struct store *base, const struct settlement *settlements, size_t n)
+{
+    struct fake_store *store = (struct fake_store *)base;
+    for (size_t i = 0; i < n; i++) {
+        store->n_settled[settlements[i].kind]++;
+    }
+}
+
 static void fake_free(struct store *base)
 {
     const struct fake_store *store = (const struct fake_store *)base;
@@ -74,6 +83,7 @@ static const struct store_ops FAKE_STORE = {
     .name = "fake",
     .decide = fake_decide,
     .cancel = fake_cancel,
+    .settle = fake_settle,
     .free = fake_free,
 };
 
@@ -168,11 +178,12 @@ void stage_open(struct stage *stage, const char *yaml)
     };
     stage->shared.options = &stage->options;
     stage->shared.change_fd = -1;
-    ck_assert_int_eq(edition_new(&stage->options.first, NULL, &stage->edition), STATUS_OK);
+    ck_assert_int_eq(config_generation_new(&stage->options.first, NULL, &stage->generation),
+                     STATUS_OK);
     via_init(&stage->shared.via, (const uint8_t[VIA_ID_BYTES]){1, 2, 3, 4, 5, 6});
     ck_assert_uint_eq(stage->policy->n_listeners, 1);
     const struct worker_offer offer = {
-        .edition = stage->edition,
+        .generation = stage->generation,
         .listeners = {{.fd = listen_on_loopback(&port)}},
         .n_listeners = 1,
     };
@@ -188,7 +199,7 @@ void stage_stop_listening(struct stage *stage)
 void stage_close(struct stage *stage)
 {
     worker_close(&stage->worker);
-    edition_leave(stage->edition);
+    config_generation_release(stage->generation);
     ck_assert(stage->is_released);
     meters_free(stage->meters);
     policy_free(stage->policy);
@@ -211,15 +222,15 @@ int server_accept(struct stage *stage)
     while ((fd = accept4(stage->listening, NULL, NULL, SOCK_NONBLOCK)) < 0) {
         ck_assert_int_eq(errno, EAGAIN);
         ck_assert_msg(clock_monotonic_us() < end_us, "nobody connects");
-        turns_once(stage->worker.loop);
+        iterations_once(stage->worker.env.loop);
     }
     return fd;
 }
 
 void server_assert_left_alone(struct stage *stage)
 {
-    for (unsigned i = 0; i < TURNS_OF_SILENCE; i++) {
-        turns_once(stage->worker.loop);
+    for (unsigned i = 0; i < ITERATIONS_OF_SILENCE; i++) {
+        iterations_once(stage->worker.env.loop);
     }
     ck_assert_int_lt(accept4(stage->listening, NULL, NULL, SOCK_NONBLOCK), 0);
 }
@@ -231,7 +242,7 @@ static ssize_t read_patiently(struct stage *stage, int fd, char *buffer, size_t 
     ssize_t n;
     while ((n = read(fd, buffer, capacity)) < 0 && errno == EAGAIN) {
         ck_assert_msg(clock_monotonic_us() < end_us, "nothing comes");
-        turns_once(stage->worker.loop);
+        iterations_once(stage->worker.env.loop);
     }
     return n;
 }
@@ -358,7 +369,7 @@ static void fake_on_done(struct client *base, uint64_t now_us)
     ck_assert(!client->is_over);
     client->last_state = client->exchange->state;
     client->is_over = true;
-    pool_give(&client->stage->worker.regime->stock->exchanges, client->exchange);
+    pool_give(&client->stage->worker.env.config->pools->exchanges, client->exchange);
     client->exchange = NULL;
     client->wants_body = false;
 }
@@ -394,9 +405,9 @@ static const struct client_ops FAKE_CLIENT = {
 
 void fake_client_open(struct fake_client *client, struct stage *stage, const char *peer)
 {
-    struct regime *regime = stage->worker.regime;
+    struct exchange_config *config = stage->worker.env.config;
     struct address address;
-    void *memory = pool_take(&regime->stock->exchanges);
+    void *memory = pool_take(&config->pools->exchanges);
     ck_assert_ptr_nonnull(memory);
     ck_assert(address_parse(span_of_text(peer), &address));
     memset(client, 0, sizeof(*client));
@@ -406,7 +417,7 @@ void fake_client_open(struct fake_client *client, struct stage *stage, const cha
     client->send_result = STREAM_DONE;
     client->room = IO_BLOCK_BYTES;
     client->exchange =
-        exchange_init(memory, regime, &client->client, &address, clock_monotonic_us());
+        exchange_init(memory, config, &client->client, &address, clock_monotonic_us());
 }
 
 void fake_client_send_head(struct fake_client *client, const char *head)

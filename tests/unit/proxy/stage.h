@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "proxy/exchange.h"
-#include "proxy/worker.h"
+#include "proxy/exchange/exchange.h"
+#include "proxy/server/worker.h"
 
 /* --- the store --- */
 
@@ -25,6 +25,7 @@ struct fake_store {
     struct decision *pending; /* NULL: none */
     unsigned n_decisions;
     unsigned n_cancelled;
+    unsigned n_settled[SETTLE_RENEW + 1]; /* by kind */
 };
 
 /* Keep the promise: @mood is not FAKE_PROMISES. */
@@ -37,7 +38,7 @@ struct stage {
     struct server_options options;
     struct meters *meters;
     struct worker_shared shared;
-    struct edition *edition;
+    struct config_generation *generation;
     bool is_released;
     struct worker worker;
     struct fake_store store;

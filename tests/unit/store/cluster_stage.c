@@ -24,7 +24,7 @@ void stage_stop_nodes(void)
 
 void stage_run_once(void)
 {
-    ck_assert_int_eq(loop_turn(stage_loop, true), STATUS_OK);
+    ck_assert_int_eq(loop_iteration(stage_loop, true), STATUS_OK);
 }
 
 void stage_await(const bool *answered)

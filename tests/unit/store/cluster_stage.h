@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "store/redis_cluster_store.h"
+#include "store/redis_store.h"
 #include "store/store.h"
 #include "support/redis_nodes.h"
 #include "support/store_contract.h"

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <stdio.h>
 
-#include "limit/token_bucket.h"
+#include "limit/algorithms.h"
 
 struct store *store;
 uint64_t now_us;

@@ -32,10 +32,10 @@ static void cancel(struct store *store, struct decision *decision)
     }
 }
 
-static bool takes_alike(const struct store *store, const struct decision *decision)
+static bool takes_identical(const struct store *store, const struct decision *decision)
 {
     (void)decision;
-    return ((const struct scripted_store *)(const void *)store)->takes_alike;
+    return ((const struct scripted_store *)(const void *)store)->takes_identical;
 }
 
 static void settle(struct store *store, const struct settlement *settlements, size_t n)
@@ -53,14 +53,14 @@ static const struct store_ops SCRIPTED_OPS = {
     .name = "scripted",
     .decide = decide,
     .cancel = cancel,
-    .takes_alike = takes_alike,
+    .takes_identical = takes_identical,
     .settle = settle,
     .free = free_scripted,
 };
 
 void scripted_store_init(struct scripted_store *scripted)
 {
-    *scripted = (struct scripted_store){.store = {.ops = &SCRIPTED_OPS}, .takes_alike = true};
+    *scripted = (struct scripted_store){.store = {.ops = &SCRIPTED_OPS}, .takes_identical = true};
 }
 
 static void judge(struct decision *decision, size_t request, bool admitted,
@@ -89,11 +89,11 @@ void scripted_store_answer(struct scripted_store *scripted, size_t i, size_t n_a
                            const struct verdict *verdict)
 {
     struct decision *decision = take(scripted, i);
-    const size_t n = decision->n_alike == 0 ? 1 : decision->n_alike;
+    const size_t n = decision->batch_size == 0 ? 1 : decision->batch_size;
     for (size_t request = 0; request < n; request++) {
         judge(decision, request, request < n_admitted, verdict);
-        if (decision->on_alike != NULL) {
-            decision->on_alike(decision, request);
+        if (decision->on_each != NULL) {
+            decision->on_each(decision, request);
         }
     }
     decision->status = STATUS_OK;

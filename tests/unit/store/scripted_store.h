@@ -15,13 +15,13 @@ struct scripted_store {
     struct decision *asked[SCRIPTED_ASKED_MAX]; /* in order; NULL once answered, or cancelled */
     size_t n_asked;
     bool answers_at_once; /* with at_once */
-    bool takes_alike;
+    bool takes_identical;
     enum status at_once;
     unsigned n_settled;
     bool is_freed;
 };
 
-/* Forget what was; takes requests alike, and lets all wait. */
+/* Forget what was; takes identical requests, and lets all wait. */
 void scripted_store_init(struct scripted_store *scripted);
 
 /* Answer the @i-th that was asked: of its requests the first @n_admitted are; @verdict is that of

@@ -98,9 +98,9 @@ int main(void)
     if (hash_setup() != STATUS_OK) {
         return EXIT_FAILURE;
     }
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    SRunner *executor = srunner_create(suite);
+    srunner_run_all(executor, CK_ENV);
+    const int failed = srunner_ntests_failed(executor);
+    srunner_free(executor);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -229,9 +229,9 @@ int main(void)
     tcase_add_test(tcase, every_failure_fails_the_decision);
     suite_add_tcase(suite, tcase);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    SRunner *executor = srunner_create(suite);
+    srunner_run_all(executor, CK_ENV);
+    const int failed = srunner_ntests_failed(executor);
+    srunner_free(executor);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

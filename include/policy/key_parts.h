@@ -1,0 +1,84 @@
+/* Parts of keys, and the view of a request from which they are read: see policy/key.h. */
+
+#ifndef SLUICE_POLICY_KEY_PARTS_H
+#define SLUICE_POLICY_KEY_PARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/address.h"
+#include "base/limits.h"
+#include "base/span.h"
+#include "http/head.h"
+#include "http/target.h"
+
+/* The data of a request that matching and counting read; everything is borrowed. The caller fills
+ * the first group, matcher_find_route() the second. */
+struct request_view {
+    const struct head *head; /* method, target, fields */
+    struct span host;        /* normalised */
+    struct address client;   /* right-most untrusted */
+    bool peer_is_trusted;    /* the connection came from a trusted proxy */
+    char *path_buffer;       /* at least head->target.path.len + 1 bytes */
+    struct path *path;       /* storage */
+
+    /* *path and path_buffer: the path normalised under the rules of the matched route */
+    struct span method;                 /* in the form that keys count: see method_names_read() */
+    struct span route;                  /* name of the matched route */
+    const struct span *capture_names;   /* {names} of that route */
+    size_t n_captures;                  /* of them */
+    struct span captures[CAPTURES_MAX]; /* their values, in order */
+};
+
+enum key_source {
+    KEY_CLIENT_IP,
+    KEY_HEADER,
+    KEY_COOKIE,
+    KEY_QUERY,
+    KEY_PATH,         /* the whole normalised path */
+    KEY_PATH_SEGMENT, /* number, from 1 */
+    KEY_PATH_CAPTURE, /* {name}: index among the route's captures is found by name */
+    KEY_METHOD,
+    KEY_HOST,
+    KEY_ROUTE,
+    KEY_GLOBAL,
+};
+
+enum { KEY_IPV6_BITS_DEFAULT = 64 }; /* the prefix of one household or host */
+
+/* One alternative of one part. */
+struct key_term {
+    enum key_source source;
+    bool is_credentials; /* the header Authorization, with a case-insensitive scheme */
+    struct span name;    /* of the header (lower case), cookie, query parameter or capture */
+    uint32_t number;     /* of the path segment, from 1 */
+    uint8_t ipv6_bits;   /* client.ip: default 64 */
+    uint8_t ipv4_bits;   /* client.ip: default 32 */
+};
+
+/* One part: the first alternative that is present counts. */
+struct key_part {
+    struct key_term terms[KEY_ALTERNATIVES_MAX];
+    size_t n_terms;
+};
+
+/* What happens to a request that has several values for a part of a key. */
+enum key_duplicates {
+    KEY_DUPLICATES_COOKIES, /* each value of a cookie is counted; others are refused */
+    KEY_DUPLICATES_REFUSE,
+    KEY_DUPLICATES_EACH,
+};
+
+struct key {
+    struct key_part *parts; /* in the policy's arena */
+    size_t n_parts;         /* 1 … KEY_PARTS_MAX */
+    enum key_duplicates duplicates;
+};
+
+enum {
+    KEY_IDENTITIES_MAX = 4,      /* of a key in one request; a request with more is refused */
+    KEY_IDENTITIES_RESERVED = 2, /* room that a route reserves for each such key */
+};
+
+#endif /* SLUICE_POLICY_KEY_PARTS_H */

@@ -1,0 +1,61 @@
+/* Requests for reloads, and the report on the latest one. Any thread may request a reload and read
+ * the report. The main thread of the process performs the reloads. */
+
+#ifndef SLUICE_PROXY_RELOAD_REQUESTS_H
+#define SLUICE_PROXY_RELOAD_REQUESTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/status.h"
+
+struct reload_requests;
+struct wakeup;
+
+enum { RELOAD_TEXT_BYTES = 8192 };
+
+/* The result of the latest attempt that has ended. */
+struct reload_report {
+    uint64_t number;      /* of the attempt, from 1; 0: there was none yet */
+    bool succeeded;       /* true: its policy is in force; false: the previous one is */
+    uint64_t ended_us;    /* us since the epoch; 0: there was none yet */
+    uint64_t generation;  /* of the policy in force: 1 for the first policy, 1 more with each
+                           * success */
+    uint64_t loaded_us;   /* when that policy came into force, us since the epoch */
+    uint64_t n_successes; /* attempts so far */
+    uint64_t n_failures;
+    char text[RELOAD_TEXT_BYTES]; /* errors and warnings, one per line, NUL-terminated; may be
+                                   * truncated */
+};
+
+/* Call this when the first policy comes into force: its loaded_us is now. STATUS_NO_MEMORY. */
+MUST_USE enum status reload_requests_new(struct reload_requests **requests);
+/* NULL is a no-op. */
+void reload_requests_free(struct reload_requests *requests);
+
+/* --- any thread --- */
+
+/* Request a reload. Returns the number of the next attempt to begin, which serves this request. The
+ * attempt has ended when the report's number is at least this number. */
+uint64_t reload_requests_ask(struct reload_requests *requests);
+
+void reload_requests_read(struct reload_requests *requests, struct reload_report *report);
+
+/* Signal @wakeup whenever an attempt ends. It replaces the previous one and is borrowed until the
+ * next call. NULL: signal none. */
+void reload_requests_listen(struct reload_requests *requests, struct wakeup *wakeup);
+
+/* --- the main thread --- */
+
+/* Readable when a reload is requested. */
+int reload_requests_fd(const struct reload_requests *requests);
+
+/* An attempt begins. It serves all requests made so far. */
+void reload_requests_begin(struct reload_requests *requests);
+
+/* The attempt has ended. @text: see struct reload_report. */
+void reload_requests_end(struct reload_requests *requests, bool succeeded, struct span text);
+
+#endif /* SLUICE_PROXY_RELOAD_REQUESTS_H */

@@ -1,0 +1,64 @@
+/* The evaluation of a request under a policy, up to the point where a store decides.
+ *
+ *   client ─► path ─► route ─► prefix ─► loop ─► body ─► limits with their keys and costs
+ *
+ * It does no I/O, reads no clock and charges nothing. The proxy, the simulation and the explaining
+ * tools all use it, so their results agree. A decision for another proxy needs nothing else. */
+
+#ifndef SLUICE_PROXY_REQUEST_EVALUATE_H
+#define SLUICE_PROXY_REQUEST_EVALUATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/address.h"
+#include "base/arena.h"
+#include "base/span.h"
+#include "http/head.h"
+#include "http/target.h"
+#include "policy/key.h"
+#include "policy/policy.h"
+#include "proxy/admission.h"
+
+/* The input besides the request. All of it is borrowed. */
+struct evaluation_context {
+    struct admission_context admission;
+    struct span own_name; /* of this process in Via; empty: unknown, so no loop is detected */
+    bool trusts_peer;     /* a cost named in a request is accepted as from a trusted proxy */
+};
+
+enum evaluation_result {
+    EVALUATION_REFUSED,   /* see status and reason */
+    EVALUATION_BANNED,    /* 429: admission->decision is the denial */
+    EVALUATION_TO_DECIDE, /* admission->decision is ready for store_decide() */
+    EVALUATION_FREE,      /* no limit applies */
+    EVALUATION_FAILED,    /* no memory; status and reason are set as for a refusal */
+};
+
+/* An evaluation and its result. */
+struct evaluation {
+    /* Set by the caller, which owns these two. The evaluation writes into them. */
+    struct admission *admission; /* has charges only with BANNED and TO_DECIDE */
+    struct arena *arena;         /* for paths and keys */
+
+    enum evaluation_result result;
+    const struct route *route; /* NULL: none matches, or the request is refused before matching */
+    struct span upstream_path; /* the path for the upstream, without the query */
+
+    /* The proxy's own answer: to a refused request, or to one that its limits allow. */
+    uint16_t status;    /* 0: the upstream answers */
+    const char *reason; /* why the request is not served; lives as long as the policy. NULL: there
+                         * is none */
+
+    struct request_view view;  /* view.head is NULL if the head has a parse error */
+    struct path path;          /* of view.path */
+    char host[HOST_BYTES_MAX]; /* of view.host */
+};
+
+/* Evaluate the request @head from the connected address @peer. A head with a parse error is refused
+ * with that error, and the view is not filled. Returns evaluation->result. */
+enum evaluation_result request_evaluate(const struct evaluation_context *context,
+                                        const struct head *head, const struct address *peer,
+                                        struct evaluation *evaluation);
+
+#endif /* SLUICE_PROXY_REQUEST_EVALUATE_H */

@@ -1,0 +1,58 @@
+/* Options of the Redis stores: the address of Redis or a cluster, credentials and deadlines. */
+
+#ifndef SLUICE_STORE_REDIS_OPTIONS_H
+#define SLUICE_STORE_REDIS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "base/span.h"
+
+struct limit;
+struct redis_process;
+struct resolver_options;
+struct store_meters;
+
+struct redis_host {
+    struct span host; /* name or address */
+    uint16_t port;
+};
+
+/* The sentinels that know the address of the master. */
+struct redis_sentinels {
+    struct redis_host hosts[REDIS_ENDPOINTS_MAX];
+    size_t n_hosts;
+    struct span master;   /* their name for it */
+    struct span user;     /* ACL user on the sentinels; empty: none */
+    struct span password; /* on the sentinels; empty: no AUTH */
+};
+
+/* Spans are borrowed for the life of the store. */
+struct redis_store_options {
+    struct span host; /* name or address; empty: use unix_path or sentinels */
+    uint16_t port;
+    struct span unix_path;
+    struct redis_sentinels sentinels; /* n_hosts > 0: Redis is the master that they name */
+    bool tls;                   /* if this build has it; not with sentinels or a unix socket */
+    struct span user;           /* ACL user; empty: none */
+    struct span password;       /* empty: no AUTH */
+    uint32_t database;          /* SELECT; 0: not sent */
+    struct span prefix;         /* of every key */
+    uint64_t deadline_us;       /* of a decision, from its start */
+    const struct limit *limits; /* all of the policy, by index, without local shares */
+    size_t n_limits;
+    const struct resolver_options *resolver; /* borrowed; NULL: the system's */
+    struct store_meters *meters; /* borrowed, and outlives the store; NULL: nothing is counted */
+    /* State shared with the other stores of this process; borrowed. NULL: nothing is shared. */
+    struct redis_process *process;
+};
+
+struct redis_cluster_options {
+    struct redis_store_options redis;             /* of each node; the address is ignored */
+    struct redis_host hosts[REDIS_ENDPOINTS_MAX]; /* first nodes */
+    size_t n_hosts;                               /* at least 1 */
+};
+
+#endif /* SLUICE_STORE_REDIS_OPTIONS_H */

@@ -1,0 +1,201 @@
+/* sluice ctl WORD: asks the running proxy, over its admin API. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/command.h"
+#include "app/ctl/ctl_client.h"
+#include "app/ctl/ctl_words.h"
+#include "base/compiler.h"
+#include "base/text.h"
+
+enum {
+    TARGET_BYTES_MAX_ENCODED = 12 * 1024,
+    ARGUMENTS_MAX = 8,
+};
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: sluice ctl [--socket PATH | --url URL | --policy FILE] [--token-file FILE] "
+          "[--json] WORD\n\n",
+          out);
+    for (size_t i = 0; i < N_CTL_WORDS; i++) {
+        char word[64];
+        (void)snprintf(word, sizeof(word), "%s %s", CTL_WORDS[i].name, CTL_WORDS[i].arguments);
+        fprintf(out, "  %-34s %s\n", word, CTL_WORDS[i].help);
+    }
+    fputs("\nThe proxy is found by --socket, --url or the admin listeners of a policy, which is\n"
+          "/etc/sluice/policy.yaml unless --policy names another; or by SLUICE_SOCKET or "
+          "SLUICE_URL.\n"
+          "The token, where one is needed, is the first line of --token-file, or SLUICE_TOKEN.\n",
+          out);
+}
+
+/* --- what is asked --- */
+
+static const struct ctl_word *find_word(const char *name)
+{
+    for (size_t i = 0; i < N_CTL_WORDS; i++) {
+        if (strcmp(CTL_WORDS[i].name, name) == 0) {
+            return &CTL_WORDS[i];
+        }
+    }
+    fprintf(stderr, "sluice ctl: unknown word \"%s\"; see sluice ctl --help\n", name);
+    return NULL;
+}
+
+/* How many arguments @word must have, and may. */
+static void count_arguments(const struct ctl_word *word, int *n_min, int *n_max)
+{
+    struct span rest = span_of_text(word->arguments);
+    struct span argument;
+    *n_min = 0;
+    *n_max = 0;
+    while (span_split(&rest, ' ', &argument)) {
+        *n_max += argument.len > 0;
+        *n_min += argument.len > 0 && argument.data[0] != '[';
+    }
+}
+
+/* How many arguments were used; those that may be left out, and were, are empty. */
+static int write_target(const struct ctl_word *word, int n_arguments, char **arguments,
+                        struct text *target)
+{
+    int n_used = 0;
+    for (const char *at = word->target; *at != '\0'; at++) {
+        if (*at == '%') {
+            if (n_used < n_arguments) {
+                ctl_add_escaped(target, span_of_text(arguments[n_used++]));
+            }
+        } else {
+            text_add_char(target, *at);
+        }
+    }
+    return n_used;
+}
+
+/* --- what is answered --- */
+
+static int show_error(const struct ctl_destination *destination, const struct ctl_answer *answer,
+                      const json_t *json)
+{
+    const char *detail = json_string_value(json_object_get(json, "detail"));
+    if (answer->status == 401) {
+        detail = ctl_destination_unauthorized(destination);
+    }
+    ctl_print_messages(json, stderr);
+    ctl_print_line(stderr, "sluice ctl: %u: %s", answer->status,
+                   detail != NULL ? detail : "the proxy says no more");
+    return EXIT_FAILED;
+}
+
+static int show_answer(const struct ctl_word *word, json_t *json)
+{
+    const int result = word->print != NULL ? word->print(json, stdout) : EXIT_DONE;
+    if (word->table != NULL) {
+        ctl_print_table(word->table, json, stdout);
+    } else if (word->print == NULL) {
+        ctl_print_tree(json, stdout);
+    }
+    return result;
+}
+
+static int show(const struct ctl_word *word, const struct ctl_options *options,
+                const struct ctl_destination *destination, const struct ctl_answer *answer)
+{
+    json_t *json =
+        answer->is_json ? json_loadb(answer->body, answer->body_bytes, JSON_ALLOW_NUL, NULL) : NULL;
+    int result = answer->status < 400 ? EXIT_DONE : EXIT_FAILED;
+    if (options->is_json || (!answer->is_json && answer->status < 400)) {
+        fwrite(answer->body, 1, answer->body_bytes, stdout);
+    } else if (json_object_get(json, "detail") != NULL || answer->status == 401 ||
+               (json == NULL && result != EXIT_DONE)) {
+        result = show_error(destination, answer, json);
+    } else if (json != NULL) {
+        const int shown = show_answer(word, json);
+        result = result == EXIT_DONE ? shown : result;
+    }
+    json_decref(json);
+    return result;
+}
+
+static int ask(const struct ctl_word *word, const struct ctl_options *options, struct span target,
+               const char *body)
+{
+    struct ctl_destination destination;
+    struct ctl_answer answer;
+    char why[CTL_WHY_BYTES_MAX] = "";
+    if (!ctl_destination_find(options, &destination, why) ||
+        !ctl_ask(&destination, word->method, target, body, &answer, why)) {
+        fprintf(stderr, "sluice ctl: %s\n", why);
+        return EXIT_FAILED;
+    }
+    const int result = show(word, options, &destination, &answer);
+    ctl_answer_close(&answer);
+    return result;
+}
+
+static int ask_word(const struct ctl_word *word, const struct ctl_options *options, int n_arguments,
+                    char **arguments)
+{
+    char bytes[TARGET_BYTES_MAX_ENCODED];
+    struct text target = text_of(bytes, sizeof(bytes));
+    const int n_used = write_target(word, n_arguments, arguments, &target);
+    const char *why = "out of memory";
+    if (target.truncated) {
+        fputs("sluice ctl: the arguments are too long\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (word->make_body == NULL) {
+        return ask(word, options, text_span(&target),
+                   strcmp(word->method, "POST") == 0 ? "" : NULL);
+    }
+    json_t *json = word->make_body(n_arguments - n_used, arguments + n_used, &why);
+    char *body = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    if (body == NULL) {
+        fprintf(stderr, "sluice ctl: %s\n", why);
+        return EXIT_USAGE;
+    }
+    const int result = ask(word, options, text_span(&target), body);
+    free(body);
+    return result;
+}
+
+int ctl_command(int argc, char **argv)
+{
+    struct ctl_options options = {.is_json = false};
+    const struct command_option table[] = {
+        {.name = "json", .flag = &options.is_json},
+        {.name = "socket", .value = &options.socket},
+        {.name = "url", .value = &options.url},
+        {.name = "policy", .value = &options.policy},
+        {.name = "token-file", .value = &options.token_file},
+    };
+    int n_min;
+    int n_max;
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        print_usage(stdout);
+        return EXIT_DONE;
+    }
+    const int first = command_read_options(table, ARRAY_LEN(table), argc, argv);
+    if (first < 0) {
+        return EXIT_USAGE;
+    }
+    if (first == argc) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    const struct ctl_word *word = find_word(argv[first]);
+    if (word == NULL) {
+        return EXIT_USAGE;
+    }
+    const int n_arguments = argc - first - 1;
+    count_arguments(word, &n_min, &n_max);
+    if (n_arguments < n_min || n_arguments > n_max) {
+        fprintf(stderr, "usage: sluice ctl %s %s\n", word->name, word->arguments);
+        return EXIT_USAGE;
+    }
+    return ask_word(word, &options, n_arguments, argv + first + 1);
+}

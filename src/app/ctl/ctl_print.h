@@ -1,0 +1,55 @@
+/* Output for people: lines, tables with columns as wide as their widest cell, and any JSON as a
+ * tree. Unprintable bytes are escaped. */
+
+#ifndef SLUICE_APP_CTL_CTL_PRINT_H
+#define SLUICE_APP_CTL_CTL_PRINT_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/compiler.h"
+#include "base/text.h"
+
+enum { CTL_COLUMNS_MAX = 8 };
+
+/* The object that a column shows. Where the rows of a table have no parts, all are the same. */
+enum ctl_source {
+    CTL_PART,
+    CTL_ROW,
+    CTL_ROW_ONCE, /* shown beside the first part only */
+};
+
+struct ctl_column {
+    const char *title;
+    const char *member; /* what is shown of the object; NULL: all of it */
+    /* Write a cell. @value is NULL if it is missing, as it is in answers of another version. */
+    void (*write)(const json_t *value, struct text *cell);
+    enum ctl_source source;
+};
+
+struct ctl_table {
+    const char *rows;  /* the member of the answer */
+    const char *parts; /* the member of a row whose items have a line each; NULL: a line a row */
+    struct ctl_column columns[CTL_COLUMNS_MAX]; /* up to the first without a title */
+};
+
+/* A missing member is an empty string. */
+const char *ctl_text_at(const json_t *object, const char *key);
+
+/* Writers of cells: a string; a number, or "-"; the strings of a list, with ", " between them. */
+void ctl_write_text(const json_t *value, struct text *cell);
+void ctl_write_number(const json_t *value, struct text *cell);
+void ctl_write_list(const json_t *value, struct text *cell);
+
+void ctl_print_table(const struct ctl_table *table, const json_t *answer, FILE *out);
+
+/* Print @value as indented lines of "name: value". */
+void ctl_print_tree(json_t *value, FILE *out);
+
+/* Print one line; a line that is too long is cut. */
+void ctl_print_line(FILE *out, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Print the lines of the member "messages" of @answer. */
+void ctl_print_messages(const json_t *answer, FILE *out);
+
+#endif /* SLUICE_APP_CTL_CTL_PRINT_H */

@@ -1,0 +1,330 @@
+#include "app/ctl/ctl_words.h"
+
+#include <string.h>
+
+#include "app/command.h"
+#include "base/compiler.h"
+
+static long long number_at(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static bool is_true_at(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
+}
+
+/* --- health --- */
+
+static int print_health(const json_t *answer, FILE *out)
+{
+    ctl_print_line(out, "%s: %lld workers, the slowest loop ran %lld ms ago",
+                   ctl_text_at(answer, "status"), number_at(answer, "workers"),
+                   number_at(answer, "silence_ms"));
+    return EXIT_DONE;
+}
+
+static int print_ready(const json_t *answer, FILE *out)
+{
+    const json_t *store = json_object_get(answer, "store");
+    const char *state = ctl_text_at(store, "state");
+    const char *on_failure = ctl_text_at(store, "on_failure");
+    const bool goes_by_it = strcmp(state, "ok") != 0 && on_failure[0] != '\0';
+    ctl_print_line(out, "%s; store: %s, %s%s%s%s", ctl_text_at(answer, "status"),
+                   ctl_text_at(store, "kind"), state,
+                   goes_by_it ? " (limits go by on_failure: " : "", goes_by_it ? on_failure : "",
+                   goes_by_it ? ")" : "");
+    return strcmp(ctl_text_at(answer, "status"), "ready") == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int print_reload(const json_t *answer, FILE *out)
+{
+    const bool is_done = is_true_at(answer, "succeeded");
+    ctl_print_messages(answer, out);
+    fprintf(out,
+            is_done ? "reloaded: generation %lld is in force\n"
+                    : "not reloaded: generation %lld stays in force\n",
+            number_at(answer, "generation"));
+    return is_done ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* --- limits and routes --- */
+
+/* 10/s, 5/2h, or 3 at once. */
+static void write_rate(const json_t *rate, struct text *cell)
+{
+    const char *period = ctl_text_at(rate, "period");
+    const bool is_one = period[0] == '1' && ascii_lower(period[1]) >= 'a';
+    text_add_i64(cell, number_at(rate, "units"));
+    text_add_format(cell, period[0] != '\0' ? "/%s" : " at once%s", period + (is_one ? 1 : 0));
+}
+
+static void write_on_failure(const json_t *limit, struct text *cell)
+{
+    const bool is_shadow = is_true_at(limit, "shadow");
+    text_add(cell, span_of_text(is_shadow ? "shadow" : ctl_text_at(limit, "on_failure")));
+}
+
+static const struct ctl_table LIMITS = {
+    .rows = "limits",
+    .parts = "rates",
+    .columns =
+        {
+            {"LIMIT", "name", ctl_write_text, CTL_ROW_ONCE},
+            {"KEY", "key", ctl_write_list, CTL_ROW_ONCE},
+            {"ALGORITHM", "algorithm", ctl_write_text, CTL_ROW_ONCE},
+            {"RATE", NULL, write_rate, CTL_PART},
+            {"BURST", "burst", ctl_write_number, CTL_PART},
+            {"ON_FAILURE", NULL, write_on_failure, CTL_ROW},
+            {"ROUTES", "routes", ctl_write_list, CTL_ROW_ONCE},
+        },
+};
+
+/* "POST,PUT example.com /v1/login header client" */
+static void write_match(const json_t *match, struct text *cell)
+{
+    static const char *const MEMBERS[] = {"method", "host", "path", "client", "header"};
+    for (size_t i = 0; i < ARRAY_LEN(MEMBERS); i++) {
+        const json_t *member = json_object_get(match, MEMBERS[i]);
+        const size_t n = json_string_length(member) > 0 ? 1 : json_array_size(member);
+        for (size_t j = 0; j < n; j++) {
+            text_add(cell, j > 0 ? SPAN(",") : cell->len > 0 ? SPAN(" ") : SPAN(""));
+            ctl_write_text(json_is_string(member) ? member : json_array_get(member, j), cell);
+        }
+    }
+    if (cell->len == 0) {
+        text_add_literal(cell, "everything");
+    }
+}
+
+static void write_limits(const json_t *limits, struct text *cell)
+{
+    ctl_write_list(limits, cell);
+    if (json_array_size(limits) == 0) {
+        text_add_literal(cell, "none");
+    }
+}
+
+static void write_destination(const json_t *route, struct text *cell)
+{
+    const json_t *respond = json_object_get(route, "respond");
+    if (respond != NULL) {
+        text_add_format(cell, "responds %lld", number_at(respond, "status"));
+    } else {
+        text_add(cell, span_of_text(ctl_text_at(route, "upstream")));
+    }
+}
+
+static const struct ctl_table ROUTES = {
+    .rows = "routes",
+    .columns =
+        {
+            {"ROUTE", "name", ctl_write_text, CTL_ROW},
+            {"MATCH", "match", write_match, CTL_ROW},
+            {"LIMITS", "limits", write_limits, CTL_ROW},
+            {"TO", NULL, write_destination, CTL_ROW},
+        },
+};
+
+static const struct ctl_table UPSTREAMS = {
+    .rows = "upstreams",
+    .parts = "servers",
+    .columns =
+        {
+            {"UPSTREAM", "name", ctl_write_text, CTL_ROW_ONCE},
+            {"SERVER", "url", ctl_write_text, CTL_PART},
+            {"STATE", "state", ctl_write_text, CTL_PART},
+            {"WEIGHT", "weight", ctl_write_number, CTL_PART},
+            {"REQUESTS", "requests", ctl_write_number, CTL_PART},
+            {"CONNECTIONS", "connections", ctl_write_number, CTL_PART},
+            {"WAITING", "waiting", ctl_write_number, CTL_ROW_ONCE},
+        },
+};
+
+/* --- keys --- */
+
+static int print_key(const json_t *answer, FILE *out)
+{
+    const bool is_allowed = is_true_at(answer, "allowed");
+    const json_t *ban = json_object_get(answer, "ban");
+    ctl_print_line(out, "%s of %s (%s): the next request would be %s", ctl_text_at(answer, "key"),
+                   ctl_text_at(answer, "limit"), ctl_text_at(answer, "source"),
+                   is_allowed ? "allowed" : "denied");
+    if (ban != NULL) {
+        ctl_print_line(out, "%s until %s, by %s: %s",
+                       strcmp(ctl_text_at(ban, "kind"), "ban") == 0 ? "banned" : "exempt",
+                       ctl_text_at(ban, "until"), ctl_text_at(ban, "by"),
+                       ctl_text_at(ban, "reason"));
+    }
+    return is_allowed ? EXIT_DONE : EXIT_REFUSED;
+}
+
+static void write_allowed(const json_t *value, struct text *cell)
+{
+    text_add(cell, json_is_true(value) ? SPAN("allowed") : SPAN("denied"));
+}
+
+/* 459ms, 12s, 3m20s, 1d4h; "-" where there is no number. */
+static void write_wait(const json_t *ms, struct text *cell)
+{
+    const long long value = json_integer_value(ms);
+    const long long s = (value + 999) / 1000;
+    if (!json_is_integer(ms)) {
+        text_add_char(cell, '-');
+    } else if (value < 1000) {
+        text_add_format(cell, "%lldms", value);
+    } else if (s < 60) {
+        text_add_format(cell, "%llds", s);
+    } else if (s < 3600) {
+        text_add_format(cell, "%lldm%llds", s / 60, s % 60);
+    } else if (s < 86400) {
+        text_add_format(cell, "%lldh%lldm", s / 3600, s % 3600 / 60);
+    } else {
+        text_add_format(cell, "%lldd%lldh", s / 86400, s % 86400 / 3600);
+    }
+}
+
+static const struct ctl_table RATES = {
+    .rows = "rates",
+    .columns =
+        {
+            {"RATE", "name", ctl_write_text, CTL_ROW},
+            {"NOW", "allowed", write_allowed, CTL_ROW},
+            {"LIMIT", "limit", ctl_write_number, CTL_ROW},
+            {"REMAINING", "remaining", ctl_write_number, CTL_ROW},
+            {"RETRY IN", "retry_after_ms", write_wait, CTL_ROW},
+            {"NEXT IN", "next_after_ms", write_wait, CTL_ROW},
+            {"RESET IN", "reset_after_ms", write_wait, CTL_ROW},
+        },
+};
+
+static int print_reset(const json_t *answer, FILE *out)
+{
+    ctl_print_line(out, "%s of %s: what was counted is forgotten", ctl_text_at(answer, "key"),
+                   ctl_text_at(answer, "limit"));
+    return EXIT_DONE;
+}
+
+/* 4711, or 4711-4730 where it is not known exactly. */
+static void write_denied(const json_t *line, struct text *cell)
+{
+    const long long least = number_at(line, "denied");
+    const long long most = number_at(line, "denied_at_most");
+    text_add_format(cell, most > least ? "%lld-%lld" : "%lld", least, most);
+}
+
+static void write_top_key(const json_t *line, struct text *cell)
+{
+    ctl_write_text(json_object_get(line, "key"), cell);
+    text_add(cell, is_true_at(line, "key_is_cut") ? SPAN(" ...") : SPAN(""));
+}
+
+static const struct ctl_table TOP = {
+    .rows = "top",
+    .columns =
+        {
+            {"DENIED", NULL, write_denied, CTL_ROW},
+            {"ALLOWED", "allowed", ctl_write_number, CTL_ROW},
+            {"LAST DENIED", "last_denied", ctl_write_text, CTL_ROW},
+            {"LIMIT", "limit", ctl_write_text, CTL_ROW},
+            {"KEY", NULL, write_top_key, CTL_ROW},
+        },
+};
+
+/* --- bans and exemptions --- */
+
+/* TIME [REASON]: a length, or a moment, which has a "-" in it. */
+static json_t *make_ban(int n_arguments, char **arguments, const char **why)
+{
+    const char *name = strchr(arguments[0], '-') != NULL ? "until" : "for";
+    json_t *json = json_pack("{s:s, s:s*}", name, arguments[0], "reason",
+                             n_arguments > 1 ? arguments[1] : NULL);
+    *why = "the time and the reason must be UTF-8";
+    return json;
+}
+
+/* The key, or where that is not known its hash. */
+static const char *key_at(const json_t *json)
+{
+    const char *key = ctl_text_at(json, "key");
+    return key[0] != '\0' ? key : ctl_text_at(json, "hash");
+}
+
+static int print_ban(const json_t *answer, FILE *out)
+{
+    const bool is_ban = strcmp(ctl_text_at(answer, "kind"), "ban") == 0;
+    const bool is_enforced = !json_is_false(json_object_get(answer, "enforced"));
+    const bool is_lifted = is_true_at(answer, "lifted");
+    ctl_print_line(out, "%s of %s: %s%s%s%s", key_at(answer), ctl_text_at(answer, "limit"),
+                   is_ban ? "banned" : "exempt", is_lifted ? " no longer" : " until ",
+                   is_lifted ? "" : ctl_text_at(answer, "until"),
+                   is_lifted || is_enforced ? "" : "; the limit is a shadow and refuses nobody");
+    return EXIT_DONE;
+}
+
+static void write_ban_key(const json_t *ban, struct text *cell)
+{
+    text_add(cell, span_of_text(key_at(ban)));
+}
+
+/* In the largest unit of which there are two, rounded down. */
+static void write_left(const json_t *ms, struct text *cell)
+{
+    static const struct {
+        int seconds;
+        char unit;
+    } UNITS[] = {{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}};
+    const long long s = json_integer_value(ms) / 1000;
+    size_t i = 0;
+    while (UNITS[i].seconds > 1 && s < 2 * UNITS[i].seconds) {
+        i++;
+    }
+    text_add_format(cell, "%lld%c", s / UNITS[i].seconds, UNITS[i].unit);
+}
+
+static const struct ctl_table BANS = {
+    .rows = "bans",
+    .columns =
+        {
+            {"KIND", "kind", ctl_write_text, CTL_ROW},
+            {"LIMIT", "limit", ctl_write_text, CTL_ROW},
+            {"KEY", NULL, write_ban_key, CTL_ROW},
+            {"LEFT", "left_ms", write_left, CTL_ROW},
+            {"BY", "by", ctl_write_text, CTL_ROW},
+            {"REASON", "reason", ctl_write_text, CTL_ROW},
+        },
+};
+
+/* --- all of them --- */
+
+const struct ctl_word CTL_WORDS[] = {
+    {"health", "", "GET", "/healthz", NULL, print_health, NULL,
+     "whether the workers' loops run; exits 1 if not"},
+    {"ready", "", "GET", "/readyz", NULL, print_ready, NULL,
+     "whether clients are served; exits 1 if not"},
+    {"limits", "", "GET", "/v1/limits", NULL, NULL, &LIMITS, "what each limit means"},
+    {"routes", "", "GET", "/v1/routes", NULL, NULL, &ROUTES, "which requests meet which limits"},
+    {"upstreams", "", "GET", "/v1/upstreams", NULL, NULL, &UPSTREAMS,
+     "the servers, and how they are doing"},
+    {"reload", "", "POST", "/v1/reload", NULL, print_reload, NULL,
+     "read the policy's file anew; exits 1 if the one before stays in force"},
+    {"policy", "", "GET", "/v1/policy", NULL, NULL, NULL,
+     "the policy in force, defaults filled in, secrets masked"},
+    {"key", "LIMIT KEY", "GET", "/v1/limits/%/keys/%", NULL, print_key, &RATES,
+     "how one key stands; exits 3 if it would be denied"},
+    {"reset", "LIMIT KEY", "DELETE", "/v1/limits/%/keys/%", NULL, print_reset, NULL,
+     "forget what was counted of one key"},
+    {"bans", "", "GET", "/v1/bans", NULL, NULL, &BANS, "who is banned and exempt"},
+    {"ban", "LIMIT KEY TIME [REASON]", "POST", "/v1/limits/%/keys/%/ban", make_ban, print_ban, NULL,
+     "refuse a key: for 10m, or until 2026-03-29T01:59:00Z"},
+    {"unban", "LIMIT KEY", "DELETE", "/v1/limits/%/keys/%/ban", NULL, print_ban, NULL,
+     "refuse it no longer"},
+    {"exempt", "LIMIT KEY TIME [REASON]", "POST", "/v1/limits/%/keys/%/exempt", make_ban, print_ban,
+     NULL, "let a key pass, whatever is counted, likewise"},
+    {"unexempt", "LIMIT KEY", "DELETE", "/v1/limits/%/keys/%/exempt", NULL, print_ban, NULL,
+     "let it pass no longer"},
+    {"top", "[LIMIT] [N]", "GET", "/v1/top?limit=%&n=%", NULL, NULL, &TOP,
+     "who is denied most, of a limit or of all"},
+};
+const size_t N_CTL_WORDS = ARRAY_LEN(CTL_WORDS);

@@ -1,0 +1,159 @@
+/* For a key the API reports the verdict for a request of one unit. The cost of the request is
+ * compared with the remaining units; the wait for more than one unit is therefore unknown. */
+
+#include "app/explain/explain_admin.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/ctl/ctl_client.h"
+#include "base/clock.h"
+
+enum { TARGET_BYTES = 4 * KEY_TEXT_BYTES_MAX, US_PER_MS = 1000 };
+
+/* What was told of the rates of one rule. */
+struct reported_rule {
+    struct verdict verdicts[RATES_PER_LIMIT_MAX];
+};
+
+/* --- the question --- */
+
+static void write_target(const struct explained_rule *rule, struct text *target)
+{
+    char buffer[KEY_TEXT_BYTES_MAX];
+    struct text key = text_of(buffer, sizeof(buffer));
+    key_print(rule->key, &key);
+    text_add_literal(target, "/v1/limits/");
+    ctl_add_escaped(target, rule->rule->name);
+    text_add_literal(target, "/keys/");
+    ctl_add_escaped(target, text_span(&key));
+}
+
+/* --- the answer --- */
+
+static uint64_t number_of(const json_t *object, const char *name)
+{
+    const json_int_t number = json_integer_value(json_object_get(object, name));
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+/* Ticks of @limit; rounded up, as times are that people wait. */
+static uint64_t ticks_of(const struct limit *limit, const json_t *object, const char *name)
+{
+    const uint64_t ms = number_of(object, name);
+    const uint64_t us = ms < UINT64_MAX / US_PER_MS ? ms * US_PER_MS : UINT64_MAX;
+    return us / limit->tick_us + (us % limit->tick_us > 0);
+}
+
+static struct verdict verdict_of(const struct limit *limit, const json_t *rate)
+{
+    const bool has_retry = json_is_integer(json_object_get(rate, "retry_after_ms"));
+    return (struct verdict){
+        .allowed = json_is_true(json_object_get(rate, "allowed")),
+        .retry_after = has_retry ? ticks_of(limit, rate, "retry_after_ms") : RETRY_UNKNOWN,
+        .wait = ticks_of(limit, rate, "wait_ms"),
+        .limit = number_of(rate, "limit"),
+        .remaining = number_of(rate, "remaining"),
+        .next_after = ticks_of(limit, rate, "next_after_ms"),
+        .reset_after = ticks_of(limit, rate, "reset_after_ms"),
+    };
+}
+
+static void read_ban(const json_t *ban, struct explained_rule *rule)
+{
+    const char *kind = json_string_value(json_object_get(ban, "kind"));
+    rule->has_ban = kind != NULL;
+    rule->ban = kind != NULL && strcmp(kind, "exempt") == 0 ? BAN_EXEMPTS : BAN_REFUSES;
+    rule->left_us = number_of(ban, "left_ms") * US_PER_MS;
+}
+
+/* False: it makes no sense. */
+static bool read_rule(const struct ctl_answer *answer, struct explained_rule *rule,
+                      struct reported_rule *reported)
+{
+    json_t *root = json_loadb(answer->body, answer->body_bytes, 0, NULL);
+    const json_t *rates = json_object_get(root, "rates");
+    const bool is_sound = json_array_size(rates) == rule->rule->n_limits;
+    for (size_t i = 0; i < rule->rule->n_limits && is_sound; i++) {
+        reported->verdicts[i] = verdict_of(&rule->rule->limits[i], json_array_get(rates, i));
+    }
+    read_ban(json_object_get(root, "ban"), rule);
+    json_decref(root);
+    return is_sound;
+}
+
+static enum status ask(const struct ctl_destination *destination, struct explained_rule *rule,
+                       struct reported_rule *reported, char *why)
+{
+    char buffer[TARGET_BYTES];
+    struct text target = text_of(buffer, sizeof(buffer));
+    struct ctl_answer answer;
+    write_target(rule, &target);
+    enum status status = STATUS_OK;
+    if (!ctl_ask(destination, "GET", text_span(&target), NULL, &answer, why)) {
+        return STATUS_UNREACHABLE;
+    }
+    if (answer.status != 200 || !read_rule(&answer, rule, reported)) {
+        (void)snprintf(why, CTL_WHY_BYTES_MAX,
+                       "the proxy that runs answered %u when asked about limit \"%.*s\": does it "
+                       "run with this policy, and is the token right?",
+                       answer.status, SPAN_ARGS(rule->rule->name));
+        status = STATUS_INVALID;
+    }
+    ctl_answer_close(&answer);
+    return status;
+}
+
+/* --- into the decision --- */
+
+static void take_verdict(struct charge *charge, const struct verdict *reported)
+{
+    charge->verdict = *reported;
+    if (reported->allowed && reported->remaining < charge->cost) {
+        charge->verdict.allowed = false;
+        charge->verdict.retry_after = charge->cost > reported->limit ? RETRY_NEVER : RETRY_UNKNOWN;
+    }
+}
+
+static void take_verdicts(struct explanation *explanation, const struct reported_rule *reported)
+{
+    struct decision *decision = &explanation->admission.decision;
+    decision->status = STATUS_OK;
+    decision->source = DECISION_MEMORY;
+    decision->allowed = true;
+    for (size_t i = 0; i < explanation->n_rules; i++) {
+        const struct explained_rule *rule = &explanation->rules[i];
+        for (size_t j = 0; j < rule->rule->n_limits && rule->is_charged; j++) {
+            struct charge *charge = &explanation->admission.charges[rule->first_charge + j];
+            take_verdict(charge, &reported[i].verdicts[j]);
+            decision->allowed =
+                decision->allowed && (charge->limit->shadow || charge->verdict.allowed);
+        }
+    }
+    explanation_take_state(explanation);
+}
+
+enum status explain_admin(struct explanation *explanation, const char *path,
+                          char why[CTL_WHY_BYTES_MAX])
+{
+    static struct reported_rule reported[EXPLAINED_RULES_MAX];
+    const struct ctl_options options = {.policy = path};
+    struct ctl_destination destination = {.port = 0};
+    if (!ctl_destination_find(&options, &destination, why)) {
+        return STATUS_INVALID;
+    }
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < explanation->n_rules && status == STATUS_OK; i++) {
+        if (explanation->rules[i].outcome == RULE_JUDGES) {
+            status = ask(&destination, &explanation->rules[i], &reported[i], why);
+        }
+    }
+    if (status == STATUS_OK) {
+        status = explanation_take_bans(explanation, clock_wall_us());
+    }
+    if (status == STATUS_OK && explanation->given.evaluation.result == EVALUATION_TO_DECIDE) {
+        take_verdicts(explanation, reported);
+    }
+    return status;
+}

@@ -1,0 +1,150 @@
+#include "app/explain/given_request.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+static size_t authority_len(struct span span)
+{
+    size_t len = 0;
+    while (len < span.len && span.data[len] != '/' && span.data[len] != '?') {
+        len++;
+    }
+    return len;
+}
+
+/* Split "http://host/path" into the host and what a client would send as the target, which lacks
+ * its "/" where the URL does. */
+static void split_url(struct span url, struct span *host, struct span *target)
+{
+    static const struct span SCHEMES[] = {{"http://", 7}, {"https://", 8}};
+    *host = SPAN("localhost");
+    *target = url;
+    for (size_t i = 0; i < ARRAY_LEN(SCHEMES); i++) {
+        if (span_starts_with(url, SCHEMES[i])) {
+            struct span rest = span_of(url.data + SCHEMES[i].len, url.len - SCHEMES[i].len);
+            rest.len = span_find(rest, '#');
+            const size_t len = authority_len(rest);
+            *host = span_of(rest.data, len);
+            *target = span_of(rest.data + len, rest.len - len);
+        }
+    }
+}
+
+/* A Host of the caller's own takes the place of the URL's. */
+static bool has_host(int argc, char **argv)
+{
+    for (int i = 0; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "-H") == 0 &&
+            span_equals_ignore_case(span_of(argv[i + 1], strcspn(argv[i + 1], ":")),
+                                    SPAN("host"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void begin_head(struct text *text, const char *method, const char *url, bool needs_host)
+{
+    struct span host;
+    struct span target;
+    split_url(span_of_text(url), &host, &target);
+    text_add(text, span_of_text(method));
+    text_add_char(text, ' ');
+    if (target.data != url && !span_starts_with(target, SPAN("/"))) {
+        text_add_char(text, '/');
+    }
+    text_add(text, target);
+    text_add_literal(text, " HTTP/1.1\r\n");
+    if (needs_host) {
+        text_add_literal(text, "Host: ");
+        text_add(text, host);
+        text_add_literal(text, "\r\n");
+    }
+}
+
+static const char *read_peer(struct given_request *given, const char *word)
+{
+    if (strcmp(word, "unix") == 0) {
+        given->peer = (struct address){.family = ADDRESS_NONE};
+        return NULL;
+    }
+    return address_parse(span_of_text(word), &given->peer) ? NULL
+                                                           : "--from wants an address, or unix";
+}
+
+static const char *read_options(struct given_request *given, struct text *text, int argc,
+                                char **argv)
+{
+    for (int i = 0; i < argc; i += 2) {
+        const char *fault = NULL;
+        if (i + 1 == argc) {
+            return "an option lacks its value";
+        }
+        if (strcmp(argv[i], "-H") == 0) {
+            text_add(text, span_of_text(argv[i + 1]));
+            text_add_literal(text, "\r\n");
+        } else if (strcmp(argv[i], "--from") == 0) {
+            fault = read_peer(given, argv[i + 1]);
+        } else if (strcmp(argv[i], "--via") == 0) {
+            given->own_name = span_of_text(argv[i + 1]);
+        } else {
+            fault = "unknown option; -H, --from and --via are known";
+        }
+        if (fault != NULL) {
+            return fault;
+        }
+    }
+    text_add_literal(text, "\r\n");
+    return text->truncated ? "the request is too large" : NULL;
+}
+
+/* The fields' number and bytes are bounded as the policy says. Returns what is
+ * wrong with the arguments. */
+static const char *parse(struct given_request *given, const struct policy *policy,
+                         struct span bytes)
+{
+    struct head_parser parser = {
+        .fields = given->fields,
+        .n_fields_max = policy->max.headers,
+        .head_bytes_max = policy->max.head_bytes,
+    };
+    size_t consumed;
+    switch (head_parse_request(&parser, bytes, &given->head, &consumed)) {
+    case PARSE_DONE:
+        return consumed == bytes.len ? NULL : "a field holds an empty line";
+    case PARSE_PARTIAL:
+        return "the request is not whole";
+    case PARSE_BAD:
+        break;
+    }
+    return NULL;
+}
+
+enum evaluation_result given_request_evaluate(struct given_request *given,
+                                              const struct admission_context *admission_context,
+                                              struct admission *admission, struct arena *arena)
+{
+    const struct evaluation_context context = {
+        .admission = *admission_context,
+        .own_name = given->own_name,
+    };
+    given->evaluation.admission = admission;
+    given->evaluation.arena = arena;
+    return request_evaluate(&context, &given->head, &given->peer, &given->evaluation);
+}
+
+const char *given_request_read(struct given_request *given, const struct policy *policy, int argc,
+                               char **argv)
+{
+    struct text text = text_of(given->bytes, sizeof(given->bytes));
+    if (argc < 2) {
+        return "METHOD and URL are missing";
+    }
+    memset(&given->evaluation, 0, sizeof(given->evaluation));
+    given->own_name = SPAN("");
+    given->peer = (struct address){.family = ADDRESS_IPV4, .bytes = {127, 0, 0, 1}};
+    begin_head(&text, argv[0], argv[1], !has_host(argc - 2, argv + 2));
+    const char *fault = read_options(given, &text, argc - 2, argv + 2);
+    return fault != NULL ? fault : parse(given, policy, text_span(&text));
+}

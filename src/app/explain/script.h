@@ -1,0 +1,13 @@
+/* The command `sluice script`, without its command line. */
+
+#ifndef SLUICE_APP_EXPLAIN_SCRIPT_H
+#define SLUICE_APP_EXPLAIN_SCRIPT_H
+
+#include "app/explain/given_request.h"
+#include "policy/policy.h"
+
+/* Print the script call that decides @given, which given_request_read() has filled; if there is
+ * none, print the reason to stderr. Returns the exit status. */
+int script_print(const struct policy *policy, struct given_request *given);
+
+#endif /* SLUICE_APP_EXPLAIN_SCRIPT_H */

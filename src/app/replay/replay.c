@@ -1,0 +1,316 @@
+/* sluice replay POLICY LOG...: what would the policy have said to the requests of these logs?
+ *
+ * options ─► logs opened, their format found ─► policies, their calendars of the logs'
+ * time ─► the run ─► reports */
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/command.h"
+#include "app/load.h"
+#include "app/replay/report.h"
+#include "base/clock.h"
+#include "http/target.h"
+#include "policy/units.h"
+
+enum {
+    PROGRESS_US = 100 * 1000,
+    MEMORY_BYTES = 256 * 1024 * 1024,
+};
+
+struct command {
+    struct replay_options options;
+    const char *policies[STATISTICS_SIDES_MAX];
+    size_t n_policies;
+    const char *html; /* path; NULL: none */
+    bool is_json;
+    size_t memory_bytes; /* 0: not said */
+    uint64_t started_us;
+    uint64_t reported_us; /* when progress was told last */
+};
+
+static int usage(void)
+{
+    fputs("usage: sluice replay [OPTION...] POLICY LOG...\n"
+          "  LOG is a file, or - for standard input; several are merged by time\n"
+          "  --against POLICY       and a second policy: what changes for whom\n"
+          "  --format FORMAT        combined, json or logfmt; left out: as the first lines read\n"
+          "  --field WHAT=NAME      what a field of json or logfmt means: time, client, method, "
+          "path,\n"
+          "                         request, host, status, duration, cost or header.NAME\n"
+          "  --host NAME            of requests whose line tells none\n"
+          "  --memory SIZE          of the embedded store; left out: 256MiB, or the policy's if "
+          "larger\n"
+          "  --html FILE            write a page with charts\n"
+          "  --json                 print JSON\n",
+          stderr);
+    return EXIT_USAGE;
+}
+
+/* --- options --- */
+
+static bool read_format(const char *word, enum replay_format *format)
+{
+    static const struct {
+        const char *word;
+        enum replay_format format;
+    } FORMATS[] = {{"combined", REPLAY_COMBINED}, {"json", REPLAY_JSON}, {"logfmt", REPLAY_LOGFMT}};
+    for (size_t i = 0; i < ARRAY_LEN(FORMATS); i++) {
+        if (strcmp(word, FORMATS[i].word) == 0) {
+            *format = FORMATS[i].format;
+            return true;
+        }
+    }
+    fprintf(stderr, "sluice replay: --format %s: known are combined, json and logfmt\n", word);
+    return false;
+}
+
+static bool read_field(const char *argument, struct replay_options *options)
+{
+    const char *equals = strchr(argument, '=');
+    if (equals == NULL || options->n_fields == REPLAY_FIELDS_MAX) {
+        fprintf(stderr, "sluice replay: --field %s: %s\n", argument,
+                equals == NULL ? "must be WHAT=NAME" : "there are too many");
+        return false;
+    }
+    options->fields[options->n_fields++] = (struct replay_field){
+        .what = span_of(argument, (size_t)(equals - argument)), .name = span_of_text(equals + 1)};
+    return true;
+}
+
+static bool read_memory(const char *argument, struct command *command)
+{
+    char buffer[256];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    uint64_t bytes = 0;
+    if (!units_parse_size(span_of_text(argument), &bytes, &problem) ||
+        bytes < MEMORY_STORE_BYTES_MIN) {
+        fprintf(stderr, "sluice replay: --memory %s: %.*s\n", argument,
+                SPAN_ARGS(problem.len > 0 ? text_span(&problem) : SPAN("must be at least 1MiB")));
+        return false;
+    }
+    command->memory_bytes = bytes;
+    return true;
+}
+
+static bool read_option(struct command *command, int option)
+{
+    switch (option) {
+    case 'a':
+        command->policies[1] = optarg;
+        command->n_policies = 2;
+        return true;
+    case 'f':
+        return read_format(optarg, &command->options.format);
+    case 'F':
+        return read_field(optarg, &command->options);
+    case 'H':
+        command->options.host = span_of_text(optarg);
+        if (!target_is_host(command->options.host)) {
+            fprintf(stderr, "sluice replay: --host %s: this is no host\n", optarg);
+            return false;
+        }
+        return true;
+    case 'm':
+        return read_memory(optarg, command);
+    case 'p':
+        command->html = optarg;
+        return true;
+    case 'j':
+        command->is_json = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool read_options(struct command *command, int argc, char **argv)
+{
+    static const struct option OPTIONS[] = {
+        {"against", required_argument, NULL, 'a'}, {"format", required_argument, NULL, 'f'},
+        {"field", required_argument, NULL, 'F'},   {"host", required_argument, NULL, 'H'},
+        {"memory", required_argument, NULL, 'm'},  {"html", required_argument, NULL, 'p'},
+        {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0},
+    };
+    int option;
+    *command = (struct command){.n_policies = 1};
+    while ((option = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
+        if (!read_option(command, option)) {
+            return false;
+        }
+    }
+    if (argc - optind < 2 || argc - optind - 1 > REPLAY_LOGS_MAX) {
+        return false;
+    }
+    command->policies[0] = argv[optind];
+    command->options.paths = argv + optind + 1;
+    command->options.n_paths = (size_t)(argc - optind - 1);
+    return true;
+}
+
+/* --- progress --- */
+
+static void on_progress(void *context, const struct replay_progress *progress)
+{
+    struct command *command = context;
+    const uint64_t now_us = clock_monotonic_us();
+    char lines[REPORT_NUMBER_BYTES];
+    char rate[REPORT_NUMBER_BYTES];
+    if (now_us - command->reported_us < PROGRESS_US) {
+        return;
+    }
+    command->reported_us = now_us;
+    const uint64_t took_us = now_us - command->started_us;
+    fprintf(stderr, "\r\x1b[K%s lines, %s a second", report_count_text(lines, progress->n_lines),
+            report_count_text(rate, progress->n_lines * 1000 / (took_us / 1000 + 1)));
+    if (progress->n_bytes_in_all > 0) {
+        const uint64_t percent = progress->n_bytes * 100 / progress->n_bytes_in_all;
+        fprintf(stderr, "  %3" PRIu64 " %% [%-50.*s]", percent,
+                (int)(percent < 100 ? percent / 2 : 50),
+                "##################################################");
+    }
+}
+
+/* Nobody is to take the last word of progress for a result. */
+static void on_interrupt(int number)
+{
+    static const char WORDS[] = "\r\x1b[Ksluice replay: interrupted\n";
+    const ssize_t n_written = write(STDERR_FILENO, WORDS, sizeof(WORDS) - 1);
+    (void)n_written;
+    (void)raise(number); /* which ends the process, now that this is not called any more */
+}
+
+static void report_progress(struct command *command)
+{
+    const struct sigaction once = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    command->options.on_progress = on_progress;
+    command->options.context = command;
+    (void)sigaction(SIGINT, &once, NULL);
+}
+
+/* --- the run --- */
+
+/* Report why what was asked for is not there. */
+static bool is_written(enum status status)
+{
+    if (status != STATUS_OK) {
+        fprintf(stderr, "sluice replay: the report cannot be written: %s\n", status_text(status));
+    }
+    return status == STATUS_OK;
+}
+
+static bool write_page(const struct command *command, const json_t *report)
+{
+    FILE *file = fopen(command->html, "w");
+    bool is_complete = file != NULL && report_print_page(report, file) == STATUS_OK;
+    if (file != NULL) {
+        is_complete = fclose(file) == 0 && is_complete;
+    }
+    if (!is_complete) {
+        fprintf(stderr, "sluice replay: %s cannot be written\n", command->html);
+    }
+    return is_complete;
+}
+
+static void write_text(const json_t *report, uint64_t took_us)
+{
+    const struct report_screen screen = report_screen_of(stdout);
+    const uint64_t n_lines = report_number(json_object_get(report, "log"), "lines");
+    char lines[REPORT_NUMBER_BYTES];
+    char took[REPORT_NUMBER_BYTES];
+    char rate[REPORT_NUMBER_BYTES];
+    report_print_text(report, stdout, &screen);
+    fprintf(stderr, "read %s lines in %s, %s a second\n", report_count_text(lines, n_lines),
+            report_length_text(took, took_us),
+            report_count_text(rate, n_lines * 1000 / (took_us / 1000 + 1)));
+}
+
+static int show(const struct command *command, const struct replay *replay)
+{
+    const uint64_t took_us = clock_monotonic_us() - command->started_us;
+    json_t *report = report_make(replay, command->policies);
+    bool is_done = is_written(report != NULL ? STATUS_OK : STATUS_NO_MEMORY);
+    if (is_done && command->html != NULL) {
+        is_done = write_page(command, report);
+    }
+    if (report != NULL && command->is_json) {
+        is_done = is_written(report_print_json(report, stdout)) && is_done;
+    } else if (report != NULL) {
+        write_text(report, took_us);
+    }
+    json_decref(report);
+    return is_done && fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* As large as the largest of the policies', and never small, unless it is said. */
+static size_t memory_of(const struct command *command, struct policy *const *policies)
+{
+    size_t bytes = MEMORY_BYTES;
+    for (size_t i = 0; i < command->n_policies; i++) {
+        bytes = policies[i]->store.memory_bytes > bytes ? policies[i]->store.memory_bytes : bytes;
+    }
+    return command->memory_bytes != 0 ? command->memory_bytes : bytes;
+}
+
+static int run_policies(struct command *command, struct replay *replay,
+                        struct policy *const *policies)
+{
+    const struct policy *const read_only[STATISTICS_SIDES_MAX] = {policies[0], policies[1]};
+    char buffer[REPLAY_PROBLEM_BYTES];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    command->started_us = clock_monotonic_us();
+    const enum status status =
+        replay_run(replay, read_only, command->n_policies, memory_of(command, policies), &problem);
+    if (isatty(STDERR_FILENO) == 1) {
+        fputs("\r\x1b[K", stderr);
+    }
+    if (status != STATUS_OK) {
+        fprintf(stderr, "sluice replay: %.*s\n", SPAN_ARGS(text_span(&problem)));
+        return EXIT_FAILED;
+    }
+    return show(command, replay);
+}
+
+static int run_replay(struct command *command, struct replay *replay)
+{
+    struct policy *policies[STATISTICS_SIDES_MAX] = {NULL};
+    int result = EXIT_FAILED;
+    size_t n = 0;
+    while (n < command->n_policies && load_policy_at(command->policies[n], replay_start_us(replay),
+                                                     &policies[n]) == STATUS_OK) {
+        n++;
+    }
+    if (n == command->n_policies) {
+        result = run_policies(command, replay, policies);
+    }
+    for (size_t i = 0; i < n; i++) {
+        policy_free(policies[i]);
+    }
+    return result;
+}
+
+int replay_command(int argc, char **argv)
+{
+    char buffer[REPLAY_PROBLEM_BYTES];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    struct command command;
+    struct replay *replay;
+    if (!read_options(&command, argc, argv)) {
+        return usage();
+    }
+    if (isatty(STDERR_FILENO) == 1) {
+        report_progress(&command);
+    }
+    if (replay_open(&command.options, &replay, &problem) != STATUS_OK) {
+        fprintf(stderr, "sluice replay: %.*s\n", SPAN_ARGS(text_span(&problem)));
+        return EXIT_FAILED;
+    }
+    const int result = run_replay(&command, replay);
+    replay_free(replay);
+    return result;
+}

@@ -1,0 +1,70 @@
+/* The report of a replay: one tree of JSON, which is the output of --json, and which the text and
+ * the page are made from. */
+
+#ifndef SLUICE_APP_REPLAY_REPORT_H
+#define SLUICE_APP_REPLAY_REPORT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "simulation/replay.h"
+
+/* The result of @replay, as docs/replay.md describes it; @policies are the paths of its policies.
+ * NULL: no memory. The caller releases it. */
+MUST_USE json_t *report_make(const struct replay *replay, const char *const *policies);
+
+/* Each prints @report. STATUS_NO_MEMORY: nothing was written; STATUS_IO: the output is
+ * incomplete. */
+MUST_USE enum status report_print_json(const json_t *report, FILE *out);
+MUST_USE enum status report_print_page(const json_t *report, FILE *out); /* HTML, self-contained */
+
+/* Properties of the output, which may be a terminal. */
+struct report_screen {
+    unsigned width; /* columns */
+    bool has_colour;
+    bool is_unicode;
+};
+
+/* The current properties of @file. */
+struct report_screen report_screen_of(FILE *file);
+
+/* Print @report as text. */
+void report_print_text(const json_t *report, FILE *out, const struct report_screen *screen);
+
+/* Print a column chart of the numbers @name in "over_time" of @report. */
+void report_print_chart(const json_t *report, const char *name, FILE *out,
+                        const struct report_screen *screen);
+
+/* What the page consists of besides the report; compiled in. */
+extern const struct span report_page;   /* page.html */
+extern const struct span report_charts; /* Chart.js */
+
+/* --- members of the tree --- */
+
+/* The number @name; 0: there is none. */
+static inline uint64_t report_number(const json_t *object, const char *name)
+{
+    return (uint64_t)json_integer_value(json_object_get(object, name));
+}
+
+/* The time @name, us since the epoch; 0: there is none. */
+uint64_t report_time(const json_t *object, const char *name);
+
+/* --- numbers as people read them --- */
+
+enum { REPORT_NUMBER_BYTES = 32 };
+
+/* Each fills @buffer, of REPORT_NUMBER_BYTES, with a NUL-terminated text, and returns it. */
+const char *report_count_text(char *buffer, uint64_t n);                      /* 1,234,567 */
+const char *report_percent_text(char *buffer, uint64_t part, uint64_t whole); /* 1.2 % */
+const char *report_time_text(char *buffer, uint64_t us);   /* 2026-11-20 08:00:00 */
+const char *report_clock_text(char *buffer, uint64_t us);  /* 08:00:00 */
+const char *report_length_text(char *buffer, uint64_t us); /* 1h 23m */
+
+#endif /* SLUICE_APP_REPLAY_REPORT_H */

@@ -1,0 +1,111 @@
+/* Numbers of a report as people read them. */
+
+#include <inttypes.h>
+
+#include "app/replay/report.h"
+#include "base/timestamp.h"
+
+enum { US_PER_S = 1000000 };
+
+static const char *finish(struct text *text)
+{
+    text->data[text->len] = '\0';
+    return text->data;
+}
+
+static struct text begin(char *buffer)
+{
+    return text_of(buffer, REPORT_NUMBER_BYTES - 1);
+}
+
+const char *report_count_text(char *buffer, uint64_t n)
+{
+    char digits[24];
+    struct text plain = text_of(digits, sizeof(digits));
+    struct text text = begin(buffer);
+    text_add_u64(&plain, n);
+    for (size_t i = 0; i < plain.len; i++) {
+        if (i > 0 && (plain.len - i) % 3 == 0) {
+            text_add_char(&text, ',');
+        }
+        text_add_char(&text, digits[i]);
+    }
+    return finish(&text);
+}
+
+/* In tenths, rounded; what is not nothing is not shown as nothing. */
+const char *report_percent_text(char *buffer, uint64_t part, uint64_t whole)
+{
+    struct text text = begin(buffer);
+    const uint64_t unit = whole / 1000 > 0 ? whole : 1;
+    uint64_t tenths = 0;
+    if (whole > 0) { /* part <= whole: below 2^54 the product fits, beyond the quotient will do */
+        tenths =
+            part < UINT64_MAX / 2000 ? (part * 2000 + whole) / (2 * whole) : part / (unit / 1000);
+    }
+    if (tenths == 0 && part > 0) {
+        text_add_literal(&text, "<0.1 %");
+    } else {
+        text_add_u64(&text, tenths / 10);
+        text_add_char(&text, '.');
+        text_add_u64(&text, tenths % 10);
+        text_add_literal(&text, " %");
+    }
+    return finish(&text);
+}
+
+static void add_timestamp(struct text *text, uint64_t us, size_t from)
+{
+    char buffer[40];
+    struct text timestamp = text_of(buffer, sizeof(buffer));
+    timestamp_write(&timestamp, us / US_PER_S * US_PER_S);
+    for (size_t i = from; i + 1 < timestamp.len; i++) { /* without the Z */
+        text_add_char(text, buffer[i] == 'T' ? ' ' : buffer[i]);
+    }
+}
+
+const char *report_time_text(char *buffer, uint64_t us)
+{
+    struct text text = begin(buffer);
+    add_timestamp(&text, us, 0);
+    return finish(&text);
+}
+
+const char *report_clock_text(char *buffer, uint64_t us)
+{
+    enum { DATE_BYTES = 11 };
+    struct text text = begin(buffer);
+    add_timestamp(&text, us, DATE_BYTES);
+    return finish(&text);
+}
+
+/* The two greatest units that it has. */
+const char *report_length_text(char *buffer, uint64_t us)
+{
+    static const struct {
+        uint64_t us;
+        const char *name;
+    } UNITS[] = {
+        {UINT64_C(86400) * US_PER_S, "d"},
+        {UINT64_C(3600) * US_PER_S, "h"},
+        {UINT64_C(60) * US_PER_S, "m"},
+        {US_PER_S, "s"},
+        {1000, "ms"},
+        {1, "us"},
+    };
+    struct text text = begin(buffer);
+    unsigned n_written = 0;
+    for (size_t i = 0; i < ARRAY_LEN(UNITS) && n_written < 2; i++) {
+        if (us >= UNITS[i].us) {
+            text_add(&text, n_written > 0 ? SPAN(" ") : SPAN(""));
+            text_add_u64(&text, us / UNITS[i].us);
+            text_add(&text, span_of_text(UNITS[i].name));
+            us %= UNITS[i].us;
+            n_written++;
+        } else if (n_written > 0) {
+            break;
+        }
+    }
+    text_add(&text, n_written == 0 ? SPAN("0s") : SPAN(""));
+    return finish(&text);
+}

@@ -1,0 +1,268 @@
+/* The report of a replay, for people. */
+
+#include <inttypes.h>
+
+#include "app/replay/report.h"
+
+enum { NAME_WIDTH = 28 };
+
+struct printer {
+    const json_t *report;
+    const json_t *log;
+    FILE *out;
+    const struct report_screen *screen;
+};
+
+static const char *text_of_member(const json_t *object, const char *name)
+{
+    return json_string_value(json_object_get(object, name));
+}
+
+static void print_heading(const struct printer *printer, const char *text)
+{
+    fprintf(printer->out, "\n%s%s%s\n", printer->screen->has_colour ? "\x1b[1m" : "", text,
+            printer->screen->has_colour ? "\x1b[0m" : "");
+}
+
+/* --- the log --- */
+
+/* How many @member of the log has, if any. */
+static void print_plural(const struct printer *printer, const char *member, const char *one,
+                         const char *many)
+{
+    char number[REPORT_NUMBER_BYTES];
+    const uint64_t n = report_number(printer->log, member);
+    if (n > 0) {
+        fprintf(printer->out, "%s %s\n", report_count_text(number, n), n == 1 ? one : many);
+    }
+}
+
+static void print_unread(const struct printer *printer)
+{
+    size_t i;
+    const json_t *sample;
+    print_plural(printer, "unread",
+                 "line could not be read:", "lines could not be read; the first are:");
+    json_array_foreach(json_object_get(printer->log, "unread_samples"), i, sample)
+    {
+        fprintf(printer->out, "  %s:%" PRIu64 ": %s\n", text_of_member(sample, "file"),
+                report_number(sample, "line"), text_of_member(sample, "text"));
+    }
+}
+
+static void print_log(const struct printer *printer)
+{
+    const uint64_t n_requests = report_number(printer->log, "requests");
+    const uint64_t n_clients = report_number(printer->log, "clients");
+    const uint64_t n_late = report_number(printer->log, "too_late");
+    const uint64_t first_us = report_time(printer->log, "first");
+    const uint64_t last_us = report_time(printer->log, "last");
+    char a[REPORT_NUMBER_BYTES];
+    char b[REPORT_NUMBER_BYTES];
+    char c[REPORT_NUMBER_BYTES];
+    char d[REPORT_NUMBER_BYTES];
+    char e[REPORT_NUMBER_BYTES];
+    fprintf(printer->out, "%s request%s of %s client%s, %s to %s UTC (%s)\n",
+            report_count_text(a, n_requests), n_requests == 1 ? "" : "s",
+            report_count_text(b, n_clients), n_clients == 1 ? "" : "s",
+            report_time_text(c, first_us), report_time_text(d, last_us),
+            report_length_text(e, last_us - first_us));
+    print_unread(printer);
+    print_plural(printer, "no_request", "line was of no HTTP request",
+                 "lines were of no HTTP request");
+    print_plural(printer, "beyond_calendars", "request was beyond the policy's calendars",
+                 "requests were beyond the policy's calendars");
+    print_plural(printer, "out_of_order", "line was out of order, and was put in its place",
+                 "lines were out of order, and were put in their place");
+    if (n_late > 0) {
+        fprintf(printer->out,
+                "%s lines came too late for that, by up to %s: they count as if they came then\n",
+                report_count_text(a, n_late),
+                report_length_text(b, report_number(printer->log, "too_late_us_max")));
+    }
+    print_plural(printer, "logged_429", "request was answered with 429 when it was logged",
+                 "requests were answered with 429 when they were logged");
+}
+
+/* --- one policy --- */
+
+/* Of all requests, those that @member of @object counts, if any. */
+static void print_verdict(const struct printer *printer, const json_t *object, const char *member,
+                          const char *name)
+{
+    char count[REPORT_NUMBER_BYTES];
+    char percent[REPORT_NUMBER_BYTES];
+    const uint64_t n = report_number(object, member);
+    if (n > 0) {
+        fprintf(printer->out, "  %-*s %14s %8s\n", NAME_WIDTH, name, report_count_text(count, n),
+                report_percent_text(percent, n, report_number(printer->log, "requests")));
+    }
+}
+
+static void print_verdicts(const struct printer *printer, const json_t *side)
+{
+    char number[REPORT_NUMBER_BYTES];
+    print_verdict(printer, side, "allowed", "allowed");
+    print_verdict(printer, side, "without_limit", "  of them without a limit");
+    print_verdict(printer, side, "shadow", "  of them denied by shadows");
+    print_verdict(printer, side, "held", "  of them held");
+    if (report_number(side, "held") > 0) {
+        fprintf(printer->out, "    for up to %s\n",
+                report_length_text(number, report_number(side, "held_us_max")));
+    }
+    if (report_number(side, "denied") == 0) {
+        fputs("  nothing is denied\n", printer->out);
+    }
+    print_verdict(printer, side, "denied", "denied");
+    print_verdict(printer, side, "no_route", "no route (404)");
+    print_verdict(printer, side, "refused", "refused (400)");
+    print_verdict(printer, side, "without_key", "without a key (403)");
+    print_verdict(printer, side, "undecided", "undecided (503)");
+}
+
+static void print_notes(const struct printer *printer, const json_t *side)
+{
+    const uint64_t n_evictions = report_number(side, "store_evictions");
+    const uint64_t n_overflows = report_number(side, "store_overflows");
+    const uint64_t n_early_ends = report_number(side, "ended_early");
+    size_t i;
+    const json_t *note;
+    json_array_foreach(json_object_get(side, "notes"), i, note)
+    {
+        fprintf(printer->out, "  note: %s\n", json_string_value(note));
+    }
+    if (n_evictions + n_overflows > 0) {
+        fprintf(printer->out,
+                "  note: the embedded store was full: %" PRIu64 " states dropped, %" PRIu64
+                " charges without room; --memory makes it larger\n",
+                n_evictions, n_overflows);
+    }
+    if (n_early_ends > 0) {
+        fprintf(printer->out, "  note: %" PRIu64 " requests ended early: too many at once\n",
+                n_early_ends);
+    }
+}
+
+/* A row of a table: @part of @whole, with the share if there is one, and what follows it. */
+static void print_row(const struct printer *printer, const char *name, uint64_t whole,
+                      uint64_t part, const char *end)
+{
+    char a[REPORT_NUMBER_BYTES];
+    char b[REPORT_NUMBER_BYTES];
+    char percent[REPORT_NUMBER_BYTES];
+    fprintf(printer->out, "  %-*s %14s %14s", NAME_WIDTH, name, report_count_text(a, whole),
+            report_count_text(b, part));
+    if (part > 0) {
+        fprintf(printer->out, " %8s%s", report_percent_text(percent, part, whole), end);
+    }
+    fputc('\n', printer->out);
+}
+
+static void print_limits(const struct printer *printer, const json_t *limits)
+{
+    size_t i;
+    const json_t *limit;
+    fprintf(printer->out, "\n  %-*s %14s %14s %8s  %s\n", NAME_WIDTH, "limit", "judged", "denied",
+            "", "first");
+    json_array_foreach(limits, i, limit)
+    {
+        char name[4 * NAME_BYTES_MAX + 32];
+        char first[REPORT_NUMBER_BYTES + 2] = "  ";
+        snprintf(name, sizeof(name), "%s%s", text_of_member(limit, "name"),
+                 json_is_true(json_object_get(limit, "shadow")) ? " (shadow)" : "");
+        report_time_text(first + 2, report_time(limit, "first"));
+        print_row(printer, name, report_number(limit, "judged"), report_number(limit, "denied"),
+                  first);
+    }
+}
+
+static void print_side(const struct printer *printer, const json_t *side)
+{
+    const json_t *limits = json_object_get(side, "limits");
+    size_t i;
+    const json_t *route;
+    print_heading(printer, text_of_member(side, "policy"));
+    print_verdicts(printer, side);
+    print_notes(printer, side);
+    if (json_array_size(limits) > 0) {
+        print_limits(printer, limits);
+    }
+    fprintf(printer->out, "\n  %-*s %14s %14s\n", NAME_WIDTH, "route", "requests", "denied");
+    json_array_foreach(json_object_get(side, "routes"), i, route)
+    {
+        print_row(printer, text_of_member(route, "name"), report_number(route, "requests"),
+                  report_number(route, "denied"), "");
+    }
+}
+
+/* --- clients, and over time --- */
+
+static void print_clients(const struct printer *printer, const json_t *clients, const char *heading,
+                          const char *member, const char *column)
+{
+    const uint64_t n_others = report_number(printer->log, "requests_of_other_clients");
+    char a[REPORT_NUMBER_BYTES];
+    char b[REPORT_NUMBER_BYTES];
+    size_t i;
+    const json_t *client;
+    if (json_array_size(clients) == 0) {
+        return;
+    }
+    print_heading(printer, heading);
+    fprintf(printer->out, "  %-*s %14s %14s\n", NAME_WIDTH, "client", "requests", column);
+    json_array_foreach(clients, i, client)
+    {
+        print_row(printer, text_of_member(client, "client"), report_number(client, "requests"),
+                  report_number(client, member), "");
+    }
+    if (n_others > 0) {
+        fprintf(printer->out,
+                "  clients beyond the first %s that came are not told apart: %s requests\n",
+                report_count_text(a, STATISTICS_CLIENTS_MAX), report_count_text(b, n_others));
+    }
+}
+
+/* Where @object counts any @member. */
+static void print_chart(const struct printer *printer, const json_t *object, const char *member,
+                        const char *heading)
+{
+    if (report_number(object, member) > 0) {
+        print_heading(printer, heading);
+        report_print_chart(printer->report, member, printer->out, printer->screen);
+    }
+}
+
+static void print_changes(const struct printer *printer, const json_t *changes)
+{
+    print_heading(printer, "What changes from the first to the second");
+    print_verdict(printer, changes, "newly_denied", "newly denied");
+    print_verdict(printer, changes, "newly_allowed", "newly allowed");
+    if (report_number(changes, "newly_denied") + report_number(changes, "newly_allowed") == 0) {
+        fputs("  nothing\n", printer->out);
+    }
+    print_clients(printer, json_object_get(changes, "newly_denied_clients"),
+                  "Clients that are newly denied most", "newly_denied", "newly denied");
+    print_clients(printer, json_object_get(changes, "newly_allowed_clients"),
+                  "Clients that are newly allowed most", "newly_allowed", "newly allowed");
+    print_chart(printer, changes, "newly_denied", "Newly denied over time");
+    print_chart(printer, changes, "newly_allowed", "Newly allowed over time");
+}
+
+void report_print_text(const json_t *report, FILE *out, const struct report_screen *screen)
+{
+    const struct printer printer = {
+        .report = report, .log = json_object_get(report, "log"), .out = out, .screen = screen};
+    const json_t *policy = json_object_get(report, "policy");
+    const json_t *against = json_object_get(report, "against");
+    print_log(&printer);
+    print_side(&printer, policy);
+    if (against != NULL) {
+        print_side(&printer, against);
+        print_changes(&printer, json_object_get(report, "changes"));
+        return;
+    }
+    print_clients(&printer, json_object_get(report, "clients"), "Clients that are denied most",
+                  "denied", "denied");
+    print_chart(&printer, policy, "denied", "Denied over time");
+    print_chart(&printer, policy, "shadow", "Denied by shadows over time");
+}

@@ -1,0 +1,104 @@
+#include "app/serve/pid_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PID_BYTES = 32 };
+
+/* The lock of the whole file, for the process. Unlike flock(), it needs a descriptor open for
+ * writing, and the kernel says which process holds it. */
+static struct flock whole_file(void)
+{
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
+}
+
+static enum status write_pid(int fd)
+{
+    char text[PID_BYTES];
+    const int len = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    return ftruncate(fd, 0) == 0 && write(fd, text, (size_t)len) == len ? STATUS_OK : STATUS_IO;
+}
+
+/* True if @fd is a regular file of our user with no other name. Its content is about to be
+ * replaced, and another owner could lock it or write another number into it. */
+static bool is_our_file(int fd)
+{
+    struct stat file;
+    if (fstat(fd, &file) != 0) {
+        return false;
+    }
+    if (S_ISREG(file.st_mode) && file.st_uid == geteuid() && file.st_nlink == 1) {
+        return true;
+    }
+    errno = EPERM;
+    return false;
+}
+
+/* A file of an earlier run may have been readable by others: it becomes private as a new one is. */
+static enum status take_file(int fd)
+{
+    struct flock lock = whole_file();
+    if (!is_our_file(fd) || fchmod(fd, S_IRUSR | S_IWUSR) != 0) {
+        return STATUS_IO;
+    }
+    if (fcntl(fd, F_SETLK, &lock) != 0) {
+        return errno == EAGAIN || errno == EACCES ? STATUS_IN_USE : STATUS_IO;
+    }
+    return write_pid(fd);
+}
+
+enum status pid_file_open(struct pid_file *file, const char *path)
+{
+    *file = (struct pid_file){.fd = -1};
+    if (path == NULL) {
+        return STATUS_OK;
+    }
+    const int fd =
+        open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (fd < 0) {
+        return STATUS_IO;
+    }
+    const enum status status = take_file(fd);
+    if (status != STATUS_OK) {
+        const int error = errno;
+        close(fd);
+        errno = error;
+        return status;
+    }
+    *file = (struct pid_file){.path = path, .fd = fd};
+    return STATUS_OK;
+}
+
+void pid_file_close(struct pid_file *file)
+{
+    if (file->fd >= 0) {
+        (void)unlink(file->path);
+        close(file->fd);
+        file->fd = -1;
+    }
+}
+
+enum status pid_file_read(const char *path, pid_t *pid)
+{
+    char text[PID_BYTES] = "";
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        return STATUS_IO;
+    }
+    struct flock lock = whole_file();
+    const bool is_held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
+    const ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    char *end;
+    const long number = strtol(text, &end, 10);
+    /* A number that an ended process left may belong to another process by now. */
+    if (!is_held || n <= 0 || end == text || number <= 1 || lock.l_pid != number) {
+        return STATUS_UNREACHABLE;
+    }
+    *pid = (pid_t)number;
+    return STATUS_OK;
+}

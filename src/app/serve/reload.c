@@ -1,0 +1,200 @@
+/* Happy path: read ─► valid ─► the server switches to it ─► the changes of each limit are logged.
+ *
+ * Failures: a file that cannot be read, or has errors; an address that cannot be listened on; no
+ * memory. The fault and its location are logged, and the former policy stays in force. */
+
+#include "app/serve/reload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "admin/admin.h"
+#include "app/serve/reload_report.h"
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/log.h"
+#include "policy/loader.h"
+
+enum { BECAUSE_BYTES = 512 };
+
+static const char MODULE[] = "app.reload";
+
+static void end(struct reload *reload, bool succeeded)
+{
+    reload->has_failed = !succeeded;
+    meters_note_reload(reload->meters, succeeded, clock_wall_us());
+    reload_requests_end(reload->requests, succeeded, span_of(reload->text, reload->text_bytes));
+    free(reload->text);
+    reload->text = NULL;
+    reload->text_bytes = 0;
+}
+
+static void fail(struct reload *reload, const char *because)
+{
+    log_error(MODULE, "not reloaded: the policy stays as it is", "file=%s because=\"%s\"",
+              reload->path, because);
+    end(reload, false);
+}
+
+/* The checker has had nothing to say of it: whoever asked is told. */
+static void fail_and_report(struct reload *reload, const char *because)
+{
+    char *text;
+    const int len = asprintf(&text, "%.*s%s: error: %s\n", (int)reload->text_bytes,
+                             reload->text != NULL ? reload->text : "", reload->path, because);
+    if (len >= 0) {
+        free(reload->text);
+        reload->text = text;
+        reload->text_bytes = (size_t)len;
+    }
+    fail(reload, because);
+}
+
+/* --- reading --- */
+
+static void log_diags(const struct diags *diags)
+{
+    for (size_t i = 0; i < diags->n_items; i++) {
+        const struct diag *diag = &diags->items[i];
+        char buffer[1024];
+        struct text text = text_of(buffer, sizeof(buffer));
+        text_add_logfmt(&text, span_of_text(diag->text));
+        log_at(diag->severity == DIAG_ERROR ? LOG_ERROR : LOG_WARN, MODULE,
+               diag->severity == DIAG_ERROR ? "error in the policy" : "warning of the policy",
+               "file=%s line=%u column=%u err=%.*s", diags->file, diag->line, diag->column,
+               SPAN_ARGS(text_span(&text)));
+    }
+}
+
+/* For the requester: in the format of the checker. */
+static void keep_text(struct reload *reload, const struct diags *diags)
+{
+    FILE *out = open_memstream(&reload->text, &reload->text_bytes);
+    if (out != NULL) {
+        diags_print(diags, out);
+        fclose(out);
+    }
+}
+
+static struct policy *read_policy(struct reload *reload)
+{
+    struct policy *policy = NULL;
+    struct diags diags;
+    diags_init(&diags, reload->path);
+    const enum status status = loader_load_file(reload->path, &policy, &diags);
+    log_diags(&diags);
+    keep_text(reload, &diags);
+    if (status != STATUS_OK) {
+        fail(reload, diags.n_errors > 0 ? "it has errors" : status_text(status));
+        policy = NULL;
+    }
+    diags_close(&diags);
+    return policy;
+}
+
+/* --- turning to it --- */
+
+/* False: told. */
+static bool can_serve_operators(struct reload *reload, const struct policy *policy)
+{
+    char because[BECAUSE_BYTES];
+    struct span destination;
+    if (!reload->has_admin || admin_probe(reload->now->policy, policy, &destination) == STATUS_OK) {
+        return true;
+    }
+    snprintf(because, sizeof(because), "admin: %.*s cannot be opened: the log says why",
+             SPAN_ARGS(destination));
+    fail_and_report(reload, because);
+    return false;
+}
+
+static bool serve(struct reload *reload, struct policy *policy)
+{
+    struct active_policy *next;
+    if (!can_serve_operators(reload, policy)) {
+        policy_free(policy);
+        return false;
+    }
+    if (meters_enter(reload->meters, policy) != STATUS_OK ||
+        active_policy_new(reload->stores, policy, reload->now, &next) != STATUS_OK) {
+        policy_free(policy);
+        fail_and_report(reload, "out of memory");
+        return false;
+    }
+    const struct server_generation generation = active_policy_generation(next);
+    active_policy_acquire(next); /* one for the server, one for us */
+    const enum status status = server_change_begin(reload->server, &generation);
+    if (status != STATUS_OK) {
+        active_policy_release(next);
+        active_policy_release(next);
+        fail_and_report(reload, status == STATUS_NO_MEMORY
+                                    ? "out of memory"
+                                    : "what it names cannot be opened: the log says why");
+        return false;
+    }
+    reload->next = next;
+    return true;
+}
+
+bool reload_begin(struct reload *reload, const char *why)
+{
+    reload->why = why;
+    reload->begun_us = clock_monotonic_us();
+    reload_requests_begin(reload->requests);
+    struct policy *policy = read_policy(reload);
+    return policy != NULL && serve(reload, policy);
+}
+
+static void succeed(struct reload *reload)
+{
+    const struct policy *before = reload->now->policy;
+    const struct policy *after = reload->next->policy;
+    active_policy_publish(reload->next);
+    stores_obey(reload->stores, &after->store);
+    if (ban_sync_follow(&reload->ban_sync, reload->next->plan, after) != STATUS_OK) {
+        log_error(MODULE, "bans are not watched any more: those that are known hold", "%s", "");
+    }
+    reload_report_limits(before, after);
+    reload_report_unheeded(before, after);
+    if (!reload->has_admin && after->admin.n_listeners > 0) {
+        reload_report_restart("admin");
+    }
+    if (reload->has_admin && before->admin.n_listeners > 0 && after->admin.n_listeners == 0) {
+        log_warn(MODULE, "no operator is served any more", "hint=\"the policy has no admin\"");
+    }
+    log_info(MODULE, "the policy is in force",
+             "file=%s because=\"%s\" routes=%zu limits=%zu upstreams=%zu ms=%llu", reload->path,
+             reload->why, after->n_routes, after->n_limits, after->n_upstreams,
+             (unsigned long long)((clock_monotonic_us() - reload->begun_us) / 1000));
+    active_policy_release(reload->now);
+    reload->now = reload->next;
+    reload->next = NULL;
+    end(reload, true);
+}
+
+bool reload_go_on(struct reload *reload)
+{
+    switch (server_change_go_on(reload->server, clock_monotonic_us())) {
+    case CHANGE_IS_NONE:
+    case CHANGE_IS_PENDING:
+        return false;
+    case CHANGE_IS_DONE:
+        succeed(reload);
+        return true;
+    case CHANGE_IS_FAILED:
+        active_policy_release(reload->next);
+        reload->next = NULL;
+        fail_and_report(reload, "out of memory");
+        return true;
+    }
+    return false;
+}
+
+void reload_close(struct reload *reload)
+{
+    if (reload->next != NULL) {
+        active_policy_release(reload->next);
+    }
+    active_policy_release(reload->now);
+    free(reload->text);
+}

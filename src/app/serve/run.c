@@ -1,0 +1,225 @@
+/* sluice run FILE: serve until SIGTERM or SIGINT, then let requests end; SIGHUP reloads. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "app/command.h"
+#include "app/load.h"
+#include "app/name_servers.h"
+#include "app/serve/active_policy.h"
+#include "app/serve/operators.h"
+#include "app/serve/pid_file.h"
+#include "app/serve/reload.h"
+#include "app/serve/service.h"
+#include "app/serve/stores.h"
+#include "app/serve/supervise.h"
+#include "app/serve/watch.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/log_output.h"
+#include "proxy/meters.h"
+#include "proxy/server.h"
+
+/* As far as it may be raised; the proxy warns where that is not enough. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* How it is to run. */
+struct run_options {
+    const char *path; /* of the policy */
+    const char *pid_path;
+    bool watches;
+    struct file_identity loaded; /* of the policy, before it was read */
+};
+
+static void serve_until_end(const struct run_options *options, struct reload *reload)
+{
+    int number;
+    if (supervise(reload, options->watches, &options->loaded, &number) == STATUS_OK) {
+        log_info("app.run", "draining", "signal=%d", number);
+        service_report_stopping();
+        supervise_end_at_next_signal();
+    }
+    server_drain(reload->server);
+    server_wait(reload->server);
+    log_info("app.run", "stopped", "pid=%d", (int)getpid());
+}
+
+static enum status start(struct server *server, struct operators *operators)
+{
+    enum status status = server_start(server);
+    if (status == STATUS_OK) {
+        status = operators_start(operators);
+        if (status != STATUS_OK) {
+            server_drain(server);
+            server_wait(server);
+        }
+    }
+    return status;
+}
+
+/* With everything that is needed for a reload. */
+static int serve(const struct run_options *options, struct reload *reload)
+{
+    const struct operators_options operators_options = {
+        .policy = reload->now->policy,
+        .meters = reload->meters,
+        .stores = reload->stores,
+        .bans = reload->ban_sync.bans,
+        .server = reload->server,
+        .requests = reload->requests,
+    };
+    struct operators operators;
+    int result = EXIT_FAILED;
+    if (operators_open(&operators, &operators_options) == STATUS_OK &&
+        start(reload->server, &operators) == STATUS_OK) {
+        reload->has_admin = operators.admin != NULL;
+        serve_until_end(options, reload);
+        result = EXIT_DONE;
+    }
+    operators_close(&operators);
+    return result;
+}
+
+static int serve_first(const struct run_options *options, struct reload *reload)
+{
+    struct given_sockets given = {.n = 0};
+    const struct server_options server_options = {
+        .first = active_policy_generation(reload->now),
+        .meters = reload->meters,
+        .resolver = reload->stores->resolver,
+        .bans = reload->ban_sync.bans,
+        .given = &given,
+    };
+    service_take_sockets(&given);
+    active_policy_acquire(reload->now); /* one for the server, one for us */
+    active_policy_publish(reload->now);
+    if (server_new(&server_options, &reload->server) != STATUS_OK) {
+        given_sockets_close(&given);
+        active_policy_release(reload->now);
+        return EXIT_FAILED;
+    }
+    given_sockets_report_unused(&given);
+    const int result = serve(options, reload);
+    server_free(reload->server);
+    given_sockets_close(&given);
+    return result;
+}
+
+static struct meters *make_meters(struct policy *policy)
+{
+    struct meters *meters = NULL;
+    if (meters_new(clock_wall_us(), &meters) != STATUS_OK ||
+        meters_enter(meters, policy) != STATUS_OK) {
+        meters_free(meters);
+        return NULL;
+    }
+    return meters;
+}
+
+static int out_of_memory(struct policy *policy)
+{
+    policy_free(policy);
+    log_error("app.run", "out of memory", "hint=\"lower store.memory\"");
+    return EXIT_FAILED;
+}
+
+/* @policy is owned from here on. */
+static int serve_policy(const struct run_options *options, struct meters *meters,
+                        struct stores *stores, struct policy *policy)
+{
+    struct reload reload = {.path = options->path, .stores = stores, .meters = meters};
+    if (reload_requests_new(&reload.requests) != STATUS_OK) {
+        return out_of_memory(policy);
+    }
+    if (active_policy_new(stores, policy, NULL, &reload.now) != STATUS_OK) {
+        reload_requests_free(reload.requests);
+        return out_of_memory(policy);
+    }
+    int result = EXIT_FAILED;
+    if (ban_sync_open(&reload.ban_sync, reload.now->plan, policy) == STATUS_OK) {
+        result = serve_first(options, &reload);
+        ban_sync_close(&reload.ban_sync);
+    }
+    reload_close(&reload);
+    reload_requests_free(reload.requests);
+    return result;
+}
+
+static int run(const struct run_options *options, struct policy *policy)
+{
+    struct name_servers name_servers;
+    struct stores stores;
+    struct meters *meters = make_meters(policy);
+    if (meters == NULL) {
+        return out_of_memory(policy);
+    }
+    int result;
+    raise_descriptor_limit();
+    name_servers_init(&name_servers, policy);
+    if (stores_init(&stores, &policy->store, &name_servers.options) == STATUS_OK) {
+        result = serve_policy(options, meters, &stores, policy);
+        stores_close(&stores);
+    } else {
+        result = out_of_memory(policy);
+    }
+    meters_free(meters);
+    return result;
+}
+
+static int run_with_pid_file(const struct run_options *options, struct policy *policy)
+{
+    struct pid_file pid_file;
+    const enum status status = pid_file_open(&pid_file, options->pid_path);
+    if (status != STATUS_OK) {
+        log_error("app.run", "cannot write the pid file", "file=%s err=\"%s\"", options->pid_path,
+                  status == STATUS_IN_USE ? "another process that runs has it" : strerror(errno));
+        policy_free(policy);
+        return EXIT_FAILED;
+    }
+    const int result = run(options, policy);
+    pid_file_close(&pid_file);
+    return result;
+}
+
+static int load_and_run(struct run_options *options)
+{
+    struct policy *policy;
+    supervise_block_signals(); /* before anybody can know our number: they are kept for later */
+    options->loaded = watch_identify(options->path);
+    if (load_policy_to_serve(options->path, &policy) != STATUS_OK) {
+        return EXIT_FAILED;
+    }
+    return run_with_pid_file(options, policy);
+}
+
+int run_command(int argc, char **argv)
+{
+    struct run_options options = {.path = NULL};
+    const struct command_option table[] = {
+        {.name = "watch", .flag = &options.watches},
+        {.name = "pid-file", .value = &options.pid_path},
+    };
+    const int first = command_read_options(table, ARRAY_LEN(table), argc, argv);
+    if (first < 0 || first + 1 != argc) {
+        return command_usage(argv[0]);
+    }
+    options.path = argv[first];
+    if (log_output_start() != STATUS_OK) {
+        fputs("sluice run: no memory, or no thread, for the log\n", stderr);
+        return EXIT_FAILED;
+    }
+    const int result = load_and_run(&options);
+    log_output_stop();
+    return result;
+}

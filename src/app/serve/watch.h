@@ -1,0 +1,53 @@
+/* Detects changes of a file: a write in place, a replacement by rename, or a change of a symbolic
+ * link in its path, as in mounted configuration directories. */
+
+#ifndef SLUICE_APP_SERVE_WATCH_H
+#define SLUICE_APP_SERVE_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/compiler.h"
+#include "base/status.h"
+
+/* Metadata that identifies a version of the file. All zero: there is no file. */
+struct file_identity {
+    dev_t device;
+    ino_t inode;
+    off_t bytes;
+    struct timespec modified;
+    struct timespec changed;
+};
+
+struct watch {
+    const char *path;            /* borrowed; NULL: nothing is watched */
+    int fd;                      /* of inotify; -1: there is none, and the file is polled */
+    struct file_identity loaded; /* the version reported last */
+    struct file_identity seen;   /* at the latest check */
+    uint64_t look_us;            /* time of the next check, monotonic */
+};
+
+/* All zero but for the fd of -1: nothing is watched. */
+void watch_init(struct watch *watch);
+
+/* The identity of the file at @path now. */
+MUST_USE struct file_identity watch_identify(const char *path);
+
+/* Watch @path, which is borrowed. @loaded is its identity just before it was read; changes since
+ * then are reported. */
+void watch_begin(struct watch *watch, const char *path, const struct file_identity *loaded);
+void watch_end(struct watch *watch);
+
+/* The file is about to be read: its current identity @loaded is not reported. */
+void watch_note(struct watch *watch, const struct file_identity *loaded);
+
+/* Whether the file has changed and has then been stable for a moment; reported once per change.
+ * Call it when the fd is readable and when watch_patience_us() has passed. @now_us is monotonic. */
+MUST_USE bool watch_has_changed(struct watch *watch, uint64_t now_us);
+
+/* Longest wait for the fd, us; UINT64_MAX: unlimited. */
+uint64_t watch_patience_us(const struct watch *watch, uint64_t now_us);
+
+#endif /* SLUICE_APP_SERVE_WATCH_H */

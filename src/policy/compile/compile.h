@@ -1,0 +1,138 @@
+/* Compiles the spec of a policy file into a policy: resolves names, compiles patterns and keys, and
+ * checks conditions between sections.
+ *
+ * Each part is compiled in its own file, in the order below. A value that an earlier stage found
+ * invalid is zero in the spec and is skipped, so that one run reports each error once. */
+
+#ifndef SLUICE_POLICY_COMPILE_COMPILE_H
+#define SLUICE_POLICY_COMPILE_COMPILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/diag.h"
+#include "base/status.h"
+#include "limit/calendar.h"
+#include "policy/load/name_index.h"
+#include "policy/load/spec.h"
+#include "policy/policy.h"
+#include "policy/warning.h"
+
+/* The unit and zone of a calendar of the policy. */
+struct compiled_calendar {
+    enum calendar_unit unit;
+    struct span zone;
+};
+
+struct compiler {
+    const struct spec_policy *spec;
+    struct policy *policy; /* under construction; the result is in its arena */
+    struct arena *scratch; /* freed after compiling */
+    struct diags *diags;
+    uint64_t now_us;                     /* calendars are computed from it */
+    struct name_index limits;            /* number: index of the rule */
+    struct name_index upstreams;         /* number: index of the upstream */
+    struct compiled_calendar *calendars; /* parallel to policy->calendars */
+    bool *limit_is_used;
+    bool *upstream_is_used;
+    bool no_memory;
+};
+
+/* Compile all of @spec into @policy, whose arena is initialised. Calendars begin at @now_us, us
+ * since the epoch. Errors go to @diags; after an error the policy must not be used.
+ * STATUS_NO_MEMORY. */
+MUST_USE enum status compile_policy(const struct spec_policy *spec, struct arena *scratch,
+                                    struct diags *diags, uint64_t now_us, struct policy *policy);
+
+/* --- the stages, for compile.c --- */
+
+/* Listeners, admin, workers, trusted proxies, name servers, log, max, timeouts. */
+void compile_settings(struct compiler *compiler);
+void compile_store(struct compiler *compiler);
+void compile_upstreams(struct compiler *compiler);
+void compile_limits(struct compiler *compiler);
+/* Set key_number of all rules: equal for rules with the same key and `missing`. */
+void compile_keys(struct compiler *compiler);
+void compile_routes(struct compiler *compiler);
+/* The unregistered methods that routes name. */
+void compile_method_names(struct compiler *compiler);
+/* Choose the limits that redis-cell decides, if the policy enables it; after all of the above. */
+void compile_redis_cell(struct compiler *compiler);
+
+/* Which request fields the policy reads; after routes. */
+void compile_read_fields(struct compiler *compiler);
+
+/* Check that the balance keys of upstreams can be read on the routes that lead to them; after
+ * routes. */
+void compile_balance(struct compiler *compiler);
+
+/* --- parts of the stages --- */
+
+/* Report parameters of limit @spec that its algorithm does not support, alone or in combination. */
+void compile_parameters(struct compiler *compiler, const struct spec_limit *spec);
+
+/* The parameters of @rate, one of the rates of @spec; spec->algorithm is set. */
+struct limit_spec compile_limit_spec(const struct spec_limit *spec, const struct rate *rate);
+
+/* The calendar of a rate of @spec, for a limit with is_calendar. NULL: the zone is unknown, which
+ * compile_parameters() reports, or no memory. */
+const struct calendar *compile_calendar(struct compiler *compiler, const struct spec_limit *spec,
+                                        enum rate_calendar rate);
+
+void compile_match(struct compiler *compiler, const struct spec_match *spec, struct route *route);
+
+/* Set route->edits; NULL: no changes. Requires the route's compiled match and destination. */
+void compile_edits(struct compiler *compiler, const struct spec_route *spec, struct route *route);
+
+/* The cost of @route, whose limits and upstream are compiled. */
+void compile_cost(struct compiler *compiler, const struct spec_cost *spec, struct route *route);
+
+/* Mark the limits whose charges may be corrected, by the response or because another slot of the
+ * cluster denies; after routes. */
+void compile_settled(struct compiler *compiler);
+
+/* Warn of routes whose limits may lie in several slots of the Redis cluster. */
+void compile_slots(struct compiler *compiler);
+
+/* --- helpers --- */
+
+/* Allocate @count * @bytes zeroed bytes in the policy's arena; NULL: no_memory is set. */
+void *compile_alloc(struct compiler *compiler, size_t count, size_t bytes);
+
+/* A NUL-terminated copy of @span in the policy's arena. */
+struct span compile_copy(struct compiler *compiler, struct span span);
+
+/* Copy the prefixes of a list. */
+struct address_prefix *compile_prefixes(struct compiler *compiler,
+                                        const struct section_items *items);
+
+/* Copy an endpoint. */
+struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoint *endpoint);
+
+/* Copy one part of a key. */
+void compile_key_part(struct compiler *compiler, const struct key_part *from, struct key_part *to);
+
+/* A reply as it is given; NULL: it is not in the file. */
+const struct reply_spec *compile_reply(struct compiler *compiler, const struct spec_reply *spec);
+
+/* The first term of @key that names a capture which @route does not have, or NULL. */
+const struct key_term *compile_lacking_capture(const struct route *route, const struct key *key);
+
+/* Whether @name is a valid name: 1 to 64 of A-Z a-z 0-9 . _ - ; reports an error at @node if not.
+ */
+bool compile_check_name(struct compiler *compiler, const char *what, struct span name,
+                        const struct node *node);
+
+/* Whether @items, if they are given, are 1 to @max; if not, reports "@before 1 to MAX @after". */
+bool compile_check_count(struct compiler *compiler, const struct section_items *items, size_t max,
+                         const char *before, const char *after);
+
+/* The first limit of @route that may lie in another cluster slot than the limits before it, or
+ * NULL. */
+const struct limit_rule *compile_other_slot(const struct route *route);
+
+/* Whether @rule contains values of environment variables, so that its values must not be shown. */
+bool compile_is_expanded(const struct compiler *compiler, const struct limit_rule *rule);
+
+#endif /* SLUICE_POLICY_COMPILE_COMPILE_H */

@@ -1,0 +1,260 @@
+/* Compiles strip_prefix, request and response of a route: checks which fields may be changed and
+ * whether a prefix can be stripped. */
+
+#include "policy/compile/compile.h"
+
+#include "http/field.h"
+#include "http/target.h"
+#include "policy/edits.h"
+#include "policy/load/quote.h"
+
+enum { PREFIX_BYTES_MAX = 1024 };
+
+enum change {
+    REQUEST_SET = 1 << 0,
+    REQUEST_REMOVE = 1 << 1,
+    RESPONSE_SET = 1 << 2,
+    RESPONSE_REMOVE = 1 << 3,
+
+    REQUEST = REQUEST_SET | REQUEST_REMOVE,
+    RESPONSE = RESPONSE_SET | RESPONSE_REMOVE,
+    ANY = REQUEST | RESPONSE,
+};
+
+#define IS_FRAMING ANY, "says where the message ends"
+#define IS_OF_CONNECTION ANY, "belongs to one connection"
+#define IS_HOST ANY, "is what the upstream's \"host\" says"
+#define IS_OF_LIMITS RESPONSE, "tells of limits: see \"headers\" at the top"
+#define IS_OF_PROXIES REQUEST, "is between proxies"
+#define IS_OF_CLIENT REQUEST_SET, "says who the client is, which sluice finds out"
+
+/* Fields that cannot be changed, and why. */
+static const struct {
+    enum field_id id;
+    unsigned changes;
+    const char *why;
+} FIXED[] = {
+    {FIELD_CONTENT_LENGTH, IS_FRAMING},
+    {FIELD_TRANSFER_ENCODING, IS_FRAMING},
+    {FIELD_CONNECTION, IS_OF_CONNECTION},
+    {FIELD_KEEP_ALIVE, IS_OF_CONNECTION},
+    {FIELD_PROXY_CONNECTION, IS_OF_CONNECTION},
+    {FIELD_PROXY_AUTHENTICATE, IS_OF_CONNECTION},
+    {FIELD_PROXY_AUTHORIZATION, IS_OF_CONNECTION},
+    {FIELD_TE, IS_OF_CONNECTION},
+    {FIELD_TRAILER, IS_OF_CONNECTION},
+    {FIELD_UPGRADE, IS_OF_CONNECTION},
+    {FIELD_HOST, IS_HOST},
+    {FIELD_RATELIMIT, IS_OF_LIMITS},
+    {FIELD_RATELIMIT_POLICY, IS_OF_LIMITS},
+    {FIELD_RETRY_AFTER, IS_OF_LIMITS},
+    {FIELD_DATE, RESPONSE, "says when the response was made"},
+    {FIELD_VIA, IS_OF_PROXIES},
+    {FIELD_EXPECT, IS_OF_PROXIES},
+    {FIELD_MAX_FORWARDS, IS_OF_PROXIES},
+    {FIELD_X_REQUEST_ID, REQUEST, "stands in the access log as it was passed on"},
+    {FIELD_X_FORWARDED_FOR, IS_OF_CLIENT},
+    {FIELD_X_REAL_IP, IS_OF_CLIENT},
+    {FIELD_FORWARDED, IS_OF_CLIENT},
+};
+
+/* --- fields --- */
+
+static const char *why_not(struct span name, unsigned change)
+{
+    const enum field_id id = field_identify(name);
+    for (size_t i = 0; i < ARRAY_LEN(FIXED) && id != FIELD_OTHER; i++) {
+        if (FIXED[i].id == id && (FIXED[i].changes & change) != 0) {
+            return FIXED[i].why;
+        }
+    }
+    if (field_is_underscore_variant(name)) {
+        return "is a known one with \"_\" for \"-\"";
+    }
+    const size_t start_len = strlen("X-RateLimit-");
+    const bool is_legacy =
+        name.len > start_len &&
+        span_equals_ignore_case(span_of(name.data, start_len), SPAN("X-RateLimit-"));
+    return is_legacy && (change & RESPONSE) != 0 ? "tells of limits: see \"headers\" at the top"
+                                                 : NULL;
+}
+
+/* Whether @edits already contain @name; adds it if not. */
+static bool is_repeated(struct field_edits *edits, struct span name)
+{
+    const struct field field = {.name = name, .id = field_identify(name)};
+    if (field_edits_drop(edits, &field)) {
+        return true;
+    }
+    if (field.id != FIELD_OTHER) {
+        edits->known |= UINT64_C(1) << field.id;
+    } else {
+        edits->names[edits->n_names++] = name;
+    }
+    return false;
+}
+
+/* Whether the field @name, written at @node, may be changed and occurs only once. */
+static bool check_name(struct compiler *compiler, struct field_edits *edits, struct span name,
+                       const struct node *node, unsigned change)
+{
+    const char *why = why_not(name, change);
+    if (why != NULL) {
+        node_report(compiler->diags, node, "field", " cannot be %s: it %s",
+                    (change & (REQUEST_SET | RESPONSE_SET)) != 0 ? "set" : "removed", why);
+    } else if (is_repeated(edits, name)) {
+        node_report(compiler->diags, node, "field", " is spoken of twice");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static void compile_set(struct compiler *compiler, const struct section_items *items,
+                        unsigned change, struct field_edits *edits)
+{
+    const struct spec_field *fields = items->items;
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < items->n_items; i++) {
+        const struct span name = compile_copy(compiler, fields[i].position.name);
+        if (fields[i].position.node == NULL || compiler->no_memory ||
+            !check_name(compiler, edits, name, fields[i].position.name_node, change)) {
+            continue;
+        }
+        n_bytes += name.len + fields[i].value.len + strlen(": \r\n");
+        edits->set[edits->n_set++] =
+            (struct field_setting){.name = name, .value = compile_copy(compiler, fields[i].value)};
+    }
+    if (n_bytes > ROUTE_SET_BYTES_MAX) {
+        node_error(compiler->diags, items->node, "these fields have more than %d bytes together",
+                   ROUTE_SET_BYTES_MAX);
+    }
+    if (n_bytes > compiler->policy->set_bytes_max) {
+        compiler->policy->set_bytes_max = n_bytes;
+    }
+}
+
+static void compile_removed(struct compiler *compiler, const struct section_items *items,
+                            unsigned change, struct field_edits *edits)
+{
+    const struct spec_text *names = items->items;
+    for (size_t i = 0; i < items->n_items; i++) {
+        const struct span name = compile_copy(compiler, names[i].text);
+        if (names[i].node != NULL && !compiler->no_memory) {
+            (void)check_name(compiler, edits, name, names[i].node, change);
+        }
+    }
+}
+
+static bool check_number(struct compiler *compiler, const struct section_items *items, size_t max)
+{
+    if (items->n_items > max) {
+        node_error(compiler->diags, items->node, "more than %zu fields", max);
+        return false;
+    }
+    return true;
+}
+
+static void compile_fields(struct compiler *compiler, const struct spec_edits *spec,
+                           bool is_request, struct field_edits *edits)
+{
+    if (!check_number(compiler, &spec->set, ROUTE_SETS_MAX) ||
+        !check_number(compiler, &spec->removed, ROUTE_REMOVALS_MAX)) {
+        return;
+    }
+    edits->set = compile_alloc(compiler, spec->set.n_items, sizeof(*edits->set));
+    edits->names =
+        compile_alloc(compiler, spec->set.n_items + spec->removed.n_items, sizeof(*edits->names));
+    if (compiler->no_memory) {
+        return;
+    }
+    compile_set(compiler, &spec->set, is_request ? REQUEST_SET : RESPONSE_SET, edits);
+    compile_removed(compiler, &spec->removed, is_request ? REQUEST_REMOVE : RESPONSE_REMOVE, edits);
+}
+
+/* --- the prefix --- */
+
+static bool starts_match(const struct route_match *match, const struct path *prefix)
+{
+    if (match->n_segments < prefix->n_segments) {
+        return false;
+    }
+    for (size_t i = 0; i < prefix->n_segments; i++) {
+        const struct pattern_segment *segment = &match->segments[i];
+        const bool is_same = match->ignore_case
+                                 ? span_equals_ignore_case(segment->text, prefix->segments[i])
+                                 : span_equals(segment->text, prefix->segments[i]);
+        if (segment->kind != SEGMENT_LITERAL || !is_same) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Why @prefix is invalid for a route with @match, or NULL. */
+static const char *find_fault(struct span prefix, const struct route_match *match)
+{
+    static const struct path_rules STRICT = {.allow_encoded_slash = false};
+    char buffer[PREFIX_BYTES_MAX + 1];
+    struct path path;
+    if (prefix.len < 2 || prefix.len > PREFIX_BYTES_MAX || prefix.data[0] != '/' ||
+        prefix.data[prefix.len - 1] == '/') {
+        return ": must start with \"/\" and not end with it";
+    }
+    if (path_normalise(prefix, &STRICT, buffer, &path) != NULL || !span_equals(path.text, prefix)) {
+        return ": paths are normalised first, and never start so";
+    }
+    return starts_match(match, &path) ? NULL : ": the route's path does not start with it";
+}
+
+static void compile_prefix(struct compiler *compiler, const struct spec_text *spec,
+                           struct route_edits *edits, const struct route *route)
+{
+    if (spec->node == NULL) {
+        return;
+    }
+    const char *fault = find_fault(spec->text, &route->match);
+    if (fault != NULL) {
+        node_report(compiler->diags, spec->node, "strip_prefix", "%s", fault);
+        return;
+    }
+    edits->prefix = compile_copy(compiler, spec->text);
+}
+
+/* --- entry --- */
+
+/* A route that responds by itself forwards no request and no response. */
+static void check_destination(struct compiler *compiler, const struct spec_route *spec)
+{
+    const struct {
+        const struct node *node;
+        const char *what;
+    } said[] = {
+        {spec->strip_prefix.node, "strip_prefix"},
+        {spec->request.position.node, "request"},
+        {spec->response.removed.node, "response.remove"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(said) && spec->respond.position.node != NULL; i++) {
+        if (said[i].node != NULL) {
+            node_error(compiler->diags, said[i].node,
+                       "%s has no meaning for a route that responds by itself", said[i].what);
+        }
+    }
+}
+
+void compile_edits(struct compiler *compiler, const struct spec_route *spec, struct route *route)
+{
+    if (spec->strip_prefix.node == NULL && spec->request.position.node == NULL &&
+        spec->response.position.node == NULL) {
+        return;
+    }
+    struct route_edits *edits = compile_alloc(compiler, 1, sizeof(*edits));
+    if (edits == NULL) {
+        return;
+    }
+    check_destination(compiler, spec);
+    compile_prefix(compiler, &spec->strip_prefix, edits, route);
+    compile_fields(compiler, &spec->request, true, &edits->request);
+    compile_fields(compiler, &spec->response, false, &edits->response);
+    route->edits = edits;
+}

@@ -1,0 +1,116 @@
+/* Collects the names of all request fields that the policy reads. */
+
+#include <stdlib.h>
+
+#include "policy/compile/compile.h"
+#include "policy/read_fields.h"
+
+/* The names found so far. Without items they are only counted. */
+struct collection {
+    struct compiler *compiler;
+    struct read_field *items;
+    size_t n_items;
+};
+
+static void add(struct collection *collection, struct span name, bool is_compared)
+{
+    struct compiler *compiler = collection->compiler;
+    const size_t at = collection->n_items++;
+    if (collection->items == NULL || compiler->no_memory) {
+        return;
+    }
+    char *folded = compile_alloc(compiler, name.len, 1);
+    for (size_t i = 0; i < name.len && folded != NULL; i++) {
+        folded[i] = read_field_fold(name.data[i]);
+    }
+    collection->items[at] = (struct read_field){
+        .name = name, .folded = span_of(folded, name.len), .is_compared = is_compared};
+}
+
+static void add_key(struct collection *collection, const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            const struct key_term *term = &key->parts[i].terms[j];
+            if (term->source == KEY_HEADER) {
+                add(collection, term->name, false);
+            } else if (term->source == KEY_COOKIE) {
+                add(collection, field_name(FIELD_COOKIE), false);
+            }
+        }
+    }
+}
+
+static void add_route(struct collection *collection, const struct route *route)
+{
+    for (size_t i = 0; i < route->match.n_fields; i++) {
+        const struct field_match *field = &route->match.fields[i];
+        add(collection, field->name, field->kind == FIELD_MATCH_EQUALS);
+    }
+    if (route->cost.kind == COST_REQUEST_HEADER) {
+        add(collection, route->cost.field, true);
+    }
+}
+
+static void add_all(struct collection *collection)
+{
+    const struct policy *policy = collection->compiler->policy;
+    collection->n_items = 0;
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        add_key(collection, &policy->rules[i].key);
+    }
+    for (size_t i = 0; i < policy->n_upstreams; i++) {
+        add_key(collection, &policy->upstreams[i].balance_key);
+    }
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        add_route(collection, &policy->routes[i]);
+    }
+    if (policy->n_trusted_proxies > 0) {
+        add(collection, field_name(FIELD_X_FORWARDED_FOR), false);
+        add(collection, field_name(FIELD_FORWARDED), false);
+    }
+}
+
+static int order(const void *a, const void *b)
+{
+    return read_field_order(a, b);
+}
+
+/* Sort the items and remove duplicate names. */
+static void tidy(struct collection *collection)
+{
+    struct read_field *items = collection->items;
+    size_t n = 0;
+    qsort(items, collection->n_items, sizeof(*items), order);
+    for (size_t i = 0; i < collection->n_items; i++) {
+        if (n > 0 && read_field_order(&items[n - 1], &items[i]) == 0) {
+            items[n - 1].is_compared = items[n - 1].is_compared || items[i].is_compared;
+        } else {
+            items[n++] = items[i];
+        }
+    }
+    collection->n_items = n;
+}
+
+void compile_read_fields(struct compiler *compiler)
+{
+    struct collection collection = {.compiler = compiler};
+    if (compiler->diags->n_errors > 0) {
+        return; /* names may be missing */
+    }
+    add_all(&collection);
+    collection.items = compile_alloc(compiler, collection.n_items, sizeof(*collection.items));
+    if (collection.items == NULL) {
+        return;
+    }
+    add_all(&collection);
+    if (compiler->no_memory) {
+        return;
+    }
+    tidy(&collection);
+    struct read_fields fields = {.items = collection.items, .n_items = collection.n_items};
+    for (size_t i = 0; i < fields.n_items; i++) {
+        fields.lengths |= UINT64_C(1) << (fields.items[i].name.len % 64);
+    }
+    compiler->policy->read_fields = fields;
+}

@@ -1,0 +1,53 @@
+#include "policy/lint/lint.h"
+
+#include "policy/load/quote.h"
+
+struct span lint_name_of_route(const struct lint *lint, size_t i)
+{
+    const struct node *node = lint->routes[i].name.node;
+    return quote_clip(node != NULL ? node->written : lint->policy->routes[i].name);
+}
+
+enum status lint_policy(const struct spec_policy *spec, const struct policy *policy,
+                        struct arena *scratch, struct diags *diags)
+{
+    /* Each row checks the policy as a whole, each limit, or each route. */
+    static const struct {
+        void (*check)(struct lint *);
+        void (*check_rule)(struct lint *, const struct limit_rule *, const struct spec_limit *);
+        void (*check_route)(struct lint *, const struct route *, const struct spec_route *);
+    } LINTS[] = {
+        {.check = lint_unreachable_routes},
+        {.check_route = lint_unlimited_routes},
+        {.check = lint_dodged_routes},
+        {.check = lint_never_binding},
+        {.check_route = lint_client_chosen_keys},
+        {.check_rule = lint_spoofable_addresses},
+        {.check = lint_narrow_prefixes},
+        {.check = lint_trusts_everybody},
+        {.check_rule = lint_fails_open},
+        {.check_rule = lint_refunds_leaving},
+        {.check = lint_plain_secrets},
+        {.check = lint_empty_secret},
+        {.check_route = lint_passed_on_cost},
+        {.check_rule = lint_unseen_shadows},
+    };
+    struct lint lint = {.spec = spec,
+                        .limits = spec->limits.items,
+                        .routes = spec->routes.items,
+                        .policy = policy,
+                        .scratch = scratch,
+                        .diags = diags};
+    for (size_t i = 0; i < ARRAY_LEN(LINTS) && !lint.no_memory; i++) {
+        if (LINTS[i].check != NULL) {
+            LINTS[i].check(&lint);
+        }
+        for (size_t j = 0; LINTS[i].check_rule != NULL && j < policy->n_rules; j++) {
+            LINTS[i].check_rule(&lint, &policy->rules[j], &lint.limits[j]);
+        }
+        for (size_t j = 0; LINTS[i].check_route != NULL && j < policy->n_routes; j++) {
+            LINTS[i].check_route(&lint, &policy->routes[j], &lint.routes[j]);
+        }
+    }
+    return lint.no_memory ? STATUS_NO_MEMORY : STATUS_OK;
+}

@@ -1,0 +1,89 @@
+/* Finds valid settings of a policy that are probably mistakes. One function per kind of warning;
+ * related kinds share a file.
+ *
+ * There are no false positives: a doubtful case gives no warning. The functions run after a
+ * compilation without errors, while the nodes of the file still exist for positions. Items of the
+ * spec and of the policy have the same index. */
+
+#ifndef SLUICE_POLICY_LINT_LINT_H
+#define SLUICE_POLICY_LINT_LINT_H
+
+#include <stdbool.h>
+
+#include "base/address.h"
+#include "base/arena.h"
+#include "base/compiler.h"
+#include "base/diag.h"
+#include "base/status.h"
+#include "policy/load/spec.h"
+#include "policy/policy.h"
+#include "policy/warning.h"
+
+struct lint {
+    const struct spec_policy *spec;
+    const struct spec_limit *limits; /* of spec */
+    const struct spec_route *routes; /* of spec */
+    const struct policy *policy;
+    struct arena *scratch;
+    struct diags *diags;
+    bool no_memory;
+};
+
+/* Run all of them. Warnings go to @diags. STATUS_NO_MEMORY. */
+MUST_USE enum status lint_policy(const struct spec_policy *spec, const struct policy *policy,
+                                 struct arena *scratch, struct diags *diags);
+
+/* --- one function per kind, for lint.c --- */
+
+/* Check the policy as a whole. */
+void lint_unreachable_routes(struct lint *lint);
+void lint_dodged_routes(struct lint *lint);
+void lint_never_binding(struct lint *lint);
+void lint_narrow_prefixes(struct lint *lint);
+void lint_trusts_everybody(struct lint *lint);
+void lint_plain_secrets(struct lint *lint);
+void lint_empty_secret(struct lint *lint);
+
+/* Check @rule, which is that of @spec. */
+void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
+                              const struct spec_limit *spec);
+void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
+                     const struct spec_limit *spec);
+void lint_refunds_leaving(struct lint *lint, const struct limit_rule *rule,
+                          const struct spec_limit *spec);
+void lint_unseen_shadows(struct lint *lint, const struct limit_rule *rule,
+                         const struct spec_limit *spec);
+
+/* Check @route, which is that of @spec. */
+void lint_unlimited_routes(struct lint *lint, const struct route *route,
+                           const struct spec_route *spec);
+void lint_client_chosen_keys(struct lint *lint, const struct route *route,
+                             const struct spec_route *spec);
+void lint_passed_on_cost(struct lint *lint, const struct route *route,
+                         const struct spec_route *spec);
+
+/* --- helpers --- */
+
+/* The name of route @i for messages: as written, without values of environment variables. */
+struct span lint_name_of_route(const struct lint *lint, size_t i);
+
+/* A subset of the requests of a match: one method, and clients in one prefix. */
+struct cover_part {
+    struct span method;                  /* empty: any */
+    const struct address_prefix *client; /* NULL: any */
+};
+
+/* Whether @earlier matches all requests in @part of @later. Several prefixes of @earlier that only
+ * together cover one of @later are not combined. */
+bool cover_takes(const struct route_match *earlier, const struct route_match *later,
+                 const struct cover_part *part);
+
+/* Whether the prefix @wide covers all of @narrow. */
+bool cover_prefix(const struct address_prefix *wide, const struct address_prefix *narrow);
+
+/* Whether @loose allows every request that @strict allows. Both count the same requests at the same
+ * cost; @strict may count more requests, and refunds nothing. May return false although the answer
+ * is yes, if that depends on calendars, on windows that begin with a request, or on rounding. */
+bool bounds_never_binds(const struct limit *loose, const struct limit *strict);
+
+#endif /* SLUICE_POLICY_LINT_LINT_H */

@@ -1,0 +1,378 @@
+/* Finds routes whose limits a client avoids by another spelling of the path, or by HEAD instead of
+ * GET: many servers pass such a request to the same handler. The matcher gives the route of each
+ * spelling. */
+
+#include "policy/lint/lint.h"
+#include "policy/load/quote.h"
+#include "policy/matcher.h"
+#include "policy/pattern.h"
+#include "policy/policy.h"
+#include "policy/route_index.h"
+
+enum {
+    SPELLINGS_BYTES = 512,
+    ADVICE_BYTES = 256,
+    METHODS_TRIED_MAX = 4,       /* of a route */
+    CASE_SEGMENTS_TRIED_MAX = 8, /* that are tried in upper case separately */
+};
+
+/* Maximum comparisons of a request with a route, for the whole policy. 20,000 routes with different
+ * paths need about 10 each. */
+static const uint64_t STEPS_MAX = UINT64_C(5000000);
+
+enum { UPPER_NONE = -1, UPPER_ALL = -2 }; /* or the index of a segment */
+
+/* The differences from the path of the route. */
+struct spelling {
+    struct span words; /* for a path that the message cannot show */
+    struct span end;   /* added to the path */
+    bool no_slash;     /* the last segment, which is empty, is left out */
+    int upper;
+};
+
+/* A request that the route matches, and its spellings. */
+struct probe {
+    const struct policy *policy;
+    uint64_t steps; /* remaining; 0: the result is unknown */
+    const struct route *route;
+    struct span method;
+    size_t n_segments; /* of the pattern, without `**` */
+    char target[TARGET_BYTES_MAX];
+    char path_buffer[TARGET_BYTES_MAX + 1];
+    char host[HOST_BYTES_MAX + 1];
+    struct field fields[HEAD_FIELDS_MAX];
+    struct head head;
+    struct path path;
+    struct request_view view;
+};
+
+/* The spellings that avoid limits. */
+struct dodge {
+    const struct route *other; /* the route of the first of them; NULL: there is none */
+    bool hides_path;           /* the path contains environment values */
+    bool is_one;               /* one spelling leads to @other */
+    char buffer[SPELLINGS_BYTES];
+    struct text spellings; /* those that lead to @other */
+    /* The kinds of spellings that a changed match of the route would accept. */
+    bool by_slash;
+    bool by_suffix;
+    bool by_case;
+    bool by_head;
+};
+
+/* --- a request --- */
+
+static size_t count_segments(const struct route_match *match)
+{
+    const size_t n = match->n_segments;
+    return n > 0 && match->segments[n - 1].kind == SEGMENT_REST ? n - 1 : n;
+}
+
+static void write_literal(struct span literal, bool is_upper, struct text *text)
+{
+    for (size_t i = 0; i < literal.len; i++) {
+        const char c = literal.data[i];
+        text_add_char(text, is_upper && c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c);
+    }
+}
+
+/* Write a path that the route matches, in @spelling. */
+static void write_path(const struct probe *probe, const struct spelling *spelling,
+                       struct text *text)
+{
+    const size_t n = probe->n_segments - (spelling->no_slash ? 1 : 0);
+    for (size_t i = 0; i < n; i++) {
+        const struct pattern_segment *segment = &probe->route->match.segments[i];
+        const bool is_upper = spelling->upper == UPPER_ALL || spelling->upper == (int)i;
+        text_add_char(text, '/');
+        if (segment->kind == SEGMENT_LITERAL || segment->kind == SEGMENT_PART) {
+            write_literal(segment->text, is_upper, text);
+            write_literal(segment->suffix, is_upper, text);
+        } else {
+            text_add_char(text, 'x');
+        }
+    }
+    text_add(text, spelling->end);
+}
+
+static void init_host(struct probe *probe, struct span pattern)
+{
+    struct text host = text_of(probe->host, sizeof(probe->host));
+    const bool has_star = pattern.len > 0 && pattern.data[0] == '*';
+    text_add(&host, has_star ? SPAN("x") : SPAN(""));
+    text_add(&host, has_star ? span_of(pattern.data + 1, pattern.len - 1) : pattern);
+    probe->view.host = text_span(&host);
+}
+
+static void init_probe(struct probe *probe, const struct route *route)
+{
+    const struct route_match *match = &route->match;
+    probe->route = route;
+    probe->n_segments = count_segments(match);
+    probe->head = (struct head){.fields = probe->fields, .minor = 1};
+    probe->view = (struct request_view){
+        .head = &probe->head, .path = &probe->path, .path_buffer = probe->path_buffer};
+    init_host(probe, match->host);
+    for (size_t i = 0; i < match->n_fields && i < HEAD_FIELDS_MAX; i++) {
+        const struct field_match *field = &match->fields[i];
+        probe->fields[probe->head.n_fields++] = (struct field){
+            .name = field->name,
+            .value = field->kind == FIELD_MATCH_PRESENT ? SPAN("x") : field->value,
+            .id = field_identify(field->name),
+        };
+    }
+    if (match->n_clients > 0) {
+        probe->view.client = match->clients[0].base;
+    }
+}
+
+/* Without steps every route is accepted: the result is not used. */
+static bool accepts(void *context, uint32_t route)
+{
+    struct probe *probe = context;
+    const struct field_match *field;
+    if (probe->steps == 0) {
+        return true;
+    }
+    probe->steps--;
+    return matcher_compare(&probe->policy->routes[route], &probe->view, &field) == MATCH_ALL;
+}
+
+/* The first route that matches, ignoring refusals; NULL: none. *path: the path of the request. */
+static const struct route *find_route(struct probe *probe, struct span method,
+                                      const struct spelling *spelling, struct span *path)
+{
+    struct text text = text_of(probe->target, sizeof(probe->target));
+    write_path(probe, spelling, &text);
+    *path = text_span(&text);
+    probe->head.method = method;
+    probe->head.method_id = method_identify(method);
+    probe->head.target = (struct target){.form = TARGET_ORIGIN, .whole = *path, .path = *path};
+    if (text.truncated || text.len == 0 || matcher_read_path(&probe->view) != NULL) {
+        return NULL;
+    }
+    const uint32_t found = route_index_find(probe->policy->route_index, probe->view.host,
+                                            &probe->path, accepts, probe);
+    return found != ROUTE_NONE && probe->steps > 0 ? &probe->policy->routes[found] : NULL;
+}
+
+/* Whether the request of the last find_route() is refused. */
+static bool is_refused(struct probe *probe)
+{
+    const struct route *route;
+    return matcher_find_route(probe->policy, &probe->view, &route) != NULL;
+}
+
+/* --- the routes of its spellings --- */
+
+static void note_spelling(struct dodge *dodge, struct span method, const struct spelling *spelling,
+                          struct span path)
+{
+    struct text *text = &dodge->spellings;
+    dodge->is_one = text->len == 0;
+    text_add(text, dodge->is_one ? SPAN("") : SPAN(", "));
+    if (span_equals(method, SPAN("HEAD"))) {
+        text_add_literal(text, "HEAD ");
+    }
+    if (dodge->hides_path || path.len > QUOTE_BYTES_MAX) {
+        text_add(text, spelling->words);
+    } else {
+        text_add(text, path);
+    }
+}
+
+/* Try @spelling. True: it avoids a limit and leads to a later route, so that a changed match of
+ * this route would accept it. */
+static bool try(struct probe *probe, struct span method, const struct spelling *spelling,
+                struct dodge *dodge)
+{
+    struct span path;
+    const struct route *other = find_route(probe, method, spelling, &path);
+    if (other == NULL || other == probe->route || other->upstream == NULL ||
+        route_limits_hold(other, probe->route) || is_refused(probe)) {
+        return false;
+    }
+    if (dodge->other == NULL) {
+        dodge->other = other;
+    }
+    if (dodge->other == other) {
+        note_spelling(dodge, method, spelling, path);
+    }
+    return other->index > probe->route->index;
+}
+
+static void try_ends(struct probe *probe, struct dodge *dodge)
+{
+    static const struct spelling SLASH = {
+        .words = {"its path with a slash at the end", 32}, .end = {"/", 1}, .upper = UPPER_NONE};
+    static const struct spelling NO_SLASH = {
+        .words = {"its path without the slash", 26}, .no_slash = true, .upper = UPPER_NONE};
+    static const struct spelling SUFFIX = {
+        .words = {"its path with a suffix", 22}, .end = {".x", 2}, .upper = UPPER_NONE};
+    const struct pattern_segment *last = &probe->route->match.segments[probe->n_segments - 1];
+    if (last->kind == SEGMENT_LITERAL && last->text.len == 0) {
+        dodge->by_slash = try(probe, probe->method, &NO_SLASH, dodge);
+        return;
+    }
+    dodge->by_slash = try(probe, probe->method, &SLASH, dodge);
+    if (last->kind == SEGMENT_LITERAL) {
+        dodge->by_suffix = try(probe, probe->method, &SUFFIX, dodge);
+    }
+}
+
+/* Try the whole path in upper case, then each segment alone, until one avoids a limit. */
+static void try_case(struct probe *probe, struct dodge *dodge)
+{
+    struct spelling spelling = {.words = SPAN("its path in upper case"), .upper = UPPER_ALL};
+    const size_t n = probe->n_segments;
+    const size_t len = dodge->spellings.len;
+    dodge->by_case = try(probe, probe->method, &spelling, dodge);
+    for (size_t i = n > CASE_SEGMENTS_TRIED_MAX ? n - CASE_SEGMENTS_TRIED_MAX : 0;
+         i < n && !dodge->by_case && dodge->spellings.len == len; i++) {
+        const enum segment_kind kind = probe->route->match.segments[i].kind;
+        spelling.upper = (int)i;
+        if (kind == SEGMENT_LITERAL || kind == SEGMENT_PART) {
+            dodge->by_case = try(probe, probe->method, &spelling, dodge);
+        }
+    }
+}
+
+/* Servers answer HEAD with the handler of GET. */
+static void try_head(struct probe *probe, struct dodge *dodge)
+{
+    static const struct spelling SAME = {.words = {"for its path", 12}, .upper = UPPER_NONE};
+    if (span_equals(probe->method, SPAN("GET"))) {
+        dodge->by_head = try(probe, SPAN("HEAD"), &SAME, dodge);
+    }
+}
+
+/* Try requests of @method, if the route matches them. */
+static void find_dodge(struct probe *probe, struct span method, struct dodge *dodge)
+{
+    static const struct spelling SAME = {.upper = UPPER_NONE};
+    struct span path;
+    dodge->spellings = text_of(dodge->buffer, sizeof(dodge->buffer));
+    probe->method = method;
+    if (find_route(probe, method, &SAME, &path) == probe->route) {
+        try_ends(probe, dodge);
+        try_case(probe, dodge);
+        try_head(probe, dodge);
+    }
+}
+
+/* --- messages --- */
+
+static void begin_advice(struct text *text)
+{
+    text_add(text, text->len > 0 ? SPAN(", ") : SPAN(""));
+}
+
+static void write_path_advice(const struct probe *probe, const struct dodge *dodge,
+                              struct text *text)
+{
+    const struct route_match *match = &probe->route->match;
+    const struct pattern_segment *last = &match->segments[probe->n_segments - 1];
+    const bool ends_with_slash = last->kind == SEGMENT_LITERAL && last->text.len == 0;
+    char buffer[ADVICE_BYTES / 2];
+    struct text path = text_of(buffer, sizeof(buffer));
+    pattern_write(match->segments, probe->n_segments - (ends_with_slash ? 1 : 0), &path);
+    text_add(&path, dodge->by_suffix ? SPAN("*") : SPAN(""));
+    text_add(&path,
+             dodge->by_slash || probe->n_segments < match->n_segments ? SPAN("/**") : SPAN(""));
+    if (dodge->hides_path || path.truncated) {
+        text_add_literal(text,
+                         "a path that takes those too (* in the last segment, /** behind it)");
+    } else {
+        text_add_literal(text, "path: ");
+        text_add(text, text_span(&path));
+    }
+}
+
+static void write_advice(const struct probe *probe, const struct dodge *dodge, struct text *text)
+{
+    if (dodge->by_slash || dodge->by_suffix) {
+        write_path_advice(probe, dodge, text);
+    }
+    if (dodge->by_case) {
+        begin_advice(text);
+        text_add_literal(text, "ignore_case: true");
+    }
+    if (dodge->by_head) {
+        begin_advice(text);
+        text_add_literal(text, "HEAD beside GET in method");
+    }
+}
+
+static void warn_of_dodge(struct lint *lint, const struct probe *probe, const struct dodge *dodge)
+{
+    const struct route *route = probe->route;
+    const struct limit_rule *missing = route_limits_find_missing(dodge->other, route);
+    const struct span other = lint_name_of_route(lint, dodge->other->index);
+    char buffer[ADVICE_BYTES];
+    struct text advice = text_of(buffer, sizeof(buffer));
+    write_advice(probe, dodge, &advice);
+    node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
+              "route \"%.*s\" can be avoided: %.*s lead%s to route \"%.*s\" without %s%.*s%s, and "
+              "many servers take %s for the same request; %s%.*s%sgive that route the same %s",
+              SPAN_ARGS(lint_name_of_route(lint, route->index)),
+              SPAN_ARGS(text_span(&dodge->spellings)), dodge->is_one ? "s" : "", SPAN_ARGS(other),
+              missing != NULL ? "limit \"" : "the same cost",
+              SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
+              dodge->is_one ? "it" : "them", advice.len > 0 ? "write " : "",
+              SPAN_ARGS(text_span(&advice)), advice.len > 0 ? ", or " : "",
+              missing != NULL ? "limits" : "cost");
+}
+
+/* --- all routes --- */
+
+static bool has_literal(const struct route_match *match)
+{
+    for (size_t i = 0; i < match->n_segments; i++) {
+        const struct pattern_segment *segment = &match->segments[i];
+        if (segment->kind == SEGMENT_PART ||
+            (segment->kind == SEGMENT_LITERAL && segment->text.len > 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_route(struct lint *lint, struct probe *probe, const struct route *route)
+{
+    static const struct span USUAL[] = {{"GET", 3}, {"POST", 4}};
+    const struct spec_text *path = &lint->routes[route->index].match.path;
+    const struct route_match *match = &route->match;
+    const struct span *methods = match->n_methods > 0 ? match->methods : USUAL;
+    const size_t n_methods = match->n_methods > 0 ? match->n_methods : ARRAY_LEN(USUAL);
+    struct dodge dodge = {.hides_path = !span_equals(path->node->written, path->text)};
+    init_probe(probe, route);
+    for (size_t i = 0; i < n_methods && i < METHODS_TRIED_MAX && dodge.other == NULL; i++) {
+        find_dodge(probe, methods[i], &dodge);
+    }
+    if (probe->steps == 0) {
+        node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
+                  "from route \"%.*s\" on it is not known whether routes can be avoided: too many "
+                  "have nearly the same host and path to compare them all",
+                  SPAN_ARGS(lint_name_of_route(lint, route->index)));
+    } else if (dodge.other != NULL) {
+        warn_of_dodge(lint, probe, &dodge);
+    }
+}
+
+void lint_dodged_routes(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    struct probe *probe = arena_alloc(lint->scratch, sizeof(*probe));
+    if (probe == NULL) {
+        lint->no_memory = true;
+        return;
+    }
+    probe->policy = policy;
+    probe->steps = STEPS_MAX;
+    for (size_t i = 0; i < policy->n_routes && probe->steps > 0; i++) {
+        const struct route *route = &policy->routes[i];
+        if (route->upstream != NULL && route->n_rules > 0 && has_literal(&route->match)) {
+            check_route(lint, probe, route);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+/* Finds keys that limit no client, because clients choose the counted values. */
+
+#include "base/address.h"
+#include "base/limits.h"
+#include "policy/lint/lint.h"
+
+/* --- values that a client cannot choose on a route --- */
+
+/* Segment @number, from 1, of @match if the pattern determines it; else NULL. */
+static const struct pattern_segment *fixed_segment(const struct route_match *match, uint32_t number)
+{
+    for (size_t i = 0; i < match->n_segments; i++) {
+        if (match->segments[i].kind == SEGMENT_REST) {
+            return NULL;
+        }
+        if (i + 1 == number) {
+            return match->segments[i].kind == SEGMENT_LITERAL ? &match->segments[i] : NULL;
+        }
+    }
+    return NULL;
+}
+
+static bool is_fixed_path(const struct route_match *match)
+{
+    for (size_t i = 0; i < match->n_segments; i++) {
+        if (match->segments[i].kind != SEGMENT_LITERAL) {
+            return false;
+        }
+    }
+    return match->segments != NULL;
+}
+
+/* Whether clients cannot change the value of @term at will. */
+static bool is_firm_term(const struct key_term *term, const struct route_match *match)
+{
+    switch (term->source) {
+    case KEY_CLIENT_IP:
+    case KEY_ROUTE:
+    case KEY_GLOBAL:
+        return true;
+    case KEY_METHOD:
+        return match->n_methods > 0;
+    case KEY_HOST:
+        return match->host.len > 0 && match->host.data[0] != '*';
+    case KEY_PATH:
+        return is_fixed_path(match);
+    case KEY_PATH_SEGMENT:
+        return fixed_segment(match, term->number) != NULL;
+    case KEY_PATH_CAPTURE:
+    case KEY_HEADER:
+    case KEY_COOKIE:
+    case KEY_QUERY:
+        return false;
+    }
+    return false;
+}
+
+static bool is_firm_key(const struct key *key, const struct route_match *match)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            if (!is_firm_term(&key->parts[i].terms[j], match)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* --- routes limited only by such keys --- */
+
+/* The first enforced limit of @route, if none has a firm key; else NULL. */
+static const struct limit_rule *evadable_rule(const struct route *route)
+{
+    const struct limit_rule *first = NULL;
+    for (size_t i = 0; i < route->n_rules; i++) {
+        const struct limit_rule *rule = route->rules[i];
+        if (rule->limits[0].shadow) {
+            continue;
+        }
+        if (is_firm_key(&rule->key, &route->match)) {
+            return NULL;
+        }
+        first = first != NULL ? first : rule;
+    }
+    return first;
+}
+
+/* The node that lists the limits of a route: in the route or in `defaults`; without one, the
+ * route. */
+static const struct node *node_of_limits(const struct lint *lint, const struct spec_route *spec)
+{
+    const struct node *defaults = lint->spec->defaults.limits.node;
+    return spec->limits.node != NULL ? spec->limits.node
+           : defaults != NULL        ? defaults
+                                     : spec->position.node;
+}
+
+void lint_client_chosen_keys(struct lint *lint, const struct route *route,
+                             const struct spec_route *spec)
+{
+    const struct limit_rule *rule = evadable_rule(route);
+    if (rule != NULL) {
+        node_warn(
+            lint->diags, node_of_limits(lint, spec), WARNING_CLIENT_CHOSEN_KEY,
+            "route \"%.*s\" is limited only by what clients choose: limit \"%.*s\" counts by a "
+            "value that can be another in each request; put a limit by client.ip beside it",
+            SPAN_ARGS(lint_name_of_route(lint, route->index)), SPAN_ARGS(rule->name));
+    }
+}
+
+/* --- addresses that a client writes itself --- */
+
+/* Fields in which proxies write the client's address. A client can write the start of a list, even
+ * if proxies append to it. */
+static const struct {
+    const char *name; /* in lower case */
+    bool is_list;
+} ADDRESS_FIELDS[] = {
+    {"x-forwarded-for", true},
+    {"forwarded", true},
+    {"x-real-ip", false},
+    {"x-client-ip", false},
+    {"true-client-ip", false},
+    {"cf-connecting-ip", false},
+    {"x-cluster-client-ip", false},
+    {"fastly-client-ip", false},
+    {"fly-client-ip", false},
+    {"x-original-forwarded-for", true},
+    {"x-envoy-external-address", false},
+};
+
+/* Whether @term reads an address that any client can set. A field with one value, set by a trusted
+ * proxy, may be intended. */
+static bool is_spoofable(const struct key_term *term, bool has_proxies)
+{
+    for (size_t i = 0; i < ARRAY_LEN(ADDRESS_FIELDS) && term->source == KEY_HEADER; i++) {
+        if (span_equals(term->name, span_of_text(ADDRESS_FIELDS[i].name))) {
+            return ADDRESS_FIELDS[i].is_list || !has_proxies;
+        }
+    }
+    return false;
+}
+
+/* Warns once for each part of the key. */
+void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
+                              const struct spec_limit *spec)
+{
+    const struct spec_key_part *parts = spec->key.items;
+    const bool has_proxies = lint->policy->n_trusted_proxies > 0;
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        const struct key_part *part = &rule->key.parts[i];
+        const struct key_term *term = part->terms;
+        while (term < part->terms + part->n_terms && !is_spoofable(term, has_proxies)) {
+            term++;
+        }
+        if (term < part->terms + part->n_terms) {
+            node_warn(lint->diags, parts[i].node, WARNING_SPOOFABLE_ADDRESS,
+                      "anybody can send %.*s: use client.ip, and name in trusted_proxies whose "
+                      "word is believed",
+                      SPAN_ARGS(term->name));
+        }
+    }
+}
+
+/* --- prefixes that are too narrow --- */
+
+/* Whether clients of the IPv6 internet can connect to @listener: all of its addresses, or one. */
+static bool is_on_ipv6(const struct listener_section *listener)
+{
+    static const struct address ANY = {.family = ADDRESS_IPV6};
+    struct address address;
+    return !listener->proxy_protocol && listener->endpoint.host.len > 0 &&
+           address_parse(listener->endpoint.host, &address) && address.family == ADDRESS_IPV6 &&
+           (address_equals(&address, &ANY) || (address.bytes[0] & 0xe0) == 0x20);
+}
+
+static bool has_ipv6_listener(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->n_listeners; i++) {
+        if (is_on_ipv6(&policy->listeners[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The maximum number of IPv6 address bits that @key counts by; 0: it does not count by address. */
+static unsigned ipv6_bits(const struct key *key)
+{
+    unsigned most = 0;
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            const struct key_term *term = &key->parts[i].terms[j];
+            if (term->source == KEY_CLIENT_IP && term->ipv6_bits > most) {
+                most = term->ipv6_bits;
+            }
+        }
+    }
+    return most;
+}
+
+/* The first enforced limit of @route with a firm key, if all such limits count by more than 48
+ * address bits; else NULL. */
+static const struct limit_rule *narrow_rule(const struct route *route)
+{
+    const struct limit_rule *first = NULL;
+    for (size_t i = 0; i < route->n_rules; i++) {
+        const struct limit_rule *rule = route->rules[i];
+        if (rule->limits[0].shadow || !is_firm_key(&rule->key, &route->match)) {
+            continue;
+        }
+        if (ipv6_bits(&rule->key) <= CLIENT_IPV6_BITS) {
+            return NULL;
+        }
+        first = first != NULL ? first : rule;
+    }
+    return first;
+}
+
+/* Warns once for each limit, for any number of routes. A route that names its clients is not open
+ * to all clients. */
+void lint_narrow_prefixes(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    if (!has_ipv6_listener(policy)) {
+        return;
+    }
+    bool *is_reported = arena_calloc(lint->scratch, policy->n_rules + 1, sizeof(*is_reported));
+    lint->no_memory = is_reported == NULL;
+    for (size_t i = 0; i < policy->n_routes && is_reported != NULL; i++) {
+        const struct route *route = &policy->routes[i];
+        const struct limit_rule *rule =
+            route->upstream != NULL && route->match.n_clients == 0 ? narrow_rule(route) : NULL;
+        const size_t at = rule != NULL ? (size_t)(rule - policy->rules) : policy->n_rules;
+        if (rule == NULL || is_reported[at]) {
+            continue;
+        }
+        is_reported[at] = true;
+        node_warn(lint->diags, lint->limits[at].key.node, WARNING_NARROW_PREFIX,
+                  "limit \"%.*s\" tells IPv6 clients by their /%u, of which a customer with a /48 "
+                  "has many; on route \"%.*s\" put beside it a limit with the key "
+                  "client.ip/48 and a higher rate",
+                  SPAN_ARGS(rule->name), ipv6_bits(&rule->key),
+                  SPAN_ARGS(lint_name_of_route(lint, i)));
+    }
+}
+
+/* --- costs that a client writes itself --- */
+
+/* Request fields that clients send and that every proxy forwards unchanged. */
+static bool is_of_clients(struct span name)
+{
+    static const char *const NAMES[] = {
+        "content-length", "content-range", "device-memory", "downlink", "ect",
+        "max-forwards",   "prefer",        "priority",      "range",    "rtt",
+        "viewport-width",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
+        if (span_equals(name, span_of_text(NAMES[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void lint_passed_on_cost(struct lint *lint, const struct route *route,
+                         const struct spec_route *spec)
+{
+    const struct cost_spec *cost = &route->cost;
+    if (lint->policy->n_trusted_proxies > 0 && cost->kind == COST_REQUEST_HEADER &&
+        !cost->trust_any && is_of_clients(cost->field)) {
+        node_warn(lint->diags, spec->cost.from.node, WARNING_PASSED_ON_COST,
+                  "clients send %.*s by themselves, and proxies pass it on as it came, so that "
+                  "clients choose what they pay; take a field that your proxy sets itself",
+                  SPAN_ARGS(cost->field));
+    }
+}

@@ -1,0 +1,147 @@
+/* Finds limits that never deny because of a stricter limit on the same routes.
+ *
+ * A limit can never deny if on each of its routes another limit judges the same requests by the
+ * same key at the same cost and admits no more: see bounds_never_binds(). */
+
+#include "policy/compare.h"
+#include "policy/lint/lint.h"
+
+/* The rules that share all routes of a rule. */
+struct companions {
+    const struct route *first; /* the first route of the rule; NULL: none */
+    uint32_t beside;           /* bit set of the rules of that route, by index there */
+    bool is_settled;           /* on some route the response gives the cost */
+};
+
+_Static_assert(LIMITS_PER_ROUTE_MAX <= 32, "the rules of a route are bits");
+
+static bool has_rule(const struct route *route, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (route->rules[i] == rule) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_route(struct companions *of, const struct route *route)
+{
+    if (of->first == NULL) {
+        of->first = route;
+        of->beside = UINT32_MAX;
+    }
+    of->is_settled = of->is_settled || route->cost.kind == COST_RESPONSE_HEADER;
+    for (size_t i = 0; i < of->first->n_rules; i++) {
+        if (!has_rule(route, of->first->rules[i])) {
+            of->beside &= ~(UINT32_C(1) << i);
+        }
+    }
+}
+
+static struct companions *find_companions(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    struct companions *all = arena_calloc(lint->scratch, policy->n_rules + 1, sizeof(*all));
+    lint->no_memory = all == NULL;
+    for (size_t i = 0; i < policy->n_routes && all != NULL; i++) {
+        const struct route *route = &policy->routes[i];
+        for (size_t j = 0; j < route->n_rules; j++) {
+            add_route(&all[route->rules[j] - policy->rules], route);
+        }
+    }
+    return all;
+}
+
+/* --- whether two rules judge alike --- */
+
+/* Whether @loose also excepts each client that @strict excepts. */
+static bool excepts_no_more(const struct limit_rule *strict, const struct limit_rule *loose)
+{
+    for (size_t i = 0; i < strict->n_except; i++) {
+        bool is_covered = false;
+        for (size_t j = 0; j < loose->n_except; j++) {
+            is_covered = is_covered || cover_prefix(&loose->except[j], &strict->except[i]);
+        }
+        if (!is_covered) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether @strict judges and keeps charging each request that @loose charges, and refuses the
+ * requests without a key that @loose refuses. */
+static bool judges_as_much(const struct limit_rule *strict, const struct limit_rule *loose)
+{
+    const bool judges_the_lacking =
+        loose->missing == KEY_MISSING_DENY
+            ? strict->missing == KEY_MISSING_DENY
+            : strict->missing != KEY_MISSING_SKIP || loose->missing == KEY_MISSING_SKIP;
+    return strict == loose || (compare_keys(&strict->key, &loose->key) && judges_the_lacking &&
+                               excepts_no_more(strict, loose));
+}
+
+/* Checked for an available and for an unavailable store. */
+static bool is_as_sure(const struct policy *policy, const struct limit *strict,
+                       const struct limit *loose)
+{
+    return policy->store.kind == STORE_MEMORY || strict->on_failure == loose->on_failure ||
+           strict->on_failure == ON_FAILURE_DENY;
+}
+
+static bool is_idle_beside(const struct lint *lint, const struct limit_rule *rule,
+                           const struct limit *loose, const struct limit_rule *beside,
+                           const struct limit *strict)
+{
+    const bool gives_back = beside->count.is_said || beside->refund.is_said;
+    if (loose == strict || strict->shadow || gives_back || loose->count_denied ||
+        !judges_as_much(beside, rule) || !is_as_sure(lint->policy, strict, loose) ||
+        !bounds_never_binds(loose, strict)) {
+        return false;
+    }
+    /* of two equal limits the later is idle */
+    return loose->index > strict->index || loose->shadow || !bounds_never_binds(strict, loose);
+}
+
+/* --- the lint --- */
+
+static const struct limit *find_stricter(const struct lint *lint, const struct companions *of,
+                                         const struct limit_rule *rule, const struct limit *loose)
+{
+    for (size_t i = 0; i < of->first->n_rules; i++) {
+        const struct limit_rule *beside = of->first->rules[i];
+        for (size_t j = 0; j < beside->n_limits && (of->beside >> i & 1) != 0; j++) {
+            if (is_idle_beside(lint, rule, loose, beside, &beside->limits[j])) {
+                return &beside->limits[j];
+            }
+        }
+    }
+    return NULL;
+}
+
+static void check_rule(struct lint *lint, const struct companions *of,
+                       const struct limit_rule *rule, const struct spec_limit *spec)
+{
+    const struct spec_rate *rates = spec->rates.items;
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        const struct limit *strict = find_stricter(lint, of, rule, &rule->limits[i]);
+        if (strict != NULL) {
+            node_warn(lint->diags, rates[i].node, WARNING_NEVER_BINDING,
+                      "limit \"%.*s\" can never deny a request: \"%.*s\", by the same key on each "
+                      "of its routes, is stricter; tighten it, or remove it",
+                      SPAN_ARGS(rule->limits[i].name), SPAN_ARGS(strict->name));
+        }
+    }
+}
+
+void lint_never_binding(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    const struct companions *all = find_companions(lint);
+    for (size_t i = 0; i < policy->n_rules && all != NULL; i++) {
+        if (all[i].first != NULL && !all[i].is_settled) {
+            check_rule(lint, &all[i], &policy->rules[i], &lint->limits[i]);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+/* Finds routes that can never match, and routes without limits. */
+
+#include "policy/lint/lint.h"
+#include "policy/route_index.h"
+
+/* --- routes that can never match --- */
+
+/* Only a policy built to be slow needs more: 20,000 routes take about 100 each. */
+static const uint64_t STEPS_MAX = UINT64_C(20000000);
+
+/* Compares routes with @part of the requests of @later. */
+struct comparison {
+    const struct policy *policy;
+    const struct route *later;
+    const struct cover_part *part;
+};
+
+static bool takes_part(void *context, uint32_t route)
+{
+    const struct comparison *comparison = context;
+    return cover_takes(&comparison->policy->routes[route].match, &comparison->later->match,
+                       comparison->part);
+}
+
+/* The first route before @later that matches @part of its requests, or NULL. */
+static const struct route *taker_of(const struct policy *policy, const struct route *later,
+                                    const struct cover_part *part, uint64_t *steps)
+{
+    struct comparison comparison = {.policy = policy, .later = later, .part = part};
+    const uint32_t found = route_index_find_wider(policy->route_index, &later->match, later->index,
+                                                  takes_part, &comparison, steps);
+    return found != ROUTE_NONE ? &policy->routes[found] : NULL;
+}
+
+/* The routes that cover a route part by part: each method, and each client prefix of it. */
+struct references {
+    const struct route *first; /* NULL: a part is not covered */
+    const struct route *other; /* another one, or NULL */
+};
+
+static bool add_taker(struct references *references, const struct route *taker)
+{
+    if (references->first == NULL) {
+        references->first = taker;
+    } else if (references->first != taker && references->other == NULL) {
+        references->other = taker;
+    }
+    return taker != NULL;
+}
+
+static struct references find_references(const struct policy *policy, const struct route *later,
+                                         uint64_t *steps)
+{
+    const struct route_match *match = &later->match;
+    const size_t n_methods = match->n_methods > 0 ? match->n_methods : 1;
+    const size_t n_clients = match->n_clients > 0 ? match->n_clients : 1;
+    struct references references = {NULL, NULL};
+    for (size_t i = 0; i < n_methods * n_clients; i++) {
+        const struct cover_part part = {
+            .method = match->n_methods > 0 ? match->methods[i / n_clients] : SPAN(""),
+            .client = match->n_clients > 0 ? &match->clients[i % n_clients] : NULL,
+        };
+        if (!add_taker(&references, taker_of(policy, later, &part, steps))) {
+            return (struct references){NULL, NULL};
+        }
+    }
+    return references;
+}
+
+static void warn_of_references(struct lint *lint, size_t i, const struct references *references)
+{
+    const struct span name = lint_name_of_route(lint, i);
+    const struct span first = lint_name_of_route(lint, references->first->index);
+    const struct node *node = lint->routes[i].position.node;
+    if (references->other == NULL) {
+        node_warn(lint->diags, node, WARNING_UNREACHABLE_ROUTE,
+                  "route \"%.*s\" can never match: route \"%.*s\" before it takes everything "
+                  "that it would; put it first, or remove it",
+                  SPAN_ARGS(name), SPAN_ARGS(first));
+        return;
+    }
+    node_warn(lint->diags, node, WARNING_UNREACHABLE_ROUTE,
+              "route \"%.*s\" can never match: routes before it, among them \"%.*s\" and "
+              "\"%.*s\", take everything that it would; put it first, or remove it",
+              SPAN_ARGS(name), SPAN_ARGS(first),
+              SPAN_ARGS(lint_name_of_route(lint, references->other->index)));
+}
+
+void lint_unreachable_routes(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    uint64_t steps = STEPS_MAX;
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        const struct references references = find_references(policy, &policy->routes[i], &steps);
+        if (steps == 0) {
+            node_warn(lint->diags, lint->routes[i].position.node, WARNING_UNREACHABLE_ROUTE,
+                      "from route \"%.*s\" on it is not known whether routes can match: too many "
+                      "have nearly the same host and path to compare them all",
+                      SPAN_ARGS(lint_name_of_route(lint, i)));
+            return;
+        }
+        if (references.first != NULL) {
+            warn_of_references(lint, i, &references);
+        }
+    }
+}
+
+/* --- routes without limits --- */
+
+/* `limits: []` is explicit and gives no warning. Nor does a policy without any limits. */
+void lint_unlimited_routes(struct lint *lint, const struct route *route,
+                           const struct spec_route *spec)
+{
+    if (lint->policy->n_rules > 0 && route->upstream != NULL && spec->limits.node == NULL &&
+        lint->spec->defaults.limits.node == NULL) {
+        node_warn(lint->diags, spec->position.node, WARNING_UNLIMITED_ROUTE,
+                  "route \"%.*s\" has no limits, and does not say so: write \"limits: []\" if "
+                  "that is meant, or name \"defaults\"",
+                  SPAN_ARGS(lint_name_of_route(lint, route->index)));
+    }
+}

@@ -1,0 +1,200 @@
+/* Finds trust in all peers, limits that allow requests when Redis is unavailable or a client
+ * leaves, secrets in the file, and shadow verdicts that are not visible. */
+
+#include "policy/key_values.h"
+#include "policy/lint/lint.h"
+
+/* --- trusted_proxies --- */
+
+void lint_trusts_everybody(struct lint *lint)
+{
+    const struct address_prefix *prefixes = lint->spec->trusted_proxies.items;
+    const struct node *node = lint->spec->trusted_proxies.node;
+    for (size_t i = 0; i < lint->spec->trusted_proxies.n_items; i++) {
+        if (prefixes[i].base.family != ADDRESS_NONE && prefixes[i].bits == 0) {
+            node_warn(lint->diags, node->kind == NODE_LIST ? &node->items[i] : node,
+                      WARNING_TRUSTS_EVERYBODY,
+                      "everybody is a trusted proxy: each client chooses by X-Forwarded-For who it "
+                      "is; name the addresses of your proxies alone");
+        }
+    }
+}
+
+/* --- on_failure: allow --- */
+
+/* Whether @rule counts refused logins: guesses of a password or a token. */
+static bool counts_refused_logins(const struct limit_rule *rule)
+{
+    return rule->count.is_said &&
+           (answer_set_has(&rule->count, 401) || answer_set_has(&rule->count, 403));
+}
+
+void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
+                     const struct spec_limit *spec)
+{
+    const struct node *own = node_find(spec->position.node, SPAN("on_failure"));
+    const struct node *node =
+        own != NULL ? own : node_find(lint->spec->store.position.node, SPAN("on_failure"));
+    if (lint->policy->store.kind == STORE_REDIS && counts_refused_logins(rule) && node != NULL &&
+        !rule->limits[0].shadow && rule->limits[0].on_failure == ON_FAILURE_ALLOW) {
+        node_warn(lint->diags, node, WARNING_FAILS_OPEN,
+                  "limit \"%.*s\" counts refused logins, and lets every attempt pass while "
+                  "Redis is away: write on_failure: local or deny",
+                  SPAN_ARGS(rule->name));
+    }
+}
+
+/* --- refund: client_left --- */
+
+void lint_refunds_leaving(struct lint *lint, const struct limit_rule *rule,
+                          const struct spec_limit *spec)
+{
+    if (rule->refund.client_left && !rule->limits[0].shadow) {
+        node_warn(lint->diags, spec->refund.node, WARNING_REFUNDS_LEAVING,
+                  "a client avoids limit \"%.*s\": it sends a request, leaves before the "
+                  "answer and gets back what it took; the server has worked for it",
+                  SPAN_ARGS(rule->name));
+    }
+}
+
+/* --- secrets --- */
+
+/* Whether the file contains the value itself. A default, ${NAME:-default}, counts as a placeholder.
+ */
+static bool is_written_out(const struct node *node)
+{
+    const struct span written = node->written;
+    for (size_t i = 0; i + 1 < written.len; i++) {
+        if (written.data[i] == '$') {
+            if (written.data[i + 1] == '{') {
+                return false;
+            }
+            i++; /* "$$" is a literal dollar */
+        }
+    }
+    return true;
+}
+
+static void check_secret(struct lint *lint, const char *what, const struct spec_text *value)
+{
+    if (value->node != NULL && value->text.len > 0 && is_written_out(value->node)) {
+        node_warn(lint->diags, value->node, WARNING_PLAIN_SECRET,
+                  "%s stands in the file: write ${NAME}, and set NAME in the environment", what);
+    }
+}
+
+static void check_redis(struct lint *lint)
+{
+    const struct spec_store *store = &lint->spec->store;
+    const struct spec_redis *urls = store->redis.items;
+    for (size_t i = 0; i < store->redis.n_items; i++) {
+        if (urls[i].url.login.password.len > 0 && is_written_out(urls[i].node)) {
+            node_warn(lint->diags, urls[i].node, WARNING_PLAIN_SECRET,
+                      "the password of Redis stands in the file: write ${NAME} for the URL or, "
+                      "better, password: ${NAME}");
+        }
+    }
+    check_secret(lint, "the password of Redis", &store->password);
+    check_secret(lint, "the password of the sentinels", &store->sentinel_password);
+    check_secret(lint, "the secret", &store->secret);
+}
+
+/* The first term of @rule whose values are always hashed, or NULL. */
+static const struct key_term *hashed_term(const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        for (size_t j = 0; j < rule->key.parts[i].n_terms; j++) {
+            const struct key_term *term = &rule->key.parts[i].terms[j];
+            if (term->source == KEY_HEADER || term->source == KEY_COOKIE ||
+                term->source == KEY_QUERY) {
+                return term;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Keys in Redis outlive the process and are readable by others. A secret that may come from the
+ * environment gives no warning. */
+void lint_empty_secret(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    const struct node *secret = lint->spec->store.secret.node;
+    const bool is_empty =
+        policy->store.secret.len == 0 && (secret == NULL || is_written_out(secret));
+    for (size_t i = 0; i < policy->n_rules && is_empty && policy->store.kind == STORE_REDIS; i++) {
+        const struct key_term *term = hashed_term(&policy->rules[i]);
+        if (term != NULL) {
+            node_warn(lint->diags, lint->limits[i].key.node, WARNING_EMPTY_SECRET,
+                      "store.secret is empty, so that anybody can compute the hashes that stand "
+                      "for values of %.*s.%.*s, and find short or leaked values in Redis and "
+                      "in logs: write secret: ${NAME}",
+                      SPAN_ARGS(key_source_name(term->source)), SPAN_ARGS(term->name));
+            return;
+        }
+    }
+}
+
+/* Whether the value of the field @name is a credential. */
+static bool is_credential(struct span name)
+{
+    static const char *const NAMES[] = {
+        "authorization", "proxy-authorization", "cookie",         "x-api-key",    "api-key",
+        "apikey",        "x-auth-token",        "x-access-token", "x-csrf-token", "x-secret",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
+        if (span_equals_ignore_case(name, span_of_text(NAMES[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_field(struct lint *lint, struct span name, const struct node *node)
+{
+    if (is_credential(name) && node->written.len > 0 && is_written_out(node)) {
+        node_warn(lint->diags, node, WARNING_PLAIN_SECRET,
+                  "the value of %.*s stands in the file: write ${NAME}, and set NAME in the "
+                  "environment",
+                  SPAN_ARGS(name));
+    }
+}
+
+static void check_route(struct lint *lint, const struct spec_route *route)
+{
+    const struct spec_field *set = route->request.set.items;
+    const struct spec_header *asked = route->match.headers.items;
+    for (size_t i = 0; i < route->request.set.n_items; i++) {
+        check_field(lint, set[i].position.name, set[i].position.node);
+    }
+    for (size_t i = 0; i < route->match.headers.n_items; i++) {
+        if (!asked[i].is_present) {
+            check_field(lint, asked[i].position.name, asked[i].position.node);
+        }
+    }
+}
+
+void lint_plain_secrets(struct lint *lint)
+{
+    check_redis(lint);
+    check_secret(lint, "a token of operators", &lint->spec->admin.token.text);
+    check_secret(lint, "a token of operators", &lint->spec->admin.read_token.text);
+    for (size_t i = 0; i < lint->policy->n_routes; i++) {
+        check_route(lint, &lint->routes[i]);
+    }
+}
+
+/* --- shadows --- */
+
+void lint_unseen_shadows(struct lint *lint, const struct limit_rule *rule,
+                         const struct spec_limit *spec)
+{
+    const struct policy *policy = lint->policy;
+    const bool is_seen = policy->log.format != LOG_FORMAT_OFF || policy->admin.n_listeners > 0;
+    if (rule->limits[0].shadow && !is_seen) {
+        node_warn(lint->diags, spec->position.name_node, WARNING_UNSEEN_SHADOW,
+                  "limit \"%.*s\" is not enforced, log is off, and there is no admin: nobody "
+                  "sees what it would have denied",
+                  SPAN_ARGS(rule->name));
+    }
+}

@@ -1,0 +1,363 @@
+/* Value types of limits and costs. */
+
+#include "policy/load/value_types.h"
+
+#include "http/field.h"
+#include "limit/algorithm.h"
+#include "limit/algorithms.h"
+#include "policy/load/quote.h"
+#include "policy/load/spec.h"
+
+/* --- rates, keys, algorithms --- */
+
+static bool parse_rate(const struct value_input *input, void *out)
+{
+    return rate_parse(input->text, out, input->problem);
+}
+
+static bool parse_key_part(const struct value_input *input, void *out)
+{
+    return value_parse_key_part(input->text, input->arena, out, input->problem);
+}
+
+static bool parse_algorithm(const struct value_input *input, void *out)
+{
+    const struct algorithm *algorithm = algorithm_find(input->text);
+    if (algorithm == NULL) {
+        return section_refuse_word(input->type->noun, input->type->words, input->text,
+                                   input->problem);
+    }
+    *(const struct algorithm **)out = algorithm;
+    return true;
+}
+
+/* --- costs --- */
+
+/* The name in `header.NAME`, after the prefix, in lower case. */
+static bool parse_field_name(struct span name, struct arena *arena, struct span *field,
+                             struct text *problem)
+{
+    if (!field_is_token(name)) {
+        return text_refuse(problem, "must name a header field, such as header.x-cost");
+    }
+    char *lower = arena_alloc(arena, name.len);
+    for (size_t i = 0; i < name.len && lower != NULL; i++) {
+        lower[i] = ascii_lower(name.data[i]);
+    }
+    *field = span_of(lower, lower != NULL ? name.len : 0);
+    return lower != NULL;
+}
+
+static bool parse_cost_source(const struct value_input *input, void *out)
+{
+    static const struct {
+        struct span prefix;
+        enum cost_kind kind;
+    } HEADERS[] = {
+        {{"header.", 7}, COST_REQUEST_HEADER},
+        {{"response.header.", 16}, COST_RESPONSE_HEADER},
+    };
+    struct spec_cost_source source = {.node = NULL};
+    for (size_t i = 0; i < ARRAY_LEN(HEADERS); i++) {
+        const size_t skipped = HEADERS[i].prefix.len;
+        if (span_starts_with(input->text, HEADERS[i].prefix)) {
+            source.kind = HEADERS[i].kind;
+            if (!parse_field_name(span_of(input->text.data + skipped, input->text.len - skipped),
+                                  input->arena, &source.field, input->problem)) {
+                return false;
+            }
+            if (source.kind == COST_REQUEST_HEADER &&
+                !value_check_read_field(source.field, input->problem)) {
+                return false;
+            }
+            *(struct spec_cost_source *)out = source;
+            return true;
+        }
+    }
+    if (!value_parse_number(input, &source.units)) {
+        const bool is_number =
+            input->text.len > 0 && input->text.data[0] >= '0' && input->text.data[0] <= '9';
+        text_add(input->problem,
+                 is_number ? SPAN("") : SPAN(", header.NAME or response.header.NAME"));
+        return false;
+    }
+    *(struct spec_cost_source *)out = source;
+    return true;
+}
+
+/* --- answers --- */
+
+static bool parse_answer(const struct value_input *input, void *out)
+{
+    const struct span text = input->text;
+    struct spec_answer answer = {.end = ANSWER_WHOLE};
+    uint64_t status = 0;
+    if (text.len == 3 && text.data[0] >= '1' && text.data[0] <= '5' &&
+        span_equals_ignore_case(span_of(text.data + 1, 2), SPAN("xx"))) {
+        answer.first = (uint16_t)(100 * (text.data[0] - '0'));
+        answer.last = (uint16_t)(answer.first + 99);
+    } else if (span_to_u64(text, ANSWER_STATUS_MAX, &status) && status >= ANSWER_STATUS_MIN) {
+        answer.first = (uint16_t)status;
+        answer.last = answer.first;
+    } else if (!answer_end_read(text, &answer.end)) {
+        return text_refuse(input->problem, "must be %s", input->type->noun);
+    }
+    *(struct spec_answer *)out = answer;
+    return true;
+}
+
+/* --- the list --- */
+
+/* A number alone is the rate of a limit without a period. */
+const struct value_type VALUE_RATE = {
+    .noun = "a rate such as 100/minute",
+    VALUE_WITH_NODE(struct spec_rate, rate),
+    .parse = parse_rate,
+    .min = 1,
+    .max = LIMIT_COST_MAX,
+    .form = FORM_NUMBER,
+    .pattern = "^[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day|w|week|mo|month"
+               "|" PATTERN_DURATION ")$",
+};
+
+#define PATTERN_NAME "[!#$%&'*+.^_`~0-9A-Za-z-]+" /* a token without "|" */
+#define PATTERN_TERM                                                                               \
+    "(client\\.ip(/[0-9]+)?|(header|cookie|query)\\." PATTERN_NAME "|path(\\." PATTERN_NAME ")?"   \
+    "|method|host|route|global)"
+const struct value_type VALUE_KEY_PART = {
+    .noun = "a key such as client.ip",
+    VALUE_WITH_NODE(struct spec_key_part, part),
+    .parse = parse_key_part,
+    .pattern = "^([ \t]*" PATTERN_TERM "([ \t]*[|][ \t]*" PATTERN_TERM ")*[ \t]*)$",
+};
+
+const struct value_type VALUE_ALGORITHM = {
+    .kind = VALUE_SCALAR,
+    .noun = "token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, sliding_log or "
+            "concurrency",
+    .bytes = sizeof(const struct algorithm *),
+    .parse = parse_algorithm,
+    .words = (const char *const[]){"token_bucket", "leaky_bucket", "gcra", "fixed_window",
+                                   "sliding_window", "sliding_log", "concurrency", NULL},
+};
+const struct value_type VALUE_ANSWER = {
+    .kind = VALUE_SCALAR,
+    .noun = "a status such as 401, a class such as 5xx, client_left or server_failed",
+    .bytes = sizeof(struct spec_answer),
+    .has_node = true,
+    .parse = parse_answer,
+    .min = ANSWER_STATUS_MIN,
+    .max = ANSWER_STATUS_MAX,
+    .form = FORM_NUMBER,
+    .pattern = "^([1-5][xX][xX]|client_left|server_failed)$",
+};
+const struct value_type VALUE_COST_SOURCE = {
+    .kind = VALUE_SCALAR,
+    .noun = "a whole number, header.NAME or response.header.NAME",
+    .bytes = sizeof(struct spec_cost_source),
+    .has_node = true,
+    .parse = parse_cost_source,
+    .min = 1,
+    .max = LIMIT_COST_MAX,
+    .form = FORM_NUMBER,
+    .pattern = "^(response\\.)?header\\." PATTERN_TOKEN "$",
+};
+const struct value_type VALUE_METHOD_COST = {
+    .noun = "a whole number",
+    VALUE_WITH_NODE(struct spec_method_cost, units),
+    .parse = value_parse_number,
+    .min = 1,
+    .max = LIMIT_COST_MAX,
+    .form = FORM_NUMBER,
+};
+
+/* --- keys --- */
+
+enum {
+    IPV4_BITS = 32,
+    IPV6_BITS_MIN = 33, /* a smaller number is meant for IPv4 */
+};
+
+/* The syntax after the word of a source. */
+enum term_rest {
+    REST_NONE,    /* client.ip may have /BITS */
+    REST_NAME,    /* .NAME */
+    REST_SEGMENT, /* nothing, .N or .NAME */
+};
+
+struct source_word {
+    struct span word;
+    enum key_source source;
+    enum term_rest rest;
+    bool not_yet;
+};
+
+static const struct source_word SOURCES[] = {
+    {{"client.ip", 9}, KEY_CLIENT_IP, REST_NONE, false},
+    {{"header", 6}, KEY_HEADER, REST_NAME, false},
+    {{"cookie", 6}, KEY_COOKIE, REST_NAME, false},
+    {{"query", 5}, KEY_QUERY, REST_NAME, false},
+    {{"path", 4}, KEY_PATH, REST_SEGMENT, false},
+    {{"method", 6}, KEY_METHOD, REST_NONE, false},
+    {{"host", 4}, KEY_HOST, REST_NONE, false},
+    {{"route", 5}, KEY_ROUTE, REST_NONE, false},
+    {{"global", 6}, KEY_GLOBAL, REST_NONE, false},
+    {{"client.cert", 11}, KEY_GLOBAL, REST_NONE, true},
+    {{"jwt", 3}, KEY_GLOBAL, REST_NAME, true},
+};
+
+static const struct source_word *find_source(struct span word, struct text *problem)
+{
+    struct suggest suggest;
+    suggest_init(&suggest, word);
+    for (size_t i = 0; i < ARRAY_LEN(SOURCES); i++) {
+        if (span_equals(SOURCES[i].word, word)) {
+            return &SOURCES[i];
+        }
+        if (!SOURCES[i].not_yet) {
+            suggest_offer(&suggest, SOURCES[i].word);
+        }
+    }
+    text_add_literal(problem, "unknown source ");
+    quote_write(problem, word);
+    suggest_write(&suggest, problem);
+    if (suggest.best.len == 0) {
+        text_add_literal(problem, "; write client.ip, header.NAME, cookie.NAME, query.NAME, path, "
+                                  "path.N, path.NAME, method, host, route or global");
+    }
+    return NULL;
+}
+
+static bool copy_name(struct span name, bool lower, struct arena *arena, struct span *copy,
+                      struct text *problem)
+{
+    char *out = arena_alloc(arena, name.len + 1);
+    if (out == NULL) {
+        return text_refuse(problem, "out of memory");
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        out[i] = name.data[i];
+        if (lower) {
+            out[i] = ascii_lower(out[i]);
+        }
+    }
+    out[name.len] = '\0';
+    *copy = span_of(out, name.len);
+    return true;
+}
+
+/* The name after the dot of a header, cookie, query or path term. */
+static bool parse_name(struct span name, struct arena *arena, struct key_term *term,
+                       struct text *problem)
+{
+    uint64_t number = 0;
+    if (term->source == KEY_PATH && span_to_u64(name, PATH_SEGMENTS_MAX, &number)) {
+        if (number == 0) {
+            return text_refuse(problem, "segments of a path are counted from 1");
+        }
+        term->source = KEY_PATH_SEGMENT;
+        term->number = (uint32_t)number;
+        return true;
+    }
+    if (!field_is_token(name) || name.len > NAME_BYTES_MAX) {
+        return text_refuse(problem,
+                           "the name behind the dot must be 1 to %d letters, digits, \"-\", "
+                           "\"_\" and the like",
+                           NAME_BYTES_MAX);
+    }
+    if (term->source == KEY_HEADER && !value_check_read_field(name, problem)) {
+        return false;
+    }
+    if (term->source == KEY_PATH) {
+        term->source = KEY_PATH_CAPTURE;
+    }
+    term->is_credentials =
+        term->source == KEY_HEADER && span_equals_ignore_case(name, SPAN("authorization"));
+    return copy_name(name, term->source == KEY_HEADER, arena, &term->name, problem);
+}
+
+/* The bits after the slash of client.ip. */
+static bool parse_bits(struct span text, struct key_term *term, struct text *problem)
+{
+    uint64_t bits = 0;
+    if (!span_to_u64(text, 128, &bits) || bits < IPV6_BITS_MIN) {
+        return text_refuse(problem, "client.ip/N is the prefix of IPv6 addresses, 33 to 128; IPv4 "
+                                    "addresses always count one by one");
+    }
+    term->ipv6_bits = (uint8_t)bits;
+    return true;
+}
+
+/* Split `word.name` at the dot; client.ip and client.cert are words that contain a dot. */
+static struct span cut_word(struct span span, struct span *name)
+{
+    size_t dot = span_find(span, '.');
+    if (span_starts_with(span, SPAN("client."))) {
+        dot = span.len;
+    }
+    *name =
+        dot < span.len ? span_of(span.data + dot + 1, span.len - dot - 1) : (struct span){NULL, 0};
+    return span_of(span.data, dot);
+}
+
+static bool parse_term(struct span span, struct arena *arena, struct key_term *term,
+                       struct text *problem)
+{
+    struct span name;
+    struct span word = cut_word(span, &name);
+    struct span bits = {NULL, 0};
+    const size_t slash = span_find(word, '/');
+    if (slash < word.len) {
+        bits = span_of(word.data + slash + 1, word.len - slash - 1);
+        word.len = slash;
+    }
+    const struct source_word *source = find_source(word, problem);
+    if (source == NULL) {
+        return false;
+    }
+    if (source->not_yet) {
+        return text_refuse(problem, "%.*s keys are not yet built", SPAN_ARGS(source->word));
+    }
+    *term = (struct key_term){
+        .source = source->source, .ipv6_bits = KEY_IPV6_BITS_DEFAULT, .ipv4_bits = IPV4_BITS};
+    if (bits.data != NULL && source->source != KEY_CLIENT_IP) {
+        return text_refuse(problem, "only client.ip has a prefix length");
+    }
+    if (bits.data != NULL) {
+        return parse_bits(bits, term, problem);
+    }
+    if (name.data == NULL) {
+        if (source->rest == REST_NAME) {
+            text_add_format(problem, "%.*s needs a name: %.*s.NAME", SPAN_ARGS(word),
+                            SPAN_ARGS(word));
+        }
+        return source->rest != REST_NAME;
+    }
+    if (source->rest == REST_NONE) {
+        return text_refuse(problem, "nothing may follow %.*s", SPAN_ARGS(word));
+    }
+    return parse_name(name, arena, term, problem);
+}
+
+bool value_parse_key_part(struct span span, struct arena *arena, struct key_part *part,
+                          struct text *problem)
+{
+    struct key_part parsed = {.n_terms = 0};
+    struct span rest = span.data != NULL ? span : SPAN("");
+    struct span piece;
+    while (span_split(&rest, '|', &piece)) {
+        const struct span term = span_trim(piece);
+        if (term.len == 0) {
+            return text_refuse(problem, "has an empty alternative");
+        }
+        if (parsed.n_terms == KEY_ALTERNATIVES_MAX) {
+            return text_refuse(problem, "has more than %d alternatives", KEY_ALTERNATIVES_MAX);
+        }
+        if (!parse_term(term, arena, &parsed.terms[parsed.n_terms], problem)) {
+            return false;
+        }
+        parsed.n_terms++;
+    }
+    *part = parsed;
+    return true;
+}

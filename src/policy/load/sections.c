@@ -1,0 +1,372 @@
+
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "http/field.h"
+#include "policy/load/spec.h"
+#include "policy/load/value_types.h"
+#include "policy/units.h"
+
+/* --- words --- */
+
+static const struct value_type ON_FAILURE =
+    WORD_TYPE("local, allow or deny", [ON_FAILURE_LOCAL] = "local", [ON_FAILURE_ALLOW] = "allow",
+              [ON_FAILURE_DENY] = "deny");
+static const struct value_type LIMIT_ON_FAILURE = WORD_TYPE(
+    "local, allow, deny or store", [ON_FAILURE_LOCAL] = "local", [ON_FAILURE_ALLOW] = "allow",
+    [ON_FAILURE_DENY] = "deny", [SPEC_ON_FAILURE_UNSAID] = "store");
+static const struct value_type FULL =
+    WORD_TYPE("overflow, deny or allow", [STORE_FULL_OVERFLOW] = "overflow",
+              [STORE_FULL_DENY] = "deny", [STORE_FULL_ALLOW] = "allow");
+static const struct value_type LOG_FORMAT =
+    WORD_TYPE("logfmt, json or off", [LOG_FORMAT_LOGFMT] = "logfmt", [LOG_FORMAT_JSON] = "json",
+              [LOG_FORMAT_OFF] = "off");
+static const struct value_type HEADERS =
+    WORD_TYPE("draft11, draft_next, legacy, both or none", [HEADERS_DRAFT11] = "draft11",
+              [HEADERS_DRAFT_NEXT] = "draft_next", [HEADERS_LEGACY] = "legacy",
+              [HEADERS_BOTH] = "both", [HEADERS_NONE] = "none");
+static const struct value_type DUPLICATES =
+    WORD_TYPE("cookies, refuse or each", [KEY_DUPLICATES_COOKIES] = "cookies",
+              [KEY_DUPLICATES_REFUSE] = "refuse", [KEY_DUPLICATES_EACH] = "each");
+static const struct value_type MISSING =
+    WORD_TYPE("shared, deny or skip", [KEY_MISSING_SHARED] = "shared", [KEY_MISSING_DENY] = "deny",
+              [KEY_MISSING_SKIP] = "skip");
+static const struct value_type ENCODED_SLASH = WORD_TYPE("refuse or allow", "refuse", "allow");
+static const struct value_type ALIGN =
+    WORD_TYPE("clock or first", [SPEC_ALIGN_CLOCK] = "clock", [SPEC_ALIGN_FIRST] = "first");
+static const struct value_type TRUST = WORD_TYPE("proxies or any", "proxies", "any");
+
+/* --- numbers with bounds --- */
+
+static const struct value_type WORKERS = VALUE_AUTO_TYPE(1, WORKERS_MAX);
+static const struct value_type INSTANCES = VALUE_AUTO_TYPE(1, 10000);
+static const struct value_type CONNECTIONS = VALUE_NUMBER_TYPE(1, 10000000);
+static const struct value_type FIELD_COUNT = VALUE_NUMBER_TYPE(1, HEAD_FIELDS_MAX);
+static const struct value_type HELD = VALUE_NUMBER_TYPE(1, 1000000);
+static const struct value_type BANS = VALUE_NUMBER_TYPE(1, 100000);
+static const struct value_type COST_UNITS = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
+static const struct value_type BUCKETS = VALUE_NUMBER_TYPE(1, 100);
+static const struct value_type BURST = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
+static const struct value_type DENY_STATUS = VALUE_NUMBER_TYPE(400, 599);
+static const struct value_type RESPOND_STATUS = VALUE_NUMBER_TYPE(200, 599);
+static const struct value_type DEADLINE = VALUE_DURATION_TYPE(MS(1), MS(60000));
+static const struct value_type TIMEOUT = VALUE_DURATION_TYPE(MS(1), MS(DAY_MS));
+static const struct value_type MAX_WAIT = VALUE_DURATION_TYPE(MS(1), MS(HOUR_MS));
+static const struct value_type LEASE = VALUE_DURATION_TYPE(MS(1000), MS(DAY_MS));
+static const struct value_type DRAIN = VALUE_DURATION_TYPE(0, MS(DAY_MS));
+static const struct value_type MEMORY = VALUE_SIZE_TYPE(KIB(1024), KIB(1024) * KIB(1024));
+static const struct value_type HEAD_BYTES = VALUE_SIZE_TYPE(KIB(1), KIB(1024));
+static const struct value_type BODY_BYTES = VALUE_SIZE_TYPE(0, INT64_MAX);
+
+/* --- sections, the inner ones first --- */
+
+static const struct section_field STORE_FIELDS[] = {
+    {"redis", SHAPE_LIST, &VALUE_REDIS, offsetof(struct spec_store, redis), NULL, KEY_OPTIONAL,
+     "redis://[[user]:password@]host[:port][/database], unix:///path, "
+     "redis+sentinel://host[:port],.../master[/database]; several redis:// addresses: a cluster; "
+     "left out: this process"},
+    {"cluster", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, cluster), "false", KEY_OPTIONAL,
+     "the one address of redis is a node of a cluster"},
+    {"user", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, user), NULL, KEY_OPTIONAL,
+     "ACL user of Redis, in place of the URL's"},
+    {"password", SHAPE_ONE, &VALUE_SECRET, offsetof(struct spec_store, password), NULL,
+     KEY_OPTIONAL, "password of Redis, in place of the URL's"},
+    {"sentinel_user", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, sentinel_user), NULL,
+     KEY_OPTIONAL, "ACL user of the sentinels"},
+    {"sentinel_password", SHAPE_ONE, &VALUE_SECRET, offsetof(struct spec_store, sentinel_password),
+     NULL, KEY_OPTIONAL, "password of the sentinels; left out: they ask for none"},
+    {"prefix", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, prefix), "sluice", KEY_OPTIONAL,
+     "start of every key in Redis"},
+    {"secret", SHAPE_ONE, &VALUE_SECRET, offsetof(struct spec_store, secret), "", KEY_OPTIONAL,
+     "keys the hashes of identities; the same for all proxies that share limits; up to 64 bytes"},
+    {"deadline", SHAPE_ONE, &DEADLINE, offsetof(struct spec_store, values.deadline_us), "20ms",
+     KEY_OPTIONAL, "a decision that takes longer is a failure"},
+    {"on_failure", SHAPE_ONE, &ON_FAILURE, offsetof(struct spec_store, values.on_failure), "local",
+     KEY_OPTIONAL, "local, allow or deny: what limits do while Redis cannot answer"},
+    {"instances", SHAPE_ONE, &INSTANCES, offsetof(struct spec_store, values.instances), "auto",
+     KEY_OPTIONAL,
+     "proxies among which local limits are shared out; auto: as many as were seen in Redis"},
+    {"coalesce", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, values.coalesce), "true",
+     KEY_OPTIONAL,
+     "requests equal in limits, keys and cost wait for one in flight, and share a call"},
+    {"denial_cache", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, values.denial_cache),
+     "true", KEY_OPTIONAL,
+     "what Redis denied is denied until its time, for a second at most, without asking"},
+    {"memory", SHAPE_ONE, &MEMORY, offsetof(struct spec_store, values.memory_bytes), "64MiB",
+     KEY_OPTIONAL, "most bytes of the embedded store"},
+    {"full", SHAPE_ONE, &FULL, offsetof(struct spec_store, values.full), "overflow", KEY_OPTIONAL,
+     "overflow, deny or allow: new keys when the embedded store is full"},
+    {"redis_cell", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, redis_cell), "false",
+     KEY_OPTIONAL,
+     "true: redis-cell's CL.THROTTLE decides gcra limits that are alone on their routes"},
+};
+static const struct value_type STORE_TYPE = SECTION_TYPE(STORE_FIELDS, struct spec_store);
+
+static const struct section_field LOG_FIELDS[] = {
+    {"format", SHAPE_ONE, &LOG_FORMAT, offsetof(struct spec_log, format), "logfmt", KEY_OPTIONAL,
+     "logfmt, json or off"},
+    {"to", SHAPE_ONE, &VALUE_LOG_TARGET, offsetof(struct spec_log, to), "stdout", KEY_OPTIONAL,
+     "stdout, syslog, or a file that is appended to"},
+    {"sample", SHAPE_ONE, &VALUE_SHARE, offsetof(struct spec_log, sample_ppm), "100%", KEY_OPTIONAL,
+     "of the requests that were allowed and went well, how many have a line"},
+};
+static const struct value_type LOG_TYPE = SHORT_SECTION_TYPE(LOG_FIELDS, struct spec_log, "format");
+
+static const struct section_field MAX_FIELDS[] = {
+    {"connections", SHAPE_ONE, &CONNECTIONS, offsetof(struct spec_max, values.connections), "10000",
+     KEY_OPTIONAL, "connections from clients, all workers together"},
+    {"connections_per_client", SHAPE_ONE, &CONNECTIONS,
+     offsetof(struct spec_max, values.connections_per_client), "2000", KEY_OPTIONAL,
+     "connections of one address, of IPv6 one /64; not of trusted proxies"},
+    {"head", SHAPE_ONE, &HEAD_BYTES, offsetof(struct spec_max, values.head_bytes), "16KiB",
+     KEY_OPTIONAL, "bytes of a request's head; more is answered with 431"},
+    {"headers", SHAPE_ONE, &FIELD_COUNT, offsetof(struct spec_max, values.headers), "100",
+     KEY_OPTIONAL, "header fields of a request; more is answered with 431"},
+    {"body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_max, values.body_bytes), "1GiB",
+     KEY_OPTIONAL, "bytes of a request's body; more is answered with 413"},
+    {"held", SHAPE_ONE, &HELD, offsetof(struct spec_max, values.held), "1000", KEY_OPTIONAL,
+     "requests held for shaping, in each worker"},
+    {"bans", SHAPE_ONE, &BANS, offsetof(struct spec_max, values.bans), "10000", KEY_OPTIONAL,
+     "bans and exemptions together"},
+};
+static const struct value_type MAX_TYPE = SECTION_TYPE(MAX_FIELDS, struct spec_max);
+
+static const struct section_field TIMEOUTS_FIELDS[] = {
+    {"head", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.head_us), "10s",
+     KEY_OPTIONAL, "from a request's first byte to the end of its head"},
+    {"idle", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.idle_us), "60s",
+     KEY_OPTIONAL, "between requests, and of a body or response that does not move"},
+    {"tunnel", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.tunnel_us), "1h",
+     KEY_OPTIONAL, "of a tunnel, or a stream of events, in which nothing moves"},
+    {"drain", SHAPE_ONE, &DRAIN, offsetof(struct spec_timeouts, values.drain_us), "30s",
+     KEY_OPTIONAL, "for requests under way after SIGTERM"},
+    {"body_rate", SHAPE_ONE, &VALUE_BYTE_RATE,
+     offsetof(struct spec_timeouts, values.body_bytes_per_s), "1KiB/s", KEY_OPTIONAL,
+     "that a client must send or take of a body on average; off: no least rate"},
+};
+static const struct value_type TIMEOUTS_TYPE = SECTION_TYPE(TIMEOUTS_FIELDS, struct spec_timeouts);
+
+static const struct section_field EXCEPT_FIELDS[] = {
+    {"client", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_except, clients), NULL, KEY_REQUIRED,
+     "addresses or prefixes of clients"},
+};
+static const struct value_type EXCEPT_TYPE = SECTION_TYPE(EXCEPT_FIELDS, struct spec_except);
+
+static const struct section_field DENY_FIELDS[] = {
+    {"status", SHAPE_ONE, &DENY_STATUS, offsetof(struct spec_reply, status), "429", KEY_OPTIONAL,
+     "status of the answer, 400 to 599"},
+    {"body", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_reply, body), "", KEY_OPTIONAL,
+     "body of the answer"},
+    {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
+     "text/plain", KEY_OPTIONAL, "media type of the body"},
+};
+static const struct value_type DENY_TYPE = SECTION_TYPE(DENY_FIELDS, struct spec_reply);
+
+static const struct section_field LIMIT_FIELDS[] = {
+    {"key", SHAPE_LIST, &VALUE_KEY_PART, offsetof(struct spec_limit, key), NULL, KEY_REQUIRED,
+     "what is counted apart; a list is a composite, \"|\" takes the first that is present"},
+    {"algorithm", SHAPE_ONE, &VALUE_ALGORITHM, offsetof(struct spec_limit, values.algorithm),
+     "token_bucket", KEY_OPTIONAL, "how requests are counted"},
+    {"rate", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_limit, rates), NULL, KEY_REQUIRED,
+     "N/period, or a list: each rate is a limit of its own"},
+    {"burst", SHAPE_ONE, &BURST, offsetof(struct spec_limit, values.burst), NULL, KEY_OPTIONAL,
+     "units at one instant; left out: the rate's N; not for windows"},
+    {"except", SHAPE_ONE, &EXCEPT_TYPE, offsetof(struct spec_limit, except), NULL, KEY_OPTIONAL,
+     "who is never judged by this limit"},
+    {"missing", SHAPE_ONE, &MISSING, offsetof(struct spec_limit, missing), "shared", KEY_OPTIONAL,
+     "shared, deny or skip: requests that lack a part of the key"},
+    {"duplicates", SHAPE_ONE, &DUPLICATES, offsetof(struct spec_limit, duplicates), "cookies",
+     KEY_OPTIONAL, "requests with several values of a part: cookies, refuse or each"},
+    {"deny", SHAPE_ONE, &DENY_TYPE, offsetof(struct spec_limit, deny), NULL, KEY_OPTIONAL,
+     "answer to denied requests, in place of the problem document"},
+    {"on_failure", SHAPE_ONE, &LIMIT_ON_FAILURE, offsetof(struct spec_limit, on_failure), "store",
+     KEY_OPTIONAL, "local, allow or deny; store: as the store section says"},
+    {"shadow", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, shadow), "false", KEY_OPTIONAL,
+     "judged and reported, never enforced"},
+    {"count", SHAPE_LIST, &VALUE_ANSWER, offsetof(struct spec_limit, count), NULL, KEY_OPTIONAL,
+     "the ends that are charged, as is any that the client causes; left out: all"},
+    {"refund", SHAPE_LIST, &VALUE_ANSWER, offsetof(struct spec_limit, refund), NULL, KEY_OPTIONAL,
+     "the ends that give back what their request took"},
+    {"count_denied", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, count_denied), "false",
+     KEY_OPTIONAL, "denied requests are charged too"},
+    {"max_wait", SHAPE_ONE, &MAX_WAIT, offsetof(struct spec_limit, values.max_wait_us), NULL,
+     KEY_OPTIONAL, "leaky_bucket: hold a request so long rather than refuse it"},
+    {"align", SHAPE_ONE, &ALIGN, offsetof(struct spec_limit, align), "clock", KEY_OPTIONAL,
+     "fixed_window: windows of the clock, or from the first request"},
+    {"timezone", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_limit, timezone), NULL, KEY_OPTIONAL,
+     "fixed_window: where days, weeks and months start; left out: UTC"},
+    {"buckets", SHAPE_ONE, &BUCKETS, offsetof(struct spec_limit, values.buckets), "10",
+     KEY_OPTIONAL, "sliding_window: parts of the period that are counted apart"},
+    {"strict", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, values.strict), "false",
+     KEY_OPTIONAL, "sliding_window: the oldest part counts whole"},
+    {"lease", SHAPE_ONE, &LEASE, offsetof(struct spec_limit, values.lease_us), "60s", KEY_OPTIONAL,
+     "concurrency: when the slots of a proxy that died come back"},
+};
+const struct value_type SECTIONS_LIMIT = SECTION_TYPE(LIMIT_FIELDS, struct spec_limit);
+
+static const struct section_field DEFAULTS_FIELDS[] = {
+    {"limits", SHAPE_LIST, &VALUE_NAME, offsetof(struct spec_defaults, limits), NULL, KEY_OPTIONAL,
+     "limits of every route that does not say its own"},
+};
+static const struct value_type DEFAULTS_TYPE = SECTION_TYPE(DEFAULTS_FIELDS, struct spec_defaults);
+
+static const struct section_field MATCH_FIELDS[] = {
+    {"path", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_match, path), NULL, KEY_OPTIONAL,
+     "pattern: \"*\" is a segment, \"{name}\" one with a name, \"**\" the rest"},
+    {"host", SHAPE_ONE, &VALUE_HOST_PATTERN, offsetof(struct spec_match, host), NULL, KEY_OPTIONAL,
+     "host, or \"*.\" and a host for all beneath it"},
+    {"method", SHAPE_LIST, &VALUE_METHOD, offsetof(struct spec_match, methods), NULL, KEY_OPTIONAL,
+     "methods, one of which it must be"},
+    {"header", SHAPE_MAP, &VALUE_HEADER, offsetof(struct spec_match, headers), NULL, KEY_OPTIONAL,
+     "name: value, or name: true for one that is present; all must hold"},
+    {"client", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_match, clients), NULL, KEY_OPTIONAL,
+     "addresses or prefixes, one of which the client must be in"},
+    {"ignore_case", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_match, ignore_case), "false",
+     KEY_OPTIONAL, "letters of the path match in any case"},
+    {"encoded_slash", SHAPE_ONE, &ENCODED_SLASH, offsetof(struct spec_match, encoded_slash),
+     "refuse", KEY_OPTIONAL, "refuse or allow: %2F, %5C and \"\\\" in a path"},
+};
+static const struct value_type MATCH_TYPE = SECTION_TYPE(MATCH_FIELDS, struct spec_match);
+
+static const struct section_field RESPOND_FIELDS[] = {
+    {"status", SHAPE_ONE, &RESPOND_STATUS, offsetof(struct spec_reply, status), NULL, KEY_REQUIRED,
+     "status of the answer, 200 to 599"},
+    {"body", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_reply, body), "", KEY_OPTIONAL,
+     "body of the answer"},
+    {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
+     "text/plain", KEY_OPTIONAL, "media type of the body"},
+};
+static const struct value_type RESPOND_TYPE = SECTION_TYPE(RESPOND_FIELDS, struct spec_reply);
+
+static const struct section_field COST_FIELDS[] = {
+    {"from", SHAPE_ONE, &VALUE_COST_SOURCE, offsetof(struct spec_cost, from), NULL, KEY_OPTIONAL,
+     "header.NAME of the request, or response.header.NAME"},
+    {"max", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, max), NULL, KEY_OPTIONAL,
+     "most units that the field may say; left out: what the smallest of the limits holds"},
+    {"trust", SHAPE_ONE, &TRUST, offsetof(struct spec_cost, trust), "proxies", KEY_OPTIONAL,
+     "proxies: trusted ones alone are believed, or any"},
+    {"estimate", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, estimate), NULL, KEY_OPTIONAL,
+     "units reserved until the response says them"},
+    {"strip", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_cost, strip), "false", KEY_OPTIONAL,
+     "the client does not see the field of the response"},
+    {"default", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, units), "1", KEY_OPTIONAL,
+     "units of the methods that are not named"},
+};
+static const struct section_field METHOD_COST = {
+    "cost", SHAPE_MAP,    &VALUE_METHOD_COST, offsetof(struct spec_cost, methods),
+    NULL,   KEY_OPTIONAL, "units of a method"};
+
+/* Methods are in upper case, other keys are not. A key that differs from a method only in case is
+ * read as a method, so that its error names the method. */
+static bool is_method_key(struct span key)
+{
+    struct text unread = text_of(NULL, 0);
+    const bool is_capital = key.len > 0 && key.data[0] >= 'A' && key.data[0] <= 'Z';
+    return is_capital || (field_is_token(key) && !value_check_method(key, &unread));
+}
+
+static const struct value_type COST_TYPE = {
+    .kind = VALUE_SECTION,
+    .noun = "a mapping",
+    .bytes = sizeof(struct spec_cost),
+    .section =
+        &(const struct section){
+            .fields = COST_FIELDS,
+            .n_fields = ARRAY_LEN(COST_FIELDS),
+            .shorthand = "from",
+            .others = &METHOD_COST,
+            .is_other = is_method_key,
+            .others_pattern = "^[A-Z]",
+        },
+};
+
+static const struct section_field EDITS_FIELDS[] = {
+    {"set", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_edits, set), NULL, KEY_OPTIONAL,
+     "name: value, in place of all fields of the name"},
+    {"remove", SHAPE_LIST, &VALUE_FIELD_NAME, offsetof(struct spec_edits, removed), NULL,
+     KEY_OPTIONAL, "names of fields that do not pass"},
+};
+static const struct value_type EDITS_TYPE = SECTION_TYPE(EDITS_FIELDS, struct spec_edits);
+
+static const struct section_field ROUTE_FIELDS[] = {
+    {"name", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, name), NULL, KEY_OPTIONAL,
+     "for logs and the key \"route\"; left out: route-N"},
+    {"match", SHAPE_ONE, &MATCH_TYPE, offsetof(struct spec_route, match), NULL, KEY_OPTIONAL,
+     "which requests; left out: all"},
+    {"limits", SHAPE_LIST, &VALUE_NAME, offsetof(struct spec_route, limits), NULL, KEY_OPTIONAL,
+     "names of limits; [] for none; left out: those of defaults"},
+    {"upstream", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, upstream), NULL, KEY_OPTIONAL,
+     "where requests go; this or respond"},
+    {"respond", SHAPE_ONE, &RESPOND_TYPE, offsetof(struct spec_route, respond), NULL, KEY_OPTIONAL,
+     "an answer of sluice's own; this or upstream"},
+    {"cost", SHAPE_ONE, &COST_TYPE, offsetof(struct spec_route, cost), NULL, KEY_OPTIONAL,
+     "units that a request takes of each limit"},
+    {"max_body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_route, body_bytes_max), NULL,
+     KEY_OPTIONAL, "bytes of a request's body; left out: max.body"},
+    {"upgrade", SHAPE_LIST, &VALUE_PROTOCOL, offsetof(struct spec_route, upgrade), NULL,
+     KEY_OPTIONAL, "protocols that a request may switch to; [] for none; left out: websocket"},
+    {"strip_prefix", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_route, strip_prefix), NULL,
+     KEY_OPTIONAL, "start of the path that the upstream does not get"},
+    {"request", SHAPE_ONE, &EDITS_TYPE, offsetof(struct spec_route, request), NULL, KEY_OPTIONAL,
+     "fields of requests that are set or removed"},
+    {"response", SHAPE_ONE, &EDITS_TYPE, offsetof(struct spec_route, response), NULL, KEY_OPTIONAL,
+     "fields of responses that are set or removed"},
+};
+const struct value_type SECTIONS_ROUTE = SECTION_TYPE(ROUTE_FIELDS, struct spec_route);
+
+static const struct section_field LISTEN_FIELDS[] = {
+    {"address", SHAPE_ONE, &VALUE_LISTEN, offsetof(struct spec_listen, address), NULL, KEY_REQUIRED,
+     "address:port, or unix:/path"},
+    {"proxy_protocol", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_listen, proxy_protocol),
+     "false", KEY_OPTIONAL,
+     "trusted proxies say in the PROXY protocol who the client is; all others are refused"},
+    {"mode", SHAPE_ONE, &VALUE_MODE, offsetof(struct spec_listen, mode), "0660", KEY_OPTIONAL,
+     "permissions of a unix socket"},
+};
+static const struct value_type LISTEN_TYPE =
+    SHORT_SECTION_TYPE(LISTEN_FIELDS, struct spec_listen, "address");
+
+static const struct section_field RESOLVER_FIELDS[] = {
+    {"servers", SHAPE_LIST, &VALUE_NAME_SERVER, offsetof(struct spec_resolver, servers), NULL,
+     KEY_REQUIRED, "address[:port] of name servers, in place of those of /etc/resolv.conf"},
+};
+static const struct value_type RESOLVER_TYPE = SECTION_TYPE(RESOLVER_FIELDS, struct spec_resolver);
+
+static const struct section_field POLICY_FIELDS[] = {
+    {"listen", SHAPE_LIST, &LISTEN_TYPE, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
+     "address:port, unix:/path, a section, or a list of such"},
+    {"admin", SHAPE_ONE, &SECTIONS_ADMIN, offsetof(struct spec_policy, admin), NULL, KEY_OPTIONAL,
+     "where operators connect: a section, or its listen alone; left out: nowhere"},
+    {"workers", SHAPE_ONE, &WORKERS, offsetof(struct spec_policy, workers), "auto", KEY_OPTIONAL,
+     "threads; auto: one per core"},
+    {"trusted_proxies", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_policy, trusted_proxies),
+     NULL, KEY_OPTIONAL,
+     "addresses, prefixes or unix: whose X-Forwarded-For, Forwarded and PROXY header are believed"},
+    {"resolver", SHAPE_ONE, &RESOLVER_TYPE, offsetof(struct spec_policy, resolver), NULL,
+     KEY_OPTIONAL, "who is asked for names; left out: as the system says"},
+    {"store", SHAPE_ONE, &STORE_TYPE, offsetof(struct spec_policy, store), NULL, KEY_OPTIONAL,
+     "where counters live; left out: in this process"},
+    {"log", SHAPE_ONE, &LOG_TYPE, offsetof(struct spec_policy, log), NULL, KEY_OPTIONAL,
+     "one line a request"},
+    {"max", SHAPE_ONE, &MAX_TYPE, offsetof(struct spec_policy, max), NULL, KEY_OPTIONAL,
+     "caps on what clients may ask for"},
+    {"timeouts", SHAPE_ONE, &TIMEOUTS_TYPE, offsetof(struct spec_policy, timeouts), NULL,
+     KEY_OPTIONAL, "how long to wait for clients"},
+    {"headers", SHAPE_ONE, &HEADERS, offsetof(struct spec_policy, headers), "draft11", KEY_OPTIONAL,
+     "draft11, draft_next, legacy, both or none: the fields that tell clients of their limits"},
+    {"upstream", SHAPE_ONE, &VALUE_SERVER, offsetof(struct spec_policy, upstream), NULL,
+     KEY_OPTIONAL, "short form: the one server for all requests"},
+    {"limit", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_policy, limit), NULL, KEY_OPTIONAL,
+     "short form: the rate per client address"},
+    {"upstreams", SHAPE_MAP, &SECTIONS_UPSTREAM, offsetof(struct spec_policy, upstreams), NULL,
+     KEY_OPTIONAL, "servers, by name"},
+    {"limits", SHAPE_MAP, &SECTIONS_LIMIT, offsetof(struct spec_policy, limits), NULL, KEY_OPTIONAL,
+     "limits, by name"},
+    {"defaults", SHAPE_ONE, &DEFAULTS_TYPE, offsetof(struct spec_policy, defaults), NULL,
+     KEY_OPTIONAL, "what routes need not say"},
+    {"routes", SHAPE_LIST, &SECTIONS_ROUTE, offsetof(struct spec_policy, routes), NULL,
+     KEY_OPTIONAL, "what happens to which requests; the first that matches counts"},
+    NOT_YET("jwt", "how tokens are verified"),
+    {"watch", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_policy, watch), "false", KEY_OPTIONAL,
+     "reload when the file changes"},
+};
+const struct value_type SECTIONS_POLICY = SECTION_TYPE(POLICY_FIELDS, struct spec_policy);

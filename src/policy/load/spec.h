@@ -1,0 +1,173 @@
+/* The contents of a policy file, read by the tables in sections*.c, before names are resolved. It
+ * lives in the loader's arena; values that could not be read are zero. */
+
+#ifndef SLUICE_POLICY_LOAD_SPEC_H
+#define SLUICE_POLICY_LOAD_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "limit/algorithm.h"
+#include "policy/load/section.h"
+#include "policy/load/spec_values.h"
+#include "policy/policy.h"
+
+/* --- routes --- */
+
+/* A response of sluice: to a denied request, or of a route. */
+struct spec_reply {
+    struct section_position position;
+    uint32_t status;
+    struct spec_text body;
+    struct spec_text content_type;
+};
+
+struct spec_match {
+    struct section_position position;
+    struct spec_text path;
+    struct spec_text host;
+    struct section_items methods; /* struct spec_text */
+    struct section_items headers; /* struct spec_header */
+    struct section_items clients; /* struct address_prefix */
+    bool ignore_case;
+    int encoded_slash; /* 1: allow */
+};
+
+struct spec_cost {
+    struct section_position position;
+    struct spec_cost_source from;
+    uint32_t units; /* of methods that are not listed; 0: could not be read */
+    uint32_t estimate;
+    uint32_t max;
+    int trust; /* 1: any */
+    bool strip;
+    struct section_items methods; /* struct spec_method_cost */
+};
+
+/* Changes of fields. */
+struct spec_edits {
+    struct section_position position;
+    struct section_items set;     /* struct spec_field */
+    struct section_items removed; /* struct spec_text */
+};
+
+struct spec_route {
+    struct section_position position;
+    struct spec_text name;
+    struct spec_match match;
+    struct section_items limits; /* struct spec_text */
+    struct spec_text upstream;
+    struct spec_reply respond;
+    struct spec_cost cost;
+    struct section_items upgrade; /* struct spec_text */
+    uint64_t body_bytes_max;      /* valid if max_body is given */
+    struct spec_text strip_prefix;
+    struct spec_edits request;
+    struct spec_edits response;
+};
+
+/* --- the store, limits, the whole --- */
+
+struct spec_store {
+    struct section_position position;
+    struct section_items redis; /* struct spec_redis */
+    bool cluster;
+    struct spec_text user;
+    struct spec_text password;
+    struct spec_text sentinel_user;
+    struct spec_text sentinel_password;
+    struct spec_text prefix;
+    struct spec_text secret;
+    struct store_section values; /* what needs no check */
+    bool redis_cell;
+};
+
+struct spec_log {
+    struct section_position position;
+    int format; /* enum log_format */
+    struct spec_text to;
+    uint32_t sample_ppm;
+};
+
+struct spec_max {
+    struct section_position position;
+    struct max_section values;
+};
+
+struct spec_timeouts {
+    struct section_position position;
+    struct timeouts_section values;
+};
+
+struct spec_except {
+    struct section_position position;
+    struct section_items clients; /* struct address_prefix */
+};
+
+enum { SPEC_ON_FAILURE_UNSAID = ON_FAILURE_DENY + 1 };
+
+enum spec_align {
+    SPEC_ALIGN_CLOCK,
+    SPEC_ALIGN_FIRST,
+};
+
+struct spec_limit {
+    struct section_position position;
+    struct section_items key;   /* struct spec_key_part */
+    struct limit_spec values;   /* algorithm and parameters; burst 0: not given */
+    struct section_items rates; /* struct spec_rate */
+    struct spec_except except;
+    int missing;    /* enum key_missing */
+    int duplicates; /* enum key_duplicates */
+    struct spec_reply deny;
+    int on_failure; /* enum on_failure, or SPEC_ON_FAILURE_UNSAID */
+    bool shadow;
+    bool count_denied;
+    struct section_items count;  /* struct spec_answer */
+    struct section_items refund; /* struct spec_answer */
+
+    /* only for some algorithms */
+    int align; /* enum spec_align */
+    struct spec_text timezone;
+};
+
+struct spec_defaults {
+    struct section_position position;
+    struct section_items limits; /* struct spec_text */
+};
+
+struct spec_policy {
+    struct section_position position;
+    struct section_items listen; /* struct spec_listen */
+    struct spec_admin admin;
+    uint32_t workers;
+    struct section_items trusted_proxies; /* struct address_prefix */
+    struct spec_resolver resolver;
+    struct spec_store store;
+    struct spec_log log;
+    struct spec_max max;
+    struct spec_timeouts timeouts;
+    bool watch;
+    int headers;                   /* enum headers_style */
+    struct spec_endpoint upstream; /* short form */
+    struct section_items limit;    /* short form: struct spec_rate */
+    struct section_items upstreams;
+    struct section_items limits;
+    struct spec_defaults defaults;
+    struct section_items routes;
+};
+
+/* --- the tables --- */
+
+/* The whole file; read into a struct spec_policy. */
+extern const struct value_type SECTIONS_POLICY;
+
+/* One upstream, one limit, one route: struct spec_upstream, spec_limit, spec_route. */
+extern const struct value_type SECTIONS_UPSTREAM;
+extern const struct value_type SECTIONS_LIMIT;
+extern const struct value_type SECTIONS_ROUTE;
+
+/* The admin API: struct spec_admin. */
+extern const struct value_type SECTIONS_ADMIN;
+
+#endif /* SLUICE_POLICY_LOAD_SPEC_H */

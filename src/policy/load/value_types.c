@@ -1,0 +1,424 @@
+#include "policy/load/value_types.h"
+
+#include "base/address.h"
+#include "base/limits.h"
+#include "http/field.h"
+#include "http/method.h"
+#include "http/target.h"
+#include "policy/load/endpoint.h"
+#include "policy/load/quote.h"
+#include "policy/load/spec.h"
+#include "policy/units.h"
+
+#define BYTE_RATE_MAX (UINT64_C(1) << 40)
+
+/* --- numbers, durations, sizes --- */
+
+static bool check_bounds(const struct value_type *type, uint64_t value,
+                         void (*write)(struct text *text, uint64_t value), struct text *problem)
+{
+    if (value >= type->min && value <= type->max) {
+        return true;
+    }
+    text_add(problem, value < type->min ? SPAN("must be at least ") : SPAN("must be at most "));
+    write(problem, value < type->min ? type->min : type->max);
+    return false;
+}
+
+bool value_parse_number(const struct value_input *input, void *out)
+{
+    uint64_t value = 0;
+    if (!span_to_u64(input->text, UINT64_MAX, &value)) {
+        return text_refuse(input->problem, "must be a whole number");
+    }
+    if (!check_bounds(input->type, value, text_add_u64, input->problem)) {
+        return false;
+    }
+    *(uint32_t *)out = (uint32_t)value;
+    return true;
+}
+
+bool value_parse_duration(const struct value_input *input, void *out)
+{
+    uint64_t us = 0;
+    if (!units_parse_duration(input->text, &us, input->problem) ||
+        !check_bounds(input->type, us, units_write_duration, input->problem)) {
+        return false;
+    }
+    *(uint64_t *)out = us;
+    return true;
+}
+
+bool value_parse_size(const struct value_input *input, void *out)
+{
+    uint64_t bytes = 0;
+    if (!units_parse_size(input->text, &bytes, input->problem) ||
+        !check_bounds(input->type, bytes, units_write_size, input->problem)) {
+        return false;
+    }
+    *(uint64_t *)out = bytes;
+    return true;
+}
+
+static bool parse_byte_rate(const struct value_input *input, void *out)
+{
+    const struct span suffix = SPAN("/s");
+    struct span size = input->text;
+    uint64_t bytes = 0;
+    if (span_equals(size, SPAN("off"))) {
+        *(uint64_t *)out = 0;
+        return true;
+    }
+    if (size.len < suffix.len ||
+        !span_equals(span_of(size.data + size.len - suffix.len, suffix.len), suffix)) {
+        return text_refuse(input->problem, "must be a size with /s, such as 1KiB/s, or off");
+    }
+    size.len -= suffix.len;
+    if (span_to_u64(size, UINT64_MAX, &bytes)) {
+        text_add_literal(input->problem, "needs a unit; did you mean \"");
+        units_write_size(input->problem, bytes);
+        return text_refuse(input->problem, "/s\"?");
+    }
+    if (!units_parse_size(size, &bytes, input->problem)) {
+        return false;
+    }
+    if (bytes == 0 || bytes > BYTE_RATE_MAX) {
+        return text_refuse(input->problem, "must be 1B/s to 1TiB/s, or off");
+    }
+    *(uint64_t *)out = bytes;
+    return true;
+}
+
+bool value_parse_auto(const struct value_input *input, void *out)
+{
+    if (span_equals(input->text, SPAN("auto"))) {
+        *(uint32_t *)out = 0;
+        return true;
+    }
+    if (!value_parse_number(input, out)) {
+        return text_refuse(input->problem, ", or auto");
+    }
+    return true;
+}
+
+static bool parse_bool(const struct value_input *input, void *out)
+{
+    const bool is_true = span_equals(input->text, SPAN("true"));
+    if (!is_true && !span_equals(input->text, SPAN("false"))) {
+        return text_refuse(input->problem, "must be true or false");
+    }
+    *(bool *)out = is_true;
+    return true;
+}
+
+/* --- texts --- */
+
+static bool check_content_type(struct span text, struct text *problem)
+{
+    return (text.len > 0 && field_is_value(text)) ||
+           text_refuse(problem, "must be a media type such as text/plain");
+}
+
+bool value_check_method(struct span method, struct text *problem)
+{
+    if (!field_is_token(method) || method.len > METHOD_BYTES_MAX) {
+        return text_refuse(problem, "must be the name of a method");
+    }
+    const enum method_id meant = method_find_ignoring_case(method);
+    if (meant != METHOD_OTHER && !span_equals(method, method_name(meant))) {
+        return text_refuse(problem, "case counts in methods; did you mean \"%.*s\"?",
+                           SPAN_ARGS(method_name(meant)));
+    }
+    if (meant == METHOD_CONNECT) {
+        return text_refuse(problem, "CONNECT is always refused");
+    }
+    return true;
+}
+
+/* RFC 9110 section 7.8: a name, optionally followed by a slash and a version. */
+static bool check_protocol(struct span text, struct text *problem)
+{
+    const size_t slash = span_find(text, '/');
+    const struct span name = span_of(text.data, slash);
+    const bool has_version = slash < text.len;
+    const struct span version =
+        has_version ? span_of(text.data + slash + 1, text.len - slash - 1) : name;
+    return (field_is_token(name) && field_is_token(version)) ||
+           text_refuse(problem, "must be a protocol such as websocket");
+}
+
+static bool check_host_rule(struct span text, struct text *problem)
+{
+    return (text.len > 0 && target_is_host(text)) ||
+           text_refuse(problem, "must be preserve, server or the name of a host");
+}
+
+static bool check_host_pattern(struct span host, struct text *problem)
+{
+    if (span_starts_with(host, SPAN("*."))) {
+        host = span_of(host.data + 2, host.len - 2);
+    }
+    char buffer[HOST_BYTES_MAX];
+    const bool has_star = span_find(host, '*') < host.len;
+    if (has_star || !target_is_host(host) || target_normalise_host(host, buffer).len == 0) {
+        return text_refuse(problem, "must be a host, or \"*.\" and a host for all beneath it");
+    }
+    const size_t bracket = span_find(host, ']');
+    const size_t start = bracket < host.len ? bracket : 0;
+    const struct span tail = span_of(host.data + start, host.len - start);
+    return span_find(tail, ':') == tail.len ||
+           text_refuse(problem, "must have no port: hosts are matched without it");
+}
+
+bool value_check_read_field(struct span name, struct text *problem)
+{
+    const struct span proxy = SPAN("proxy-");
+    const bool is_of_proxy =
+        name.len > proxy.len && span_equals_ignore_case(span_of(name.data, proxy.len), proxy);
+    if (is_of_proxy || field_is_hop_by_hop(field_identify(name))) {
+        quote_write(problem, name);
+        return text_refuse(problem, " belongs to one connection and is not passed on: the upstream "
+                                    "would not see what is read here");
+    }
+    if (field_is_underscore_variant(name)) {
+        quote_write(problem, name);
+        return text_refuse(problem, " is a known name with \"_\" for \"-\", and requests with it "
+                                    "are refused");
+    }
+    return true;
+}
+
+static bool parse_header(const struct value_input *input, void *out)
+{
+    struct spec_header *header = out;
+    if (!field_is_token(header->position.name)) {
+        return text_refuse(input->problem, "the key must be the name of a header");
+    }
+    if (!value_check_read_field(header->position.name, input->problem)) {
+        return false;
+    }
+    if (!field_is_value(input->text)) {
+        return text_refuse(input->problem, "no header can have this value");
+    }
+    if (input->node->plain && span_equals(input->text, SPAN("false"))) {
+        return text_refuse(input->problem,
+                           "matching what lacks a header is not yet built; write \"'false'\" "
+                           "for the word");
+    }
+    header->is_present = input->node->plain && span_equals(input->text, SPAN("true"));
+    header->value = span_trim(input->text);
+    return true;
+}
+
+static bool check_field_name(struct span text, struct text *problem)
+{
+    return field_is_token(text) || text_refuse(problem, "must be the name of a header");
+}
+
+static bool parse_field(const struct value_input *input, void *out)
+{
+    struct spec_field *field = out;
+    if (!field_is_token(field->position.name)) {
+        return text_refuse(input->problem, "the key must be the name of a header");
+    }
+    if (!field_is_value(input->text)) {
+        return text_refuse(input->problem, "must have no line end and no other control character");
+    }
+    field->value = span_trim(input->text);
+    return true;
+}
+
+/* --- the log --- */
+
+enum {
+    PPM_A_PERCENT = 10000,
+    PERCENT_DIGITS_MAX = 4, /* after the decimal point, for ppm */
+};
+
+#define LOG_TARGET_NOUN "stdout, syslog, syslog:/path or the path of a file"
+
+static bool check_log_target(struct span text, struct text *problem)
+{
+    const struct span syslog = SPAN("syslog:");
+    const bool is_syslog =
+        span_equals(text, SPAN("syslog")) || span_starts_with(text, SPAN("syslog:/"));
+    if (text.len == 0 || span_find(text, '\0') < text.len ||
+        (!is_syslog && span_starts_with(text, syslog))) {
+        return text_refuse(problem, "must be " LOG_TARGET_NOUN);
+    }
+    return !is_syslog || text.len <= syslog.len + SYSLOG_PATH_BYTES_MAX ||
+           text_refuse(problem, "must be at most %d bytes behind \"syslog:\"",
+                       SYSLOG_PATH_BYTES_MAX);
+}
+
+/* "12.5" in ppm. */
+static bool parse_percent(struct span span, uint32_t *ppm)
+{
+    const size_t point = span_find(span, '.');
+    const bool has_digits = point < span.len;
+    const struct span digits =
+        has_digits ? span_of(span.data + point + 1, span.len - point - 1) : SPAN("0");
+    uint64_t whole;
+    uint64_t part;
+    if (!span_to_u64(span_of(span.data, point), 100, &whole) || digits.len > PERCENT_DIGITS_MAX ||
+        !span_to_u64(digits, UINT32_MAX, &part)) {
+        return false;
+    }
+    for (size_t i = digits.len; i < PERCENT_DIGITS_MAX; i++) {
+        part *= 10;
+    }
+    *ppm = (uint32_t)(whole * PPM_A_PERCENT + part);
+    return *ppm <= 100 * PPM_A_PERCENT;
+}
+
+static bool parse_share(const struct value_input *input, void *out)
+{
+    const struct span text = input->text;
+    if (text.len < 2 || text.data[text.len - 1] != '%' ||
+        !parse_percent(span_of(text.data, text.len - 1), out)) {
+        return text_refuse(input->problem, "must be %s, of at most 4 digits behind the point",
+                           input->type->noun);
+    }
+    return true;
+}
+
+/* --- endpoints --- */
+
+static bool parse_listen(const struct value_input *input, void *out)
+{
+    return endpoint_parse_listen(input->text, out, input->problem);
+}
+
+static bool parse_mode(const struct value_input *input, void *out)
+{
+    const struct span text = input->text;
+    uint32_t mode = 0;
+    bool is_octal = text.len == 4 && text.data[0] == '0';
+    for (size_t i = 0; i < text.len && is_octal; i++) {
+        is_octal = text.data[i] >= '0' && text.data[i] <= '7';
+        mode = mode << 3 | (uint32_t)(text.data[i] - '0');
+    }
+    if (!is_octal) {
+        return text_refuse(input->problem,
+                           "must be four octal digits from 0000 to 0777, such as 0660");
+    }
+    *(uint32_t *)out = mode;
+    return true;
+}
+
+static bool parse_name_server(const struct value_input *input, void *out)
+{
+    return endpoint_parse_name_server(input->text, out, input->problem);
+}
+
+static bool parse_server(const struct value_input *input, void *out)
+{
+    return endpoint_parse_server(input->text, out, input->problem);
+}
+
+static bool parse_redis(const struct value_input *input, void *out)
+{
+    return redis_url_parse(input->text, input->arena, out, input->problem);
+}
+
+static bool parse_prefix(const struct value_input *input, void *out)
+{
+    if (span_equals(input->text, SPAN("unix"))) {
+        *(struct address_prefix *)out = (struct address_prefix){.base.family = ADDRESS_NONE};
+        return true;
+    }
+    if (!address_prefix_parse(input->text, out)) {
+        return text_refuse(input->problem,
+                           "must be an address, a prefix such as 10.0.0.0/8, or unix: who connects "
+                           "on a unix socket");
+    }
+    return true;
+}
+
+/* --- the list --- */
+
+const struct value_type VALUE_TEXT = VALUE_STRING_TYPE("a text", NULL);
+const struct value_type VALUE_SECRET = {
+    .kind = VALUE_STRING,
+    .noun = "a text",
+    .bytes = sizeof(struct spec_text),
+    .has_node = true,
+    .is_secret = true,
+};
+const struct value_type VALUE_NAME = VALUE_STRING_TYPE("a name", NULL);
+const struct value_type VALUE_CONTENT_TYPE =
+    VALUE_STRING_TYPE("a media type such as text/plain", check_content_type);
+const struct value_type VALUE_METHOD =
+    VALUE_STRING_TYPE("a method such as GET", value_check_method);
+const struct value_type VALUE_PROTOCOL =
+    VALUE_STRING_TYPE("a protocol such as websocket", check_protocol);
+const struct value_type VALUE_HOST_RULE =
+    VALUE_STRING_TYPE("preserve, server or the name of a host", check_host_rule);
+const struct value_type VALUE_HOST_PATTERN =
+    VALUE_STRING_TYPE("a host, or \"*.\" and a host", check_host_pattern);
+const struct value_type VALUE_FIELD_NAME =
+    VALUE_STRING_TYPE("the name of a header", check_field_name);
+const struct value_type VALUE_LOG_TARGET = VALUE_STRING_TYPE(LOG_TARGET_NOUN, check_log_target);
+const struct value_type VALUE_BOOL = {
+    .kind = VALUE_SCALAR,
+    .noun = "true or false",
+    .bytes = sizeof(bool),
+    .parse = parse_bool,
+    .form = FORM_SWITCH,
+};
+const struct value_type VALUE_LISTEN = {
+    .noun = "address:port or unix:/path",
+    VALUE_WITH_NODE(struct spec_endpoint, endpoint),
+    .parse = parse_listen,
+    .pattern = "^(unix:/.+|[^/]+:[0-9]+)$",
+};
+/* YAML parsers read four digits as a number, some as decimal and some as octal. */
+const struct value_type VALUE_MODE = {
+    .kind = VALUE_SCALAR,
+    .noun = "permissions such as 0660",
+    .bytes = sizeof(uint32_t),
+    .parse = parse_mode,
+    .max = 777,
+    .form = FORM_NUMBER,
+};
+const struct value_type VALUE_NAME_SERVER = {
+    .noun = "an address such as 10.0.0.53",
+    VALUE_WITH_NODE(struct spec_endpoint, endpoint),
+    .parse = parse_name_server,
+};
+const struct value_type VALUE_SERVER = {
+    .noun = "a URL such as http://127.0.0.1:9000, or unix:/path",
+    VALUE_WITH_NODE(struct spec_endpoint, endpoint),
+    .parse = parse_server,
+    .pattern = "^(http://.+|unix:/.+)$",
+};
+const struct value_type VALUE_REDIS = {
+    .noun = "a URL such as redis://127.0.0.1:6379/0, or several for a cluster",
+    VALUE_WITH_NODE(struct spec_redis, url),
+    .parse = parse_redis,
+    .is_secret = true,
+    .pattern = "^((redis|rediss|redis\\+sentinel)://.+|(redis\\+)?unix:///.+)$",
+};
+const struct value_type VALUE_BYTE_RATE = VALUE_PATTERN_TYPE(
+    "a size a second such as 1KiB/s, or off", uint64_t, parse_byte_rate, PATTERN_SIZE "/s|off");
+const struct value_type VALUE_SHARE =
+    VALUE_PATTERN_TYPE("a share such as 10% or 0.1%", uint32_t, parse_share,
+                       "(100(\\.0{1,4})?|[0-9]{1,2}(\\.[0-9]{1,4})?)%");
+const struct value_type VALUE_PREFIX =
+    VALUE_PATTERN_TYPE("an address, a prefix such as 10.0.0.0/8, or unix", struct address_prefix,
+                       parse_prefix, "unix|[0-9A-Fa-f:.]+(/[0-9]+)?");
+const struct value_type VALUE_FIELD = {
+    .kind = VALUE_SCALAR,
+    .noun = "a header's value",
+    .bytes = sizeof(struct spec_field),
+    .has_node = true,
+    .parse = parse_field,
+    .is_secret = true,
+};
+const struct value_type VALUE_HEADER = {
+    .kind = VALUE_SCALAR,
+    .noun = "a header's value, or true",
+    .bytes = sizeof(struct spec_header),
+    .has_node = true,
+    .parse = parse_header,
+};

@@ -1,0 +1,153 @@
+/* The types of single values in a policy, with their names and parsers. */
+
+#ifndef SLUICE_POLICY_LOAD_VALUE_TYPES_H
+#define SLUICE_POLICY_LOAD_VALUE_TYPES_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/text.h"
+#include "policy/key.h"
+#include "policy/load/section.h"
+
+/* Each type parses a text into the named type. */
+extern const struct value_type VALUE_TEXT;   /* struct spec_text */
+extern const struct value_type VALUE_SECRET; /* struct spec_text, never shown */
+extern const struct value_type VALUE_NAME;   /* struct spec_text: a limit, route or upstream */
+extern const struct value_type VALUE_CONTENT_TYPE; /* struct spec_text: a header field's value */
+extern const struct value_type VALUE_METHOD;       /* struct spec_text: a token */
+extern const struct value_type VALUE_PROTOCOL;     /* struct spec_text: as in Upgrade */
+extern const struct value_type VALUE_LOG_TARGET;   /* struct spec_text: stdout, syslog or a file */
+extern const struct value_type VALUE_SHARE;        /* uint32_t: ppm */
+extern const struct value_type VALUE_HOST_RULE; /* struct spec_text: preserve, server or a host */
+extern const struct value_type VALUE_HOST_PATTERN; /* struct spec_text: host or *.host */
+extern const struct value_type VALUE_BOOL;         /* bool */
+extern const struct value_type VALUE_BYTE_RATE;    /* uint64_t: bytes a second; 0: off */
+extern const struct value_type VALUE_COST_SOURCE;  /* struct spec_cost_source */
+extern const struct value_type VALUE_METHOD_COST;  /* struct spec_method_cost */
+extern const struct value_type VALUE_ANSWER;       /* struct spec_answer */
+extern const struct value_type VALUE_LISTEN;       /* struct spec_endpoint */
+extern const struct value_type VALUE_MODE;         /* uint32_t: permissions of a file */
+extern const struct value_type VALUE_NAME_SERVER;  /* struct spec_endpoint */
+extern const struct value_type VALUE_SERVER;       /* struct spec_endpoint */
+extern const struct value_type VALUE_REDIS;        /* struct spec_redis */
+extern const struct value_type VALUE_PREFIX;       /* struct address_prefix */
+extern const struct value_type VALUE_RATE;         /* struct spec_rate */
+extern const struct value_type VALUE_KEY_PART;     /* struct spec_key_part */
+extern const struct value_type VALUE_ALGORITHM;    /* const struct algorithm * */
+extern const struct value_type VALUE_HEADER;       /* struct spec_header */
+extern const struct value_type VALUE_FIELD;        /* struct spec_field */
+extern const struct value_type VALUE_FIELD_NAME;   /* struct spec_text */
+
+/* Parsers for types with their own bounds. */
+bool value_parse_number(const struct value_input *input, void *out);
+bool value_parse_auto(const struct value_input *input, void *out);
+bool value_parse_duration(const struct value_input *input, void *out);
+bool value_parse_size(const struct value_input *input, void *out);
+
+/* Read one part of a key, `header.x-api-key | client.ip`: alternatives with "|" between them. Names
+ * are copied to @arena. False: @problem describes the error, for use after `key "VALUE": `. */
+MUST_USE bool value_parse_key_part(struct span span, struct arena *arena, struct key_part *part,
+                                   struct text *problem);
+
+/* Whether @method is a valid request method; else @problem says why not. */
+bool value_check_method(struct span method, struct text *problem);
+
+/* Parts of patterns for schemas, without anchors. */
+#define PATTERN_TOKEN "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+#define PATTERN_DURATION                                                                           \
+    "(?=[0-9])([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?([0-9]+us)?"
+#define PATTERN_SIZE "[0-9]+([KMGT]i)?B"
+
+/* A struct spec_text. */
+#define VALUE_STRING_TYPE(noun_, check_)                                                           \
+    {                                                                                              \
+        .kind = VALUE_STRING, .noun = (noun_), .bytes = sizeof(struct spec_text),                  \
+        .has_node = true, .check = (check_)                                                        \
+    }
+
+/* Of a scalar's type: @struct_ begins with its node, and parse() writes @member_. */
+#define VALUE_WITH_NODE(struct_, member_)                                                          \
+    .kind = VALUE_SCALAR, .bytes = sizeof(struct_), .offset = offsetof(struct_, member_),          \
+    .has_node = true
+
+#define VALUE_SCALAR_TYPE(noun_, type_, parse_)                                                    \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(type_), .parse = (parse_)           \
+    }
+
+/* A scalar type with a pattern. */
+#define VALUE_PATTERN_TYPE(noun_, type_, parse_, pattern_)                                         \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(type_), .parse = (parse_),          \
+        .pattern = "^(" pattern_ ")$"                                                              \
+    }
+
+/* A whole number into a uint32_t, a duration into us and a size into bytes, both uint64_t. */
+#define VALUE_NUMBER_TYPE(min_, max_)                                                              \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = "a whole number", .bytes = sizeof(uint32_t),                 \
+        .parse = value_parse_number, .min = (min_), .max = (max_), .form = FORM_NUMBER             \
+    }
+/* Likewise, or auto, which is 0. */
+#define VALUE_AUTO_TYPE(min_, max_)                                                                \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = "auto or a whole number", .bytes = sizeof(uint32_t),         \
+        .parse = value_parse_auto, .min = (min_), .max = (max_), .form = FORM_NUMBER,              \
+        .pattern = "^auto$"                                                                        \
+    }
+#define VALUE_DURATION_TYPE(min_, max_)                                                            \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = "a duration such as 500ms or 10s",                           \
+        .bytes = sizeof(uint64_t), .parse = value_parse_duration, .min = (min_), .max = (max_),    \
+        .pattern = "^(" PATTERN_DURATION ")$"                                                      \
+    }
+#define VALUE_SIZE_TYPE(min_, max_)                                                                \
+    {                                                                                              \
+        .kind = VALUE_SCALAR, .noun = "a size such as 16KiB", .bytes = sizeof(uint64_t),           \
+        .parse = value_parse_size, .min = (min_), .max = (max_), .pattern = "^(" PATTERN_SIZE ")$" \
+    }
+
+/* Whether a policy may read the request field @name. It must not be a hop-by-hop field or a field
+ * that is refused in requests. False: @problem says why. */
+MUST_USE bool value_check_read_field(struct span name, struct text *problem);
+
+/* --- for tables of sections --- */
+
+#define MS(n) (UINT64_C(1000) * (n))
+#define KIB(n) (UINT64_C(1024) * (n))
+#define HOUR_MS UINT64_C(3600000)
+#define DAY_MS (24 * HOUR_MS)
+
+#define SECTION_TYPE(fields_, struct_)                                                             \
+    {                                                                                              \
+        .kind = VALUE_SECTION, .noun = "a mapping", .bytes = sizeof(struct_),                      \
+        .section = SHORT_SECTION(fields_, NULL)                                                    \
+    }
+#define SHORT_SECTION_TYPE(fields_, struct_, shorthand_)                                           \
+    {                                                                                              \
+        .kind = VALUE_SECTION, .noun = "a mapping", .bytes = sizeof(struct_),                      \
+        .section = SHORT_SECTION(fields_, shorthand_)                                              \
+    }
+#define SHORT_SECTION(fields_, shorthand_)                                                         \
+    (&(const struct section){                                                                      \
+        .fields = (fields_), .n_fields = ARRAY_LEN(fields_), .shorthand = (shorthand_)})
+
+/* The words in the order of their values, which begin at 0. */
+#define WORD_TYPE(noun_, ...)                                                                      \
+    {                                                                                              \
+        .kind = VALUE_WORD, .noun = (noun_), .bytes = sizeof(int), .words = (const char *const[])  \
+        {                                                                                          \
+            __VA_ARGS__, NULL                                                                      \
+        }                                                                                          \
+    }
+
+/* A key of the policy's language that this program does not support yet. */
+#define NOT_YET(key_, doc_)                                                                        \
+    {                                                                                              \
+        .key = (key_), .presence = KEY_NOT_YET, .doc = (doc_)                                      \
+    }
+
+#endif /* SLUICE_POLICY_LOAD_VALUE_TYPES_H */

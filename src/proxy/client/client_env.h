@@ -1,0 +1,108 @@
+/* State that the client connections of one worker share, of any protocol. The worker makes it, and
+ * it outlives the connections. */
+
+#ifndef SLUICE_PROXY_CLIENT_CLIENT_ENV_H
+#define SLUICE_PROXY_CLIENT_CLIENT_ENV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/address.h"
+#include "base/compiler.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/pool.h"
+#include "base/status.h"
+#include "net/loop.h"
+#include "policy/policy.h"
+#include "proxy/client/eviction.h"
+#include "proxy/core/proxy_env.h"
+#include "proxy/meters.h"
+
+struct client_env;
+struct client_connection;
+struct connection_limits;
+struct exchange_config;
+
+struct client_env {
+    /* The worker's: a connection has been closed and returned to its pool. */
+    void (*on_gone)(struct client_env *clients);
+    struct proxy_env *env;
+    struct connection_limits *connection_limits; /* of all workers */
+    struct list open;                            /* struct client_connection, oldest first */
+    struct list victims;     /* candidates that other workers chose as victims: see eviction.h */
+    struct pool downstreams; /* struct downstream */
+    struct timeout_queue rest_timeouts;   /* of connections between requests: timeouts.idle */
+    struct timeout_queue first_timeouts;  /* of new ones: timeouts.head, or timeouts.idle if less */
+    struct timeout_queue linger_timeouts; /* of connections that are closed in stages */
+    struct timeout_queue grace_timeouts;  /* of connections that are new when the drain begins */
+    struct log_gate refusal_gates[METER_REFUSALS];
+    struct log_gate eviction_gate;
+};
+
+/* The loop need not exist yet. */
+void client_env_init(struct client_env *clients, void (*on_gone)(struct client_env *clients),
+                     struct proxy_env *env, struct connection_limits *connection_limits);
+
+/* Make the timeout queues: the loop exists. */
+void client_env_open(struct client_env *clients, const struct timeouts_section *timeouts);
+
+/* Another policy is in force: use its @timeouts. */
+void client_env_set_timeouts(struct client_env *clients, const struct timeouts_section *timeouts);
+
+/* Free everything. No connection may be open. */
+void client_env_close(struct client_env *clients);
+
+struct client_connection_ops {
+    /* The worker is draining: close after the answer under way, or now if there is none. A new
+     * connection gets a grace period to send its first request. */
+    void (*drain)(struct client_connection *connection);
+    /* Close at once, even during an exchange: the proxy ends the connection. */
+    void (*close)(struct client_connection *connection);
+    /* A new configuration is in force, and requests under @expired are not waited for any longer:
+     * cut the connection if it is under @expired. True: it was cut. */
+    bool (*on_new_configuration)(struct client_connection *connection,
+                                 const struct exchange_config *expired);
+    /* Close a connection that waits for its client, to make room. A silent or idle one is closed
+     * without an answer; an unfinished head is answered with 408. If a request has come or an
+     * answer is under way, a due connection closes after that answer, or before the next request
+     * begins. Any other stays, and is a candidate again: EVICTED_NONE. */
+    enum eviction_kind (*evict)(struct client_connection *connection);
+};
+
+/* A client connection of any protocol, as its worker and the connection limits see it. */
+struct client_connection {
+    const struct client_connection_ops *ops;
+    struct proxy_env *env;
+    struct client_env *clients;
+    struct list node;    /* in clients->open */
+    struct address peer; /* or the client that a PROXY header names */
+    bool is_counted;     /* the connection limits count it for @peer */
+    bool has_left;       /* the connection limits no longer count it */
+    struct eviction_candidate candidate;
+};
+
+/* --- a lingering close --- */
+
+/* Its bounds: the time and the bytes in which an answered client may go on
+ * sending unwanted bytes. The proxy waits until the client has read the answer, since a close with
+ * unread bytes would destroy the answer on its way (RFC 9112 section 9.6). */
+
+enum {
+    LINGER_PAUSE_US = 5 * 1000 * 1000,    /* without a byte: the client is gone, or waits for us */
+    LINGER_US_MAX = 30 * 1000 * 1000,     /* in all, even if bytes keep coming */
+    LINGER_BYTES_MAX = 128 * 1024 * 1024, /* in all: reading is not free */
+};
+
+struct lingering {
+    uint64_t until_us; /* monotonic */
+    uint64_t bytes_left;
+};
+
+void linger_begin(struct lingering *linger, uint64_t now_us);
+
+/* @n bytes were discarded. False: a bound is reached. */
+bool linger_takes(struct lingering *linger, size_t n, uint64_t now_us);
+
+#endif /* SLUICE_PROXY_CLIENT_CLIENT_ENV_H */

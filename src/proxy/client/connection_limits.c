@@ -1,0 +1,318 @@
+#include "proxy/client/connection_limits.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "proxy/client/client_env.h"
+#include "proxy/exchange/exchange_config.h"
+
+enum {
+    /* Descriptors of the process that are reserved for upstreams, Redis and name lookups. */
+    FD_RESERVE_SHARE = 8, /* an eighth, */
+    FD_RESERVE_MIN = 16,  /* but at least this many, */
+    FD_RESERVE_LIMIT = 2, /* and at most half */
+    FD_PIPES_SHARE = 4,   /* pipes may have a quarter of the reserve */
+    FDS_PER_PIPE = 2,
+    EVICTION_TRIES = 4, /* tries, since a chosen connection may be in use */
+};
+
+static_assert((int)METER_REFUSALS == (int)CONNECTION_REFUSALS, "each refusal has its counter");
+static_assert((int)METER_EVICTIONS == (int)EVICTION_KINDS, "each kind has its counter");
+
+/* How each refusal is reported. */
+static const struct {
+    const char *message;
+    const char *hint;
+    bool is_answered; /* with a 503: the client speaks HTTP */
+} REFUSALS[CONNECTION_REFUSALS] = {
+    [REFUSAL_CONNECTIONS] = {"too many connections", "see max.connections", true},
+    [REFUSAL_CLIENT] = {"too many connections of a client", "see max.connections_per_client", true},
+    [REFUSAL_DESCRIPTORS] = {"no file descriptor for a client", "raise ulimit -n", true},
+    [REFUSAL_MEMORY] = {"no memory for a connection", "lower max.connections", true},
+    [REFUSAL_UNTRUSTED] = {"no trusted proxy", "see proxy_protocol and trusted_proxies", false},
+    [REFUSAL_HEADER] = {"no sound PROXY header", "see proxy_protocol of the listener", false},
+};
+
+/* --- life --- */
+
+/* How many descriptors the process may have. */
+static uint64_t count_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX) {
+        return INT_MAX;
+    }
+    return limit.rlim_cur;
+}
+
+static uint64_t reserve_of(uint64_t n_descriptors)
+{
+    const uint64_t most = n_descriptors / FD_RESERVE_LIMIT;
+    uint64_t reserve = n_descriptors / FD_RESERVE_SHARE;
+    reserve = reserve < FD_RESERVE_MIN ? FD_RESERVE_MIN : reserve;
+    return reserve > most ? most : reserve;
+}
+
+static int fd_end_of(uint64_t n_descriptors)
+{
+    return (int)(n_descriptors - reserve_of(n_descriptors));
+}
+
+size_t connection_limits_pipes(unsigned n_workers)
+{
+    const uint64_t n = reserve_of(count_descriptors()) / FD_PIPES_SHARE / FDS_PER_PIPE / n_workers;
+    return n < PIPES_MAX ? (size_t)n : PIPES_MAX;
+}
+
+void connection_limits_check(const struct policy *policy)
+{
+    const uint64_t n_descriptors = count_descriptors();
+    /* Each connection of a client may need one to an upstream too. */
+    const uint64_t n_wanted = (uint64_t)policy->max.connections * 2;
+    if (n_descriptors < n_wanted) {
+        log_warn("proxy.connection_limits", "few file descriptors",
+                 "limit=%llu wanted=%llu hint=\"raise ulimit -n, or lower max.connections: clients "
+                 "get at most %d, the others are for upstreams\"",
+                 (unsigned long long)n_descriptors, (unsigned long long)n_wanted,
+                 fd_end_of(n_descriptors));
+    }
+}
+
+void connection_limits_init(struct connection_limits *connection_limits)
+{
+    atomic_init(&connection_limits->n_connections, 0);
+    connection_limits->fd_end = fd_end_of(count_descriptors());
+    client_counts_init(&connection_limits->clients);
+    eviction_init(&connection_limits->eviction);
+}
+
+void connection_limits_close(struct connection_limits *connection_limits)
+{
+    client_counts_close(&connection_limits->clients);
+    eviction_close(&connection_limits->eviction);
+}
+
+/* --- refusing --- */
+
+void connection_limits_refuse(struct client_env *clients, int fd, const struct address *client,
+                              enum connection_limits_refusal refusal, const char *detail)
+{
+    static const char ANSWER[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+                                 "Retry-After: 1\r\nContent-Length: 0\r\n\r\n";
+    uint64_t n_held;
+    if (REFUSALS[refusal].is_answered) {
+        (void)!send(fd, ANSWER, sizeof(ANSWER) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    counter_up(&clients->env->meters->refused[refusal]);
+    if (log_gate_pass(&clients->refusal_gates[refusal], clock_monotonic_us(), &n_held)) {
+        char buffer[ADDRESS_TEXT_MAX];
+        struct text text = text_of(buffer, sizeof(buffer));
+        address_write(client, &text);
+        log_warn("proxy.connection_limits", REFUSALS[refusal].message,
+                 "client=%.*s%s%s%s times_before=%llu hint=\"%s\"", SPAN_ARGS(text_span(&text)),
+                 detail != NULL ? " err=\"" : "", detail != NULL ? detail : "",
+                 detail != NULL ? "\"" : "", (unsigned long long)n_held, REFUSALS[refusal].hint);
+    }
+}
+
+/* --- evicting --- */
+
+static bool is_trusted(const struct client_env *clients, const struct address *peer)
+{
+    return address_is_in(peer, clients->env->config->policy->trusted_proxies,
+                         clients->env->config->policy->n_trusted_proxies);
+}
+
+bool connection_limits_is_protected(const struct client_env *clients, const struct address *peer)
+{
+    return peer->family == ADDRESS_NONE || is_trusted(clients, peer);
+}
+
+static void report_eviction(struct client_env *clients, const struct address *client,
+                            enum eviction_kind kind)
+{
+    static const char *const KINDS[EVICTION_KINDS] = {
+        [EVICTED_SILENT] = "silent", [EVICTED_IDLE] = "idle", [EVICTED_HEAD] = "head"};
+    uint64_t n_held;
+    counter_up(&clients->env->meters->evicted[kind]);
+    if (log_gate_pass(&clients->eviction_gate, clock_monotonic_us(), &n_held)) {
+        char buffer[ADDRESS_TEXT_MAX];
+        struct text text = text_of(buffer, sizeof(buffer));
+        address_write(client, &text);
+        log_warn("proxy.connection_limits", "connection evicted for a new one",
+                 "client=%.*s kind=%s times_before=%llu hint=\"see max.connections\"",
+                 SPAN_ARGS(text_span(&text)), KINDS[kind], (unsigned long long)n_held);
+    }
+}
+
+/* Evict a connection of this worker that was chosen: close it, or let it close after its answer.
+ * False: it stays. */
+static bool evict(struct client_env *clients, struct eviction_candidate *victim)
+{
+    struct client_connection *connection =
+        CONTAINER_OF(victim, struct client_connection, candidate);
+    const struct address peer = connection->peer;
+    /* The policy may have changed since it became a candidate. */
+    const enum eviction_kind kind = connection_limits_is_protected(clients, &peer)
+                                        ? EVICTED_NONE
+                                        : connection->ops->evict(connection);
+    if (kind != EVICTED_NONE) {
+        report_eviction(clients, &peer, kind);
+    }
+    return kind != EVICTED_NONE;
+}
+
+/* Evict a connection of any worker to make room for one of @newcomer (NULL: not known). False:
+ * none may be evicted. */
+static bool evict_one(struct client_env *clients, const struct address *newcomer)
+{
+    struct eviction *eviction = &clients->connection_limits->eviction;
+    for (int i = 0; i < EVICTION_TRIES; i++) {
+        struct eviction_candidate *own_victim;
+        struct list *victims = eviction_choose(eviction, newcomer, &clients->victims,
+                                               clock_monotonic_us(), &own_victim);
+        if (victims == NULL) {
+            return false;
+        }
+        if (own_victim == NULL) {
+            wakeup_signal(&CONTAINER_OF(victims, struct client_env, victims)->env->wakeup);
+            return true;
+        }
+        if (evict(clients, own_victim)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void connection_limits_on_wake(struct client_env *clients)
+{
+    struct eviction *eviction = &clients->connection_limits->eviction;
+    struct eviction_candidate *victim;
+    while ((victim = eviction_next_victim(eviction, &clients->victims)) != NULL) {
+        if (!evict(clients, victim)) {
+            (void)evict_one(clients, NULL); /* evict another one instead */
+        }
+    }
+}
+
+/* --- coming and going --- */
+
+bool connection_limits_count(struct client_env *clients, const struct address *client, int fd,
+                             bool *is_counted)
+{
+    struct connection_limits *connection_limits = clients->connection_limits;
+    const struct max_section *max = &clients->env->config->policy->max;
+    const bool counts_clients = max->connections_per_client < max->connections;
+    *is_counted = false;
+    /* A trusted proxy and a unix socket carry many clients. */
+    if (!counts_clients || connection_limits_is_protected(clients, client)) {
+        return true;
+    }
+    const enum status status =
+        client_counts_add(&connection_limits->clients, client, max->connections_per_client);
+    *is_counted = status == STATUS_OK;
+    if (!*is_counted) {
+        connection_limits_refuse(clients, fd, client,
+                                 status == STATUS_FULL ? REFUSAL_CLIENT : REFUSAL_MEMORY, NULL);
+    }
+    return *is_counted;
+}
+
+void connection_limits_release(struct client_env *clients, const struct address *client)
+{
+    struct connection_limits *connection_limits = clients->connection_limits;
+    if (client != NULL) {
+        client_counts_remove(&connection_limits->clients, client);
+    }
+    atomic_fetch_sub_explicit(&connection_limits->n_connections, 1, memory_order_relaxed);
+    counter_down(&clients->env->meters->connections);
+}
+
+void connection_limits_forget(struct client_connection *connection)
+{
+    if (!connection->has_left) {
+        connection->has_left = true;
+        connection_limits_release(connection->clients,
+                                  connection->is_counted ? &connection->peer : NULL);
+    }
+}
+
+/* Make room for one more connection, of @peer; @n_before were counted before it. False: there is
+ * no room. */
+static bool make_place(struct client_env *clients, unsigned n_before, const struct address *peer)
+{
+    const unsigned n_max = clients->env->config->policy->max.connections;
+    if (n_before < n_max) {
+        return true;
+    }
+    /* The slots of victims that are not closed yet are given away already. */
+    const unsigned n_given = n_max + eviction_n_pending(&clients->connection_limits->eviction);
+    if (n_before < n_given) {
+        return true;
+    }
+    if (n_before - n_max >= EVICTIONS_PENDING_MAX || !evict_one(clients, peer)) {
+        return false;
+    }
+    if (n_before > n_given) {
+        (void)evict_one(clients, peer); /* a victim chosen before could not be closed */
+    }
+    return true;
+}
+
+/* The last descriptors are reserved for upstreams. If *fd is one of them, evict a connection for
+ * that of @peer and move *fd to a lower number. False: no lower one is free. */
+static bool lower_descriptor(struct client_env *clients, int *fd, const struct address *peer)
+{
+    const int fd_end = clients->connection_limits->fd_end;
+    if (*fd < fd_end) {
+        return true;
+    }
+    const int moved = evict_one(clients, peer) ? fcntl(*fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (moved >= 0) {
+        close(moved < fd_end ? *fd : moved);
+        *fd = moved < fd_end ? moved : *fd;
+    }
+    return *fd < fd_end;
+}
+
+/* Count the new connection *fd, and find why it cannot be served, whatever its client.
+ * CONNECTION_REFUSALS: it can be served. */
+static enum connection_limits_refusal find_refusal(struct client_env *clients, bool proxy_protocol,
+                                                   int *fd, const struct address *peer)
+{
+    struct connection_limits *connection_limits = clients->connection_limits;
+    const unsigned n_before =
+        atomic_fetch_add_explicit(&connection_limits->n_connections, 1, memory_order_relaxed);
+    counter_up(&clients->env->meters->connections);
+    if (proxy_protocol && !is_trusted(clients, peer)) {
+        return REFUSAL_UNTRUSTED;
+    }
+    if (!make_place(clients, n_before, peer)) {
+        return REFUSAL_CONNECTIONS;
+    }
+    return lower_descriptor(clients, fd, peer) ? CONNECTION_REFUSALS : REFUSAL_DESCRIPTORS;
+}
+
+bool connection_limits_admit(struct client_env *clients, bool proxy_protocol,
+                             const struct address *peer, int *fd, bool *is_counted)
+{
+    const enum connection_limits_refusal refusal = find_refusal(clients, proxy_protocol, fd, peer);
+    *is_counted = false;
+    if (refusal != CONNECTION_REFUSALS) {
+        connection_limits_refuse(clients, *fd, peer, refusal, NULL);
+    } else if (proxy_protocol || connection_limits_count(clients, peer, *fd, is_counted)) {
+        counter_up(&clients->env->meters->accepted);
+        return true;
+    }
+    close(*fd);
+    connection_limits_release(clients, NULL);
+    return false;
+}

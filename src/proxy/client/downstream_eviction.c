@@ -1,0 +1,109 @@
+#include "proxy/client/downstream_inner.h"
+
+#include "proxy/client/connection_limits.h"
+#include "proxy/exchange/exchange_config.h"
+
+bool downstream_await_first(struct downstream *downstream, uint64_t now_us)
+{
+    struct client_env *clients = downstream->connection.clients;
+    const struct timeouts_section *timeouts = &clients->env->config->policy->timeouts;
+    if (connection_limits_is_protected(clients, &downstream->connection.peer)) {
+        return false;
+    }
+    downstream->rest_since_us = now_us;
+    /* If timeouts.idle is less, it closes silent connections, and timeouts.head runs from a head's
+     * first byte. */
+    downstream->is_first = timeouts->head_us <= timeouts->idle_us;
+    if (list_is_empty(&downstream->timeout.node)) {
+        timeout_arm(&downstream->timeout, &clients->first_timeouts, now_us);
+    }
+    eviction_add(&clients->connection_limits->eviction, &downstream->connection.candidate,
+                 &downstream->connection.peer, now_us + EVICTION_GRACE_US);
+    return true;
+}
+
+void downstream_end_first(struct downstream *downstream)
+{
+    if (downstream->is_first) {
+        downstream->is_first = false;
+        timeout_disarm(&downstream->timeout);
+    }
+}
+
+void downstream_refuse_head(struct downstream *downstream, const char *reason)
+{
+    downstream->is_first = false;
+    downstream->exchange->request.error = (struct http_error){.status = 408, .reason = reason};
+    exchange_on_bad_head(downstream->exchange);
+}
+
+void downstream_note_tunnel(struct downstream *downstream)
+{
+    struct client_connection *connection = &downstream->connection;
+    downstream->busy_from_us = EVICTION_NEVER;
+    if (connection->candidate.is_deferred) {
+        struct eviction *eviction = &connection->clients->connection_limits->eviction;
+        downstream->is_evicted = false;
+        eviction_remove(eviction, &connection->candidate);
+        eviction_add(eviction, &connection->candidate, &connection->peer, EVICTION_NEVER);
+    } else {
+        eviction_publish(&connection->candidate, EVICTION_NEVER);
+    }
+}
+
+/* A request has come. A due connection closes before the next request begins: now if none has
+ * begun, otherwise after the answer. A tunnel stays: its end may be far. */
+static enum eviction_kind evict_in_use(struct downstream *downstream)
+{
+    struct eviction *eviction = &downstream->connection.clients->connection_limits->eviction;
+    const bool has_next =
+        downstream->phase == DOWNSTREAM_IDLE && !list_is_empty(&downstream->next.node);
+    if (has_next && downstream->connection.candidate.is_due) {
+        downstream_close(downstream);
+        return EVICTED_IDLE;
+    }
+    if (downstream->is_tunnel || !eviction_defer(eviction, &downstream->connection.candidate)) {
+        return EVICTED_NONE;
+    }
+    downstream->is_evicted = true;
+    downstream->keep_alive = false;
+    return EVICTED_IDLE;
+}
+
+static enum eviction_kind evict(struct downstream *downstream)
+{
+    const bool has_spoken = downstream->connection.candidate.has_spoken;
+    const bool is_idle =
+        downstream->phase == DOWNSTREAM_IDLE && list_is_empty(&downstream->next.node);
+    const bool is_reading_head =
+        downstream->phase == DOWNSTREAM_BUSY && downstream->exchange->state == EXCHANGE_READ_HEAD;
+    if (downstream->phase == DOWNSTREAM_LINGER) {
+        downstream_close(downstream);
+        return EVICTED_IDLE;
+    }
+    if ((!is_idle && !is_reading_head) ||
+        stream_peek(&downstream->stream) == STREAM_DONE) { /* there are unread bytes */
+        return evict_in_use(downstream);
+    }
+    if (is_idle) {
+        downstream_close(downstream);
+        return has_spoken ? EVICTED_IDLE : EVICTED_SILENT;
+    }
+    downstream->is_evicted = true;
+    connection_limits_forget(&downstream->connection);
+    downstream_refuse_head(downstream, DOWNSTREAM_HEAD_EVICTED);
+    return EVICTED_HEAD;
+}
+
+enum eviction_kind downstream_evict(struct client_connection *connection)
+{
+    struct downstream *downstream = CONTAINER_OF(connection, struct downstream, connection);
+    const enum eviction_kind kind = evict(downstream);
+    if (kind == EVICTED_NONE) {
+        eviction_add(&connection->clients->connection_limits->eviction, &connection->candidate,
+                     &connection->peer,
+                     downstream->phase == DOWNSTREAM_IDLE ? EVICTION_AFTER_ANSWER
+                                                          : downstream->busy_from_us);
+    }
+    return kind;
+}

@@ -1,0 +1,82 @@
+/* The environment that all connections and exchanges of a worker share. The worker owns it and
+ * outlives them. */
+
+#ifndef SLUICE_PROXY_CORE_PROXY_ENV_H
+#define SLUICE_PROXY_CORE_PROXY_ENV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "base/histogram.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "http/message.h"
+#include "net/loop.h"
+#include "net/outbox.h"
+#include "net/pipe.h"
+#include "net/precise_timer.h"
+#include "policy/policy.h"
+#include "proxy/core/client_counts.h"
+#include "store/bans.h"
+
+struct access_log;
+struct exchange_config;
+struct resolver;
+struct via;
+struct worker_meters;
+
+struct proxy_env {
+    unsigned number; /* of the worker, from 1 */
+    struct loop *loop;
+    struct wakeup wakeup; /* for other threads to wake the worker */
+    struct resolver *resolver;
+    struct worker_meters *meters;
+    struct access_log *log;
+    const struct via *via;          /* the process's name in Via */
+    struct exchange_config *config; /* for new requests */
+    bool is_draining; /* no new requests: connections close after the current answer */
+
+    struct outbox outbox;     /* short answers and requests, written at the end of an iteration */
+    struct pool body_blocks;  /* for bodies: IO_BLOCK_BYTES */
+    struct pool small_blocks; /* for bodies that are consumed slowly: SMALL_BLOCK_BYTES */
+    struct pipe_pool pipes;   /* for long bodies */
+
+    struct random_stream request_ids;
+    uint64_t date_second; /* the second that `date` shows */
+    char date[MESSAGE_DATE_BYTES];
+    uint64_t next_slot;                /* of concurrency limits: starts at random, increments */
+    struct bans_view bans;             /* keys that operators have banned or exempted */
+    struct precise_timers holds;       /* of held exchanges, at most max.held */
+    struct client_counts held_clients; /* held exchanges per client */
+    struct list abandoned_requests;    /* struct abandoned_request: see abandoned_request.h */
+    struct histogram decision_us;      /* from the call of the store to its answer */
+};
+
+/* --- buffer pools --- */
+
+/* The buffer pools of a worker: pools of blocks whose sizes depend on the policy. Policies with the
+ * same sizes share one set. */
+struct buffer_pools {
+    unsigned n_users;
+    struct pool head_blocks;   /* heads of requests, and heads to send; one page is often enough */
+    struct pool answer_blocks; /* heads of responses with the start of the body, which fills them */
+    struct pool exchanges;     /* struct exchange with its fields and arena */
+};
+
+/* Create pools with one user, which calls buffer_pools_release(). An exchange under @policy takes
+ * @exchange_bytes. NULL: no memory. */
+struct buffer_pools *buffer_pools_new(const struct policy *policy, size_t exchange_bytes);
+
+/* Whether @policy, with exchanges of @exchange_bytes, needs exactly the sizes of @pools. */
+bool buffer_pools_fits(const struct buffer_pools *pools, const struct policy *policy,
+                       size_t exchange_bytes);
+
+/* Add or remove a user. Removing the last one frees the pools; all blocks must have been returned.
+ * Releasing NULL is a no-op. */
+struct buffer_pools *buffer_pools_acquire(struct buffer_pools *pools);
+void buffer_pools_release(struct buffer_pools *pools);
+
+#endif /* SLUICE_PROXY_CORE_PROXY_ENV_H */

@@ -1,0 +1,241 @@
+/* An abandoned request: it holds slots of concurrency limits, and its client has left while a
+ * server works on it. Without it, a client could have any number of requests in progress by
+ * sending one, leaving, and sending the next.
+ *
+ * The exchange is over: it is counted, logged, and settled except for the slots. The abandoned
+ * request owns the server's connection and discards the answer. It releases the slots and closes
+ * the connection when the answer or the connection has ended, when more than ABANDONED_BYTES_MAX
+ * of a body have come, or when timeout.response has passed since the client left. The server is
+ * not informed that the client has left: many servers close the connection then and work on.
+ *
+ * Happy path: the client resets its connection; the abandoned request waits for the answer, reads
+ * it, closes the server's connection and releases the slots.
+ *
+ * Failures: a server that does not answer within timeout.response, closes the connection, or sends
+ * malformed HTTP leads to the same end. A worker that has ABANDONED_REQUESTS_MAX already closes the
+ * connection at once and lets the slots expire with their leases, so that clients cannot gain slots
+ * by making abandoned requests. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "proxy/exchange/exchange.h"
+#include "proxy/exchange/exchange_steps.h"
+#include "proxy/meters.h"
+#include "proxy/settlement.h"
+
+struct abandoned_request {
+    struct upstream_user user; /* of the connection */
+    struct upstream *upstream;
+    struct exchange_config *config; /* acquired */
+    struct list node;               /* in env->abandoned_requests */
+    struct timeout timeout;
+    struct loop_task start;
+    uint64_t body_bytes; /* received since the client left */
+    struct head response;
+    struct admission admission; /* its slots; their keys follow the fields */
+    struct slot_holder slots;
+    struct field fields[]; /* for the answer's head */
+};
+
+/* --- the end --- */
+
+static void end(struct abandoned_request *abandoned)
+{
+    struct exchange_config *config = abandoned->config;
+    const struct outcome outcome = {.end = ANSWER_CLIENT_LEFT}; /* slots do not depend on it */
+    upstream_close(abandoned->upstream);
+    settlement_make(&abandoned->admission, &outcome, config->store);
+    list_remove(&abandoned->slots.node);
+    list_remove(&abandoned->node);
+    counter_down(&config->env->meters->abandoned);
+    timeout_disarm(&abandoned->timeout);
+    loop_task_cancel(&abandoned->start);
+    free(abandoned);
+    exchange_config_release(config);
+}
+
+static void on_timeout(struct timeout *timeout)
+{
+    end(CONTAINER_OF(timeout, struct abandoned_request, timeout));
+}
+
+/* --- the answer --- */
+
+static struct abandoned_request *abandoned_request_of(struct upstream_user *user)
+{
+    return CONTAINER_OF(user, struct abandoned_request, user);
+}
+
+/* Ignored: progress in sending the request, the first byte, a head whose body has not begun. */
+static void on_nothing(struct upstream_user *user)
+{
+    (void)user;
+}
+
+static bool on_interim(struct upstream_user *user)
+{
+    (void)user;
+    return true;
+}
+
+static bool on_switch(struct upstream_user *user)
+{
+    end(abandoned_request_of(user));
+    return false;
+}
+
+static bool on_head(struct upstream_user *user)
+{
+    const struct head *response = user->response;
+    if (response->body == BODY_NONE || exchange_is_event_stream(response)) {
+        end(abandoned_request_of(user));
+        return false;
+    }
+    return true;
+}
+
+/* Small blocks are enough, and pipes are not supported. */
+static size_t await_room(struct upstream_user *user)
+{
+    (void)user;
+    return SMALL_BLOCK_BYTES;
+}
+
+static bool on_body(struct upstream_user *user, struct span piece, bool last)
+{
+    struct abandoned_request *abandoned = abandoned_request_of(user);
+    abandoned->body_bytes += piece.len;
+    if (last || abandoned->body_bytes > ABANDONED_BYTES_MAX) {
+        end(abandoned);
+        return false;
+    }
+    return true;
+}
+
+static bool is_blocked(struct upstream_user *user)
+{
+    (void)user;
+    return false;
+}
+
+static void on_lost(struct upstream_user *user)
+{
+    end(abandoned_request_of(user));
+}
+
+static void on_bad(struct upstream_user *user, const char *reason)
+{
+    (void)reason;
+    end(abandoned_request_of(user));
+}
+
+/* Without on_connected and on_pipe: the connection is established, and pipes are not supported. */
+static const struct upstream_events EVENTS = {
+    .on_progress = on_nothing,
+    .on_drained = on_nothing,
+    .on_byte = on_nothing,
+    .on_interim = on_interim,
+    .on_switch = on_switch,
+    .on_head = on_head,
+    .on_head_alone = on_nothing,
+    .await_room = await_room,
+    .on_body = on_body,
+    .is_blocked = is_blocked,
+    .on_lost = on_lost,
+    .on_bad = on_bad,
+};
+
+/* The exchange no longer uses the bytes that it was handling: continue after them. */
+static void on_start(struct loop_task *task)
+{
+    upstream_pump(CONTAINER_OF(task, struct abandoned_request, start)->upstream);
+}
+
+/* --- the beginning --- */
+
+/* Whether a server may go on working for @exchange without its client. Event streams and tunnels
+ * are excluded: their connections are closed, so their servers learn at once that the client has
+ * left. */
+static bool is_left(const struct exchange *exchange)
+{
+    const struct upstream *upstream = exchange->upstream;
+    return exchange->end == ANSWER_CLIENT_LEFT && exchange->state == EXCHANGE_FORWARD &&
+           !exchange->is_event_stream && !upstream_owes_head(upstream) &&
+           !stream_is_unoffered(&upstream->stream) && admission_has_slots(&exchange->admission);
+}
+
+/* Bytes of all keys: more than those of its slots need. */
+static size_t key_bytes(const struct admission *admission)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        bytes += admission->charges[i].key.len;
+    }
+    return bytes;
+}
+
+/* The slots of @exchange are those of @abandoned from here on, in the same place among the holders
+ * of slots. @keys: memory of key_bytes(). */
+static void take_slots(struct abandoned_request *abandoned, struct exchange *exchange, char *keys)
+{
+    struct admission *admission = &abandoned->admission;
+    settlement_move_slots(&exchange->admission, admission);
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        struct span *key = &admission->charges[i].key;
+        memcpy(keys, key->data, key->len);
+        *key = span_of(keys, key->len);
+        keys += key->len;
+    }
+    abandoned->slots.admission = admission;
+    abandoned->slots.renewed_us = exchange->slots.renewed_us;
+    list_push_back(&exchange->slots.node, &abandoned->slots.node);
+    list_remove(&exchange->slots.node);
+}
+
+bool abandoned_request_take(struct exchange *exchange)
+{
+    struct proxy_env *env = exchange->env;
+    if (!is_left(exchange)) {
+        return false;
+    }
+    const size_t fields_bytes = exchange->n_fields_max * sizeof(struct field);
+    struct abandoned_request *abandoned =
+        counter_read(&env->meters->abandoned) < ABANDONED_REQUESTS_MAX
+            ? malloc(sizeof(*abandoned) + fields_bytes + key_bytes(&exchange->admission))
+            : NULL;
+    if (abandoned == NULL) {
+        settlement_move_slots(&exchange->admission, NULL);
+        return false;
+    }
+    *abandoned = (struct abandoned_request){
+        .user = exchange->upstream_user,
+        .upstream = exchange->upstream,
+        .config = exchange_config_acquire(exchange->config),
+    };
+    abandoned->user.events = &EVENTS;
+    abandoned->user.response = &abandoned->response;
+    abandoned->user.fields = abandoned->fields;
+    take_slots(abandoned, exchange, (char *)abandoned->fields + fields_bytes);
+    list_push_back(&env->abandoned_requests, &abandoned->node);
+    counter_up(&env->meters->abandoned);
+    timeout_init(&abandoned->timeout, on_timeout);
+    timeout_arm(&abandoned->timeout, &exchange->server->group->response_timeouts,
+                clock_monotonic_us());
+    upstream_hand_over(abandoned->upstream, &abandoned->user);
+    loop_task_init(&abandoned->start, on_start);
+    loop_at_iteration_end(env->loop, &abandoned->start);
+    return true;
+}
+
+void abandoned_requests_end(struct proxy_env *env)
+{
+    struct list *node = env->abandoned_requests.next;
+    while (node != &env->abandoned_requests) {
+        struct list *next = node->next;
+        end(CONTAINER_OF(node, struct abandoned_request, node));
+        node = next;
+    }
+}

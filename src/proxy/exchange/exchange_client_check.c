@@ -1,0 +1,117 @@
+/* The slow-client check: while the exchange waits for the client to send the request's body or to
+ * take the answer, the client must make progress within timeouts.idle and at timeouts.body_rate. */
+
+#include "base/clock.h"
+#include "proxy/exchange/exchange_steps.h"
+
+enum { CLIENT_DELAY_US = 1000000 };
+
+bool exchange_waits_for_body(const struct exchange *exchange)
+{
+    return exchange->state == EXCHANGE_FORWARD && !exchange->is_request_sent &&
+           !exchange->is_request_blocked;
+}
+
+bool exchange_has_delayed_server(const struct exchange *exchange)
+{
+    const struct min_rate *min_rate = NULL;
+    if (exchange->is_response_started) {
+        min_rate = &exchange->response_min_rate;
+    } else if (!exchange->is_request_sent) {
+        min_rate = &exchange->request_min_rate;
+    }
+    return min_rate != NULL && min_rate_total_us(min_rate, clock_monotonic_us()) >= CLIENT_DELAY_US;
+}
+
+static void note_wait(struct min_rate *min_rate, bool is_waited_for, uint64_t now_us)
+{
+    if (is_waited_for) {
+        min_rate_begin_wait(min_rate, now_us);
+    } else {
+        min_rate_end_wait(min_rate, now_us);
+    }
+}
+
+/* Until the server wants the body, or some of it comes, the client is not timed. */
+static bool awaits_go_ahead(const struct exchange *exchange)
+{
+    return exchange->request.expect_continue && !exchange->may_go_ahead &&
+           exchange->request_bytes == 0;
+}
+
+void exchange_note_waits(struct exchange *exchange, uint64_t now_us)
+{
+    exchange->touched_us = now_us;
+    note_wait(&exchange->request_min_rate,
+              exchange_waits_for_body(exchange) && !awaits_go_ahead(exchange), now_us);
+    note_wait(&exchange->response_min_rate, exchange->is_client_blocked, now_us);
+}
+
+/* Bytes of the answer that the client's side has taken. */
+static uint64_t taken_bytes(const struct exchange *exchange)
+{
+    const uint64_t unread = exchange->client->ops->unread_bytes(exchange->client);
+    return exchange->response_bytes > unread ? exchange->response_bytes - unread : 0;
+}
+
+static bool takes_too_slowly(struct exchange *exchange, const struct min_rate_rule *rule,
+                             uint64_t now_us)
+{
+    struct min_rate *min_rate = &exchange->response_min_rate;
+    const uint64_t seen_before = min_rate->seen_bytes;
+    if (!exchange->is_client_blocked) {
+        return false;
+    }
+    const bool is_too_slow = min_rate_is_too_slow(min_rate, rule, taken_bytes(exchange), now_us);
+    if (min_rate->seen_bytes > seen_before) {
+        exchange->touched_us = now_us; /* it reads, but too little for the next write */
+    }
+    return is_too_slow;
+}
+
+/* False: the client stood still or was too slow, and the exchange is over. */
+static bool look(struct exchange *exchange, uint64_t now_us)
+{
+    const struct timeouts_section *timeouts = &exchange->config->policy->timeouts;
+    const struct min_rate_rule rule = {
+        .bytes_per_s = timeouts->body_bytes_per_s,
+        .first_us = timeouts->head_us,
+        .most_us = timeouts->idle_us,
+    };
+    const bool takes_slowly = takes_too_slowly(exchange, &rule, now_us);
+    const bool sends_slowly =
+        exchange_waits_for_body(exchange) &&
+        min_rate_is_too_slow(&exchange->request_min_rate, &rule, exchange->request_bytes, now_us);
+    const bool stands_still = now_us - exchange->touched_us >= timeouts->idle_us;
+
+    if (takes_slowly) {
+        exchange_cut(exchange, ANSWER_CLIENT_LEFT, "the client reads too slowly");
+    } else if (stands_still && exchange->is_client_blocked) {
+        exchange_cut(exchange, ANSWER_CLIENT_LEFT, "the client does not read");
+    } else if (sends_slowly) {
+        exchange_fail(exchange, 408, "the request's body came too slowly");
+    } else if (stands_still) {
+        exchange_fail(exchange, 408, "the request's body took too long");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+void exchange_check_client(struct exchange *exchange)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    if (look(exchange, now_us)) {
+        timeout_arm(&exchange->timeout, &exchange->config->client_check_timeouts, now_us);
+    }
+}
+
+bool exchange_check_client_if_due(struct exchange *exchange, const struct min_rate *min_rate,
+                                  uint64_t now_us)
+{
+    if (!min_rate_is_due(min_rate, exchange->config->client_check_timeouts.length_us, now_us)) {
+        return true;
+    }
+    exchange_note_waits(exchange, now_us);
+    return look(exchange, now_us);
+}

@@ -1,0 +1,316 @@
+/* Chooses a server and gets a connection for the request; does so again if that connection dies.
+ *
+ * Happy path: an idle connection is ready at once. If the connections of a server are limited, the
+ * request may have to wait for one of them.
+ *
+ * Failures: if a server cannot be reached, any request goes to the next address or server, since
+ * nothing was sent (502 when none is left, 504 on timeout). If a connection dies before the first
+ * byte of the answer, the request goes to the next server, provided that it has no body and is
+ * idempotent or was not written yet. A reused connection that dies says nothing about its server,
+ * which closed it while the request was on its way: the next connection is then a new one, and the
+ * same server may be asked again when no other is left. */
+
+#include "base/clock.h"
+#include "policy/key.h"
+#include "proxy/exchange/exchange.h"
+#include "proxy/exchange/exchange_steps.h"
+#include "proxy/upstream/upstream_process.h"
+#include "proxy/upstream/upstream_server.h"
+
+enum {
+    CONNECT_TIMEOUTS_MAX = 3, /* per request: a client does not wait for 256 dead servers */
+};
+
+static const char UNREACHABLE[] = "the upstream cannot be reached";
+static const char TOO_SLOW[] = "the upstream did not accept a connection in time";
+static const char LOST[] = "the upstream closed the connection before its answer was complete";
+static const char GIVEN_UP[] = "the upstream closed the connection while the client was slow";
+
+static struct upstream_group *group_of(const struct exchange *exchange)
+{
+    return exchange->config->upstreams[exchange->evaluation.route->upstream->index];
+}
+
+/* --- waiting for a connection slot --- */
+
+static void on_grant(struct upstream_waiter *waiter);
+
+static void wait_for_slot(struct exchange *exchange)
+{
+    struct upstream_waiter *waiter = &exchange->waiter;
+    *waiter = (struct upstream_waiter){
+        .on_grant = on_grant, .group = group_of(exchange), .choice = &exchange->choice};
+    exchange_set_state(exchange, EXCHANGE_QUEUE);
+    if (upstream_queue_enter(waiter, !upstream_choice_is_new(&exchange->choice),
+                             exchange->connect_started_us) != STATUS_OK) {
+        counter_up(&counting_upstream(exchange)->queue_refused[METER_QUEUE_FULL]);
+        exchange_fail(exchange, 503, "as many requests wait for the upstream as may");
+        return;
+    }
+    exchange->is_queued = true;
+    counter_up(&counting_upstream(exchange)->waiting);
+    exchange->queued_at_us = exchange->connect_started_us;
+    exchange->client->ops->hold(exchange->client, true);
+}
+
+/* The wait is over, by a grant or by the end of the exchange. */
+static void end_wait(struct exchange *exchange)
+{
+    exchange->is_queued = false;
+    counter_down(&counting_upstream(exchange)->waiting);
+    exchange->queued_us += clock_monotonic_us() - exchange->queued_at_us;
+}
+
+void exchange_leave_queue(struct exchange *exchange)
+{
+    struct upstream_waiter *waiter = &exchange->waiter;
+    end_wait(exchange);
+    if (!upstream_queue_leave(waiter)) {
+        exchange->server = waiter->server; /* it may have been a probe */
+        upstream_queue_return_grant(waiter, clock_monotonic_us());
+    }
+}
+
+void exchange_on_queue_timeout(struct exchange *exchange)
+{
+    if (!upstream_queue_leave(&exchange->waiter)) {
+        return; /* it has a grant, and on_grant() is about to be called */
+    }
+    end_wait(exchange);
+    counter_up(&counting_upstream(exchange)->queue_refused[METER_QUEUE_TIMEOUT]);
+    exchange->client->ops->hold(exchange->client, false);
+    exchange_fail(exchange, 503, "no connection to the upstream became free in time");
+}
+
+/* --- one server after another --- */
+
+/* A connection is ready, or being made. */
+static void go_down(struct exchange *exchange, bool is_ready, uint64_t now_us)
+{
+    if (is_ready) {
+        exchange_forward(exchange, now_us);
+    } else {
+        exchange_set_state(exchange, EXCHANGE_CONNECT);
+    }
+}
+
+static enum upstream_use use_of(const struct exchange *exchange)
+{
+    if (exchange->choice.fresh) {
+        return UPSTREAM_FRESH;
+    }
+    return exchange->request.is_idempotent && exchange->request.body == BODY_NONE ? UPSTREAM_ANY
+                                                                                  : UPSTREAM_SURE;
+}
+
+/* The exchange as the user of an upstream connection. */
+static struct upstream_user *user_of(struct exchange *exchange)
+{
+    exchange->upstream_user = (struct upstream_user){
+        .events = &EXCHANGE_UPSTREAM_EVENTS,
+        .pools = exchange->config->pools,
+        .response = &exchange->response,
+        .fields = exchange->fields + exchange->request.n_fields,
+        .n_fields_max = exchange->n_fields_max,
+        .head_bytes_max = exchange->config->policy->max.head_bytes,
+        .is_head_request = exchange_is_head_request(exchange),
+    };
+    return &exchange->upstream_user;
+}
+
+/* Get a connection to exchange->server, and go on with it. Errors as of upstream_acquire(). */
+static enum status try_server(struct exchange *exchange)
+{
+    bool is_ready;
+    const enum status status = upstream_acquire(exchange->server, user_of(exchange),
+                                                use_of(exchange), &exchange->upstream, &is_ready);
+    if (status == STATUS_OK) {
+        go_down(exchange, is_ready, exchange->connect_started_us);
+    }
+    return status;
+}
+
+/* exchange->server could not be reached at one of its addresses. */
+static void note_unreachable(struct exchange *exchange, enum upstream_outcome outcome)
+{
+    upstream_name_on_failure(exchange->server);
+    if (++exchange->choice.n_addresses >= exchange->server->n_addresses) {
+        exchange->choice.n_addresses = 0;
+        exchange_note_outcome(exchange, outcome);
+    }
+}
+
+/* Choose another server, into exchange->server. CHOICE_FULL also while other requests wait. */
+static enum choice_result choose(struct exchange *exchange)
+{
+    struct upstream_group *group = group_of(exchange);
+    struct upstream_server *server = NULL;
+    if (group->is_limited && upstream_queue_is_used(&group->process->queue)) {
+        return upstream_choice_is_left(group, &exchange->choice) ? CHOICE_FULL : CHOICE_NONE;
+    }
+    const enum choice_result result =
+        upstream_choice_make(group, &exchange->choice, exchange->connect_started_us, &server);
+    if (result == CHOICE_MADE) {
+        exchange->server = server;
+    }
+    return result;
+}
+
+/* Whether another attempt may follow the one at exchange->server with the result @tried. */
+static bool may_go_on(struct exchange *exchange, enum status tried)
+{
+    if (tried == STATUS_OK) {
+        return false;
+    }
+    if (tried == STATUS_UNREACHABLE) {
+        note_unreachable(exchange, OUTCOME_UNREACHABLE);
+        return true;
+    }
+    if (tried == STATUS_IN_USE) { /* its last slot was taken meanwhile */
+        exchange->choice.n_addresses = 0;
+        upstream_choice_withdraw(&exchange->choice, exchange->server, exchange->connect_started_us);
+        return true;
+    }
+    exchange_fail(exchange, 503, status_text(tried)); /* the proxy lacks resources */
+    return false;
+}
+
+/* Try the next address or server; fail with @status and @fault when none is left. */
+static void try_next(struct exchange *exchange, uint64_t now_us, uint16_t status, const char *fault)
+{
+    exchange->connect_started_us = now_us;
+    for (;;) {
+        const enum choice_result choice =
+            exchange->choice.n_addresses > 0 ? CHOICE_MADE : choose(exchange);
+        if (choice == CHOICE_FULL) {
+            wait_for_slot(exchange);
+            return;
+        }
+        if (choice == CHOICE_NONE) {
+            exchange_fail(exchange, status, fault);
+            return;
+        }
+        const enum status tried = try_server(exchange);
+        if (!may_go_on(exchange, tried)) {
+            return;
+        }
+        if (tried == STATUS_UNREACHABLE) {
+            status = 502;
+            fault = UNREACHABLE;
+        }
+    }
+}
+
+/* Of several cookies the first counts: the choice of a server limits no client. False: the key is
+ * ambiguous, and the request is to be refused. */
+static bool read_balance_key(struct exchange *exchange, const struct upstream_group *group)
+{
+    char buffer[KEY_TEXT_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    const enum key_result result =
+        key_read(&group->spec->balance_key, KEY_MISSING_SKIP, &exchange->evaluation.view,
+                 exchange->config->policy->store.secret, &text);
+    exchange->choice.has_key = result == KEY_READ;
+    if (exchange->choice.has_key) {
+        exchange->choice.key = hash_table(&group->hash_key, text_span(&text));
+    }
+    return result != KEY_IS_AMBIGUOUS;
+}
+
+void exchange_connect(struct exchange *exchange, uint64_t now_us)
+{
+    const struct upstream_group *group = group_of(exchange);
+    if (group->spec->balance == BALANCE_HASH && !read_balance_key(exchange, group)) {
+        exchange_fail(exchange, 400, KEY_AMBIGUITY);
+        return;
+    }
+    try_next(exchange, now_us, 502, "no address of the upstream is known");
+}
+
+static void on_grant(struct upstream_waiter *waiter)
+{
+    struct exchange *exchange = CONTAINER_OF(waiter, struct exchange, waiter);
+    bool is_ready;
+    end_wait(exchange);
+    exchange->client->ops->hold(exchange->client, false);
+    exchange->connect_started_us = clock_monotonic_us();
+    exchange->server = waiter->server;
+    const enum status status = upstream_acquire_granted(user_of(exchange), waiter, use_of(exchange),
+                                                        &exchange->upstream, &is_ready);
+    if (status == STATUS_OK) {
+        go_down(exchange, is_ready, exchange->connect_started_us);
+    } else if (may_go_on(exchange, status)) {
+        try_next(exchange, exchange->connect_started_us, 502, UNREACHABLE);
+    }
+}
+
+/* --- results of an attempt --- */
+
+static void drop(struct exchange *exchange)
+{
+    upstream_close(exchange->upstream);
+    exchange->upstream = NULL;
+}
+
+void exchange_on_connected(struct upstream_user *user, enum status status)
+{
+    struct exchange *exchange = exchange_of(user);
+    if (status == STATUS_OK) {
+        exchange->choice.n_addresses = 0;
+        exchange_forward(exchange, clock_monotonic_us());
+        return;
+    }
+    drop(exchange);
+    note_unreachable(exchange, OUTCOME_UNREACHABLE);
+    try_next(exchange, clock_monotonic_us(), 502, UNREACHABLE);
+}
+
+void exchange_on_connect_timeout(struct exchange *exchange)
+{
+    drop(exchange);
+    note_unreachable(exchange, OUTCOME_UNACCEPTED);
+    if (++exchange->choice.n_timeouts >= CONNECT_TIMEOUTS_MAX) {
+        if (exchange->choice.n_addresses > 0) { /* some addresses are left untried */
+            exchange_note_outcome(exchange, OUTCOME_UNACCEPTED);
+        }
+        exchange_fail(exchange, 504, TOO_SLOW);
+        return;
+    }
+    try_next(exchange, clock_monotonic_us(), 504, TOO_SLOW);
+}
+
+/* Whether the request may be sent once more: no byte of an answer has come, the request is
+ * idempotent or has not been sent at all, and it has no body. */
+static bool may_repeat(const struct exchange *exchange)
+{
+    const bool is_unsent = stream_is_unoffered(&exchange->upstream->stream);
+    return !exchange->has_upstream_answered && (exchange->request.is_idempotent || is_unsent) &&
+           exchange->request.body == BODY_NONE;
+}
+
+void exchange_on_lost(struct upstream_user *user)
+{
+    struct exchange *exchange = exchange_of(user);
+    struct upstream_choice *choice = &exchange->choice;
+    if (exchange_has_delayed_server(exchange)) {
+        exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
+        exchange_fail(exchange, 408, GIVEN_UP);
+        return;
+    }
+    const bool was_kept = exchange->upstream->is_reused && !exchange->has_upstream_answered;
+    exchange_note_outcome(exchange, was_kept ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST);
+    if (!may_repeat(exchange) ||
+        (!was_kept && choice->n_deaths >= exchange->evaluation.route->upstream->retries)) {
+        exchange_fail(exchange, 502, LOST);
+        return;
+    }
+    drop(exchange);
+    counter_up(&counting_upstream(exchange)->retries);
+    if (was_kept) {
+        choice->stale = exchange->server;
+        choice->fresh = true;
+    } else {
+        choice->n_deaths++;
+    }
+    try_next(exchange, clock_monotonic_us(), 502, LOST);
+}

@@ -1,0 +1,256 @@
+/* Takes a request from its head to the decision, and on from there if it is admitted.
+ *
+ * Happy path: the route is found, and the store judges its limits, at once or later.
+ *
+ * Failures, each with its answer: a refusal by request_evaluate() (its status), a ban or a denial
+ * (429), no decision (503), too many held requests (503). */
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "proxy/core/via.h"
+#include "proxy/exchange/exchange.h"
+#include "proxy/exchange/exchange_steps.h"
+#include "proxy/meters.h"
+#include "proxy/request_evaluate.h"
+
+static void go_on(struct exchange *exchange, uint64_t now_us)
+{
+    if (exchange->evaluation.status == 0) {
+        exchange_connect(exchange, now_us);
+    } else if (exchange->evaluation.reason != NULL) {
+        exchange_fail(exchange, exchange->evaluation.status, exchange->evaluation.reason);
+    } else {
+        static const struct reply_spec OPTIONS = {.status = 200}; /* whose Max-Forwards is 0 */
+        const struct reply_spec *respond = exchange->evaluation.route->respond;
+        exchange_reply(exchange, reply_route(exchange, respond != NULL ? respond : &OPTIONS));
+    }
+}
+
+/* Set *share to the address by which held requests of the client are counted: an IPv6 /48 is one
+ * client. False: the client is not known, and its share is not limited. Requests on a unix socket,
+ * or from a trusted proxy that names no client, may come from many clients. */
+static bool find_share(const struct exchange *exchange, struct address *share)
+{
+    const struct policy *policy = exchange->config->policy;
+    const struct address *client = &exchange->evaluation.view.client;
+    *share = client->family == ADDRESS_IPV6 ? address_mask(*client, CLIENT_IPV6_BITS) : *client;
+    return client->family != ADDRESS_NONE &&
+           !address_is_in(client, policy->trusted_proxies, policy->n_trusted_proxies);
+}
+
+/* Why a request of this client may not be held; NULL: it may, and is counted. A client may hold as
+ * many requests as there are free slots when its next one comes. So one client can fill half of the
+ * slots, twenty together 20/21, and a slot is left for another client. */
+static const char *acquire_slot(struct exchange *exchange)
+{
+    struct proxy_env *env = exchange->env;
+    const size_t n_free = precise_timers_room(&env->holds);
+    if (n_free == 0) {
+        return "too many requests are held already";
+    }
+    struct address client;
+    if (!find_share(exchange, &client)) {
+        return NULL;
+    }
+    const enum status status = client_counts_add(&env->held_clients, &client, (uint32_t)n_free);
+    if (status == STATUS_FULL) {
+        return "too many requests of this client are held already";
+    }
+    return status == STATUS_OK ? NULL : status_text(status);
+}
+
+static void release_slot(struct exchange *exchange)
+{
+    struct address client;
+    if (find_share(exchange, &client)) {
+        client_counts_remove(&exchange->env->held_clients, &client);
+    }
+}
+
+void exchange_end_hold(struct exchange *exchange, uint64_t now_us)
+{
+    release_slot(exchange);
+    exchange->hold_us = now_us - exchange->hold_us;
+    counter_down(&exchange->env->meters->held);
+}
+
+static void on_departure(struct precise_timer *timer)
+{
+    struct exchange *exchange = CONTAINER_OF(timer, struct exchange, hold);
+    const uint64_t now_us = clock_monotonic_us();
+    exchange_end_hold(exchange, now_us);
+    exchange->client->ops->hold(exchange->client, false);
+    go_on(exchange, now_us);
+}
+
+/* Hold the request for @wait_us from now. The store read its clock before its answer came, so the
+ * request is never released early. */
+static void hold(struct exchange *exchange, uint64_t wait_us)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    exchange_set_state(exchange, EXCHANGE_HOLD);
+    exchange->hold.on_expiry = on_departure;
+    const char *refusal = acquire_slot(exchange);
+    if (refusal != NULL) {
+        exchange_fail(exchange, 503, refusal);
+        return;
+    }
+    if (precise_timer_arm(&exchange->env->holds, &exchange->hold, now_us + wait_us) != STATUS_OK) {
+        release_slot(exchange);
+        exchange_fail(exchange, 503, "too many requests are held already");
+        return;
+    }
+    exchange->hold_us = now_us;
+    counter_up(&exchange->env->meters->held);
+    exchange->client->ops->hold(exchange->client, true);
+}
+
+static void on_admitted(struct exchange *exchange, uint64_t now_us)
+{
+    const uint64_t wait_us = admission_wait_us(&exchange->admission);
+    if (admission_has_slots(&exchange->admission)) {
+        exchange->slots.admission = &exchange->admission;
+        exchange->slots.renewed_us = now_us;
+        list_push_back(&exchange->config->slot_holders, &exchange->slots.node);
+    }
+    if (wait_us > 0) {
+        hold(exchange, wait_us);
+    } else {
+        go_on(exchange, now_us);
+    }
+}
+
+static void on_decided(struct exchange *exchange, uint64_t now_us)
+{
+    const struct decision *decision = &exchange->admission.decision;
+    if (decision->status != STATUS_OK) {
+        exchange->fault = status_text(decision->status);
+        exchange_reply(exchange, reply_undecided(exchange));
+    } else if (!decision->allowed) {
+        exchange_reply(exchange, reply_denied(exchange));
+    } else {
+        on_admitted(exchange, now_us);
+    }
+}
+
+/* The store has answered, at once or later. */
+static void on_answered(struct exchange *exchange, uint64_t now_us)
+{
+    exchange->decide_us = now_us - exchange->decide_us;
+    histogram_add(&exchange->env->decision_us, exchange->decide_us);
+    counting_note_decision(exchange);
+    on_decided(exchange, now_us);
+}
+
+static void on_answer(struct decision *decision)
+{
+    struct exchange *exchange = decision->context;
+    exchange->is_decision_pending = false;
+    on_answered(exchange, clock_monotonic_us());
+}
+
+static void decide(struct exchange *exchange, uint64_t now_us)
+{
+    struct decision *decision = &exchange->admission.decision;
+    exchange_set_state(exchange, EXCHANGE_DECIDE);
+    decision->context = exchange;
+    exchange->decide_us = now_us;
+    decision->now_us = now_us;
+    switch (store_decide(exchange->config->store, decision, on_answer)) {
+    case STORE_ANSWERED:
+        on_answered(exchange, now_us); /* from memory: the clock is not read again */
+        return;
+    case STORE_PENDING:
+        exchange->is_decision_pending = true;
+        return;
+    }
+}
+
+/* The first of LIMITS_PER_ROUTE_MAX unique slot numbers for a request; never 0. */
+static uint64_t new_slots(struct proxy_env *env)
+{
+    env->next_slot += LIMITS_PER_ROUTE_MAX;
+    return env->next_slot;
+}
+
+/* --- the head --- */
+
+/* True if @id has 1 to REQUEST_ID_BYTES_MAX letters, digits and `-._~+/=:@`. UUIDs, base64 and the
+ * trace ids of load balancers fit; no byte has a special meaning in a log, a shell or a page. */
+static bool is_plain_id(struct span id)
+{
+    static const char ALPHABET[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=:@";
+    if (id.len > REQUEST_ID_BYTES_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < id.len; i++) {
+        if (memchr(ALPHABET, id.data[i], sizeof(ALPHABET) - 1) == NULL) {
+            return false;
+        }
+    }
+    return id.len > 0;
+}
+
+/* Only trusted proxies may bring an id: a client could copy the id of another request and mislead
+ * the reader of a log. Several fields count as none: a proxy may have added its id to that of a
+ * client. */
+static void read_request_id(struct exchange *exchange)
+{
+    const struct head *request = &exchange->request;
+    struct span id = span_of("", 0);
+    unsigned n_ids = 0;
+    if (!exchange->evaluation.view.peer_is_trusted || !head_has(request, FIELD_X_REQUEST_ID)) {
+        return;
+    }
+    for (size_t i = 0; i < request->n_fields; i++) {
+        if (request->fields[i].id == FIELD_X_REQUEST_ID) {
+            id = request->fields[i].value;
+            n_ids++;
+        }
+    }
+    if (n_ids == 1 && is_plain_id(id)) {
+        exchange->client_request_id = id;
+    }
+}
+
+static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_us)
+{
+    const struct policy *policy = exchange->config->policy;
+    const struct evaluation_context context = {
+        .admission =
+            {
+                .policy = policy,
+                .wall_us = policy->n_calendars > 0 ? clock_wall_us() : 0,
+                .bans = bans_view_refresh(&exchange->env->bans),
+                .now_us = now_us,
+                .first_slot = new_slots(exchange->env),
+            },
+        .own_name = via_name(exchange->env->via),
+    };
+    exchange->evaluation.admission = &exchange->admission;
+    exchange->evaluation.arena = &exchange->arena;
+    return request_evaluate(&context, &exchange->request, &exchange->peer, &exchange->evaluation);
+}
+
+void exchange_on_head(struct exchange *exchange, uint64_t now_us)
+{
+    const enum evaluation_result result = evaluate(exchange, now_us);
+    read_request_id(exchange);
+    switch (result) {
+    case EVALUATION_TO_DECIDE:
+        decide(exchange, now_us);
+        return;
+    case EVALUATION_FREE:
+        go_on(exchange, now_us);
+        return;
+    case EVALUATION_BANNED:
+        counting_note_decision(exchange);
+        exchange_reply(exchange, reply_denied(exchange));
+        return;
+    case EVALUATION_REFUSED:
+    case EVALUATION_FAILED:
+        exchange_fail(exchange, exchange->evaluation.status, exchange->evaluation.reason);
+        return;
+    }
+}

@@ -1,0 +1,351 @@
+/*   READ_HEAD ─► DECIDE ─► (HOLD) ─► (QUEUE) ─► (CONNECT) ─► FORWARD ─► (TUNNEL) ─► DONE
+ *       │ bad       │ denied    │ full      │ full      │ no        │ upstream failed before
+ *       │ request   │           │           │           │ upstream  │ a response byte went out
+ *       └───────────┴─► REPLY ◄─┴───────────┴───────────┴───────────┘       any ─► CLOSED
+ *
+ * Happy path: the head comes from the client side, the route is found, the store judges its limits,
+ * a server's connection carries the request and the answer. This file has the table of states, the
+ * end, and the answers that the proxy makes. The steps in between are in exchange_decide.c,
+ * exchange_connect.c and exchange_upstream.c; tunnel.c has the part after a switch of protocols.
+ *
+ * Failures, each with its answer: a malformed head or body (its own status), a client that is too
+ * slow (408), a client that leaves (nothing). */
+
+#include "proxy/exchange/exchange.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "proxy/exchange/exchange_steps.h"
+#include "proxy/settlement.h"
+
+/* --- the timeout of each state: the queue that it waits in, and what happens when it passes --- */
+
+static struct timeout_queue *timeouts_of_head(const struct exchange *exchange)
+{
+    return &exchange->config->head_timeouts; /* from the first byte: not restarted */
+}
+
+static struct timeout_queue *timeouts_of_queue(const struct exchange *exchange)
+{
+    return &exchange->config->upstreams[exchange->evaluation.route->upstream->index]
+                ->queue_timeouts;
+}
+
+static struct timeout_queue *timeouts_of_connect(const struct exchange *exchange)
+{
+    return &exchange->server->group->connect_timeouts;
+}
+
+static struct timeout_queue *timeouts_of_client(const struct exchange *exchange)
+{
+    return &exchange->config->client_check_timeouts;
+}
+
+static struct timeout_queue *timeouts_of_forward(const struct exchange *exchange)
+{
+    if (exchange->is_client_blocked || exchange_waits_for_body(exchange)) {
+        return timeouts_of_client(exchange);
+    }
+    if (exchange->is_event_stream && !exchange->has_client_ended) {
+        return &exchange->config->tunnel_timeouts;
+    }
+    return &exchange->server->group->response_timeouts;
+}
+
+static struct timeout_queue *timeouts_of_tunnel(const struct exchange *exchange)
+{
+    struct exchange_config *config = exchange->config;
+    if (exchange->is_client_blocked) {
+        return timeouts_of_client(exchange);
+    }
+    return tunnel_is_hampered(exchange) ? &config->idle_timeouts : &config->tunnel_timeouts;
+}
+
+static void on_head_timeout(struct exchange *exchange)
+{
+    exchange_fail(exchange, 408, "the request's head took too long");
+}
+
+static void on_forward_timeout(struct exchange *exchange)
+{
+    if (exchange->is_event_stream && !exchange->is_request_blocked) {
+        exchange_cut(exchange, ANSWER_SERVER_FAILED, "no event came in time");
+    } else {
+        exchange_note_outcome(exchange, OUTCOME_UNANSWERED);
+        exchange_fail(exchange, 504, "the upstream did not answer in time");
+    }
+}
+
+/* --- states --- */
+
+#define TO(state) (1u << EXCHANGE_##state)
+#define TO_END (TO(REPLY) | TO(CLOSED))
+#define TO_SERVER (TO(QUEUE) | TO(CONNECT) | TO(FORWARD) | TO_END)
+
+static const struct {
+    unsigned next; /* bit set of the states that may follow */
+    struct timeout_queue *(*queue)(const struct exchange *exchange); /* NULL: no timeout */
+    void (*on_timeout)(struct exchange *exchange); /* not of a slow-client check */
+} STATES[] = {
+    [EXCHANGE_READ_HEAD] = {TO(DECIDE) | TO_SERVER, timeouts_of_head, on_head_timeout},
+    [EXCHANGE_DECIDE] = {TO(HOLD) | TO_SERVER, NULL, NULL},
+    [EXCHANGE_HOLD] = {TO_SERVER, NULL, NULL},
+    [EXCHANGE_QUEUE] = {TO_SERVER, timeouts_of_queue, exchange_on_queue_timeout},
+    [EXCHANGE_CONNECT] = {TO_SERVER, timeouts_of_connect, exchange_on_connect_timeout},
+    [EXCHANGE_FORWARD] = {TO_SERVER | TO(TUNNEL) | TO(DONE), timeouts_of_forward,
+                          on_forward_timeout},
+    [EXCHANGE_TUNNEL] = {TO(DONE) | TO(CLOSED), timeouts_of_tunnel, tunnel_on_timeout},
+    [EXCHANGE_REPLY] = {TO(DONE) | TO(CLOSED), timeouts_of_client, NULL},
+    [EXCHANGE_DONE] = {0, NULL, NULL},
+    [EXCHANGE_CLOSED] = {0, NULL, NULL},
+};
+
+bool exchange_is_head_request(const struct exchange *exchange)
+{
+    return span_equals(exchange->request.method, SPAN("HEAD"));
+}
+
+void exchange_touch_at(struct exchange *exchange, uint64_t now_us)
+{
+    if (STATES[exchange->state].queue == NULL) {
+        timeout_disarm(&exchange->timeout);
+        exchange->is_client_check = false;
+        return;
+    }
+    struct timeout_queue *queue = STATES[exchange->state].queue(exchange);
+    const bool is_look = queue == &exchange->config->client_check_timeouts;
+    exchange_note_waits(exchange, now_us);
+    /* Slow-client checks are periodic: progress of the client does not postpone the next one. */
+    if (!is_look || !exchange->is_client_check) {
+        timeout_arm(&exchange->timeout, queue, now_us);
+    }
+    exchange->is_client_check = is_look;
+}
+
+void exchange_touch(struct exchange *exchange)
+{
+    exchange_touch_at(exchange, STATES[exchange->state].queue == NULL ? 0 : clock_monotonic_us());
+}
+
+void exchange_enter_state(struct exchange *exchange, enum exchange_state next)
+{
+    assert(STATES[exchange->state].next & (1u << next));
+    exchange->state = next;
+}
+
+void exchange_set_state(struct exchange *exchange, enum exchange_state next)
+{
+    exchange_enter_state(exchange, next);
+    exchange_touch(exchange);
+}
+
+static void on_timeout(struct timeout *timeout)
+{
+    struct exchange *exchange = CONTAINER_OF(timeout, struct exchange, timeout);
+    if (exchange->is_client_check) {
+        exchange_check_client(exchange);
+    } else {
+        STATES[exchange->state].on_timeout(exchange);
+    }
+}
+
+size_t exchange_bytes(size_t n_fields_max)
+{
+    return sizeof(struct exchange) + 2 * n_fields_max * sizeof(struct field);
+}
+
+struct exchange *exchange_init(void *memory, struct exchange_config *config, struct client *client,
+                               const struct address *peer, uint64_t now_us)
+{
+    struct exchange *exchange = memory;
+    const size_t n_fields_max = config->policy->max.headers;
+    memset(exchange, 0, offsetof(struct exchange, fields));
+    exchange->admission.decision.n_charges = 0; /* not prepared yet: see admission.h */
+    exchange->admission.lacked = NULL;
+    exchange->evaluation.view.head = NULL;
+    exchange->evaluation.route = NULL;
+    exchange->state = EXCHANGE_READ_HEAD;
+    exchange->env = config->env;
+    exchange->config = config;
+    exchange->client = client;
+    exchange->peer = *peer;
+    exchange->fields = (struct field *)(void *)(exchange + 1);
+    exchange->n_fields_max = n_fields_max;
+    exchange->started_us = now_us;
+    random_stream_take(&config->env->request_ids, exchange->request_id,
+                       sizeof(exchange->request_id));
+    list_init(&exchange->slots.node);
+    arena_init(&exchange->arena, exchange->arena_first, sizeof(exchange->arena_first));
+    timeout_init(&exchange->timeout, on_timeout);
+    timeout_arm(&exchange->timeout, &config->head_timeouts, now_us);
+    return exchange;
+}
+
+/* --- the end --- */
+
+static struct outcome outcome_of(const struct exchange *exchange)
+{
+    return (struct outcome){
+        .status = exchange->is_response_started ? exchange->out.status : 0,
+        .end = exchange->end,
+        .is_unreadable = exchange->is_answer_unreadable,
+        .is_cost_reported = exchange->is_cost_reported,
+        .reported_cost = exchange->reported_cost,
+    };
+}
+
+/* Settle all charges, however the exchange ended. */
+static void settle(struct exchange *exchange)
+{
+    const struct outcome outcome = outcome_of(exchange);
+    settlement_make(&exchange->admission, &outcome, exchange->config->store);
+    list_remove(&exchange->slots.node);
+}
+
+void exchange_settle_costs(struct exchange *exchange)
+{
+    const struct outcome outcome = outcome_of(exchange);
+    settlement_make_costs(&exchange->admission, &outcome, exchange->config->store);
+}
+
+static void end(struct exchange *exchange, uint64_t now_us)
+{
+    struct client *client = exchange->client;
+    if (exchange->hold.slot != 0) {
+        precise_timer_disarm(&exchange->env->holds, &exchange->hold);
+        exchange_end_hold(exchange, now_us);
+    }
+    if (exchange->is_queued) {
+        exchange_leave_queue(exchange);
+    }
+    if (exchange->choice.is_probe) {
+        exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
+    }
+    if (exchange->is_decision_pending) {
+        store_cancel(&exchange->admission.decision);
+    } else if (exchange->admission.decision.n_charges > 0) {
+        settle(exchange);
+    }
+    counting_note_end(exchange, now_us);
+    exchange_log(exchange, now_us);
+    arena_reset(&exchange->arena);
+    client->ops->on_done(client, now_us);
+}
+
+static void drop_upstream(struct exchange *exchange)
+{
+    if (exchange->upstream == NULL) {
+        return;
+    }
+    if (!abandoned_request_take(exchange)) {
+        upstream_close(exchange->upstream);
+    }
+    exchange->upstream = NULL;
+}
+
+static enum upstream_outcome outcome_of_status(uint16_t status)
+{
+    return status >= 502 && status <= 504 ? OUTCOME_BAD_GATEWAY : OUTCOME_SERVED;
+}
+
+void exchange_complete(struct exchange *exchange)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    exchange_set_state(exchange, EXCHANGE_DONE);
+    if (exchange->upstream != NULL) {
+        exchange_note_outcome(exchange, outcome_of_status(exchange->out.status));
+        if (exchange->is_request_sent) {
+            upstream_release(exchange->upstream, now_us);
+        } else {
+            upstream_close(exchange->upstream);
+        }
+        exchange->upstream = NULL;
+    }
+    end(exchange, now_us);
+}
+
+/* Keep the first cause only: later faults on either side follow from it. */
+static void note_end(struct exchange *exchange, enum answer_end end, const char *fault)
+{
+    if (exchange->end == ANSWER_WHOLE) {
+        exchange->end = end;
+    }
+    if (exchange->fault == NULL) {
+        exchange->fault = fault;
+    }
+}
+
+void exchange_cut(struct exchange *exchange, enum answer_end end_by, const char *fault)
+{
+    note_end(exchange, end_by, fault);
+    if (exchange->state == EXCHANGE_TUNNEL) {
+        /* A cut tunnel must not look, to either side, like a regular end of the other side. */
+        stream_reset_on_close(&exchange->upstream->stream);
+    }
+    drop_upstream(exchange);
+    exchange_set_state(exchange, EXCHANGE_CLOSED);
+    end(exchange, clock_monotonic_us());
+}
+
+void exchange_on_client_gone(struct exchange *exchange)
+{
+    exchange_cut(exchange, ANSWER_CLIENT_LEFT, "the client left");
+}
+
+void exchange_on_client_ended(struct exchange *exchange)
+{
+    /* A client of an event stream that ends its side has left: until the next event, there may be
+     * no other sign of it. */
+    const bool has_left = exchange->state == EXCHANGE_HOLD || exchange->state == EXCHANGE_QUEUE ||
+                          (exchange->state == EXCHANGE_FORWARD && exchange->is_event_stream);
+    exchange->has_client_ended = true;
+    if (has_left) {
+        exchange_on_client_gone(exchange);
+    }
+}
+
+/* --- answers that the proxy makes --- */
+
+void exchange_reply(struct exchange *exchange, struct span body)
+{
+    drop_upstream(exchange);
+    exchange_enter_state(exchange, EXCHANGE_REPLY);
+    exchange->is_response_started = true;
+    if (exchange_is_head_request(exchange)) {
+        body.len = 0;
+    }
+    exchange->response_bytes = body.len;
+    if (exchange->evaluation.route != NULL && exchange->evaluation.route->edits != NULL) {
+        edits_add(exchange);
+    }
+    if (exchange_has_sent(
+            exchange, exchange->client->ops->send(exchange->client, &exchange->out, body, true))) {
+        exchange_complete(exchange);
+    }
+}
+
+void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault)
+{
+    const enum answer_end end_by = status < 500 ? ANSWER_CLIENT_LEFT : ANSWER_SERVER_FAILED;
+    if (exchange->is_response_started || exchange->is_client_blocked) {
+        exchange_cut(exchange, end_by, fault);
+        return;
+    }
+    note_end(exchange, end_by, fault);
+    exchange_reply(exchange, reply_problem(exchange, status, fault));
+}
+
+void exchange_on_bad_head(struct exchange *exchange)
+{
+    const struct http_error *error = &exchange->request.error;
+    exchange->request.keep_alive = false; /* the start of the next one is unknown */
+    exchange_fail(exchange, error->status, error->reason);
+}
+
+void exchange_on_bad_body(struct exchange *exchange, const struct http_error *error)
+{
+    note_end(exchange, ANSWER_CLIENT_LEFT, error->reason); /* also where the status is 501 */
+    exchange_fail(exchange, error->status, error->reason);
+}

@@ -1,0 +1,182 @@
+/* The steps of an exchange, private to its files (listed in exchange_states.c). */
+
+#ifndef SLUICE_PROXY_EXCHANGE_EXCHANGE_STEPS_H
+#define SLUICE_PROXY_EXCHANGE_EXCHANGE_STEPS_H
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/text.h"
+#include "proxy/exchange/exchange.h"
+#include "proxy/meters.h"
+#include "proxy/upstream/upstream_choice.h"
+
+/* --- the log line, and counting in the worker's meters (exchange_log.c) --- */
+
+/* Log @exchange, which ended at @now_us, unless the log is off or sampling skips it. */
+void exchange_log(const struct exchange *exchange, uint64_t now_us);
+
+/* Count the store's decision, which took exchange->decide_us. */
+void counting_note_decision(struct exchange *exchange);
+
+/* Count @exchange, which ended at @now_us. */
+void counting_note_end(const struct exchange *exchange, uint64_t now_us);
+
+/* The meters of the upstream that @exchange's route leads to. */
+struct upstream_meters *counting_upstream(const struct exchange *exchange);
+
+/* --- states and ends (exchange_states.c) --- */
+
+/* The only writer of exchange->state. The timeout of the previous state stays: the caller calls
+ * exchange_touch() or enters another state before it returns to the loop. */
+void exchange_enter_state(struct exchange *exchange, enum exchange_state next);
+
+/* Enter @next and arm its timeout. */
+void exchange_set_state(struct exchange *exchange, enum exchange_state next);
+
+/* Something moved: restart the timeout of the state. */
+void exchange_touch(struct exchange *exchange);
+void exchange_touch_at(struct exchange *exchange, uint64_t now_us);
+
+/* Choose a server and get a connection to it. */
+void exchange_connect(struct exchange *exchange, uint64_t now_us);
+
+/* The exchange ends while it waits for a connection slot: leave the queue, and return a grant that
+ * it has already. */
+void exchange_leave_queue(struct exchange *exchange);
+
+/* The timeout passed in QUEUE. */
+void exchange_on_queue_timeout(struct exchange *exchange);
+
+/* exchange->upstream is connected: send the request. */
+void exchange_forward(struct exchange *exchange, uint64_t now_us);
+
+/* Record the outcome of the attempt at exchange->server, the latest choice. */
+static inline void exchange_note_outcome(struct exchange *exchange, enum upstream_outcome outcome)
+{
+    upstream_outcome_note(exchange->server, &exchange->choice, exchange->connect_started_us,
+                          outcome);
+}
+
+/* Send exchange->out and @body as the whole answer; the upstream connection, if any, is closed. */
+void exchange_reply(struct exchange *exchange, struct span body);
+
+/* Answer with a problem document, or cut the connection if an answer has begun. @fault goes to the
+ * log. With a @status below 500, the client counts as the side that ended the request. */
+void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault);
+
+/* The whole answer is written, or in the outbox. */
+void exchange_complete(struct exchange *exchange);
+
+/* Give up; the client gets nothing more. @end: the side that caused it. */
+void exchange_cut(struct exchange *exchange, enum answer_end end, const char *fault);
+
+/* Handle the result of sending something to the client. True: it was sent. False: the client is
+ * blocked, or has left and the exchange is over. */
+MUST_USE bool exchange_has_sent(struct exchange *exchange, enum stream_result result);
+
+/* Make exchange->out from exchange->response, and add the proxy's own fields. */
+void exchange_begin_answer(struct exchange *exchange);
+
+/* Whether @response begins server-sent events, which may be silent for long. */
+bool exchange_is_event_stream(const struct head *response);
+
+/* The answer has started: settle the costs, which its head decides. Slots stay held until the
+ * end. */
+void exchange_settle_costs(struct exchange *exchange);
+
+/* Events of the connection to the server: see struct upstream_events. */
+extern const struct upstream_events EXCHANGE_UPSTREAM_EVENTS;
+void exchange_on_connected(struct upstream_user *user, enum status status);
+void exchange_on_lost(struct upstream_user *user);
+bool tunnel_on_switch(struct upstream_user *user);
+
+static inline struct exchange *exchange_of(struct upstream_user *user)
+{
+    return CONTAINER_OF(user, struct exchange, upstream_user);
+}
+
+/* Pieces of a tunnel, as in exchange_on_body() and upstream_events.on_body(). */
+MUST_USE bool tunnel_on_client_piece(struct exchange *exchange, struct span piece, bool last);
+bool tunnel_on_upstream_piece(struct exchange *exchange, struct span piece, bool last);
+
+/* Whether a side of the tunnel has ended, or is blocked. */
+bool tunnel_is_hampered(const struct exchange *exchange);
+
+/* The timeout passed in TUNNEL. */
+void tunnel_on_timeout(struct exchange *exchange);
+
+/* The timeout passed in CONNECT or FORWARD. */
+void exchange_on_connect_timeout(struct exchange *exchange);
+
+/* Whether the exchange waits for the client to send more of the body. */
+bool exchange_waits_for_body(const struct exchange *exchange);
+
+/* Whether the client has delayed the body, or the reading of the answer, for so long that the
+ * server may have given up for that reason. */
+bool exchange_has_delayed_server(const struct exchange *exchange);
+
+/* Begin or end the waits of both minimum rates, according to the exchange's state. */
+void exchange_note_waits(struct exchange *exchange, uint64_t now_us);
+
+/* Slow-client check: end the exchange if a client that it waits for moves too slowly or not at
+ * all. */
+void exchange_check_client(struct exchange *exchange);
+
+/* Run the same check when a wait of @min_rate, one of the exchange's, ends or may begin, unless the
+ * last check of @min_rate is recent. Repeated waits that are each shorter than the interval between
+ * two checks are only checked here. False: the exchange is over. */
+MUST_USE bool exchange_check_client_if_due(struct exchange *exchange,
+                                           const struct min_rate *min_rate, uint64_t now_us);
+
+/* The hold has ended and its timer is not armed: free its slot. */
+void exchange_end_hold(struct exchange *exchange, uint64_t now_us);
+
+/* --- abandoned_request.c --- */
+
+/* Take the upstream connection and the slots of @exchange, if the server may go on working for a
+ * client that has left or was refused. False: the caller closes the connection, and @exchange
+ * releases the slots that it still has. If the worker has ABANDONED_REQUESTS_MAX already, or there
+ * is no memory, @exchange loses its slots as well: they become free when their leases expire. */
+MUST_USE bool abandoned_request_take(struct exchange *exchange);
+
+/* --- the request's head as it is sent to the upstream (forwarded.c) --- */
+
+/* Write the request line and the fields. Hop-by-hop fields are left out, Host is as the upstream's
+ * configuration says, and the forwarding fields and Via are set or appended to.
+ * text->truncated: it does not fit. */
+void forwarded_write_request(struct exchange *exchange, struct text *text);
+
+/* --- answers that the proxy makes (reply.c) --- */
+
+/* These fill exchange->out and return the body; nothing is sent. */
+
+/* A problem document (RFC 9457) of type about:blank with @detail. */
+struct span reply_problem(struct exchange *exchange, uint16_t status, const char *detail);
+
+/* 429, or the configured answer of the rule that denied. A ban gives 429. */
+struct span reply_denied(struct exchange *exchange);
+
+/* 503: no decision could be made, and the policy denies in that case. */
+struct span reply_undecided(struct exchange *exchange);
+
+/* The route's fixed response. */
+struct span reply_route(struct exchange *exchange, const struct reply_spec *respond);
+
+/* Where the route edits fields (policy/edits.h): mark the fields of exchange->response that do not
+ * pass; append to exchange->out the fields that the route sets, except those that it has. */
+void edits_redact(struct exchange *exchange);
+void edits_add(struct exchange *exchange);
+
+/* Append the RateLimit fields of a decided request to exchange->out. */
+void reply_add_ratelimit_fields(struct exchange *exchange);
+
+/* Append the current Date. */
+void reply_add_date(struct exchange *exchange);
+
+/* Append a field to exchange->out; @value is in the exchange's arena or static. */
+void reply_add_field(struct exchange *exchange, enum field_id id, struct span name,
+                     struct span value);
+
+#endif /* SLUICE_PROXY_EXCHANGE_EXCHANGE_STEPS_H */

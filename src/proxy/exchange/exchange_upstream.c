@@ -1,0 +1,392 @@
+/* Forwards the request and the answer on a connection that exchange_connect.c has obtained.
+ *
+ * Happy path: the request's head goes out with the first piece of its body; pieces pass in both
+ * directions, and each side stops while the other is blocked.
+ *
+ * Failures: a bad answer (502), a slow one (504); once the answer has begun, the client's
+ * connection is cut so that the answer never looks complete. */
+
+#include <assert.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "net/pipe.h"
+#include "policy/cost.h"
+#include "proxy/exchange/exchange.h"
+#include "proxy/exchange/exchange_steps.h"
+#include "proxy/exchange/hop_by_hop.h"
+
+/* --- the request goes out --- */
+
+static void on_sent(struct exchange *exchange, enum stream_result result, uint64_t now_us)
+{
+    switch (result) {
+    case STREAM_DONE:
+        break;
+    case STREAM_BLOCKED:
+        exchange->is_request_blocked = true;
+        break;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        /* The server may have answered before it closed: read what it sent, and send no more. */
+        exchange->is_request_blocked = true;
+        stream_want_read(&exchange->upstream->stream, true);
+        break;
+    }
+    exchange_touch_at(exchange, now_us);
+}
+
+void exchange_forward(struct exchange *exchange, uint64_t now_us)
+{
+    struct upstream *upstream = exchange->upstream;
+    struct text head;
+    if (!sender_begin_head(&upstream->out, &exchange->config->pools->head_blocks, &head)) {
+        exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
+        return;
+    }
+    forwarded_write_request(exchange, &head);
+    if (head.truncated) {
+        exchange_fail(exchange, 431, "the request's head is too large to be passed on");
+        return;
+    }
+    upstream_end_head(upstream, &head, exchange->request.body == BODY_CHUNKED);
+    exchange->is_request_sent = exchange->request.body == BODY_NONE;
+    exchange->is_request_blocked = false;
+    exchange_enter_state(exchange, EXCHANGE_FORWARD);
+    counter_up(&upstream_server_meters(exchange->server)->requests);
+    if (exchange->is_request_sent) {
+        on_sent(exchange, upstream_post_head(upstream), now_us);
+        return;
+    }
+    exchange_touch_at(exchange, now_us);
+    exchange->client->ops->pump(exchange->client);
+}
+
+/* Count @n more bytes of the request's body. False: the body is too large, the exchange is over. */
+static bool count_body(struct exchange *exchange, size_t n)
+{
+    exchange->request_bytes += n;
+    if (exchange->request_bytes > exchange->evaluation.route->body_bytes_max) {
+        exchange_fail(exchange, 413, "the request's body is too large");
+        return false;
+    }
+    return true;
+}
+
+bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
+{
+    assert(!exchange->is_request_blocked);
+    if (exchange->state == EXCHANGE_TUNNEL) {
+        return tunnel_on_client_piece(exchange, piece, last);
+    }
+    assert(exchange->state == EXCHANGE_FORWARD);
+    if (!count_body(exchange, piece.len)) {
+        return false;
+    }
+    exchange->is_request_sent = last; /* first: from now on the exchange waits for the upstream */
+    on_sent(exchange, upstream_send(exchange->upstream, piece, last), clock_monotonic_us());
+    return !exchange->is_request_blocked && !last;
+}
+
+bool exchange_takes_pipe(const struct exchange *exchange, bool has_taken_one)
+{
+    return exchange->state == EXCHANGE_FORWARD && !upstream_owes_head(exchange->upstream) &&
+           (has_taken_one || stream_keeps_up(&exchange->upstream->stream));
+}
+
+bool exchange_on_pipe(struct exchange *exchange, struct pipe *pipe)
+{
+    assert(!exchange->is_request_blocked && exchange->state == EXCHANGE_FORWARD);
+    if (!count_body(exchange, pipe->n_bytes)) {
+        return false;
+    }
+    on_sent(exchange, upstream_send_pipe(exchange->upstream, pipe), clock_monotonic_us());
+    return !exchange->is_request_blocked;
+}
+
+bool exchange_on_body_blocked(struct exchange *exchange)
+{
+    if (exchange->state == EXCHANGE_TUNNEL) {
+        return true; /* nothing has moved */
+    }
+    if (upstream_owes_head(exchange->upstream)) {
+        /* The client may wait for the server's reaction to the head: Expect: 100-continue. */
+        on_sent(exchange, upstream_send(exchange->upstream, span_of(NULL, 0), false),
+                clock_monotonic_us());
+    }
+    return !exchange->is_request_blocked;
+}
+
+static void on_progress(struct upstream_user *user)
+{
+    exchange_touch(exchange_of(user));
+}
+
+static void on_drained(struct upstream_user *user)
+{
+    struct exchange *exchange = exchange_of(user);
+    const uint64_t now_us = clock_monotonic_us();
+    exchange->is_request_blocked = false;
+    exchange_touch_at(exchange, now_us);
+    if (exchange_waits_for_body(exchange) &&
+        !exchange_check_client_if_due(exchange, &exchange->request_min_rate, now_us)) {
+        return;
+    }
+    if (!exchange->is_request_sent) {
+        exchange->client->ops->pump(exchange->client);
+    }
+}
+
+/* --- the answer comes --- */
+
+static void on_byte(struct upstream_user *user)
+{
+    /* The timeout is not restarted: sending the head byte by byte gains the server no time. */
+    exchange_of(user)->has_upstream_answered = true;
+}
+
+static void on_client_blocked(struct exchange *exchange)
+{
+    exchange->is_client_blocked = true;
+    exchange_touch(exchange);
+}
+
+bool exchange_has_sent(struct exchange *exchange, enum stream_result result)
+{
+    if (result == STREAM_DONE) {
+        return true;
+    }
+    if (result == STREAM_BLOCKED) {
+        on_client_blocked(exchange);
+    } else {
+        exchange_on_client_gone(exchange);
+    }
+    return false;
+}
+
+static size_t await_room(struct upstream_user *user)
+{
+    struct exchange *exchange = exchange_of(user);
+    const size_t room = exchange->client->ops->await_room(exchange->client);
+    if (room == 0) {
+        on_client_blocked(exchange);
+    }
+    return room;
+}
+
+static bool on_interim(struct upstream_user *user)
+{
+    struct exchange *exchange = exchange_of(user);
+    const struct head *interim = &exchange->response;
+    if (++exchange->n_interims > INTERIMS_MAX) {
+        exchange_fail(exchange, 502, "the upstream sent too many interim responses");
+        return false;
+    }
+    exchange->may_go_ahead = exchange->may_go_ahead || interim->status == 100;
+    exchange_touch(exchange);
+    if (exchange->evaluation.route->edits != NULL) {
+        edits_redact(exchange);
+    }
+    const struct response response = {
+        .status = interim->status,
+        .fields = interim->fields,
+        .n_fields = interim->n_fields,
+        .body = BODY_NONE,
+    };
+    return exchange_has_sent(exchange,
+                             exchange->client->ops->send_interim(exchange->client, &response));
+}
+
+/* Handle the result of sending a piece of the answer; @last ends it. False: blocked or over. */
+static bool on_piece_sent(struct exchange *exchange, enum stream_result result, bool last)
+{
+    exchange->is_last_blocked = last;
+    if (!exchange_has_sent(exchange, result)) {
+        return false;
+    }
+    if (last) {
+        exchange_complete(exchange);
+    } else {
+        exchange_touch(exchange);
+    }
+    return !last;
+}
+
+/* Send the client the head, if it is pending, and a piece. False: blocked or over. */
+static bool send_piece(struct exchange *exchange, struct span piece, bool last)
+{
+    struct client *client = exchange->client;
+    const struct response *head = exchange->is_head_pending ? &exchange->out : NULL;
+    exchange->is_head_pending = false;
+    exchange->is_response_started = true;
+    exchange->response_bytes += piece.len;
+    return on_piece_sent(exchange, client->ops->send(client, head, piece, last), last);
+}
+
+/* Read the cost that the answer reports, now: its head is no longer there when the exchange is
+ * settled. Hide the field from the client, if the policy says so. */
+static void take_cost(struct exchange *exchange)
+{
+    const struct cost_spec *cost = &exchange->evaluation.route->cost;
+    if (cost->kind != COST_RESPONSE_HEADER) {
+        return;
+    }
+    exchange->is_cost_reported =
+        cost_of_response(cost, &exchange->response, &exchange->reported_cost);
+    for (size_t i = 0; cost->strip && i < exchange->response.n_fields; i++) {
+        struct field *field = &exchange->response.fields[i];
+        if (span_equals_ignore_case(field->name, cost->field)) {
+            field->hop_by_hop = true;
+        }
+    }
+}
+
+void exchange_begin_answer(struct exchange *exchange)
+{
+    const struct head *response = &exchange->response;
+    take_cost(exchange);
+    exchange->upstream_us = clock_monotonic_us() - exchange->connect_started_us;
+    latency_add(&counting_upstream(exchange)->response, exchange->upstream_us);
+    exchange->out = (struct response){
+        .status = response->status,
+        .fields = response->fields,
+        .n_fields = response->n_fields,
+        .own_fields = exchange->own_fields,
+        .body = response->body,
+    };
+    const struct field *date = head_find(response, FIELD_DATE);
+    if (date == NULL || date->hop_by_hop) {
+        reply_add_date(exchange);
+    }
+    reply_add_ratelimit_fields(exchange);
+    if (exchange->evaluation.route->edits != NULL) {
+        edits_redact(exchange);
+        edits_add(exchange);
+    }
+}
+
+bool exchange_is_event_stream(const struct head *response)
+{
+    if (response->body != BODY_CHUNKED && response->body != BODY_UNTIL_CLOSE) {
+        return false;
+    }
+    const struct field *type = head_find_name(response, SPAN("content-type"));
+    const size_t end = type == NULL ? 0 : span_find(type->value, ';');
+    return type != NULL && span_equals_ignore_case(span_trim(span_of(type->value.data, end)),
+                                                   SPAN("text/event-stream"));
+}
+
+/* Keep the trailers of the answer if the client takes them. Without memory they are dropped. */
+static void keep_trailers(struct exchange *exchange)
+{
+    if (exchange->response.body != BODY_CHUNKED || !trailers_are_wanted(&exchange->request) ||
+        !trailers_keep_connection(&exchange->response, &exchange->arena)) {
+        return;
+    }
+    exchange->trailers = arena_alloc(&exchange->arena, TRAILER_BYTES_MAX);
+    exchange->upstream->inbox.decoder.trailers = exchange->trailers;
+}
+
+static bool on_head(struct upstream_user *user)
+{
+    struct exchange *exchange = exchange_of(user);
+    exchange_begin_answer(exchange);
+    keep_trailers(exchange);
+    exchange->is_event_stream = exchange_is_event_stream(&exchange->response);
+    exchange->is_head_pending = true;
+    if (exchange->response.body == BODY_NONE) {
+        return send_piece(exchange, span_of(NULL, 0), true);
+    }
+    return true;
+}
+
+static void on_head_alone(struct upstream_user *user)
+{
+    struct exchange *exchange = exchange_of(user);
+    if (exchange->is_head_pending) {
+        (void)send_piece(exchange, span_of(NULL, 0), false);
+    }
+}
+
+static bool on_body(struct upstream_user *user, struct span piece, bool last)
+{
+    struct exchange *exchange = exchange_of(user);
+    if (exchange->state == EXCHANGE_TUNNEL) {
+        return tunnel_on_upstream_piece(exchange, piece, last);
+    }
+    if (last && exchange->trailers != NULL) {
+        exchange->out.trailers =
+            trailers_keep(exchange->trailers, exchange->upstream->inbox.decoder.trailer_bytes,
+                          &exchange->response, exchange->evaluation.route);
+    }
+    return send_piece(exchange, piece, last);
+}
+
+static bool on_pipe(struct upstream_user *user, struct pipe *pipe)
+{
+    struct exchange *exchange = exchange_of(user);
+    struct client *client = exchange->client;
+    assert(exchange->is_response_started && !exchange->is_head_pending);
+    exchange->response_bytes += pipe->n_bytes;
+    return on_piece_sent(exchange, client->ops->send_pipe(client, pipe), false);
+}
+
+void exchange_on_client_progress(struct exchange *exchange)
+{
+    exchange_touch(exchange);
+}
+
+void exchange_on_client_drained(struct exchange *exchange)
+{
+    if (exchange->state == EXCHANGE_REPLY || exchange->is_last_blocked) {
+        exchange->is_client_blocked = false;
+        exchange_complete(exchange);
+        return;
+    }
+    const uint64_t now_us = clock_monotonic_us();
+    if (!exchange_check_client_if_due(exchange, &exchange->response_min_rate, now_us)) {
+        return;
+    }
+    exchange->is_client_blocked = false;
+    exchange_touch_at(exchange, now_us);
+    upstream_pump(exchange->upstream);
+}
+
+/* --- the upstream fails --- */
+
+static void on_bad(struct upstream_user *user, const char *reason)
+{
+    struct exchange *exchange = exchange_of(user);
+    log_debug("proxy.upstream", "bad response", "server=%.*s reason=\"%s\"",
+              SPAN_ARGS(exchange->server->endpoint->text), reason);
+    if (!exchange->is_response_started) {
+        exchange->is_answer_unreadable = true;
+    }
+    /* The length of the head may depend on the request, so 431 is no evidence about the server. */
+    exchange_note_outcome(exchange, exchange->response.error.status == 431 ? OUTCOME_INCONCLUSIVE
+                                                                           : OUTCOME_INVALID);
+    exchange_fail(exchange, 502, "the upstream's answer is not valid HTTP");
+}
+
+static bool is_blocked(struct upstream_user *user)
+{
+    return exchange_of(user)->is_client_blocked;
+}
+
+const struct upstream_events EXCHANGE_UPSTREAM_EVENTS = {
+    .on_connected = exchange_on_connected,
+    .on_progress = on_progress,
+    .on_drained = on_drained,
+    .on_byte = on_byte,
+    .on_interim = on_interim,
+    .on_switch = tunnel_on_switch,
+    .on_head = on_head,
+    .on_head_alone = on_head_alone,
+    .await_room = await_room,
+    .on_body = on_body,
+    .on_pipe = on_pipe,
+    .is_blocked = is_blocked,
+    .on_lost = exchange_on_lost,
+    .on_bad = on_bad,
+};

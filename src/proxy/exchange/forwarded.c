@@ -1,0 +1,210 @@
+#include "proxy/exchange/exchange_steps.h"
+
+#include "http/message.h"
+#include "policy/edits.h"
+#include "proxy/core/via.h"
+#include "proxy/exchange/hop_by_hop.h"
+#include "proxy/upstream/upstream_server.h"
+
+#define BIT(id) (UINT64_C(1) << FIELD_##id)
+
+/* The fields that the proxy writes or appends to. */
+static const uint64_t OURS = BIT(HOST) | BIT(X_FORWARDED_FOR) | BIT(X_FORWARDED_PROTO) |
+                             BIT(X_FORWARDED_HOST) | BIT(X_REAL_IP) | BIT(FORWARDED) |
+                             BIT(X_REQUEST_ID);
+
+static void write_host(const struct exchange *exchange, struct text *text)
+{
+    const struct upstream_spec *spec = exchange->evaluation.route->upstream;
+    text_add_literal(text, "Host: ");
+    switch (spec->host) {
+    case UPSTREAM_HOST_PRESERVE:
+        text_add(text, exchange->request.host);
+        break;
+    case UPSTREAM_HOST_SERVER:
+        upstream_name_write_host(exchange->server->endpoint, text);
+        break;
+    case UPSTREAM_HOST_NAME:
+        text_add(text, spec->host_name);
+        break;
+    }
+    text_add_literal(text, "\r\n");
+}
+
+static bool strips_prefix(const struct exchange *exchange)
+{
+    const struct route_edits *edits = exchange->evaluation.route->edits;
+    return edits != NULL && edits->prefix.len > 0;
+}
+
+static void write_request_line(const struct exchange *exchange, struct text *text)
+{
+    const struct target *target = &exchange->request.target;
+    text_add(text, exchange->request.method);
+    text_add_char(text, ' ');
+    if (target->form == TARGET_ABSOLUTE || strips_prefix(exchange)) {
+        /* "http://host?query" has no path of its own: it means the server's root. */
+        text_add(text, exchange->evaluation.upstream_path);
+        text_add(text, target->has_query ? SPAN("?") : SPAN(""));
+        text_add(text, target->query);
+    } else {
+        text_add(text, target->whole);
+    }
+    text_add_literal(text, " HTTP/1.1\r\n");
+}
+
+/* Write "Name: " and the members from trusted proxies so far. False: append no member, because the
+ * peer is a unix socket: its "unknown" would hide the earlier members from the next reader of the
+ * list. */
+static bool begin_list(const struct exchange *exchange, enum field_id id, struct text *text)
+{
+    bool has_members = false;
+    text_add(text, field_name(id));
+    text_add_literal(text, ": ");
+    if (!exchange->evaluation.view.peer_is_trusted) {
+        return true;
+    }
+    for (size_t i = 0; i < exchange->request.n_fields; i++) {
+        const struct field *field = &exchange->request.fields[i];
+        if (field->id == id && field->value.len > 0) {
+            text_add(text, has_members ? SPAN(", ") : SPAN(""));
+            text_add(text, field->value);
+            has_members = true;
+        }
+    }
+    const bool is_to_follow = !has_members || exchange->peer.family != ADDRESS_NONE;
+    text_add(text, has_members && is_to_follow ? SPAN(", ") : SPAN(""));
+    return is_to_follow;
+}
+
+/* A single value: the trusted proxy's, or @ours. */
+static void write_single(const struct exchange *exchange, enum field_id id, struct span ours,
+                         struct text *text)
+{
+    const struct field *theirs =
+        exchange->evaluation.view.peer_is_trusted ? head_find(&exchange->request, id) : NULL;
+    message_write_field(text, field_name(id), theirs != NULL ? theirs->value : ours);
+}
+
+static void write_forwarded(const struct exchange *exchange, struct span peer, struct text *text)
+{
+    const bool is_ipv6 = exchange->peer.family == ADDRESS_IPV6;
+    if (!begin_list(exchange, FIELD_FORWARDED, text)) {
+        text_add_literal(text, "\r\n");
+        return;
+    }
+    text_add_literal(text, "for=");
+    text_add(text, is_ipv6 ? SPAN("\"[") : SPAN(""));
+    text_add(text, peer);
+    text_add(text, is_ipv6 ? SPAN("]\"") : SPAN(""));
+    if (exchange->request.host.len > 0) {
+        /* A Host contains no byte that ends the quotes: see target_is_host(). */
+        text_add_literal(text, ";host=\"");
+        text_add(text, exchange->request.host);
+        text_add_literal(text, "\"");
+    }
+    text_add_literal(text, ";proto=http\r\n");
+}
+
+static void write_request_id(const struct exchange *exchange, struct text *text)
+{
+    if (exchange->client_request_id.len > 0) {
+        message_write_field(text, field_name(FIELD_X_REQUEST_ID), exchange->client_request_id);
+        return;
+    }
+    text_add(text, field_name(FIELD_X_REQUEST_ID));
+    text_add_literal(text, ": ");
+    text_add_hex(text, exchange->request_id, sizeof(exchange->request_id));
+    text_add_literal(text, "\r\n");
+}
+
+/* The proxy's fields that the route removes or sets itself. */
+static uint64_t edited_fields(const struct exchange *exchange)
+{
+    const struct route_edits *edits = exchange->evaluation.route->edits;
+    return edits != NULL ? edits->request.known : 0;
+}
+
+static void write_forwarding_fields(const struct exchange *exchange, struct text *text)
+{
+    char buffer[ADDRESS_TEXT_MAX];
+    struct text peer = text_of(buffer, sizeof(buffer));
+    address_write(&exchange->peer, &peer);
+    /* RFC 7239 section 6.2 */
+    const struct span peer_text =
+        exchange->peer.family == ADDRESS_NONE ? SPAN("unknown") : text_span(&peer);
+    const uint64_t edited = edited_fields(exchange);
+
+    if ((edited & BIT(X_FORWARDED_FOR)) == 0) {
+        if (begin_list(exchange, FIELD_X_FORWARDED_FOR, text)) {
+            text_add(text, peer_text);
+        }
+        text_add_literal(text, "\r\n");
+    }
+    if ((edited & BIT(X_FORWARDED_PROTO)) == 0) {
+        write_single(exchange, FIELD_X_FORWARDED_PROTO, SPAN("http"), text);
+    }
+    if ((edited & BIT(X_FORWARDED_HOST)) == 0 && exchange->request.host.len > 0) {
+        write_single(exchange, FIELD_X_FORWARDED_HOST, exchange->request.host, text);
+    }
+    if ((edited & BIT(X_REAL_IP)) == 0) {
+        write_single(exchange, FIELD_X_REAL_IP, peer_text, text);
+    }
+    if ((edited & BIT(FORWARDED)) == 0) {
+        write_forwarded(exchange, peer_text, text);
+    }
+    write_request_id(exchange, text);
+    via_write(exchange->env->via, exchange->request.minor, text);
+}
+
+/* Write the fields that pass the edits of the route, then the fields that the route sets. */
+static void write_edited_fields(const struct exchange *exchange, struct text *text)
+{
+    const struct field_edits *edits = &exchange->evaluation.route->edits->request;
+    const struct head *request = &exchange->request;
+    for (size_t i = 0; i < request->n_fields; i++) {
+        const struct field *field = &request->fields[i];
+        if (!field->hop_by_hop && (OURS >> field->id & 1) == 0 && !field_edits_drop(edits, field)) {
+            message_write_field(text, field->name, field->value);
+        }
+    }
+    for (size_t i = 0; i < edits->n_set; i++) {
+        message_write_field(text, edits->set[i].name, edits->set[i].value);
+    }
+}
+
+static void write_fields(const struct exchange *exchange, struct text *text)
+{
+    const struct head *request = &exchange->request;
+    if (exchange->evaluation.route->edits != NULL) {
+        write_edited_fields(exchange, text);
+        return;
+    }
+    for (size_t i = 0; i < request->n_fields; i++) {
+        const struct field *field = &request->fields[i];
+        if (!field->hop_by_hop && (OURS >> field->id & 1) == 0) {
+            message_write_field(text, field->name, field->value);
+        }
+    }
+}
+
+void forwarded_write_request(struct exchange *exchange, struct text *text)
+{
+    const struct head *request = &exchange->request;
+    write_request_line(exchange, text);
+    write_host(exchange, text);
+    write_fields(exchange, text);
+    if (request->body == BODY_CHUNKED) {
+        text_add_literal(text, "Transfer-Encoding: chunked\r\n");
+    }
+    if (request->has_max_forwards) {
+        message_write_field_u64(text, field_name(FIELD_MAX_FORWARDS), request->max_forwards - 1);
+    }
+    exchange->is_upgrade_offered =
+        request->has_upgrade && upgrade_write_offer(request, exchange->evaluation.route, text);
+    if (!exchange->is_upgrade_offered && trailers_are_wanted(request)) {
+        text_add_literal(text, "Connection: TE\r\nTE: trailers\r\n");
+    }
+    write_forwarding_fields(exchange, text);
+    text_add_literal(text, "\r\n");
+}

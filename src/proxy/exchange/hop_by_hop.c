@@ -1,0 +1,175 @@
+#include "proxy/exchange/hop_by_hop.h"
+
+#include <string.h>
+
+#include "base/compiler.h"
+#include "http/field.h"
+
+static bool is_let_pass(const struct route *route, struct span protocol)
+{
+    for (size_t i = 0; i < route->n_upgrades; i++) {
+        if (span_equals_ignore_case(route->upgrades[i], protocol)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_asked_for(const struct head *request, struct span protocol)
+{
+    for (size_t i = 0; i < request->n_fields; i++) {
+        const struct field *field = &request->fields[i];
+        if (field->id == FIELD_UPGRADE && field_list_has(field->value, protocol)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_offered(const struct head *request, const struct route *route, struct span protocol)
+{
+    return request->has_upgrade && is_let_pass(route, protocol) && is_asked_for(request, protocol);
+}
+
+static size_t write_line(struct span line, const struct route *route, size_t n_written,
+                         struct text *text)
+{
+    struct span protocol;
+    while (field_list_next(&line, &protocol)) {
+        if (is_let_pass(route, protocol)) {
+            text_add(text,
+                     n_written++ == 0 ? SPAN("Connection: Upgrade\r\nUpgrade: ") : SPAN(", "));
+            text_add(text, protocol);
+        }
+    }
+    return n_written;
+}
+
+bool upgrade_write_offer(const struct head *request, const struct route *route, struct text *text)
+{
+    size_t n_written = 0;
+    for (size_t i = 0; request->has_upgrade && i < request->n_fields; i++) {
+        if (request->fields[i].id == FIELD_UPGRADE) {
+            n_written = write_line(request->fields[i].value, route, n_written, text);
+        }
+    }
+    if (n_written > 0) {
+        text_add_literal(text, "\r\n");
+    }
+    return n_written > 0;
+}
+
+/* The only protocol that @response names; false: it names none, or several. */
+static bool find_protocol(const struct head *response, struct span *protocol)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < response->n_fields; i++) {
+        const struct field *field = &response->fields[i];
+        struct span line = field->value;
+        while (field->id == FIELD_UPGRADE && field_list_next(&line, protocol)) {
+            n++;
+        }
+    }
+    return n == 1;
+}
+
+bool upgrade_is_taken(const struct head *request, const struct route *route,
+                      const struct head *response, struct span *protocol)
+{
+    return response->has_upgrade && find_protocol(response, protocol) &&
+           is_offered(request, route, *protocol);
+}
+
+/* --- trailers --- */
+
+/* Fields that never pass, in addition to those with a field_id. Those frame, route, belong to a
+ * connection, or are written by the proxy; all of them are dropped. */
+static const struct span NEVER[] = {
+    {"age", 3},
+    {"authorization", 13},
+    {"cache-control", 13},
+    {"content-encoding", 16},
+    {"content-location", 16},
+    {"content-range", 13},
+    {"content-type", 12},
+    {"expires", 7},
+    {"location", 8},
+    {"pragma", 6},
+    {"range", 5},
+    {"set-cookie", 10},
+    {"vary", 4},
+    {"www-authenticate", 16},
+};
+
+static bool names(const struct head *head, enum field_id id, struct span member)
+{
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (head->fields[i].id == id && field_list_has(head->fields[i].value, member)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool trailers_are_wanted(const struct head *request)
+{
+    return request->minor > 0 && head_has(request, FIELD_TE) &&
+           names(request, FIELD_TE, SPAN("trailers")) &&
+           names(request, FIELD_CONNECTION, SPAN("te"));
+}
+
+bool trailers_keep_connection(struct head *response, struct arena *arena)
+{
+    for (size_t i = 0; i < response->n_fields; i++) {
+        struct field *field = &response->fields[i];
+        if (field->id == FIELD_CONNECTION) {
+            field->value = arena_copy(arena, field->value);
+            if (field->value.data == NULL) {
+                field->value.len = 0;
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Whether the policy removes or strips the field. */
+static bool is_redacted(struct span name, const struct route *route)
+{
+    const struct field field = {.name = name, .id = FIELD_OTHER};
+    if (route->cost.kind == COST_RESPONSE_HEADER && route->cost.strip &&
+        span_equals_ignore_case(name, route->cost.field)) {
+        return true;
+    }
+    return route->edits != NULL && field_edits_drop(&route->edits->response, &field);
+}
+
+static bool may_pass(struct span name, const struct head *response, const struct route *route)
+{
+    for (size_t i = 0; i < ARRAY_LEN(NEVER); i++) {
+        if (span_equals_ignore_case(name, NEVER[i])) {
+            return false;
+        }
+    }
+    return field_identify(name) == FIELD_OTHER && !field_is_underscore_variant(name) &&
+           !names(response, FIELD_CONNECTION, name) && !is_redacted(name, route);
+}
+
+struct span trailers_keep(char *section, size_t n_bytes, const struct head *response,
+                          const struct route *route)
+{
+    struct span rest = span_of(section, n_bytes);
+    size_t kept = 0;
+    while (rest.len > 0) {
+        const size_t end = span_find(rest, '\n');
+        const size_t len = end < rest.len ? end + 1 : rest.len;
+        const struct span line = span_of(rest.data, len);
+        const size_t colon = span_find(line, ':');
+        if (colon < line.len && may_pass(span_of(line.data, colon), response, route)) {
+            memmove(section + kept, line.data, line.len);
+            kept += line.len;
+        }
+        rest = span_of(rest.data + len, rest.len - len);
+    }
+    return span_of(section, kept);
+}

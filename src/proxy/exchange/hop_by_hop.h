@@ -1,0 +1,48 @@
+/* What a request and its answer negotiate for one hop: an upgrade to another protocol, and
+ * trailers. */
+
+#ifndef SLUICE_PROXY_EXCHANGE_HOP_BY_HOP_H
+#define SLUICE_PROXY_EXCHANGE_HOP_BY_HOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/text.h"
+#include "http/head.h"
+#include "policy/policy.h"
+
+/* --- upgrade: the protocols that a request asks for, those that the route lets pass, and the one
+ * that the server's answer switches to (RFC 9110 section 7.8) --- */
+
+/* Write `Connection` and `Upgrade` with the protocols that @request asks for and @route lets pass,
+ * in the request's order. False: there are none, and nothing is written. */
+MUST_USE bool upgrade_write_offer(const struct head *request, const struct route *route,
+                                  struct text *text);
+
+/* Whether @response, a 101, switches to one of the protocols that upgrade_write_offer() offered.
+ * *protocol: its name as the server wrote it. */
+MUST_USE bool upgrade_is_taken(const struct head *request, const struct route *route,
+                               const struct head *response, struct span *protocol);
+
+/* --- trailers of a response: whether its client takes them, and which may be passed on. Trailers
+ * of a request are always dropped: a client cannot know that a server takes them (RFC 9110 sections
+ * 6.5 and 10.1.4, RFC 9112 section 7.1.2) --- */
+
+/* Whether @request has `TE: trailers`, and lists TE in Connection. */
+bool trailers_are_wanted(const struct head *request);
+
+/* Copy the value of @response's Connection into @arena, since the memory of a head is reused before
+ * its trailers come. False: no memory. */
+MUST_USE bool trailers_keep_connection(struct head *response, struct arena *arena);
+
+/* Compact @section, the @n_bytes of a trailer section from a chunked_decoder, in place to the lines
+ * that may be passed on. Dropped are the fields that frame, route or identify, that the kept
+ * Connection of @response names, that must be known before the body, and that @route removes from
+ * responses or strips as their cost. */
+struct span trailers_keep(char *section, size_t n_bytes, const struct head *response,
+                          const struct route *route);
+
+#endif /* SLUICE_PROXY_EXCHANGE_HOP_BY_HOP_H */

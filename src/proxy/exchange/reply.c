@@ -1,0 +1,173 @@
+#include "proxy/exchange/exchange_steps.h"
+
+#include <assert.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "http/message.h"
+#include "policy/edits.h"
+#include "proxy/admission.h"
+
+enum {
+    /* A name in the list of a problem document. */
+    MEMBER_BYTES_MAX = 2 * NAME_BYTES_MAX + 64,
+    PROBLEM_BYTES_MAX = 512, /* without the names of limits */
+    RETRY_LATER_S = 1,       /* with a 503: the shortage may be over in a second */
+};
+
+void reply_add_field(struct exchange *exchange, enum field_id id, struct span name,
+                     struct span value)
+{
+    assert(exchange->out.n_own_fields < OWN_FIELDS_MAX);
+    exchange->own_fields[exchange->out.n_own_fields++] =
+        (struct field){.id = id, .name = name, .value = value};
+}
+
+void reply_add_date(struct exchange *exchange)
+{
+    struct proxy_env *env = exchange->env;
+    const uint64_t wall_s = clock_wall_s();
+    if (wall_s != env->date_second) {
+        env->date_second = wall_s;
+        message_write_date(env->date, wall_s * 1000000);
+    }
+    reply_add_field(exchange, FIELD_DATE, field_name(FIELD_DATE),
+                    span_of(env->date, sizeof(env->date)));
+}
+
+static void begin(struct exchange *exchange, uint16_t status)
+{
+    exchange->out = (struct response){
+        .status = status,
+        .own_fields = exchange->own_fields,
+        .body = BODY_LENGTH,
+    };
+    reply_add_date(exchange);
+}
+
+/* A text over new memory of the exchange; if there is none, a text of capacity 0. */
+static struct text new_text(struct exchange *exchange, size_t bytes)
+{
+    char *memory = arena_alloc(&exchange->arena, bytes);
+    return text_of(memory, memory == NULL ? 0 : bytes);
+}
+
+static void add_number(struct exchange *exchange, enum field_id id, struct span name,
+                       uint64_t number)
+{
+    struct text text = new_text(exchange, 24);
+    text_add_u64(&text, number);
+    reply_add_field(exchange, id, name, text_span(&text));
+}
+
+/* Content-Length is that of the body, even if the body is not sent (HEAD). */
+static struct span with_body(struct exchange *exchange, struct span body, struct span content_type)
+{
+    if (body.len > 0) {
+        reply_add_field(exchange, FIELD_OTHER, SPAN("Content-Type"), content_type);
+    }
+    if (exchange->out.status != 204 && exchange->out.status != 304) {
+        add_number(exchange, FIELD_CONTENT_LENGTH, field_name(FIELD_CONTENT_LENGTH), body.len);
+        return body;
+    }
+    return span_of(NULL, 0);
+}
+
+void reply_add_ratelimit_fields(struct exchange *exchange)
+{
+    assert(exchange->out.n_own_fields + RATELIMIT_FIELDS_MAX <= OWN_FIELDS_MAX);
+    exchange->out.n_own_fields += ratelimit_fields_make(
+        &exchange->admission, exchange->evaluation.route, exchange->config->policy->headers,
+        &exchange->arena, exchange->own_fields + exchange->out.n_own_fields);
+}
+
+struct span reply_problem(struct exchange *exchange, uint16_t status, const char *detail)
+{
+    struct text text = new_text(exchange, PROBLEM_BYTES_MAX);
+    begin(exchange, status);
+    if (status == 503) {
+        add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), RETRY_LATER_S);
+    }
+    reply_add_ratelimit_fields(exchange);
+    text_add_literal(&text, "{\"type\":\"about:blank\",\"title\":");
+    text_add_json(&text, message_reason(status));
+    text_add_literal(&text, ",\"status\":");
+    text_add_u64(&text, status);
+    text_add_literal(&text, ",\"detail\":");
+    text_add_json(&text, span_of_text(detail));
+    text_add_literal(&text, "}\n");
+    return with_body(exchange, text_span(&text), SPAN("application/problem+json"));
+}
+
+struct span reply_denied(struct exchange *exchange)
+{
+    const struct admission *admission = &exchange->admission;
+    const struct reply_spec *custom = admission_deny_reply(admission);
+    uint64_t retry_after_s = 0;
+    const bool has_retry_after = admission_retry_after_s(admission, &retry_after_s);
+
+    begin(exchange, deny_reply_status(custom));
+    reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
+    if (has_retry_after) {
+        add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), retry_after_s);
+    }
+    reply_add_ratelimit_fields(exchange);
+    if (custom != NULL) {
+        return with_body(exchange, custom->body, custom->content_type);
+    }
+    struct text text =
+        new_text(exchange, PROBLEM_BYTES_MAX + admission->decision.n_charges * MEMBER_BYTES_MAX);
+    admission_write_problem(admission, has_retry_after, retry_after_s, &text);
+    return with_body(exchange, text_span(&text), SPAN("application/problem+json"));
+}
+
+struct span reply_undecided(struct exchange *exchange)
+{
+    begin(exchange, 503);
+    reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
+    add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), RETRY_LATER_S);
+    return with_body(exchange,
+                     SPAN("{\"type\":\"https://iana.org/assignments/http-problem-types"
+                          "#temporary-reduced-capacity\",\"title\":\"Temporary reduced capacity\","
+                          "\"status\":503,\"detail\":\"the request's limits cannot be checked "
+                          "just now\"}\n"),
+                     SPAN("application/problem+json"));
+}
+
+struct span reply_route(struct exchange *exchange, const struct reply_spec *respond)
+{
+    begin(exchange, respond->status);
+    reply_add_ratelimit_fields(exchange);
+    return with_body(exchange, respond->body, respond->content_type);
+}
+
+/* --- the edits of the route --- */
+
+void edits_redact(struct exchange *exchange)
+{
+    const struct field_edits *edits = &exchange->evaluation.route->edits->response;
+    for (size_t i = 0; i < exchange->response.n_fields; i++) {
+        struct field *field = &exchange->response.fields[i];
+        field->hop_by_hop = field->hop_by_hop || field_edits_drop(edits, field);
+    }
+}
+
+static bool is_own(const struct exchange *exchange, struct span name)
+{
+    for (size_t i = 0; i < exchange->out.n_own_fields; i++) {
+        if (span_equals_ignore_case(exchange->own_fields[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void edits_add(struct exchange *exchange)
+{
+    const struct field_edits *edits = &exchange->evaluation.route->edits->response;
+    for (size_t i = 0; i < edits->n_set; i++) {
+        if (!is_own(exchange, edits->set[i].name)) {
+            reply_add_field(exchange, FIELD_OTHER, edits->set[i].name, edits->set[i].value);
+        }
+    }
+}

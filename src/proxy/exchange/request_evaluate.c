@@ -1,0 +1,144 @@
+#include "proxy/request_evaluate.h"
+
+#include "base/status.h"
+#include "policy/edits.h"
+#include "policy/matcher.h"
+#include "proxy/client_address.h"
+#include "proxy/core/via.h"
+
+static enum evaluation_result end(struct evaluation *evaluation, enum evaluation_result result,
+                                  uint16_t status, const char *reason)
+{
+    evaluation->result = result;
+    evaluation->status = status;
+    evaluation->reason = reason;
+    return result;
+}
+
+static enum evaluation_result refuse(struct evaluation *evaluation, uint16_t status,
+                                     const char *reason)
+{
+    return end(evaluation, EVALUATION_REFUSED, status, reason);
+}
+
+static enum evaluation_result fail(struct evaluation *evaluation)
+{
+    return end(evaluation, EVALUATION_FAILED, 503, status_text(STATUS_NO_MEMORY));
+}
+
+/* False: no memory. */
+static bool fill_view(const struct evaluation_context *context, const struct head *head,
+                      const struct address *peer, struct evaluation *evaluation)
+{
+    const struct policy *policy = context->admission.policy;
+    struct request_view *view = &evaluation->view;
+    view->head = head;
+    view->host = target_normalise_host(head->host, evaluation->host);
+    view->client = client_address_find(policy, peer, head);
+    view->peer_is_trusted = context->trusts_peer ||
+                            address_is_in(peer, policy->trusted_proxies, policy->n_trusted_proxies);
+    view->path = &evaluation->path;
+    view->path_buffer = arena_alloc(evaluation->arena, head->target.path.len + 1);
+    return view->path_buffer != NULL;
+}
+
+/* The request passes its limits. If Max-Forwards forbids another hop, it ends here: see RFC 9110
+ * section 7.6.2. */
+static enum evaluation_result pass(struct evaluation *evaluation, const struct head *head,
+                                   enum evaluation_result result)
+{
+    const struct route *route = evaluation->route;
+    if (route->respond != NULL) {
+        return end(evaluation, result, route->respond->status, NULL);
+    }
+    if (!head->has_max_forwards || head->max_forwards > 0) {
+        return end(evaluation, result, 0, NULL);
+    }
+    if (span_equals(head->method, SPAN("OPTIONS"))) {
+        return end(evaluation, result, 200, NULL);
+    }
+    return end(evaluation, result, 501, "TRACE ends here, by its Max-Forwards, and is not served");
+}
+
+static enum evaluation_result admit(const struct evaluation_context *context,
+                                    struct evaluation *evaluation)
+{
+    const struct head *head = evaluation->view.head;
+    switch (admission_prepare(evaluation->admission, &context->admission, evaluation->route,
+                              &evaluation->view, evaluation->arena)) {
+    case ADMISSION_FREE:
+        return pass(evaluation, head, EVALUATION_FREE);
+    case ADMISSION_TO_DECIDE:
+        return pass(evaluation, head, EVALUATION_TO_DECIDE);
+    case ADMISSION_BANNED:
+        return end(evaluation, EVALUATION_BANNED, 429, NULL);
+    case ADMISSION_REFUSED:
+        return refuse(evaluation, 403, "what the request is to be counted by is missing");
+    case ADMISSION_AMBIGUOUS:
+        return refuse(evaluation, 400, KEY_AMBIGUITY);
+    case ADMISSION_FAILED:
+        break;
+    }
+    return fail(evaluation);
+}
+
+static bool is_looping(const struct evaluation_context *context, const struct route *route,
+                       const struct head *head)
+{
+    return head_has(head, FIELD_VIA) && route->upstream != NULL && context->own_name.len > 0 &&
+           via_has_passed(context->own_name, head);
+}
+
+/* Apply the checks of the route, then admit the request. */
+static enum evaluation_result take_route(const struct evaluation_context *context,
+                                         struct evaluation *evaluation)
+{
+    const struct route *route = evaluation->route;
+    const struct head *head = evaluation->view.head;
+    if (route->edits != NULL && route->edits->prefix.len > 0) {
+        struct span left;
+        char *buffer = arena_alloc(evaluation->arena, head->target.path.len + 1);
+        if (buffer == NULL) {
+            return fail(evaluation);
+        }
+        const char *fault = edits_strip_prefix(route, &evaluation->view, buffer, &left);
+        if (fault != NULL) {
+            return refuse(evaluation, 400, fault);
+        }
+        evaluation->upstream_path = left;
+    }
+    if (is_looping(context, route, head)) {
+        return refuse(evaluation, 508,
+                      "the request has passed here before: the upstream leads back");
+    }
+    if (head->body == BODY_LENGTH && head->content_length > route->body_bytes_max) {
+        return refuse(evaluation, 413, "the request's body is too large");
+    }
+    return admit(context, evaluation);
+}
+
+enum evaluation_result request_evaluate(const struct evaluation_context *context,
+                                        const struct head *head, const struct address *peer,
+                                        struct evaluation *evaluation)
+{
+    evaluation->route = NULL;
+    evaluation->view.head = NULL;
+    evaluation->upstream_path = head->target.path;
+    evaluation->admission->decision.n_charges = 0;
+    evaluation->admission->lacked = NULL;
+    if (head->error.status != 0) {
+        return refuse(evaluation, head->error.status, head->error.reason);
+    }
+    if (!fill_view(context, head, peer, evaluation)) {
+        return fail(evaluation);
+    }
+    const char *fault =
+        matcher_find_route(context->admission.policy, &evaluation->view, &evaluation->route);
+    if (fault != NULL) {
+        return refuse(evaluation, 400, fault);
+    }
+    if (evaluation->route == NULL) {
+        return refuse(evaluation, 404, "no route matches");
+    }
+    return take_route(context, evaluation);
+}

@@ -1,0 +1,174 @@
+#include "proxy/settlement.h"
+
+#include <stddef.h>
+
+#include "policy/answer_set.h"
+#include "proxy/exchange/exchange_config.h"
+
+/* The status is ignored if the client left: otherwise it could choose whether its answer counts. */
+static bool is_in(const struct answer_set *set, const struct outcome *outcome)
+{
+    switch (outcome->end) {
+    case ANSWER_WHOLE:
+        return answer_set_has(set, outcome->status);
+    case ANSWER_CLIENT_LEFT:
+        return set->client_left;
+    case ANSWER_SERVER_FAILED:
+        return set->server_failed || answer_set_has(set, outcome->status);
+    }
+    return false;
+}
+
+/* Unreadable answers are counted: a client can make an answer unreadable by sending a long value
+ * that the server repeats in its fields. */
+static bool is_counted(const struct limit_rule *rule, const struct outcome *outcome)
+{
+    return !rule->count.is_said || outcome->end == ANSWER_CLIENT_LEFT || outcome->is_unreadable ||
+           is_in(&rule->count, outcome);
+}
+
+/* The final cost of @charge; docs/policy.md has the table. */
+static uint32_t final_cost(const struct charge *charge, const struct limit_rule *rule,
+                           const struct outcome *outcome)
+{
+    if (!is_counted(rule, outcome)) {
+        return 0;
+    }
+    if (rule->refund.is_said && is_in(&rule->refund, outcome)) {
+        return 0;
+    }
+    return outcome->is_cost_reported ? outcome->reported_cost : charge->cost;
+}
+
+static struct settlement settlement_of(const struct admission *admission, size_t i,
+                                       enum settlement_kind kind)
+{
+    const struct charge *charge = &admission->charges[i];
+    return (struct settlement){
+        .kind = kind,
+        .limit = charge->limit,
+        .key = charge->key,
+        .slot = charge->slot,
+        .charged_at_us = charge->charged_at_us,
+        .overflowed = charge->overflowed,
+        .instances = charge->instances,
+        .source = admission->decision.source,
+    };
+}
+
+/* Make the settlement of one charge; false: none is needed. */
+static bool settle_charge(const struct admission *admission, size_t i,
+                          const struct outcome *outcome, struct settlement *settlement)
+{
+    const struct charge *charge = &admission->charges[i];
+    if (!charge->charged) {
+        return false;
+    }
+    if (charge->slot != 0) {
+        *settlement = settlement_of(admission, i, SETTLE_RELEASE);
+        return true;
+    }
+    const uint32_t units = final_cost(charge, admission->rules[i], outcome);
+    if (units == charge->cost) {
+        return false;
+    }
+    *settlement = settlement_of(admission, i, SETTLE_COST);
+    settlement->delta = (int64_t)units - (int64_t)charge->cost;
+    return true;
+}
+
+static void make(struct admission *admission, const struct outcome *outcome, bool with_slots,
+                 struct store *store)
+{
+    struct settlement settlements[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (!with_slots && admission->charges[i].slot != 0) {
+            continue;
+        }
+        if (settle_charge(admission, i, outcome, &settlements[n])) {
+            n++;
+        }
+        admission->charges[i].charged = false; /* once */
+    }
+    if (n > 0) {
+        store_settle(store, settlements, n);
+    }
+}
+
+void settlement_make(struct admission *admission, const struct outcome *outcome,
+                     struct store *store)
+{
+    make(admission, outcome, true, store);
+}
+
+void settlement_make_costs(struct admission *admission, const struct outcome *outcome,
+                           struct store *store)
+{
+    make(admission, outcome, false, store);
+}
+
+static bool is_slot(const struct charge *charge)
+{
+    return charge->charged && charge->slot != 0;
+}
+
+bool settlement_renew(const struct admission *admission, struct store *store)
+{
+    struct settlement renewals[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    bool can_settle = false;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (is_slot(&admission->charges[i])) {
+            renewals[n] = settlement_of(admission, i, SETTLE_RENEW);
+            can_settle = can_settle || store_can_settle(store, &renewals[n]);
+            n++;
+        }
+    }
+    if (can_settle) { /* those of a server whose link is down are lost */
+        store_settle(store, renewals, n);
+    }
+    return can_settle || n == 0;
+}
+
+bool slot_holders_renew(struct list *slot_holders, struct store *store, uint64_t now_us,
+                        uint64_t period_us)
+{
+    unsigned n_renewed = 0;
+    bool are_left = false;
+    struct list *node = slot_holders->next;
+    while (node != slot_holders) {
+        struct slot_holder *holder = CONTAINER_OF(node, struct slot_holder, node);
+        node = node->next;
+        if (now_us < holder->renewed_us + period_us) {
+            break;
+        }
+        if (n_renewed == SLOT_RENEWALS_MAX) {
+            return true;
+        }
+        if (!settlement_renew(holder->admission, store)) {
+            are_left = true;
+            continue;
+        }
+        n_renewed++;
+        holder->renewed_us = now_us;
+        list_remove(&holder->node);
+        list_push_back(slot_holders, &holder->node);
+    }
+    return are_left;
+}
+
+void settlement_move_slots(struct admission *from, struct admission *to)
+{
+    if (to != NULL) {
+        *to = *from;
+        to->decision.charges = to->charges;
+    }
+    for (size_t i = 0; i < from->decision.n_charges; i++) {
+        struct charge *charge = &from->charges[i];
+        if (to != NULL) {
+            to->charges[i].charged = is_slot(charge);
+        }
+        charge->charged = charge->charged && charge->slot == 0;
+    }
+}

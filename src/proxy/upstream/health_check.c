@@ -1,0 +1,270 @@
+/*  RESTING ─► CONNECTING ─► AWAITING ─► DRAINING ─► RESTING
+ *                 │ refused     │ closed, another status: it failed
+ *                 └─────────────┴─► RESTING             any, by time ─► RESTING
+ *
+ * Happy path: connect, send the request, read the status. The rest of the answer is read and
+ * discarded.
+ *
+ * Failures: no connection, no answer in time, or another status is a failed check. A check that the
+ * proxy cannot make (no descriptor, no address yet) does not count. */
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "proxy/core/proxy_env.h"
+#include "proxy/upstream/upstream_choice.h"
+#include "proxy/upstream/upstream_process.h"
+#include "proxy/upstream/upstream_server.h"
+
+enum {
+    FIRST_WITHIN_US = 200 * 1000, /* spreads the first checks over several loop iterations */
+    JITTER_PERCENT = 10,
+    DRAINED_BYTES_MAX = 64 * 1024, /* longer answers to checks are cut */
+    READ_BYTES = 4096,
+};
+
+enum {
+    CHECK_STATUS_BYTES = 12,    /* "HTTP/1.1 200" */
+    CHECK_REQUEST_BYTES = 9216, /* a target and a host, each of maximum length */
+};
+
+enum check_phase {
+    CHECK_RESTING,
+    CHECK_CONNECTING,
+    CHECK_AWAITING, /* the answer's status */
+    CHECK_DRAINING, /* the rest of the answer, so that the server can close normally */
+};
+
+struct health_check {
+    struct upstream_server *server;
+    enum check_phase phase;
+    struct timer timer; /* until the next check, or the timeout of the current one */
+    uint64_t started_us;
+    struct stream stream;
+    char status[CHECK_STATUS_BYTES]; /* the first bytes of the status line */
+    size_t status_len;
+    size_t n_drained; /* bytes */
+    size_t request_len;
+    char request[CHECK_REQUEST_BYTES];
+};
+
+static const struct health_spec *spec_of(const struct health_check *check)
+{
+    return &check->server->group->spec->health;
+}
+
+static uint64_t random_below(uint64_t bound)
+{
+    uint64_t number;
+    hash_random(&number, sizeof(number));
+    return bound > 0 ? number % bound : 0;
+}
+
+/* --- the end of one check --- */
+
+/* Schedule the next check one interval, with jitter, after the start of this one. */
+static void rest(struct health_check *check)
+{
+    const uint64_t interval_us = spec_of(check)->interval_us;
+    const uint64_t jitter_us = interval_us * JITTER_PERCENT / 100;
+    const uint64_t wanted_us = interval_us - jitter_us + random_below(2 * jitter_us + 1);
+    const uint64_t passed_us = clock_monotonic_us() - check->started_us;
+    stream_close(&check->stream);
+    check->phase = CHECK_RESTING;
+    timer_arm(&check->timer, wanted_us > passed_us ? wanted_us - passed_us : 0);
+}
+
+static void note(struct health_check *check, bool passed, const char *why)
+{
+    struct server_health *health = &check->server->process->health;
+    upstream_outcome_announce(
+        check->server,
+        server_health_note_check(health, check->server->group->spec, passed, clock_monotonic_us()),
+        why);
+}
+
+static void fail(struct health_check *check, const char *why)
+{
+    if (check->phase != CHECK_DRAINING) {
+        note(check, false, why);
+    }
+    rest(check);
+}
+
+/* --- the answer --- */
+
+/* The status in "HTTP/1.x NNN"; 0: it is not valid. */
+static unsigned read_status(const char text[CHECK_STATUS_BYTES])
+{
+    uint64_t status = 0;
+    const bool is_http = memcmp(text, "HTTP/1.", 7) == 0 && text[8] == ' ';
+    return is_http && span_to_u64(span_of(text + 9, 3), ANSWER_STATUS_MAX, &status)
+               ? (unsigned)status
+               : 0;
+}
+
+static void on_status(struct health_check *check)
+{
+    const unsigned status = read_status(check->status);
+    if (answer_set_has(&spec_of(check)->status, status)) {
+        note(check, true, "");
+    } else {
+        note(check, false,
+             status == 0 ? "a check's answer is not HTTP" : "a check's answer has another status");
+    }
+    check->phase = CHECK_DRAINING;
+}
+
+static void take(struct health_check *check, const char *bytes, size_t n)
+{
+    if (check->phase == CHECK_AWAITING) {
+        const size_t room = sizeof(check->status) - check->status_len;
+        const size_t taken = n < room ? n : room;
+        memcpy(check->status + check->status_len, bytes, taken);
+        check->status_len += taken;
+        if (check->status_len == sizeof(check->status)) {
+            on_status(check);
+        }
+    }
+    check->n_drained += n;
+}
+
+static void on_readable(void *owner)
+{
+    struct health_check *check = owner;
+    char bytes[READ_BYTES];
+    size_t n;
+    switch (stream_read(&check->stream, bytes, sizeof(bytes), &n)) {
+    case STREAM_DONE:
+        take(check, bytes, n);
+        if (check->n_drained > DRAINED_BYTES_MAX) {
+            rest(check); /* its status was already noted */
+        }
+        return;
+    case STREAM_BLOCKED:
+        return;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        fail(check, "a check's connection closed without an answer");
+        return;
+    }
+}
+
+/* --- the request --- */
+
+static void on_connected(struct health_check *check)
+{
+    const struct iovec slice = {.iov_base = check->request, .iov_len = check->request_len};
+    if (stream_connect_status(&check->stream) != STATUS_OK) {
+        upstream_name_on_failure(check->server);
+        fail(check, "a check cannot reach it");
+        return;
+    }
+    check->phase = CHECK_AWAITING;
+    const enum stream_result result = stream_write(&check->stream, &slice, 1);
+    if (result != STREAM_DONE && result != STREAM_BLOCKED) {
+        fail(check, "a check's connection closed without an answer");
+    }
+}
+
+static void on_drained(void *owner)
+{
+    struct health_check *check = owner;
+    if (check->phase == CHECK_CONNECTING) {
+        on_connected(check);
+    }
+}
+
+static const struct stream_handler HANDLER = {
+    .on_readable = on_readable,
+    .on_drained = on_drained,
+};
+
+static void start(struct health_check *check)
+{
+    const struct upstream_server *server = check->server;
+    check->started_us = clock_monotonic_us();
+    check->status_len = 0;
+    check->n_drained = 0;
+    if (server->n_addresses == 0) {
+        rest(check);
+        return;
+    }
+    const enum status status = upstream_name_connect(server, &check->stream, &HANDLER, check);
+    if (status == STATUS_OK) {
+        check->phase = CHECK_CONNECTING;
+        timer_arm(&check->timer, spec_of(check)->timeout_us);
+    } else if (status == STATUS_UNREACHABLE) {
+        upstream_name_on_failure(check->server);
+        fail(check, "a check cannot reach it");
+    } else {
+        rest(check); /* no descriptor or no memory: this says nothing about the server */
+    }
+}
+
+static void on_timer(void *context)
+{
+    struct health_check *check = context;
+    switch (check->phase) {
+    case CHECK_RESTING:
+        start(check);
+        return;
+    case CHECK_CONNECTING:
+        upstream_name_on_failure(check->server);
+        fail(check, "a check is not answered in time");
+        return;
+    case CHECK_AWAITING:
+    case CHECK_DRAINING:
+        fail(check, "a check is not answered in time");
+        return;
+    }
+}
+
+/* --- life --- */
+
+static void write_request(struct health_check *check)
+{
+    const struct upstream_spec *spec = check->server->group->spec;
+    struct text text = text_of(check->request, CHECK_REQUEST_BYTES);
+    text_add_literal(&text, "GET ");
+    text_add(&text, spec->health.path);
+    text_add_literal(&text, " HTTP/1.1\r\nHost: ");
+    if (spec->host == UPSTREAM_HOST_NAME) {
+        text_add(&text, spec->host_name);
+    } else {
+        upstream_name_write_host(check->server->endpoint, &text);
+    }
+    text_add_literal(&text, "\r\nUser-Agent: sluice\r\nConnection: close\r\n\r\n");
+    assert(!text.truncated);
+    check->request_len = text.len;
+}
+
+enum status health_check_new(struct upstream_server *server, struct health_check **check)
+{
+    struct health_check *created = calloc(1, sizeof(*created));
+    if (created == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    created->server = server;
+    created->stream.fd = -1;
+    timer_init(&created->timer, server->group->env->loop, on_timer, created);
+    write_request(created);
+    timer_arm(&created->timer, random_below(FIRST_WITHIN_US));
+    *check = created;
+    return STATUS_OK;
+}
+
+void health_check_free(struct health_check *check)
+{
+    if (check != NULL) {
+        stream_close(&check->stream);
+        timer_close(&check->timer);
+        free(check);
+    }
+}

@@ -1,0 +1,426 @@
+/* Happy path: an idle connection is taken off its list. The request's head and first piece of body
+ * are sent in one write. The response's head and first piece come with one read and are passed on
+ * in one call. The connection returns to the front of its list.
+ *
+ * Failures: a connect is refused or times out (the user tries another server); the peer closes
+ * before the first byte of the response (the user may retry); the head or the body is malformed;
+ * the connection ends within the body. Any input on an idle connection closes it. */
+
+#include "proxy/upstream/upstream.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "proxy/core/proxy_env.h"
+#include "proxy/upstream/upstream_process.h"
+#include "proxy/upstream/upstream_server.h"
+
+static struct proxy_env *env_of(const struct upstream *upstream)
+{
+    return upstream->server->group->env;
+}
+
+static void die(struct loop_task *task)
+{
+    free(CONTAINER_OF(task, struct upstream, death));
+}
+
+/* Detach the connection from its request. */
+static void leave_user(struct upstream *upstream)
+{
+    if (upstream->user != NULL && upstream->server->group->counts_requests) {
+        atomic_fetch_sub_explicit(&upstream->server->process->n_requests, 1, memory_order_relaxed);
+    }
+    upstream->user = NULL;
+}
+
+void upstream_close(struct upstream *upstream)
+{
+    assert(upstream->phase != UPSTREAM_CLOSED);
+    leave_user(upstream);
+    upstream_leave_idle(upstream);
+    upstream->phase = UPSTREAM_CLOSED;
+    upstream->server->n_connections--;
+    counter_down(&upstream_server_meters(upstream->server)->connections);
+    stream_close(&upstream->stream);
+    inbox_close(&upstream->inbox);
+    sender_drop_head(&upstream->out);
+    loop_at_iteration_end(env_of(upstream)->loop, &upstream->death);
+    if (upstream->has_slot) {
+        upstream_release_slot(upstream->server);
+    }
+}
+
+static void on_idle_timeout(struct timeout *timeout)
+{
+    upstream_close(CONTAINER_OF(timeout, struct upstream, timeout));
+}
+
+/* --- the response --- */
+
+/* Prepare to read more of the body, if the user accepts it; bytes that it does not take would
+ * occupy a block for as long as the client likes. A user that keeps up gets a large block or a
+ * pipe. A slower user gets a small block, and only when it has room for one, so it usually holds no
+ * block. The user is asked again in this iteration only after it has got *@room bytes, but not if
+ * it has just taken a whole pipe. False: it is blocked. */
+static bool prepare_read(struct upstream *upstream, bool is_head_pending, size_t *room)
+{
+    struct inbox *inbox = &upstream->inbox;
+    if (*room == 0 && !is_head_pending && inbox_wants_large_block(inbox)) {
+        const bool has_taken_pipe = inbox->pipe != NULL && inbox_wants_pipe(inbox);
+        inbox_release_head(inbox);
+        *room =
+            has_taken_pipe ? IO_BLOCK_BYTES : upstream->user->events->await_room(upstream->user);
+        if (*room == 0) {
+            inbox_end_iteration(inbox);
+            return false;
+        }
+        inbox->is_small = *room < IO_BLOCK_BYTES;
+        inbox->takes_pipe = !inbox->is_small;
+    }
+    inbox->read_max = *room > 0 ? *room : IO_BLOCK_BYTES;
+    return true;
+}
+
+/* Pass on the available part of the body. @is_head_pending: the user has got the head, and waits
+ * for the first piece to send both together. */
+static void pump_body(struct upstream *upstream, bool is_head_pending)
+{
+    struct upstream_user *user = upstream->user;
+    const struct upstream_events *events = user->events;
+    size_t room = 0; /* known room of the client */
+    for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
+        struct span piece = span_of(NULL, 0);
+        bool last;
+        if (!prepare_read(upstream, is_head_pending, &room)) {
+            return;
+        }
+        switch (inbox_next(&upstream->inbox, &piece, &last)) {
+        case INBOX_PIECE:
+            if (!events->on_body(user, piece, last)) {
+                return; /* blocked, or over: the connection may have another user */
+            }
+            is_head_pending = false;
+            room = piece.len + SMALL_BLOCK_BYTES <= room ? room - piece.len : 0;
+            break;
+        case INBOX_PIPED:
+            if (!events->on_pipe(user, upstream->inbox.pipe)) {
+                return;
+            }
+            room = 0;
+            i += PIPE_READS - 1;
+            break;
+        case INBOX_END:
+            (void)events->on_body(user, span_of(NULL, 0), true);
+            return;
+        case INBOX_BLOCKED:
+            stream_want_read(&upstream->stream, true);
+            if (is_head_pending) {
+                events->on_head_alone(user); /* at most a chunk line came with it */
+            }
+            return;
+        case INBOX_CUT:
+            events->on_lost(user);
+            return;
+        case INBOX_BAD:
+            events->on_bad(user, upstream->inbox.error.reason);
+            return;
+        }
+    }
+    /* The block is consumed; the loop reports the rest in the socket again. */
+    inbox_end_iteration(&upstream->inbox);
+    stream_want_read(&upstream->stream, true);
+}
+
+/* The bytes after the 101 are not HTTP. */
+static void hand_over_switch(struct upstream *upstream, size_t consumed)
+{
+    upstream->phase = UPSTREAM_STREAMING;
+    upstream->out.is_chunked = false;
+    inbox_begin_body(&upstream->inbox, consumed, BODY_UNTIL_CLOSE, 0);
+    if (upstream->user->events->on_switch(upstream->user)) {
+        inbox_end_head(&upstream->inbox);
+        pump_body(upstream, false);
+    }
+}
+
+/* Pass on a complete head and the bytes after it. False: the connection may be gone. */
+static bool hand_over_head(struct upstream *upstream, size_t consumed)
+{
+    struct upstream_user *user = upstream->user;
+    const struct head *response = user->response;
+    head_parser_reset(&upstream->parser);
+    if (response->status == 101) {
+        hand_over_switch(upstream, consumed);
+        return false;
+    }
+    if (response->status < 200) {
+        inbox_begin_body(&upstream->inbox, consumed, BODY_NONE, 0);
+        if (!user->events->on_interim(user)) {
+            return false;
+        }
+        inbox_end_head(&upstream->inbox);
+        return true;
+    }
+    upstream->phase = UPSTREAM_STREAMING;
+    inbox_begin_body(&upstream->inbox, consumed, response->body, response->content_length);
+    if (!user->events->on_head(user)) {
+        return false;
+    }
+    if (inbox_has_bytes(&upstream->inbox)) {
+        pump_body(upstream, true);
+    } else {
+        user->events->on_head_alone(user);
+    }
+    return false;
+}
+
+/* Parse the available bytes. Several interim responses may precede the final one. */
+static void parse_heads(struct upstream *upstream)
+{
+    struct upstream_user *user = upstream->user;
+    for (;;) {
+        size_t consumed;
+        const struct span bytes = inbox_head_bytes(&upstream->inbox);
+        if (bytes.len == 0) {
+            return;
+        }
+        switch (head_parse_response(&upstream->parser, bytes, user->is_head_request, user->response,
+                                    &consumed)) {
+        case PARSE_DONE:
+            if (!hand_over_head(upstream, consumed)) {
+                return;
+            }
+            break;
+        case PARSE_PARTIAL:
+            return;
+        case PARSE_BAD:
+            user->events->on_bad(user, user->response->error.reason);
+            return;
+        }
+    }
+}
+
+void upstream_pump(struct upstream *upstream)
+{
+    if (upstream->phase == UPSTREAM_STREAMING) {
+        inbox_end_iteration(&upstream->inbox); /* the piece that was blocked is consumed */
+        pump_body(upstream, false);
+    } else {
+        inbox_end_head(&upstream->inbox); /* an interim response was blocked */
+        stream_want_read(&upstream->stream, true);
+        parse_heads(upstream);
+    }
+}
+
+static void read_head(struct upstream *upstream)
+{
+    switch (inbox_read_head(&upstream->inbox)) {
+    case STREAM_DONE:
+        upstream->user->events->on_byte(upstream->user);
+        parse_heads(upstream);
+        return;
+    case STREAM_BLOCKED:
+        return;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        upstream->user->events->on_lost(upstream->user);
+        return;
+    }
+}
+
+/* The connection has a request that is not written yet. Any input is older than the request: an
+ * end, or bytes that answer no request. */
+static void meet_idle(struct upstream *upstream)
+{
+    if (stream_peek(&upstream->stream) != STREAM_BLOCKED) {
+        upstream->user->events->on_lost(upstream->user);
+    }
+}
+
+static void on_readable(void *owner)
+{
+    struct upstream *upstream = owner;
+    if (upstream->user != NULL && upstream->user->events->is_blocked(upstream->user)) {
+        stream_want_read(&upstream->stream, false);
+        return;
+    }
+    switch (upstream->phase) {
+    case UPSTREAM_IDLE:
+        upstream_close(
+            upstream); /* an end, or bytes that answer no request (RFC 9112 section 9.2) */
+        return;
+    case UPSTREAM_AWAITING:
+        if (upstream->is_reused && stream_is_unoffered(&upstream->stream)) {
+            meet_idle(upstream);
+        } else {
+            read_head(upstream);
+        }
+        return;
+    case UPSTREAM_STREAMING:
+        pump_body(upstream, false);
+        return;
+    case UPSTREAM_CONNECTING:
+    case UPSTREAM_CLOSED:
+        return;
+    }
+}
+
+/* --- the request --- */
+
+static void on_drained(void *owner)
+{
+    struct upstream *upstream = owner;
+    if (upstream->phase == UPSTREAM_CONNECTING) {
+        const enum status status = stream_connect_status(&upstream->stream);
+        if (status == STATUS_OK) {
+            upstream->phase = UPSTREAM_AWAITING;
+        }
+        upstream->user->events->on_connected(upstream->user, status);
+        return;
+    }
+    sender_drop_head(&upstream->out);
+    if (upstream->user != NULL) {
+        upstream->user->events->on_drained(upstream->user);
+    }
+}
+
+static void on_progress(void *owner)
+{
+    struct upstream *upstream = owner;
+    if (upstream->user != NULL) {
+        upstream->user->events->on_progress(upstream->user);
+    }
+}
+
+const struct stream_handler UPSTREAM_HANDLER = {
+    .on_readable = on_readable,
+    .on_progress = on_progress,
+    .on_drained = on_drained,
+};
+
+/* --- life --- */
+
+void upstream_prepare(struct upstream *upstream, struct upstream_server *server)
+{
+    struct proxy_env *env = server->group->env;
+    upstream->server = server;
+    upstream->has_slot = server->group->is_limited;
+    list_init(&upstream->node);
+    timeout_init(&upstream->timeout, on_idle_timeout);
+    loop_task_init(&upstream->death, die);
+    inbox_init(&upstream->inbox, &upstream->stream, NULL, &env->body_blocks, &env->small_blocks);
+    upstream->inbox.pipes = &env->pipes;
+    upstream->out.stream = &upstream->stream;
+    upstream->inbox.looks_beyond = true;
+}
+
+void upstream_begin_request(struct upstream *upstream, struct upstream_user *user)
+{
+    upstream->user = user;
+    upstream->inbox.head_pool = &user->pools->answer_blocks;
+    if (upstream->server->group->counts_requests) {
+        atomic_fetch_add_explicit(&upstream->server->process->n_requests, 1, memory_order_relaxed);
+    }
+    upstream->parser = (struct head_parser){
+        .fields = user->fields,
+        .n_fields_max = user->n_fields_max,
+        .head_bytes_max = user->head_bytes_max,
+    };
+}
+
+void upstream_end_head(struct upstream *upstream, const struct text *text, bool body_is_chunked)
+{
+    upstream->out_head = text_span(text);
+    upstream->out.is_chunked = body_is_chunked;
+}
+
+/* The head, if it is not offered yet: it is now. */
+static struct span take_head(struct upstream *upstream)
+{
+    const struct span head = upstream->out_head;
+    upstream->out_head.len = 0;
+    return head;
+}
+
+enum stream_result upstream_send(struct upstream *upstream, struct span piece, bool last)
+{
+    return sender_write(&upstream->out, take_head(upstream), piece, last, span_of(NULL, 0));
+}
+
+enum stream_result upstream_post_head(struct upstream *upstream)
+{
+    return sender_post(&upstream->out, &env_of(upstream)->outbox, take_head(upstream));
+}
+
+enum stream_result upstream_send_pipe(struct upstream *upstream, struct pipe *pipe)
+{
+    assert(!upstream_owes_head(upstream) && !upstream->out.is_chunked);
+    return stream_write_pipe(&upstream->stream, pipe);
+}
+
+/* --- the end --- */
+
+/* True if the answer to a HEAD announced a body. A server that breaks the rules and sends the body
+ * may send it late, when it would be taken for the answer to the next request. */
+static bool may_bring_late_body(const struct upstream *upstream)
+{
+    const struct upstream_user *user = upstream->user;
+    const struct head *response = user->response;
+    return response->body == BODY_NONE &&
+           (response->content_length > 0 || head_has(response, FIELD_TRANSFER_ENCODING)) &&
+           user->is_head_request && !upstream->server->group->spec->reuse_after_head;
+}
+
+/* Whether the connection's address is still among those of its server. */
+static bool is_current(struct upstream *upstream)
+{
+    const struct upstream_server *server = upstream->server;
+    if (upstream->generation == server->generation) {
+        return true;
+    }
+    upstream->generation = server->generation;
+    return upstream_server_find_address(server, &upstream->address) < server->n_addresses;
+}
+
+void upstream_close_outdated(struct upstream_server *server)
+{
+    struct list *node = server->idle.next;
+    while (node != &server->idle) {
+        struct upstream *upstream = CONTAINER_OF(node, struct upstream, node);
+        node = node->next;
+        if (!is_current(upstream)) {
+            upstream_close(upstream);
+        }
+    }
+}
+
+void upstream_release(struct upstream *upstream, uint64_t now_us)
+{
+    const struct head *response = upstream->user->response;
+    const bool is_clean = upstream->phase == UPSTREAM_STREAMING && response->keep_alive &&
+                          upstream->inbox.ended && !inbox_has_bytes(&upstream->inbox) &&
+                          !may_bring_late_body(upstream) && !stream_is_blocked(&upstream->stream) &&
+                          !stream_is_broken(&upstream->stream);
+    if (!is_clean || env_of(upstream)->is_draining || upstream->server->group->is_retired ||
+        !is_current(upstream) || !inbox_end_message(&upstream->inbox)) {
+        upstream_close(upstream);
+        return;
+    }
+    leave_user(upstream);
+    stream_want_read(&upstream->stream, true);
+    upstream_enter_idle(upstream, now_us);
+}
+
+void upstream_hand_over(struct upstream *upstream, struct upstream_user *user)
+{
+    assert(upstream->phase == UPSTREAM_AWAITING || upstream->phase == UPSTREAM_STREAMING);
+    upstream->user = user;
+    stream_give_up_writing(&upstream->stream);
+    sender_drop_head(&upstream->out);
+    upstream->inbox.decoder.trailers = NULL;
+    upstream->parser.fields = user->fields;
+    upstream->inbox.is_small = true;
+    upstream->inbox.takes_pipe = false;
+}

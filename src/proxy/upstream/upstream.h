@@ -1,0 +1,196 @@
+/* A connection to a server of an upstream: idle in its server's list, or carrying one request.
+ *
+ * It reads and writes HTTP/1.1 and reports events to its user by struct upstream_events. */
+
+#ifndef SLUICE_PROXY_UPSTREAM_UPSTREAM_H
+#define SLUICE_PROXY_UPSTREAM_UPSTREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/list.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "http/head.h"
+#include "net/loop.h"
+#include "net/resolver.h"
+#include "net/stream.h"
+#include "proxy/core/inbox.h"
+#include "proxy/core/sender.h"
+
+struct buffer_pools;
+struct pipe;
+struct upstream_server;
+struct upstream_user;
+struct upstream_waiter;
+
+/* The events that a connection reports to its user: the mirror of struct client_ops. After an event
+ * marked "over", or that returns false, the connection may belong to another user or be closed. */
+struct upstream_events {
+    /* A new connection is made, or failed: @status is from stream_connect_status(). Over. */
+    void (*on_connected)(struct upstream_user *user, enum status status);
+
+    /* --- the request --- */
+
+    /* A part of the blocked output was sent. */
+    void (*on_progress)(struct upstream_user *user);
+    /* All of the blocked output was sent. */
+    void (*on_drained)(struct upstream_user *user);
+
+    /* --- the answer --- */
+
+    /* The first bytes have come: it is too late to try another server. */
+    void (*on_byte)(struct upstream_user *user);
+    /* user->response is an interim response. False: blocked, or over. */
+    bool (*on_interim)(struct upstream_user *user);
+    /* user->response is a 101. True: continue with on_body(). False: blocked, or over. */
+    bool (*on_switch)(struct upstream_user *user);
+    /* user->response is the final head. False: over. */
+    bool (*on_head)(struct upstream_user *user);
+    /* The head came without a piece of the body. */
+    void (*on_head_alone)(struct upstream_user *user);
+    /* How many bytes the user accepts now: IO_BLOCK_BYTES or more if it keeps up. 0: it is blocked
+     * until upstream_pump(). */
+    size_t (*await_room)(struct upstream_user *user);
+    /* A piece of the body, or of the server's direction of a tunnel; @last ends it. False: blocked
+     * until upstream_pump(), or over. */
+    bool (*on_body)(struct upstream_user *user, struct span piece, bool last);
+    /* The same with the bytes in @pipe. They are not the end of the body, and its head was sent. */
+    bool (*on_pipe)(struct upstream_user *user, struct pipe *pipe);
+    /* Whether the user is blocked and cannot take input. */
+    bool (*is_blocked)(struct upstream_user *user);
+
+    /* --- failures --- */
+
+    /* The connection ended or broke before the end of the answer. */
+    void (*on_lost)(struct upstream_user *user);
+    /* The answer is malformed, for @reason. */
+    void (*on_bad)(struct upstream_user *user, const char *reason);
+};
+
+/* The request that uses a connection, and the storage for its answer. */
+struct upstream_user {
+    const struct upstream_events *events;
+    struct buffer_pools *pools; /* for heads */
+    struct head *response;      /* the latest head of the answer */
+    struct field *fields;       /* of that head: an array of n_fields_max */
+    size_t n_fields_max;
+    size_t head_bytes_max;
+    bool is_head_request; /* a HEAD: its answer has no body */
+};
+
+enum upstream_phase {
+    UPSTREAM_CONNECTING,
+    UPSTREAM_IDLE,      /* in server->idle, without a user */
+    UPSTREAM_AWAITING,  /* the response's head */
+    UPSTREAM_STREAMING, /* the response's body, or a tunnel */
+    UPSTREAM_CLOSED,    /* freed at the end of the iteration */
+};
+
+struct upstream {
+    enum upstream_phase phase;
+    struct upstream_server *server;
+    struct upstream_user *user; /* NULL: idle or closed */
+    struct stream stream;
+    struct inbox inbox; /* decoder.trailers: memory for those of the answer, see chunked.h */
+    struct resolver_address address; /* of its server; unused for a unix socket */
+    unsigned generation;    /* of the server's addresses, when they last included `address` */
+    struct list node;       /* in server->idle */
+    struct timeout timeout; /* of an idle connection */
+    struct sender out;
+    struct span out_head; /* the request's head, if it is not offered to the kernel yet */
+    bool has_slot;        /* holds a slot of the server's max_connections */
+    bool is_reused;       /* carried an earlier request */
+    struct head_parser parser;
+    struct loop_task death;
+};
+
+/* Which connections are acceptable. */
+enum upstream_use {
+    UPSTREAM_ANY,
+    UPSTREAM_SURE,  /* a new one, or an idle one that the kernel does not report as ended */
+    UPSTREAM_FRESH, /* only a new one */
+};
+
+/* Get a connection to @server for @user. An idle one is ready at once (*is_ready is true); a new
+ * one calls on_connected() later. STATUS_UNREACHABLE, STATUS_FULL (no descriptor),
+ * STATUS_NO_MEMORY; STATUS_IN_USE: the server has its max_connections. */
+MUST_USE enum status upstream_acquire(struct upstream_server *server, struct upstream_user *user,
+                                      enum upstream_use use, struct upstream **upstream,
+                                      bool *is_ready);
+
+/* The same with @grant, which is a slot of a server, or a connection with a slot. A granted
+ * connection that is not acceptable for @use is replaced. On failure both are released. */
+MUST_USE enum status upstream_acquire_granted(struct upstream_user *user,
+                                              const struct upstream_waiter *grant,
+                                              enum upstream_use use, struct upstream **upstream,
+                                              bool *is_ready);
+
+/* The addresses of @server have changed: close its idle connections to addresses that are gone. */
+void upstream_close_outdated(struct upstream_server *server);
+
+/* Transfer the latest idle connection of @server, which must have one, and its slot to the caller.
+ * Returns the descriptor; *address is the peer's address. */
+int upstream_give_up_idle(struct upstream_server *server, struct resolver_address *address);
+
+/* The head, begun in upstream->out, is complete. It is sent with the next piece of the body, or by
+ * upstream_post_head(). */
+void upstream_end_head(struct upstream *upstream, const struct text *text, bool body_is_chunked);
+
+/* Send a piece of the request's body, framed; @last ends it. An empty @piece sends the head if it
+ * is not sent yet, and may end the body. With STREAM_BLOCKED @piece stays borrowed until
+ * on_drained(). */
+MUST_USE enum stream_result upstream_send(struct upstream *upstream, struct span piece, bool last);
+
+/* Send the bytes in @pipe. They belong to a body of known length and are not its end; the head must
+ * have been sent. With STREAM_BLOCKED @pipe stays borrowed until on_drained(). */
+MUST_USE enum stream_result upstream_send_pipe(struct upstream *upstream, struct pipe *pipe);
+
+/* Send the head of a request without a body by the outbox, together with other output of this
+ * loop iteration. It therefore blocks. */
+MUST_USE enum stream_result upstream_post_head(struct upstream *upstream);
+
+/* Whether the head is complete but not sent. */
+static inline bool upstream_owes_head(const struct upstream *upstream)
+{
+    return upstream->out_head.len > 0;
+}
+
+/* The user can take more: pass on the response until the user blocks, no data is left, or the body
+ * ends. The connection may be gone when this returns. */
+void upstream_pump(struct upstream *upstream);
+
+/* The request is over and the response was read to its end: keep the connection for another request
+ * if both sides allow it. Otherwise close it. */
+void upstream_release(struct upstream *upstream, uint64_t now_us);
+
+/* Transfer the request to @user, which has as many fields as the previous user. The rest of the
+ * request is not written. From the next upstream_pump() on, @user gets the rest of the response. */
+void upstream_hand_over(struct upstream *upstream, struct upstream_user *user);
+
+/* The request is over, or the idle connection is not wanted: close it. */
+void upstream_close(struct upstream *upstream);
+
+/* --- for upstream.c and upstream_acquire.c alone --- */
+
+extern const struct stream_handler UPSTREAM_HANDLER;
+
+/* Initialize @upstream, which is all zero, as a connection to @server without a socket. */
+void upstream_prepare(struct upstream *upstream, struct upstream_server *server);
+
+/* Make @upstream carry the request of @user. */
+void upstream_begin_request(struct upstream *upstream, struct upstream_user *user);
+
+/* Make @upstream idle. If its server has a max_connections, it may go to a waiting request. */
+void upstream_enter_idle(struct upstream *upstream, uint64_t now_us);
+
+/* Remove @upstream from the idle list, if it is there. */
+void upstream_leave_idle(struct upstream *upstream);
+
+/* Release the slot of a connection to @server. */
+void upstream_release_slot(struct upstream_server *server);
+
+#endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_H */

@@ -1,0 +1,305 @@
+/* Happy path: a waiter is granted the slot of a closed connection, or an idle connection, and its
+ * worker is woken.
+ *
+ * Failures: a waiter that leaves with a grant returns it, and the next waiter gets it. A waiter
+ * that may not use the server of a free slot is passed over. */
+
+#include "proxy/upstream/upstream_queue.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+#include "proxy/core/proxy_env.h"
+#include "proxy/upstream/upstream.h"
+#include "proxy/upstream/upstream_choice.h"
+#include "proxy/upstream/upstream_process.h"
+#include "proxy/upstream/upstream_server.h"
+
+static struct upstream_queue *queue_of(const struct upstream_group *group)
+{
+    return &group->process->queue;
+}
+
+static void lock(const struct upstream_group *group)
+{
+    pthread_mutex_lock(&queue_of(group)->lock);
+}
+
+static void unlock(const struct upstream_group *group)
+{
+    pthread_mutex_unlock(&queue_of(group)->lock);
+}
+
+void upstream_queue_join(struct upstream_group *group)
+{
+    lock(group);
+    list_push_back(&queue_of(group)->groups, &group->node);
+    unlock(group);
+}
+
+void upstream_queue_part(struct upstream_group *group)
+{
+    lock(group);
+    list_remove(&group->node);
+    unlock(group);
+}
+
+bool upstream_queue_is_used(const struct upstream_queue *queue)
+{
+    return atomic_load(&queue->n_waiting) > 0;
+}
+
+/* --- grants; the lock is held --- */
+
+static struct upstream_waiter *waiter_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct upstream_waiter, node);
+}
+
+/* @by is the group of the calling worker. @server belongs to it. */
+static void grant(struct upstream_waiter *waiter, struct upstream_group *by,
+                  const struct upstream_server *server, int fd)
+{
+    struct upstream_group *group = waiter->group;
+    list_remove(&waiter->node);
+    atomic_fetch_sub(&queue_of(group)->n_waiting, 1);
+    waiter->is_granted = true;
+    waiter->server = &group->servers[server - by->servers];
+    waiter->fd = fd;
+    list_push_back(&group->grants, &waiter->node);
+    if (group == by) {
+        loop_at_iteration_end(group->env->loop, &group->grants_task);
+    } else {
+        wakeup_signal(&group->env->wakeup);
+    }
+}
+
+static void serve(struct upstream_group *group, uint64_t now_us)
+{
+    struct upstream_queue *queue = queue_of(group);
+    struct list *node = queue->waiters.next;
+    while (node != &queue->waiters) {
+        struct upstream_waiter *waiter = waiter_at(node);
+        node = node->next;
+        struct upstream_server *server;
+        if (upstream_choice_reserve(group, waiter->choice, now_us, &server)) {
+            grant(waiter, group, server, -1);
+        } else if (upstream_choice_is_new(waiter->choice)) {
+            return; /* the waiters behind it have no more servers to choose from */
+        }
+    }
+}
+
+/* One pass is enough for all idle connections: a waiter that may not use @server for one of them
+ * may not use it for another. */
+static void yield_idle_of(struct upstream_server *server, uint64_t now_us)
+{
+    struct upstream_queue *queue = queue_of(server->group);
+    struct list *node = queue->waiters.next;
+    while (node != &queue->waiters && !list_is_empty(&server->idle)) {
+        struct upstream_waiter *waiter = waiter_at(node);
+        node = node->next;
+        if (upstream_choice_allows(waiter->choice, server, now_us)) {
+            const int fd = upstream_give_up_idle(server, &waiter->address);
+            upstream_choice_note(waiter->choice, server);
+            grant(waiter, server->group, server, fd);
+        }
+    }
+}
+
+/* Wake the other workers that have idle connections. */
+static void ask_groups_for_idle(const struct upstream_queue *queue,
+                                const struct upstream_group *group)
+{
+    for (struct list *node = queue->groups.next; node != &queue->groups; node = node->next) {
+        struct upstream_group *other = CONTAINER_OF(node, struct upstream_group, node);
+        if (other != group && atomic_load(&other->n_idle) > 0) {
+            wakeup_signal(&other->env->wakeup);
+        }
+    }
+}
+
+/* --- waiters for the same servers in other members of the lineage --- */
+
+static bool is_alone(const struct upstream_group *group)
+{
+    return atomic_load(&group->process->lineage->n_members) == 1;
+}
+
+/* The group of @env's worker in @upstream, or else of another worker. NULL: no group is left. The
+ * queue's lock is held. */
+static struct upstream_group *group_in(const struct upstream_process *upstream,
+                                       const struct proxy_env *env)
+{
+    const struct list *groups = &upstream->queue.groups;
+    for (struct list *node = groups->next; node != groups; node = node->next) {
+        struct upstream_group *group = CONTAINER_OF(node, struct upstream_group, node);
+        if (group->env == env) {
+            return group;
+        }
+    }
+    return list_is_empty(groups) ? NULL : CONTAINER_OF(groups->next, struct upstream_group, node);
+}
+
+/* Serve the waiters in @upstream, or wake a worker that can. @by is the group of this worker. */
+static void serve_other(struct upstream_process *upstream, struct upstream_group *by,
+                        uint64_t now_us)
+{
+    pthread_mutex_lock(&upstream->queue.lock);
+    struct upstream_group *group = group_in(upstream, by->env);
+    if (group != NULL && group->env == by->env) {
+        serve(group, now_us);
+    } else if (group != NULL) {
+        wakeup_signal(&group->env->wakeup);
+    }
+    pthread_mutex_unlock(&upstream->queue.lock);
+}
+
+/* Waiters of older members of the lineage come first. */
+static void serve_others(struct upstream_group *by, uint64_t now_us)
+{
+    struct upstream_lineage *lineage = by->process->lineage;
+    pthread_mutex_lock(&lineage->lock);
+    for (struct list *node = lineage->members.next; node != &lineage->members; node = node->next) {
+        struct upstream_process *upstream = CONTAINER_OF(node, struct upstream_process, node);
+        if (upstream != by->process && upstream_queue_is_used(&upstream->queue)) {
+            serve_other(upstream, by, now_us);
+        }
+    }
+    pthread_mutex_unlock(&lineage->lock);
+}
+
+bool upstream_queue_others_wait(const struct upstream_group *group)
+{
+    struct upstream_lineage *lineage = group->process->lineage;
+    bool do_wait = false;
+    if (is_alone(group)) {
+        return false;
+    }
+    pthread_mutex_lock(&lineage->lock);
+    for (struct list *node = lineage->members.next; node != &lineage->members; node = node->next) {
+        const struct upstream_process *upstream = CONTAINER_OF(node, struct upstream_process, node);
+        do_wait |= upstream != group->process && upstream_queue_is_used(&upstream->queue);
+    }
+    pthread_mutex_unlock(&lineage->lock);
+    return do_wait;
+}
+
+/* Wake the workers that have idle connections in other members: their slots are needed here. */
+static void ask_others_for_idle(const struct upstream_group *group)
+{
+    struct upstream_lineage *lineage = group->process->lineage;
+    pthread_mutex_lock(&lineage->lock);
+    for (struct list *node = lineage->members.next; node != &lineage->members; node = node->next) {
+        struct upstream_process *upstream = CONTAINER_OF(node, struct upstream_process, node);
+        if (upstream != group->process) {
+            pthread_mutex_lock(&upstream->queue.lock);
+            ask_groups_for_idle(&upstream->queue, group);
+            pthread_mutex_unlock(&upstream->queue.lock);
+        }
+    }
+    pthread_mutex_unlock(&lineage->lock);
+}
+
+void upstream_queue_release_slot(struct upstream_server *server, uint64_t now_us)
+{
+    struct upstream_group *group = server->group;
+    atomic_fetch_sub(&server->process->n_connections, 1);
+    if (UNLIKELY(!is_alone(group))) {
+        serve_others(group, now_us);
+    }
+    if (upstream_queue_is_used(queue_of(group))) {
+        upstream_queue_serve(group, now_us);
+    }
+}
+
+/* --- waiting --- */
+
+enum status upstream_queue_enter(struct upstream_waiter *waiter, bool old, uint64_t now_us)
+{
+    struct upstream_group *group = waiter->group;
+    struct upstream_queue *queue = queue_of(group);
+    enum status status = STATUS_FULL;
+    bool has_to_wait = false;
+    waiter->is_granted = false;
+    lock(group);
+    if (atomic_load(&queue->n_waiting) < group->spec->queue.requests) {
+        status = STATUS_OK;
+        if (old) {
+            list_push_front(&queue->waiters, &waiter->node);
+        } else {
+            list_push_back(&queue->waiters, &waiter->node);
+        }
+        atomic_fetch_add(&queue->n_waiting, 1);
+        serve(group, now_us);
+        has_to_wait = !waiter->is_granted;
+        if (has_to_wait) {
+            ask_groups_for_idle(queue, group);
+        }
+    }
+    unlock(group);
+    if (has_to_wait && UNLIKELY(!is_alone(group))) {
+        ask_others_for_idle(group);
+    }
+    return status;
+}
+
+bool upstream_queue_leave(struct upstream_waiter *waiter)
+{
+    struct upstream_group *group = waiter->group;
+    lock(group);
+    const bool has_left = !waiter->is_granted;
+    if (has_left) {
+        list_remove(&waiter->node);
+        atomic_fetch_sub(&queue_of(group)->n_waiting, 1);
+    }
+    unlock(group);
+    return has_left;
+}
+
+void upstream_queue_return_grant(struct upstream_waiter *waiter, uint64_t now_us)
+{
+    assert(waiter->is_granted);
+    lock(waiter->group);
+    list_remove(&waiter->node);
+    unlock(waiter->group);
+    if (waiter->fd >= 0) {
+        close(waiter->fd);
+    }
+    upstream_queue_release_slot(waiter->server, now_us);
+}
+
+void upstream_queue_serve(struct upstream_group *group, uint64_t now_us)
+{
+    lock(group);
+    serve(group, now_us);
+    unlock(group);
+}
+
+void upstream_queue_yield_idle(struct upstream_group *group, uint64_t now_us)
+{
+    if (atomic_load(&group->n_idle) == 0) {
+        return;
+    }
+    lock(group);
+    for (size_t i = 0; i < group->spec->n_servers; i++) {
+        yield_idle_of(&group->servers[i], now_us);
+    }
+    unlock(group);
+}
+
+struct upstream_waiter *upstream_queue_take_grant(struct upstream_group *group)
+{
+    struct upstream_waiter *waiter = NULL;
+    lock(group);
+    if (!list_is_empty(&group->grants)) {
+        waiter = waiter_at(group->grants.next);
+        list_remove(&waiter->node);
+    }
+    unlock(group);
+    if (waiter != NULL && waiter->choice->fresh && waiter->fd >= 0) {
+        close(waiter->fd); /* it uses only the slot of the grant; closed without the lock */
+        waiter->fd = -1;
+    }
+    return waiter;
+}

@@ -1,0 +1,124 @@
+/* The servers of one upstream in one worker: their addresses, idle connections and round-robin
+ * state. */
+
+#ifndef SLUICE_PROXY_UPSTREAM_UPSTREAM_SERVER_H
+#define SLUICE_PROXY_UPSTREAM_UPSTREAM_SERVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/status.h"
+#include "net/loop.h"
+#include "net/resolver.h"
+#include "policy/policy.h"
+#include "proxy/core/proxy_env.h"
+#include "proxy/meters.h"
+
+struct health_check;
+struct server_process;
+struct stream;
+struct stream_handler;
+struct text;
+struct upstream_group;
+struct upstream_process;
+
+/* One server. */
+struct upstream_server {
+    struct upstream_group *group;
+    const struct server_spec *spec;
+    const struct endpoint *endpoint; /* the spec's */
+    struct server_process *process;  /* the state that all workers share */
+    uint64_t seed;                   /* for BALANCE_HASH */
+    int64_t credit;                  /* for round robin */
+    struct resolver_address addresses[RESOLVER_ADDRESSES_MAX];
+    size_t n_addresses;           /* 0: not resolved (yet); always 1 for a unix socket */
+    size_t next_address;          /* for new connections; advances when a connect fails */
+    struct resolver_query *query; /* NULL: none under way */
+    struct timer resolve_timer;   /* until the next query */
+    bool is_name;
+    unsigned generation;        /* number of answers with addresses so far */
+    struct health_check *check; /* only in worker 1; NULL: none */
+    struct list idle;           /* struct upstream, the latest first */
+    size_t n_connections;       /* including idle ones */
+};
+
+struct upstream_group {
+    unsigned n_users;                 /* configurations */
+    const struct upstream_spec *spec; /* of the latest configuration */
+    struct upstream_process *process; /* the state that all workers share; joined */
+    struct proxy_env *env;
+    struct upstream_server *servers; /* spec->n_servers */
+    struct hash_key hash_key;        /* for BALANCE_HASH: equal in all proxies with one secret */
+    bool is_limited;                 /* the servers have a max_connections */
+    bool is_retired;                 /* no idle connection is kept */
+    bool is_plain;      /* one server, not is_limited: nothing to choose or to wait for */
+    struct list node;   /* in the queue of `process`, if is_limited */
+    struct list grants; /* struct upstream_waiter of this worker; under the queue's lock */
+    struct loop_task grants_task; /* takes the grants */
+    atomic_uint n_idle;           /* idle connections, if is_limited; other workers read it */
+    bool counts_requests;         /* requests per server are counted, for BALANCE_LEAST_REQUESTS */
+    size_t n_choices;             /* rotates the order among servers with equal load */
+    struct timeout_queue connect_timeouts;
+    struct timeout_queue response_timeouts;
+    struct timeout_queue idle_timeouts;
+    struct timeout_queue queue_timeouts;
+};
+
+/* The meters of @server. */
+static inline struct server_meters *upstream_server_meters(const struct upstream_server *server)
+{
+    return counter_table_at(&server->group->env->meters->servers, server->spec->meter);
+}
+
+/* The index of @address among the addresses of @server; n_addresses if it is not among them. */
+static inline size_t upstream_server_find_address(const struct upstream_server *server,
+                                                  const struct resolver_address *address)
+{
+    size_t i = 0;
+    while (i < server->n_addresses &&
+           (server->addresses[i].bytes != address->bytes ||
+            memcmp(&server->addresses[i].sockaddr, &address->sockaddr, address->bytes) != 0)) {
+        i++;
+    }
+    return i;
+}
+
+/* --- addresses: a name is resolved again when the TTL of its answer ends --- */
+
+/* Find the addresses of @server, whose endpoint and group are set. A name query starts at once.
+ * STATUS_NO_MEMORY. */
+MUST_USE enum status upstream_name_init(struct upstream_server *server);
+/* Give @server, which has no addresses yet, those of @old, which has the same name, until its own
+ * query is answered. */
+void upstream_name_take_over(struct upstream_server *server, const struct upstream_server *old);
+
+void upstream_name_close(struct upstream_server *server);
+
+/* Write the Host field value that names @server, as in a URL; "localhost" for a unix socket. */
+void upstream_name_write_host(const struct endpoint *server, struct text *text);
+
+/* Start to connect @stream to @server, which must have an address. Results as of
+ * stream_connect(). */
+MUST_USE enum status upstream_name_connect(const struct upstream_server *server,
+                                           struct stream *stream,
+                                           const struct stream_handler *handler, void *owner);
+
+/* A connection to @server failed: use its next address, and resolve its name again soon. */
+void upstream_name_on_failure(struct upstream_server *server);
+
+/* --- active health checks (health_check.c): periodic GET requests, each on its own connection.
+ * Only one worker of the process makes them; all workers see the results --- */
+
+/* Check @server periodically, first after a short random delay. STATUS_NO_MEMORY. */
+MUST_USE enum status health_check_new(struct upstream_server *server, struct health_check **check);
+
+/* NULL is a no-op. */
+void health_check_free(struct health_check *check);
+
+#endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_SERVER_H */

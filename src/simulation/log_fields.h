@@ -1,0 +1,66 @@
+/* The meaning of log fields: well-known names and names that the operator gives. */
+
+#ifndef SLUICE_SIMULATION_LOG_FIELDS_H
+#define SLUICE_SIMULATION_LOG_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "http/field.h"
+#include "simulation/log_line.h"
+
+enum {
+    LOG_FIELD_NAMES_MAX = 96,
+    LOG_NAME_LENGTHS = 64, /* longer names share the last */
+};
+
+struct log_field_name {
+    struct span name;
+    uint8_t part; /* enum log_part */
+    uint8_t rank; /* of several names for one part, the lowest rank is used */
+    int16_t next; /* next name of the same length, or -1 */
+};
+
+struct log_fields {
+    struct log_field_name names[LOG_FIELD_NAMES_MAX];
+    size_t n_names;
+    int16_t by_length[LOG_NAME_LENGTHS];
+    struct field headers[LOG_HEADERS_MAX]; /* the values are empty */
+    size_t n_headers;
+    uint32_t said; /* bit set of enum log_part: headers that log_fields_add() named */
+};
+
+/* Headers of the combined format, in this order in every table. */
+enum {
+    LOG_USER_AGENT,
+    LOG_REFERER,
+    LOG_FORWARDED_FOR,
+};
+
+void log_fields_init(struct log_fields *fields);
+
+/* The field @name means @what: `time`, `client`, `method`, `path`, `request`, `host`, `status`,
+ * `duration` (s), `cost` or `header.NAME`. Texts are borrowed. Returns NULL, or the fault. */
+MUST_USE const char *log_fields_add(struct log_fields *fields, struct span what, struct span name);
+
+/* The meaning of the field @name; NULL: it has none. */
+const struct log_field_name *log_fields_find(const struct log_fields *fields, struct span name);
+
+/* The raw values of one line. */
+struct log_values {
+    struct span values[LOG_PARTS]; /* data is NULL: absent */
+    uint8_t ranks[LOG_PARTS];
+};
+
+/* Store @value if @name has a meaning. */
+void log_values_add(struct log_values *values, const struct log_field_name *name,
+                    struct span value);
+
+/* Convert @values to a line. False: the client or the time is missing or invalid. */
+MUST_USE bool log_values_read(const struct log_values *values, struct log_clock *clock,
+                              struct log_line *out);
+
+#endif /* SLUICE_SIMULATION_LOG_FIELDS_H */

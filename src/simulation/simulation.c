@@ -1,0 +1,316 @@
+/* One request under a given clock.
+ *
+ * evaluation ─► embedded store ─► admitted: its end is scheduled, and settled when it is due
+ *
+ * Failures, each with the proxy's answer: refused by request_evaluate(), denied (429), no room in
+ * the store (503). */
+
+#include "simulation/simulation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "policy/cost.h"
+#include "proxy/request_evaluate.h"
+#include "proxy/settlement.h"
+#include "simulation/inflight_heap.h"
+
+enum { RENEWALS_PER_LEASE = 3 }; /* as the proxy does */
+
+struct simulation {
+    struct simulation_options options;
+    struct store *store;
+    uint64_t now_us;
+    uint64_t next_slot;
+    uint64_t n_early_ends;
+    struct inflight_heap inflight;
+
+    struct evaluation evaluation; /* of the request that is being asked for */
+};
+
+static uint64_t now_of(void *context)
+{
+    const struct simulation *simulation = context;
+    return simulation->now_us;
+}
+
+static enum memory_full full_of(enum store_full full)
+{
+    switch (full) {
+    case STORE_FULL_OVERFLOW:
+        return MEMORY_FULL_OVERFLOW;
+    case STORE_FULL_DENY:
+        return MEMORY_FULL_DENY;
+    case STORE_FULL_ALLOW:
+        return MEMORY_FULL_ALLOW;
+    }
+    return MEMORY_FULL_OVERFLOW;
+}
+
+enum status simulation_new(const struct simulation_options *options, struct simulation **simulation)
+{
+    struct simulation *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    const struct store_section *section = &options->policy->store;
+    const struct memory_store_options memory = {
+        .memory_bytes = options->memory_bytes != 0 ? options->memory_bytes : section->memory_bytes,
+        .full = full_of(section->full),
+        .now_us = now_of,
+        .context = made,
+    };
+    made->options = *options;
+    made->next_slot = 1;
+    const enum status status = memory_store_new(&memory, &made->store);
+    if (status != STATUS_OK) {
+        free(made);
+        return status;
+    }
+    *simulation = made;
+    return STATUS_OK;
+}
+
+void simulation_free(struct simulation *simulation)
+{
+    if (simulation != NULL) {
+        inflight_heap_close(&simulation->inflight);
+        store_free(simulation->store);
+        free(simulation);
+    }
+}
+
+/* --- as time passes --- */
+
+static void end(struct simulation *simulation, struct simulation_case *ended)
+{
+    simulation->now_us =
+        ended->inflight_heap_us > simulation->now_us ? ended->inflight_heap_us : simulation->now_us;
+    settlement_make(&ended->admission, &ended->outcome, simulation->store);
+    inflight_heap_give_back(&simulation->inflight, ended);
+}
+
+/* Slots whose request goes on are kept, as the proxy keeps them; then the next look is planned. */
+static void renew(struct simulation *simulation, struct simulation_case *open)
+{
+    simulation->now_us = open->due_us > simulation->now_us ? open->due_us : simulation->now_us;
+    settlement_renew(&open->admission, simulation->store);
+    open->due_us = open->renew_us < open->inflight_heap_us - open->due_us
+                       ? open->due_us + open->renew_us
+                       : open->inflight_heap_us;
+    inflight_heap_push(&simulation->inflight, open);
+}
+
+void simulation_advance(struct simulation *simulation, uint64_t now_us)
+{
+    struct simulation_case *due;
+    while ((due = inflight_heap_pop(&simulation->inflight, now_us)) != NULL) {
+        if (due->due_us < due->inflight_heap_us) {
+            renew(simulation, due);
+        } else {
+            end(simulation, due);
+        }
+    }
+    simulation->now_us = now_us > simulation->now_us ? now_us : simulation->now_us;
+}
+
+/* --- one request --- */
+
+static void evaluate(struct simulation *simulation, const struct address *peer,
+                     const struct head *head, struct simulation_case *open)
+{
+    const struct evaluation_context context = {
+        .admission =
+            {
+                .policy = simulation->options.policy,
+                .wall_us = simulation->now_us,
+                .first_slot = simulation->next_slot,
+                .left_out = simulation->options.left_out,
+            },
+        .own_name = simulation->options.own_name,
+        .trusts_peer = simulation->options.is_peer_trusted,
+    };
+    struct evaluation *evaluation = &simulation->evaluation;
+    evaluation->admission = &open->admission;
+    evaluation->arena = &open->arena;
+    evaluation->view.client =
+        (struct address){.family = ADDRESS_NONE}; /* of a head that is not read */
+    simulation->next_slot += LIMITS_PER_ROUTE_MAX;
+    request_evaluate(&context, head, peer, evaluation);
+}
+
+static void read_cost(const struct cost_spec *cost, const struct simulation_future *future,
+                      struct outcome *outcome)
+{
+    struct field fields[HEAD_FIELDS_MAX];
+    size_t n = future->n_fields < HEAD_FIELDS_MAX ? future->n_fields : HEAD_FIELDS_MAX;
+    if (future->cost.data != NULL) {
+        fields[0] = (struct field){.name = cost->field, .value = future->cost};
+        n = 1;
+    } else if (n > 0) {
+        memcpy(fields, future->fields, n * sizeof(fields[0]));
+    }
+    const struct head head = {.status = future->status, .fields = fields, .n_fields = n};
+    outcome->is_cost_reported = cost_of_response(cost, &head, &outcome->reported_cost);
+}
+
+static struct outcome outcome_of(const struct evaluation *evaluation,
+                                 const struct simulation_future *future)
+{
+    const struct cost_spec *cost = &evaluation->route->cost;
+    struct outcome outcome = {.status = future->status, .end = future->end};
+    if (evaluation->status != 0) {
+        return (struct outcome){
+            .status = evaluation->status,
+            .end = evaluation->reason != NULL ? ANSWER_SERVER_FAILED : ANSWER_WHOLE,
+        };
+    }
+    if (future->end == ANSWER_SERVER_FAILED && future->status == 0) {
+        outcome.status = 502; /* what the client is answered in its place */
+    }
+    if (cost->kind == COST_RESPONSE_HEADER) {
+        read_cost(cost, future, &outcome);
+    }
+    return outcome;
+}
+
+/* Whether anything of it is left to be done when it ends. */
+static bool has_an_end(const struct admission *admission, const struct outcome *outcome)
+{
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct limit_rule *rule = admission->rules[i];
+        if (admission->charges[i].charged &&
+            (admission->charges[i].slot != 0 || rule->count.is_said || rule->refund.is_said ||
+             outcome->is_cost_reported)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A third of the shortest lease of its slots; UINT64_MAX: it has none. */
+static uint64_t renewal_us(const struct admission *admission)
+{
+    uint64_t shortest_us = UINT64_MAX;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        if (charge->slot != 0 && charge->charged) {
+            const uint64_t us =
+                limit_us(charge->limit, charge->limit->params.lease) / RENEWALS_PER_LEASE;
+            shortest_us = us < shortest_us ? us : shortest_us;
+        }
+    }
+    return shortest_us;
+}
+
+/* It is let through, and lasts @lasts_us; true: @open is kept until its end. */
+static bool plan_end(struct simulation *simulation, struct simulation_case *open, uint64_t lasts_us)
+{
+    if (!has_an_end(&open->admission, &open->outcome)) {
+        return false;
+    }
+    open->inflight_heap_us =
+        lasts_us < LIMIT_NOW_MAX ? simulation->now_us + lasts_us : LIMIT_NOW_MAX;
+    if (open->inflight_heap_us <= simulation->now_us) {
+        settlement_make(&open->admission, &open->outcome, simulation->store);
+        return false;
+    }
+    if (inflight_heap_is_full(&simulation->inflight)) {
+        struct simulation_case *first = inflight_heap_pop(&simulation->inflight, UINT64_MAX);
+        settlement_make(&first->admission, &first->outcome, simulation->store);
+        inflight_heap_give_back(&simulation->inflight, first);
+        simulation->n_early_ends++;
+    }
+    open->renew_us = renewal_us(&open->admission);
+    open->due_us = open->renew_us < open->inflight_heap_us - simulation->now_us
+                       ? simulation->now_us + open->renew_us
+                       : open->inflight_heap_us;
+    inflight_heap_push(&simulation->inflight, open);
+    return true;
+}
+
+/* True: @open is kept. */
+static bool decide(struct simulation *simulation, struct simulation_case *open,
+                   const struct simulation_future *future, struct simulation_answer *answer)
+{
+    struct admission *admission = &open->admission;
+    answer->admission = admission;
+    const enum store_outcome outcome =
+        store_decide(simulation->store, &admission->decision, NULL); /* answers at once */
+    if (outcome != STORE_ANSWERED || admission->decision.status != STATUS_OK) {
+        answer->verdict = SIMULATION_UNDECIDED;
+        answer->status = 503;
+        answer->reason = status_text(admission->decision.status);
+        return false;
+    }
+    if (!admission->decision.allowed) {
+        answer->verdict = SIMULATION_DENIED;
+        answer->status = deny_reply_status(admission_deny_reply(admission));
+        answer->reason = NULL;
+        return false;
+    }
+    answer->verdict = SIMULATION_ALLOWED;
+    answer->wait_us = admission_wait_us(admission);
+    open->outcome = outcome_of(&simulation->evaluation, future);
+    return plan_end(simulation, open, answer->wait_us + future->takes_us);
+}
+
+/* True: @open is kept. */
+static bool answer_request(struct simulation *simulation, struct simulation_case *open,
+                           const struct simulation_future *future, struct simulation_answer *answer,
+                           enum status *status)
+{
+    const struct evaluation *evaluation = &simulation->evaluation;
+    answer->client = evaluation->view.client;
+    answer->route = evaluation->route;
+    answer->status = evaluation->status != 0 ? evaluation->status : future->status;
+    answer->reason = evaluation->reason;
+    switch (evaluation->result) {
+    case EVALUATION_FREE:
+        answer->verdict = SIMULATION_FREE;
+        return false;
+    case EVALUATION_TO_DECIDE:
+        return decide(simulation, open, future, answer);
+    case EVALUATION_REFUSED:
+        answer->verdict = SIMULATION_REFUSED;
+        return false;
+    case EVALUATION_BANNED: /* a simulation knows of no bans */
+    case EVALUATION_FAILED:
+        break;
+    }
+    *status = STATUS_NO_MEMORY;
+    return false;
+}
+
+enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
+                           const struct address *peer, const struct head *head,
+                           const struct simulation_future *future, struct simulation_answer *answer)
+{
+    enum status status = STATUS_OK;
+    *answer = (struct simulation_answer){.route = NULL};
+    simulation_advance(simulation, now_us);
+    struct simulation_case *open = inflight_heap_take(&simulation->inflight);
+    if (open == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    evaluate(simulation, peer, head, open);
+    if (!answer_request(simulation, open, future, answer, &status)) {
+        inflight_heap_give_back(&simulation->inflight, open);
+    }
+    if (answer->verdict == SIMULATION_UNDECIDED &&
+        answer->admission->decision.status == STATUS_INVALID) {
+        return STATUS_INVALID;
+    }
+    return status;
+}
+
+void simulation_count(const struct simulation *simulation, struct memory_store_counters *counters)
+{
+    memory_store_count(simulation->store, counters);
+}
+
+uint64_t simulation_early_ends(const struct simulation *simulation)
+{
+    return simulation->n_early_ends;
+}

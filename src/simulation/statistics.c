@@ -1,0 +1,204 @@
+#include "simulation/statistics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "simulation/statistics_clients.h"
+
+enum { US_PER_S = 1000000 };
+
+static enum status init_side(struct statistics_side *side, const struct policy *policy)
+{
+    side->policy = policy;
+    side->limits = calloc(policy->n_limits + 1, sizeof(side->limits[0]));
+    side->routes = calloc(policy->n_routes + 1, sizeof(side->routes[0]));
+    if (side->limits == NULL || side->routes == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < policy->n_limits; i++) {
+        side->limits[i].limit = &policy->limits[i];
+    }
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        side->routes[i].route = &policy->routes[i];
+    }
+    return STATUS_OK;
+}
+
+enum status statistics_init(struct statistics *statistics, const struct policy *const *policies,
+                            size_t n_policies)
+{
+    enum status status = STATUS_OK;
+    *statistics = (struct statistics){.n_sides = n_policies, .span_us = US_PER_S};
+    for (size_t i = 0; i < n_policies && status == STATUS_OK; i++) {
+        status = init_side(&statistics->sides[i], policies[i]);
+    }
+    if (status == STATUS_OK) {
+        status = statistics_clients_init(statistics);
+    }
+    if (status != STATUS_OK) {
+        statistics_close(statistics);
+    }
+    return status;
+}
+
+void statistics_close(struct statistics *statistics)
+{
+    for (size_t i = 0; i < statistics->n_sides; i++) {
+        free(statistics->sides[i].limits);
+        free(statistics->sides[i].routes);
+    }
+    free(statistics->clients);
+    statistics->clients = NULL;
+    statistics->n_sides = 0;
+}
+
+/* --- over time --- */
+
+static void add_span(struct statistics_span *to, const struct statistics_span *from)
+{
+    to->n_requests += from->n_requests;
+    to->n_newly_denied += from->n_newly_denied;
+    to->n_newly_allowed += from->n_newly_allowed;
+    for (size_t i = 0; i < STATISTICS_SIDES_MAX; i++) {
+        to->n_denied[i] += from->n_denied[i];
+        to->n_shadow[i] += from->n_shadow[i];
+    }
+}
+
+/* Two spans become one, so that as many are free again. */
+static void widen(struct statistics *statistics)
+{
+    for (size_t i = 0; i < STATISTICS_SPANS; i++) {
+        const struct statistics_span span = statistics->spans[i];
+        statistics->spans[i] = (struct statistics_span){0};
+        add_span(&statistics->spans[i / 2], &span);
+    }
+    statistics->span_us *= 2;
+}
+
+static struct statistics_span *span_at(struct statistics *statistics, uint64_t now_us)
+{
+    if (statistics->n_requests == 0) {
+        statistics->first_us = now_us;
+        statistics->start_us = now_us / US_PER_S * US_PER_S;
+    }
+    statistics->last_us = now_us;
+    while ((now_us - statistics->start_us) / statistics->span_us >= STATISTICS_SPANS) {
+        widen(statistics);
+    }
+    return &statistics->spans[(now_us - statistics->start_us) / statistics->span_us];
+}
+
+size_t statistics_n_spans(const struct statistics *statistics)
+{
+    return statistics->n_requests == 0
+               ? 0
+               : (size_t)((statistics->last_us - statistics->start_us) / statistics->span_us) + 1;
+}
+
+/* --- one answer --- */
+
+static void add_charge(struct statistics_side *side, uint64_t now_us, const struct charge *charge,
+                       bool *is_shadow)
+{
+    struct statistics_limit *limit = &side->limits[charge->limit->index];
+    limit->n_judged++;
+    if (!charge->verdict.allowed) {
+        limit->first_us = limit->n_denied == 0 ? now_us : limit->first_us;
+        limit->n_denied++;
+        *is_shadow = *is_shadow || charge->limit->shadow;
+    }
+}
+
+/* Whether only limits in shadow would have denied it. */
+static bool add_limits(struct statistics_side *side, uint64_t now_us,
+                       const struct simulation_answer *answer)
+{
+    bool is_shadow = false;
+    if (answer->admission == NULL || answer->verdict == SIMULATION_UNDECIDED) {
+        return false;
+    }
+    for (size_t i = 0; i < answer->admission->decision.n_charges; i++) {
+        if (!answer->admission->charges[i].unreported && admission_speaks(answer->admission, i)) {
+            add_charge(side, now_us, &answer->admission->charges[i], &is_shadow);
+        }
+    }
+    return is_shadow && answer->verdict == SIMULATION_ALLOWED;
+}
+
+static void add_verdict(struct statistics_side *side, const struct simulation_answer *answer)
+{
+    switch (answer->verdict) {
+    case SIMULATION_REFUSED:
+        side->n_no_route += answer->status == 404;
+        side->n_lacking += answer->status == 403;
+        side->n_refused += answer->status != 404 && answer->status != 403;
+        break;
+    case SIMULATION_UNDECIDED:
+        side->n_undecided++;
+        break;
+    case SIMULATION_FREE:
+        side->n_free++;
+        side->n_allowed++;
+        break;
+    case SIMULATION_ALLOWED:
+        side->n_allowed++;
+        side->n_held += answer->wait_us > 0;
+        side->held_us_max =
+            answer->wait_us > side->held_us_max ? answer->wait_us : side->held_us_max;
+        break;
+    case SIMULATION_DENIED:
+        side->n_denied++;
+        break;
+    }
+}
+
+static void add_answer(struct statistics *statistics, size_t i, uint64_t now_us,
+                       const struct simulation_answer *answer, struct statistics_span *span)
+{
+    struct statistics_side *side = &statistics->sides[i];
+    const bool is_shadow = add_limits(side, now_us, answer);
+    const bool is_denied = answer->verdict == SIMULATION_DENIED;
+    add_verdict(side, answer);
+    side->n_shadow += is_shadow;
+    span->n_denied[i] += is_denied;
+    span->n_shadow[i] += is_shadow;
+    if (answer->route != NULL) {
+        struct statistics_route *route = &side->routes[answer->route->index];
+        route->n_requests++;
+        route->n_denied += is_denied;
+        route->n_shadow += is_shadow;
+    }
+}
+
+void statistics_add(struct statistics *statistics, uint64_t now_us,
+                    const struct simulation_answer *answers)
+{
+    struct statistics_span *span = span_at(statistics, now_us);
+    const struct address who = statistics_clients_of(&answers[0].client);
+    struct statistics_client *client = statistics_clients_find(statistics, &who);
+    bool is_denied[STATISTICS_SIDES_MAX] = {false};
+    statistics->n_requests++;
+    span->n_requests++;
+    for (size_t i = 0; i < statistics->n_sides; i++) {
+        add_answer(statistics, i, now_us, &answers[i], span);
+        is_denied[i] = answers[i].verdict == SIMULATION_DENIED;
+    }
+    const bool is_newly_denied = statistics->n_sides > 1 && is_denied[1] && !is_denied[0];
+    const bool is_newly_allowed = statistics->n_sides > 1 && is_denied[0] && !is_denied[1];
+    statistics->n_newly_denied += is_newly_denied;
+    statistics->n_newly_allowed += is_newly_allowed;
+    span->n_newly_denied += is_newly_denied;
+    span->n_newly_allowed += is_newly_allowed;
+    if (client == NULL) {
+        statistics->n_other_requests++;
+        statistics->n_other_denied[0] += is_denied[0];
+        statistics->n_other_denied[1] += is_denied[1];
+        return;
+    }
+    client->n_requests++;
+    client->n_denied[0] += is_denied[0];
+    client->n_denied[1] += is_denied[1];
+    client->n_newly_denied += is_newly_denied;
+    client->n_newly_allowed += is_newly_allowed;
+}

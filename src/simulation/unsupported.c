@@ -1,0 +1,231 @@
+#include "simulation/unsupported.h"
+
+enum { NOTE_BYTES = 512 };
+
+struct search {
+    struct unsupported *unsupported;
+    const struct policy *policy;
+    const struct gaps_reported *reported;
+    struct arena *arena;
+    bool no_memory;
+};
+
+static bool is_reported(const struct search *search, enum log_part part)
+{
+    return (search->reported->parts >> part & 1) != 0;
+}
+
+static void add_note(struct search *search, const struct text *note)
+{
+    if (search->unsupported->n_notes == REPLAY_NOTES_MAX) {
+        return;
+    }
+    const struct span kept = arena_copy(search->arena, text_span(note));
+    search->no_memory = search->no_memory || kept.data == NULL;
+    search->unsupported->notes[search->unsupported->n_notes++] = kept;
+}
+
+static bool has_header(const struct search *search, struct span name)
+{
+    const struct log_fields *fields = search->reported->fields;
+    for (size_t i = 0; i < fields->n_headers; i++) {
+        if (span_equals_ignore_case(fields->headers[i].name, name)) {
+            return is_reported(search, LOG_HEADER + (enum log_part)i);
+        }
+    }
+    return span_equals_ignore_case(name, SPAN("host")) && search->reported->has_host;
+}
+
+/* --- keys --- */
+
+static bool has_term(const struct search *search, const struct key_term *term)
+{
+    switch (term->source) {
+    case KEY_HEADER:
+        return has_header(search, term->name);
+    case KEY_COOKIE:
+        return has_header(search, SPAN("cookie"));
+    case KEY_QUERY:
+        return search->reported->has_query;
+    case KEY_HOST:
+        return search->reported->has_host;
+    case KEY_CLIENT_IP:
+    case KEY_PATH:
+    case KEY_PATH_SEGMENT:
+    case KEY_PATH_CAPTURE:
+    case KEY_METHOD:
+    case KEY_ROUTE:
+    case KEY_GLOBAL:
+        break;
+    }
+    return true;
+}
+
+static void write_term(struct text *text, const struct key_term *term)
+{
+    switch (term->source) {
+    case KEY_HEADER:
+        text_add_literal(text, "header.");
+        break;
+    case KEY_COOKIE:
+        text_add_literal(text, "cookie.");
+        break;
+    case KEY_QUERY:
+        text_add_literal(text, "query.");
+        break;
+    case KEY_CLIENT_IP:
+        text_add_literal(text, "client.ip");
+        return;
+    case KEY_HOST:
+        text_add_literal(text, "host");
+        return;
+    case KEY_PATH:
+    case KEY_PATH_SEGMENT:
+    case KEY_PATH_CAPTURE:
+    case KEY_METHOD:
+    case KEY_ROUTE:
+    case KEY_GLOBAL:
+        text_add_literal(text, "the rest of its key");
+        return;
+    }
+    text_add(text, term->name);
+}
+
+/* Write the terms of @part that the logs have, or, unless @reported, those that they lack. */
+static size_t write_terms(const struct search *search, struct text *text,
+                          const struct key_part *part, bool reported)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < part->n_terms; i++) {
+        if (has_term(search, &part->terms[i]) == reported) {
+            text_add(text, n++ > 0 ? SPAN(" or ") : SPAN(""));
+            write_term(text, &part->terms[i]);
+        }
+    }
+    return n;
+}
+
+static size_t count_terms(const struct search *search, const struct key_part *part)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < part->n_terms; i++) {
+        n += has_term(search, &part->terms[i]);
+    }
+    return n;
+}
+
+static void leave_out(struct search *search, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        search->unsupported->left_out[rule->limits[i].index] = true;
+    }
+}
+
+static void begin_note(struct text *note, const char *what, struct span name, const char *verb)
+{
+    text_add_format(note, "%s \"%.*s\" %s", what, SPAN_ARGS(name), verb);
+}
+
+static void check_part(struct search *search, const struct limit_rule *rule,
+                       const struct key_part *part)
+{
+    char buffer[NOTE_BYTES];
+    struct text note = text_of(buffer, sizeof(buffer));
+    const size_t n_reported = count_terms(search, part);
+    if (n_reported == part->n_terms) {
+        return;
+    }
+    if (n_reported == 0) {
+        begin_note(&note, "limit", rule->name, "is not judged: the log does not tell ");
+        (void)write_terms(search, &note, part, false);
+        leave_out(search, rule);
+    } else {
+        begin_note(&note, "limit", rule->name, "is judged by ");
+        (void)write_terms(search, &note, part, true);
+        text_add_literal(&note, " alone: the log does not tell ");
+        (void)write_terms(search, &note, part, false);
+    }
+    add_note(search, &note);
+}
+
+static void check_rule(struct search *search, const struct limit_rule *rule)
+{
+    char buffer[NOTE_BYTES];
+    struct text note = text_of(buffer, sizeof(buffer));
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        check_part(search, rule, &rule->key.parts[i]);
+    }
+    const bool has_takes = is_reported(search, LOG_TAKES_S) || is_reported(search, LOG_TAKES_MS) ||
+                           is_reported(search, LOG_TAKES_US) || is_reported(search, LOG_TAKES_NS);
+    if (rule->limits[0].algorithm->has_slots && !has_takes) {
+        begin_note(&note, "limit", rule->name,
+                   "is not judged: the log does not tell how long requests took");
+    } else if ((rule->count.is_said || rule->refund.is_said) && !is_reported(search, LOG_STATUS)) {
+        begin_note(&note, "limit", rule->name, "is not judged: the log does not tell the status");
+    } else {
+        return;
+    }
+    leave_out(search, rule);
+    add_note(search, &note);
+}
+
+/* --- routes --- */
+
+static void check_match(struct search *search, const struct route *route)
+{
+    char buffer[NOTE_BYTES];
+    struct text note = text_of(buffer, sizeof(buffer));
+    begin_note(&note, "route", route->name, "takes no request: it matches by ");
+    if (route->match.host.len > 0 && !search->reported->has_host) {
+        text_add_literal(&note, "host, which the log does not tell; --host says it");
+        add_note(search, &note);
+        return;
+    }
+    for (size_t i = 0; i < route->match.n_fields; i++) {
+        if (!has_header(search, route->match.fields[i].name)) {
+            text_add_literal(&note, "header.");
+            text_add(&note, route->match.fields[i].name);
+            text_add_literal(&note, ", which the log does not tell");
+            add_note(search, &note);
+            return;
+        }
+    }
+}
+
+static void check_cost(struct search *search, const struct route *route)
+{
+    char buffer[NOTE_BYTES];
+    struct text note = text_of(buffer, sizeof(buffer));
+    begin_note(&note, "route", route->name, "takes each request to cost ");
+    if (route->cost.kind == COST_REQUEST_HEADER && !has_header(search, route->cost.field)) {
+        text_add_u64(&note, route->cost.max);
+        text_add_literal(&note, ", the most: the log does not tell header.");
+        text_add(&note, route->cost.field);
+    } else if (route->cost.kind == COST_RESPONSE_HEADER && !is_reported(search, LOG_COST)) {
+        text_add_u64(&note, route->cost.units);
+        text_add_literal(&note, ", the estimate: the log does not tell what the response said");
+    } else {
+        return;
+    }
+    add_note(search, &note);
+}
+
+enum status unsupported_find(struct unsupported *unsupported, const struct policy *policy,
+                             const struct gaps_reported *reported, struct arena *arena)
+{
+    struct search search = {
+        .unsupported = unsupported, .policy = policy, .reported = reported, .arena = arena};
+    *unsupported =
+        (struct unsupported){.left_out = arena_calloc(arena, policy->n_limits + 1, sizeof(bool))};
+    if (unsupported->left_out == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        check_rule(&search, &policy->rules[i]);
+    }
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        check_match(&search, &policy->routes[i]);
+        check_cost(&search, &policy->routes[i]);
+    }
+    return search.no_memory ? STATUS_NO_MEMORY : STATUS_OK;
+}

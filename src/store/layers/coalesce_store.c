@@ -1,0 +1,628 @@
+/*   decide ─► cannot be batched ─► passed to the store below
+ *          ─► no identical one in flight ─► new batch ─► sent at once, as a call of one
+ *          ─► identical to one in flight ─► waits ─► sent after that call, with all other waiters
+ *
+ *   call complete ─► its waiters are answered, in order ─► waiting ones collect ─► sent
+ *                                                       ─► none waits ─► the batch is freed
+ *
+ * A batch's call is a decision of its own with a copy of the charges, so a caller may cancel at any
+ * time. A waiter that is cancelled before its call is sent is freed. A waiter in the current call
+ * stays until the call is complete, and its charge stays too. */
+
+#include "store/coalesce_store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "limit/identical.h"
+#include "limit/limit.h"
+#include "net/loop.h"
+#include "store/redis_fault.h"
+
+enum {
+    BATCHES_KEPT = 256,
+    WAITERS_KEPT = 1024,
+    BATCHES_MAX = 4096,    /* in flight at one time; a power of two */
+    KEYS_BYTES_MAX = 2048, /* of all keys of a decision; one with more is not batched */
+    /* A client that was just answered sends its next request a moment later, when the upstream
+     * server has answered too. The next call waits for such requests: for one loop iteration, and
+     * for further ones while each adds a request. */
+    COLLECTING_ITERATIONS_MAX = 4,
+    COLLECTING_US = 1000, /* after this wait of the first waiter the call is sent */
+};
+
+struct coalesce_store {
+    struct store store;
+    struct timeout_queue deadlines;
+    struct list collecting;      /* of struct batch: the next call waits for more */
+    struct timer next_iteration; /* armed while collecting is not empty */
+    struct pool batches;
+    struct pool waiters;
+    struct coalesce_meters *meters;
+    struct coalesce_meters own; /* used if the caller gave none */
+    /* The batches in flight, by the hash of their charges. The key of the hash is secret, so that
+     * clients cannot choose requests that collide. */
+    struct hash_key key;
+    size_t n_batches;
+    struct list buckets[BATCHES_MAX]; /* of struct batch */
+};
+
+/* One pending decision. */
+struct waiter {
+    struct batch *batch;       /* NULL: it was split off, and is sent by itself */
+    struct decision *decision; /* NULL: cancelled or timed out */
+    size_t n_frames;           /* of decision; the last one is the coalescing store's */
+    struct timeout deadline;   /* from its arrival; not armed for the first of a batch */
+    struct list node;          /* in its batch's in_batch or waiting */
+    bool is_in_batch;
+};
+
+/* The identical requests in flight: one call, and the waiters for the next call. */
+struct batch {
+    struct list node;    /* in its bucket */
+    struct hash128 hash; /* of the charges: equal for identical requests, and, with 128 bits under
+                          * a secret key, for no others */
+    struct coalesce_store *store;
+    struct list collecting; /* node in the store's list, between one call and the next */
+    unsigned n_iterations;  /* loop iterations that it has collected for */
+    bool has_grown;         /* in this iteration */
+    size_t n_waiting;       /* length of waiting */
+    struct decision call;   /* over the batch's own copy of the charges */
+    struct list in_batch;   /* of struct waiter: in the current call */
+    struct list waiting;    /* of struct waiter: for the next call */
+    struct list *answered;  /* the latest waiter in in_batch that has its verdicts */
+    struct charge charges[LIMITS_PER_ROUTE_MAX];
+    uint64_t edges[LIMITS_PER_ROUTE_MAX][LIMIT_EDGES];
+    char keys[KEYS_BYTES_MAX];
+};
+
+static struct coalesce_store *coalesce_store_of(struct store *store)
+{
+    return CONTAINER_OF(store, struct coalesce_store, store);
+}
+
+/* The waiter of @node, a member of a batch's in_batch or waiting. */
+static struct waiter *waiter_of(struct list *node)
+{
+    return CONTAINER_OF(node, struct waiter, node);
+}
+
+/* --- batches by their charges --- */
+
+/* The hashed part of a charge, besides its key and its edges. */
+struct asked {
+    const struct limit *limit;
+    uint64_t key_len;
+    uint64_t cost;
+};
+
+enum {
+    CHARGE_BYTES = sizeof(struct asked) + LIMIT_EDGES * sizeof(uint64_t),
+    HASHED_BYTES_MAX = LIMITS_PER_ROUTE_MAX * CHARGE_BYTES + KEYS_BYTES_MAX,
+};
+
+static size_t add(char *to, const void *bytes, size_t len)
+{
+    memcpy(to, bytes, len);
+    return len;
+}
+
+/* The hash of @decision's limits, keys, costs and calendar windows. */
+static struct hash128 hash_charges(const struct coalesce_store *store,
+                                   const struct decision *decision)
+{
+    char buffer[HASHED_BYTES_MAX];
+    size_t len = 0;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        const struct charge *charge = &decision->charges[i];
+        const struct asked asked = {
+            .limit = charge->limit,
+            .key_len = charge->key.len,
+            .cost = charge->cost,
+        };
+        len += add(buffer + len, &asked, sizeof(asked));
+        len += add(buffer + len, charge->key.data, charge->key.len);
+        if (charge->edges != NULL) {
+            len += add(buffer + len, charge->edges, LIMIT_EDGES * sizeof(*charge->edges));
+        }
+    }
+    assert(len <= sizeof(buffer));
+    return hash_table(&store->key, span_of(buffer, len));
+}
+
+static struct list *bucket_of(struct coalesce_store *store, struct hash128 hash)
+{
+    return &store->buckets[hash.low % BATCHES_MAX];
+}
+
+/* NULL: there is none. */
+static struct batch *find_batch(struct coalesce_store *store, struct hash128 hash)
+{
+    struct list *bucket = bucket_of(store, hash);
+    for (struct list *node = bucket->next; node != bucket; node = node->next) {
+        struct batch *batch = CONTAINER_OF(node, struct batch, node);
+        if (batch->hash.low == hash.low && batch->hash.high == hash.high) {
+            return batch;
+        }
+    }
+    return NULL;
+}
+
+static void copy_question(struct batch *batch, const struct decision *decision)
+{
+    char *key = batch->keys;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        const struct charge *charge = &decision->charges[i];
+        memcpy(key, charge->key.data, charge->key.len);
+        batch->charges[i] = (struct charge){
+            .limit = charge->limit,
+            .key = span_of(key, charge->key.len),
+            .cost = charge->cost,
+        };
+        key += charge->key.len;
+        if (charge->edges != NULL) {
+            memcpy(batch->edges[i], charge->edges, sizeof(batch->edges[i]));
+            batch->charges[i].edges = batch->edges[i];
+        }
+    }
+    batch->call.n_charges = decision->n_charges;
+}
+
+/* Makes a batch for @decision's charges, without waiters. NULL: no memory. */
+static struct batch *begin_batch(struct coalesce_store *store, const struct decision *decision,
+                                 struct hash128 hash)
+{
+    assert(store->n_batches < BATCHES_MAX);
+
+    struct batch *batch = pool_take(&store->batches);
+    if (batch == NULL) {
+        return NULL;
+    }
+    batch->store = store;
+    batch->n_waiting = 0;
+    list_init(&batch->collecting);
+    list_init(&batch->in_batch);
+    list_init(&batch->waiting);
+    copy_question(batch, decision);
+    batch->hash = hash;
+    list_push_front(bucket_of(store, hash), &batch->node);
+    store->n_batches++;
+    return batch;
+}
+
+/* Frees @batch, which must have no waiters. */
+static void end_batch(struct batch *batch)
+{
+    list_remove(&batch->collecting);
+    list_remove(&batch->node);
+    batch->store->n_batches--;
+    pool_give(&batch->store->batches, batch);
+}
+
+/* --- waiters --- */
+
+/* Removes @waiter from its list and frees it. */
+static void forget_waiter(struct coalesce_store *store, struct waiter *waiter)
+{
+    if (waiter->batch != NULL && !waiter->is_in_batch) {
+        waiter->batch->n_waiting--;
+    }
+    timeout_disarm(&waiter->deadline);
+    list_remove(&waiter->node);
+    pool_give(&store->waiters, waiter);
+}
+
+static void on_deadline(struct timeout *timeout)
+{
+    struct waiter *waiter = CONTAINER_OF(timeout, struct waiter, deadline);
+    struct decision *decision = waiter->decision;
+    if (waiter->is_in_batch) {
+        waiter->decision = NULL;
+    } else {
+        store_cancel_below(decision, waiter->n_frames);
+        forget_waiter(coalesce_store_of(decision->frames[waiter->n_frames - 1].store), waiter);
+    }
+    decision->status = redis_fault_row(REDIS_FAULT_DEADLINE)->status;
+    decision->source = DECISION_REDIS;
+    decision->fault = REDIS_FAULT_DEADLINE;
+    store_answer(decision);
+}
+
+/* NULL: no memory. */
+static struct waiter *take_waiter(struct coalesce_store *store, struct decision *decision)
+{
+    struct waiter *waiter = pool_take(&store->waiters);
+    if (waiter != NULL) {
+        *waiter = (struct waiter){.decision = decision, .n_frames = decision->n_frames};
+        timeout_init(&waiter->deadline, on_deadline);
+        list_init(&waiter->node);
+    }
+    return waiter;
+}
+
+/* Adds @waiter, which has a frame of its decision, to those of the next call. */
+static void add_waiter(struct batch *batch, struct waiter *waiter)
+{
+    struct decision *decision = waiter->decision;
+    waiter->batch = batch;
+    batch->n_waiting++;
+    list_push_back(&batch->waiting, &waiter->node);
+    decision->frames[decision->n_frames - 1].state = waiter;
+}
+
+/* --- calls --- */
+
+/* Copies status, source, failure and fault of @call to @decision. */
+static void report_call(struct decision *decision, const struct decision *call)
+{
+    decision->status = call->status;
+    decision->source = call->source;
+    decision->failure = call->failure;
+    decision->fault = call->fault;
+}
+
+/* Request @i of @call has its verdicts. */
+static void on_each(struct decision *call, size_t i)
+{
+    struct batch *batch = call->context;
+    batch->answered = (i == 0 ? &batch->in_batch : batch->answered)->next;
+    struct decision *decision = waiter_of(batch->answered)->decision;
+    if (decision == NULL) {
+        return;
+    }
+    decision->allowed = call->allowed;
+    for (size_t k = 0; k < call->n_charges; k++) {
+        decision->charges[k].verdict = call->charges[k].verdict;
+        decision->charges[k].charged = call->charges[k].charged;
+        decision->charges[k].charged_at_us = call->charges[k].charged_at_us;
+    }
+}
+
+static void answer_batch(struct batch *batch)
+{
+    while (!list_is_empty(&batch->in_batch)) {
+        struct waiter *waiter = waiter_of(batch->in_batch.next);
+        struct decision *decision = waiter->decision;
+        forget_waiter(batch->store, waiter);
+        if (decision != NULL) {
+            report_call(decision, &batch->call);
+            store_answer(decision);
+        }
+    }
+}
+
+/* The answer to a decision that was split off from its batch. */
+static void on_own_answer(struct decision *decision)
+{
+    forget_waiter(coalesce_store_of(store_asked(decision)),
+                  decision->frames[decision->n_frames - 1].state);
+    store_answer(decision);
+}
+
+/* Sends the decisions of @batch again, each by itself, within its own deadline. */
+static void split_batch(struct batch *batch)
+{
+    struct coalesce_store *store = batch->store;
+    while (!list_is_empty(&batch->in_batch)) {
+        struct waiter *waiter = waiter_of(batch->in_batch.next);
+        if (waiter->decision == NULL) {
+            forget_waiter(store, waiter);
+            continue;
+        }
+        list_remove(&waiter->node);
+        waiter->is_in_batch = false;
+        waiter->batch = NULL;
+        counter_up(&store->meters->calls);
+        if (store_decide(store->store.below, waiter->decision, on_own_answer) == STORE_ANSWERED) {
+            on_own_answer(waiter->decision);
+        }
+    }
+}
+
+/* Whether @call failed as a batch in a migrating cluster slot. It has charged nothing, and its
+ * decisions may succeed one by one. */
+static bool is_too_much_at_once(const struct decision *call)
+{
+    return call->batch_size > 1 && call->fault == REDIS_FAULT_TRYAGAIN;
+}
+
+static size_t join(struct batch *batch)
+{
+    size_t n = 0;
+    while (n < IDENTICAL_REQUESTS_MAX && !list_is_empty(&batch->waiting)) {
+        struct waiter *waiter = waiter_of(batch->waiting.next);
+        list_remove(&waiter->node);
+        list_push_back(&batch->in_batch, &waiter->node);
+        waiter->is_in_batch = true;
+        n++;
+    }
+    batch->n_waiting -= n;
+    return n;
+}
+
+static void on_complete(struct decision *call);
+
+/* Sends one call for the waiters, of which there is at least one, at @now_us (0: not known).
+ * STORE_PENDING: when the call is complete, its waiters are answered, newer waiters are sent within
+ * a few loop iterations, and a batch without waiters is freed. STORE_ANSWERED: the answer is in
+ * batch->call, and its waiters are not answered yet. */
+static enum store_outcome depart(struct batch *batch, uint64_t now_us)
+{
+    struct coalesce_store *store = batch->store;
+    const size_t n = join(batch);
+    batch->call = (struct decision){
+        .charges = batch->charges,
+        .n_charges = batch->call.n_charges,
+        .batch_size = n,
+        .on_each = on_each,
+        .context = batch,
+        .now_us = now_us,
+    };
+    counter_up(&store->meters->calls);
+    counter_add(&store->meters->batched, n > 1 ? n : 0);
+    return store_decide(store->store.below, &batch->call, on_complete);
+}
+
+static void answer_or_part(struct batch *batch)
+{
+    if (is_too_much_at_once(&batch->call)) {
+        split_batch(batch);
+    } else {
+        answer_batch(batch);
+    }
+}
+
+/* Sends the waiters. A call that is answered at once is passed on to its waiters. If none is left,
+ * the batch is freed. */
+static void send_or_end(struct batch *batch)
+{
+    while (!list_is_empty(&batch->waiting)) {
+        if (depart(batch, 0) == STORE_PENDING) {
+            return;
+        }
+        answer_or_part(batch);
+    }
+    end_batch(batch);
+}
+
+/* Whether the waiters may wait for another loop iteration. */
+static bool may_collect(const struct batch *batch)
+{
+    if (list_is_empty(&batch->waiting) || batch->n_waiting >= IDENTICAL_REQUESTS_MAX ||
+        batch->n_iterations == COLLECTING_ITERATIONS_MAX) {
+        return false;
+    }
+    const struct timeout *deadline = &waiter_of(batch->waiting.next)->deadline;
+    const uint64_t came_us = deadline->deadline_us - batch->store->deadlines.length_us;
+    return clock_monotonic_us() - came_us < COLLECTING_US;
+}
+
+static void collect(struct batch *batch)
+{
+    struct coalesce_store *store = batch->store;
+    if (list_is_empty(&store->collecting)) {
+        timer_arm(&store->next_iteration, 0);
+    }
+    list_push_back(&store->collecting, &batch->collecting);
+    batch->has_grown = false;
+    batch->n_iterations++;
+}
+
+static void on_complete(struct decision *call)
+{
+    struct batch *batch = call->context;
+    const bool was_answered = call->status == STATUS_OK;
+    batch->n_iterations = 0;
+    answer_or_part(batch);
+    if (was_answered && may_collect(batch)) {
+        collect(batch);
+    } else {
+        send_or_end(batch);
+    }
+}
+
+/* Timer callback: sends the collecting batches, or lets them collect for another loop iteration. */
+static void on_next_iteration(void *context)
+{
+    struct coalesce_store *store = context;
+    struct list due;
+    list_init(&due);
+    while (!list_is_empty(&store->collecting)) {
+        struct list *node = store->collecting.next;
+        list_remove(node);
+        list_push_back(&due, node);
+    }
+    while (!list_is_empty(&due)) {
+        struct batch *batch = CONTAINER_OF(due.next, struct batch, collecting);
+        list_remove(&batch->collecting);
+        if (batch->has_grown && may_collect(batch)) {
+            collect(batch);
+        } else {
+            send_or_end(batch);
+        }
+    }
+}
+
+/* --- decisions --- */
+
+static bool is_gatherable(const struct coalesce_store *store, const struct decision *decision)
+{
+    size_t keys_bytes = 0;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        const struct charge *charge = &decision->charges[i];
+        const bool lacks_edges = charge->limit->params.is_calendar && charge->edges == NULL;
+        if (!limit_takes_identical(charge->limit) || lacks_edges) {
+            return false;
+        }
+        keys_bytes += charge->key.len;
+    }
+    return keys_bytes <= KEYS_BYTES_MAX && decision->aim == DECISION_ADMIT &&
+           decision->on_each == NULL && store_takes_identical(store->store.below, decision);
+}
+
+static enum store_outcome refuse(struct decision *decision, enum status status)
+{
+    decision->status = status;
+    decision->source = DECISION_REDIS;
+    decision->fault = REDIS_FAULT_NONE;
+    return STORE_ANSWERED;
+}
+
+static enum store_outcome wait_for_next(struct batch *batch, struct decision *decision)
+{
+    struct coalesce_store *store = batch->store;
+    if (store->waiters.n_taken >= REDIS_PENDING_MAX) {
+        return refuse(decision, STATUS_FULL);
+    }
+    struct waiter *waiter = take_waiter(store, decision);
+    if (waiter == NULL) {
+        return refuse(decision, STATUS_NO_MEMORY);
+    }
+    add_waiter(batch, waiter);
+    batch->has_grown = true;
+    timeout_arm(&waiter->deadline, &store->deadlines, clock_monotonic_us());
+    return STORE_PENDING;
+}
+
+static enum store_outcome fly(struct coalesce_store *store, struct decision *decision,
+                              struct hash128 hash)
+{
+    struct waiter *waiter = take_waiter(store, decision);
+    struct batch *batch = waiter != NULL ? begin_batch(store, decision, hash) : NULL;
+    if (batch == NULL) {
+        pool_give(&store->waiters, waiter);
+        return refuse(decision, STATUS_NO_MEMORY);
+    }
+    add_waiter(batch, waiter);
+    if (depart(batch, decision->now_us) == STORE_PENDING) {
+        return STORE_PENDING;
+    }
+    report_call(decision, &batch->call);
+    forget_waiter(store, waiter);
+    end_batch(batch);
+    return STORE_ANSWERED;
+}
+
+static enum store_outcome go_straight(struct coalesce_store *store, struct decision *decision)
+{
+    counter_up(&store->meters->calls);
+    return store_decide(store->store.below, decision, store_answer);
+}
+
+static enum store_outcome decide(struct store *store, struct decision *decision)
+{
+    struct coalesce_store *coalesce = coalesce_store_of(store);
+    counter_up(&coalesce->meters->decisions);
+    if (!is_gatherable(coalesce, decision)) {
+        return go_straight(coalesce, decision);
+    }
+    const struct hash128 hash = hash_charges(coalesce, decision);
+    struct batch *batch = find_batch(coalesce, hash);
+    if (batch != NULL) {
+        return wait_for_next(batch, decision);
+    }
+    if (coalesce->n_batches == BATCHES_MAX) {
+        return go_straight(coalesce, decision);
+    }
+    return fly(coalesce, decision, hash);
+}
+
+static void cancel(struct store *store, struct decision *decision)
+{
+    struct waiter *waiter = decision->frames[decision->n_frames - 1].state;
+    if (waiter == NULL) {
+        return; /* it was passed to the store below, which has cancelled it already */
+    }
+    if (waiter->is_in_batch) {
+        timeout_disarm(&waiter->deadline);
+        waiter->decision = NULL;
+    } else {
+        forget_waiter(coalesce_store_of(store), waiter);
+    }
+}
+
+/* --- the store --- */
+
+/* Frees @batch, whose waiters are all cancelled. Its call may be in flight. */
+static void drop_batch(struct batch *batch)
+{
+    store_cancel(&batch->call);
+    while (!list_is_empty(&batch->in_batch)) {
+        assert(waiter_of(batch->in_batch.next)->decision == NULL);
+        forget_waiter(batch->store, waiter_of(batch->in_batch.next));
+    }
+    end_batch(batch);
+}
+
+/* Frees the batches over @limits; NULL: all of them. */
+static void drop_batches(struct coalesce_store *store, const struct limit *limits)
+{
+    for (size_t i = 0; i < BATCHES_MAX; i++) {
+        struct list *bucket = &store->buckets[i];
+        struct list *node = bucket->next;
+        while (node != bucket) {
+            struct batch *batch = CONTAINER_OF(node, struct batch, node);
+            node = node->next;
+            if (limits == NULL || limit_first(batch->charges[0].limit) == limits) {
+                drop_batch(batch);
+            }
+        }
+    }
+}
+
+static void remove_limits(struct store *store, const struct limit *limits)
+{
+    struct coalesce_store *coalesce = coalesce_store_of(store);
+    drop_batches(coalesce, limits);
+    store_remove_limits(store->below, limits);
+}
+
+static void free_coalesce(struct store *store)
+{
+    struct coalesce_store *coalesce = coalesce_store_of(store);
+    drop_batches(coalesce, NULL);
+    timeout_queue_close(&coalesce->deadlines);
+    timer_close(&coalesce->next_iteration);
+    pool_close(&coalesce->batches);
+    pool_close(&coalesce->waiters);
+    free(coalesce);
+}
+
+static const struct store_ops COALESCE_OPS = {
+    .name = "coalesce",
+    .decide = decide,
+    .cancel = cancel,
+    .remove_limits = remove_limits,
+    .free = free_coalesce,
+};
+
+enum status coalesce_store_new(struct loop *loop, struct store *below, uint64_t deadline_us,
+                               struct coalesce_meters *meters, struct store **store)
+{
+    struct coalesce_store *coalesce = malloc(sizeof(*coalesce));
+    if (coalesce == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    timer_init(&coalesce->next_iteration, loop, on_next_iteration, coalesce);
+    timeout_queue_init(&coalesce->deadlines, loop, deadline_us);
+    list_init(&coalesce->collecting);
+    coalesce->store = (struct store){.ops = &COALESCE_OPS, .below = below};
+    coalesce->own = (struct coalesce_meters){0};
+    coalesce->meters = meters != NULL ? meters : &coalesce->own;
+    pool_init(&coalesce->batches, sizeof(struct batch), BATCHES_KEPT);
+    pool_init(&coalesce->waiters, sizeof(struct waiter), WAITERS_KEPT);
+    coalesce->key = hash_key_new();
+    coalesce->n_batches = 0;
+    for (size_t i = 0; i < BATCHES_MAX; i++) {
+        list_init(&coalesce->buckets[i]);
+    }
+    *store = &coalesce->store;
+    return STATUS_OK;
+}

@@ -1,0 +1,300 @@
+/* Decisions of the shared store pass through. If it fails, on_failure of the limits decides: any
+ * limit says deny ─► the failure stays; otherwise limits that say local ─► judged in the embedded
+ * store, at their share; the others ─► skipped. Settlements go to the store that charged. */
+
+#include "store/fallback_store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/limits.h"
+#include "base/list.h"
+#include "base/status.h"
+#include "store/operation.h"
+
+/* The part of a limit that this proxy may use. */
+struct share {
+    uint32_t instances; /* proxies that the limit is divided among; 0: not computed yet */
+    struct limit limit;
+};
+
+/* The shares of one policy. */
+struct shares {
+    struct list node;
+    const struct limit *limits; /* of that policy */
+    struct share of[];          /* by the limits' index */
+};
+
+struct fallback_store {
+    struct store store;
+    struct fallback_store_options options;
+    struct list known; /* struct shares, the latest first */
+};
+
+static struct fallback_store *fallback_store_of(struct store *store)
+{
+    return (struct fallback_store *)(void *)store;
+}
+
+static bool is_denied(const struct decision *decision)
+{
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        if (decision->charges[i].limit->on_failure == ON_FAILURE_DENY) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The verdict of a skipped charge. */
+static struct verdict untouched(const struct limit *limit)
+{
+    const uint64_t capacity = limit_capacity(limit);
+    return (struct verdict){.allowed = true, .limit = capacity, .remaining = capacity};
+}
+
+static struct shares *shares_of(const struct fallback_store *fallback, const struct limit *limits)
+{
+    for (struct list *node = fallback->known.next; node != &fallback->known; node = node->next) {
+        struct shares *shares = CONTAINER_OF(node, struct shares, node);
+        if (shares->limits == limits) {
+            return shares;
+        }
+    }
+    panic("a fallback store does not have these limits");
+}
+
+/* The share of @limit that the embedded store judges; valid until the number of proxies changes. */
+static const struct share *local_of(const struct fallback_store *fallback,
+                                    const struct limit *limit)
+{
+    struct share *share = &shares_of(fallback, limit_first(limit))->of[limit->index];
+    const uint32_t instances = fallback->options.count_instances(fallback->options.context);
+    if (share->instances != instances) {
+        limit_share(limit, instances, &share->limit);
+        share->instances = instances;
+    }
+    return share;
+}
+
+/* The share that @settlement was charged to; @share is used as memory for it if needed. A bucket's
+ * share has another state if the number of proxies has changed since. */
+static const struct limit *charged_of(const struct fallback_store *fallback,
+                                      const struct settlement *settlement, struct limit *share)
+{
+    const struct share *now = local_of(fallback, settlement->limit);
+    if (now->instances == settlement->instances) {
+        return &now->limit;
+    }
+    limit_share(settlement->limit, settlement->instances, share);
+    return share;
+}
+
+/* Copies the charges of limits that say local to @local, with their shares; the others are skipped.
+ * Returns their number. @of gets the index of each in @decision. */
+static size_t pick_local(struct fallback_store *fallback, struct decision *decision,
+                         struct charge *local, size_t *of)
+{
+    size_t n_local = 0;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        struct charge *charge = &decision->charges[i];
+        if (charge->limit->on_failure != ON_FAILURE_LOCAL) {
+            charge->verdict = untouched(charge->limit);
+            charge->charged = false;
+            continue;
+        }
+        local[n_local] = *charge;
+        const struct share *share = local_of(fallback, charge->limit);
+        local[n_local].limit = &share->limit;
+        local[n_local].instances = share->instances;
+        of[n_local++] = i;
+    }
+    return n_local;
+}
+
+static void judge_locally(struct fallback_store *fallback, struct decision *decision)
+{
+    struct charge local[LIMITS_PER_ROUTE_MAX];
+    size_t of[LIMITS_PER_ROUTE_MAX];
+    struct decision here = {
+        .charges = local,
+        .n_charges = pick_local(fallback, decision, local, of),
+        .aim = decision->aim,
+    };
+
+    decision->failure = decision->status;
+    decision->source = DECISION_SKIPPED;
+    decision->status = STATUS_OK;
+    decision->allowed = decision->aim != DECISION_DENY;
+    if (here.n_charges == 0) {
+        return;
+    }
+    const enum store_outcome outcome = store_decide(fallback->options.embedded, &here, NULL);
+    assert(outcome == STORE_ANSWERED);
+    (void)outcome;
+    for (size_t i = 0; i < here.n_charges; i++) {
+        struct charge *charge = &decision->charges[of[i]];
+        charge->verdict = local[i].verdict;
+        charge->charged = local[i].charged;
+        charge->charged_at_us = local[i].charged_at_us;
+        charge->overflowed = local[i].overflowed;
+        charge->instances = local[i].instances;
+    }
+    decision->source = DECISION_LOCAL;
+    decision->status = here.status;
+    decision->allowed = here.allowed;
+}
+
+/* The shared store has answered @decision. */
+static void finish(struct fallback_store *fallback, struct decision *decision)
+{
+    if (decision->status != STATUS_OK && !is_denied(decision)) {
+        judge_locally(fallback, decision);
+    }
+}
+
+static void on_shared_answer(struct decision *decision)
+{
+    finish(fallback_store_of(store_asked(decision)), decision);
+    store_answer(decision);
+}
+
+static enum store_outcome decide(struct store *store, struct decision *decision)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    if (store_decide(fallback->store.below, decision, on_shared_answer) == STORE_PENDING) {
+        return STORE_PENDING;
+    }
+    finish(fallback, decision);
+    return STORE_ANSWERED;
+}
+
+static void settle(struct store *store, const struct settlement *settlements, size_t n)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    struct settlement shared[LIMITS_PER_ROUTE_MAX];
+    struct settlement local[LIMITS_PER_ROUTE_MAX];
+    struct limit shares[LIMITS_PER_ROUTE_MAX];
+    size_t n_shared = 0;
+    size_t n_local = 0;
+    for (size_t i = 0; i < n; i++) {
+        switch (settlements[i].source) {
+        case DECISION_REDIS:
+            shared[n_shared++] = settlements[i];
+            break;
+        case DECISION_LOCAL:
+            local[n_local] = settlements[i];
+            local[n_local].limit = charged_of(fallback, &settlements[i], &shares[n_local]);
+            n_local++;
+            break;
+        case DECISION_MEMORY: /* not a source of this store's decisions */
+        case DECISION_CACHE:
+        case DECISION_SKIPPED:
+        case DECISION_BAN:
+            break; /* nothing was charged */
+        }
+    }
+    if (n_shared > 0) {
+        store_settle(fallback->store.below, shared, n_shared);
+    }
+    if (n_local > 0) {
+        store_settle(fallback->options.embedded, local, n_local);
+    }
+}
+
+static bool can_settle(struct store *store, const struct settlement *settlement)
+{
+    return settlement->source != DECISION_REDIS || store_can_settle(store->below, settlement);
+}
+
+static enum status know(struct fallback_store *fallback, const struct limit *limits, size_t n)
+{
+    struct shares *shares = calloc(1, sizeof(*shares) + n * sizeof(shares->of[0]));
+    if (shares == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    shares->limits = limits;
+    list_push_front(&fallback->known, &shares->node);
+    return STATUS_OK;
+}
+
+static void know_no_more(struct shares *shares)
+{
+    list_remove(&shares->node);
+    free(shares);
+}
+
+static enum status add_limits(struct store *store, const struct limit *limits, size_t n_limits)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    enum status status = know(fallback, limits, n_limits);
+    if (status == STATUS_OK) {
+        status = store_add_limits(fallback->store.below, limits, n_limits);
+        if (status != STATUS_OK) {
+            know_no_more(shares_of(fallback, limits));
+        }
+    }
+    return status;
+}
+
+static void remove_limits(struct store *store, const struct limit *limits)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    store_remove_limits(fallback->store.below, limits);
+    know_no_more(shares_of(fallback, limits));
+}
+
+/* A reset removes the local state, whatever the result in the shared store. */
+static enum store_outcome run(struct store *store, struct store_operation *operation)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    if (operation->kind == OPERATION_RESET) {
+        struct store_operation here = {
+            .kind = OPERATION_RESET,
+            .limit = &local_of(fallback, operation->limit)->limit,
+            .key = operation->key,
+        };
+        operation->was_local =
+            store_run(fallback->options.embedded, &here) == STORE_ANSWERED && here.was_local;
+    }
+    return store_run(fallback->store.below, operation);
+}
+
+static void free_fallback(struct store *store)
+{
+    struct fallback_store *fallback = fallback_store_of(store);
+    while (!list_is_empty(&fallback->known)) {
+        know_no_more(CONTAINER_OF(fallback->known.next, struct shares, node));
+    }
+    free(fallback);
+}
+
+static const struct store_ops FALLBACK_OPS = {
+    .name = "fallback",
+    .decide = decide,
+    .settle = settle,
+    .can_settle = can_settle,
+    .add_limits = add_limits,
+    .remove_limits = remove_limits,
+    .run = run,
+    .free = free_fallback,
+};
+
+enum status fallback_store_new(const struct fallback_store_options *options, struct store **store)
+{
+    struct fallback_store *fallback = malloc(sizeof(*fallback));
+    if (fallback == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    *fallback = (struct fallback_store){
+        .store = {.ops = &FALLBACK_OPS, .below = options->shared},
+        .options = *options,
+    };
+    list_init(&fallback->known);
+    if (know(fallback, options->limits, options->n_limits) != STATUS_OK) {
+        free(fallback);
+        return STATUS_NO_MEMORY;
+    }
+    *store = &fallback->store;
+    return STATUS_OK;
+}

@@ -1,0 +1,117 @@
+#include "store/memory/memory_table.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/status.h"
+
+_Static_assert(sizeof(struct memory_slot) + 24 == MEMORY_LINE_BYTES,
+               "a bucket or a window fits in a cache line");
+
+void memory_table_init(struct memory_table *table, void *memory, size_t bytes)
+{
+    /* A full table has one to two of the smallest slots per chain. */
+    const size_t most = bytes / (MEMORY_LINE_BYTES + 1 + sizeof(uint32_t));
+    uint32_t n_heads = MEMORY_LINE_BYTES / sizeof(uint32_t);
+    while (n_heads <= most / 2 && n_heads <= UINT32_MAX / 4) {
+        n_heads *= 2;
+    }
+    const size_t heads_bytes = n_heads * sizeof(uint32_t);
+    assert(bytes > heads_bytes);
+
+    *table = (struct memory_table){.heads = memory, .n_heads = n_heads};
+    memory_heap_init(&table->heap, (char *)memory + heads_bytes, bytes - heads_bytes);
+    table->n_reserved = table->heap.n_lines / 32;
+    memory_room_init(table);
+}
+
+static uint32_t *head_of(struct memory_table *table, struct hash128 hash)
+{
+    return &table->heads[hash.low & (table->n_heads - 1)];
+}
+
+struct memory_slot *memory_table_find(struct memory_table *table, struct hash128 hash)
+{
+    for (uint32_t number = *head_of(table, hash); number != 0;) {
+        struct memory_slot *slot = memory_table_slot(table, number - 1);
+        if (slot->hash.low == hash.low && slot->hash.high == hash.high) {
+            return slot;
+        }
+        number = slot->next;
+    }
+    return NULL;
+}
+
+/* The link that points to @slot in its chain. */
+static uint32_t *link_to(struct memory_table *table, const struct memory_slot *slot)
+{
+    const uint32_t number = memory_table_line(table, slot) + 1;
+    uint32_t *link = head_of(table, slot->hash);
+    while (*link != number) {
+        if (UNLIKELY(*link == 0)) {
+            panic("a slot of the embedded store is not in its chain");
+        }
+        link = &memory_table_slot(table, *link - 1)->next;
+    }
+    return link;
+}
+
+void memory_table_remove(struct memory_table *table, struct memory_slot *slot)
+{
+    *link_to(table, slot) = slot->next;
+    memory_heap_give(&table->heap, memory_table_line(table, slot));
+    table->n_slots--;
+}
+
+struct memory_slot *memory_table_add(struct memory_table *table, struct hash128 hash,
+                                     const struct memory_need *need)
+{
+    const uint32_t line = memory_room_take(table, need);
+    if (line == MEMORY_NO_LINE) {
+        return NULL;
+    }
+    struct memory_slot *slot = memory_table_slot(table, line);
+    uint32_t *head = head_of(table, hash);
+    *slot = (struct memory_slot){
+        .hash = hash,
+        .next = *head,
+        .is_kept = need->is_kept,
+        .order = (uint16_t)memory_heap_order_of(&table->heap, line),
+    };
+    memset(slot->state, 0, memory_slot_state_bytes(slot));
+    *head = line + 1;
+    table->n_slots++;
+    return slot;
+}
+
+struct memory_slot *memory_table_move(struct memory_table *table, struct memory_slot *slot,
+                                      uint32_t line)
+{
+    struct memory_slot *moved = memory_table_slot(table, line);
+    const size_t before = memory_slot_state_bytes(slot);
+
+    *link_to(table, slot) = line + 1;
+    memmove(moved, slot, sizeof(*slot) + before);
+    assert(moved->order <= memory_heap_order_of(&table->heap, line));
+    moved->order = (uint16_t)memory_heap_order_of(&table->heap, line);
+    memset((char *)moved->state + before, 0, memory_slot_state_bytes(moved) - before);
+    return moved;
+}
+
+struct memory_slot *memory_table_grow(struct memory_table *table, struct memory_slot *slot,
+                                      const struct memory_need *need)
+{
+    const uint32_t from = memory_table_line(table, slot);
+    const uint8_t use = slot->use;
+    slot->use = MEMORY_PINNED;
+    const struct memory_extent place = memory_room_grow(table, from, need);
+    slot->use = use;
+    if (place.line == MEMORY_NO_LINE) {
+        return NULL;
+    }
+    struct memory_slot *moved = memory_table_move(table, slot, place.line);
+    if (!place.is_extended) {
+        memory_heap_give(&table->heap, from);
+    }
+    return moved;
+}

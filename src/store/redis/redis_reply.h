@@ -1,0 +1,86 @@
+/* Replies of Redis, parsed by hiredis directly into integers without allocation.
+ *
+ * hiredis delivers one reply at a time, so each connection has one struct redis_reply, and every
+ * reply is read into it. */
+
+#ifndef SLUICE_STORE_REDIS_REDIS_REPLY_H
+#define SLUICE_STORE_REDIS_REDIS_REPLY_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "base/span.h"
+#include "store/store.h"
+
+enum {
+    REDIS_REPLY_TEXT_MAX = 191, /* of an error or a string; the rest is dropped */
+    REDIS_REPLY_LOGGED_MAX =
+        4 * REDIS_REPLY_TEXT_MAX + 3,  /* such a text as a logfmt value, and a NUL */
+    REDIS_REPLY_BYTES_MAX = 64 * 1024, /* of a reply on the wire, if it is not nested */
+    REDIS_REPLY_NESTED_BYTES_MAX =
+        16 * 1024 * 1024, /* a cluster's map, where each slot may be a range of its own */
+};
+
+enum redis_reply_kind {
+    REDIS_REPLY_IS_INTS,    /* an array of integers, one integer, or numbers the script packed */
+    REDIS_REPLY_IS_TEXT,    /* a string or a status */
+    REDIS_REPLY_IS_FAULT,   /* an error that Redis reports */
+    REDIS_REPLY_IS_NESTED,  /* an array that starts with an array or a text: see redis_listener */
+    REDIS_REPLY_IS_STRANGE, /* anything else: no command of ours has such a reply */
+};
+
+enum { REDIS_PART_DEPTH_MAX = 3 };
+
+/* One part of a nested reply. */
+struct redis_part {
+    size_t depth;                 /* 1: an element of the reply; at most REDIS_PART_DEPTH_MAX */
+    int at[REDIS_PART_DEPTH_MAX]; /* its index in each enclosing array, the outermost first */
+    enum { REDIS_PART_ARRAY, REDIS_PART_INT, REDIS_PART_TEXT, REDIS_PART_NIL } kind;
+    long long number; /* of an integer */
+    struct span text; /* of a string; valid during the call */
+};
+
+/* The receiver of the parts of nested replies; a member of the receiver's struct. */
+struct redis_listener {
+    /* Called for each part as it is read, in order, for an array before its elements; not for parts
+     * deeper than REDIS_PART_DEPTH_MAX. May neither send nor close. */
+    void (*on_part)(struct redis_listener *listener, const struct redis_part *part);
+};
+
+struct redis_reply {
+    struct redisReply head; /* first: hiredis looks at the type, and at the text of an error */
+    enum redis_reply_kind kind;
+    size_t n_bytes; /* lower bound of the bytes on the wire of the parts read */
+    size_t n_ints;
+    long long ints[REDIS_REPLY_INTS_MAX];
+    char text[REDIS_REPLY_TEXT_MAX + 1]; /* NUL-terminated */
+    /* Commands without a reply. An unexpected reply is turned into an error, since hiredis would
+     * abort the process. */
+    const size_t *n_awaited;
+    struct redis_listener *listener; /* borrowed; NULL: nested replies are strange */
+};
+
+/* Let @reader read into @reply, which outlives @reader and is all zero or was attached before. */
+void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
+                        const size_t *n_awaited);
+
+/* Whether the reply read so far, complete or not, exceeds the maximum. */
+bool redis_reply_is_too_long(const struct redis_reply *reply);
+
+/* The text of a string, a status or an error. */
+struct span redis_reply_text(const struct redis_reply *reply);
+
+/* --- replies to decisions: the script's, or that of CL.THROTTLE --- */
+
+/* Fill @decision's answer, except status and source, from @reply. For a batch of identical requests
+ * on_each reports each answer. False: the reply is malformed, and the answers already reported are
+ * void. */
+MUST_USE bool redis_answer_read(const struct redis_reply *reply, struct decision *decision);
+
+/* Likewise read CL.THROTTLE's @reply to @decision. */
+MUST_USE bool redis_answer_read_cell(const struct redis_reply *reply, struct decision *decision);
+
+#endif /* SLUICE_STORE_REDIS_REDIS_REPLY_H */

@@ -1,0 +1,325 @@
+"""A client that leaves does not run more requests at a server than its slots allow: each of them stays
+taken until the server has answered, or is done with."""
+
+import re
+import threading
+import time
+
+import pytest
+
+from harness import message
+from harness.reload import reload
+from harness.upstream import answer
+from harness.wait import until
+
+ATTEMPTS = 30
+SLOTS = 2
+
+
+class Works:
+    """A server that works on every request until the test lets it end, and does not look at whether the
+    client is still there."""
+
+    def __init__(self, beginning=b"", end=answer()):
+        self.beginning = beginning
+        self.end = end
+        self.lets_end = threading.Event()
+        self.lock = threading.Lock()
+        self.n_running = 0
+        self.most_running = 0
+
+    def __call__(self, peer, request):
+        with self.lock:
+            self.n_running += 1
+            self.most_running = max(self.most_running, self.n_running)
+        try:
+            peer.send(self.beginning)
+            self.lets_end.wait(20)
+        finally:
+            with self.lock:
+                self.n_running -= 1
+        peer.send(self.end)
+
+
+@pytest.fixture(name="works")
+def works_that_end_with_the_test():
+    made = []
+
+    def make(*args, **how):
+        made.append(Works(*args, **how))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.lets_end.set()
+
+
+def policy(upstream, top="", response="1m", lease="1h", upstream_rest="", rest="", limits=""):
+    return f"""{top}
+upstreams: {{api: {{servers: "{upstream.url}", timeout: {{response: {response}}}{upstream_rest}}}}}
+limits:
+  slots: {{key: global, algorithm: concurrency, rate: {SLOTS}, lease: {lease}}}
+  {limits}
+routes:
+  - {{match: {{path: /look}}, limits: [slots], respond: {{status: 204}}}}
+  - {{limits: [slots{rest}], upstream: api, max_body: 1KiB}}
+"""
+
+
+def free(proxy):
+    response = proxy.ask(path="/look")
+    return 0 if response.status == 429 else int(re.search(r';r=(\d+)', response.get("RateLimit"))[1]) + 1
+
+
+def wait_for_free(proxy, n):
+    until(lambda: free(proxy) == n, f"{n} free slots")
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
+A_PART = message.request("GET", "/work", {"Content-Length": "1"})
+CHUNKED = message.request("POST", "/work", {"Transfer-Encoding": "chunked"}) + b"1\r\na\r\n"
+
+
+def reset(client):
+    client.reset()
+
+
+def close_after_the_head(client):
+    assert client.reader.head().startswith(b"HTTP/1.1 200")
+    client.reset()
+
+
+def break_the_framing(client):
+    client.send(b"nonsense\r\n")
+    assert client.read().status == 400
+
+
+def send_too_much(client):
+    client.send(b"800\r\n" + bytes(0x800) + b"\r\n0\r\n\r\n")
+    assert client.read().status == 413
+
+
+WAYS = {
+    "reset": (message.request("GET", "/work"), reset, b"", answer()),
+    "reset_in_the_answer": (message.request("GET", "/work"), close_after_the_head, HEAD, b"done"),
+    "reset_in_the_body": (A_PART, reset, b"", answer()),
+    "bad_body": (CHUNKED, break_the_framing, b"", answer()),
+    "large_body": (CHUNKED, send_too_much, b"", answer()),
+}
+
+
+def attack(proxy, upstream, request_bytes, leave, n=ATTEMPTS):
+    """Send the request and leave as soon as the server has it, again and again. How many it had."""
+    for number in range(n):
+        n_before = len(upstream.requests)
+        client = proxy.send(request_bytes)
+        until(lambda: len(upstream.requests) > n_before or not client.is_quiet(0), "a verdict")
+        if len(upstream.requests) > n_before:
+            leave(client)
+        else:
+            assert client.read().status == 429
+        client.close()
+        proxy.lines_of("/work", number + 1)
+    return len(upstream.requests)
+
+
+@pytest.mark.parametrize("request_bytes, leave, beginning, end", WAYS.values(), ids=WAYS.keys())
+def test_who_leaves_again_and_again_has_no_more_requests_at_work_than_slots(
+        start_in_store, start_upstream, works, request_bytes, leave, beginning, end):
+    server = works(beginning, end)
+    upstream = start_upstream(server, reads_body=False)
+    proxy = start_in_store(policy(upstream))
+    assert attack(proxy, upstream, request_bytes, leave) == SLOTS
+    assert server.most_running == SLOTS and free(proxy) == 0
+    server.lets_end.set()
+    wait_for_free(proxy, SLOTS)
+    assert proxy.ask(path="/later").status == 200
+    lines = proxy.lines_of("/work", ATTEMPTS)
+    assert [line["verdict"] for line in lines] == ["allowed"] * SLOTS + ["denied"] * (ATTEMPTS - SLOTS)
+
+
+# --- when the slot comes back ---
+
+
+@pytest.mark.parametrize("method, end", [
+    ("GET", answer()),
+    ("GET", answer("404 Not Found", body=b"")),
+    ("GET", b"HTTP/1.1 204 No Content\r\n\r\n"),
+    ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
+    ("GET", b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"),
+    ("GET", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nT: t\r\n\r\n"),
+    ("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + bytes(100000)),
+    ("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + bytes(2000000)),
+    ("GET", b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+    ("GET", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    ("GET", b"this is not HTTP\r\n\r\n"),
+], ids=["whole", "empty", "no_content", "head", "interim", "chunked", "long", "too_long", "switch",
+        "events", "garbage"])
+def test_the_slot_comes_back_with_the_answer(start, start_upstream, works, method, end):
+    """The server keeps the connection open, and the time that it has is longer than the test."""
+    server = works(end=end)
+    upstream = start_upstream(server)
+    proxy = start(policy(upstream))
+    client = proxy.send(message.request(method, "/work"))
+    upstream.wait_for(1)
+    client.reset()
+    proxy.lines_of("/work", 1)
+    assert free(proxy) == SLOTS - 1
+    server.lets_end.set()
+    wait_for_free(proxy, SLOTS)
+
+
+@pytest.mark.parametrize("end_it", ["close", "reset"])
+def test_the_slot_comes_back_when_the_server_closes(start, start_upstream, end_it):
+    lets_end = threading.Event()
+
+    def work(peer, _):
+        lets_end.wait(20)
+        getattr(peer, end_it)()
+
+    upstream = start_upstream(work)
+    proxy = start(policy(upstream))
+    client = proxy.send(message.request("GET", "/work"))
+    upstream.wait_for(1)
+    client.reset()
+    proxy.lines_of("/work", 1)
+    assert free(proxy) == SLOTS - 1
+    lets_end.set()
+    wait_for_free(proxy, SLOTS)
+
+
+def test_the_slot_comes_back_when_the_server_does_not_answer_in_time(start, start_upstream, works):
+    upstream = start_upstream(works())
+    proxy = start(policy(upstream, response="1s"))
+    client = proxy.send(message.request("GET", "/work"))
+    upstream.wait_for(1)
+    client.reset()
+    proxy.lines_of("/work", 1)
+    wait_for_free(proxy, SLOTS)
+
+
+def test_an_answer_that_never_ends_holds_the_slot_for_no_longer_than_a_head(start, start_upstream):
+    """It moves, and no timeout would ever pass if that counted."""
+    def trickle(peer, _):
+        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            peer.send(b"1\r\nx\r\n")
+            threading.Event().wait(0.05)
+
+    upstream = start_upstream(trickle)
+    proxy = start(policy(upstream, response="1s"))
+    client = proxy.send(message.request("GET", "/work"))
+    upstream.wait_for(1)
+    client.reset()
+    wait_for_free(proxy, SLOTS)
+    until(lambda: not upstream.open_peers(), "the server to learn of it")
+
+
+def test_who_leaves_a_stream_of_events_frees_its_slot_at_once(start, start_upstream, works):
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    upstream = start_upstream(works(head))
+    proxy = start(policy(upstream))
+    client = proxy.send(message.request("GET", "/work"))
+    assert client.reader.head().startswith(b"HTTP/1.1 200")
+    client.reset()
+    wait_for_free(proxy, SLOTS)
+
+
+def test_a_server_that_works_longer_than_the_lease_keeps_the_slot(start_in_store, start_upstream, works):
+    server = works()
+    upstream = start_upstream(server)
+    proxy = start_in_store(policy(upstream, lease="2s"))
+    client = proxy.send(message.request("GET", "/work"))
+    upstream.wait_for(1)
+    client.reset()
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        assert free(proxy) < SLOTS
+    server.lets_end.set()
+    wait_for_free(proxy, SLOTS)
+
+
+# --- what else depends on it ---
+
+
+def test_what_the_client_is_owed_is_settled_once_and_when_it_leaves(
+        start_in_store, start_upstream, works):
+    server = works()
+    upstream = start_upstream(server)
+    left = "  - {match: {path: /left}, limits: [work], respond: {status: 500}}\n"
+    proxy = start_in_store(policy(
+        upstream, rest=", work", limits="work: {key: global, rate: 9/day, refund: [client_left, 2xx]}"
+    ).replace("routes:\n", "routes:\n" + left))
+
+    def taken_since(n):
+        return n - int(re.search(r'"work";r=(\d+)', proxy.ask(path="/left").get("RateLimit"))[1])
+
+    assert taken_since(9) == 1
+    client = proxy.send(message.request("GET", "/work"))
+    upstream.wait_for(1)
+    client.reset()
+    (line,) = proxy.lines_of("/work", 1)
+    assert line["fault"] == "the client left" and line["verdict"] == "allowed"
+    taken = [1]
+
+    def is_given_back():
+        taken[0] += 1
+        return taken_since(9) == taken[0]
+
+    until(is_given_back, "what was taken")
+    assert free(proxy) < SLOTS
+    server.lets_end.set()
+    wait_for_free(proxy, SLOTS)
+    assert taken_since(9) == taken[0] + 1, "nothing is given back twice"
+    assert len(proxy.lines_of("/work", 1)) == 1
+
+
+def test_a_server_without_room_stays_without_until_it_has_answered(start, start_upstream, works):
+    server = works()
+    upstream = start_upstream(server)
+    proxy = start(policy(upstream, upstream_rest=", max_connections: 1, queue: 0"))
+    client = proxy.send(message.request("GET", "/work"))
+    upstream.wait_for(1)
+    client.reset()
+    proxy.lines_of("/work", 1)
+    assert proxy.ask(path="/full").status == 503
+    server.lets_end.set()
+    until(lambda: proxy.ask(path="/room").status == 200, "room")
+
+
+def test_a_proxy_that_stops_does_not_wait_for_the_server(start_sharing, start_upstream, works):
+    upstream = start_upstream(works())
+    stopping, staying = start_sharing(policy(upstream)), start_sharing(policy(upstream))
+    for number in range(SLOTS):
+        client = stopping.send(message.request("GET", "/work"))
+        upstream.wait_for(number + 1)
+        client.reset()
+    stopping.lines_of("/work", SLOTS)
+    assert free(staying) == 0
+    stopping.signal()
+    assert stopping.wait() == 0
+    assert "drain timed out" not in stopping.stderr()
+    wait_for_free(staying, SLOTS)
+
+
+def test_a_policy_that_is_over_gives_its_slots_back(start, start_upstream, works):
+    server = works()
+    upstream = start_upstream(server)
+    proxy = start(policy(upstream))
+    client = proxy.send(message.request("GET", "/work"))
+    upstream.wait_for(1)
+    client.reset()
+    proxy.lines_of("/work", 1)
+    reload(proxy, policy(upstream, top="max: {head: 8KiB}"))
+    assert free(proxy) == SLOTS - 1
+    server.lets_end.set()
+    wait_for_free(proxy, SLOTS)
+
+
+def test_without_slots_the_server_learns_at_once_that_the_client_has_left(start, start_upstream):
+    upstream = start_upstream(lambda peer, request: peer.hang())
+    proxy = start(f"upstreams: {{api: {{servers: '{upstream.url}'}}}}\nroutes: [{{upstream: api}}]\n")
+    client = proxy.send(message.request("GET", "/work"))
+    upstream.wait_for(1)
+    client.reset()
+    until(lambda: not upstream.open_peers(), "the end of the connection")

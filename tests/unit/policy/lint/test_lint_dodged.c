@@ -1,0 +1,255 @@
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/lint/lint.h"
+#include "policy/loader.h"
+#include "unit/policy/policy_support.h"
+
+enum { YAML_BYTES_MAX = 8192 };
+
+#define HEAD "listen: 127.0.0.1:0\nupstreams: {u: {servers: http://127.0.0.1:1}}\n"
+#define LIMITS "limits: {l: {key: client.ip, rate: 9/s}, m: {key: client.ip, rate: 9/m}}\n"
+#define LIMITS_L_S                                                                                 \
+    "limits: {l: {key: client.ip, rate: 9/s},\n"                                                   \
+    "         s: {key: client.ip, rate: 9/m, shadow: true}}\n"
+
+static const char *look_up(const char *name)
+{
+    (void)name;
+    return "/secret";
+}
+
+/* Check @yaml, and leave what is told of it in @diags. */
+static void check(const char *yaml, struct diags *diags)
+{
+    struct policy *policy = NULL;
+    diags_init(diags, "policy.yaml");
+    const enum status status = loader_check_text(span_of_text(yaml), look_up, &policy, diags);
+    if (status != STATUS_OK) {
+        diags_print(diags, stderr);
+    }
+    ck_assert_msg(status == STATUS_OK, "%s", yaml);
+    policy_free(policy);
+}
+
+/* The only warning of this kind in @diags; NULL: there is none. */
+static const char *find_text(const struct diags *diags, unsigned *n)
+{
+    const char *text = NULL;
+    *n = 0;
+    for (size_t i = 0; i < diags->n_items; i++) {
+        if (strcmp(diags->items[i].name, "dodged-route") == 0) {
+            text = diags->items[i].text;
+            ++*n;
+        }
+    }
+    return text;
+}
+
+/* --- which routes --- */
+
+static const struct {
+    unsigned n_warnings;
+    const char *yaml;
+} POLICIES[] = {
+    {1,
+     /* a slash at the end */ LIMITS "routes: [{match: {path: /1*}, limits: [l, m], upstream: u},\n"
+                                     "         {limits: [m], upstream: u}]\n"},
+    {0, LIMITS "routes: [{match: {path: /1*/**}, limits: [l, m], upstream: u},\n"
+               "         {limits: [m], upstream: u}]\n"},
+    {1, /* no slash at the end */ LIMITS
+     "routes: [{match: {path: /1/}, limits: [l, m], upstream: u},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {1, /* a suffix */ LIMITS "routes: [{match: {path: /1/**}, limits: [l, m], upstream: u},\n"
+                              "         {limits: [m], upstream: u}]\n"},
+    {1, /* letters */ LIMITS "routes: [{match: {path: /a*/**}, limits: [l, m], upstream: u},\n"
+                             "         {limits: [m], upstream: u}]\n"},
+    {0, LIMITS "routes: [{match: {path: /a*/**, ignore_case: true}, limits: [l, m], upstream: u},\n"
+               "         {limits: [m], upstream: u}]\n"},
+    {1, /* letters of one segment, where the whole path leads nowhere */ LIMITS
+     "routes: [{match: {path: /a/b*/**}, limits: [l, m], upstream: u},\n"
+     "         {match: {path: /a/**}, limits: [m], upstream: u}]\n"},
+    {0, LIMITS "routes: [{match: {path: /a/b*/**}, limits: [l, m], upstream: u},\n"
+               "         {match: {path: /a/b/**}, limits: [m], upstream: u}]\n"},
+    {1, /* letters before a star */ LIMITS
+     "routes: [{match: {path: \"/1/{x}/b-*/**\"}, limits: [l, m], upstream: u},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {0, /* no letters but those of a name */ LIMITS
+     "routes: [{match: {path: \"/1/{x}/**\", ignore_case: true}, limits: [l, m], upstream: u},\n"
+     "         {match: {path: \"/1/*/**\"}, limits: [m], upstream: u}]\n"},
+    {1, /* HEAD for GET */ LIMITS
+     "routes: [{match: {path: /1*/**, method: GET}, limits: [l, m], upstream: u},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {0,
+     LIMITS "routes: [{match: {path: /1*/**, method: [GET, HEAD]}, limits: [l, m], upstream: u},\n"
+            "         {limits: [m], upstream: u}]\n"},
+    {0, /* HEAD is none of POST */ LIMITS
+     "routes: [{match: {path: /1*/**, method: POST}, limits: [l, m], upstream: u},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {0, /* a method in another case is refused */ LIMITS
+     "routes: [{match: {path: /1*/**, method: [POST, MKCOL]}, limits: [l, m], upstream: u},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {0, /* an escape is its character */ LIMITS
+     "routes: [{match: {path: \"/1:2*/**\"}, limits: [l, m], upstream: u},\n"
+     "         {match: {path: \"/1%3A2/**\"}, limits: [m], upstream: u}]\n"},
+    {1, /* one warning of a route */ LIMITS
+     "routes: [{match: {path: /a, method: GET}, limits: [l, m], upstream: u},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {0, /* 404 */ LIMITS "routes: [{match: {path: /a}, limits: [l, m], upstream: u},\n"
+                         "         {match: {path: /b}, limits: [m], upstream: u}]\n"},
+    {0,
+     /* answered by sluice */ LIMITS "routes: [{match: {path: /a}, limits: [l, m], upstream: u},\n"
+                                     "         {respond: {status: 404}}]\n"},
+    {0, /* refused: an encoded slash */ LIMITS
+     "routes: [{match: {path: /1%2F2, encoded_slash: allow}, limits: [l, m], upstream: u},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {1, /* not refused */ LIMITS
+     "routes: [{match: {path: /1%2F2, encoded_slash: allow}, limits: [l, m], upstream: u},\n"
+     "         {match: {path: \"/**\", encoded_slash: allow}, limits: [m], upstream: u}]\n"},
+    {0, /* the same limits */ LIMITS "routes: [{match: {path: /a}, limits: [l, m], upstream: u},\n"
+                                     "         {limits: [m, l], upstream: u}]\n"},
+    {0, /* what it lacks is not enforced */ LIMITS_L_S
+     "routes: [{match: {path: /a}, limits: [l, s], upstream: u},\n"
+     "         {limits: [l], upstream: u}]\n"},
+    {1, /* what it has is not enforced */ LIMITS_L_S
+     "routes: [{match: {path: /a}, limits: [l], upstream: u},\n"
+     "         {limits: [s], upstream: u}]\n"},
+    {1,
+     /* costs less */ LIMITS "routes: [{match: {path: /a}, limits: [l, m], cost: 2, upstream: u},\n"
+                             "         {limits: [l, m], upstream: u}]\n"},
+    {0,
+     /* costs more */ LIMITS "routes: [{match: {path: /a}, limits: [l, m], cost: 2, upstream: u},\n"
+                             "         {limits: [l, m], cost: 3, upstream: u}]\n"},
+    {0, /* its requests come to no server */ LIMITS
+     "routes: [{match: {path: /a}, limits: [l, m], respond: {status: 204}},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {0, /* no literal */ LIMITS "routes: [{match: {path: \"/{x}\"}, limits: [l, m], upstream: u},\n"
+                                "         {limits: [m], upstream: u}]\n"},
+    {1, /* with its host, client and headers */ LIMITS
+     "routes: [{match: {path: /1, host: \"*.a.test\", client: 10.0.0.0/8, header: {x-a: true, x-b: "
+     "\"1\"}}, limits: [l, m], upstream: u},\n"
+     "         {match: {host: b.a.test}, limits: [m], upstream: u},\n"
+     "         {match: {host: \"*.a.test\", client: 10.0.0.0, header: {x-b: \"1\"}}, limits: [m], "
+     "upstream: u}]\n"},
+    {0, LIMITS "routes: [{match: {path: /1, host: a.test, client: 10.0.0.0/8, header: {x-a: "
+               "\"1\"}}, limits: [l, m], upstream: u},\n"
+               "         {match: {host: b.test}, limits: [m], upstream: u},\n"
+               "         {match: {client: 11.0.0.0/8}, limits: [m], upstream: u},\n"
+               "         {match: {header: {x-a: \"2\"}}, limits: [m], upstream: u}]\n"},
+    {1, /* to an earlier route */ LIMITS
+     "routes: [{match: {path: /A}, limits: [m], upstream: u},\n"
+     "         {match: {path: /a*/**, ignore_case: true}, limits: [l, m], upstream: u}]\n"},
+    {1, /* another method than GET leads on */ LIMITS
+     "routes: [{match: {path: /1, method: GET}, limits: [l, m], upstream: u},\n"
+     "         {match: {path: /1}, limits: [l, m], upstream: u},\n"
+     "         {match: {method: POST}, limits: [m], upstream: u}]\n"},
+};
+
+START_TEST(a_route_is_warned_of_once_where_a_spelling_avoids_a_limit)
+{
+    char yaml[YAML_BYTES_MAX];
+    struct diags diags;
+    unsigned n;
+    (void)snprintf(yaml, sizeof(yaml), HEAD "%s", POLICIES[_i].yaml);
+    check(yaml, &diags);
+    (void)find_text(&diags, &n);
+    ck_assert_msg(n == POLICIES[_i].n_warnings, "%u: %s", n, POLICIES[_i].yaml);
+    diags_close(&diags);
+}
+END_TEST
+
+/* --- what is said --- */
+
+#define SAME ", and many servers take it for the same request; "
+#define THESE ", and many servers take them for the same request; "
+#define OR "or give that route the same limits"
+
+static const struct {
+    const char *match; /* of route "a" */
+    const char *text;
+} MESSAGES[] = {
+    {"path: /a", "/a/, /a.x, /A lead to route \"rest\" without limit \"l\"" THESE
+                 "write path: /a*/**, ignore_case: true, " OR},
+    {"path: /1, ignore_case: true",
+     "/1/, /1.x lead to route \"rest\" without limit \"l\"" THESE "write path: /1*/**, " OR},
+    {"path: /1/**",
+     "/1.x leads to route \"rest\" without limit \"l\"" SAME "write path: /1*/**, " OR},
+    {"path: \"/1/{x}\"",
+     "/1/x/ leads to route \"rest\" without limit \"l\"" SAME "write path: /1/{x}/**, " OR},
+    {"path: /1/", "/1 leads to route \"rest\" without limit \"l\"" SAME "write path: /1/**, " OR},
+    {"path: /1*/**, method: [POST, GET]", "HEAD /1 leads to route \"rest\" without limit \"l\"" SAME
+                                          "write HEAD beside GET in method, " OR},
+    {"path: /b*/**, ignore_case: true",
+     "/B leads to route \"first\" without limit \"l\"" SAME "give that route the same limits"},
+    {"path: \"${P}/1\"",
+     "its path with a slash at the end, its path with a suffix, its path in "
+     "upper case lead to route \"rest\" without limit \"l\"" THESE "write a path that takes those "
+     "too (* in the last segment, /** behind it), ignore_case: true, " OR},
+};
+
+START_TEST(a_warning_says_what_leads_where_and_what_to_write)
+{
+    char yaml[YAML_BYTES_MAX];
+    char text[YAML_BYTES_MAX];
+    struct diags diags;
+    unsigned n;
+    (void)snprintf(yaml, sizeof(yaml),
+                   HEAD LIMITS "routes:\n"
+                               "  - {name: first, match: {path: /B}, limits: [m], upstream: u}\n"
+                               "  - {name: a, match: {%s}, limits: [m, l], upstream: u}\n"
+                               "  - {name: rest, limits: [m], upstream: u}\n",
+                   MESSAGES[_i].match);
+    (void)snprintf(text, sizeof(text), "route \"a\" can be avoided: %s", MESSAGES[_i].text);
+    check(yaml, &diags);
+    const char *found = find_text(&diags, &n);
+    ck_assert_uint_eq(n, 1);
+    ck_assert_str_eq(found, text);
+    diags_close(&diags);
+}
+END_TEST
+
+/* --- many routes --- */
+
+START_TEST(many_routes_are_compared_in_bounded_steps)
+{
+    char *yaml = NULL;
+    size_t len = 0;
+    struct diags diags;
+    unsigned n;
+    FILE *file = open_memstream(&yaml, &len);
+    ck_assert_ptr_nonnull(file);
+    fputs(HEAD LIMITS "routes:\n", file);
+    for (size_t i = 0; i < 10000; i++) {
+        fprintf(file,
+                "- {match: {path: /1*/**, method: POST, header: {x: v%zu}}, limits: [l, m], "
+                "upstream: u}\n",
+                i);
+    }
+    fclose(file);
+    check(yaml, &diags);
+    ck_assert_ptr_nonnull(strstr(find_text(&diags, &n), "it is not known whether routes can be"));
+    ck_assert_uint_eq(n, 1);
+    diags_close(&diags);
+    free(yaml);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("policy/lint_dodged");
+    TCase *cases = tcase_create("lint_dodged");
+    tcase_set_timeout(cases, 60);
+    tcase_add_loop_test(cases, a_route_is_warned_of_once_where_a_spelling_avoids_a_limit, 0,
+                        ARRAY_LEN(POLICIES));
+    tcase_add_loop_test(cases, a_warning_says_what_leads_where_and_what_to_write, 0,
+                        ARRAY_LEN(MESSAGES));
+    tcase_add_test(cases, many_routes_are_compared_in_bounded_steps);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,211 @@
+/* What a client that leaves lets a server do for nobody, with the slots that it holds. */
+
+#include "proxy/exchange/exchange_config.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "one_exchange.h"
+#include "support/iterations.h"
+
+#define POLICY                                                                                     \
+    "listen: 127.0.0.1:1\n"                                                                        \
+    "log: off\n"                                                                                   \
+    "upstreams:\n"                                                                                 \
+    "  api: {servers: [http://127.0.0.1:PORT], timeout: {response: 1h}}\n"                         \
+    "limits: {slots: {key: client.ip, algorithm: concurrency, rate: 2}}\n"                         \
+    "routes:\n"                                                                                    \
+    "- {match: {path: /}, limits: [slots], upstream: api}\n"
+
+static unsigned n_released(void)
+{
+    return stage.store.n_settled[SETTLE_RELEASE];
+}
+
+static uint64_t n_abandoned(void)
+{
+    return counter_read(&stage.worker.env.meters->abandoned);
+}
+
+static void set_up(void)
+{
+    one_exchange_open(POLICY);
+}
+
+static void tear_down(void)
+{
+    abandoned_requests_end(&stage.worker.env);
+    one_exchange_close();
+}
+
+/* The server's side of a connection whose client has left. */
+static int leave(void)
+{
+    const int fd = begin_get("/");
+    exchange_on_client_gone(client.exchange);
+    assert_over(EXCHANGE_CLOSED);
+    iterations_once(stage.worker.env.loop);
+    return fd;
+}
+
+static void await_none(void)
+{
+    while (n_abandoned() > 0) {
+        iterations_once(stage.worker.env.loop);
+    }
+}
+
+START_TEST(the_slot_is_held_until_the_answer_has_ended)
+{
+    const int fd = leave();
+    ck_assert_uint_eq(n_abandoned(), 1);
+    server_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
+    iterations_for(stage.worker.env.loop, 20 * 1000);
+    ck_assert_uint_eq(n_released(), 0);
+    server_send(fd, "b");
+    await_none();
+    ck_assert_uint_eq(n_released(), 1);
+    server_assert_closed(&stage, fd);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_head_that_comes_in_parts_is_read_from_its_beginning)
+{
+    const int fd = begin_get("/");
+    server_send(fd, "HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 204 No Cont");
+    await_sends(1);
+    exchange_on_client_gone(client.exchange);
+    iterations_for(stage.worker.env.loop, 20 * 1000);
+    ck_assert_uint_eq(n_released(), 0);
+    server_send(fd, "ent\r\n\r\n");
+    await_none();
+    ck_assert_uint_eq(n_released(), 1);
+    close(fd);
+}
+END_TEST
+
+START_TEST(an_answer_that_the_client_did_not_take_is_read_on)
+{
+    const int fd = begin_get("/");
+    client.send_result = STREAM_BLOCKED;
+    server_send(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nd");
+    await_sends(1);
+    exchange_on_client_gone(client.exchange);
+    iterations_for(stage.worker.env.loop, 20 * 1000);
+    ck_assert_uint_eq(n_released(), 0);
+    server_send(fd, "e\r\n0\r\nA: b\r\n\r\n");
+    await_none();
+    ck_assert_uint_eq(n_released(), 1);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_request_of_which_nothing_was_sent_is_given_up)
+{
+    fake_client_send_head(&client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    exchange_on_client_gone(client.exchange);
+    ck_assert_uint_eq(n_abandoned(), 0);
+    ck_assert_uint_eq(n_released(), 1);
+}
+END_TEST
+
+START_TEST(a_request_on_a_kept_connection_of_which_nothing_was_sent_is_given_up)
+{
+    const int fd = begin_get("/");
+    server_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");
+    await_end();
+    one_exchange_again();
+    fake_client_send_head(&client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    ck_assert_int_eq(client.exchange->state, EXCHANGE_FORWARD);
+    exchange_on_client_gone(client.exchange);
+    ck_assert_uint_eq(n_abandoned(), 0);
+    ck_assert_uint_eq(n_released(), 2);
+    server_assert_closed(&stage, fd);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_body_that_breaks_off_leaves_a_server_at_work)
+{
+    const int fd = begin_post("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
+    fake_client_send_body(&client, "abc", false);
+    server_read_until(&stage, fd, "abc");
+    exchange_on_client_gone(client.exchange);
+    iterations_once(stage.worker.env.loop);
+    ck_assert_uint_eq(n_abandoned(), 1);
+    close(fd);
+    await_none();
+    ck_assert_uint_eq(n_released(), 1);
+}
+END_TEST
+
+enum { PERIOD_US = 60 * 1000 * 1000 }; /* longer than the test takes */
+
+static bool renew_at(uint64_t now_us)
+{
+    struct exchange_config *config = stage.worker.env.config;
+    return slot_holders_renew(&config->slot_holders, config->store, now_us, PERIOD_US);
+}
+
+START_TEST(the_lease_of_its_slot_is_renewed)
+{
+    const int fd = leave();
+    const uint64_t later_us = clock_monotonic_us() + PERIOD_US;
+    ck_assert(!renew_at(later_us - PERIOD_US));
+    ck_assert_uint_eq(stage.store.n_settled[SETTLE_RENEW], 0);
+    ck_assert(!renew_at(later_us));
+    ck_assert_uint_eq(stage.store.n_settled[SETTLE_RENEW], 1);
+    ck_assert(!renew_at(later_us + PERIOD_US - 1));
+    ck_assert_uint_eq(stage.store.n_settled[SETTLE_RENEW], 1);
+    ck_assert_uint_eq(n_released(), 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(beyond_the_bound_the_connection_ends_and_the_slot_is_left_to_its_lease)
+{
+    counter_set(&stage.worker.env.meters->abandoned, ABANDONED_REQUESTS_MAX);
+    const int fd = leave();
+    ck_assert_uint_eq(n_abandoned(), ABANDONED_REQUESTS_MAX);
+    server_assert_closed(&stage, fd);
+    ck_assert_uint_eq(n_released(), 0);
+    counter_set(&stage.worker.env.meters->abandoned, 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_worker_that_ends_gives_the_slots_back)
+{
+    const int fd = leave();
+    abandoned_requests_end(&stage.worker.env);
+    ck_assert_uint_eq(n_released(), 1);
+    server_assert_closed(&stage, fd);
+    close(fd);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("abandoned_request");
+    Suite *suite = suite_create("abandoned_request");
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, the_slot_is_held_until_the_answer_has_ended);
+    tcase_add_test(tcase, a_head_that_comes_in_parts_is_read_from_its_beginning);
+    tcase_add_test(tcase, an_answer_that_the_client_did_not_take_is_read_on);
+    tcase_add_test(tcase, a_request_of_which_nothing_was_sent_is_given_up);
+    tcase_add_test(tcase, a_request_on_a_kept_connection_of_which_nothing_was_sent_is_given_up);
+    tcase_add_test(tcase, a_body_that_breaks_off_leaves_a_server_at_work);
+    tcase_add_test(tcase, the_lease_of_its_slot_is_renewed);
+    tcase_add_test(tcase, beyond_the_bound_the_connection_ends_and_the_slot_is_left_to_its_lease);
+    tcase_add_test(tcase, a_worker_that_ends_gives_the_slots_back);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,140 @@
+/* Looks at a client that lets an exchange wait for less than the time between two looks, again and
+ * again: its waits count as one long one would. */
+
+#include "proxy/exchange/exchange.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "one_exchange.h"
+#include "support/iterations.h"
+
+/* A look each 50 ms. */
+#define TIMEOUTS(rate)                                                                             \
+    "listen: 127.0.0.1:1\n"                                                                        \
+    "log: off\n"                                                                                   \
+    "timeouts: {head: 50ms, idle: 10s, body_rate: " rate "}\n"                                     \
+    "upstreams:\n"                                                                                 \
+    "  api: {servers: [http://127.0.0.1:PORT], timeout: {response: 1h}}\n"                         \
+    "routes:\n"                                                                                    \
+    "- {match: {path: /}, limits: [], upstream: api, max_body: 1GiB}\n"
+
+enum {
+    WAIT_US = 5 * 1000,
+    N_WAITS = 100, /* ten times what is given in advance, and the time between two looks */
+    PIECE_BYTES = 64 * 1024,
+};
+
+static void tear_down(void)
+{
+    one_exchange_close();
+}
+
+/* Takes a byte of the answer after each wait, until the exchange is over or N_WAITS have passed. */
+static void take_bytes(int fd)
+{
+    client.send_result = STREAM_BLOCKED;
+    server_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nx");
+    await_sends(1);
+    for (unsigned i = 1; i <= N_WAITS && !client.is_over; i++) {
+        server_send(fd, "x");
+        iterations_for(stage.worker.env.loop, WAIT_US);
+        if (!client.is_over) {
+            exchange_on_client_drained(client.exchange);
+        }
+        while (!client.is_over && client.n_sends == i) {
+            iterations_once(stage.worker.env.loop);
+        }
+    }
+}
+
+START_TEST(a_client_that_reads_too_slowly_is_cut_however_often_it_lets_us_write_again)
+{
+    one_exchange_open(TIMEOUTS("1MiB/s"));
+    const int fd = begin_get("/");
+    take_bytes(fd);
+    assert_over(EXCHANGE_CLOSED);
+    server_assert_closed(&stage, fd);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_client_that_keeps_the_rate_so_is_not)
+{
+    one_exchange_open(TIMEOUTS("1B/s"));
+    const int fd = begin_get("/");
+    take_bytes(fd);
+    ck_assert(!client.is_over);
+    close(fd);
+}
+END_TEST
+
+/* Sends as much as there is room for after each wait, and the server takes it. */
+static void send_bursts(int fd)
+{
+    static char piece[PIECE_BYTES + 1];
+    memset(piece, 'x', PIECE_BYTES);
+    for (int i = 0; i < N_WAITS && !client.is_over; i++) {
+        size_t n_sent = 0;
+        iterations_for(stage.worker.env.loop, WAIT_US);
+        while (client.wants_body) {
+            fake_client_send_body(&client, piece, false);
+            n_sent += PIECE_BYTES;
+        }
+        if (!client.is_over) {
+            server_read_bytes(&stage, fd, n_sent);
+        }
+        while (!client.is_over && !client.wants_body) {
+            iterations_once(stage.worker.env.loop);
+        }
+    }
+}
+
+static int begin_large_post(void)
+{
+    const int fd = begin_post("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n");
+    server_read_until(&stage, fd, "\r\n\r\n");
+    return fd;
+}
+
+START_TEST(a_client_that_sends_too_slowly_is_408_however_often_its_server_is_blocked)
+{
+    one_exchange_open(TIMEOUTS("1TiB/s"));
+    const int fd = begin_large_post();
+    send_bursts(fd);
+    assert_over(EXCHANGE_DONE);
+    assert_answer_starts("408 Request Timeout\r\n");
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_client_that_sends_at_the_rate_in_bursts_is_served)
+{
+    one_exchange_open(TIMEOUTS("1KiB/s"));
+    const int fd = begin_large_post();
+    send_bursts(fd);
+    ck_assert(!client.is_over);
+    close(fd);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("proxy/exchange_look");
+    TCase *all = tcase_create("look");
+    tcase_set_timeout(all, 30);
+    tcase_add_checked_fixture(all, NULL, tear_down);
+    tcase_add_test(all, a_client_that_reads_too_slowly_is_cut_however_often_it_lets_us_write_again);
+    tcase_add_test(all, a_client_that_keeps_the_rate_so_is_not);
+    tcase_add_test(all, a_client_that_sends_too_slowly_is_408_however_often_its_server_is_blocked);
+    tcase_add_test(all, a_client_that_sends_at_the_rate_in_bursts_is_served);
+    suite_add_tcase(suite, all);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,382 @@
+#include "proxy/settlement.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "proxy/exchange/exchange_config.h"
+
+/* A store that remembers what it is told. */
+static struct settlement reported[1024];
+static size_t n_reported;
+static unsigned n_calls;
+
+static void remember(struct store *store, const struct settlement *settlements, size_t n)
+{
+    (void)store;
+    n_calls++;
+    for (size_t i = 0; i < n; i++) {
+        reported[n_reported++] = settlements[i];
+    }
+}
+
+/* Where the link to this server is down. */
+static enum decision_source source_that_is_down;
+
+static bool can_settle(struct store *below, const struct settlement *settlement)
+{
+    (void)below;
+    return settlement->source != source_that_is_down;
+}
+
+static const struct store_ops OPS = {
+    .name = "remembering", .settle = remember, .can_settle = can_settle};
+static struct store store = {.ops = &OPS};
+
+static struct limit limits[2];
+static struct limit_rule rules[2];
+static struct admission admission;
+
+/* Two limits, each charged 10 units by Redis. */
+static void set_up(void)
+{
+    n_reported = 0;
+    n_calls = 0;
+    source_that_is_down = DECISION_BAN; /* none */
+    admission = (struct admission){
+        .decision = {.charges = admission.charges, .n_charges = 2, .source = DECISION_REDIS}};
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+        limits[i] = (struct limit){.index = (uint32_t)i};
+        rules[i] = (struct limit_rule){.limits = &limits[i], .n_limits = 1};
+        admission.rules[i] = &rules[i];
+        admission.charges[i] = (struct charge){
+            .limit = &limits[i],
+            .key = SPAN("{ip:1=a}"),
+            .cost = 10,
+            .charged = true,
+            .charged_at_us = 77,
+        };
+    }
+}
+
+static void settle(uint16_t status, enum answer_end end)
+{
+    const struct outcome outcome = {.status = status, .end = end};
+    settlement_make(&admission, &outcome, &store);
+}
+
+START_TEST(what_was_charged_rightly_is_left_alone)
+{
+    settle(200, ANSWER_WHOLE);
+    ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
+START_TEST(answers_that_a_limit_does_not_count_are_given_back)
+{
+    rules[1].count.is_said = true;
+    answer_set_add(&rules[1].count, 401, 401);
+    settle(200, ANSWER_WHOLE);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_ptr_eq(reported[0].limit, &limits[1]);
+    ck_assert_int_eq(reported[0].kind, SETTLE_COST);
+    ck_assert_int_eq(reported[0].delta, -10);
+    ck_assert_uint_eq(reported[0].charged_at_us, 77);
+    ck_assert_int_eq(reported[0].source, DECISION_REDIS);
+}
+END_TEST
+
+START_TEST(answers_that_a_limit_counts_stay_charged)
+{
+    rules[1].count.is_said = true;
+    answer_set_add(&rules[1].count, 401, 401);
+    settle(401, ANSWER_WHOLE);
+    ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
+/* What of a charge of 10 units is given back. */
+static int64_t given_back(const struct answer_set *count, const struct answer_set *refund,
+                          uint16_t status, enum answer_end end)
+{
+    set_up();
+    rules[0].count = *count;
+    rules[0].refund = *refund;
+    settle(status, end);
+    return n_reported == 0 ? 0 : -reported[0].delta;
+}
+
+/* Rows: how a request ended. Columns: what is given back where the limit says
+ * count 401; refund 5xx; count 401 and refund 401; refund server_failed; refund client_left;
+ * count 401 and refund client_left; count client_left. */
+enum { SAYINGS = 7 };
+
+static const struct {
+    uint16_t status;
+    enum answer_end end;
+    int64_t given_back[SAYINGS];
+} ENDS[] = {
+    /* clang-format off */
+    {200, ANSWER_WHOLE,         {10,  0, 10,  0,  0, 10, 10}},
+    {401, ANSWER_WHOLE,         { 0,  0, 10,  0,  0,  0, 10}},
+    {500, ANSWER_WHOLE,         {10, 10, 10,  0,  0, 10, 10}},
+    {502, ANSWER_WHOLE,         {10, 10, 10,  0,  0, 10, 10}},
+    {0,   ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
+    {200, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
+    {401, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
+    {500, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
+    {400, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
+    {502, ANSWER_SERVER_FAILED, {10, 10, 10, 10,  0, 10, 10}},
+    {200, ANSWER_SERVER_FAILED, {10,  0, 10, 10,  0, 10, 10}},
+    {401, ANSWER_SERVER_FAILED, { 0,  0, 10, 10,  0,  0, 10}},
+    {0,   ANSWER_SERVER_FAILED, {10,  0, 10, 10,  0, 10, 10}},
+    /* clang-format on */
+};
+
+START_TEST(an_answer_that_cannot_be_read_is_counted)
+{
+    const struct outcome outcome = {
+        .status = 502, .end = ANSWER_SERVER_FAILED, .is_unreadable = true};
+    rules[0].count.is_said = true;
+    answer_set_add(&rules[0].count, 401, 401);
+    rules[1].refund.is_said = true;
+    rules[1].refund.server_failed = true;
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_ptr_eq(reported[0].limit, &limits[1]);
+    ck_assert_int_eq(reported[0].delta, -10);
+}
+END_TEST
+
+START_TEST(what_is_given_back_depends_on_who_ended_the_request)
+{
+    const struct answer_set none = {.is_said = false};
+    const struct answer_set left = {.is_said = true, .client_left = true};
+    const struct answer_set failed = {.is_said = true, .server_failed = true};
+    struct answer_set refused = {.is_said = true};
+    struct answer_set errors = {.is_said = true};
+    answer_set_add(&refused, 401, 401);
+    answer_set_add(&errors, 500, 599);
+    const struct {
+        const struct answer_set *count;
+        const struct answer_set *refund;
+    } sayings[SAYINGS] = {{&refused, &none}, {&none, &errors}, {&refused, &refused},
+                          {&none, &failed},  {&none, &left},   {&refused, &left},
+                          {&left, &none}};
+    for (size_t i = 0; i < SAYINGS; i++) {
+        ck_assert_int_eq(
+            given_back(sayings[i].count, sayings[i].refund, ENDS[_i].status, ENDS[_i].end),
+            ENDS[_i].given_back[i]);
+    }
+}
+END_TEST
+
+static const struct {
+    uint32_t reported;
+    int64_t delta; /* 0: nothing is to be settled */
+} LEARNT[] = {{4, -6}, {0, -10}, {25, 15}, {10, 0}};
+
+START_TEST(a_cost_learnt_from_the_response_replaces_the_estimate)
+{
+    const struct outcome outcome = {
+        .status = 200, .is_cost_reported = true, .reported_cost = LEARNT[_i].reported};
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, LEARNT[_i].delta == 0 ? 0 : 2);
+    ck_assert_uint_eq(n_calls, LEARNT[_i].delta == 0 ? 0 : 1);
+    if (n_reported > 0) {
+        ck_assert_int_eq(reported[0].delta, LEARNT[_i].delta);
+    }
+}
+END_TEST
+
+START_TEST(an_answer_that_is_given_back_costs_nothing_whatever_it_says)
+{
+    const struct outcome outcome = {.status = 200, .is_cost_reported = true, .reported_cost = 25};
+    rules[0].count.is_said = true;
+    answer_set_add(&rules[0].count, 401, 401);
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_int_eq(reported[0].delta, -10);
+    ck_assert_int_eq(reported[1].delta, 15);
+}
+END_TEST
+
+START_TEST(a_slot_is_given_back_however_it_ended_and_once)
+{
+    admission.charges[0].slot = 9;
+    settle(0, ANSWER_SERVER_FAILED);
+    settle(0, ANSWER_SERVER_FAILED);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].kind, SETTLE_RELEASE);
+    ck_assert_uint_eq(reported[0].slot, 9);
+}
+END_TEST
+
+START_TEST(what_the_answer_decides_may_be_settled_before_the_slots)
+{
+    const struct outcome outcome = {.status = 101};
+    admission.charges[0].slot = 9;
+    rules[1].count.is_said = true;
+    settlement_make_costs(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].kind, SETTLE_COST);
+    ck_assert(settlement_renew(&admission, &store));
+    ck_assert_uint_eq(n_reported, 2);
+    ck_assert_int_eq(reported[1].kind, SETTLE_RENEW);
+    settle(101, ANSWER_SERVER_FAILED);
+    ck_assert_uint_eq(n_reported, 3);
+    ck_assert_int_eq(reported[2].kind, SETTLE_RELEASE);
+}
+END_TEST
+
+START_TEST(slots_that_were_taken_are_left_to_their_taker)
+{
+    struct admission taken;
+    const struct outcome outcome = {.end = ANSWER_WHOLE};
+    admission.charges[1].slot = 9;
+    rules[0].count.is_said = true;
+    settlement_move_slots(&admission, &taken);
+    ck_assert(!admission_has_slots(&admission));
+    settle(200, ANSWER_WHOLE);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].kind, SETTLE_COST);
+    ck_assert(settlement_renew(&taken, &store));
+    ck_assert_uint_eq(n_reported, 2);
+    ck_assert_int_eq(reported[1].kind, SETTLE_RENEW);
+    ck_assert_uint_eq(reported[1].slot, 9);
+    settlement_make(&taken, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 3);
+    ck_assert_int_eq(reported[2].kind, SETTLE_RELEASE);
+    ck_assert_uint_eq(reported[2].slot, 9);
+    ck_assert_int_eq(reported[2].source, DECISION_REDIS);
+}
+END_TEST
+
+START_TEST(slots_alone_are_renewed)
+{
+    admission.charges[1].slot = 9;
+    ck_assert(settlement_renew(&admission, &store));
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].kind, SETTLE_RENEW);
+    ck_assert_ptr_eq(reported[0].limit, &limits[1]);
+}
+END_TEST
+
+/* Leases of requests that came at different times are not renewed at once. */
+START_TEST(each_holder_is_renewed_by_the_age_of_its_own_lease)
+{
+    struct list holders;
+    struct slot_holder first = {.admission = &admission, .renewed_us = 1000};
+    struct slot_holder second = {.admission = &admission, .renewed_us = 1500};
+    admission.charges[1].slot = 9;
+    list_init(&holders);
+    list_push_back(&holders, &first.node);
+    list_push_back(&holders, &second.node);
+    static const unsigned CALLS[] = {0, 1, 1, 2, 2, 3, 4};
+    static const uint64_t TIMES_US[] = {1999, 2000, 2499, 2500, 2999, 3000, 3500};
+    for (size_t i = 0; i < ARRAY_LEN(TIMES_US); i++) {
+        n_reported = 0;
+        ck_assert(!slot_holders_renew(&holders, &store, TIMES_US[i], 1000));
+        ck_assert_uint_eq(n_calls, CALLS[i]);
+    }
+    ck_assert_int_eq(reported[0].kind, SETTLE_RENEW);
+}
+END_TEST
+
+START_TEST(what_was_not_charged_is_not_settled)
+{
+    admission.charges[0].charged = false;
+    admission.charges[0].slot = 9;
+    admission.charges[1].charged = false;
+    rules[1].count.is_said = true;
+    ck_assert(settlement_renew(&admission, &store));
+    settle(200, ANSWER_WHOLE);
+    ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
+/* The first is of a server that is out of reach, the second of another. */
+START_TEST(a_renewal_that_cannot_be_sent_is_due_until_it_can)
+{
+    struct list holders;
+    struct admission local = {
+        .decision = {.charges = local.charges, .n_charges = 1, .source = DECISION_LOCAL}};
+    struct slot_holder away = {.admission = &admission, .renewed_us = 1000};
+    struct slot_holder here = {.admission = &local, .renewed_us = 1500};
+    struct admission taken;
+    admission.charges[0].slot = 9;
+    local.charges[0] = admission.charges[0];
+    list_init(&holders);
+    list_push_back(&holders, &away.node);
+    list_push_back(&holders, &here.node);
+    source_that_is_down = DECISION_REDIS;
+    ck_assert(slot_holders_renew(&holders, &store, 2000, 1000));
+    ck_assert_uint_eq(n_calls, 0);
+    ck_assert(slot_holders_renew(&holders, &store, 2600, 1000));
+    ck_assert_uint_eq(n_calls, 1);
+    ck_assert_int_eq(reported[0].source, DECISION_LOCAL);
+    source_that_is_down = DECISION_BAN;
+    ck_assert(!slot_holders_renew(&holders, &store, 2601, 1000));
+    ck_assert_uint_eq(n_calls, 2);
+    ck_assert_int_eq(reported[1].source, DECISION_REDIS);
+    ck_assert(!slot_holders_renew(&holders, &store, 3599, 1000));
+    ck_assert_uint_eq(n_calls, 2);
+
+    source_that_is_down = DECISION_REDIS;
+    settlement_move_slots(&admission, &taken);
+    ck_assert(!settlement_renew(&taken, &store));
+    ck_assert_uint_eq(n_calls, 2);
+}
+END_TEST
+
+START_TEST(after_an_outage_renewals_are_spread_out)
+{
+    static struct slot_holder many[2 * SLOT_RENEWALS_MAX + 1];
+    struct list holders;
+    admission.charges[0].slot = 9;
+    list_init(&holders);
+    for (size_t i = 0; i < ARRAY_LEN(many); i++) {
+        many[i] = (struct slot_holder){.admission = &admission, .renewed_us = i};
+        list_push_back(&holders, &many[i].node);
+    }
+    static const unsigned CALLS[] = {SLOT_RENEWALS_MAX, 2 * SLOT_RENEWALS_MAX, ARRAY_LEN(many)};
+    for (size_t i = 0; i < ARRAY_LEN(CALLS); i++) {
+        n_reported = 0;
+        ck_assert(slot_holders_renew(&holders, &store, 10000 + i, 1000) == (i < 2));
+        ck_assert_uint_eq(n_calls, CALLS[i]);
+    }
+}
+END_TEST
+
+static Suite *settlement_suite(void)
+{
+    Suite *suite = suite_create("proxy/settlement");
+    TCase *make = tcase_create("make and renew");
+    tcase_add_checked_fixture(make, set_up, NULL);
+    tcase_add_test(make, an_answer_that_cannot_be_read_is_counted);
+    tcase_add_test(make, what_was_charged_rightly_is_left_alone);
+    tcase_add_test(make, answers_that_a_limit_does_not_count_are_given_back);
+    tcase_add_test(make, answers_that_a_limit_counts_stay_charged);
+    tcase_add_loop_test(make, what_is_given_back_depends_on_who_ended_the_request, 0,
+                        ARRAY_LEN(ENDS));
+    tcase_add_loop_test(make, a_cost_learnt_from_the_response_replaces_the_estimate, 0,
+                        (int)ARRAY_LEN(LEARNT));
+    tcase_add_test(make, an_answer_that_is_given_back_costs_nothing_whatever_it_says);
+    tcase_add_test(make, a_slot_is_given_back_however_it_ended_and_once);
+    tcase_add_test(make, what_the_answer_decides_may_be_settled_before_the_slots);
+    tcase_add_test(make, slots_that_were_taken_are_left_to_their_taker);
+    tcase_add_test(make, slots_alone_are_renewed);
+    tcase_add_test(make, each_holder_is_renewed_by_the_age_of_its_own_lease);
+    tcase_add_test(make, a_renewal_that_cannot_be_sent_is_due_until_it_can);
+    tcase_add_test(make, after_an_outage_renewals_are_spread_out);
+    tcase_add_test(make, what_was_not_charged_is_not_settled);
+    suite_add_tcase(suite, make);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(settlement_suite());
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

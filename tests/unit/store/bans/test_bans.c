@@ -1,0 +1,474 @@
+/* Bans in memory: who is found, until when, and what readers see while others change them. */
+
+#include "store/bans.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/text.h"
+
+enum {
+    NOW_US = 1000 * 1000,
+    HOUR_MS = 3600 * 1000,
+};
+
+static const uint64_t HOUR_US = UINT64_C(1000) * HOUR_MS;
+static const struct span SECRET = {"secret", 6};
+
+static struct bans *bans;
+static struct bans_view view;
+
+static void setup(void)
+{
+    ck_assert_int_eq(hash_setup(), STATUS_OK);
+    ck_assert_int_eq(bans_new(4, &bans), STATUS_OK);
+    bans_view_init(&view, bans);
+}
+
+static void teardown(void)
+{
+    bans_view_close(&view);
+    bans_free(bans);
+}
+
+static struct ban ban_of(enum ban_kind kind, const char *limit, const char *identity)
+{
+    struct ban ban = {
+        .kind = kind,
+        .limit = span_of_text(limit),
+        .identity = span_of_text(identity),
+        .until_ms = HOUR_MS,
+        .by = SPAN("alice"),
+        .reason = SPAN("a test"),
+    };
+    hash_identity(SECRET, ban.identity, ban.hash);
+    return ban;
+}
+
+static void put(const struct ban *ban)
+{
+    ck_assert_int_eq(bans_put(bans, ban, NOW_US + HOUR_US, NOW_US), STATUS_OK);
+}
+
+static bool finds(const char *limit, const char *identity, uint64_t now_us, enum ban_kind *kind,
+                  uint64_t *left_us)
+{
+    const struct ban_table *table = bans_view_refresh(&view);
+    return table != NULL && ban_table_find(table, span_of_text(limit), span_of_text(identity),
+                                           SECRET, now_us, kind, left_us);
+}
+
+static bool holds(const char *limit, const char *identity, enum ban_kind wanted)
+{
+    enum ban_kind kind;
+    uint64_t left_us;
+    return finds(limit, identity, NOW_US, &kind, &left_us) && kind == wanted;
+}
+
+START_TEST(without_any_there_is_nothing_to_look_in)
+{
+    ck_assert_ptr_null(bans_view_refresh(&view));
+    const struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    put(&ban);
+    ck_assert_ptr_nonnull(bans_view_refresh(&view));
+    ck_assert(bans_remove(bans, ban.limit, ban.hash));
+    ck_assert_ptr_null(bans_view_refresh(&view));
+}
+END_TEST
+
+START_TEST(a_ban_is_of_one_limit_and_one_identity)
+{
+    const struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    put(&ban);
+    ck_assert(holds("a", "{x}", BAN_REFUSES));
+    ck_assert(!holds("a", "{y}", BAN_REFUSES));
+    ck_assert(!holds("b", "{x}", BAN_REFUSES));
+    ck_assert(!holds("a{x}", "", BAN_REFUSES));
+}
+END_TEST
+
+START_TEST(whose_hash_alone_is_known_is_found_too)
+{
+    struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    ban.identity = SPAN("");
+    put(&ban);
+    ck_assert(holds("a", "{x}", BAN_REFUSES));
+    ck_assert(!holds("a", "{y}", BAN_REFUSES));
+}
+END_TEST
+
+START_TEST(it_ends_by_itself)
+{
+    const struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    enum ban_kind kind;
+    uint64_t left_us;
+    put(&ban);
+    ck_assert(finds("a", "{x}", NOW_US + 1, &kind, &left_us));
+    ck_assert_uint_eq(left_us, HOUR_US - 1);
+    ck_assert(!finds("a", "{x}", NOW_US + HOUR_US, &kind, &left_us));
+    bans_expire(bans, NOW_US + HOUR_US);
+    ck_assert_ptr_null(bans_view_refresh(&view));
+    ck_assert_uint_eq(bans_count(bans).n, 0);
+}
+END_TEST
+
+START_TEST(a_key_has_a_ban_or_an_exemption_and_the_later_one_counts)
+{
+    struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    put(&ban);
+    ban.kind = BAN_EXEMPTS;
+    put(&ban);
+    ck_assert(holds("a", "{x}", BAN_EXEMPTS));
+    ck_assert_uint_eq(bans_count(bans).n, 1);
+    ban.kind = BAN_REFUSES;
+    ck_assert(!bans_remove_kind(bans, &ban));
+    ban.kind = BAN_EXEMPTS;
+    ck_assert(bans_remove_kind(bans, &ban));
+    ck_assert_uint_eq(bans_count(bans).n, 0);
+}
+END_TEST
+
+START_TEST(what_is_told_again_as_it_was_keeps_its_end)
+{
+    struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    enum ban_kind kind;
+    uint64_t left_us;
+    put(&ban);
+    ck_assert_int_eq(bans_put(bans, &ban, NOW_US + 2 * HOUR_US, NOW_US), STATUS_OK);
+    ck_assert(finds("a", "{x}", NOW_US, &kind, &left_us));
+    ck_assert_uint_eq(left_us, HOUR_US);
+    ban.until_ms++;
+    ck_assert_int_eq(bans_put(bans, &ban, NOW_US + 2 * HOUR_US, NOW_US), STATUS_OK);
+    ck_assert(finds("a", "{x}", NOW_US, &kind, &left_us));
+    ck_assert_uint_eq(left_us, 2 * HOUR_US);
+}
+END_TEST
+
+START_TEST(what_is_not_told_again_is_gone)
+{
+    const struct ban kept = ban_of(BAN_REFUSES, "a", "{x}");
+    const struct ban gone = ban_of(BAN_REFUSES, "a", "{y}");
+    const struct ban fresh = ban_of(BAN_REFUSES, "a", "{z}");
+    put(&kept);
+    put(&gone);
+    bans_begin_telling(bans);
+    put(&kept);
+    put(&fresh);
+    bans_end_telling(bans);
+    ck_assert(holds("a", "{x}", BAN_REFUSES));
+    ck_assert(!holds("a", "{y}", BAN_REFUSES));
+    ck_assert(holds("a", "{z}", BAN_REFUSES));
+}
+END_TEST
+
+START_TEST(no_more_than_the_maximum_are_held_and_those_that_ended_make_room)
+{
+    static const char *const KEYS[] = {"{1}", "{2}", "{3}", "{4}"};
+    for (size_t i = 0; i < ARRAY_LEN(KEYS); i++) {
+        const struct ban ban = ban_of(BAN_REFUSES, "a", KEYS[i]);
+        put(&ban);
+    }
+    const struct ban more = ban_of(BAN_REFUSES, "a", "{5}");
+    ck_assert_int_eq(bans_put(bans, &more, NOW_US + HOUR_US, NOW_US), STATUS_FULL);
+    const struct ban again = ban_of(BAN_EXEMPTS, "a", "{1}");
+    put(&again);
+    bans_set_max(bans, 5);
+    put(&more);
+    bans_set_max(bans, 4);
+    const struct ban later = ban_of(BAN_REFUSES, "a", "{6}");
+    ck_assert_int_eq(bans_put(bans, &later, NOW_US + 2 * HOUR_US, NOW_US + HOUR_US), STATUS_OK);
+    ck_assert_uint_eq(bans_count(bans).n, 1);
+}
+END_TEST
+
+START_TEST(one_without_room_is_counted_once_however_often_it_is_told)
+{
+    for (size_t i = 0; i < 3; i++) {
+        bans_begin_telling(bans);
+        bans_note_unobeyed(bans);
+        bans_note_unobeyed(bans);
+        ck_assert_uint_eq(bans_count(bans).n_unobeyed, i == 0 ? 0 : 2);
+        bans_end_telling(bans);
+        ck_assert_uint_eq(bans_count(bans).n_unobeyed, 2);
+    }
+    bans_note_unobeyed(bans); /* between two tellings */
+    ck_assert_uint_eq(bans_count(bans).n_unobeyed, 3);
+    bans_begin_telling(bans);
+    bans_end_telling(bans);
+    ck_assert_uint_eq(bans_count(bans).n_unobeyed, 0);
+}
+END_TEST
+
+START_TEST(what_has_ended_does_not_hold_though_nothing_was_told_since)
+{
+    const struct ban ban = ban_of(BAN_REFUSES, "a", "{1}");
+    put(&ban);
+    ck_assert_uint_eq(bans_count_holding(bans, NOW_US), 1);
+    ck_assert_uint_eq(bans_count_holding(bans, NOW_US + HOUR_US), 0);
+}
+END_TEST
+
+static void count(void *context, const struct ban *ban, uint64_t left_us)
+{
+    unsigned *n = context;
+    ck_assert(span_equals(ban->by, SPAN("alice")));
+    ck_assert(span_equals(ban->reason, SPAN("a test")));
+    ck_assert_uint_eq(left_us, HOUR_US);
+    (*n)++;
+}
+
+START_TEST(all_that_hold_are_listed)
+{
+    unsigned n = 0;
+    const struct ban a = ban_of(BAN_REFUSES, "a", "{x}");
+    const struct ban b = ban_of(BAN_EXEMPTS, "b", "{x}");
+    put(&a);
+    put(&b);
+    bans_list(bans, NOW_US, count, &n);
+    ck_assert_uint_eq(n, 2);
+    bans_list(bans, NOW_US + HOUR_US, count, &n);
+    ck_assert_uint_eq(n, 2);
+}
+END_TEST
+
+START_TEST(a_reader_sees_a_change_in_what_it_looks_in)
+{
+    enum ban_kind kind;
+    uint64_t left_us;
+    struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    const struct ban other = ban_of(BAN_REFUSES, "a", "{y}");
+    put(&ban);
+    put(&other);
+    const struct ban_table *seen = bans_view_refresh(&view);
+    ban.kind = BAN_EXEMPTS;
+    put(&ban);
+    ck_assert(ban_table_find(seen, ban.limit, ban.identity, SECRET, NOW_US, &kind, &left_us));
+    ck_assert_int_eq(kind, BAN_EXEMPTS);
+    ck_assert(bans_remove(bans, ban.limit, ban.hash));
+    ck_assert(!ban_table_find(seen, ban.limit, ban.identity, SECRET, NOW_US, &kind, &left_us));
+}
+END_TEST
+
+/* As when the secret has changed: one identity, two hashes. */
+START_TEST(of_two_of_one_identity_either_holds_by_itself)
+{
+    const struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    struct ban other = ban;
+    other.hash[0] ^= 1;
+    put(&ban);
+    put(&other);
+    ck_assert(bans_remove(bans, ban.limit, ban.hash));
+    ck_assert(holds("a", "{x}", BAN_REFUSES));
+    put(&ban);
+    ck_assert(bans_remove(bans, other.limit, other.hash));
+    ck_assert(holds("a", "{x}", BAN_REFUSES));
+    ck_assert(bans_remove(bans, ban.limit, ban.hash));
+    ck_assert(!holds("a", "{x}", BAN_REFUSES));
+}
+END_TEST
+
+START_TEST(an_identity_that_becomes_known_or_unknown_is_found_all_the_same)
+{
+    struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    const struct span identity = ban.identity;
+    for (unsigned i = 0; i < 10; i++) {
+        ban.identity = i % 2 == 0 ? identity : SPAN("");
+        put(&ban);
+        ck_assert(holds("a", "{x}", BAN_REFUSES));
+    }
+    ck_assert_uint_eq(bans_count(bans).n, 1);
+    ck_assert(bans_remove(bans, ban.limit, ban.hash));
+    ck_assert(!holds("a", "{x}", BAN_REFUSES));
+}
+END_TEST
+
+/* --- threads --- */
+
+enum {
+    N_READERS = 2,
+    N_CHANGES = 200,
+};
+
+static atomic_bool is_over;
+
+static void *read_all_the_time(void *unused)
+{
+    struct bans_view own;
+    uintptr_t n_found = 0;
+    (void)unused;
+    bans_view_init(&own, bans);
+    do {
+        enum ban_kind kind;
+        uint64_t left_us;
+        const struct ban_table *table = bans_view_refresh(&own);
+        n_found += table != NULL &&
+                   ban_table_find(table, SPAN("a"), SPAN("{x}"), SECRET, NOW_US, &kind, &left_us);
+    } while (!atomic_load(&is_over));
+    bans_view_close(&own);
+    return (void *)n_found; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+START_TEST(readers_look_while_others_change_and_list)
+{
+    pthread_t readers[N_READERS];
+    const struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    const struct ban other = ban_of(BAN_REFUSES, "a", "{y}");
+    atomic_store(&is_over, false);
+    put(&other);
+    for (size_t i = 0; i < N_READERS; i++) {
+        ck_assert_int_eq(pthread_create(&readers[i], NULL, read_all_the_time, NULL), 0);
+    }
+    for (unsigned i = 0; i < N_CHANGES; i++) {
+        unsigned n = 0;
+        put(&ban);
+        bans_list(bans, NOW_US, count, &n);
+        ck_assert_uint_eq(n, 2);
+        ck_assert(bans_remove(bans, ban.limit, ban.hash));
+    }
+    atomic_store(&is_over, true);
+    for (size_t i = 0; i < N_READERS; i++) {
+        pthread_join(readers[i], NULL);
+    }
+    ck_assert(!holds("a", "{x}", BAN_REFUSES));
+    ck_assert(holds("a", "{y}", BAN_REFUSES));
+}
+END_TEST
+
+START_TEST(ten_thousand_are_found_each)
+{
+    char name[32];
+    bans_set_max(bans, 10000);
+    for (unsigned i = 0; i < 10000; i++) {
+        snprintf(name, sizeof(name), "{%u}", i);
+        const struct ban ban = ban_of(i % 2 == 0 ? BAN_REFUSES : BAN_EXEMPTS, "a", name);
+        ck_assert_int_eq(bans_put(bans, &ban, NOW_US + HOUR_US, NOW_US), STATUS_OK);
+    }
+    for (unsigned i = 0; i < 10000; i++) {
+        snprintf(name, sizeof(name), "{%u}", i);
+        ck_assert(holds("a", name, i % 2 == 0 ? BAN_REFUSES : BAN_EXEMPTS));
+    }
+    ck_assert(!holds("a", "{10000}", BAN_REFUSES));
+}
+END_TEST
+
+/* --- many --- */
+
+enum { MANY = 100000, MANY_CHANGES = 1000 };
+
+static const uint64_t MANY_MAX_US = 20 * 1000 * 1000; /* of what takes a second at most */
+
+static struct ban nth(unsigned i)
+{
+    static char name[32];
+    snprintf(name, sizeof(name), "{%u}", i);
+    return ban_of(BAN_REFUSES, "a", name);
+}
+
+/* They end one after another, the later ones first. */
+static void put_many(unsigned n)
+{
+    bans_set_max(bans, n);
+    for (unsigned i = 0; i < n; i++) {
+        const struct ban ban = nth(i);
+        ck_assert_int_eq(bans_put(bans, &ban, NOW_US + HOUR_US - i, NOW_US), STATUS_OK);
+    }
+}
+
+START_TEST(a_change_costs_the_same_however_many_there_are)
+{
+    put_many(MANY);
+    const uint64_t start_us = clock_monotonic_us();
+    for (unsigned i = 0; i < MANY_CHANGES; i++) {
+        struct ban ban = nth(i);
+        ban.kind = BAN_EXEMPTS;
+        put(&ban);
+        ck_assert(holds("a", ban.identity.data, BAN_EXEMPTS));
+        ck_assert(bans_remove(bans, ban.limit, ban.hash));
+        bans_expire(bans, NOW_US);
+        ck_assert(!holds("a", ban.identity.data, BAN_EXEMPTS));
+    }
+    ck_assert_uint_lt(clock_monotonic_us() - start_us, MANY_MAX_US);
+    ck_assert_uint_eq(bans_count(bans).n, MANY - MANY_CHANGES);
+}
+END_TEST
+
+START_TEST(all_that_were_lost_are_restored_once_and_in_time)
+{
+    static struct ban_to_restore again;
+    static bool was_restored[MANY];
+    uint64_t number;
+    put_many(MANY);
+    bans_begin_telling(bans);
+    const struct ban reported = nth(0);
+    put(&reported);
+    const uint64_t start_us = clock_monotonic_us();
+    ck_assert_uint_eq(bans_end_reporting_missing(bans, NOW_US), MANY - 1);
+    const struct ban lifted = nth(1);
+    ck_assert(bans_remove(bans, lifted.limit, lifted.hash));
+    for (unsigned i = 2; i < MANY; i++) {
+        ck_assert(bans_take_missing(bans, NOW_US, &again));
+        const struct span name = again.ban.identity;
+        ck_assert(span_to_u64(span_of(name.data + 1, name.len - 2), MANY - 1, &number));
+        ck_assert(!was_restored[number]);
+        was_restored[number] = true;
+    }
+    ck_assert(!bans_take_missing(bans, NOW_US, &again));
+    ck_assert_uint_lt(clock_monotonic_us() - start_us, MANY_MAX_US);
+}
+END_TEST
+
+START_TEST(those_that_end_go_in_the_order_of_their_ends)
+{
+    enum { N = 1000 };
+    put_many(N);
+    for (unsigned i = 0; i < N; i += 3) {
+        const struct ban ban = nth(i);
+        ck_assert(bans_remove(bans, ban.limit, ban.hash));
+    }
+    const size_t n = bans_count(bans).n;
+    bans_expire(bans, NOW_US + HOUR_US - N + 2);  /* the last two */
+    ck_assert_uint_eq(bans_count(bans).n, n - 1); /* one of which was removed */
+    for (uint64_t left = N - 2; left-- > 0;) {
+        bans_expire(bans, NOW_US + HOUR_US - left);
+        ck_assert_uint_eq(bans_count(bans).n, left - (left + 2) / 3);
+    }
+    ck_assert_ptr_null(bans_view_refresh(&view));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("store/bans");
+    TCase *tcase = tcase_create("bans");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, without_any_there_is_nothing_to_look_in);
+    tcase_add_test(tcase, a_ban_is_of_one_limit_and_one_identity);
+    tcase_add_test(tcase, whose_hash_alone_is_known_is_found_too);
+    tcase_add_test(tcase, it_ends_by_itself);
+    tcase_add_test(tcase, a_key_has_a_ban_or_an_exemption_and_the_later_one_counts);
+    tcase_add_test(tcase, what_is_told_again_as_it_was_keeps_its_end);
+    tcase_add_test(tcase, what_is_not_told_again_is_gone);
+    tcase_add_test(tcase, no_more_than_the_maximum_are_held_and_those_that_ended_make_room);
+    tcase_add_test(tcase, one_without_room_is_counted_once_however_often_it_is_told);
+    tcase_add_test(tcase, what_has_ended_does_not_hold_though_nothing_was_told_since);
+    tcase_add_test(tcase, all_that_hold_are_listed);
+    tcase_add_test(tcase, a_reader_sees_a_change_in_what_it_looks_in);
+    tcase_add_test(tcase, of_two_of_one_identity_either_holds_by_itself);
+    tcase_add_test(tcase, an_identity_that_becomes_known_or_unknown_is_found_all_the_same);
+    tcase_add_test(tcase, readers_look_while_others_change_and_list);
+    tcase_add_test(tcase, ten_thousand_are_found_each);
+    tcase_add_test(tcase, a_change_costs_the_same_however_many_there_are);
+    tcase_add_test(tcase, all_that_were_lost_are_restored_once_and_in_time);
+    tcase_add_test(tcase, those_that_end_go_in_the_order_of_their_ends);
+    suite_add_tcase(suite, tcase);
+    SRunner *executor = srunner_create(suite);
+    srunner_run_all(executor, CK_ENV);
+    const int failed = srunner_ntests_failed(executor);
+    srunner_free(executor);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

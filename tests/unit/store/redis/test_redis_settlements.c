@@ -1,0 +1,311 @@
+/* Settlements in Redis: what they cost, what loses them, and slots that
+ * nobody waits for any more. */
+
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "limit/algorithms.h"
+#include "support/redis_client.h"
+#include "support/redis_server.h"
+
+enum { BUCKET, SLOTS, N_LIMITS };
+enum { DEADLINE_US = 2000 * 1000 }; /* longer than a machine stands still */
+
+static const uint64_t WEEK_US = UINT64_C(604800000000);
+
+static struct redis_server server;
+static struct redis_client client;
+static struct limit limits[N_LIMITS];
+static uint64_t last_slot;
+
+static void fill_limit(uint32_t index, const struct algorithm *algorithm, uint32_t rate)
+{
+    const struct limit_spec spec = {.algorithm = algorithm,
+                                    .rate = rate,
+                                    .burst = rate,
+                                    .period_us = WEEK_US,
+                                    .lease_us = WEEK_US};
+    limits[index] = (struct limit){.name = span_of_text(algorithm->name), .index = index};
+    ck_assert_ptr_null(limit_init(&limits[index], &spec));
+}
+
+static void start(void)
+{
+    fill_limit(BUCKET, &token_bucket_algorithm, 1000);
+    fill_limit(SLOTS, &concurrency_algorithm, 1);
+    server = (struct redis_server){0};
+    redis_server_start(&server);
+    const struct redis_store_options options = {
+        .unix_path = span_of_text(server.socket_path),
+        .limits = limits,
+        .n_limits = N_LIMITS,
+        .deadline_us = DEADLINE_US,
+    };
+    redis_client_open(&client, &options);
+    (void)redis_client_await_up(&client, true);
+}
+
+static void stop(void)
+{
+    redis_client_close(&client);
+    redis_server_stop(&server);
+}
+
+/* One decision on a slot and on the bucket. */
+struct question {
+    struct charge charges[2];
+    struct decision decision;
+    bool answered;
+};
+
+static void on_answer(struct decision *decision)
+{
+    *(bool *)decision->context = true;
+}
+
+static void ask(struct question *question)
+{
+    *question = (struct question){
+        .charges = {{.limit = &limits[BUCKET], .key = SPAN("{a}"), .cost = 10},
+                    {.limit = &limits[SLOTS], .key = SPAN("{a}"), .cost = 1, .slot = ++last_slot}},
+    };
+    question->decision.charges = question->charges;
+    question->decision.n_charges = 2;
+    question->decision.context = &question->answered;
+    if (store_decide(client.store, &question->decision, on_answer) == STORE_ANSWERED) {
+        question->answered = true;
+    }
+}
+
+static bool is_admitted(struct question *question)
+{
+    ask(question);
+    redis_client_await(&client, &question->answered);
+    ck_assert_int_eq(question->decision.status, STATUS_OK);
+    return question->decision.allowed;
+}
+
+/* Refund 4 of the units, and give the slot back. */
+static void settle(const struct question *question)
+{
+    struct settlement settlements[2];
+    for (size_t i = 0; i < 2; i++) {
+        settlements[i] = (struct settlement){
+            .limit = question->charges[i].limit,
+            .key = question->charges[i].key,
+            .kind = i == 0 ? SETTLE_COST : SETTLE_RELEASE,
+            .delta = i == 0 ? -4 : 0,
+            .charged_at_us = question->charges[i].charged_at_us,
+            .slot = question->charges[i].slot,
+            .source = DECISION_REDIS,
+        };
+    }
+    store_settle(client.store, settlements, 2);
+}
+
+static struct redis_store_counters count(void)
+{
+    return redis_store_count(client.store);
+}
+
+START_TEST(all_of_a_request_is_one_call)
+{
+    struct question question;
+    ck_assert(is_admitted(&question));
+    ck_assert_uint_eq(question.charges[0].verdict.remaining, 990);
+    settle(&question);
+    ck_assert(is_admitted(&question));
+    ck_assert_uint_eq(question.charges[0].verdict.remaining, 984);
+    ck_assert_uint_eq(count().n_calls, 2);
+    ck_assert_uint_eq(count().n_settlements, 1);
+    ck_assert_uint_eq(count().n_settlements_lost, 0);
+}
+END_TEST
+
+START_TEST(flushed_scripts_are_sent_again_with_the_settlement)
+{
+    struct question question;
+    ck_assert(is_admitted(&question));
+    redis_server_command(&server, "SCRIPT FLUSH");
+    settle(&question);
+    ck_assert(is_admitted(&question)); /* it is sent again, too, after the settlement */
+    ck_assert_uint_eq(question.charges[0].verdict.remaining, 984);
+    ck_assert_uint_eq(count().n_settlements, 2);
+    ck_assert_uint_eq(count().n_settlements_lost, 0);
+}
+END_TEST
+
+START_TEST(what_redis_refuses_or_cannot_hear_is_lost_and_stays_charged)
+{
+    struct question question;
+    ck_assert(is_admitted(&question));
+    redis_server_command(&server, "CONFIG SET min-replicas-to-write 1");
+    settle(&question);
+    struct question denied;
+    ck_assert(!is_admitted(&denied)); /* and so nothing is written */
+    ck_assert_uint_eq(denied.charges[0].verdict.remaining, 990);
+    ck_assert_uint_eq(count().n_settlements_lost, 1);
+
+    redis_server_kill(&server);
+    const struct settlement any = {.limit = &limits[SLOTS], .key = SPAN("{a}")};
+    ck_assert(store_can_settle(client.store, &any));
+    (void)redis_client_await_up(&client, false);
+    ck_assert(!store_can_settle(client.store, &any));
+    settle(&question);
+    ck_assert_uint_eq(count().n_settlements_lost, 2);
+}
+END_TEST
+
+START_TEST(a_slot_taken_by_a_cancelled_decision_is_given_back)
+{
+    struct question question;
+    ask(&question);
+    store_cancel(&question.decision);
+    memset(&question, 0xee, sizeof(question));
+
+    ck_assert(!is_admitted(&question)); /* the reply to the cancelled one came just before */
+    ck_assert(is_admitted(&question));
+    ck_assert_uint_eq(question.charges[0].verdict.remaining, 980);
+    ck_assert_uint_eq(count().n_settlements, 1);
+}
+END_TEST
+
+START_TEST(a_slot_taken_too_late_is_given_back)
+{
+    struct question question;
+    redis_server_pause(&server);
+    ask(&question);
+    redis_client_await(&client, &question.answered);
+    ck_assert_int_eq(question.decision.status, STATUS_TIMEOUT);
+    memset(&question, 0xee, sizeof(question));
+    redis_server_resume(&server);
+
+    while (!is_admitted(&question)) {
+    }
+    ck_assert_uint_eq(count().n_late_replies, 1);
+    ck_assert_uint_eq(count().n_settlements, 1);
+}
+END_TEST
+
+START_TEST(a_store_is_settled_when_the_last_slot_that_nobody_waits_for_is_given_back)
+{
+    struct question holder;
+    struct question question;
+    ck_assert(is_admitted(&holder));
+    ck_assert(store_is_settled(client.store));
+    redis_server_pause(&server);
+    settle(&holder);
+    ask(&question);
+    store_cancel(&question.decision);
+    ck_assert(!store_is_settled(client.store));
+    redis_server_resume(&server);
+    while (count().n_settlements < 2) {
+        ck_assert(!store_is_settled(client.store));
+        redis_client_iterate(&client);
+    }
+    while (!store_is_settled(client.store)) {
+        redis_client_iterate(&client);
+    }
+    ck_assert(is_admitted(&question));
+}
+END_TEST
+
+START_TEST(a_store_is_settled_when_the_link_takes_the_last_question_with_it)
+{
+    struct question question;
+    redis_server_pause(&server);
+    ask(&question);
+    store_cancel(&question.decision);
+    ck_assert(!store_is_settled(client.store));
+    redis_server_kill(&server);
+    while (!store_is_settled(client.store)) {
+        redis_client_iterate(&client);
+    }
+    ck_assert_uint_eq(count().n_settlements, 0);
+}
+END_TEST
+
+START_TEST(a_slot_taken_too_late_is_given_back_though_the_breaker_has_opened)
+{
+    struct question questions[5];
+    redis_server_pause(&server);
+    for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
+        ask(&questions[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
+        redis_client_await(&client, &questions[i].answered);
+    }
+    ck_assert_uint_eq(count().n_openings, 1);
+    redis_server_resume(&server);
+
+    struct question question;
+    do {
+        (void)redis_client_await_up(&client, true);
+        ask(&question);
+        redis_client_await(&client, &question.answered);
+    } while (question.decision.status != STATUS_OK || !question.decision.allowed);
+    ck_assert_uint_eq(count().n_settlements, 1);
+    ck_assert_uint_eq(count().n_settlements_lost, 0);
+}
+END_TEST
+
+START_TEST(a_cancelled_decision_that_is_denied_gives_nothing_back)
+{
+    struct question holder;
+    struct question question;
+    ck_assert(is_admitted(&holder));
+    ask(&question);
+    store_cancel(&question.decision);
+    memset(&question, 0xee, sizeof(question));
+    ck_assert(!is_admitted(&question));
+    ck_assert_uint_eq(count().n_late_replies, 1);
+    ck_assert_uint_eq(count().n_settlements, 0);
+}
+END_TEST
+
+START_TEST(a_store_can_be_freed_with_settlements_and_slots_under_way)
+{
+    struct question question;
+    ck_assert(is_admitted(&question));
+    settle(&question);
+    ask(&question);
+    store_cancel(&question.decision);
+}
+END_TEST
+
+int main(void)
+{
+    if (!redis_server_is_installed()) {
+        return REDIS_SERVER_SKIPPED;
+    }
+    signal(SIGPIPE, SIG_IGN); /* as the program does: hiredis writes to peers that have gone */
+    if (hash_setup() != STATUS_OK) {
+        return EXIT_FAILURE;
+    }
+    Suite *suite = suite_create("store/redis_settlements");
+    TCase *tcase = tcase_create("settlements");
+    tcase_set_timeout(tcase, 20);
+    tcase_add_checked_fixture(tcase, start, stop);
+    tcase_add_test(tcase, all_of_a_request_is_one_call);
+    tcase_add_test(tcase, flushed_scripts_are_sent_again_with_the_settlement);
+    tcase_add_test(tcase, what_redis_refuses_or_cannot_hear_is_lost_and_stays_charged);
+    tcase_add_test(tcase, a_slot_taken_by_a_cancelled_decision_is_given_back);
+    tcase_add_test(tcase, a_slot_taken_too_late_is_given_back);
+    tcase_add_test(tcase,
+                   a_store_is_settled_when_the_last_slot_that_nobody_waits_for_is_given_back);
+    tcase_add_test(tcase, a_store_is_settled_when_the_link_takes_the_last_question_with_it);
+    tcase_add_test(tcase, a_slot_taken_too_late_is_given_back_though_the_breaker_has_opened);
+    tcase_add_test(tcase, a_cancelled_decision_that_is_denied_gives_nothing_back);
+    tcase_add_test(tcase, a_store_can_be_freed_with_settlements_and_slots_under_way);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *executor = srunner_create(suite);
+    srunner_run_all(executor, CK_ENV);
+    const int failed = srunner_ntests_failed(executor);
+    srunner_free(executor);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
