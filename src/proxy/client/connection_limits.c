@@ -20,7 +20,8 @@ enum {
     FD_RESERVE_LIMIT = 2, /* and at most half */
     FD_PIPES_SHARE = 4,   /* pipes may have a quarter of the reserve */
     FDS_PER_PIPE = 2,
-    EVICTION_TRIES = 4, /* tries, since a chosen connection may be in use */
+    EVICTION_TRIES = 4,     /* tries, since a chosen connection may be in use */
+    EVICTIONS_FOR_SLOT = 2, /* for one new connection: a victim before it may have stayed */
 };
 
 static_assert((int)METER_REFUSALS == (int)CONNECTION_REFUSALS, "each refusal has its counter");
@@ -87,7 +88,6 @@ void connection_limits_check(const struct policy *policy)
 
 void connection_limits_init(struct connection_limits *connection_limits)
 {
-    atomic_init(&connection_limits->n_connections, 0);
     connection_limits->fd_end = fd_end_of(count_descriptors());
     client_counts_init(&connection_limits->clients);
     eviction_init(&connection_limits->eviction);
@@ -163,10 +163,12 @@ static bool evict(struct client_env *clients, struct eviction_candidate *victim)
     const enum eviction_kind kind = connection_limits_is_protected(clients, &peer)
                                         ? EVICTED_NONE
                                         : connection->ops->evict(connection);
-    if (kind != EVICTED_NONE) {
-        report_eviction(clients, &peer, kind);
+    if (kind == EVICTED_NONE) {
+        eviction_take_slot_again(&clients->connection_limits->eviction, victim);
+        return false;
     }
-    return kind != EVICTED_NONE;
+    report_eviction(clients, &peer, kind);
+    return true;
 }
 
 /* Evict a connection of any worker to make room for one of @newcomer (NULL: not known). False:
@@ -226,45 +228,50 @@ bool connection_limits_count(struct client_env *clients, const struct address *c
     return *is_counted;
 }
 
-void connection_limits_release(struct client_env *clients, const struct address *client)
+static void release(struct client_env *clients, const struct address *client, bool has_slot)
 {
     struct connection_limits *connection_limits = clients->connection_limits;
     if (client != NULL) {
         client_counts_remove(&connection_limits->clients, client);
     }
-    atomic_fetch_sub_explicit(&connection_limits->n_connections, 1, memory_order_relaxed);
+    if (has_slot) {
+        atomic_fetch_sub_explicit(&connection_limits->eviction.n_slots, 1, memory_order_relaxed);
+    }
     counter_down(&clients->env->meters->connections);
+}
+
+void connection_limits_release(struct client_env *clients, const struct address *client)
+{
+    release(clients, client, true);
 }
 
 void connection_limits_forget(struct client_connection *connection)
 {
     if (!connection->has_left) {
         connection->has_left = true;
-        connection_limits_release(connection->clients,
-                                  connection->is_counted ? &connection->peer : NULL);
+        release(connection->clients, connection->is_counted ? &connection->peer : NULL,
+                !connection->candidate.gave_slot);
     }
 }
 
-/* Make room for one more connection, of @peer; @n_before were counted before it. False: there is
- * no room. */
-static bool make_place(struct client_env *clients, unsigned n_before, const struct address *peer)
+/* Take a slot for a connection of @peer. False: none is free, and no connection may be evicted. */
+static bool take_slot(struct client_env *clients, const struct address *peer)
 {
     const unsigned n_max = clients->env->config->policy->max.connections;
-    if (n_before < n_max) {
-        return true;
+    atomic_uint *n_slots = &clients->connection_limits->eviction.n_slots;
+    for (int n_evicted = 0; n_evicted <= EVICTIONS_FOR_SLOT; n_evicted++) {
+        unsigned n = atomic_load_explicit(n_slots, memory_order_relaxed);
+        while (n < n_max || n_evicted == EVICTIONS_FOR_SLOT) {
+            if (atomic_compare_exchange_weak_explicit(n_slots, &n, n + 1, memory_order_relaxed,
+                                                      memory_order_relaxed)) {
+                return true;
+            }
+        }
+        if (!evict_one(clients, peer)) {
+            return false;
+        }
     }
-    /* The slots of victims that are not closed yet are given away already. */
-    const unsigned n_given = n_max + eviction_n_pending(&clients->connection_limits->eviction);
-    if (n_before < n_given) {
-        return true;
-    }
-    if (n_before - n_max >= EVICTIONS_PENDING_MAX || !evict_one(clients, peer)) {
-        return false;
-    }
-    if (n_before > n_given) {
-        (void)evict_one(clients, peer); /* a victim chosen before could not be closed */
-    }
-    return true;
+    return false;
 }
 
 /* The last descriptors are reserved for upstreams. If *fd is one of them, evict a connection for
@@ -283,22 +290,23 @@ static bool lower_descriptor(struct client_env *clients, int *fd, const struct a
     return *fd < fd_end;
 }
 
-/* Count the new connection *fd, and find why it cannot be served, whatever its client.
- * CONNECTION_REFUSALS: it can be served. */
+/* Why the new connection *fd cannot be served, whatever its client. CONNECTION_REFUSALS: it can,
+ * and has a slot. */
 static enum connection_limits_refusal find_refusal(struct client_env *clients, bool proxy_protocol,
                                                    int *fd, const struct address *peer)
 {
-    struct connection_limits *connection_limits = clients->connection_limits;
-    const unsigned n_before =
-        atomic_fetch_add_explicit(&connection_limits->n_connections, 1, memory_order_relaxed);
-    counter_up(&clients->env->meters->connections);
     if (proxy_protocol && !is_trusted(clients, peer)) {
         return REFUSAL_UNTRUSTED;
     }
-    if (!make_place(clients, n_before, peer)) {
+    if (!take_slot(clients, peer)) {
         return REFUSAL_CONNECTIONS;
     }
-    return lower_descriptor(clients, fd, peer) ? CONNECTION_REFUSALS : REFUSAL_DESCRIPTORS;
+    counter_up(&clients->env->meters->connections);
+    if (!lower_descriptor(clients, fd, peer)) {
+        connection_limits_release(clients, NULL);
+        return REFUSAL_DESCRIPTORS;
+    }
+    return CONNECTION_REFUSALS;
 }
 
 bool connection_limits_admit(struct client_env *clients, bool proxy_protocol,
@@ -311,8 +319,9 @@ bool connection_limits_admit(struct client_env *clients, bool proxy_protocol,
     } else if (proxy_protocol || connection_limits_count(clients, peer, *fd, is_counted)) {
         counter_up(&clients->env->meters->accepted);
         return true;
+    } else {
+        connection_limits_release(clients, NULL);
     }
     close(*fd);
-    connection_limits_release(clients, NULL);
     return false;
 }

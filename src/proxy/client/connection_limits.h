@@ -36,7 +36,6 @@ enum connection_limits_refusal {
 
 /* Shared by all workers. */
 struct connection_limits {
-    atomic_uint n_connections;
     struct client_counts clients;
     struct eviction eviction;
     int fd_end; /* a client connection with this descriptor or a higher one is refused */
@@ -76,8 +75,8 @@ MUST_USE bool connection_limits_is_protected(const struct client_env *clients,
 /* Close the connections of @clients that other workers have chosen as victims. */
 void connection_limits_on_wake(struct client_env *clients);
 
-/* A connection that was counted in total has gone. @client: the client that it was also counted
- * for; NULL: none. */
+/* A connection that was admitted has gone, and has its slot. @client: the client that it was also
+ * counted for; NULL: none. */
 void connection_limits_release(struct client_env *clients, const struct address *client);
 
 /* Stop counting @connection. A no-op if it is no longer counted. */

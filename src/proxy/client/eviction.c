@@ -188,6 +188,7 @@ static void free_client(struct eviction *eviction, struct eviction_client *clien
 void eviction_init(struct eviction *eviction)
 {
     *eviction = (struct eviction){.clients = NULL};
+    atomic_init(&eviction->n_slots, 0);
     pthread_mutex_init(&eviction->lock, NULL);
     list_init(&eviction->skipped);
     atomic_init(&eviction->n_pending, 0);
@@ -214,6 +215,7 @@ void eviction_add(struct eviction *eviction, struct eviction_candidate *candidat
 {
     assert(candidate->client == NULL && !candidate->is_victim);
     eviction_publish(candidate, evictable_from_us);
+    eviction_take_slot_again(eviction, candidate);
     pthread_mutex_lock(&eviction->lock);
     struct eviction_client *client = find_or_make_client(eviction, address);
     if (client != NULL) {
@@ -435,6 +437,8 @@ struct list *eviction_choose(struct eviction *eviction, const struct address *ne
     }
     if (chosen != NULL) {
         chosen->is_due = is_due;
+        chosen->gave_slot = true;
+        atomic_fetch_sub_explicit(&eviction->n_slots, 1, memory_order_relaxed);
         remove_candidate(eviction, chosen);
         victims = chosen->victims;
     }
@@ -446,6 +450,14 @@ struct list *eviction_choose(struct eviction *eviction, const struct address *ne
     pthread_mutex_unlock(&eviction->lock);
     *own_victim = victims == own_victims ? chosen : NULL;
     return victims;
+}
+
+void eviction_take_slot_again(struct eviction *eviction, struct eviction_candidate *candidate)
+{
+    if (candidate->gave_slot) {
+        candidate->gave_slot = false;
+        atomic_fetch_add_explicit(&eviction->n_slots, 1, memory_order_relaxed);
+    }
 }
 
 bool eviction_defer(struct eviction *eviction, struct eviction_candidate *candidate)

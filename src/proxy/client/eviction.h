@@ -74,6 +74,7 @@ struct eviction_candidate {
     bool is_victim;   /* pending: in the list of its worker, or deferred */
     bool is_due;      /* chosen: it closes after its answer if it is in use */
     bool is_deferred; /* a victim that closes after its answer */
+    bool gave_slot;   /* chosen: it no longer counts in n_slots */
 };
 
 /* How clients are ranked. */
@@ -90,6 +91,7 @@ struct eviction_heap {
 };
 
 struct eviction {
+    atomic_uint n_slots; /* connections that have a slot: all but those chosen as victims */
     pthread_mutex_t lock;
     void *clients; /* a tree of struct eviction_client, see tsearch(3) */
     size_t n_clients;
@@ -110,7 +112,7 @@ void eviction_close(struct eviction *eviction);
 void eviction_candidate_init(struct eviction_candidate *candidate, struct list *victims);
 
 /* Make a connection of the client at @address a candidate: silent, unless @candidate->has_spoken.
- * Without memory it becomes none, and is never evicted. */
+ * Without memory it becomes none, and is never evicted. If it gave its slot it has one again. */
 void eviction_add(struct eviction *eviction, struct eviction_candidate *candidate,
                   const struct address *address, uint64_t evictable_from_us);
 
@@ -121,7 +123,7 @@ void eviction_note_spoken(struct eviction *eviction, struct eviction_candidate *
 void eviction_remove(struct eviction *eviction, struct eviction_candidate *candidate);
 
 /* Choose a victim to make room for a connection of the client at @newcomer; it is no longer a
- * candidate. @newcomer NULL: the client is not known, and no victim is due. Returns the list of
+ * candidate, and gives its slot. @newcomer NULL: the client is not known, and no victim is due. Returns the list of
  * victims of its worker. If that is @own_victims, the victim is *own_victim. If not, the victim
  * was put into the list, and the caller wakes that worker. NULL: none may be evicted, or too many
  * victims are pending. */
@@ -136,6 +138,9 @@ MUST_USE bool eviction_defer(struct eviction *eviction, struct eviction_candidat
 /* Take the next of @victims, the list of the calling worker. NULL: there is none. */
 MUST_USE struct eviction_candidate *eviction_next_victim(struct eviction *eviction,
                                                          struct list *victims);
+
+/* A chosen connection stays: it has a slot again. A no-op if it did not give its slot. */
+void eviction_take_slot_again(struct eviction *eviction, struct eviction_candidate *candidate);
 
 /* How many victims are not closed yet: victims of other workers, and deferred ones. */
 static inline unsigned eviction_n_pending(const struct eviction *eviction)
