@@ -13,6 +13,9 @@ if(TARGET sluice)
     FILES_MATCHING PATTERN "*.yaml")
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
     FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
+  # The package has packaging/debian/copyright instead.
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${packaging}/debian/copyright
+    DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT licence)
   # Where the system looks, whatever the prefix: in the package alone.
   install(FILES ${packaging}/systemd/sluice.service ${packaging}/systemd/sluice.socket
     DESTINATION /lib/systemd/system COMPONENT system EXCLUDE_FROM_ALL)
@@ -29,7 +32,8 @@ endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME sluice)
 set(CPACK_PACKAGE_VENDOR sluice)
-set(CPACK_PACKAGE_CONTACT "the makers of sluice <sluice@localhost>")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGE_CONTACT "The sluice authors <sluice@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "HTTP reverse proxy that rate-limits")
 set(CPACK_PACKAGE_DESCRIPTION
   "Stands in front of an API, matches requests against routes in a YAML policy,

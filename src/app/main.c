@@ -82,7 +82,8 @@ int main(int argc, char **argv)
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        puts("sluice " SLUICE_VERSION);
+        puts("sluice " SLUICE_VERSION "\n"
+             "Copyright (c) 2026 The sluice authors. Licence: MIT. There is no warranty.");
         return EXIT_DONE;
     }
     if (hash_setup() != STATUS_OK) {

@@ -35,10 +35,11 @@ def test_help_names_every_command(policy_file):
         assert f"sluice {name}" in result.stdout or name in result.stdout
 
 
-def test_version_is_one_line():
+def test_version_names_the_version_alone_on_the_first_line_and_then_the_licence():
     result = program.command("--version")
     assert result.returncode == 0
-    assert re.fullmatch(r"sluice \d+\.\d+\.\d+\S*\n", result.stdout)
+    assert re.fullmatch(r"sluice \d+\.\d+\.\d+\S*\nCopyright \(c\) \d{4} The sluice authors\. "
+                        r"Licence: MIT\. .*\n", result.stdout)
 
 
 @pytest.mark.parametrize("arguments", [

@@ -88,11 +88,6 @@ def packages_for(task):
     return ["node-llhttp" if name == "llhttp" else name for name in named]
 
 
-def test_readme_names_the_packages_that_a_build_installs():
-    named = re.search(r"`(build-essential [^`]*)`", text(f"{ROOT}/README.md")).group(1)
-    assert named.split() == packages_for("build")
-
-
 def test_building_tells_what_each_package_is_for():
     told = set(re.findall(r"`([^`]*)`", text(f"{ROOT}/docs/building.md")))
     assert not set(packages_for("test")) - told

@@ -13,6 +13,7 @@ import yaml
 from harness.program import PROGRAM
 
 POLICY, DEFAULT = "etc/sluice/policy.yaml", "etc/default/sluice"
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = pathlib.Path(PROGRAM).resolve().parent / "CPackConfig.cmake"
 
 
@@ -51,6 +52,13 @@ def test_it_wants_the_libraries_and_keeps_what_an_operator_has_changed(package):
         assert library in wanted
     kept = run("dpkg-deb", "--info", package, "conffiles").split()
     assert kept == ["/etc/default/sluice", "/etc/sluice/policy.yaml"]
+
+
+def test_its_copyright_has_the_licence(root):
+    licence = (PROJECT / "LICENSE").read_text().partition("Permission is")[2].split()
+    copyright_ = (root / "usr/share/doc/sluice/copyright").read_text()
+    assert " ".join(licence) in " ".join(word for word in copyright_.split() if word != ".")
+    assert "License: Expat" in copyright_  # Debian's name for it
 
 
 def test_its_policy_is_sound_for_its_program(root):
@@ -106,7 +114,7 @@ def test_its_changelog_ends_with_its_version(package, root):
 
 # --- containers ---
 
-DOCKER = pathlib.Path(__file__).resolve().parents[2] / "docker"
+DOCKER = PROJECT / "docker"
 
 
 def test_each_container_is_confined():
