@@ -123,10 +123,10 @@ void eviction_note_spoken(struct eviction *eviction, struct eviction_candidate *
 void eviction_remove(struct eviction *eviction, struct eviction_candidate *candidate);
 
 /* Choose a victim to make room for a connection of the client at @newcomer; it is no longer a
- * candidate, and gives its slot. @newcomer NULL: the client is not known, and no victim is due. Returns the list of
- * victims of its worker. If that is @own_victims, the victim is *own_victim. If not, the victim
- * was put into the list, and the caller wakes that worker. NULL: none may be evicted, or too many
- * victims are pending. */
+ * candidate, and gives its slot. @newcomer NULL: the client is not known, and no victim is due.
+ * Returns the list of victims of its worker. If that is @own_victims, the victim is *own_victim. If
+ * not, the victim was put into the list, and the caller wakes that worker. NULL: none may be
+ * evicted, or too many victims are pending. */
 MUST_USE struct list *eviction_choose(struct eviction *eviction, const struct address *newcomer,
                                       const struct list *own_victims, uint64_t now_us,
                                       struct eviction_candidate **own_victim);
