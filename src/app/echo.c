@@ -1,7 +1,7 @@
 /* sluice echo [ADDRESS]: a small HTTP server that answers with what it received, as JSON. The
  * upstream of the demonstration. When it listens it says where, in one line.
  *
- * With ?bytes=N the answer is N bytes of 'x' instead. */
+ * With ?bytes=N the answer is N bytes of 'x' instead, with ?status=N its status is N. */
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -37,15 +37,20 @@ static const char DEFAULT_ADDRESS[] = "127.0.0.1:9000";
 
 /* --- answers --- */
 
+/* True: @query has @name with a number of at most @max. */
+static bool read_number(struct span query, struct span name, uint64_t max, uint64_t *value)
+{
+    char buffer[24];
+    struct span text;
+    return query_find(query, name, buffer, sizeof(buffer), &text) && span_to_u64(text, max, value);
+}
+
 /* True: the query asks for a number of bytes, and @answer has them. */
 static bool add_filler(struct evbuffer *answer, struct span query)
 {
     static char filler[FILLER_BYTES];
-    char buffer[24];
-    struct span value;
     uint64_t left;
-    if (!query_find(query, SPAN("bytes"), buffer, sizeof(buffer), &value) ||
-        !span_to_u64(value, INT32_MAX, &left)) {
+    if (!read_number(query, SPAN("bytes"), INT32_MAX, &left)) {
         return false;
     }
     memset(filler, 'x', sizeof(filler));
@@ -108,14 +113,19 @@ static void on_request(struct evhttp_request *request, void *context)
 {
     const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
     struct evbuffer *answer = evhttp_request_get_output_buffer(request);
-    const bool is_filler = add_filler(answer, span_of_text(query != NULL ? query : ""));
+    const struct span asked = span_of_text(query != NULL ? query : "");
+    const bool is_filler = add_filler(answer, asked);
+    uint64_t status = HTTP_OK;
     (void)context;
+    if (!read_number(asked, SPAN("status"), 599, &status) || status < HTTP_OK) {
+        status = HTTP_OK;
+    }
     (void)evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type",
                             is_filler ? "application/octet-stream" : "application/json");
     if (!is_filler) {
         add_json(answer, request, method_of(request));
     }
-    evhttp_send_reply(request, HTTP_OK, NULL, NULL);
+    evhttp_send_reply(request, (int)status, NULL, NULL);
 }
 
 /* --- the server --- */
