@@ -43,6 +43,7 @@ enum {
 
     /* --- a request --- */
     HEAD_FIELDS_MAX = 256,        /* upper bound of the policy's max.headers */
+    RESPONSE_FIELDS_MAX = 1024,   /* upper bound of an upstream's max_headers */
     TARGET_BYTES_MAX = 8 * 1024,  /* beyond it: 414 */
     METHOD_BYTES_MAX = 32,        /* beyond it: 501 */
     HEAD_EMPTY_LINES_MAX = 4,     /* before a request line */

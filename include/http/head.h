@@ -36,8 +36,8 @@ enum body_kind {
 };
 
 /* Why a message is refused. @status is the answer to a client (400, 414, 417, 431, 501, 505 …). For
- * an upstream message the client gets 502 whatever @status is; there 431 means that the head is too
- * large. */
+ * an upstream message the client gets 502 whatever @status is; there 431 means that the head has
+ * too many bytes, or, if fields were read, too many of these. */
 struct http_error {
     uint16_t status;
     const char *reason; /* static, for people; never quotes the message */

@@ -141,6 +141,8 @@ struct policy {
     size_t n_routes;
     const struct route_index *route_index; /* for the matcher */
     struct read_fields read_fields;
+    size_t response_head_bytes_max; /* maximum over all upstreams */
+    size_t response_fields_max;     /* likewise */
     size_t set_bytes_max; /* maximum total size of the fields that a route sets in one direction */
 };
 

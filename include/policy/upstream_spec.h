@@ -73,7 +73,9 @@ struct upstream_spec {
     uint32_t max_connections; /* to each server, in the whole process; 0: unlimited */
     struct queue_spec queue;
     uint32_t retries; /* of a request whose connection failed before the response; see the manual */
-    bool reuse_after_head; /* keep a connection after a response to HEAD that announces a body */
+    uint64_t head_bytes_max; /* of a response */
+    uint32_t n_fields_max;   /* of a response */
+    bool reuse_after_head;   /* keep a connection after a response to HEAD that announces a body */
 };
 
 #endif /* SLUICE_POLICY_UPSTREAM_SPEC_H */

@@ -75,6 +75,7 @@ enum meter_failure {
     METER_LOST,       /* the connection died before the answer's end */
     METER_INVALID,    /* an answer that is not HTTP */
     METER_BAD_GATEWAY,
+    METER_LARGE_HEAD, /* an answer whose head exceeds max_head or max_headers */
     METER_FAILURES,
 };
 

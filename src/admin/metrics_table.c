@@ -48,6 +48,7 @@ static const char *const FAILURES[METER_FAILURES] = {
     [METER_UNREACHABLE] = "unreachable", [METER_UNACCEPTED] = "connect_timeout",
     [METER_UNANSWERED] = "timeout",      [METER_LOST] = "lost",
     [METER_INVALID] = "invalid",         [METER_BAD_GATEWAY] = "bad_gateway",
+    [METER_LARGE_HEAD] = "large_head",
 };
 static const struct metric_axis FAILURE = {"reason", METER_FAILURES, FAILURES, NULL};
 

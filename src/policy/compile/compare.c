@@ -131,6 +131,7 @@ bool compare_upstreams(const struct upstream_spec *a, const struct upstream_spec
            compare_keys(&a->balance_key, &b->balance_key) && a->host == b->host &&
            span_equals(a->host_name, b->host_name) && same_health(&a->health, &b->health) &&
            same_times(a, b) && same_queue(a, b) && a->retries == b->retries &&
+           a->head_bytes_max == b->head_bytes_max && a->n_fields_max == b->n_fields_max &&
            a->reuse_after_head == b->reuse_after_head;
 }
 

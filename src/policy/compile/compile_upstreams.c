@@ -126,6 +126,16 @@ static void compile_host(struct compiler *compiler, const struct spec_upstream *
     }
 }
 
+static void note_response_max(struct policy *policy, const struct upstream_spec *upstream)
+{
+    if (upstream->head_bytes_max > policy->response_head_bytes_max) {
+        policy->response_head_bytes_max = upstream->head_bytes_max;
+    }
+    if (upstream->n_fields_max > policy->response_fields_max) {
+        policy->response_fields_max = upstream->n_fields_max;
+    }
+}
+
 void compile_upstreams(struct compiler *compiler)
 {
     const struct section_items *items = &compiler->spec->upstreams;
@@ -155,6 +165,7 @@ void compile_upstreams(struct compiler *compiler)
         compile_queue(compiler, &specs[i], upstream);
         warn_of_one(compiler, &specs[i]);
         compile_host(compiler, &specs[i], upstream);
+        note_response_max(policy, upstream);
     }
     policy->n_upstreams = items->n_items;
 }

@@ -103,6 +103,8 @@ static const struct value_type CHECKS = VALUE_NUMBER_TYPE(1, 100);
 static const struct value_type EJECT_FOR = VALUE_DURATION_TYPE(MS(10), MS(DAY_MS));
 static const struct value_type CONNECTIONS = VALUE_NUMBER_TYPE(1, 1000000);
 static const struct value_type QUEUED = VALUE_NUMBER_TYPE(0, 1000000);
+static const struct value_type HEAD_BYTES = VALUE_SIZE_TYPE(KIB(1), KIB(1024));
+static const struct value_type FIELD_COUNT = VALUE_NUMBER_TYPE(1, RESPONSE_FIELDS_MAX);
 static const struct value_type SLOW_START = VALUE_DURATION_TYPE(0, MS(HOUR_MS));
 
 /* --- sections --- */
@@ -185,6 +187,10 @@ static const struct section_field UPSTREAM_FIELDS[] = {
      "requests that wait while max_connections are in use"},
     {"retries", SHAPE_ONE, &RETRIES, offsetof(struct spec_upstream, values.retries), "2",
      KEY_OPTIONAL, "how many more servers are tried where a connection died before the answer"},
+    {"max_head", SHAPE_ONE, &HEAD_BYTES, offsetof(struct spec_upstream, values.head_bytes_max),
+     "64KiB", KEY_OPTIONAL, "bytes of a response's head; more is answered with 502"},
+    {"max_headers", SHAPE_ONE, &FIELD_COUNT, offsetof(struct spec_upstream, values.n_fields_max),
+     "256", KEY_OPTIONAL, "header fields of a response; more is answered with 502"},
     {"reuse_after_head", SHAPE_ONE, &VALUE_BOOL,
      offsetof(struct spec_upstream, values.reuse_after_head), "false", KEY_OPTIONAL,
      "keep a connection after an answer to HEAD that announces a body"},

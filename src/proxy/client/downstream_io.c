@@ -64,10 +64,37 @@ static void write_framing(struct downstream *downstream, const struct response *
     }
 }
 
-/* The block for the head of a response. False: no memory. */
-static bool begin_head(struct downstream *downstream, struct text *head)
+/* Write the head of @response, an interim one or the last, into a block of @pool. False: no memory,
+ * or it does not fit. */
+static bool write_head_into(struct downstream *downstream, struct pool *pool,
+                            const struct response *response, bool is_interim, struct text *head)
 {
-    return sender_begin_head(&downstream->out, &downstream->config->pools->head_blocks, head);
+    if (!sender_begin_head(&downstream->out, pool, head)) {
+        return false;
+    }
+    message_write_status_line(head, response->status);
+    write_fields(response, head);
+    if (response->is_switch) {
+        write_switch(downstream, head);
+    } else if (!is_interim) {
+        write_framing(downstream, response, head);
+    }
+    text_add_literal(head, "\r\n");
+    return !head->truncated;
+}
+
+/* A large block has room for any head that is accepted and for our additions; most heads fit into a
+ * smaller one. False: no memory. */
+static bool write_head(struct downstream *downstream, const struct response *response,
+                       bool is_interim, struct text *head)
+{
+    struct buffer_pools *pools = downstream->config->pools;
+    if (write_head_into(downstream, &pools->head_blocks, response, is_interim, head)) {
+        return true;
+    }
+    sender_drop_head(&downstream->out);
+    return head->truncated &&
+           write_head_into(downstream, &pools->large_heads, response, is_interim, head);
 }
 
 enum stream_result downstream_send(struct client *client, const struct response *response,
@@ -76,19 +103,8 @@ enum stream_result downstream_send(struct client *client, const struct response 
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
     struct text head = text_of(NULL, 0);
     if (response != NULL) {
-        if (!begin_head(downstream, &head)) {
+        if (!write_head(downstream, response, false, &head)) {
             return STREAM_BROKEN;
-        }
-        message_write_status_line(&head, response->status);
-        write_fields(response, &head);
-        if (response->is_switch) {
-            write_switch(downstream, &head);
-        } else {
-            write_framing(downstream, response, &head);
-        }
-        text_add_literal(&head, "\r\n");
-        if (head.truncated) {
-            return STREAM_BROKEN; /* a block has room for any accepted head and our additions */
         }
         if (last && !downstream->out.is_chunked && piece.len <= POSTED_BODY_BYTES_MAX &&
             piece.len <= head.capacity - head.len) {
@@ -123,15 +139,11 @@ enum stream_result downstream_send_interim(struct client *client, const struct r
     if (downstream->exchange->request.minor == 0) {
         return STREAM_DONE; /* HTTP/1.0 knows no interim responses (RFC 9110 section 15.2) */
     }
-    if (!begin_head(downstream, &head)) {
+    if (!write_head(downstream, response, true, &head)) {
         return STREAM_BROKEN;
     }
-    message_write_status_line(&head, response->status);
-    write_fields(response, &head);
-    text_add_literal(&head, "\r\n");
-    return head.truncated ? STREAM_BROKEN
-                          : sender_write(&downstream->out, text_span(&head), span_of(NULL, 0),
-                                         false, span_of(NULL, 0));
+    return sender_write(&downstream->out, text_span(&head), span_of(NULL, 0), false,
+                        span_of(NULL, 0));
 }
 
 /* --- the request's body --- */

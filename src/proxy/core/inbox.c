@@ -79,10 +79,22 @@ static bool take_head_block(struct inbox *inbox)
     return inbox->head_block != NULL;
 }
 
+/* Make room behind the bytes of a head. False: it is as large as it may be, or no memory. */
+static bool make_head_room(struct inbox *inbox)
+{
+    if (!take_head_block(inbox)) {
+        return false;
+    }
+    struct pool *large = inbox->large_head_pool;
+    return inbox->head_end < inbox->head_pool->block_bytes ||
+           (large != NULL && large->block_bytes > inbox->head_pool->block_bytes &&
+            inbox_move_head(inbox, large));
+}
+
 enum stream_result inbox_read_head(struct inbox *inbox)
 {
     size_t n_read;
-    if (!take_head_block(inbox) || inbox->head_end == inbox->head_pool->block_bytes) {
+    if (!make_head_room(inbox)) {
         return STREAM_BROKEN;
     }
     const enum stream_result result =

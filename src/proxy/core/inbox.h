@@ -33,6 +33,7 @@ enum {
 struct inbox {
     struct stream *stream;        /* borrowed */
     struct pool *head_pool;       /* blocks for heads; NULL: not known yet */
+    struct pool *large_head_pool; /* for a head that exceeds a block of head_pool; NULL: none */
     struct pool *body_pool;       /* blocks for bodies */
     struct pool *small_pool;      /* smaller blocks for bodies that are consumed slowly */
     bool is_small;                /* read the body into a small block */
@@ -76,8 +77,9 @@ MUST_USE bool inbox_move_head(struct inbox *inbox, struct pool *pool);
 /* Return all blocks. */
 void inbox_close(struct inbox *inbox);
 
-/* Read more of a head: one system call. STREAM_BROKEN also when the block is full or there is no
- * memory; a parser with a maximum reports a head that is too large before the block is full. */
+/* Read more of a head: one system call. STREAM_BROKEN also when the block is full, with no larger
+ * one, or there is no memory; a parser with a maximum reports a head that is too
+ * large before that. */
 MUST_USE enum stream_result inbox_read_head(struct inbox *inbox);
 
 /* The bytes of the next head that were read and not consumed. */

@@ -63,6 +63,7 @@ struct buffer_pools {
     unsigned n_users;
     struct pool head_blocks;   /* heads of requests, and heads to send; one page is often enough */
     struct pool answer_blocks; /* heads of responses with the start of the body, which fills them */
+    struct pool large_heads;   /* for a response's head that exceeds those blocks */
     struct pool exchanges;     /* struct exchange with its fields and arena */
 };
 

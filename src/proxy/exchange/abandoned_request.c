@@ -201,7 +201,7 @@ bool abandoned_request_take(struct exchange *exchange)
     if (!is_left(exchange)) {
         return false;
     }
-    const size_t fields_bytes = exchange->n_fields_max * sizeof(struct field);
+    const size_t fields_bytes = exchange->upstream_user.n_fields_max * sizeof(struct field);
     struct abandoned_request *abandoned =
         counter_read(&env->meters->abandoned) < ABANDONED_REQUESTS_MAX
             ? malloc(sizeof(*abandoned) + fields_bytes + key_bytes(&exchange->admission))

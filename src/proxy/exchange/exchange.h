@@ -108,9 +108,8 @@ struct exchange {
     enum answer_end end;         /* the side that ended it; ANSWER_WHOLE: none yet */
 
     /* exchange_init() does not clear the members below: they are large, and written before read. */
-    struct field *fields; /* 2 * n_fields_max: the request's, then the response's */
-    size_t n_fields_max;
-    struct head request; /* the parser clears both heads */
+    struct field *fields; /* the request's, then the response's */
+    struct head request;  /* the parser clears both heads */
     struct head response;
     struct upstream_waiter waiter; /* in QUEUE */
     uint64_t queued_at_us;         /* monotonic: when it began to wait */
@@ -123,8 +122,8 @@ struct exchange {
     char arena_first[EXCHANGE_ARENA_BYTES];
 };
 
-/* Bytes of a struct exchange with room for @n_fields_max request and response fields behind it. */
-size_t exchange_bytes(size_t n_fields_max);
+/* Bytes of a struct exchange under @policy, with the fields of a request and a response. */
+size_t exchange_bytes(const struct policy *policy);
 
 /* Begin in @memory (exchange_bytes()), at the first byte of a request. */
 struct exchange *exchange_init(void *memory, struct exchange_config *config, struct client *client,

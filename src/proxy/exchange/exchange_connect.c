@@ -106,13 +106,14 @@ static enum upstream_use use_of(const struct exchange *exchange)
 /* The exchange as the user of an upstream connection. */
 static struct upstream_user *user_of(struct exchange *exchange)
 {
+    const struct upstream_spec *spec = exchange->evaluation.route->upstream;
     exchange->upstream_user = (struct upstream_user){
         .events = &EXCHANGE_UPSTREAM_EVENTS,
         .pools = exchange->config->pools,
         .response = &exchange->response,
         .fields = exchange->fields + exchange->request.n_fields,
-        .n_fields_max = exchange->n_fields_max,
-        .head_bytes_max = exchange->config->policy->max.head_bytes,
+        .n_fields_max = spec->n_fields_max,
+        .head_bytes_max = spec->head_bytes_max,
         .is_head_request = exchange_is_head_request(exchange),
     };
     return &exchange->upstream_user;

@@ -151,16 +151,16 @@ static void on_timeout(struct timeout *timeout)
     }
 }
 
-size_t exchange_bytes(size_t n_fields_max)
+size_t exchange_bytes(const struct policy *policy)
 {
-    return sizeof(struct exchange) + 2 * n_fields_max * sizeof(struct field);
+    return sizeof(struct exchange) +
+           (policy->max.headers + policy->response_fields_max) * sizeof(struct field);
 }
 
 struct exchange *exchange_init(void *memory, struct exchange_config *config, struct client *client,
                                const struct address *peer, uint64_t now_us)
 {
     struct exchange *exchange = memory;
-    const size_t n_fields_max = config->policy->max.headers;
     memset(exchange, 0, offsetof(struct exchange, fields));
     exchange->admission.decision.n_charges = 0; /* not prepared yet: see admission.h */
     exchange->admission.lacked = NULL;
@@ -172,7 +172,6 @@ struct exchange *exchange_init(void *memory, struct exchange_config *config, str
     exchange->client = client;
     exchange->peer = *peer;
     exchange->fields = (struct field *)(void *)(exchange + 1);
-    exchange->n_fields_max = n_fields_max;
     exchange->started_us = now_us;
     random_stream_take(&config->env->request_ids, exchange->request_id,
                        sizeof(exchange->request_id));

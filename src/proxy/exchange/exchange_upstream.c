@@ -355,6 +355,10 @@ void exchange_on_client_drained(struct exchange *exchange)
 
 /* --- the upstream fails --- */
 
+static const char TOO_LONG_HEAD[] = "the upstream's response head is longer than its max_head";
+static const char TOO_MANY_FIELDS[] =
+    "the upstream's response head has more fields than its max_headers";
+
 static void on_bad(struct upstream_user *user, const char *reason)
 {
     struct exchange *exchange = exchange_of(user);
@@ -363,10 +367,12 @@ static void on_bad(struct upstream_user *user, const char *reason)
     if (!exchange->is_response_started) {
         exchange->is_answer_unreadable = true;
     }
-    /* The length of the head may depend on the request, so 431 is no evidence about the server. */
-    exchange_note_outcome(exchange, exchange->response.error.status == 431 ? OUTCOME_INCONCLUSIVE
-                                                                           : OUTCOME_INVALID);
-    exchange_fail(exchange, 502, "the upstream's answer is not valid HTTP");
+    const bool is_large = exchange->response.error.status == 431;
+    exchange_note_outcome(exchange, is_large ? OUTCOME_LARGE_HEAD : OUTCOME_INVALID);
+    exchange_fail(exchange, 502,
+                  !is_large                         ? "the upstream's answer is not valid HTTP"
+                  : exchange->response.n_fields > 0 ? TOO_MANY_FIELDS
+                                                    : TOO_LONG_HEAD);
 }
 
 static bool is_blocked(struct upstream_user *user)

@@ -119,7 +119,7 @@ static enum status init_upstreams(struct worker_config *worker_config,
 static enum status init_pools(struct worker_config *worker_config,
                               const struct worker_config *before)
 {
-    const size_t bytes = exchange_bytes(worker_config->config.policy->max.headers);
+    const size_t bytes = exchange_bytes(worker_config->config.policy);
     if (before != NULL &&
         buffer_pools_fits(before->config.pools, worker_config->config.policy, bytes)) {
         worker_config->config.pools = buffer_pools_acquire(before->config.pools);

@@ -320,6 +320,7 @@ void upstream_begin_request(struct upstream *upstream, struct upstream_user *use
 {
     upstream->user = user;
     upstream->inbox.head_pool = &user->pools->answer_blocks;
+    upstream->inbox.large_head_pool = &user->pools->large_heads;
     if (upstream->server->group->counts_requests) {
         atomic_fetch_add_explicit(&upstream->server->process->n_requests, 1, memory_order_relaxed);
     }

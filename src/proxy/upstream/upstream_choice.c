@@ -13,7 +13,7 @@
 #include "proxy/upstream/upstream_queue.h"
 #include "proxy/upstream/upstream_server.h"
 
-_Static_assert((int)OUTCOME_BAD_GATEWAY - (int)OUTCOME_UNREACHABLE == (int)METER_BAD_GATEWAY,
+_Static_assert((int)OUTCOME_LARGE_HEAD - (int)OUTCOME_UNREACHABLE == (int)METER_LARGE_HEAD,
                "failures are counted in this order");
 _Static_assert((int)SERVER_WHOLE_WEIGHT == (int)BALANCE_WEIGHT_UNIT, "a whole weight is a unit");
 
@@ -268,6 +268,7 @@ static const char *const REASONS[] = {
     [OUTCOME_LOST] = "it closes connections before its answer is complete",
     [OUTCOME_INVALID] = "its answers are not valid HTTP",
     [OUTCOME_BAD_GATEWAY] = "it answers 502, 503 or 504",
+    [OUTCOME_LARGE_HEAD] = "",
     [OUTCOME_INCONCLUSIVE] = "",
 };
 
@@ -303,7 +304,7 @@ void upstream_outcome_report(struct upstream_server *server, struct upstream_cho
     choice->is_probe = false;
     if (outcome == OUTCOME_SERVED) {
         change = server_health_note_success(health, server->group->spec, began_us, now_us);
-    } else if (outcome != OUTCOME_INCONCLUSIVE) {
+    } else if (outcome < OUTCOME_LARGE_HEAD) {
         change =
             server_health_note_failure(health, server->group->spec, began_us, is_probe, now_us);
     } else if (is_probe) {

@@ -74,12 +74,15 @@ void upstream_choice_note(struct upstream_choice *choice, const struct upstream_
 enum upstream_outcome {
     OUTCOME_SERVED,
     /* Failures, in the order of enum meter_failure. */
-    OUTCOME_UNREACHABLE,  /* none of its addresses is reachable */
-    OUTCOME_UNACCEPTED,   /* no connection in time */
-    OUTCOME_UNANSWERED,   /* no answer in time */
-    OUTCOME_LOST,         /* the connection died before the answer's end */
-    OUTCOME_INVALID,      /* an answer that is not HTTP */
-    OUTCOME_BAD_GATEWAY,  /* 502, 503 or 504 */
+    OUTCOME_UNREACHABLE, /* none of its addresses is reachable */
+    OUTCOME_UNACCEPTED,  /* no connection in time */
+    OUTCOME_UNANSWERED,  /* no answer in time */
+    OUTCOME_LOST,        /* the connection died before the answer's end */
+    OUTCOME_INVALID,     /* an answer that is not HTTP */
+    OUTCOME_BAD_GATEWAY, /* 502, 503 or 504 */
+    /* A head above max_head or max_headers. Counted, but no failure of the server: the length of a
+     * head may depend on the request. */
+    OUTCOME_LARGE_HEAD,
     OUTCOME_INCONCLUSIVE, /* for example, the client left: says nothing about the server */
 };
 

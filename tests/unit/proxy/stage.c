@@ -428,7 +428,7 @@ void fake_client_send_head(struct fake_client *client, const char *head)
     memcpy(client->request, head, strlen(head) + 1);
     client->parser = (struct head_parser){
         .fields = exchange->fields,
-        .n_fields_max = exchange->n_fields_max,
+        .n_fields_max = exchange->config->policy->max.headers,
         .head_bytes_max = sizeof(client->request),
     };
     ck_assert_int_eq(head_parse_request(&client->parser, span_of_text(client->request),

@@ -113,6 +113,8 @@ static const char *const WORDS[] = {
     "max_connections: 7",
     "{max_connections: 7, queue: 9}",
     "retries: 0",
+    "max_head: 128KiB",
+    "max_headers: 7",
     "reuse_after_head: true",
 };
 
