@@ -89,6 +89,9 @@ static bool climbs_inside(struct span segment)
     return start > 0 && is_climbing_piece(segment, start, segment.len);
 }
 
+/* Ends the reasons of paths that a route can allow by this key of its match. */
+#define ENCODED_SLASH_ALLOWS ", which only a route with encoded_slash: allow takes"
+
 /* The reason to refuse @segment, whose escapes of OCTET_PLAIN are decoded, because servers read it
  * differently: a static phrase, or NULL. @segment contains "%", a backslash or an octet >=
  * OVERLONG_FIRST; its escapes are in upper case. Refused are an overlong escape (%C0%AE), and ".."
@@ -100,7 +103,7 @@ static const char *find_doubt(struct span segment, bool allow_encoded_slash)
     for (size_t at = 0; at < segment.len; at++) {
         const int octet = octet_escape(segment, at);
         if (octet == '%' && !allow_encoded_slash && hides_a_character(segment, at)) {
-            return "the path holds an escape of an escape";
+            return "the path holds an escape of an escape" ENCODED_SLASH_ALLOWS;
         }
         if (octet >= OVERLONG_FIRST &&
             is_overlong(octet, octet_escape(segment, at + ESCAPE_BYTES))) {
@@ -154,7 +157,7 @@ static const char *read_escape(struct reader *reader)
     }
     if (octet == '/' || octet == '\\') {
         if (!reader->rules->allow_encoded_slash) {
-            return "the path holds an encoded slash or backslash";
+            return "the path holds an encoded slash or backslash" ENCODED_SLASH_ALLOWS;
         }
         reader->is_doubtful = true;
     }
@@ -178,7 +181,7 @@ static const char *read_octet(struct reader *reader)
     }
     if (c == '\\') {
         if (!reader->rules->allow_encoded_slash) {
-            return "the path holds a backslash";
+            return "the path holds a backslash" ENCODED_SLASH_ALLOWS;
         }
         reader->is_doubtful = true;
     }

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from harness import message, servers
+from harness import message, program, servers
 from harness.nginx import Nginx
 from harness.upstream import answer
 
@@ -297,6 +297,19 @@ def test_rule_54_the_upstream_gets_the_bytes_however_the_path_was_matched(start,
     for path in ("/other/a%2Fb", "/files/a%2F..%2Fb", "/files/a/b%2Fc", "/50%2541"):
         assert proxy.ask(path=path).status == 400, path
     assert len(upstream.requests) == 6
+
+
+@pytest.mark.parametrize("path, what", [
+    ("/files/a%2Fb", "an encoded slash or backslash"), ("/files/a%5Cb", "an encoded slash or backslash"),
+    ("/files/a\\b", "a backslash"), ("/files/50%2541", "an escape of an escape")])
+def test_a_path_that_encoded_slash_would_allow_is_refused_with_that_key(start, path, what):
+    proxy = start("routes: [{match: {path: /files/*}, respond: {status: 200}}]")
+    words = f"the path holds {what}, which only a route with encoded_slash: allow takes"
+    response = proxy.ask(path=path)
+    assert (response.status, response.json()["detail"]) == (400, words)
+    assert proxy.log_lines(1)[0]["fault"] == words
+    explained = program.command("explain", str(proxy.folder / "policy.yaml"), "GET", path)
+    assert f"answer     400: {words}" in explained.stdout
 
 
 def test_rule_72_case_counts_unless_the_route_says_otherwise(start):
