@@ -271,8 +271,8 @@ def test_rule_32_trailers_are_passed_on_to_who_wants_them_but_for_those_that_mus
     upstream = start_upstream(answer=TRAILERS)
     proxy = start(policy(upstream))
     with proxy.connect() as client:
-        for _ in range(2):
-            client.send(message.request("GET", "/", WANTED))
+        for fields in (WANTED, WANTED, {"TE": "trailers"}):  # Go's clients do not name TE in Connection
+            client.send(message.request("GET", "/", fields))
             assert chunked_rest(client) == (
                 b"5\r\nhello\r\n0\r\nServer-Timing: db;dur=53\r\nX-Sum: 1\r\n\r\n")
             assert upstream.last.get("TE") == "trailers"
@@ -280,7 +280,7 @@ def test_rule_32_trailers_are_passed_on_to_who_wants_them_but_for_those_that_mus
     assert upstream.n_connections == 1
 
 
-@pytest.mark.parametrize("fields", [{}, {"TE": "trailers"}, {"Connection": "TE", "TE": "gzip"}])
+@pytest.mark.parametrize("fields", [{}, {"Connection": "TE"}, {"Connection": "TE", "TE": "gzip"}])
 def test_trailers_that_nobody_wants_are_dropped(start, start_upstream, fields):
     upstream = start_upstream(answer=TRAILERS)
     client = start(policy(upstream)).send(message.request("GET", "/", fields))

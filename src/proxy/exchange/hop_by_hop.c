@@ -114,8 +114,7 @@ static bool names(const struct head *head, enum field_id id, struct span member)
 bool trailers_are_wanted(const struct head *request)
 {
     return request->minor > 0 && head_has(request, FIELD_TE) &&
-           names(request, FIELD_TE, SPAN("trailers")) &&
-           names(request, FIELD_CONNECTION, SPAN("te"));
+           names(request, FIELD_TE, SPAN("trailers"));
 }
 
 bool trailers_keep_connection(struct head *response, struct arena *arena)

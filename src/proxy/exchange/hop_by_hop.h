@@ -31,7 +31,8 @@ MUST_USE bool upgrade_is_taken(const struct head *request, const struct route *r
  * of a request are always dropped: a client cannot know that a server takes them (RFC 9110 sections
  * 6.5 and 10.1.4, RFC 9112 section 7.1.2) --- */
 
-/* Whether @request has `TE: trailers`, and lists TE in Connection. */
+/* Whether @request has `TE: trailers`. Connection should list TE beside it (RFC 9110 section
+ * 10.1.4), but Go's clients leave that out. */
 bool trailers_are_wanted(const struct head *request);
 
 /* Copy the value of @response's Connection into @arena, since the memory of a head is reused before
