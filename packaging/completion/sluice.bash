@@ -1,36 +1,37 @@
 # bash completion for sluice
 
+_sluice_commands="run reload check schema test replay explain script ctl echo"
 _sluice_ctl_words="health ready limits routes upstreams policy key reset bans ban unban exempt unexempt top reload"
 
 _sluice_options() {
   case $1 in
     run) echo "--watch --pid-file" ;;
     reload) echo "--pid-file --socket --url --token-file" ;;
-    check) echo "--strict --json --allow" ;;
+    check) echo "--strict --allow --json --list" ;;
     schema) echo "--tests" ;;
     test) echo "--json --junit" ;;
     replay) echo "--against --format --field --host --memory --html --json" ;;
-    explain) echo "-H --from --live --json" ;;
-    script) echo "-H --from" ;;
+    explain) echo "-H --from --via --live --json" ;;
+    script) echo "-H --from --via -o" ;;
     ctl) echo "--socket --url --policy --token-file --json $_sluice_ctl_words" ;;
-    "") echo "run reload check schema test replay explain script ctl echo --help --version" ;;
+    help) echo "$_sluice_commands" ;;
+    "") echo "$_sluice_commands help version --version" ;;
   esac
 }
 
 _sluice() {
-  local current=${COMP_WORDS[COMP_CWORD]} command=""
+  local current=${COMP_WORDS[COMP_CWORD]} command="" all
   if [ "$COMP_CWORD" -gt 1 ]; then
     command=${COMP_WORDS[1]}
   fi
+  all=$(_sluice_options "$command")
+  if [[ $command != @(help|version) ]]; then
+    all+=" --help"
+  fi
   COMPREPLY=()
-  case $command in
-    "" | ctl) mapfile -t COMPREPLY < <(compgen -W "$(_sluice_options "$command")" -- "$current") ;;
-    *)
-      if [[ $current == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_sluice_options "$command")" -- "$current")
-      fi
-      ;;
-  esac
+  if [[ $command == @(|ctl|help) || $current == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$all" -- "$current")
+  fi
 }
 
 complete -o bashdefault -o default -F _sluice sluice

@@ -40,16 +40,20 @@ static bool allow(void *context, const char *name)
     return false;
 }
 
-/* The index of the first file; -1: a fault was reported. */
-static int read_options(struct options *options, int argc, char **argv)
+/* As command_read(). */
+static int read_options(struct options *options, int argc, char **argv, int *status)
 {
     const struct command_option table[] = {
-        {.name = "strict", .flag = &options->is_strict},
-        {.name = "json", .flag = &options->is_json},
-        {.name = "list", .flag = &options->is_list},
-        {.name = "allow", .take = allow, .context = options},
+        {.name = "strict", .help = "fail on warnings, too", .flag = &options->is_strict},
+        {.name = "allow",
+         .argument = "WARNING",
+         .help = "leave out a warning; may be repeated",
+         .take = allow,
+         .context = options},
+        {.name = "json", .help = "print JSON", .flag = &options->is_json},
+        {.name = "list", .help = "list the warnings, and check no file", .flag = &options->is_list},
     };
-    return command_read_options(table, ARRAY_LEN(table), argc, argv);
+    return command_read(&CHECK_COMMAND, table, ARRAY_LEN(table), argc, argv, status);
 }
 
 /* --- one file --- */
@@ -124,19 +128,21 @@ static bool check_file(const char *path, const struct options *options, json_t *
     return result;
 }
 
-int check_command(int argc, char **argv)
+static int check_command(int argc, char **argv)
 {
     struct options options = {.is_strict = false};
-    int result = EXIT_DONE;
-    const int first = read_options(&options, argc, argv);
-    if (options.is_list && argc == 2) {
+    int result;
+    const int first = read_options(&options, argc, argv, &result);
+    if (first == 0) {
+        return result;
+    }
+    if (options.is_list == (first < argc)) { /* files, and only without --list */
+        return command_usage(&CHECK_COMMAND);
+    }
+    if (options.is_list) {
         return list_warnings();
     }
-    if (first < 0 || first == argc || options.is_list) {
-        (void)command_usage(argv[0]);
-        fputs("       sluice check --list\n", stderr);
-        return EXIT_USAGE;
-    }
+    result = EXIT_DONE;
     json_t *reported = options.is_json ? json_array() : NULL;
     for (int i = first; i < argc; i++) {
         if (!check_file(argv[i], &options, reported)) {
@@ -150,3 +156,11 @@ int check_command(int argc, char **argv)
     }
     return result;
 }
+
+const struct command CHECK_COMMAND = {
+    .name = "check",
+    .arguments = "[FILE]...",
+    .summary = "report every error in policy files, and what is sound but hardly meant",
+    .notes = "Exits 1 if a file has errors.\n",
+    .run = check_command,
+};

@@ -2,20 +2,90 @@
 
 #include <assert.h>
 #include <getopt.h>
-#include <stdio.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/span.h"
 
 enum {
     OPTIONS_MAX = 8,
-    FIRST_VALUE = 256, /* what getopt_long() calls the first option: no letter */
+    FIRST_LONG = 256, /* what getopt_long() calls the first option: no letter */
+    HELP = FIRST_LONG + OPTIONS_MAX,
 };
 
+static const struct command_option HELP_OPTION = {.name = "help", .help = "print this"};
+
+/* --- help --- */
+
+static void print_usage(const struct command *command, FILE *out)
+{
+    fprintf(out, "usage: sluice %s [OPTION]...%s%s\n", command->name,
+            command->arguments[0] != '\0' ? " " : "", command->arguments);
+}
+
+static void print_option(const struct command_option *option)
+{
+    char name[64];
+    const char *dashes = option->name[1] == '\0' ? "-" : option == &HELP_OPTION ? "-h, --" : "--";
+    (void)snprintf(name, sizeof(name), "%s%s%s%s", dashes, option->name,
+                   option->argument != NULL ? " " : "",
+                   option->argument != NULL ? option->argument : "");
+    printf("  %-21s %s\n", name, option->help);
+}
+
+void command_print_help(const struct command *command, const struct command_option *options,
+                        size_t n)
+{
+    print_usage(command, stdout);
+    printf("\n%s\n\n", command->summary);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(options[i].name, HELP_OPTION.name) != 0) {
+            print_option(&options[i]);
+        }
+    }
+    print_option(&HELP_OPTION);
+    if (command->notes != NULL) {
+        printf("\n%s", command->notes);
+    }
+}
+
+int command_usage(const struct command *command)
+{
+    print_usage(command, stderr);
+    fprintf(stderr, "see sluice %s --help\n", command->name);
+    return EXIT_USAGE;
+}
+
+/* --- arguments --- */
+
+bool command_takes(const struct command *command, int n_arguments)
+{
+    struct span rest = span_of_text(command->arguments);
+    struct span argument;
+    int n_min = 0;
+    int n_max = 0;
+    while (span_split(&rest, ' ', &argument)) {
+        const bool is_repeated = argument.len > 3 && argument.data[argument.len - 1] == '.';
+        n_min += argument.len > 0 && argument.data[0] != '[';
+        n_max = is_repeated ? INT_MAX : n_max + (argument.len > 0);
+    }
+    if (n_arguments < n_min || n_arguments > n_max) {
+        (void)command_usage(command);
+        return false;
+    }
+    return true;
+}
+
+/* --- options --- */
+
 /* What getopt_long() has stopped at, where it found no option of ours. */
-static void report_unknown(char **argv)
+static void report_unknown(const struct command *command, char **argv)
 {
     const char letter[] = {'-', (char)optopt, '\0'};
-    const bool is_letter = optopt > 0 && optopt < FIRST_VALUE;
-    fprintf(stderr, "sluice %s: %s: no such option, or its value is missing\n", argv[0],
+    const bool is_letter = optopt > 0 && optopt < FIRST_LONG;
+    fprintf(stderr, "sluice %s: %s: no such option, or its value is missing\n", command->name,
             is_letter ? letter : argv[optind - 1]);
+    (void)command_usage(command);
 }
 
 static bool take_option(const struct command_option *option)
@@ -30,27 +100,73 @@ static bool take_option(const struct command_option *option)
     return true;
 }
 
-int command_read_options(const struct command_option *options, size_t n, int argc, char **argv)
+/* What getopt_long() looks for. */
+struct table {
+    struct option names[OPTIONS_MAX + 2];
+    char letters[2 * OPTIONS_MAX + 2];
+};
+
+static struct table make_table(const struct command_option *options, size_t n)
 {
-    struct option table[OPTIONS_MAX + 1] = {{.name = NULL}};
-    int found;
+    struct table table = {.letters = "h"};
+    size_t n_letters = 1;
+    size_t n_names = 0;
     assert(n <= OPTIONS_MAX);
     for (size_t i = 0; i < n; i++) {
-        table[i] = (struct option){
-            .name = options[i].name,
-            .has_arg = options[i].flag != NULL ? no_argument : required_argument,
-            .val = FIRST_VALUE + (int)i,
-        };
+        const bool has_value = options[i].argument != NULL;
+        if (options[i].name[1] == '\0') {
+            table.letters[n_letters++] = options[i].name[0];
+            table.letters[n_letters++] = ':'; /* every letter takes a value */
+            assert(has_value);
+        } else {
+            table.names[n_names++] = (struct option){
+                .name = options[i].name,
+                .has_arg = has_value ? required_argument : no_argument,
+                .val = FIRST_LONG + (int)i,
+            };
+        }
     }
+    table.names[n_names] = (struct option){.name = HELP_OPTION.name, .val = HELP};
+    return table;
+}
+
+/* NULL: it is --help. */
+static const struct command_option *option_of(int found, const struct command_option *options,
+                                              size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *name = options[i].name;
+        if (found == FIRST_LONG + (int)i || (name[1] == '\0' && found == name[0]) ||
+            ((found == 'h' || found == HELP) && strcmp(name, HELP_OPTION.name) == 0)) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+int command_read(const struct command *command, const struct command_option *options, size_t n,
+                 int argc, char **argv, int *status)
+{
+    const struct table table = make_table(options, n);
+    bool is_help = false;
+    int found;
     opterr = 0;
-    while ((found = getopt_long(argc, argv, "", table, NULL)) != -1) {
-        if (found < FIRST_VALUE) {
-            report_unknown(argv);
-            return -1;
+    *status = EXIT_USAGE;
+    while ((found = getopt_long(argc, argv, table.letters, table.names, NULL)) != -1) {
+        if (found == '?') {
+            report_unknown(command, argv);
+            return 0;
         }
-        if (!take_option(&options[found - FIRST_VALUE])) {
-            return -1;
+        const struct command_option *option = option_of(found, options, n);
+        if (option == NULL) {
+            command_print_help(command, options, n);
+            *status = EXIT_DONE;
+            return 0;
         }
+        if (!take_option(option)) {
+            return 0;
+        }
+        is_help = is_help || strcmp(option->name, HELP_OPTION.name) == 0;
     }
-    return optind;
+    return is_help || command_takes(command, argc - optind) ? optind : 0;
 }

@@ -7,17 +7,30 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
-int run_command(int argc, char **argv);
-int reload_command(int argc, char **argv);
-int check_command(int argc, char **argv);
-int replay_command(int argc, char **argv);
-int test_command(int argc, char **argv);
-int schema_command(int argc, char **argv);
-int script_command(int argc, char **argv);
-int explain_command(int argc, char **argv);
-int ctl_command(int argc, char **argv);
-int echo_command(int argc, char **argv);
+#include "base/compiler.h"
+
+/* How a command is called, and what it does. All texts are static. */
+struct command {
+    const char *name;      /* behind "sluice", as it is typed: "check", "ctl top" */
+    const char *arguments; /* "FILE METHOD URL", "[ADDRESS]", "FILE...": those in brackets may be
+                            * left out, those with dots repeated */
+    const char *summary;   /* one line */
+    const char *notes;     /* lines below the options; NULL: none */
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct command RUN_COMMAND;
+extern const struct command RELOAD_COMMAND;
+extern const struct command CHECK_COMMAND;
+extern const struct command REPLAY_COMMAND;
+extern const struct command TEST_COMMAND;
+extern const struct command SCHEMA_COMMAND;
+extern const struct command SCRIPT_COMMAND;
+extern const struct command EXPLAIN_COMMAND;
+extern const struct command CTL_COMMAND;
+extern const struct command ECHO_COMMAND;
 
 enum {
     EXIT_DONE = 0,
@@ -28,18 +41,30 @@ enum {
 
 /* An option of a command: one of @flag, @value and @take says what becomes of it. */
 struct command_option {
-    const char *name;                               /* without the dashes */
-    bool *flag;                                     /* set to true; it takes no value */
-    const char **value;                             /* set to its value; the last one counts */
+    const char *name;     /* without the dashes; a single letter has one dash */
+    const char *argument; /* what its value is called; NULL: it takes none */
+    const char *help;     /* one line */
+    bool *flag;           /* set to true; it takes no value */
+    const char **value;   /* set to its value; the last one counts */
     bool (*take)(void *context, const char *value); /* called for each; false: fault reported */
     void *context;
 };
 
 /* Read the options in @argv, which may stand anywhere before a "--", and move the other arguments
- * to its end. Returns the index of the first of those; -1: a fault was reported on stderr. */
-int command_read_options(const struct command_option *options, size_t n, int argc, char **argv);
+ * to its end; their number is checked. Returns the index of the first of those. 0: the command ends
+ * with *status: --help was asked for and printed, or a fault was reported on stderr. An option
+ * "help" of @options, with a flag, takes the place of that, and the number is not checked then. */
+MUST_USE int command_read(const struct command *command, const struct command_option *options,
+                          size_t n, int argc, char **argv, int *status);
 
-/* Print to stderr how the command @name is called. Returns EXIT_USAGE. */
-int command_usage(const char *name);
+/* Check the number of arguments of @command. False: it was reported on stderr. */
+MUST_USE bool command_takes(const struct command *command, int n_arguments);
+
+/* Print how @command is called, and its @options. */
+void command_print_help(const struct command *command, const struct command_option *options,
+                        size_t n);
+
+/* Report on stderr how @command is called. Returns EXIT_USAGE. */
+int command_usage(const struct command *command);
 
 #endif /* SLUICE_APP_COMMAND_H */

@@ -33,7 +33,7 @@ enum {
     TIMEOUT_S = 3600, /* of a client that neither sends nor reads */
 };
 
-static const char DEFAULT_ADDRESS[] = "127.0.0.1:9000";
+#define DEFAULT_ADDRESS "127.0.0.1:9000"
 
 /* --- answers --- */
 
@@ -218,16 +218,18 @@ static bool run(const struct sockaddr *address, int bytes)
     return is_good;
 }
 
-int echo_command(int argc, char **argv)
+static int echo_command(int argc, char **argv)
 {
-    const int first = command_read_options(NULL, 0, argc, argv);
-    const char *where = first >= 0 && first < argc ? argv[first] : DEFAULT_ADDRESS;
     union socket_address address;
+    int status;
     int bytes;
-    if (first < 0 || argc - first > 1 || !read_address(where, &address, &bytes)) {
-        fprintf(stderr, "usage: sluice echo [ADDRESS:PORT]   (%s unless told otherwise)\n",
-                DEFAULT_ADDRESS);
-        return EXIT_USAGE;
+    const int first = command_read(&ECHO_COMMAND, NULL, 0, argc, argv, &status);
+    if (first == 0) {
+        return status;
+    }
+    const char *where = first < argc ? argv[first] : DEFAULT_ADDRESS;
+    if (!read_address(where, &address, &bytes)) {
+        return command_usage(&ECHO_COMMAND);
     }
     errno = ENOMEM;
     if (!run(&address.any, bytes)) {
@@ -236,3 +238,11 @@ int echo_command(int argc, char **argv)
     }
     return EXIT_DONE;
 }
+
+const struct command ECHO_COMMAND = {
+    .name = "echo",
+    .arguments = "[ADDRESS:PORT]",
+    .summary = "start a small server that answers with what it received",
+    .notes = "Without ADDRESS:PORT it listens on " DEFAULT_ADDRESS ".\n",
+    .run = echo_command,
+};

@@ -16,18 +16,6 @@
 #include "app/serve/pid_file.h"
 #include "policy/policy.h"
 
-static int print_usage(void)
-{
-    (void)command_usage("reload");
-    fputs(
-        "\nChecks POLICY, where it is named, and asks nobody if it has errors. Then the process is "
-        "told\nto reload: by a signal, with the --pid-file it runs with; else over its admin "
-        "API, which is found\nas `sluice ctl` finds it, or in POLICY, and says what came of "
-        "it.\n",
-        stderr);
-    return EXIT_USAGE;
-}
-
 /* Whether @path is sound; its errors are printed. */
 static bool check(const char *path)
 {
@@ -106,19 +94,22 @@ static int ask(const struct ctl_options *options)
     return result;
 }
 
-int reload_command(int argc, char **argv)
+static int reload_command(int argc, char **argv)
 {
     const char *pid_path = NULL;
     struct ctl_options ctl = {.socket = NULL};
     const struct command_option options[] = {
-        {.name = "pid-file", .value = &pid_path},
-        {.name = "socket", .value = &ctl.socket},
-        {.name = "url", .value = &ctl.url},
-        {.name = "token-file", .value = &ctl.token_file},
+        {.name = "pid-file",
+         .argument = "FILE",
+         .help = "signal the process that runs with this",
+         .value = &pid_path},
+        CTL_OPTIONS(&ctl),
     };
-    const int first = command_read_options(options, ARRAY_LEN(options), argc, argv);
-    if (first < 0 || argc - first > 1) {
-        return print_usage();
+    int status;
+    const int first =
+        command_read(&RELOAD_COMMAND, options, ARRAY_LEN(options), argc, argv, &status);
+    if (first == 0) {
+        return status;
     }
     ctl.policy = argv[first]; /* NULL: not given */
     if (ctl.policy != NULL && !check(ctl.policy)) {
@@ -126,3 +117,13 @@ int reload_command(int argc, char **argv)
     }
     return pid_path != NULL ? signal_process(pid_path) : ask(&ctl);
 }
+
+const struct command RELOAD_COMMAND = {
+    .name = "reload",
+    .arguments = "[POLICY]",
+    .summary = "have a running proxy read its policy again",
+    .notes =
+        "Checks POLICY, where it is named, and asks nobody if it has errors. The proxy is found\n"
+        "as by sluice ctl, or in POLICY.\n",
+    .run = reload_command,
+};

@@ -7,12 +7,15 @@
 #include "base/compiler.h"
 #include "policy/description.h"
 
-int schema_command(int argc, char **argv)
+static int schema_command(int argc, char **argv)
 {
     bool is_tests = false;
-    const struct command_option options[] = {{.name = "tests", .flag = &is_tests}};
-    if (command_read_options(options, ARRAY_LEN(options), argc, argv) != argc) {
-        return command_usage(argv[0]);
+    int status;
+    const struct command_option options[] = {
+        {.name = "tests", .help = "of tests of policies", .flag = &is_tests},
+    };
+    if (command_read(&SCHEMA_COMMAND, options, ARRAY_LEN(options), argc, argv, &status) == 0) {
+        return status;
     }
     json_t *schema = description_of_language(is_tests ? DESCRIPTION_TESTS : DESCRIPTION_POLICY);
     const bool is_written = schema != NULL && json_dumpf(schema, stdout, JSON_INDENT(2)) == 0;
@@ -20,3 +23,10 @@ int schema_command(int argc, char **argv)
     putchar('\n');
     return is_written ? EXIT_DONE : EXIT_FAILED;
 }
+
+const struct command SCHEMA_COMMAND = {
+    .name = "schema",
+    .arguments = "",
+    .summary = "print the JSON Schema of policies, or of their tests, for editors",
+    .run = schema_command,
+};

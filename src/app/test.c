@@ -98,18 +98,22 @@ static const char *run_file(struct test_report *report, const char *path)
     return why;
 }
 
-int test_command(int argc, char **argv)
+static int test_command(int argc, char **argv)
 {
     bool is_json = false;
     bool is_junit = false;
     struct test_report report;
     const struct command_option options[] = {
-        {.name = "json", .flag = &is_json},
-        {.name = "junit", .flag = &is_junit},
+        {.name = "json", .help = "print JSON", .flag = &is_json},
+        {.name = "junit", .help = "print JUnit XML, for CI systems", .flag = &is_junit},
     };
-    const int first = command_read_options(options, ARRAY_LEN(options), argc, argv);
-    if (first < 0 || first == argc || (is_json && is_junit)) {
-        return command_usage(argv[0]);
+    int status;
+    const int first = command_read(&TEST_COMMAND, options, ARRAY_LEN(options), argc, argv, &status);
+    if (first == 0) {
+        return status;
+    }
+    if (is_json && is_junit) {
+        return command_usage(&TEST_COMMAND);
     }
     test_report_init(&report,
                      is_json    ? TEST_REPORT_JSON
@@ -124,3 +128,11 @@ int test_command(int argc, char **argv)
     }
     return test_report_close(&report) ? EXIT_DONE : EXIT_FAILED;
 }
+
+const struct command TEST_COMMAND = {
+    .name = "test",
+    .arguments = "FILE...",
+    .summary = "run tests of policies under a clock of their own",
+    .notes = "Exits 1 if a test fails.\n",
+    .run = test_command,
+};

@@ -179,28 +179,26 @@ static void ask_simulation(struct simulation *simulation, const struct address *
 
 /* --- explain, and script --- */
 
-static void fill_arguments(const struct random_request *request, char **argv, int *argc)
+static struct given_options options_of(const struct random_request *request)
 {
-    argv[(*argc)++] = (char *)(uintptr_t)request->method;
-    argv[(*argc)++] = (char *)(uintptr_t)request->target;
-    argv[(*argc)++] = "--from";
-    argv[(*argc)++] = (char *)(uintptr_t)request->peer;
-    argv[(*argc)++] = "--via";
-    argv[(*argc)++] = REQUEST_OWN_NAME;
+    struct given_options options = {
+        .n_fields = request->n_fields,
+        .from = request->peer,
+        .via = REQUEST_OWN_NAME,
+    };
     for (size_t i = 0; i < request->n_fields; i++) {
-        argv[(*argc)++] = "-H";
-        argv[(*argc)++] = (char *)(uintptr_t)request->fields[i];
+        options.fields[i] = request->fields[i];
     }
+    return options;
 }
 
 static void explain(struct explanation *explanation, const struct random_request *request,
                     const struct decision *verdicts)
 {
-    char *argv[6 + 2 * REQUEST_FIELDS_MAX];
-    int argc = 0;
+    const struct given_options options = options_of(request);
     memset(explanation, 0, sizeof(*explanation));
-    fill_arguments(request, argv, &argc);
-    const char *fault = given_request_read(&explanation->given, stage.policy, argc, argv);
+    const char *fault = given_request_read(&explanation->given, stage.policy, request->method,
+                                           request->target, &options);
     ck_assert_msg(fault == NULL, "%s: %s", fault, head_bytes);
     ck_assert_int_eq(explanation_make(explanation, stage.policy, clock_wall_us()), STATUS_OK);
 
@@ -242,7 +240,7 @@ static void expect_of_script(const struct explanation *explanation, struct text 
                         SPAN_ARGS(evaluation->route->name));
         return;
     }
-    text_add_literal(expected, "redis-cli --eval sluice.lua");
+    text_add_literal(expected, "redis-cli --eval '/dev/stdin'");
     for (size_t i = 0; i < decision->n_charges; i++) {
         text_add_literal(expected, " '");
         redis_key_write(expected, stage.policy->store.prefix, &decision->charges[i]);
@@ -263,7 +261,7 @@ static void expect_of_script(const struct explanation *explanation, struct text 
             text_add_format(expected, " %.0f", args[j]);
         }
     }
-    text_add_literal(expected, "\n");
+    text_add_literal(expected, " <<'END_OF_SCRIPT'\n");
 }
 
 /* @explanation->given is evaluated anew. */
@@ -280,7 +278,7 @@ static void check_script(struct explanation *explanation)
     FILE *const out = stdout, *const err = stderr;
     ck_assert_ptr_nonnull(to);
     stdout = stderr = to;
-    (void)script_print(stage.policy, &explanation->given);
+    (void)script_print(stage.policy, &explanation->given, NULL);
     stdout = out;
     stderr = err;
     fclose(to);

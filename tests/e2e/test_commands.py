@@ -28,11 +28,11 @@ def file_of_a_policy(tmp_path):
 # --- the program ---
 
 
-def test_help_names_every_command(policy_file):
+def test_help_is_the_same_however_it_is_asked_for():
     result = program.command("--help")
-    assert result.returncode == 0 and result.stderr == ""
-    for name in ("run", "check", "script", "echo", "--version"):
-        assert f"sluice {name}" in result.stdout or name in result.stdout
+    assert result.returncode == 0 and result.stderr == "" and "  check " in result.stdout
+    for words in (["help"], ["-h"], ["help", "help"]):
+        assert program.command(*words).stdout == result.stdout
 
 
 def test_version_names_the_version_alone_on_the_first_line_and_then_the_licence():
@@ -40,10 +40,12 @@ def test_version_names_the_version_alone_on_the_first_line_and_then_the_licence(
     assert result.returncode == 0
     assert re.fullmatch(r"sluice \d+\.\d+\.\d+\S*\nCopyright \(c\) \d{4} The sluice authors\. "
                         r"Licence: MIT\. .*\n", result.stdout)
+    assert program.command("version").stdout == result.stdout
 
 
 @pytest.mark.parametrize("arguments", [
     [], ["walk"], ["run"], ["run", "a", "b"], ["check"], ["script"], ["script", "a", "GET"],
+    ["explain", "a", "GET"], ["schema", "a"], ["test"], ["check", "--list", "a"],
     ["echo", "nonsense"], ["echo", "127.0.0.1:1", "more"]])
 def test_wrong_usage_ends_with_2_and_says_how_to_do_it(arguments):
     result = program.command(*arguments)
@@ -128,8 +130,22 @@ def test_what_script_prints_runs_in_a_shell_and_decides(start_redis, policy_file
     request = ["GET", "http://a.test/v1/it's?x=1", "-H", "X-Api-Key: q'; echo 'x"]
     result = program.command("script", path, *request)
     assert result.returncode == 0, result.stderr
-    assert [run_in_shell(result.stdout, tmp_path)[0] > 0 for _ in range(3)] == [True, True, False]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert [run_in_shell(result.stdout, folder)[0] > 0 for _ in range(3)] == [True, True, False]
     assert len(redis.keys()) == 3
+    assert not list(folder.iterdir())  # nothing is written where it runs
+
+
+def test_script_writes_the_lua_where_it_is_told_to(start_redis, policy_file, tmp_path):
+    path = policy_file(LIMITS.replace("REDIS", start_redis().url))
+    lua = tmp_path / "it's.lua"
+    result = program.command("script", path, "GET", "/v1/x", "-o", str(lua))
+    assert (result.returncode, result.stderr, result.stdout.count("\n")) == (0, "", 1)
+    assert "redis.call" in lua.read_text()
+    assert run_in_shell(result.stdout, tmp_path)[0] > 0
+    result = program.command("script", path, "GET", "/v1/x", "-o", str(tmp_path / "none" / "lua"))
+    assert result.returncode == 1 and "No such file" in result.stderr
 
 
 def test_script_and_proxy_count_in_the_same_keys(start, start_redis, policy_file, tmp_path):

@@ -120,8 +120,8 @@ def test_what_fails_says_why(places, folder):
 
 def test_what_is_called_wrongly_exits_2(places):
     assert "unknown word" in failed(ctl(places[0], "helth"), 2)
-    assert "key LIMIT KEY" in failed(ctl(places[0], "key", "per-client"), 2)
-    assert "key LIMIT KEY" in failed(ctl(places[0], "key", "a", "b", "c"), 2)
+    assert "ctl key [OPTION]... LIMIT KEY" in failed(ctl(places[0], "key", "per-client"), 2)
+    assert "ctl key [OPTION]... LIMIT KEY" in failed(ctl(places[0], "key", "a", "b", "c"), 2)
     assert "--colour" in failed(ctl(places[0], "--colour", "health"), 2)
     assert "usage" in failed(program.command("ctl"), 2)
     assert "usage" in told(program.command("ctl", "--help"))[0]

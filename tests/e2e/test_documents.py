@@ -60,7 +60,7 @@ def test_every_command_that_is_shown_exists(page):
     known = program.command("--help").stdout
     for block in blocks(page, "sh"):
         for name in re.findall(r"\bsluice ([a-z]+)", block):
-            assert f"sluice {name}" in known, name
+            assert f"\n  {name} " in known, name
         for path in re.findall(r"(?:^|\s)((?:scripts|bench|config)/[\w./-]+)", block):
             assert os.path.exists(os.path.join(ROOT, path)), path
 

@@ -1,4 +1,4 @@
-"""The manual page and the shells' completions know every command, word and option that the program knows."""
+"""The manual page and the shells' completions know every command, word and option, and no others."""
 
 import pathlib
 import re
@@ -6,45 +6,90 @@ import subprocess
 
 import pytest
 
-from harness.program import PROGRAM
+from harness import program
 
 PACKAGING = pathlib.Path(__file__).resolve().parents[2] / "packaging"
-COMPLETIONS = [PACKAGING / "completion" / name for name in ("sluice.bash", "_sluice")]
+BASH = PACKAGING / "completion" / "sluice.bash"
+ZSH = PACKAGING / "completion" / "_sluice"
+OPTION = r"(?<![\w-])--?[A-Za-z][a-z-]*"
 
 
-def said(*words):
-    ended = subprocess.run([PROGRAM, *words, "--help"], capture_output=True, text=True, check=False)
-    return ended.stdout + ended.stderr
+def help_of(*words):
+    ended = program.command("help", *words)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
 
 
-def commands():
-    return re.findall(r"^  sluice ([a-z]+)", said(), re.MULTILINE)
+def options_of(command):
+    return set(re.findall(r"^  (?:-h, )?(--?[A-Za-z][a-z-]*)", help_of(command), re.MULTILINE))
 
 
-def options():
-    """Of each command, and all together where they are told apart from it."""
-    return sorted(set(re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", said() + said("ctl") + said("replay"))))
-
-
-def ctl_words():
-    return re.findall(r"^  ([a-z]+) ", said("ctl"), re.MULTILINE)
-
-
-def known(path):
-    return re.sub(r"\\f[BIR]", " ", path.read_text().replace("\\-", "-"))
+WORDS_OF_HELP = {"help", "version"}
+COMMANDS = sorted(re.findall(r"^  ([a-z]+) ", help_of(), re.MULTILINE))
+TAKING_OPTIONS = [name for name in COMMANDS if name not in WORDS_OF_HELP]
+CTL_WORDS = re.findall(r"^  ([a-z]+) ", help_of("ctl"), re.MULTILINE)
 
 
 def test_there_is_something_to_know():
-    assert {"run", "check", "ctl"} <= set(commands())
-    assert {"--strict", "--from", "-H", "--socket"} <= set(options())
-    assert {"health", "key"} <= set(ctl_words())
+    assert {"run", "check", "ctl", "help", "version"} <= set(COMMANDS)
+    assert {"--from", "-H", "--live"} <= options_of("explain")
+    assert {"health", "key"} <= set(CTL_WORDS)
 
 
-@pytest.mark.parametrize("path", [PACKAGING / "sluice.1", *COMPLETIONS], ids=lambda path: path.name)
-def test_every_command_word_and_option_is_known(path):
-    text = known(path)
-    for word in commands() + ctl_words() + options():
-        assert re.search(rf"(?<![\w-]){word}(?![\w-])", text), f"{word} is not in {path.name}"
+# --- the program tells of itself ---
+
+
+@pytest.mark.parametrize("command", TAKING_OPTIONS)
+def test_a_command_tells_its_options(command):
+    told = help_of(command)
+    for spelling in ("--help", "-h"):
+        ended = program.command(command, spelling)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, told, "")
+    assert told.startswith(f"usage: sluice {command} [OPTION]...") and "--help" in told
+    wrong = program.command(command, "--none-such")
+    assert wrong.returncode == 2 and wrong.stdout == ""
+    assert "--none-such" in wrong.stderr and f"see sluice {command} --help" in wrong.stderr
+
+
+@pytest.mark.parametrize("word", CTL_WORDS)
+def test_a_word_of_ctl_tells_its_arguments(word):
+    ended = program.command("ctl", word, "--help")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith(f"usage: sluice ctl {word} [OPTION]...") and "--socket" in ended.stdout
+    assert ended.stdout == help_of("ctl", word)
+
+
+def test_help_of_what_there_is_not_fails():
+    for words in (["walk"], ["ctl", "walk"]):
+        ended = program.command("help", *words)
+        assert ended.returncode == 2 and '"walk"' in ended.stderr and ended.stdout == ""
+
+
+# --- the manual page ---
+
+
+def man_paragraphs():
+    """The text on each command in the manual page."""
+    text = (PACKAGING / "sluice.1").read_text().replace("\\-", "-")
+    text = re.search(r"^\.SH COMMANDS\n(.*?)^\.SH ", text, re.MULTILINE | re.DOTALL).group(1)
+    text = re.sub(r"\\f[BIR]", " ", text)
+    return {re.match(r"\.BR? (\w+)", part).group(1): part for part in text.split(".TP\n") if part}
+
+
+def test_the_manual_page_has_every_command():
+    assert sorted(man_paragraphs()) == COMMANDS
+
+
+@pytest.mark.parametrize("command", TAKING_OPTIONS)
+def test_the_manual_page_has_every_option_and_no_other(command):
+    found = set(re.findall(OPTION, man_paragraphs()[command]))
+    assert found | {"--help"} == options_of(command)
+
+
+def test_the_manual_page_has_every_word_of_ctl():
+    text = man_paragraphs()["ctl"]
+    for word in CTL_WORDS:
+        assert re.search(rf"^\.BR? {word}\b", text, re.MULTILINE), word
 
 
 def test_the_manual_page_is_well_formed():
@@ -54,13 +99,46 @@ def test_the_manual_page_is_well_formed():
     assert ended.stderr == "" and "SIGUSR1" in ended.stdout
 
 
-def test_bash_completes_commands_and_words():
+# --- completion ---
+
+
+def complete_in_bash(*words):
+    """What bash offers for the last word."""
     script = f"""
-        source {COMPLETIONS[0]}
-        ask() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sluice; echo "${{COMPREPLY[*]}}"; }}
-        ask sluice ex
-        ask sluice ctl unb
-        ask sluice check --st
+        source {BASH}
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sluice; echo "${{COMPREPLY[*]}}"
     """
-    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert ended.stdout.split("\n")[:3] == ["explain", "unban", "--strict"]
+    ended = subprocess.run(["bash", "-c", script, "bash", "sluice", *words], capture_output=True, text=True,
+                           check=True)
+    return set(ended.stdout.split())
+
+
+@pytest.mark.parametrize("command", TAKING_OPTIONS)
+def test_bash_completes_the_options_of_a_command(command):
+    assert complete_in_bash(command, "-") == options_of(command)
+
+
+def test_bash_completes_commands_and_words():
+    assert complete_in_bash("") == {*COMMANDS, "--help", "--version"}
+    assert complete_in_bash("help", "") == set(COMMANDS) - WORDS_OF_HELP
+    assert {word for word in complete_in_bash("ctl", "") if not word.startswith("-")} == set(CTL_WORDS)
+    assert complete_in_bash("ctl", "unb") == {"unban"}
+
+
+def zsh_branch(command):
+    """What the completion of zsh says of a command."""
+    found = re.search(rf"^    {command}\)(.*?);;", ZSH.read_text(), re.MULTILINE | re.DOTALL)
+    return found.group(1) if found else ""
+
+
+@pytest.mark.parametrize("command", TAKING_OPTIONS)
+def test_zsh_completes_the_options_of_a_command(command):
+    found = set(re.findall(r"'(?:\([^)]*\))?\*?(--?[A-Za-z][a-z-]*)\[", zsh_branch(command)))
+    assert found | {"--help"} == options_of(command)
+
+
+def test_zsh_completes_commands_and_words():
+    text = ZSH.read_text()
+    assert sorted(re.findall(r"^    '([a-z]+):", text, re.MULTILINE)) == COMMANDS
+    words = re.search(r"^  words=\((.*?)\)$", text, re.MULTILINE | re.DOTALL).group(1)
+    assert sorted(words.split()) == sorted(CTL_WORDS)

@@ -111,7 +111,7 @@ def test_explain_names_the_route_and_the_limits():
 def test_script_prints_the_call():
     program = os.environ["SLUICE"]
     told = _bash(_block("script config/redis.yaml").replace("build/release/sluice", program))
-    assert re.search(r"^redis-cli .* --eval sluice\.lua '.*' , 0 ", told, re.MULTILINE)
+    assert re.search(r"^redis-cli .* --eval '/dev/stdin' '.*' , 0 ", told, re.MULTILINE)
 
 
 def _left(port, path, key):

@@ -15,21 +15,29 @@ enum {
     ARGUMENTS_MAX = 8,
 };
 
-static void print_usage(FILE *out)
+/* --- how it is called --- */
+
+/* What follows the options in the help of ctl itself. */
+static void print_words(void)
 {
-    fputs("usage: sluice ctl [--socket PATH | --url URL | --policy FILE] [--token-file FILE] "
-          "[--json] WORD\n\n",
-          out);
+    puts("\nWORD is one of");
     for (size_t i = 0; i < N_CTL_WORDS; i++) {
         char word[64];
         (void)snprintf(word, sizeof(word), "%s %s", CTL_WORDS[i].name, CTL_WORDS[i].arguments);
-        fprintf(out, "  %-34s %s\n", word, CTL_WORDS[i].help);
+        printf("  %-34s %s\n", word, CTL_WORDS[i].help);
     }
-    fputs("\nThe proxy is found by --socket, --url or the admin listeners of a policy, which is\n"
-          "/etc/sluice/policy.yaml unless --policy names another; or by SLUICE_SOCKET or "
-          "SLUICE_URL.\n"
-          "The token, where one is needed, is the first line of --token-file, or SLUICE_TOKEN.\n",
-          out);
+}
+
+/* @word as a command. */
+static struct command command_of(const struct ctl_word *word, char *name, size_t name_bytes)
+{
+    (void)snprintf(name, name_bytes, "ctl %s", word->name);
+    return (struct command){
+        .name = name,
+        .arguments = word->arguments,
+        .summary = word->help,
+        .notes = CTL_COMMAND.notes,
+    };
 }
 
 /* --- what is asked --- */
@@ -43,19 +51,6 @@ static const struct ctl_word *find_word(const char *name)
     }
     fprintf(stderr, "sluice ctl: unknown word \"%s\"; see sluice ctl --help\n", name);
     return NULL;
-}
-
-/* How many arguments @word must have, and may. */
-static void count_arguments(const struct ctl_word *word, int *n_min, int *n_max)
-{
-    struct span rest = span_of_text(word->arguments);
-    struct span argument;
-    *n_min = 0;
-    *n_max = 0;
-    while (span_split(&rest, ' ', &argument)) {
-        *n_max += argument.len > 0;
-        *n_min += argument.len > 0 && argument.data[0] != '[';
-    }
 }
 
 /* How many arguments were used; those that may be left out, and were, are empty. */
@@ -163,39 +158,53 @@ static int ask_word(const struct ctl_word *word, const struct ctl_options *optio
     return result;
 }
 
-int ctl_command(int argc, char **argv)
+static int ctl_command(int argc, char **argv)
 {
     struct ctl_options options = {.is_json = false};
+    bool is_help = false;
     const struct command_option table[] = {
-        {.name = "json", .flag = &options.is_json},
-        {.name = "socket", .value = &options.socket},
-        {.name = "url", .value = &options.url},
-        {.name = "policy", .value = &options.policy},
-        {.name = "token-file", .value = &options.token_file},
+        CTL_OPTIONS(&options),
+        {.name = "policy",
+         .argument = "FILE",
+         .help = "the policy whose admin section says where it is",
+         .value = &options.policy},
+        {.name = "json", .help = "print the answer as it came", .flag = &options.is_json},
+        {.name = "help", .flag = &is_help},
     };
-    int n_min;
-    int n_max;
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        print_usage(stdout);
-        return EXIT_DONE;
-    }
-    const int first = command_read_options(table, ARRAY_LEN(table), argc, argv);
-    if (first < 0) {
-        return EXIT_USAGE;
+    char name[64];
+    int status;
+    const int first = command_read(&CTL_COMMAND, table, ARRAY_LEN(table), argc, argv, &status);
+    if (first == 0) {
+        return status;
     }
     if (first == argc) {
-        print_usage(stderr);
-        return EXIT_USAGE;
+        command_print_help(&CTL_COMMAND, table, ARRAY_LEN(table));
+        print_words();
+        return EXIT_DONE;
     }
     const struct ctl_word *word = find_word(argv[first]);
     if (word == NULL) {
         return EXIT_USAGE;
     }
-    const int n_arguments = argc - first - 1;
-    count_arguments(word, &n_min, &n_max);
-    if (n_arguments < n_min || n_arguments > n_max) {
-        fprintf(stderr, "usage: sluice ctl %s %s\n", word->name, word->arguments);
-        return EXIT_USAGE;
+    const struct command command = command_of(word, name, sizeof(name));
+    if (is_help) {
+        command_print_help(&command, table, ARRAY_LEN(table));
+        return EXIT_DONE;
     }
-    return ask_word(word, &options, n_arguments, argv + first + 1);
+    const int n_arguments = argc - first - 1;
+    return command_takes(&command, n_arguments)
+               ? ask_word(word, &options, n_arguments, argv + first + 1)
+               : EXIT_USAGE;
 }
+
+const struct command CTL_COMMAND = {
+    .name = "ctl",
+    .arguments = "WORD [ARGUMENT]...",
+    .summary = "ask or tell a running proxy over its admin API",
+    .notes =
+        "The proxy is found by --socket, --url or the admin listeners of a policy, which is\n"
+        "/etc/sluice/policy.yaml unless --policy names another; or by SLUICE_SOCKET or "
+        "SLUICE_URL.\n"
+        "The token, where one is needed, is the first line of --token-file, or SLUICE_TOKEN.\n",
+    .run = ctl_command,
+};

@@ -34,6 +34,21 @@ struct ctl_options {
     bool is_json;
 };
 
+/* The rows for them in a table of struct command_option, but for those of @policy and @is_json. */
+#define CTL_OPTIONS(ctl)                                                                           \
+    {.name = "socket",                                                                             \
+     .argument = "PATH",                                                                           \
+     .help = "the unix socket of the admin API",                                                   \
+     .value = &(ctl)->socket},                                                                     \
+        {.name = "url",                                                                            \
+         .argument = "URL",                                                                        \
+         .help = "its address: http://HOST:PORT",                                                  \
+         .value = &(ctl)->url},                                                                    \
+    {                                                                                              \
+        .name = "token-file", .argument = "FILE", .help = "whose first line is the token",         \
+        .value = &(ctl)->token_file                                                                \
+    }
+
 /* Find the destination. If @options name none: SLUICE_SOCKET or SLUICE_URL of the environment, or
  * the first `admin` listener of the policy, unix sockets first. The default policy is
  * /etc/sluice/policy.yaml. The token is from the token file, SLUICE_TOKEN, or the policy's

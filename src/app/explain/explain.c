@@ -1,7 +1,6 @@
 /* sluice explain FILE METHOD URL: what becomes of this request, and why. */
 
 #include <stdio.h>
-#include <string.h>
 
 #include "app/command.h"
 #include "app/explain/explain_admin.h"
@@ -15,24 +14,6 @@ struct options {
     bool is_live;
     bool is_json;
 };
-
-/* Take our own options out of @argv; what is left is the request. */
-static struct options take_options(int *argc, char **argv)
-{
-    struct options options = {false, false};
-    int n_kept = 0;
-    for (int i = 0; i < *argc; i++) {
-        if (strcmp(argv[i], "--live") == 0) {
-            options.is_live = true;
-        } else if (strcmp(argv[i], "--json") == 0) {
-            options.is_json = true;
-        } else {
-            argv[n_kept++] = argv[i];
-        }
-    }
-    *argc = n_kept;
-    return options;
-}
 
 static int write(const struct explanation *explanation, const struct options *options)
 {
@@ -80,28 +61,45 @@ static int explain(struct explanation *explanation, const struct policy *policy,
     return write(explanation, options);
 }
 
-int explain_command(int argc, char **argv)
+static int explain_command(int argc, char **argv)
 {
     static struct explanation explanation; /* large */
+    struct given_options given = {.n_fields = 0};
+    struct options options = {.is_live = false};
+    const struct command_option table[] = {
+        GIVEN_OPTIONS(&given),
+        {.name = "live",
+         .help = "how the limits stand now, without charging",
+         .flag = &options.is_live},
+        {.name = "json", .help = "print JSON", .flag = &options.is_json},
+    };
     struct policy *policy;
-    const struct options options = take_options(&argc, argv);
-    if (argc < 4) {
-        fputs("usage: sluice explain FILE METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS]\n"
-              "                      [--via NAME] [--live] [--json]\n",
-              stderr);
-        return EXIT_USAGE;
+    int result;
+    const int first = command_read(&EXPLAIN_COMMAND, table, ARRAY_LEN(table), argc, argv, &result);
+    if (first == 0) {
+        return result;
     }
-    if (load_policy(argv[1], &policy) != STATUS_OK) {
+    const char *path = argv[first];
+    if (load_policy(path, &policy) != STATUS_OK) {
         return EXIT_FAILED;
     }
-    int result = EXIT_USAGE;
-    const char *fault = given_request_read(&explanation.given, policy, argc - 2, argv + 2);
+    const char *fault =
+        given_request_read(&explanation.given, policy, argv[first + 1], argv[first + 2], &given);
     if (fault != NULL) {
         fprintf(stderr, "sluice explain: %s\n", fault);
+        result = EXIT_USAGE;
     } else {
-        result = explain(&explanation, policy, argv[1], &options);
+        result = explain(&explanation, policy, path, &options);
         explanation_close(&explanation);
     }
     policy_free(policy);
     return result;
 }
+
+const struct command EXPLAIN_COMMAND = {
+    .name = "explain",
+    .arguments = "POLICY METHOD URL",
+    .summary = "explain the route, the client and the limits of a request",
+    .notes = "Exits 3 if the request would be refused.\n",
+    .run = explain_command,
+};

@@ -32,12 +32,11 @@ static void split_url(struct span url, struct span *host, struct span *target)
 }
 
 /* A Host of the caller's own takes the place of the URL's. */
-static bool has_host(int argc, char **argv)
+static bool has_host(const struct given_options *options)
 {
-    for (int i = 0; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "-H") == 0 &&
-            span_equals_ignore_case(span_of(argv[i + 1], strcspn(argv[i + 1], ":")),
-                                    SPAN("host"))) {
+    for (size_t i = 0; i < options->n_fields; i++) {
+        const char *field = options->fields[i];
+        if (span_equals_ignore_case(span_of(field, strcspn(field, ":")), SPAN("host"))) {
             return true;
         }
     }
@@ -63,39 +62,33 @@ static void begin_head(struct text *text, const char *method, const char *url, b
     }
 }
 
-static const char *read_peer(struct given_request *given, const char *word)
+bool given_options_add_field(void *options, const char *field)
 {
-    if (strcmp(word, "unix") == 0) {
-        given->peer = (struct address){.family = ADDRESS_NONE};
-        return NULL;
+    struct given_options *given = options;
+    if (given->n_fields == ARRAY_LEN(given->fields)) {
+        fputs("sluice: there are too many header fields\n", stderr);
+        return false;
     }
-    return address_parse(span_of_text(word), &given->peer) ? NULL
-                                                           : "--from wants an address, or unix";
+    given->fields[given->n_fields++] = field;
+    return true;
 }
 
-static const char *read_options(struct given_request *given, struct text *text, int argc,
-                                char **argv)
+/* Returns the fault. */
+static const char *take_options(struct given_request *given, struct text *text,
+                                const struct given_options *options)
 {
-    for (int i = 0; i < argc; i += 2) {
-        const char *fault = NULL;
-        if (i + 1 == argc) {
-            return "an option lacks its value";
-        }
-        if (strcmp(argv[i], "-H") == 0) {
-            text_add(text, span_of_text(argv[i + 1]));
-            text_add_literal(text, "\r\n");
-        } else if (strcmp(argv[i], "--from") == 0) {
-            fault = read_peer(given, argv[i + 1]);
-        } else if (strcmp(argv[i], "--via") == 0) {
-            given->own_name = span_of_text(argv[i + 1]);
-        } else {
-            fault = "unknown option; -H, --from and --via are known";
-        }
-        if (fault != NULL) {
-            return fault;
-        }
+    for (size_t i = 0; i < options->n_fields; i++) {
+        text_add(text, span_of_text(options->fields[i]));
+        text_add_literal(text, "\r\n");
     }
     text_add_literal(text, "\r\n");
+    given->own_name = span_of_text(options->via != NULL ? options->via : "");
+    const char *from = options->from != NULL ? options->from : "127.0.0.1";
+    if (strcmp(from, "unix") == 0) {
+        given->peer = (struct address){.family = ADDRESS_NONE};
+    } else if (!address_parse(span_of_text(from), &given->peer)) {
+        return "--from wants an address, or unix";
+    }
     return text->truncated ? "the request is too large" : NULL;
 }
 
@@ -134,17 +127,13 @@ enum evaluation_result given_request_evaluate(struct given_request *given,
     return request_evaluate(&context, &given->head, &given->peer, &given->evaluation);
 }
 
-const char *given_request_read(struct given_request *given, const struct policy *policy, int argc,
-                               char **argv)
+const char *given_request_read(struct given_request *given, const struct policy *policy,
+                               const char *method, const char *url,
+                               const struct given_options *options)
 {
     struct text text = text_of(given->bytes, sizeof(given->bytes));
-    if (argc < 2) {
-        return "METHOD and URL are missing";
-    }
     memset(&given->evaluation, 0, sizeof(given->evaluation));
-    given->own_name = SPAN("");
-    given->peer = (struct address){.family = ADDRESS_IPV4, .bytes = {127, 0, 0, 1}};
-    begin_head(&text, argv[0], argv[1], !has_host(argc - 2, argv + 2));
-    const char *fault = read_options(given, &text, argc - 2, argv + 2);
+    begin_head(&text, method, url, !has_host(options));
+    const char *fault = take_options(given, &text, options);
     return fault != NULL ? fault : parse(given, policy, text_span(&text));
 }

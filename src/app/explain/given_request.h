@@ -3,6 +3,7 @@
 #ifndef SLUICE_APP_EXPLAIN_GIVEN_REQUEST_H
 #define SLUICE_APP_EXPLAIN_GIVEN_REQUEST_H
 
+#include "app/command.h"
 #include "base/arena.h"
 #include "base/compiler.h"
 #include "http/head.h"
@@ -11,6 +12,32 @@
 #include "proxy/request_evaluate.h"
 
 enum { GIVEN_HEAD_BYTES_MAX = 64 * 1024 };
+
+/* What the command line says of the request, beside METHOD and URL. All texts are borrowed. */
+struct given_options {
+    const char *fields[HEAD_FIELDS_MAX]; /* "NAME: VALUE" */
+    size_t n_fields;
+    const char *from; /* address of the peer, or "unix"; NULL: 127.0.0.1 */
+    const char *via;  /* the proxy's name in Via; NULL: unknown */
+};
+
+/* The rows for them in a table of struct command_option. */
+#define GIVEN_OPTIONS(given)                                                                       \
+    {.name = "H",                                                                                  \
+     .argument = "'NAME: VALUE'",                                                                  \
+     .help = "a header field; may be repeated",                                                    \
+     .take = given_options_add_field,                                                              \
+     .context = (given)},                                                                          \
+        {.name = "from",                                                                           \
+         .argument = "ADDRESS",                                                                    \
+         .help = "of the peer, or unix; left out: 127.0.0.1",                                      \
+         .value = &(given)->from},                                                                 \
+    {                                                                                              \
+        .name = "via", .argument = "NAME", .help = "the proxy's own name in Via",                  \
+        .value = &(given)->via                                                                     \
+    }
+
+bool given_options_add_field(void *options, const char *field);
 
 struct given_request {
     char bytes[GIVEN_HEAD_BYTES_MAX]; /* the head as the proxy would receive it */
@@ -22,11 +49,12 @@ struct given_request {
     struct evaluation evaluation;
 };
 
-/* Read METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS] [--via NAME], with the maxima of @policy.
- * URL is a path, or has a scheme and a host; ADDRESS may be "unix". Returns NULL, or the fault in
- * the arguments as a static phrase. A fault in the request is stored in @given. */
+/* Read the request that @method, @url and @options describe, with the maxima of @policy. @url is a
+ * path, or has a scheme and a host. Returns NULL, or the fault in the arguments as a static phrase.
+ * A fault in the request is stored in @given. */
 MUST_USE const char *given_request_read(struct given_request *given, const struct policy *policy,
-                                        int argc, char **argv);
+                                        const char *method, const char *url,
+                                        const struct given_options *options);
 
 /* Evaluate @given, into its evaluation and @admission. A head that cannot be read is
  * refused. */

@@ -1,14 +1,15 @@
-/* sluice script FILE METHOD URL: the redis-cli call that would decide this
- * request, as lines for a shell.
+/* sluice script POLICY METHOD URL: the redis-cli call that would decide this request, for a shell.
  *
- * They write the script to sluice.lua and run it with --eval; with --ldb before --eval redis-cli
- * steps through it. A password is not printed: redis-cli takes it from REDISCLI_AUTH. */
+ * redis-cli reads the Lua from its standard input, or from the file of -o: with --ldb before --eval
+ * it steps through that. A password is not printed: redis-cli takes it from REDISCLI_AUTH. */
 
 #include "app/explain/script.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/command.h"
 #include "app/load.h"
@@ -109,10 +110,22 @@ static void print_arguments(const struct admission *admission)
             printf(" %.0f", args[j]);
         }
     }
-    putchar('\n');
 }
 
-static int print_call(const struct policy *policy, const struct admission *admission)
+/* The Lua goes to the file @lua, or, if that is NULL, behind the call. */
+static bool write_lua(const char *source, size_t source_bytes, const char *lua)
+{
+    FILE *out = lua != NULL ? fopen(lua, "we") : stdout;
+    if (out == NULL) {
+        return false;
+    }
+    const bool is_written = fwrite(source, 1, source_bytes, out) == source_bytes;
+    fputc('\n', out);
+    return (lua == NULL || fclose(out) == 0) && is_written;
+}
+
+static int print_call(const struct policy *policy, const struct admission *admission,
+                      const char *lua)
 {
     char *source;
     size_t source_bytes;
@@ -120,14 +133,22 @@ static int print_call(const struct policy *policy, const struct admission *admis
         fputs("sluice script: out of memory\n", stderr);
         return EXIT_FAILED;
     }
-    fputs("cat > sluice.lua <<'END_OF_SCRIPT'\n", stdout);
-    fwrite(source, 1, source_bytes, stdout);
-    fputs("\nEND_OF_SCRIPT\n", stdout);
     print_server(&policy->store);
-    fputs(" --eval sluice.lua", stdout);
+    fputs(" --eval ", stdout);
+    print_quoted(span_of_text(lua != NULL ? lua : "/dev/stdin"));
     print_keys(admission, policy->store.prefix);
     print_arguments(admission);
+    fputs(lua != NULL ? "\n" : " <<'END_OF_SCRIPT'\n", stdout);
+    const bool is_written = write_lua(source, source_bytes, lua);
     free(source);
+    if (!is_written) {
+        fprintf(stderr, "sluice script: %s: %s\n", lua != NULL ? lua : "standard output",
+                strerror(errno));
+        return EXIT_FAILED;
+    }
+    if (lua == NULL) {
+        fputs("END_OF_SCRIPT\n", stdout);
+    }
     return EXIT_DONE;
 }
 
@@ -155,7 +176,7 @@ static void report_why(const struct evaluation *evaluation, const struct admissi
     }
 }
 
-int script_print(const struct policy *policy, struct given_request *given)
+int script_print(const struct policy *policy, struct given_request *given, const char *lua)
 {
     static struct admission admission;
     struct arena arena;
@@ -167,7 +188,7 @@ int script_print(const struct policy *policy, struct given_request *given)
     };
     arena_init(&arena, NULL, 0);
     if (given_request_evaluate(given, &context, &admission, &arena) == EVALUATION_TO_DECIDE) {
-        result = print_call(policy, &admission);
+        result = print_call(policy, &admission, lua);
     } else {
         report_why(&given->evaluation, &admission);
     }
@@ -175,26 +196,42 @@ int script_print(const struct policy *policy, struct given_request *given)
     return result;
 }
 
-int script_command(int argc, char **argv)
+static int script_command(int argc, char **argv)
 {
-    static struct given_request given; /* large */
+    static struct given_request request; /* large */
+    struct given_options given = {.n_fields = 0};
+    const char *lua = NULL;
+    const struct command_option table[] = {
+        GIVEN_OPTIONS(&given),
+        {.name = "o",
+         .argument = "FILE",
+         .help = "write the Lua there, not behind the call",
+         .value = &lua},
+    };
     struct policy *policy;
-    if (argc < 4) {
-        fputs("usage: sluice script FILE METHOD URL [-H 'NAME: VALUE']... [--from ADDRESS]\n"
-              "                     [--via NAME]\n",
-              stderr);
-        return EXIT_USAGE;
+    int result;
+    const int first = command_read(&SCRIPT_COMMAND, table, ARRAY_LEN(table), argc, argv, &result);
+    if (first == 0) {
+        return result;
     }
-    if (load_policy(argv[1], &policy) != STATUS_OK) {
+    if (load_policy(argv[first], &policy) != STATUS_OK) {
         return EXIT_FAILED;
     }
-    const char *fault = given_request_read(&given, policy, argc - 2, argv + 2);
-    int result = EXIT_FAILED;
+    const char *fault =
+        given_request_read(&request, policy, argv[first + 1], argv[first + 2], &given);
     if (fault != NULL) {
         fprintf(stderr, "sluice script: %s\n", fault);
+        result = EXIT_USAGE;
     } else {
-        result = script_print(policy, &given);
+        result = script_print(policy, &request, lua);
     }
     policy_free(policy);
     return result;
 }
+
+const struct command SCRIPT_COMMAND = {
+    .name = "script",
+    .arguments = "POLICY METHOD URL",
+    .summary = "print the redis-cli call that would decide a request",
+    .run = script_command,
+};

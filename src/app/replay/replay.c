@@ -3,7 +3,6 @@
  * options ─► logs opened, their format found ─► policies, their calendars of the logs'
  * time ─► the run ─► reports */
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +22,7 @@ enum {
     MEMORY_BYTES = 256 * 1024 * 1024,
 };
 
-struct command {
+struct run_options {
     struct replay_options options;
     const char *policies[STATISTICS_SIDES_MAX];
     size_t n_policies;
@@ -34,35 +33,18 @@ struct command {
     uint64_t reported_us; /* when progress was told last */
 };
 
-static int usage(void)
-{
-    fputs("usage: sluice replay [OPTION...] POLICY LOG...\n"
-          "  LOG is a file, or - for standard input; several are merged by time\n"
-          "  --against POLICY       and a second policy: what changes for whom\n"
-          "  --format FORMAT        combined, json or logfmt; left out: as the first lines read\n"
-          "  --field WHAT=NAME      what a field of json or logfmt means: time, client, method, "
-          "path,\n"
-          "                         request, host, status, duration, cost or header.NAME\n"
-          "  --host NAME            of requests whose line tells none\n"
-          "  --memory SIZE          of the embedded store; left out: 256MiB, or the policy's if "
-          "larger\n"
-          "  --html FILE            write a page with charts\n"
-          "  --json                 print JSON\n",
-          stderr);
-    return EXIT_USAGE;
-}
-
 /* --- options --- */
 
-static bool read_format(const char *word, enum replay_format *format)
+static bool read_format(void *context, const char *word)
 {
+    struct replay_options *options = context;
     static const struct {
         const char *word;
         enum replay_format format;
     } FORMATS[] = {{"combined", REPLAY_COMBINED}, {"json", REPLAY_JSON}, {"logfmt", REPLAY_LOGFMT}};
     for (size_t i = 0; i < ARRAY_LEN(FORMATS); i++) {
         if (strcmp(word, FORMATS[i].word) == 0) {
-            *format = FORMATS[i].format;
+            options->format = FORMATS[i].format;
             return true;
         }
     }
@@ -70,8 +52,9 @@ static bool read_format(const char *word, enum replay_format *format)
     return false;
 }
 
-static bool read_field(const char *argument, struct replay_options *options)
+static bool read_field(void *context, const char *argument)
 {
+    struct replay_options *options = context;
     const char *equals = strchr(argument, '=');
     if (equals == NULL || options->n_fields == REPLAY_FIELDS_MAX) {
         fprintf(stderr, "sluice replay: --field %s: %s\n", argument,
@@ -83,8 +66,9 @@ static bool read_field(const char *argument, struct replay_options *options)
     return true;
 }
 
-static bool read_memory(const char *argument, struct command *command)
+static bool read_memory(void *context, const char *argument)
 {
+    struct run_options *command = context;
     char buffer[256];
     struct text problem = text_of(buffer, sizeof(buffer));
     uint64_t bytes = 0;
@@ -98,58 +82,65 @@ static bool read_memory(const char *argument, struct command *command)
     return true;
 }
 
-static bool read_option(struct command *command, int option)
+static bool read_host(void *context, const char *argument)
 {
-    switch (option) {
-    case 'a':
-        command->policies[1] = optarg;
-        command->n_policies = 2;
-        return true;
-    case 'f':
-        return read_format(optarg, &command->options.format);
-    case 'F':
-        return read_field(optarg, &command->options);
-    case 'H':
-        command->options.host = span_of_text(optarg);
-        if (!target_is_host(command->options.host)) {
-            fprintf(stderr, "sluice replay: --host %s: this is no host\n", optarg);
-            return false;
-        }
-        return true;
-    case 'm':
-        return read_memory(optarg, command);
-    case 'p':
-        command->html = optarg;
-        return true;
-    case 'j':
-        command->is_json = true;
-        return true;
-    default:
+    struct replay_options *options = context;
+    options->host = span_of_text(argument);
+    if (!target_is_host(options->host)) {
+        fprintf(stderr, "sluice replay: --host %s: this is no host\n", argument);
         return false;
     }
+    return true;
 }
 
-static bool read_options(struct command *command, int argc, char **argv)
+/* False: the command ends with *status. */
+static bool read_options(struct run_options *command, int argc, char **argv, int *status)
 {
-    static const struct option OPTIONS[] = {
-        {"against", required_argument, NULL, 'a'}, {"format", required_argument, NULL, 'f'},
-        {"field", required_argument, NULL, 'F'},   {"host", required_argument, NULL, 'H'},
-        {"memory", required_argument, NULL, 'm'},  {"html", required_argument, NULL, 'p'},
-        {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0},
+    struct replay_options *options = &command->options;
+    const struct command_option table[] = {
+        {.name = "against",
+         .argument = "POLICY",
+         .help = "and a second policy: what changes for whom",
+         .value = &command->policies[1]},
+        {.name = "format",
+         .argument = "FORMAT",
+         .help = "combined, json or logfmt; left out: as the first lines read",
+         .take = read_format,
+         .context = options},
+        {.name = "field",
+         .argument = "WHAT=NAME",
+         .help = "what a field of json or logfmt means; may be repeated",
+         .take = read_field,
+         .context = options},
+        {.name = "host",
+         .argument = "NAME",
+         .help = "of requests whose line names none",
+         .take = read_host,
+         .context = options},
+        {.name = "memory",
+         .argument = "SIZE",
+         .help = "of the embedded store; left out: 256MiB, or the policy's if larger",
+         .take = read_memory,
+         .context = command},
+        {.name = "html",
+         .argument = "FILE",
+         .help = "write a page with charts",
+         .value = &command->html},
+        {.name = "json", .help = "print JSON", .flag = &command->is_json},
     };
-    int option;
-    *command = (struct command){.n_policies = 1};
-    while ((option = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
-        if (!read_option(command, option)) {
-            return false;
-        }
-    }
-    if (argc - optind < 2 || argc - optind - 1 > REPLAY_LOGS_MAX) {
+    *command = (struct run_options){.n_policies = 1};
+    const int first = command_read(&REPLAY_COMMAND, table, ARRAY_LEN(table), argc, argv, status);
+    if (first == 0) {
         return false;
     }
-    command->policies[0] = argv[optind];
-    command->options.paths = argv + optind + 1;
-    command->options.n_paths = (size_t)(argc - optind - 1);
+    if (argc - first - 1 > REPLAY_LOGS_MAX) {
+        *status = command_usage(&REPLAY_COMMAND);
+        return false;
+    }
+    command->n_policies += command->policies[1] != NULL;
+    command->policies[0] = argv[first];
+    options->paths = argv + first + 1;
+    options->n_paths = (size_t)(argc - first - 1);
     return true;
 }
 
@@ -157,7 +148,7 @@ static bool read_options(struct command *command, int argc, char **argv)
 
 static void on_progress(void *context, const struct replay_progress *progress)
 {
-    struct command *command = context;
+    struct run_options *command = context;
     const uint64_t now_us = clock_monotonic_us();
     char lines[REPORT_NUMBER_BYTES];
     char rate[REPORT_NUMBER_BYTES];
@@ -185,7 +176,7 @@ static void on_interrupt(int number)
     (void)raise(number); /* which ends the process, now that this is not called any more */
 }
 
-static void report_progress(struct command *command)
+static void report_progress(struct run_options *command)
 {
     const struct sigaction once = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     command->options.on_progress = on_progress;
@@ -204,7 +195,7 @@ static bool is_written(enum status status)
     return status == STATUS_OK;
 }
 
-static bool write_page(const struct command *command, const json_t *report)
+static bool write_page(const struct run_options *command, const json_t *report)
 {
     FILE *file = fopen(command->html, "w");
     bool is_complete = file != NULL && report_print_page(report, file) == STATUS_OK;
@@ -230,7 +221,7 @@ static void write_text(const json_t *report, uint64_t took_us)
             report_count_text(rate, n_lines * 1000 / (took_us / 1000 + 1)));
 }
 
-static int show(const struct command *command, const struct replay *replay)
+static int show(const struct run_options *command, const struct replay *replay)
 {
     const uint64_t took_us = clock_monotonic_us() - command->started_us;
     json_t *report = report_make(replay, command->policies);
@@ -248,7 +239,7 @@ static int show(const struct command *command, const struct replay *replay)
 }
 
 /* As large as the largest of the policies', and never small, unless it is said. */
-static size_t memory_of(const struct command *command, struct policy *const *policies)
+static size_t memory_of(const struct run_options *command, struct policy *const *policies)
 {
     size_t bytes = MEMORY_BYTES;
     for (size_t i = 0; i < command->n_policies; i++) {
@@ -257,7 +248,7 @@ static size_t memory_of(const struct command *command, struct policy *const *pol
     return command->memory_bytes != 0 ? command->memory_bytes : bytes;
 }
 
-static int run_policies(struct command *command, struct replay *replay,
+static int run_policies(struct run_options *command, struct replay *replay,
                         struct policy *const *policies)
 {
     const struct policy *const read_only[STATISTICS_SIDES_MAX] = {policies[0], policies[1]};
@@ -276,7 +267,7 @@ static int run_policies(struct command *command, struct replay *replay,
     return show(command, replay);
 }
 
-static int run_replay(struct command *command, struct replay *replay)
+static int run_replay(struct run_options *command, struct replay *replay)
 {
     struct policy *policies[STATISTICS_SIDES_MAX] = {NULL};
     int result = EXIT_FAILED;
@@ -294,14 +285,15 @@ static int run_replay(struct command *command, struct replay *replay)
     return result;
 }
 
-int replay_command(int argc, char **argv)
+static int replay_command(int argc, char **argv)
 {
     char buffer[REPLAY_PROBLEM_BYTES];
     struct text problem = text_of(buffer, sizeof(buffer));
-    struct command command;
+    struct run_options command;
     struct replay *replay;
-    if (!read_options(&command, argc, argv)) {
-        return usage();
+    int status;
+    if (!read_options(&command, argc, argv, &status)) {
+        return status;
     }
     if (isatty(STDERR_FILENO) == 1) {
         report_progress(&command);
@@ -314,3 +306,13 @@ int replay_command(int argc, char **argv)
     replay_free(replay);
     return result;
 }
+
+const struct command REPLAY_COMMAND = {
+    .name = "replay",
+    .arguments = "POLICY LOG...",
+    .summary = "report what a policy would have said to the requests of access logs",
+    .notes = "LOG is a file, or - for standard input; several are merged by time.\n"
+             "WHAT is time, client, method, path, request, host, status, duration, cost or\n"
+             "header.NAME.\n",
+    .run = replay_command,
+};

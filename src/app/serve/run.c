@@ -203,16 +203,20 @@ static int load_and_run(struct run_options *options)
     return run_with_pid_file(options, policy);
 }
 
-int run_command(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     struct run_options options = {.path = NULL};
     const struct command_option table[] = {
-        {.name = "watch", .flag = &options.watches},
-        {.name = "pid-file", .value = &options.pid_path},
+        {.name = "watch", .help = "reload when the file changes", .flag = &options.watches},
+        {.name = "pid-file",
+         .argument = "FILE",
+         .help = "write the process id there",
+         .value = &options.pid_path},
     };
-    const int first = command_read_options(table, ARRAY_LEN(table), argc, argv);
-    if (first < 0 || first + 1 != argc) {
-        return command_usage(argv[0]);
+    int status;
+    const int first = command_read(&RUN_COMMAND, table, ARRAY_LEN(table), argc, argv, &status);
+    if (first == 0) {
+        return status;
     }
     options.path = argv[first];
     if (log_output_start() != STATUS_OK) {
@@ -223,3 +227,12 @@ int run_command(int argc, char **argv)
     log_output_stop();
     return result;
 }
+
+const struct command RUN_COMMAND = {
+    .name = "run",
+    .arguments = "FILE",
+    .summary = "start the proxy with the policy in FILE",
+    .notes = "SIGTERM and SIGINT let requests end, then stop; a second one stops at once.\n"
+             "SIGHUP reads the policy again, SIGUSR1 opens the file of the access log again.\n",
+    .run = run_command,
+};
