@@ -31,7 +31,8 @@ struct admin_store_state {
 
 /* Everything is borrowed until admin_free(); the functions are called from the admin's thread. */
 struct admin_options {
-    const char *version; /* of the program */
+    const char *version;     /* of the program */
+    const char *policy_path; /* of its policy's file */
     struct server *server;
     /* The policy in force; it is valid until give_policy(). */
     const struct policy *(*take_policy)(void *context);

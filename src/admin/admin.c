@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "admin/internal.h"
+#include "base/clock.h"
 #include "proxy/reload_requests.h"
 
 /* --- the stores that requests query: one per policy, since a reload may happen meanwhile --- */
@@ -132,6 +133,7 @@ enum status admin_new(const struct admin_options *options, struct admin **admin)
     }
     json_object_seed(0); /* before other threads make objects */
     created->options = *options;
+    created->started_us = clock_monotonic_us();
     created->stop.fd = -1;
     created->reloaded.fd = -1;
     list_init(&created->reloads);

@@ -34,7 +34,7 @@ void health_handle(struct admin_request *request)
 
 /* --- readiness --- */
 
-static json_t *describe_store(const struct admin_request *request)
+json_t *ready_describe_store(const struct admin_request *request)
 {
     const struct admin_options *options = &request->admin->options;
     struct admin_store_state state;
@@ -55,7 +55,7 @@ void ready_handle(struct admin_request *request)
     const bool is_draining = server_is_draining(request->admin->options.server);
     answer_json(request, is_draining ? 503 : 200,
                 json_pack("{ss, so}", "status", is_draining ? "draining" : "ready", "store",
-                          describe_store(request)));
+                          ready_describe_store(request)));
 }
 
 /* --- upstreams --- */

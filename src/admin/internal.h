@@ -60,6 +60,7 @@ struct admin {
     struct log_gate refusals;    /* limits the log lines about refusals */
     pthread_t thread;
     bool is_running;
+    uint64_t started_us; /* monotonic */
 };
 
 /* The store of @policy, for use in the admin's loop. NULL: no memory. */

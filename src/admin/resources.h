@@ -27,8 +27,10 @@ struct admin_resource {
 void index_handle(struct admin_request *request);
 void health_handle(struct admin_request *request);
 void ready_handle(struct admin_request *request);
+void status_handle(struct admin_request *request);
 void metrics_handle(struct admin_request *request);
 void top_handle(struct admin_request *request);
+void keys_handle(struct admin_request *request);
 void limits_handle(struct admin_request *request);
 void limit_handle(struct admin_request *request);
 void key_handle(struct admin_request *request);
@@ -50,6 +52,9 @@ void unexempt_handle(struct admin_request *request);
 /* The limit that the first capture names, in the request's policy. NULL: there is none, and the
  * request was answered with a 404. */
 MUST_USE const struct limit_rule *request_find_limit(struct admin_request *request);
+
+/* The store and its state, as /readyz tells them. NULL: no memory. */
+json_t *ready_describe_store(const struct admin_request *request);
 
 /* --- the table --- */
 

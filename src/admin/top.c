@@ -289,18 +289,33 @@ static json_t *collect(const struct meters *meters, const struct question *quest
     return list;
 }
 
-void top_handle(struct admin_request *request)
+/* Answer with the keys of question->limit, as the member @name. */
+static void answer(struct admin_request *request, const struct question *question, const char *name)
 {
-    struct question question;
     bool is_known;
-    if (!read_question(request, &question)) {
-        return;
-    }
-    json_t *list = collect(request->admin->options.meters, &question, &is_known);
+    json_t *list = collect(request->admin->options.meters, question, &is_known);
     if (!is_known) {
         json_decref(list);
         answer_problem(request, 404, "there is no such limit; GET /v1/limits lists them");
         return;
     }
-    answer_json(request, 200, json_pack("{so}", "top", list));
+    answer_json(request, 200, json_pack("{so}", name, list));
+}
+
+void top_handle(struct admin_request *request)
+{
+    struct question question;
+    if (read_question(request, &question)) {
+        answer(request, &question, "top");
+    }
+}
+
+/* The store is not asked: it may be shared, and hold millions of keys. */
+void keys_handle(struct admin_request *request)
+{
+    struct question question;
+    if (read_question(request, &question)) {
+        question.limit = request->captures[0];
+        answer(request, &question, "keys");
+    }
 }

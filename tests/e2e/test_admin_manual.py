@@ -19,6 +19,10 @@ def manual():
 
 def steady(text):
     """What is the same whenever it is run: no waits, and columns however wide."""
+    text = re.sub(r"\bpid \d+", "pid N", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "WHEN", text)
+    text = re.sub(r"sluice \d+\.\d+\.\d+", "sluice X", text)
+    text = re.sub(r"(listen|admin|policy) +\S.*", lambda fact: re.sub(r":\d+|/\S*/", "N", fact.group()), text)
     text = re.sub(r"\d+ ms ago", "N ms ago", text.replace("\r", ""))
     text = re.sub(r'("\w+_ms": )\d+', r"\1N", text)
     text = re.sub(r"\b\d+(ms|s|m\d+s|h\d+m|d\d+h)\b", "T", text)

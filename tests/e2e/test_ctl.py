@@ -1,6 +1,7 @@
 """`sluice ctl`: the admin API at a prompt."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -63,6 +64,45 @@ def failed(result, status=1):
 def test_health_and_readiness_are_a_line(places):
     until(lambda: told(ctl(places[0], "health"))[0].startswith("alive: 2 workers"), "both loops to turn")
     assert told(ctl(places[1], "ready")) == ["ready; store: memory, ok"]
+
+
+def test_status_tells_the_process_at_a_glance(start, tmp_path):
+    proxy = start(f"""
+        workers: 2
+        admin: "unix:{tmp_path}/a.sock"
+        limits: {{per-client: {{key: client.ip, rate: 2/hour}}}}
+        routes:
+          - {{match: {{path: /free}}, limits: [], respond: {{status: 204}}}}
+          - {{limits: [per-client], respond: {{status: 204}}}}
+        """)
+    place = addresses(proxy)[0]
+    for path in ("/free", "/", "/", "/"):
+        proxy.ask(path=path)
+    policy = str(proxy.folder / "policy.yaml")
+    until(lambda: json.loads(ctl(place, "status", "--json").stdout)["requests"]["all"] == 4, "all to be counted")
+    lines = told(ctl(place, "status"))
+    version = program.command("version").stdout.split()[1]
+    assert re.fullmatch(rf"sluice {version}, pid {proxy.process.pid}, up for \d+(ms|s|m\d+s)", lines[0])
+    assert re.fullmatch(rf"policy +{policy}, generation 1, loaded 2\S+Z", lines[1])
+    assert lines[2:] == ["listen       127.0.0.1:0", f"admin        unix:{tmp_path}/a.sock",
+                         "state        ready; store: memory, ok", "servers      0 of 0 are up",
+                         "connections  0 open",
+                         "requests     4: 2 allowed, 1 denied, 0 undecided, 1 without limits"]
+    (proxy.folder / "policy.yaml").write_text("listen: nowhere\n")
+    assert ctl(place, "reload").returncode == 1
+    assert "generation 1" in (line := told(ctl(place, "status"))[1]) and line.endswith("; the latest reload failed")
+
+
+def test_keys_are_those_of_one_limit_that_are_denied(proxy, places):
+    assert told(ctl(places[0], "keys", "slots"))[0] == "no key of it was denied within the last hour"
+    for _ in range(7):
+        proxy.ask("POST", "/login", [("x-api-key", "k")], source="127.0.0.9")
+    lines = told(ctl(places[0], "keys", "per-client", "1"))
+    assert lines[1].split() == ["DENIED", "ALLOWED", "LAST", "DENIED", "KEY"] and len(lines) == 3
+    key = lines[2].split()[-1]
+    assert key.startswith("client.ip=127.0.0.")
+    assert told(ctl(places[0], "key", "per-client", key), 3)[0].endswith("would be denied")
+    assert "there is no such limit" in failed(ctl(places[0], "keys", "none"))
 
 
 def test_limits_are_a_table(places):

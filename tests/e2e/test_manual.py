@@ -33,7 +33,7 @@ CTL_WORDS = re.findall(r"^  ([a-z]+) ", help_of("ctl"), re.MULTILINE)
 def test_there_is_something_to_know():
     assert {"run", "check", "ctl", "help", "version"} <= set(COMMANDS)
     assert {"--from", "-H", "--live"} <= options_of("explain")
-    assert {"health", "key"} <= set(CTL_WORDS)
+    assert {"health", "key", "status"} <= set(CTL_WORDS)
 
 
 # --- the program tells of itself ---

@@ -5,6 +5,8 @@
 #include "app/command.h"
 #include "base/compiler.h"
 
+enum { LINE_BYTES = 4096 };
+
 static long long number_at(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
@@ -47,6 +49,71 @@ static int print_reload(const json_t *answer, FILE *out)
                     : "not reloaded: generation %lld stays in force\n",
             number_at(answer, "generation"));
     return is_done ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* 459ms, 12s, 3m20s, 1d4h; "-" where there is no number. */
+static void write_wait(const json_t *ms, struct text *cell)
+{
+    const long long value = json_integer_value(ms);
+    const long long s = (value + 999) / 1000;
+    if (!json_is_integer(ms)) {
+        text_add_char(cell, '-');
+    } else if (value < 1000) {
+        text_add_format(cell, "%lldms", value);
+    } else if (s < 60) {
+        text_add_format(cell, "%llds", s);
+    } else if (s < 3600) {
+        text_add_format(cell, "%lldm%llds", s / 60, s % 60);
+    } else if (s < 86400) {
+        text_add_format(cell, "%lldh%lldm", s / 3600, s % 3600 / 60);
+    } else {
+        text_add_format(cell, "%lldd%lldh", s / 86400, s % 86400 / 3600);
+    }
+}
+
+static void print_listeners(const json_t *answer, const char *member, FILE *out)
+{
+    char bytes[LINE_BYTES];
+    struct text text = text_of(bytes, sizeof(bytes));
+    ctl_write_list(json_object_get(answer, member), &text);
+    if (text.len > 0) {
+        ctl_print_line(out, "%-12s %.*s", member, SPAN_ARGS(text_span(&text)));
+    }
+}
+
+static void print_requests(const json_t *answer, FILE *out)
+{
+    const json_t *requests = json_object_get(answer, "requests");
+    const json_t *servers = json_object_get(answer, "servers");
+    ctl_print_line(out, "%-12s %lld of %lld are up", "servers", number_at(servers, "up"),
+                   number_at(servers, "all"));
+    ctl_print_line(out, "%-12s %lld open", "connections", number_at(answer, "connections"));
+    ctl_print_line(out,
+                   "%-12s %lld: %lld allowed, %lld denied, %lld undecided, %lld without limits",
+                   "requests", number_at(requests, "all"), number_at(requests, "allowed"),
+                   number_at(requests, "denied"), number_at(requests, "undecided"),
+                   number_at(requests, "unlimited"));
+}
+
+static int print_status(const json_t *answer, FILE *out)
+{
+    char bytes[LINE_BYTES];
+    struct text uptime = text_of(bytes, sizeof(bytes));
+    json_t *uptime_ms = json_integer(number_at(answer, "uptime_s") * 1000);
+    write_wait(uptime_ms, &uptime);
+    json_decref(uptime_ms);
+    ctl_print_line(out, "sluice %s, pid %lld, up for %.*s", ctl_text_at(answer, "version"),
+                   number_at(answer, "pid"), SPAN_ARGS(text_span(&uptime)));
+    ctl_print_line(out, "%-12s %s, generation %lld, loaded %s%s", "policy",
+                   ctl_text_at(answer, "policy"), number_at(answer, "generation"),
+                   ctl_text_at(answer, "loaded"),
+                   is_true_at(answer, "last_reload_failed") ? "; the latest reload failed" : "");
+    print_listeners(answer, "listen", out);
+    print_listeners(answer, "admin", out);
+    fprintf(out, "%-12s ", "state");
+    const int result = print_ready(answer, out);
+    print_requests(answer, out);
+    return result;
 }
 
 /* --- limits and routes --- */
@@ -165,26 +232,6 @@ static void write_allowed(const json_t *value, struct text *cell)
     text_add(cell, json_is_true(value) ? SPAN("allowed") : SPAN("denied"));
 }
 
-/* 459ms, 12s, 3m20s, 1d4h; "-" where there is no number. */
-static void write_wait(const json_t *ms, struct text *cell)
-{
-    const long long value = json_integer_value(ms);
-    const long long s = (value + 999) / 1000;
-    if (!json_is_integer(ms)) {
-        text_add_char(cell, '-');
-    } else if (value < 1000) {
-        text_add_format(cell, "%lldms", value);
-    } else if (s < 60) {
-        text_add_format(cell, "%llds", s);
-    } else if (s < 3600) {
-        text_add_format(cell, "%lldm%llds", s / 60, s % 60);
-    } else if (s < 86400) {
-        text_add_format(cell, "%lldh%lldm", s / 3600, s % 3600 / 60);
-    } else {
-        text_add_format(cell, "%lldd%lldh", s / 86400, s % 86400 / 3600);
-    }
-}
-
 static const struct ctl_table RATES = {
     .rows = "rates",
     .columns =
@@ -219,6 +266,26 @@ static void write_top_key(const json_t *line, struct text *cell)
     ctl_write_text(json_object_get(line, "key"), cell);
     text_add(cell, is_true_at(line, "key_is_cut") ? SPAN(" ...") : SPAN(""));
 }
+
+static int print_keys(const json_t *answer, FILE *out)
+{
+    const bool is_any = json_array_size(json_object_get(answer, "keys")) > 0;
+    ctl_print_line(out, is_any
+                            ? "keys that were denied within the last hour, the most denied first:"
+                            : "no key of it was denied within the last hour");
+    return EXIT_DONE;
+}
+
+static const struct ctl_table KEYS = {
+    .rows = "keys",
+    .columns =
+        {
+            {"DENIED", NULL, write_denied, CTL_ROW},
+            {"ALLOWED", "allowed", ctl_write_number, CTL_ROW},
+            {"LAST DENIED", "last_denied", ctl_write_text, CTL_ROW},
+            {"KEY", NULL, write_top_key, CTL_ROW},
+        },
+};
 
 static const struct ctl_table TOP = {
     .rows = "top",
@@ -299,6 +366,8 @@ static const struct ctl_table BANS = {
 /* --- all of them --- */
 
 const struct ctl_word CTL_WORDS[] = {
+    {"status", "", "GET", "/v1/status", NULL, print_status, NULL,
+     "version, policy, listeners, store and counters at a glance; exits 1 if it drains"},
     {"health", "", "GET", "/healthz", NULL, print_health, NULL,
      "whether the workers' loops run; exits 1 if not"},
     {"ready", "", "GET", "/readyz", NULL, print_ready, NULL,
@@ -311,6 +380,8 @@ const struct ctl_word CTL_WORDS[] = {
      "read the policy's file anew; exits 1 if the one before stays in force"},
     {"policy", "", "GET", "/v1/policy", NULL, NULL, NULL,
      "the policy in force, defaults filled in, secrets masked"},
+    {"keys", "LIMIT [N]", "GET", "/v1/limits/%/keys?n=%", NULL, print_keys, &KEYS,
+     "the keys of a limit that are denied most; key tells how one stands"},
     {"key", "LIMIT KEY", "GET", "/v1/limits/%/keys/%", NULL, print_key, &RATES,
      "how one key stands; exits 3 if it would be denied"},
     {"reset", "LIMIT KEY", "DELETE", "/v1/limits/%/keys/%", NULL, print_reset, NULL,

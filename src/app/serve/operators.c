@@ -40,6 +40,7 @@ enum status operators_open(struct operators *operators, const struct operators_o
     struct stores *stores = options->stores;
     const struct admin_options admin = {
         .version = SLUICE_VERSION,
+        .policy_path = options->policy_path,
         .server = options->server,
         .take_policy = take_policy,
         .give_policy = give_policy,

@@ -20,6 +20,7 @@ struct operators {
 /* Everything is borrowed until operators_close(). */
 struct operators_options {
     const struct policy *policy; /* the first */
+    const char *policy_path;
     const struct meters *meters;
     struct stores *stores;
     struct bans *bans;

@@ -73,6 +73,7 @@ static int serve(const struct run_options *options, struct reload *reload)
 {
     const struct operators_options operators_options = {
         .policy = reload->now->policy,
+        .policy_path = reload->path,
         .meters = reload->meters,
         .stores = reload->stores,
         .bans = reload->ban_sync.bans,
