@@ -154,10 +154,10 @@ void policy_free(struct policy *policy);
 /* The value in keys for all methods that are neither registered nor named. Not a valid method. */
 #define METHOD_NAMES_OTHERS SPAN("@other")
 
-/* Set *counted to the value of @method in keys: @method if it is registered or @policy names it,
- * else METHOD_NAMES_OTHERS. Returns NULL, or why the request is refused: @method differs from a
- * known method only in case, and servers that ignore case would treat it as that method. The text
- * lives as long as @policy. */
+/* Set *counted to the value of @method in keys: GET for HEAD, @method if it is registered or
+ * @policy names it, else METHOD_NAMES_OTHERS. Returns NULL, or why the request is refused: @method
+ * differs from a known method only in case, and servers that ignore case would treat it as that
+ * method. The text lives as long as @policy. */
 MUST_USE const char *method_names_read(const struct policy *policy, struct span method,
                                        struct span *counted);
 

@@ -22,6 +22,7 @@
     X(DODGED_ROUTE, "dodged-route", "a route that other spellings of its requests avoid")          \
     X(NEVER_BINDING, "never-binding", "a limit that a stricter one beside it makes idle")          \
     X(CLIENT_CHOSEN_KEY, "client-chosen-key", "a route limited only by what clients choose")       \
+    X(CLIENT_CHOSEN_ROUTE, "client-chosen-route", "a route past limits, by a header of clients")   \
     X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that anybody can set")           \
     X(NARROW_PREFIX, "narrow-prefix", "a limit that counts one IPv6 client as 65,536")             \
     X(TRUSTS_EVERYBODY, "trusts-everybody", "trusted_proxies that are everybody")                  \

@@ -284,10 +284,10 @@ static const char *find_detour(const struct policy *policy, struct request_view 
 /* Why the method is refused, or NULL. The parser already knows the method of most requests. */
 static const char *read_method(const struct policy *policy, struct request_view *request)
 {
-    request->method = request->head->method;
-    return request->head->method_id != METHOD_OTHER
-               ? NULL
-               : method_names_read(policy, request->head->method, &request->method);
+    const enum method_id id = request->head->method_id;
+    request->method = id == METHOD_HEAD ? SPAN("GET") : request->head->method;
+    return id != METHOD_OTHER ? NULL
+                              : method_names_read(policy, request->head->method, &request->method);
 }
 
 const char *matcher_find_route(const struct policy *policy, struct request_view *request,

@@ -18,8 +18,9 @@ void policy_free(struct policy *policy)
 
 const char *method_names_read(const struct policy *policy, struct span method, struct span *counted)
 {
-    *counted = method;
-    if (method_identify(method) != METHOD_OTHER) {
+    const enum method_id id = method_identify(method);
+    *counted = id == METHOD_HEAD ? SPAN("GET") : method;
+    if (id != METHOD_OTHER) {
         return NULL;
     }
     for (size_t i = 0; i < policy->n_methods; i++) {

@@ -124,8 +124,7 @@ def _routes(is_careful):
         name = one["name"]
         if name in KEYED:
             continue
-        methods = ["GET", "HEAD"] if name == "mixed" and is_careful else [one["method"]]
-        method = f", method: [{', '.join(methods)}]" if methods != ["GET"] or name == "mixed" else ""
+        method = f", method: {one['method']}" if one["method"] != "GET" or name == "mixed" else ""
         yield ROUTE.format(name=name, path=_pattern(one["path"], is_careful), rest=method + ignore,
                            limits="once", cost="")
     yield ROUTE.format(name="report", path=_pattern("/v1/report", is_careful), rest=ignore, limits="report",

@@ -144,10 +144,10 @@ enum status compile_policy(const struct spec_policy *spec, struct arena *scratch
                            struct diags *diags, uint64_t now_us, struct policy *policy)
 {
     static void (*const STAGES[])(struct compiler *) = {
-        index_names,        compile_settings,    compile_store,   compile_upstreams,
-        compile_limits,     compile_keys,        compile_routes,  compile_method_names,
-        compile_balance,    compile_read_fields, compile_settled, compile_slots,
-        compile_redis_cell,
+        index_names,          compile_settings,   compile_store,       compile_upstreams,
+        compile_limits,       compile_keys,       compile_routes,      compile_method_names,
+        compile_implied_head, compile_balance,    compile_read_fields, compile_settled,
+        compile_slots,        compile_redis_cell,
     };
     struct compiler compiler = {
         .spec = spec,

@@ -57,6 +57,8 @@ void compile_keys(struct compiler *compiler);
 void compile_routes(struct compiler *compiler);
 /* The unregistered methods that routes name. */
 void compile_method_names(struct compiler *compiler);
+/* Add HEAD to each route that names GET, unless a route with the same host and path names HEAD. */
+void compile_implied_head(struct compiler *compiler);
 /* Choose the limits that redis-cell decides, if the policy enables it; after all of the above. */
 void compile_redis_cell(struct compiler *compiler);
 

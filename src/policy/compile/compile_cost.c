@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "http/field.h"
+#include "http/method.h"
 #include "limit/algorithms.h"
 #include "policy/compile/compile.h"
 #include "policy/load/quote.h"
@@ -137,6 +138,23 @@ static void check_method(struct compiler *compiler, const struct node *method)
     }
 }
 
+/* HEAD costs what GET costs, unless it is named. */
+static void add_cost_of_head(struct cost_spec *cost)
+{
+    const struct method_cost *get = NULL;
+    for (size_t i = 0; i < cost->n_methods; i++) {
+        const enum method_id id = method_identify(cost->methods[i].method);
+        if (id == METHOD_HEAD) {
+            return;
+        }
+        get = id == METHOD_GET ? &cost->methods[i] : get;
+    }
+    if (get != NULL) {
+        cost->methods[cost->n_methods++] =
+            (struct method_cost){.method = SPAN("HEAD"), .units = get->units};
+    }
+}
+
 static void compile_by_method(struct compiler *compiler, const struct spec_cost *spec,
                               struct route *route)
 {
@@ -145,7 +163,7 @@ static void compile_by_method(struct compiler *compiler, const struct spec_cost 
     cost->units = spec->units;
     cost->max = spec->units;
     check_capacity(compiler, route, spec->units, "default", find_key(spec, "default"));
-    cost->methods = compile_alloc(compiler, spec->methods.n_items, sizeof(*cost->methods));
+    cost->methods = compile_alloc(compiler, spec->methods.n_items + 1, sizeof(*cost->methods));
     for (size_t i = 0; i < spec->methods.n_items && cost->methods != NULL; i++) {
         check_method(compiler, specs[i].position.name_node);
         if (specs[i].position.node == NULL) {
@@ -158,6 +176,7 @@ static void compile_by_method(struct compiler *compiler, const struct spec_cost 
         cost->max = specs[i].units > cost->max ? specs[i].units : cost->max;
         check_capacity(compiler, route, specs[i].units, "cost", specs[i].position.node);
     }
+    add_cost_of_head(cost);
 }
 
 static void compile_request_header(struct compiler *compiler, const struct spec_cost *spec,

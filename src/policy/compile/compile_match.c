@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "http/method.h"
 #include "http/target.h"
+#include "policy/load/name_index.h"
 #include "policy/pattern.h"
 
 enum { PROBLEM_BYTES_MAX = 512 };
@@ -66,7 +68,8 @@ static void compile_methods(struct compiler *compiler, const struct section_item
 {
     const struct spec_text *methods = items->items;
     refuse_empty(compiler, items, "method");
-    match->methods = compile_alloc(compiler, items->n_items, sizeof(*match->methods));
+    match->methods =
+        compile_alloc(compiler, items->n_items + 1, sizeof(*match->methods)); /* HEAD */
     for (size_t i = 0; i < items->n_items && match->methods != NULL; i++) {
         match->methods[match->n_methods++] = compile_copy(compiler, methods[i].text);
     }
@@ -97,4 +100,62 @@ void compile_match(struct compiler *compiler, const struct spec_match *spec, str
     refuse_empty(compiler, &spec->clients, "client");
     route->match.clients = compile_prefixes(compiler, &spec->clients);
     route->match.n_clients = spec->clients.n_items;
+}
+
+/* --- HEAD --- */
+
+static bool names_method(const struct route_match *match, enum method_id id)
+{
+    for (size_t i = 0; i < match->n_methods; i++) {
+        if (method_identify(match->methods[i]) == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The host and the path of @match as one text, in which `*` stands for each {name}. */
+static struct span write_place(struct compiler *compiler, const struct route_match *match)
+{
+    static const struct pattern_segment ANY = {.kind = SEGMENT_ANY};
+    static const struct pattern_segment REST = {.kind = SEGMENT_REST};
+    char buffer[HOST_BYTES_MAX + TARGET_BYTES_MAX]; /* a longer pattern matches no request */
+    struct text text = text_of(buffer, sizeof(buffer));
+    text_add(&text, match->host);
+    if (match->segments == NULL) {
+        pattern_write(&REST, 1, &text);
+    }
+    for (size_t i = 0; i < match->n_segments; i++) {
+        const bool is_capture = match->segments[i].kind == SEGMENT_CAPTURE;
+        pattern_write(is_capture ? &ANY : &match->segments[i], 1, &text);
+    }
+    char *copy = arena_alloc(compiler->scratch, text.len + 1);
+    compiler->no_memory = compiler->no_memory || copy == NULL;
+    if (copy != NULL && text.len > 0) {
+        memcpy(copy, buffer, text.len);
+    }
+    return span_of(copy, copy != NULL ? text.len : 0);
+}
+
+void compile_implied_head(struct compiler *compiler)
+{
+    struct policy *policy = compiler->policy;
+    struct name_index named; /* hosts and paths of routes that name HEAD */
+    if (name_index_init(&named, compiler->scratch, policy->n_routes) != STATUS_OK) {
+        compiler->no_memory = true;
+        return;
+    }
+    for (size_t i = 0; i < policy->n_routes && !compiler->no_memory; i++) {
+        if (names_method(&policy->routes[i].match, METHOD_HEAD)) {
+            name_index_add(&named, write_place(compiler, &policy->routes[i].match), (uint32_t)i);
+        }
+    }
+    name_index_build(&named);
+    for (size_t i = 0; i < policy->n_routes && !compiler->no_memory; i++) {
+        struct route_match *match = &policy->routes[i].match;
+        if (names_method(match, METHOD_GET) &&
+            name_index_find(&named, write_place(compiler, match)) == NULL) {
+            match->methods[match->n_methods++] = SPAN("HEAD");
+        }
+    }
 }

@@ -22,6 +22,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check = lint_dodged_routes},
         {.check = lint_never_binding},
         {.check_route = lint_client_chosen_keys},
+        {.check = lint_client_chosen_routes},
         {.check_rule = lint_spoofable_addresses},
         {.check = lint_narrow_prefixes},
         {.check = lint_trusts_everybody},

@@ -38,6 +38,7 @@ MUST_USE enum status lint_policy(const struct spec_policy *spec, const struct po
 /* Check the policy as a whole. */
 void lint_unreachable_routes(struct lint *lint);
 void lint_dodged_routes(struct lint *lint);
+void lint_client_chosen_routes(struct lint *lint);
 void lint_never_binding(struct lint *lint);
 void lint_narrow_prefixes(struct lint *lint);
 void lint_trusts_everybody(struct lint *lint);

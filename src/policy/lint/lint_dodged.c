@@ -1,6 +1,6 @@
-/* Finds routes whose limits a client avoids by another spelling of the path, or by HEAD instead of
- * GET: many servers pass such a request to the same handler. The matcher gives the route of each
- * spelling. */
+/* Finds routes whose limits a client avoids: by another spelling of the path, or by HEAD instead of
+ * GET, where many servers pass such a request to the same handler; or by a header that leads to
+ * another route. The matcher gives the route of each request. */
 
 #include "policy/lint/lint.h"
 #include "policy/load/quote.h"
@@ -373,6 +373,107 @@ void lint_dodged_routes(struct lint *lint)
         const struct route *route = &policy->routes[i];
         if (route->upstream != NULL && route->n_rules > 0 && has_literal(&route->match)) {
             check_route(lint, probe, route);
+        }
+    }
+}
+
+/* --- routes that a header leads to --- */
+
+/* Whether any client can send what @route asks for: headers with values that stand in the file. A
+ * value of the environment may be a secret, and a trusted proxy may set a header itself. */
+static bool is_open_to_all(const struct lint *lint, const struct route *route)
+{
+    const struct spec_header *headers = lint->routes[route->index].match.headers.items;
+    const struct route_match *match = &route->match;
+    for (size_t i = 0; i < match->n_fields; i++) {
+        if (!headers[i].is_present &&
+            !span_equals(headers[i].position.node->written, headers[i].value)) {
+            return false;
+        }
+    }
+    return match->n_fields > 0 && match->n_clients == 0 && route->upstream != NULL;
+}
+
+/* Warn that the header of @route leads to it past the limits of @other. */
+static void warn_of_header(struct lint *lint, const struct route *route, const struct route *other)
+{
+    const struct spec_header *header = lint->routes[route->index].match.headers.items;
+    const struct limit_rule *missing = route_limits_find_missing(route, other);
+    const struct span name = quote_clip(header->position.name);
+    node_warn(
+        lint->diags, header->position.name_node, WARNING_CLIENT_CHOSEN_ROUTE,
+        "anybody can send %.*s and so take route \"%.*s\", which lacks %s%.*s%s of route "
+        "\"%.*s\"; give this route the same %s, take a value that is secret (${NAME}), or name "
+        "the clients in match.client",
+        SPAN_ARGS(name), SPAN_ARGS(lint_name_of_route(lint, route->index)),
+        missing != NULL ? "limit \"" : "the cost",
+        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
+        SPAN_ARGS(lint_name_of_route(lint, other->index)), missing != NULL ? "limits" : "cost");
+}
+
+/* The request of a route, as seen by one that only headers may lead to. */
+struct chosen {
+    struct lint *lint;
+    struct probe *probe;
+};
+
+/* Whether @route takes the request of the probe, which is of a later route, if it has a header that
+ * any client can send, and lacks limits that the later route has. */
+static bool takes_with_header(void *context, uint32_t route)
+{
+    struct chosen *chosen = context;
+    struct probe *probe = chosen->probe;
+    const struct route *earlier = &probe->policy->routes[route];
+    const struct field_match *field;
+    probe->steps -= probe->steps > 0;
+    return probe->steps > 0 && route < probe->route->index &&
+           matcher_compare(earlier, &probe->view, &field) == MATCH_FIELD &&
+           is_open_to_all(chosen->lint, earlier) && !route_limits_hold(earlier, probe->route);
+}
+
+/* The request of @route without its headers, or of another method: the route that takes it. */
+static const struct route *find_without_fields(struct probe *probe, const struct route *route)
+{
+    static const struct spelling SAME = {.upper = UPPER_NONE};
+    static const struct spelling SOME = {.end = {"/x", 2}, .upper = UPPER_NONE};
+    struct span path;
+    init_probe(probe, route);
+    probe->head.n_fields = 0;
+    return find_route(probe, route->match.n_methods > 0 ? route->match.methods[0] : SPAN("GET"),
+                      probe->n_segments > 0 ? &SAME : &SOME, &path);
+}
+
+/* Warns once for each route that a header leads to. */
+void lint_client_chosen_routes(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    struct probe *probe = arena_alloc(lint->scratch, sizeof(*probe));
+    bool *is_reported = arena_calloc(lint->scratch, policy->n_routes, sizeof(*is_reported));
+    struct chosen chosen = {.lint = lint, .probe = probe};
+    if (probe == NULL || is_reported == NULL) {
+        lint->no_memory = true;
+        return;
+    }
+    probe->policy = policy;
+    probe->steps = STEPS_MAX;
+    for (size_t i = 0; i < policy->n_routes && policy->n_trusted_proxies == 0; i++) {
+        const struct route *route = &policy->routes[i];
+        const struct route *other = find_without_fields(probe, route);
+        if (other == NULL) {
+            continue;
+        }
+        if (other != route && other->upstream != NULL && is_open_to_all(lint, route) &&
+            !is_reported[i] && !route_limits_hold(route, other)) {
+            is_reported[i] = true;
+            warn_of_header(lint, route, other);
+        }
+        const uint32_t earlier = other == route && route->upstream != NULL
+                                     ? route_index_find(policy->route_index, probe->view.host,
+                                                        &probe->path, takes_with_header, &chosen)
+                                     : ROUTE_NONE;
+        if (earlier != ROUTE_NONE && probe->steps > 0 && !is_reported[earlier]) {
+            is_reported[earlier] = true;
+            warn_of_header(lint, &policy->routes[earlier], route);
         }
     }
 }

@@ -124,6 +124,12 @@ bool value_check_method(struct span method, struct text *problem)
     if (!field_is_token(method) || method.len > METHOD_BYTES_MAX) {
         return text_refuse(problem, "must be the name of a method");
     }
+    if (span_equals(method, SPAN("*")) || span_equals_ignore_case(method, SPAN("any")) ||
+        span_equals_ignore_case(method, SPAN("all"))) {
+        return text_refuse(problem,
+                           "is not a method; for every method leave \"method\" out, or in a "
+                           "cost write \"default\"");
+    }
     const enum method_id meant = method_find_ignoring_case(method);
     if (meant != METHOD_OTHER && !span_equals(method, method_name(meant))) {
         return text_refuse(problem, "case counts in methods; did you mean \"%.*s\"?",

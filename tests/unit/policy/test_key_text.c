@@ -155,6 +155,7 @@ START_TEST(a_method_means_what_a_request_with_it_is_counted_as)
         {"method=Purge", "{method:5=Purge}"},    {"method=FOO", "{method:6=@other}"},
         {"method:3=FOO", "{method:6=@other}"},   {"{method:3=FOO}", "{method:6=@other}"},
         {"method=\"foo\"", "{method:6=@other}"}, {"method=@other", "{method:6=@other}"},
+        {"method=HEAD", "{method:3=GET}"},
     };
     for (size_t i = 0; i < ARRAY_LEN(METHODS); i++) {
         char buffer[256];

@@ -46,9 +46,11 @@ START_TEST(a_cost_may_differ_by_method)
     struct policy *policy = policy_from_text(WITH_COST(", cost: {POST: 5, GET: 3}"));
     const struct cost_spec *cost = &policy->routes[0].cost;
     ck_assert_int_eq(cost->kind, COST_BY_METHOD);
-    ck_assert_uint_eq(cost->n_methods, 2);
+    ck_assert_uint_eq(cost->n_methods, 3);
     assert_span(cost->methods[0].method, "POST");
     ck_assert_uint_eq(cost->methods[0].units, 5);
+    assert_span(cost->methods[2].method, "HEAD"); /* as GET, which is said */
+    ck_assert_uint_eq(cost->methods[2].units, 3);
     ck_assert_uint_eq(cost->units, 1);
     ck_assert_uint_eq(cost->max, 5);
     policy_free(policy);

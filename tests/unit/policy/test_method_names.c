@@ -32,11 +32,12 @@ static const struct {
     const char *counted; /* NULL: refused */
     const char *meant;
 } CASES[] = {
-    {"POST", "POST", NULL},   {"PROPFIND", "PROPFIND", NULL}, {"Purge", "Purge", NULL},
-    {"SWEEP", "SWEEP", NULL}, {"post", NULL, "POST"},         {"Post", NULL, "POST"},
-    {"pOST", NULL, "POST"},   {"propFind", NULL, "PROPFIND"}, {"PURGE", NULL, "Purge"},
-    {"purge", NULL, "Purge"}, {"Sweep", NULL, "SWEEP"},       {"FOO", "@other", NULL},
-    {"foo", "@other", NULL},  {"POSTS", "@other", NULL},      {"x-1", "@other", NULL},
+    {"POST", "POST", NULL},    {"PROPFIND", "PROPFIND", NULL}, {"Purge", "Purge", NULL},
+    {"SWEEP", "SWEEP", NULL},  {"post", NULL, "POST"},         {"Post", NULL, "POST"},
+    {"pOST", NULL, "POST"},    {"propFind", NULL, "PROPFIND"}, {"PURGE", NULL, "Purge"},
+    {"purge", NULL, "Purge"},  {"Sweep", NULL, "SWEEP"},       {"FOO", "@other", NULL},
+    {"HEAD", "GET", NULL},     {"head", NULL, "HEAD"},         {"foo", "@other", NULL},
+    {"POSTS", "@other", NULL}, {"x-1", "@other", NULL},
 };
 
 START_TEST(rule_09_a_known_method_in_another_case_is_refused)

@@ -34,18 +34,23 @@ static void check(const char *yaml, struct diags *diags)
     policy_free(policy);
 }
 
-/* The only warning of this kind in @diags; NULL: there is none. */
-static const char *find_text(const struct diags *diags, unsigned *n)
+/* The only warning of @kind in @diags; NULL: there is none. */
+static const char *find_kind(const struct diags *diags, const char *kind, unsigned *n)
 {
     const char *text = NULL;
     *n = 0;
     for (size_t i = 0; i < diags->n_items; i++) {
-        if (strcmp(diags->items[i].name, "dodged-route") == 0) {
+        if (strcmp(diags->items[i].name, kind) == 0) {
             text = diags->items[i].text;
             ++*n;
         }
     }
     return text;
+}
+
+static const char *find_text(const struct diags *diags, unsigned *n)
+{
+    return find_kind(diags, "dodged-route", n);
 }
 
 /* --- which routes --- */
@@ -79,9 +84,12 @@ static const struct {
     {0, /* no letters but those of a name */ LIMITS
      "routes: [{match: {path: \"/1/{x}/**\", ignore_case: true}, limits: [l, m], upstream: u},\n"
      "         {match: {path: \"/1/*/**\"}, limits: [m], upstream: u}]\n"},
-    {1, /* HEAD for GET */ LIMITS
+    {0, /* GET takes HEAD */ LIMITS
      "routes: [{match: {path: /1*/**, method: GET}, limits: [l, m], upstream: u},\n"
      "         {limits: [m], upstream: u}]\n"},
+    {1, /* HEAD for GET */ LIMITS
+     "routes: [{match: {path: /1*/**, method: GET}, limits: [l, m], upstream: u},\n"
+     "         {match: {path: /1*/**, method: HEAD}, limits: [m], upstream: u}]\n"},
     {0,
      LIMITS "routes: [{match: {path: /1*/**, method: [GET, HEAD]}, limits: [l, m], upstream: u},\n"
             "         {limits: [m], upstream: u}]\n"},
@@ -179,8 +187,9 @@ static const struct {
     {"path: \"/1/{x}\"",
      "/1/x/ leads to route \"rest\" without limit \"l\"" SAME "write path: /1/{x}/**, " OR},
     {"path: /1/", "/1 leads to route \"rest\" without limit \"l\"" SAME "write path: /1/**, " OR},
-    {"path: /1*/**, method: [POST, GET]", "HEAD /1 leads to route \"rest\" without limit \"l\"" SAME
-                                          "write HEAD beside GET in method, " OR},
+    {"path: /h*/**, ignore_case: true, method: [POST, GET]",
+     "HEAD /h leads to route \"head\" without limit \"l\"" SAME
+     "write HEAD beside GET in method, " OR},
     {"path: /b*/**, ignore_case: true",
      "/B leads to route \"first\" without limit \"l\"" SAME "give that route the same limits"},
     {"path: \"${P}/1\"",
@@ -199,6 +208,8 @@ START_TEST(a_warning_says_what_leads_where_and_what_to_write)
                    HEAD LIMITS "routes:\n"
                                "  - {name: first, match: {path: /B}, limits: [m], upstream: u}\n"
                                "  - {name: a, match: {%s}, limits: [m, l], upstream: u}\n"
+                               "  - {name: head, match: {path: /h*/**, ignore_case: true, method: "
+                               "HEAD}, limits: [m], upstream: u}\n"
                                "  - {name: rest, limits: [m], upstream: u}\n",
                    MESSAGES[_i].match);
     (void)snprintf(text, sizeof(text), "route \"a\" can be avoided: %s", MESSAGES[_i].text);
@@ -206,6 +217,59 @@ START_TEST(a_warning_says_what_leads_where_and_what_to_write)
     const char *found = find_text(&diags, &n);
     ck_assert_uint_eq(n, 1);
     ck_assert_str_eq(found, text);
+    diags_close(&diags);
+}
+END_TEST
+
+/* --- routes that a header leads to --- */
+
+#define REST_M "  - {name: rest, limits: [m], upstream: u}\n"
+
+static const struct {
+    unsigned n_warnings;
+    const char *yaml;
+} CHOSEN[] = {
+    {1, /* no limits behind a header */ LIMITS
+     "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [], upstream: u}\n" REST_M},
+    {1, /* other limits behind one that need only be there */ LIMITS
+     "routes:\n  - {match: {path: /1/**, header: {x-in: true}}, limits: [l], upstream: "
+     "u}\n" REST_M},
+    {1, /* of routes of narrower paths, too */ LIMITS
+     "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [l], upstream: u}\n"
+     "  - {match: {path: /1/2}, limits: [m], upstream: u}\n"},
+    {1, /* the same limit at a lower cost */ LIMITS
+     "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [m], upstream: u}\n"
+     "  - {limits: [m], cost: 2, upstream: u}\n"},
+    {0, /* the same limits and more */ LIMITS
+     "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [l, m], upstream: u}\n" REST_M},
+    {0, /* a value that may be secret */ LIMITS
+     "routes:\n  - {match: {header: {x-in: \"${P}\"}}, limits: [], upstream: u}\n" REST_M},
+    {0, /* clients that are named */ LIMITS "routes:\n  - {match: {client: 10.0.0.1, header: "
+                                            "{x-in: \"1\"}}, limits: [], upstream: u}\n" REST_M},
+    {0, /* a proxy may set it */ LIMITS
+     "trusted_proxies: [10.0.0.1]\n"
+     "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [], upstream: u}\n" REST_M},
+    {0, /* without it there is no route */ LIMITS
+     "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [], upstream: u}\n"},
+    {0, /* without it sluice answers */ LIMITS
+     "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [], upstream: u}\n"
+     "  - {limits: [l], respond: {status: 403}}\n"},
+    {0, /* of another method, host and path */ LIMITS
+     "routes:\n  - {match: {method: POST, header: {x-in: \"1\"}}, limits: [], upstream: u}\n"
+     "  - {match: {host: a, header: {x-in: \"1\"}}, limits: [], upstream: u}\n"
+     "  - {match: {path: /a, header: {x-in: \"1\"}}, limits: [], upstream: u}\n"
+     "  - {match: {method: GET, host: b, path: /b}, limits: [l], upstream: u}\n"},
+};
+
+START_TEST(a_header_that_anybody_can_send_leads_past_no_limit_unwarned)
+{
+    char yaml[YAML_BYTES_MAX];
+    struct diags diags;
+    unsigned n;
+    (void)snprintf(yaml, sizeof(yaml), HEAD "%s", CHOSEN[_i].yaml);
+    check(yaml, &diags);
+    (void)find_kind(&diags, "client-chosen-route", &n);
+    ck_assert_msg(n == CHOSEN[_i].n_warnings, "%u: %s", n, CHOSEN[_i].yaml);
     diags_close(&diags);
 }
 END_TEST
@@ -245,6 +309,8 @@ int main(void)
                         ARRAY_LEN(POLICIES));
     tcase_add_loop_test(cases, a_warning_says_what_leads_where_and_what_to_write, 0,
                         ARRAY_LEN(MESSAGES));
+    tcase_add_loop_test(cases, a_header_that_anybody_can_send_leads_past_no_limit_unwarned, 0,
+                        ARRAY_LEN(CHOSEN));
     tcase_add_test(cases, many_routes_are_compared_in_bounded_steps);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
