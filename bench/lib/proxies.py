@@ -21,6 +21,17 @@ STREAMING = """client_max_body_size 0;
     proxy_max_temp_file_size 0;"""
 
 
+# Fields about the client and the request that a proxy adds to what it forwards.
+NGINX_FORWARDED = """proxy_set_header X-Forwarded-For $remote_addr;
+            proxy_set_header X-Forwarded-Proto $scheme;
+            proxy_set_header X-Forwarded-Host $http_host;
+            proxy_set_header X-Real-IP $remote_addr;
+            proxy_set_header X-Request-ID $request_id;
+            proxy_set_header Via "1.1 nginx";"""
+# sluice always sends X-Request-ID and Via.
+SLUICE_BARE = "request: {remove: [X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, X-Real-IP]}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """What every row is started with."""
@@ -31,6 +42,7 @@ class Setting:
     sluice: pathlib.Path  # the program
     cores: set = frozenset()  # that proxies run on; empty: any
     prefix: tuple = ()  # words that stand before each proxy's command
+    floor: pathlib.Path = None  # the program bench_floor, where a row is made of it
 
 
 def log_path(setting, row):
@@ -44,7 +56,19 @@ def _start(setting, row, argv_of_config, config, port, output=None):
     return setting.stage.start(row.name, argv, port, output, setting.cores)
 
 
-def nginx(modules="", limits="", limit="", bodies="", workers=1):
+def floor(is_denied=False):
+    """The least that a proxy can do: it relays what comes, or answers it with 429."""
+    def start(setting, row):
+        port = free_port()
+        log_path(setting, row).touch()
+        argv = [*setting.prefix, setting.floor, str(port), *([] if is_denied else [str(setting.upstream_port)])]
+        return setting.stage.start(row.name, argv, port, None, setting.cores)
+
+    return start
+
+
+def nginx(modules="", limits="", limit="", bodies="", workers=1, is_bare=False):
+    """@is_bare: without a log and without forwarding fields."""
     def start(setting, row):
         port = free_port()
         names = {
@@ -56,7 +80,8 @@ def nginx(modules="", limits="", limit="", bodies="", workers=1):
         config = render(
             PEERS / "nginx.conf",
             name=row.name,
-            log=log_path(setting, row),
+            access_log="off" if is_bare else f"{log_path(setting, row)} logfmt buffer=64k flush=1s",
+            forwarded="" if is_bare else NGINX_FORWARDED,
             port=port,
             upstream_port=setting.upstream_port,
             modules=modules,
@@ -74,12 +99,13 @@ def nginx(modules="", limits="", limit="", bodies="", workers=1):
     return start
 
 
-def nginx_limit_req(rate, limit, bodies="", key="$binary_remote_addr", workers=1):
+def nginx_limit_req(rate, limit, bodies="", key="$binary_remote_addr", workers=1, is_bare=False):
     return nginx(
         limits=f"limit_req_zone {key} zone=client:16m rate={rate};",
         limit=f"{limit}{INDENT}limit_req_status 429;",
         bodies=bodies,
         workers=workers,
+        is_bare=is_bare,
     )
 
 
@@ -130,9 +156,9 @@ def haproxy(at_most, period="10s", table=("ip", "src"), expire="60s", threads=1,
 
 
 def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None, workers=1,
-                  settings=""):
+                  settings="", is_bare=False):
     """The policy's text: @limits, each a limit's mapping, in Redis or else in the embedded store; @spent:
-    that of what lies below /spent; @settings: lines at the top."""
+    that of what lies below /spent; @settings: lines at the top; @is_bare: without a log and forwarding fields."""
     named = {f"limit-{number}": limit for number, limit in enumerate(limits, 1)}
     all_limits = named | ({"spent": spent} if spent else {})
     lines = [f"  {name}: {{{limit}}}\n" for name, limit in all_limits.items()]
@@ -142,7 +168,8 @@ def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None,
         port=port,
         workers=workers,
         settings=settings,
-        log=log,
+        log="off" if is_bare else f"{{format: logfmt, to: {log}}}",
+        forwarded=SLUICE_BARE if is_bare else "",
         upstream_port=upstream_port,
         store=f"store: {{redis: 'redis://127.0.0.1:{redis_port}', deadline: 1s}}" if redis_port else "",
         limits="".join(["limits:\n", *lines]) if lines else "",

@@ -59,6 +59,12 @@ def path(name):
     return (FOLDER / "part" if is_part else FOLDER) / f"{name}.json"
 
 
+def published(name):
+    """The figures of an earlier run that stand in docs/performance; None: there are none."""
+    file = prepare.ROOT / "docs" / "performance" / f"{name}.json"
+    return json.loads(file.read_text()) if file.exists() else None
+
+
 def keep(name, figures, sluice=None, to=None):
     """Writes @figures, a dict, to @to, or else to path(@name); gives all that was written."""
     result = head(sluice) | figures

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from proxies import STREAMING, haproxy, nginx, nginx_limit_req, nginx_lua, sluice
+from proxies import STREAMING, floor, haproxy, nginx, nginx_limit_req, nginx_lua, sluice
 from stage import StageError
 
 # A limit that nothing in a run comes near, and one that a run's first request uses up.
@@ -64,11 +64,14 @@ class Group:
 
     heading: str
     denied: float = 0  # part of the requests that is denied
+    is_bare: bool = False  # without a log and forwarding fields
 
 
 GROUPS = {
     "pass": Group("Proxied requests (200 from the upstream); ratio to nginx limit_req"),
     "deny": Group("Denied requests (429 from the proxy); ratio to nginx limit_req, 429", denied=1),
+    "bare": Group("Proxied requests without a log and forwarding fields; ratio to the floor", is_bare=True),
+    "bare-deny": Group("Denied requests without a log; ratio to the floor", denied=1, is_bare=True),
     "mixed": Group("Redis in the path, every second request denied, 10,000 keys; ratio to"
                    " nginx + Lua + Redis", denied=0.5),
     "down-64k": Group("Responses of 64 KiB; ratio to nginx limit_req"),
@@ -131,6 +134,17 @@ ROWS = [
     Row("sluice-redis-429", "sluice Redis, 429", "deny", sluice(TINY, redis=True),
         calls_at_least=0, n_limits=1,
         bounds=(_ratio(0.55, "nginx-429"), Bound("redis_calls", 0.001))),
+    Row("floor", "the floor", "bare", floor()),
+    Row("nginx-bare", "nginx limit_req, bare", "bare", nginx_limit_req(*AMPLE_REQ, is_bare=True)),
+    Row("sluice-bare", "sluice embedded, bare", "bare", sluice(PER_CLIENT, is_bare=True), n_limits=1,
+        bounds=(_ratio(1.15, "floor"),)),
+    Row("sluice-redis-bare", "sluice Redis, hot, bare", "bare", sluice(PER_CLIENT, redis=True, is_bare=True),
+        calls_at_least=0.001, n_limits=1, bounds=(_ratio(1.2, "floor"),)),
+    Row("floor-429", "the floor, 429", "bare-deny", floor(is_denied=True)),
+    Row("nginx-bare-429", "nginx 429, bare", "bare-deny",
+        nginx_limit_req(f"{TINY_PER_MINUTE}r/m", "limit_req zone=client;", is_bare=True)),
+    Row("sluice-bare-429", "sluice 429, bare", "bare-deny", sluice(TINY, is_bare=True), n_limits=1,
+        bounds=(_ratio(1.2, "floor-429"),)),
     Row("nginx-lua-redis-mixed", "nginx + Lua, half denied", "mixed",
         nginx_lua(AMPLE, key="uri", spent_per_hour=TINY_PER_HOUR), MIXED,
         calls_at_least=ONE_EACH),
@@ -167,3 +181,7 @@ def select(names):
 
 def is_sluice(row):
     return row.name.startswith("sluice")
+
+
+def is_floor(row):
+    return row.name.startswith("floor")

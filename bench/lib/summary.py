@@ -6,6 +6,7 @@ from rows import GROUPS, reference_of
 
 FIGURES = ["proxy_us", "redis_us", "redis_calls", "sum_us", "requests_per_second", "denied_per_second",
            "p50_ms", "p99_ms"]
+EARLIER_MAX = 8  # runs that are kept
 WORDS = {"proxy_us": "CPU of the proxy", "redis_calls": "Redis calls a request",
          "sum_us": "CPU of the proxy and Redis"}
 
@@ -27,9 +28,26 @@ def _bound(row, bound, rounds):
             "holds": figure <= bound.at_most}
 
 
-def summarize(rows, rounds):
-    """@rounds: one dict a round, from a row's name to its figures. Gives one dict a row: medians."""
+def _earlier(published):
+    """From a row's name to its ratios in earlier runs, the oldest first, each with its time and processor."""
+    if not published:
+        return {}
+    made = {"at": published["at"], "processor": published["machine"]["processor"]}
+    return {row["name"]: [*row.get("earlier", []), made | {"ratio": row["ratio"]}][-EARLIER_MAX:]
+            for row in published["rows"]}
+
+
+def between_runs(entry):
+    """The least and the greatest ratio of this run and the earlier ones."""
+    ratios = [entry["ratio"], *(run["ratio"] for run in entry.get("earlier", []))]
+    return min(ratios), max(ratios)
+
+
+def summarize(rows, rounds, published=None):
+    """@rounds: one dict a round, from a row's name to its figures. @published: an earlier run's result. Gives one
+    dict a row: medians, and the ratios of earlier runs."""
     summary = []
+    earlier = _earlier(published)
     for row in rows:
         mine = [figures[row.name] for figures in rounds]
         ratios = _ratios(rounds, row.name, reference_of(row).name, "proxy_us")
@@ -39,6 +57,7 @@ def summarize(rows, rounds):
             values = [figures[name] for figures in mine]
             line |= {name: median(values), f"{name}_min": min(values), f"{name}_max": max(values)}
         line |= {"ratio": median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
+        line["earlier"] = earlier.get(row.name, [])
         line["bounds"] = [_bound(row, bound, rounds) for bound in row.bounds]
         line["holds"] = all(bound["holds"] for bound in line["bounds"])
         summary.append(line)
@@ -50,9 +69,10 @@ def _line(entry):
     if entry["uses_redis"]:
         redis = f"{entry['redis_us']:9.2f}{entry['redis_calls']:9.4f}"
     spread = f"({entry['ratio_min']:.2f}..{entry['ratio_max']:.2f})"
+    runs = "{:.2f}..{:.2f}".format(*between_runs(entry))
     return (
         f"{entry['title']:<26}{entry['proxy_us']:9.2f}{redis}{entry['sum_us']:9.2f}"
-        f"{entry['ratio']:7.2f} {spread:<13}{entry['requests_per_second']:9.0f}"
+        f"{entry['ratio']:7.2f} {spread:<13}{runs:>13}{entry['requests_per_second']:9.0f}"
         f"{entry['p99_ms']:8.2f}"
     )
 
@@ -65,7 +85,7 @@ def _bound_line(entry, bound):
 
 def table(summary):
     head = (
-        f"{'':<26}{'proxy µs':>9}{'Redis µs':>9}{'calls':>9}{'sum µs':>9}{'ratio':>7} {'(min..max)':<13}"
+        f"{'':<26}{'proxy µs':>9}{'Redis µs':>9}{'calls':>9}{'sum µs':>9}{'ratio':>7} {'(min..max)':<13}{'runs':>13}"
         f"{'req/s':>9}{'p99 ms':>8}"
     )
     blocks = []

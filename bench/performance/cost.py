@@ -5,6 +5,7 @@ from section import Section, bounds_of, made_of, not_measured, paragraphs
 from words import bounds_table, number, origin, spread, table
 
 MIB = 1 << 20
+BARE_GROUPS = ("bare", "bare-deny")
 BODIES = ("down-64k", "down-10m", "up-64k", "up-10m")
 
 
@@ -16,11 +17,18 @@ def _redis(row, figure):
     return number(row[figure]) if row["uses_redis"] else ""
 
 
+def _earlier(row):
+    """The least and the greatest ratio of earlier runs."""
+    ratios = [run["ratio"] for run in row.get("earlier", [])]
+    return spread(min(ratios), max(ratios)) if ratios else ""
+
+
 def _cost_table(rows):
-    heads = ["", "proxy, µs>", "Redis, µs>", "calls of Redis>", "ratio>", "(min..max)>", "requests/s>", "p99, ms>"]
+    heads = ["", "proxy, µs>", "Redis, µs>", "calls of Redis>", "ratio>", "(min..max)>", "earlier runs>", "requests/s>",
+             "p99, ms>"]
     return table(heads, [[
         row["title"], number(row["proxy_us"]), _redis(row, "redis_us"), _redis(row, "redis_calls"),
-        f"{row['ratio']:.2f}", spread(row["ratio_min"], row["ratio_max"]),
+        f"{row['ratio']:.2f}", spread(row["ratio_min"], row["ratio_max"]), _earlier(row),
         number(row["requests_per_second"]), number(row["p99_ms"])] for row in rows])
 
 
@@ -82,6 +90,18 @@ def _denied(title, figures):
     return Section(title, text, (chart,), bounds)
 
 
+def _bare(title, figures):
+    rows = in_group(figures, *BARE_GROUPS)
+    chart = _ratios("floor-ratio", "CPU of a request, to the floor", rows, figures)
+    bounds = bounds_of(rows)
+    text = paragraphs(
+        "The floor is one epoll loop that makes the system calls of a proxied request and nothing else: recv, send, recv,"
+        " send; for a denial recv, send. It reads no HTTP. Ratios to it carry over to other processors better than those to"
+        " nginx. All rows write no log, and add no forwarding fields (sluice always sends `X-Request-ID` and `Via`).",
+        origin(figures), shown(chart), _cost_table(rows), bounds_table(bounds))
+    return Section(title, text, (chart,), bounds)
+
+
 def _bodies(title, figures):
     rows = in_group(figures, *BODIES)
     chart = _ratios("bodies-ratio", "CPU a byte of body, compared", rows, figures)
@@ -101,7 +121,7 @@ def _bodies(title, figures):
 
 
 def _calls(title, figures):
-    rows = [row for row in figures["rows"] if row["group"] in ("pass", "deny", "mixed")]
+    rows = [row for row in figures["rows"] if row["group"] in ("pass", "deny", "mixed", *BARE_GROUPS)]
     bars = [Bar(row["title"], row["calls"], kind_of(row["name"]), more=row["waits"]) for row in rows]
     chart = Bars("system-calls", "System calls a request", "system calls a request", bars, footer(figures),
                  ("calls", "waits for events"))
@@ -143,6 +163,7 @@ def _where_measured(make, *groups):
 MIXED = made_of("run", "Redis in the path, and denials happening", _where_measured(_mixed, "mixed"))
 PROXIED = made_of("run", "CPU of a proxied request", _where_measured(_proxied, "pass"))
 DENIED = made_of("run", "CPU of a denied request", _where_measured(_denied, "deny"))
+BARE = made_of("run", "Distance to the floor", _where_measured(_bare, *BARE_GROUPS))
 BODY = made_of("run", "Bodies", _where_measured(_bodies, *BODIES))
 CALLS = made_of("calls", "System calls and allocations", _calls)
 BUDGET = made_of("budget", "Instructions", _budget)

@@ -16,10 +16,14 @@ import time
 import pytest
 
 from harness import program
+from harness.client import Client
+from harness.ports import free_port
+from harness.wait import until
 
 BENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
                      "bench")
 LOAD = os.environ.get("BENCH_LOAD")
+FLOOR = os.environ.get("BENCH_FLOOR")
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 STALL_S = 1
 
@@ -111,6 +115,38 @@ def test_nobody_there_is_an_error_and_a_server_that_leaves_is_told():
     result = subprocess.run([LOAD, str(port), "/"], capture_output=True, text=True, timeout=60,
                             check=False)
     assert result.returncode == 1 and "connect" in result.stderr
+
+
+@contextlib.contextmanager
+def _floor(*arguments):
+    """A port where bench_floor listens."""
+    port = free_port()
+    with subprocess.Popen([FLOOR, str(port), *map(str, arguments)]) as process:
+        until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "the floor to listen")
+        yield port
+        assert process.poll() is None
+        process.terminate()
+
+
+def test_the_floor_passes_on_what_comes_and_denies_without_an_upstream():
+    server = Server(stalls_after=0)
+    with _floor(server.port) as port:
+        seen = _load(port, "--requests", 300, "--connections", 3)
+        assert seen["requests"] == seen["ok"] == server.n_answers == 300
+    with _floor() as port, Client(("127.0.0.1", port)) as client:
+        assert [client.ask().status for _ in range(3)] == [429] * 3
+
+
+def test_the_ratios_of_earlier_runs_stand_beside_those_of_this_one():
+    sys.path.insert(0, os.path.join(BENCH, "lib"))
+    summary, rows = importlib.import_module("summary"), importlib.import_module("rows")
+    chosen = rows.select(["sluice-bare"])
+    published = {"at": "2026-01-02T00:00:00Z", "machine": {"processor": "another"},
+                 "rows": [{"name": "sluice-bare", "ratio": 1.5, "earlier": [{"ratio": 1.1}]}]}
+    rounds = [{row.name: dict.fromkeys(summary.FIGURES, cost) for row, cost in zip(chosen, (10, 12))}]
+    line = summary.summarize(chosen, rounds, published)[1]
+    assert line["ratio"] == 1.2 and summary.between_runs(line) == (1.1, 1.5)
+    assert line["earlier"][1] == {"ratio": 1.5, "at": "2026-01-02T00:00:00Z", "processor": "another"}
 
 
 @needs_nginx
