@@ -80,7 +80,7 @@ enum {
     REDIS_MASTER_BYTES_MAX = 128,  /* of the master's name at the sentinels */
     REDIS_PENDING_MAX = 65536,     /* decisions in flight on one link */
     REDIS_CLUSTER_NODES_MAX = 256, /* of one cluster, with slots; slots of others have no owner */
-    REDIS_REPLY_INTS_MAX = 2 + 102 * LIMITS_PER_ROUTE_MAX, /* limit states in a reply */
+    REDIS_REPLY_INTS_MAX = 2 + 103 * LIMITS_PER_ROUTE_MAX, /* limit states in a reply */
 };
 
 #endif /* SLUICE_BASE_LIMITS_H */

@@ -124,8 +124,10 @@ struct algorithm {
 
     /* Charge the cost of @call. Either judge() has just allowed the same arguments, or to_full is
      * set, or the cost is 0. A cost of 0 takes nothing; a state that is ahead of now is dated to
-     * now. */
-    void (*charge)(void *state, const struct limit_params *params, const struct limit_call *call);
+     * now. Returns the time of the charge: now, or that of the state's last change where the clock
+     * is up to a second behind it. A settlement of the charge takes this time. */
+    uint64_t (*charge)(void *state, const struct limit_params *params,
+                       const struct limit_call *call);
 
     /* Whether @state is dated more than a second after @now: the clock was set back. The caller
      * then charges a cost of 0, so that the state does not stand still until the old time is

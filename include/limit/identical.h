@@ -20,12 +20,13 @@ enum {
     IDENTICAL_REQUESTS_MAX = 256, /* in one call */
     /* Most integers in a reply. */
     IDENTICAL_INTS_MAX =
-        SCRIPT_IDENTICAL_HEAD_INTS + LIMITS_PER_ROUTE_MAX * LIMIT_SCRIPT_REPORTED_MAX,
+        SCRIPT_IDENTICAL_HEAD_INTS + LIMITS_PER_ROUTE_MAX * (LIMIT_SCRIPT_REPORTED_MAX + 1),
 };
 
 struct identical {
     struct judged judged[LIMITS_PER_ROUTE_MAX];    /* by charge: whether it was charged */
     struct verdict verdicts[LIMITS_PER_ROUTE_MAX]; /* by charge: of the latest request */
+    uint64_t charged_at_us[LIMITS_PER_ROUTE_MAX];  /* by charge: time of it, in all requests */
     size_t n_judged;
     uint64_t states[LIMITS_PER_ROUTE_MAX][LIMIT_STATE_BYTES_MAX / 8];
     uint64_t n_left;     /* requests not yet judged here */

@@ -20,6 +20,7 @@ struct judged {
     struct limit_call call;
     struct verdict *verdict; /* the answer, as in struct charge of store/store.h; the caller's */
     bool charged; /* the answer: the request was admitted, and its cost was charged to this limit */
+    uint64_t charged_at; /* the answer: time of the charge, ticks, as charge() returns it; else 0 */
 };
 
 /* Judge all limits without a change of state. *admitted: every enforced limit allows the request.

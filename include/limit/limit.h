@@ -114,6 +114,14 @@ static inline uint64_t limit_ticks(const struct limit *limit, uint64_t now_us)
 /* @ticks in us; UINT64_MAX on overflow. */
 uint64_t limit_us(const struct limit *limit, uint64_t ticks);
 
+/* Time of a charge to @limit, us: @now_us of the decision, or @charged_at (ticks) if that is later
+ * because the clock is behind the state. */
+static inline uint64_t limit_charged_at_us(const struct limit *limit, uint64_t now_us,
+                                           uint64_t charged_at)
+{
+    return charged_at > limit_ticks(limit, now_us) ? limit_us(limit, charged_at) : now_us;
+}
+
 /* @ticks in whole seconds, rounded up. RETRY_NEVER and RETRY_UNKNOWN stay. */
 uint64_t limit_seconds(const struct limit *limit, uint64_t ticks);
 

@@ -73,4 +73,9 @@ void script_source_unpack(const char *packed, size_t n, double *numbers);
 MUST_USE bool script_source_read_verdict(const struct limit *limit, const long long *ints,
                                          struct verdict *verdict);
 
+/* Read the time of a charge to @limit from @ticks, the last numbers of the reply to a decision at
+ * @now_us; 0: the reply has none. False: it is invalid. */
+MUST_USE bool script_source_read_time(const struct limit *limit, uint64_t now_us, long long ticks,
+                                      uint64_t *charged_at_us);
+
 #endif /* SLUICE_LIMIT_SCRIPT_SOURCE_H */

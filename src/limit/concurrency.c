@@ -158,14 +158,15 @@ static void follow(struct concurrency *concurrency, uint64_t latest)
     }
 }
 
-static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
+static uint64_t charge(void *state, const struct limit_params *params,
+                       const struct limit_call *call)
 {
     struct concurrency *concurrency = state;
     if (is_ahead(concurrency, params, call->now)) {
         follow(concurrency, call->now + params->lease);
     }
     if (call->cost == 0 || call->to_full) {
-        return;
+        return call->now;
     }
     remove_slots(concurrency, 0, count_ended(concurrency, call->now));
     const uint64_t same = find(concurrency, call->slot);
@@ -173,6 +174,7 @@ static void charge(void *state, const struct limit_params *params, const struct 
         remove_slots(concurrency, same, 1);
     }
     insert(concurrency, call->slot, call->now + params->lease);
+    return call->now;
 }
 
 static void renew(void *state, const struct limit_params *params, uint64_t now, uint64_t slot)

@@ -85,11 +85,11 @@ local function judge(key, cost, now, ticks_per_s, rate, lease)
   if ahead then
     state.next, state.latest = math.min(state.next, longest), longest
   end
-  return cost > 0 and state.n >= rate and -2 or 0, 0, ahead, state, ahead
+  return cost > 0 and state.n >= rate and -2 or 0, 0, ahead, state, now, ahead
 end
 
 local function finish(
-  key, cost, to_full, writes, now, ticks_per_s, rate, lease, _, _, at, state, ahead)
+  key, cost, to_full, writes, now, ticks_per_s, rate, lease, _, _, at, state, _, ahead)
   if writes and ahead then
     follow_slots(key, now + lease)
   end

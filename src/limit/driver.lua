@@ -21,7 +21,9 @@ Reply  whole numbers, as a string of a NUL and doubles, or where the arguments w
        reset_after (ticks). wait tells how things stood before anything was charged, the others how
        they stand now; retry_after of what is allowed stays 0. A settlement's, as integers: the
        time. Of identical ones, as integers: how many are admitted, the first ones; the time; then
-       per charge the state before them, as restore() of the twin takes it
+       per charge the state before them, as restore() of the twin takes it. Last, only if the clock
+       is behind the last change of a state that was charged: per charge the time that the state
+       gives it (ticks), or 0: the time of the decision
 Error  CLOCK: the time is not within the edges that were given; nothing was changed ]]
 if now_us == 0 then
   local time = redis.call('TIME')
@@ -42,6 +44,7 @@ local refill
 local before = n_keys > 1 and {}
 -- Whether all allow the request; how many of identical requests, and the states in the reply.
 local admitted, n_admitted, states = act ~= 3, 2^32 - 1, identical and {0, now_us}
+local times -- of the charges, by number, if one is later than now; else nil
 
 -- Reads all and judges them, after which nothing can fail but a write; or settles them one by one.
 -- The arguments of a charge take 72 bytes, of a settlement 24 more, those before the first 16.
@@ -178,6 +181,10 @@ for i = n_keys, 1, -1 do
     end
     redis.call('SET', key, packed, 'EX', ttl_s(lifetime / ticks_per_s))
   end
+  if charged > 0 and (second > now or refill and refill[1] > now) then
+    times = times or {}
+    times[i] = refill and refill[1] > second and refill[1] or second
+  end
   if charged > 0 and retry_after ~= 0 then
     -- Who waits no longer than was said before would be denied for ever.
     retry_after, wait, ahead = 0, 0, false
@@ -200,6 +207,13 @@ for i = n_keys, 1, -1 do
   end
 end
 
+for i = 1, times and n_keys or 0 do
+  if identical then
+    states[#states + 1] = times[i] or 0
+  else
+    reported = reported .. struct.pack('<d', times[i] or 0)
+  end
+end
 if identical then
   states[1] = n_admitted
   return states

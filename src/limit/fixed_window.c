@@ -173,7 +173,8 @@ static void set(struct fixed_window *window, uint64_t count, uint64_t start)
     window->start = count == 0 ? 0 : start;
 }
 
-static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
+static uint64_t charge(void *state, const struct limit_params *params,
+                       const struct limit_call *call)
 {
     const struct snapshot snapshot = stand(state, params, call);
     uint64_t count = snapshot.count + call->cost;
@@ -181,6 +182,7 @@ static void charge(void *state, const struct limit_params *params, const struct 
         count = snapshot.count > params->rate ? snapshot.count : params->rate;
     }
     set(state, count, snapshot.start);
+    return later_of(call->now, snapshot.start);
 }
 
 /* The window of the charge is the latest, or it does not matter any more. */

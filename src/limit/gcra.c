@@ -124,13 +124,15 @@ static void report(const void *state, const struct limit_params *params,
     verdict->reset_after = debt;
 }
 
-static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
+static uint64_t charge(void *state, const struct limit_params *params,
+                       const struct limit_call *call)
 {
     struct gcra *gcra = state;
     if (params->settles && call->cost > 0) {
         refill_note_charge(&gcra->refill, params, call->now, debt_at(gcra, params, call->now) == 0);
     }
     owe_more(gcra, params, call->now, call->cost);
+    return refill_dated(&gcra->refill, params, call->now);
 }
 
 static void settle(void *state, const struct limit_params *params, uint64_t charged_at,

@@ -22,6 +22,19 @@ static size_t restore(struct identical *identical, size_t i, const struct limit 
     return limit->algorithm->restore(identical->states[i], &limit->params, reported, n);
 }
 
+/* The times of the charges: none, or @n_ints numbers at @ints that end the reply. */
+static bool read_times(struct identical *identical, uint64_t now_us, const long long *ints,
+                       size_t n_ints)
+{
+    for (size_t i = 0; i < identical->n_judged; i++) {
+        if (!script_source_read_time(identical->judged[i].limit, now_us, n_ints > 0 ? ints[i] : 0,
+                                     &identical->charged_at_us[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool identical_begin(struct identical *identical, uint64_t n_requests,
                      const struct script_charge *charges, size_t n_charges, const long long *ints,
                      size_t n_ints)
@@ -46,10 +59,13 @@ bool identical_begin(struct identical *identical, uint64_t n_requests,
         };
         identical->judged[i].call.edges = charges[i].edges;
     }
+    if (at != n_ints && at + n_charges != n_ints) {
+        return false;
+    }
     identical->n_judged = n_charges;
     identical->n_left = n_requests;
     identical->n_admitted = (uint64_t)ints[0];
-    return at == n_ints;
+    return read_times(identical, (uint64_t)ints[1], ints + at, n_ints - at);
 }
 
 bool identical_next(struct identical *identical, bool *admitted)

@@ -34,6 +34,11 @@ static inline uint64_t divide_up(uint64_t dividend, uint64_t divisor)
     return quotient + (quotient * divisor < dividend);
 }
 
+static inline uint64_t later_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* @value plus @delta units of @scale each, clamped to 0 … @most. @value may be above @most. */
 static inline uint64_t settle_scaled(uint64_t value, int64_t delta, uint64_t scale, uint64_t most)
 {

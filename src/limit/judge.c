@@ -9,6 +9,7 @@ enum status judge_evaluate(struct judged *judged, size_t n, bool *admitted)
             return STATUS_INVALID;
         }
         judged[i].charged = false;
+        judged[i].charged_at = 0;
         algorithm_judge(limit->algorithm, judged[i].state, &limit->params, &judged[i].call,
                         judged[i].verdict);
         all = all && (limit->shadow || judged[i].verdict->allowed);
@@ -38,7 +39,7 @@ static void follow_clock(struct judged *judged)
     const struct limit *limit = judged->limit;
     struct limit_call call = judged->call;
     call.cost = 0;
-    limit->algorithm->charge(judged->state, &limit->params, &call);
+    (void)limit->algorithm->charge(judged->state, &limit->params, &call);
 }
 
 void judge_conclude(struct judged *judged, bool admitted)
@@ -48,7 +49,7 @@ void judge_conclude(struct judged *judged, bool admitted)
     judged->charged = judge_charges(judged->verdict, judged->call.cost, admitted);
     judged->call.to_full = !judged->charged;
     if (judge_takes(judged, admitted)) {
-        limit->algorithm->charge(judged->state, &limit->params, &judged->call);
+        judged->charged_at = limit->algorithm->charge(judged->state, &limit->params, &judged->call);
         if (!judged->verdict->allowed) {
             ask_again(judged);
         }

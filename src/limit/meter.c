@@ -163,7 +163,8 @@ static void report(const void *state, const struct limit_params *params,
     verdict->reset_after = divide_up(taken, params->rate) + still;
 }
 
-static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
+static uint64_t charge(void *state, const struct limit_params *params,
+                       const struct limit_call *call)
 {
     struct meter *meter = state;
     const uint64_t before = taken_at(meter, params, call->now);
@@ -176,6 +177,7 @@ static void charge(void *state, const struct limit_params *params, const struct 
         refill_note_charge(&meter->refill, params, call->now, before == 0);
     }
     set(meter, params, call->now, settle_scaled(before, call->cost, params->period, most));
+    return later_of(meter->updated, refill_dated(&meter->refill, params, call->now));
 }
 
 static void settle(void *state, const struct limit_params *params, uint64_t charged_at,

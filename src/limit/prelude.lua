@@ -20,9 +20,10 @@ state   sets state_bytes: 16, two numbers, or 8, one. The driver reads and write
 judge   judges the state at now (ticks); a, b, c are its parameters, what else it takes stands in
         args at extras. Sets retry_after (0: allowed, -1: never, -2: unknown, else ticks), wait, if
         it allows, and ahead, which are 0, 0 and false before; and first, second and third to what
-        finish needs, of which the first two are what restore() of the twin takes. It may return an
-        error. After a charge it judges once more, at the same now, what finish left, and must not
-        fail then
+        finish needs, of which the first two are what restore() of the twin takes; second is also
+        the time that the state gives to a charge, if it is later than now. It may return an error.
+        After a charge it judges once more, at the same now, what finish left, and must not fail
+        then
 finish  takes charged units, 0 for nothing; to_full: at most what brings the state to full. Sets
         remaining, next_after, reset_after, which are 0 before, first and second to what is to be
         remembered, and lifetime to how long that matters (ticks); leaves third as it is
@@ -34,7 +35,8 @@ settle  corrects by delta what was charged at charged_at (ticks): sets the state
 Any other is two functions that decide, or where the call settles one that corrects:
 judge   (key, cost, now, ticks_per_s, rate, a, b, c, at): what else it takes stands in args at at.
         Returns retry_after, wait, ahead, and up to three values for finish, which tell of the state
-        at now: the first, a table of numbers, or the first two are what restore() takes
+        at now: the first, a table of numbers, or the first two are what restore() takes; the
+        second is a time, as above
 finish  (key, charged, to_full, writes, now, ticks_per_s, rate, a, b, c, at, and those of judge):
         remembers the state if it writes. Returns remaining, next_after, reset_after
 settle  (key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, at)

@@ -69,6 +69,13 @@ static inline void refill_note_more(struct refill *refill, const struct limit_pa
     }
 }
 
+/* Time of a charge at @now: @now, or since, where the clock is behind it. */
+static inline uint64_t refill_dated(const struct refill *refill, const struct limit_params *params,
+                                    uint64_t now)
+{
+    return params->settles ? later_of(now, refill->since) : now;
+}
+
 /* Ticks of unused refill to deduct at @now from a refund of the charge of @charged_at. */
 static inline uint64_t refill_unused(const struct refill *refill, uint64_t charged_at, uint64_t now)
 {

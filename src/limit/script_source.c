@@ -308,3 +308,14 @@ bool script_source_read_verdict(const struct limit *limit, const long long *ints
     };
     return true;
 }
+
+bool script_source_read_time(const struct limit *limit, uint64_t now_us, long long ticks,
+                             uint64_t *charged_at_us)
+{
+    const uint64_t now = limit_ticks(limit, now_us);
+    if (ticks < 0 || (uint64_t)ticks > now + limit->params.ticks_per_s) {
+        return false;
+    }
+    *charged_at_us = limit_charged_at_us(limit, now_us, (uint64_t)ticks);
+    return true;
+}

@@ -206,7 +206,8 @@ static void follow(struct sliding_log *log, uint64_t now)
     log->units = log->units - units + entry->units;
 }
 
-static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
+static uint64_t charge(void *state, const struct limit_params *params,
+                       const struct limit_call *call)
 {
     struct sliding_log *log = state;
     const struct snapshot snapshot = stand(log, params, call->now);
@@ -225,6 +226,7 @@ static void charge(void *state, const struct limit_params *params, const struct 
         log->n++;
         log->units += cost;
     }
+    return snapshot.now;
 }
 
 /* Index, from the oldest, after the last entry that is not later than @at. */

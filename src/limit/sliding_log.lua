@@ -162,7 +162,7 @@ local function judge(key, cost, now, ticks_per_s, rate, period)
   elseif cost > 0 and state.units + cost > rate then
     retry_after = log_passes_after(state, cost)
   end
-  return retry_after, 0, state.ahead, state
+  return retry_after, 0, state.ahead, state, state.now
 end
 
 local function write_log(state, ticks_per_s)

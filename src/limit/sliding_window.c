@@ -214,7 +214,8 @@ static void report(const void *state, const struct limit_params *params,
     verdict->reset_after = reset_after(&snapshot, params);
 }
 
-static void charge(void *state, const struct limit_params *params, const struct limit_call *call)
+static uint64_t charge(void *state, const struct limit_params *params,
+                       const struct limit_call *call)
 {
     struct sliding_window *window = state;
     struct snapshot snapshot;
@@ -229,6 +230,7 @@ static void charge(void *state, const struct limit_params *params, const struct 
 
     window->newest = sum_of(&snapshot, params->buckets + 1) > 0 ? snapshot.number : 0;
     memcpy(window->counts, snapshot.counts, counts_bytes(params));
+    return call->now + snapshot.still;
 }
 
 static bool is_untouched(const struct sliding_window *window, const struct limit_params *params)

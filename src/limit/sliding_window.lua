@@ -136,11 +136,11 @@ local function judge(key, cost, now, ticks_per_s, rate, period, buckets, strict)
   elseif cost > 0 and used + cost > rate then
     retry_after = window_passes_after(counts, whole, cost, rate, buckets, width, into, strict)
   end
-  return retry_after, 0, ahead, counts, into
+  return retry_after, 0, ahead, counts, counts[1] * width, into
 end
 
 local function finish(
-  key, cost, to_full, writes, now, ticks_per_s, rate, period, buckets, strict, _, counts, into)
+  key, cost, to_full, writes, now, ticks_per_s, rate, period, buckets, strict, _, counts, _, into)
   local width = period / buckets
   local whole, used = sum_window(counts, buckets, width, into, strict)
   if to_full then

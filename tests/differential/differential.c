@@ -110,6 +110,7 @@ static void send_step(const struct story *story, const struct step *step, struct
 
 /* What Redis answered to a step. */
 struct answer {
+    uint64_t charged_at_us[STORY_LIMITS];
     struct verdict verdicts[STORY_IDENTICAL][STORY_LIMITS];
     bool allowed[STORY_IDENTICAL];
 };
@@ -123,6 +124,7 @@ static void read_identical(const struct step *step, struct charge *charges,
         ck_assert(identical_next(&identical, &answer->allowed[request]));
         for (size_t i = 0; i < step->n_charges; i++) {
             answer->verdicts[request][i] = identical.verdicts[i];
+            answer->charged_at_us[i] = identical.charged_at_us[i];
         }
     }
     bool any;
@@ -140,6 +142,7 @@ static void read_step(const struct step *step, struct charge *charges, struct sc
         answer->allowed[0] = script_client_read(client, charges, step->n_charges);
         for (size_t i = 0; i < step->n_charges; i++) {
             answer->verdicts[0][i] = charges[i].verdict;
+            answer->charged_at_us[i] = charges[i].charged_at_us;
         }
     }
 }
@@ -165,6 +168,13 @@ static bool play(struct story *story, struct script_client *client, struct tally
         for (size_t request = 0; request < step->batch_size; request++) {
             compare(story, step, request, answers[i].verdicts[request],
                     answers[i].allowed[request]);
+        }
+        for (size_t k = 0; k < step->n_charges; k++) {
+            ck_assert_msg(step->charged_at_us[k] == answers[i].charged_at_us[k],
+                          "%s at %" PRIu64 " us, %zu requests, cost %u: C charges at %" PRIu64
+                          " us, Lua at %" PRIu64,
+                          step->limits[k].algorithm->name, step->now_us, step->batch_size,
+                          step->cost[k], step->charged_at_us[k], answers[i].charged_at_us[k]);
         }
         count(step, tally);
     }

@@ -138,6 +138,9 @@ static void judge_step(struct step *step, struct judge_state states[STORY_LIMITS
         step->allowed[request] = judge_decide_as(charges, step->n_charges, step->now_us, step->aim);
         for (size_t i = 0; i < step->n_charges; i++) {
             step->expected[request][i] = charges[i].verdict;
+            if (request == 0) {
+                step->charged_at_us[i] = charges[i].charged_at_us;
+            }
         }
     }
 }
@@ -216,7 +219,7 @@ static void make_settlement(struct story *story, struct step *step,
         .limit = limit,
         .key = span_of_text(story->keys[of][step->key[0]]),
         .kind = SETTLE_COST,
-        .charged_at_us = then->now_us,
+        .charged_at_us = then->charged_at_us[of],
         .slot = then->slot[of],
     };
     if (limit->algorithm->has_slots) {

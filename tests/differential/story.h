@@ -41,7 +41,8 @@ struct step {
         batch_size; /* requests that this step decides, one after another: one call of the script */
     struct verdict expected[STORY_IDENTICAL][STORY_LIMITS];
     bool allowed[STORY_IDENTICAL];
-    size_t of; /* settles: the number of the limit, its key is key[0] */
+    uint64_t charged_at_us[STORY_LIMITS]; /* of the first request */
+    size_t of;                            /* settles: the number of the limit, its key is key[0] */
     struct settlement settlement;
 };
 

@@ -160,7 +160,7 @@ def test_the_estimate_is_reserved_so_that_concurrent_requests_cannot_overspend(
         start_in_store, start_upstream):
     gate = Gate(answer(fields=[("X-Tokens", "2")]))
     upstream = start_upstream(gate)
-    proxy = start_in_store(budget(upstream, TOKENS % ""), workers=1)
+    proxy = start_in_store(budget(upstream, TOKENS % ""))
     clients = [proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Id: a\r\n\r\n") for _ in range(3)]
     upstream.wait_for(3)
     assert proxy.ask(fields={"X-Id": "a"}).status == 429

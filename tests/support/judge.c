@@ -47,6 +47,8 @@ bool judge_decide_as(struct judge_charge *charges, size_t n_charges, uint64_t no
             judge_conclude(&judged[i], admitted);
         }
         charges[i].charged = judged[i].charged;
+        charges[i].charged_at_us =
+            limit_charged_at_us(judged[i].limit, now_us, judged[i].charged_at);
     }
     return admitted;
 }

@@ -28,6 +28,7 @@ struct judge_charge {
     uint64_t slot;
     struct verdict verdict; /* as in struct charge of store/store.h */
     bool charged;
+    uint64_t charged_at_us;
 };
 
 /* Evaluate all, charge all if all that are enforced allow, tell whether they did. */

@@ -207,14 +207,18 @@ static size_t read_ints(struct script_client *client, long long *ints, size_t n_
 
 bool script_client_read(struct script_client *client, struct charge *charges, size_t n_charges)
 {
-    long long ints[SCRIPT_HEAD_INTS + LIMITS_PER_ROUTE_MAX * SCRIPT_INTS_PER_CHARGE];
+    long long ints[SCRIPT_HEAD_INTS + LIMITS_PER_ROUTE_MAX * (SCRIPT_INTS_PER_CHARGE + 1)];
     const size_t n_ints = read_ints(client, ints, ARRAY_LEN(ints));
-    ck_assert_uint_eq(n_ints, SCRIPT_HEAD_INTS + n_charges * SCRIPT_INTS_PER_CHARGE);
+    const size_t n_verdict_ints = SCRIPT_HEAD_INTS + n_charges * SCRIPT_INTS_PER_CHARGE;
+    const bool has_times = n_ints > n_verdict_ints;
+    ck_assert_uint_eq(n_ints, n_verdict_ints + (has_times ? n_charges : 0));
     for (size_t i = 0; i < n_charges; i++) {
         ck_assert(script_source_read_verdict(charges[i].limit,
                                              ints + SCRIPT_HEAD_INTS + i * SCRIPT_INTS_PER_CHARGE,
                                              &charges[i].verdict));
-        charges[i].charged_at_us = (uint64_t)llabs(ints[0]);
+        ck_assert(script_source_read_time(charges[i].limit, (uint64_t)llabs(ints[0]),
+                                          has_times ? ints[n_verdict_ints + i] : 0,
+                                          &charges[i].charged_at_us));
     }
     return ints[0] > 0;
 }

@@ -264,7 +264,8 @@ static void conclude(struct work *work, bool allowed)
             judge_report(judged);
         }
         work->charges[i].charged = judged->charged;
-        work->charges[i].charged_at_us = memory_time_for(&work->now, work->charges[i].limit);
+        work->charges[i].charged_at_us = limit_charged_at_us(
+            judged->limit, memory_time_for(&work->now, judged->limit), judged->charged_at);
         work->charges[i].overflowed = holding->is_shared;
     }
 }

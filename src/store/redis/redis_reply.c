@@ -240,20 +240,23 @@ struct span redis_reply_text(const struct redis_reply *reply)
 
 static bool read_one(const struct redis_reply *reply, struct decision *decision)
 {
-    if (reply->kind != REDIS_REPLY_IS_INTS ||
-        reply->n_ints != SCRIPT_HEAD_INTS + decision->n_charges * SCRIPT_INTS_PER_CHARGE ||
+    const size_t n_ints = SCRIPT_HEAD_INTS + decision->n_charges * SCRIPT_INTS_PER_CHARGE;
+    const bool has_times = reply->n_ints == n_ints + decision->n_charges;
+    if (reply->kind != REDIS_REPLY_IS_INTS || (reply->n_ints != n_ints && !has_times) ||
         reply->ints[0] == LLONG_MIN) {
         return false;
     }
+    const uint64_t now_us = (uint64_t)llabs(reply->ints[0]);
     bool allowed = decision->aim != DECISION_DENY;
     const long long *ints = reply->ints + SCRIPT_HEAD_INTS;
     for (size_t i = 0; i < decision->n_charges; i++) {
         struct charge *charge = &decision->charges[i];
-        if (!script_source_read_verdict(charge->limit, ints, &charge->verdict)) {
+        const long long ticks = has_times ? reply->ints[n_ints + i] : 0;
+        if (!script_source_read_verdict(charge->limit, ints, &charge->verdict) ||
+            !script_source_read_time(charge->limit, now_us, ticks, &charge->charged_at_us)) {
             return false;
         }
         allowed = allowed && (charge->limit->shadow || charge->verdict.allowed);
-        charge->charged_at_us = (uint64_t)llabs(reply->ints[0]);
         ints += SCRIPT_INTS_PER_CHARGE;
     }
     for (size_t i = 0; i < decision->n_charges; i++) {
@@ -298,7 +301,7 @@ static bool read_identical(const struct redis_reply *reply, struct decision *dec
         for (size_t i = 0; i < decision->n_charges; i++) {
             decision->charges[i].verdict = identical.verdicts[i];
             decision->charges[i].charged = identical.judged[i].charged;
-            decision->charges[i].charged_at_us = (uint64_t)reply->ints[1];
+            decision->charges[i].charged_at_us = identical.charged_at_us[i];
         }
         decision->on_each(decision, request);
     }

@@ -151,6 +151,35 @@ static long long calls_of(const char *command)
     return n;
 }
 
+static uint64_t charge_at(uint64_t at_us)
+{
+    struct charge charge = {.limit = &limit, .key = SPAN("{k}"), .cost = 1};
+    script_client_send(&client, &charge, 1, at_us);
+    ck_assert(script_client_read(&client, &charge, 1));
+    return charge.charged_at_us;
+}
+
+START_TEST(a_charge_by_a_clock_that_is_behind_is_refunded_whole)
+{
+    for (size_t i = 0; i < ARRAY_LEN(COUNTING); i++) {
+        use_units(i);
+        limit.params.settles = true;
+        ck_assert_uint_eq(charge_at(START_US), START_US);
+        const uint64_t charged_at_us = charge_at(START_US - 1);
+        ck_assert_msg(charged_at_us == START_US, "%s", COUNTING[i]->name);
+        const struct settlement refund = {
+            .limit = &limit, .key = SPAN("{k}"), .delta = -1, .charged_at_us = charged_at_us};
+        script_client_send_settlements(&client, &refund, 1, START_US);
+        script_client_read_settled(&client);
+        struct charge charge = {.limit = &limit, .key = SPAN("{k}")};
+        script_client_send(&client, &charge, 1, START_US);
+        ck_assert(script_client_read(&client, &charge, 1));
+        ck_assert_uint_eq(charge.verdict.remaining, UNITS - 1);
+        forget();
+    }
+}
+END_TEST
+
 START_TEST(the_clock_is_read_once_in_a_call_however_many_limits_there_are)
 {
     static struct limit limits[ARRAY_LEN(COUNTING)];
@@ -191,6 +220,7 @@ int main(void)
     tcase_add_test(tcase, a_large_step_back_neither_gives_nor_freezes);
     tcase_add_test(tcase, a_state_that_followed_a_clock_back_expires_by_the_new_time);
     tcase_add_test(tcase, slots_outlive_a_step_back_by_their_lease);
+    tcase_add_test(tcase, a_charge_by_a_clock_that_is_behind_is_refunded_whole);
     tcase_add_test(tcase, the_clock_is_read_once_in_a_call_however_many_limits_there_are);
     suite_add_tcase(suite, tcase);
 

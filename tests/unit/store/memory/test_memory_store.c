@@ -106,6 +106,39 @@ START_TEST(a_decision_that_tells_when_it_is_asked_is_judged_at_that_time)
 }
 END_TEST
 
+/* As two workers do that charge in another order than that of their clocks. */
+START_TEST(a_charge_by_a_clock_that_is_behind_is_refunded_whole)
+{
+    static const struct algorithm *const COUNTING[] = {
+        &token_bucket_algorithm, &leaky_bucket_algorithm,   &gcra_algorithm,
+        &fixed_window_algorithm, &sliding_window_algorithm, &sliding_log_algorithm,
+    };
+    struct limit limit = limit_of(COUNTING[_i], 10, 3600 * S);
+    limit.params.burst = 10;
+    limit.params.settles = true;
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+    const uint64_t start_us = now_us + 3600 * S - now_us % (3600 * S);
+
+    for (int i = 0; i < 2; i++) {
+        now_us = start_us - (uint64_t)i;
+        struct charge charge = {.limit = &limit, .key = SPAN("{a}"), .cost = 1};
+        struct decision decision = {.charges = &charge, .n_charges = 1};
+        ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+        ck_assert(decision.allowed);
+        ck_assert_uint_eq(charge.charged_at_us, start_us);
+    }
+    now_us = start_us;
+    const struct settlement refund = {
+        .limit = &limit, .key = SPAN("{a}"), .delta = -1, .charged_at_us = start_us};
+    store_settle(store, &refund, 1);
+    struct charge charge = {.limit = &limit, .key = SPAN("{a}")};
+    struct decision decision = {.charges = &charge, .n_charges = 1};
+    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+    ck_assert_uint_eq(charge.verdict.remaining, 9);
+    store_free(store);
+}
+END_TEST
+
 START_TEST(a_clock_that_is_set_back_is_followed)
 {
     const struct limit limit = bucket_of(1, 1, 10 * S);
@@ -375,6 +408,7 @@ static Suite *memory_store_suite(void)
     tcase_add_test(time, quota_comes_back_exactly_when_the_verdict_said);
     tcase_add_test(time, without_a_clock_of_the_callers_windows_are_those_of_the_wall);
     tcase_add_test(time, a_decision_that_tells_when_it_is_asked_is_judged_at_that_time);
+    tcase_add_loop_test(time, a_charge_by_a_clock_that_is_behind_is_refunded_whole, 0, 6);
     tcase_add_test(time, a_clock_that_is_set_back_is_followed);
     suite_add_tcase(suite, time);
 
