@@ -139,13 +139,6 @@ static void on_writable(evutil_socket_t fd, short events, void *context)
     write_out(context);
 }
 
-static bool is_reply_too_long(const struct redis_connection *connection)
-{
-    const redisReader *reader = connection->redis->c.reader;
-    return reader->len - reader->pos > REDIS_REPLY_BYTES_MAX ||
-           redis_reply_is_too_long(&connection->reply);
-}
-
 static void on_readable(evutil_socket_t fd, short events, void *context)
 {
     struct redis_connection *connection = context;
@@ -156,7 +149,8 @@ static void on_readable(evutil_socket_t fd, short events, void *context)
     }
     connection->quiet_since_us = clock_monotonic_us();
     redisAsyncHandleRead(connection->redis);
-    if (connection->redis != NULL && is_reply_too_long(connection)) {
+    if (connection->redis != NULL &&
+        redis_reply_is_too_long(&connection->reply, connection->redis->c.reader)) {
         lose(connection, REDIS_FAULT_MALFORMED, SPAN("a reply without end"));
     }
 }

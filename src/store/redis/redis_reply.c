@@ -225,9 +225,11 @@ void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
     reader->privdata = reply;
 }
 
-bool redis_reply_is_too_long(const struct redis_reply *reply)
+bool redis_reply_is_too_long(const struct redis_reply *reply, const struct redisReader *reader)
 {
-    return reply->n_bytes > (is_reported(reply) ? (size_t)REDIS_REPLY_NESTED_BYTES_MAX
+    return reader->len - reader->pos > REDIS_REPLY_BYTES_MAX ||
+           reader->ridx > REDIS_REPLY_DEPTH_MAX ||
+           reply->n_bytes > (is_reported(reply) ? (size_t)REDIS_REPLY_NESTED_BYTES_MAX
                                                 : (size_t)REDIS_REPLY_BYTES_MAX);
 }
 

@@ -21,7 +21,8 @@ enum {
         4 * REDIS_REPLY_TEXT_MAX + 3,  /* such a text as a logfmt value, and a NUL */
     REDIS_REPLY_BYTES_MAX = 64 * 1024, /* of a reply on the wire, if it is not nested */
     REDIS_REPLY_NESTED_BYTES_MAX =
-        16 * 1024 * 1024, /* a cluster's map, where each slot may be a range of its own */
+        16 * 1024 * 1024,      /* a cluster's map, where each slot may be a range of its own */
+    REDIS_REPLY_DEPTH_MAX = 8, /* arrays within arrays; newer hiredis has no bound of its own */
 };
 
 enum redis_reply_kind {
@@ -67,8 +68,9 @@ struct redis_reply {
 void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
                         const size_t *n_awaited);
 
-/* Whether the reply read so far, complete or not, exceeds the maximum. */
-bool redis_reply_is_too_long(const struct redis_reply *reply);
+/* True if what @reader has read of @reply, complete or not, is longer or nested deeper than any
+ * reply of a Redis. */
+bool redis_reply_is_too_long(const struct redis_reply *reply, const struct redisReader *reader);
 
 /* The text of a string, a status or an error. */
 struct span redis_reply_text(const struct redis_reply *reply);

@@ -183,9 +183,9 @@ START_TEST(an_array_without_end_is_too_long_whatever_its_elements)
 {
     begin_array_without_end();
     feed_without_end(ELEMENTS[_i], REDIS_REPLY_BYTES_MAX / 2);
-    ck_assert(!redis_reply_is_too_long(&reply));
+    ck_assert(!redis_reply_is_too_long(&reply, reader));
     feed_without_end(ELEMENTS[_i], REDIS_REPLY_BYTES_MAX);
-    ck_assert(redis_reply_is_too_long(&reply));
+    ck_assert(redis_reply_is_too_long(&reply, reader));
 }
 END_TEST
 
@@ -202,10 +202,26 @@ START_TEST(what_somebody_listens_to_may_be_as_long_as_a_clusters_map)
     reply.listener = &listener;
     begin_array_without_end();
     feed_without_end(node, REDIS_REPLY_BYTES_MAX * 4);
-    ck_assert(!redis_reply_is_too_long(&reply));
+    ck_assert(!redis_reply_is_too_long(&reply, reader));
     feed_without_end(node, REDIS_REPLY_NESTED_BYTES_MAX * 2);
-    ck_assert(redis_reply_is_too_long(&reply));
+    ck_assert(redis_reply_is_too_long(&reply, reader));
     reply.listener = NULL;
+}
+END_TEST
+
+/* Older hiredis has the same bound of its own: the reader fails. */
+START_TEST(arrays_in_arrays_without_end_are_too_long)
+{
+    static const char array[] = "*1\r\n";
+    void *got = NULL;
+    for (size_t i = 0; i < REDIS_REPLY_DEPTH_MAX; i++) {
+        ck_assert(!redis_reply_is_too_long(&reply, reader));
+        ck_assert_int_eq(redisReaderFeed(reader, array, strlen(array)), REDIS_OK);
+        ck_assert_int_eq(redisReaderGetReply(reader, &got), REDIS_OK);
+    }
+    ck_assert_int_eq(redisReaderFeed(reader, array, strlen(array)), REDIS_OK);
+    const int result = redisReaderGetReply(reader, &got);
+    ck_assert(result == REDIS_ERR || redis_reply_is_too_long(&reply, reader));
 }
 END_TEST
 
@@ -215,9 +231,9 @@ START_TEST(what_a_connection_left_unfinished_is_not_counted_on_the_next)
     feed_without_end(":1\r\n", REDIS_REPLY_BYTES_MAX * 2);
     redisReaderFree(reader);
     setup();
-    ck_assert(!redis_reply_is_too_long(&reply));
+    ck_assert(!redis_reply_is_too_long(&reply, reader));
     feed(":7\r\n", 1);
-    ck_assert(!redis_reply_is_too_long(&reply));
+    ck_assert(!redis_reply_is_too_long(&reply, reader));
 }
 END_TEST
 
@@ -248,6 +264,7 @@ int main(void)
     tcase_add_loop_test(tcase, an_array_without_end_is_too_long_whatever_its_elements, 0,
                         (int)ARRAY_LEN(ELEMENTS));
     tcase_add_test(tcase, what_somebody_listens_to_may_be_as_long_as_a_clusters_map);
+    tcase_add_test(tcase, arrays_in_arrays_without_end_are_too_long);
     tcase_add_test(tcase, what_a_connection_left_unfinished_is_not_counted_on_the_next);
     tcase_add_test(tcase, a_reply_to_nothing_looks_like_an_error_to_hiredis);
     suite_add_tcase(suite, tcase);
