@@ -8,7 +8,7 @@ import pytest
 
 from harness import bans, program
 from harness.cluster import Cluster
-from harness.redis import Redis
+from harness.redis import SERVER, Redis
 from harness.sentinel import DOWN_AFTER_MS, Sentinel, Watched
 from harness.upstream import Upstream
 from harness.wait import until
@@ -82,8 +82,8 @@ def start_upstream():
 
 @pytest.fixture
 def start_redis(tmp_path):
-    if shutil.which("redis-server") is None:
-        pytest.fail("redis-server is not installed: see scripts/install-packages")
+    if shutil.which(SERVER) is None:
+        pytest.fail(f"{SERVER} is not installed: see scripts/install-packages")
     servers = []
 
     def make(*options):

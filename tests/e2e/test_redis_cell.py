@@ -81,8 +81,10 @@ def test_where_redis_cell_is_not_the_script_decides_and_the_log_says_so_once(sta
 ONE_WORKER = """
     workers: 1
     store: {{redis: "{url}", redis_cell: true, deadline: 10s, on_failure: deny{more}}}
-    limits: {{alone: {{key: global, algorithm: gcra, rate: {rate}/hour}}}}
-    routes: [{{limits: [alone], respond: {{status: 204}}}}]
+    limits: {{alone: {{key: global, algorithm: gcra, rate: {rate}/hour}}, other: {{key: global, rate: 100/hour}}}}
+    routes:
+      - {{match: {{path: /other}}, limits: [other], respond: {{status: 204}}}}
+      - {{limits: [alone], respond: {{status: 204}}}}
 """
 
 
@@ -112,6 +114,8 @@ def test_a_redis_that_loses_the_module_is_asked_by_the_script_and_no_request_fai
     proxy = start_linked(start, redis)
     assert proxy.ask().status == 204
     redis.call("MODULE", "UNLOAD", "redis-cell")
+    # Redis 8.0 crashes when a connection repeats a command of a module that is gone: another is between.
+    assert proxy.ask(path="/other").status == 204
     assert [proxy.ask().status for _ in range(8)] == [204] * 6 + [429] * 2
     assert proxy.stderr().count("no redis-cell here") == 1
 

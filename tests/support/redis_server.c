@@ -19,9 +19,18 @@ enum { LOWEST_PORT = 10 * 1000, N_PORTS = 22 * 1000 };
 /* "Ready to accept connections", or "... ready to accept connections at <unix socket>". */
 static const char READY[] = "eady to accept connections";
 
+/* The program: redis-server, or the one that REDIS_SERVER names, such as valkey-server. */
+static const char *program(void)
+{
+    const char *named = getenv("REDIS_SERVER");
+    return named == NULL ? "redis-server" : named;
+}
+
 bool redis_server_is_installed(void)
 {
-    return system("command -v redis-server >/dev/null 2>&1") == 0;
+    char command[256];
+    snprintf(command, sizeof(command), "command -v '%s' >/dev/null 2>&1", program());
+    return system(command) == 0;
 }
 
 static bool is_free(uint16_t port)
@@ -59,7 +68,7 @@ static void become_server(const struct redis_server *server, int log_fd)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(log_fd, STDOUT_FILENO);
     dup2(log_fd, STDERR_FILENO);
-    execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--unixsocket",
+    execlp(program(), program(), "--port", port, "--bind", "127.0.0.1", "--unixsocket",
            server->socket_path, "--dir", server->folder, "--save", "", "--appendonly", "no",
            "--enable-debug-command", "local", "--requirepass",
            server->password == NULL ? "" : server->password, "--cluster-enabled",

@@ -1,5 +1,6 @@
 """A Redis of one's own, and the faults that a Redis can have."""
 
+import os
 import shutil
 import signal
 import socket
@@ -8,6 +9,7 @@ import subprocess
 from harness.ports import free_port
 from harness.wait import until
 
+SERVER = os.environ.get("REDIS_SERVER", "redis-server")  # or another that speaks like it: valkey-server
 START_WITHIN_S = 30.0
 
 # Of all databases, those without an end of their own.
@@ -64,7 +66,7 @@ class Redis:
         """Start, again too: it is there when this returns, with what it last saved, if it did."""
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(
-                ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+                [SERVER, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
                  "--unixsocket", self.unix_path, "--dir", str(self.folder), *self.options,
                  *more_options],
                 stdout=log, stderr=log)

@@ -3,7 +3,7 @@
 import subprocess
 
 from harness.ports import free_port
-from harness.redis import Redis, RedisError
+from harness.redis import SERVER, Redis, RedisError
 from harness.wait import until
 
 MASTER = "mymaster"
@@ -30,7 +30,7 @@ class Sentinel(Redis):
 
     def start(self):
         with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen(["redis-server", str(self.file), "--sentinel"],
+            self.process = subprocess.Popen([SERVER, str(self.file), "--sentinel"],
                                             stdout=log, stderr=log)
         until(self._answers, "a sentinel to answer", within=READY_WITHIN_S)
         return self
