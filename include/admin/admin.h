@@ -45,6 +45,8 @@ struct admin_options {
     void (*free_store)(void *context, const struct policy *policy, struct store *store);
     void (*read_store_state)(void *context, struct admin_store_state *state);
     void *context;
+    /* A listener beside those of the policy, which no reload takes away; NULL: none. */
+    const struct listener_section *control;
     struct bans *bans; /* set by operators */
     struct reload_requests *requests;
     /* Counters for /metrics and /v1/top. */
@@ -53,7 +55,8 @@ struct admin_options {
     const struct redis_process *redis; /* shared by the Redis stores */
 };
 
-/* Open the admin listeners of the policy that take_policy() returns; it must have at least one.
+/* Open the admin listeners of the policy that take_policy() returns, and that of @options: together
+ * at least one.
  * Failures are logged with a remedy. STATUS_IN_USE: another process listens on one of the
  * addresses; STATUS_IO, STATUS_NO_MEMORY. */
 MUST_USE enum status admin_new(const struct admin_options *options, struct admin **admin);

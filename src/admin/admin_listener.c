@@ -49,11 +49,11 @@ static void on_accept(void *context, int fd, const struct sockaddr *sockaddr)
 
 static enum status report_failure(const struct listener_section *section, enum status status)
 {
-    const char *hint = "see admin in the policy";
+    const char *hint = "is the address one of this machine, and may the process listen there?";
     if (status == STATUS_IN_USE) {
-        hint = "another process listens there: stop it, or change admin";
+        hint = "another process listens there: stop it, or name another address";
     } else if (errno == ENOTSOCK) {
-        hint = "a file that is no socket is in the way: remove it, or change admin";
+        hint = "a file that is no socket is in the way: remove it, or name another path";
     }
     log_error("admin.listener", "cannot listen", "address=%.*s err=\"%s\" hint=\"%s\"",
               SPAN_ARGS(section->endpoint.text), strerror(errno), hint);
@@ -184,15 +184,21 @@ enum status admin_listeners_renew(struct admin *admin, const struct policy *poli
 {
     const struct admin_section *section = &policy->admin;
     enum status result = STATUS_OK;
+    const struct listener_section *control = admin->options.control;
     for (struct list *node = admin->admin_listeners.next; node != &admin->admin_listeners;) {
         struct admin_listener *admin_listener = CONTAINER_OF(node, struct admin_listener, node);
-        const struct listener_section *found = find_section(section, admin_listener->section);
+        const struct listener_section *found = admin_listener->section == control
+                                                   ? control
+                                                   : find_section(section, admin_listener->section);
         node = node->next;
         if (found != NULL) {
             admin_listener->section = found;
         } else {
             leave(admin_listener);
         }
+    }
+    if (control != NULL && !has_listener(admin, control)) {
+        result = add_listener(admin, control);
     }
     for (size_t i = 0; i < section->n_listeners; i++) {
         if (!has_listener(admin, &section->listeners[i])) {

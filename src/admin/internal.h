@@ -24,11 +24,12 @@ enum {
     ADMIN_ANSWER_BYTES_FREE = 64 * 1024,       /* an answer up to this size is always sent */
 };
 
-/* One of the policy's admin listeners. */
+/* One of the policy's admin listeners, or that of the options. */
 struct admin_listener {
     struct list node; /* in admin->admin_listeners or admin->leaving */
     struct admin *admin;
-    const struct listener_section *section; /* of admin->policy; invalid while leaving */
+    const struct listener_section *section; /* of admin->policy or the options; invalid
+                                             * while leaving */
     bool is_leaving; /* the policy no longer names it: it is freed after its last request */
     struct listener listener;
     struct unix_listener unix_socket; /* fd -1: this is a TCP listener */
@@ -68,10 +69,10 @@ MUST_USE struct store *admin_store(struct admin *admin, const struct policy *pol
 
 /* --- listeners --- */
 
-/* Open the listeners that @policy names and @admin does not have. Listeners that @policy no longer
- * names leave: they accept no more connections and end with their requests in progress. Listeners
- * that cannot be opened are logged and skipped. STATUS_IN_USE, STATUS_IO, STATUS_NO_MEMORY: of the
- * first that failed. */
+/* Open the listeners that @policy and the options name and @admin does not have. Listeners that
+ * neither names any longer leave: they accept no more connections and end with their requests in
+ * progress. Listeners that cannot be opened are logged and skipped. STATUS_IN_USE, STATUS_IO,
+ * STATUS_NO_MEMORY: of the first that failed. */
 MUST_USE enum status admin_listeners_renew(struct admin *admin, const struct policy *policy);
 
 /* Close all listeners at once. */

@@ -1,11 +1,7 @@
-/* sluice reload: makes the running process read its policy again, and reports the result.
- *
- * With the admin API the errors are printed here and the exit status is the result. Without it a
- * signal is sent, which has no reply: the result is in the log of the process. */
+/* sluice reload: makes the running process read its policy again, and waits for the outcome: the
+ * errors are printed, and the exit status is the result. */
 
-#include <errno.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +9,6 @@
 #include "app/ctl/ctl_client.h"
 #include "app/ctl/ctl_print.h"
 #include "app/load.h"
-#include "app/serve/pid_file.h"
 #include "policy/policy.h"
 
 /* Whether @path is sound; its errors are printed. */
@@ -28,26 +23,6 @@ static bool check(const char *path)
     return true;
 }
 
-/* --- by a signal --- */
-
-static int signal_process(const char *path)
-{
-    pid_t pid;
-    const enum status status = pid_file_read(path, &pid);
-    if (status == STATUS_UNREACHABLE) {
-        fprintf(stderr, "sluice reload: %s: no process that runs has this pid file\n", path);
-        return EXIT_FAILED;
-    }
-    if (status != STATUS_OK || kill(pid, SIGHUP) != 0) {
-        fprintf(stderr, "sluice reload: %s: %s\n", path, strerror(errno));
-        return EXIT_FAILED;
-    }
-    printf("process %d was told to reload; its log says what came of it\n", (int)pid);
-    return EXIT_DONE;
-}
-
-/* --- over the admin API --- */
-
 /* An answer that says nothing of a reload. */
 static void print_refusal(const struct ctl_destination *destination,
                           const struct ctl_answer *answer, const char *detail)
@@ -57,7 +32,9 @@ static void print_refusal(const struct ctl_destination *destination,
     } else if (detail == NULL) {
         detail = "this is no answer of an admin API of sluice; does another server listen there?";
     }
-    fprintf(stderr, "sluice reload: not reloaded: %u: %s\n", answer->status, detail);
+    const char *result =
+        answer->status == 504 ? "whether it is reloaded is not known" : "not reloaded";
+    fprintf(stderr, "sluice reload: %s: %u: %s\n", result, answer->status, detail);
 }
 
 static int print_result(const struct ctl_destination *destination, const struct ctl_answer *answer)
@@ -96,13 +73,8 @@ static int ask(const struct ctl_options *options)
 
 static int reload_command(int argc, char **argv)
 {
-    const char *pid_path = NULL;
     struct ctl_options ctl = {.socket = NULL};
     const struct command_option options[] = {
-        {.name = "pid-file",
-         .argument = "FILE",
-         .help = "signal the process that runs with this",
-         .value = &pid_path},
         CTL_OPTIONS(&ctl),
     };
     int status;
@@ -115,15 +87,16 @@ static int reload_command(int argc, char **argv)
     if (ctl.policy != NULL && !check(ctl.policy)) {
         return EXIT_FAILED;
     }
-    return pid_path != NULL ? signal_process(pid_path) : ask(&ctl);
+    return ask(&ctl);
 }
 
 const struct command RELOAD_COMMAND = {
     .name = "reload",
     .arguments = "[POLICY]",
-    .summary = "have a running proxy read its policy again",
+    .summary = "have a running proxy read its policy again, and wait for the outcome",
     .notes =
-        "Checks POLICY, where it is named, and asks nobody if it has errors. The proxy is found\n"
-        "as by sluice ctl, or in POLICY.\n",
+        "The proxy is found as by sluice ctl, or by the admin section of POLICY, which is checked\n"
+        "first. A proxy without one is reached at the socket of sluice run --control.\n"
+        "Exits 1 if the policy before stays in force, or if it cannot be known.\n",
     .run = reload_command,
 };

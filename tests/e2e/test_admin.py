@@ -348,7 +348,7 @@ def test_an_address_that_is_taken_is_told_and_nothing_is_served(proxy, places, t
                           "routes: [{respond: {status: 204}}]\n")
         result = program.command("run", str(policy))
         assert result.returncode == 1
-        assert 'msg="cannot listen"' in result.stderr and "change admin" in result.stderr
+        assert 'msg="cannot listen"' in result.stderr and "name another address" in result.stderr
     assert Admin(places[0]).read("/healthz")["workers"] == 2 and proxy.is_running()
 
 

@@ -72,7 +72,10 @@ def test_its_scripts_are_shell_and_its_unit_runs_what_is_in_it(package, root, tm
     for name in ("postinst", "prerm", "postrm"):
         run("sh", "-n", tmp_path / "control" / name)
     unit = (root / "lib/systemd/system/sluice.service").read_text()
-    assert "ExecStart=/usr/bin/sluice run /etc/sluice/policy.yaml" in unit
+    control, = values_of(unit, "RuntimeDirectory")
+    control = f"/run/{control}/control.sock"
+    assert values_of(unit, "ExecStart") == [f"/usr/bin/sluice run --control {control} /etc/sluice/policy.yaml"]
+    assert values_of(unit, "ExecReload") == [f"/usr/bin/sluice reload --socket {control}"]
 
 
 def values_of(unit, key):

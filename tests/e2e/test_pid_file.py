@@ -120,32 +120,6 @@ def test_a_second_process_with_the_same_file_is_refused(tmp_path, start_with):
     assert pid_path.read_text() == f"{first.pid}\n"
 
 
-def test_reload_signals_the_process_that_has_the_file(tmp_path, start_with):
-    pid_path = tmp_path / "pid"
-    process = start_with(pid_path)
-    await_listening(process)
-    result = program.command("reload", "--pid-file", str(pid_path))
-    assert result.returncode == 0 and f"process {process.pid} was told" in result.stdout
-    until(lambda: "the policy is in force" in process.err_path.read_text(), "the reload")
-
-
-def test_reload_believes_no_number_that_its_process_does_not_hold(tmp_path):
-    pid_path = tmp_path / "pid"
-    victim = subprocess.Popen(["sleep", "60"])
-    try:
-        pid_path.write_text(f"{victim.pid}\n")
-        with open(pid_path, "r+b") as holder:
-            fcntl.lockf(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of this process, not of the number in it
-            result = program.command("reload", "--pid-file", str(pid_path))
-        assert result.returncode == 1 and "no process that runs has this pid file" in result.stderr
-        result = program.command("reload", "--pid-file", str(pid_path))
-        assert result.returncode == 1 and "no process that runs has this pid file" in result.stderr
-        assert victim.poll() is None
-    finally:
-        victim.kill()
-        victim.wait()
-
-
 def test_the_file_goes_with_its_process(tmp_path, start_with):
     pid_path = tmp_path / "pid"
     process = start_with(pid_path)

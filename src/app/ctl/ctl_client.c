@@ -17,11 +17,12 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "policy/loader.h"
+#include "policy/units.h"
 
 enum {
     BODY_BYTES_MAX = 256 * 1024 * 1024,
     URL_BYTES_MAX = 16 * 1024,
-    TIMEOUT_S = 60, /* more than the proxy takes for anything */
+    TIMEOUT_S = 60, /* unless it is given: more than the proxy takes for anything */
     RETRY_NS = 10 * 1000 * 1000,
 };
 
@@ -175,6 +176,21 @@ static bool find_token(const struct ctl_options *options, struct ctl_destination
            report(why, "SLUICE_TOKEN is too long");
 }
 
+static bool find_timeout(const struct ctl_options *options, struct ctl_destination *destination,
+                         char *why)
+{
+    char bytes[CTL_WHY_BYTES_MAX];
+    struct text problem = text_of(bytes, sizeof(bytes));
+    uint64_t us = TIMEOUT_S * UINT64_C(1000000);
+    if (options->timeout != NULL &&
+        !units_parse_duration(span_of_text(options->timeout), &us, &problem)) {
+        return report(why, "--timeout %.100s: %.*s", options->timeout,
+                      SPAN_ARGS(text_span(&problem)));
+    }
+    destination->timeout_s = (us + 999999) / 1000000;
+    return destination->timeout_s > 0 || report(why, "--timeout must be at least 1s");
+}
+
 bool ctl_destination_find(const struct ctl_options *options, struct ctl_destination *destination,
                           char why[CTL_WHY_BYTES_MAX])
 {
@@ -183,7 +199,7 @@ bool ctl_destination_find(const struct ctl_options *options, struct ctl_destinat
     const char *socket = is_reported ? options->socket : getenv("SLUICE_SOCKET");
     const char *url = is_reported ? options->url : getenv("SLUICE_URL");
     *destination = (struct ctl_destination){.port = 0};
-    if (!find_token(options, destination, why)) {
+    if (!find_timeout(options, destination, why) || !find_token(options, destination, why)) {
         return false;
     }
     if (socket != NULL) {
@@ -276,8 +292,10 @@ static bool set_options(struct request *request, const struct ctl_destination *d
     is_good &= curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK;
     is_good &= curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L) == CURLE_OK;
     is_good &= curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
-    is_good &= curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)TIMEOUT_S) == CURLE_OK;
-    is_good &= curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)TIMEOUT_S) == CURLE_OK;
+    is_good &=
+        curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)destination->timeout_s) == CURLE_OK;
+    is_good &=
+        curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)destination->timeout_s) == CURLE_OK;
     is_good &= curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L) == CURLE_OK;
     if (body != NULL) {
         is_good &= curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body) == CURLE_OK;
@@ -291,9 +309,9 @@ static bool set_options(struct request *request, const struct ctl_destination *d
 
 /* The full queue of a unix socket refuses a connection at once, which libcurl reports without an
  * error number: it is tried again. */
-static CURLcode perform(CURL *curl, long *error)
+static CURLcode perform(CURL *curl, uint64_t timeout_s, long *error)
 {
-    const uint64_t ends_us = clock_monotonic_us() + TIMEOUT_S * UINT64_C(1000000);
+    const uint64_t ends_us = clock_monotonic_us() + timeout_s * 1000000;
     const struct timespec pause = {.tv_nsec = RETRY_NS};
     for (;;) {
         const CURLcode code = curl_easy_perform(curl);
@@ -315,9 +333,9 @@ static const char *text_of_failure(CURLcode code, long error)
 {
     switch ((int)code) {
     case CURLE_OPERATION_TIMEDOUT:
-        return "no answer in time";
+        return "no answer in time; whether it was heeded is not known";
     case CURLE_GOT_NOTHING:
-        return "the connection was closed without an answer";
+        return "the connection was closed without an answer; whether it was heeded is not known";
     case CURLE_WRITE_ERROR:
         return status_text(STATUS_TOO_LARGE);
     case CURLE_OUT_OF_MEMORY:
@@ -369,7 +387,7 @@ static const char *ask(struct request *request, const struct ctl_destination *de
         !set_options(request, destination, method, url, body)) {
         return status_text(STATUS_NO_MEMORY);
     }
-    const CURLcode code = perform(request->curl, &error);
+    const CURLcode code = perform(request->curl, destination->timeout_s, &error);
     if (fflush(request->body) != 0) {
         return status_text(STATUS_NO_MEMORY);
     }

@@ -23,6 +23,7 @@ struct ctl_destination {
     char host[CTL_DESTINATION_BYTES_MAX];      /* a name or an address, without brackets */
     uint16_t port;
     char token[CTL_TOKEN_BYTES_MAX + 1]; /* empty: none is sent */
+    uint64_t timeout_s;                  /* the longest silence */
 };
 
 /* Options of the command line; NULL: not given. */
@@ -31,6 +32,7 @@ struct ctl_options {
     const char *url;        /* http://host:port */
     const char *policy;     /* a policy file, whose `admin` section is used */
     const char *token_file; /* with a token in its first line */
+    const char *timeout;    /* "10s": the longest silence of the proxy */
     bool is_json;
 };
 
@@ -44,9 +46,13 @@ struct ctl_options {
          .argument = "URL",                                                                        \
          .help = "its address: http://HOST:PORT",                                                  \
          .value = &(ctl)->url},                                                                    \
+        {.name = "token-file",                                                                     \
+         .argument = "FILE",                                                                       \
+         .help = "whose first line is the token",                                                  \
+         .value = &(ctl)->token_file},                                                             \
     {                                                                                              \
-        .name = "token-file", .argument = "FILE", .help = "whose first line is the token",         \
-        .value = &(ctl)->token_file                                                                \
+        .name = "timeout", .argument = "TIME", .help = "how long to wait for an answer; 60s",      \
+        .value = &(ctl)->timeout                                                                   \
     }
 
 /* Find the destination. If @options name none: SLUICE_SOCKET or SLUICE_URL of the environment, or

@@ -41,6 +41,7 @@ enum status operators_open(struct operators *operators, const struct operators_o
     const struct admin_options admin = {
         .version = SLUICE_VERSION,
         .policy_path = options->policy_path,
+        .control = options->control,
         .server = options->server,
         .take_policy = take_policy,
         .give_policy = give_policy,
@@ -55,8 +56,9 @@ enum status operators_open(struct operators *operators, const struct operators_o
         .redis = &stores->redis,
     };
     *operators = (struct operators){.stores = stores};
-    return options->policy->admin.n_listeners > 0 ? admin_new(&admin, &operators->admin)
-                                                  : STATUS_OK;
+    return options->policy->admin.n_listeners > 0 || options->control != NULL
+               ? admin_new(&admin, &operators->admin)
+               : STATUS_OK;
 }
 
 enum status operators_start(struct operators *operators)

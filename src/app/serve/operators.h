@@ -1,4 +1,4 @@
-/* The admin API of a serving process, created if the policy configures one. */
+/* The admin API of a serving process: made if the policy or the command line names a listener. */
 
 #ifndef SLUICE_APP_SERVE_OPERATORS_H
 #define SLUICE_APP_SERVE_OPERATORS_H
@@ -14,13 +14,14 @@ struct reload_requests;
 
 struct operators {
     struct stores *stores; /* borrowed */
-    struct admin *admin;   /* NULL: the policy configures none */
+    struct admin *admin;   /* NULL: no listener is named */
 };
 
 /* Everything is borrowed until operators_close(). */
 struct operators_options {
     const struct policy *policy; /* the first */
     const char *policy_path;
+    const struct listener_section *control; /* as in struct admin_options */
     const struct meters *meters;
     struct stores *stores;
     struct bans *bans;
@@ -28,7 +29,7 @@ struct operators_options {
     struct reload_requests *requests;
 };
 
-/* Open the policy's admin listeners without serving yet. Failures are logged. Returns as
+/* Open the admin listeners without serving yet. Failures are logged. Returns as
  * admin_new(). */
 MUST_USE enum status operators_open(struct operators *operators,
                                     const struct operators_options *options);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,25 +79,4 @@ void pid_file_close(struct pid_file *file)
         close(file->fd);
         file->fd = -1;
     }
-}
-
-enum status pid_file_read(const char *path, pid_t *pid)
-{
-    char text[PID_BYTES] = "";
-    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) {
-        return STATUS_IO;
-    }
-    struct flock lock = whole_file();
-    const bool is_held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
-    const ssize_t n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    char *end;
-    const long number = strtol(text, &end, 10);
-    /* A number that an ended process left may belong to another process by now. */
-    if (!is_held || n <= 0 || end == text || number <= 1 || lock.l_pid != number) {
-        return STATUS_UNREACHABLE;
-    }
-    *pid = (pid_t)number;
-    return STATUS_OK;
 }

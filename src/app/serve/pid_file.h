@@ -1,4 +1,4 @@
-/* The file that holds the process id of the running proxy, so that `sluice reload` can signal it.
+/* The file that holds the process id of the running proxy, for init scripts that signal it.
  *
  * Only its owner may read, write or lock it (mode 0600). The process holds a write lock on it while
  * it runs: a number without that lock was left behind by a process that has ended. */
@@ -25,9 +25,5 @@ MUST_USE enum status pid_file_open(struct pid_file *file, const char *path);
 
 /* Remove the file. No-op if it is not open. */
 void pid_file_close(struct pid_file *file);
-
-/* The id of the process that holds the file at @path. STATUS_UNREACHABLE: no running process whose
- * id is in the file holds it; STATUS_IO: errno says why. */
-MUST_USE enum status pid_file_read(const char *path, pid_t *pid);
 
 #endif /* SLUICE_APP_SERVE_PID_FILE_H */

@@ -159,7 +159,8 @@ static void succeed(struct reload *reload)
     if (!reload->has_admin && after->admin.n_listeners > 0) {
         reload_report_restart("admin");
     }
-    if (reload->has_admin && before->admin.n_listeners > 0 && after->admin.n_listeners == 0) {
+    if (reload->has_admin && !reload->has_control && before->admin.n_listeners > 0 &&
+        after->admin.n_listeners == 0) {
         log_warn(MODULE, "no operator is served any more", "hint=\"the policy has no admin\"");
     }
     log_info(MODULE, "the policy is in force",

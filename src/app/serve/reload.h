@@ -23,6 +23,7 @@ struct reload {
     struct reload_requests *requests;
     struct ban_sync ban_sync;   /* owned by the caller that runs the server */
     bool has_admin;             /* an admin API exists; it follows reloads by itself */
+    bool has_control;           /* and has a listener that does not depend on the policy */
     struct active_policy *now;  /* in force; joined */
     struct active_policy *next; /* of the reload in progress; joined. NULL: none */
     char *text;                 /* report of the reload; owned */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "app/command.h"
@@ -38,6 +40,7 @@ static void raise_descriptor_limit(void)
 struct run_options {
     const char *path; /* of the policy */
     const char *pid_path;
+    const char *control_path;
     bool watches;
     struct file_identity loaded; /* of the policy, before it was read */
 };
@@ -68,12 +71,27 @@ static enum status start(struct server *server, struct operators *operators)
     return status;
 }
 
+/* The listener of --control, for the user of this process and root; @text is its address. */
+static struct listener_section control_of(const struct run_options *options, char *text,
+                                          size_t text_bytes)
+{
+    const char *path = options->control_path != NULL ? options->control_path : "";
+    (void)snprintf(text, text_bytes, "unix:%s", path);
+    return (struct listener_section){
+        .endpoint = {.text = span_of_text(text), .unix_path = span_of_text(path)},
+        .mode = S_IRUSR | S_IWUSR,
+    };
+}
+
 /* With everything that is needed for a reload. */
 static int serve(const struct run_options *options, struct reload *reload)
 {
+    char text[sizeof(((struct sockaddr_un *)NULL)->sun_path) + sizeof("unix:")];
+    const struct listener_section control = control_of(options, text, sizeof(text));
     const struct operators_options operators_options = {
         .policy = reload->now->policy,
         .policy_path = reload->path,
+        .control = options->control_path != NULL ? &control : NULL,
         .meters = reload->meters,
         .stores = reload->stores,
         .bans = reload->ban_sync.bans,
@@ -85,6 +103,7 @@ static int serve(const struct run_options *options, struct reload *reload)
     if (operators_open(&operators, &operators_options) == STATUS_OK &&
         start(reload->server, &operators) == STATUS_OK) {
         reload->has_admin = operators.admin != NULL;
+        reload->has_control = options->control_path != NULL;
         serve_until_end(options, reload);
         result = EXIT_DONE;
     }
@@ -213,6 +232,10 @@ static int run_command(int argc, char **argv)
          .argument = "FILE",
          .help = "write the process id there",
          .value = &options.pid_path},
+        {.name = "control",
+         .argument = "PATH",
+         .help = "serve the admin API also at this unix socket, for the same user",
+         .value = &options.control_path},
     };
     int status;
     const int first = command_read(&RUN_COMMAND, table, ARRAY_LEN(table), argc, argv, &status);
@@ -220,6 +243,11 @@ static int run_command(int argc, char **argv)
         return status;
     }
     options.path = argv[first];
+    if (options.control_path != NULL &&
+        strlen(options.control_path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        fputs("sluice run: --control: the path of a unix socket is not that long\n", stderr);
+        return EXIT_USAGE;
+    }
     if (log_output_start() != STATUS_OK) {
         fputs("sluice run: no memory, or no thread, for the log\n", stderr);
         return EXIT_FAILED;

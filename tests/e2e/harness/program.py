@@ -44,9 +44,9 @@ def _allow(soft, hard):
 
 class Sluice:
     """A proxy. The policy is told without `listen`: it listens where a port is free. `descriptors` are
-    the soft and the hard limit of what it may open."""
+    the soft and the hard limit of what it may open; `options` those of `sluice run`."""
 
-    def __init__(self, folder, policy, env=None, log_format="logfmt", descriptors=None):
+    def __init__(self, folder, policy, env=None, log_format="logfmt", descriptors=None, options=()):
         policy = textwrap.dedent(policy)
         if not re.search(r"^listen:", policy, re.MULTILINE):
             policy = "listen: 127.0.0.1:0\n" + policy
@@ -57,7 +57,7 @@ class Sluice:
         self.is_killed = False
         (folder / "policy.yaml").write_text(policy)
         with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as err:
-            self.process = subprocess.Popen([PROGRAM, "run", str(folder / "policy.yaml")],
+            self.process = subprocess.Popen([PROGRAM, "run", *options, str(folder / "policy.yaml")],
                                             stdout=out, stderr=err, stdin=subprocess.DEVNULL,
                                             env=environment(env),
                                             preexec_fn=descriptors and _allow(*descriptors))
