@@ -101,6 +101,9 @@ static void on_server(void *context, const struct upstream_server_report *report
     json_t *json = json_object();
     describe_set(&json, "url", json_of_span(report->spec->endpoint.text));
     describe_set(&json, "state", json_string(STATES[report->state]));
+    if (report->is_in_use) {
+        describe_set(&json, "in_use", json_true());
+    }
     describe_set(&json, "weight", json_integer(report->spec->weight));
     if (report->state == UPSTREAM_SERVER_EJECTED) {
         describe_set(&json, "probe_in_ms",

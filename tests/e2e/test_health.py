@@ -1,11 +1,14 @@
 """Servers that are down: by requests that fail in a row, by checks, and back again."""
 
+import re
 import socket
 import threading
 import time
 
 import pytest
 
+from harness.admin import Admin, addresses, ctl
+from harness.name_server import NameServer
 from harness.ports import free_port
 from harness.upstream import Upstream, answer
 from harness.wait import until
@@ -220,6 +223,66 @@ def test_checks_that_all_fail_take_nothing_away(start, start_moody):
     until(lambda: count(proxy, DOWN) == 2, "both to be out")
     assert [ask(proxy) for _ in range(10)] == [200] * 10
     assert servers[0].n == servers[1].n == 5
+
+
+# --- what is told of servers that are asked though they are down ---
+
+
+def told(proxy):
+    """Of each server in order: its state, whether it is in use, and what the metric says."""
+    admin = Admin(addresses(proxy)[0])
+    servers = admin.read("/v1/upstreams")["upstreams"][0]["servers"]
+    page = admin.ask("GET", "/metrics").body.decode()
+    up = [re.search(rf'sluice_server_up{{upstream="api",server="{server["url"]}"}} (.)', page).group(1)
+          for server in servers]
+    return [(server["state"], server.get("in_use", False), n) for server, n in zip(servers, up)]
+
+
+@pytest.mark.parametrize("more", ["", "max_connections: 5, "])
+def test_a_single_server_that_is_dead_is_told_to_be_down(start, start_moody, more):
+    server, = start_moody(1)
+    proxy = start(policy([server], more + "eject: {failures: 3, for: 1h, max: 1h}, retries: 0}\n"
+                                          "        admin: {listen: 127.0.0.1:0"))
+    assert told(proxy) == [("up", False, "1")]
+    server.mood = "close"
+    assert [ask(proxy, "POST") for _ in range(6)] == [502] * 6
+    assert told(proxy) == [("ejected", True, "0")]
+    until(lambda: count(proxy, 'in_use="no server of the upstream is up"\n') == 1, "the log to tell")
+    assert count(proxy, DOWN) == 1
+    table = ctl(addresses(proxy)[0], "upstreams").stdout
+    assert "ejected, in use" in table
+    assert server.n == 6, "it is asked all the same"
+    server.mood = "good"
+    assert ask(proxy) == 200
+    assert told(proxy) == [("up", False, "1")]
+    until(lambda: count(proxy, UP) == 1, "the log to tell")
+
+
+def test_of_several_servers_that_are_down_all_are_told_to_be_in_use(start, start_moody):
+    servers = start_moody(2)
+    servers[0].mood = "503"
+    proxy = start(policy(servers, "eject: {failures: 2, for: 1h, max: 1h}, retries: 0}\n"
+                                  "        admin: {listen: 127.0.0.1:0"))
+    until(lambda: ask(proxy) and count(proxy, DOWN) == 1, "the first to be down")
+    assert told(proxy) == [("ejected", False, "0"), ("up", False, "1")]
+    assert "in_use" not in proxy.stderr()
+    servers[1].mood = "503"
+    until(lambda: ask(proxy) and count(proxy, DOWN) == 2, "the second to be down")
+    assert told(proxy) == [("ejected", True, "0"), ("ejected", True, "0")]
+
+
+def test_a_server_whose_name_nobody_knows_is_told_to_be_down(start):
+    dns = NameServer()
+    proxy = start(f"""
+        resolver: {{servers: "{dns.address}"}}
+        admin: 127.0.0.1:0
+        upstreams: {{api: {{servers: http://nobody.invalid}}}}
+        routes: [{{upstream: api}}]
+    """)
+    try:
+        until(lambda: ask(proxy) == 502 and told(proxy) == [("ejected", True, "0")], "it to be told")
+    finally:
+        dns.stop()
 
 
 def test_checks_of_one_server_are_for_the_log(start, start_moody):

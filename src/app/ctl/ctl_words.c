@@ -194,6 +194,12 @@ static const struct ctl_table ROUTES = {
         },
 };
 
+static void write_state(const json_t *server, struct text *cell)
+{
+    text_add_format(cell, "%s%s", ctl_text_at(server, "state"),
+                    is_true_at(server, "in_use") ? ", in use" : "");
+}
+
 static const struct ctl_table UPSTREAMS = {
     .rows = "upstreams",
     .parts = "servers",
@@ -201,7 +207,7 @@ static const struct ctl_table UPSTREAMS = {
         {
             {"UPSTREAM", "name", ctl_write_text, CTL_ROW_ONCE},
             {"SERVER", "url", ctl_write_text, CTL_PART},
-            {"STATE", "state", ctl_write_text, CTL_PART},
+            {"STATE", NULL, write_state, CTL_PART},
             {"WEIGHT", "weight", ctl_write_number, CTL_PART},
             {"REQUESTS", "requests", ctl_write_number, CTL_PART},
             {"CONNECTIONS", "connections", ctl_write_number, CTL_PART},

@@ -81,7 +81,6 @@ static void warn_of_one(struct compiler *compiler, const struct spec_upstream *s
         const char *key;
         bool is_off;
     } said[] = {
-        {"eject", spec->eject.values.failures == 0},
         {"slow_start", spec->values.slow_start_us == 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(said) && spec->servers.n_items == 1; i++) {

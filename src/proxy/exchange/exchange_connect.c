@@ -141,6 +141,18 @@ static void note_unreachable(struct exchange *exchange, enum upstream_outcome ou
     }
 }
 
+/* No server is left: those whose names have no address could not be reached either. */
+static void note_nameless(struct exchange *exchange)
+{
+    struct upstream_group *group = group_of(exchange);
+    for (size_t i = 0; i < group->spec->n_servers; i++) {
+        if (group->servers[i].n_addresses == 0) {
+            upstream_outcome_note(&group->servers[i], &exchange->choice,
+                                  exchange->connect_started_us, OUTCOME_UNREACHABLE);
+        }
+    }
+}
+
 /* Choose another server, into exchange->server. CHOICE_FULL also while other requests wait. */
 static enum choice_result choose(struct exchange *exchange)
 {
@@ -188,6 +200,7 @@ static void try_next(struct exchange *exchange, uint64_t now_us, uint16_t status
             return;
         }
         if (choice == CHOICE_NONE) {
+            note_nameless(exchange);
             exchange_fail(exchange, status, fault);
             return;
         }

@@ -23,6 +23,16 @@ static enum upstream_server_state state_of(struct server_health *health,
                : UPSTREAM_SERVER_UP;
 }
 
+static bool is_any_up(const struct upstream_spec *spec, const struct upstream_process *process)
+{
+    for (size_t i = 0; i < spec->n_servers; i++) {
+        if ((server_health_marks(&process->servers[i]->health) & SERVER_OUT_MARKS) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct upstream_server_report report_server(const struct upstream_spec *spec, size_t i,
                                                    struct server_process *process, uint64_t now_us)
 {
@@ -50,10 +60,12 @@ void upstream_report_report(
             .spec = spec,
             .n_waiting = atomic_load_explicit(&process->queue.n_waiting, memory_order_relaxed),
         };
+        const bool is_all_in_use = !is_any_up(spec, process);
         on_upstream(context, &report);
         for (size_t j = 0; j < spec->n_servers; j++) {
-            const struct upstream_server_report reported =
+            struct upstream_server_report reported =
                 report_server(spec, j, process->servers[j], now_us);
+            reported.is_in_use = is_all_in_use;
             on_server(context, &reported);
         }
     }

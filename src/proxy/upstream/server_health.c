@@ -2,8 +2,6 @@
 
 #include <assert.h>
 
-enum { OUT_MARKS = SERVER_EJECTED | SERVER_FAILS_CHECKS };
-
 enum status server_health_init(struct server_health *health)
 {
     *health = (struct server_health){.n_failures = 0};
@@ -44,7 +42,7 @@ static void write_us(_Atomic uint64_t *time_us, uint64_t us)
 enum server_state server_health_state(struct server_health *health, uint64_t now_us)
 {
     const unsigned marks = server_health_marks(health);
-    if ((marks & OUT_MARKS) == 0) {
+    if ((marks & SERVER_OUT_MARKS) == 0) {
         return SERVER_UP;
     }
     if ((marks & SERVER_FAILS_CHECKS) != 0 || now_us < read_us(&health->next_probe_us)) {
@@ -149,7 +147,7 @@ static enum server_change serve(struct server_health *health, const struct upstr
 static enum server_change fail(struct server_health *health, const struct upstream_spec *spec,
                                uint64_t began_us, bool is_probe, uint64_t now_us)
 {
-    const bool was_in = (server_health_marks(health) & OUT_MARKS) == 0;
+    const bool was_in = (server_health_marks(health) & SERVER_OUT_MARKS) == 0;
     if (has_mark(health, SERVER_EJECTED)) {
         if (is_probe) {
             eject(health, spec, now_us);
@@ -188,7 +186,7 @@ static enum server_change pass_check(struct server_health *health, const struct 
 
 static enum server_change fail_check(struct server_health *health, const struct upstream_spec *spec)
 {
-    const bool was_in = (server_health_marks(health) & OUT_MARKS) == 0;
+    const bool was_in = (server_health_marks(health) & SERVER_OUT_MARKS) == 0;
     health->n_check_passes = 0;
     health->n_check_failures += health->n_check_failures < UINT32_MAX;
     if (health->n_check_failures < spec->health.fall) {

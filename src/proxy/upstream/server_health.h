@@ -49,6 +49,9 @@ enum server_mark {
     SERVER_REMEMBERED = 1 << 4, /* n_ejections > 0 */
 };
 
+/* Marks of a server that is down. */
+enum { SERVER_OUT_MARKS = SERVER_EJECTED | SERVER_FAILS_CHECKS };
+
 enum server_state {
     SERVER_UP,
     SERVER_PROBE_DUE, /* ejected; a request may probe it: see server_health_claim_trial() */

@@ -282,9 +282,12 @@ void upstream_outcome_announce(struct upstream_server *server, enum server_chang
     if (change == SERVER_WENT_DOWN) {
         counter_up(&upstream_server_meters(server)->outages);
         log_warn("proxy.upstream", "server is down",
-                 "upstream=%.*s server=%.*s why=\"%s\" until=%s",
+                 "upstream=%.*s server=%.*s why=\"%s\" until=%s%s",
                  SPAN_ARGS(server->group->spec->name), SPAN_ARGS(server->endpoint->text), why,
-                 (marks & SERVER_EJECTED) != 0 ? "probe" : "checks");
+                 (marks & SERVER_EJECTED) != 0 ? "probe" : "checks",
+                 are_all_down(server->group, clock_monotonic_us())
+                     ? " in_use=\"no server of the upstream is up\""
+                     : "");
     } else {
         log_info("proxy.upstream", "server is up", "upstream=%.*s server=%.*s",
                  SPAN_ARGS(server->group->spec->name), SPAN_ARGS(server->endpoint->text));

@@ -69,7 +69,8 @@ void upstream_choice_note(struct upstream_choice *choice, const struct upstream_
 /* --- outcomes --- */
 
 /* The outcomes of requests to servers, shared by all workers: a server that fails repeatedly is
- * ejected for a while. An upstream with a single server has no alternative, so nothing is noted. */
+ * ejected for a while. While all servers of an upstream are down they are asked all the same, as a
+ * single one always is. */
 
 enum upstream_outcome {
     OUTCOME_SERVED,
@@ -100,7 +101,7 @@ static inline void upstream_outcome_note(struct upstream_server *server,
     }
     const bool is_plain =
         outcome == OUTCOME_SERVED && server_health_marks(&server->process->health) == 0;
-    if (server->group->spec->n_servers > 1 && !(is_plain && !choice->is_probe)) {
+    if (!is_plain || choice->is_probe) {
         upstream_outcome_report(server, choice, began_us, outcome);
     }
 }

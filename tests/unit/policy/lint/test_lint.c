@@ -300,11 +300,11 @@ static const struct {
     {"plain-secret", 0, /* takes one away */
      "routes: [{request: {set: {Authorization: \"\"}}, upstream: u}]\n"},
 
-    {"no-effect", 2,
-     "upstreams: {v: {servers: http://127.0.0.1:2, eject: {failures: 3}, slow_start: 5s}}\n"
+    {"no-effect", 1,
+     "upstreams: {v: {servers: http://127.0.0.1:2, slow_start: 5s}}\n"
      "routes: [{upstream: v}]\n"},
     {"no-effect", 0, /* what is off has none anyway */
-     "upstreams: {v: {servers: http://127.0.0.1:2, eject: {failures: off}, slow_start: 0s}}\n"
+     "upstreams: {v: {servers: http://127.0.0.1:2, eject: {failures: 3}, slow_start: 0s}}\n"
      "routes: [{upstream: v}]\n"},
 
     {"empty-secret", 1,
