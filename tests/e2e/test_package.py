@@ -127,8 +127,9 @@ def test_each_container_is_confined():
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"] and "cap_add" not in service, name
         assert service["security_opt"] == ["no-new-privileges:true"], name
-        # Nothing is written to where nothing may be.
+        # Nothing is written to where nothing may be, and an edit that replaces a file is seen.
         assert all(mount.endswith(":ro") for mount in service.get("volumes", [])), name
+        assert all((DOCKER / mount.split(":")[0]).is_dir() for mount in service.get("volumes", [])), name
 
 
 def test_a_digest_can_be_given_for_each_image():

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -411,6 +412,29 @@ def test_each_way_to_change_the_file_is_seen(start):
     path.write_text("listen: [")
     until(lambda: proxy.stderr().count("not reloaded") > n_told, "the error to be told")
     assert proxy.ask().body == b"five"
+
+
+MOUNTED = 'msg="an edit that replaces the policy\'s file will not be seen"'
+
+
+def test_a_file_that_is_a_mount_of_its_own_is_told_of_at_the_start(start, tmp_path):
+    (outside := tmp_path / "outside.yaml").write_text("listen: 127.0.0.1:0\n" + respond("one"))
+    (inside := tmp_path / "inside.yaml").touch()
+    script = 'mount --bind "$1" "$2" && exec "$0" run "$2"'
+    with open(tmp_path / "stderr", "wb") as err, subprocess.Popen(
+            ["unshare", "--mount", "--map-root-user", "sh", "-c", script, program.PROGRAM, outside, inside],
+            stdout=subprocess.DEVNULL, stderr=err, env=program.environment()) as process:
+        def has_begun():
+            told = (tmp_path / "stderr").read_text()
+            if process.poll() is not None and "sluice" not in told and "level=" not in told:
+                pytest.skip(f"no mount namespace can be made here: {told}")
+            return "msg=listening" in told and told
+
+        told = until(has_begun, "the proxy to listen")
+        process.terminate()
+        assert process.wait(program.STOP_WITHIN_S) == 0
+    assert f"level=warn mod=app.run {MOUNTED} file={inside}" in told and "mount its folder" in told
+    assert MOUNTED not in start(respond("one")).stderr()
 
 
 # --- many ---

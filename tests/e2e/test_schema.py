@@ -74,7 +74,7 @@ def check_of_trees(tmp_path):
 
 
 def good_policies():
-    paths = glob.glob(f"{ROOT}/config/*.yaml") + glob.glob(f"{ROOT}/docker/policy.yaml")
+    paths = glob.glob(f"{ROOT}/config/*.yaml") + glob.glob(f"{ROOT}/docker/sluice/policy.yaml")
     found = {os.path.relpath(path, ROOT): text_of(path) for path in paths}
     for manual in ("docs/check.md", "docs/policy.md", "docs/schema.md", "README.md"):
         blocks = re.findall(r"```yaml\n(.*?)```", text_of(f"{ROOT}/{manual}"), re.DOTALL)

@@ -217,6 +217,11 @@ static int load_and_run(struct run_options *options)
     struct policy *policy;
     supervise_block_signals(); /* before anybody can know our number: they are kept for later */
     options->loaded = watch_identify(options->path);
+    if (watch_is_mount(options->path)) {
+        log_warn("app.run", "an edit that replaces the policy's file will not be seen",
+                 "file=%s because=\"the file is a mount of its own\" hint=\"mount its folder\"",
+                 options->path);
+    }
     if (load_policy_to_serve(options->path, &policy) != STATUS_OK) {
         return EXIT_FAILED;
     }

@@ -6,6 +6,7 @@
 
 #include "app/serve/watch.h"
 
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -35,6 +36,13 @@ struct file_identity watch_identify(const char *path)
         .modified = file.st_mtim,
         .changed = file.st_ctim,
     };
+}
+
+bool watch_is_mount(const char *path)
+{
+    struct statx file;
+    return statx(AT_FDCWD, path, 0, 0, &file) == 0 &&
+           (file.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
 static bool is_same_time(const struct timespec *a, const struct timespec *b)

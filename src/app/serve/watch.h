@@ -35,6 +35,11 @@ void watch_init(struct watch *watch);
 /* The identity of the file at @path now. */
 MUST_USE struct file_identity watch_identify(const char *path);
 
+/* Whether the file at @path is the root of a mount, as where a container gets a single file: then a
+ * replacement by rename happens elsewhere and is not seen here. False also if the system cannot
+ * tell. */
+MUST_USE bool watch_is_mount(const char *path);
+
 /* Watch @path, which is borrowed. @loaded is its identity just before it was read; changes since
  * then are reported. */
 void watch_begin(struct watch *watch, const char *path, const struct file_identity *loaded);
