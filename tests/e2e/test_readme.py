@@ -151,7 +151,7 @@ def test_two_proxies_share_one_limit(tmp_path):
         sources = [until(lambda i=i: _source(log, f"/{key}-{i}"), "its line") for i in range(3)]
         if sources != [["redis"]] * 3 or took_s > 3.5:  # when one more is left
             return False
-        assert left == [[999], [998], [997]]
+        assert left == [[499], [498], [497]]
         return True
 
     environment = {**os.environ, "REDIS_URL": f"redis://127.0.0.1:{redis}/0",

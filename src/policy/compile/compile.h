@@ -74,8 +74,9 @@ void compile_balance(struct compiler *compiler);
 /* Report parameters of limit @spec that its algorithm does not support, alone or in combination. */
 void compile_parameters(struct compiler *compiler, const struct spec_limit *spec);
 
-/* The parameters of @rate, one of the rates of @spec; spec->algorithm is set. */
-struct limit_spec compile_limit_spec(const struct spec_limit *spec, const struct rate *rate);
+/* The parameters of @spec_rate, one of the rates of @spec; spec->algorithm is set. */
+struct limit_spec compile_limit_spec(const struct spec_limit *spec,
+                                     const struct spec_rate *spec_rate);
 
 /* The calendar of a rate of @spec, for a limit with is_calendar. NULL: the zone is unknown, which
  * compile_parameters() reports, or no memory. */

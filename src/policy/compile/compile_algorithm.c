@@ -3,6 +3,7 @@
 
 #include "limit/calendar.h"
 #include "policy/compile/compile.h"
+#include "policy/load/quote.h"
 
 enum { PROBLEM_BYTES_MAX = 256, REFERENCES_MAX = 3 };
 
@@ -88,6 +89,49 @@ static void check_keys(struct compiler *compiler, const struct spec_limit *spec)
     }
 }
 
+/* --- bursts --- */
+
+/* Report that the burst at @node does not say which of several rates it is of. */
+static void report_which_burst(struct compiler *compiler, const struct spec_limit *spec,
+                               const struct node *node)
+{
+    const struct spec_rate *rates = spec->rates.items;
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text advice = text_of(buffer, sizeof(buffer));
+    for (size_t i = 0; i < spec->rates.n_items; i++) {
+        const bool is_shown = rates[i].node != NULL;
+        const struct span rate = is_shown ? quote_clip(rates[i].node->written) : SPAN("N/period");
+        text_add_format(&advice, i == 0 ? "{rate: %.*s" : ", %.*s", SPAN_ARGS(rate));
+        if (i == 0) {
+            text_add_format(&advice, ", burst: %.*s}", SPAN_ARGS(quote_clip(node->written)));
+        }
+    }
+    node_error(
+        compiler->diags, node,
+        "burst does not say which of the %zu rates it is of; write it beside its rate, as in "
+        "rate: [%.*s]",
+        spec->rates.n_items, SPAN_ARGS(text_span(&advice)));
+}
+
+static void check_bursts(struct compiler *compiler, const struct spec_limit *spec)
+{
+    static const char *const TAKERS[] = {"token_bucket", "leaky_bucket", "gcra"};
+    const struct spec_rate *rates = spec->rates.items;
+    const struct node *single = find_key(spec, "burst");
+    if (single != NULL && spec->rates.n_items > 1 && spec->values.algorithm->has_burst) {
+        report_which_burst(compiler, spec, single);
+    }
+    for (size_t i = 0; i < spec->rates.n_items; i++) {
+        const struct node *node = node_find(rates[i].position.node, SPAN("burst"));
+        if (node != NULL && !spec->values.algorithm->has_burst) {
+            report_key(compiler, spec, "burst", TAKERS, node);
+        } else if (node != NULL && single != NULL && spec->rates.n_items == 1) {
+            node_error(compiler->diags, single,
+                       "the rate has a burst of its own: write one of them");
+        }
+    }
+}
+
 /* --- combinations --- */
 
 static void check_departures(struct compiler *compiler, const struct spec_limit *spec)
@@ -135,6 +179,7 @@ void compile_parameters(struct compiler *compiler, const struct spec_limit *spec
         return;
     }
     check_keys(compiler, spec);
+    check_bursts(compiler, spec);
     check_departures(compiler, spec);
     check_timezone(compiler, spec);
 }
@@ -147,8 +192,10 @@ static uint32_t queue_of(uint64_t max_wait_us, const struct rate *rate)
     return units < LIMIT_COST_MAX ? (uint32_t)units : LIMIT_COST_MAX;
 }
 
-struct limit_spec compile_limit_spec(const struct spec_limit *spec, const struct rate *rate)
+struct limit_spec compile_limit_spec(const struct spec_limit *spec,
+                                     const struct spec_rate *spec_rate)
 {
+    const struct rate *rate = &spec_rate->rate;
     struct limit_spec values = spec->values;
     const bool is_shaping = values.max_wait_us > 0 && rate->period_us > 0;
     values.rate = rate->units;
@@ -157,7 +204,9 @@ struct limit_spec compile_limit_spec(const struct spec_limit *spec, const struct
     values.is_calendar = is_algorithm(spec, "fixed_window") && !values.from_first &&
                          (rate->calendar == RATE_CALENDAR_MONTH ||
                           (spec->timezone.node != NULL && rate->calendar != RATE_CALENDAR_NONE));
-    if (values.burst == 0) {
+    if (spec_rate->burst > 0) {
+        values.burst = spec_rate->burst;
+    } else if (values.burst == 0) {
         values.burst = is_shaping ? queue_of(values.max_wait_us, rate) : rate->units;
     }
     return values;

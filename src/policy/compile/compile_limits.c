@@ -117,7 +117,7 @@ static void compile_rate(struct compiler *compiler, const struct spec_limit *spe
     if (rate->node == NULL || spec->values.algorithm == NULL) {
         return;
     }
-    const struct limit_spec limit_spec = compile_limit_spec(spec, &rate->rate);
+    const struct limit_spec limit_spec = compile_limit_spec(spec, rate);
     if (!check_rate(compiler, spec, i)) {
         return;
     }
@@ -260,7 +260,9 @@ bool compile_is_expanded(const struct compiler *compiler, const struct limit_rul
         expanded = expanded || (parts[i].node != NULL && parts[i].node->expanded);
     }
     for (size_t i = 0; i < spec->rates.n_items; i++) {
-        expanded = expanded || (rates[i].node != NULL && rates[i].node->expanded);
+        const struct node *own = node_find(rates[i].position.node, SPAN("burst"));
+        expanded = expanded || (rates[i].node != NULL && rates[i].node->expanded) ||
+                   (own != NULL && own->expanded);
     }
     return expanded;
 }

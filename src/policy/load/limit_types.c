@@ -109,9 +109,11 @@ static bool parse_answer(const struct value_input *input, void *out)
 /* --- the list --- */
 
 /* A number alone is the rate of a limit without a period. */
-const struct value_type VALUE_RATE = {
+static const struct value_type RATE_ALONE = {
     .noun = "a rate such as 100/minute",
-    VALUE_WITH_NODE(struct spec_rate, rate),
+    .kind = VALUE_SCALAR,
+    .has_node = true, /* read from spec_rate.node on */
+    .offset = offsetof(struct spec_rate, rate) - offsetof(struct spec_rate, node),
     .parse = parse_rate,
     .min = 1,
     .max = LIMIT_COST_MAX,
@@ -119,6 +121,16 @@ const struct value_type VALUE_RATE = {
     .pattern = "^[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day|w|week|mo|month"
                "|" PATTERN_DURATION ")$",
 };
+
+static const struct value_type BURST = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
+
+static const struct section_field RATE_FIELDS[] = {
+    {"rate", SHAPE_ONE, &RATE_ALONE, offsetof(struct spec_rate, node), NULL, KEY_REQUIRED,
+     "N/period"},
+    {"burst", SHAPE_ONE, &BURST, offsetof(struct spec_rate, burst), NULL, KEY_OPTIONAL,
+     "units of this rate at one instant; left out: its N; not for windows"},
+};
+const struct value_type VALUE_RATE = SHORT_SECTION_TYPE(RATE_FIELDS, struct spec_rate, "rate");
 
 #define PATTERN_NAME "[!#$%&'*+.^_`~0-9A-Za-z-]+" /* a token without "|" */
 #define PATTERN_TERM                                                                               \

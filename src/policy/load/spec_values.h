@@ -42,9 +42,12 @@ struct spec_redis {
     struct redis_url url;
 };
 
+/* A rate alone, or {rate: …, burst: …}. */
 struct spec_rate {
-    const struct node *node;
+    struct section_position position;
+    const struct node *node; /* of the rate; NULL: it could not be read */
     struct rate rate;
+    uint32_t burst; /* 0: not given */
 };
 
 struct spec_key_part {

@@ -71,8 +71,9 @@ END_TEST
          "  api: {servers: [http://a:1, http://b:2], host: server}\n"                              \
          "  named: {servers: http://c, host: c.internal, timeout: {connect: 5s}}\n"                \
          "limits:\n"                                                                               \
-         "  one: {key: client.ip, rate: 5/s, burst: 7, except: {client: [192.0.2.0/24]}}\n"        \
-         "  many: {key: [method, host], rate: [10/s, 20/m, 30/5h, 40/month], missing: skip}\n"     \
+         "  one: {key: client.ip, rate: 5/s, burst: 7, missing: skip, except: {client: "           \
+         "192.0.2.0/24}}\n"                                                                        \
+         "  many: {key: [method, host], rate: [{rate: 10/s, burst: 12}, 20/m, 30/5h, 40/month]}\n" \
          "  window: {key: global, rate: 6/day, algorithm: fixed_window, deny: {body: no}}\n"       \
          "defaults: {limits: [one]}\n"                                                             \
          "routes:\n"                                                                               \
@@ -122,10 +123,12 @@ START_TEST(each_of_several_rates_is_a_limit_with_a_name)
         ck_assert_uint_eq(policy->limits[i].index, i);
     }
     ck_assert_uint_eq(policy->limits[0].params.burst, 7);
-    ck_assert_uint_eq(policy->limits[2].params.burst, 20);
+    ck_assert_uint_eq(policy->limits[1].params.burst, 12);
+    ck_assert_uint_eq(policy->limits[2].params.burst, 20); /* none is said: its N */
     ck_assert_uint_eq(policy->rules[1].n_limits, 4);
     ck_assert_ptr_eq(policy->rules[1].limits, &policy->limits[1]);
-    ck_assert_int_eq(policy->rules[1].missing, KEY_MISSING_SKIP);
+    ck_assert_int_eq(policy->rules[0].missing, KEY_MISSING_SKIP);
+    ck_assert_int_eq(policy->rules[1].missing, KEY_MISSING_SHARED);
     ck_assert_uint_eq(policy->rules[1].key.n_parts, 2);
     ck_assert_uint_eq(policy->rules[0].n_except, 1);
     ck_assert_ptr_null(policy->rules[0].deny);
