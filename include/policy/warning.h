@@ -21,6 +21,8 @@
     X(UNLIMITED_ROUTE, "unlimited-route", "a route to an upstream that says nothing of limits")    \
     X(DODGED_ROUTE, "dodged-route", "a route that other spellings of its requests avoid")          \
     X(NEVER_BINDING, "never-binding", "a limit that a stricter one beside it makes idle")          \
+    X(BUCKET_QUOTA, "bucket-quota",                                                                \
+      "a bucket that passes twice its rate in the first hour or day")                              \
     X(CLIENT_CHOSEN_KEY, "client-chosen-key", "a route limited only by what clients choose")       \
     X(CLIENT_CHOSEN_ROUTE, "client-chosen-route", "a route past limits, by a header of clients")   \
     X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that anybody can set")           \

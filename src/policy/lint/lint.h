@@ -46,6 +46,8 @@ void lint_plain_secrets(struct lint *lint);
 void lint_empty_secret(struct lint *lint);
 
 /* Check @rule, which is that of @spec. */
+void lint_bucket_quotas(struct lint *lint, const struct limit_rule *rule,
+                        const struct spec_limit *spec);
 void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
                               const struct spec_limit *spec);
 void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
@@ -81,6 +83,9 @@ bool cover_takes(const struct route_match *earlier, const struct route_match *la
 
 /* Whether the prefix @wide covers all of @narrow. */
 bool cover_prefix(const struct address_prefix *wide, const struct address_prefix *narrow);
+
+/* The most units that @limit, a bucket, admits in a time shorter than @us. Saturates. */
+uint64_t bounds_bucket_admits(const struct limit *limit, uint64_t us);
 
 /* Whether @loose allows every request that @strict allows. Both count the same requests at the same
  * cost; @strict may count more requests, and refunds nothing. May return false although the answer

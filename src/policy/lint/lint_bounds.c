@@ -64,6 +64,14 @@ static bool admits_at_most(const struct limit *limit, uint64_t us, uint64_t most
     return window_us > 0 && rate * (us / window_us + n_more) <= most;
 }
 
+uint64_t bounds_bucket_admits(const struct limit *limit, uint64_t us)
+{
+    const wide units = limit->params.burst +
+                       ((wide)limit->params.rate * us + limit->period_us - 1) / limit->period_us -
+                       1;
+    return units < UINT64_MAX ? (uint64_t)units : UINT64_MAX;
+}
+
 /* --- lower bound of a loose limit --- */
 
 /* The maximum time that a window covers. A month or a day of a calendar may be up to a tenth longer

@@ -1,4 +1,5 @@
-/* Finds limits that never deny because of a stricter limit on the same routes.
+/* Finds limits that never deny because of a stricter limit on the same routes, and buckets that
+ * stand for quotas.
  *
  * A limit can never deny if on each of its routes another limit judges the same requests by the
  * same key at the same cost and admits no more: see bounds_never_binds(). */
@@ -143,5 +144,78 @@ void lint_never_binding(struct lint *lint)
         if (all[i].first != NULL && !all[i].is_settled) {
             check_rule(lint, &all[i], &policy->rules[i], &lint->limits[i]);
         }
+    }
+}
+
+/* --- buckets for quotas --- */
+
+/* Periods that a quota is given for, the longest first. */
+static const struct {
+    uint64_t us;
+    const char *name;
+} PERIODS[] = {
+    {UINT64_C(30) * 86400 * 1000000, "month"},
+    {UINT64_C(7) * 86400 * 1000000, "week"},
+    {UINT64_C(86400) * 1000000, "day"},
+    {UINT64_C(3600) * 1000000, "hour"},
+};
+
+/* "day" for 1d, "period" for 2d; NULL: it is shorter than any of PERIODS. */
+static const char *name_of_period(uint64_t us)
+{
+    for (size_t i = 0; i < ARRAY_LEN(PERIODS); i++) {
+        if (us == PERIODS[i].us) {
+            return PERIODS[i].name;
+        }
+    }
+    return us > PERIODS[ARRAY_LEN(PERIODS) - 1].us ? "period" : NULL;
+}
+
+/* 19,999 */
+static void add_grouped(struct text *text, uint64_t number)
+{
+    if (number >= 1000) {
+        add_grouped(text, number / 1000);
+        text_add_format(text, ",%03u", (unsigned)(number % 1000));
+    } else {
+        text_add_u64(text, number);
+    }
+}
+
+/* The most units that all rates of @rule together admit in a time shorter than @us. */
+static uint64_t rates_admit(const struct limit_rule *rule, uint64_t us)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        const uint64_t units = bounds_bucket_admits(&rule->limits[i], us);
+        least = units < least ? units : least;
+    }
+    return least;
+}
+
+/* A full bucket passes at once, and what is refilled in the period passes too. */
+void lint_bucket_quotas(struct lint *lint, const struct limit_rule *rule,
+                        const struct spec_limit *spec)
+{
+    const struct spec_rate *rates = spec->rates.items;
+    const struct limit *first = &rule->limits[0];
+    for (size_t i = 0;
+         first->algorithm->has_burst && first->params.max_wait == 0 && i < rule->n_limits; i++) {
+        const struct limit *limit = &rule->limits[i];
+        const char *period = name_of_period(limit->period_us);
+        const uint64_t units = rates_admit(rule, limit->period_us);
+        char buffer[64];
+        struct text most = text_of(buffer, sizeof(buffer));
+        if (rates[i].node->expanded || period == NULL || limit->params.burst < limit->params.rate ||
+            units <= limit->params.rate) {
+            continue;
+        }
+        add_grouped(&most, units);
+        node_warn(
+            lint->diags, rates[i].node, WARNING_BUCKET_QUOTA,
+            "limit \"%.*s\" passes up to %.*s in its first %s: a full bucket, and what is "
+            "refilled meanwhile; write algorithm: fixed_window or sliding_window for a quota, "
+            "or a smaller burst",
+            SPAN_ARGS(limit->name), SPAN_ARGS(text_span(&most)), period);
     }
 }

@@ -9,7 +9,7 @@
 #include "policy/matcher.h"
 #include "unit/policy/policy_support.h"
 
-enum { YAML_BYTES_MAX = 8192, N_POLICIES = 48, ROUTES_MAX = 8 };
+enum { YAML_BYTES_MAX = 8192, N_POLICIES = 52, ROUTES_MAX = 8 };
 
 #define LISTEN "listen: 127.0.0.1:0\n"
 #define HEAD                                                                                       \
@@ -168,6 +168,22 @@ static const struct {
      "limits: {a: {key: client.ip, algorithm: gcra, rate: 1/s, burst: 5},\n"
      "         b: {key: client.ip, rate: 2/s, burst: 6}}\n"
      "routes: [{limits: [a, b], cost: {from: response.header.x, estimate: 1}, upstream: u}]\n"},
+
+    {"bucket-quota", 2, /* each rate of an hour or more */
+     "limits: {a: {key: client.ip, rate: [90/s, 100/hour, 1000/day]}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"bucket-quota", 2,
+     "limits: {a: {key: client.ip, algorithm: gcra, rate: {rate: 5/2h, burst: 5}},\n"
+     "         b: {key: method, algorithm: leaky_bucket, rate: 5/day, burst: 9}}\n"
+     "routes: [{limits: [a, b], upstream: u}]\n"},
+    {"bucket-quota", 0, /* smaller bursts, shorter periods, windows, one in all */
+     "limits: {a: {key: client.ip, rate: [{rate: 100/hour, burst: 99}, 600/59m]},\n"
+     "         b: {key: method, algorithm: sliding_window, rate: 5/day},\n"
+     "         c: {key: host, rate: 1/day}}\n"
+     "routes: [{limits: [a, b, c], upstream: u}]\n"},
+    {"bucket-quota", 0, /* another rate admits no more */
+     "limits: {a: {key: client.ip, rate: [1/minute, 1500/day]}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
 
     {"client-chosen-key", 1,
      "limits: {l: {key: header.x-a | client.ip, rate: 1/s}}\nroutes: [{limits: [l], upstream: "
