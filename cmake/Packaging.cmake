@@ -11,8 +11,12 @@ if(TARGET sluice)
   install(FILES ${packaging}/completion/_sluice DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/config/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
     FILES_MATCHING PATTERN "*.yaml")
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docker/prometheus ${PROJECT_SOURCE_DIR}/docker/grafana
+    DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
     FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
+  install(CODE "set(manual \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}\")
+    include(${PROJECT_SOURCE_DIR}/cmake/link_manual.cmake)")
   # The package has packaging/debian/copyright instead.
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${packaging}/debian/copyright
     DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT licence)

@@ -51,6 +51,15 @@ def test_every_link_leads_to_a_file(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_table_is_whole(page):
+    """A head, the line beneath it, and rows of as many cells, without a gap."""
+    shown = re.sub(r"^```.*?^```$", "", text(page), flags=re.M | re.S)
+    for table in re.findall(r"(?:^\|.*\n?)+", shown, re.M):
+        cells = [len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", row))) for row in table.splitlines()]
+        assert re.fullmatch(r"[|: -]+", table.splitlines()[1]) and len(set(cells)) == 1, table[:200]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_nothing_is_left_to_be_filled_in(page):
     assert not re.findall(r"@@\w*@@", text(page))
 

@@ -54,6 +54,19 @@ def test_it_wants_the_libraries_and_keeps_what_an_operator_has_changed(package):
     assert kept == ["/etc/default/sluice", "/etc/sluice/policy.yaml"]
 
 
+def test_its_manual_has_the_alerts_and_the_dashboard_and_no_link_that_leads_nowhere(root):
+    manual = root / "usr/share/doc/sluice"
+    pages = list(manual.rglob("*.md"))
+    links = [(page, target) for page in pages
+             for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()) if "://" not in target]
+    assert len(links) > 100
+    assert [(page.name, target) for page, target in links if not (page.parent / target).exists()] == []
+    for name in ("prometheus/alerts.yml", "grafana/dashboards/sluice.json"):
+        assert (manual / "examples" / name).is_file()
+        assert any((page.parent / target).resolve() in [manual / "examples" / name, *(manual / "examples" / name).parents]
+                   for page, target in links if "examples" in target), name
+
+
 def test_its_copyright_has_the_licence(root):
     licence = (PROJECT / "LICENSE").read_text().partition("Permission is")[2].split()
     copyright_ = (root / "usr/share/doc/sluice/copyright").read_text()

@@ -188,7 +188,7 @@ def test_what_is_required_is_required_by_both(schema, check):
         assert check([tree]) == [False] and not schema.is_valid(tree)
 
 
-# --- the manual ---
+# --- the manual, and the example of all keys ---
 
 
 def fields(schema, path=()):
@@ -260,3 +260,40 @@ def test_the_commands_of_the_manual_work(tmp_path):
 def test_wrong_usage_ends_with_2():
     result = program.command("schema", "FILE")
     assert (result.returncode, result.stdout) == (2, "") and "usage: sluice schema" in result.stderr
+
+
+# Which do not go with the long ones: `upstreams` and `routes`, and `admin` that has more than its listen.
+SHORT_FORMS = {("upstream",), ("limit",), ("admin", "address"), ("admin", "mode")}
+
+
+def shown_keys(schema, tree, path=()):
+    """The paths, as fields() gives them, of the keys that @tree has."""
+    if isinstance(schema, list):
+        return set().union(*(shown_keys(one, tree, path) for one in schema))
+    found = set()
+    if isinstance(tree, list) and "items" in schema:
+        found |= set().union(*(shown_keys(schema["items"], one, path) for one in tree))
+    for word in ("additionalProperties", "patternProperties"):
+        if isinstance(tree, dict) and isinstance(schema.get(word), dict):
+            known = schema.get("properties", {})
+            inner = schema[word] if word == "additionalProperties" else list(schema[word].values())
+            found |= set().union(*(shown_keys(inner, one, path) for name, one in tree.items() if name not in known))
+    if "anyOf" in schema:
+        found |= shown_keys(schema["anyOf"], tree, path)
+    if isinstance(tree, dict):
+        for key, one in schema.get("properties", {}).items():
+            if key in tree:
+                found |= {(*path, key)} | shown_keys(one, tree[key], (*path, key))
+    return found
+
+
+def with_what_is_commented_out(text):
+    """The example, and each line `# key: value` in it, which stands for another spelling, as one more."""
+    return re.sub(r"^( *)# (\w+: )", r"\1\2", text, flags=re.MULTILINE)
+
+
+def test_the_example_of_all_keys_has_each_in_its_place(schema):
+    full = read(with_what_is_commented_out(text_of(FULL)))
+    wanted = {path for path, _ in fields(schema.schema)} - SHORT_FORMS
+    assert len(wanted) > 120
+    assert wanted - shown_keys(schema.schema, full) == set()
