@@ -49,5 +49,8 @@ const char *algorithm_check_params(const struct algorithm *algorithm,
     if (!algorithm->has_slots && params->period == 0) {
         return "period must be at least 1 tick";
     }
+    if (params->period > LIMIT_UNITS_MAX) {
+        return "period must not exceed 2^52 ticks";
+    }
     return algorithm->check_params(params);
 }

@@ -40,9 +40,6 @@ struct snapshot {
 
 static const char *check_params(const struct limit_params *params)
 {
-    if (params->period > LIMIT_UNITS_MAX) {
-        return "period must not exceed 2^52 ticks";
-    }
     if (params->offset >= params->period) {
         return "offset must be less than the period";
     }
@@ -197,18 +194,6 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     }
 }
 
-static size_t restore(void *state, const struct limit_params *params, const uint64_t *reported,
-                      size_t n)
-{
-    (void)params;
-    if (n < 2) {
-        return 0;
-    }
-    *(struct fixed_window *)state =
-        (struct fixed_window){.count = reported[0], .start = reported[1]};
-    return 2;
-}
-
 const struct algorithm fixed_window_algorithm = {
     .name = "fixed_window",
     .has_offset = true,
@@ -220,6 +205,6 @@ const struct algorithm fixed_window_algorithm = {
     .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
-    .restore = restore,
+    .restore = restore_numbers,
     .settle = settle,
 };

@@ -39,9 +39,6 @@ static uint64_t interval_of(const struct limit_params *params)
 
 static const char *check_params(const struct limit_params *params)
 {
-    if (params->period > LIMIT_UNITS_MAX) {
-        return "period must not exceed 2^52 ticks";
-    }
     if (params->burst > LIMIT_UNITS_MAX / interval_of(params)) {
         return "burst times the interval of a unit must not exceed 2^52 ticks";
     }
@@ -160,16 +157,14 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     }
 }
 
+/* The script reports the debt and its time. */
 static size_t restore(void *state, const struct limit_params *params, const uint64_t *reported,
                       size_t n)
 {
-    (void)params;
-    if (n < 2) {
-        return 0;
-    }
-    *(struct gcra *)state =
-        (struct gcra){.arrival = reported[0] > 0 ? reported[0] + reported[1] : 0};
-    return 2;
+    uint64_t numbers[2] = {0};
+    const size_t n_used = restore_numbers(numbers, params, reported, n);
+    *(struct gcra *)state = (struct gcra){.arrival = numbers[0] > 0 ? numbers[0] + numbers[1] : 0};
+    return n_used;
 }
 
 const struct algorithm gcra_algorithm = {

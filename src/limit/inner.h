@@ -3,7 +3,9 @@
 #ifndef SLUICE_LIMIT_INNER_H
 #define SLUICE_LIMIT_INNER_H
 
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "limit/algorithm.h"
 
@@ -16,6 +18,18 @@ extern const struct script gcra_script;
 extern const struct script meter_script;
 extern const struct script sliding_log_script;
 extern const struct script sliding_window_script;
+
+/* restore() of a state that begins with the two numbers that the script reports, in that order. */
+static inline size_t restore_numbers(void *state, const struct limit_params *params,
+                                     const uint64_t *reported, size_t n)
+{
+    (void)params;
+    if (n < 2) {
+        return 0;
+    }
+    memcpy(state, reported, 2 * sizeof(*reported));
+    return 2;
+}
 
 /* Division of mostly small numbers, rounded down, or up for waits, which must never be early. */
 

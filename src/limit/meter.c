@@ -206,17 +206,6 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     }
 }
 
-static size_t restore(void *state, const struct limit_params *params, const uint64_t *reported,
-                      size_t n)
-{
-    (void)params;
-    if (n < 2) {
-        return 0;
-    }
-    *(struct meter *)state = (struct meter){.taken = reported[0], .updated = reported[1]};
-    return 2;
-}
-
 const struct algorithm token_bucket_algorithm = {
     .name = "token_bucket",
     .has_burst = true,
@@ -228,7 +217,7 @@ const struct algorithm token_bucket_algorithm = {
     .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
-    .restore = restore,
+    .restore = restore_numbers,
     .settle = settle,
 };
 
@@ -244,6 +233,6 @@ const struct algorithm leaky_bucket_algorithm = {
     .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
-    .restore = restore,
+    .restore = restore_numbers,
     .settle = settle,
 };

@@ -49,9 +49,6 @@ static const char *check_params(const struct limit_params *params)
     if (params->rate > SLIDING_LOG_ENTRIES_MAX) {
         return "rate must not exceed 100,000, the entries of a key; use sliding_window";
     }
-    if (params->period > LIMIT_UNITS_MAX) {
-        return "period must not exceed 2^52 ticks";
-    }
     return NULL;
 }
 

@@ -46,8 +46,7 @@ static const char *check_params(const struct limit_params *params)
     if (params->period % params->buckets != 0) {
         return "buckets must divide the period into whole ticks";
     }
-    if (params->period > LIMIT_UNITS_MAX ||
-        params->rate > LIMIT_UNITS_MAX / (params->period / params->buckets)) {
+    if (params->rate > LIMIT_UNITS_MAX / (params->period / params->buckets)) {
         return "rate times period, divided by buckets, must not exceed 2^52 ticks";
     }
     return NULL;
