@@ -61,36 +61,6 @@ static bool has_term(const struct search *search, const struct key_term *term)
     return true;
 }
 
-static void write_term(struct text *text, const struct key_term *term)
-{
-    switch (term->source) {
-    case KEY_HEADER:
-        text_add_literal(text, "header.");
-        break;
-    case KEY_COOKIE:
-        text_add_literal(text, "cookie.");
-        break;
-    case KEY_QUERY:
-        text_add_literal(text, "query.");
-        break;
-    case KEY_CLIENT_IP:
-        text_add_literal(text, "client.ip");
-        return;
-    case KEY_HOST:
-        text_add_literal(text, "host");
-        return;
-    case KEY_PATH:
-    case KEY_PATH_SEGMENT:
-    case KEY_PATH_CAPTURE:
-    case KEY_METHOD:
-    case KEY_ROUTE:
-    case KEY_GLOBAL:
-        text_add_literal(text, "the rest of its key");
-        return;
-    }
-    text_add(text, term->name);
-}
-
 /* Write the terms of @part that the logs have, or, unless @reported, those that they lack. */
 static size_t write_terms(const struct search *search, struct text *text,
                           const struct key_part *part, bool reported)
@@ -99,7 +69,7 @@ static size_t write_terms(const struct search *search, struct text *text,
     for (size_t i = 0; i < part->n_terms; i++) {
         if (has_term(search, &part->terms[i]) == reported) {
             text_add(text, n++ > 0 ? SPAN(" or ") : SPAN(""));
-            write_term(text, &part->terms[i]);
+            key_print_term(&part->terms[i], text);
         }
     }
     return n;
