@@ -160,7 +160,7 @@ static int check_command(int argc, char **argv)
 const struct command CHECK_COMMAND = {
     .name = "check",
     .arguments = "[FILE]...",
-    .summary = "report every error in policy files, and what is sound but hardly meant",
+    .summary = "report every error in policy files, and what is valid but probably not meant",
     .notes = "Exits 1 if a file has errors.\n",
     .run = check_command,
 };

@@ -86,7 +86,7 @@ static const char *run_file(struct test_report *report, const char *path)
             fprintf(stderr, "%s: error: out of memory\n", path);
         }
         diags_close(&diags);
-        return status == STATUS_INVALID ? "it is no sound file of tests" : status_text(status);
+        return status == STATUS_INVALID ? "it is not a valid file of tests" : status_text(status);
     }
     char *policy_path = path_from(path, file.policy);
     const char *why = policy_path != NULL

@@ -177,7 +177,7 @@ bool pattern_compile(struct span span, const struct path_rules *rules, struct ar
         return text_refuse(problem, "must start with \"/\"");
     }
     if (span_find(span, '?') < span.len || span_find(span, '#') < span.len) {
-        return text_refuse(problem, "must be a path alone, without a query");
+        return text_refuse(problem, "must be only a path, without a query");
     }
     const size_t n_segments = count_slashes(span);
     if (n_segments > PATTERN_SEGMENTS_MAX) {

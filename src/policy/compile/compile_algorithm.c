@@ -169,7 +169,7 @@ static void check_timezone(struct compiler *compiler, const struct spec_limit *s
                    "clock's");
     } else if (!has_calendar_rate(spec)) {
         node_error(compiler->diags, timezone,
-                   "timezone has a meaning for a rate per day, week or month alone");
+                   "timezone only has a meaning for a rate per day, week or month");
     }
 }
 

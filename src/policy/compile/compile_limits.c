@@ -46,7 +46,7 @@ static bool check_rate(struct compiler *compiler, const struct spec_limit *spec,
     const bool has_period = rate->rate.period_us > 0;
     struct diags *diags = compiler->diags;
     if (algorithm->has_slots && i > 0) {
-        node_report(diags, rate->node, "rate", ": %s has one rate alone", algorithm->name);
+        node_report(diags, rate->node, "rate", ": %s has only one rate", algorithm->name);
     } else if (algorithm->has_slots && has_period) {
         node_report(diags, rate->node, "rate",
                     ": %s has no period: its rate is how many requests may be under way at once, a "

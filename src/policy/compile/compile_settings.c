@@ -27,7 +27,7 @@ static const struct node *check_mode(struct compiler *compiler,
 {
     const struct node *mode = node_find(section->node, SPAN("mode"));
     if (mode != NULL && endpoint->unix_path.len == 0) {
-        node_error(compiler->diags, mode, "\"mode\" is for unix sockets alone");
+        node_error(compiler->diags, mode, "\"mode\" is only for unix sockets");
         return NULL;
     }
     return mode;
@@ -44,7 +44,7 @@ static void compile_listener(struct compiler *compiler, const struct spec_listen
     (void)check_mode(compiler, &spec->position, endpoint);
     if (proxy != NULL && spec->proxy_protocol && compiler->spec->trusted_proxies.n_items == 0) {
         node_error(compiler->diags, proxy,
-                   "\"proxy_protocol\" is believed of trusted_proxies alone, and there are none: "
+                   "\"proxy_protocol\" is only believed from trusted_proxies, and there are none: "
                    "nobody could connect");
     }
     policy->listeners[policy->n_listeners++] = (struct listener_section){

@@ -40,7 +40,7 @@ static const char *why_no_cluster(const struct redis_url *url)
     if (url->endpoints[0].unix_path.len > 0) {
         return "no socket leads to a cluster: give redis the address of a node";
     }
-    return url->database != 0 ? "a cluster has database 0 alone: leave the database out of redis"
+    return url->database != 0 ? "a cluster has only database 0: leave the database out of redis"
                               : NULL;
 }
 

@@ -87,7 +87,7 @@ static void warn_of_one(struct compiler *compiler, const struct spec_upstream *s
         const struct node *node = node_find(spec->position.node, span_of_text(said[i].key));
         if (node != NULL && !said[i].is_off) {
             node_warn(compiler->diags, node, WARNING_NO_EFFECT,
-                      "%s has no effect where there is one server alone", said[i].key);
+                      "%s has no effect with only one server", said[i].key);
         }
     }
 }

@@ -120,11 +120,16 @@ bool endpoint_parse_listen(struct span span, struct endpoint *endpoint, struct t
     if (span_starts_with(span, SPAN("unix:"))) {
         return parse_unix(span, endpoint, problem);
     }
-    if (span_to_u64(span, UINT16_MAX, &bare)) {
+    const bool has_colon = span.len > 0 && span.data[0] == ':';
+    if (span_to_u64(span_of(span.data + has_colon, span.len - has_colon), UINT16_MAX, &bare)) {
         return text_refuse(problem,
                            "has no address; did you mean \"127.0.0.1:%u\", or "
                            "\"0.0.0.0:%u\" for everybody?",
                            (unsigned)bare, (unsigned)bare);
+    }
+    if (span_starts_with(span, SPAN("http://")) || span_starts_with(span, SPAN("https://"))) {
+        return text_refuse(problem, "is a URL; write only the address and the port, such as "
+                                    "127.0.0.1:8080");
     }
     if (!split_authority(span, &host, &port_text, problem)) {
         return false;
@@ -359,7 +364,7 @@ static bool parse_redis_servers(struct span rest, struct arena *arena, struct re
     }
     url->kind = url->n_endpoints > 1 ? REDIS_CLUSTER : REDIS_SINGLE;
     if (url->kind == REDIS_CLUSTER && url->database != 0) {
-        return text_refuse(problem, "several addresses are a cluster, which has database 0 alone");
+        return text_refuse(problem, "several addresses are a cluster, which has only database 0");
     }
     return true;
 }
@@ -497,7 +502,7 @@ bool redis_url_join(struct redis_url *url, const struct redis_url *other, struct
         return text_refuse(problem, "several addresses are a cluster, which no socket leads to");
     }
     if (url->database != 0 || other->database != 0) {
-        return text_refuse(problem, "several addresses are a cluster, which has database 0 alone");
+        return text_refuse(problem, "several addresses are a cluster, which has only database 0");
     }
     if (other->login.password.len > 0 &&
         (!span_equals(url->login.user, other->login.user) ||

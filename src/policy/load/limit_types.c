@@ -112,7 +112,8 @@ static bool parse_answer(const struct value_input *input, void *out)
 static const struct value_type RATE_ALONE = {
     .noun = "a rate such as 100/minute",
     .kind = VALUE_SCALAR,
-    .has_node = true, /* read from spec_rate.node on */
+    .has_node = true, /* it is read into a spec_rate from node on */
+    .bytes = sizeof(struct spec_rate) - offsetof(struct spec_rate, node),
     .offset = offsetof(struct spec_rate, rate) - offsetof(struct spec_rate, node),
     .parse = parse_rate,
     .min = 1,

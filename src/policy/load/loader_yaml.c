@@ -41,9 +41,54 @@ static void report_encoding(const yaml_parser_t *parser, struct span yaml, struc
     diags_add(diags, DIAG_ERROR, line, column, "not YAML: %s", parser->problem);
 }
 
+/* What the problems that libyaml finds mean for who wrote the file. */
+static const struct {
+    const char *problem;
+    const char *meaning;
+} MEANINGS[] = {
+    {"found character that cannot start any token",
+     "a value cannot begin with this character; put it in quotes"},
+    {"mapping values are not allowed in this context",
+     "there is a \":\" too many: put a value that holds \": \" in quotes, or indent the line as its "
+     "neighbours"},
+    {"did not find expected key",
+     "this line is not indented as the keys before it, or a quote or bracket is missing"},
+    {"did not find expected '-' indicator",
+     "this line is not indented as the items of the list before it"},
+    {"did not find expected ',' or ']'", "a list in [ ] lacks a comma or its \"]\""},
+    {"did not find expected ',' or '}'", "a mapping in { } lacks a comma or its \"}\""},
+    {"found unexpected end of stream", "a quote is not closed"},
+};
+
+/* Whether the byte at @mark is a tab. */
+static bool is_tab(struct span yaml, yaml_mark_t mark)
+{
+    struct span line = {NULL, 0};
+    for (size_t i = 0; i <= mark.line; i++) {
+        if (!span_split(&yaml, '\n', &line)) {
+            return false;
+        }
+    }
+    return mark.column < line.len && line.data[mark.column] == '\t';
+}
+
+static const char *find_meaning(const yaml_parser_t *parser, struct span yaml)
+{
+    if (is_tab(yaml, parser->problem_mark)) {
+        return "here is a tab: YAML is indented with spaces only";
+    }
+    for (size_t i = 0; i < ARRAY_LEN(MEANINGS) && parser->problem != NULL; i++) {
+        if (strcmp(parser->problem, MEANINGS[i].problem) == 0) {
+            return MEANINGS[i].meaning;
+        }
+    }
+    return NULL;
+}
+
 static enum status report_parser_error(const yaml_parser_t *parser, struct span yaml,
                                        struct diags *diags)
 {
+    const char *meaning;
     if (parser->error == YAML_MEMORY_ERROR) {
         return STATUS_NO_MEMORY;
     }
@@ -51,10 +96,13 @@ static enum status report_parser_error(const yaml_parser_t *parser, struct span 
         report_encoding(parser, yaml, diags);
         return STATUS_INVALID;
     }
+    meaning = find_meaning(parser, yaml);
+    const bool has_context = meaning == NULL && parser->context != NULL;
+    const char *problem = parser->problem != NULL ? parser->problem : "it cannot be read";
     diags_add(diags, DIAG_ERROR, position_of(parser->problem_mark.line),
               position_of(parser->problem_mark.column), "not YAML: %s%s%s",
-              parser->problem != NULL ? parser->problem : "it cannot be read",
-              parser->context != NULL ? ", " : "", parser->context != NULL ? parser->context : "");
+              meaning != NULL ? meaning : problem, has_context ? ", " : "",
+              has_context ? parser->context : "");
     return STATUS_INVALID;
 }
 

@@ -97,8 +97,7 @@ static void report_value(struct section_reader *reader, const char *key,
     text_add_literal(&message, ": ");
     if (node->expanded) {
         text_add_format(&message,
-                        "with the environment's value it is not sound (values are not shown); it "
-                        "must be %s",
+                        "the value from the environment, which is not shown, must be %s",
                         type->noun);
     } else {
         text_add(&message, text_span(problem));
@@ -174,6 +173,25 @@ static const struct section_field *find_field(const struct section *section, str
     return NULL;
 }
 
+/* Write what to write instead of @key, a key of other programs. False: it is none. */
+static bool write_synonym(const struct section *section, const struct node *key,
+                          struct text *message)
+{
+    for (size_t i = 0; i < section->n_synonyms; i++) {
+        const struct section_synonym *synonym = &section->synonyms[i];
+        if (span_equals(span_of_text(synonym->key), key->text)) {
+            struct span value = key[1].kind == NODE_SCALAR ? key[1].written : SPAN("");
+            while (value.len > 0 && value.data[value.len - 1] == '/') {
+                value.len--;
+            }
+            text_add_format(message, "; write %s: %.*s%s", synonym->name,
+                            SPAN_ARGS(quote_clip(value)), synonym->suffix);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void report_unknown_key(struct section_reader *reader, const struct section *section,
                                const struct path *path, const struct node *key)
 {
@@ -187,8 +205,16 @@ static void report_unknown_key(struct section_reader *reader, const struct secti
     text_add_literal(&message, "unknown key ");
     quote_write(&message, key->text);
     write_where(path, &message);
+    if (write_synonym(section, key, &message)) {
+        report(reader, key, &message);
+        return;
+    }
     suggest_write(&suggest, &message);
-    for (size_t i = 0; i < section->n_fields && suggest.best.len == 0; i++) {
+    const bool is_listed = suggest.best.len == 0 && section->manual == NULL;
+    if (suggest.best.len == 0 && section->manual != NULL) {
+        text_add_format(&message, "; %s lists the keys", section->manual);
+    }
+    for (size_t i = 0; i < section->n_fields && is_listed; i++) {
         if (section->fields[i].presence != KEY_NOT_YET) {
             text_add(&message, message.len > 0 && i == 0 ? SPAN("; known are ") : SPAN(", "));
             text_add(&message, span_of_text(section->fields[i].key));

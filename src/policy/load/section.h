@@ -109,9 +109,19 @@ struct section_field {
     const char *doc; /* description in one line, with the unit */
 };
 
+/* A key that other programs have, and what is written here instead: `name: VALUEsuffix`. */
+struct section_synonym {
+    const char *key;
+    const char *name;
+    const char *suffix;
+};
+
 struct section {
     const struct section_field *fields;
     size_t n_fields;
+    const struct section_synonym *synonyms;
+    size_t n_synonyms;
+    const char *manual; /* that lists the keys, in place of messages; NULL: messages list them */
     const char *shorthand; /* key that a single value instead of the mapping sets; or NULL */
     const struct section_field *others; /* of SHAPE_MAP: receives keys that are not in fields and
                                          * that is_other() accepts; NULL: none */

@@ -225,7 +225,22 @@ static const struct section_field MATCH_FIELDS[] = {
     {"encoded_slash", SHAPE_ONE, &ENCODED_SLASH, offsetof(struct spec_match, encoded_slash),
      "refuse", KEY_OPTIONAL, "refuse or allow: %2F, %5C and \"\\\" in a path"},
 };
-static const struct value_type MATCH_TYPE = SECTION_TYPE(MATCH_FIELDS, struct spec_match);
+static const struct section_synonym MATCH_SYNONYMS[] = {
+    {"prefix", "path", "/**"}, {"path_prefix", "path", "/**"}, {"pathPrefix", "path", "/**"},
+    {"exact", "path", ""},     {"url", "path", ""},            {"uri", "path", ""},
+};
+static const struct value_type MATCH_TYPE = {
+    .kind = VALUE_SECTION,
+    .noun = "a mapping",
+    .bytes = sizeof(struct spec_match),
+    .section =
+        &(const struct section){
+            .fields = MATCH_FIELDS,
+            .n_fields = ARRAY_LEN(MATCH_FIELDS),
+            .synonyms = MATCH_SYNONYMS,
+            .n_synonyms = ARRAY_LEN(MATCH_SYNONYMS),
+        },
+};
 
 static const struct section_field RESPOND_FIELDS[] = {
     {"status", SHAPE_ONE, &RESPOND_STATUS, offsetof(struct spec_reply, status), NULL, KEY_REQUIRED,
@@ -369,4 +384,14 @@ static const struct section_field POLICY_FIELDS[] = {
     {"watch", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_policy, watch), "false", KEY_OPTIONAL,
      "reload when the file changes"},
 };
-const struct value_type SECTIONS_POLICY = SECTION_TYPE(POLICY_FIELDS, struct spec_policy);
+const struct value_type SECTIONS_POLICY = {
+    .kind = VALUE_SECTION,
+    .noun = "a mapping",
+    .bytes = sizeof(struct spec_policy),
+    .section =
+        &(const struct section){
+            .fields = POLICY_FIELDS,
+            .n_fields = ARRAY_LEN(POLICY_FIELDS),
+            .manual = "docs/policy.md",
+        },
+};

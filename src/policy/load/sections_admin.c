@@ -7,7 +7,7 @@ static bool check_token(struct span text, struct text *problem)
 {
     for (size_t i = 0; i < text.len; i++) {
         if (text.data[i] <= ' ' || text.data[i] > '~') {
-            return text_refuse(problem, "may have visible characters of ASCII alone");
+            return text_refuse(problem, "may have only visible ASCII characters");
         }
     }
     return (text.len >= ADMIN_TOKEN_BYTES_MIN && text.len <= ADMIN_TOKEN_BYTES_MAX) ||
