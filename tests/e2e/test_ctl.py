@@ -177,7 +177,8 @@ def test_the_proxy_is_found_by_its_policy(proxy, folder):
     broken.write_text("listen: x\n")
     assert "--socket" in failed(program.command("ctl", "--policy", str(broken), "ready"))
     broken.write_text("listen: 127.0.0.1:0\nroutes: [{respond: {status: 204}}]\n")
-    assert 'no "admin"' in failed(program.command("ctl", "--policy", str(broken), "ready"))
+    said = failed(program.command("ctl", "--policy", str(broken), "ready"))
+    assert "no admin API" in said and 'add the line "admin: 127.0.0.1:9900"' in said
 
 
 def test_the_environment_may_say_where(places):

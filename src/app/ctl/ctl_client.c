@@ -159,7 +159,8 @@ static bool use_policy(const char *path, struct ctl_destination *destination, ch
         }
     }
     policy_free(policy);
-    return endpoint != NULL || report(why,
+    return endpoint != NULL ||
+           report(why,
                   "%.150s: the policy has no admin API; add the line \"admin: 127.0.0.1:9900\", or "
                   "\"admin: unix:/run/sluice/admin.sock\", and restart the proxy",
                   path);

@@ -161,7 +161,8 @@ static void succeed(struct reload *reload)
     }
     if (reload->has_admin && !reload->has_control && before->admin.n_listeners > 0 &&
         after->admin.n_listeners == 0) {
-        log_warn(MODULE, "no operator is served any more", "hint=\"the policy has no admin any more: add admin: 127.0.0.1:9900 and reload\"");
+        log_warn(MODULE, "no operator is served any more",
+                 "hint=\"the policy has no admin any more: add admin: 127.0.0.1:9900 and reload\"");
     }
     log_info(MODULE, "the policy is in force",
              "file=%s because=\"%s\" routes=%zu limits=%zu upstreams=%zu ms=%llu", reload->path,

@@ -49,8 +49,8 @@ static bool check_rate(struct compiler *compiler, const struct spec_limit *spec,
         node_report(diags, rate->node, "rate", ": %s has only one rate", algorithm->name);
     } else if (algorithm->has_slots && has_period) {
         node_report(diags, rate->node, "rate",
-                    ": %s has no period: its rate is how many requests may be under way at once, a "
-                    "number alone",
+                    ": %s has no period: its rate is how many requests may be under way at once: "
+                    "write a number without a period",
                     algorithm->name);
     } else if (!algorithm->has_slots && !has_period && rate->node->expanded) {
         node_report(diags, rate->node, "rate", ": has no period; write it as in 100/minute");

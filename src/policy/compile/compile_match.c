@@ -23,11 +23,12 @@ static void compile_path(struct compiler *compiler, const struct spec_match *spe
         return;
     }
     if (!pattern_compile(spec->path.text, &rules, &compiler->policy->arena, &pattern, &problem)) {
-        node_report(compiler->diags, spec->path.node, "path", ": %.*s",
-                    SPAN_ARGS(spec->path.node->expanded
-                                  ? SPAN("the value from the environment, which is not shown, is not a "
-                                         "valid pattern")
-                                  : text_span(&problem)));
+        node_report(
+            compiler->diags, spec->path.node, "path", ": %.*s",
+            SPAN_ARGS(spec->path.node->expanded
+                          ? SPAN("the value from the environment, which is not shown, is not a "
+                                 "valid pattern")
+                          : text_span(&problem)));
         return;
     }
     route->match.segments = pattern.segments;

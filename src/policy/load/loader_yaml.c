@@ -49,10 +49,13 @@ static const struct {
     {"found character that cannot start any token",
      "a value cannot begin with this character; put it in quotes"},
     {"mapping values are not allowed in this context",
-     "there is a \":\" too many: put a value that holds \": \" in quotes, or indent the line as its "
+     "there is a \":\" too many: put a value that holds \": \" in quotes, or indent the line as "
+     "its "
      "neighbours"},
     {"did not find expected key",
      "this line is not indented as the keys before it, or a quote or bracket is missing"},
+    {"could not find expected ':'",
+     "this line has no \"key: \", or is not indented as the lines before it"},
     {"did not find expected '-' indicator",
      "this line is not indented as the items of the list before it"},
     {"did not find expected ',' or ']'", "a list in [ ] lacks a comma or its \"]\""},

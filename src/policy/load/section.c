@@ -96,8 +96,7 @@ static void report_value(struct section_reader *reader, const char *key,
     }
     text_add_literal(&message, ": ");
     if (node->expanded) {
-        text_add_format(&message,
-                        "the value from the environment, which is not shown, must be %s",
+        text_add_format(&message, "the value from the environment, which is not shown, must be %s",
                         type->noun);
     } else {
         text_add(&message, text_span(problem));
@@ -185,7 +184,7 @@ static bool write_synonym(const struct section *section, const struct node *key,
                 value.len--;
             }
             text_add_format(message, "; write %s: %.*s%s", synonym->name,
-                            SPAN_ARGS(quote_clip(value)), synonym->suffix);
+                            SPAN_ARGS(quote_clip(value)), value.len > 0 ? synonym->suffix : "…");
             return true;
         }
     }
@@ -212,7 +211,7 @@ static void report_unknown_key(struct section_reader *reader, const struct secti
     suggest_write(&suggest, &message);
     const bool is_listed = suggest.best.len == 0 && section->manual == NULL;
     if (suggest.best.len == 0 && section->manual != NULL) {
-        text_add_format(&message, "; %s lists the keys", section->manual);
+        text_add_format(&message, "; see %s", section->manual);
     }
     for (size_t i = 0; i < section->n_fields && is_listed; i++) {
         if (section->fields[i].presence != KEY_NOT_YET) {

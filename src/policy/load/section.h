@@ -121,7 +121,7 @@ struct section {
     size_t n_fields;
     const struct section_synonym *synonyms;
     size_t n_synonyms;
-    const char *manual; /* that lists the keys, in place of messages; NULL: messages list them */
+    const char *manual;    /* that lists the keys, in place of messages; NULL: messages list them */
     const char *shorthand; /* key that a single value instead of the mapping sets; or NULL */
     const struct section_field *others; /* of SHAPE_MAP: receives keys that are not in fields and
                                          * that is_other() accepts; NULL: none */

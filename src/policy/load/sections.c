@@ -226,8 +226,9 @@ static const struct section_field MATCH_FIELDS[] = {
      "refuse", KEY_OPTIONAL, "refuse or allow: %2F, %5C and \"\\\" in a path"},
 };
 static const struct section_synonym MATCH_SYNONYMS[] = {
-    {"prefix", "path", "/**"}, {"path_prefix", "path", "/**"}, {"pathPrefix", "path", "/**"},
-    {"exact", "path", ""},     {"url", "path", ""},            {"uri", "path", ""},
+    {"prefix", "path", "/**"},     {"path_prefix", "path", "/**"},
+    {"pathPrefix", "path", "/**"}, {"exact", "path", ""},
+    {"url", "path", ""},           {"uri", "path", ""},
 };
 static const struct value_type MATCH_TYPE = {
     .kind = VALUE_SECTION,
