@@ -72,7 +72,7 @@ enum rule_outcome {
     RULE_JUDGES,
     RULE_EXCEPTS,      /* the rule never judges this client */
     RULE_SKIPS,        /* a part of the key is missing, and the rule ignores such requests */
-    RULE_REFUSES,      /* a part of the key is missing, and the rule refuses such requests */
+    RULE_DENIES,       /* a part of the key is missing, and the rule denies such requests */
     RULE_IS_AMBIGUOUS, /* the key's values differ and the rule refuses that, or are too many */
 };
 

@@ -52,7 +52,7 @@ struct statistics_side {
     uint64_t held_us_max;
     uint64_t n_no_route;   /* 404 */
     uint64_t n_refused;    /* 400 */
-    uint64_t n_lacking;    /* 403 */
+    uint64_t n_lacking;    /* of n_denied: those that lack a key */
     uint64_t n_undecided;  /* 503: the embedded store was full */
     uint64_t n_early_ends; /* see simulation_early_ends() */
     struct memory_store_counters memory;

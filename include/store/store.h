@@ -32,9 +32,9 @@ enum decision_source {
     DECISION_LOCAL,   /* the embedded store at its share, because Redis could not answer */
     DECISION_SKIPPED, /* no store: Redis could not answer and all limits say allow */
     DECISION_BAN,     /* a ban, see store/bans.h: no store was asked */
+    DECISION_MISSING, /* no store: a limit denies requests that lack its key */
 };
-
-enum { DECISION_SOURCES = DECISION_BAN + 1 };
+enum { DECISION_SOURCES = DECISION_MISSING + 1 };
 
 /* The name of @source in logs and metrics: "memory", "redis", … */
 struct span decision_source_name(enum decision_source source);

@@ -101,12 +101,15 @@ static struct span wanted_verdict(enum test_verdict verdict)
 
 static void add_limit(struct look *look)
 {
-    const struct charge *denied = look->answer->verdict == SIMULATION_DENIED
-                                      ? admission_first_denied(look->answer->admission)
-                                      : NULL;
     const struct span wanted = wanted_name(&look->expect->limit);
-    if (denied != NULL || wanted.data != NULL) {
-        add(look, SPAN("limit"), wanted, denied != NULL ? denied->limit->name : SPAN("none"));
+    struct span denier = SPAN("none");
+    if (look->answer->verdict == SIMULATION_DENIED) {
+        const struct admission *admission = look->answer->admission;
+        denier = admission->lacked != NULL ? admission->lacked->name
+                                           : admission_first_denied(admission)->limit->name;
+    }
+    if (look->answer->verdict == SIMULATION_DENIED || wanted.data != NULL) {
+        add(look, SPAN("limit"), wanted, denier);
     }
 }
 
@@ -279,7 +282,8 @@ static size_t make_fields(struct look *look, struct field *fields)
         fields[n++] =
             (struct field){.name = SPAN("Retry-After"), .value = number_text(look, seconds)};
     }
-    if (answer->verdict == SIMULATION_DENIED || answer->verdict == SIMULATION_UNDECIDED) {
+    if ((answer->verdict == SIMULATION_DENIED && answer->admission->lacked == NULL) ||
+        answer->verdict == SIMULATION_UNDECIDED) {
         fields[n++] = (struct field){.name = SPAN("Cache-Control"), .value = SPAN("no-store")};
     }
     return n;

@@ -274,6 +274,10 @@ static bool answer_request(struct simulation *simulation, struct simulation_case
         return decide(simulation, open, future, answer);
     case EVALUATION_REFUSED:
         answer->verdict = SIMULATION_REFUSED;
+        if (evaluation->admission->lacked != NULL) {
+            answer->verdict = SIMULATION_DENIED;
+            answer->admission = evaluation->admission;
+        }
         return false;
     case EVALUATION_BANNED: /* a simulation knows of no bans */
     case EVALUATION_FAILED:

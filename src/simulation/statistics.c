@@ -98,15 +98,14 @@ size_t statistics_n_spans(const struct statistics *statistics)
 
 /* --- one answer --- */
 
-static void add_charge(struct statistics_side *side, uint64_t now_us, const struct charge *charge,
-                       bool *is_shadow)
+static void add_judgement(struct statistics_side *side, uint64_t now_us, const struct limit *judge,
+                          bool is_denied)
 {
-    struct statistics_limit *limit = &side->limits[charge->limit->index];
+    struct statistics_limit *limit = &side->limits[judge->index];
     limit->n_judged++;
-    if (!charge->verdict.allowed) {
+    if (is_denied) {
         limit->first_us = limit->n_denied == 0 ? now_us : limit->first_us;
         limit->n_denied++;
-        *is_shadow = *is_shadow || charge->limit->shadow;
     }
 }
 
@@ -118,9 +117,14 @@ static bool add_limits(struct statistics_side *side, uint64_t now_us,
     if (answer->admission == NULL || answer->verdict == SIMULATION_UNDECIDED) {
         return false;
     }
+    if (answer->admission->lacked != NULL) {
+        add_judgement(side, now_us, &answer->admission->lacked->limits[0], true);
+    }
     for (size_t i = 0; i < answer->admission->decision.n_charges; i++) {
         if (!answer->admission->charges[i].unreported && admission_speaks(answer->admission, i)) {
-            add_charge(side, now_us, &answer->admission->charges[i], &is_shadow);
+            const struct charge *charge = &answer->admission->charges[i];
+            add_judgement(side, now_us, charge->limit, !charge->verdict.allowed);
+            is_shadow = is_shadow || (!charge->verdict.allowed && charge->limit->shadow);
         }
     }
     return is_shadow && answer->verdict == SIMULATION_ALLOWED;
@@ -131,8 +135,7 @@ static void add_verdict(struct statistics_side *side, const struct simulation_an
     switch (answer->verdict) {
     case SIMULATION_REFUSED:
         side->n_no_route += answer->status == 404;
-        side->n_lacking += answer->status == 403;
-        side->n_refused += answer->status != 404 && answer->status != 403;
+        side->n_refused += answer->status != 404;
         break;
     case SIMULATION_UNDECIDED:
         side->n_undecided++;
@@ -149,6 +152,7 @@ static void add_verdict(struct statistics_side *side, const struct simulation_an
         break;
     case SIMULATION_DENIED:
         side->n_denied++;
+        side->n_lacking += answer->admission->lacked != NULL;
         break;
     }
 }

@@ -141,6 +141,7 @@ struct span decision_source_name(enum decision_source source)
         [DECISION_MEMORY] = {"memory", 6},   [DECISION_REDIS] = {"redis", 5},
         [DECISION_CACHE] = {"cache", 5},     [DECISION_LOCAL] = {"local", 5},
         [DECISION_SKIPPED] = {"skipped", 7}, [DECISION_BAN] = {"ban", 3},
+        [DECISION_MISSING] = {"missing", 7},
     };
     return NAMES[source];
 }

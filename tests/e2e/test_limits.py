@@ -1,9 +1,12 @@
 """What limits tell a client: 200s with what is left, 429s with when to come back."""
 
+import json
 import time
 
 import pytest
 
+from harness import program
+from harness.admin import Admin, addresses, ctl
 from harness.wait import rest_of_window
 
 QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
@@ -271,6 +274,25 @@ def test_clients_without_the_key_share_one_counter(start):
     assert proxy.ask().status == 204
     assert proxy.ask(source="127.0.0.2").status == 429
     assert proxy.ask(fields={"X-Api-Key": "b"}).status == 204
+
+
+def test_missing_deny_is_a_denial_wherever_it_is_told(start):
+    proxy = start("admin: 127.0.0.1:0\n" + limited({
+        "by-key": "{key: header.x-api-key, rate: [5/s, 1/day], missing: deny}"}))
+    assert [proxy.ask().status for _ in range(3)] == [403] * 3
+    for line in proxy.log_lines(3):
+        assert (line["verdict"], line["limit"], line["source"]) == ("denied", "by-key", "missing")
+    place, = addresses(proxy)
+    page = Admin(place).ask("GET", "/metrics").body.decode().splitlines()
+    assert 'sluice_decisions_total{limit="by-key.1s",verdict="denied",source="missing"} 3' in page
+    assert not [line for line in page if 'limit="by-key.1d",verdict="denied"' in line
+                and not line.endswith(" 0")], "a request counts once"
+    top = ctl(place, "top").stdout.splitlines()
+    assert len(top) == 2 and top[1].split()[0] == "3" and top[1].split()[-2:] == ["by-key.1s", "none"]
+    told = program.command("explain", str(proxy.folder / "policy.yaml"), "GET", "/")
+    assert "by-key: DENIES it" in told.stdout
+    asked = program.command("explain", str(proxy.folder / "policy.yaml"), "GET", "/", "--json")
+    assert {limit["outcome"] for limit in json.loads(asked.stdout)["limits"]} == {"denied"}
 
 
 def test_missing_deny_refuses_clients_without_the_key(start):

@@ -117,7 +117,7 @@ STORIES = {
     ],
     "what is refused before limits says why": [
         "{request: GET /nowhere, expect: {verdict: refused, status: 404}}",
-        "{request: GET /must, expect: {verdict: refused, status: 403}}",
+        "{request: GET /must, expect: {verdict: denied, status: 403, limit: must}}",
         "{request: GET /must, headers: {X-Key: k}, repeat: 6, expect: {allowed: 5, denied: 1}}",
         "{request: GET /must, headers: {X-Key: k}, expect: {status: 418}}",
         "{request: 'GET /bucket%2F..%2Fmust', expect: {verdict: refused, status: 400}}",

@@ -186,8 +186,8 @@ static bool add_rule(const struct explanation *explanation, const struct explain
                      json_t *limits)
 {
     static const char *const OUTCOMES[] = {
-        [RULE_JUDGES] = "judges",   [RULE_EXCEPTS] = "excepted",       [RULE_SKIPS] = "skipped",
-        [RULE_REFUSES] = "refused", [RULE_IS_AMBIGUOUS] = "ambiguous",
+        [RULE_JUDGES] = "judges", [RULE_EXCEPTS] = "excepted",       [RULE_SKIPS] = "skipped",
+        [RULE_DENIES] = "denied", [RULE_IS_AMBIGUOUS] = "ambiguous",
     };
     bool is_sound = true;
     for (size_t i = 0; i < rule->rule->n_limits && is_sound; i++) {

@@ -216,9 +216,8 @@ static void put_rule(const struct explanation *explanation, const struct explain
     case RULE_SKIPS:
         fprintf(out, "  %.*s: does not judge it: a part of its key is missing\n", SPAN_ARGS(name));
         return;
-    case RULE_REFUSES:
-        fprintf(out,
-                "  %.*s: REFUSES it: a part of its key is missing, and it says missing: deny\n",
+    case RULE_DENIES:
+        fprintf(out, "  %.*s: DENIES it: a part of its key is missing, and it says missing: deny\n",
                 SPAN_ARGS(name));
         return;
     case RULE_IS_AMBIGUOUS:

@@ -56,7 +56,7 @@ enum rule_outcome admission_read_key(const struct limit_rule *rule,
     case KEY_LACKS_A_PART:
         break;
     }
-    return rule->missing == KEY_MISSING_DENY ? RULE_REFUSES : RULE_SKIPS;
+    return rule->missing == KEY_MISSING_DENY ? RULE_DENIES : RULE_SKIPS;
 }
 
 /* Deny the request by a ban of @rule: its other limits do not matter. */
@@ -150,7 +150,7 @@ static enum admission_result prepare_identity(const struct preparation *preparat
         break;
     case RULE_IS_AMBIGUOUS:
         return ADMISSION_AMBIGUOUS;
-    case RULE_REFUSES:
+    case RULE_DENIES:
         admission->lacked = rule;
         return ADMISSION_REFUSED;
     case RULE_EXCEPTS:

@@ -88,6 +88,7 @@ static void add_decision(struct access_line *line, const struct exchange *exchan
     access_line_add_word(line, LINE_VERDICT, VERDICTS[verdict]);
     if (admission->lacked != NULL) {
         access_line_add_word(line, LINE_LIMIT, admission->lacked->name);
+        access_line_add_word(line, LINE_SOURCE, decision_source_name(DECISION_MISSING));
         return;
     }
     if (verdict == METER_NONE || verdict == METER_UNKNOWN) {
@@ -232,16 +233,36 @@ COLD static struct heavy_hitters *make_top(struct worker_meters *meters, struct 
     return top;
 }
 
+static struct heavy_hitters *top_of(struct worker_meters *meters, struct limit_meters *limit)
+{
+    struct heavy_hitters *top = atomic_load_explicit(&limit->top, memory_order_relaxed);
+    return top != NULL ? top : make_top(meters, limit);
+}
+
 static void note_denied(struct worker_meters *meters, struct limit_meters *limit,
                         struct admission *admission, size_t i)
 {
-    struct heavy_hitters *top = atomic_load_explicit(&limit->top, memory_order_relaxed);
-    if (top == NULL) {
-        top = make_top(meters, limit);
-    }
+    struct heavy_hitters *top = top_of(meters, limit);
     if (top != NULL) {
         heavy_hitters_deny(top, charges_keep_hash(admission->charges, i), admission->charges[i].key,
                            admission->decision.now_us);
+    }
+}
+
+/* The request was denied by the rule whose key it lacks. It counts once, for the first of the
+ * rule's limits, under the key that has `none` for what is missing. */
+COLD static void note_lacking(const struct exchange *exchange, uint64_t now_us)
+{
+    struct worker_meters *meters = exchange->env->meters;
+    const struct limit_rule *rule = exchange->admission.lacked;
+    struct limit_meters *limit = counter_table_at(&meters->limits, rule->limits[0].meter);
+    struct heavy_hitters *top = top_of(meters, limit);
+    char buffer[KEY_TEXT_BYTES_MAX];
+    struct text key = text_of(buffer, sizeof(buffer));
+    counter_up(&limit->decisions[METER_LIMIT_DENIED][DECISION_MISSING]);
+    if (top != NULL && key_read(&rule->key, KEY_MISSING_SHARED, &exchange->evaluation.view,
+                                exchange->config->policy->store.secret, &key) == KEY_READ) {
+        heavy_hitters_deny(top, hash_shared(text_span(&key)), text_span(&key), now_us);
     }
 }
 
@@ -324,6 +345,9 @@ void counting_note_end(const struct exchange *exchange, uint64_t now_us)
     struct route_meters *counted =
         counter_table_at(&meters->routes, route != NULL ? route->meter : METER_NO_ROUTE);
     counter_up(&counted->requests[class_of(exchange)][verdict_of(exchange)]);
+    if (exchange->admission.lacked != NULL) {
+        note_lacking(exchange, now_us);
+    }
     latency_add(&meters->total, now_us - exchange->started_us);
     counter_add(&meters->request_bytes, exchange->request_bytes);
     counter_add(&meters->response_bytes, exchange->response_bytes);

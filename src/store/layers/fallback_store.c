@@ -191,6 +191,7 @@ static void settle(struct store *store, const struct settlement *settlements, si
         case DECISION_CACHE:
         case DECISION_SKIPPED:
         case DECISION_BAN:
+        case DECISION_MISSING:
             break; /* nothing was charged */
         }
     }

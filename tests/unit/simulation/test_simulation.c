@@ -105,7 +105,7 @@ END_TEST
 
 START_TEST(a_limit_that_is_left_out_refuses_nobody_for_want_of_its_key)
 {
-    ck_assert_int_eq(ask(0, "/must", 200, 0), SIMULATION_REFUSED);
+    ck_assert_int_eq(ask(0, "/must", 200, 0), SIMULATION_DENIED);
     ck_assert_uint_eq(answer.status, 403);
     const bool left_out[] = {false, false, false, true};
     begin(left_out);
