@@ -64,7 +64,8 @@ void text_add_format(struct text *text, const char *format, ...) PRINTF_LIKE(2, 
 /* The same, for parsers that write why they refuse their input. Returns false. */
 bool text_refuse(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Write @span as a JSON string, with quotes. Bytes that are not UTF-8 become U+FFFD. */
+/* Write @span as a JSON string, with quotes. Control characters (C0, DEL, C1) are escaped, bytes
+ * that are not UTF-8 become U+FFFD. */
 void text_add_json(struct text *text, struct span span);
 
 /* Write @span as text for people: control characters (C0, DEL, C1) and bytes that are not UTF-8

@@ -3,22 +3,19 @@
 #ifndef SLUICE_POLICY_DESCRIPTION_H
 #define SLUICE_POLICY_DESCRIPTION_H
 
+#include <stdbool.h>
+
 #include "base/compiler.h"
-#include "base/span.h"
 #include "policy/policy.h"
 
 struct json_t;
 
-/* The complete policy in the structure of its file: defaults filled in, names of environment
- * variables instead of their values, secrets masked. Takes as long as loading it. The caller owns
- * it. NULL: no memory. */
-MUST_USE struct json_t *description_of_policy(const struct policy *policy);
-
-/* Replacement for a secret that the file contains. */
-#define DESCRIPTION_MASK SPAN("***")
-
-/* The URL of a Redis or a server without its password, in @buffer of at least url.len + 3 bytes. */
-struct span description_mask_url(struct span url, char *buffer);
+/* The policy in the structure of its file, which loads to the same policy: sections and lists in
+ * place of their short forms, names of environment variables instead of their values. In place of
+ * secrets that the file contains stand ${REDACTED_1}, ${REDACTED_2} …. @with_defaults: also what is
+ * left out, except keys that only some limits, costs and addresses have. Takes as long as loading
+ * it. The caller owns it. NULL: no memory. */
+MUST_USE struct json_t *description_of_policy(const struct policy *policy, bool with_defaults);
 
 enum description_language {
     DESCRIPTION_POLICY, /* a policy */

@@ -9,7 +9,15 @@
 
 void policy_handle(struct admin_request *request)
 {
-    answer_json(request, 200, description_of_policy(request->policy));
+    char buffer[16];
+    struct span with = {NULL, 0};
+    const bool is_given =
+        request_find_query(request, SPAN("with"), buffer, sizeof(buffer), &with) && with.len > 0;
+    if (is_given && !span_equals(with, SPAN("defaults"))) {
+        answer_problem(request, 400, "with: must be defaults");
+    } else {
+        answer_json(request, 200, description_of_policy(request->policy, is_given));
+    }
 }
 
 /* --- limits --- */

@@ -33,7 +33,7 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/v1/reload", ADMIN_READS, reload_state_handle, "what came of the latest reload"},
     {"POST", "/v1/reload", ADMIN_CHANGES, reload_handle, "read the policy's file anew"},
     {"GET", "/v1/policy", ADMIN_READS, policy_handle,
-     "the policy in force, defaults filled in, secrets masked"},
+     "the policy in force, without its secrets: ?with=defaults"},
     {"GET", "/v1/top", ADMIN_READS, top_handle, "who is denied most: ?limit=NAME&n=20&within=1h"},
 };
 const size_t N_ADMIN_RESOURCES = ARRAY_LEN(ADMIN_RESOURCES);

@@ -294,8 +294,8 @@ static void add_json_character(struct text *text, struct span character)
     if (i < sizeof(SHORT) - 1) {
         text_add_char(text, '\\');
         text_add_char(text, LETTERS[i]);
-    } else if ((c >= 0 && c < 0x20) || c == 0x7f) {
-        uint8_t value = (uint8_t)c;
+    } else if (is_control(character)) {
+        const uint8_t value = (uint8_t)character.data[character.len - 1];
         text_add_literal(text, "\\u00");
         text_add_hex(text, &value, 1);
     } else {

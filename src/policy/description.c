@@ -52,13 +52,31 @@ static json_t *value_of(struct span text, bool is_plain)
 
 /* --- secrets --- */
 
-/* A URL that is read as a path has no login. */
-static bool is_unix(struct span url)
+/* One description of a policy. */
+struct describer {
+    bool with_defaults;
+    unsigned n_redacted; /* secrets of the file so far */
+};
+
+/* Write a reference in place of a secret that the file contains. */
+static void add_redacted(struct describer *describer, struct text *text)
 {
-    return span_starts_with(url, SPAN("unix:")) || span_starts_with(url, SPAN("redis+unix:"));
+    text_add_format(text, "${REDACTED_%u}", ++describer->n_redacted);
 }
 
-struct span description_mask_url(struct span url, char *buffer)
+/* Whether @written is only ${NAME} or ${NAME:-}, so that the file does not contain the value. */
+static bool is_reference(struct span written)
+{
+    const struct span inside = span_of(written.data + 1, written.len > 0 ? written.len - 1 : 0);
+    const size_t end = span_find(inside, '}');
+    const size_t colon = span_find(inside, ':');
+    return span_starts_with(written, SPAN("${")) && end + 1 == inside.len &&
+           (colon > end || colon + 2 == end);
+}
+
+/* The password in @url, which a file contains; empty: there is none. A URL that is read as a path
+ * has no login. */
+static struct span find_password(struct span url)
 {
     size_t start = 0; /* of the authority */
     while (start + 3 <= url.len && memcmp(url.data + start, "://", 3) != 0) {
@@ -67,84 +85,94 @@ struct span description_mask_url(struct span url, char *buffer)
     start = start + 3 <= url.len ? start + 3 : 0;
     const struct span login = login_find(span_of(url.data + start, url.len - start));
     const size_t colon = span_find(login, ':');
-    struct text text = text_of(buffer, url.len + DESCRIPTION_MASK.len);
-    if (is_unix(url) || colon == login.len) {
-        return url;
-    }
-    text_add(&text, span_of(url.data, start + colon + 1));
-    text_add(&text, DESCRIPTION_MASK);
-    text_add(&text, span_of(login.data + login.len, url.len - start - login.len));
-    return text_span(&text);
-}
-
-/* Whether @written is only ${NAME}, so that the file does not contain the value. */
-static bool is_reference(struct span written)
-{
-    const struct span start = SPAN("${");
-    return span_starts_with(written, start) && written.data[written.len - 1] == '}' &&
-           span_find(span_of(written.data + 1, written.len - 1), '$') == written.len - 1 &&
-           span_find(written, ':') == written.len;
+    const bool is_path =
+        span_starts_with(url, SPAN("unix:")) || span_starts_with(url, SPAN("redis+unix:"));
+    return is_path || colon == login.len ? span_of(url.data + url.len, 0)
+                                         : span_of(login.data + colon + 1, login.len - colon - 1);
 }
 
 /* --- a policy --- */
 
-static json_t *describe_url(struct span written)
+/* @written without the secret @hidden in it. */
+static json_t *describe_redacted(struct describer *describer, struct span written,
+                                 struct span hidden)
 {
-    char *buffer = malloc(written.len + DESCRIPTION_MASK.len);
+    const size_t capacity = written.len + 32;
+    char *buffer = malloc(capacity);
+    struct text text = text_of(buffer, capacity);
     if (buffer == NULL) {
         return NULL;
     }
-    json_t *json = value_of(description_mask_url(written, buffer), false);
+    text_add(&text, span_of(written.data, (size_t)(hidden.data - written.data)));
+    add_redacted(describer, &text);
+    text_add(&text, span_of(hidden.data + hidden.len,
+                            (size_t)(written.data + written.len - hidden.data) - hidden.len));
+    json_t *json = value_of(text_span(&text), false);
     free(buffer);
     return json;
 }
 
-/* The value of any header may be a secret. */
-static bool may_be_secret(const struct value_type *type)
+/* What of @node is a secret that the file contains. The value of any header may be one; `true` says
+ * that there is a header. */
+static struct span find_secret(const struct value_type *type, const struct node *node)
 {
-    return type->is_secret || type == &VALUE_HEADER;
-}
-
-static json_t *describe_scalar(const struct value_type *type, const struct node *node)
-{
+    const struct span written = node->written;
+    const bool is_word =
+        node->plain && (span_equals(written, SPAN("true")) || span_equals(written, SPAN("false")));
+    struct span secret = span_of(written.data, 0);
     if (type == &VALUE_REDIS || type == &VALUE_SERVER) {
-        return describe_url(node->written);
+        secret = find_password(written);
+    } else if (type->is_secret || (type == &VALUE_HEADER && !is_word)) {
+        secret = written;
     }
-    if (may_be_secret(type) && !is_reference(node->written) && node->written.len > 0) {
-        return value_of(DESCRIPTION_MASK, false);
+    if (secret.len == 0 || is_reference(secret)) {
+        return span_of(written.data, 0);
     }
-    return value_of(node->written, node->plain);
+    /* A reference cannot stand within another one. */
+    return span_find(written, '$') < written.len ? written : secret;
 }
 
-static json_t *describe_section(const struct section *section, const struct node *node);
-
-static json_t *describe_value(const struct value_type *type, const struct node *node)
+static json_t *describe_scalar(struct describer *describer, const struct value_type *type,
+                               const struct node *node)
 {
-    return type->kind == VALUE_SECTION ? describe_section(type->section, node)
-                                       : describe_scalar(type, node);
+    const struct span secret = find_secret(type, node);
+    return secret.len > 0 ? describe_redacted(describer, node->written, secret)
+                          : value_of(node->written, node->plain);
+}
+
+static json_t *describe_section(struct describer *describer, const struct section *section,
+                                const struct node *node);
+
+static json_t *describe_value(struct describer *describer, const struct value_type *type,
+                              const struct node *node)
+{
+    return type->kind == VALUE_SECTION ? describe_section(describer, type->section, node)
+                                       : describe_scalar(describer, type, node);
 }
 
 /* A single item that replaces a list is described as a list. */
-static json_t *describe_list(const struct section_field *field, const struct node *node)
+static json_t *describe_list(struct describer *describer, const struct section_field *field,
+                             const struct node *node)
 {
     const bool is_list = node->kind == NODE_LIST;
     const struct node *items = is_list ? node->items : node;
     const size_t n_items = is_list ? node->n_items : 1;
     json_t *list = json_array();
     for (size_t i = 0; i < n_items; i++) {
-        append(&list, describe_value(field->type, &items[i]));
+        append(&list, describe_value(describer, field->type, &items[i]));
     }
     return list;
 }
 
 /* Set the entries of @node that @is_wanted accepts; NULL: all. A scalar ends with a NUL. */
-static void set_entries(json_t **object, const struct section_field *field,
-                        bool (*is_wanted)(struct span key), const struct node *node)
+static void set_entries(struct describer *describer, json_t **object,
+                        const struct section_field *field, bool (*is_wanted)(struct span key),
+                        const struct node *node)
 {
     for (size_t i = 0; i + 1 < node->n_items; i += 2) {
         const struct span key = node->items[i].text;
         if (is_wanted == NULL || is_wanted(key)) {
-            set(object, key.data, describe_value(field->type, &node->items[i + 1]));
+            set(object, key.data, describe_value(describer, field->type, &node->items[i + 1]));
         }
     }
 }
@@ -175,36 +203,42 @@ static bool has_defaults(const struct section *section)
     return has_fallback;
 }
 
-static json_t *describe_field(const struct section_field *field, const struct node *value)
+static json_t *describe_field(struct describer *describer, const struct section_field *field,
+                              const struct node *value)
 {
     json_t *map = NULL;
     switch (field->shape) {
     case SHAPE_ONE:
-        return describe_value(field->type, value);
+        return describe_value(describer, field->type, value);
     case SHAPE_LIST:
-        return describe_list(field, value);
+        return describe_list(describer, field, value);
     case SHAPE_MAP:
         map = json_object();
-        set_entries(&map, field, NULL, value);
+        set_entries(describer, &map, field, NULL, value);
         break;
     }
     return map;
 }
 
-static void set_default(json_t **object, const struct section *section,
-                        const struct section_field *field)
+/* Set the default of @field, which @node lacks, where the loader would accept it. */
+static void set_default(struct describer *describer, json_t **object, const struct section *section,
+                        const struct section_field *field, const struct node *node)
 {
     const bool is_section = field->shape == SHAPE_ONE && field->type->kind == VALUE_SECTION;
-    if (field->fallback != NULL && field->fallback[0] != '\0') {
+    const bool is_taken =
+        field->presence == KEY_OPTIONAL ||
+        (field->presence == KEY_WITH_REDIS && node_find(node, SPAN("redis")) != NULL);
+    if (is_taken && field->fallback != NULL && field->fallback[0] != '\0') {
         set(object, field->key, value_of(span_of_text(field->fallback), true));
     } else if (section == SECTIONS_POLICY.section && is_section &&
                has_defaults(field->type->section)) {
-        set(object, field->key, describe_section(field->type->section, NULL));
+        set(object, field->key, describe_section(describer, field->type->section, NULL));
     }
 }
 
 /* Recursive for nested sections; the depth is bounded by the tables. */
-static json_t *describe_section(const struct section *section, const struct node *node)
+static json_t *describe_section(struct describer *describer, const struct section *section,
+                                const struct node *node)
 {
     json_t *object = json_object();
     for (size_t i = 0; i < section->n_fields; i++) {
@@ -214,13 +248,13 @@ static json_t *describe_section(const struct section *section, const struct node
             continue;
         }
         if (value != NULL) {
-            set(&object, field->key, describe_field(field, value));
-        } else {
-            set_default(&object, section, field);
+            set(&object, field->key, describe_field(describer, field, value));
+        } else if (describer->with_defaults) {
+            set_default(describer, &object, section, field, node);
         }
     }
     if (section->others != NULL && node != NULL && node->kind == NODE_MAPPING) {
-        set_entries(&object, section->others, section->is_other, node);
+        set_entries(describer, &object, section->others, section->is_other, node);
     }
     return object;
 }
@@ -230,8 +264,9 @@ static const char *lookup_in_process(const char *name)
     return getenv(name);
 }
 
-json_t *description_of_policy(const struct policy *policy)
+json_t *description_of_policy(const struct policy *policy, bool with_defaults)
 {
+    struct describer describer = {.with_defaults = with_defaults};
     const struct loader_source source = {.yaml = policy->source, .noun = "a policy"};
     struct arena arena;
     struct diags diags = {0};
@@ -239,7 +274,7 @@ json_t *description_of_policy(const struct policy *policy)
     json_t *json = NULL;
     arena_init(&arena, NULL, 0);
     if (loader_yaml_read(&source, lookup_in_process, &arena, &diags, &root) == STATUS_OK) {
-        json = describe_section(SECTIONS_POLICY.section, root);
+        json = describe_section(&describer, SECTIONS_POLICY.section, root);
     }
     diags_close(&diags);
     arena_reset(&arena);

@@ -1,5 +1,6 @@
 /* The proxy, its simulation, `explain` and `script` against each other: random requests under
- * random policies, with no difference in route, client, answer, words, limits, keys and costs.
+ * random policies, with no difference in route, client, answer, words, limits, keys and costs. Each
+ * policy loads again as it is printed.
  *
  *   evaluations [REQUESTS [SEED]]   2,000 and 1 unless said
  *
@@ -22,6 +23,7 @@
 #include "simulation/simulation.h"
 #include "store/redis_key.h"
 #include "support/iterations.h"
+#include "support/printed_policy.h"
 #include "unit/proxy/stage.h"
 
 #include "chance.h"
@@ -413,6 +415,12 @@ static bool is_policy(const char *text)
     return is_sound;
 }
 
+static const char *getenv_of_none(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
 static void compare_policy(void)
 {
     struct text text = text_of(yaml, sizeof(yaml) - 1);
@@ -424,6 +432,7 @@ static void compare_policy(void)
         return;
     }
     stage_open(&stage, yaml);
+    printed_policy_check(stage.policy, getenv_of_none, yaml);
     stage.store.mood = FAKE_PROMISES;
     const struct simulation_options options = {
         .policy = stage.policy,

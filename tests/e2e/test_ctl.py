@@ -125,8 +125,25 @@ def test_routes_are_a_table(places):
 
 def test_the_policy_is_told_as_a_file_is_written(places):
     lines = told(ctl(places[0], "policy"))
-    assert "  read_token: ***" in lines and "workers: 2" in lines
+    assert "  read_token: ${REDACTED_1}" in lines and "workers: 2" in lines
     assert "    key:" in lines and "      - client.ip" in lines
+    assert "timeouts:" not in lines and "  drain: 30s" in told(ctl(places[0], "policy", "defaults"))
+    assert "with: must be defaults" in failed(ctl(places[0], "policy", "all"))
+
+
+def test_what_is_told_of_the_policy_runs_as_the_same_policy(start, places, tmp_path):
+    for words in ([], ["defaults"]):
+        policy = "\n".join(told(ctl(places[0], "policy", *words)))
+        (tmp_path / "policy.yaml").write_text(policy)
+        lacking = program.command("check", str(tmp_path / "policy.yaml"))
+        assert lacking.returncode == 1 and "the environment has no REDACTED_1" in lacking.stdout + lacking.stderr
+        policy = policy.replace("admin.sock", "other.sock")
+        other = start(policy, env={"REDACTED_1": READ_TOKEN})
+        place = addresses(other, 2)[0]
+        assert "\n".join(told(ctl(place, "policy", *words))) == policy
+        assert told(ctl(place, "limits")) == told(ctl(places[0], "limits"))
+        assert told(ctl(place, "routes")) == told(ctl(places[0], "routes"))
+        other.stop()
 
 
 def test_a_key_tells_whether_it_would_be_denied(proxy, places):
@@ -213,7 +230,7 @@ def test_it_goes_where_it_is_told_and_nowhere_else(start_upstream):
     nowhere = {name: "http://127.0.0.1:1" for name in ("http_proxy", "ALL_PROXY")}
     result = program.command("ctl", "--url", upstream.url, "policy", env=nowhere)
     assert (result.stdout, result.stderr) == ("ok\n", "")
-    assert upstream.last.target == "/v1/policy"
+    assert upstream.last.target == "/v1/policy?with="
 
 
 def is_stopped_now(process):
@@ -304,4 +321,4 @@ def test_nothing_of_the_terminal_is_in_what_is_shown(start_upstream, word, statu
     upstream = start_upstream(answer_escapes)
     result = ctl(("127.0.0.1", upstream.port), *word.split())
     assert "\x1b" not in result.stdout + result.stderr
-    assert "x1b[31mred" in result.stdout + result.stderr
+    assert "1b[31mred" in result.stdout + result.stderr

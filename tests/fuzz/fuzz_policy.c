@@ -1,12 +1,16 @@
 /* Any bytes as a policy file: loaded, and looked through, or refused with reasons, never a crash,
- * and nothing of the environment in a message. What loads is asked for a route and its keys. */
+ * and nothing of the environment in a message. What loads is asked for a route and its keys,
+ * and its description has no value of the environment and loads as the same policy. */
 
+#include <jansson.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "fuzz/must_hold.h"
 #include "policy/cost.h"
+#include "policy/description.h"
 #include "policy/loader.h"
 #include "policy/matcher.h"
 
@@ -99,6 +103,28 @@ static void ask(const struct policy *policy, struct span method, struct span tar
     }
 }
 
+/* Secrets that are not described would have to be known. */
+static void load_again(const struct policy *policy, bool with_defaults, bool is_in_input)
+{
+    json_t *described = description_of_policy(policy, with_defaults);
+    MUST_HOLD(described != NULL);
+    char *text = json_dumps(described, 0);
+    MUST_HOLD(text != NULL && (is_in_input || strstr(text, SECRET) == NULL));
+    if (strstr(text, "REDACTED_") == NULL) {
+        struct policy *loaded = NULL;
+        struct diags diags;
+        diags_init(&diags, "policy.yaml");
+        MUST_HOLD(loader_load_text(span_of_text(text), lookup, &loaded, &diags) == STATUS_OK);
+        json_t *again = description_of_policy(loaded, with_defaults);
+        MUST_HOLD(json_equal(described, again));
+        json_decref(again);
+        policy_free(loaded);
+        diags_close(&diags);
+    }
+    free(text);
+    json_decref(described);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -118,6 +144,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ask(policy, SPAN("GET"), SPAN("/v1/users/7/x?key=1"));
         ask(policy, SPAN("POST"), SPAN("/V1/a%2Fb/"));
         ask(policy, SPAN("OPTIONS"), SPAN("*"));
+        const bool is_in_input = memmem(data, size, SECRET, sizeof(SECRET) - 1) != NULL;
+        load_again(policy, false, is_in_input);
+        load_again(policy, true, is_in_input);
     }
     policy_free(policy);
     diags_close(&diags);

@@ -127,17 +127,16 @@ static void compile_redis(struct compiler *compiler)
 
 static void check_store(struct compiler *compiler)
 {
-    static const char *const OF_REDIS[] = {
-        "cluster",  "user",       "password",  "sentinel_user", "sentinel_password", "prefix",
-        "deadline", "on_failure", "instances", "coalesce",      "denial_cache",      "redis_cell"};
     const struct spec_store *spec = &compiler->spec->store;
+    const struct section *section = SECTIONS_STORE.section;
     const struct node *store = spec->position.node;
     const bool has_redis = node_find(store, SPAN("redis")) != NULL;
-    for (size_t i = 0; i < ARRAY_LEN(OF_REDIS) && !has_redis; i++) {
-        const struct node *value = node_find(store, span_of_text(OF_REDIS[i]));
-        if (value != NULL) {
+    for (size_t i = 0; i < section->n_fields && !has_redis; i++) {
+        const struct section_field *field = &section->fields[i];
+        const struct node *value = node_find(store, span_of_text(field->key));
+        if (value != NULL && field->presence == KEY_WITH_REDIS) {
             node_error(compiler->diags, value, "\"%s\" in store has no meaning without \"redis\"",
-                       OF_REDIS[i]);
+                       field->key);
         }
     }
     if (spec->secret.text.len > HASH_SECRET_BYTES_MAX) {

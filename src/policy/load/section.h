@@ -95,6 +95,8 @@ enum section_shape {
 
 enum key_presence {
     KEY_OPTIONAL,
+    KEY_CONDITIONAL, /* optional; with some values of other keys an error */
+    KEY_WITH_REDIS,  /* optional; an error without `redis` beside it */
     KEY_REQUIRED,
     KEY_NOT_YET, /* in the language, not in this program */
 };

@@ -49,8 +49,8 @@ static const struct value_type KEY_COUNT = VALUE_NUMBER_TYPE(0, METRICS_TOP_MAX)
 static const struct section_field ADMIN_LISTEN_FIELDS[] = {
     {"address", SHAPE_ONE, &VALUE_LISTEN, offsetof(struct spec_admin_listen, address), NULL,
      KEY_REQUIRED, "address:port, or unix:/path"},
-    {"mode", SHAPE_ONE, &VALUE_MODE, offsetof(struct spec_admin_listen, mode), "0660", KEY_OPTIONAL,
-     "permissions of a unix socket: who may connect may change everything"},
+    {"mode", SHAPE_ONE, &VALUE_MODE, offsetof(struct spec_admin_listen, mode), "0660",
+     KEY_CONDITIONAL, "permissions of a unix socket: who may connect may change everything"},
 };
 static const struct value_type ADMIN_LISTEN_TYPE =
     SHORT_SECTION_TYPE(ADMIN_LISTEN_FIELDS, struct spec_admin_listen, "address");

@@ -167,7 +167,8 @@ extern const struct value_type SECTIONS_UPSTREAM;
 extern const struct value_type SECTIONS_LIMIT;
 extern const struct value_type SECTIONS_ROUTE;
 
-/* The admin API: struct spec_admin. */
+/* The store, the admin API: struct spec_store, spec_admin. */
+extern const struct value_type SECTIONS_STORE;
 extern const struct value_type SECTIONS_ADMIN;
 
 #endif /* SLUICE_POLICY_LOAD_SPEC_H */
