@@ -26,7 +26,7 @@ static uint64_t depth_ns(const struct limit *limit)
     return limit->params.burst * interval_ns(limit);
 }
 
-/* What it divides by to tell what remains. */
+/* The divisor from which it computes what remains. */
 static uint64_t whole_us_interval_ns(const struct limit *limit)
 {
     return interval_ns(limit) / NS_PER_US * NS_PER_US;

@@ -1,5 +1,5 @@
---[[ Concurrency: the twin of concurrency.c, in a program whose KEYS, ARGV and reply driver.lua
-tells.
+--[[ Concurrency: the twin of concurrency.c, in a program whose KEYS, ARGV and reply
+driver.lua describes.
 
 key    a sorted set: slots, by the end of their lease (ticks); absent: none
 ARGV   lease = ticks, after the rate = slots, and then the slot to take; a time plus a lease is

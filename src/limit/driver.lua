@@ -18,8 +18,8 @@ ARGV   one string of doubles, little endian; or the same numbers as text, one ea
 Reply  whole numbers, as a string of a NUL and doubles, or where the arguments were text as
        integers: the time (us), negative unless every limit that is enforced allows; then per
        charge: retry_after (0: allowed, -1: never, -2: unknown), wait, remaining, next_after,
-       reset_after (ticks). wait tells how things stood before anything was charged, the others how
-       they stand now; retry_after of what is allowed stays 0. A settlement's, as integers: the
+       reset_after (ticks). wait describes the states before anything was charged, the others the
+       states now; retry_after of what is allowed stays 0. A settlement's, as integers: the
        time. Of identical ones, as integers: how many are admitted, the first ones; the time; then
        per charge the state before them, as restore() of the twin takes it. Last, only if the clock
        is behind the last change of a state that was charged: per charge the time that the state
@@ -32,9 +32,9 @@ end
 
 local keys, n_keys = KEYS, #KEYS
 local judges, identical = act == 2, act == 4
--- What stands from --@ NAME to --@ end is done for algorithms that are functions; prelude.lua tells
--- what is put there for the others. made is the number of the last such that was used, judge and
--- finish are its functions; when the call settles, judge is its settle().
+-- What is between --@ NAME and --@ end runs for algorithms that are functions; prelude.lua
+-- describes what replaces it for the others. made is the number of the last such that was used,
+-- judge and finish are its functions; when the call settles, judge is its settle().
 local made, judge, finish
 -- The charge at hand; those before it wait in before, from 2 on.
 local key, number, cost, flags, now, ticks_per_s, rate, a, b, c, extras
@@ -152,7 +152,7 @@ if identical then
   n_admitted = math.min(n_admitted, (struct.unpack('<d', args, at)))
 end
 
--- Charges all, the last one first, and tells of them.
+-- Charges all, the last one first, and reports them.
 local reported = ''
 for i = n_keys, 1, -1 do
   local passes, charged = admitted and retry_after == 0, 0
@@ -186,7 +186,7 @@ for i = n_keys, 1, -1 do
     times[i] = refill and refill[1] > second and refill[1] or second
   end
   if charged > 0 and retry_after ~= 0 then
-    -- Who waits no longer than was said before would be denied for ever.
+    -- A client that waits no longer than was reported before would be denied for ever.
     retry_after, wait, ahead = 0, 0, false
     --@ judge
     retry_after = judge(key, cost, now, ticks_per_s, rate, a, b, c, extras)

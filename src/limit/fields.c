@@ -26,7 +26,7 @@ void fields_write_policy(struct text *text, const struct limit *limit)
 static const struct {
     const char *remaining;
     const char *time;
-    const char *cost; /* NULL: not told */
+    const char *cost; /* NULL: not sent */
 } NAMES[] = {
     [FIELDS_DRAFT_11] = {"r", "t", NULL},
     [FIELDS_DRAFT_NEXT] = {"a", "w", "c"},

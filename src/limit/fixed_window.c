@@ -28,7 +28,7 @@ struct fixed_window {
     uint64_t start; /* of the window, ticks since the epoch */
 };
 
-/* How windows are laid, as the script is told. */
+/* How windows are aligned, as an argument of the script. */
 enum { BY_CLOCK, FROM_FIRST, CALENDAR };
 
 /* A window as it stands at some time. */

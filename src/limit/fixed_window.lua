@@ -1,5 +1,5 @@
 --[[ Fixed window: the twin of fixed_window.c, in place in a program whose KEYS, ARGV and reply
-driver.lua tells.
+driver.lua describes.
 
 state  count, start: units admitted in the window that starts at start (ticks); absent: none
 ARGV   period = ticks, offset = ticks from the epoch to the start of some window, kind (0: by the

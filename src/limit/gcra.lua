@@ -1,5 +1,5 @@
 --[[ Generic cell rate algorithm: the twin of gcra.c, in place in a program whose KEYS, ARGV and
-reply driver.lua tells.
+reply driver.lua describes.
 
 state  arrival, the theoretical arrival time (ticks); absent: untouched
 ARGV   burst = units at one instant, interval = ticks that a unit takes, after the rate;

@@ -4,8 +4,8 @@
 
 static const long long REPORTED_MAX = 1LL << 53;
 
-/* The state that the first of @n_ints @ints tell; returns how many they
- * are, 0: they make no sense. */
+/* Restore the state of @limit from the first of @n_ints @ints. Returns how many were used; 0: they
+ * are invalid. */
 static size_t restore(struct identical *identical, size_t i, const struct limit *limit,
                       const long long *ints, size_t n_ints)
 {

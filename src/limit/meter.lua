@@ -1,10 +1,10 @@
---[[ Token bucket and leaky bucket: the twin of meter.c, in place
-in a program whose KEYS, ARGV and reply driver.lua tells.
+--[[ Token bucket and leaky bucket: the twin of meter.c, in place in a program whose KEYS, ARGV
+and reply driver.lua describes.
 
 state  taken, dated (ticks): what is in a leaky bucket, what is owed to a token bucket; dated = now,
        or a little later; 1 unit = period parts; absent: none
-ARGV   burst = units that the bucket holds, period = ticks, max_wait = ticks (0: nobody waits, as at
-       a token bucket), after the rate = units that leave, or tokens gained, per period;
+ARGV   burst = units that the bucket holds, period = ticks, max_wait = ticks (0: no request waits,
+       as in a token bucket), after the rate = units that leave, or tokens gained, per period;
        burst * period <= 2^52, and sums are ordered so that none passes 2^53
 cost   units, >= 0; 0 asks only
 ]]

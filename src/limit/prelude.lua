@@ -34,14 +34,14 @@ settle  corrects by delta what was charged at charged_at (ticks): sets the state
 
 Any other is two functions that decide, or where the call settles one that corrects:
 judge   (key, cost, now, ticks_per_s, rate, a, b, c, at): what else it takes stands in args at at.
-        Returns retry_after, wait, ahead, and up to three values for finish, which tell of the state
-        at now: the first, a table of numbers, or the first two are what restore() takes; the
+        Returns retry_after, wait, ahead, and up to three values for finish, which describe the
+        state at now: the first, a table of numbers, or the first two are what restore() takes; the
         second is a time, as above
 finish  (key, charged, to_full, writes, now, ticks_per_s, rate, a, b, c, at, and those of judge):
         remembers the state if it writes. Returns remaining, next_after, reset_after
 settle  (key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, at)
 
-ahead tells that the state was dated more than a second after now: the clock was set back. ]]
+ahead: the state was dated more than a second after now: the clock was set back. ]]
 local args = ARGV[1]
 if ARGV[2] then -- by hand: the same numbers as text
   local packed = {}

@@ -1,11 +1,11 @@
---[[ Sliding log: the twin of sliding_log.c, in a program whose KEYS, ARGV and reply driver.lua
-tells.
+--[[ Sliding log: the twin of sliding_log.c, in a program whose KEYS, ARGV and reply
+driver.lua describes.
 
 key    a list, each packed: the units of all entries, then the entries, oldest first, each at, units
-       (ticks); absent: none. Entries may be alike: they are told apart by their place
+       (ticks); absent: none. Entries may be equal: their index distinguishes them
 ARGV   period = ticks, after the rate = units per period; period <= 2^52
 state  a table: now = ticks, units = of the entries in the window, first = the oldest of them, n =
-       the newest, as places in the list; ats, costs = of the entries by place, as far as they were
+       the newest, as indexes in the list; ats, costs = of the entries by index, as far as they were
        read: loaded is the last; saved = entries in the list; kept = those that stay, dropped =
        those that a write dropped; exists = the list does; newest = time of the latest, ahead
 cost   units, >= 0; 0 asks only
@@ -31,7 +31,7 @@ local function read_units(packed)
   return units >= 0 and units <= 2^52 and units - units % 1 or 0
 end
 
--- Time, at most now, and units of the entry at place i, which is at most the newest.
+-- Time, at most now, and units of the entry at index i, which is at most the newest.
 local function log_entry(state, i)
   while i > state.loaded and state.loaded < state.kept do
     local from = state.loaded + 1 - state.dropped
@@ -46,7 +46,7 @@ local function log_entry(state, i)
 end
 
 -- Ticks until cost units, at most the rate, pass: until enough of the oldest have left. (What
--- somebody else wrote need not be in order, nor its sum be right: there is always a tick to wait.)
+-- another program wrote need not be in order, nor its sum be right: the wait is a tick at least.)
 local function log_passes_after(state, cost)
   local units, i, at, gone = state.units, state.first, state.now - state.period, 0
   while units + cost > state.rate and i <= state.n do
@@ -100,7 +100,7 @@ local function drop_old(state)
 end
 
 if settles then
-  -- The place of the last entry that is not later than time, and its time and
+  -- The index of the last entry that is not later than time, and its time and
   -- units; 0 if there is none.
   local function find_entry(key, n, time)
     local low, high, found_at, found_units = 0, n, 0, 0
@@ -173,7 +173,7 @@ local function write_log(state, ticks_per_s)
   if not state.exists then
     redis.call('RPUSH', key, struct.pack('<d', 0))
   elseif state.first > 1 then
-    redis.call('LTRIM', key, state.first - 1, -1) -- the last that left gives its place to the sum
+    redis.call('LTRIM', key, state.first - 1, -1) -- the last that left becomes the sum
     state.dropped = state.first - 1
   end
   redis.call('LSET', key, 0, struct.pack('<d', state.units))

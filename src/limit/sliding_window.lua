@@ -1,5 +1,5 @@
 --[[ Sliding window: the twin of sliding_window.c, in a program whose KEYS, ARGV and reply
-driver.lua tells.
+driver.lua describes.
 
 key    packed: the number of the latest sub-window with a charge (a double), and buckets + 1
        counters of 32 bits: of it, and of those before it; absent: none

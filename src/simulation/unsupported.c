@@ -106,13 +106,13 @@ static void check_part(struct search *search, const struct limit_rule *rule,
         return;
     }
     if (n_reported == 0) {
-        begin_note(&note, "limit", rule->name, "is not judged: the log does not tell ");
+        begin_note(&note, "limit", rule->name, "is not judged: the log lacks ");
         (void)write_terms(search, &note, part, false);
         leave_out(search, rule);
     } else {
         begin_note(&note, "limit", rule->name, "is judged by ");
         (void)write_terms(search, &note, part, true);
-        text_add_literal(&note, " alone: the log does not tell ");
+        text_add_literal(&note, " alone: the log lacks ");
         (void)write_terms(search, &note, part, false);
     }
     add_note(search, &note);
@@ -128,10 +128,9 @@ static void check_rule(struct search *search, const struct limit_rule *rule)
     const bool has_takes = is_reported(search, LOG_TAKES_S) || is_reported(search, LOG_TAKES_MS) ||
                            is_reported(search, LOG_TAKES_US) || is_reported(search, LOG_TAKES_NS);
     if (rule->limits[0].algorithm->has_slots && !has_takes) {
-        begin_note(&note, "limit", rule->name,
-                   "is not judged: the log does not tell how long requests took");
+        begin_note(&note, "limit", rule->name, "is not judged: the log lacks durations");
     } else if ((rule->count.is_said || rule->refund.is_said) && !is_reported(search, LOG_STATUS)) {
-        begin_note(&note, "limit", rule->name, "is not judged: the log does not tell the status");
+        begin_note(&note, "limit", rule->name, "is not judged: the log lacks the status");
     } else {
         return;
     }
@@ -147,7 +146,7 @@ static void check_match(struct search *search, const struct route *route)
     struct text note = text_of(buffer, sizeof(buffer));
     begin_note(&note, "route", route->name, "takes no request: it matches by ");
     if (route->match.host.len > 0 && !search->reported->has_host) {
-        text_add_literal(&note, "host, which the log does not tell; --host says it");
+        text_add_literal(&note, "host, which the log lacks; --host sets it");
         add_note(search, &note);
         return;
     }
@@ -155,7 +154,7 @@ static void check_match(struct search *search, const struct route *route)
         if (!has_header(search, route->match.fields[i].name)) {
             text_add_literal(&note, "header.");
             text_add(&note, route->match.fields[i].name);
-            text_add_literal(&note, ", which the log does not tell");
+            text_add_literal(&note, ", which the log lacks");
             add_note(search, &note);
             return;
         }
@@ -169,11 +168,11 @@ static void check_cost(struct search *search, const struct route *route)
     begin_note(&note, "route", route->name, "takes each request to cost ");
     if (route->cost.kind == COST_REQUEST_HEADER && !has_header(search, route->cost.field)) {
         text_add_u64(&note, route->cost.max);
-        text_add_literal(&note, ", the most: the log does not tell header.");
+        text_add_literal(&note, ", the most: the log lacks header.");
         text_add(&note, route->cost.field);
     } else if (route->cost.kind == COST_RESPONSE_HEADER && !is_reported(search, LOG_COST)) {
         text_add_u64(&note, route->cost.units);
-        text_add_literal(&note, ", the estimate: the log does not tell what the response said");
+        text_add_literal(&note, ", the estimate: the log lacks its field");
     } else {
         return;
     }

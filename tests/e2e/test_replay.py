@@ -1,5 +1,5 @@
 """`sluice replay`: logs through policies under their own clock, held against a model, the proxy and
-`sluice test`; what is told where a log does not tell enough; the page."""
+`sluice test`; what is reported where a log lacks something; the page."""
 
 import fcntl
 import html.parser
@@ -304,7 +304,7 @@ def test_wrong_usage_says_what_is_wrong(tmp_path, options, code, told):
     assert result.returncode == code and told in result.stderr
 
 
-# --- what a log does not tell ---
+# --- what a log lacks ---
 
 GAPS = HEAD + """
 limits:
@@ -322,11 +322,11 @@ def test_what_a_log_does_not_tell_is_left_out_and_said(replay):
     report = replay(GAPS, [combined(START)] * 3)
     assert report["policy"]["denied"] == 0 and limit(report, "keyed")["judged"] == 0
     assert sorted(report["policy"]["notes"]) == [
-        'limit "either" is judged by client.ip alone: the log does not tell header.x-api-key',
-        'limit "keyed" is not judged: the log does not tell header.x-api-key',
-        'limit "slots" is not judged: the log does not tell how long requests took',
-        'route "cost" takes each request to cost 1, the most: the log does not tell header.x-cost',
-        'route "told" takes no request: it matches by host, which the log does not tell; --host says it',
+        'limit "either" is judged by client.ip alone: the log lacks header.x-api-key',
+        'limit "keyed" is not judged: the log lacks header.x-api-key',
+        'limit "slots" is not judged: the log lacks durations',
+        'route "cost" takes each request to cost 1, the most: the log lacks header.x-cost',
+        'route "told" takes no request: it matches by host, which the log lacks; --host sets it',
     ]
 
 
