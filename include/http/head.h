@@ -110,4 +110,7 @@ const struct field *head_find(const struct head *head, enum field_id id);
 /* The first field with this name, or NULL; case is ignored. */
 const struct field *head_find_name(const struct head *head, struct span name);
 
+/* The value of the only field with this name; empty: there is none, or several. */
+struct span head_find_only(const struct head *head, struct span name);
+
 #endif /* SLUICE_HTTP_HEAD_H */

@@ -30,6 +30,7 @@ struct reply_spec {
 };
 
 struct calendar;
+struct cors;
 struct route_index;
 
 /* A named rule of the `limits` section: one key, one or several rates. */
@@ -101,6 +102,7 @@ struct route {
     uint64_t body_bytes_max;
     struct cost_spec cost;           /* of a request, for each of its limits */
     const struct route_edits *edits; /* NULL: no changes */
+    const struct cors *cors;         /* NULL: CORS is the upstream's */
     /* Value of RateLimit-Policy when all rules apply: the enforced limits; empty: none. */
     struct span policy_field;
 };
@@ -141,6 +143,7 @@ struct policy {
     size_t n_routes;
     const struct route_index *route_index; /* for the matcher */
     struct read_fields read_fields;
+    bool has_cors;                  /* of a route */
     size_t response_head_bytes_max; /* maximum over all upstreams */
     size_t response_fields_max;     /* likewise */
     size_t set_bytes_max; /* maximum total size of the fields that a route sets in one direction */

@@ -43,6 +43,7 @@ struct evaluation {
 
     enum evaluation_result result;
     const struct route *route; /* NULL: none matches, or the request is refused before matching */
+    bool is_preflight;         /* of CORS: answered with 204 and not charged */
     struct span upstream_path; /* the path for the upstream, without the query */
 
     /* The proxy's own answer: to a refused request, or to one that its limits allow. */

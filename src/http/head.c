@@ -36,6 +36,17 @@ const struct field *head_find_name(const struct head *head, struct span name)
     return NULL;
 }
 
+struct span head_find_only(const struct head *head, struct span name)
+{
+    struct span value = span_of("", 0);
+    for (size_t i = 0, n = 0; i < head->n_fields; i++) {
+        if (span_equals_ignore_case(head->fields[i].name, name)) {
+            value = ++n == 1 ? head->fields[i].value : span_of("", 0);
+        }
+    }
+    return value;
+}
+
 /* --- lines --- */
 
 enum { CRLF_BYTES = 2 };

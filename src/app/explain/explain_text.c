@@ -388,9 +388,10 @@ static void put_answer(const struct explanation *explanation, FILE *out)
     } else if (answer->is_refusal) {
         put_denial(explanation, out);
     } else if (answer->status != 0) {
-        fprintf(out, "%u, by %s", answer->status,
-                evaluation->route->respond != NULL ? "the route itself"
-                                                   : "its Max-Forwards it ends here");
+        const char *by = evaluation->is_preflight             ? "its cors: a preflight"
+                         : evaluation->route->respond != NULL ? "the route itself"
+                                                              : "its Max-Forwards it ends here";
+        fprintf(out, "%u, by %s", answer->status, by);
     } else {
         fputs("the upstream's", out);
     }

@@ -88,6 +88,9 @@ void compile_match(struct compiler *compiler, const struct spec_match *spec, str
 /* Set route->edits; NULL: no changes. Requires the route's compiled match and destination. */
 void compile_edits(struct compiler *compiler, const struct spec_route *spec, struct route *route);
 
+/* The cors section of @route, or that of the defaults; NULL: there is none. */
+const struct cors *compile_cors(struct compiler *compiler, const struct spec_route *route);
+
 /* The cost of @route, whose limits and upstream are compiled. */
 void compile_cost(struct compiler *compiler, const struct spec_cost *spec, struct route *route);
 

@@ -321,6 +321,7 @@ static void compile_route(struct compiler *compiler, const struct spec_route *sp
     compile_cost(compiler, &spec->cost, route);
     compile_upgrades(compiler, &spec->upgrade, route);
     compile_edits(compiler, spec, route);
+    route->cors = compile_cors(compiler, spec);
     route->body_bytes_max =
         has_max_body ? spec->body_bytes_max : compiler->spec->max.values.body_bytes;
 }

@@ -52,6 +52,7 @@ static const struct value_type DEADLINE = VALUE_DURATION_TYPE(MS(1), MS(60000));
 static const struct value_type TIMEOUT = VALUE_DURATION_TYPE(MS(1), MS(DAY_MS));
 static const struct value_type MAX_WAIT = VALUE_DURATION_TYPE(MS(1), MS(HOUR_MS));
 static const struct value_type LEASE = VALUE_DURATION_TYPE(MS(1000), MS(DAY_MS));
+static const struct value_type MAX_AGE = VALUE_DURATION_TYPE(0, MS(DAY_MS));
 static const struct value_type DRAIN = VALUE_DURATION_TYPE(0, MS(DAY_MS));
 static const struct value_type MEMORY = VALUE_SIZE_TYPE(KIB(1024), KIB(1024) * KIB(1024));
 static const struct value_type HEAD_BYTES = VALUE_SIZE_TYPE(KIB(1), KIB(1024));
@@ -203,9 +204,27 @@ static const struct section_field LIMIT_FIELDS[] = {
 };
 const struct value_type SECTIONS_LIMIT = SECTION_TYPE(LIMIT_FIELDS, struct spec_limit);
 
+static const struct section_field CORS_FIELDS[] = {
+    {"origins", SHAPE_LIST, &VALUE_ORIGIN, offsetof(struct spec_cors, origins), NULL, KEY_REQUIRED,
+     "origins whose pages may use the route, https://app.example.com; \"*\" for all"},
+    {"methods", SHAPE_LIST, &VALUE_METHOD, offsetof(struct spec_cors, methods), NULL, KEY_OPTIONAL,
+     "methods that pages may use; left out: those of the route"},
+    {"headers", SHAPE_LIST, &VALUE_FIELD_NAME, offsetof(struct spec_cors, headers), NULL,
+     KEY_OPTIONAL, "request fields that pages may set, beside those that are always allowed"},
+    {"expose", SHAPE_LIST, &VALUE_FIELD_NAME, offsetof(struct spec_cors, exposed), NULL,
+     KEY_OPTIONAL, "fields of sluice's own answers that pages may read, beside those of limits"},
+    {"credentials", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_cors, credentials), "false",
+     KEY_OPTIONAL, "requests with cookies are allowed; not with origins \"*\""},
+    {"max_age", SHAPE_ONE, &MAX_AGE, offsetof(struct spec_cors, max_age_us), "10m", KEY_OPTIONAL,
+     "how long browsers keep the answer to a preflight"},
+};
+static const struct value_type CORS_TYPE = SECTION_TYPE(CORS_FIELDS, struct spec_cors);
+
 static const struct section_field DEFAULTS_FIELDS[] = {
     {"limits", SHAPE_LIST, &VALUE_NAME, offsetof(struct spec_defaults, limits), NULL, KEY_OPTIONAL,
      "limits of every route that does not say its own"},
+    {"cors", SHAPE_ONE, &CORS_TYPE, offsetof(struct spec_defaults, cors), NULL, KEY_OPTIONAL,
+     "cors of every route that does not say its own"},
 };
 static const struct value_type DEFAULTS_TYPE = SECTION_TYPE(DEFAULTS_FIELDS, struct spec_defaults);
 
@@ -326,6 +345,8 @@ static const struct section_field ROUTE_FIELDS[] = {
      "fields of requests that are set or removed"},
     {"response", SHAPE_ONE, &EDITS_TYPE, offsetof(struct spec_route, response), NULL, KEY_OPTIONAL,
      "fields of responses that are set or removed"},
+    {"cors", SHAPE_ONE, &CORS_TYPE, offsetof(struct spec_route, cors), NULL, KEY_OPTIONAL,
+     "which pages of other origins may use the route; left out: that of defaults"},
 };
 const struct value_type SECTIONS_ROUTE = SECTION_TYPE(ROUTE_FIELDS, struct spec_route);
 

@@ -51,6 +51,16 @@ struct spec_edits {
     struct section_items removed; /* struct spec_text */
 };
 
+struct spec_cors {
+    struct section_position position;
+    struct section_items origins; /* struct spec_text, as the next three */
+    struct section_items methods;
+    struct section_items headers;
+    struct section_items exposed;
+    bool credentials;
+    uint64_t max_age_us;
+};
+
 struct spec_route {
     struct section_position position;
     struct spec_text name;
@@ -64,6 +74,7 @@ struct spec_route {
     struct spec_text strip_prefix;
     struct spec_edits request;
     struct spec_edits response;
+    struct spec_cors cors;
 };
 
 /* --- the store, limits, the whole --- */
@@ -134,6 +145,7 @@ struct spec_limit {
 struct spec_defaults {
     struct section_position position;
     struct section_items limits; /* struct spec_text */
+    struct spec_cors cors;
 };
 
 struct spec_policy {

@@ -119,6 +119,29 @@ static bool check_content_type(struct span text, struct text *problem)
            text_refuse(problem, "must be a media type such as text/plain");
 }
 
+/* As browsers write it: a scheme, "://", a host in lower case, and a port unless it is the usual
+ * one. */
+static bool check_origin(struct span origin, struct text *problem)
+{
+    size_t at = 0;
+    while (at + 3 < origin.len && memcmp(origin.data + at, "://", 3) != 0) {
+        at++;
+    }
+    const struct span host = span_of(origin.data + at, origin.len - at);
+    const bool has_host = at > 0 && at + 3 < origin.len;
+    bool is_plain = has_host && field_is_value(origin);
+    for (size_t i = 0; i < origin.len; i++) {
+        const char byte = origin.data[i];
+        is_plain = is_plain && byte > ' ' && byte < 0x7f && !(byte >= 'A' && byte <= 'Z') &&
+                   strchr("?#@*,\\\"", byte) == NULL;
+    }
+    const bool has_path =
+        has_host && span_find(span_of(host.data + 3, host.len - 3), '/') != host.len - 3;
+    return span_equals(origin, SPAN("*")) || (is_plain && !has_path) ||
+           text_refuse(problem, "must be as browsers send it: https://app.example.com, in lower "
+                                "case, with a port where it is not the usual one, without a path");
+}
+
 bool value_check_method(struct span method, struct text *problem)
 {
     if (!field_is_token(method) || method.len > METHOD_BYTES_MAX) {
@@ -362,6 +385,8 @@ const struct value_type VALUE_HOST_RULE =
     VALUE_STRING_TYPE("preserve, server or the name of a host", check_host_rule);
 const struct value_type VALUE_HOST_PATTERN =
     VALUE_STRING_TYPE("a host, or \"*.\" and a host", check_host_pattern);
+const struct value_type VALUE_ORIGIN =
+    VALUE_STRING_TYPE("an origin such as https://app.example.com", check_origin);
 const struct value_type VALUE_FIELD_NAME =
     VALUE_STRING_TYPE("the name of a header", check_field_name);
 const struct value_type VALUE_LOG_TARGET = VALUE_STRING_TYPE(LOG_TARGET_NOUN, check_log_target);

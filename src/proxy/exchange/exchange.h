@@ -50,7 +50,7 @@ enum exchange_state {
 };
 
 enum {
-    OWN_FIELDS_MAX = 12 + ROUTE_SETS_MAX,
+    OWN_FIELDS_MAX = 18 + ROUTE_SETS_MAX,
     EXCHANGE_ARENA_BYTES = 2048,
 };
 

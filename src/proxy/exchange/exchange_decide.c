@@ -20,9 +20,11 @@ static void go_on(struct exchange *exchange, uint64_t now_us)
     } else if (exchange->evaluation.reason != NULL) {
         exchange_fail(exchange, exchange->evaluation.status, exchange->evaluation.reason);
     } else {
-        static const struct reply_spec OPTIONS = {.status = 200}; /* whose Max-Forwards is 0 */
-        const struct reply_spec *respond = exchange->evaluation.route->respond;
-        exchange_reply(exchange, reply_route(exchange, respond != NULL ? respond : &OPTIONS));
+        /* A preflight, or OPTIONS whose Max-Forwards is 0. */
+        const struct reply_spec empty = {.status = exchange->evaluation.status};
+        const struct reply_spec *respond =
+            exchange->evaluation.is_preflight ? NULL : exchange->evaluation.route->respond;
+        exchange_reply(exchange, reply_route(exchange, respond != NULL ? respond : &empty));
     }
 }
 

@@ -316,7 +316,11 @@ void exchange_reply(struct exchange *exchange, struct span body)
         body.len = 0;
     }
     exchange->response_bytes = body.len;
-    if (exchange->evaluation.route != NULL && exchange->evaluation.route->edits != NULL) {
+    const struct route *route = exchange->evaluation.route;
+    if (route != NULL && route->cors != NULL) {
+        cors_add_own(exchange);
+    }
+    if (route != NULL && route->edits != NULL) {
         edits_add(exchange);
     }
     if (exchange_has_sent(

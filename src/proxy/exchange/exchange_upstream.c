@@ -260,6 +260,9 @@ void exchange_begin_answer(struct exchange *exchange)
         reply_add_date(exchange);
     }
     reply_add_ratelimit_fields(exchange);
+    if (exchange->evaluation.route->cors != NULL) {
+        cors_add_exposed(exchange);
+    }
     if (exchange->evaluation.route->edits != NULL) {
         edits_redact(exchange);
         edits_add(exchange);

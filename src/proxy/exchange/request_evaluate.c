@@ -1,6 +1,9 @@
 #include "proxy/request_evaluate.h"
 
+#include "base/limits.h"
 #include "base/status.h"
+#include "http/field.h"
+#include "http/method.h"
 #include "policy/edits.h"
 #include "policy/matcher.h"
 #include "proxy/client_address.h"
@@ -117,12 +120,45 @@ static enum evaluation_result take_route(const struct evaluation_context *contex
     return admit(context, evaluation);
 }
 
+/* Whether @head is a preflight of CORS, in which a browser asks whether a page may make a request
+ * with *method. */
+static bool is_preflight(const struct head *head, struct span *method)
+{
+    if (head->method_id != METHOD_OPTIONS) {
+        return false;
+    }
+    *method = head_find_only(head, SPAN("access-control-request-method"));
+    return head_find_only(head, SPAN("origin")).len > 0 && field_is_token(*method) &&
+           method->len <= METHOD_BYTES_MAX;
+}
+
+/* Whether the request is a preflight of a request whose route has cors. That route, which may not
+ * match OPTIONS, becomes evaluation->route. The fields of the request are not known yet: a route
+ * that matches by them is passed over. */
+static bool find_preflight(const struct policy *policy, struct evaluation *evaluation)
+{
+    const struct head *head = evaluation->view.head;
+    struct head announced;
+    struct span method;
+    if (!policy->has_cors || !is_preflight(head, &method)) {
+        return false;
+    }
+    announced = *head;
+    announced.method = method;
+    announced.method_id = method_identify(method);
+    evaluation->view.head = &announced;
+    const char *fault = matcher_find_route(policy, &evaluation->view, &evaluation->route);
+    evaluation->view.head = head;
+    return fault == NULL && evaluation->route != NULL && evaluation->route->cors != NULL;
+}
+
 enum evaluation_result request_evaluate(const struct evaluation_context *context,
                                         const struct head *head, const struct address *peer,
                                         struct evaluation *evaluation)
 {
     evaluation->route = NULL;
     evaluation->view.head = NULL;
+    evaluation->is_preflight = false;
     evaluation->upstream_path = head->target.path;
     evaluation->admission->decision.n_charges = 0;
     evaluation->admission->lacked = NULL;
@@ -131,6 +167,10 @@ enum evaluation_result request_evaluate(const struct evaluation_context *context
     }
     if (!fill_view(context, head, peer, evaluation)) {
         return fail(evaluation);
+    }
+    evaluation->is_preflight = find_preflight(context->admission.policy, evaluation);
+    if (evaluation->is_preflight) {
+        return end(evaluation, EVALUATION_FREE, 204, NULL);
     }
     const char *fault =
         matcher_find_route(context->admission.policy, &evaluation->view, &evaluation->route);

@@ -1,0 +1,52 @@
+#include "proxy/exchange/exchange_steps.h"
+
+#include "policy/cors.h"
+
+/* The value of Access-Control-Allow-Origin, or empty: the origin may not use the route. */
+static struct span allowed_origin(const struct cors *cors, struct span origin)
+{
+    for (size_t i = 0; i < cors->n_origins; i++) {
+        if (span_equals(cors->origins[i], origin)) {
+            return cors->origins[i];
+        }
+    }
+    return cors->any_origin ? SPAN("*") : span_of("", 0);
+}
+
+static void add(struct exchange *exchange, struct span name, struct span value)
+{
+    if (value.len > 0) {
+        reply_add_field(exchange, FIELD_OTHER, name, value);
+    }
+}
+
+void cors_add_own(struct exchange *exchange)
+{
+    const struct cors *cors = exchange->evaluation.route->cors;
+    const struct span origin = head_find_only(&exchange->request, SPAN("origin"));
+    const struct span allowed = allowed_origin(cors, origin);
+    if (!cors->any_origin) {
+        add(exchange, SPAN("Vary"), SPAN("Origin")); /* for caches, also where it was left out */
+    }
+    if (origin.len == 0 || allowed.len == 0) {
+        return;
+    }
+    add(exchange, SPAN("Access-Control-Allow-Origin"), allowed);
+    add(exchange, SPAN("Access-Control-Allow-Credentials"),
+        cors->credentials ? SPAN("true") : SPAN(""));
+    if (exchange->evaluation.is_preflight) {
+        add(exchange, SPAN("Access-Control-Allow-Methods"), cors->methods);
+        add(exchange, SPAN("Access-Control-Allow-Headers"), cors->headers);
+        add(exchange, SPAN("Access-Control-Max-Age"), cors->max_age);
+    } else {
+        add(exchange, SPAN("Access-Control-Expose-Headers"), cors->exposed);
+    }
+}
+
+void cors_add_exposed(struct exchange *exchange)
+{
+    const struct cors *cors = exchange->evaluation.route->cors;
+    if (head_find_only(&exchange->request, SPAN("origin")).len > 0) {
+        add(exchange, SPAN("Access-Control-Expose-Headers"), cors->own_exposed);
+    }
+}
