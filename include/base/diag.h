@@ -42,10 +42,6 @@ void diags_close(struct diags *diags);
 void diags_add(struct diags *diags, enum diag_severity severity, uint32_t line, uint32_t column,
                const char *format, ...) PRINTF_LIKE(5, 6);
 
-/* Add a warning of the kind @name, which is static. */
-void diags_warn(struct diags *diags, const char *name, uint32_t line, uint32_t column,
-                const char *format, ...) PRINTF_LIKE(5, 6);
-
 /* Add @diag, whose text is that of @format. */
 void diags_add_args(struct diags *diags, struct diag diag, const char *format, va_list args)
     PRINTF_LIKE(3, 0);

@@ -33,17 +33,6 @@ MUST_USE enum status listener_bind(const struct sockaddr *sockaddr, size_t socka
  * SYN-ACK and take themselves for connected. POSIX has no call that stops new handshakes without
  * that; a socket filter can. */
 
-/* Let no handshake begin on @fd from now on. A client that tries is served by another socket that
- * listens on the port and covers the address, or is refused. Before Linux 5.7, while another socket
- * of exactly the same address stays open, the client sees a lost SYN and sends it again after a
- * second. Handshakes in progress continue, except those by SYN cookie. No effect on a socket that
- * is not TCP. Not for a socket that is shared with another process: that process would get no
- * handshakes either. */
-void handshakes_stop(int fd);
-
-/* Remove the filter of handshakes_stop(), which @fd inherited from its listening socket. */
-void handshakes_free_child(int fd);
-
 /* Whether a handshake is in progress for the address and port of @fd; also true if the kernel
  * cannot answer. It may belong to another socket of the same address. A handshake by SYN cookie is
  * not seen. Takes from a tenth of a millisecond to several, depending on the number of connections

@@ -109,9 +109,6 @@ void stream_close(struct stream *stream);
  * kept. */
 int stream_detach(struct stream *stream);
 
-/* Give an open stream to another owner (a pooled connection to its next request). */
-void stream_set_handler(struct stream *stream, const struct stream_handler *handler, void *owner);
-
 /* Read up to @capacity (>= 1) bytes. *n_read is their number with STREAM_DONE, else 0. One system
  * call. */
 MUST_USE enum stream_result stream_read(struct stream *stream, void *buffer, size_t capacity,

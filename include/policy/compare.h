@@ -42,8 +42,6 @@ struct limit_comparison {
     const char *why;            /* static; why a limit of this name became LIMIT_NEW; else "" */
 };
 
-const char *limit_change_name(enum limit_change change);
-
 /* Call @report for each limit of @after in index order, then for each limit of @before that is
  * gone. */
 void compare_limits(const struct policy *before, const struct policy *after,

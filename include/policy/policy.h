@@ -170,10 +170,6 @@ MUST_USE const char *method_names_read(const struct policy *policy, struct span 
 MUST_USE const struct limit_rule *route_limits_find_missing(const struct route *route,
                                                             const struct route *other);
 
-/* Whether a request costs at least as much on @route as on @other, for every method and all fields.
- * May return false although the answer is yes. */
-MUST_USE bool route_limits_cost_holds(const struct route *route, const struct route *other);
-
 /* Whether all enforced limits of @other also apply to a request of @route, at the same cost or
  * more. */
 MUST_USE bool route_limits_hold(const struct route *route, const struct route *other);

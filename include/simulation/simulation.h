@@ -80,9 +80,6 @@ MUST_USE enum status simulation_ask(struct simulation *simulation, uint64_t now_
                                     const struct simulation_future *future,
                                     struct simulation_answer *answer);
 
-/* Advance the time to @now_us: requests that are due end. */
-void simulation_advance(struct simulation *simulation, uint64_t now_us);
-
 /* Keys, evictions and overflows of the embedded store. */
 void simulation_count(const struct simulation *simulation, struct memory_store_counters *counters);
 

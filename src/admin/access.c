@@ -93,7 +93,8 @@ static bool may(enum access_title title, enum admin_effect effect)
 
 /* --- browsers --- */
 
-bool access_is_our_host(const struct access_rules *rules, struct span host)
+/* Whether @host, a valid Host value, is an address, localhost or one of the listed names. */
+static bool is_our_host(const struct access_rules *rules, struct span host)
 {
     char buffer[HOST_BYTES_MAX];
     char listed_buffer[HOST_BYTES_MAX];
@@ -166,7 +167,7 @@ struct access_verdict access_judge(const struct access_rules *rules, const struc
     if (!may(title, effect)) {
         return refuse(401, NULL, title);
     }
-    if (!access_is_our_host(rules, head->host)) {
+    if (!is_our_host(rules, head->host)) {
         return refuse(
             421, "Host must be an address, localhost, or a name that stands in admin.hosts", title);
     }

@@ -73,7 +73,4 @@ MUST_USE enum status access_rules_load(const struct admin_section *section,
 struct access_verdict access_judge(const struct access_rules *rules, const struct access_peer *peer,
                                    const struct head *head, enum admin_effect effect);
 
-/* Whether @host, a valid Host value, is an address, localhost or one of the listed names. */
-MUST_USE bool access_is_our_host(const struct access_rules *rules, struct span host);
-
 #endif /* SLUICE_ADMIN_ACCESS_H */

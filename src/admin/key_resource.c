@@ -34,7 +34,9 @@ struct question {
 
 /* --- the key --- */
 
-const struct limit_rule *key_resource_read(struct admin_request *request, struct key_given *given)
+/* The limit that the first capture names and, in @given, the key of the second capture. NULL: there
+ * is no such limit, or the key does not fit it, and the request was answered. */
+static const struct limit_rule *read_key(struct admin_request *request, struct key_given *given)
 {
     const struct limit_rule *rule = request_find_limit(request);
     const struct span written = request->captures[1];
@@ -55,8 +57,10 @@ const struct limit_rule *key_resource_read(struct admin_request *request, struct
     return rule;
 }
 
-bool key_resource_needs_identity(struct admin_request *request, const struct limit_rule *rule,
-                                 struct key_given *given)
+/* Whether the identity of @given is known. If only its hash is known, the keys that @rule denied
+ * recently are searched, and a match fills in @given. False: the request was answered. */
+static bool needs_identity(struct admin_request *request, const struct limit_rule *rule,
+                           struct key_given *given)
 {
     const struct meters *meters = request->admin->options.meters;
     if (given->len > 0 || top_find_key(meters, rule, request->policy->store.secret, given)) {
@@ -194,9 +198,8 @@ void key_handle(struct admin_request *request)
         return;
     }
     question->request = request;
-    question->rule = key_resource_read(request, &question->given);
-    if (question->rule == NULL ||
-        !key_resource_needs_identity(request, question->rule, &question->given)) {
+    question->rule = read_key(request, &question->given);
+    if (question->rule == NULL || !needs_identity(request, question->rule, &question->given)) {
         free(question);
         return;
     }
@@ -215,7 +218,7 @@ bool key_change_begin(struct key_change *change, struct admin_request *request)
 {
     change->admin = request->admin;
     change->request = request;
-    change->rule = key_resource_read(request, &change->given);
+    change->rule = read_key(request, &change->given);
     return change->rule != NULL;
 }
 
@@ -353,7 +356,7 @@ void reset_handle(struct admin_request *request)
         return;
     }
     if (!key_change_begin(&reset->change, request) ||
-        !key_resource_needs_identity(request, reset->change.rule, &reset->change.given) ||
+        !needs_identity(request, reset->change.rule, &reset->change.given) ||
         !key_change_may_wait(&reset->change)) {
         free(reset);
         return;

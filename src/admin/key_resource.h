@@ -12,16 +12,6 @@
 #include "policy/policy.h"
 #include "store/bans.h"
 
-/* The limit that the first capture names and, in @given, the key of the second capture. NULL: there
- * is no such limit, or the key does not fit it, and the request was answered. */
-MUST_USE const struct limit_rule *key_resource_read(struct admin_request *request,
-                                                    struct key_given *given);
-
-/* Whether the identity of @given is known. If only its hash is known, the keys that @rule denied
- * recently are searched, and a match fills in @given. False: the request was answered. */
-MUST_USE bool key_resource_needs_identity(struct admin_request *request,
-                                          const struct limit_rule *rule, struct key_given *given);
-
 /* {"limit": …, "key": …, "hash": …}; without "key" if only the hash is known. NULL: no memory. */
 json_t *key_resource_describe(const struct limit_rule *rule, const struct key_given *given);
 

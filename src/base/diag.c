@@ -124,18 +124,6 @@ void diags_add(struct diags *diags, enum diag_severity severity, uint32_t line, 
     va_end(args);
 }
 
-void diags_warn(struct diags *diags, const char *name, uint32_t line, uint32_t column,
-                const char *format, ...)
-{
-    const struct diag diag = {
-        .severity = DIAG_WARNING, .line = line, .column = column, .name = name};
-    va_list args;
-
-    va_start(args, format);
-    diags_add_args(diags, diag, format, args);
-    va_end(args);
-}
-
 void diags_drop(struct diags *diags, const char *name)
 {
     size_t n_kept = 0;

@@ -111,7 +111,13 @@ static bool is_of_tcp(int fd, struct sockaddr_storage *own)
            (own->ss_family == AF_INET || own->ss_family == AF_INET6);
 }
 
-void handshakes_stop(int fd)
+/* Let no handshake begin on @fd from now on. A client that tries is served by another socket that
+ * listens on the port and covers the address, or is refused. Before Linux 5.7, while another socket
+ * of exactly the same address stays open, the client sees a lost SYN and sends it again after a
+ * second. Handshakes in progress continue, except those by SYN cookie. No effect on a socket that
+ * is not TCP. Not for a socket that is shared with another process: that process would get no
+ * handshakes either. */
+static void stop_handshakes(int fd)
 {
     struct sock_filter drop_first_segments[] = {
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS_AT),
@@ -134,7 +140,8 @@ void handshakes_stop(int fd)
     }
 }
 
-void handshakes_free_child(int fd)
+/* Remove the filter of stop_handshakes(), which @fd inherited from its listening socket. */
+static void free_child(int fd)
 {
     const int none = 0;
     (void)setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof(none));
@@ -260,7 +267,7 @@ static bool accept_some(struct listener *listener, unsigned max)
                                SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             if (listener->is_leaving) {
-                handshakes_free_child(fd);
+                free_child(fd);
             }
             listener->on_accept(listener->context, fd, (struct sockaddr *)(void *)&peer);
             continue;
@@ -330,7 +337,7 @@ void listener_leave(struct listener *listener, void (*on_left)(void *context))
 {
     listener->is_leaving = true;
     listener->on_left = on_left;
-    handshakes_stop(listener->fd);
+    stop_handshakes(listener->fd);
     timer_arm(&listener->look, LOOK_US);
 }
 

@@ -299,12 +299,6 @@ int stream_detach(struct stream *stream)
     return fd;
 }
 
-void stream_set_handler(struct stream *stream, const struct stream_handler *handler, void *owner)
-{
-    stream->handler = handler;
-    stream->owner = owner;
-}
-
 /* --- reading --- */
 
 static enum stream_result read_with(struct stream *stream,

@@ -83,7 +83,9 @@ static bool has_same_methods(const struct cost_spec *a, const struct cost_spec *
     return true;
 }
 
-bool route_limits_cost_holds(const struct route *route, const struct route *other)
+/* Whether a request costs at least as much on @route as on @other, for every method and all fields.
+ * May return false although the answer is yes. */
+static bool cost_holds(const struct route *route, const struct route *other)
 {
     const struct cost_spec *cost = &route->cost;
     const struct cost_spec *wanted = &other->cost;
@@ -111,7 +113,7 @@ static bool is_limited(const struct route *route)
 bool route_limits_hold(const struct route *route, const struct route *other)
 {
     return route_limits_find_missing(route, other) == NULL &&
-           (!is_limited(other) || route_limits_cost_holds(route, other));
+           (!is_limited(other) || cost_holds(route, other));
 }
 
 static bool reads_path(const struct key *key)

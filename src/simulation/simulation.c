@@ -102,7 +102,8 @@ static void renew(struct simulation *simulation, struct simulation_case *open)
     inflight_heap_push(&simulation->inflight, open);
 }
 
-void simulation_advance(struct simulation *simulation, uint64_t now_us)
+/* Advance the time to @now_us: requests that are due end. */
+static void advance(struct simulation *simulation, uint64_t now_us)
 {
     struct simulation_case *due;
     while ((due = inflight_heap_pop(&simulation->inflight, now_us)) != NULL) {
@@ -293,7 +294,7 @@ enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
 {
     enum status status = STATUS_OK;
     *answer = (struct simulation_answer){.route = NULL};
-    simulation_advance(simulation, now_us);
+    advance(simulation, now_us);
     struct simulation_case *open = inflight_heap_take(&simulation->inflight);
     if (open == NULL) {
         return STATUS_NO_MEMORY;

@@ -229,18 +229,3 @@ void compare_limits(const struct policy *before, const struct policy *after,
         }
     }
 }
-
-const char *limit_change_name(enum limit_change change)
-{
-    switch (change) {
-    case LIMIT_KEPT:
-        return "kept";
-    case LIMIT_RESCALED:
-        return "rescaled";
-    case LIMIT_NEW:
-        return "new";
-    case LIMIT_GONE:
-        return "gone";
-    }
-    return "";
-}

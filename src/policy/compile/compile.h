@@ -134,10 +134,6 @@ bool compile_check_name(struct compiler *compiler, const char *what, struct span
 bool compile_check_count(struct compiler *compiler, const struct section_items *items, size_t max,
                          const char *before, const char *after);
 
-/* The first limit of @route that may lie in another cluster slot than the limits before it, or
- * NULL. */
-const struct limit_rule *compile_other_slot(const struct route *route);
-
 /* Whether @rule contains values of environment variables, so that its values must not be shown. */
 bool compile_is_expanded(const struct compiler *compiler, const struct limit_rule *rule);
 

@@ -5,7 +5,9 @@
 #include "policy/compile/compile.h"
 #include "policy/load/quote.h"
 
-const struct limit_rule *compile_other_slot(const struct route *route)
+/* The first limit of @route that may lie in another cluster slot than the limits before it, or
+ * NULL. */
+static const struct limit_rule *other_slot(const struct route *route)
 {
     for (size_t i = 1; i < route->n_rules; i++) {
         /* Keys with the same first part have the same hash tag. */
@@ -19,7 +21,7 @@ const struct limit_rule *compile_other_slot(const struct route *route)
 static void warn_of_slots(struct compiler *compiler, const struct route *route,
                           const struct node *node)
 {
-    const struct limit_rule *other = compile_other_slot(route);
+    const struct limit_rule *other = other_slot(route);
     if (other != NULL) {
         node_warn(compiler->diags, node, WARNING_SEVERAL_SLOTS,
                   "the keys of limits \"%.*s\" and \"%.*s\" begin with different parts: in a "
@@ -63,7 +65,7 @@ static void mark(struct compiler *compiler, const struct limit_rule *rule)
 static bool is_correcting(const struct policy *policy, const struct route *route)
 {
     return route->cost.kind == COST_RESPONSE_HEADER ||
-           (policy->store.redis.kind == REDIS_CLUSTER && compile_other_slot(route) != NULL);
+           (policy->store.redis.kind == REDIS_CLUSTER && other_slot(route) != NULL);
 }
 
 void compile_settled(struct compiler *compiler)

@@ -76,8 +76,10 @@ static bool split_authority(struct span span, struct span *host, struct span *po
     return true;
 }
 
-bool endpoint_parse_authority(struct span span, uint16_t port_default, struct endpoint *endpoint,
-                              struct text *problem)
+/* `host:port` or `[v6]:port`, after a scheme. @port_default replaces a missing port; 0: the port is
+ * required. */
+static bool parse_authority(struct span span, uint16_t port_default, struct endpoint *endpoint,
+                            struct text *problem)
 {
     struct span host;
     struct span port_text;
@@ -153,7 +155,7 @@ bool endpoint_parse_listen(struct span span, struct endpoint *endpoint, struct t
 
 bool endpoint_parse_name_server(struct span span, struct endpoint *endpoint, struct text *problem)
 {
-    if (!endpoint_parse_authority(span, 53, endpoint, problem)) {
+    if (!parse_authority(span, 53, endpoint, problem)) {
         return false;
     }
     if (!is_address_of(AF_INET, endpoint->host) && !is_address_of(AF_INET6, endpoint->host)) {
@@ -194,7 +196,7 @@ bool endpoint_parse_server(struct span span, struct endpoint *endpoint, struct t
         return text_refuse(problem, "must end after host and port: the client's path is passed on "
                                     "as it is");
     }
-    if (!endpoint_parse_authority(span_of(rest.data, authority_len), 80, endpoint, problem)) {
+    if (!parse_authority(span_of(rest.data, authority_len), 80, endpoint, problem)) {
         return false;
     }
     endpoint->text = span;
@@ -308,8 +310,7 @@ static bool parse_endpoints(struct span list, uint16_t port_default, struct redi
     for (;;) {
         const size_t comma = span_find(list, ',');
         struct endpoint endpoint;
-        if (!endpoint_parse_authority(span_of(list.data, comma), port_default, &endpoint,
-                                      problem) ||
+        if (!parse_authority(span_of(list.data, comma), port_default, &endpoint, problem) ||
             !add_endpoint(url, &endpoint, problem)) {
             return false;
         }

@@ -17,11 +17,6 @@
 /* For all parsers: spans of the result are parts of @span or static, without a terminating NUL.
  * False: @problem describes the error, for use after `"VALUE": `. */
 
-/* `host:port` or `[v6]:port`, after a scheme. @port_default replaces a missing port; 0: the port is
- * required. */
-MUST_USE bool endpoint_parse_authority(struct span span, uint16_t port_default,
-                                       struct endpoint *endpoint, struct text *problem);
-
 /* `address:port` or `unix:/path`: a listen address. With port 0 the kernel chooses a port. */
 MUST_USE bool endpoint_parse_listen(struct span span, struct endpoint *endpoint,
                                     struct text *problem);

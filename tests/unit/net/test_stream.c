@@ -322,27 +322,6 @@ END_TEST
 
 /* --- owners --- */
 
-static unsigned n_other_readable;
-
-static void on_other_readable(void *owner)
-{
-    ck_assert_ptr_eq(owner, &n_other_readable);
-    n_other_readable++;
-}
-
-static const struct stream_handler OTHER = {.on_readable = on_other_readable,
-                                            .on_drained = on_drained};
-
-START_TEST(a_stream_changes_hands_with_what_is_not_read_yet)
-{
-    n_other_readable = 0;
-    ck_assert_int_eq(write(peer, "x", 1), 1);
-    stream_set_handler(&stream, &OTHER, &n_other_readable);
-    iterations_until_count(loop, &n_other_readable, 1);
-    ck_assert_uint_eq(n_readable, 0);
-}
-END_TEST
-
 static void close_and_open_again(void *owner)
 {
     (void)owner;
@@ -360,7 +339,7 @@ static const struct stream_handler REOPENING = {.on_readable = close_and_open_ag
 START_TEST(a_descriptor_that_is_closed_and_opened_within_one_turn_is_watched)
 {
     const int fd = stream.fd;
-    stream_set_handler(&stream, &REOPENING, &stream);
+    stream.handler = &REOPENING;
     ck_assert_int_eq(write(peer, "x", 1), 1);
     iterations_until_count(loop, &n_readable, 1);
     ck_assert_int_eq(stream.fd, fd);
@@ -474,7 +453,6 @@ int main(void)
     tcase_add_test(writing, the_peer_reads_an_end_after_what_was_written);
     suite_add_tcase(suite, writing);
     tcase_add_checked_fixture(owners, set_up, tear_down);
-    tcase_add_test(owners, a_stream_changes_hands_with_what_is_not_read_yet);
     tcase_add_test(owners, a_descriptor_that_is_closed_and_opened_within_one_turn_is_watched);
     tcase_add_test(owners, a_socket_that_cannot_be_watched_is_not_opened);
     tcase_add_test(owners, a_stream_that_cannot_be_watched_any_more_is_broken_for_its_reader);
