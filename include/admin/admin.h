@@ -23,12 +23,6 @@ struct reload_requests;
 struct server;
 struct store;
 
-/* State of the shared store, as known to this process. */
-struct admin_store_state {
-    uint32_t n_targets; /* Redis servers contacted so far; 0: none yet, or none is configured */
-    uint32_t n_working; /* of those, the servers whose latest known state is good */
-};
-
 /* Everything is borrowed until admin_free(); the functions are called from the admin's thread. */
 struct admin_options {
     const char *version;     /* of the program */
@@ -43,7 +37,6 @@ struct admin_options {
     enum status (*make_store)(void *context, const struct policy *policy, struct loop *loop,
                               struct store **store);
     void (*free_store)(void *context, const struct policy *policy, struct store *store);
-    void (*read_store_state)(void *context, struct admin_store_state *state);
     void *context;
     /* A listener beside those of the policy, which no reload takes away; NULL: none. */
     const struct listener_section *control;

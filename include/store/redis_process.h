@@ -82,10 +82,6 @@ void redis_process_close(struct redis_process *process);
  * proxies at first. */
 uint32_t redis_process_instances(const struct redis_process *process);
 
-/* The number of Redis servers that links have connected to, or tried to. *n_working is the number
- * of those whose latest reported result was a success. */
-uint32_t redis_process_count_targets(struct redis_process *process, uint32_t *n_working);
-
 /* The sum over freed stores; a cluster contributes its nodes. */
 struct redis_store_counters redis_process_count(struct redis_process *process);
 

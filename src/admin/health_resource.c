@@ -4,8 +4,9 @@
  * whose heartbeat is late by more than load explains hangs, and only a restart helps.
  *
  * GET /readyz: whether a balancer should send clients here. Redis that is away does not make a
- * proxy unready: its limits go by on_failure, and it is away for all proxies at once, so that a
- * balancer would have nobody left. The answer says how it is.
+ * proxy unready where it still serves: its limits go by on_failure, and it is away for all proxies
+ * at once, so that a balancer would have nobody left. The answer says that it is degraded, and why.
+ * Where on_failure denies on every route the proxy is unready.
  *
  * GET /v1/upstreams: the servers, and how they are doing. */
 
@@ -13,10 +14,16 @@
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "base/clock.h"
+#include "base/text.h"
+#include "proxy/meters.h"
 #include "proxy/server.h"
 #include "proxy/upstream_report.h"
 
-enum { SILENCE_US_MAX = 10 * 1000 * 1000 };
+enum {
+    SILENCE_US_MAX = 10 * 1000 * 1000,
+    REASON_BYTES = 256,
+    DEAD_UPSTREAMS_MAX = 16, /* named in one answer */
+};
 
 void health_handle(struct admin_request *request)
 {
@@ -34,28 +41,164 @@ void health_handle(struct admin_request *request)
 
 /* --- readiness --- */
 
-json_t *ready_describe_store(const struct admin_request *request)
+/* Links of all workers to all Redis servers. */
+struct store_links {
+    uint64_t n;
+    uint64_t n_working; /* that are up, with a closed breaker */
+};
+
+static struct store_links count_links(const struct meters *meters)
+{
+    struct store_links links = {0, 0};
+    for (size_t i = 0; i < WORKERS_MAX; i++) {
+        const struct worker_meters *worker = meters_snapshot(meters, i);
+        for (size_t j = 0; worker != NULL && j < STORE_NODES_MAX; j++) {
+            const struct store_node_meters *node = &worker->store.nodes[j];
+            const uint64_t n_up = counter_read(&node->links_up);
+            const uint64_t n_open = counter_read(&node->breakers_open);
+            links.n += counter_read(&node->links);
+            links.n_working += n_up > n_open ? n_up - n_open : 0;
+        }
+    }
+    return links;
+}
+
+static const char *state_of(const struct store_links *links)
+{
+    return links->n == 0                  ? "not yet asked"
+           : links->n_working >= links->n ? "ok"
+           : links->n_working > 0         ? "partly away"
+                                          : "away";
+}
+
+static bool denies_without_redis(const struct route *route)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        const struct limit *limit = &route->rules[i]->limits[0];
+        if (!limit->shadow && limit->on_failure == ON_FAILURE_DENY) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether every route that serves clients answers 503 while Redis is away. */
+static bool all_is_denied_without_redis(const struct policy *policy)
+{
+    size_t n_denied = 0;
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        const struct route *route = &policy->routes[i];
+        const bool serves = route->upstream != NULL || route->respond->status < 400;
+        if (serves && !denies_without_redis(route)) {
+            return false;
+        }
+        n_denied += serves;
+    }
+    return n_denied > 0;
+}
+
+/* "redis, away: local decisions". How many limits do what is said where they differ. */
+static void add_store_reason(const struct policy *policy, const char *state, json_t **reasons)
+{
+    static const char *const EFFECTS[] = {
+        [ON_FAILURE_LOCAL] = "local decisions",
+        [ON_FAILURE_ALLOW] = "no limit holds",
+        [ON_FAILURE_DENY] = "denied with 503",
+    };
+    char buffer[REASON_BYTES];
+    struct text text = text_of(buffer, sizeof(buffer));
+    size_t counts[ARRAY_LEN(EFFECTS)] = {0};
+    size_t n_rules = 0;
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        const struct limit *limit = &policy->rules[i].limits[0];
+        counts[limit->on_failure] += !limit->shadow;
+        n_rules += !limit->shadow;
+    }
+    text_add_format(&text, "redis, %s", state);
+    const char *separator = ": ";
+    for (size_t i = 0; i < ARRAY_LEN(EFFECTS); i++) {
+        if (counts[i] == 0) {
+            continue;
+        }
+        text_add_format(&text, "%s%s", separator, EFFECTS[i]);
+        if (counts[i] < n_rules) {
+            text_add_format(&text, " (%zu of %zu limits)", counts[i], n_rules);
+        }
+        separator = ", ";
+    }
+    describe_append(reasons, json_of_span(text_span(&text)));
+}
+
+/* The upstreams of which no server is up. */
+struct dead_upstreams {
+    json_t **reasons;
+    struct span name; /* of the latest upstream */
+    size_t n;
+};
+
+static void on_readiness_upstream(void *context, const struct upstream_report *report)
+{
+    struct dead_upstreams *dead = context;
+    dead->name = report->spec->name;
+}
+
+static void on_readiness_server(void *context, const struct upstream_server_report *report)
+{
+    struct dead_upstreams *dead = context;
+    if (!report->is_in_use || dead->name.len == 0) {
+        return;
+    }
+    if (dead->n++ < DEAD_UPSTREAMS_MAX) {
+        char buffer[REASON_BYTES];
+        struct text text = text_of(buffer, sizeof(buffer));
+        text_add_format(&text, "upstream %.*s: no server is up", SPAN_ARGS(dead->name));
+        describe_append(dead->reasons, json_of_span(text_span(&text)));
+    }
+    dead->name.len = 0; /* one reason each */
+}
+
+void ready_describe(const struct admin_request *request, json_t **json, uint16_t *status)
 {
     const struct admin_options *options = &request->admin->options;
-    struct admin_store_state state;
-    if (request->policy->store.kind == STORE_MEMORY) {
-        return json_pack("{ss, ss}", "kind", "memory", "state", "ok");
+    const struct policy *policy = request->policy;
+    const bool has_redis = policy->store.kind == STORE_REDIS;
+    const struct store_links links = count_links(options->meters);
+    const char *state = has_redis ? state_of(&links) : "ok";
+    const bool is_away = has_redis && links.n > 0 && links.n_working == 0;
+    const bool is_draining = server_is_draining(options->server);
+    const bool is_unready = is_away && all_is_denied_without_redis(policy);
+    json_t *reasons = json_array();
+    struct dead_upstreams dead = {.reasons = &reasons};
+    if (has_redis && links.n_working < links.n) {
+        add_store_reason(policy, state, &reasons);
     }
-    options->read_store_state(options->context, &state);
-    const char *word = state.n_targets == 0                 ? "not yet asked"
-                       : state.n_working == state.n_targets ? "ok"
-                       : state.n_working > 0                ? "partly away"
-                                                            : "away";
-    return json_pack("{ss, ss, ss}", "kind", "redis", "state", word, "on_failure",
-                     describe_on_failure(request->policy->store.on_failure));
+    upstream_report_report(options->server, clock_monotonic_us(), on_readiness_upstream,
+                           on_readiness_server, &dead);
+    const bool has_reasons = json_array_size(reasons) > 0;
+    *status = is_draining || is_unready ? 503 : 200;
+    describe_set(json, "status",
+                 json_string(is_draining   ? "draining"
+                             : is_unready  ? "unready"
+                             : has_reasons ? "degraded"
+                                           : "ready"));
+    if (has_reasons) {
+        describe_set(json, "reasons", json_incref(reasons));
+    }
+    json_decref(reasons);
+    json_t *store = json_pack("{ss, ss}", "kind", has_redis ? "redis" : "memory", "state", state);
+    if (has_redis) {
+        describe_set(&store, "links", json_integer((json_int_t)links.n));
+        describe_set(&store, "links_working", json_integer((json_int_t)links.n_working));
+    }
+    describe_set(json, "store", store);
 }
 
 void ready_handle(struct admin_request *request)
 {
-    const bool is_draining = server_is_draining(request->admin->options.server);
-    answer_json(request, is_draining ? 503 : 200,
-                json_pack("{ss, so}", "status", is_draining ? "draining" : "ready", "store",
-                          ready_describe_store(request)));
+    json_t *json = json_object();
+    uint16_t status;
+    ready_describe(request, &json, &status);
+    answer_json(request, status, json);
 }
 
 /* --- upstreams --- */

@@ -53,8 +53,8 @@ void unexempt_handle(struct admin_request *request);
  * request was answered with a 404. */
 MUST_USE const struct limit_rule *request_find_limit(struct admin_request *request);
 
-/* The store and its state, as /readyz tells them. NULL: no memory. */
-json_t *ready_describe_store(const struct admin_request *request);
+/* Add `status`, `reasons` and `store` of /readyz to *json. *status: of the answer, 200 or 503. */
+void ready_describe(const struct admin_request *request, json_t **json, uint16_t *status);
 
 /* --- the table --- */
 

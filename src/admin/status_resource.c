@@ -99,7 +99,7 @@ void status_handle(struct admin_request *request)
     static struct reload_report report; /* large; of this thread alone */
     const struct admin_options *options = &request->admin->options;
     const struct policy *policy = request->policy;
-    const bool is_draining = server_is_draining(options->server);
+    uint16_t ready_status;
     reload_requests_read(options->requests, &report);
     json_t *json = json_object();
     describe_set(&json, "version", json_string(options->version));
@@ -107,7 +107,7 @@ void status_handle(struct admin_request *request)
     describe_set(
         &json, "uptime_s",
         json_integer((json_int_t)((clock_monotonic_us() - request->admin->started_us) / 1000000)));
-    describe_set(&json, "status", json_string(is_draining ? "draining" : "ready"));
+    ready_describe(request, &json, &ready_status);
     describe_set(&json, "policy", json_of_span(span_of_text(options->policy_path)));
     describe_set(&json, "generation", json_integer((json_int_t)report.generation));
     describe_set(&json, "loaded", describe_timestamp(report.loaded_us));
@@ -115,7 +115,6 @@ void status_handle(struct admin_request *request)
     describe_set(&json, "listen", describe_listeners(policy->listeners, policy->n_listeners));
     describe_set(&json, "admin",
                  describe_listeners(policy->admin.listeners, policy->admin.n_listeners));
-    describe_set(&json, "store", ready_describe_store(request));
     describe_set(&json, "servers", describe_servers(options->server));
     describe_counters(&json, options->meters);
     answer_json(request, 200, json);

@@ -9,7 +9,8 @@ import pytest
 
 from harness import program
 from harness.admin import (JSON, POLICY, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer,
-                           is_problem)
+                           ctl, is_problem)
+from harness.relay import Relay
 from harness.wait import until
 
 
@@ -384,7 +385,85 @@ def test_redis_that_is_away_is_told_and_makes_nobody_unready(start, start_redis,
     assert unix.read(path)["rates"][0]["remaining"] == 4
     redis.stop()
     until(lambda: unix.read("/readyz")["store"]["state"] == "away", "the loss to be told")
+    assert unix.read("/readyz")["reasons"] == ["redis, away: local decisions"]
     assert unix.read(path)["source"] == "local"
+
+
+
+def readiness_while_breakers_open(start, relay, folder, limits, on_failure):
+    """A proxy whose Redis is connected and answers no script, when all breakers are open."""
+    proxy = start(f"""
+        workers: 2
+        admin: "unix:{folder}/admin.sock"
+        store: {{redis: "{relay.url}", on_failure: {on_failure}, deadline: 50ms}}
+        limits: {limits}
+        routes:
+          - {{match: {{path: /a}}, limits: [a], respond: {{status: 204}}}}
+          - {{match: {{path: /b}}, limits: [b], respond: {{status: 204}}}}
+          - {{limits: [], respond: {{status: 404}}}}
+        """)
+    admin = Admin(addresses(proxy)[0])
+    until(lambda: admin.read("/readyz", admin.ask("GET", "/readyz").status)["status"] == "ready", "Redis")
+    relay.reply = b"-BUSY Redis is busy running a script.\r\n"
+
+    def is_away():
+        proxy.ask(path="/a")
+        told = admin.ask("GET", "/readyz").json()
+        return told if told["store"]["state"] == "away" else None
+
+    return proxy, admin, until(is_away, "all breakers to be open")
+
+
+BOTH = "{a: {key: client.ip, rate: 1000/s}, b: {key: client.ip, rate: 1000/s}}"
+MIXED = ("{a: {key: client.ip, rate: 1000/s, on_failure: allow}, "
+         "b: {key: client.ip, rate: 1000/s, on_failure: deny}}")
+
+
+@pytest.fixture(name="relay")
+def relay_to_redis(start_redis):
+    relay = Relay(start_redis())
+    yield relay
+    relay.stop()
+
+
+@pytest.mark.parametrize("limits, on_failure, status, words, reason", [
+    (BOTH, "local", 200, "degraded", "redis, away: local decisions"),
+    (BOTH, "allow", 200, "degraded", "redis, away: no limit holds"),
+    (BOTH, "deny", 503, "unready", "redis, away: denied with 503"),
+    (MIXED, "local", 200, "degraded",
+     "redis, away: no limit holds (1 of 2 limits), denied with 503 (1 of 2 limits)")])
+def test_open_breakers_are_told_and_what_becomes_of_requests(
+        start, relay, tmp_path, limits, on_failure, status, words, reason):
+    proxy, admin, told = readiness_while_breakers_open(start, relay, tmp_path, limits, on_failure)
+    answer = admin.ask("GET", "/readyz")
+    assert answer.status == status
+    assert (told["status"], told["reasons"]) == (words, [reason])
+    assert told["store"] == {"kind": "redis", "state": "away", "links": 2, "links_working": 0}
+    ready = ctl(addresses(proxy)[0], "ready")
+    assert ready.stdout == f"{words}: {reason}\n" and ready.returncode == (0 if status == 200 else 1)
+    assert f"{words}: {reason}\n" in ctl(addresses(proxy)[0], "status").stdout
+    file = str(proxy.folder / "policy.yaml")
+    explained = program.command("explain", file, "GET", "/a", "--live")
+    assert f"\nproxy      {reason}\n" in explained.stdout
+    relay.reply = None
+
+    def is_well():
+        proxy.ask(path="/a")
+        return admin.ask("GET", "/readyz").json()["status"] == "ready"
+
+    until(is_well, "the breakers to close")
+
+
+def test_readiness_names_upstreams_of_which_no_server_is_up(start, start_upstream):
+    upstream = start_upstream(lambda peer, _: peer.close())
+    proxy = start(f"""
+        admin: 127.0.0.1:0
+        upstreams: {{api: {{servers: "{upstream.url}", eject: 2, retries: 0}}}}
+        routes: [{{upstream: api}}]
+        """)
+    assert [proxy.ask("POST").status for _ in range(2)] == [502, 502]
+    told = Admin(addresses(proxy)[0]).read("/readyz")
+    assert (told["status"], told["reasons"]) == ("degraded", ["upstream api: no server is up"])
 
 
 # --- what changes something ---

@@ -27,17 +27,29 @@ static int print_health(const json_t *answer, FILE *out)
     return EXIT_DONE;
 }
 
+/* "ready; store: redis, ok", or "degraded: " and the reasons. */
 static int print_ready(const json_t *answer, FILE *out)
 {
+    const char *status = ctl_text_at(answer, "status");
     const json_t *store = json_object_get(answer, "store");
-    const char *state = ctl_text_at(store, "state");
-    const char *on_failure = ctl_text_at(store, "on_failure");
-    const bool goes_by_it = strcmp(state, "ok") != 0 && on_failure[0] != '\0';
-    ctl_print_line(out, "%s; store: %s, %s%s%s%s", ctl_text_at(answer, "status"),
-                   ctl_text_at(store, "kind"), state,
-                   goes_by_it ? " (limits go by on_failure: " : "", goes_by_it ? on_failure : "",
-                   goes_by_it ? ")" : "");
-    return strcmp(ctl_text_at(answer, "status"), "ready") == 0 ? EXIT_DONE : EXIT_FAILED;
+    const json_t *reasons = json_object_get(answer, "reasons");
+    char buffer[LINE_BYTES];
+    struct text text = text_of(buffer, sizeof(buffer));
+    size_t i;
+    const json_t *reason;
+    json_array_foreach(reasons, i, reason)
+    {
+        text_add(&text, i == 0 ? SPAN("") : SPAN("; "));
+        ctl_write_text(reason, &text);
+    }
+    if (text.len > 0) {
+        ctl_print_line(out, "%s: %.*s", status, SPAN_ARGS(text_span(&text)));
+    } else {
+        ctl_print_line(out, "%s; store: %s, %s", status, ctl_text_at(store, "kind"),
+                       ctl_text_at(store, "state"));
+    }
+    return strcmp(status, "ready") == 0 || strcmp(status, "degraded") == 0 ? EXIT_DONE
+                                                                           : EXIT_FAILED;
 }
 
 static int print_reload(const json_t *answer, FILE *out)

@@ -34,6 +34,7 @@ static int write(const struct explanation *explanation, const struct options *op
 static enum status ask(struct explanation *explanation, const char *path)
 {
     char why[CTL_WHY_BYTES_MAX] = "";
+    explain_admin_readiness(explanation, path);
     const enum status status = explanation->policy->store.kind == STORE_REDIS
                                    ? explain_live(explanation)
                                    : explain_admin(explanation, path, why);

@@ -157,3 +157,28 @@ enum status explain_admin(struct explanation *explanation, const char *path,
     }
     return status;
 }
+
+void explain_admin_readiness(struct explanation *explanation, const char *path)
+{
+    char why[CTL_WHY_BYTES_MAX];
+    const struct ctl_options options = {.policy = path};
+    struct ctl_destination destination = {.port = 0};
+    struct ctl_answer answer;
+    struct text text = text_of(explanation->proxy_state, sizeof(explanation->proxy_state) - 1);
+    if (!ctl_destination_find(&options, &destination, why) ||
+        !ctl_ask(&destination, "GET", SPAN("/readyz"), NULL, &answer, why)) {
+        return;
+    }
+    json_t *root = json_loadb(answer.body, answer.body_bytes, 0, NULL);
+    const json_t *reasons = json_object_get(root, "reasons");
+    size_t i;
+    const json_t *reason;
+    json_array_foreach(reasons, i, reason)
+    {
+        const char *words = json_string_value(reason);
+        text_add_format(&text, "%s%s", i == 0 ? "" : "; ", words != NULL ? words : "");
+    }
+    explanation->proxy_state[text.len] = '\0';
+    json_decref(root);
+    ctl_answer_close(&answer);
+}

@@ -14,4 +14,8 @@
 MUST_USE enum status explain_admin(struct explanation *explanation, const char *path,
                                    char why[CTL_WHY_BYTES_MAX]);
 
+/* Ask the proxy that runs with the policy at @path whether it is degraded, into
+ * explanation->proxy_state. A proxy that cannot be asked leaves it empty. */
+void explain_admin_readiness(struct explanation *explanation, const char *path);
+
 #endif /* SLUICE_APP_EXPLAIN_EXPLAIN_ADMIN_H */

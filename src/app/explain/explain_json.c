@@ -257,6 +257,8 @@ static bool add_store(const struct explanation *explanation, json_t *root)
     };
     const struct span fault = span_of_text(explanation->fault);
     return set(root, "state", json_string(STATES[explanation->state])) &&
+           (explanation->proxy_state[0] == '\0' ||
+            set(root, "proxy", json_of(span_of_text(explanation->proxy_state)))) &&
            (explanation->state != STATE_UNKNOWN || set(root, "fault", json_of(fault)));
 }
 

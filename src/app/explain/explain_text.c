@@ -417,5 +417,10 @@ void explain_text_write(const struct explanation *explanation, FILE *out)
         explain_text_limits(explanation, out);
         put_destination(explanation, out);
     }
+    if (explanation->proxy_state[0] != '\0') {
+        explain_text_begin(out, "proxy");
+        explain_text_put(out, span_of_text(explanation->proxy_state));
+        fputc('\n', out);
+    }
     put_answer(explanation, out);
 }

@@ -29,12 +29,6 @@ static void free_store(void *context, const struct policy *policy, struct store 
     active_policy_free_store(operators->stores, policy, store);
 }
 
-static void read_store_state(void *context, struct admin_store_state *state)
-{
-    struct operators *operators = context;
-    state->n_targets = redis_process_count_targets(&operators->stores->redis, &state->n_working);
-}
-
 enum status operators_open(struct operators *operators, const struct operators_options *options)
 {
     struct stores *stores = options->stores;
@@ -47,7 +41,6 @@ enum status operators_open(struct operators *operators, const struct operators_o
         .give_policy = give_policy,
         .make_store = make_store,
         .free_store = free_store,
-        .read_store_state = read_store_state,
         .context = operators,
         .bans = options->bans,
         .requests = options->requests,

@@ -124,18 +124,6 @@ static struct redis_target *find_target(struct redis_process *process, struct ha
     return target;
 }
 
-uint32_t redis_process_count_targets(struct redis_process *process, uint32_t *n_working)
-{
-    *n_working = 0;
-    pthread_mutex_lock(&process->lock);
-    const uint32_t n_targets = (uint32_t)process->n_targets;
-    for (uint32_t i = 0; i < n_targets; i++) {
-        *n_working += atomic_load(&process->targets[i].has_worked) ? 1 : 0;
-    }
-    pthread_mutex_unlock(&process->lock);
-    return n_targets;
-}
-
 struct redis_target *redis_process_target(struct redis_process *process,
                                           const struct redis_store_options *options)
 {
