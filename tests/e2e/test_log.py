@@ -1,13 +1,16 @@
 """The access log: what a line says and where it goes; that each is well-formed is test_bytes.py's."""
 
+import datetime
 import json
 import os
+import pathlib
 import re
 import socket
 import time
 
 import pytest
 
+from harness import program
 from harness.wait import until
 
 ROUTES = "routes: [{respond: {status: 204}}]\n"
@@ -103,3 +106,33 @@ def test_the_log_goes_to_syslog(start, tmp_path):
     assert re.match(r"<30>\w{3} [ \d]\d \d\d:\d\d:\d\d sluice\[\d+\]: time=\S+ client=127.0.0.1 "
                     r"method=GET \S+ path=/x status=204 ", message)
     assert "\n" not in message and proxy.stdout() == b""
+
+
+# --- the program's own log ---
+
+
+def test_the_start_tells_what_runs(start, tmp_path):
+    place = f"unix:{tmp_path}/a.sock"
+    proxy = start(f"listen: [127.0.0.1:0, '{place}']\nadmin: 'unix:{tmp_path}/b.sock'\nlimit: 1/s\n"
+                  "upstream: http://127.0.0.1:1\n")
+    line = until(lambda: re.search(r"^.* msg=started .*$", proxy.stderr(), re.MULTILINE), "the line").group()
+    version = program.command("version").stdout.split()[1]
+    assert re.search(
+        rf"level=info mod=app\.run msg=started version={version} pid={proxy.process.pid} "
+        rf"policy={proxy.folder}/policy\.yaml listen=127\.0\.0\.1:0,{place} admin=unix:{tmp_path}/b\.sock "
+        rf"store=memory routes=1 limits=1 upstreams=1$", line), line
+
+
+def test_a_redis_that_is_away_is_told_with_its_address_and_what_happens_instead(start):
+    proxy = start("""
+        workers: 1
+        store: {redis: "redis://user:s3cret@127.0.0.1:1/0"}
+        limits:
+          a: {key: client.ip, rate: 5/s, on_failure: allow}
+          b: {key: client.ip, rate: 5/s}
+        routes: [{limits: [a, b], respond: {status: 204}}]
+    """)
+    until(lambda: 'msg="no link"' in proxy.stderr(), "the line")
+    assert ('level=warn mod=store.redis msg="no link" err="Connection refused" address=127.0.0.1:1 '
+            "on_failure=local,allow\n") in proxy.stderr()
+    assert "store=redis:127.0.0.1:1 " in proxy.stderr() and "s3cret" not in proxy.stderr()

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_output.h"
+#include "base/text.h"
 #include "proxy/meters.h"
 #include "proxy/server.h"
 
@@ -56,6 +57,62 @@ static void serve_until_end(const struct run_options *options, struct reload *re
     server_drain(reload->server);
     server_wait(reload->server);
     log_info("app.run", "stopped", "pid=%d", (int)getpid());
+}
+
+static void add_listeners(struct text *text, const struct listener_section *listeners, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        text_add(text, i > 0 ? SPAN(",") : SPAN(""));
+        text_add(text, listeners[i].endpoint.text);
+    }
+}
+
+/* What the counters of @policy are in: without user and password. */
+static void add_store(struct text *text, const struct store_section *store)
+{
+    if (store->kind == STORE_MEMORY) {
+        text_add_literal(text, "memory");
+        return;
+    }
+    text_add_literal(text, "redis:");
+    for (size_t i = 0; i < store->redis.n_endpoints; i++) {
+        const struct endpoint *endpoint = &store->redis.endpoints[i];
+        text_add(text, i > 0 ? SPAN(",") : SPAN(""));
+        if (endpoint->unix_path.len > 0) {
+            text_add(text, endpoint->unix_path);
+        } else {
+            text_add(text, endpoint->host);
+            text_add_format(text, ":%u", endpoint->port);
+        }
+    }
+}
+
+/* Add " key=value" to @line, and empty @value. */
+static void add_fact(struct text *line, const char *key, struct text *value)
+{
+    text_add_format(line, " %s=", key);
+    text_add_logfmt(line, text_span(value));
+    value->len = 0;
+}
+
+/* One line that says what runs; a long list in it is cut. */
+static void log_start(const char *path, const struct policy *policy)
+{
+    char value_bytes[512];
+    char line_bytes[8 * sizeof(value_bytes)];
+    struct text value = text_of(value_bytes, sizeof(value_bytes));
+    struct text line = text_of(line_bytes, sizeof(line_bytes));
+    text_add(&value, span_of_text(path));
+    add_fact(&line, "policy", &value);
+    add_listeners(&value, policy->listeners, policy->n_listeners);
+    add_fact(&line, "listen", &value);
+    add_listeners(&value, policy->admin.listeners, policy->admin.n_listeners);
+    add_fact(&line, "admin", &value);
+    add_store(&value, &policy->store);
+    add_fact(&line, "store", &value);
+    log_info("app.run", "started", "version=%s pid=%d%.*s routes=%zu limits=%zu upstreams=%zu",
+             SLUICE_VERSION, (int)getpid(), SPAN_ARGS(text_span(&line)), policy->n_routes,
+             policy->n_limits, policy->n_upstreams);
 }
 
 static enum status start(struct server *server, struct operators *operators)
@@ -102,6 +159,7 @@ static int serve(const struct run_options *options, struct reload *reload)
     int result = EXIT_FAILED;
     if (operators_open(&operators, &operators_options) == STATUS_OK &&
         start(reload->server, &operators) == STATUS_OK) {
+        log_start(options->path, reload->now->policy);
         reload->has_admin = operators.admin != NULL;
         reload->has_control = options->control_path != NULL;
         serve_until_end(options, reload);

@@ -11,7 +11,8 @@
 #include <assert.h>
 
 #include "base/clock.h"
-#include "base/text.h"
+#include "base/compiler.h"
+#include "limit/limit.h"
 
 enum {
     FAILURES_MAX = 5,
@@ -62,12 +63,53 @@ static uint64_t quiet_us(const struct redis_breaker *breaker, uint64_t now_us)
 
 /* --- the log --- */
 
+static void write_address(struct text *text, const struct redis_store_options *options)
+{
+    if (options->unix_path.len > 0) {
+        text_add_literal(text, "unix:");
+        text_add(text, options->unix_path);
+    } else if (options->sentinels.n_hosts > 0) {
+        text_add_literal(text, "master ");
+        text_add(text, options->sentinels.master);
+    } else {
+        const bool is_ipv6 = span_find(options->host, ':') < options->host.len;
+        text_add(text, is_ipv6 ? SPAN("[") : SPAN(""));
+        text_add(text, options->host);
+        text_add(text, is_ipv6 ? SPAN("]") : SPAN(""));
+        text_add_format(text, ":%u", options->port);
+    }
+}
+
+void redis_log_write_place(struct text *text, const struct redis_store_options *options)
+{
+    static const char *const WORDS[] = {
+        [ON_FAILURE_LOCAL] = "local", [ON_FAILURE_ALLOW] = "allow", [ON_FAILURE_DENY] = "deny"};
+    char buffer[REDIS_PLACE_BYTES / 4];
+    struct text address = text_of(buffer, sizeof(buffer));
+    bool is_used[ARRAY_LEN(WORDS)] = {false};
+    const char *separator = " on_failure=";
+    write_address(&address, options);
+    text_add_literal(text, "address=");
+    text_add_logfmt(text, text_span(&address));
+    for (size_t i = 0; i < options->n_limits; i++) {
+        is_used[options->limits[i].on_failure] = true;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(WORDS); i++) {
+        if (is_used[i]) {
+            text_add_format(text, "%s%s", separator, WORDS[i]);
+            separator = ",";
+        }
+    }
+}
+
 static void log_failure(struct redis_breaker *breaker, enum log_level level, const char *message,
                         struct span said)
 {
-    char buffer[REDIS_REPLY_LOGGED_MAX];
+    char buffer[REDIS_REPLY_LOGGED_MAX + REDIS_PLACE_BYTES];
     struct text text = text_of(buffer, sizeof(buffer));
     text_add_logfmt(&text, said);
+    text_add_char(&text, ' ');
+    redis_log_write_place(&text, breaker->options);
     log_at(level, MODULE, message, "fault=%s err=%.*s", redis_fault_row(breaker->fault)->name,
            SPAN_ARGS(text_span(&text)));
 }
@@ -184,7 +226,10 @@ void redis_breaker_note_success(struct redis_breaker *breaker)
     redis_backoff_reset(&breaker->backoff);
     if (breaker->is_reported_open) {
         breaker->is_reported_open = false;
-        log_info(MODULE, "breaker closed", "%s", "");
+        char buffer[REDIS_PLACE_BYTES];
+        struct text place = text_of(buffer, sizeof(buffer));
+        redis_log_write_place(&place, breaker->options);
+        log_info(MODULE, "breaker closed", "%.*s", SPAN_ARGS(text_span(&place)));
     }
     breaker->on_change(breaker->owner);
 }

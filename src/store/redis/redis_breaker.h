@@ -19,10 +19,12 @@
 #include "base/log.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "net/loop.h"
 #include "store/redis/redis_backoff.h"
 #include "store/redis/redis_connection.h"
 #include "store/redis_fault.h"
+#include "store/redis_options.h"
 
 enum redis_breaker_state {
     REDIS_BREAKER_OFF,    /* not connected */
@@ -31,10 +33,16 @@ enum redis_breaker_state {
     REDIS_BREAKER_TRIAL,  /* one decision at a time is sent */
 };
 
+/* For log lines, as logfmt: which Redis @options mean, "127.0.0.1:6379", "unix:/path" or "master
+ * NAME", and what their limits do without it: the words of on_failure. */
+enum { REDIS_PLACE_BYTES = 512 };
+void redis_log_write_place(struct text *text, const struct redis_store_options *options);
+
 struct redis_breaker {
-    struct redis_connection *connection; /* borrowed */
-    uint64_t deadline_us;                /* of a decision */
-    void (*on_change)(void *owner);      /* waiting decisions may now be sent, or must now fail */
+    struct redis_connection *connection;       /* borrowed */
+    const struct redis_store_options *options; /* borrowed; for the log */
+    uint64_t deadline_us;                      /* of a decision */
+    void (*on_change)(void *owner); /* waiting decisions may now be sent, or must now fail */
     /* The connection does not work: drop it. */
     void (*on_useless)(void *owner, enum redis_fault fault, struct span trouble);
     void *owner;

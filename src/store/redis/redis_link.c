@@ -80,7 +80,7 @@ static void set_state(struct redis_link *link, enum redis_link_state next, uint6
 static void log_trouble(struct redis_link *link, enum log_level level, const char *message,
                         struct span trouble)
 {
-    char buffer[REDIS_REPLY_LOGGED_MAX];
+    char buffer[REDIS_REPLY_LOGGED_MAX + REDIS_PLACE_BYTES];
     struct text text = text_of(buffer, sizeof(buffer));
     const int len =
         (int)(trouble.len < sizeof(link->trouble) ? trouble.len : sizeof(link->trouble) - 1);
@@ -90,6 +90,8 @@ static void log_trouble(struct redis_link *link, enum log_level level, const cha
     }
     snprintf(link->trouble, sizeof(link->trouble), "%.*s", len, trouble.data);
     text_add_logfmt(&text, span_of(trouble.data, (size_t)len));
+    text_add_char(&text, ' ');
+    redis_log_write_place(&text, link->options);
     log_at(level, MODULE, message, "err=%.*s", SPAN_ARGS(text_span(&text)));
 }
 
@@ -103,7 +105,10 @@ static void log_up(struct redis_link *link)
 {
     link->trouble[0] = '\0';
     if (!link->is_quiet) {
-        log_info(MODULE, "link up", "%s", "");
+        char buffer[REDIS_PLACE_BYTES];
+        struct text place = text_of(buffer, sizeof(buffer));
+        redis_log_write_place(&place, link->options);
+        log_info(MODULE, "link up", "%.*s", SPAN_ARGS(text_span(&place)));
     }
 }
 
@@ -347,6 +352,7 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
         .owner = owner,
         .handshake = {.on_end = on_handshake_end, .owner = link},
         .breaker = {.connection = &link->connection,
+                    .options = options,
                     .deadline_us = options->deadline_us,
                     .on_change = on_breaker_change,
                     .on_useless = on_useless,
