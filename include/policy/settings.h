@@ -101,6 +101,7 @@ struct store_section {
 enum log_format {
     LOG_FORMAT_LOGFMT,
     LOG_FORMAT_JSON,
+    LOG_FORMAT_COMBINED, /* as nginx and Apache write it */
     LOG_FORMAT_OFF,
 };
 
@@ -110,10 +111,18 @@ enum log_target {
     LOG_TO_SYSLOG, /* by its socket on this machine */
 };
 
+/* What a line may have beside what it always has: a bit set of these. */
+enum log_field {
+    LOG_FIELD_QUERY,
+    LOG_FIELD_REFERER,
+    LOG_FIELD_USER_AGENT,
+};
+
 struct log_section {
     enum log_format format;
     enum log_target target;
     struct span path;    /* of the file or socket; empty: stdout */
+    uint32_t fields;     /* bits by enum log_field */
     uint32_t sample_ppm; /* share of allowed and successful requests that are logged */
 };
 

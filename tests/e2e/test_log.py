@@ -108,6 +108,115 @@ def test_the_log_goes_to_syslog(start, tmp_path):
     assert "\n" not in message and proxy.stdout() == b""
 
 
+# --- what a policy chooses ---
+
+ALL = "fields: [query, referer, user_agent]"
+WITH_ALL = [("Referer", 'http://a.test/"x"'), ("User-Agent", "agent/1 (\xe9\t)"), ("User-Agent", "another")]
+
+
+@pytest.mark.parametrize("log_format", ["logfmt", "json"])
+def test_query_referer_and_user_agent_are_in_the_line_where_the_policy_says_so(start, log_format):
+    proxy = start(f"workers: 1\nlog: {{format: {log_format}, {ALL}}}\n" + ROUTES, log_format=log_format)
+    proxy.ask(path="/a?b=c&d", fields=WITH_ALL)
+    proxy.ask(path="/a?")
+    full, bare = proxy.log_lines(2)
+    assert (full["path"], full["query"], full["referer"]) == ("/a", "b=c&d", 'http://a.test/"x"')
+    assert full["user_agent"].startswith("agent/1 (") and "\t" in full["user_agent"]
+    assert not {"query", "referer", "user_agent"} & set(bare)
+
+
+def test_they_are_in_no_line_otherwise(start):
+    proxy = start("log: {format: logfmt, fields: [user_agent]}\n" + ROUTES)
+    proxy.ask(path="/a?secret=1", fields=WITH_ALL)
+    line, = proxy.log_lines(1)
+    assert "user_agent" in line and not {"query", "referer"} & set(line)
+    assert b"secret" not in proxy.stdout()
+
+
+@pytest.mark.parametrize("log_format", ["logfmt", "json", "combined"])
+def test_a_line_with_all_that_may_be_in_it_is_cut_and_not_dropped(start, log_format):
+    proxy = start(f"log: {{format: {log_format}, {ALL}}}\nmax: {{head: 64KiB}}\n" + ROUTES)
+    filler = "\xff" * 4000
+    proxy.ask(path="/" + "%ff" * 1000 + "?" + "%22" * 1000,
+              fields=[("Referer", filler), ("User-Agent", filler), ("X-Request-ID", filler)], host="a" * 200)
+    until(lambda: proxy.stdout().count(b"\n") == 1, "its line")
+    assert 3 * 1024 < len(proxy.stdout()) < 32 * 1024
+
+
+# --- the combined format ---
+
+COMBINED = re.compile(r'(?P<client>\S+) - - \[(?P<time>[^]]+)\] "(?P<request>(?:[^"\\]|\\x[0-9a-f]{2})*)" '
+                      r'(?P<status>\d{3}) (?P<bytes>\d+) "(?P<referer>[^"]*)" "(?P<agent>[^"]*)"\n')
+LIMITED = """
+log: {format: combined, fields: [query]}
+workers: 1
+trusted_proxies: [127.0.0.1]
+limits: {once: {key: client.ip, rate: 1/day}}
+routes: [{match: {path: /slow}, limits: [], upstream: api}, {limits: [once], respond: {status: 200, body: hello}}]
+"""
+
+
+def lines_of(proxy):
+    text = proxy.stdout().decode("ascii")
+    found = list(COMBINED.finditer(text))
+    assert "".join(match.group() for match in found) == text
+    return found
+
+
+def test_a_line_in_the_combined_format_is_as_nginx_writes_it(start):
+    proxy = start(LIMITED.replace("/slow}, limits: [], upstream: api", "/slow}, limits: [], respond: {status: 204}"))
+    sent = [("X-Forwarded-For", "192.0.2.7"), ("Referer", "http://b.test/"), ("User-Agent", 'x" 200 "\\\xe9')]
+    for path in ("/a?b=c", "/a"):
+        proxy.ask(path=path, fields=sent)
+    proxy.send(b"GET /bad HTTP/1.1\r\nHost : a\r\n\r\n")
+    proxy.ask("OPTIONS", "*")
+    until(lambda: proxy.stdout().count(b"\n") == 4, "four lines")
+    passed, denied, bad, options = lines_of(proxy)
+    assert passed.group("client", "request", "status", "bytes", "referer", "agent") == (
+        "192.0.2.7", "GET /a?b=c HTTP/1.1", "200", "5", "http://b.test/", r"x\x22 200 \x22\x5c\xe9")
+    assert denied.group("client", "request", "status") == ("192.0.2.7", "GET /a HTTP/1.1", "429")
+    assert (bad.group("status"), bad.group("agent")) == ("400", "-")
+    assert options.group("request") == "OPTIONS * HTTP/1.1"
+    when = datetime.datetime.strptime(passed.group("time"), "%d/%b/%Y:%H:%M:%S %z").timestamp()
+    assert abs(when - time.time()) < 120
+
+
+def test_a_client_that_left_has_the_status_that_nginx_gives_it(start, start_upstream):
+    upstream = start_upstream(lambda peer, request: peer.hang())
+    proxy = start(LIMITED + f"upstreams: {{api: {{servers: '{upstream.url}'}}}}\n")
+    client = proxy.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+    until(lambda: upstream.requests, "the request to reach the server")
+    client.reset()
+    until(lambda: proxy.stdout().count(b"\n") == 1, "its line")
+    assert lines_of(proxy)[0].group("request", "status", "bytes") == ("GET /slow HTTP/1.1", "499", "0")
+
+
+def test_replay_reads_it(start, tmp_path):
+    proxy = start(LIMITED.replace(", upstream: api", ", respond: {status: 204}"))
+    for _ in range(3):
+        proxy.ask(path="/a", fields=[("X-Forwarded-For", "192.0.2.7"), ("User-Agent", 'x" 200 "')])
+    until(lambda: proxy.stdout().count(b"\n") == 3, "three lines")
+    (tmp_path / "log").write_bytes(proxy.stdout())
+    told = program.command("replay", "--json", str(proxy.folder / "policy.yaml"), str(tmp_path / "log"))
+    assert told.returncode == 0, told.stderr
+    log = json.loads(told.stdout)["log"]
+    assert log["lines"] == 3 and log.get("unreadable", 0) == 0, log
+
+
+def test_the_filter_of_the_manual_finds_denied_clients_and_nobody_else(start):
+    manual = (pathlib.Path(__file__).parents[2] / "docs/access-log.md").read_text()
+    failregex = re.search(r"^failregex = (.*)$", manual, re.MULTILINE).group(1)
+    # As fail2ban does: the date is cut out of the line, and <HOST> is an address.
+    pattern = re.compile(failregex.replace("<HOST>", r"(?P<host>[0-9a-f.:]+)"))
+    proxy = start(LIMITED.replace(", upstream: api", ", respond: {status: 204}"))
+    for path, client in (("/a", "192.0.2.7"), ("/a", "192.0.2.7"), ("/a", "2001:db8::1"), ("/a", "2001:db8::1"),
+                         ("/b", "192.0.2.9"), ("/slow", "192.0.2.10")):
+        proxy.ask(path=path, fields=[("X-Forwarded-For", client), ("User-Agent", '" 429 5 "'), ("Referer", '" 429 1')])
+    until(lambda: proxy.stdout().count(b"\n") == 6, "six lines")
+    cut = [line.group().replace(line.group("time"), "") for line in lines_of(proxy)]
+    assert [match.group("host") for match in map(pattern.search, cut) if match] == ["192.0.2.7", "2001:db8::1"]
+
+
 # --- the program's own log ---
 
 

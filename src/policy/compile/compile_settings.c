@@ -192,6 +192,13 @@ static void compile_log(struct compiler *compiler)
     struct log_section *log = &compiler->policy->log;
     log->format = (enum log_format)spec->format;
     log->sample_ppm = spec->sample_ppm;
+    if (log->format == LOG_FORMAT_COMBINED) { /* which has them always */
+        log->fields = UINT32_C(1) << LOG_FIELD_REFERER | UINT32_C(1) << LOG_FIELD_USER_AGENT;
+    }
+    const int *fields = spec->fields.items;
+    for (size_t i = 0; i < spec->fields.n_items; i++) {
+        log->fields |= UINT32_C(1) << fields[i];
+    }
     if (span_equals(to, SPAN("stdout"))) {
         log->target = LOG_TO_STDOUT;
     } else if (span_equals(to, SPAN("syslog"))) {

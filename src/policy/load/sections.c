@@ -17,9 +17,12 @@ static const struct value_type LIMIT_ON_FAILURE = WORD_TYPE(
 static const struct value_type FULL =
     WORD_TYPE("overflow, deny or allow", [STORE_FULL_OVERFLOW] = "overflow",
               [STORE_FULL_DENY] = "deny", [STORE_FULL_ALLOW] = "allow");
-static const struct value_type LOG_FORMAT =
-    WORD_TYPE("logfmt, json or off", [LOG_FORMAT_LOGFMT] = "logfmt", [LOG_FORMAT_JSON] = "json",
-              [LOG_FORMAT_OFF] = "off");
+static const struct value_type LOG_FORMAT = WORD_TYPE(
+    "logfmt, json, combined or off", [LOG_FORMAT_LOGFMT] = "logfmt", [LOG_FORMAT_JSON] = "json",
+    [LOG_FORMAT_COMBINED] = "combined", [LOG_FORMAT_OFF] = "off");
+static const struct value_type LOG_FIELD =
+    WORD_TYPE("query, referer or user_agent", [LOG_FIELD_QUERY] = "query",
+              [LOG_FIELD_REFERER] = "referer", [LOG_FIELD_USER_AGENT] = "user_agent");
 static const struct value_type HEADERS =
     WORD_TYPE("draft11, draft_next, legacy, both or none", [HEADERS_DRAFT11] = "draft11",
               [HEADERS_DRAFT_NEXT] = "draft_next", [HEADERS_LEGACY] = "legacy",
@@ -104,7 +107,9 @@ const struct value_type SECTIONS_STORE = SECTION_TYPE(STORE_FIELDS, struct spec_
 
 static const struct section_field LOG_FIELDS[] = {
     {"format", SHAPE_ONE, &LOG_FORMAT, offsetof(struct spec_log, format), "logfmt", KEY_OPTIONAL,
-     "logfmt, json or off"},
+     "logfmt, json, combined (as nginx writes it) or off"},
+    {"fields", SHAPE_LIST, &LOG_FIELD, offsetof(struct spec_log, fields), NULL, KEY_OPTIONAL,
+     "what a line has beside: query, referer, user_agent"},
     {"to", SHAPE_ONE, &VALUE_LOG_TARGET, offsetof(struct spec_log, to), "stdout", KEY_OPTIONAL,
      "stdout, syslog, or a file that is appended to"},
     {"sample", SHAPE_ONE, &VALUE_SHARE, offsetof(struct spec_log, sample_ppm), "100%", KEY_OPTIONAL,

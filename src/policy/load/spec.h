@@ -95,7 +95,8 @@ struct spec_store {
 
 struct spec_log {
     struct section_position position;
-    int format; /* enum log_format */
+    int format;                  /* enum log_format */
+    struct section_items fields; /* enum log_field, as int */
     struct spec_text to;
     uint32_t sample_ppm;
 };

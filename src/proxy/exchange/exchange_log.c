@@ -129,19 +129,53 @@ static struct span path_of(const struct target *target)
     return path;
 }
 
+static const struct address *client_of(const struct exchange *exchange)
+{
+    const struct request_view *view = &exchange->evaluation.view;
+    return view->head != NULL ? &view->client : &exchange->peer;
+}
+
+/* What the policy wants of the request in the line beside what is always there; empty: not that, or
+ * it is not there, or the head could not be read. */
+static struct span find_extra(const struct exchange *exchange, enum log_field extra)
+{
+    const struct head *request = &exchange->request;
+    if (!access_log_has(exchange->env->log, extra) || exchange->evaluation.view.head == NULL) {
+        return SPAN("");
+    }
+    if (extra == LOG_FIELD_QUERY) {
+        return request->target.query;
+    }
+    const struct field *field =
+        head_find_name(request, extra == LOG_FIELD_REFERER ? SPAN("Referer") : SPAN("User-Agent"));
+    return field != NULL ? field->value : SPAN("");
+}
+
+static void add_extra(struct access_line *line, const struct exchange *exchange,
+                      enum log_field extra, enum line_key key)
+{
+    const struct span value = find_extra(exchange, extra);
+    if (value.len > 0) {
+        access_line_add_text(line, key, value);
+    }
+}
+
 static void add_request(struct access_line *line, const struct exchange *exchange)
 {
     const struct head *request = &exchange->request;
-    const struct request_view *view = &exchange->evaluation.view;
     const struct span path = path_of(&request->target);
-    access_line_add_address(line, LINE_CLIENT,
-                            view->head != NULL ? &view->client : &exchange->peer);
+    access_line_add_address(line, LINE_CLIENT, client_of(exchange));
     if (request->method.len > 0) {
         access_line_add_text(line, LINE_METHOD, request->method);
         access_line_add_text(line, LINE_HOST, request->host);
         if (path.len > 0) {
             access_line_add_text(line, LINE_PATH, path);
         }
+    }
+    if (exchange->env->log->fields != 0) {
+        add_extra(line, exchange, LOG_FIELD_QUERY, LINE_QUERY);
+        add_extra(line, exchange, LOG_FIELD_REFERER, LINE_REFERER);
+        add_extra(line, exchange, LOG_FIELD_USER_AGENT, LINE_USER_AGENT);
     }
 }
 
@@ -190,11 +224,35 @@ static bool went_well(const struct exchange *exchange)
             (verdict == METER_ALLOWED && admission->decision.failure == STATUS_OK));
 }
 
+/* A client that left before an answer has the status that nginx gives it. */
+static void log_combined(const struct exchange *exchange, struct access_log *log, uint64_t now_us)
+{
+    enum { CLIENT_LEFT = 499 };
+    const struct head *request = &exchange->request;
+    const bool is_asterisk = span_equals(request->target.whole, SPAN("*"));
+    const struct combined_line line = {
+        .client = *client_of(exchange),
+        .method = request->method,
+        .path = is_asterisk ? request->target.whole : path_of(&request->target),
+        .query = find_extra(exchange, LOG_FIELD_QUERY),
+        .minor = request->minor,
+        .status = exchange->is_response_started ? exchange->out.status : CLIENT_LEFT,
+        .body_bytes = exchange->response_bytes,
+        .referer = find_extra(exchange, LOG_FIELD_REFERER),
+        .user_agent = find_extra(exchange, LOG_FIELD_USER_AGENT),
+    };
+    access_log_write_combined(log, now_us, &line);
+}
+
 void exchange_log(const struct exchange *exchange, uint64_t now_us)
 {
     struct access_log *log = exchange->env->log;
     if (!access_log_is_on(log) ||
         (access_log_is_sampled(log) && went_well(exchange) && !access_log_draw(log))) {
+        return;
+    }
+    if (log->format == LOG_FORMAT_COMBINED) {
+        log_combined(exchange, log, now_us);
         return;
     }
     struct access_line line = access_log_begin_line(log, now_us);

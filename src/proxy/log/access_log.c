@@ -109,7 +109,8 @@ void access_line_add_address(struct access_line *line, enum line_key key,
 
 enum {
     LINES_BYTES = 64 * 1024,
-    LINE_BYTES_MAX = 16 * 1024,
+    /* Eight untrusted values, and one byte of theirs takes four at most. */
+    LINE_BYTES_MAX = 8 * 4 * LINE_VALUE_BYTES_MAX,
     FLUSH_AFTER_US = 50 * 1000,
 };
 
@@ -132,6 +133,7 @@ enum status access_log_init(struct access_log *log, struct loop *loop, struct lo
 {
     *log = (struct access_log){
         .format = section->format,
+        .fields = section->fields,
         .sample_ppm = section->sample_ppm,
         .read_wall_us = clock_wall_us,
     };
@@ -170,7 +172,13 @@ static void write_time(struct access_log *log)
         struct tm utc;
         gmtime_r(&second, &utc);
         log->time_second = (uint64_t)second;
-        log->time_len = strftime(log->time, sizeof(log->time), "%Y-%m-%dT%H:%M:%S.000Z", &utc);
+        log->time_len = strftime(log->time, sizeof(log->time),
+                                 log->format == LOG_FORMAT_COMBINED ? "%d/%b/%Y:%H:%M:%S +0000"
+                                                                    : "%Y-%m-%dT%H:%M:%S.000Z",
+                                 &utc);
+    }
+    if (log->format == LOG_FORMAT_COMBINED) {
+        return; /* to the second */
     }
     char *digits = log->time + log->time_len - strlen("000Z");
     digits[0] = (char)('0' + ms / 100);
@@ -198,7 +206,8 @@ bool access_log_draw(struct access_log *log)
     return false;
 }
 
-struct access_line access_log_begin_line(struct access_log *log, uint64_t now_us)
+/* Make room for one line. */
+static void begin_line(struct access_log *log)
 {
     if (log->lines.capacity - log->lines.len < LINE_BYTES_MAX) {
         flush(log);
@@ -207,17 +216,78 @@ struct access_line access_log_begin_line(struct access_log *log, uint64_t now_us
         timer_arm(&log->flush, FLUSH_AFTER_US);
     }
     log->line_start = log->lines.len;
+}
+
+static void end_line(struct access_log *log)
+{
+    if (log->lines.truncated) {
+        log->lines.len = log->line_start; /* drop the incomplete line */
+        log->lines.truncated = false;
+        log_output_count_lost(1);
+    }
+}
+
+struct access_line access_log_begin_line(struct access_log *log, uint64_t now_us)
+{
+    begin_line(log);
     return access_line_begin(&log->lines, log->format == LOG_FORMAT_JSON, time_of(log, now_us));
 }
 
 void access_log_end_line(struct access_log *log, struct access_line *line)
 {
     access_line_end(line);
-    if (line->text->truncated) {
-        log->lines.len = log->line_start; /* drop the incomplete line */
-        log->lines.truncated = false;
-        log_output_count_lost(1);
+    end_line(log);
+}
+
+/* --- the combined format --- */
+
+/* As nginx escapes: quotes, backslashes and what is not printable ASCII become \xHH. */
+static void add_escaped(struct text *text, struct span value)
+{
+    const size_t len = value.len < LINE_VALUE_BYTES_MAX ? value.len : LINE_VALUE_BYTES_MAX;
+    for (size_t i = 0; i < len; i++) {
+        const uint8_t byte = (uint8_t)value.data[i];
+        if (byte < ' ' || byte > '~' || byte == '"' || byte == '\\') {
+            text_add_literal(text, "\\x");
+            text_add_hex(text, &byte, 1);
+        } else {
+            text_add_char(text, value.data[i]);
+        }
     }
+}
+
+static void add_or_dash(struct text *text, struct span value)
+{
+    add_escaped(text, value.len > 0 ? value : SPAN("-"));
+}
+
+void access_log_write_combined(struct access_log *log, uint64_t now_us,
+                               const struct combined_line *line)
+{
+    struct text *text = &log->lines;
+    begin_line(log);
+    address_write(&line->client, text);
+    text_add_literal(text, " - - [");
+    text_add(text, time_of(log, now_us));
+    text_add_literal(text, "] \"");
+    add_or_dash(text, line->method);
+    if (line->method.len > 0) {
+        text_add_char(text, ' ');
+        add_or_dash(text, line->path);
+        text_add(text, line->query.len > 0 ? SPAN("?") : SPAN(""));
+        add_escaped(text, line->query);
+        text_add_format(text, " HTTP/1.%u", line->minor);
+    }
+    text_add_literal(text, "\" ");
+    text_add_u64(text, line->status);
+    text_add_char(text, ' ');
+    text_add_u64(text, line->body_bytes);
+    text_add_literal(text, " \"");
+    add_or_dash(text, line->referer);
+    text_add_literal(text, "\" \"");
+    add_or_dash(text, line->user_agent);
+    text_add_literal(text, "\"\n");
+    end_line(log);
 }
 
 /* --- the destination --- */

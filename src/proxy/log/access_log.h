@@ -2,7 +2,7 @@
  * thread of the output (base/log_output.h).
  *
  * logfmt: `time=… client=… method=… host=… path=… status=… route=… verdict=… …`, or a JSON object
- * with the same keys. Untrusted values are escaped and bounded. */
+ * with the same keys; or the combined format of nginx. Untrusted values are escaped and bounded. */
 
 #ifndef SLUICE_PROXY_LOG_ACCESS_LOG_H
 #define SLUICE_PROXY_LOG_ACCESS_LOG_H
@@ -29,6 +29,9 @@
     X(METHOD, "method")                                                                            \
     X(HOST, "host")                                                                                \
     X(PATH, "path")                                                                                \
+    X(QUERY, "query")                                                                              \
+    X(REFERER, "referer")                                                                          \
+    X(USER_AGENT, "user_agent")                                                                    \
     X(STATUS, "status")                                                                            \
     X(ROUTE, "route")                                                                              \
     X(VERDICT, "verdict")                                                                          \
@@ -86,11 +89,25 @@ void access_line_add_hex(struct access_line *line, enum line_key key, const uint
 void access_line_add_address(struct access_line *line, enum line_key key,
                              const struct address *address);
 
+/* A line of the combined format; an empty text is "-". */
+struct combined_line {
+    struct address client;
+    struct span method;
+    struct span path;
+    struct span query;
+    uint8_t minor; /* of HTTP/1 */
+    uint16_t status;
+    uint64_t body_bytes; /* of the response */
+    struct span referer;
+    struct span user_agent;
+};
+
 enum { ACCESS_LOG_ALL_PPM = 1000000 };
 
 struct access_log {
     struct log_output *output; /* borrowed; NULL: off */
     enum log_format format;
+    uint32_t fields;     /* bits by enum log_field */
     uint32_t sample_ppm; /* share of requests that get a line without needing one */
     uint32_t sample_sum; /* adds sample_ppm for each such request; a line is due at a million */
     struct text lines;   /* not appended to the output yet */
@@ -126,7 +143,17 @@ static inline bool access_log_is_sampled(const struct access_log *log)
  * of any hundred such requests of one worker, ten get a line. */
 MUST_USE bool access_log_draw(struct access_log *log);
 
-/* Begin the line of a completed request. The log must be on. */
+/* Whether the policy wants @field in the line. */
+static inline bool access_log_has(const struct access_log *log, enum log_field field)
+{
+    return (log->fields >> field & 1) != 0;
+}
+
+/* Write the whole line of a completed request: the log is on, and its format is combined. */
+void access_log_write_combined(struct access_log *log, uint64_t now_us,
+                               const struct combined_line *line);
+
+/* Begin the line of a completed request. The log must be on, and its format another. */
 struct access_line access_log_begin_line(struct access_log *log, uint64_t now_us);
 
 /* End the line. A line that does not fit is dropped and counted as lost. */
