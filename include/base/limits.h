@@ -58,6 +58,7 @@ enum {
     KEY_TEXT_BYTES_MAX = 1024,    /* the key of one charge, as text */
     KEY_PLAIN_BYTES_MAX = 64,     /* a part longer than this is hashed */
     CLIENT_IPV6_BITS = 48,        /* of IPv6: a prefix that one customer may have */
+    BODY_BUFFER_SHARES = 8,       /* a client has at most an eighth of max.buffered */
     ABANDONED_BYTES_MAX = 1024 * 1024, /* of an answer, still read after its client left */
     REQUEST_ID_BYTES_MAX = 128,        /* a longer X-Request-ID of a trusted proxy is replaced */
 

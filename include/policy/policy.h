@@ -100,6 +100,7 @@ struct route {
     struct span capture_names[CAPTURES_MAX];
     size_t n_captures;
     uint64_t body_bytes_max;
+    struct buffer_spec buffer;
     struct cost_spec cost;           /* of a request, for each of its limits */
     const struct route_edits *edits; /* NULL: no changes */
     const struct cors *cors;         /* NULL: CORS is the upstream's */

@@ -132,8 +132,9 @@ struct max_section {
     uint64_t head_bytes;
     uint32_t headers;
     uint64_t body_bytes;
-    uint32_t held; /* requests held for shaping, of each worker */
-    uint32_t bans; /* and exemptions, of the process */
+    uint64_t buffered_bytes; /* of request bodies, in all workers together */
+    uint32_t held;           /* requests held for shaping, of each worker */
+    uint32_t bans;           /* and exemptions, of the process */
 };
 
 struct timeouts_section {

@@ -53,6 +53,13 @@ struct queue_spec {
     uint64_t wait_us;  /* each, at most */
 };
 
+/* How much of a request's body is kept before a server is chosen. */
+struct buffer_spec {
+    uint64_t bytes;           /* at most; 0: off, and the body passes as it comes */
+    uint64_t wait_us;         /* at most */
+    uint64_t min_bytes_per_s; /* of a client whose body holds a connection; 0: no minimum */
+};
+
 struct upstream_spec {
     struct span name;
     uint32_t index; /* among all upstreams, from 0 */
@@ -72,6 +79,7 @@ struct upstream_spec {
     uint64_t slow_start_us;   /* until a recovered server has its full weight; 0: immediately */
     uint32_t max_connections; /* to each server, in the whole process; 0: unlimited */
     struct queue_spec queue;
+    struct buffer_spec buffer; /* of the routes that have none of their own */
     uint32_t retries; /* of a request whose connection failed before the response; see the manual */
     uint64_t head_bytes_max; /* of a response */
     uint32_t n_fields_max;   /* of a response */

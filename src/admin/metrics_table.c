@@ -39,6 +39,10 @@ static const struct metric_axis REFUSAL = {"reason", METER_REFUSALS, REFUSALS, N
 static const char *const EVICTIONS[METER_EVICTIONS] = {"silent", "idle", "head"};
 static const struct metric_axis EVICTION = {"kind", METER_EVICTIONS, EVICTIONS, NULL};
 
+static const char *const BUFFER_REFUSALS[METER_BUFFER_REFUSALS] = {"full", "client"};
+static const struct metric_axis BUFFER_REFUSAL = {"reason", METER_BUFFER_REFUSALS, BUFFER_REFUSALS,
+                                                  NULL};
+
 static const char *const QUEUE_REFUSALS[METER_QUEUE_REFUSALS] = {
     [METER_QUEUE_FULL] = "full", [METER_QUEUE_TIMEOUT] = "timeout"};
 static const struct metric_axis QUEUE_REFUSAL = {"reason", METER_QUEUE_REFUSALS, QUEUE_REFUSALS,
@@ -190,6 +194,14 @@ const struct metric METRICS[] = {
     GAUGE("held_requests", "Requests that are held until their departure (shaping).", SUM(held)),
     GAUGE("abandoned_requests", "Requests with slots whose client left while a server works on.",
           SUM(abandoned)),
+    GAUGE("buffering_requests", "Requests whose body is waited for before a server is chosen.",
+          SUM(buffering)),
+    GAUGE("buffered_bytes", "Bytes of the buffers of request bodies (max.buffered).",
+          SUM(buffered_bytes)),
+    COUNTER("buffer_refused_total", "Requests whose body got no buffer in time.",
+            SUM(buffer_refused), .axes = {&BUFFER_REFUSAL}),
+    COUNTER("slow_uploads_total", "Requests ended because their body kept a server waiting.",
+            SUM(slow_uploads)),
     COUNTER("log_lines_lost_total", "Lines of the logs that could not be written.",
             .write = write_lines_lost),
 

@@ -29,6 +29,11 @@ def policy(upstream, more=""):
     return f"workers: 1\n{more}upstream: {upstream.url}\n"
 
 
+def without_buffer(upstream):
+    return (f'workers: 1\nupstreams: {{api: {{servers: "{upstream.url}", buffer: off}}}}\n'
+            "routes: [{upstream: api}]\n")
+
+
 def send_large(send, framing):
     """A body of LARGE bytes, framed."""
     for _ in range(LARGE // MIB):
@@ -164,7 +169,7 @@ def test_a_route_may_have_its_own_maximum(start, start_upstream):
 def test_rule_33_a_request_body_that_is_cut_short_is_never_whole_upstream(
         start, start_upstream, bytes_sent, how):
     upstream = start_upstream()
-    proxy = start(policy(upstream))
+    proxy = start(without_buffer(upstream))
     client = proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\n" + bytes_sent)
     until(lambda: upstream.open_peers(), "the proxy to connect")
     getattr(client, how)()

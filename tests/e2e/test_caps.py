@@ -52,7 +52,11 @@ def test_a_body_that_stands_still_is_408(start, start_upstream):
 
 def test_a_slow_body_that_moves_is_not_cut(start, start_upstream):
     upstream = start_upstream()
-    proxy = start(f"timeouts: {{idle: 4s, body_rate: off}}\nupstream: {upstream.url}\n")
+    proxy = start(f"""
+        timeouts: {{idle: 4s, body_rate: off}}
+        upstreams: {{api: {{servers: "{upstream.url}", buffer: off}}}}
+        routes: [{{upstream: api}}]
+    """)
     with proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n") as client:
         for byte in b"abcdefgh":
             assert client.is_quiet(0.7)

@@ -71,7 +71,7 @@ def scene_that_is_over_at_the_end():
 def slots(upstream_url, n=2, lease="1h", rest="", top="", limits="", response="1m"):
     """`n` slots for all requests. /look says how many are free, and holds one while it asks."""
     return f"""{top}
-upstreams: {{api: {{servers: "{upstream_url}", timeout: {{response: {response}}}}}}}
+upstreams: {{api: {{servers: "{upstream_url}", buffer: off, timeout: {{response: {response}}}}}}}
 limits:
   slots: {{key: global, algorithm: concurrency, rate: {n}, lease: {lease}}}
   {limits}

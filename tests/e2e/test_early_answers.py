@@ -27,7 +27,7 @@ CHUNKED = {"Transfer-Encoding": "chunked"}
 def policy(upstream):
     return f"""
 workers: 1
-upstreams: {{api: {{servers: "{upstream.url}"}}}}
+upstreams: {{api: {{servers: "{upstream.url}", buffer: off}}}}
 limits:
   few: {{key: global, rate: 1/day}}
 routes:

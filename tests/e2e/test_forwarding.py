@@ -404,6 +404,11 @@ def test_a_client_that_has_ended_its_side_still_gets_its_answer(start, start_ups
 # --- interim responses ---
 
 
+def without_buffer(upstream):
+    return (f'workers: 1\nupstreams: {{api: {{servers: "{upstream.url}", buffer: off}}}}\n'
+            "routes: [{upstream: api}]\n")
+
+
 def test_an_allowed_expectation_reaches_the_upstream_and_its_100_the_client(start, start_upstream):
     def behave(peer, request):
         assert request.get("Expect") == "100-continue"
@@ -412,7 +417,7 @@ def test_an_allowed_expectation_reaches_the_upstream_and_its_100_the_client(star
         peer.send(answer())
 
     upstream = start_upstream(behave, reads_body=False)
-    with start(simple(upstream)).connect() as client:
+    with start(without_buffer(upstream)).connect() as client:
         client.send(b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
                     b"Content-Length: 5\r\n\r\n")
         assert client.read().status == 100
@@ -423,7 +428,7 @@ def test_an_allowed_expectation_reaches_the_upstream_and_its_100_the_client(star
 
 def test_an_expectation_that_the_upstream_refuses_is_answered_at_once(start, start_upstream):
     upstream = start_upstream(answer=answer("417 No"), reads_body=False)
-    with start(simple(upstream)).connect() as client:
+    with start(without_buffer(upstream)).connect() as client:
         client.send(b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
                     b"Content-Length: 5\r\n\r\n")
         response = client.read()

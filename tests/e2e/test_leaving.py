@@ -14,7 +14,7 @@ def policy(upstream, limit, top=""):
     return f"""
 timeouts: {{body_rate: 1MiB/s, head: 1s}}
 {top}
-upstreams: {{api: {{servers: '{upstream.url}', timeout: {{response: 2s}}}}}}
+upstreams: {{api: {{servers: '{upstream.url}', buffer: off, timeout: {{response: 2s}}}}}}
 limits: {{login: {{key: header.x-id, rate: {LIMIT}/day, {limit}}}}}
 routes:
   - {{match: {{path: /look}}, limits: [login], respond: {{status: 401}}}}

@@ -56,7 +56,7 @@ def works_that_end_with_the_test():
 
 def policy(upstream, top="", response="1m", lease="1h", upstream_rest="", rest="", limits=""):
     return f"""{top}
-upstreams: {{api: {{servers: "{upstream.url}", timeout: {{response: {response}}}{upstream_rest}}}}}
+upstreams: {{api: {{servers: "{upstream.url}", buffer: off, timeout: {{response: {response}}}{upstream_rest}}}}}
 limits:
   slots: {{key: global, algorithm: concurrency, rate: {SLOTS}, lease: {lease}}}
   {limits}

@@ -11,7 +11,8 @@ from harness.wait import Stalls, until
 HEAD_S = 1.0  # given in advance
 IDLE_S = 2.0
 LATE_S = 5.0  # a look each second, and a machine that stalls
-POLICY = "timeouts: {{head: 1s, idle: 2s, body_rate: {rate}}}\nupstream: {url}\n"
+POLICY = ("timeouts: {{head: 1s, idle: 2s, body_rate: {rate}}}\n"
+          "upstreams: {{api: {{servers: \"{url}\", buffer: off}}}}\nroutes: [{{upstream: api}}]\n")
 LENIENT_S = 3.0  # with a machine that stalls
 LENIENT = POLICY.replace("head: 1s, idle: 2s", "head: 3s, idle: 3s")
 PATIENT = LENIENT.replace("idle: 3s", "idle: 1m")

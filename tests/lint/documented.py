@@ -18,7 +18,7 @@ CHAPTERS = {
     "UPSTREAM": ("upstreams", ""),
     "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."),
     "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."),
-    "QUEUE": ("upstreams", "queue."), "LIMIT": ("limits", ""),
+    "QUEUE": ("upstreams", "queue."), "BUFFER": ("upstreams", "buffer."), "LIMIT": ("limits", ""),
     "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
     "ROUTE": ("routes", ""), "COST": ("cost", ""), "EDITS": ("request and response", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""), "CORS": ("cors", ""),
 }

@@ -51,6 +51,10 @@ MUST_USE enum status compile_policy(const struct spec_policy *spec, struct arena
 void compile_settings(struct compiler *compiler);
 void compile_store(struct compiler *compiler);
 void compile_upstreams(struct compiler *compiler);
+
+/* The `buffer` at @node of an upstream or a route, read into @spec. NULL: it is not given. */
+struct buffer_spec compile_buffer(struct compiler *compiler, const struct spec_buffer *spec,
+                                  const struct node *node);
 void compile_limits(struct compiler *compiler);
 /* Set key_number of all rules: equal for rules with the same key and `missing`. */
 void compile_keys(struct compiler *compiler);

@@ -253,6 +253,22 @@ static void check_destination(struct compiler *compiler, const struct spec_route
     }
 }
 
+/* The route's own, or its upstream's. */
+static void compile_route_buffer(struct compiler *compiler, const struct spec_route *spec,
+                                 struct route *route)
+{
+    const struct node *node = node_find(spec->position.node, SPAN("buffer"));
+    if (node != NULL) {
+        route->buffer = compile_buffer(compiler, &spec->buffer, node);
+    } else if (route->upstream != NULL) {
+        route->buffer = route->upstream->buffer;
+    }
+    if (node != NULL && spec->respond.position.node != NULL) {
+        node_warn(compiler->diags, node, WARNING_NO_EFFECT,
+                  "buffer has no effect where no server is asked");
+    }
+}
+
 /* --- routes --- */
 
 static void name_route(struct compiler *compiler, const struct spec_route *spec,
@@ -322,6 +338,7 @@ static void compile_route(struct compiler *compiler, const struct spec_route *sp
     compile_upgrades(compiler, &spec->upgrade, route);
     compile_edits(compiler, spec, route);
     route->cors = compile_cors(compiler, spec);
+    compile_route_buffer(compiler, spec, route);
     route->body_bytes_max =
         has_max_body ? spec->body_bytes_max : compiler->spec->max.values.body_bytes;
 }

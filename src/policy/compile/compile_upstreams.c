@@ -112,6 +112,18 @@ static void compile_queue(struct compiler *compiler, const struct spec_upstream 
     }
 }
 
+struct buffer_spec compile_buffer(struct compiler *compiler, const struct spec_buffer *spec,
+                                  const struct node *node)
+{
+    const uint64_t share_bytes = compiler->spec->max.values.buffered_bytes / BODY_BUFFER_SHARES;
+    if (node != NULL && spec->values.bytes > share_bytes) {
+        node_error(compiler->diags, node,
+                   "buffer: its size is more than an eighth of max.buffered, which is all that one "
+                   "client may have");
+    }
+    return spec->values;
+}
+
 static void compile_host(struct compiler *compiler, const struct spec_upstream *spec,
                          struct upstream_spec *upstream)
 {
@@ -162,6 +174,8 @@ void compile_upstreams(struct compiler *compiler)
         compile_health(compiler, &specs[i].health, &upstream->health);
         compile_eject(compiler, &specs[i].eject, &upstream->eject);
         compile_queue(compiler, &specs[i], upstream);
+        upstream->buffer = compile_buffer(compiler, &specs[i].buffer,
+                                          node_find(specs[i].position.node, SPAN("buffer")));
         warn_of_one(compiler, &specs[i]);
         compile_host(compiler, &specs[i], upstream);
         note_response_max(policy, upstream);

@@ -60,6 +60,7 @@ static const struct value_type DRAIN = VALUE_DURATION_TYPE(0, MS(DAY_MS));
 static const struct value_type MEMORY = VALUE_SIZE_TYPE(KIB(1024), KIB(1024) * KIB(1024));
 static const struct value_type HEAD_BYTES = VALUE_SIZE_TYPE(KIB(1), KIB(1024));
 static const struct value_type BODY_BYTES = VALUE_SIZE_TYPE(0, INT64_MAX);
+static const struct value_type BUFFERED = VALUE_SIZE_TYPE(KIB(512), KIB(1024) * KIB(1024) * KIB(1));
 
 /* --- sections, the inner ones first --- */
 
@@ -129,6 +130,9 @@ static const struct section_field MAX_FIELDS[] = {
      KEY_OPTIONAL, "header fields of a request; more is answered with 431"},
     {"body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_max, values.body_bytes), "1GiB",
      KEY_OPTIONAL, "bytes of a request's body; more is answered with 413"},
+    {"buffered", SHAPE_ONE, &BUFFERED, offsetof(struct spec_max, values.buffered_bytes), "64MiB",
+     KEY_OPTIONAL,
+     "bytes of request bodies that wait in buffers, all workers together; a client has an eighth"},
     {"held", SHAPE_ONE, &HELD, offsetof(struct spec_max, values.held), "1000", KEY_OPTIONAL,
      "requests held for shaping, in each worker"},
     {"bans", SHAPE_ONE, &BANS, offsetof(struct spec_max, values.bans), "10000", KEY_OPTIONAL,
@@ -342,6 +346,8 @@ static const struct section_field ROUTE_FIELDS[] = {
      "units that a request takes of each limit"},
     {"max_body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_route, body_bytes_max), NULL,
      KEY_OPTIONAL, "bytes of a request's body; left out: max.body"},
+    {"buffer", SHAPE_ONE, &SECTIONS_BUFFER, offsetof(struct spec_route, buffer), NULL, KEY_OPTIONAL,
+     "what of a request's body is kept before a server is chosen; left out: the upstream's"},
     {"upgrade", SHAPE_LIST, &VALUE_PROTOCOL, offsetof(struct spec_route, upgrade), NULL,
      KEY_OPTIONAL, "protocols that a request may switch to; [] for none; left out: websocket"},
     {"strip_prefix", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_route, strip_prefix), NULL,

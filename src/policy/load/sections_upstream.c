@@ -72,6 +72,18 @@ static bool parse_failures(const struct value_input *input, void *out)
     return true;
 }
 
+static bool parse_buffer_size(const struct value_input *input, void *out)
+{
+    if (span_equals(input->text, SPAN("off"))) {
+        *(uint64_t *)out = 0;
+        return true;
+    }
+    if (!value_parse_size(input, out)) {
+        return text_refuse(input->problem, ", or off");
+    }
+    return true;
+}
+
 static const struct value_type CHECK_PATH =
     VALUE_STRING_TYPE("a path such as /healthz", check_path);
 static const struct value_type FAILURES = {
@@ -93,6 +105,17 @@ static const struct value_type BALANCE = {
     .words = (const char *const[]){"round_robin", "least_requests", NULL},
     .pattern = "^[ \\t]*hash[ \\t]*\\(.+\\)$",
 };
+
+static const struct value_type BUFFER_SIZE = {
+    .kind = VALUE_SCALAR,
+    .noun = "off or a size such as 64KiB",
+    .bytes = sizeof(uint64_t),
+    .parse = parse_buffer_size,
+    .min = KIB(1),
+    .max = KIB(1024) * KIB(1024),
+    .pattern = "^(off|" PATTERN_SIZE ")$",
+};
+static const struct value_type BUFFER_WAIT = VALUE_DURATION_TYPE(MS(1), MS(HOUR_MS));
 
 static const struct value_type TIMEOUT = VALUE_DURATION_TYPE(MS(1), MS(DAY_MS));
 static const struct value_type WEIGHT = VALUE_NUMBER_TYPE(1, BALANCE_WEIGHT_MAX);
@@ -168,6 +191,18 @@ static const struct section_field QUEUE_FIELDS[] = {
 static const struct value_type QUEUE_TYPE =
     SHORT_SECTION_TYPE(QUEUE_FIELDS, struct spec_queue, "requests");
 
+static const struct section_field BUFFER_FIELDS[] = {
+    {"size", SHAPE_ONE, &BUFFER_SIZE, offsetof(struct spec_buffer, values.bytes), "64KiB",
+     KEY_OPTIONAL, "off, or bytes of a request's body that are kept before a server is chosen"},
+    {"wait", SHAPE_ONE, &BUFFER_WAIT, offsetof(struct spec_buffer, values.wait_us), "5s",
+     KEY_OPTIONAL, "how long the body is waited for before a server is chosen"},
+    {"min_upload", SHAPE_ONE, &VALUE_BYTE_RATE,
+     offsetof(struct spec_buffer, values.min_bytes_per_s), "16KiB/s", KEY_OPTIONAL,
+     "that a client must send while its body holds a server's connection; off: as body_rate says"},
+};
+const struct value_type SECTIONS_BUFFER =
+    SHORT_SECTION_TYPE(BUFFER_FIELDS, struct spec_buffer, "size");
+
 static const struct section_field UPSTREAM_FIELDS[] = {
     {"servers", SHAPE_LIST, &SERVER_TYPE, offsetof(struct spec_upstream, servers), NULL,
      KEY_REQUIRED, "http://host[:port], one or more; or {url: …, weight: N}"},
@@ -185,6 +220,8 @@ static const struct section_field UPSTREAM_FIELDS[] = {
      "to each server, all workers together, idle ones too"},
     {"queue", SHAPE_ONE, &QUEUE_TYPE, offsetof(struct spec_upstream, queue), NULL, KEY_OPTIONAL,
      "requests that wait while max_connections are in use"},
+    {"buffer", SHAPE_ONE, &SECTIONS_BUFFER, offsetof(struct spec_upstream, buffer), NULL,
+     KEY_OPTIONAL, "off, or what of a request's body is kept before a server is chosen"},
     {"retries", SHAPE_ONE, &RETRIES, offsetof(struct spec_upstream, values.retries), "2",
      KEY_OPTIONAL, "how many more servers are tried where a connection died before the answer"},
     {"max_head", SHAPE_ONE, &HEAD_BYTES, offsetof(struct spec_upstream, values.head_bytes_max),

@@ -71,6 +71,7 @@ struct spec_route {
     struct spec_cost cost;
     struct section_items upgrade; /* struct spec_text */
     uint64_t body_bytes_max;      /* valid if max_body is given */
+    struct spec_buffer buffer;    /* valid if buffer is given */
     struct spec_text strip_prefix;
     struct spec_edits request;
     struct spec_edits response;
@@ -179,6 +180,9 @@ extern const struct value_type SECTIONS_POLICY;
 extern const struct value_type SECTIONS_UPSTREAM;
 extern const struct value_type SECTIONS_LIMIT;
 extern const struct value_type SECTIONS_ROUTE;
+
+/* `buffer` of an upstream and of a route: struct spec_buffer. */
+extern const struct value_type SECTIONS_BUFFER;
 
 /* The store, the admin API: struct spec_store, spec_admin. */
 extern const struct value_type SECTIONS_STORE;

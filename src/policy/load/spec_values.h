@@ -120,6 +120,11 @@ struct spec_queue {
     struct queue_spec values;
 };
 
+struct spec_buffer {
+    struct section_position position;
+    struct buffer_spec values;
+};
+
 struct spec_upstream {
     struct section_position position;
     struct section_items servers; /* struct spec_server */
@@ -127,6 +132,7 @@ struct spec_upstream {
     struct spec_health health;
     struct spec_eject eject;
     struct spec_queue queue;
+    struct spec_buffer buffer;
     struct spec_text host;
     struct upstream_spec values; /* what needs no check */
     struct spec_upstream_timeout timeout;

@@ -581,6 +581,7 @@ static const struct client_ops OPS = {
     .send = downstream_send,
     .send_pipe = downstream_send_pipe,
     .send_interim = downstream_send_interim,
+    .has_whole_body = downstream_has_whole_body,
     .pump = downstream_pump,
     .hold = hold,
     .await_room = await_room,

@@ -58,6 +58,8 @@ void downstream_close(struct downstream *downstream);
  * exchange wants them. */
 void downstream_pump(struct client *client);
 
+bool downstream_has_whole_body(struct client *client);
+
 /* Drop the buffered bytes of a body that the exchange did not want. */
 void downstream_skip_body(struct downstream *downstream);
 

@@ -161,6 +161,21 @@ static bool hand_over(struct downstream *downstream, bool is_piped, struct span 
     return true;
 }
 
+bool downstream_has_whole_body(struct client *client)
+{
+    const struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
+    return body_is_at_hand(downstream);
+}
+
+/* Read no more than the exchange takes. False: it takes nothing now. */
+static bool prepare_read(struct downstream *downstream)
+{
+    const size_t room = exchange_body_room(downstream->exchange);
+    downstream->inbox.read_max = room;
+    downstream->inbox.is_small = room < IO_BLOCK_BYTES;
+    return room > 0;
+}
+
 void downstream_pump(struct client *client)
 {
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
@@ -169,6 +184,10 @@ void downstream_pump(struct client *client)
     for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
         struct span piece = span_of(NULL, 0);
         bool last;
+        if (!prepare_read(downstream)) {
+            downstream->wants_body = false;
+            return;
+        }
         downstream->inbox.takes_pipe =
             inbox_wants_pipe(&downstream->inbox) &&
             exchange_takes_pipe(downstream->exchange, downstream->inbox.pipe != NULL);

@@ -19,6 +19,7 @@
 #include "net/pipe.h"
 #include "net/precise_timer.h"
 #include "policy/policy.h"
+#include "proxy/core/body_buffer.h"
 #include "proxy/core/client_counts.h"
 #include "store/bans.h"
 
@@ -43,6 +44,7 @@ struct proxy_env {
     struct pool body_blocks;  /* for bodies: IO_BLOCK_BYTES */
     struct pool small_blocks; /* for bodies that are consumed slowly: SMALL_BLOCK_BYTES */
     struct pipe_pool pipes;   /* for long bodies */
+    struct body_buffers body_buffers; /* starts of request bodies */
 
     struct random_stream request_ids;
     uint64_t date_second; /* the second that `date` shows */

@@ -34,12 +34,14 @@
 #include "proxy/upstream/upstream_queue.h"
 #include "proxy/upstream/upstream_server.h"
 
+struct exchange_buffer;
 struct pipe;
 
 enum exchange_state {
     EXCHANGE_READ_HEAD, /* the request's head is being read */
     EXCHANGE_DECIDE,    /* the store's decision is pending */
     EXCHANGE_HOLD,      /* admitted, and held until its departure (shaping) */
+    EXCHANGE_BUFFER,    /* the start of the body is waited for */
     EXCHANGE_QUEUE,     /* all connections that are allowed are in use */
     EXCHANGE_CONNECT,   /* a connection to the upstream is being made */
     EXCHANGE_FORWARD,   /* bodies pass; the response's head may still be to come */
@@ -60,7 +62,8 @@ struct exchange {
     struct exchange_config *config; /* the one that it began under */
     struct client *client;          /* borrowed */
     struct timeout timeout;
-    bool is_client_check;              /* the timeout is a slow-client check */
+    struct timeout_queue *client_check; /* @timeout is a slow-client check of it; NULL: it is not */
+
     uint64_t touched_us;               /* monotonic: when something moved last */
     struct min_rate request_min_rate;  /* of the client, sending the body */
     struct min_rate response_min_rate; /* of the client, taking the answer */
@@ -96,9 +99,12 @@ struct exchange {
     char *trailers;             /* memory for the upstream's; NULL: they are dropped */
     struct response out;
 
+    struct exchange_buffer *buffer; /* the start of the request's body; NULL: none is kept */
+
     uint64_t started_us;         /* monotonic: the first byte of the request */
     uint64_t decide_us;          /* duration of the decision; until then: when it began */
     uint64_t hold_us;            /* duration in HOLD; during it: when it began */
+    uint64_t buffered_us;        /* duration in BUFFER; during it: when it began */
     uint64_t queued_us;          /* in QUEUE */
     uint64_t connect_started_us; /* monotonic */
     uint64_t upstream_us;        /* from the choice of a server to its response's head */
@@ -140,8 +146,13 @@ void exchange_on_bad_head(struct exchange *exchange);
 /* Whether pieces of the request's body, or of a tunnel, may be handed over. */
 static inline bool exchange_takes_body(const struct exchange *exchange)
 {
-    return exchange->state == EXCHANGE_FORWARD || exchange->state == EXCHANGE_TUNNEL;
+    return exchange->state == EXCHANGE_FORWARD || exchange->state == EXCHANGE_TUNNEL ||
+           exchange->state == EXCHANGE_BUFFER;
 }
+
+/* How many bytes may be read of the body, or of a tunnel. 0: none until client_ops.pump is called
+ * again. */
+MUST_USE size_t exchange_body_room(struct exchange *exchange);
 
 /* A piece of the request's body, or of the client's side of a tunnel; @last ends it. False: no more
  * until client_ops.pump is called again. */

@@ -4,12 +4,36 @@
 #include "base/clock.h"
 #include "proxy/exchange/exchange_steps.h"
 
-enum { CLIENT_DELAY_US = 1000000 };
+enum {
+    CLIENT_DELAY_US = 1000000,
+
+    /* min_upload: a client whose body holds a server's connection has this time in advance, in
+     * which the server serves nobody else, and may save up more by sending faster. What is in
+     * flight when the server is chosen earns it as a rule. After a 100 a whole flight comes at
+     * once. */
+    UPLOAD_ADVANCE_US = 300000,
+    UPLOAD_ADVANCE_AFTER_100_US = 100000,
+    UPLOAD_SAVED_US_MAX = 5000000,
+};
 
 bool exchange_waits_for_body(const struct exchange *exchange)
 {
     return exchange->state == EXCHANGE_FORWARD && !exchange->is_request_sent &&
            !exchange->is_request_blocked;
+}
+
+/* Whether the client has to keep min_upload. */
+static bool keeps_min_upload(const struct exchange *exchange)
+{
+    const struct route *route = exchange->evaluation.route;
+    return route->buffer.bytes > 0 && route->buffer.min_bytes_per_s > 0;
+}
+
+struct timeout_queue *exchange_client_checks(const struct exchange *exchange)
+{
+    return exchange_waits_for_body(exchange) && keeps_min_upload(exchange)
+               ? &exchange->config->upload_check_timeouts
+               : &exchange->config->client_check_timeouts;
 }
 
 bool exchange_has_delayed_server(const struct exchange *exchange)
@@ -32,18 +56,19 @@ static void note_wait(struct min_rate *min_rate, bool is_waited_for, uint64_t no
     }
 }
 
-/* Until the server wants the body, or some of it comes, the client is not timed. */
-static bool awaits_go_ahead(const struct exchange *exchange)
+/* Until the server wants the body, or some of it comes, the client is not timed. With min_upload
+ * it then has timeouts.head for the first byte. */
+static bool awaits_first_byte(const struct exchange *exchange)
 {
-    return exchange->request.expect_continue && !exchange->may_go_ahead &&
-           exchange->request_bytes == 0;
+    return exchange->request.expect_continue && exchange->request_bytes == 0 &&
+           (!exchange->may_go_ahead || keeps_min_upload(exchange));
 }
 
 void exchange_note_waits(struct exchange *exchange, uint64_t now_us)
 {
     exchange->touched_us = now_us;
     note_wait(&exchange->request_min_rate,
-              exchange_waits_for_body(exchange) && !awaits_go_ahead(exchange), now_us);
+              exchange_waits_for_body(exchange) && !awaits_first_byte(exchange), now_us);
     note_wait(&exchange->response_min_rate, exchange->is_client_blocked, now_us);
 }
 
@@ -69,6 +94,34 @@ static bool takes_too_slowly(struct exchange *exchange, const struct min_rate_ru
     return is_too_slow;
 }
 
+/* Why the client has sent too little of the body, or too late; NULL: it has not. */
+static const char *find_upload_fault(struct exchange *exchange, const struct min_rate_rule *rule,
+                                     uint64_t now_us)
+{
+    if (!exchange_waits_for_body(exchange)) {
+        return NULL;
+    }
+    const bool is_upload = keeps_min_upload(exchange);
+    const uint64_t min_bytes_per_s = exchange->evaluation.route->buffer.min_bytes_per_s;
+    const struct min_rate_rule upload_rule = {
+        .bytes_per_s = rule->bytes_per_s > min_bytes_per_s ? rule->bytes_per_s : min_bytes_per_s,
+        .first_us = exchange->request.expect_continue && exchange->may_go_ahead
+                        ? UPLOAD_ADVANCE_AFTER_100_US
+                        : UPLOAD_ADVANCE_US,
+        .most_us = UPLOAD_SAVED_US_MAX,
+    };
+    if (is_upload && exchange->may_go_ahead && awaits_first_byte(exchange) &&
+        now_us - exchange->touched_us >= rule->first_us) {
+        return "the request's body did not begin in time";
+    }
+    if (!min_rate_is_too_slow(&exchange->request_min_rate, is_upload ? &upload_rule : rule,
+                              exchange->request_bytes, now_us)) {
+        return NULL;
+    }
+    return is_upload ? "the request's body came too slowly for a server to wait for it"
+                     : "the request's body came too slowly";
+}
+
 /* False: the client stood still or was too slow, and the exchange is over. */
 static bool look(struct exchange *exchange, uint64_t now_us)
 {
@@ -79,17 +132,18 @@ static bool look(struct exchange *exchange, uint64_t now_us)
         .most_us = timeouts->idle_us,
     };
     const bool takes_slowly = takes_too_slowly(exchange, &rule, now_us);
-    const bool sends_slowly =
-        exchange_waits_for_body(exchange) &&
-        min_rate_is_too_slow(&exchange->request_min_rate, &rule, exchange->request_bytes, now_us);
+    const char *upload_fault = find_upload_fault(exchange, &rule, now_us);
     const bool stands_still = now_us - exchange->touched_us >= timeouts->idle_us;
 
     if (takes_slowly) {
         exchange_cut(exchange, ANSWER_CLIENT_LEFT, "the client reads too slowly");
     } else if (stands_still && exchange->is_client_blocked) {
         exchange_cut(exchange, ANSWER_CLIENT_LEFT, "the client does not read");
-    } else if (sends_slowly) {
-        exchange_fail(exchange, 408, "the request's body came too slowly");
+    } else if (upload_fault != NULL) {
+        if (keeps_min_upload(exchange)) {
+            counter_up(&exchange->env->meters->slow_uploads);
+        }
+        exchange_fail(exchange, 408, upload_fault);
     } else if (stands_still) {
         exchange_fail(exchange, 408, "the request's body took too long");
     } else {
@@ -102,14 +156,14 @@ void exchange_check_client(struct exchange *exchange)
 {
     const uint64_t now_us = clock_monotonic_us();
     if (look(exchange, now_us)) {
-        timeout_arm(&exchange->timeout, &exchange->config->client_check_timeouts, now_us);
+        timeout_arm(&exchange->timeout, exchange->client_check, now_us);
     }
 }
 
 bool exchange_check_client_if_due(struct exchange *exchange, const struct min_rate *min_rate,
                                   uint64_t now_us)
 {
-    if (!min_rate_is_due(min_rate, exchange->config->client_check_timeouts.length_us, now_us)) {
+    if (!min_rate_is_due(min_rate, exchange_client_checks(exchange)->length_us, now_us)) {
         return true;
     }
     exchange_note_waits(exchange, now_us);

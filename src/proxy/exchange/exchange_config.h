@@ -75,6 +75,7 @@ struct exchange_config {
     struct timeout_queue idle_timeouts;         /* policy's timeouts.idle, of a stalled body */
     struct timeout_queue tunnel_timeouts;       /* policy's timeouts.tunnel */
     struct timeout_queue client_check_timeouts; /* interval of slow-client checks */
+    struct timeout_queue upload_check_timeouts; /* the same, of those that watch min_upload */
 
     struct key_hashes key_hashes; /* under the policy's secret */
     struct list slot_holders;     /* struct slot_holder */

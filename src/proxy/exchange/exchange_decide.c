@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "proxy/core/via.h"
 #include "proxy/exchange/exchange.h"
+#include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/meters.h"
 #include "proxy/request_evaluate.h"
@@ -16,7 +17,11 @@
 static void go_on(struct exchange *exchange, uint64_t now_us)
 {
     if (exchange->evaluation.status == 0) {
-        exchange_connect(exchange, now_us);
+        if (exchange->request.body == BODY_NONE) {
+            exchange_connect(exchange, now_us);
+        } else {
+            exchange_await_body(exchange, now_us);
+        }
     } else if (exchange->evaluation.reason != NULL) {
         exchange_fail(exchange, exchange->evaluation.status, exchange->evaluation.reason);
     } else {
@@ -28,14 +33,11 @@ static void go_on(struct exchange *exchange, uint64_t now_us)
     }
 }
 
-/* Set *share to the address by which held requests of the client are counted: an IPv6 /48 is one
- * client. False: the client is not known, and its share is not limited. Requests on a unix socket,
- * or from a trusted proxy that names no client, may come from many clients. */
-static bool find_share(const struct exchange *exchange, struct address *share)
+bool exchange_find_client(const struct exchange *exchange, struct address *found)
 {
     const struct policy *policy = exchange->config->policy;
     const struct address *client = &exchange->evaluation.view.client;
-    *share = client->family == ADDRESS_IPV6 ? address_mask(*client, CLIENT_IPV6_BITS) : *client;
+    *found = client->family == ADDRESS_IPV6 ? address_mask(*client, CLIENT_IPV6_BITS) : *client;
     return client->family != ADDRESS_NONE &&
            !address_is_in(client, policy->trusted_proxies, policy->n_trusted_proxies);
 }
@@ -51,7 +53,7 @@ static const char *acquire_slot(struct exchange *exchange)
         return "too many requests are held already";
     }
     struct address client;
-    if (!find_share(exchange, &client)) {
+    if (!exchange_find_client(exchange, &client)) {
         return NULL;
     }
     const enum status status = client_counts_add(&env->held_clients, &client, (uint32_t)n_free);
@@ -64,7 +66,7 @@ static const char *acquire_slot(struct exchange *exchange)
 static void release_slot(struct exchange *exchange)
 {
     struct address client;
-    if (find_share(exchange, &client)) {
+    if (exchange_find_client(exchange, &client)) {
         client_counts_remove(&exchange->env->held_clients, &client);
     }
 }

@@ -200,6 +200,9 @@ static void add_id(struct access_line *line, const struct exchange *exchange)
 
 static void add_upstream(struct access_line *line, const struct exchange *exchange)
 {
+    if (exchange->buffered_us > 0) {
+        access_line_add_number(line, LINE_BUFFERED_US, exchange->buffered_us);
+    }
     if (exchange->queued_us > 0) {
         access_line_add_number(line, LINE_QUEUED_US, exchange->queued_us);
     }

@@ -1,12 +1,13 @@
-/*   READ_HEAD ─► DECIDE ─► (HOLD) ─► (QUEUE) ─► (CONNECT) ─► FORWARD ─► (TUNNEL) ─► DONE
- *       │ bad       │ denied    │ full      │ full      │ no        │ upstream failed before
- *       │ request   │           │           │           │ upstream  │ a response byte went out
- *       └───────────┴─► REPLY ◄─┴───────────┴───────────┴───────────┘       any ─► CLOSED
+/* READ_HEAD ─► DECIDE ─► (HOLD) ─► (BUFFER) ─► (QUEUE) ─► (CONNECT) ─► FORWARD ─► (TUNNEL) ─► DONE
+ *     │ bad      │ denied   │ full     │ full      │ full      │ no     │ upstream failed before
+ *     │ request  │          │          │           │           │ server │ a response byte went out
+ *     └──────────┴► REPLY ◄─┴──────────┴───────────┴───────────┴────────┘        any ─► CLOSED
  *
  * Happy path: the head comes from the client side, the route is found, the store judges its limits,
  * a server's connection carries the request and the answer. This file has the table of states, the
  * end, and the answers that the proxy makes. The steps in between are in exchange_decide.c,
- * exchange_connect.c and exchange_upstream.c; tunnel.c has the part after a switch of protocols.
+ * exchange_buffer.c, exchange_connect.c and exchange_upstream.c; tunnel.c has the part after a
+ * switch of protocols.
  *
  * Failures, each with its answer: a malformed head or body (its own status), a client that is too
  * slow (408), a client that leaves (nothing). */
@@ -17,6 +18,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
+#include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/settlement.h"
 
@@ -38,15 +40,10 @@ static struct timeout_queue *timeouts_of_connect(const struct exchange *exchange
     return &exchange->server->group->connect_timeouts;
 }
 
-static struct timeout_queue *timeouts_of_client(const struct exchange *exchange)
-{
-    return &exchange->config->client_check_timeouts;
-}
-
 static struct timeout_queue *timeouts_of_forward(const struct exchange *exchange)
 {
     if (exchange->is_client_blocked || exchange_waits_for_body(exchange)) {
-        return timeouts_of_client(exchange);
+        return exchange_client_checks(exchange);
     }
     if (exchange->is_event_stream && !exchange->has_client_ended) {
         return &exchange->config->tunnel_timeouts;
@@ -58,7 +55,7 @@ static struct timeout_queue *timeouts_of_tunnel(const struct exchange *exchange)
 {
     struct exchange_config *config = exchange->config;
     if (exchange->is_client_blocked) {
-        return timeouts_of_client(exchange);
+        return exchange_client_checks(exchange);
     }
     return tunnel_is_hampered(exchange) ? &config->idle_timeouts : &config->tunnel_timeouts;
 }
@@ -89,15 +86,16 @@ static const struct {
     struct timeout_queue *(*queue)(const struct exchange *exchange); /* NULL: no timeout */
     void (*on_timeout)(struct exchange *exchange); /* not of a slow-client check */
 } STATES[] = {
-    [EXCHANGE_READ_HEAD] = {TO(DECIDE) | TO_SERVER, timeouts_of_head, on_head_timeout},
-    [EXCHANGE_DECIDE] = {TO(HOLD) | TO_SERVER, NULL, NULL},
-    [EXCHANGE_HOLD] = {TO_SERVER, NULL, NULL},
+    [EXCHANGE_READ_HEAD] = {TO(DECIDE) | TO(BUFFER) | TO_SERVER, timeouts_of_head, on_head_timeout},
+    [EXCHANGE_DECIDE] = {TO(HOLD) | TO(BUFFER) | TO_SERVER, NULL, NULL},
+    [EXCHANGE_HOLD] = {TO(BUFFER) | TO_SERVER, NULL, NULL},
+    [EXCHANGE_BUFFER] = {TO_SERVER, NULL, NULL},
     [EXCHANGE_QUEUE] = {TO_SERVER, timeouts_of_queue, exchange_on_queue_timeout},
     [EXCHANGE_CONNECT] = {TO_SERVER, timeouts_of_connect, exchange_on_connect_timeout},
     [EXCHANGE_FORWARD] = {TO_SERVER | TO(TUNNEL) | TO(DONE), timeouts_of_forward,
                           on_forward_timeout},
     [EXCHANGE_TUNNEL] = {TO(DONE) | TO(CLOSED), timeouts_of_tunnel, tunnel_on_timeout},
-    [EXCHANGE_REPLY] = {TO(DONE) | TO(CLOSED), timeouts_of_client, NULL},
+    [EXCHANGE_REPLY] = {TO(DONE) | TO(CLOSED), exchange_client_checks, NULL},
     [EXCHANGE_DONE] = {0, NULL, NULL},
     [EXCHANGE_CLOSED] = {0, NULL, NULL},
 };
@@ -111,17 +109,19 @@ void exchange_touch_at(struct exchange *exchange, uint64_t now_us)
 {
     if (STATES[exchange->state].queue == NULL) {
         timeout_disarm(&exchange->timeout);
-        exchange->is_client_check = false;
+        exchange->client_check = NULL;
         return;
     }
     struct timeout_queue *queue = STATES[exchange->state].queue(exchange);
-    const bool is_look = queue == &exchange->config->client_check_timeouts;
+    struct exchange_config *config = exchange->config;
+    const bool is_check =
+        queue == &config->client_check_timeouts || queue == &config->upload_check_timeouts;
     exchange_note_waits(exchange, now_us);
     /* Slow-client checks are periodic: progress of the client does not postpone the next one. */
-    if (!is_look || !exchange->is_client_check) {
+    if (!is_check || exchange->client_check != queue) {
         timeout_arm(&exchange->timeout, queue, now_us);
     }
-    exchange->is_client_check = is_look;
+    exchange->client_check = is_check ? queue : NULL;
 }
 
 void exchange_touch(struct exchange *exchange)
@@ -144,7 +144,7 @@ void exchange_set_state(struct exchange *exchange, enum exchange_state next)
 static void on_timeout(struct timeout *timeout)
 {
     struct exchange *exchange = CONTAINER_OF(timeout, struct exchange, timeout);
-    if (exchange->is_client_check) {
+    if (exchange->client_check != NULL) {
         exchange_check_client(exchange);
     } else {
         STATES[exchange->state].on_timeout(exchange);
@@ -218,6 +218,9 @@ static void end(struct exchange *exchange, uint64_t now_us)
     }
     if (exchange->is_queued) {
         exchange_leave_queue(exchange);
+    }
+    if (UNLIKELY(exchange->buffer != NULL)) {
+        exchange_drop_buffer(exchange);
     }
     if (exchange->choice.is_probe) {
         exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
@@ -310,6 +313,9 @@ void exchange_on_client_ended(struct exchange *exchange)
 void exchange_reply(struct exchange *exchange, struct span body)
 {
     drop_upstream(exchange);
+    if (UNLIKELY(exchange->buffer != NULL)) {
+        exchange_drop_buffer(exchange);
+    }
     exchange_enter_state(exchange, EXCHANGE_REPLY);
     exchange->is_response_started = true;
     if (exchange_is_head_request(exchange)) {

@@ -39,6 +39,13 @@ void exchange_set_state(struct exchange *exchange, enum exchange_state next);
 void exchange_touch(struct exchange *exchange);
 void exchange_touch_at(struct exchange *exchange, uint64_t now_us);
 
+/* Send a piece of the body, which is counted; @last ends it. False: blocked, or it was the last. */
+MUST_USE bool exchange_send_piece(struct exchange *exchange, struct span piece, bool last);
+
+/* Set *client to the address that shares are counted by: an IPv6 /48 is one client. False: it may
+ * be many clients, on a unix socket or behind a trusted proxy that names none. */
+MUST_USE bool exchange_find_client(const struct exchange *exchange, struct address *client);
+
 /* Choose a server and get a connection to it. */
 void exchange_connect(struct exchange *exchange, uint64_t now_us);
 
@@ -110,8 +117,11 @@ void tunnel_on_timeout(struct exchange *exchange);
 /* The timeout passed in CONNECT or FORWARD. */
 void exchange_on_connect_timeout(struct exchange *exchange);
 
-/* Whether the exchange waits for the client to send more of the body. */
+/* Whether the exchange waits for the client to send more of the body to the server. */
 bool exchange_waits_for_body(const struct exchange *exchange);
+
+/* The slow-client check for the current wait: that of min_upload is more frequent. */
+struct timeout_queue *exchange_client_checks(const struct exchange *exchange);
 
 /* Whether the client has delayed the body, or the reading of the answer, for so long that the
  * server may have given up for that reason. */

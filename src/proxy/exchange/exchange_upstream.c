@@ -14,6 +14,7 @@
 #include "net/pipe.h"
 #include "policy/cost.h"
 #include "proxy/exchange/exchange.h"
+#include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
 
@@ -59,8 +60,13 @@ void exchange_forward(struct exchange *exchange, uint64_t now_us)
         on_sent(exchange, upstream_post_head(upstream), now_us);
         return;
     }
+    exchange->request_min_rate.seen_bytes = exchange->request_bytes; /* buffered: earn no time */
     exchange_touch_at(exchange, now_us);
-    exchange->client->ops->pump(exchange->client);
+    if (exchange->buffer != NULL) {
+        exchange_send_buffered(exchange);
+    } else {
+        exchange->client->ops->pump(exchange->client);
+    }
 }
 
 /* Count @n more bytes of the request's body. False: the body is too large, the exchange is over. */
@@ -74,19 +80,27 @@ static bool count_body(struct exchange *exchange, size_t n)
     return true;
 }
 
+bool exchange_send_piece(struct exchange *exchange, struct span piece, bool last)
+{
+    exchange->is_request_sent = last; /* first: from now on the exchange waits for the upstream */
+    on_sent(exchange, upstream_send(exchange->upstream, piece, last), clock_monotonic_us());
+    return !exchange->is_request_blocked && !last;
+}
+
 bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
 {
     assert(!exchange->is_request_blocked);
     if (exchange->state == EXCHANGE_TUNNEL) {
         return tunnel_on_client_piece(exchange, piece, last);
     }
-    assert(exchange->state == EXCHANGE_FORWARD);
     if (!count_body(exchange, piece.len)) {
         return false;
     }
-    exchange->is_request_sent = last; /* first: from now on the exchange waits for the upstream */
-    on_sent(exchange, upstream_send(exchange->upstream, piece, last), clock_monotonic_us());
-    return !exchange->is_request_blocked && !last;
+    if (exchange->state == EXCHANGE_BUFFER) {
+        return exchange_buffer_piece(exchange, piece, last);
+    }
+    assert(exchange->state == EXCHANGE_FORWARD);
+    return exchange_send_piece(exchange, piece, last);
 }
 
 bool exchange_takes_pipe(const struct exchange *exchange, bool has_taken_one)
@@ -109,6 +123,9 @@ bool exchange_on_body_blocked(struct exchange *exchange)
 {
     if (exchange->state == EXCHANGE_TUNNEL) {
         return true; /* nothing has moved */
+    }
+    if (exchange->state == EXCHANGE_BUFFER) {
+        return exchange_buffer_blocked(exchange);
     }
     if (upstream_owes_head(exchange->upstream)) {
         /* The client may wait for the server's reaction to the head: Expect: 100-continue. */
@@ -133,7 +150,9 @@ static void on_drained(struct upstream_user *user)
         !exchange_check_client_if_due(exchange, &exchange->request_min_rate, now_us)) {
         return;
     }
-    if (!exchange->is_request_sent) {
+    if (exchange->buffer != NULL) {
+        exchange_send_buffered(exchange);
+    } else if (!exchange->is_request_sent) {
         exchange->client->ops->pump(exchange->client);
     }
 }
@@ -345,6 +364,10 @@ void exchange_on_client_drained(struct exchange *exchange)
     if (exchange->state == EXCHANGE_REPLY || exchange->is_last_blocked) {
         exchange->is_client_blocked = false;
         exchange_complete(exchange);
+        return;
+    }
+    if (exchange->state != EXCHANGE_FORWARD && exchange->state != EXCHANGE_TUNNEL) {
+        exchange->is_client_blocked = false; /* it has taken our 100 */
         return;
     }
     const uint64_t now_us = clock_monotonic_us();

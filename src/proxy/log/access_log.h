@@ -42,6 +42,7 @@
     X(FAILURE, "failure")                                                                          \
     X(STORE_US, "store_us")                                                                        \
     X(HELD_US, "held_us")                                                                          \
+    X(BUFFERED_US, "buffered_us")                                                                  \
     X(QUEUED_US, "queued_us")                                                                      \
     X(UPSTREAM, "upstream")                                                                        \
     X(UPSTREAM_US, "upstream_us")                                                                  \

@@ -142,6 +142,7 @@ static void free_server(struct server *server, bool releases)
     listening_free(&server->now.listening);
     server_resources_discard(&server->now, &none);
     connection_limits_close(&server->shared.connection_limits);
+    body_budget_close(&server->shared.body_budget);
     if (server->shared.change_fd >= 0) {
         close(server->shared.change_fd);
     }
@@ -163,6 +164,7 @@ enum status server_new(const struct server_options *options, struct server **ser
     created->options = *options;
     created->shared.options = &created->options;
     connection_limits_init(&created->shared.connection_limits);
+    body_budget_init(&created->shared.body_budget);
     connection_limits_check(options->first.policy);
     name_in_via(&created->shared.via);
     created->shared.change_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

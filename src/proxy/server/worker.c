@@ -302,6 +302,7 @@ static void init_timers(struct worker *worker, const struct policy *policy)
 {
     struct loop *loop = worker->env.loop;
     outbox_init(&worker->env.outbox, loop);
+    body_buffers_init(&worker->env.body_buffers, &worker->shared->body_budget, loop);
     client_env_open(&worker->clients, &policy->timeouts);
     dying_stacks_init(&worker->worker_configs.dying_stacks, loop);
     timer_init(&worker->drain_timer, loop, on_drain_timeout, worker);
@@ -429,6 +430,7 @@ void worker_close(struct worker *worker)
     timer_close(&worker->drain_timer);
     timer_close(&worker->settle_timer);
     timer_close(&worker->heartbeat_timer);
+    body_buffers_close(&worker->env.body_buffers);
     precise_timers_close(&worker->env.holds);
     client_env_close(&worker->clients);
     client_counts_close(&worker->env.held_clients);

@@ -32,6 +32,7 @@
 struct worker_shared {
     const struct server_options *options;       /* borrowed */
     struct connection_limits connection_limits; /* of connections from clients */
+    struct body_budget body_budget;             /* of the buffers of request bodies */
     struct via via;                             /* the name of this process in Via */
     size_t n_pipes;                             /* of each worker */
     int change_fd; /* an eventfd, signalled when a worker answers an order; -1: it has no reader */

@@ -177,6 +177,7 @@ void stage_open(struct stage *stage, const char *yaml)
         .meters = stage->meters,
     };
     stage->shared.options = &stage->options;
+    body_budget_init(&stage->shared.body_budget);
     stage->shared.change_fd = -1;
     ck_assert_int_eq(config_generation_new(&stage->options.first, NULL, &stage->generation),
                      STATUS_OK);
@@ -343,6 +344,12 @@ static enum stream_result fake_send_interim(struct client *base, const struct re
     return client->send_result;
 }
 
+static bool fake_has_whole_body(struct client *base)
+{
+    const struct fake_client *client = (struct fake_client *)base;
+    return !client->body_comes_late;
+}
+
 static void fake_pump(struct client *base)
 {
     struct fake_client *client = (struct fake_client *)base;
@@ -396,6 +403,7 @@ static uint64_t fake_unread_bytes(struct client *base)
 static const struct client_ops FAKE_CLIENT = {
     .send = fake_send,
     .send_interim = fake_send_interim,
+    .has_whole_body = fake_has_whole_body,
     .pump = fake_pump,
     .hold = fake_hold,
     .await_room = fake_await_room,

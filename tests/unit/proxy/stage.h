@@ -83,9 +83,10 @@ struct fake_client {
     char request[4096];
     struct head_parser parser;
 
-    const char *body;   /* of the request, that is there and not handed over */
-    bool body_is_ended; /* and nothing follows it */
-    bool wants_body;    /* pieces are wanted */
+    const char *body;     /* of the request, that is there and not handed over */
+    bool body_is_ended;   /* and nothing follows it */
+    bool body_comes_late; /* it has not come with the head: it is buffered */
+    bool wants_body;      /* pieces are wanted */
     unsigned n_pumps;
 
     enum stream_result send_result; /* of the next send() and send_interim() */

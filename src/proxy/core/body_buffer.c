@@ -1,0 +1,217 @@
+#include "proxy/core/body_buffer.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "proxy/core/proxy_env.h"
+#include "proxy/meters.h"
+
+enum { BODY_BLOCKS_KEPT = 128 };
+
+struct body_block {
+    struct list node;
+    size_t len;
+    char bytes[SMALL_BLOCK_BYTES];
+};
+
+/* --- the budget --- */
+
+void body_budget_init(struct body_budget *budget)
+{
+    atomic_init(&budget->n_blocks, 0);
+    client_counts_init(&budget->clients);
+}
+
+void body_budget_close(struct body_budget *budget)
+{
+    assert(atomic_load(&budget->n_blocks) == 0);
+    client_counts_close(&budget->clients);
+}
+
+/* Count one more block for @buffer. False: buffer->lack says why not. */
+static bool count(struct body_buffer *buffer)
+{
+    struct body_budget *budget = buffer->env->body_buffers.budget;
+    const unsigned n_max = (unsigned)(buffer->max_bytes / SMALL_BLOCK_BYTES);
+    buffer->lack = BODY_BUFFER_FULL;
+    if (atomic_fetch_add(&budget->n_blocks, 1) >= n_max) {
+        atomic_fetch_sub(&budget->n_blocks, 1);
+        return false;
+    }
+    if (buffer->client.family == ADDRESS_NONE) {
+        return true;
+    }
+    const enum status status =
+        client_counts_add(&budget->clients, &buffer->client, n_max / BODY_BUFFER_SHARES);
+    if (status != STATUS_OK) {
+        buffer->lack = status == STATUS_FULL ? BODY_BUFFER_SHARE : BODY_BUFFER_FULL;
+        atomic_fetch_sub(&budget->n_blocks, 1);
+        return false;
+    }
+    return true;
+}
+
+static void discount(struct body_buffer *buffer)
+{
+    struct body_budget *budget = buffer->env->body_buffers.budget;
+    if (buffer->client.family != ADDRESS_NONE) {
+        client_counts_remove(&budget->clients, &buffer->client);
+    }
+    atomic_fetch_sub(&budget->n_blocks, 1);
+}
+
+/* --- buffers that wait for a block --- */
+
+static void wait_for_block(struct body_buffer *buffer)
+{
+    struct body_buffers *buffers = &buffer->env->body_buffers;
+    if (list_is_empty(&buffers->waiting)) {
+        timer_arm(&buffers->retry_timer, BODY_BUFFER_RETRY_US);
+    }
+    list_push_back(&buffers->waiting, &buffer->node);
+}
+
+static bool take_block(struct body_buffer *buffer);
+
+/* Give blocks to those that wait, in their order, until there is none. A client that has its share
+ * does not delay others. */
+static void on_retry(void *context)
+{
+    struct body_buffers *buffers = context;
+    struct list served;
+    struct list *node = buffers->waiting.next;
+    list_init(&served);
+    while (node != &buffers->waiting) {
+        struct body_buffer *buffer = CONTAINER_OF(node, struct body_buffer, node);
+        node = node->next;
+        if (take_block(buffer)) {
+            list_remove(&buffer->node);
+            list_push_back(&served, &buffer->node);
+        } else if (buffer->lack == BODY_BUFFER_FULL) {
+            break;
+        }
+    }
+    while (!list_is_empty(&served)) { /* on_room() may end any of them */
+        struct body_buffer *buffer = CONTAINER_OF(served.next, struct body_buffer, node);
+        list_remove(&buffer->node);
+        buffer->on_room(buffer);
+    }
+    if (!list_is_empty(&buffers->waiting)) {
+        timer_arm(&buffers->retry_timer, BODY_BUFFER_RETRY_US);
+    }
+}
+
+void body_buffers_init(struct body_buffers *buffers, struct body_budget *budget, struct loop *loop)
+{
+    buffers->budget = budget;
+    pool_init(&buffers->blocks, sizeof(struct body_block), BODY_BLOCKS_KEPT);
+    list_init(&buffers->waiting);
+    timer_init(&buffers->retry_timer, loop, on_retry, buffers);
+}
+
+void body_buffers_close(struct body_buffers *buffers)
+{
+    timer_close(&buffers->retry_timer);
+    pool_close(&buffers->blocks);
+}
+
+/* --- blocks --- */
+
+static struct body_block *last_block(const struct body_buffer *buffer)
+{
+    return CONTAINER_OF(buffer->blocks.prev, struct body_block, node);
+}
+
+static struct body_block *first_block(const struct body_buffer *buffer)
+{
+    return CONTAINER_OF(buffer->blocks.next, struct body_block, node);
+}
+
+/* False: buffer->lack says why not. */
+static bool take_block(struct body_buffer *buffer)
+{
+    struct proxy_env *env = buffer->env;
+    if (!count(buffer)) {
+        return false;
+    }
+    struct body_block *block = pool_take(&env->body_buffers.blocks);
+    if (block == NULL) {
+        discount(buffer);
+        buffer->lack = BODY_BUFFER_FULL;
+        return false;
+    }
+    block->len = 0;
+    list_push_back(&buffer->blocks, &block->node);
+    counter_add(&env->meters->buffered_bytes, SMALL_BLOCK_BYTES);
+    return true;
+}
+
+static void return_block(struct body_buffer *buffer, struct body_block *block)
+{
+    struct proxy_env *env = buffer->env;
+    list_remove(&block->node);
+    pool_give(&env->body_buffers.blocks, block);
+    counter_add(&env->meters->buffered_bytes, 0 - (uint64_t)SMALL_BLOCK_BYTES);
+    discount(buffer);
+}
+
+void body_buffer_open(struct body_buffer *buffer)
+{
+    list_init(&buffer->blocks);
+    list_init(&buffer->node);
+}
+
+void body_buffer_close(struct body_buffer *buffer)
+{
+    list_remove(&buffer->node);
+    while (!list_is_empty(&buffer->blocks)) {
+        return_block(buffer, first_block(buffer));
+    }
+}
+
+size_t body_buffer_room(struct body_buffer *buffer)
+{
+    const bool has_room =
+        !list_is_empty(&buffer->blocks) && last_block(buffer)->len < SMALL_BLOCK_BYTES;
+    if (buffer->room_bytes == 0 || body_buffer_is_waiting(buffer)) {
+        return 0;
+    }
+    /* Not before those that wait already. */
+    if (!has_room && (!list_is_empty(&buffer->env->body_buffers.waiting) || !take_block(buffer))) {
+        wait_for_block(buffer);
+        return 0;
+    }
+    const size_t room = SMALL_BLOCK_BYTES - last_block(buffer)->len;
+    return room < buffer->room_bytes ? room : (size_t)buffer->room_bytes;
+}
+
+void body_buffer_add(struct body_buffer *buffer, struct span bytes)
+{
+    struct body_block *block = last_block(buffer);
+    assert(bytes.len <= SMALL_BLOCK_BYTES - block->len && bytes.len <= buffer->room_bytes);
+    memcpy(block->bytes + block->len, bytes.data, bytes.len);
+    block->len += bytes.len;
+    buffer->room_bytes -= bytes.len;
+}
+
+void body_buffer_trim(struct body_buffer *buffer)
+{
+    if (!list_is_empty(&buffer->blocks) && last_block(buffer)->len == 0) {
+        return_block(buffer, last_block(buffer));
+    }
+}
+
+struct span body_buffer_front(const struct body_buffer *buffer)
+{
+    if (list_is_empty(&buffer->blocks)) {
+        return span_of("", 0);
+    }
+    const struct body_block *block = first_block(buffer);
+    return span_of(block->bytes, block->len);
+}
+
+void body_buffer_drop_front(struct body_buffer *buffer)
+{
+    return_block(buffer, first_block(buffer));
+}

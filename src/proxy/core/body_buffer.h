@@ -1,0 +1,95 @@
+/* A buffer for the start of a request's body, kept until a server is chosen.
+ *
+ * It consists of blocks of SMALL_BLOCK_BYTES. All buffers of the process together have at most
+ * max.buffered, and those of one client at most an eighth of that; a block counts as a whole. A
+ * buffer takes a block when bytes may come, and returns it when they have been passed on. One that
+ * gets no block waits in its worker, which tries again every BODY_BUFFER_RETRY_US: the block may
+ * be returned by another worker. */
+
+#ifndef SLUICE_PROXY_CORE_BODY_BUFFER_H
+#define SLUICE_PROXY_CORE_BODY_BUFFER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/address.h"
+#include "base/compiler.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "base/span.h"
+#include "net/loop.h"
+#include "proxy/core/client_counts.h"
+
+enum { BODY_BUFFER_RETRY_US = 50000 };
+
+/* The buffers of all workers. */
+struct body_budget {
+    atomic_uint n_blocks;         /* in use */
+    struct client_counts clients; /* blocks of each client */
+};
+
+/* The buffers of one worker. */
+struct body_buffers {
+    struct body_budget *budget;
+    struct pool blocks;  /* struct body_block */
+    struct list waiting; /* struct body_buffer, for a block; the oldest first */
+    struct timer retry_timer;
+};
+
+/* Why a buffer gets no block. */
+enum body_buffer_lack {
+    BODY_BUFFER_FULL,  /* all buffers together have max.buffered, or there is no memory */
+    BODY_BUFFER_SHARE, /* those of the client have an eighth of it */
+    BODY_BUFFER_LACKS,
+};
+
+struct proxy_env;
+
+struct body_buffer {
+    struct proxy_env *env;
+    struct address client;      /* ADDRESS_NONE: it may be many, and its share is not limited */
+    uint64_t max_bytes;         /* of all buffers: max.buffered */
+    uint64_t room_bytes;        /* that may still be added */
+    struct list blocks;         /* struct body_block, the earliest bytes first */
+    struct list node;           /* in body_buffers.waiting */
+    enum body_buffer_lack lack; /* while it waits */
+    void (*on_room)(struct body_buffer *buffer); /* it no longer waits: ask for room again */
+};
+
+void body_budget_init(struct body_budget *budget);
+void body_budget_close(struct body_budget *budget);
+
+void body_buffers_init(struct body_buffers *buffers, struct body_budget *budget, struct loop *loop);
+/* No buffer may exist. No-op on a struct that is all zero. */
+void body_buffers_close(struct body_buffers *buffers);
+
+/* Initialise the rest of @buffer, an empty one: the first four members and on_room are set. */
+void body_buffer_open(struct body_buffer *buffer);
+
+/* Return all blocks, and wait no longer. */
+void body_buffer_close(struct body_buffer *buffer);
+
+/* How many bytes may be added now: at most the rest of a block, which is taken if necessary. 0: no
+ * block is free, and the buffer waits for one; or room_bytes is 0. */
+MUST_USE size_t body_buffer_room(struct body_buffer *buffer);
+
+/* Add @bytes, no more than body_buffer_room() has said. */
+void body_buffer_add(struct body_buffer *buffer, struct span bytes);
+
+/* Return the last block if it is empty: no bytes have come. */
+void body_buffer_trim(struct body_buffer *buffer);
+
+/* The earliest bytes, of one block; empty: there are none. */
+struct span body_buffer_front(const struct body_buffer *buffer);
+
+/* Those bytes are no longer used: return their block. */
+void body_buffer_drop_front(struct body_buffer *buffer);
+
+static inline bool body_buffer_is_waiting(const struct body_buffer *buffer)
+{
+    return !list_is_empty(&buffer->node);
+}
+
+#endif /* SLUICE_PROXY_CORE_BODY_BUFFER_H */

@@ -1,0 +1,249 @@
+/* Keeps the start of a request's body until a server is chosen, so that a slow client holds no
+ * server's connection.
+ *
+ * Happy path: the body has come with the head, or comes soon. It is copied into blocks, and a
+ * server is chosen at its end, at buffer.size or after buffer.wait, whichever is first. The blocks
+ * go out behind the head and are returned one by one; what follows passes as it comes.
+ *
+ * Failures: no block becomes free within buffer.wait (503); the body is too large (413). */
+
+#include "proxy/exchange/exchange_buffer.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "net/loop.h"
+#include "proxy/core/body_buffer.h"
+#include "proxy/exchange/exchange.h"
+#include "proxy/exchange/exchange_steps.h"
+
+struct exchange_buffer {
+    struct body_buffer body;
+    struct exchange *exchange;
+    struct timer timer;    /* buffer.wait, in BUFFER */
+    struct span rest;      /* has come with the head and is not in body: there is no room */
+    bool is_whole;         /* body and rest are the whole body */
+    bool owes_go_ahead;    /* the client waits for our 100 */
+    bool is_front_offered; /* to the server, which has not taken it yet */
+};
+
+static struct exchange_buffer *buffer_of(struct body_buffer *body)
+{
+    return CONTAINER_OF(body, struct exchange_buffer, body);
+}
+
+/* --- the end of the wait --- */
+
+static void end_wait(struct exchange *exchange, uint64_t now_us)
+{
+    timer_close(&exchange->buffer->timer);
+    exchange->buffered_us = now_us - exchange->buffered_us;
+    counter_down(&exchange->env->meters->buffering);
+}
+
+void exchange_drop_buffer(struct exchange *exchange)
+{
+    struct exchange_buffer *buffer = exchange->buffer;
+    if (buffer->timer.loop != NULL) {
+        end_wait(exchange, clock_monotonic_us());
+    }
+    body_buffer_close(&buffer->body);
+    exchange->buffer = NULL;
+}
+
+/* Choose a server, with what has come. */
+static void go_on(struct exchange *exchange)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    body_buffer_trim(&exchange->buffer->body);
+    end_wait(exchange, now_us);
+    exchange_connect(exchange, now_us);
+}
+
+static void on_wait_over(void *context)
+{
+    static const char *const REASONS[BODY_BUFFER_LACKS] = {
+        [BODY_BUFFER_FULL] = "too many request bodies are buffered already",
+        [BODY_BUFFER_SHARE] = "too many request bodies of this client are buffered already",
+    };
+    struct exchange *exchange = context;
+    const struct body_buffer *body = &exchange->buffer->body;
+    if (body_buffer_is_waiting(body)) {
+        counter_up(&exchange->env->meters->buffer_refused[body->lack]);
+        exchange_fail(exchange, 503, REASONS[body->lack]);
+    } else {
+        go_on(exchange);
+    }
+}
+
+/* --- the body comes --- */
+
+/* Move the rest into the buffer. False: it waits for room, or the exchange goes on. */
+static bool keep_rest(struct exchange *exchange)
+{
+    struct exchange_buffer *buffer = exchange->buffer;
+    while (buffer->rest.len > 0 && buffer->body.room_bytes > 0) {
+        const size_t room = body_buffer_room(&buffer->body);
+        const size_t n = buffer->rest.len < room ? buffer->rest.len : room;
+        if (room == 0) {
+            return false;
+        }
+        body_buffer_add(&buffer->body, span_of(buffer->rest.data, n));
+        buffer->rest = span_of(buffer->rest.data + n, buffer->rest.len - n);
+    }
+    if (buffer->is_whole || buffer->body.room_bytes == 0) {
+        go_on(exchange);
+        return false;
+    }
+    return true;
+}
+
+bool exchange_buffer_piece(struct exchange *exchange, struct span piece, bool last)
+{
+    exchange->buffer->rest = piece;
+    exchange->buffer->is_whole = last;
+    return keep_rest(exchange);
+}
+
+bool exchange_buffer_blocked(struct exchange *exchange)
+{
+    body_buffer_trim(&exchange->buffer->body);
+    return true;
+}
+
+size_t exchange_body_room(struct exchange *exchange)
+{
+    return exchange->state == EXCHANGE_BUFFER ? body_buffer_room(&exchange->buffer->body)
+                                              : SIZE_MAX;
+}
+
+/* Send the client our 100, if it waits for that. False: it has left. */
+static bool go_ahead(struct exchange *exchange)
+{
+    const struct response response = {.status = 100, .body = BODY_NONE};
+    struct client *client = exchange->client;
+    if (!exchange->buffer->owes_go_ahead) {
+        return true;
+    }
+    exchange->buffer->owes_go_ahead = false;
+    exchange->may_go_ahead = true;
+    const enum stream_result result = client->ops->send_interim(client, &response);
+    return exchange_has_sent(exchange, result) || result == STREAM_BLOCKED;
+}
+
+static void on_room(struct body_buffer *body)
+{
+    struct exchange *exchange = buffer_of(body)->exchange;
+    if (go_ahead(exchange) && keep_rest(exchange)) {
+        exchange->client->ops->pump(exchange->client);
+    }
+}
+
+/* The server is not to send a 100 as well. */
+static void drop_expectation(struct exchange *exchange)
+{
+    for (size_t i = 0; i < exchange->request.n_fields; i++) {
+        struct field *field = &exchange->fields[i];
+        field->hop_by_hop = field->hop_by_hop || field->id == FIELD_EXPECT;
+    }
+}
+
+/* NULL: no memory. */
+static struct exchange_buffer *open_buffer(struct exchange *exchange,
+                                           const struct buffer_spec *spec)
+{
+    struct exchange_buffer *buffer = arena_calloc(&exchange->arena, 1, sizeof(*buffer));
+    if (buffer == NULL) {
+        return NULL;
+    }
+    buffer->exchange = exchange;
+    buffer->body = (struct body_buffer){
+        .env = exchange->env,
+        .max_bytes = exchange->config->policy->max.buffered_bytes,
+        .room_bytes = spec->bytes,
+        .on_room = on_room,
+    };
+    if (!exchange_find_client(exchange, &buffer->body.client)) {
+        buffer->body.client.family = ADDRESS_NONE;
+    }
+    body_buffer_open(&buffer->body);
+    timer_init(&buffer->timer, exchange->env->loop, on_wait_over, exchange);
+    return buffer;
+}
+
+static void await_body(struct exchange *exchange, const struct buffer_spec *spec, uint64_t now_us)
+{
+    exchange_set_state(exchange, EXCHANGE_BUFFER);
+    exchange->buffer = open_buffer(exchange, spec);
+    if (exchange->buffer == NULL) {
+        exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
+        return;
+    }
+    exchange->buffered_us = now_us;
+    counter_up(&exchange->env->meters->buffering);
+    timer_arm(&exchange->buffer->timer, spec->wait_us);
+    if (exchange->request.expect_continue) {
+        drop_expectation(exchange);
+        exchange->buffer->owes_go_ahead = true;
+        /* A client that is asked for its body has room for it. */
+        if (body_buffer_room(&exchange->buffer->body) == 0 || !go_ahead(exchange)) {
+            return;
+        }
+    }
+    exchange->client->ops->pump(exchange->client);
+}
+
+void exchange_await_body(struct exchange *exchange, uint64_t now_us)
+{
+    const struct buffer_spec *spec = &exchange->evaluation.route->buffer;
+    const struct head *request = &exchange->request;
+    const bool fits = request->body == BODY_LENGTH && request->content_length <= spec->bytes;
+    /* What waits for a 100 of the server, or is here already, needs no buffer. */
+    if (spec->bytes == 0 || (request->expect_continue && !fits) ||
+        exchange->client->ops->has_whole_body(exchange->client)) {
+        exchange_connect(exchange, now_us);
+    } else {
+        await_body(exchange, spec, now_us);
+    }
+}
+
+/* --- the body goes out --- */
+
+static void drop_front(struct exchange_buffer *buffer)
+{
+    buffer->is_front_offered = false;
+    if (body_buffer_front(&buffer->body).len > 0) {
+        body_buffer_drop_front(&buffer->body);
+    } else {
+        buffer->rest.len = 0;
+    }
+}
+
+/* Whether nothing has come behind the front block. */
+static bool is_last_block(const struct exchange_buffer *buffer)
+{
+    return buffer->body.blocks.next == buffer->body.blocks.prev && buffer->rest.len == 0;
+}
+
+void exchange_send_buffered(struct exchange *exchange)
+{
+    struct exchange_buffer *buffer = exchange->buffer;
+    if (buffer->is_front_offered) {
+        drop_front(buffer);
+    }
+    while (!exchange->is_request_sent) {
+        const struct span block = body_buffer_front(&buffer->body);
+        const struct span piece = block.len > 0 ? block : buffer->rest;
+        const bool last = buffer->is_whole && (block.len == 0 || is_last_block(buffer));
+        if (piece.len == 0 && !last) {
+            break;
+        }
+        buffer->is_front_offered = true;
+        if (!exchange_send_piece(exchange, piece, last) && exchange->is_request_blocked) {
+            return;
+        }
+        drop_front(buffer);
+    }
+    exchange_drop_buffer(exchange);
+    if (!exchange->is_request_sent) {
+        exchange->client->ops->pump(exchange->client);
+    }
+}

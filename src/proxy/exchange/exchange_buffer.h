@@ -1,0 +1,32 @@
+/* The start of a request's body, which is kept until a server is chosen: the state BUFFER, and the
+ * first bytes of FORWARD. What the client side sees of it is in exchange.h. */
+
+#ifndef SLUICE_PROXY_EXCHANGE_EXCHANGE_BUFFER_H
+#define SLUICE_PROXY_EXCHANGE_EXCHANGE_BUFFER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+
+struct exchange;
+
+/* @exchange is admitted and has a body: keep its start as the route's `buffer` says, then choose a
+ * server. If there is nothing to wait for, choose it now. */
+COLD void exchange_await_body(struct exchange *exchange, uint64_t now_us);
+
+/* In BUFFER: a piece of the body, as in exchange_on_body(). The caller has counted its bytes. */
+MUST_USE bool exchange_buffer_piece(struct exchange *exchange, struct span piece, bool last);
+
+/* In BUFFER: no more of the body is available now, as in exchange_on_body_blocked(). */
+MUST_USE bool exchange_buffer_blocked(struct exchange *exchange);
+
+/* In FORWARD, with exchange->buffer: send the request's head and what is buffered, then ask the
+ * client side for what follows. Call it again when the server's connection has drained. */
+void exchange_send_buffered(struct exchange *exchange);
+
+/* Return the memory of exchange->buffer, which is not NULL. */
+COLD void exchange_drop_buffer(struct exchange *exchange);
+
+#endif /* SLUICE_PROXY_EXCHANGE_EXCHANGE_BUFFER_H */

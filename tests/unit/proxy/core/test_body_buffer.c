@@ -1,0 +1,168 @@
+#include "proxy/core/body_buffer.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/limits.h"
+#include "proxy/core/proxy_env.h"
+#include "proxy/meters.h"
+#include "support/iterations.h"
+
+enum {
+    N_BLOCKS = 32, /* of all buffers */
+    SHARE = N_BLOCKS / BODY_BUFFER_SHARES,
+    MAX = N_BLOCKS * SMALL_BLOCK_BYTES,
+};
+
+static struct body_budget budget;
+static struct meters *meters;
+static struct proxy_env env;
+static struct body_buffer buffers[N_BLOCKS + 2];
+static const char BYTES[SMALL_BLOCK_BYTES];
+static unsigned n_served;
+static struct body_buffer *served[N_BLOCKS];
+
+static void set_up(void)
+{
+    ck_assert_int_eq(hash_setup(), STATUS_OK);
+    ck_assert_int_eq(meters_new(0, &meters), STATUS_OK);
+    env = (struct proxy_env){.loop = iterations_new_loop(), .meters = meters_of_worker(meters, 0)};
+    body_budget_init(&budget);
+    body_buffers_init(&env.body_buffers, &budget, env.loop);
+    n_served = 0;
+}
+
+/* All buffers are closed: nothing is counted any more. */
+static void tear_down(void)
+{
+    ck_assert_uint_eq(counter_read(&env.meters->buffered_bytes), 0);
+    body_buffers_close(&env.body_buffers);
+    body_budget_close(&budget);
+    loop_free(env.loop);
+    meters_free(meters);
+}
+
+static void on_room(struct body_buffer *buffer)
+{
+    served[n_served++] = buffer;
+}
+
+/* A buffer for @room_bytes of @client; NULL: of a client that is not known. */
+static struct body_buffer *open_buffer(unsigned i, const char *client, uint64_t room_bytes)
+{
+    struct body_buffer *buffer = &buffers[i];
+    *buffer = (struct body_buffer){
+        .env = &env, .max_bytes = MAX, .room_bytes = room_bytes, .on_room = on_room};
+    if (client != NULL) {
+        ck_assert(address_parse(span_of_text(client), &buffer->client));
+    }
+    body_buffer_open(buffer);
+    return buffer;
+}
+
+static void fill(struct body_buffer *buffer, unsigned n_blocks)
+{
+    for (unsigned i = 0; i < n_blocks; i++) {
+        ck_assert_uint_eq(body_buffer_room(buffer), SMALL_BLOCK_BYTES);
+        body_buffer_add(buffer, span_of(BYTES, SMALL_BLOCK_BYTES));
+    }
+}
+
+START_TEST(bytes_go_out_in_their_order_and_their_blocks_come_back)
+{
+    struct body_buffer *buffer = open_buffer(0, "192.0.2.1", SMALL_BLOCK_BYTES + 3);
+    ck_assert_uint_eq(body_buffer_front(buffer).len, 0);
+    ck_assert_uint_eq(body_buffer_room(buffer), SMALL_BLOCK_BYTES);
+    body_buffer_add(buffer, SPAN("ab"));
+    ck_assert_uint_eq(body_buffer_room(buffer), SMALL_BLOCK_BYTES - 2);
+    body_buffer_add(buffer, span_of(BYTES, SMALL_BLOCK_BYTES - 2));
+    ck_assert_uint_eq(body_buffer_room(buffer), 3);
+    body_buffer_add(buffer, SPAN("xyz"));
+    ck_assert_uint_eq(body_buffer_room(buffer), 0);
+    ck_assert(!body_buffer_is_waiting(buffer));
+    ck_assert_uint_eq(counter_read(&env.meters->buffered_bytes), 2 * SMALL_BLOCK_BYTES);
+    ck_assert_int_eq(memcmp(body_buffer_front(buffer).data, "ab", 2), 0);
+    body_buffer_drop_front(buffer);
+    ck_assert(span_equals(body_buffer_front(buffer), SPAN("xyz")));
+    ck_assert_uint_eq(counter_read(&env.meters->buffered_bytes), SMALL_BLOCK_BYTES);
+    body_buffer_close(buffer);
+}
+END_TEST
+
+START_TEST(a_block_in_which_nothing_has_come_is_returned)
+{
+    struct body_buffer *buffer = open_buffer(0, NULL, MAX);
+    ck_assert_uint_gt(body_buffer_room(buffer), 0);
+    body_buffer_trim(buffer);
+    ck_assert_uint_eq(counter_read(&env.meters->buffered_bytes), 0);
+    ck_assert_uint_gt(body_buffer_room(buffer), 0);
+    body_buffer_add(buffer, SPAN("x"));
+    body_buffer_trim(buffer);
+    ck_assert_uint_eq(counter_read(&env.meters->buffered_bytes), SMALL_BLOCK_BYTES);
+    body_buffer_close(buffer);
+}
+END_TEST
+
+START_TEST(a_client_has_an_eighth_and_others_do_not_wait_behind_it)
+{
+    struct body_buffer *one = open_buffer(0, "2001:db8:1:2::1", MAX);
+    struct body_buffer *same = open_buffer(1, "2001:db8:1:2::2", MAX);
+    struct body_buffer *other = open_buffer(2, "2001:db8:2::1", MAX);
+    fill(one, SHARE);
+    ck_assert_uint_eq(body_buffer_room(same), 0);
+    ck_assert(body_buffer_is_waiting(same));
+    ck_assert_int_eq(same->lack, BODY_BUFFER_SHARE);
+    ck_assert_uint_eq(body_buffer_room(other), 0); /* in the queue, behind it */
+    iterations_until_count(env.loop, &n_served, 1);
+    ck_assert_ptr_eq(served[0], other);
+    body_buffer_drop_front(one);
+    iterations_until_count(env.loop, &n_served, 2);
+    ck_assert_ptr_eq(served[1], same);
+    ck_assert(!body_buffer_is_waiting(same));
+    ck_assert_uint_eq(body_buffer_room(same), SMALL_BLOCK_BYTES);
+    body_buffer_close(one);
+    body_buffer_close(same);
+    body_buffer_close(other);
+}
+END_TEST
+
+START_TEST(all_buffers_together_have_no_more_and_the_oldest_waits_least)
+{
+    for (unsigned i = 0; i < N_BLOCKS; i++) {
+        fill(open_buffer(i, NULL, MAX), 1);
+    }
+    struct body_buffer *first = open_buffer(N_BLOCKS, NULL, MAX);
+    struct body_buffer *second = open_buffer(N_BLOCKS + 1, "192.0.2.1", MAX);
+    ck_assert_uint_eq(body_buffer_room(first), 0);
+    ck_assert_int_eq(first->lack, BODY_BUFFER_FULL);
+    ck_assert_uint_eq(body_buffer_room(second), 0);
+    ck_assert_uint_eq(counter_read(&env.meters->buffered_bytes), MAX);
+    body_buffer_close(&buffers[0]);
+    iterations_until_count(env.loop, &n_served, 1);
+    ck_assert_ptr_eq(served[0], first);
+    ck_assert(body_buffer_is_waiting(second));
+    body_buffer_close(second); /* waits no longer */
+    for (unsigned i = 1; i <= N_BLOCKS; i++) {
+        body_buffer_close(&buffers[i]);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("body_buffer");
+    TCase *tests = tcase_create("body_buffer");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, bytes_go_out_in_their_order_and_their_blocks_come_back);
+    tcase_add_test(tests, a_block_in_which_nothing_has_come_is_returned);
+    tcase_add_test(tests, a_client_has_an_eighth_and_others_do_not_wait_behind_it);
+    tcase_add_test(tests, all_buffers_together_have_no_more_and_the_oldest_waits_least);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
