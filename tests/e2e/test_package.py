@@ -148,11 +148,11 @@ def test_each_container_is_confined():
 def test_a_digest_can_be_given_for_each_image():
     lines = (DOCKER / "Dockerfile").read_text().splitlines()
     assert [line for line in lines if line.startswith("FROM ")] == ["FROM ${BASE} AS build", "FROM ${BASE}"]
-    assert "ARG BASE=debian:12-slim" in lines and "USER 10001:10001" in lines
+    assert "ARG BASE=debian:13-slim" in lines and "USER 10001:10001" in lines
     services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
     images = {service["image"] for service in services.values()}
     assert all(image == "sluice" or re.fullmatch(r"\$\{[A-Z]+_IMAGE:-\S+\}", image) for image in images)
-    assert services["upstream"]["build"]["args"] == {"BASE": "${SLUICE_BASE:-debian:12-slim}"}
+    assert services["upstream"]["build"]["args"] == {"BASE": "${SLUICE_BASE:-debian:13-slim}"}
 
 
 # --- installed, in a root that has a shell and nothing else ---
