@@ -1,4 +1,4 @@
-# Every third-party library, each as one imported target. README, docker/Dockerfile and
+# Every third-party library, each as one imported target. docs/building.md and
 # scripts/install-packages name the same Debian packages.
 
 find_package(PkgConfig REQUIRED)
@@ -9,7 +9,9 @@ pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.11)
 pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core>=2.1 libevent_extra>=2.1)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 pkg_check_modules(libcurl REQUIRED IMPORTED_TARGET libcurl>=7.85)
-pkg_check_modules(libsystemd REQUIRED IMPORTED_TARGET libsystemd)
+if(SLUICE_SYSTEMD)
+  pkg_check_modules(libsystemd REQUIRED IMPORTED_TARGET libsystemd)
+endif()
 # TLS to Redis: a part of its own of hiredis, which Debian 12 does not have.
 pkg_check_modules(hiredis_ssl QUIET IMPORTED_TARGET hiredis_ssl>=1.1)
 pkg_check_modules(openssl QUIET IMPORTED_TARGET openssl>=3.0)

@@ -1,6 +1,14 @@
 #include "app/serve/service.h"
 
+#if SLUICE_SYSTEMD
 #include <systemd/sd-daemon.h>
+#else /* as where systemd has not started the process */
+#define SD_LISTEN_FDS_START 3
+#define sd_notify(unset, state) ((void)(state), 0)
+#define sd_notifyf(unset, state, value) ((void)(state), (void)(value), 0)
+#define sd_listen_fds(unset) 0
+#define sd_watchdog_enabled(unset, us) (*(us) = 0, 0)
+#endif
 
 #include "base/clock.h"
 
