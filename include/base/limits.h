@@ -37,6 +37,9 @@ enum {
     KEY_ALTERNATIVES_MAX = 8,
     PATTERN_SEGMENTS_MAX = 64,
     CAPTURES_MAX = 16,              /* {name}s in one path pattern */
+    MATCH_VALUES_MAX = 64,          /* hosts, paths, or values of one name, in one match */
+    MATCH_VALUE_BYTES_MAX = 256,    /* of a parameter that a match compares */
+    ROUTE_ENTRIES_MAX = 100000,     /* hosts with paths, of all routes */
     ROUTE_SETS_MAX = 16,            /* fields that a route sets, in each direction */
     ROUTE_SET_BYTES_MAX = 8 * 1024, /* of all of them together */
     ROUTE_REMOVALS_MAX = 64,

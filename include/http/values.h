@@ -20,11 +20,12 @@
  * space and blanks beyond ASCII, also as bytes of Latin-1. */
 struct span value_trim(struct span span);
 
-/* An iteration over the values of one name. The caller sets the first two members, the rest is
+/* An iteration over the values of one name. The caller sets the first three members, the rest is
  * zero. */
 struct value_walk {
     struct span rest; /* one Cookie field, or the query */
     struct span name; /* as in the policy */
+    bool with_lists;  /* of a query: `name[` too, which servers read as a list of that name */
 
     /* Private. */
     struct span piece;  /* the rest of the current piece */

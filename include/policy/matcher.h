@@ -16,6 +16,8 @@
 #include "policy/key.h"
 #include "policy/policy.h"
 
+struct route_entry;
+
 /* Find the first route that matches @request; *route is NULL when none does (404). Normalises
  * head->target.path into request->path_buffer and request->path, under the route's rules (letters
  * are converted to lower case if it ignores case), and fills the second group of @request. Returns
@@ -33,6 +35,7 @@ enum match_part {
     MATCH_HOST,
     MATCH_CLIENT,
     MATCH_FIELD,
+    MATCH_PARAMETER,
     MATCH_ALL, /* all parts match */
 };
 
@@ -41,12 +44,17 @@ enum match_part {
 MUST_USE const char *matcher_read_path(struct request_view *request);
 
 /* The first part of @route's match that @request fails, or MATCH_ALL. Requires a prior
- * matcher_read_path(). *field: with MATCH_FIELD the condition that fails, else NULL. */
+ * matcher_read_path(). *condition: with MATCH_FIELD and MATCH_PARAMETER the one that fails, else
+ * NULL. */
 MUST_USE enum match_part matcher_compare(const struct route *route, struct request_view *request,
-                                         const struct field_match **field);
+                                         const struct value_match **condition);
 
-/* Write the path pattern of @match in the syntax of a policy; without one, an equivalent pattern.
- */
-void matcher_write_path(const struct route_match *match, struct text *text);
+/* Whether @request matches the route of @entry with the host and the path of @entry. Requires a
+ * prior matcher_read_path(). */
+MUST_USE bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
+                            struct request_view *request);
+
+/* Write @path in the syntax of a policy. */
+void matcher_write_path(const struct pattern *path, struct text *text);
 
 #endif /* SLUICE_POLICY_MATCHER_H */

@@ -64,23 +64,42 @@ struct pattern_segment {
     struct span suffix; /* the text after the `*` of SEGMENT_PART, normalised */
 };
 
-struct field_match {
+/* A compiled path pattern: see policy/pattern.h. */
+struct pattern {
+    struct pattern_segment *segments;
+    size_t n_segments;
+    struct span *capture_names;
+    size_t n_captures;
+};
+
+enum value_match_kind {
+    VALUE_MATCH_EQUALS, /* one of values */
+    VALUE_MATCH_PRESENT,
+    VALUE_MATCH_ABSENT,
+};
+
+/* A condition on a field of the request, or on a parameter of its query. */
+struct value_match {
     struct span name;
-    enum { FIELD_MATCH_PRESENT, FIELD_MATCH_EQUALS } kind;
-    struct span value;
+    enum value_match_kind kind;
+    struct span *values;
+    size_t n_values;
 };
 
 /* All given conditions must hold; a condition that is not given always holds. */
 struct route_match {
-    struct span host; /* normalised; empty: any; "*.example.com": one or more labels before it */
-    struct pattern_segment *segments; /* NULL: any path */
-    size_t n_segments;
+    struct span *hosts; /* normalised; "*.example.com": one or more labels before it */
+    size_t n_hosts;     /* 0: any */
+    struct pattern *paths;
+    size_t n_paths; /* 0: any */
     bool ignore_case;
     bool allow_encoded_slash;
     struct span *methods;
     size_t n_methods;
-    struct field_match *fields;
+    struct value_match *fields;
     size_t n_fields;
+    struct value_match *parameters;
+    size_t n_parameters;
     struct address_prefix *clients;
     size_t n_clients;
 };
@@ -97,8 +116,6 @@ struct route {
     const struct reply_spec *respond;
     struct span *upgrades; /* protocols that requests may switch to; case-insensitive */
     size_t n_upgrades;
-    struct span capture_names[CAPTURES_MAX];
-    size_t n_captures;
     uint64_t body_bytes_max;
     struct buffer_spec buffer;
     struct cost_spec cost;           /* of a request, for each of its limits */

@@ -195,20 +195,24 @@ json_t *describe_rule(const struct limit_rule *rule, json_t *routes)
 
 /* --- routes --- */
 
-static json_t *describe_pattern(const struct route_match *match)
+static json_t *describe_paths(const struct route_match *match)
 {
-    char buffer[PATTERN_BYTES_MAX];
-    struct text text = text_of(buffer, sizeof(buffer));
-    matcher_write_path(match, &text);
-    return json_of_span(text_span(&text));
+    json_t *paths = json_array();
+    for (size_t i = 0; i < match->n_paths; i++) {
+        char buffer[PATTERN_BYTES_MAX];
+        struct text text = text_of(buffer, sizeof(buffer));
+        matcher_write_path(&match->paths[i], &text);
+        describe_append(&paths, json_of_span(text_span(&text)));
+    }
+    return paths;
 }
 
 /* The values may be secrets and are not reported. */
-static json_t *describe_fields(const struct route_match *match)
+static json_t *describe_names(const struct value_match *conditions, size_t n_conditions)
 {
     json_t *names = json_array();
-    for (size_t i = 0; i < match->n_fields; i++) {
-        describe_append(&names, json_of_span(match->fields[i].name));
+    for (size_t i = 0; i < n_conditions; i++) {
+        describe_append(&names, json_of_span(conditions[i].name));
     }
     return names;
 }
@@ -216,17 +220,20 @@ static json_t *describe_fields(const struct route_match *match)
 static json_t *describe_match(const struct route_match *match)
 {
     json_t *json = json_object();
-    if (match->host.len > 0) {
-        describe_set(&json, "host", json_of_span(match->host));
+    if (match->n_hosts > 0) {
+        describe_set(&json, "host", describe_spans(match->hosts, match->n_hosts));
     }
-    if (match->segments != NULL) {
-        describe_set(&json, "path", describe_pattern(match));
+    if (match->n_paths > 0) {
+        describe_set(&json, "path", describe_paths(match));
     }
     if (match->n_methods > 0) {
         describe_set(&json, "method", describe_spans(match->methods, match->n_methods));
     }
     if (match->n_fields > 0) {
-        describe_set(&json, "header", describe_fields(match));
+        describe_set(&json, "header", describe_names(match->fields, match->n_fields));
+    }
+    if (match->n_parameters > 0) {
+        describe_set(&json, "query", describe_names(match->parameters, match->n_parameters));
     }
     if (match->n_clients > 0) {
         describe_set(&json, "client", describe_prefixes(match->clients, match->n_clients));

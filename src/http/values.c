@@ -363,13 +363,18 @@ static struct span cut_piece(struct value_walk *walk)
 }
 
 /* PHP's built-in server treats several "?" as one. */
-static bool is_parameter(struct span written, struct span name)
+static bool is_parameter(struct span written, const struct value_walk *walk)
 {
     while (written.len > 0 && written.data[0] == '?') {
         written = from(written, 1);
     }
     skip_blanks(&written, true);
-    return starts_with_name(written, name, true, &written) && ends_name(written);
+    struct span behind;
+    if (!starts_with_name(written, walk->name, true, &behind)) {
+        return false;
+    }
+    const struct span rest = behind;
+    return ends_name(rest) || (walk->with_lists && next_octet(&behind, true) == '[');
 }
 
 bool query_next(struct value_walk *walk, struct span *value)
@@ -388,7 +393,7 @@ bool query_next(struct value_walk *walk, struct span *value)
             const size_t start = equals < piece.len ? equals + 1 : piece.len;
             const struct span written = span_of(piece.data, equals);
             walk->is_first = false;
-            if (piece.len == 0 || !is_parameter(written, walk->name)) {
+            if (piece.len == 0 || !is_parameter(written, walk)) {
                 continue;
             }
             *value = from(piece, start);

@@ -117,12 +117,10 @@ static json_t *describe_redacted(struct describer *describer, struct span writte
 static struct span find_secret(const struct value_type *type, const struct node *node)
 {
     const struct span written = node->written;
-    const bool is_word =
-        node->plain && (span_equals(written, SPAN("true")) || span_equals(written, SPAN("false")));
     struct span secret = span_of(written.data, 0);
     if (type == &VALUE_REDIS || type == &VALUE_SERVER) {
         secret = find_password(written);
-    } else if (type->is_secret || (type == &VALUE_HEADER && !is_word)) {
+    } else if (type->is_secret || (type == &VALUE_HEADER && !value_is_switch(node))) {
         secret = written;
     }
     if (secret.len == 0 || is_reference(secret)) {
@@ -172,7 +170,11 @@ static void set_entries(struct describer *describer, json_t **object,
     for (size_t i = 0; i + 1 < node->n_items; i += 2) {
         const struct span key = node->items[i].text;
         if (is_wanted == NULL || is_wanted(key)) {
-            set(object, key.data, describe_value(describer, field->type, &node->items[i + 1]));
+            const struct node *value = &node->items[i + 1];
+            set(object, key.data,
+                field->shape == SHAPE_MAP_OF_LISTS && value->kind == NODE_LIST
+                    ? describe_list(describer, field, value)
+                    : describe_value(describer, field->type, value));
         }
     }
 }
@@ -213,6 +215,7 @@ static json_t *describe_field(struct describer *describer, const struct section_
     case SHAPE_LIST:
         return describe_list(describer, field, value);
     case SHAPE_MAP:
+    case SHAPE_MAP_OF_LISTS:
         map = json_object();
         set_entries(describer, &map, field, NULL, value);
         break;
@@ -393,9 +396,14 @@ static json_t *field_schema(const struct section_field *field)
         const struct span text = span_of_text(field->fallback);
         set(&schema, "default", value_of(text, field->type->form != FORM_TEXT));
     }
-    if (field->shape == SHAPE_MAP) {
-        append(&any_of, json_pack("{s:s, s:o}", "type", "object", "additionalProperties",
-                                  value_schema(field->type)));
+    if (field->shape == SHAPE_MAP || field->shape == SHAPE_MAP_OF_LISTS) {
+        json_t *values = json_array();
+        add_value(&values, field->type);
+        if (field->shape == SHAPE_MAP_OF_LISTS) {
+            append(&values, list_schema(field->type));
+        }
+        append(&any_of, json_pack("{s:s, s:{s:o}}", "type", "object", "additionalProperties",
+                                  "anyOf", values));
     } else if (stands_alone) {
         add_value(&any_of, field->type);
     }

@@ -1,11 +1,14 @@
 #include "policy/matcher.h"
 
+#include "http/values.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"
 #include "policy/route_index.h"
 
 enum {
     DECODINGS_MAX = 3, /* no server decodes a path more often */
+    /* A longer value of a parameter, encoded, equals none of a policy. */
+    PARAMETER_BYTES = 3 * MATCH_VALUE_BYTES_MAX,
     HTTP_NOT_FOUND = 404,
 };
 
@@ -31,20 +34,29 @@ static bool method_matches(const struct route_match *match, struct span method)
     return match->n_methods == 0;
 }
 
-static bool field_matches(const struct field_match *wanted, const struct head *head)
+static bool is_one_value(const struct value_match *wanted, struct span value)
 {
-    for (size_t i = 0; i < head->n_fields; i++) {
-        if (span_equals_ignore_case(head->fields[i].name, wanted->name) &&
-            (wanted->kind == FIELD_MATCH_PRESENT ||
-             span_equals(head->fields[i].value, wanted->value))) {
+    for (size_t i = 0; i < wanted->n_values; i++) {
+        if (span_equals(wanted->values[i], value)) {
             return true;
         }
     }
     return false;
 }
 
+static bool field_matches(const struct value_match *wanted, const struct head *head)
+{
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (span_equals_ignore_case(head->fields[i].name, wanted->name) &&
+            (wanted->kind != VALUE_MATCH_EQUALS || is_one_value(wanted, head->fields[i].value))) {
+            return wanted->kind != VALUE_MATCH_ABSENT;
+        }
+    }
+    return wanted->kind == VALUE_MATCH_ABSENT;
+}
+
 /* The first field condition that fails, or NULL. */
-static const struct field_match *failing_field(const struct route_match *match,
+static const struct value_match *failing_field(const struct route_match *match,
                                                const struct head *head)
 {
     for (size_t i = 0; i < match->n_fields; i++) {
@@ -55,38 +67,118 @@ static const struct field_match *failing_field(const struct route_match *match,
     return NULL;
 }
 
+/* Whether a server may and may not see a parameter as @wanted. */
+struct parameter_readings {
+    bool match;
+    bool differ;
+};
+
+/* What servers make of the parameter: each reads its name and its values in its own way, and takes
+ * the first of several values, the last, or a list. */
+static struct parameter_readings read_parameter(const struct value_match *wanted, struct span query)
+{
+    struct value_walk walk = {.rest = query, .name = wanted->name, .with_lists = true};
+    struct parameter_readings readings = {.match = false};
+    char buffer[PARAMETER_BYTES];
+    struct span decoded[VALUE_READINGS_MAX];
+    struct span value;
+    bool is_found = false;
+    while (query_next(&walk, &value)) {
+        size_t n = 0;
+        is_found = true;
+        if (wanted->kind == VALUE_MATCH_EQUALS) {
+            /* A value that does not fit equals none. */
+            const bool fits = query_decode(value, buffer, sizeof(buffer), decoded, &n);
+            readings.differ = readings.differ || !fits;
+        }
+        for (size_t i = 0; i < n; i++) {
+            const bool equals = is_one_value(wanted, decoded[i]);
+            readings.match = readings.match || equals;
+            readings.differ = readings.differ || !equals;
+        }
+    }
+    /* Whether all servers find it, or only some. */
+    const bool is_plain = is_found && query_find(query, wanted->name, buffer, 0, &value);
+    if (wanted->kind != VALUE_MATCH_EQUALS) {
+        const bool is_wanted = wanted->kind == VALUE_MATCH_PRESENT;
+        return (struct parameter_readings){.match = is_found ? is_wanted || !is_plain : !is_wanted,
+                                           .differ = is_found && !is_plain};
+    }
+    readings.differ = readings.differ || !is_plain;
+    return readings;
+}
+
+/* The first condition on a parameter that no server would see fulfilled, or NULL. */
+static const struct value_match *failing_parameter(const struct route_match *match,
+                                                   const struct head *head)
+{
+    for (size_t i = 0; i < match->n_parameters; i++) {
+        if (!read_parameter(&match->parameters[i], head->target.query).match) {
+            return &match->parameters[i];
+        }
+    }
+    return NULL;
+}
+
+/* Whether servers would disagree on a parameter that @match compares. */
+static bool has_ambiguous_parameter(const struct route_match *match, const struct head *head)
+{
+    for (size_t i = 0; i < match->n_parameters; i++) {
+        if (read_parameter(&match->parameters[i], head->target.query).differ) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool client_matches(const struct route_match *match, const struct address *client)
 {
     return match->n_clients == 0 || address_is_in(client, match->clients, match->n_clients);
 }
 
-/* The target of `OPTIONS *` has no path: no pattern matches it. */
-static bool path_matches(const struct route_match *match, struct request_view *request)
+/* Also sets the captures and their names. The target of `OPTIONS *` has no path: no pattern matches
+ * it. */
+static bool path_matches(const struct pattern *path, bool ignore_case, struct request_view *request)
 {
-    if (match->segments == NULL) {
-        return true;
+    if (request->path->text.data[0] != '/' ||
+        !pattern_matches(path, ignore_case, request->path, request->captures)) {
+        return false;
     }
-    return request->path->text.data[0] == '/' &&
-           pattern_matches(match->segments, match->n_segments, match->ignore_case, request->path,
-                           request->captures);
+    request->capture_names = path->capture_names;
+    request->n_captures = path->n_captures;
+    return true;
 }
 
-/* The first part of @match that fails, or MATCH_ALL. */
-static enum match_part compare(const struct route_match *match, struct request_view *request)
+static bool is_one_path(const struct route_match *match, struct request_view *request)
 {
-    if (!path_matches(match, request)) {
-        return MATCH_PATH;
+    for (size_t i = 0; i < match->n_paths; i++) {
+        if (path_matches(&match->paths[i], match->ignore_case, request)) {
+            return true;
+        }
     }
-    if (!method_matches(match, request->head->method)) {
-        return MATCH_METHOD;
+    return match->n_paths == 0;
+}
+
+static bool is_one_host(const struct route_match *match, struct span host)
+{
+    for (size_t i = 0; i < match->n_hosts; i++) {
+        if (host_matches(match->hosts[i], host)) {
+            return true;
+        }
     }
-    if (!host_matches(match->host, request->host)) {
-        return MATCH_HOST;
-    }
-    if (!client_matches(match, &request->client)) {
-        return MATCH_CLIENT;
-    }
-    return failing_field(match, request->head) != NULL ? MATCH_FIELD : MATCH_ALL;
+    return match->n_hosts == 0;
+}
+
+/* A request with an ambiguous parameter matches: it is refused then. */
+bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
+                   struct request_view *request)
+{
+    const struct route_match *match = &policy->routes[entry->route].match;
+    return (entry->path == NULL || path_matches(entry->path, match->ignore_case, request)) &&
+           method_matches(match, request->head->method) &&
+           host_matches(entry->host, request->host) && client_matches(match, &request->client) &&
+           (match->n_fields == 0 || failing_field(match, request->head) == NULL) &&
+           (match->n_parameters == 0 || failing_parameter(match, request->head) == NULL);
 }
 
 struct search {
@@ -94,25 +186,28 @@ struct search {
     struct request_view *request;
 };
 
-static bool accepts(void *context, uint32_t route)
+static bool accepts(void *context, const struct route_entry *entry)
 {
     const struct search *search = context;
-    return compare(&search->policy->routes[route].match, search->request) == MATCH_ALL;
+    return matcher_takes(search->policy, entry, search->request);
 }
 
 /* The first matching route; its captures are set. */
 static const struct route *first_match(const struct policy *policy, struct request_view *request)
 {
     struct search search = {policy, request};
-    const uint32_t found =
+    const struct route_entry *found =
         route_index_find(policy->route_index, request->host, request->path, accepts, &search);
-    if (found == ROUTE_NONE) {
+    if (found == NULL) {
         return NULL;
     }
-    if (policy->routes[found].n_captures > 0) {
-        (void)accepts(&search, found); /* a later attempt may have overwritten the captures */
+    if (found->path != NULL && found->path->n_captures > 0) {
+        /* A later attempt may have overwritten the captures. */
+        (void)path_matches(found->path, policy->routes[found->route].match.ignore_case, request);
+    } else {
+        request->n_captures = 0;
     }
-    return &policy->routes[found];
+    return &policy->routes[found->route];
 }
 
 /* Normalise the path. *refusal: why only some routes accept it, or NULL. */
@@ -327,9 +422,10 @@ const char *matcher_find_route(const struct policy *policy, struct request_view 
     if (found->match.ignore_case) {
         path_lower(request->path->text, request->path_buffer);
     }
+    if (has_ambiguous_parameter(&found->match, request->head)) {
+        return "servers read a parameter that the policy compares in different ways";
+    }
     request->route = found->name;
-    request->capture_names = found->capture_names;
-    request->n_captures = found->n_captures;
     *route = found;
     return NULL;
 }
@@ -341,18 +437,31 @@ const char *matcher_read_path(struct request_view *request)
 }
 
 enum match_part matcher_compare(const struct route *route, struct request_view *request,
-                                const struct field_match **field)
+                                const struct value_match **condition)
 {
-    const enum match_part part = compare(&route->match, request);
-    *field = part == MATCH_FIELD ? failing_field(&route->match, request->head) : NULL;
-    return part;
+    const struct route_match *match = &route->match;
+    *condition = NULL;
+    if (!is_one_path(match, request)) {
+        return MATCH_PATH;
+    }
+    if (!method_matches(match, request->head->method)) {
+        return MATCH_METHOD;
+    }
+    if (!is_one_host(match, request->host)) {
+        return MATCH_HOST;
+    }
+    if (!client_matches(match, &request->client)) {
+        return MATCH_CLIENT;
+    }
+    *condition = failing_field(match, request->head);
+    if (*condition != NULL) {
+        return MATCH_FIELD;
+    }
+    *condition = failing_parameter(match, request->head);
+    return *condition != NULL ? MATCH_PARAMETER : MATCH_ALL;
 }
 
-void matcher_write_path(const struct route_match *match, struct text *text)
+void matcher_write_path(const struct pattern *path, struct text *text)
 {
-    if (match->segments == NULL) {
-        text_add_literal(text, "/**");
-    } else {
-        pattern_write(match->segments, match->n_segments, text);
-    }
+    pattern_write(path->segments, path->n_segments, text);
 }

@@ -184,7 +184,8 @@ bool pattern_compile(struct span span, const struct path_rules *rules, struct ar
         return text_refuse(problem, "has more than %d segments", PATTERN_SEGMENTS_MAX);
     }
     compiled.segments = arena_calloc(arena, n_segments, sizeof(*compiled.segments));
-    if (compiled.segments == NULL) {
+    compiled.capture_names = arena_calloc(arena, CAPTURES_MAX, sizeof(*compiled.capture_names));
+    if (compiled.segments == NULL || compiled.capture_names == NULL) {
         return text_refuse(problem, "out of memory");
     }
     struct span rest = span_of(span.data + 1, span.len - 1);
@@ -237,13 +238,14 @@ static bool segment_matches(const struct pattern_segment *segment, struct span f
                        : span_equals(segment->text, found);
 }
 
-bool pattern_matches(const struct pattern_segment *segments, size_t n_segments, bool ignore_case,
-                     const struct path *path, struct span *captures)
+bool pattern_matches(const struct pattern *pattern, bool ignore_case, const struct path *path,
+                     struct span *captures)
 {
+    const struct pattern_segment *segments = pattern->segments;
     size_t n_captures = 0;
     assert(path->n_segments <= PATH_SEGMENTS_MAX);
 
-    for (size_t i = 0; i < n_segments; i++) {
+    for (size_t i = 0; i < pattern->n_segments; i++) {
         if (segments[i].kind == SEGMENT_REST) {
             return true;
         }
@@ -255,7 +257,7 @@ bool pattern_matches(const struct pattern_segment *segments, size_t n_segments, 
             captures[n_captures++] = path->segments[i];
         }
     }
-    return n_segments == path->n_segments;
+    return pattern->n_segments == path->n_segments;
 }
 
 /* Bytes that would be read as wildcards are escaped. */

@@ -20,16 +20,9 @@
 
 enum { PATTERN_LITERAL_BYTES_MAX = 1024 }; /* of one segment */
 
-/* A compiled pattern; segments and names are in the arena passed to pattern_compile(). */
-struct pattern {
-    struct pattern_segment *segments;
-    size_t n_segments;
-    struct span capture_names[CAPTURES_MAX];
-    size_t n_captures;
-};
-
-/* Compile @span. Literals are normalised under @rules, like the paths that they are compared with.
- * False: @problem describes the error, for use after `path "VALUE": `. */
+/* Compile @span; segments and names are in @arena. Literals are normalised under @rules, like the
+ * paths that they are compared with. False: @problem describes the error, for use after
+ * `path "VALUE": `. */
 MUST_USE bool pattern_compile(struct span span, const struct path_rules *rules, struct arena *arena,
                               struct pattern *pattern, struct text *problem);
 
@@ -39,12 +32,12 @@ MUST_USE bool pattern_compile(struct span span, const struct path_rules *rules, 
 MUST_USE bool pattern_part_matches(const struct pattern_segment *segment, struct span found,
                                    bool ignore_case);
 
-/* Whether @path, normalised with encoded separators allowed, matches @n_segments of @segments. `*`
- * and `{name}` match one non-empty segment, `**` matches any rest, also an empty one. All else must
- * be equal; @ignore_case ignores the case of letters. @captures gets the values of the {name}s, and
- * is undefined when the result is false. */
-MUST_USE bool pattern_matches(const struct pattern_segment *segments, size_t n_segments,
-                              bool ignore_case, const struct path *path, struct span *captures);
+/* Whether @path, normalised with encoded separators allowed, matches @pattern. `*` and `{name}`
+ * match one non-empty segment, `**` matches any rest, also an empty one. All else must be equal;
+ * @ignore_case ignores the case of letters. @captures gets the values of the {name}s, and is
+ * undefined when the result is false. */
+MUST_USE bool pattern_matches(const struct pattern *pattern, bool ignore_case,
+                              const struct path *path, struct span *captures);
 
 /* Write the pattern in the syntax of a policy, with normalised literals. `*`, `{` and `}` in a
  * literal are escaped, so that pattern_compile() reads the same pattern back. */

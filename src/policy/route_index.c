@@ -63,10 +63,9 @@ static uint32_t add_any(struct route_index *index, uint32_t from)
     return index->nodes[from].any;
 }
 
-static uint32_t add_root(struct route_index *index, const struct route_match *match)
+static uint32_t add_root(struct route_index *index, const struct route_forest *forest,
+                         struct span host)
 {
-    const struct route_forest *forest = &index->forests[match->ignore_case];
-    const struct span host = match->host;
     if (host.len == 0) {
         return forest->any_host;
     }
@@ -76,29 +75,50 @@ static uint32_t add_root(struct route_index *index, const struct route_match *ma
     return add_edge(index, forest->hosts, host);
 }
 
-/* Routes are added in reverse order, so that each list is in the order of the file. */
-static void add_route(struct route_index *index, const struct route *route)
+/* Entries are added in reverse order, so that each list is in the order of the file. */
+static void add_entry(struct route_index *index, uint32_t number, bool ignore_case)
 {
-    const struct route_match *match = &route->match;
-    uint32_t node = add_root(index, match);
-    index->nodes[node].least = route->index;
-    for (size_t i = 0; i < match->n_segments; i++) {
-        const struct pattern_segment *segment = &match->segments[i];
+    static const struct pattern ANY = {.n_segments = 0};
+    struct route_entry *entry = &index->entries[number];
+    const struct pattern *path = entry->path != NULL ? entry->path : &ANY;
+    uint32_t node = add_root(index, &index->forests[ignore_case], entry->host);
+    bool takes_rest = entry->path == NULL;
+    index->nodes[node].least = number;
+    for (size_t i = 0; i < path->n_segments; i++) {
+        const struct pattern_segment *segment = &path->segments[i];
         if (segment->kind == SEGMENT_REST) {
+            takes_rest = true;
             break;
         }
         node = segment->kind == SEGMENT_LITERAL ? add_edge(index, node, segment->text)
                                                 : add_any(index, node);
-        index->nodes[node].least = route->index;
+        index->nodes[node].least = number;
     }
-    const bool takes_rest =
-        match->segments == NULL || match->segments[match->n_segments - 1].kind == SEGMENT_REST;
     uint32_t *first = takes_rest ? &index->nodes[node].rest : &index->nodes[node].here;
-    index->next[route->index] = *first;
-    *first = route->index;
+    entry->next = *first;
+    *first = number;
 }
 
-/* The number of entries: at least twice the number of edges. */
+size_t route_index_count(const struct route_match *match)
+{
+    return (match->n_hosts > 0 ? match->n_hosts : 1) * (match->n_paths > 0 ? match->n_paths : 1);
+}
+
+/* Append the entries of @route. */
+static void list_entries(struct route_index *index, const struct route *route)
+{
+    const struct route_match *match = &route->match;
+    const size_t n_paths = match->n_paths > 0 ? match->n_paths : 1;
+    for (size_t i = 0; i < route_index_count(match); i++) {
+        index->entries[index->n_entries++] = (struct route_entry){
+            .route = route->index,
+            .host = match->n_hosts > 0 ? match->hosts[i / n_paths] : SPAN(""),
+            .path = match->n_paths > 0 ? &match->paths[i % n_paths] : NULL,
+        };
+    }
+}
+
+/* The size of the table of edges: at least twice their number. */
 static uint32_t edge_places(size_t n_nodes)
 {
     uint32_t places = 8;
@@ -112,14 +132,21 @@ static enum status allocate(struct route_index *index, struct arena *arena,
                             const struct route *routes, size_t n_routes)
 {
     size_t n_nodes = 2 * FOREST_NODES;
+    size_t n_entries = 0;
     for (size_t i = 0; i < n_routes; i++) {
-        n_nodes += 1 + routes[i].match.n_segments;
+        const struct route_match *match = &routes[i].match;
+        const size_t n_hosts = match->n_hosts > 0 ? match->n_hosts : 1;
+        n_entries += route_index_count(match);
+        n_nodes += n_hosts;
+        for (size_t j = 0; j < match->n_paths; j++) {
+            n_nodes += n_hosts * match->paths[j].n_segments;
+        }
     }
     const uint32_t n_places = edge_places(n_nodes);
     index->nodes = arena_calloc(arena, n_nodes, sizeof(*index->nodes));
     index->edges = arena_calloc(arena, n_places, sizeof(*index->edges));
-    index->next = arena_calloc(arena, n_routes + 1, sizeof(*index->next));
-    if (index->nodes == NULL || index->edges == NULL || index->next == NULL) {
+    index->entries = arena_calloc(arena, n_entries + 1, sizeof(*index->entries));
+    if (index->nodes == NULL || index->edges == NULL || index->entries == NULL) {
         return STATUS_NO_MEMORY;
     }
     index->edge_mask = n_places - 1;
@@ -142,8 +169,11 @@ enum status route_index_build(struct route_index *index, struct arena *arena,
         index->forests[i].hosts = add_node(index);
         index->forests[i].tails = add_node(index);
     }
-    for (size_t i = n_routes; i > 0; i--) {
-        add_route(index, &routes[i - 1]);
+    for (size_t i = 0; i < n_routes; i++) {
+        list_entries(index, &routes[i]);
+    }
+    for (uint32_t i = index->n_entries; i > 0; i--) {
+        add_entry(index, i - 1, routes[index->entries[i - 1].route].match.ignore_case);
     }
     return STATUS_OK;
 }
@@ -159,13 +189,14 @@ struct search {
     uint32_t found; /* the first accepted so far */
 };
 
-static void try_list(struct search *search, uint32_t route)
+static void try_list(struct search *search, uint32_t number)
 {
-    while (route < search->found) { /* ROUTE_NONE is the greatest */
-        if (search->accepts(search->context, route)) {
-            search->found = route;
+    while (number < search->found) { /* ROUTE_NONE is the greatest */
+        const struct route_entry *entry = &search->index->entries[number];
+        if (search->accepts(search->context, entry)) {
+            search->found = number;
         }
-        route = search->index->next[route];
+        number = entry->next;
     }
 }
 
@@ -182,7 +213,7 @@ static uint32_t follow_segment(const struct search *search, uint32_t node, struc
     return follow(search->index, node, span_of(buffer, segment.len));
 }
 
-/* Try the routes of node @number, which the first @depth segments lead to, and of the nodes below
+/* Try the entries of node @number, which the first @depth segments lead to, and of the nodes below
  * it. Each node is visited at most once. */
 static void try_node(struct search *search, uint32_t number, size_t depth)
 {
@@ -216,8 +247,9 @@ static void try_tails(struct search *search, uint32_t tails, struct span host)
     }
 }
 
-uint32_t route_index_find(const struct route_index *index, struct span host,
-                          const struct path *path, route_accepts accepts, void *context)
+const struct route_entry *route_index_find(const struct route_index *index, struct span host,
+                                           const struct path *path, route_accepts accepts,
+                                           void *context)
 {
     struct search search = {
         .index = index,
@@ -233,14 +265,14 @@ uint32_t route_index_find(const struct route_index *index, struct span host,
         try_node(&search, follow(index, forest->hosts, host), 0);
         try_tails(&search, forest->tails, host);
     }
-    return search.found;
+    return search.found != ROUTE_NONE ? &index->entries[search.found] : NULL;
 }
 
-/* --- finding routes that match all of a pattern --- */
+/* --- finding entries that match all of another one --- */
 
 struct wider_search {
     const struct route_index *index;
-    const struct route_match *narrow;
+    const struct route_entry *narrow;
     bool ignore_case;
     route_accepts accepts;
     void *context;
@@ -255,13 +287,17 @@ static bool take_step(struct wider_search *search)
     return has_steps;
 }
 
-static void try_wider_list(struct wider_search *search, uint32_t route)
+static void try_wider_list(struct wider_search *search, uint32_t number)
 {
-    while (route < search->found && take_step(search)) {
-        if (search->accepts(search->context, route)) {
-            search->found = route;
+    while (number < search->found && take_step(search)) {
+        const struct route_entry *entry = &search->index->entries[number];
+        if (entry->route >= search->narrow->route) {
+            return;
         }
-        route = search->index->next[route];
+        if (search->accepts(search->context, entry)) {
+            search->found = number;
+        }
+        number = entry->next;
     }
 }
 
@@ -285,11 +321,12 @@ static void try_wider(struct wider_search *search, uint32_t number, size_t depth
     }
     const struct route_node *node = &search->index->nodes[number];
     try_wider_list(search, node->rest);
-    if (depth == search->narrow->n_segments) {
+    const struct pattern *path = search->narrow->path;
+    if (path == NULL || depth == path->n_segments) {
         try_wider_list(search, node->here);
         return;
     }
-    const struct pattern_segment *segment = &search->narrow->segments[depth];
+    const struct pattern_segment *segment = &path->segments[depth];
     switch (segment->kind) {
     case SEGMENT_LITERAL:
         try_wider(search, follow_literal(search, number, segment->text), depth + 1);
@@ -307,10 +344,12 @@ static void try_wider(struct wider_search *search, uint32_t number, size_t depth
     }
 }
 
-uint32_t route_index_find_wider(const struct route_index *index, const struct route_match *narrow,
-                                uint32_t before, route_accepts accepts, void *context,
-                                uint64_t *steps)
+const struct route_entry *route_index_find_wider(const struct route_index *index,
+                                                 const struct route_entry *narrow,
+                                                 route_accepts accepts, void *context,
+                                                 uint64_t *steps)
 {
+    const uint32_t before = (uint32_t)(narrow - index->entries);
     struct wider_search search = {
         .index = index,
         .narrow = narrow,
@@ -332,5 +371,5 @@ uint32_t route_index_find_wider(const struct route_index *index, const struct ro
             }
         }
     }
-    return search.found < before ? search.found : ROUTE_NONE;
+    return search.found < before ? &index->entries[search.found] : NULL;
 }

@@ -140,24 +140,40 @@ static void check_rule(struct search *search, const struct limit_rule *rule)
 
 /* --- routes --- */
 
+/* A value that the log lacks is absent in each of its requests. */
+static void note_condition(struct search *search, const struct route *route, const char *source,
+                           const struct value_match *condition)
+{
+    char buffer[NOTE_BYTES];
+    struct text note = text_of(buffer, sizeof(buffer));
+    const bool is_absence = condition->kind == VALUE_MATCH_ABSENT;
+    begin_note(&note, "route", route->name,
+               is_absence ? "takes requests with and without "
+                          : "takes no request: it matches by ");
+    text_add(&note, span_of_text(source));
+    text_add(&note, condition->name);
+    text_add_literal(&note, ", which the log lacks");
+    add_note(search, &note);
+}
+
 static void check_match(struct search *search, const struct route *route)
 {
     char buffer[NOTE_BYTES];
     struct text note = text_of(buffer, sizeof(buffer));
-    begin_note(&note, "route", route->name, "takes no request: it matches by ");
-    if (route->match.host.len > 0 && !search->reported->has_host) {
-        text_add_literal(&note, "host, which the log lacks; --host sets it");
+    if (route->match.n_hosts > 0 && !search->reported->has_host) {
+        begin_note(&note, "route", route->name,
+                   "takes no request: it matches by host, which the log lacks; --host sets it");
         add_note(search, &note);
         return;
     }
     for (size_t i = 0; i < route->match.n_fields; i++) {
         if (!has_header(search, route->match.fields[i].name)) {
-            text_add_literal(&note, "header.");
-            text_add(&note, route->match.fields[i].name);
-            text_add_literal(&note, ", which the log lacks");
-            add_note(search, &note);
+            note_condition(search, route, "header.", &route->match.fields[i]);
             return;
         }
+    }
+    if (route->match.n_parameters > 0 && !search->reported->has_query) {
+        note_condition(search, route, "query.", &route->match.parameters[0]);
     }
 }
 

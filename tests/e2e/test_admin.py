@@ -68,7 +68,7 @@ def test_limits_are_told_with_their_numbers_and_routes(unix):
 def test_routes_are_told_in_their_order(unix):
     routes = unix.read("/v1/routes")["routes"]
     assert [route["name"] for route in routes] == ["a", "route-2"]
-    assert routes[0]["match"] == {"path": "/a/{id}/**", "method": ["GET"]}
+    assert routes[0]["match"] == {"path": ["/a/{id}/**"], "method": ["GET"]}
     assert routes[0]["limits"] == ["per-client", "per-key"]
     assert routes[1]["respond"] == {"status": 204}
 

@@ -163,7 +163,7 @@ static const struct ctl_table LIMITS = {
 /* "POST,PUT example.com /v1/login header client" */
 static void write_match(const json_t *match, struct text *cell)
 {
-    static const char *const MEMBERS[] = {"method", "host", "path", "client", "header"};
+    static const char *const MEMBERS[] = {"method", "host", "path", "client", "header", "query"};
     for (size_t i = 0; i < ARRAY_LEN(MEMBERS); i++) {
         const json_t *member = json_object_get(match, MEMBERS[i]);
         const size_t n = json_string_length(member) > 0 ? 1 : json_array_size(member);

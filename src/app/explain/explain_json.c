@@ -91,7 +91,7 @@ static bool add_routes(const struct explanation *explanation, json_t *root)
 {
     static const char *const PARTS[] = {
         [MATCH_PATH] = "path",     [MATCH_METHOD] = "method", [MATCH_HOST] = "host",
-        [MATCH_CLIENT] = "client", [MATCH_FIELD] = "header",
+        [MATCH_CLIENT] = "client", [MATCH_FIELD] = "header",  [MATCH_PARAMETER] = "query",
     };
     const struct route *taken = explanation->given.evaluation.route;
     json_t *routes = json_array();
@@ -99,13 +99,13 @@ static bool add_routes(const struct explanation *explanation, json_t *root)
                     set(root, "routes", routes);
     for (size_t i = 0; i < explanation->n_routes && is_sound; i++) {
         const enum match_part part = explanation->routes[i].part;
-        const struct field_match *field = explanation->routes[i].field;
+        const struct value_match *condition = explanation->routes[i].condition;
         json_t *route = json_object();
         is_sound = json_array_append_new(routes, route) == 0 &&
                    set(route, "name", json_of(explanation->policy->routes[i].name)) &&
                    set(route, "matches", json_boolean(part == MATCH_ALL)) &&
                    (part == MATCH_ALL || set(route, "because", json_string(PARTS[part]))) &&
-                   (field == NULL || set(route, "header", json_of(field->name)));
+                   (condition == NULL || set(route, PARTS[part], json_of(condition->name)));
     }
     return is_sound;
 }

@@ -154,49 +154,67 @@ static void put_client(const struct explanation *explanation, FILE *out)
 
 /* --- the route --- */
 
-static void put_methods(const struct route_match *match, FILE *out)
+static void put_separator(size_t i, size_t n, FILE *out)
 {
-    for (size_t i = 0; i < match->n_methods; i++) {
-        fputs(i == 0 ? "" : i + 1 == match->n_methods ? " nor " : ", ", out);
-        explain_text_put(out, match->methods[i]);
+    fputs(i == 0 ? "" : i + 1 == n ? " nor " : ", ", out);
+}
+
+static void put_spans(const struct span *spans, size_t n, FILE *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        put_separator(i, n, out);
+        explain_text_put(out, spans[i]);
     }
 }
 
-static void put_pattern(const struct route_match *match, FILE *out)
+static void put_paths(const struct route_match *match, FILE *out)
 {
-    char buffer[VALUE_BYTES_MAX];
-    struct text text = text_of(buffer, sizeof(buffer));
-    matcher_write_path(match, &text);
-    explain_text_put(out, text_span(&text));
+    for (size_t i = 0; i < match->n_paths; i++) {
+        char buffer[VALUE_BYTES_MAX];
+        struct text text = text_of(buffer, sizeof(buffer));
+        matcher_write_path(&match->paths[i], &text);
+        put_separator(i, match->n_paths, out);
+        explain_text_put(out, text_span(&text));
+    }
 }
 
-/* The value that a field must have may be a secret. */
+/* The value that a field or a parameter must have may be a secret. */
+static void put_condition(const char *what, const struct value_match *condition, FILE *out)
+{
+    static const char *const FAULTS[] = {
+        [VALUE_MATCH_EQUALS] = " does not have the value that it asks for",
+        [VALUE_MATCH_PRESENT] = " is not there",
+        [VALUE_MATCH_ABSENT] = " is there",
+    };
+    fprintf(out, "no: the %s ", what);
+    explain_text_put(out, condition->name);
+    fputs(FAULTS[condition->kind], out);
+}
+
 static void put_mismatch(const struct route *route, const struct explained_route *explained,
                          FILE *out)
 {
     switch (explained->part) {
     case MATCH_PATH:
         fputs("no: the path is not ", out);
-        put_pattern(&route->match, out);
+        put_paths(&route->match, out);
         break;
     case MATCH_METHOD:
         fputs("no: the method is not ", out);
-        put_methods(&route->match, out);
+        put_spans(route->match.methods, route->match.n_methods, out);
         break;
     case MATCH_HOST:
         fputs("no: the host is not ", out);
-        explain_text_put(out, route->match.host);
+        put_spans(route->match.hosts, route->match.n_hosts, out);
         break;
     case MATCH_CLIENT:
         fputs("no: the client is in none of its prefixes", out);
         break;
     case MATCH_FIELD:
-        fputs("no: the field ", out);
-        explain_text_put(out, explained->field->name);
-        fputs(explained->field->kind == FIELD_MATCH_PRESENT
-                  ? " is not there"
-                  : " does not have the value that it asks for",
-              out);
+        put_condition("field", explained->condition, out);
+        break;
+    case MATCH_PARAMETER:
+        put_condition("parameter", explained->condition, out);
         break;
     case MATCH_ALL:
         fputs("yes", out);

@@ -24,7 +24,7 @@ static enum status compare_routes(struct explanation *explanation)
     }
     for (size_t i = 0; i < policy->n_routes; i++) {
         struct explained_route *route = &explanation->routes[explanation->n_routes++];
-        route->part = matcher_compare(&policy->routes[i], &view, &route->field);
+        route->part = matcher_compare(&policy->routes[i], &view, &route->condition);
         if (route->part == MATCH_ALL) {
             break;
         }

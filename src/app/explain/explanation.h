@@ -20,8 +20,8 @@
 
 /* The part of a route that a request does not match. */
 struct explained_route {
-    enum match_part part;            /* MATCH_ALL: the request matches the route */
-    const struct field_match *field; /* with MATCH_FIELD */
+    enum match_part part;                /* MATCH_ALL: the request matches the route */
+    const struct value_match *condition; /* with MATCH_FIELD and MATCH_PARAMETER */
 };
 
 /* A rule with one of the identities that the request has under it. */

@@ -174,14 +174,14 @@ static void compile_fields(struct compiler *compiler, const struct spec_edits *s
 
 /* --- the prefix --- */
 
-static bool starts_match(const struct route_match *match, const struct path *prefix)
+static bool starts_path(const struct pattern *path, bool ignore_case, const struct path *prefix)
 {
-    if (match->n_segments < prefix->n_segments) {
+    if (path->n_segments < prefix->n_segments) {
         return false;
     }
     for (size_t i = 0; i < prefix->n_segments; i++) {
-        const struct pattern_segment *segment = &match->segments[i];
-        const bool is_same = match->ignore_case
+        const struct pattern_segment *segment = &path->segments[i];
+        const bool is_same = ignore_case
                                  ? span_equals_ignore_case(segment->text, prefix->segments[i])
                                  : span_equals(segment->text, prefix->segments[i]);
         if (segment->kind != SEGMENT_LITERAL || !is_same) {
@@ -189,6 +189,17 @@ static bool starts_match(const struct route_match *match, const struct path *pre
         }
     }
     return true;
+}
+
+/* Whether each path of @match starts with @prefix. */
+static bool starts_match(const struct route_match *match, const struct path *prefix)
+{
+    for (size_t i = 0; i < match->n_paths; i++) {
+        if (!starts_path(&match->paths[i], match->ignore_case, prefix)) {
+            return false;
+        }
+    }
+    return match->n_paths > 0;
 }
 
 /* Why @prefix is invalid for a route with @match, or NULL. */

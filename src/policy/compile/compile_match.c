@@ -2,39 +2,34 @@
 
 #include <string.h>
 
+#include "base/limits.h"
+#include "http/field.h"
 #include "http/method.h"
 #include "http/target.h"
 #include "policy/load/name_index.h"
+#include "policy/load/value_types.h"
 #include "policy/pattern.h"
+#include "policy/route_index.h"
 
 enum { PROBLEM_BYTES_MAX = 512 };
 
-static void compile_path(struct compiler *compiler, const struct spec_match *spec,
-                         struct route *route)
+static bool compile_path(struct compiler *compiler, const struct spec_text *spec,
+                         const struct path_rules *rules, struct pattern *pattern)
 {
-    const struct path_rules rules = {
-        .allow_encoded_slash = spec->encoded_slash != 0,
-        .ignore_case = spec->ignore_case,
-    };
     char buffer[PROBLEM_BYTES_MAX];
     struct text problem = text_of(buffer, sizeof(buffer));
-    struct pattern pattern;
-    if (spec->path.node == NULL) {
-        return;
+    if (spec->node == NULL) {
+        return false;
     }
-    if (!pattern_compile(spec->path.text, &rules, &compiler->policy->arena, &pattern, &problem)) {
-        node_report(
-            compiler->diags, spec->path.node, "path", ": %.*s",
-            SPAN_ARGS(spec->path.node->expanded
-                          ? SPAN("the value from the environment, which is not shown, is not a "
-                                 "valid pattern")
-                          : text_span(&problem)));
-        return;
+    if (!pattern_compile(spec->text, rules, &compiler->policy->arena, pattern, &problem)) {
+        node_report(compiler->diags, spec->node, "path", ": %.*s",
+                    SPAN_ARGS(spec->node->expanded
+                                  ? SPAN("the value from the environment, which is not shown, is "
+                                         "not a valid pattern")
+                                  : text_span(&problem)));
+        return false;
     }
-    route->match.segments = pattern.segments;
-    route->match.n_segments = pattern.n_segments;
-    memcpy(route->capture_names, pattern.capture_names, sizeof(route->capture_names));
-    route->n_captures = pattern.n_captures;
+    return true;
 }
 
 /* Normalise @host like request_view.host: lower case, no port, no final dot. A leading "*." is
@@ -44,9 +39,6 @@ static struct span compile_host(struct compiler *compiler, struct span host)
     char normalised[HOST_BYTES_MAX];
     char buffer[HOST_BYTES_MAX + 2];
     struct text text = text_of(buffer, sizeof(buffer));
-    if (host.len == 0) {
-        return host;
-    }
     if (span_starts_with(host, SPAN("*."))) {
         text_add_literal(&text, "*.");
         host = span_of(host.data + 2, host.len - 2);
@@ -64,6 +56,45 @@ static void refuse_empty(struct compiler *compiler, const struct section_items *
     }
 }
 
+/* Check that @items, if they are given, are neither none nor too many. */
+static void check_values(struct compiler *compiler, const struct section_items *items,
+                         const char *key)
+{
+    refuse_empty(compiler, items, key);
+    if (items->n_items > MATCH_VALUES_MAX) {
+        node_error(compiler->diags, items->node, "%s has more than %d values", key,
+                   MATCH_VALUES_MAX);
+    }
+}
+
+static void compile_paths(struct compiler *compiler, const struct spec_match *spec,
+                          struct route_match *match)
+{
+    const struct path_rules rules = {
+        .allow_encoded_slash = match->allow_encoded_slash,
+        .ignore_case = match->ignore_case,
+    };
+    const struct spec_text *paths = spec->paths.items;
+    check_values(compiler, &spec->paths, "path");
+    match->paths = compile_alloc(compiler, spec->paths.n_items, sizeof(*match->paths));
+    for (size_t i = 0; i < spec->paths.n_items && match->paths != NULL; i++) {
+        match->n_paths += compile_path(compiler, &paths[i], &rules, &match->paths[match->n_paths]);
+    }
+}
+
+static void compile_hosts(struct compiler *compiler, const struct spec_match *spec,
+                          struct route_match *match)
+{
+    const struct spec_text *hosts = spec->hosts.items;
+    check_values(compiler, &spec->hosts, "host");
+    match->hosts = compile_alloc(compiler, spec->hosts.n_items, sizeof(*match->hosts));
+    for (size_t i = 0; i < spec->hosts.n_items && match->hosts != NULL; i++) {
+        if (hosts[i].node != NULL) {
+            match->hosts[match->n_hosts++] = compile_host(compiler, hosts[i].text);
+        }
+    }
+}
+
 static void compile_methods(struct compiler *compiler, const struct section_items *items,
                             struct route_match *match)
 {
@@ -76,31 +107,96 @@ static void compile_methods(struct compiler *compiler, const struct section_item
     }
 }
 
+/* The values of one name. `true` and `false` stand for its presence where they are not quoted. */
+static bool compile_values(struct compiler *compiler, const struct section_list *spec,
+                           struct value_match *condition)
+{
+    const struct spec_text *values = spec->values.items;
+    check_values(compiler, &spec->values, "a list of values");
+    condition->values = compile_alloc(compiler, spec->values.n_items, sizeof(struct span));
+    for (size_t i = 0; i < spec->values.n_items && condition->values != NULL; i++) {
+        const struct node *node = values[i].node;
+        if (node != NULL && value_is_switch(node)) {
+            condition->kind =
+                span_equals(node->text, SPAN("true")) ? VALUE_MATCH_PRESENT : VALUE_MATCH_ABSENT;
+            if (spec->values.n_items > 1) {
+                node_error(compiler->diags, node,
+                           "true and false stand alone; write \"'%.*s'\" for the word",
+                           SPAN_ARGS(node->text));
+            }
+        } else {
+            condition->values[condition->n_values++] =
+                compile_copy(compiler, span_trim(values[i].text));
+        }
+    }
+    return condition->n_values > 0 || condition->kind != VALUE_MATCH_EQUALS;
+}
+
+static void check_field_name(struct compiler *compiler, const struct section_position *position)
+{
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    if (!field_is_token(position->name)) {
+        node_report(compiler->diags, position->name_node, "header",
+                    ": the key must be the name of a header");
+    } else if (!value_check_read_field(position->name, &problem)) {
+        node_report(compiler->diags, position->name_node, "header", ": %.*s",
+                    SPAN_ARGS(text_span(&problem)));
+    }
+}
+
+/* Returns the number of @conditions. */
+static size_t compile_conditions(struct compiler *compiler, const struct section_items *items,
+                                 struct value_match **conditions)
+{
+    const struct section_list *specs = items->items;
+    size_t n = 0;
+    *conditions = compile_alloc(compiler, items->n_items, sizeof(**conditions));
+    for (size_t i = 0; i < items->n_items && *conditions != NULL; i++) {
+        struct value_match *condition = &(*conditions)[n];
+        condition->name = compile_copy(compiler, specs[i].position.name);
+        n += compile_values(compiler, &specs[i], condition);
+    }
+    return n;
+}
+
 static void compile_fields(struct compiler *compiler, const struct section_items *items,
                            struct route_match *match)
 {
-    const struct spec_header *headers = items->items;
-    match->fields = compile_alloc(compiler, items->n_items, sizeof(*match->fields));
-    for (size_t i = 0; i < items->n_items && match->fields != NULL; i++) {
-        match->fields[match->n_fields++] = (struct field_match){
-            .name = compile_copy(compiler, headers[i].position.name),
-            .kind = headers[i].is_present ? FIELD_MATCH_PRESENT : FIELD_MATCH_EQUALS,
-            .value = compile_copy(compiler, headers[i].value),
-        };
+    const struct section_list *specs = items->items;
+    for (size_t i = 0; i < items->n_items; i++) {
+        check_field_name(compiler, &specs[i].position);
     }
+    match->n_fields = compile_conditions(compiler, items, &match->fields);
+}
+
+static void compile_query(struct compiler *compiler, const struct section_items *items,
+                          struct route_match *match)
+{
+    const struct section_list *specs = items->items;
+    for (size_t i = 0; i < items->n_items; i++) {
+        const struct span name = specs[i].position.name;
+        if (name.len == 0 || name.len > MATCH_VALUE_BYTES_MAX) {
+            node_error(compiler->diags, specs[i].position.name_node,
+                       "the name of a parameter must be 1 to %d bytes", MATCH_VALUE_BYTES_MAX);
+        }
+    }
+    match->n_parameters = compile_conditions(compiler, items, &match->parameters);
 }
 
 void compile_match(struct compiler *compiler, const struct spec_match *spec, struct route *route)
 {
-    route->match.ignore_case = spec->ignore_case;
-    route->match.allow_encoded_slash = spec->encoded_slash != 0;
-    route->match.host = compile_host(compiler, spec->host.text);
-    compile_path(compiler, spec, route);
-    compile_methods(compiler, &spec->methods, &route->match);
-    compile_fields(compiler, &spec->headers, &route->match);
+    struct route_match *match = &route->match;
+    match->ignore_case = spec->ignore_case;
+    match->allow_encoded_slash = spec->encoded_slash != 0;
+    compile_hosts(compiler, spec, match);
+    compile_paths(compiler, spec, match);
+    compile_methods(compiler, &spec->methods, match);
+    compile_fields(compiler, &spec->headers, match);
+    compile_query(compiler, &spec->query, match);
     refuse_empty(compiler, &spec->clients, "client");
-    route->match.clients = compile_prefixes(compiler, &spec->clients);
-    route->match.n_clients = spec->clients.n_items;
+    match->clients = compile_prefixes(compiler, &spec->clients);
+    match->n_clients = spec->clients.n_items;
 }
 
 /* --- HEAD --- */
@@ -115,20 +211,20 @@ static bool names_method(const struct route_match *match, enum method_id id)
     return false;
 }
 
-/* The host and the path of @match as one text, in which `*` stands for each {name}. */
-static struct span write_place(struct compiler *compiler, const struct route_match *match)
+/* The host and the path of @entry as one text, in which `*` stands for each {name}. */
+static struct span write_place(struct compiler *compiler, const struct route_entry *entry)
 {
     static const struct pattern_segment ANY = {.kind = SEGMENT_ANY};
     static const struct pattern_segment REST = {.kind = SEGMENT_REST};
     char buffer[HOST_BYTES_MAX + TARGET_BYTES_MAX]; /* a longer pattern matches no request */
     struct text text = text_of(buffer, sizeof(buffer));
-    text_add(&text, match->host);
-    if (match->segments == NULL) {
+    text_add(&text, entry->host);
+    if (entry->path == NULL) {
         pattern_write(&REST, 1, &text);
     }
-    for (size_t i = 0; i < match->n_segments; i++) {
-        const bool is_capture = match->segments[i].kind == SEGMENT_CAPTURE;
-        pattern_write(is_capture ? &ANY : &match->segments[i], 1, &text);
+    for (size_t i = 0; entry->path != NULL && i < entry->path->n_segments; i++) {
+        const struct pattern_segment *segment = &entry->path->segments[i];
+        pattern_write(segment->kind == SEGMENT_CAPTURE ? &ANY : segment, 1, &text);
     }
     char *copy = arena_alloc(compiler->scratch, text.len + 1);
     compiler->no_memory = compiler->no_memory || copy == NULL;
@@ -138,25 +234,45 @@ static struct span write_place(struct compiler *compiler, const struct route_mat
     return span_of(copy, copy != NULL ? text.len : 0);
 }
 
+/* Whether one of the places of @route, which begin at @entry, is in @named. */
+static bool is_place_named(struct compiler *compiler, const struct route *route,
+                           const struct route_entry *entry, const struct name_index *named)
+{
+    const struct route_entry *end = entry + route_index_count(&route->match);
+    for (; entry < end && !compiler->no_memory; entry++) {
+        if (name_index_find(named, write_place(compiler, entry)) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void compile_implied_head(struct compiler *compiler)
 {
     struct policy *policy = compiler->policy;
+    const struct route_index *index = policy->route_index;
     struct name_index named; /* hosts and paths of routes that name HEAD */
-    if (name_index_init(&named, compiler->scratch, policy->n_routes) != STATUS_OK) {
+    if (index == NULL) {
+        return; /* there are errors */
+    }
+    if (name_index_init(&named, compiler->scratch, index->n_entries) != STATUS_OK) {
         compiler->no_memory = true;
         return;
     }
-    for (size_t i = 0; i < policy->n_routes && !compiler->no_memory; i++) {
-        if (names_method(&policy->routes[i].match, METHOD_HEAD)) {
-            name_index_add(&named, write_place(compiler, &policy->routes[i].match), (uint32_t)i);
+    for (uint32_t i = 0; i < index->n_entries && !compiler->no_memory; i++) {
+        const struct route_entry *entry = &index->entries[i];
+        if (names_method(&policy->routes[entry->route].match, METHOD_HEAD)) {
+            name_index_add(&named, write_place(compiler, entry), i);
         }
     }
     name_index_build(&named);
+    const struct route_entry *entry = index->entries;
     for (size_t i = 0; i < policy->n_routes && !compiler->no_memory; i++) {
         struct route_match *match = &policy->routes[i].match;
         if (names_method(match, METHOD_GET) &&
-            name_index_find(&named, write_place(compiler, match)) == NULL) {
+            !is_place_named(compiler, &policy->routes[i], entry, &named)) {
             match->methods[match->n_methods++] = SPAN("HEAD");
         }
+        entry += route_index_count(match);
     }
 }

@@ -44,8 +44,8 @@ static void add_key(struct collection *collection, const struct key *key)
 static void add_route(struct collection *collection, const struct route *route)
 {
     for (size_t i = 0; i < route->match.n_fields; i++) {
-        const struct field_match *field = &route->match.fields[i];
-        add(collection, field->name, field->kind == FIELD_MATCH_EQUALS);
+        const struct value_match *field = &route->match.fields[i];
+        add(collection, field->name, field->kind == VALUE_MATCH_EQUALS);
     }
     if (route->cost.kind == COST_REQUEST_HEADER) {
         add(collection, route->cost.field, true);

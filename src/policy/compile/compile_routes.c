@@ -141,15 +141,25 @@ static void report_capture(struct compiler *compiler, const struct limit_rule *r
     }
 }
 
-/* Whether @term names a capture that @route does not have. */
-static bool is_lacking(const struct route *route, const struct key_term *term)
+static bool has_capture(const struct pattern *path, struct span name)
 {
-    for (size_t i = 0; i < route->n_captures; i++) {
-        if (span_equals(route->capture_names[i], term->name)) {
-            return false;
+    for (size_t i = 0; i < path->n_captures; i++) {
+        if (span_equals(path->capture_names[i], name)) {
+            return true;
         }
     }
-    return term->source == KEY_PATH_CAPTURE;
+    return false;
+}
+
+/* Whether @term names a capture that a path of @route does not have. */
+static bool is_lacking(const struct route *route, const struct key_term *term)
+{
+    const struct route_match *match = &route->match;
+    bool is_in_all = match->n_paths > 0;
+    for (size_t i = 0; i < match->n_paths && term->source == KEY_PATH_CAPTURE; i++) {
+        is_in_all = is_in_all && has_capture(&match->paths[i], term->name);
+    }
+    return term->source == KEY_PATH_CAPTURE && !is_in_all;
 }
 
 const struct key_term *compile_lacking_capture(const struct route *route, const struct key *key)
@@ -171,7 +181,7 @@ static void check_captures(struct compiler *compiler, const struct spec_route *s
                            const struct route *route, const struct limit_rule *rule,
                            const struct node *node)
 {
-    const bool is_reported = spec->match.path.node != NULL && route->match.segments == NULL;
+    const bool is_reported = route->match.n_paths < spec->match.paths.n_items;
     const struct key_term *lacking =
         is_reported ? NULL : compile_lacking_capture(route, &rule->key);
     if (lacking != NULL) {
@@ -369,6 +379,14 @@ static void index_routes(struct compiler *compiler)
 {
     struct policy *policy = compiler->policy;
     struct route_index *index = compile_alloc(compiler, 1, sizeof(*index));
+    size_t n_entries = 0;
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        n_entries += route_index_count(&policy->routes[i].match);
+    }
+    if (n_entries > ROUTE_ENTRIES_MAX) {
+        node_error(compiler->diags, compiler->spec->routes.node,
+                   "the routes have more than %d pairs of a host and a path", ROUTE_ENTRIES_MAX);
+    }
     if (compiler->diags->n_errors > 0 || index == NULL) {
         return;
     }

@@ -19,6 +19,8 @@
 #include "policy/policy.h"
 #include "policy/warning.h"
 
+struct route_entry;
+
 struct lint {
     const struct spec_policy *spec;
     const struct spec_limit *limits; /* of spec */
@@ -76,10 +78,10 @@ struct cover_part {
     const struct address_prefix *client; /* NULL: any */
 };
 
-/* Whether @earlier matches all requests in @part of @later. Several prefixes of @earlier that only
- * together cover one of @later are not combined. */
-bool cover_takes(const struct route_match *earlier, const struct route_match *later,
-                 const struct cover_part *part);
+/* Whether the entry @earlier matches all requests in @part of the entry @later. Several prefixes of
+ * @earlier that only together cover one of @later are not combined. */
+bool cover_takes(const struct policy *policy, const struct route_entry *earlier,
+                 const struct route_entry *later, const struct cover_part *part);
 
 /* Whether the prefix @wide covers all of @narrow. */
 bool cover_prefix(const struct address_prefix *wide, const struct address_prefix *narrow);

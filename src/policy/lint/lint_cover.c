@@ -4,6 +4,7 @@
 #include "policy/lint/lint.h"
 
 #include "policy/pattern.h"
+#include "policy/route_index.h"
 
 /* --- paths --- */
 
@@ -58,13 +59,14 @@ static bool covers_segment(const struct pattern_segment *wide, bool wide_ignores
     return narrow->kind != SEGMENT_LITERAL || narrow->text.len > 0;
 }
 
-static bool covers_pattern(const struct route_match *wide, const struct route_match *narrow)
+static bool covers_pattern(const struct pattern *wide, bool wide_ignores_case,
+                           const struct pattern *narrow, bool narrow_ignores_case)
 {
     size_t i = 0;
     while (i < wide->n_segments && wide->segments[i].kind != SEGMENT_REST) {
         if (i == narrow->n_segments || narrow->segments[i].kind == SEGMENT_REST ||
-            !covers_segment(&wide->segments[i], wide->ignore_case, &narrow->segments[i],
-                            narrow->ignore_case)) {
+            !covers_segment(&wide->segments[i], wide_ignores_case, &narrow->segments[i],
+                            narrow_ignores_case)) {
             return false;
         }
         i++;
@@ -73,17 +75,17 @@ static bool covers_pattern(const struct route_match *wide, const struct route_ma
 }
 
 /* A route without a path also matches `OPTIONS *`, which no pattern matches. */
-static bool covers_path(const struct route_match *wide, const struct route_match *narrow,
-                        struct span method)
+static bool covers_path(const struct pattern *wide, bool wide_ignores_case,
+                        const struct pattern *narrow, bool narrow_ignores_case, struct span method)
 {
-    if (wide->segments == NULL) {
+    if (wide == NULL) {
         return true;
     }
-    if (narrow->segments == NULL) {
+    if (narrow == NULL) {
         const bool may_be_asterisk = method.len == 0 || span_equals(method, SPAN("OPTIONS"));
         return !may_be_asterisk && wide->segments[0].kind == SEGMENT_REST;
     }
-    return covers_pattern(wide, narrow);
+    return covers_pattern(wide, wide_ignores_case, narrow, narrow_ignores_case);
 }
 
 /* --- the rest of a match --- */
@@ -129,34 +131,80 @@ static bool covers_client(const struct route_match *wide, const struct address_p
     return wide->n_clients == 0;
 }
 
-/* Whether @narrow has the condition @field. */
-static bool is_asked(const struct field_match *field, const struct route_match *narrow)
+/* Whether each value of @narrow is one of @wide. */
+static bool are_among(const struct value_match *wide, const struct value_match *narrow)
 {
-    for (size_t i = 0; i < narrow->n_fields; i++) {
-        const struct field_match *other = &narrow->fields[i];
-        if (span_equals_ignore_case(field->name, other->name) &&
-            (field->kind == FIELD_MATCH_PRESENT ||
-             (other->kind == FIELD_MATCH_EQUALS && span_equals(field->value, other->value)))) {
-            return true;
+    for (size_t i = 0; i < narrow->n_values; i++) {
+        size_t j = 0;
+        while (j < wide->n_values && !span_equals(wide->values[j], narrow->values[i])) {
+            j++;
         }
-    }
-    return false;
-}
-
-static bool covers_fields(const struct route_match *wide, const struct route_match *narrow)
-{
-    for (size_t i = 0; i < wide->n_fields; i++) {
-        if (!is_asked(&wide->fields[i], narrow)) {
+        if (j == wide->n_values) {
             return false;
         }
     }
     return true;
 }
 
-bool cover_takes(const struct route_match *earlier, const struct route_match *later,
-                 const struct cover_part *part)
+/* Whether what fulfils @narrow fulfils @wide, a condition on the same name. */
+static bool implies(const struct value_match *narrow, const struct value_match *wide)
 {
-    return covers_host(earlier->host, later->host) && covers_path(earlier, later, part->method) &&
-           covers_method(earlier, part->method) && covers_client(earlier, part->client) &&
-           covers_fields(earlier, later);
+    switch (wide->kind) {
+    case VALUE_MATCH_EQUALS:
+        return narrow->kind == VALUE_MATCH_EQUALS && are_among(wide, narrow);
+    case VALUE_MATCH_PRESENT:
+        return narrow->kind != VALUE_MATCH_ABSENT;
+    case VALUE_MATCH_ABSENT:
+        return narrow->kind == VALUE_MATCH_ABSENT;
+    }
+    return false;
+}
+
+typedef bool same_name(struct span a, struct span b);
+
+static bool is_implied(const struct value_match *wide, const struct value_match *narrow,
+                       size_t n_narrow, same_name *is_same)
+{
+    for (size_t i = 0; i < n_narrow; i++) {
+        if (is_same(wide->name, narrow[i].name) && implies(&narrow[i], wide)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool covers_values(const struct value_match *wide, size_t n_wide,
+                          const struct value_match *narrow, size_t n_narrow, same_name *is_same)
+{
+    for (size_t i = 0; i < n_wide; i++) {
+        if (!is_implied(&wide[i], narrow, n_narrow, is_same)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_same_field(struct span a, struct span b)
+{
+    return span_equals_ignore_case(a, b);
+}
+
+static bool is_same_parameter(struct span a, struct span b)
+{
+    return span_equals(a, b);
+}
+
+bool cover_takes(const struct policy *policy, const struct route_entry *earlier,
+                 const struct route_entry *later, const struct cover_part *part)
+{
+    const struct route_match *wide = &policy->routes[earlier->route].match;
+    const struct route_match *narrow = &policy->routes[later->route].match;
+    return covers_host(earlier->host, later->host) &&
+           covers_path(earlier->path, wide->ignore_case, later->path, narrow->ignore_case,
+                       part->method) &&
+           covers_method(wide, part->method) && covers_client(wide, part->client) &&
+           covers_values(wide->fields, wide->n_fields, narrow->fields, narrow->n_fields,
+                         is_same_field) &&
+           covers_values(wide->parameters, wide->n_parameters, narrow->parameters,
+                         narrow->n_parameters, is_same_parameter);
 }

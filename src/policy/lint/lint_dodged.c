@@ -12,6 +12,7 @@
 enum {
     SPELLINGS_BYTES = 512,
     ADVICE_BYTES = 256,
+    QUERY_BYTES = 4096,
     METHODS_TRIED_MAX = 4,       /* of a route */
     CASE_SEGMENTS_TRIED_MAX = 8, /* that are tried in upper case separately */
 };
@@ -35,8 +36,10 @@ struct probe {
     const struct policy *policy;
     uint64_t steps; /* remaining; 0: the result is unknown */
     const struct route *route;
+    const struct pattern *pattern; /* one of its paths; NULL: it has none */
     struct span method;
     size_t n_segments; /* of the pattern, without `**` */
+    char query[QUERY_BYTES];
     char target[TARGET_BYTES_MAX];
     char path_buffer[TARGET_BYTES_MAX + 1];
     char host[HOST_BYTES_MAX + 1];
@@ -62,10 +65,10 @@ struct dodge {
 
 /* --- a request --- */
 
-static size_t count_segments(const struct route_match *match)
+static size_t count_segments(const struct pattern *pattern)
 {
-    const size_t n = match->n_segments;
-    return n > 0 && match->segments[n - 1].kind == SEGMENT_REST ? n - 1 : n;
+    const size_t n = pattern != NULL ? pattern->n_segments : 0;
+    return n > 0 && pattern->segments[n - 1].kind == SEGMENT_REST ? n - 1 : n;
 }
 
 static void write_literal(struct span literal, bool is_upper, struct text *text)
@@ -82,7 +85,7 @@ static void write_path(const struct probe *probe, const struct spelling *spellin
 {
     const size_t n = probe->n_segments - (spelling->no_slash ? 1 : 0);
     for (size_t i = 0; i < n; i++) {
-        const struct pattern_segment *segment = &probe->route->match.segments[i];
+        const struct pattern_segment *segment = &probe->pattern->segments[i];
         const bool is_upper = spelling->upper == UPPER_ALL || spelling->upper == (int)i;
         text_add_char(text, '/');
         if (segment->kind == SEGMENT_LITERAL || segment->kind == SEGMENT_PART) {
@@ -104,22 +107,56 @@ static void init_host(struct probe *probe, struct span pattern)
     probe->view.host = text_span(&host);
 }
 
-static void init_probe(struct probe *probe, const struct route *route)
+/* A value that fulfils @condition, which is not VALUE_MATCH_ABSENT. */
+static struct span value_for(const struct value_match *condition)
+{
+    return condition->n_values > 0 ? condition->values[0] : SPAN("x");
+}
+
+static void write_encoded(struct span span, struct text *text)
+{
+    for (size_t i = 0; i < span.len; i++) {
+        text_add_format(text, "%%%02X", (unsigned char)span.data[i]);
+    }
+}
+
+/* Write a query that fulfils the conditions of @match. */
+static struct span write_query(const struct route_match *match, char *buffer, size_t capacity)
+{
+    struct text text = text_of(buffer, capacity);
+    for (size_t i = 0; i < match->n_parameters; i++) {
+        const struct value_match *condition = &match->parameters[i];
+        if (condition->kind != VALUE_MATCH_ABSENT) {
+            text_add(&text, text.len > 0 ? SPAN("&") : SPAN(""));
+            write_encoded(condition->name, &text);
+            text_add_literal(&text, "=");
+            write_encoded(value_for(condition), &text);
+        }
+    }
+    return text_span(&text);
+}
+
+/* @number selects one of the route's hosts and one of its paths. */
+static void init_probe(struct probe *probe, const struct route *route, size_t number)
 {
     const struct route_match *match = &route->match;
     probe->route = route;
-    probe->n_segments = count_segments(match);
+    probe->pattern = match->n_paths > 0 ? &match->paths[number % match->n_paths] : NULL;
+    probe->n_segments = count_segments(probe->pattern);
     probe->head = (struct head){.fields = probe->fields, .minor = 1};
     probe->view = (struct request_view){
         .head = &probe->head, .path = &probe->path, .path_buffer = probe->path_buffer};
-    init_host(probe, match->host);
-    for (size_t i = 0; i < match->n_fields && i < HEAD_FIELDS_MAX; i++) {
-        const struct field_match *field = &match->fields[i];
-        probe->fields[probe->head.n_fields++] = (struct field){
-            .name = field->name,
-            .value = field->kind == FIELD_MATCH_PRESENT ? SPAN("x") : field->value,
-            .id = field_identify(field->name),
-        };
+    init_host(probe, match->n_hosts > 0 ? match->hosts[number % match->n_hosts] : SPAN(""));
+    probe->head.target.query = write_query(match, probe->query, sizeof(probe->query));
+    for (size_t i = 0; i < match->n_fields && probe->head.n_fields < HEAD_FIELDS_MAX; i++) {
+        const struct value_match *field = &match->fields[i];
+        if (field->kind != VALUE_MATCH_ABSENT) {
+            probe->fields[probe->head.n_fields++] = (struct field){
+                .name = field->name,
+                .value = value_for(field),
+                .id = field_identify(field->name),
+            };
+        }
     }
     if (match->n_clients > 0) {
         probe->view.client = match->clients[0].base;
@@ -127,15 +164,14 @@ static void init_probe(struct probe *probe, const struct route *route)
 }
 
 /* Without steps every route is accepted: the result is not used. */
-static bool accepts(void *context, uint32_t route)
+static bool accepts(void *context, const struct route_entry *entry)
 {
     struct probe *probe = context;
-    const struct field_match *field;
     if (probe->steps == 0) {
         return true;
     }
     probe->steps--;
-    return matcher_compare(&probe->policy->routes[route], &probe->view, &field) == MATCH_ALL;
+    return matcher_takes(probe->policy, entry, &probe->view);
 }
 
 /* The first route that matches, ignoring refusals; NULL: none. *path: the path of the request. */
@@ -147,13 +183,14 @@ static const struct route *find_route(struct probe *probe, struct span method,
     *path = text_span(&text);
     probe->head.method = method;
     probe->head.method_id = method_identify(method);
-    probe->head.target = (struct target){.form = TARGET_ORIGIN, .whole = *path, .path = *path};
+    probe->head.target = (struct target){
+        .form = TARGET_ORIGIN, .whole = *path, .path = *path, .query = probe->head.target.query};
     if (text.truncated || text.len == 0 || matcher_read_path(&probe->view) != NULL) {
         return NULL;
     }
-    const uint32_t found = route_index_find(probe->policy->route_index, probe->view.host,
-                                            &probe->path, accepts, probe);
-    return found != ROUTE_NONE && probe->steps > 0 ? &probe->policy->routes[found] : NULL;
+    const struct route_entry *found = route_index_find(probe->policy->route_index, probe->view.host,
+                                                       &probe->path, accepts, probe);
+    return found != NULL && probe->steps > 0 ? &probe->policy->routes[found->route] : NULL;
 }
 
 /* Whether the request of the last find_route() is refused. */
@@ -209,7 +246,7 @@ static void try_ends(struct probe *probe, struct dodge *dodge)
         .words = {"its path without the slash", 26}, .no_slash = true, .upper = UPPER_NONE};
     static const struct spelling SUFFIX = {
         .words = {"its path with a suffix", 22}, .end = {".x", 2}, .upper = UPPER_NONE};
-    const struct pattern_segment *last = &probe->route->match.segments[probe->n_segments - 1];
+    const struct pattern_segment *last = &probe->pattern->segments[probe->n_segments - 1];
     if (last->kind == SEGMENT_LITERAL && last->text.len == 0) {
         dodge->by_slash = try(probe, probe->method, &NO_SLASH, dodge);
         return;
@@ -229,7 +266,7 @@ static void try_case(struct probe *probe, struct dodge *dodge)
     dodge->by_case = try(probe, probe->method, &spelling, dodge);
     for (size_t i = n > CASE_SEGMENTS_TRIED_MAX ? n - CASE_SEGMENTS_TRIED_MAX : 0;
          i < n && !dodge->by_case && dodge->spellings.len == len; i++) {
-        const enum segment_kind kind = probe->route->match.segments[i].kind;
+        const enum segment_kind kind = probe->pattern->segments[i].kind;
         spelling.upper = (int)i;
         if (kind == SEGMENT_LITERAL || kind == SEGMENT_PART) {
             dodge->by_case = try(probe, probe->method, &spelling, dodge);
@@ -270,15 +307,15 @@ static void begin_advice(struct text *text)
 static void write_path_advice(const struct probe *probe, const struct dodge *dodge,
                               struct text *text)
 {
-    const struct route_match *match = &probe->route->match;
-    const struct pattern_segment *last = &match->segments[probe->n_segments - 1];
+    const struct pattern *pattern = probe->pattern;
+    const struct pattern_segment *last = &pattern->segments[probe->n_segments - 1];
     const bool ends_with_slash = last->kind == SEGMENT_LITERAL && last->text.len == 0;
     char buffer[ADVICE_BYTES / 2];
     struct text path = text_of(buffer, sizeof(buffer));
-    pattern_write(match->segments, probe->n_segments - (ends_with_slash ? 1 : 0), &path);
+    pattern_write(pattern->segments, probe->n_segments - (ends_with_slash ? 1 : 0), &path);
     text_add(&path, dodge->by_suffix ? SPAN("*") : SPAN(""));
     text_add(&path,
-             dodge->by_slash || probe->n_segments < match->n_segments ? SPAN("/**") : SPAN(""));
+             dodge->by_slash || probe->n_segments < pattern->n_segments ? SPAN("/**") : SPAN(""));
     if (dodge->hides_path || path.truncated) {
         text_add_literal(text,
                          "a path that takes those too (* in the last segment, /** behind it)");
@@ -325,10 +362,10 @@ static void warn_of_dodge(struct lint *lint, const struct probe *probe, const st
 
 /* --- all routes --- */
 
-static bool has_literal(const struct route_match *match)
+static bool has_literal(const struct pattern *pattern)
 {
-    for (size_t i = 0; i < match->n_segments; i++) {
-        const struct pattern_segment *segment = &match->segments[i];
+    for (size_t i = 0; i < pattern->n_segments; i++) {
+        const struct pattern_segment *segment = &pattern->segments[i];
         if (segment->kind == SEGMENT_PART ||
             (segment->kind == SEGMENT_LITERAL && segment->text.len > 0)) {
             return true;
@@ -337,17 +374,33 @@ static bool has_literal(const struct route_match *match)
     return false;
 }
 
-static void check_route(struct lint *lint, struct probe *probe, const struct route *route)
+/* Try the requests of the host and path that @number selects. */
+static void check_entry(struct probe *probe, const struct route *route, size_t number,
+                        struct dodge *dodge)
 {
     static const struct span USUAL[] = {{"GET", 3}, {"POST", 4}};
-    const struct spec_text *path = &lint->routes[route->index].match.path;
     const struct route_match *match = &route->match;
     const struct span *methods = match->n_methods > 0 ? match->methods : USUAL;
     const size_t n_methods = match->n_methods > 0 ? match->n_methods : ARRAY_LEN(USUAL);
-    struct dodge dodge = {.hides_path = !span_equals(path->node->written, path->text)};
-    init_probe(probe, route);
-    for (size_t i = 0; i < n_methods && i < METHODS_TRIED_MAX && dodge.other == NULL; i++) {
-        find_dodge(probe, methods[i], &dodge);
+    init_probe(probe, route, number);
+    for (size_t i = 0; i < n_methods && i < METHODS_TRIED_MAX && dodge->other == NULL; i++) {
+        find_dodge(probe, methods[i], dodge);
+    }
+}
+
+/* Each host and each path is tried once; not each host with each path. */
+static void check_route(struct lint *lint, struct probe *probe, const struct route *route)
+{
+    const struct spec_text *paths = lint->routes[route->index].match.paths.items;
+    const struct route_match *match = &route->match;
+    const size_t n = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
+    struct dodge dodge = {.other = NULL};
+    for (size_t i = 0; i < n && dodge.other == NULL && probe->steps > 0; i++) {
+        const struct spec_text *path = &paths[i % match->n_paths];
+        dodge.hides_path = !span_equals(path->node->written, path->text);
+        if (has_literal(&match->paths[i % match->n_paths])) {
+            check_entry(probe, route, i, &dodge);
+        }
     }
     if (probe->steps == 0) {
         node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
@@ -371,7 +424,7 @@ void lint_dodged_routes(struct lint *lint)
     probe->steps = STEPS_MAX;
     for (size_t i = 0; i < policy->n_routes && probe->steps > 0; i++) {
         const struct route *route = &policy->routes[i];
-        if (route->upstream != NULL && route->n_rules > 0 && has_literal(&route->match)) {
+        if (route->upstream != NULL && route->n_rules > 0 && route->match.n_paths > 0) {
             check_route(lint, probe, route);
         }
     }
@@ -379,25 +432,41 @@ void lint_dodged_routes(struct lint *lint)
 
 /* --- routes that a header leads to --- */
 
-/* Whether any client can send what @route asks for: headers with values that stand in the file. A
- * value of the environment may be a secret, and a trusted proxy may set a header itself. */
-static bool is_open_to_all(const struct lint *lint, const struct route *route)
+/* Whether any client can send the values of @conditions: they stand in the file. A value of the
+ * environment may be a secret, and who leaves a field out gets what everybody gets. */
+static bool are_open_to_all(const struct section_items *items, const struct value_match *conditions)
 {
-    const struct spec_header *headers = lint->routes[route->index].match.headers.items;
-    const struct route_match *match = &route->match;
-    for (size_t i = 0; i < match->n_fields; i++) {
-        if (!headers[i].is_present &&
-            !span_equals(headers[i].position.node->written, headers[i].value)) {
+    const struct section_list *specs = items->items;
+    for (size_t i = 0; i < items->n_items; i++) {
+        const struct spec_text *values = specs[i].values.items;
+        for (size_t j = 0; j < conditions[i].n_values; j++) {
+            if (values[j].node->expanded) {
+                return false;
+            }
+        }
+        if (conditions[i].kind == VALUE_MATCH_ABSENT) {
             return false;
         }
     }
-    return match->n_fields > 0 && match->n_clients == 0 && route->upstream != NULL;
+    return true;
+}
+
+/* Whether any client can send what @route asks for in headers and in the query. */
+static bool is_open_to_all(const struct lint *lint, const struct route *route)
+{
+    const struct spec_match *spec = &lint->routes[route->index].match;
+    const struct route_match *match = &route->match;
+    return match->n_fields + match->n_parameters > 0 && match->n_clients == 0 &&
+           route->upstream != NULL && are_open_to_all(&spec->headers, match->fields) &&
+           are_open_to_all(&spec->query, match->parameters);
 }
 
 /* Warn that the header of @route leads to it past the limits of @other. */
 static void warn_of_header(struct lint *lint, const struct route *route, const struct route *other)
 {
-    const struct spec_header *header = lint->routes[route->index].match.headers.items;
+    const struct spec_match *match = &lint->routes[route->index].match;
+    const struct section_list *header =
+        match->headers.n_items > 0 ? match->headers.items : match->query.items;
     const struct limit_rule *missing = route_limits_find_missing(route, other);
     const struct span name = quote_clip(header->position.name);
     node_warn(
@@ -419,26 +488,31 @@ struct chosen {
 
 /* Whether @route takes the request of the probe, which is of a later route, if it has a header that
  * any client can send, and lacks limits that the later route has. */
-static bool takes_with_header(void *context, uint32_t route)
+static bool takes_with_header(void *context, const struct route_entry *entry)
 {
     struct chosen *chosen = context;
     struct probe *probe = chosen->probe;
-    const struct route *earlier = &probe->policy->routes[route];
-    const struct field_match *field;
+    const struct route *earlier = &probe->policy->routes[entry->route];
+    const struct value_match *condition;
     probe->steps -= probe->steps > 0;
-    return probe->steps > 0 && route < probe->route->index &&
-           matcher_compare(earlier, &probe->view, &field) == MATCH_FIELD &&
+    if (probe->steps == 0 || earlier->index >= probe->route->index) {
+        return false;
+    }
+    const enum match_part part = matcher_compare(earlier, &probe->view, &condition);
+    return (part == MATCH_FIELD || part == MATCH_PARAMETER) &&
            is_open_to_all(chosen->lint, earlier) && !route_limits_hold(earlier, probe->route);
 }
 
-/* The request of @route without its headers, or of another method: the route that takes it. */
+/* The request of @route without its headers and its query, or of another method: the route that
+ * takes it. */
 static const struct route *find_without_fields(struct probe *probe, const struct route *route)
 {
     static const struct spelling SAME = {.upper = UPPER_NONE};
     static const struct spelling SOME = {.end = {"/x", 2}, .upper = UPPER_NONE};
     struct span path;
-    init_probe(probe, route);
+    init_probe(probe, route, 0);
     probe->head.n_fields = 0;
+    probe->head.target.query = SPAN("");
     return find_route(probe, route->match.n_methods > 0 ? route->match.methods[0] : SPAN("GET"),
                       probe->n_segments > 0 ? &SAME : &SOME, &path);
 }
@@ -467,13 +541,14 @@ void lint_client_chosen_routes(struct lint *lint)
             is_reported[i] = true;
             warn_of_header(lint, route, other);
         }
-        const uint32_t earlier = other == route && route->upstream != NULL
-                                     ? route_index_find(policy->route_index, probe->view.host,
-                                                        &probe->path, takes_with_header, &chosen)
-                                     : ROUTE_NONE;
-        if (earlier != ROUTE_NONE && probe->steps > 0 && !is_reported[earlier]) {
-            is_reported[earlier] = true;
-            warn_of_header(lint, &policy->routes[earlier], route);
+        const struct route_entry *earlier =
+            other == route && route->upstream != NULL
+                ? route_index_find(policy->route_index, probe->view.host, &probe->path,
+                                   takes_with_header, &chosen)
+                : NULL;
+        if (earlier != NULL && probe->steps > 0 && !is_reported[earlier->route]) {
+            is_reported[earlier->route] = true;
+            warn_of_header(lint, &policy->routes[earlier->route], route);
         }
     }
 }

@@ -6,28 +6,46 @@
 
 /* --- values that a client cannot choose on a route --- */
 
-/* Segment @number, from 1, of @match if the pattern determines it; else NULL. */
-static const struct pattern_segment *fixed_segment(const struct route_match *match, uint32_t number)
+/* Whether the pattern determines segment @number, from 1. */
+static bool fixes_segment(const struct pattern *path, uint32_t number)
 {
-    for (size_t i = 0; i < match->n_segments; i++) {
-        if (match->segments[i].kind == SEGMENT_REST) {
-            return NULL;
-        }
+    for (size_t i = 0; i < path->n_segments && path->segments[i].kind != SEGMENT_REST; i++) {
         if (i + 1 == number) {
-            return match->segments[i].kind == SEGMENT_LITERAL ? &match->segments[i] : NULL;
+            return path->segments[i].kind == SEGMENT_LITERAL;
         }
     }
-    return NULL;
+    return false;
 }
 
-static bool is_fixed_path(const struct route_match *match)
+static bool fixes_all(const struct pattern *path)
 {
-    for (size_t i = 0; i < match->n_segments; i++) {
-        if (match->segments[i].kind != SEGMENT_LITERAL) {
+    for (size_t i = 0; i < path->n_segments; i++) {
+        if (path->segments[i].kind != SEGMENT_LITERAL) {
             return false;
         }
     }
-    return match->segments != NULL;
+    return true;
+}
+
+/* Whether each path of @match determines segment @number; 0: all of the path. */
+static bool is_fixed_path(const struct route_match *match, uint32_t number)
+{
+    for (size_t i = 0; i < match->n_paths; i++) {
+        if (number == 0 ? !fixes_all(&match->paths[i]) : !fixes_segment(&match->paths[i], number)) {
+            return false;
+        }
+    }
+    return match->n_paths > 0;
+}
+
+static bool is_fixed_host(const struct route_match *match)
+{
+    for (size_t i = 0; i < match->n_hosts; i++) {
+        if (match->hosts[i].data[0] == '*') {
+            return false;
+        }
+    }
+    return match->n_hosts > 0;
 }
 
 /* Whether clients cannot change the value of @term at will. */
@@ -41,11 +59,11 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
     case KEY_METHOD:
         return match->n_methods > 0;
     case KEY_HOST:
-        return match->host.len > 0 && match->host.data[0] != '*';
+        return is_fixed_host(match);
     case KEY_PATH:
-        return is_fixed_path(match);
+        return is_fixed_path(match, 0);
     case KEY_PATH_SEGMENT:
-        return fixed_segment(match, term->number) != NULL;
+        return is_fixed_path(match, term->number);
     case KEY_PATH_CAPTURE:
     case KEY_HEADER:
     case KEY_COOKIE:

@@ -8,31 +8,30 @@
 /* Only a policy built to be slow needs more: 20,000 routes take about 100 each. */
 static const uint64_t STEPS_MAX = UINT64_C(20000000);
 
-/* Compares routes with @part of the requests of @later. */
+/* Compares entries with @part of the requests of @later. */
 struct comparison {
     const struct policy *policy;
-    const struct route *later;
+    const struct route_entry *later;
     const struct cover_part *part;
 };
 
-static bool takes_part(void *context, uint32_t route)
+static bool takes_part(void *context, const struct route_entry *entry)
 {
     const struct comparison *comparison = context;
-    return cover_takes(&comparison->policy->routes[route].match, &comparison->later->match,
-                       comparison->part);
+    return cover_takes(comparison->policy, entry, comparison->later, comparison->part);
 }
 
 /* The first route before @later that matches @part of its requests, or NULL. */
-static const struct route *taker_of(const struct policy *policy, const struct route *later,
+static const struct route *taker_of(const struct policy *policy, const struct route_entry *later,
                                     const struct cover_part *part, uint64_t *steps)
 {
     struct comparison comparison = {.policy = policy, .later = later, .part = part};
-    const uint32_t found = route_index_find_wider(policy->route_index, &later->match, later->index,
-                                                  takes_part, &comparison, steps);
-    return found != ROUTE_NONE ? &policy->routes[found] : NULL;
+    const struct route_entry *found =
+        route_index_find_wider(policy->route_index, later, takes_part, &comparison, steps);
+    return found != NULL ? &policy->routes[found->route] : NULL;
 }
 
-/* The routes that cover a route part by part: each method, and each client prefix of it. */
+/* The routes that cover a route part by part: each host, path, method and client prefix of it. */
 struct references {
     const struct route *first; /* NULL: a part is not covered */
     const struct route *other; /* another one, or NULL */
@@ -48,19 +47,34 @@ static bool add_taker(struct references *references, const struct route *taker)
     return taker != NULL;
 }
 
-static struct references find_references(const struct policy *policy, const struct route *later,
-                                         uint64_t *steps)
+/* Add the routes that cover @later, an entry of @route. False: a part of it is not covered. */
+static bool cover_entry(const struct policy *policy, const struct route *route,
+                        const struct route_entry *later, struct references *references,
+                        uint64_t *steps)
 {
-    const struct route_match *match = &later->match;
+    const struct route_match *match = &route->match;
     const size_t n_methods = match->n_methods > 0 ? match->n_methods : 1;
     const size_t n_clients = match->n_clients > 0 ? match->n_clients : 1;
-    struct references references = {NULL, NULL};
     for (size_t i = 0; i < n_methods * n_clients; i++) {
         const struct cover_part part = {
             .method = match->n_methods > 0 ? match->methods[i / n_clients] : SPAN(""),
             .client = match->n_clients > 0 ? &match->clients[i % n_clients] : NULL,
         };
-        if (!add_taker(&references, taker_of(policy, later, &part, steps))) {
+        if (!add_taker(references, taker_of(policy, later, &part, steps))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* @entries: those of @route. */
+static struct references find_references(const struct policy *policy, const struct route *route,
+                                         const struct route_entry *entries, uint64_t *steps)
+{
+    struct references references = {NULL, NULL};
+    const size_t n_entries = route_index_count(&route->match);
+    for (size_t i = 0; i < n_entries; i++) {
+        if (!cover_entry(policy, route, &entries[i], &references, steps)) {
             return (struct references){NULL, NULL};
         }
     }
@@ -89,9 +103,12 @@ static void warn_of_references(struct lint *lint, size_t i, const struct referen
 void lint_unreachable_routes(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
+    const struct route_entry *entries = policy->route_index->entries;
     uint64_t steps = STEPS_MAX;
     for (size_t i = 0; i < policy->n_routes; i++) {
-        const struct references references = find_references(policy, &policy->routes[i], &steps);
+        const struct route *route = &policy->routes[i];
+        const struct references references = find_references(policy, route, entries, &steps);
+        entries += route_index_count(&route->match);
         if (steps == 0) {
             node_warn(lint->diags, lint->routes[i].position.node, WARNING_UNREACHABLE_ROUTE,
                       "from route \"%.*s\" on it is not known whether routes can match: too many "

@@ -3,6 +3,7 @@
 
 #include "policy/key_values.h"
 #include "policy/lint/lint.h"
+#include "policy/load/value_types.h"
 
 /* --- trusted_proxies --- */
 
@@ -163,13 +164,16 @@ static void check_field(struct lint *lint, struct span name, const struct node *
 static void check_route(struct lint *lint, const struct spec_route *route)
 {
     const struct spec_field *set = route->request.set.items;
-    const struct spec_header *asked = route->match.headers.items;
+    const struct section_list *asked = route->match.headers.items;
     for (size_t i = 0; i < route->request.set.n_items; i++) {
         check_field(lint, set[i].position.name, set[i].position.node);
     }
     for (size_t i = 0; i < route->match.headers.n_items; i++) {
-        if (!asked[i].is_present) {
-            check_field(lint, asked[i].position.name, asked[i].position.node);
+        const struct spec_text *values = asked[i].values.items;
+        for (size_t j = 0; j < asked[i].values.n_items; j++) {
+            if (!value_is_switch(values[j].node)) {
+                check_field(lint, asked[i].position.name, values[j].node);
+            }
         }
     }
 }

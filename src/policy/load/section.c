@@ -363,11 +363,12 @@ static void read_value(struct section_reader *reader, const char *key,
 
 /* --- lists and maps --- */
 
+/* @bytes: of an item. */
 static char *new_items(struct section_reader *reader, const struct section_field *field,
-                       const struct node *node, size_t n_items, char *spec)
+                       size_t bytes, const struct node *node, size_t n_items, char *spec)
 {
     struct section_items *items = (void *)(spec + field->offset);
-    char *memory = arena_calloc(reader->arena, n_items + 1, field->type->bytes);
+    char *memory = arena_calloc(reader->arena, n_items + 1, bytes);
     if (memory == NULL) {
         reader->no_memory = true;
         return NULL;
@@ -401,7 +402,7 @@ static void read_list(struct section_reader *reader, const struct section_field 
     }
     const struct node *values = alone ? node : node->items;
     const size_t n_values = alone ? 1 : node->n_items;
-    char *items = new_items(reader, field, node, n_values, spec);
+    char *items = new_items(reader, field, field->type->bytes, node, n_values, spec);
     for (size_t i = 0; i < n_values && items != NULL; i++) {
         char number[24];
         struct text name = text_of(number, sizeof(number));
@@ -421,8 +422,10 @@ static void read_entries(struct section_reader *reader, const struct section_fie
                          bool (*is_wanted)(struct span key), const struct path *path,
                          const struct node *node, char *spec)
 {
+    const bool has_lists = field->shape == SHAPE_MAP_OF_LISTS;
+    const size_t bytes = has_lists ? sizeof(struct section_list) : field->type->bytes;
     const size_t n_entries = node->n_items / 2;
-    char *items = new_items(reader, field, node, n_entries, spec);
+    char *items = new_items(reader, field, bytes, node, n_entries, spec);
     size_t n_read = 0;
     for (size_t i = 0; i < n_entries && items != NULL; i++) {
         const struct node *key = &node->items[2 * i];
@@ -430,12 +433,16 @@ static void read_entries(struct section_reader *reader, const struct section_fie
         if (is_wanted != NULL && !is_wanted(key->text)) {
             continue;
         }
-        struct section_position *position = (void *)(items + n_read++ * field->type->bytes);
+        struct section_position *position = (void *)(items + n_read++ * bytes);
         position->name = key->text;
         position->name_node = key;
         if (node_is_null(&key[1])) {
             node_error(reader->diags, key, "\"%.*s\" in %s has no value",
                        SPAN_ARGS(quote_clip(key->text)), field->key);
+        } else if (has_lists) {
+            struct section_field values = *field;
+            values.offset = offsetof(struct section_list, values);
+            read_list(reader, &values, &item_path, &key[1], (char *)position);
         } else {
             read_value(reader, field->key, field->type, &item_path, &key[1], position);
         }
@@ -457,6 +464,7 @@ static void read_field(struct section_reader *reader, const struct section_field
         read_list(reader, field, &field_path, value, spec);
         return;
     case SHAPE_MAP:
+    case SHAPE_MAP_OF_LISTS:
         if (value->kind == NODE_MAPPING) {
             read_entries(reader, field, NULL, &field_path, value, spec);
         } else {

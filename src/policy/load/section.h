@@ -32,6 +32,12 @@ struct section_items {
     size_t n_items;
 };
 
+/* A named list. */
+struct section_list {
+    struct section_position position;
+    struct section_items values;
+};
+
 /* A text that was read. Values that later messages may mention keep their node. node is NULL: not
  * read. */
 struct spec_text {
@@ -89,8 +95,10 @@ enum section_shape {
     /* a list of scalars or of sections; a single item may replace the list; read into a struct
      * section_items */
     SHAPE_LIST,
-    SHAPE_MAP, /* name: value; read into a struct section_items, whose items start with a
+    SHAPE_MAP,          /* name: value; read into a struct section_items, whose items start with a
                 * section_position */
+    SHAPE_MAP_OF_LISTS, /* name: value or list of values; read into a struct section_items of
+                         * struct section_list */
 };
 
 enum key_presence {

@@ -238,14 +238,19 @@ static const struct section_field DEFAULTS_FIELDS[] = {
 static const struct value_type DEFAULTS_TYPE = SECTION_TYPE(DEFAULTS_FIELDS, struct spec_defaults);
 
 static const struct section_field MATCH_FIELDS[] = {
-    {"path", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_match, path), NULL, KEY_OPTIONAL,
-     "pattern: \"*\" is a segment, \"{name}\" one with a name, \"**\" the rest"},
-    {"host", SHAPE_ONE, &VALUE_HOST_PATTERN, offsetof(struct spec_match, host), NULL, KEY_OPTIONAL,
-     "host, or \"*.\" and a host for all beneath it"},
+    {"path", SHAPE_LIST, &VALUE_TEXT, offsetof(struct spec_match, paths), NULL, KEY_OPTIONAL,
+     "patterns, one of which matches: \"*\" is a segment, \"{name}\" one with a name, \"**\" the "
+     "rest"},
+    {"host", SHAPE_LIST, &VALUE_HOST_PATTERN, offsetof(struct spec_match, hosts), NULL,
+     KEY_OPTIONAL, "hosts, one of which it must be; \"*.\" and a host for all beneath it"},
     {"method", SHAPE_LIST, &VALUE_METHOD, offsetof(struct spec_match, methods), NULL, KEY_OPTIONAL,
      "methods, one of which it must be"},
-    {"header", SHAPE_MAP, &VALUE_HEADER, offsetof(struct spec_match, headers), NULL, KEY_OPTIONAL,
-     "name: value, or name: true for one that is present; all must hold"},
+    {"header", SHAPE_MAP_OF_LISTS, &VALUE_HEADER, offsetof(struct spec_match, headers), NULL,
+     KEY_OPTIONAL,
+     "name: value or list of values, one of which it has; true: present, false: absent"},
+    {"query", SHAPE_MAP_OF_LISTS, &VALUE_PARAMETER, offsetof(struct spec_match, query), NULL,
+     KEY_OPTIONAL,
+     "name: value or list of values, one of which it has; true: present, false: absent"},
     {"client", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_match, clients), NULL, KEY_OPTIONAL,
      "addresses or prefixes, one of which the client must be in"},
     {"ignore_case", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_match, ignore_case), "false",

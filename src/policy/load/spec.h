@@ -24,10 +24,11 @@ struct spec_reply {
 
 struct spec_match {
     struct section_position position;
-    struct spec_text path;
-    struct spec_text host;
+    struct section_items paths;   /* struct spec_text */
+    struct section_items hosts;   /* struct spec_text */
     struct section_items methods; /* struct spec_text */
-    struct section_items headers; /* struct spec_header */
+    struct section_items headers; /* struct section_list of struct spec_text */
+    struct section_items query;   /* struct section_list of struct spec_text */
     struct section_items clients; /* struct address_prefix */
     bool ignore_case;
     int encoded_slash; /* 1: allow */

@@ -63,12 +63,6 @@ struct spec_answer {
     uint16_t last;
 };
 
-struct spec_header {
-    struct section_position position; /* name: of the field */
-    struct span value;
-    bool is_present; /* any value matches */
-};
-
 /* A field that is set. */
 struct spec_field {
     struct section_position position; /* name: of the field */

@@ -111,6 +111,12 @@ static bool parse_bool(const struct value_input *input, void *out)
     return true;
 }
 
+bool value_is_switch(const struct node *node)
+{
+    return node->plain &&
+           (span_equals(node->text, SPAN("true")) || span_equals(node->text, SPAN("false")));
+}
+
 /* --- texts --- */
 
 static bool check_content_type(struct span text, struct text *problem)
@@ -217,26 +223,15 @@ bool value_check_read_field(struct span name, struct text *problem)
     return true;
 }
 
-static bool parse_header(const struct value_input *input, void *out)
+static bool check_field_value(struct span text, struct text *problem)
 {
-    struct spec_header *header = out;
-    if (!field_is_token(header->position.name)) {
-        return text_refuse(input->problem, "the key must be the name of a header");
-    }
-    if (!value_check_read_field(header->position.name, input->problem)) {
-        return false;
-    }
-    if (!field_is_value(input->text)) {
-        return text_refuse(input->problem, "no header can have this value");
-    }
-    if (input->node->plain && span_equals(input->text, SPAN("false"))) {
-        return text_refuse(input->problem,
-                           "matching what lacks a header is not yet built; write \"'false'\" "
-                           "for the word");
-    }
-    header->is_present = input->node->plain && span_equals(input->text, SPAN("true"));
-    header->value = span_trim(input->text);
-    return true;
+    return field_is_value(text) || text_refuse(problem, "no header can have this value");
+}
+
+static bool check_parameter(struct span text, struct text *problem)
+{
+    return text.len <= MATCH_VALUE_BYTES_MAX ||
+           text_refuse(problem, "must be at most %d bytes", MATCH_VALUE_BYTES_MAX);
 }
 
 static bool check_field_name(struct span text, struct text *problem)
@@ -446,10 +441,7 @@ const struct value_type VALUE_FIELD = {
     .parse = parse_field,
     .is_secret = true,
 };
-const struct value_type VALUE_HEADER = {
-    .kind = VALUE_SCALAR,
-    .noun = "a header's value, or true",
-    .bytes = sizeof(struct spec_header),
-    .has_node = true,
-    .parse = parse_header,
-};
+const struct value_type VALUE_HEADER =
+    VALUE_STRING_TYPE("a header's value, true or false", check_field_value);
+const struct value_type VALUE_PARAMETER =
+    VALUE_STRING_TYPE("a parameter's value, true or false", check_parameter);

@@ -38,7 +38,8 @@ extern const struct value_type VALUE_PREFIX;       /* struct address_prefix */
 extern const struct value_type VALUE_RATE;         /* struct spec_rate */
 extern const struct value_type VALUE_KEY_PART;     /* struct spec_key_part */
 extern const struct value_type VALUE_ALGORITHM;    /* const struct algorithm * */
-extern const struct value_type VALUE_HEADER;       /* struct spec_header */
+extern const struct value_type VALUE_HEADER;       /* struct spec_text */
+extern const struct value_type VALUE_PARAMETER;    /* struct spec_text: of a query */
 extern const struct value_type VALUE_FIELD;        /* struct spec_field */
 extern const struct value_type VALUE_FIELD_NAME;   /* struct spec_text */
 
@@ -110,6 +111,9 @@ bool value_check_method(struct span method, struct text *problem);
         .kind = VALUE_SCALAR, .noun = "a size such as 16KiB", .bytes = sizeof(uint64_t),           \
         .parse = value_parse_size, .min = (min_), .max = (max_), .pattern = "^(" PATTERN_SIZE ")$" \
     }
+
+/* Whether @node is `true` or `false`, not quoted. */
+MUST_USE bool value_is_switch(const struct node *node);
 
 /* Whether a policy may read the request field @name. It must not be a hop-by-hop field or a field
  * that is refused in requests. False: @problem says why. */

@@ -25,7 +25,7 @@ static void write_result(const struct route *route, const char *refusal,
     }
     ck_assert(span_equals(request->view.route, route->name));
     text_add(text, route->name);
-    for (size_t i = 0; i < route->n_captures; i++) {
+    for (size_t i = 0; i < request->view.n_captures; i++) {
         text_add_literal(text, " ");
         text_add(text, request->view.captures[i]);
     }
@@ -48,11 +48,12 @@ static void add_word(struct request *request, struct span word)
 static void check_comparison(const struct policy *policy, const struct route *found,
                              struct request *request)
 {
-    const struct field_match *field;
+    const struct value_match *condition;
     ck_assert_ptr_null(matcher_read_path(&request->view));
     for (size_t i = 0; i < policy->n_routes; i++) {
-        const enum match_part part = matcher_compare(&policy->routes[i], &request->view, &field);
-        ck_assert((part == MATCH_FIELD) == (field != NULL));
+        const enum match_part part =
+            matcher_compare(&policy->routes[i], &request->view, &condition);
+        ck_assert((part == MATCH_FIELD || part == MATCH_PARAMETER) == (condition != NULL));
         if (found == &policy->routes[i]) {
             ck_assert_int_eq(part, MATCH_ALL);
             return;
@@ -384,27 +385,35 @@ START_TEST(the_first_part_that_fails_is_told)
         {"GET", "/a/x", "b.test", "192.0.2.1", MATCH_HOST},
         {"GET", "/a/x", "a.test", "192.0.2.1", MATCH_CLIENT},
         {"GET", "/a/x", "a.test", "10.0.0.1", MATCH_FIELD},
+        {"GET", "/a/x?q=2", "a.test", "10.0.0.2", MATCH_PARAMETER},
+        {"GET", "/c/x?q=1", "a.test", "10.0.0.2", MATCH_ALL},
     };
-    struct policy *policy = policy_from_text("listen: 127.0.0.1:0\n"
-                                             "routes:\n"
-                                             "  - match: {path: \"/a/{b}/**\", method: GET,\n"
-                                             "            host: a.test, client: 10.0.0.0/8,\n"
-                                             "            header: {x-a: true, x-b: \"1\"}}\n"
-                                             "    respond: {status: 204}\n");
+    struct policy *policy =
+        policy_from_text("listen: 127.0.0.1:0\n"
+                         "routes:\n"
+                         "  - match: {path: [\"/a/{b}/**\", /c/x], method: GET,\n"
+                         "            host: a.test, client: 10.0.0.0/8,\n"
+                         "            header: {x-a: true, x-b: \"1\"},\n"
+                         "            query: {q: 1}}\n"
+                         "    respond: {status: 204}\n");
     char buffer[WORD_BYTES_MAX];
     struct text path = text_of(buffer, sizeof(buffer));
     for (size_t i = 0; i < ARRAY_LEN(STORIES); i++) {
         struct request request;
-        const struct field_match *field;
+        const struct value_match *condition;
         request_init(&request, STORIES[i].method, STORIES[i].target, STORIES[i].host);
         request_set_client(&request, span_of_text(STORIES[i].client));
         request_add_field(&request, SPAN("X-A"), SPAN("0"));
+        if (STORIES[i].part > MATCH_FIELD) {
+            request_add_field(&request, SPAN("X-B"), SPAN("1"));
+        }
         ck_assert_ptr_null(matcher_read_path(&request.view));
-        ck_assert_int_eq(matcher_compare(&policy->routes[0], &request.view, &field),
-                         STORIES[i].part);
-        ck_assert(field == NULL || span_equals(field->name, SPAN("x-b")));
+        const enum match_part part = matcher_compare(&policy->routes[0], &request.view, &condition);
+        ck_assert_int_eq(part, STORIES[i].part);
+        ck_assert(condition == NULL ||
+                  span_equals(condition->name, part == MATCH_FIELD ? SPAN("x-b") : SPAN("q")));
     }
-    matcher_write_path(&policy->routes[0].match, &path);
+    matcher_write_path(&policy->routes[0].match.paths[0], &path);
     ck_assert(span_equals(text_span(&path), SPAN("/a/{b}/**")));
     policy_free(policy);
 }

@@ -37,7 +37,7 @@ static bool matches(const struct pattern *pattern, const char *raw, bool ignore_
     static char buffer[1024];
     static struct path path;
     ck_assert_ptr_null(path_normalise(span_of_text(raw), &LENIENT, buffer, &path));
-    return pattern_matches(pattern->segments, pattern->n_segments, ignore_case, &path, captures);
+    return pattern_matches(pattern, ignore_case, &path, captures);
 }
 
 static const struct {

@@ -14,11 +14,12 @@
 enum {
     ROUTES_MAX = 10000,
     SEGMENTS_MAX = 4,
+    PLACES_MAX = 3, /* hosts, or paths, of a route */
     ROUNDS = 3000,
     REQUESTS_A_ROUND = 40,
 };
 
-static const char *const HOSTS[] = {"", "a.x", "b.a.x", "*.x", "*.a.x", "x"};
+static const char *const HOSTS[] = {"a.x", "b.a.x", "*.x", "*.a.x", "x"};
 static const char *const ASKED_HOSTS[] = {"a.x", "b.a.x", "c.b.a.x", "x", "y", "", ".x", "B.a.x"};
 static const char *const WORDS[] = {"a", "b", "aB", "%2Fa", ""};
 static const char *const ASKED_WORDS[] = {"a", "b",  "aB",  "Ab", "%2Fa", "%2FA",
@@ -28,7 +29,9 @@ static struct arena arena;
 static char first_chunk[64 * 1024];
 static uint64_t seed;
 static struct route routes[ROUTES_MAX];
-static struct pattern_segment segments[ROUTES_MAX][SEGMENTS_MAX];
+static struct span hosts[ROUTES_MAX][PLACES_MAX];
+static struct pattern paths[ROUTES_MAX][PLACES_MAX];
+static struct pattern_segment segments[ROUTES_MAX][PLACES_MAX][SEGMENTS_MAX];
 
 /* What is asked, and how often a route was tried. */
 struct asked {
@@ -61,25 +64,36 @@ static bool takes_host(struct span pattern, struct span host)
            memcmp(pattern.data + 1, host.data + host.len - pattern.len + 1, pattern.len - 1) == 0;
 }
 
-static bool accepts(void *context, uint32_t route)
+static bool accepts(void *context, const struct route_entry *entry)
 {
     struct asked *asked = context;
-    const struct route_match *match = &routes[route].match;
+    const struct route_match *match = &routes[entry->route].match;
     struct span captures[CAPTURES_MAX];
     asked->n_tries++;
-    return takes_host(match->host, asked->host) &&
-           (match->segments == NULL || pattern_matches(match->segments, match->n_segments,
-                                                       match->ignore_case, &asked->path, captures));
+    return takes_host(entry->host, asked->host) &&
+           (entry->path == NULL ||
+            pattern_matches(entry->path, match->ignore_case, &asked->path, captures));
 }
 
-static uint32_t search_all(struct asked *asked, uint32_t n_routes)
+/* The first entry of the first route that matches, by all hosts and paths of each route. */
+static struct route_entry search_all(struct asked *asked, uint32_t n_routes)
 {
     for (uint32_t i = 0; i < n_routes; i++) {
-        if (accepts(asked, i)) {
-            return i;
+        const struct route_match *match = &routes[i].match;
+        for (size_t j = 0; j < match->n_hosts || j == 0; j++) {
+            for (size_t k = 0; k < match->n_paths || k == 0; k++) {
+                const struct route_entry entry = {
+                    .route = i,
+                    .host = match->n_hosts > 0 ? match->hosts[j] : SPAN(""),
+                    .path = match->n_paths > 0 ? &match->paths[k] : NULL,
+                };
+                if (accepts(asked, &entry)) {
+                    return entry;
+                }
+            }
         }
     }
-    return ROUTE_NONE;
+    return (struct route_entry){.route = ROUTE_NONE};
 }
 
 static struct pattern_segment pick_segment(bool ignore_case, bool is_last)
@@ -110,19 +124,32 @@ static struct pattern_segment pick_segment(bool ignore_case, bool is_last)
     };
 }
 
+static void make_path(uint32_t i, size_t at)
+{
+    struct pattern *path = &paths[i][at];
+    *path = (struct pattern){.segments = segments[i][at], .n_segments = 1 + pick(SEGMENTS_MAX)};
+    for (size_t k = 0; k < path->n_segments; k++) {
+        path->segments[k] = pick_segment(routes[i].match.ignore_case, k + 1 == path->n_segments);
+    }
+}
+
+/* Without a host, or without a path, it takes any. */
 static void make_route(uint32_t i)
 {
     struct route_match *match = &routes[i].match;
     routes[i] = (struct route){.index = i};
-    match->host = pick_word(HOSTS, ARRAY_LEN(HOSTS));
-    match->ignore_case = pick(3) == 0;
-    if (pick(12) == 0) {
-        return; /* any path */
+    *match = (struct route_match){
+        .hosts = hosts[i],
+        .n_hosts = pick(PLACES_MAX + 1),
+        .paths = paths[i],
+        .n_paths = pick(12) == 0 ? 0 : 1 + pick(PLACES_MAX),
+        .ignore_case = pick(3) == 0,
+    };
+    for (size_t j = 0; j < match->n_hosts; j++) {
+        hosts[i][j] = pick_word(HOSTS, ARRAY_LEN(HOSTS));
     }
-    match->segments = segments[i];
-    match->n_segments = 1 + pick(SEGMENTS_MAX);
-    for (size_t k = 0; k < match->n_segments; k++) {
-        segments[i][k] = pick_segment(match->ignore_case, k + 1 == match->n_segments);
+    for (size_t j = 0; j < match->n_paths; j++) {
+        make_path(i, j);
     }
 }
 
@@ -165,12 +192,15 @@ START_TEST(it_finds_what_a_search_through_all_routes_finds)
         for (unsigned k = 0; k < REQUESTS_A_ROUND; k++) {
             struct asked asked;
             make_request(&asked);
-            const uint32_t wanted = search_all(&asked, n_routes);
-            const uint32_t found =
+            const struct route_entry wanted = search_all(&asked, n_routes);
+            const struct route_entry *found =
                 route_index_find(&index, asked.host, &asked.path, accepts, &asked);
-            ck_assert_msg(found == wanted, "round %u: %.*s of %.*s leads to %u, not %u", round,
-                          SPAN_ARGS(asked.path.text), SPAN_ARGS(asked.host), found, wanted);
-            n_found += found != ROUTE_NONE;
+            const uint32_t route = found != NULL ? found->route : ROUTE_NONE;
+            ck_assert_msg(route == wanted.route, "round %u: %.*s of %.*s leads to %u, not %u",
+                          round, SPAN_ARGS(asked.path.text), SPAN_ARGS(asked.host), route,
+                          wanted.route);
+            ck_assert(found == NULL || found->path == wanted.path);
+            n_found += found != NULL;
         }
         arena_reset(&arena);
     }
@@ -184,14 +214,17 @@ START_TEST(of_ten_thousand_routes_it_tries_few)
     struct route_index index;
     for (uint32_t i = 0; i < ROUTES_MAX; i++) {
         snprintf(names[i], sizeof(names[i]), "r%u", i);
-        segments[i][0] = (struct pattern_segment){.kind = SEGMENT_CAPTURE, .text = SPAN("tenant")};
-        segments[i][1] =
+        segments[i][0][0] =
+            (struct pattern_segment){.kind = SEGMENT_CAPTURE, .text = SPAN("tenant")};
+        segments[i][0][1] =
             (struct pattern_segment){.kind = SEGMENT_LITERAL, .text = span_of_text(names[i])};
-        segments[i][2] = (struct pattern_segment){.kind = SEGMENT_REST};
-        routes[i] = (struct route){
-            .index = i,
-            .match = {.segments = segments[i], .n_segments = 3},
-        };
+        segments[i][0][2] = (struct pattern_segment){.kind = SEGMENT_REST};
+        paths[i][0] = (struct pattern){.segments = segments[i][0], .n_segments = 3};
+        segments[i][1][0] =
+            (struct pattern_segment){.kind = SEGMENT_LITERAL, .text = SPAN("other")};
+        segments[i][1][1] = segments[i][0][1];
+        paths[i][1] = (struct pattern){.segments = segments[i][1], .n_segments = 2};
+        routes[i] = (struct route){.index = i, .match = {.paths = paths[i], .n_paths = 2}};
     }
     ck_assert_int_eq(route_index_build(&index, &arena, routes, ROUTES_MAX), STATUS_OK);
     for (uint32_t i = 0; i < ROUTES_MAX; i += 99) {
@@ -199,7 +232,9 @@ START_TEST(of_ten_thousand_routes_it_tries_few)
         asked.path.segments[0] = SPAN("somebody");
         asked.path.segments[1] = span_of_text(names[i]);
         asked.path.segments[2] = SPAN("x");
-        ck_assert_uint_eq(route_index_find(&index, SPAN("any"), &asked.path, accepts, &asked), i);
+        const struct route_entry *found =
+            route_index_find(&index, SPAN("any"), &asked.path, accepts, &asked);
+        ck_assert_ptr_eq(found->path, &paths[i][0]);
         ck_assert_uint_eq(asked.n_tries, 1);
     }
 }

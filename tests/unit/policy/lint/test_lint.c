@@ -97,6 +97,26 @@ static const struct {
     {"unreachable-route", 0,
      "routes: [{match: {header: {x-a: \"1\"}}, respond: {status: 204}},\n"
      "         {match: {header: {x-a: true}}, respond: {status: 204}}]\n"},
+    {"unreachable-route", 1, /* each path has its reference, with each host */
+     "routes: [{match: {path: [/a, /b/*]}, respond: {status: 204}},\n"
+     "         {match: {path: /c}, respond: {status: 204}},\n"
+     "         {match: {path: [/b/x, /c], host: [a.test, b.test]}, respond: {status: 204}}]\n"},
+    {"unreachable-route", 0,
+     "routes: [{match: {path: /b, host: a.test}, respond: {status: 204}},\n"
+     "         {match: {path: /b, host: [a.test, b.test]}, respond: {status: 204}}]\n"},
+    {"unreachable-route", 1,
+     "routes: [{match: {header: {x-a: [\"1\", \"2\"]}}, respond: {status: 204}},\n"
+     "         {match: {header: {x-a: \"2\"}}, respond: {status: 204}}]\n"},
+    {"unreachable-route", 0,
+     "routes: [{match: {header: {x-a: [\"1\", \"2\"]}}, respond: {status: 204}},\n"
+     "         {match: {header: {x-a: [\"2\", \"3\"]}}, respond: {status: 204}}]\n"},
+    {"unreachable-route", 1,
+     "routes: [{match: {query: {a: false}}, respond: {status: 204}},\n"
+     "         {match: {query: {a: false, b: 1}}, respond: {status: 204}}]\n"},
+    {"unreachable-route", 0,
+     "routes: [{match: {query: {a: false}}, respond: {status: 204}},\n"
+     "         {match: {query: {a: true}}, respond: {status: 204}},\n"
+     "         {match: {query: {A: true}}, respond: {status: 204}}]\n"},
 
     {"unlimited-route", 1,
      "limits: {l: {key: client.ip, rate: 1/s}}\n"
@@ -448,33 +468,48 @@ static const char *const SEGMENTS[] = {"a", "b", "A", "*", "{x}", "a*", "a*b", "
 static const char *const METHODS[] = {"GET", "PUT", "OPTIONS"};
 static const char *const HOSTS[] = {"a.test", "*.test", "*.a.test", "x.a.test"};
 static const char *const CLIENTS[] = {"10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "0.0.0.0/0"};
+static const char *const WANTED[] = {"true", "false", "\"1\"", "[\"1\", \"2\"]"};
+
+static void write_path(struct text *yaml)
+{
+    bool has_name = false;
+    text_add_literal(yaml, "\"");
+    for (uint32_t n = below(3); n > 0; n--) {
+        const char *segment = PICK(SEGMENTS);
+        const bool is_name = segment[0] == '{';
+        text_add_format(yaml, "/%s", is_name && has_name ? "*" : segment);
+        has_name = has_name || is_name;
+    }
+    text_add(yaml, below(2) == 0 ? SPAN("/**\"") : SPAN("/\""));
+}
 
 static void write_route(struct text *yaml)
 {
-    bool has_name = false;
     text_add_literal(yaml, "  - {respond: {status: 204}, match: {ignore_case: ");
     text_add(yaml, below(3) == 0 ? SPAN("true") : SPAN("false"));
     if (below(8) != 0) {
-        text_add_literal(yaml, ", path: \"");
-        for (uint32_t n = below(3); n > 0; n--) {
-            const char *segment = PICK(SEGMENTS);
-            const bool is_name = segment[0] == '{';
-            text_add_format(yaml, "/%s", is_name && has_name ? "*" : segment);
-            has_name = has_name || is_name;
+        text_add_literal(yaml, ", path: [");
+        write_path(yaml);
+        if (below(3) == 0) {
+            text_add_literal(yaml, ", ");
+            write_path(yaml);
         }
-        text_add(yaml, below(2) == 0 ? SPAN("/**\"") : SPAN("/\""));
+        text_add_literal(yaml, "]");
     }
     if (below(3) == 0) {
         text_add_format(yaml, ", method: [%s, %s]", PICK(METHODS), PICK(METHODS));
     }
     if (below(3) == 0) {
-        text_add_format(yaml, ", host: \"%s\"", PICK(HOSTS));
+        text_add_format(yaml, ", host: [\"%s\", \"%s\"]", PICK(HOSTS), PICK(HOSTS));
     }
     if (below(3) == 0) {
         text_add_format(yaml, ", client: [%s, %s]", PICK(CLIENTS), PICK(CLIENTS));
     }
     if (below(3) == 0) {
-        text_add_format(yaml, ", header: {x-a: %s}", below(2) == 0 ? "true" : "\"1\"");
+        text_add_format(yaml, ", header: {x-a: %s}", PICK(WANTED));
+    }
+    if (below(3) == 0) {
+        text_add_format(yaml, ", query: {q: %s}", PICK(WANTED));
     }
     text_add_literal(yaml, "}}\n");
 }
@@ -501,21 +536,27 @@ static unsigned find_reached(const struct policy *policy)
     static const char *const HOSTS_OF[] = {"a.test", "b.test", "x.a.test", "y.a.test", "a.example"};
     static const char *const CLIENTS_OF[] = {"10.1.2.3", "10.1.2.4", "10.2.0.1", "192.0.2.1",
                                              "2001:db8::1"};
-    static const char *const VALUES[] = {NULL, "1", "2"};
+    /* Of the field, and the query. */
+    static const struct {
+        const char *field;
+        struct span query;
+    } VALUES[] = {
+        {NULL, {"", 0}}, {"1", {"", 0}}, {"2", {"q=1", 3}}, {NULL, {"q=2", 3}}, {"1", {"q=3", 3}}};
     enum { N = ARRAY_LEN(PATHS) };
     unsigned reached = 0;
-    for (size_t i = 0; i < N * 3 * 5 * 5 * 3; i++) {
+    for (size_t i = 0; i < N * 3 * 5 * 5 * ARRAY_LEN(VALUES); i++) {
         struct request request;
         const struct route *route;
         const char *method = METHODS[i / N % 3];
-        const char *value = VALUES[i / (N * 75) % 3];
+        const size_t value = i / (N * 75);
         if (strcmp(PATHS[i % N], "*") == 0 && strcmp(method, "OPTIONS") != 0) {
             continue;
         }
         request_init(&request, method, PATHS[i % N], HOSTS_OF[i / (N * 3) % 5]);
         request_set_client(&request, span_of_text(CLIENTS_OF[i / (N * 15) % 5]));
-        if (value != NULL) {
-            request_add_field(&request, SPAN("x-a"), span_of_text(value));
+        request.head.target.query = VALUES[value].query;
+        if (VALUES[value].field != NULL) {
+            request_add_field(&request, SPAN("x-a"), span_of_text(VALUES[value].field));
         }
         if (matcher_find_route(policy, &request.view, &route) == NULL && route != NULL) {
             reached |= 1U << route->index;

@@ -240,6 +240,13 @@ static const struct {
     {1, /* the same limit at a lower cost */ LIMITS
      "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [m], upstream: u}\n"
      "  - {limits: [m], cost: 2, upstream: u}\n"},
+    {1, /* one of several values, on one of several paths */ LIMITS
+     "routes:\n  - {match: {path: [/1, /2], header: {x-in: [a, b], x-out: true}}, limits: [],"
+     " upstream: u}\n" REST_M},
+    {1, /* a parameter of the query */ LIMITS
+     "routes:\n  - {match: {query: {in: 1}}, limits: [l], upstream: u}\n" REST_M},
+    {0, /* what must be absent */ LIMITS
+     "routes:\n  - {match: {header: {authorization: false}}, limits: [l], upstream: u}\n" REST_M},
     {0, /* the same limits and more */ LIMITS
      "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [l, m], upstream: u}\n" REST_M},
     {0, /* a value that may be secret */ LIMITS
