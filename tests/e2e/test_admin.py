@@ -68,14 +68,14 @@ def test_limits_are_told_with_their_numbers_and_routes(unix):
 def test_routes_are_told_in_their_order(unix):
     routes = unix.read("/v1/routes")["routes"]
     assert [route["name"] for route in routes] == ["a", "route-2"]
-    assert routes[0]["match"] == {"path": ["/a/{id}/**"], "method": ["GET"]}
+    assert routes[0]["match"] == {"path": ["/a/{id}/**"], "method": ["GET", "HEAD"]}
     assert routes[0]["limits"] == ["per-client", "per-key"]
     assert routes[1]["respond"] == {"status": 204}
 
 
 def test_the_policy_is_told_without_its_secrets(unix):
     policy = unix.read("/v1/policy")
-    assert policy["limits"]["per-client"]["rate"] == ["60/hour"]
+    assert policy["limits"]["per-client"]["rate"] == [{"rate": "60/hour"}]
     assert policy["admin"]["token"] == "${REDACTED_1}" and policy["admin"]["read_token"] == "${REDACTED_2}"
     assert "max" not in policy
     assert unix.read("/v1/policy?with=defaults")["max"]["connections"] == 10000
