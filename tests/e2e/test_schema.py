@@ -263,7 +263,7 @@ def test_wrong_usage_ends_with_2():
 
 
 # Which do not go with the long ones: `upstreams` and `routes`, and `admin` that has more than its listen.
-SHORT_FORMS = {("upstream",), ("limit",), ("admin", "address"), ("admin", "mode")}
+SHORT_FORMS = {("upstream",), ("limit",), ("limit", "rate"), ("limit", "burst"), ("admin", "address"), ("admin", "mode")}
 
 
 def shown_keys(schema, tree, path=()):
