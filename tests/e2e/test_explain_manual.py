@@ -55,5 +55,5 @@ def test_the_state_is_told_as_the_manual_says(start, start_redis):
     assert statuses == [502] * 20
     said = run(command, REDIS_URL=redis.url)
     assert without_state(said) == without_state(told)
-    assert re.search(r"state  98\d of 1000 left: allows it; untouched in ", said)
-    assert "state  980 of 1000 left: allows it; untouched in 1m" in told
+    assert re.search(r"state  48\d of 500 left: allows it; untouched in ", said)
+    assert "state  480 of 500 left: allows it; untouched in 1m" in told
