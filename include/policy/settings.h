@@ -147,10 +147,10 @@ struct timeouts_section {
 
 /* The response fields that report limits to clients. */
 enum headers_style {
-    HEADERS_DRAFT11,    /* RateLimit, RateLimit-Policy */
-    HEADERS_DRAFT_NEXT, /* the same, with the parameter names of the coming draft */
-    HEADERS_LEGACY,     /* X-RateLimit-Limit, -Remaining, -Reset */
-    HEADERS_BOTH,
+    HEADERS_RATELIMIT,      /* RateLimit, RateLimit-Policy */
+    HEADERS_RATELIMIT_NEXT, /* the same, with the parameter names of the coming draft */
+    HEADERS_X_RATELIMIT,    /* X-RateLimit-Limit, -Remaining, -Reset */
+    HEADERS_RATELIMIT_AND_X_RATELIMIT,
     HEADERS_NONE, /* only Retry-After on denials */
 };
 

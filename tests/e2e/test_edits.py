@@ -178,7 +178,7 @@ def test_as_much_as_may_be_set_fits_beside_the_largest_head(start, start_upstrea
     names = ", ".join(f"limit-{i:02}-{'n' * 50}" for i in range(16))
     proxy = start(policy(upstream, f"request: {{set: {{{fields}}}}}\n"
                                    f"response: {{set: {{{fields}}}}}\nlimits: [{names}]",
-                         more=f"headers: both\nlimits: {{{limits}}}\n"))
+                         more=f"headers: ratelimit_and_x_ratelimit\nlimits: {{{limits}}}\n"))
     response = proxy.ask(fields=large)
     assert response.status == 200 and response.get("X-Field-15") == value
     assert upstream.last.get("X-Field-15") == value and upstream.last.get("X-Theirs")

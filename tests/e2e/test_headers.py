@@ -24,8 +24,8 @@ def told(response):
 
 
 @pytest.mark.parametrize("style, wanted", [
-    (None, DRAFT), ("draft11", DRAFT), ("draft_next", DRAFT),
-    ("legacy", LEGACY), ("both", DRAFT | LEGACY),
+    (None, DRAFT), ("ratelimit", DRAFT), ("ratelimit_next", DRAFT),
+    ("x_ratelimit", LEGACY), ("ratelimit_and_x_ratelimit", DRAFT | LEGACY),
     ("none", set())])
 def test_the_policy_says_which_fields_tell_of_limits(start, start_upstream, style, wanted):
     for proxy in (start(policy(style)), start(policy(style, start_upstream()))):
@@ -37,7 +37,7 @@ def test_the_policy_says_which_fields_tell_of_limits(start, start_upstream, styl
 
 
 def test_the_coming_draft_has_other_names_and_tells_the_cost(start_in_store):
-    proxy = start_in_store(policy("draft_next").replace(
+    proxy = start_in_store(policy("ratelimit_next").replace(
         "respond:", "cost: 2, respond:"))
     admitted, denied = proxy.ask(), proxy.ask()
     assert admitted.get("RateLimit-Policy") == '"few";q=2;w=86400'
@@ -46,7 +46,7 @@ def test_the_coming_draft_has_other_names_and_tells_the_cost(start_in_store):
 
 
 def test_older_fields_count_down_to_the_reset(start_in_store):
-    proxy = start_in_store(policy("legacy"))
+    proxy = start_in_store(policy("x_ratelimit"))
     for n_left, reset_s in ((1, 43200), (0, 86400), (0, 86400)):
         response = proxy.ask()
         assert response.get("X-RateLimit-Limit") == "2"
@@ -55,7 +55,7 @@ def test_older_fields_count_down_to_the_reset(start_in_store):
 
 
 def test_older_fields_tell_of_the_limit_that_is_nearest_to_its_end(start):
-    proxy = start(policy("legacy", names="wide, few, shadow", limits="""
+    proxy = start(policy("x_ratelimit", names="wide, few, shadow", limits="""
   wide: {key: client.ip, rate: 100/day}
   few: {key: header.x-id, rate: 4/day}
   shadow: {key: client.ip, rate: 1/day, shadow: true}"""))
@@ -72,7 +72,7 @@ def test_both_kinds_fit_a_denial_by_many_limits_beside_what_the_upstream_says(
         start, start_upstream):
     upstream = start_upstream(answer=answer(fields=[("RateLimit", '"theirs";r=1')]))
     names = [f"limit-{i:02}-{'x' * 50}" for i in range(16)]
-    proxy = start(policy("both", upstream, names=", ".join(names), limits="\n  ".join(
+    proxy = start(policy("ratelimit_and_x_ratelimit", upstream, names=", ".join(names), limits="\n  ".join(
         f"{name}: {{key: client.ip, rate: 1/day}}" for name in names)))
     admitted, denied = proxy.ask(), proxy.ask()
     assert admitted.all("RateLimit")[0] == '"theirs";r=1' and told(admitted) == DRAFT | LEGACY

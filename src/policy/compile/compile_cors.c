@@ -13,15 +13,15 @@ static struct span limit_fields(enum headers_style style)
     static const char STANDARD[] = "RateLimit, RateLimit-Policy, ";
     static const char LEGACY[] = "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, ";
     switch (style) {
-    case HEADERS_LEGACY:
+    case HEADERS_X_RATELIMIT:
         return span_of_text(LEGACY);
-    case HEADERS_BOTH:
+    case HEADERS_RATELIMIT_AND_X_RATELIMIT:
         return SPAN("RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, "
                     "X-RateLimit-Reset, ");
     case HEADERS_NONE:
         return SPAN("");
-    case HEADERS_DRAFT11:
-    case HEADERS_DRAFT_NEXT:
+    case HEADERS_RATELIMIT:
+    case HEADERS_RATELIMIT_NEXT:
         break;
     }
     return span_of_text(STANDARD);

@@ -23,10 +23,11 @@ static const struct value_type LOG_FORMAT = WORD_TYPE(
 static const struct value_type LOG_FIELD =
     WORD_TYPE("query, referer or user_agent", [LOG_FIELD_QUERY] = "query",
               [LOG_FIELD_REFERER] = "referer", [LOG_FIELD_USER_AGENT] = "user_agent");
-static const struct value_type HEADERS =
-    WORD_TYPE("draft11, draft_next, legacy, both or none", [HEADERS_DRAFT11] = "draft11",
-              [HEADERS_DRAFT_NEXT] = "draft_next", [HEADERS_LEGACY] = "legacy",
-              [HEADERS_BOTH] = "both", [HEADERS_NONE] = "none");
+static const struct value_type HEADERS = WORD_TYPE(
+    "ratelimit, x_ratelimit, ratelimit_and_x_ratelimit, ratelimit_next or none",
+    [HEADERS_RATELIMIT] = "ratelimit", [HEADERS_RATELIMIT_NEXT] = "ratelimit_next",
+    [HEADERS_X_RATELIMIT] = "x_ratelimit",
+    [HEADERS_RATELIMIT_AND_X_RATELIMIT] = "ratelimit_and_x_ratelimit", [HEADERS_NONE] = "none");
 static const struct value_type DUPLICATES =
     WORD_TYPE("cookies, refuse or each", [KEY_DUPLICATES_COOKIES] = "cookies",
               [KEY_DUPLICATES_REFUSE] = "refuse", [KEY_DUPLICATES_EACH] = "each");
@@ -404,8 +405,10 @@ static const struct section_field POLICY_FIELDS[] = {
      "caps on what clients may ask for"},
     {"timeouts", SHAPE_ONE, &TIMEOUTS_TYPE, offsetof(struct spec_policy, timeouts), NULL,
      KEY_OPTIONAL, "how long to wait for clients"},
-    {"headers", SHAPE_ONE, &HEADERS, offsetof(struct spec_policy, headers), "draft11", KEY_OPTIONAL,
-     "draft11, draft_next, legacy, both or none: the fields that tell clients of their limits"},
+    {"headers", SHAPE_ONE, &HEADERS, offsetof(struct spec_policy, headers), "ratelimit",
+     KEY_OPTIONAL,
+     "ratelimit, x_ratelimit, ratelimit_and_x_ratelimit, ratelimit_next or none: the fields that "
+     "tell clients of their limits"},
     {"upstream", SHAPE_ONE, &VALUE_SERVER, offsetof(struct spec_policy, upstream), NULL,
      KEY_OPTIONAL, "short form: the one server for all requests"},
     {"limit", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_policy, limit), NULL, KEY_OPTIONAL,

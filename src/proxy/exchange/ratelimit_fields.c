@@ -133,12 +133,12 @@ size_t ratelimit_fields_make(const struct admission *admission, const struct rou
     if (!admission_has_verdicts(admission)) {
         return 0;
     }
-    if (style == HEADERS_DRAFT11 || style == HEADERS_BOTH) {
+    if (style == HEADERS_RATELIMIT || style == HEADERS_RATELIMIT_AND_X_RATELIMIT) {
         n = make_draft(admission, route, FIELDS_DRAFT_11, arena, fields);
-    } else if (style == HEADERS_DRAFT_NEXT) {
+    } else if (style == HEADERS_RATELIMIT_NEXT) {
         n = make_draft(admission, route, FIELDS_DRAFT_NEXT, arena, fields);
     }
-    if (style == HEADERS_LEGACY || style == HEADERS_BOTH) {
+    if (style == HEADERS_X_RATELIMIT || style == HEADERS_RATELIMIT_AND_X_RATELIMIT) {
         n += make_legacy(admission, arena, fields + n);
     }
     return n;

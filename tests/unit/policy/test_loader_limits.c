@@ -399,11 +399,12 @@ START_TEST(clients_are_told_in_the_style_that_is_said)
         const char *yaml;
         enum headers_style style;
     } ROWS[] = {
-        {HEAD "upstream: http://a\n", HEADERS_DRAFT11},
-        {HEAD "upstream: http://a\nheaders: draft11\n", HEADERS_DRAFT11},
-        {HEAD "upstream: http://a\nheaders: draft_next\n", HEADERS_DRAFT_NEXT},
-        {HEAD "upstream: http://a\nheaders: legacy\n", HEADERS_LEGACY},
-        {HEAD "upstream: http://a\nheaders: both\n", HEADERS_BOTH},
+        {HEAD "upstream: http://a\n", HEADERS_RATELIMIT},
+        {HEAD "upstream: http://a\nheaders: ratelimit\n", HEADERS_RATELIMIT},
+        {HEAD "upstream: http://a\nheaders: ratelimit_next\n", HEADERS_RATELIMIT_NEXT},
+        {HEAD "upstream: http://a\nheaders: x_ratelimit\n", HEADERS_X_RATELIMIT},
+        {HEAD "upstream: http://a\nheaders: ratelimit_and_x_ratelimit\n",
+         HEADERS_RATELIMIT_AND_X_RATELIMIT},
         {HEAD "upstream: http://a\nheaders: none\n", HEADERS_NONE},
     };
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {

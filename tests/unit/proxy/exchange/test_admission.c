@@ -133,7 +133,8 @@ static const char *field_value(bool is_policy)
 {
     struct field fields[RATELIMIT_FIELDS_MAX];
     struct text text = text_of(text_bytes, sizeof(text_bytes) - 1);
-    ck_assert_uint_eq(ratelimit_fields_make(&admission, route, HEADERS_DRAFT11, &arena, fields), 2);
+    ck_assert_uint_eq(ratelimit_fields_make(&admission, route, HEADERS_RATELIMIT, &arena, fields),
+                      2);
     text_add(&text, fields[is_policy ? 0 : 1].value);
     return ended(&text);
 }

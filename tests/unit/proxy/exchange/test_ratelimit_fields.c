@@ -43,7 +43,7 @@ static size_t used_bytes(bool is_complete)
 {
     const char *before = arena.next;
     admission.is_complete = is_complete;
-    ck_assert_uint_eq(ratelimit_fields_make(&admission, &route, HEADERS_DRAFT11, &arena, fields),
+    ck_assert_uint_eq(ratelimit_fields_make(&admission, &route, HEADERS_RATELIMIT, &arena, fields),
                       2);
     ck_assert(span_equals(fields[0].value, route.policy_field));
     return (size_t)(arena.next - before);
