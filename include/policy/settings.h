@@ -59,7 +59,7 @@ enum store_kind {
 };
 
 enum store_full {
-    STORE_FULL_OVERFLOW,
+    STORE_FULL_SHARED_COUNTER,
     STORE_FULL_DENY,
     STORE_FULL_ALLOW,
 };
@@ -95,7 +95,7 @@ struct store_section {
     bool coalesce;      /* identical requests are batched into one call */
     bool denial_cache;  /* denials are cached for one second */
     uint64_t memory_bytes;
-    enum store_full full;
+    enum store_full when_full;
 };
 
 enum log_format {

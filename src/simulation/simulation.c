@@ -38,7 +38,7 @@ static uint64_t now_of(void *context)
 static enum memory_full full_of(enum store_full full)
 {
     switch (full) {
-    case STORE_FULL_OVERFLOW:
+    case STORE_FULL_SHARED_COUNTER:
         return MEMORY_FULL_OVERFLOW;
     case STORE_FULL_DENY:
         return MEMORY_FULL_DENY;
@@ -57,7 +57,7 @@ enum status simulation_new(const struct simulation_options *options, struct simu
     const struct store_section *section = &options->policy->store;
     const struct memory_store_options memory = {
         .memory_bytes = options->memory_bytes != 0 ? options->memory_bytes : section->memory_bytes,
-        .full = full_of(section->full),
+        .full = full_of(section->when_full),
         .now_us = now_of,
         .context = made,
     };

@@ -38,13 +38,13 @@ def ask(proxy, address):
     return proxy.ask(fields={"X-Forwarded-For": address}).status
 
 
-@pytest.mark.parametrize("full, newcomer", [("overflow", {204, 429}), ("deny", {429, 503}),
+@pytest.mark.parametrize("full, newcomer", [("shared_counter", {204, 429}), ("deny", {429, 503}),
                                             ("allow", {204})])
 def test_a_flood_of_clients_lets_no_denied_one_in(start, full, newcomer):
     proxy = start(f"""
         log: off
         trusted_proxies: 127.0.0.1
-        store: {{memory: 1MiB, full: {full}}}
+        store: {{memory: 1MiB, when_full: {full}}}
         limits: {{once: {{key: client.ip, rate: 1/day}}}}
         routes: [{{limits: [once], respond: {{status: 204}}}}]
     """)
@@ -67,7 +67,7 @@ def test_a_flood_of_clients_that_are_not_denied_is_forgotten(start):
     proxy = start("""
         log: off
         trusted_proxies: 127.0.0.1
-        store: {memory: 1MiB, full: deny}
+        store: {memory: 1MiB, when_full: deny}
         limits: {thrice: {key: client.ip, rate: 3/day}}
         routes: [{limits: [thrice], respond: {status: 204}}]
     """)

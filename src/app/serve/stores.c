@@ -14,7 +14,7 @@
 static enum memory_full full_of(enum store_full full)
 {
     switch (full) {
-    case STORE_FULL_OVERFLOW:
+    case STORE_FULL_SHARED_COUNTER:
         return MEMORY_FULL_OVERFLOW;
     case STORE_FULL_DENY:
         return MEMORY_FULL_DENY;
@@ -29,7 +29,7 @@ enum status stores_init(struct stores *stores, const struct store_section *secti
 {
     const struct memory_store_options options = {
         .memory_bytes = section->memory_bytes,
-        .full = full_of(section->full),
+        .full = full_of(section->when_full),
     };
     *stores = (struct stores){.resolver = resolver};
     list_init(&stores->active);
@@ -95,7 +95,7 @@ void stores_close(struct stores *stores)
 
 void stores_obey(struct stores *stores, const struct store_section *section)
 {
-    memory_store_set_full(stores->memory, full_of(section->full));
+    memory_store_set_full(stores->memory, full_of(section->when_full));
 }
 
 /* --- plans --- */

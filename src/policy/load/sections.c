@@ -15,7 +15,7 @@ static const struct value_type LIMIT_ON_FAILURE = WORD_TYPE(
     "local, allow, deny or store", [ON_FAILURE_LOCAL] = "local", [ON_FAILURE_ALLOW] = "allow",
     [ON_FAILURE_DENY] = "deny", [SPEC_ON_FAILURE_UNSAID] = "store");
 static const struct value_type FULL =
-    WORD_TYPE("overflow, deny or allow", [STORE_FULL_OVERFLOW] = "overflow",
+    WORD_TYPE("shared_counter, deny or allow", [STORE_FULL_SHARED_COUNTER] = "shared_counter",
               [STORE_FULL_DENY] = "deny", [STORE_FULL_ALLOW] = "allow");
 static const struct value_type LOG_FORMAT = WORD_TYPE(
     "logfmt, json, combined or off", [LOG_FORMAT_LOGFMT] = "logfmt", [LOG_FORMAT_JSON] = "json",
@@ -99,8 +99,8 @@ static const struct section_field STORE_FIELDS[] = {
      "what Redis denied is denied until its time, for a second at most, without asking"},
     {"memory", SHAPE_ONE, &MEMORY, offsetof(struct spec_store, values.memory_bytes), "64MiB",
      KEY_OPTIONAL, "most bytes of the embedded store"},
-    {"full", SHAPE_ONE, &FULL, offsetof(struct spec_store, values.full), "overflow", KEY_OPTIONAL,
-     "overflow, deny or allow: new keys when the embedded store is full"},
+    {"when_full", SHAPE_ONE, &FULL, offsetof(struct spec_store, values.when_full), "shared_counter",
+     KEY_OPTIONAL, "shared_counter, deny or allow: new keys when the embedded store is full"},
     {"redis_cell", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, redis_cell), "false",
      KEY_WITH_REDIS,
      "true: redis-cell's CL.THROTTLE decides gcra limits that are alone on their routes"},

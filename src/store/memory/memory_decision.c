@@ -4,8 +4,8 @@
  * that are missing, or must grow ─► charge ─► unlock
  *
  * A denied decision adds states only for limits that count denied requests. If no room can be made,
- * the policy's `full` applies: the decision is judged again with the state that all such keys of
- * the limit share in that shard, or it is refused, or the charge is not counted. */
+ * the policy's `when_full` applies: the decision is judged again with the state that all such keys
+ * of the limit share in that shard, or it is refused, or the charge is not counted. */
 
 #include <assert.h>
 

@@ -22,7 +22,7 @@ START_TEST(what_is_not_said_has_its_default)
     ck_assert_uint_eq(policy->workers, 0);
     ck_assert_uint_eq(policy->n_trusted_proxies, 0);
     ck_assert_int_eq(policy->store.kind, STORE_MEMORY);
-    ck_assert_int_eq(policy->store.full, STORE_FULL_OVERFLOW);
+    ck_assert_int_eq(policy->store.when_full, STORE_FULL_SHARED_COUNTER);
     ck_assert_uint_eq(policy->store.memory_bytes, UINT64_C(64) << 20);
     ck_assert_int_eq(policy->log.format, LOG_FORMAT_LOGFMT);
     assert_span(policy->log.path, "");
