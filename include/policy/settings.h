@@ -91,9 +91,9 @@ struct store_section {
     struct span secret; /* keys the hashes of identities */
     uint64_t deadline_us;
     enum on_failure on_failure; /* for limits without their own setting */
-    uint32_t instances; /* number of instances that share local limits; 0: as counted in Redis */
-    bool coalesce;      /* identical requests are batched into one call */
-    bool denial_cache;  /* denials are cached for one second */
+    uint32_t proxy_count; /* number of instances that share local limits; 0: as counted in Redis */
+    bool coalesce;        /* identical requests are batched into one call */
+    bool denial_cache;    /* denials are cached for one second */
     uint64_t memory_bytes;
     enum store_full when_full;
 };

@@ -290,7 +290,7 @@ def test_a_lost_master_is_missed_on_its_own_slots_alone_until_its_replica_takes_
     proxies = start_proxies(start, cluster, f"""
         limits: {{per-user: {{key: header.x-user, rate: 1/day, burst: {burst}}}}}
         routes: [{{limits: [per-user], respond: {{status: 204}}}}]
-    """, store="deadline: 500ms, on_failure: local, instances: 2")
+    """, store="deadline: 500ms, on_failure: local, proxy_count: 2")
     (hit, *_), (spared, *_), _ = users_by_owner(proxies[0], cluster)
     with Flow(proxies, [hit, spared]) as flow:
         flow.wait_for_more(250)

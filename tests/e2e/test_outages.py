@@ -155,7 +155,7 @@ def test_proxies_that_saw_each_other_share_a_limit_out(start, start_redis):
 def test_a_link_that_flaps_lets_no_more_pass_than_one_that_stays_away(start, start_redis):
     redis = start_redis()
     rate, burst = 20, 40
-    proxy = start(BUCKET.format(url=redis.url, store=", instances: 2", rate=f"{rate}/s",
+    proxy = start(BUCKET.format(url=redis.url, store=", proxy_count: 2", rate=f"{rate}/s",
                                 burst=burst))
     await_links(proxy, 2)
     started = time.monotonic()

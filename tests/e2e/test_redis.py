@@ -243,7 +243,7 @@ def test_a_server_that_repeats_the_password_does_not_bring_it_into_the_log(start
 def test_without_redis_at_start_limits_are_judged_at_their_local_share(start, start_redis):
     redis = start_redis()
     redis.kill()
-    proxy = start(policy(redis.url, rate="10/hour", store=", instances: 2"))
+    proxy = start(policy(redis.url, rate="10/hour", store=", proxy_count: 2"))
     answers = [proxy.ask() for _ in range(8)]
     assert [answer.status for answer in answers] == [204] * 5 + [429] * 3
     assert 0 < int(answers[-1].get("Retry-After")) <= 7200
@@ -298,7 +298,7 @@ def test_where_limits_differ_deny_wins_local_is_judged_and_allow_is_skipped(star
 def test_a_fault_of_redis_while_requests_flow_is_no_fault_of_the_proxies(
         start, start_redis, fault):
     redis = start_redis()
-    proxies = [start(policy(redis.url, rate="100000/hour", store=", instances: 2", deadline="250ms"))
+    proxies = [start(policy(redis.url, rate="100000/hour", store=", proxy_count: 2", deadline="250ms"))
                for _ in range(2)]
     for proxy in proxies:
         wait_for_sharing(proxy)

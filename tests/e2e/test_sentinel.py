@@ -311,7 +311,7 @@ def is_replica(server):
 def test_a_failover_admits_no_more_than_what_replication_lost_and_the_local_shares(
         start, start_watched, how, rate):
     watched = start_watched(down_after_ms=down_after(how))
-    proxies = [start_linked(start, one_limit(watched.url, rate, ", instances: 2")) for _ in range(2)]
+    proxies = [start_linked(start, one_limit(watched.url, rate, ", proxy_count: 2")) for _ in range(2)]
     new = watched.replica()
     with Crowd(proxies, N_CLIENTS) as crowd:
         replicating = time.time()

@@ -179,7 +179,7 @@ void store_plan_leave(struct store_plan *plan)
 static uint32_t count_instances(void *context)
 {
     const struct store_plan *plan = context;
-    const uint32_t said = plan->section.instances;
+    const uint32_t said = plan->section.proxy_count;
     const uint32_t seen = redis_process_instances(&plan->stores->redis);
     return said > 0 ? said : seen > 0 ? seen : 1;
 }

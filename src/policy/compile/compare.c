@@ -37,7 +37,7 @@ bool compare_stores(const struct store_section *a, const struct store_section *b
            span_equals(a->password, b->password) &&
            span_equals(a->sentinel_user, b->sentinel_user) &&
            span_equals(a->sentinel_password, b->sentinel_password) &&
-           a->deadline_us == b->deadline_us && a->instances == b->instances &&
+           a->deadline_us == b->deadline_us && a->proxy_count == b->proxy_count &&
            a->coalesce == b->coalesce && a->denial_cache == b->denial_cache;
 }
 

@@ -42,7 +42,7 @@ static const struct value_type TRUST = WORD_TYPE("proxies or any", "proxies", "a
 /* --- numbers with bounds --- */
 
 static const struct value_type WORKERS = VALUE_AUTO_TYPE(1, WORKERS_MAX);
-static const struct value_type INSTANCES = VALUE_AUTO_TYPE(1, 10000);
+static const struct value_type PROXY_COUNT = VALUE_AUTO_TYPE(1, 10000);
 static const struct value_type CONNECTIONS = VALUE_NUMBER_TYPE(1, 10000000);
 static const struct value_type FIELD_COUNT = VALUE_NUMBER_TYPE(1, HEAD_FIELDS_MAX);
 static const struct value_type HELD = VALUE_NUMBER_TYPE(1, 1000000);
@@ -88,8 +88,8 @@ static const struct section_field STORE_FIELDS[] = {
      KEY_WITH_REDIS, "a decision that takes longer is a failure"},
     {"on_failure", SHAPE_ONE, &ON_FAILURE, offsetof(struct spec_store, values.on_failure), "local",
      KEY_WITH_REDIS, "local, allow or deny: what limits do while Redis cannot answer"},
-    {"instances", SHAPE_ONE, &INSTANCES, offsetof(struct spec_store, values.instances), "auto",
-     KEY_WITH_REDIS,
+    {"proxy_count", SHAPE_ONE, &PROXY_COUNT, offsetof(struct spec_store, values.proxy_count),
+     "auto", KEY_WITH_REDIS,
      "proxies among which local limits are shared out; auto: as many as were seen in Redis"},
     {"coalesce", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, values.coalesce), "true",
      KEY_WITH_REDIS,

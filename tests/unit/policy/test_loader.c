@@ -157,7 +157,7 @@ END_TEST
 START_TEST(what_is_said_of_redis_is_in_the_policy)
 {
     struct policy *policy = policy_from_text(
-        HEAD "store: {redis: 'redis://u:p%40@r:7000/3', deadline: 5ms, instances: 4, secret: x}\n"
+        HEAD "store: {redis: 'redis://u:p%40@r:7000/3', deadline: 5ms, proxy_count: 4, secret: x}\n"
              "upstreams: {api: {servers: http://a}}\n"
              "limits:\n"
              "  local: {key: client.ip, rate: 100/s}\n"
@@ -173,7 +173,7 @@ START_TEST(what_is_said_of_redis_is_in_the_policy)
     ck_assert_uint_eq(policy->store.database, 3);
     ck_assert_uint_eq(policy->store.deadline_us, 5000);
     ck_assert_int_eq(policy->limits[0].on_failure, ON_FAILURE_LOCAL);
-    ck_assert_uint_eq(policy->store.instances, 4);
+    ck_assert_uint_eq(policy->store.proxy_count, 4);
     ck_assert_int_eq(policy->limits[1].on_failure, ON_FAILURE_ALLOW);
     policy_free(policy);
 }
@@ -184,7 +184,7 @@ START_TEST(without_a_word_of_them_the_instances_are_those_seen)
     struct policy *policy = policy_from_text(HEAD "store: {redis: 'redis://r'}\n"
                                                   "upstream: http://a\n"
                                                   "limit: 100/s\n");
-    ck_assert_uint_eq(policy->store.instances, 0);
+    ck_assert_uint_eq(policy->store.proxy_count, 0);
     policy_free(policy);
 }
 END_TEST

@@ -158,7 +158,7 @@ static const char *const STORES[] = {
     "store: {redis: 'redis://u:p@127.0.0.1:1'}\n",
     "store: {redis: 'redis://127.0.0.1:1', prefix: other}\n",
     "store: {redis: 'redis://127.0.0.1:1', deadline: 70ms}\n",
-    "store: {redis: 'redis://127.0.0.1:1', instances: 7}\n",
+    "store: {redis: 'redis://127.0.0.1:1', proxy_count: 7}\n",
     "store: {redis: 'redis://127.0.0.1:1', coalesce: false}\n",
     "store: {redis: 'redis://127.0.0.1:1', denial_cache: false}\n",
 };
