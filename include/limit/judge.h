@@ -48,7 +48,7 @@ static inline bool judge_takes(const struct judged *judged, bool admitted)
 {
     const struct limit *limit = judged->limit;
     return judge_charges(judged->verdict, judged->call.cost, admitted) ||
-           (limit->count_denied && !limit->algorithm->has_slots && judged->call.cost > 0);
+           (limit->charge_denied && !limit->algorithm->has_slots && judged->call.cost > 0);
 }
 
 #endif /* SLUICE_LIMIT_JUDGE_H */

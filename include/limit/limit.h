@@ -32,10 +32,10 @@ struct limit {
     uint32_t tick_us;                /* 1, 1,000 or 1,000,000 */
     uint64_t period_us;              /* as written */
     char digest[LIMIT_DIGEST_BYTES]; /* of the state's unit; lower-case hex, no NUL */
-    struct hash128 id; /* hash of name and digest; public, the same in every process */
-    bool shadow;       /* judged and charged as if enforced, never denies */
-    bool count_denied; /* a denied request is charged too, at most until the state is full */
-    bool is_settled;   /* its charges may be corrected later */
+    struct hash128 id;  /* hash of name and digest; public, the same in every process */
+    bool shadow;        /* judged and charged as if enforced, never denies */
+    bool charge_denied; /* a denied request is charged too, at most until the state is full */
+    bool is_settled;    /* its charges may be corrected later */
     /* A Redis that has redis-cell judges it by CL.THROTTLE: cl_throttle_misfit() is NULL, it is
      * never judged together with another limit, and its charges are never settled. */
     bool by_cell;

@@ -45,8 +45,8 @@ struct limit_rule {
     struct address_prefix *except;     /* clients that the rule does not apply to */
     size_t n_except;
     const struct reply_spec *deny; /* NULL: a problem document */
-    struct answer_set count;       /* the answers that are charged; empty: all */
-    struct answer_set refund;      /* the answers whose charge is refunded */
+    struct answer_set charge_on;   /* the answers that are charged; empty: all */
+    struct answer_set refund_on;   /* the answers whose charge is refunded */
 };
 
 /* One segment of a path pattern. */

@@ -187,7 +187,7 @@ json_t *describe_rule(const struct limit_rule *rule, json_t *routes)
     describe_set(&json, "rates", describe_rates(rule));
     describe_set(&json, "on_failure", json_string(describe_on_failure(first->on_failure)));
     describe_set(&json, "shadow", json_boolean(first->shadow));
-    describe_set(&json, "count_denied", json_boolean(first->count_denied));
+    describe_set(&json, "charge_denied", json_boolean(first->charge_denied));
     describe_set(&json, "except", describe_prefixes(rule->except, rule->n_except));
     describe_set(&json, "routes", routes);
     return json;

@@ -37,7 +37,7 @@ const char *cl_throttle_misfit(const struct limit *limit)
     if (limit->algorithm != &gcra_algorithm) {
         return "its algorithm is not gcra";
     }
-    if (limit->count_denied) {
+    if (limit->charge_denied) {
         return "it counts denied requests";
     }
     if (limit->period_us % US_PER_S != 0) {

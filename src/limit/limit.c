@@ -146,7 +146,7 @@ void limit_share(const struct limit *limit, uint32_t instances, struct limit *sh
 bool limit_takes_identical(const struct limit *limit)
 {
     return limit->algorithm->restore != NULL && limit->params.max_wait == 0 &&
-           !limit->count_denied && !limit->by_cell;
+           !limit->charge_denied && !limit->by_cell;
 }
 
 uint64_t limit_capacity(const struct limit *limit)

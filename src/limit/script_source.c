@@ -212,7 +212,7 @@ size_t script_source_constants(const struct limit *limit, double args[SCRIPT_CON
 {
     enum { SHADOW = 1, COUNT_DENIED = 2, SETTLES = 4 };
     const bool settles = limit->params.settles && limit->algorithm->has_burst;
-    const bool counts_denied = limit->count_denied && !limit->algorithm->has_slots;
+    const bool counts_denied = limit->charge_denied && !limit->algorithm->has_slots;
     uint64_t params[LIMIT_SCRIPT_PARAMS_MAX] = {0};
     limit->algorithm->script_params(&limit->params, params);
     args[0] = algorithm_number(limit->algorithm);

@@ -182,8 +182,8 @@ static bool has_an_end(const struct admission *admission, const struct outcome *
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct limit_rule *rule = admission->rules[i];
         if (admission->charges[i].charged &&
-            (admission->charges[i].slot != 0 || rule->count.is_said || rule->refund.is_said ||
-             outcome->is_cost_reported)) {
+            (admission->charges[i].slot != 0 || rule->charge_on.is_said ||
+             rule->refund_on.is_said || outcome->is_cost_reported)) {
             return true;
         }
     }

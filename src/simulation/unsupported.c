@@ -129,7 +129,8 @@ static void check_rule(struct search *search, const struct limit_rule *rule)
                            is_reported(search, LOG_TAKES_US) || is_reported(search, LOG_TAKES_NS);
     if (rule->limits[0].algorithm->has_slots && !has_takes) {
         begin_note(&note, "limit", rule->name, "is not judged: the log lacks durations");
-    } else if ((rule->count.is_said || rule->refund.is_said) && !is_reported(search, LOG_STATUS)) {
+    } else if ((rule->charge_on.is_said || rule->refund_on.is_said) &&
+               !is_reported(search, LOG_STATUS)) {
         begin_note(&note, "limit", rule->name, "is not judged: the log lacks the status");
     } else {
         return;

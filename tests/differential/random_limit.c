@@ -79,7 +79,7 @@ void random_limit(struct limit *limit, const struct algorithm *algorithm)
     } while (algorithm_check_params(algorithm, &limit->params) != NULL);
     limit->params.settles = one_in(2);
     limit->shadow = one_in(6);
-    limit->count_denied = one_in(6);
+    limit->charge_denied = one_in(6);
 }
 
 /* The period and what else gives a state its unit are those of before: see limit_init(). */
@@ -99,5 +99,5 @@ void random_limit_change(const struct limit *before, struct limit *after)
         after->params.strict = one_in(3);
     } while (algorithm_check_params(after->algorithm, &after->params) != NULL);
     after->shadow = one_in(6);
-    after->count_denied = one_in(6);
+    after->charge_denied = one_in(6);
 }

@@ -183,7 +183,7 @@ def test_several_rates_of_a_limit_are_judged_together_and_named_apart(start_in_s
 def test_denied_requests_count_where_the_limit_says_so_and_until_it_is_full(start_in_store, words):
     proxy = start_in_store(f"""
         limits:
-          attempts: {{key: client.ip, {words}, rate: 3/day, count_denied: true}}
+          attempts: {{key: client.ip, {words}, rate: 3/day, charge_denied: true}}
           plain: {{key: client.ip, {words}, rate: 9/day}}
           narrow: {{key: client.ip, {words}, rate: 1/day}}
         routes: [{{limits: [attempts, plain, narrow], respond: {{status: 204}}}}]
@@ -200,7 +200,7 @@ def test_denied_requests_count_where_the_limit_says_so_and_until_it_is_full(star
 def test_who_goes_on_in_spite_of_a_denial_stays_denied_where_attempts_count(start_in_store):
     proxy = start_in_store("""
         limits:
-          strict: {key: client.ip, rate: 1/s, count_denied: true}
+          strict: {key: client.ip, rate: 1/s, charge_denied: true}
           lenient: {key: client.ip, rate: 1/s}
         routes:
           - {match: {path: /strict}, limits: [strict], respond: {status: 204}}
@@ -222,7 +222,7 @@ def test_who_goes_on_in_spite_of_a_denial_stays_denied_where_attempts_count(star
 
 def test_the_wait_counts_from_the_last_attempt_where_attempts_count(start_in_store):
     proxy = start_in_store("""
-        limits: {attempts: {key: client.ip, rate: 2/day, count_denied: true}}
+        limits: {attempts: {key: client.ip, rate: 2/day, charge_denied: true}}
         routes:
           - {match: {path: /one}, limits: [attempts], respond: {status: 204}}
           - {match: {path: /two}, limits: [attempts], cost: 2, respond: {status: 204}}

@@ -315,7 +315,7 @@ def test_who_waits_in_vain_for_memory_gets_503(start, start_upstream):
 def test_a_client_that_leaves_is_charged_and_its_memory_comes_back(start, start_upstream):
     upstream = start_upstream()
     proxy = start(policy(upstream, buffer="{wait: 1m}", limits="few: {key: client.ip, "
-                         "algorithm: fixed_window, rate: 1/d, refund: [5xx]}"))
+                         "algorithm: fixed_window, rate: 1/d, refund_on: [5xx]}"))
     with proxy.send(head(1000) + b"x") as client:
         until(lambda: metric(proxy, "buffered_bytes") == BLOCK, "its byte")
         client.reset()

@@ -203,12 +203,12 @@ def say(peer, request):
 
 
 @pytest.mark.parametrize("words, look_status, charged, free", [
-    ("count: [401, 403]", 401, ["401", "403"], ["200", "404", "500", "close", "cut"]),
-    ("count: [4xx, server_failed]", 404, ["404", "499", "close", "cut", "hang"],
+    ("charge_on: [401, 403]", 401, ["401", "403"], ["200", "404", "500", "close", "cut"]),
+    ("charge_on: [4xx, server_failed]", 404, ["404", "499", "close", "cut", "hang"],
      ["200", "301", "503"]),
-    ("refund: [5xx, server_failed]", 204, ["200", "404"], ["500", "503", "close", "cut", "hang"]),
-    ("refund: [304, 404]", 204, ["200", "500", "close", "cut"], ["404"]),
-    ("count: [2xx, 5xx], refund: [503]", 204, ["200", "500", "close"], ["404", "503"]),
+    ("refund_on: [5xx, server_failed]", 204, ["200", "404"], ["500", "503", "close", "cut", "hang"]),
+    ("refund_on: [304, 404]", 204, ["200", "500", "close", "cut"], ["404"]),
+    ("charge_on: [2xx, 5xx], refund_on: [503]", 204, ["200", "500", "close"], ["404", "503"]),
 ])
 def test_answers_are_charged_and_given_back_as_the_limit_says(
         start_in_store, start_upstream, words, look_status, charged, free):
@@ -229,7 +229,7 @@ def test_answers_are_charged_and_given_back_as_the_limit_says(
 def test_attempts_are_reserved_while_they_are_under_way(start_in_store, start_upstream):
     gate = Gate(answer("200 OK"))
     upstream = start_upstream(gate)
-    proxy = start_in_store(budget(upstream, limit="rate: 3/day, count: [401, 403]"))
+    proxy = start_in_store(budget(upstream, limit="rate: 3/day, charge_on: [401, 403]"))
     clients = [proxy.send(message.request("POST", "/login", {"X-Id": "a"}, b""))
                for _ in range(3)]
     upstream.wait_for(3)
@@ -242,7 +242,7 @@ def test_attempts_are_reserved_while_they_are_under_way(start_in_store, start_up
 def test_failed_logins_run_out_and_good_ones_do_not(start_in_store, start_upstream):
     upstream = start_upstream(say)
     proxy = start_in_store(budget(upstream, limit="algorithm: fixed_window, rate: 3/day, "
-                                                  "count: [401, 403]"))
+                                                  "charge_on: [401, 403]"))
     rest_of_window(86400, at_least_s=10)
 
     def attempt(word):
@@ -258,7 +258,7 @@ def test_failed_logins_run_out_and_good_ones_do_not(start_in_store, start_upstre
 def test_what_is_never_settled_stays_charged(start_sharing, start_upstream):
     gate = Gate(answer(fields=[("X-Tokens", "1")]))
     upstream = start_upstream(gate)
-    policy = budget(upstream, TOKENS % "", "rate: 100/day, refund: [server_failed]")
+    policy = budget(upstream, TOKENS % "", "rate: 100/day, refund_on: [server_failed]")
     dying, living = start_sharing(policy), start_sharing(policy)
     dying.send(message.request("GET", "/", {"X-Id": "a"}))
     upstream.wait_for(1)

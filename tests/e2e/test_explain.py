@@ -16,7 +16,7 @@ trusted_proxies: [10.0.0.0/8, 127.0.0.1]
 upstreams:
   api: {servers: [http://10.0.1.5:9000, http://10.0.1.6:9000]}
 limits:
-  login: {key: [client.ip, path], algorithm: fixed_window, rate: 5/minute, count: [401]}
+  login: {key: [client.ip, path], algorithm: fixed_window, rate: 5/minute, charge_on: [401]}
   per-client: {key: client.ip, rate: [10/s, 1000/day], except: {client: 203.0.113.0/24}}
   per-key: {key: header.x-api-key, rate: 3/s, missing: skip, shadow: true}
   strict: {key: header.x-tenant, rate: 3/s, missing: deny}
@@ -76,7 +76,7 @@ limits     3, all of which must allow it
     key    client.ip=198.51.100.7,path=/api/login
     hash   ab2701a3a3a4a7e4a7ce13904d687003
     cost   1
-    count  only some ends are charged, and any that the client causes: others give back what was taken
+    charge only some ends are charged, and any that the client causes: others give back what was taken
   per-client.1s: 10 per 1s, token_bucket, burst 10
     key    client.ip=198.51.100.7
     hash   4bd57029c5f2568ee3240140176f54a5

@@ -319,7 +319,7 @@ def test_what_two_cookies_took_is_given_back_to_both(start, start_upstream):
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"))
     proxy = start(f"""
         upstreams: {{u: {{servers: ["{upstream.url}"]}}}}
-        limits: {{few: {{key: cookie.sid, rate: 5/day, refund: [503]}}}}
+        limits: {{few: {{key: cookie.sid, rate: 5/day, refund_on: [503]}}}}
         routes: [{{limits: [few], upstream: u}}]
     """)
     assert left(proxy.ask(fields=[("Cookie", "sid=a; sid=b")])) == {"few": 4}

@@ -88,8 +88,8 @@ WAYS = [reset_before_the_answer, close_with_half_an_answer, reset_in_the_body, e
         break_the_framing, send_too_much, send_too_slowly]
 
 
-@pytest.mark.parametrize("limit", ["count: [401, 403]", "refund: [4xx, 5xx, server_failed]",
-                                   "count: [401], refund: [server_failed, 2xx, 400, 408, 413]"])
+@pytest.mark.parametrize("limit", ["charge_on: [401, 403]", "refund_on: [4xx, 5xx, server_failed]",
+                                   "charge_on: [401], refund_on: [server_failed, 2xx, 400, 408, 413]"])
 @pytest.mark.parametrize("leave", WAYS, ids=lambda way: way.__name__)
 def test_a_client_that_ends_its_request_pays_for_it(start_in_store, start_upstream, leave, limit):
     beginning = b""
@@ -109,7 +109,7 @@ def test_a_client_that_ends_its_request_pays_for_it(start_in_store, start_upstre
 
 def test_a_client_that_leaves_is_forgiven_where_the_limit_says_so(start_in_store, start_upstream):
     upstream = start_upstream(Slow(), reads_body=False)
-    proxy = start_in_store(policy(upstream, "count: [401], refund: [client_left]"))
+    proxy = start_in_store(policy(upstream, "charge_on: [401], refund_on: [client_left]"))
     for number in range(ATTEMPTS):
         client = proxy.connect()
         reset_before_the_answer(client, lambda: upstream.wait_for(number + 1))
@@ -121,7 +121,7 @@ def test_a_client_that_closes_in_order_before_a_short_answer_has_not_left(
         start_in_store, start_upstream):
     """It may still read: the answer is written to it, is whole, and its status decides."""
     upstream = start_upstream(lambda peer, request: peer.send(answer("401 Unauthorized")))
-    proxy = start_in_store(policy(upstream, "refund: [client_left]"))
+    proxy = start_in_store(policy(upstream, "refund_on: [client_left]"))
     for _ in range(LIMIT):
         with proxy.connect() as client:
             client.send(message.request("POST", "/login", {"X-Id": "a"}, GUESS))
@@ -166,9 +166,9 @@ def read_nothing(client, upstream, number):
 
 
 @pytest.mark.parametrize("keep_waiting, n_body, limit", [
-    (withhold_a_byte, len(GUESS), "count: [401, 403]"),
-    (withhold_a_byte, len(GUESS), "refund: [server_failed, 502]"),
-    (read_nothing, 0, "refund: [server_failed]"),
+    (withhold_a_byte, len(GUESS), "charge_on: [401, 403]"),
+    (withhold_a_byte, len(GUESS), "refund_on: [server_failed, 502]"),
+    (read_nothing, 0, "refund_on: [server_failed]"),
 ], ids=["a byte, count", "a byte, refund", "reading"])
 def test_a_client_that_keeps_a_server_waiting_until_it_gives_up_pays_for_it(
         start_in_store, start_upstream, keep_waiting, n_body, limit):
@@ -201,7 +201,7 @@ def echo(peer, request):
 def test_an_answer_that_a_client_makes_too_large_is_counted(start_in_store, start_upstream):
     """The server has acted and answered: that the status is not known is no reason to give back."""
     upstream = start_upstream(echo)
-    proxy = start_in_store(policy(upstream, "count: [401]", "max: {head: 1KiB}"))
+    proxy = start_in_store(policy(upstream, "charge_on: [401]", "max: {head: 1KiB}"))
     fields = {"X-Id": "a", "Origin": "a" * 900}
     for _ in range(LIMIT):
         assert proxy.ask("POST", "/login", fields, GUESS).status == 502

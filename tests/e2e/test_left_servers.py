@@ -248,7 +248,7 @@ def test_what_the_client_is_owed_is_settled_once_and_when_it_leaves(
     upstream = start_upstream(server)
     left = "  - {match: {path: /left}, limits: [work], respond: {status: 500}}\n"
     proxy = start_in_store(policy(
-        upstream, rest=", work", limits="work: {key: global, rate: 9/day, refund: [client_left, 2xx]}"
+        upstream, rest=", work", limits="work: {key: global, rate: 9/day, refund_on: [client_left, 2xx]}"
     ).replace("routes:\n", "routes:\n" + left))
 
     def taken_since(n):

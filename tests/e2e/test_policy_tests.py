@@ -24,7 +24,7 @@ limits:
   monthly: {key: global, algorithm: fixed_window, rate: 2/month}
   slots: {key: client.ip, algorithm: concurrency, rate: 2, lease: 10s}
   shaped: {key: global, algorithm: leaky_bucket, rate: 2/s, burst: 3, max_wait: 1s}
-  failures: {key: client.ip, algorithm: fixed_window, rate: 2/hour, count: [401]}
+  failures: {key: client.ip, algorithm: fixed_window, rate: 2/hour, charge_on: [401]}
   tokens: {key: client.ip, rate: 100/hour}
   idea: {key: client.ip, rate: 1/hour, shadow: true}
   must: {key: header.x-key, rate: 5/s, missing: deny, deny: {status: 418}}

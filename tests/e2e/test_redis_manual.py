@@ -22,7 +22,7 @@ EVERY_ALGORITHM = """
       sliding: {{key: client.ip, algorithm: sliding_window, rate: 5000/hour}}
       log: {{key: client.ip, algorithm: sliding_log, rate: 20/hour}}
       slots: {{key: client.ip, algorithm: concurrency, rate: 10, lease: 1s}}
-      tries: {{key: client.ip, algorithm: {algorithm}, rate: 900/hour, count: [404]}}
+      tries: {{key: client.ip, algorithm: {algorithm}, rate: 900/hour, charge_on: [404]}}
     upstreams: {{api: {{servers: "{upstream}"}}}}
     routes:
       - {{match: {{path: /tries}}, limits: [tries], upstream: api}}

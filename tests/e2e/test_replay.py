@@ -119,7 +119,7 @@ routes:
 def test_answers_that_do_not_count_and_slots_are_judged_by_what_the_log_tells(replay):
     policy = HEAD + """
 limits:
-  failures: {key: client.ip, algorithm: fixed_window, rate: 2/hour, count: [401]}
+  failures: {key: client.ip, algorithm: fixed_window, rate: 2/hour, charge_on: [401]}
   slots: {key: client.ip, algorithm: concurrency, rate: 2}
 routes:
   - {name: login, match: {path: /login}, limits: [failures], upstream: api}

@@ -172,7 +172,7 @@ def test_a_value_of_another_kind_is_refused_by_both(schema, check, seed):
     (("timeouts", "head"), 10), (("timeouts", "head"), "10 s"), (("timeouts", "head"), "1s1m"),
     (("max", "head"), "16kb"), (("max", "headers"), 0), (("max", "headers"), 257), (("workers",), "many"),
     (("limits", "per-client", "rate"), "100/minit"), (("limits", "per-client", "key"), "client"),
-    (("limits", "per-client", "algorithm"), "token"), (("limits", "login", "count"), ["6xx"]),
+    (("limits", "per-client", "algorithm"), "token"), (("limits", "login", "charge_on"), ["6xx"]),
     (("store", "on_failure"), "open"), (("store", "redis"), "http://127.0.0.1"),
     (("trusted_proxies",), ["everybody"]), (("listen",), ["8080"]), (("headers",), "draft10"),
     (("upstreams", "api", "balance"), "hash"), (("upstreams", "api", "servers"), ["10.0.0.1:80"]),

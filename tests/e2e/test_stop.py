@@ -75,7 +75,7 @@ def start_settling(start, start_redis, upstream):
     proxy = start(f"""
         workers: 1
         store: {{redis: "{redis.url}", deadline: 10s, on_failure: deny}}
-        limits: {{tries: {{key: client.ip, rate: 100/day, count: [404]}}}}
+        limits: {{tries: {{key: client.ip, rate: 100/day, charge_on: [404]}}}}
         upstreams: {{api: {{servers: "{upstream.url}"}}}}
         routes: [{{limits: [tries], upstream: api}}]
     """)

@@ -275,10 +275,10 @@ def test_a_limit_that_nothing_is_known_of_is_left_out(start, start_redis):
 
 
 @pytest.mark.parametrize("limit", [
-    "rate: 1/day, count_denied: true",
-    "rate: 1/day, refund: [500]",
-    "rate: 1/day, count: [404]",
-], ids=["count_denied", "refund", "count"])
+    "rate: 1/day, charge_denied: true",
+    "rate: 1/day, refund_on: [500]",
+    "rate: 1/day, charge_on: [404]",
+], ids=["charge_denied", "refund_on", "charge_on"])
 def test_some_denials_are_asked_each_time(start, start_redis, limit):
     redis = start_redis()
     proxy = wait_for_links(start(f"""

@@ -206,7 +206,7 @@ def test_what_the_answer_decides_is_settled_at_the_upgrade(start, start_upstream
         workers: 1
         upstreams: {{api: {{servers: "{start_upstream(switch).url}"}}}}
         limits:
-          failures: {{key: client.ip, rate: 1/day, count: [401]}}
+          failures: {{key: client.ip, rate: 1/day, charge_on: [401]}}
         routes: [{{limits: [failures], upstream: api}}]
         """)
     open_tunnel(proxy, switch)

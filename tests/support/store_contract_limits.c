@@ -33,7 +33,7 @@ const struct limit *store_contract_limits(size_t *n_limits)
     fill_limit(SHADOW, "shadow", &token_bucket_algorithm, 2);
     contract_limits[SHADOW].shadow = true;
     fill_limit(COUNTING, "counting", &token_bucket_algorithm, 5);
-    contract_limits[COUNTING].count_denied = true;
+    contract_limits[COUNTING].charge_denied = true;
     fill_limit(SLOTS, "slots", &concurrency_algorithm, 2);
 
     size_t n_algorithms;

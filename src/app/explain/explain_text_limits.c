@@ -189,13 +189,13 @@ static void put_limits(const struct explanation *explanation, const struct expla
 /* How a request will end is not known yet. */
 static void put_settled(const struct limit_rule *rule, FILE *out)
 {
-    if (rule->count.is_said) {
-        begin(out, "count");
+    if (rule->charge_on.is_said) {
+        begin(out, "charge");
         fputs("only some ends are charged, and any that the client causes: others give back what "
               "was taken\n",
               out);
     }
-    if (rule->refund.is_said) {
+    if (rule->refund_on.is_said) {
         begin(out, "refund");
         fputs("some ends give back what was taken\n", out);
     }

@@ -22,7 +22,7 @@ static const struct {
 };
 
 /* Keys without meaning for limits whose requests take a slot and return it. */
-static const char *const NOT_OF_SLOTS[] = {"count", "refund", "count_denied"};
+static const char *const NOT_OF_SLOTS[] = {"charge_on", "refund_on", "charge_denied"};
 
 static bool is_algorithm(const struct spec_limit *spec, const char *name)
 {

@@ -140,7 +140,7 @@ static void compile_rate(struct compiler *compiler, const struct spec_limit *spe
     warn_of_log(compiler, spec, rate);
     limit->index = (uint32_t)policy->n_limits;
     limit->shadow = spec->shadow;
-    limit->count_denied = spec->count_denied;
+    limit->charge_denied = spec->charge_denied;
     limit->on_failure = find_on_failure(compiler, spec);
     policy->n_limits++;
     rule->n_limits++;
@@ -215,8 +215,8 @@ static void compile_rule(struct compiler *compiler, const struct spec_limit *spe
     rule->except = compile_prefixes(compiler, &spec->except.clients);
     rule->n_except = spec->except.clients.n_items;
     rule->deny = compile_reply(compiler, &spec->deny);
-    compile_answers(compiler, "count", &spec->count, &rule->count);
-    compile_answers(compiler, "refund", &spec->refund, &rule->refund);
+    compile_answers(compiler, "charge_on", &spec->charge_on, &rule->charge_on);
+    compile_answers(compiler, "refund_on", &spec->refund_on, &rule->refund_on);
     compile_key(compiler, spec, &rule->key);
     rule->key.duplicates = (enum key_duplicates)spec->duplicates;
     compile_rates(compiler, spec, rule);

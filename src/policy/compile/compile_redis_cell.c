@@ -40,7 +40,7 @@ static const char *misfit_of(const struct limit_rule *rule)
     if (rule->n_limits > 1) {
         return "it has several rates";
     }
-    if (rule->count.is_said || rule->refund.is_said) {
+    if (rule->charge_on.is_said || rule->refund_on.is_said) {
         return "answers decide what it charges";
     }
     return cl_throttle_misfit(&rule->limits[0]);

@@ -72,7 +72,7 @@ void compile_settled(struct compiler *compiler)
 {
     const struct policy *policy = compiler->policy;
     for (size_t i = 0; i < policy->n_rules; i++) {
-        if (policy->rules[i].count.is_said || policy->rules[i].refund.is_said) {
+        if (policy->rules[i].charge_on.is_said || policy->rules[i].refund_on.is_said) {
             mark(compiler, &policy->rules[i]);
         }
     }

@@ -95,8 +95,8 @@ static bool is_idle_beside(const struct lint *lint, const struct limit_rule *rul
                            const struct limit *loose, const struct limit_rule *beside,
                            const struct limit *strict)
 {
-    const bool gives_back = beside->count.is_said || beside->refund.is_said;
-    if (loose == strict || strict->shadow || gives_back || loose->count_denied ||
+    const bool gives_back = beside->charge_on.is_said || beside->refund_on.is_said;
+    if (loose == strict || strict->shadow || gives_back || loose->charge_denied ||
         !judges_as_much(beside, rule) || !is_as_sure(lint->policy, strict, loose) ||
         !bounds_never_binds(loose, strict)) {
         return false;

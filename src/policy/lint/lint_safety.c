@@ -26,8 +26,8 @@ void lint_trusts_everybody(struct lint *lint)
 /* Whether @rule counts refused logins: guesses of a password or a token. */
 static bool counts_refused_logins(const struct limit_rule *rule)
 {
-    return rule->count.is_said &&
-           (answer_set_has(&rule->count, 401) || answer_set_has(&rule->count, 403));
+    return rule->charge_on.is_said &&
+           (answer_set_has(&rule->charge_on, 401) || answer_set_has(&rule->charge_on, 403));
 }
 
 void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
@@ -50,8 +50,8 @@ void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
 void lint_refunds_leaving(struct lint *lint, const struct limit_rule *rule,
                           const struct spec_limit *spec)
 {
-    if (rule->refund.client_left && !rule->limits[0].shadow) {
-        node_warn(lint->diags, spec->refund.node, WARNING_REFUNDS_LEAVING,
+    if (rule->refund_on.client_left && !rule->limits[0].shadow) {
+        node_warn(lint->diags, spec->refund_on.node, WARNING_REFUNDS_LEAVING,
                   "a client avoids limit \"%.*s\": it sends a request, leaves before the "
                   "answer and gets back what it took; the server has worked for it",
                   SPAN_ARGS(rule->name));

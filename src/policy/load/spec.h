@@ -136,9 +136,9 @@ struct spec_limit {
     struct spec_reply deny;
     int on_failure; /* enum on_failure, or SPEC_ON_FAILURE_UNSAID */
     bool shadow;
-    bool count_denied;
-    struct section_items count;  /* struct spec_answer */
-    struct section_items refund; /* struct spec_answer */
+    bool charge_denied;
+    struct section_items charge_on; /* struct spec_answer */
+    struct section_items refund_on; /* struct spec_answer */
 
     /* only for some algorithms */
     int align; /* enum spec_align */

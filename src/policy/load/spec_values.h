@@ -55,7 +55,7 @@ struct spec_key_part {
     struct key_part part;
 };
 
-/* One of `count`, `refund` and a health check's `status`. */
+/* One of `charge_on`, `refund_on` and a health check's `status`. */
 struct spec_answer {
     const struct node *node;
     enum answer_end end; /* the named outcome; ANSWER_WHOLE: the statuses from first to last */

@@ -23,8 +23,8 @@ static bool is_in(const struct answer_set *set, const struct outcome *outcome)
  * that the server repeats in its fields. */
 static bool is_counted(const struct limit_rule *rule, const struct outcome *outcome)
 {
-    return !rule->count.is_said || outcome->end == ANSWER_CLIENT_LEFT || outcome->is_unreadable ||
-           is_in(&rule->count, outcome);
+    return !rule->charge_on.is_said || outcome->end == ANSWER_CLIENT_LEFT ||
+           outcome->is_unreadable || is_in(&rule->charge_on, outcome);
 }
 
 /* The final cost of @charge; docs/policy.md has the table. */
@@ -34,7 +34,7 @@ static uint32_t final_cost(const struct charge *charge, const struct limit_rule 
     if (!is_counted(rule, outcome)) {
         return 0;
     }
-    if (rule->refund.is_said && is_in(&rule->refund, outcome)) {
+    if (rule->refund_on.is_said && is_in(&rule->refund_on, outcome)) {
         return 0;
     }
     return outcome->is_cost_reported ? outcome->reported_cost : charge->cost;

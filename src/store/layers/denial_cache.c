@@ -62,7 +62,7 @@ static bool is_cacheable(const struct decision *decision)
 {
     for (size_t i = 0; i < decision->n_charges; i++) {
         const struct charge *charge = &decision->charges[i];
-        if (charge->limit->count_denied || charge->key.len > KEY_TEXT_BYTES_MAX) {
+        if (charge->limit->charge_denied || charge->key.len > KEY_TEXT_BYTES_MAX) {
             return false;
         }
     }

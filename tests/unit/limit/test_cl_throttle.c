@@ -81,7 +81,7 @@ END_TEST
 START_TEST(other_algorithms_and_limits_that_count_denied_requests_are_misfits)
 {
     struct limit limit = limit_of(30, 60 * S, 16);
-    limit.count_denied = true;
+    limit.charge_denied = true;
     ck_assert_str_eq(cl_throttle_misfit(&limit), "it counts denied requests");
     limit.algorithm = &token_bucket_algorithm;
     ck_assert_str_eq(cl_throttle_misfit(&limit), "its algorithm is not gcra");

@@ -146,7 +146,7 @@ START_TEST(what_is_held_logged_in_flight_or_counted_when_denied_is_decided_alone
     const struct limit log = make(&sliding_log_algorithm, 10);
     const struct limit slots = make(&concurrency_algorithm, 10);
     const struct limit gcra = make(&gcra_algorithm, 10);
-    counting.count_denied = true;
+    counting.charge_denied = true;
     shaping.params.max_wait = 1;
     ck_assert(limit_takes_identical(&bucket));
     ck_assert(limit_takes_identical(&window));

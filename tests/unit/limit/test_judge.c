@@ -104,7 +104,7 @@ END_TEST
 
 START_TEST(a_limit_that_counts_denied_requests_is_filled_at_most)
 {
-    limits[1].count_denied = true;
+    limits[1].charge_denied = true;
     ck_assert(!decide(6, 1)); /* denied by the bucket */
     ck_remaining(5, 1);
     ck_assert(!decide(1, 3)); /* and by itself */
@@ -118,7 +118,7 @@ END_TEST
 
 START_TEST(a_bucket_that_counts_denied_requests_is_filled_to_the_last_part)
 {
-    limits[0].count_denied = true;
+    limits[0].charge_denied = true;
     ck_assert(decide(4, 0));
     ck_assert(!decide(2, 0));
     ck_remaining(0, 2);
@@ -130,7 +130,7 @@ END_TEST
 /* Half a token is there when the request is denied, and is taken from it. */
 START_TEST(who_waits_as_a_limit_that_counts_denied_requests_says_is_let_in)
 {
-    limits[0].count_denied = true;
+    limits[0].charge_denied = true;
     ck_assert(decide(5, 0));
     now_us += 6 * 1000000;
     ck_assert(!decide(1, 0));
@@ -145,7 +145,7 @@ END_TEST
 START_TEST(a_shadow_that_counts_what_it_would_deny_is_filled)
 {
     limits[1].shadow = true;
-    limits[1].count_denied = true;
+    limits[1].charge_denied = true;
     ck_assert(decide(1, 1));
     ck_assert(decide(1, 2));
     ck_remaining(3, 0);
@@ -158,7 +158,7 @@ START_TEST(slots_are_never_taken_by_what_is_denied)
     const struct limit_spec slots = {
         .algorithm = &concurrency_algorithm, .rate = 2, .lease_us = 60000000};
     ck_assert_ptr_null(limit_init(&limits[1], &slots));
-    limits[1].count_denied = true;
+    limits[1].charge_denied = true;
     ck_assert(!decide(6, 1));
     ck_remaining(5, 2);
 }

@@ -135,7 +135,7 @@ START_TEST(flags_tell_what_is_shadow_and_what_counts_denied_requests)
     limit.shadow = true;
     ck_assert_uint_eq(script_source_constants(&limit, args), SCRIPT_CONSTANTS);
     ck_assert_double_eq(args[1], 1);
-    limit.count_denied = true;
+    limit.charge_denied = true;
     ck_assert_uint_eq(script_source_constants(&limit, args), SCRIPT_CONSTANTS);
     ck_assert_double_eq(args[1], 3);
 }

@@ -199,7 +199,7 @@ END_TEST
 START_TEST(a_denial_that_counts_tells_the_time_to_come_back_as_it_is_afterwards)
 {
     use_spec(&SPECS[_i], MINUTE);
-    limit.count_denied = true;
+    limit.charge_denied = true;
     ck_assert(take(RATE - 1, 1, START_US).allowed);
     const struct verdict denied = take(2, 1, START_US);
     ck_assert(!denied.allowed);

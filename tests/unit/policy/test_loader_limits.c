@@ -212,18 +212,18 @@ END_TEST
 START_TEST(answers_are_statuses_classes_and_ends)
 {
     struct policy *policy = policy_from_text(
-        WITH_LIMITS("  a: {key: global, rate: 1/s, count: [401, 403]}\n"
-                    "  b: {key: global, rate: 1/s, refund: [5xx, server_failed]}\n"));
+        WITH_LIMITS("  a: {key: global, rate: 1/s, charge_on: [401, 403]}\n"
+                    "  b: {key: global, rate: 1/s, refund_on: [5xx, server_failed]}\n"));
     const struct limit_rule *a = &policy->rules[0];
     const struct limit_rule *b = &policy->rules[1];
-    ck_assert(a->count.is_said && !a->count.server_failed && !a->count.client_left &&
-              !a->refund.is_said);
-    ck_assert(answer_set_has(&a->count, 401) && answer_set_has(&a->count, 403));
-    ck_assert(!answer_set_has(&a->count, 402));
-    ck_assert(b->refund.is_said && b->refund.server_failed && !b->refund.client_left &&
-              !b->count.is_said);
-    ck_assert(answer_set_has(&b->refund, 500) && answer_set_has(&b->refund, 599));
-    ck_assert(!answer_set_has(&b->refund, 499));
+    ck_assert(a->charge_on.is_said && !a->charge_on.server_failed && !a->charge_on.client_left &&
+              !a->refund_on.is_said);
+    ck_assert(answer_set_has(&a->charge_on, 401) && answer_set_has(&a->charge_on, 403));
+    ck_assert(!answer_set_has(&a->charge_on, 402));
+    ck_assert(b->refund_on.is_said && b->refund_on.server_failed && !b->refund_on.client_left &&
+              !b->charge_on.is_said);
+    ck_assert(answer_set_has(&b->refund_on, 500) && answer_set_has(&b->refund_on, 599));
+    ck_assert(!answer_set_has(&b->refund_on, 499));
     policy_free(policy);
 }
 END_TEST
@@ -231,10 +231,10 @@ END_TEST
 START_TEST(one_answer_need_not_be_a_list)
 {
     struct policy *policy =
-        policy_from_text(WITH_LIMITS("  a: {key: global, rate: 1/s, count: 404}\n"
-                                     "  b: {key: global, rate: 1/s, refund: client_left}\n"));
-    ck_assert(answer_set_has(&policy->rules[0].count, 404));
-    ck_assert(policy->rules[1].refund.client_left && policy->rules[1].refund.is_said);
+        policy_from_text(WITH_LIMITS("  a: {key: global, rate: 1/s, charge_on: 404}\n"
+                                     "  b: {key: global, rate: 1/s, refund_on: client_left}\n"));
+    ck_assert(answer_set_has(&policy->rules[0].charge_on, 404));
+    ck_assert(policy->rules[1].refund_on.client_left && policy->rules[1].refund_on.is_said);
     policy_free(policy);
 }
 END_TEST
@@ -243,9 +243,9 @@ START_TEST(a_shadow_limit_is_not_told_to_clients_and_refuses_nobody)
 {
     struct policy *policy = policy_from_text(
         WITH_LIMITS("  a: {key: header.x, rate: [1/s, 5/m], shadow: true, missing: deny}\n"
-                    "  b: {key: header.x, rate: 2/s, count_denied: true, missing: deny}\n"));
+                    "  b: {key: header.x, rate: 2/s, charge_denied: true, missing: deny}\n"));
     ck_assert(policy->limits[0].shadow && policy->limits[1].shadow && !policy->limits[2].shadow);
-    ck_assert(!policy->limits[0].count_denied && policy->limits[2].count_denied);
+    ck_assert(!policy->limits[0].charge_denied && policy->limits[2].charge_denied);
     assert_span(policy->routes[0].policy_field, "\"b\";q=2;w=1");
     ck_assert_uint_eq(policy->routes[0].n_limits, 3);
     ck_assert_int_eq(policy->rules[0].missing, KEY_MISSING_SKIP);

@@ -10,7 +10,7 @@ static const char POLICY[] =
     "limits:\n"
     "  slots: {key: client.ip, algorithm: concurrency, rate: 1, lease: 3s}\n"
     "  rate: {key: client.ip, rate: 2/hour}\n"
-    "  counted: {key: client.ip, algorithm: fixed_window, rate: 1/hour, count: [401]}\n"
+    "  counted: {key: client.ip, algorithm: fixed_window, rate: 1/hour, charge_on: [401]}\n"
     "  must: {key: header.x-key, rate: 1/hour, missing: deny}\n"
     "routes:\n"
     "- {match: {path: /slots}, limits: [slots], upstream: api}\n"

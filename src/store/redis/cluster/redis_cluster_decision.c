@@ -109,7 +109,7 @@ static enum outcome deny(struct redis_cluster_ticket *ticket)
 
 static bool counts_denied(const struct limit *limit)
 {
-    return limit->count_denied && !limit->algorithm->has_slots;
+    return limit->charge_denied && !limit->algorithm->has_slots;
 }
 
 /* Give back the charges of the charged parts; @is_denied: except those of limits that count denied

@@ -159,10 +159,10 @@ static const struct {
      "limits: {a: {key: client.ip, rate: 1/s, shadow: true}, b: {key: client.ip, rate: 2/s}}\n"
      "routes: [{limits: [a, b], upstream: u}]\n"},
     {"never-binding", 0, /* gives back what b keeps */
-     "limits: {a: {key: client.ip, rate: 1/s, refund: 5xx}, b: {key: client.ip, rate: 2/s}}\n"
+     "limits: {a: {key: client.ip, rate: 1/s, refund_on: 5xx}, b: {key: client.ip, rate: 2/s}}\n"
      "routes: [{limits: [a, b], upstream: u}]\n"},
     {"never-binding", 1,
-     "limits: {a: {key: client.ip, rate: 1/s}, b: {key: client.ip, rate: 2/s, count: 401}}\n"
+     "limits: {a: {key: client.ip, rate: 1/s}, b: {key: client.ip, rate: 2/s, charge_on: 401}}\n"
      "routes: [{limits: [a, b], upstream: u}]\n"},
     {"never-binding", 0, /* some are judged by b alone */
      "limits: {a: {key: client.ip, rate: 1/s, except: {client: 192.0.2.1}},\n"
@@ -173,7 +173,7 @@ static const struct {
      "         c: {key: client.ip, rate: 1/m}}\n"
      "routes: [{limits: [a, b, c], upstream: u}]\n"},
     {"never-binding", 0, /* b counts what a denied */
-     "limits: {a: {key: client.ip, rate: 1/s}, b: {key: client.ip, rate: 2/s, count_denied: "
+     "limits: {a: {key: client.ip, rate: 1/s}, b: {key: client.ip, rate: 2/s, charge_denied: "
      "true}}\n"
      "routes: [{limits: [a, b], upstream: u}]\n"},
     {"never-binding", 0, /* a is skipped while Redis is away */
@@ -307,20 +307,21 @@ static const struct {
 
     {"fails-open", 1,
      "store: {redis: redis://127.0.0.1}\n"
-     "limits: {l: {key: client.ip, rate: 1/s, count: 4xx, on_failure: allow}}\n"
+     "limits: {l: {key: client.ip, rate: 1/s, charge_on: 4xx, on_failure: allow}}\n"
      "routes: [{limits: [l], upstream: u}]\n"},
     {"fails-open", 0,
      "store: {redis: redis://127.0.0.1, on_failure: allow}\n"
-     "limits: {l: {key: client.ip, rate: 1/s, count: 401, on_failure: deny},\n"
+     "limits: {l: {key: client.ip, rate: 1/s, charge_on: 401, on_failure: deny},\n"
      "         m: {key: client.ip, rate: 1/m}}\n"
      "routes: [{limits: [l, m], upstream: u}]\n"},
 
     {"refunds-leaving", 1,
-     "limits: {l: {key: client.ip, rate: 1/s, refund: [5xx, client_left]},\n"
-     "         m: {key: client.ip, rate: 1/m, refund: client_left, shadow: true}}\n"
+     "limits: {l: {key: client.ip, rate: 1/s, refund_on: [5xx, client_left]},\n"
+     "         m: {key: client.ip, rate: 1/m, refund_on: client_left, shadow: true}}\n"
      "routes: [{limits: [l, m], upstream: u}]\n"},
     {"refunds-leaving", 0,
-     "limits: {l: {key: client.ip, rate: 1/s, count: [401, client_left], refund: server_failed}}\n"
+     "limits: {l: {key: client.ip, rate: 1/s, charge_on: [401, client_left], refund_on: "
+     "server_failed}}\n"
      "routes: [{limits: [l], upstream: u}]\n"},
 
     {"plain-secret", 3,

@@ -73,8 +73,8 @@ END_TEST
 
 START_TEST(answers_that_a_limit_does_not_count_are_given_back)
 {
-    rules[1].count.is_said = true;
-    answer_set_add(&rules[1].count, 401, 401);
+    rules[1].charge_on.is_said = true;
+    answer_set_add(&rules[1].charge_on, 401, 401);
     settle(200, ANSWER_WHOLE);
     ck_assert_uint_eq(n_reported, 1);
     ck_assert_ptr_eq(reported[0].limit, &limits[1]);
@@ -87,8 +87,8 @@ END_TEST
 
 START_TEST(answers_that_a_limit_counts_stay_charged)
 {
-    rules[1].count.is_said = true;
-    answer_set_add(&rules[1].count, 401, 401);
+    rules[1].charge_on.is_said = true;
+    answer_set_add(&rules[1].charge_on, 401, 401);
     settle(401, ANSWER_WHOLE);
     ck_assert_uint_eq(n_calls, 0);
 }
@@ -99,8 +99,8 @@ static int64_t given_back(const struct answer_set *count, const struct answer_se
                           uint16_t status, enum answer_end end)
 {
     set_up();
-    rules[0].count = *count;
-    rules[0].refund = *refund;
+    rules[0].charge_on = *count;
+    rules[0].refund_on = *refund;
     settle(status, end);
     return n_reported == 0 ? 0 : -reported[0].delta;
 }
@@ -136,10 +136,10 @@ START_TEST(an_answer_that_cannot_be_read_is_counted)
 {
     const struct outcome outcome = {
         .status = 502, .end = ANSWER_SERVER_FAILED, .is_unreadable = true};
-    rules[0].count.is_said = true;
-    answer_set_add(&rules[0].count, 401, 401);
-    rules[1].refund.is_said = true;
-    rules[1].refund.server_failed = true;
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 401, 401);
+    rules[1].refund_on.is_said = true;
+    rules[1].refund_on.server_failed = true;
     settlement_make(&admission, &outcome, &store);
     ck_assert_uint_eq(n_reported, 1);
     ck_assert_ptr_eq(reported[0].limit, &limits[1]);
@@ -191,8 +191,8 @@ END_TEST
 START_TEST(an_answer_that_is_given_back_costs_nothing_whatever_it_says)
 {
     const struct outcome outcome = {.status = 200, .is_cost_reported = true, .reported_cost = 25};
-    rules[0].count.is_said = true;
-    answer_set_add(&rules[0].count, 401, 401);
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 401, 401);
     settlement_make(&admission, &outcome, &store);
     ck_assert_int_eq(reported[0].delta, -10);
     ck_assert_int_eq(reported[1].delta, 15);
@@ -214,7 +214,7 @@ START_TEST(what_the_answer_decides_may_be_settled_before_the_slots)
 {
     const struct outcome outcome = {.status = 101};
     admission.charges[0].slot = 9;
-    rules[1].count.is_said = true;
+    rules[1].charge_on.is_said = true;
     settlement_make_costs(&admission, &outcome, &store);
     ck_assert_uint_eq(n_reported, 1);
     ck_assert_int_eq(reported[0].kind, SETTLE_COST);
@@ -232,7 +232,7 @@ START_TEST(slots_that_were_taken_are_left_to_their_taker)
     struct admission taken;
     const struct outcome outcome = {.end = ANSWER_WHOLE};
     admission.charges[1].slot = 9;
-    rules[0].count.is_said = true;
+    rules[0].charge_on.is_said = true;
     settlement_move_slots(&admission, &taken);
     ck_assert(!admission_has_slots(&admission));
     settle(200, ANSWER_WHOLE);
@@ -286,7 +286,7 @@ START_TEST(what_was_not_charged_is_not_settled)
     admission.charges[0].charged = false;
     admission.charges[0].slot = 9;
     admission.charges[1].charged = false;
-    rules[1].count.is_said = true;
+    rules[1].charge_on.is_said = true;
     ck_assert(settlement_renew(&admission, &store));
     settle(200, ANSWER_WHOLE);
     ck_assert_uint_eq(n_calls, 0);

@@ -234,7 +234,7 @@ START_TEST(what_must_be_decided_alone_goes_straight)
         make(&leaky_bucket_algorithm),
         other_limit,
     };
-    limits[0].count_denied = true;
+    limits[0].charge_denied = true;
     limits[3].params.max_wait = 1;
     limits[4].params.is_calendar = true; /* without edges: the store says that it knows none */
     for (size_t i = 0; i < ARRAY_LEN(limits); i++) {

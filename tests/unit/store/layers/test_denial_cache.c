@@ -349,7 +349,7 @@ END_TEST
 START_TEST(requests_that_are_counted_though_denied_go_on)
 {
     struct limit counting = window;
-    counting.count_denied = true;
+    counting.charge_denied = true;
     struct charge charges[] = {charge_of(&counting, "{a}", 1), charge_of(&bucket, "{a}", 4)};
     const struct verdict verdicts[] = {ALLOWED, DENIED};
     let_answer(charges, verdicts, 2, 0);

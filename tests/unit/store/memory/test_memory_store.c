@@ -173,7 +173,7 @@ static size_t fill_story_limits(struct limit *limits)
     for (size_t i = 0; i < n; i++) {
         limits[i] = limit_of(algorithms[i], 5 + (uint32_t)i, 3 * S);
         limits[i].shadow = i % 3 == 2;
-        limits[i].count_denied = i % 4 == 3;
+        limits[i].charge_denied = i % 4 == 3;
     }
     return n;
 }
