@@ -31,9 +31,9 @@ struct policy;
 bool key_may_have_several(const struct key *key);
 
 enum key_missing {
-    KEY_MISSING_SHARED, /* all requests that lack the part share one value */
-    KEY_MISSING_DENY,   /* the request is refused */
-    KEY_MISSING_SKIP,   /* the limit does not apply */
+    KEY_MISSING_SHARED_COUNTER, /* all requests that lack the part share one value */
+    KEY_MISSING_DENY,           /* the request is refused */
+    KEY_MISSING_SKIP,           /* the limit does not apply */
 };
 
 enum key_result {

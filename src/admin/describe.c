@@ -168,7 +168,7 @@ static json_t *describe_rates(const struct limit_rule *rule)
 json_t *describe_rule(const struct limit_rule *rule, json_t *routes)
 {
     static const char *const MISSING[] = {
-        [KEY_MISSING_SHARED] = "shared",
+        [KEY_MISSING_SHARED_COUNTER] = "shared_counter",
         [KEY_MISSING_DENY] = "deny",
         [KEY_MISSING_SKIP] = "skip",
     };

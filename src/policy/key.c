@@ -135,7 +135,7 @@ static enum key_result write_value(const struct key_value *value, enum key_missi
 {
     if (value->term != NULL) {
         key_write_part(value->term, value->value, secret, text);
-    } else if (missing == KEY_MISSING_SHARED) {
+    } else if (missing == KEY_MISSING_SHARED_COUNTER) {
         text_add_literal(text, "none:0=");
     } else {
         return KEY_LACKS_A_PART;

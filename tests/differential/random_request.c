@@ -50,7 +50,8 @@ static void add_limit(struct text *yaml, unsigned number)
         text_add_format(yaml, ", %s", random_part());
     }
     text_add_format(yaml, "], %s", random_rate());
-    text_add_format(yaml, ", missing: %s", PICK("shared", "shared", "skip", "deny"));
+    text_add_format(yaml, ", missing: %s",
+                    PICK("shared_counter", "shared_counter", "skip", "deny"));
     add(yaml, one_in(5) ? PICK(", duplicates: each", ", duplicates: refuse") : "");
     add(yaml, one_in(5) ? ", shadow: true" : "");
     add(yaml, one_in(4) ? ", except: {client: [127.0.0.2, 192.0.2.0/24]}" : "");

@@ -456,7 +456,7 @@ def random_policy(rng, redis_url):
     for i in range(4):
         parts = rng.sample(KEYS, rng.randrange(1, 4))
         how = [f"key: [{', '.join(parts)}]", "rate: " + rng.choice(["50/day", "[50/day, 40/12h]"]),
-               "missing: " + rng.choice(["shared", "shared", "skip", "deny"])]
+               "missing: " + rng.choice(["shared_counter", "shared_counter", "skip", "deny"])]
         if rng.random() < 0.3:
             how.append("except: {client: 127.0.0.2}")
         if rng.random() < 0.2:

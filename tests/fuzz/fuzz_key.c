@@ -102,7 +102,7 @@ static struct span identity_nth(const struct request *request, const struct key 
 {
     struct text text = text_of(buffer, KEY_TEXT_BYTES_MAX);
     const enum key_result result =
-        key_read_nth(key, KEY_MISSING_SHARED, &request->view, SPAN("secret"), i, n, &text);
+        key_read_nth(key, KEY_MISSING_SHARED_COUNTER, &request->view, SPAN("secret"), i, n, &text);
     MUST_HOLD(result != KEY_LACKS_A_PART);
     if (result == KEY_IS_AMBIGUOUS) {
         MUST_HOLD(text.len == 0);

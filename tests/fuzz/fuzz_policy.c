@@ -52,7 +52,7 @@ static void read_keys(const struct policy *policy, const struct route *route,
         const enum key_result result =
             key_read(&rule->key, rule->missing, request, policy->store.secret, &text);
         MUST_HOLD((result == KEY_READ) == (text.len > 0));
-        MUST_HOLD(result != KEY_LACKS_A_PART || rule->missing != KEY_MISSING_SHARED);
+        MUST_HOLD(result != KEY_LACKS_A_PART || rule->missing != KEY_MISSING_SHARED_COUNTER);
     }
 }
 

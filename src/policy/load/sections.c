@@ -32,8 +32,8 @@ static const struct value_type DUPLICATES =
     WORD_TYPE("cookies, refuse or each", [KEY_DUPLICATES_COOKIES] = "cookies",
               [KEY_DUPLICATES_REFUSE] = "refuse", [KEY_DUPLICATES_EACH] = "each");
 static const struct value_type MISSING =
-    WORD_TYPE("shared, deny or skip", [KEY_MISSING_SHARED] = "shared", [KEY_MISSING_DENY] = "deny",
-              [KEY_MISSING_SKIP] = "skip");
+    WORD_TYPE("shared_counter, deny or skip", [KEY_MISSING_SHARED_COUNTER] = "shared_counter",
+              [KEY_MISSING_DENY] = "deny", [KEY_MISSING_SKIP] = "skip");
 static const struct value_type ENCODED_SLASH = WORD_TYPE("refuse or allow", "refuse", "allow");
 static const struct value_type ALIGN =
     WORD_TYPE("clock or first", [SPEC_ALIGN_CLOCK] = "clock", [SPEC_ALIGN_FIRST] = "first");
@@ -183,8 +183,8 @@ static const struct section_field LIMIT_FIELDS[] = {
      "units at one instant, of a single rate; left out: its N; not for windows"},
     {"except", SHAPE_ONE, &EXCEPT_TYPE, offsetof(struct spec_limit, except), NULL, KEY_OPTIONAL,
      "who is never judged by this limit"},
-    {"missing", SHAPE_ONE, &MISSING, offsetof(struct spec_limit, missing), "shared", KEY_OPTIONAL,
-     "shared, deny or skip: requests that lack a part of the key"},
+    {"missing", SHAPE_ONE, &MISSING, offsetof(struct spec_limit, missing), "shared_counter",
+     KEY_OPTIONAL, "shared_counter, deny or skip: requests that lack a part of the key"},
     {"duplicates", SHAPE_ONE, &DUPLICATES, offsetof(struct spec_limit, duplicates), "cookies",
      KEY_OPTIONAL, "requests with several values of a part: cookies, refuse or each"},
     {"deny", SHAPE_ONE, &DENY_TYPE, offsetof(struct spec_limit, deny), NULL, KEY_OPTIONAL,

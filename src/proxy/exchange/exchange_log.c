@@ -321,7 +321,7 @@ COLD static void note_lacking(const struct exchange *exchange, uint64_t now_us)
     char buffer[KEY_TEXT_BYTES_MAX];
     struct text key = text_of(buffer, sizeof(buffer));
     counter_up(&limit->decisions[METER_LIMIT_DENIED][DECISION_MISSING]);
-    if (top != NULL && key_read(&rule->key, KEY_MISSING_SHARED, &exchange->evaluation.view,
+    if (top != NULL && key_read(&rule->key, KEY_MISSING_SHARED_COUNTER, &exchange->evaluation.view,
                                 exchange->config->policy->store.secret, &key) == KEY_READ) {
         heavy_hitters_deny(top, hash_shared(text_span(&key)), text_span(&key), now_us);
     }

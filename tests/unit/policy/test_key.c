@@ -53,7 +53,8 @@ static struct span identity(struct request *request, const char *parts, const ch
     const struct key key = compile(parts);
     struct text text = text_of(identity_bytes, sizeof(identity_bytes));
     ck_assert_int_eq(
-        key_read(&key, KEY_MISSING_SHARED, &request->view, span_of_text(secret), &text), KEY_READ);
+        key_read(&key, KEY_MISSING_SHARED_COUNTER, &request->view, span_of_text(secret), &text),
+        KEY_READ);
     policy_free(policy);
     return text_span(&text);
 }
@@ -298,11 +299,13 @@ START_TEST(a_long_value_leaves_room_for_the_address)
     const struct key key = compile("cookie.sid | client.ip");
     struct text got = text_of(identity_bytes, sizeof(identity_bytes));
     size_t n;
-    ck_assert_int_eq(key_read_nth(&key, KEY_MISSING_SHARED, &request.view, SPAN(""), 0, &n, &got),
-                     KEY_READ);
+    ck_assert_int_eq(
+        key_read_nth(&key, KEY_MISSING_SHARED_COUNTER, &request.view, SPAN(""), 0, &n, &got),
+        KEY_READ);
     got.len = 0;
     ck_assert_int_eq(
-        key_read_nth(&key, KEY_MISSING_SHARED, &request.view, SPAN(""), n - 1, &n, &got), KEY_READ);
+        key_read_nth(&key, KEY_MISSING_SHARED_COUNTER, &request.view, SPAN(""), n - 1, &n, &got),
+        KEY_READ);
     ck_assert_msg(span_equals(text_span(&got), SPAN("{client.ip:9=192.0.2.1}")), "%.*s",
                   SPAN_ARGS(text_span(&got)));
 }
@@ -317,7 +320,7 @@ static enum key_result read_credentials(struct span value)
     request_init(&request, "GET", "/", "x");
     request_add_field(&request, SPAN("Authorization"), value);
     const enum key_result result =
-        key_read(&key, KEY_MISSING_SHARED, &request.view, SPAN(""), &text);
+        key_read(&key, KEY_MISSING_SHARED_COUNTER, &request.view, SPAN(""), &text);
     ck_assert_int_eq(text.len > 0, result == KEY_READ);
     ck_assert(!span_starts_with(text_span(&text), SPAN("{client.ip")));
     return result;

@@ -113,8 +113,8 @@ END_TEST
 static struct span identity_of(struct request *request, const char *parts, struct text *text)
 {
     const struct key key = compile(parts);
-    ck_assert_int_eq(key_read(&key, KEY_MISSING_SHARED, &request->view, SPAN("secret"), text),
-                     KEY_READ);
+    ck_assert_int_eq(
+        key_read(&key, KEY_MISSING_SHARED_COUNTER, &request->view, SPAN("secret"), text), KEY_READ);
     return text_span(text);
 }
 

@@ -128,7 +128,7 @@ START_TEST(each_of_several_rates_is_a_limit_with_a_name)
     ck_assert_uint_eq(policy->rules[1].n_limits, 4);
     ck_assert_ptr_eq(policy->rules[1].limits, &policy->limits[1]);
     ck_assert_int_eq(policy->rules[0].missing, KEY_MISSING_SKIP);
-    ck_assert_int_eq(policy->rules[1].missing, KEY_MISSING_SHARED);
+    ck_assert_int_eq(policy->rules[1].missing, KEY_MISSING_SHARED_COUNTER);
     ck_assert_uint_eq(policy->rules[1].key.n_parts, 2);
     ck_assert_uint_eq(policy->rules[0].n_except, 1);
     ck_assert_ptr_null(policy->rules[0].deny);
