@@ -87,7 +87,7 @@ static struct span name_limit(struct compiler *compiler, const struct spec_limit
 static enum on_failure find_on_failure(const struct compiler *compiler,
                                        const struct spec_limit *spec)
 {
-    const enum on_failure on_failure = spec->on_failure == SPEC_ON_FAILURE_UNSAID
+    const enum on_failure on_failure = spec->on_failure == SPEC_ON_FAILURE_INHERIT
                                            ? compiler->policy->store.on_failure
                                            : (enum on_failure)spec->on_failure;
     return spec->shadow && on_failure == ON_FAILURE_DENY ? ON_FAILURE_ALLOW : on_failure;

@@ -13,7 +13,7 @@ static const struct value_type ON_FAILURE =
               [ON_FAILURE_DENY] = "deny");
 static const struct value_type LIMIT_ON_FAILURE = WORD_TYPE(
     "local, allow, deny or store", [ON_FAILURE_LOCAL] = "local", [ON_FAILURE_ALLOW] = "allow",
-    [ON_FAILURE_DENY] = "deny", [SPEC_ON_FAILURE_UNSAID] = "store");
+    [ON_FAILURE_DENY] = "deny", [SPEC_ON_FAILURE_INHERIT] = "inherit");
 static const struct value_type FULL =
     WORD_TYPE("shared_counter, deny or allow", [STORE_FULL_SHARED_COUNTER] = "shared_counter",
               [STORE_FULL_DENY] = "deny", [STORE_FULL_ALLOW] = "allow");
@@ -189,7 +189,7 @@ static const struct section_field LIMIT_FIELDS[] = {
      KEY_OPTIONAL, "requests with several values of a part: cookies, refuse or each"},
     {"deny", SHAPE_ONE, &DENY_TYPE, offsetof(struct spec_limit, deny), NULL, KEY_OPTIONAL,
      "answer to denied requests, in place of the problem document"},
-    {"on_failure", SHAPE_ONE, &LIMIT_ON_FAILURE, offsetof(struct spec_limit, on_failure), "store",
+    {"on_failure", SHAPE_ONE, &LIMIT_ON_FAILURE, offsetof(struct spec_limit, on_failure), "inherit",
      KEY_OPTIONAL, "local, allow or deny; store: as the store section says"},
     {"shadow", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, shadow), "false", KEY_OPTIONAL,
      "judged and reported, never enforced"},

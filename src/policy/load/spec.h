@@ -118,7 +118,7 @@ struct spec_except {
     struct section_items clients; /* struct address_prefix */
 };
 
-enum { SPEC_ON_FAILURE_UNSAID = ON_FAILURE_DENY + 1 };
+enum { SPEC_ON_FAILURE_INHERIT = ON_FAILURE_DENY + 1 };
 
 enum spec_align {
     SPEC_ALIGN_CLOCK,
@@ -134,7 +134,7 @@ struct spec_limit {
     int missing;    /* enum key_missing */
     int duplicates; /* enum key_duplicates */
     struct spec_reply deny;
-    int on_failure; /* enum on_failure, or SPEC_ON_FAILURE_UNSAID */
+    int on_failure; /* enum on_failure, or SPEC_ON_FAILURE_INHERIT */
     bool shadow;
     bool charge_denied;
     struct section_items charge_on; /* struct spec_answer */
