@@ -124,8 +124,9 @@ struct worker_meters {
     struct counter accepted;
     struct counter refused[METER_REFUSALS];
     struct counter evicted[METER_EVICTIONS];
-    struct counter held;           /* gauge */
-    struct counter buffering;      /* gauge: requests whose body is waited for, before a server */
+    struct counter unbelieved; /* requests with X-Forwarded-For or Forwarded of an untrusted peer */
+    struct counter held;       /* gauge */
+    struct counter buffering;  /* gauge: requests whose body is waited for, before a server */
     struct counter buffered_bytes; /* gauge: of the blocks in use */
     struct counter buffer_refused[METER_BUFFER_REFUSALS];
     struct counter slow_uploads; /* ended by min_upload */

@@ -4,6 +4,10 @@ import socket
 
 import pytest
 
+from harness import program
+from harness.admin import Admin, addresses
+from harness.wait import until
+
 POLICY = """
 trusted_proxies: [127.0.0.1, 10.0.0.0/8, "2001:db8:ffff::/48"]
 limits: {once: {key: client.ip, rate: 1/day}}
@@ -151,3 +155,32 @@ def test_it_listens_at_several_addresses(start):
     assert len(proxy.addresses) == 2 and proxy.addresses[0] != proxy.addresses[1]
     for proxy.address, status in zip(proxy.addresses, (204, 429)):
         assert proxy.ask().status == status
+
+
+# --- fields of peers that are not trusted ---
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded"])
+def test_a_field_of_a_peer_that_is_not_trusted_is_told_once_a_minute(start, name):
+    proxy = start("""
+        workers: 2
+        admin: 127.0.0.1:0
+        trusted_proxies: [127.0.0.9]
+        limits: {a: {key: client.ip, rate: 100/day}}
+        routes: [{limits: [a], respond: {status: 204}}]
+    """)
+    value = "for=192.0.2.1" if name == "Forwarded" else "192.0.2.1"
+    assert proxy.ask(fields={name: value}, source="127.0.0.9").status == 204
+    assert proxy.ask().status == 204
+    assert "forwarded field ignored" not in proxy.stderr()
+    for _ in range(5):
+        assert proxy.ask(fields={name: value}, source="127.0.0.3").status == 204
+    until(lambda: "forwarded field ignored" in proxy.stderr(), "the log to tell")
+    page = Admin(addresses(proxy)[0]).ask("GET", "/metrics").body.decode()
+    assert "\nsluice_forwarded_ignored_total 5\n" in page
+    line, = [line for line in proxy.stderr().splitlines() if "forwarded field ignored" in line]
+    assert f"peer=127.0.0.3 field={name} " in line and "trusted_proxies" in line
+    told = program.command("explain", str(proxy.folder / "policy.yaml"), "GET", "/", "-H",
+                           f"{name}: {value}", "--from", "127.0.0.3").stdout
+    assert f"{name} is not believed: 127.0.0.3 is not one of trusted_proxies" in told
+    assert "a proxy of yours" in told

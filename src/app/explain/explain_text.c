@@ -101,7 +101,7 @@ static void put_unbelieved(const struct given_request *given, FILE *out)
             explain_text_begin(out, NULL);
             fprintf(out, "%.*s is not believed: ", SPAN_ARGS(field_name(FIELDS[i])));
             put_address(out, &given->peer);
-            fputs(" is not one of trusted_proxies\n", out);
+            fputs(" is not one of trusted_proxies; name it there if it is a proxy of yours\n", out);
             return;
         }
     }

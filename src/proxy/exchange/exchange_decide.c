@@ -5,14 +5,20 @@
  * Failures, each with its answer: a refusal by request_evaluate() (its status), a ban or a denial
  * (429), no decision (503), too many held requests (503). */
 
+#include <stdatomic.h>
+
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "proxy/core/via.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/meters.h"
 #include "proxy/request_evaluate.h"
+
+enum { UNBELIEVED_LOG_US = 60 * 1000 * 1000 };
 
 static void go_on(struct exchange *exchange, uint64_t now_us)
 {
@@ -237,9 +243,41 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
     return request_evaluate(&context, &exchange->request, &exchange->peer, &exchange->evaluation);
 }
 
+/* A field that names a client came from a peer that is not trusted. If the peer is a proxy of the
+ * operator, all its clients count as one, so it is logged: once a minute in the whole process. */
+COLD static void note_unbelieved(const struct exchange *exchange, uint64_t now_us)
+{
+    static atomic_uint_fast64_t next_log_us;
+    uint_fast64_t due_us = atomic_load_explicit(&next_log_us, memory_order_relaxed);
+    counter_up(&exchange->env->meters->unbelieved);
+    if (now_us < due_us ||
+        !atomic_compare_exchange_strong(&next_log_us, &due_us, now_us + UNBELIEVED_LOG_US)) {
+        return;
+    }
+    char buffer[ADDRESS_TEXT_MAX];
+    struct text peer = text_of(buffer, sizeof(buffer));
+    address_write(&exchange->peer, &peer);
+    log_warn("proxy.client", "forwarded field ignored",
+             "peer=%.*s field=%s hint=\"if it is a proxy of yours, name it in trusted_proxies: "
+             "its clients count as one\"",
+             SPAN_ARGS(text_span(&peer)),
+             head_has(&exchange->request, FIELD_X_FORWARDED_FOR) ? "X-Forwarded-For" : "Forwarded");
+}
+
+static bool is_unbelieved(const struct exchange *exchange)
+{
+    static const uint64_t FIELDS = UINT64_C(1) << FIELD_X_FORWARDED_FOR | UINT64_C(1)
+                                                                              << FIELD_FORWARDED;
+    const struct request_view *view = &exchange->evaluation.view;
+    return (exchange->request.known & FIELDS) != 0 && view->head != NULL && !view->peer_is_trusted;
+}
+
 void exchange_on_head(struct exchange *exchange, uint64_t now_us)
 {
     const enum evaluation_result result = evaluate(exchange, now_us);
+    if (is_unbelieved(exchange)) {
+        note_unbelieved(exchange, now_us);
+    }
     read_request_id(exchange);
     switch (result) {
     case EVALUATION_TO_DECIDE:
