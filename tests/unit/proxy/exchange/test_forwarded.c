@@ -102,7 +102,7 @@ static const struct {
     {"what is for this hop alone is left out", "192.0.2.1",
      "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, X-Mine, X-Forwarded-Proto, Via\r\nX-Mine: "
      "1\r\n"
-     "Keep-Alive: 5\r\nTE: trailers\r\nUpgrade: x\r\nProxy-Connection: y\r\nX-Yours: 2\r\n"
+     "Keep-Alive: 5\r\nTE: gzip\r\nUpgrade: x\r\nProxy-Connection: y\r\nX-Yours: 2\r\n"
      "X-Request-ID: r1\r\n\r\n",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Yours: 2\r\nX-Forwarded-For: 192.0.2.1\r\n"
      "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 192.0.2.1\r\n"
