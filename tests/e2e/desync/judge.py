@@ -105,7 +105,7 @@ def asked_of_the_connection(given):
     asked = set()
     for option, name, member in ((b"upgrade", b"upgrade", b"websocket"), (b"te", b"te", b"trailers")):
         values = {value.lower() for line in given.all(name) for value in strict.members(line)}
-        if given.minor > 0 and option in options and member in values:
+        if given.minor > 0 and (option in options or option == b"te") and member in values:
             asked |= {(b"connection", option.title() if option != b"te" else b"TE")}
             asked |= {(name, value) for line in given.all(name) for value in strict.members(line)
                       if value.lower() == member}
