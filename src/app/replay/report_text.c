@@ -104,7 +104,7 @@ static void print_verdicts(const struct printer *printer, const json_t *side)
     char number[REPORT_NUMBER_BYTES];
     print_verdict(printer, side, "allowed", "allowed");
     print_verdict(printer, side, "without_limit", "  of them without a limit");
-    print_verdict(printer, side, "shadow", "  of them denied by shadow limits");
+    print_verdict(printer, side, "shadow", "  denied by shadow limits");
     print_verdict(printer, side, "held", "  of them held");
     if (report_number(side, "held") > 0) {
         fprintf(printer->out, "    for up to %s\n",
