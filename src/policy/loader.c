@@ -1,11 +1,13 @@
 #include "policy/loader.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "policy/compile/compile.h"
 #include "policy/lint/lint.h"
+#include "policy/load/endpoint.h"
 #include "policy/load/loader_yaml.h"
 #include "policy/load/spec.h"
 
@@ -39,21 +41,28 @@ static struct node *new_mapping(struct section_reader *reader, const char *const
     return mapping;
 }
 
-/* Read @mapping as one entry of the section @type, called @name, into *items. */
-static void add_entry(struct section_reader *reader, const struct value_type *type,
-                      const char *name, const struct node *mapping, struct section_items *items)
+/* Read @mapping as an entry of the section @type, called @name, into *entry, which is zero. */
+static void read_entry(struct section_reader *reader, const struct value_type *type,
+                       struct span name, const struct node *mapping, struct section_position *entry)
 {
     struct node *name_node = arena_calloc(reader->arena, 1, sizeof(*name_node));
-    struct section_position *position = arena_calloc(reader->arena, 1, type->bytes);
-    if (mapping == NULL || name_node == NULL || position == NULL) {
+    if (mapping == NULL || name_node == NULL || entry == NULL) {
         reader->no_memory = true;
         return;
     }
-    *name_node = scalar(mapping, span_of_text(name));
-    position->name = name_node->text;
-    position->name_node = name_node;
-    section_read(reader, type, mapping, position);
-    *items = (struct section_items){.node = mapping, .items = position, .n_items = 1};
+    *name_node = scalar(mapping, name);
+    entry->name = name;
+    entry->name_node = name_node;
+    section_read(reader, type, mapping, entry);
+}
+
+/* Read @mapping as the only entry of *items. */
+static void add_entry(struct section_reader *reader, const struct value_type *type,
+                      const char *name, const struct node *mapping, struct section_items *items)
+{
+    struct section_position *entry = arena_calloc(reader->arena, 1, type->bytes);
+    read_entry(reader, type, span_of_text(name), mapping, entry);
+    *items = (struct section_items){.node = mapping, .items = entry, .n_items = 1};
 }
 
 static void add_upstream(struct section_reader *reader, struct spec_policy *spec)
@@ -140,6 +149,85 @@ static void expand_short_form(struct section_reader *reader, struct spec_policy 
     add_route(reader, spec);
 }
 
+/* --- routes with the URL of a server as their upstream --- */
+
+enum { PROBLEM_BYTES_MAX = 512 };
+
+/* No name has a colon. */
+static bool is_url(const struct spec_text *upstream)
+{
+    return upstream->node != NULL && span_find(upstream->text, ':') < upstream->text.len;
+}
+
+static bool check_url(struct section_reader *reader, const struct spec_text *upstream)
+{
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    struct endpoint endpoint;
+    if (upstream->text.len > NAME_BYTES_MAX) {
+        node_error(reader->diags, upstream->node,
+                   "upstream: a URL of more than %d bytes needs a name under \"upstreams\"",
+                   NAME_BYTES_MAX);
+        return false;
+    }
+    if (!endpoint_parse_server(upstream->text, &endpoint, &problem)) {
+        node_report(reader->diags, upstream->node, "upstream", ": %.*s",
+                    SPAN_ARGS(upstream->node->expanded
+                                  ? SPAN("with the environment's value it is no URL of a server")
+                                  : text_span(&problem)));
+        return false;
+    }
+    return true;
+}
+
+/* The upstream of routes to the URL @upstream, added to the @n *upstreams if it is not there. */
+static void add_url(struct section_reader *reader, struct spec_text *upstream, size_t n_named,
+                    struct section_items *items)
+{
+    static const char *const KEYS[] = {"servers"};
+    struct spec_upstream *upstreams = items->items;
+    for (size_t i = n_named; i < items->n_items; i++) {
+        if (span_equals(upstreams[i].position.name, upstream->text)) {
+            return;
+        }
+    }
+    if (!check_url(reader, upstream)) {
+        upstream->node = NULL;
+        return;
+    }
+    const struct node *mapping = new_mapping(reader, KEYS, upstream->node, 1);
+    upstreams[items->n_items].is_url = true;
+    read_entry(reader, &SECTIONS_UPSTREAM, upstream->text, mapping,
+               &upstreams[items->n_items++].position);
+}
+
+/* Add an upstream for each URL that routes name, called as the URL. */
+static void expand_urls(struct section_reader *reader, struct spec_policy *spec)
+{
+    struct spec_route *routes = spec->routes.items;
+    const size_t n_named = spec->upstreams.n_items;
+    const size_t n_max = n_named + POLICY_UPSTREAMS_MAX + 1; /* one too many: reported later */
+    struct section_items items = {.node = spec->upstreams.node, .n_items = n_named};
+    for (size_t i = 0; i < spec->routes.n_items && !reader->no_memory; i++) {
+        if (!is_url(&routes[i].upstream)) {
+            continue;
+        }
+        if (items.items == NULL) {
+            items.items = arena_calloc(reader->arena, n_max, sizeof(struct spec_upstream));
+            items.node = items.node != NULL ? items.node : routes[i].upstream.node;
+        }
+        if (items.items == NULL) {
+            reader->no_memory = true;
+        } else if (items.n_items < n_max) {
+            add_url(reader, &routes[i].upstream, n_named, &items);
+        }
+    }
+    if (items.items != NULL && n_named > 0) {
+        memcpy(items.items, spec->upstreams.items, n_named * sizeof(struct spec_upstream));
+    }
+    spec->upstreams = items.items != NULL ? items : spec->upstreams;
+}
+
 /* --- policies --- */
 
 static const char *lookup_in_process(const char *name)
@@ -147,7 +235,7 @@ static const char *lookup_in_process(const char *name)
     return getenv(name);
 }
 
-/* Read the spec from the tree and expand the short form. */
+/* Read the spec from the tree and expand its short forms. */
 static enum status read_spec(const struct node *root, struct arena *arena, struct diags *diags,
                              struct spec_policy **spec)
 {
@@ -159,6 +247,7 @@ static enum status read_spec(const struct node *root, struct arena *arena, struc
     section_read(&reader, &SECTIONS_POLICY, root, *spec);
     if (!reader.no_memory) {
         expand_short_form(&reader, *spec);
+        expand_urls(&reader, *spec);
     }
     return reader.no_memory ? STATUS_NO_MEMORY : STATUS_OK;
 }

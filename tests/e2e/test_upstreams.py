@@ -48,6 +48,18 @@ def test_weights_are_shares_of_the_turns(start, start_servers):
     assert got == {A: 15, B: 5}
 
 
+def test_a_route_may_name_its_server_by_url(start, start_servers):
+    one, two = start_servers(2)
+    proxy = start(f"""
+        upstreams: {{api: {{servers: [{two.url}]}}}}
+        routes:
+          - {{match: {{path: /api}}, upstream: api}}
+          - {{match: {{path: /url}}, upstream: "{one.url}"}}
+          - {{upstream: {one.url}}}
+    """)
+    assert [proxy.ask("GET", path).body for path in ("/api", "/url", "/")] == [B, A, A]
+
+
 class Gate:
     """A behaviour that answers when it is opened."""
 

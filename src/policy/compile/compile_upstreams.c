@@ -162,8 +162,10 @@ void compile_upstreams(struct compiler *compiler)
     for (size_t i = 0; i < items->n_items; i++) {
         struct upstream_spec *upstream = &policy->upstreams[i];
         *upstream = specs[i].values;
-        (void)compile_check_name(compiler, "upstream", specs[i].position.name,
-                                 specs[i].position.name_node);
+        if (!specs[i].is_url) {
+            (void)compile_check_name(compiler, "upstream", specs[i].position.name,
+                                     specs[i].position.name_node);
+        }
         upstream->name = compile_copy(compiler, specs[i].position.name);
         upstream->index = (uint32_t)i;
         upstream->connect_us = specs[i].timeout.connect_us;

@@ -345,7 +345,7 @@ static const struct section_field ROUTE_FIELDS[] = {
     {"limits", SHAPE_LIST, &VALUE_NAME, offsetof(struct spec_route, limits), NULL, KEY_OPTIONAL,
      "names of limits; [] for none; left out: those of defaults"},
     {"upstream", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, upstream), NULL, KEY_OPTIONAL,
-     "where requests go; this or respond"},
+     "where requests go: a name of upstreams, or a server's URL; this or respond"},
     {"respond", SHAPE_ONE, &RESPOND_TYPE, offsetof(struct spec_route, respond), NULL, KEY_OPTIONAL,
      "an answer of sluice's own; this or upstream"},
     {"cost", SHAPE_ONE, &COST_TYPE, offsetof(struct spec_route, cost), NULL, KEY_OPTIONAL,

@@ -121,6 +121,7 @@ struct spec_buffer {
 
 struct spec_upstream {
     struct section_position position;
+    bool is_url; /* of routes that name the URL of its only server, which is its name */
     struct section_items servers; /* struct spec_server */
     struct spec_balance balance;
     struct spec_health health;

@@ -154,6 +154,48 @@ START_TEST(upstreams_say_which_host_their_servers_see)
 }
 END_TEST
 
+START_TEST(a_route_may_name_a_server_by_its_url)
+{
+    struct policy *policy = policy_from_text("listen: 127.0.0.1:8080\n"
+                                             "upstreams: {api: {servers: ['http://a']}}\n"
+                                             "routes:\n"
+                                             "- {match: {path: /a}, upstream: http://b:81}\n"
+                                             "- {match: {path: /b}, upstream: api}\n"
+                                             "- {match: {path: /c}, upstream: 'unix:/c'}\n"
+                                             "- {upstream: http://b:81}\n");
+    ck_assert_uint_eq(policy->n_upstreams, 3);
+    ck_assert_ptr_eq(policy->routes[0].upstream, &policy->upstreams[1]);
+    ck_assert_ptr_eq(policy->routes[1].upstream, &policy->upstreams[0]);
+    ck_assert_ptr_eq(policy->routes[2].upstream, &policy->upstreams[2]);
+    ck_assert_ptr_eq(policy->routes[3].upstream, &policy->upstreams[1]);
+    ck_assert(span_equals(policy->upstreams[1].name, SPAN("http://b:81")));
+    ck_assert_uint_eq(policy->upstreams[1].n_servers, 1);
+    ck_assert_uint_eq(policy->upstreams[1].servers[0].endpoint.port, 81);
+    ck_assert(span_equals(policy->upstreams[2].servers[0].endpoint.unix_path, SPAN("/c")));
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(a_url_of_a_route_that_is_none_is_told_where_it_stands)
+{
+    char *errors = policy_errors(
+        "listen: 127.0.0.1:8080\n"
+        "upstreams: {'a:1': {servers: ['http://a']}}\n"
+        "routes:\n"
+        "- {match: {path: /a}, upstream: localhost:9000}\n"
+        "- {match: {path: /b}, upstream: http://a/b}\n"
+        "- {upstream: http://a.name.that.is.longer.than.any.name.of.an.upstream.may.be.example}\n");
+    ck_assert_ptr_nonnull(strstr(errors, "policy.yaml:2:13: error: upstream \"a:1\": a name is"));
+    ck_assert_ptr_nonnull(
+        strstr(errors, "policy.yaml:4:33: error: upstream \"localhost:9000\": must be"));
+    ck_assert_ptr_nonnull(
+        strstr(errors, "policy.yaml:5:33: error: upstream \"http://a/b\": must end"));
+    ck_assert_ptr_nonnull(strstr(errors, "policy.yaml:6:14: error: upstream: a URL of more than"));
+    ck_assert_ptr_null(strstr(errors, "unknown upstream"));
+    free(errors);
+}
+END_TEST
+
 START_TEST(what_is_said_of_redis_is_in_the_policy)
 {
     struct policy *policy = policy_from_text(
@@ -367,6 +409,8 @@ int main(void)
     tcase_add_test(tcase, routes_have_their_own_limits_or_the_defaults);
     tcase_add_test(tcase, each_of_several_rates_is_a_limit_with_a_name);
     tcase_add_test(tcase, upstreams_say_which_host_their_servers_see);
+    tcase_add_test(tcase, a_route_may_name_a_server_by_its_url);
+    tcase_add_test(tcase, a_url_of_a_route_that_is_none_is_told_where_it_stands);
     tcase_add_test(tcase, what_is_said_of_redis_is_in_the_policy);
     tcase_add_test(tcase, without_a_word_of_them_the_instances_are_those_seen);
     tcase_add_test(tcase, the_log_may_be_said_in_a_word);
