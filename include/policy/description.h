@@ -10,11 +10,11 @@
 
 struct json_t;
 
-/* The policy in the structure of its file, which loads to the same policy: sections and lists in
- * place of their short forms, names of environment variables instead of their values. In place of
- * secrets that the file contains stand ${REDACTED_1}, ${REDACTED_2} …. @with_defaults: also what is
- * left out, except keys that only some limits, costs and addresses have. Takes as long as loading
- * it. The caller owns it. NULL: no memory. */
+/* The policy in the structure of its file, which loads to the same policy: lists in place of single
+ * items, names of environment variables instead of their values. In place of secrets that the file
+ * contains stand ${REDACTED_1}, ${REDACTED_2} …. @with_defaults: also what is left out, and
+ * sections in place of their short forms, except keys that only some limits, costs and addresses
+ * have. Takes as long as loading it. The caller owns it. NULL: no memory. */
 MUST_USE struct json_t *description_of_policy(const struct policy *policy, bool with_defaults);
 
 enum description_language {

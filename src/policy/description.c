@@ -138,14 +138,31 @@ static json_t *describe_scalar(struct describer *describer, const struct value_t
                           : value_of(node->written, node->plain);
 }
 
+static json_t *describe_field(struct describer *describer, const struct section_field *field,
+                              const struct node *value);
 static json_t *describe_section(struct describer *describer, const struct section *section,
                                 const struct node *node);
 
+static const struct section_field *find_field(const struct section *section, const char *name)
+{
+    const struct section_field *field = section->fields;
+    while (!span_equals(span_of_text(field->key), span_of_text(name))) {
+        field++;
+    }
+    return field;
+}
+
+/* A short form of a section stays one, unless it gets defaults. */
 static json_t *describe_value(struct describer *describer, const struct value_type *type,
                               const struct node *node)
 {
-    return type->kind == VALUE_SECTION ? describe_section(describer, type->section, node)
-                                       : describe_scalar(describer, type, node);
+    if (type->kind != VALUE_SECTION) {
+        return describe_scalar(describer, type, node);
+    }
+    if (node->kind == NODE_MAPPING || describer->with_defaults) {
+        return describe_section(describer, type->section, node);
+    }
+    return describe_field(describer, find_field(type->section, type->section->shorthand), node);
 }
 
 /* A single item that replaces a list is described as a list. */
@@ -346,15 +363,6 @@ static void add_scalar(json_t **any_of, const struct value_type *type)
 static json_t *section_schema(const struct section *section);
 
 static json_t *list_schema(const struct value_type *type);
-
-static const struct section_field *find_field(const struct section *section, const char *name)
-{
-    const struct section_field *field = section->fields;
-    while (!span_equals(span_of_text(field->key), span_of_text(name))) {
-        field++;
-    }
-    return field;
-}
 
 /* Add the schemas of a value to *any_of. Recursive; the depth is bounded by the tables. */
 static void add_value(json_t **any_of, const struct value_type *type)

@@ -82,8 +82,8 @@ END_TEST
 START_TEST(what_is_left_out_is_not_told_unless_asked_for)
 {
     ck_assert_str_eq(describe(HEAD "log: json\nstore: {redis: 'redis://a'}\n", false),
-                     "{\"listen\":[{\"address\":\"127.0.0.1:8080\"}],"
-                     "\"store\":{\"redis\":[\"redis://a\"]},\"log\":{\"format\":\"json\"},"
+                     "{\"listen\":[\"127.0.0.1:8080\"],"
+                     "\"store\":{\"redis\":[\"redis://a\"]},\"log\":\"json\","
                      "\"upstream\":\"http://127.0.0.1:9000\"}");
     assert_tells(HEAD "store: {redis: 'redis://a'}\n", "\"deadline\":\"20ms\"");
     ck_assert_ptr_null(strstr(describe(HEAD, true), "\"deadline\""));
