@@ -14,7 +14,7 @@ from harness.client import Client
 from harness.wait import until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-GOOD = "listen: 127.0.0.1:0\nupstream: http://127.0.0.1:1\nlimit: 5/hour\n"
+GOOD = "listen: 127.0.0.1:0\nupstream: http://127.0.0.1:1\nlimit: 5/minute\n"
 
 
 @pytest.fixture(name="policy_file")
@@ -64,7 +64,7 @@ def test_check_accepts_a_good_policy(policy_file):
 
 
 def test_check_tells_every_error_with_its_place(policy_file):
-    bad = policy_file(GOOD.replace("hour", "minit") + "lmit: 1\n")
+    bad = policy_file(GOOD.replace("minute", "minit") + "lmit: 1\n")
     good = policy_file(GOOD, "good.yaml")
     result = program.command("check", bad, good)
     assert result.returncode == 1

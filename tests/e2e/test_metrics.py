@@ -347,7 +347,7 @@ def test_every_alert_is_explained():
 
 
 def test_prometheus_has_the_token_and_the_names_of_the_policy():
-    config, policy = of("prometheus", "prometheus.yml"), of("policy.yaml")
+    config, policy = of("prometheus", "prometheus.yml"), of("sluice", "policy.yaml")
     token = re.search(r"credentials: (\S+?)}", config).group(1)
     assert f"METRICS_TOKEN:-{token}}}" in policy
     targets = re.search(r"targets: \[(.*)\]", config).group(1).split(", ")

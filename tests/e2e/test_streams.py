@@ -23,11 +23,11 @@ CHUNKED = (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
            b"Transfer-Encoding: chunked\r\n\r\n")
 
 
-def policy(upstream, top="", response="30s"):
+def policy(upstream, top="", response="30s", buffer="{}"):
     return f"""
 workers: 1
 {top}
-upstreams: {{api: {{servers: "{upstream.url}", timeout: {{response: {response}}}}}}}
+upstreams: {{api: {{servers: "{upstream.url}", buffer: {buffer}, timeout: {{response: {response}}}}}}}
 limits: {{slots: {{key: global, algorithm: concurrency, rate: 100}}}}
 routes: [{{limits: [slots], upstream: api}}]
 """
@@ -365,7 +365,7 @@ def test_rule_61_a_client_that_waits_for_100_sends_its_body_when_the_server_want
         peer.send(answer(body=b"thanks"))
 
     upstream = start_upstream(behave, reads_body=False)
-    client = start(policy(upstream)).send(message.request("POST", "/", {
+    client = start(policy(upstream, buffer="off")).send(message.request("POST", "/", {
         "Expect": "100-continue", "Content-Length": "8"}))
     upstream.wait_for(1)
     assert client.is_quiet()
@@ -378,7 +378,7 @@ def test_rule_61_a_client_that_waits_for_100_sends_its_body_when_the_server_want
 def test_rule_61_a_client_that_waits_for_100_may_be_refused_without_its_body(
         start, start_upstream):
     upstream = start_upstream(answer=answer("403 No", body=b"no"), reads_body=False)
-    client = start(policy(upstream)).send(message.request("POST", "/", {
+    client = start(policy(upstream, buffer="off")).send(message.request("POST", "/", {
         "Expect": "100-continue", "Content-Length": "8"}))
     response = client.read()
     assert (response.status, response.body) == (403, b"no")
