@@ -63,8 +63,13 @@ enum method_id {
         METHOD_COUNT,
 };
 
-/* The registered method with exactly this name, or METHOD_OTHER. */
-MUST_USE enum method_id method_identify(struct span name);
+/* The registered method with exactly this name, or METHOD_OTHER. The most frequent is compared in
+ * place. */
+MUST_USE enum method_id method_identify_other(struct span name);
+MUST_USE static inline enum method_id method_identify(struct span name)
+{
+    return LIKELY(span_equals(name, SPAN("GET"))) ? METHOD_GET : method_identify_other(name);
+}
 
 /* The registered method with this name if case is ignored. METHOD_OTHER: none. */
 MUST_USE enum method_id method_find_ignoring_case(struct span name);

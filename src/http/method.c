@@ -13,11 +13,8 @@ static const struct {
 #undef METHOD_ROW
 };
 
-enum method_id method_identify(struct span name)
+enum method_id method_identify_other(struct span name)
 {
-    if (LIKELY(span_equals(name, SPAN("GET")))) { /* compared in place */
-        return METHOD_GET;
-    }
     for (enum method_id id = METHOD_OTHER + 1; id < METHOD_COUNT; id++) {
         if (span_equals(METHODS[id].name, name)) {
             return id;

@@ -66,8 +66,9 @@ static void write_framing(struct downstream *downstream, const struct response *
 
 /* Write the head of @response, an interim one or the last, into a block of @pool. False: no memory,
  * or it does not fit. */
-static bool write_head_into(struct downstream *downstream, struct pool *pool,
-                            const struct response *response, bool is_interim, struct text *head)
+static ALWAYS_INLINE bool fill_head(struct downstream *downstream, struct pool *pool,
+                                    const struct response *response, bool is_interim,
+                                    struct text *head)
 {
     if (!sender_begin_head(&downstream->out, pool, head)) {
         return false;
@@ -83,18 +84,22 @@ static bool write_head_into(struct downstream *downstream, struct pool *pool,
     return !head->truncated;
 }
 
-/* A large block has room for any head that is accepted and for our additions; most heads fit into a
- * smaller one. False: no memory. */
-static bool write_head(struct downstream *downstream, const struct response *response,
-                       bool is_interim, struct text *head)
+/* The same, for callers that are rare. */
+static NEVER_INLINE bool fill_rare_head(struct downstream *downstream, struct pool *pool,
+                                        const struct response *response, bool is_interim,
+                                        struct text *head)
 {
-    struct buffer_pools *pools = downstream->config->pools;
-    if (write_head_into(downstream, &pools->head_blocks, response, is_interim, head)) {
-        return true;
-    }
+    return fill_head(downstream, pool, response, is_interim, head);
+}
+
+/* A head did not fit: write it into a large block, which has room for any head that is accepted and
+ * for our additions. False: no memory, then and now. */
+static bool fill_large_head(struct downstream *downstream, const struct response *response,
+                            bool is_interim, struct text *head)
+{
     sender_drop_head(&downstream->out);
-    return head->truncated &&
-           write_head_into(downstream, &pools->large_heads, response, is_interim, head);
+    return head->truncated && fill_rare_head(downstream, &downstream->config->pools->large_heads,
+                                             response, is_interim, head);
 }
 
 enum stream_result downstream_send(struct client *client, const struct response *response,
@@ -103,7 +108,9 @@ enum stream_result downstream_send(struct client *client, const struct response 
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
     struct text head = text_of(NULL, 0);
     if (response != NULL) {
-        if (!write_head(downstream, response, false, &head)) {
+        if (!fill_head(downstream, &downstream->config->pools->head_blocks, response, false,
+                       &head) &&
+            !fill_large_head(downstream, response, false, &head)) {
             return STREAM_BROKEN;
         }
         if (last && !downstream->out.is_chunked && piece.len <= POSTED_BODY_BYTES_MAX &&
@@ -139,7 +146,9 @@ enum stream_result downstream_send_interim(struct client *client, const struct r
     if (downstream->exchange->request.minor == 0) {
         return STREAM_DONE; /* HTTP/1.0 knows no interim responses (RFC 9110 section 15.2) */
     }
-    if (!write_head(downstream, response, true, &head)) {
+    if (!fill_rare_head(downstream, &downstream->config->pools->head_blocks, response, true,
+                        &head) &&
+        !fill_large_head(downstream, response, true, &head)) {
         return STREAM_BROKEN;
     }
     return sender_write(&downstream->out, text_span(&head), span_of(NULL, 0), false,

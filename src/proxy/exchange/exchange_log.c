@@ -151,8 +151,8 @@ static struct span find_extra(const struct exchange *exchange, enum log_field ex
     return field != NULL ? field->value : SPAN("");
 }
 
-static void add_extra(struct access_line *line, const struct exchange *exchange,
-                      enum log_field extra, enum line_key key)
+COLD static void add_extra(struct access_line *line, const struct exchange *exchange,
+                           enum log_field extra, enum line_key key)
 {
     const struct span value = find_extra(exchange, extra);
     if (value.len > 0) {
@@ -228,7 +228,8 @@ static bool went_well(const struct exchange *exchange)
 }
 
 /* A client that left before an answer has the status that nginx gives it. */
-static void log_combined(const struct exchange *exchange, struct access_log *log, uint64_t now_us)
+COLD static void log_combined(const struct exchange *exchange, struct access_log *log,
+                              uint64_t now_us)
 {
     enum { CLIENT_LEFT = 499 };
     const struct head *request = &exchange->request;

@@ -113,15 +113,16 @@ void exchange_touch_at(struct exchange *exchange, uint64_t now_us)
         return;
     }
     struct timeout_queue *queue = STATES[exchange->state].queue(exchange);
+    exchange_note_waits(exchange, now_us);
+    /* Slow-client checks are periodic: progress of the client does not postpone the next one. */
+    if (exchange->client_check == queue) {
+        return;
+    }
     struct exchange_config *config = exchange->config;
     const bool is_check =
         queue == &config->client_check_timeouts || queue == &config->upload_check_timeouts;
-    exchange_note_waits(exchange, now_us);
-    /* Slow-client checks are periodic: progress of the client does not postpone the next one. */
-    if (!is_check || exchange->client_check != queue) {
-        timeout_arm(&exchange->timeout, queue, now_us);
-    }
     exchange->client_check = is_check ? queue : NULL;
+    timeout_arm(&exchange->timeout, queue, now_us);
 }
 
 void exchange_touch(struct exchange *exchange)
@@ -323,11 +324,13 @@ void exchange_reply(struct exchange *exchange, struct span body)
     }
     exchange->response_bytes = body.len;
     const struct route *route = exchange->evaluation.route;
-    if (route != NULL && route->cors != NULL) {
-        cors_add_own(exchange);
-    }
-    if (route != NULL && route->edits != NULL) {
-        edits_add(exchange);
+    if (route != NULL) {
+        if (UNLIKELY(route->cors != NULL)) {
+            cors_add_own(exchange);
+        }
+        if (UNLIKELY(route->edits != NULL)) {
+            edits_add(exchange);
+        }
     }
     if (exchange_has_sent(
             exchange, exchange->client->ops->send(exchange->client, &exchange->out, body, true))) {

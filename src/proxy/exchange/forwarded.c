@@ -202,7 +202,8 @@ void forwarded_write_request(struct exchange *exchange, struct text *text)
     }
     exchange->is_upgrade_offered =
         request->has_upgrade && upgrade_write_offer(request, exchange->evaluation.route, text);
-    if (!exchange->is_upgrade_offered && trailers_are_wanted(request)) {
+    if (head_has(request, FIELD_TE) && !exchange->is_upgrade_offered &&
+        trailers_are_wanted(request)) {
         text_add_literal(text, "Connection: TE\r\nTE: trailers\r\n");
     }
     write_forwarding_fields(exchange, text);
