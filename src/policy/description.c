@@ -112,15 +112,16 @@ static json_t *describe_redacted(struct describer *describer, struct span writte
     return json;
 }
 
-/* What of @node is a secret that the file contains. The value of any header may be one; `true` says
- * that there is a header. */
+/* What of @node is a secret that the file contains. The value of any header or parameter may be
+ * one; `true` says that there is one of that name. */
 static struct span find_secret(const struct value_type *type, const struct node *node)
 {
     const struct span written = node->written;
     struct span secret = span_of(written.data, 0);
     if (type == &VALUE_REDIS || type == &VALUE_SERVER) {
         secret = find_password(written);
-    } else if (type->is_secret || (type == &VALUE_HEADER && !value_is_switch(node))) {
+    } else if (type->is_secret ||
+               ((type == &VALUE_HEADER || type == &VALUE_PARAMETER) && !value_is_switch(node))) {
         secret = written;
     }
     if (secret.len == 0 || is_reference(secret)) {

@@ -152,19 +152,24 @@ START_TEST(a_url_loses_its_password_alone)
 }
 END_TEST
 
-START_TEST(no_value_of_a_header_is_told)
+START_TEST(no_value_of_a_header_or_query_is_told)
 {
     static const char YAML[] = "listen: 127.0.0.1:8080\n"
                                "routes:\n"
                                "  - match: {header: {x-pass: hush1, x-tier: '${LISTEN_AT}',\n"
-                               "                      x-a: true, x-b: 'true'}}\n"
+                               "                      x-a: true, x-b: 'true'},\n"
+                               "            query: {api_key: hush4, b: [hush5, '${LISTEN_AT}'],\n"
+                               "                    c: false, d: 'false'}}\n"
                                "    upstream: one\n"
                                "    request: {set: {x-session: hush2}}\n"
                                "    response: {set: {x-jwt: hush3}}\n"
                                "upstreams: {one: {servers: ['http://127.0.0.1:9000']}}\n";
     assert_tells(YAML, "\"header\":{\"x-pass\":\"${REDACTED_1}\",\"x-tier\":\"${LISTEN_AT}\","
                        "\"x-a\":true,\"x-b\":\"${REDACTED_2}\"}");
-    assert_tells(YAML, "\"set\":{\"x-session\":\"${REDACTED_3}\"}");
+    assert_tells(YAML, "\"set\":{\"x-session\":\"${REDACTED_6}\"}");
+    assert_tells(YAML, "\"query\":{\"api_key\":\"${REDACTED_3}\","
+                       "\"b\":[\"${REDACTED_4}\",\"${LISTEN_AT}\"],"
+                       "\"c\":false,\"d\":\"${REDACTED_5}\"}");
     ck_assert_ptr_null(strstr(describe(YAML, true), "hush"));
 }
 END_TEST
@@ -183,7 +188,7 @@ int main(void)
     tcase_add_test(cases, references_stand_in_place_of_secrets);
     tcase_add_test(cases, references_of_the_file_stay);
     tcase_add_test(cases, a_url_loses_its_password_alone);
-    tcase_add_test(cases, no_value_of_a_header_is_told);
+    tcase_add_test(cases, no_value_of_a_header_or_query_is_told);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
