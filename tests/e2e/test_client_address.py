@@ -6,6 +6,7 @@ import pytest
 
 from harness import program
 from harness.admin import Admin, addresses
+from harness.message import request
 from harness.wait import until
 
 POLICY = """
@@ -184,3 +185,40 @@ def test_a_field_of_a_peer_that_is_not_trusted_is_told_once_a_minute(start, name
                            f"{name}: {value}", "--from", "127.0.0.3").stdout
     assert f"{name} is not believed: 127.0.0.3 is not one of trusted_proxies" in told
     assert "a proxy of yours" in told
+
+
+def test_strangers_do_not_keep_a_near_proxy_out_of_the_log(start):
+    proxy = start("""
+        listen: {address: 127.0.0.1:0, proxy_protocol: true}
+        trusted_proxies: [127.0.0.1]
+        routes: [{respond: {status: 204}}]
+    """)
+
+    def told():
+        return [line for line in proxy.stderr().splitlines() if "forwarded field ignored" in line]
+
+    for peer in ["203.0.113.5", "2001:db8::1", "172.32.0.1", "10.1.2.3", "192.168.1.1"]:
+        header = f"PROXY TCP{6 if ':' in peer else 4} {peer} {peer} 5000 80\r\n".encode()
+        with proxy.send(header + request("GET", "/", {"X-Forwarded-For": "192.0.2.1"})) as client:
+            assert client.read().status == 204
+    until(lambda: len(told()) == 2, "the log to tell of one of each")
+    stranger, near = told()
+    assert "peer=203.0.113.5 " in stranger and "a client sent it itself, or a proxy that is not in" in stranger
+    assert "peer=10.1.2.3 " in near and "if it is a proxy of yours, name it in trusted_proxies" in near
+
+
+@pytest.mark.parametrize("peer, is_near", [
+    ("10.255.0.1", True), ("172.31.0.1", True), ("192.168.0.1", True), ("127.0.0.2", True), ("fd00::1", True),
+    ("fe80::1", True), ("::1", True), ("11.0.0.1", False), ("172.15.0.1", False), ("192.169.0.1", False),
+    ("fe00::1", False), ("fec0::1", False), ("::2", False)])
+def test_private_and_loopback_addresses_are_near(start, peer, is_near):
+    proxy = start("""
+        listen: {address: 127.0.0.1:0, proxy_protocol: true}
+        trusted_proxies: [127.0.0.1]
+        routes: [{respond: {status: 204}}]
+    """)
+    header = f"PROXY TCP{6 if ':' in peer else 4} {peer} {peer} 5000 80\r\n".encode()
+    with proxy.send(header + request("GET", "/", {"X-Forwarded-For": "192.0.2.1"})) as client:
+        assert client.read().status == 204
+    until(lambda: "forwarded field ignored" in proxy.stderr(), "the log to tell")
+    assert ("if it is a proxy of yours" in proxy.stderr()) == is_near
