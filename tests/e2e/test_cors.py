@@ -19,6 +19,12 @@ routes:
   - match: {{path: /open/**}}
     cors: {{origins: ['*']}}
     upstream: api
+  - match: {{path: /asks/**, header: {{x-api-key: true}}}}
+    cors: {{origins: ['*'], methods: [PUT]}}
+    upstream: api
+  - match: {{path: /asks/**}}
+    cors: {{origins: ['*'], methods: [GET]}}
+    upstream: api
   - match: {{path: /own}}
     cors: {{origins: [https://app.example.com]}}
     respond: {{status: 200, body: own}}
@@ -70,6 +76,22 @@ def test_any_origin_may_be_allowed(proxy):
     response = preflight(proxy, "/open/x", "PUT", "https://elsewhere.example")
     assert cors_of(response)["Access-Control-Allow-Origin"] == "*" and response.get("Vary") is None
     assert "Access-Control-Allow-Credentials" not in cors_of(response)
+
+
+def test_the_null_origin_is_never_allowed(proxy):
+    response = preflight(proxy, "/open/x", "PUT", "null")
+    assert response.status == 204 and cors_of(response) == {}
+    for _ in range(2):
+        assert proxy.ask(path="/open/x").status == 200
+    denied = proxy.ask(path="/open/x", fields=[("Origin", "null")])
+    assert denied.status == 429 and "Access-Control-Allow-Origin" not in cors_of(denied)
+
+
+@pytest.mark.parametrize("fields, methods", [
+    ([], "GET"), ([("Access-Control-Request-Headers", "x-api-key")], "GET"), ([("X-Api-Key", "1")], "PUT")])
+def test_a_preflight_is_matched_with_the_fields_that_it_has_itself(proxy, fields, methods):
+    response = preflight(proxy, "/asks/x", fields=fields)
+    assert cors_of(response)["Access-Control-Allow-Methods"] == methods
 
 
 def test_a_route_without_cors_forwards_options_and_charges_it(proxy, api):

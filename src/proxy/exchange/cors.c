@@ -10,7 +10,8 @@ static struct span allowed_origin(const struct cors *cors, struct span origin)
             return cors->origins[i];
         }
     }
-    return cors->any_origin ? SPAN("*") : span_of("", 0);
+    /* `null` is any page in a sandbox or a file, so nobody's. */
+    return cors->any_origin && !span_equals(origin, SPAN("null")) ? SPAN("*") : span_of("", 0);
 }
 
 static void add(struct exchange *exchange, struct span name, struct span value)

@@ -133,8 +133,8 @@ static bool is_preflight(const struct head *head, struct span *method)
 }
 
 /* Whether the request is a preflight of a request whose route has cors. That route, which may not
- * match OPTIONS, becomes evaluation->route. The fields of the request are not known yet: a route
- * that matches by them is passed over. */
+ * match OPTIONS, becomes evaluation->route. The fields of the request are not known yet: those of
+ * the preflight itself are matched. */
 static bool find_preflight(const struct policy *policy, struct evaluation *evaluation)
 {
     const struct head *head = evaluation->view.head;
