@@ -119,6 +119,14 @@ def test_a_path_that_is_too_long_is_refused(tmp_path):
     assert result.returncode == 2 and "--control" in result.stderr
 
 
+def test_a_path_that_the_policy_has_for_admin_is_refused(control, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"listen: 127.0.0.1:0\nadmin: ['unix:{tmp_path}/admin.sock', 'unix:{control}']\n" + ROUTE.format("one"))
+    result = program.command("run", "--control", control, str(policy))
+    assert result.returncode == 1 and f"{control} is also an address of admin" in result.stderr
+    assert "another process" not in result.stderr and not os.path.exists(control)
+
+
 def test_all_of_ctl_is_there_and_outlives_the_admin_of_policies(proxy, control, tmp_path):
     place = str(tmp_path / "admin.sock")
     assert "generation 1" in ctl(control, "status").stdout

@@ -270,6 +270,19 @@ static int run_with_pid_file(const struct run_options *options, struct policy *p
     return result;
 }
 
+/* Whether the path of --control is also one that @admin has. */
+static bool is_control_taken(const struct run_options *options, const struct admin_section *admin)
+{
+    const bool has_path = options->control_path != NULL && options->control_path[0] != '\0';
+    for (size_t i = 0; has_path && i < admin->n_listeners; i++) {
+        if (span_equals(admin->listeners[i].endpoint.unix_path,
+                        span_of_text(options->control_path))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int load_and_run(struct run_options *options)
 {
     struct policy *policy;
@@ -281,6 +294,12 @@ static int load_and_run(struct run_options *options)
                  options->path);
     }
     if (load_policy_to_serve(options->path, &policy) != STATUS_OK) {
+        return EXIT_FAILED;
+    }
+    if (is_control_taken(options, &policy->admin)) {
+        fprintf(stderr, "sluice run: --control: %s is also an address of admin\n",
+                options->control_path);
+        policy_free(policy);
         return EXIT_FAILED;
     }
     return run_with_pid_file(options, policy);
