@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from harness import program
 from harness.admin import Admin, addresses
 from harness.reload import reload
 from harness.upstream import OK
@@ -373,3 +374,14 @@ def test_the_next_request_behind_a_buffered_body_is_found(start, start_upstream)
         client.send(b"0\r\n\r\n" + head(BLOCK) + BODY[:BLOCK] + b"GET /last HTTP/1.1\r\nHost: a\r\n\r\n")
         assert [client.read().status for _ in range(3)] == [200] * 3
     assert [request.body for request in upstream.requests] == [b"abc", BODY[:BLOCK], b""]
+
+
+@pytest.mark.parametrize("size, is_good", [("72KiB", True), ("73KiB", False), ("75KiB", False)])
+def test_a_size_beyond_a_clients_share_in_whole_blocks_is_an_error(tmp_path, size, is_good):
+    path = tmp_path / "policy.yaml"
+    path.write_text("listen: 127.0.0.1:0\nmax: {buffered: 600KiB}\n"
+                    f"upstreams: {{api: {{servers: 'http://127.0.0.1:9', buffer: {{size: {size}}}}}}}\n"
+                    "routes: [{upstream: api}]\n")
+    result = program.command("check", str(path))
+    assert (result.returncode == 0) == is_good
+    assert is_good or "may have: 73728B" in result.stderr

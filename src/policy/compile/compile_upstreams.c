@@ -115,11 +115,15 @@ static void compile_queue(struct compiler *compiler, const struct spec_upstream 
 struct buffer_spec compile_buffer(struct compiler *compiler, const struct spec_buffer *spec,
                                   const struct node *node)
 {
-    const uint64_t share_bytes = compiler->spec->max.values.buffered_bytes / BODY_BUFFER_SHARES;
+    /* Buffers consist of whole blocks. */
+    const uint64_t n_blocks = compiler->spec->max.values.buffered_bytes / SMALL_BLOCK_BYTES;
+    const uint64_t share_bytes = n_blocks / BODY_BUFFER_SHARES * SMALL_BLOCK_BYTES;
     if (node != NULL && spec->values.bytes > share_bytes) {
-        node_error(compiler->diags, node,
-                   "buffer: its size is more than an eighth of max.buffered, which is all that one "
-                   "client may have");
+        node_error(
+            compiler->diags, node,
+            "buffer: its size is more than an eighth of max.buffered in blocks of 8KiB, which "
+            "is all that one client may have: %lluB",
+            (unsigned long long)share_bytes);
     }
     return spec->values;
 }

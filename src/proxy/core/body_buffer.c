@@ -69,6 +69,7 @@ static void wait_for_block(struct body_buffer *buffer)
     if (list_is_empty(&buffers->waiting)) {
         timer_arm(&buffers->retry_timer, BODY_BUFFER_RETRY_US);
     }
+    buffers->is_full = buffer->lack == BODY_BUFFER_FULL;
     list_push_back(&buffers->waiting, &buffer->node);
 }
 
@@ -82,6 +83,7 @@ static void on_retry(void *context)
     struct list served;
     struct list *node = buffers->waiting.next;
     list_init(&served);
+    buffers->is_full = false;
     while (node != &buffers->waiting) {
         struct body_buffer *buffer = CONTAINER_OF(node, struct body_buffer, node);
         node = node->next;
@@ -89,6 +91,7 @@ static void on_retry(void *context)
             list_remove(&buffer->node);
             list_push_back(&served, &buffer->node);
         } else if (buffer->lack == BODY_BUFFER_FULL) {
+            buffers->is_full = true;
             break;
         }
     }
@@ -170,6 +173,15 @@ void body_buffer_close(struct body_buffer *buffer)
     }
 }
 
+/* Not before those that wait for any block to come back. Who waits for its own share delays
+ * nobody. */
+static bool is_behind_others(struct body_buffer *buffer)
+{
+    const struct body_buffers *buffers = &buffer->env->body_buffers;
+    buffer->lack = BODY_BUFFER_FULL;
+    return buffers->is_full && !list_is_empty(&buffers->waiting);
+}
+
 size_t body_buffer_room(struct body_buffer *buffer)
 {
     const bool has_room =
@@ -177,8 +189,7 @@ size_t body_buffer_room(struct body_buffer *buffer)
     if (buffer->room_bytes == 0 || body_buffer_is_waiting(buffer)) {
         return 0;
     }
-    /* Not before those that wait already. */
-    if (!has_room && (!list_is_empty(&buffer->env->body_buffers.waiting) || !take_block(buffer))) {
+    if (!has_room && (is_behind_others(buffer) || !take_block(buffer))) {
         wait_for_block(buffer);
         return 0;
     }

@@ -35,6 +35,7 @@ struct body_buffers {
     struct body_budget *budget;
     struct pool blocks;  /* struct body_block */
     struct list waiting; /* struct body_buffer, for a block; the oldest first */
+    bool is_full;        /* one of them lacks BODY_BUFFER_FULL, or has since the last try */
     struct timer retry_timer;
 };
 
