@@ -75,6 +75,7 @@ enum { KEY_GIVEN_BYTES_MAX = 4096 };
 struct key_given {
     uint8_t hash[HASH_IDENTITY_BYTES]; /* of the identity: see key_hash() */
     size_t len;                        /* of the identity; 0: only the hash was given */
+    bool is_prefix;                    /* of client addresses: it names many identities */
     char identity[KEY_TEXT_BYTES_MAX];
 };
 
@@ -85,6 +86,7 @@ struct key_given {
  *     a comma: `path="/a,b"`
  *   an identity itself: `{client.ip:9=192.0.2.1},method:3=GET`
  *   an address alone, where the key has one part, which may be client.ip
+ *   there also a prefix of addresses, shorter than those of the key: `192.0.2.0/24`
  *   the hash of an identity, 32 hex digits
  * Of @policy the methods and the store's secret are used. False: @problem describes the
  * error, for use after `key "VALUE": `. */

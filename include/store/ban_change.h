@@ -49,9 +49,10 @@ MUST_USE enum store_outcome ban_change_start(struct ban_change *change);
 /* A query to Redis: whether a limit and a key have a ban or an exemption. For a process that does
  * not watch the bans. Borrowed members must stay valid until the answer. */
 struct ban_query {
-    struct span prefix;                /* of every key in Redis */
-    struct span limit;                 /* name of the rule */
-    uint8_t hash[HASH_IDENTITY_BYTES]; /* of the identity, keyed by the store's secret */
+    struct span prefix;   /* of every key in Redis */
+    struct span limit;    /* name of the rule */
+    struct span identity; /* itself, or prefixes of client addresses that cover it */
+    struct span secret;   /* of the store: keys the hashes of identities */
 
     /* The answer. status: as for an admin operation. */
     enum status status;
@@ -64,7 +65,7 @@ struct ban_query {
 
     /* Private to ban_query.c. */
     struct store_operation operation;
-    char bytes[4 * NAME_BYTES_MAX + 2 * HASH_IDENTITY_BYTES];
+    char bytes[4 * NAME_BYTES_MAX + 130 * 2 * HASH_IDENTITY_BYTES];
 };
 
 /* Starts @query. @store forwards it to Redis. */

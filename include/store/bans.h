@@ -32,7 +32,9 @@ enum ban_kind {
     BAN_EXEMPTS, /* the limit is not judged */
 };
 
-/* A ban or an exemption. A limit and a key have at most one of them. Spans are borrowed. */
+/* A ban or an exemption. A limit and a key have at most one of them. An identity that names a
+ * prefix of client addresses, as `{client.ip:12=192.0.2.0/24}`, is of all keys in it that have no
+ * entry of their own; of several prefixes the longest counts. Spans are borrowed. */
 struct ban {
     enum ban_kind kind;
     struct span limit;                 /* name of the rule; shared by all its rates */
@@ -110,10 +112,10 @@ void bans_list(struct bans *bans, uint64_t now_us,
                void (*on_ban)(void *context, const struct ban *ban, uint64_t left_us),
                void *context);
 
-/* Calls @on_ban, as bans_list() does, for the entry of @limit and @hash if it is in force at
- * @now_us. False: there is none. */
+/* Calls @on_ban, as bans_list() does, for the entry in force at @now_us of @limit and @hash, or of
+ * a prefix that covers @identity, which may be empty. False: there is none. */
 bool bans_find(struct bans *bans, struct span limit, const uint8_t hash[HASH_IDENTITY_BYTES],
-               uint64_t now_us,
+               struct span identity, uint64_t now_us,
                void (*on_ban)(void *context, const struct ban *ban, uint64_t left_us),
                void *context);
 

@@ -67,7 +67,8 @@ json_t *key_resource_describe_ban(struct bans *bans, const struct limit_rule *ru
                                   const struct key_given *given)
 {
     json_t *json = NULL;
-    (void)bans_find(bans, rule->name, given->hash, clock_monotonic_us(), take_terms, &json);
+    (void)bans_find(bans, rule->name, given->hash, key_given_identity(given), clock_monotonic_us(),
+                    take_terms, &json);
     return json;
 }
 

@@ -57,12 +57,18 @@ static const struct limit_rule *read_key(struct admin_request *request, struct k
     return rule;
 }
 
-/* Whether the identity of @given is known. If only its hash is known, the keys that @rule denied
- * recently are searched, and a match fills in @given. False: the request was answered. */
+/* Whether @given is one key, whose identity is known. If only its hash is known, the keys that
+ * @rule denied recently are searched, and a match fills in @given. False: the request was answered.
+ */
 static bool needs_identity(struct admin_request *request, const struct limit_rule *rule,
                            struct key_given *given)
 {
     const struct meters *meters = request->admin->options.meters;
+    if (given->is_prefix) {
+        answer_problem(request, 400,
+                       "key: a prefix has bans and exemptions, and no counts: give an address");
+        return false;
+    }
     if (given->len > 0 || top_find_key(meters, rule, request->policy->store.secret, given)) {
         return true;
     }

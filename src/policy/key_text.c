@@ -130,6 +130,8 @@ struct reading {
     struct text *identity;
     struct text *problem;
     bool in_braces;
+    bool is_alone;                     /* the key has one part */
+    bool is_prefix;                    /* of addresses, was read */
     char scratch[KEY_GIVEN_BYTES_MAX]; /* for a quoted value */
 };
 
@@ -188,6 +190,34 @@ static bool read_method(struct reading *reading, struct span *value)
     return refusal == NULL || text_refuse(reading->problem, "%s", refusal);
 }
 
+/* Write the canonical form of @value, an address or a prefix of addresses, to @canonical. */
+static bool read_client(struct reading *reading, const struct key_term *term, struct span value,
+                        struct text *canonical)
+{
+    struct address_prefix prefix = {.bits = UINT8_MAX};
+    if (!address_parse(value, &prefix.base) && !address_prefix_parse(value, &prefix)) {
+        return text_refuse(reading->problem,
+                           "client.ip is an address, as 192.0.2.1 or 2001:db8::1");
+    }
+    const bool is_ipv4 = prefix.base.family == ADDRESS_IPV4;
+    const uint8_t bits = is_ipv4 ? term->ipv4_bits : term->ipv6_bits;
+    const struct address client = address_mask(prefix.base, bits);
+    reading->is_prefix = prefix.bits < bits;
+    if (prefix.bits != UINT8_MAX && prefix.bits > bits && prefix.bits < (is_ipv4 ? 32 : 128)) {
+        return text_refuse(reading->problem, "the limit counts by /%u: no prefix is longer", bits);
+    }
+    if (reading->is_prefix && !reading->is_alone) {
+        return text_refuse(reading->problem,
+                           "a prefix needs a limit that counts by client.ip alone");
+    }
+    address_write(&client, canonical);
+    if (reading->is_prefix) {
+        text_add_char(canonical, '/');
+        text_add_u64(canonical, prefix.bits);
+    }
+    return true;
+}
+
 static bool write_value(struct reading *reading, const struct key_term *term, struct span value)
 {
     char buffer[ADDRESS_TEXT_MAX];
@@ -195,14 +225,9 @@ static bool write_value(struct reading *reading, const struct key_term *term, st
     struct text canonical = text_of(buffer, sizeof(buffer));
     value = key_value_normalise(term, value, &scratch);
     if (term->source == KEY_CLIENT_IP) {
-        struct address address;
-        if (!address_parse(value, &address)) {
-            return text_refuse(reading->problem,
-                               "client.ip is an address, as 192.0.2.1 or 2001:db8::1");
+        if (!read_client(reading, term, value, &canonical)) {
+            return false;
         }
-        address = address_mask(address,
-                               address.family == ADDRESS_IPV4 ? term->ipv4_bits : term->ipv6_bits);
-        address_write(&address, &canonical);
         value = text_span(&canonical);
     }
     if (value.len == 0) {
@@ -382,20 +407,23 @@ static bool read_hash(struct span written, uint8_t hash[HASH_IDENTITY_BYTES])
     return true;
 }
 
-/* Read an address alone, if the key leaves no doubt which part it is. */
-static bool read_address(struct reading *reading, const struct key *key, struct span written)
+/* Whether @written is an address or a prefix alone, and the key leaves no doubt which part it is.
+ * *is_good: it was read. */
+static bool read_address(struct reading *reading, const struct key *key, struct span written,
+                         bool *is_good)
 {
-    struct address address;
-    if (key->n_parts != 1 || !address_parse(written, &address)) {
+    struct address_prefix prefix;
+    if (!reading->is_alone ||
+        (!address_parse(written, &prefix.base) && !address_prefix_parse(written, &prefix))) {
         return false;
     }
     for (size_t i = 0; i < key->parts[0].n_terms; i++) {
         const struct key_term *term = &key->parts[0].terms[i];
         if (term->source == KEY_CLIENT_IP) {
             text_add_literal(reading->identity, "{");
-            const bool is_good = write_value(reading, term, written);
+            *is_good = write_value(reading, term, written);
             text_add_literal(reading->identity, "}");
-            return is_good;
+            return true;
         }
     }
     return false;
@@ -410,20 +438,28 @@ bool key_parse(const struct policy *policy, const struct key *key, struct span w
     reading.rest = written;
     reading.identity = &identity;
     reading.problem = problem;
+    reading.is_alone = key->n_parts == 1;
+    reading.is_prefix = false;
     given->len = 0;
+    given->is_prefix = false;
     if (written.len > KEY_GIVEN_BYTES_MAX) {
         return text_refuse(problem, "is longer than 4 KiB");
     }
     if (read_hash(written, given->hash)) {
         return true;
     }
-    if (!read_address(&reading, key, written) && !read_parts(&reading, key)) {
+    bool is_good = false;
+    if (!read_address(&reading, key, written, &is_good)) {
+        is_good = read_parts(&reading, key);
+    }
+    if (!is_good) {
         return false;
     }
     if (identity.truncated) {
         return text_refuse(problem, "is longer than an identity can be");
     }
     given->len = identity.len;
+    given->is_prefix = reading.is_prefix;
     key_hash(text_span(&identity), policy->store.secret, given->hash);
     return true;
 }

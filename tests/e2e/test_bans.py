@@ -216,6 +216,27 @@ def test_an_exempt_key_is_not_judged_by_that_limit_alone(start_proxies, start_re
     await_statuses(proxies, {429}, "/login", fields=USER)
 
 
+def test_a_prefix_is_of_every_address_in_it_that_has_no_ban_of_its_own(start_proxies, start_redis):
+    proxies = start_proxies(at(start_redis()))
+    await_statuses(proxies, {204})
+    network = KEYS.format("per-client", "127.0.0.9%2F8")
+    told = proxies[0].admin.change("POST", network + "/ban", body(**{"for": "10m"}))
+    assert told["key"] == "client.ip=127.0.0.0/8"
+    await_statuses(proxies, {429})
+    assert proxies[1].admin.read(CLIENT)["ban"]["kind"] == "ban"
+    proxies[1].admin.change("POST", CLIENT + "/exempt", body(**{"for": "10m"}))
+    await_statuses(proxies, {204})
+    proxies[1].admin.change("DELETE", CLIENT + "/exempt")
+    await_statuses(proxies, {429})
+    proxies[1].admin.change("POST", network + "/exempt", body(**{"for": "10m"}))
+    await_statuses(proxies, {204})
+    assert [ban["key"] for ban in proxies[0].bans()] == ["client.ip=127.0.0.0/8"]
+    for ask in (("GET", network), ("DELETE", network)):
+        assert "give an address" in is_problem(proxies[0].admin.ask(*ask), 400)
+    proxies[0].admin.change("DELETE", network + "/exempt")
+    until(lambda: [proxy.bans() for proxy in proxies] == [[], []], "nothing to be listed")
+
+
 def test_what_is_set_later_takes_the_place_of_what_was_there(start_proxies):
     proxy, = start_proxies(LOCAL, 1)
     proxy.admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
@@ -330,6 +351,10 @@ def test_ctl_bans_and_lifts(start_proxies):
     assert "exempt until 2036-01-01" in told("exempt", "per-client", "127.0.0.1",
                                              "2036-01-01T00:00:00Z")
     assert "exempt no longer" in told("unexempt", "per-client", "127.0.0.1")
+    assert "client.ip=127.0.0.0/24 of per-client: exempt until" in told(
+        "exempt", "per-client", "127.0.0.0/24", "8h", "the office")
+    assert "exempt until" in told("key", "per-client", "127.0.0.1")
+    assert "exempt no longer" in told("unexempt", "per-client", "127.0.0.0/24")
 
 
 def steady(text):

@@ -304,6 +304,25 @@ def test_an_exemption_is_told_and_what_it_does(start_redis, policy_file):
                                                                                     "--live")
 
 
+def test_an_exemption_of_a_prefix_is_told_unless_the_key_has_a_ban(start, start_redis, policy_file,
+                                                                   tmp_path):
+    text = LIVE.replace("REDIS", start_redis().url) + f"admin: unix:{tmp_path}/admin.sock\n"
+    start_live(start, text)
+    path = policy_file(text)
+
+    def told_after(kind, key, status=0):
+        def is_set():
+            return program.command("ctl", "--policy", path, kind, "bucket", key, "10m").returncode == 0
+
+        until(is_set, "the operators' link to Redis")
+        told = explain_json(path, "GET", "/x", "--from", "192.0.2.7", "--live", status=status)
+        return told["limits"][0]["ban"]["kind"]
+
+    assert told_after("ban", "192.0.0.0/9", status=3) == "ban"
+    assert told_after("exempt", "192.0.2.0/24") == "exempt"
+    assert told_after("ban", "192.0.2.7", status=3) == "ban"
+
+
 def test_where_redis_is_away_it_says_what_the_limits_do(policy_file):
     path = policy_file(LIVE.replace("REDIS", "redis://127.0.0.1:1"))
     told = explain(path, "GET", "/x", "--live", status=1)

@@ -40,11 +40,12 @@ static enum status ask_of_ban(const struct policy *policy, struct loop *loop, st
     struct ban_query query = {
         .prefix = policy->store.prefix,
         .limit = rule->rule->name,
+        .identity = rule->key,
+        .secret = policy->store.secret,
         .on_done = on_reported,
         .context = loop,
     };
     enum status status = STATUS_OK;
-    key_hash(rule->key, policy->store.secret, query.hash);
     if (ban_query_start(&query, store) == STORE_PENDING) {
         status = loop_run(loop);
     }

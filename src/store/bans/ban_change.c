@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "store/bans/ban_record.h"
+#include "store/bans/ban_table.h"
 #include "store/redis/redis_command.h"
 
 /* Replies of a script that has changed nothing. */
@@ -189,15 +190,37 @@ static void on_query_done(struct store_operation *operation)
     query->on_done(query);
 }
 
+/* Appends the hash of the identity, and those of all prefixes that cover it, the longest first. */
+static struct span add_hashes(struct text *text, const struct ban_query *query)
+{
+    const size_t start = text->len;
+    uint8_t hash[HASH_IDENTITY_BYTES];
+    struct address_prefix prefix;
+    hash_identity(query->secret, query->identity, hash);
+    text_add_hex(text, hash, sizeof(hash));
+    if (!ban_table_read_client(query->identity, &prefix)) {
+        prefix.bits = 0;
+    }
+    while (prefix.bits-- > 0) {
+        char bytes[2 * ADDRESS_TEXT_MAX];
+        struct text identity = text_of(bytes, sizeof(bytes));
+        prefix.base = address_mask(prefix.base, prefix.bits);
+        ban_table_write_prefix(&prefix, &identity);
+        hash_identity(query->secret, text_span(&identity), hash);
+        text_add_hex(text, hash, sizeof(hash));
+    }
+    return word_from(text, start);
+}
+
 enum store_outcome ban_query_start(struct ban_query *query, struct store *store)
 {
     struct text text = text_of(query->bytes, sizeof(query->bytes));
     query->operation = (struct store_operation){
         .kind = OPERATION_CALL,
         .source = span_of(ban_query_script.text, ban_query_script.len),
-        .words = {add(&text, query->prefix, SPAN(BANS_KEY_SUFFIX)),
-                  add_field(&text, query->limit, query->hash)},
-        .n_words = 2,
+        .words = {add(&text, query->prefix, SPAN(BANS_KEY_SUFFIX)), query->limit,
+                  add_hashes(&text, query)},
+        .n_words = 3,
         .on_done = on_query_done,
         .context = query,
     };

@@ -1,14 +1,18 @@
---[[ Tell whether a limit and a key have a ban or an exemption.
+--[[ Tell whether a limit and one of several keys have a ban or an exemption: the first that holds.
 
 KEYS   the hash of bans
-ARGV   1 the field
+ARGV   1 the name of the limit
+       2 the hashes of the keys, 32 digits each
 Reply  1 what there is: 0 nothing, 1 a ban, 2 an exemption
        2 how long it holds (ms) ]]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local kind, ends = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%a+) (%d+) ')
-local left = tonumber(ends or '0') - now
-if left <= 0 or kind == 'lifted' then
-  return {0, 0}
+for i = 1, #ARGV[2], 32 do
+  local field = ARGV[1] .. ':' .. string.sub(ARGV[2], i, i + 31)
+  local kind, ends = string.match(redis.call('HGET', KEYS[1], field) or '', '^(%a+) (%d+) ')
+  local left = tonumber(ends or '0') - now
+  if left > 0 and (kind == 'ban' or kind == 'exempt') then
+    return {kind == 'ban' and 1 or 2, left}
+  end
 end
-return {kind == 'ban' and 1 or kind == 'exempt' and 2 or 0, left}
+return {0, 0}

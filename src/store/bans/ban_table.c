@@ -13,7 +13,7 @@ static const uint64_t ENDS_US_MAX = UINT64_MAX >> 1;
 _Static_assert((BAN_REFUSES | BAN_EXEMPTS) <= 1, "a kind is one bit");
 
 /* The byte after the name of the limit, which contains neither. */
-enum { BY_IDENTITY = '\0', BY_HASH = '\1' };
+enum { BY_IDENTITY = '\0', BY_HASH = '\1', BY_PREFIX = '\2' };
 
 static struct hash128 tag_of(const struct hash_key *key, struct span limit, char by,
                              struct span whom)
@@ -28,8 +28,53 @@ static struct hash128 tag_of(const struct hash_key *key, struct span limit, char
     return tag;
 }
 
+static const struct span CLIENT = {"{client.ip:", 11};
+
+bool ban_table_read_client(struct span identity, struct address_prefix *prefix)
+{
+    if (!span_starts_with(identity, CLIENT) || identity.data[identity.len - 1] != '}') {
+        return false;
+    }
+    const size_t start = span_find(identity, '=') + 1;
+    return start < identity.len &&
+           address_prefix_parse(span_of(identity.data + start, identity.len - start - 1), prefix);
+}
+
+bool ban_table_read_prefix(struct span identity, struct address_prefix *prefix)
+{
+    return ban_table_read_client(identity, prefix) &&
+           prefix->bits < (prefix->base.family == ADDRESS_IPV4 ? 32 : 128);
+}
+
+void ban_table_write_prefix(const struct address_prefix *prefix, struct text *identity)
+{
+    char buffer[ADDRESS_TEXT_MAX];
+    struct text written = text_of(buffer, sizeof(buffer));
+    address_write(&prefix->base, &written);
+    text_add_char(&written, '/');
+    text_add_u64(&written, prefix->bits);
+    text_add(identity, CLIENT);
+    text_add_u64(identity, written.len);
+    text_add_char(identity, '=');
+    text_add(identity, text_span(&written));
+    text_add_char(identity, '}');
+}
+
+_Static_assert(sizeof(struct address_prefix) == 2 + sizeof((struct address){0}.bytes),
+               "a prefix has no padding");
+
+static struct hash128 tag_of_prefix(const struct hash_key *key, struct span limit,
+                                    const struct address_prefix *prefix)
+{
+    return tag_of(key, limit, BY_PREFIX, span_of((const char *)prefix, sizeof(*prefix)));
+}
+
 struct hash128 ban_table_tag(const struct hash_key *key, const struct ban *ban)
 {
+    struct address_prefix prefix;
+    if (ban_table_read_prefix(ban->identity, &prefix)) {
+        return tag_of_prefix(key, ban->limit, &prefix);
+    }
     if (ban->identity.len > 0) {
         return tag_of(key, ban->limit, BY_IDENTITY, ban->identity);
     }
@@ -79,6 +124,17 @@ static void note_end(struct ban_table *table, uint64_t ends_us)
     }
 }
 
+static void note_prefix(struct ban_table *table, const struct ban *ban)
+{
+    struct address_prefix prefix;
+    if (ban_table_read_prefix(ban->identity, &prefix)) {
+        atomic_uint_fast64_t *lengths = table->lengths[prefix.base.family == ADDRESS_IPV6];
+        atomic_fetch_or_explicit(&lengths[prefix.bits / 64], UINT64_C(1) << prefix.bits % 64,
+                                 memory_order_relaxed);
+        atomic_store_explicit(&table->has_prefixes, true, memory_order_relaxed);
+    }
+}
+
 size_t ban_table_add(struct ban_table *table, const struct ban *ban, struct hash128 tag,
                      uint64_t ends_us)
 {
@@ -90,6 +146,7 @@ size_t ban_table_add(struct ban_table *table, const struct ban *ban, struct hash
     }
     struct ban_line *line = &table->lines[at];
     note_end(table, ends_us);
+    note_prefix(table, ban);
     table->n_used++;
     atomic_fetch_add_explicit(&table->n_by_hash, ban->identity.len == 0, memory_order_relaxed);
     atomic_store_explicit(&line->value, value_with(ban, ends_us), memory_order_relaxed);
@@ -138,6 +195,28 @@ static uint64_t value_by_hash(const struct ban_table *table, struct span limit,
     return value_of(table, tag_of(&table->key, limit, BY_HASH, whom), now_us);
 }
 
+/* The value of the longest prefix that covers @identity. */
+static uint64_t value_by_prefix(const struct ban_table *table, struct span limit,
+                                struct span identity, uint64_t now_us)
+{
+    struct address_prefix prefix;
+    uint64_t value = 0;
+    if (!ban_table_read_client(identity, &prefix)) {
+        return 0;
+    }
+    const atomic_uint_fast64_t *lengths = table->lengths[prefix.base.family == ADDRESS_IPV6];
+    while (value == 0 && prefix.bits > 0) {
+        prefix.bits--;
+        const uint64_t known =
+            atomic_load_explicit(&lengths[prefix.bits / 64], memory_order_relaxed);
+        if ((known >> prefix.bits % 64 & 1) != 0) {
+            prefix.base = address_mask(prefix.base, prefix.bits);
+            value = value_of(table, tag_of_prefix(&table->key, limit, &prefix), now_us);
+        }
+    }
+    return value;
+}
+
 bool ban_table_find(const struct ban_table *table, struct span limit, struct span identity,
                     struct span secret, uint64_t now_us, enum ban_kind *kind, uint64_t *left_us)
 {
@@ -147,6 +226,9 @@ bool ban_table_find(const struct ban_table *table, struct span limit, struct spa
     uint64_t value = value_of(table, tag_of(&table->key, limit, BY_IDENTITY, identity), now_us);
     if (value == 0 && atomic_load_explicit(&table->n_by_hash, memory_order_relaxed) > 0) {
         value = value_by_hash(table, limit, identity, secret, now_us);
+    }
+    if (value == 0 && atomic_load_explicit(&table->has_prefixes, memory_order_relaxed)) {
+        value = value_by_prefix(table, limit, identity, now_us);
     }
     if (value == 0) {
         return false;

@@ -463,19 +463,45 @@ void bans_list(struct bans *bans, uint64_t now_us,
     pthread_mutex_unlock(&bans->lock);
 }
 
+/* The entry of the longest prefix that covers @identity; NULL: none is in force. */
+static const struct entry *find_cover(const struct bans *bans, struct span limit,
+                                      struct span identity, uint64_t now_us)
+{
+    const struct entry *found = NULL;
+    struct address_prefix client;
+    struct address_prefix prefix;
+    size_t bits = 0; /* of @found, and one */
+    if (!ban_table_read_client(identity, &client)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (const struct entry *entry = bans->buckets[i]; entry != NULL; entry = entry->next) {
+            if (entry->ends_us > now_us && span_equals(entry->ban.limit, limit) &&
+                ban_table_read_prefix(entry->ban.identity, &prefix) && prefix.bits >= bits &&
+                address_prefix_covers(&prefix, &client.base)) {
+                bits = prefix.bits + 1U;
+                found = entry;
+            }
+        }
+    }
+    return found;
+}
+
 bool bans_find(struct bans *bans, struct span limit, const uint8_t hash[HASH_IDENTITY_BYTES],
-               uint64_t now_us,
+               struct span identity, uint64_t now_us,
                void (*on_ban)(void *context, const struct ban *ban, uint64_t left_us),
                void *context)
 {
     pthread_mutex_lock(&bans->lock);
     const struct entry *entry = *find(bans, limit, hash);
-    const bool holds = entry != NULL && entry->ends_us > now_us;
-    if (holds) {
+    if (entry == NULL || entry->ends_us <= now_us) {
+        entry = find_cover(bans, limit, identity, now_us);
+    }
+    if (entry != NULL) {
         on_ban(context, &entry->ban, entry->ends_us - now_us);
     }
     pthread_mutex_unlock(&bans->lock);
-    return holds;
+    return entry != NULL;
 }
 
 void bans_expire(struct bans *bans, uint64_t now_us)

@@ -102,6 +102,75 @@ START_TEST(whose_hash_alone_is_known_is_found_too)
 }
 END_TEST
 
+START_TEST(a_prefix_is_of_all_addresses_in_it_and_the_longest_counts)
+{
+    const struct ban net = ban_of(BAN_EXEMPTS, "a", "{client.ip:10=10.0.0.0/8}");
+    const struct ban part = ban_of(BAN_REFUSES, "a", "{client.ip:11=10.1.0.0/16}");
+    const struct ban one = ban_of(BAN_EXEMPTS, "a", "{client.ip:8=10.1.2.3}");
+    const struct ban ipv6 = ban_of(BAN_REFUSES, "a", "{client.ip:13=2001:db8::/33}");
+    put(&net);
+    put(&part);
+    put(&one);
+    put(&ipv6);
+    ck_assert(holds("a", "{client.ip:8=10.9.9.9}", BAN_EXEMPTS));
+    ck_assert(holds("a", "{client.ip:8=10.1.2.4}", BAN_REFUSES));
+    ck_assert(holds("a", "{client.ip:8=10.1.2.3}", BAN_EXEMPTS));
+    ck_assert(holds("a", "{client.ip:20=2001:db8:7fff:ffff::}", BAN_REFUSES));
+    ck_assert(!holds("a", "{client.ip:15=2001:db8:8000::}", BAN_REFUSES));
+    ck_assert(!holds("a", "{client.ip:8=11.1.2.3}", BAN_EXEMPTS));
+    ck_assert(!holds("b", "{client.ip:8=10.9.9.9}", BAN_EXEMPTS));
+    ck_assert(!holds("a", "{client.ip:8=10.9.9.9},method:3=GET", BAN_EXEMPTS));
+    ck_assert(!holds("a", "{path:8=10.9.9.9}", BAN_EXEMPTS));
+    ck_assert(!holds("a", "", BAN_EXEMPTS));
+    ck_assert(bans_remove(bans, one.limit, one.hash));
+    ck_assert(holds("a", "{client.ip:8=10.1.2.3}", BAN_REFUSES));
+    ck_assert(bans_remove(bans, part.limit, part.hash));
+    ck_assert(holds("a", "{client.ip:8=10.1.2.3}", BAN_EXEMPTS));
+}
+END_TEST
+
+START_TEST(all_lengths_of_prefixes_are_found)
+{
+    bans_set_max(bans, 256);
+    for (unsigned i = 0; i < 160; i++) {
+        char identity[64];
+        const unsigned bits = i < 32 ? i : i - 32;
+        (void)snprintf(identity, sizeof(identity),
+                       i < 32 ? "{client.ip:9=0.0.0.0/%u}" : "{client.ip:4=::/%u}", bits);
+        const struct ban ban = ban_of(BAN_REFUSES, "a", identity);
+        const char *whom = i < 32 ? "{client.ip:7=0.0.0.0}" : "{client.ip:2=::}";
+        ck_assert(!holds("a", whom, BAN_REFUSES));
+        put(&ban);
+        ck_assert_msg(holds("a", whom, BAN_REFUSES), "%s", identity);
+        ck_assert(bans_remove(bans, ban.limit, ban.hash));
+    }
+}
+END_TEST
+
+static void take_reason(void *context, const struct ban *ban, uint64_t left_us)
+{
+    *(struct span *)context = ban->identity;
+    ck_assert_uint_eq(left_us, HOUR_US);
+}
+
+START_TEST(an_entry_is_found_by_its_hash_or_by_the_longest_prefix)
+{
+    const struct ban net = ban_of(BAN_EXEMPTS, "a", "{client.ip:10=10.0.0.0/8}");
+    const struct ban part = ban_of(BAN_REFUSES, "a", "{client.ip:11=10.1.0.0/16}");
+    const struct ban one = ban_of(BAN_EXEMPTS, "a", "{client.ip:8=10.1.2.3}");
+    struct span found;
+    put(&part);
+    put(&net);
+    ck_assert(bans_find(bans, one.limit, one.hash, one.identity, NOW_US, take_reason, &found));
+    ck_assert(span_equals(found, part.identity));
+    ck_assert(!bans_find(bans, one.limit, one.hash, SPAN(""), NOW_US, take_reason, &found));
+    put(&one);
+    ck_assert(bans_find(bans, one.limit, one.hash, SPAN(""), NOW_US, take_reason, &found));
+    ck_assert(span_equals(found, one.identity));
+    ck_assert(!bans_find(bans, SPAN("b"), one.hash, one.identity, NOW_US, take_reason, &found));
+}
+END_TEST
+
 START_TEST(it_ends_by_itself)
 {
     const struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
@@ -449,6 +518,9 @@ int main(void)
     tcase_add_test(tcase, without_any_there_is_nothing_to_look_in);
     tcase_add_test(tcase, a_ban_is_of_one_limit_and_one_identity);
     tcase_add_test(tcase, whose_hash_alone_is_known_is_found_too);
+    tcase_add_test(tcase, a_prefix_is_of_all_addresses_in_it_and_the_longest_counts);
+    tcase_add_test(tcase, all_lengths_of_prefixes_are_found);
+    tcase_add_test(tcase, an_entry_is_found_by_its_hash_or_by_the_longest_prefix);
     tcase_add_test(tcase, it_ends_by_itself);
     tcase_add_test(tcase, a_key_has_a_ban_or_an_exemption_and_the_later_one_counts);
     tcase_add_test(tcase, what_is_told_again_as_it_was_keeps_its_end);
