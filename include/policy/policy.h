@@ -19,15 +19,9 @@
 #include "policy/edits.h"
 #include "policy/key.h"
 #include "policy/read_fields.h"
+#include "policy/reply_spec.h"
 #include "policy/settings.h"
 #include "policy/upstream_spec.h"
-
-/* A response that sluice gives itself: to a denied request, or of a route without an upstream. */
-struct reply_spec {
-    uint16_t status;
-    struct span body;
-    struct span content_type;
-};
 
 struct calendar;
 struct cors;
@@ -110,6 +104,7 @@ struct route {
     uint32_t meter; /* counter index, assigned by the meters; 0: none */
     struct route_match match;
     const struct limit_rule **rules; /* in the order of the file */
+    const uint32_t *costs;           /* by rule: units in place of `cost`, or 0; NULL: all 0 */
     size_t n_rules;
     size_t n_limits;                      /* of all rules together, <= LIMITS_PER_ROUTE_MAX */
     const struct upstream_spec *upstream; /* NULL: see respond */
@@ -118,7 +113,7 @@ struct route {
     size_t n_upgrades;
     uint64_t body_bytes_max;
     struct buffer_spec buffer;
-    struct cost_spec cost;           /* of a request, for each of its limits */
+    struct cost_spec cost;           /* of a request, for each limit without a cost of its own */
     const struct route_edits *edits; /* NULL: no changes */
     const struct cors *cors;         /* NULL: CORS is the upstream's */
     /* Value of RateLimit-Policy when all rules apply: the enforced limits; empty: none. */
@@ -169,6 +164,12 @@ struct policy {
 
 /* NULL is a no-op. */
 void policy_free(struct policy *policy);
+
+/* The cost of rule @i of @route, where it is one of its own; else 0. */
+static inline uint32_t route_own_cost(const struct route *route, size_t i)
+{
+    return route->costs != NULL ? route->costs[i] : 0;
+}
 
 /* --- methods that a policy names in addition to the registered ones --- */
 

@@ -35,6 +35,7 @@ struct admission {
     bool is_complete; /* the charges include all limits of the route */
     const struct limit_rule *lacked; /* ADMISSION_REFUSED: the rule whose key is missing; or NULL */
     uint64_t ban_left_us;            /* ADMISSION_BANNED: time until the ban ends */
+    uint32_t own_costs;   /* bit i: charge i has a cost of its own, whatever the response says */
     uint32_t shadow_bans; /* bit i: a ban exists for the key of charge i, but its limit is shadow */
 };
 

@@ -267,12 +267,30 @@ static json_t *describe_cost(const struct cost_spec *cost)
     return json;
 }
 
+/* The costs that the route says for single limits, by name. */
+static json_t *describe_own_costs(const struct route *route)
+{
+    json_t *json = json_object();
+    for (size_t i = 0; i < route->n_rules; i++) {
+        char name[NAME_BYTES_MAX + 1] = "";
+        const struct span of = route->rules[i]->name;
+        memcpy(name, of.data, of.len);
+        if (route_own_cost(route, i) > 0) {
+            describe_set(&json, name, json_integer(route->costs[i]));
+        }
+    }
+    return json;
+}
+
 json_t *describe_route(const struct route *route)
 {
     json_t *json = json_object();
     json_t *limits = json_array();
     for (size_t i = 0; i < route->n_rules; i++) {
         describe_append(&limits, json_of_span(route->rules[i]->name));
+    }
+    if (route->costs != NULL) {
+        describe_set(&json, "costs", describe_own_costs(route));
     }
     describe_set(&json, "name", json_of_span(route->name));
     describe_set(&json, "match", describe_match(&route->match));

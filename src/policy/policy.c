@@ -83,12 +83,10 @@ static bool has_same_methods(const struct cost_spec *a, const struct cost_spec *
     return true;
 }
 
-/* Whether a request costs at least as much on @route as on @other, for every method and all fields.
+/* Whether a request costs at least as much by @cost as by @wanted, for every method and all fields.
  * May return false although the answer is yes. */
-static bool cost_holds(const struct route *route, const struct route *other)
+static bool cost_holds(const struct cost_spec *cost, const struct cost_spec *wanted)
 {
-    const struct cost_spec *cost = &route->cost;
-    const struct cost_spec *wanted = &other->cost;
     if (wanted->kind == COST_FIXED && wanted->units == 1 && cost->kind != COST_RESPONSE_HEADER) {
         return true; /* a request costs at least 1 */
     }
@@ -100,20 +98,35 @@ static bool cost_holds(const struct route *route, const struct route *other)
            has_same_methods(cost, wanted);
 }
 
-static bool is_limited(const struct route *route)
+/* What @route takes of @rule, which is one of its rules. */
+static struct cost_spec cost_of_rule(const struct route *route, const struct limit_rule *rule)
 {
-    for (size_t i = 0; i < route->n_rules; i++) {
-        if (is_enforced(route->rules[i])) {
-            return true;
-        }
+    size_t i = 0;
+    while (route->rules[i] != rule) {
+        i++;
     }
-    return false;
+    const uint32_t own = route_own_cost(route, i);
+    return own == 0 ? route->cost
+                    : (struct cost_spec){.kind = COST_FIXED, .units = own, .max = own};
 }
 
 bool route_limits_hold(const struct route *route, const struct route *other)
 {
-    return route_limits_find_missing(route, other) == NULL &&
-           (!is_limited(other) || cost_holds(route, other));
+    if (route_limits_find_missing(route, other) != NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < other->n_rules; i++) {
+        const struct limit_rule *rule = other->rules[i];
+        if (!is_enforced(rule)) {
+            continue;
+        }
+        const struct cost_spec cost = cost_of_rule(route, rule);
+        const struct cost_spec wanted = cost_of_rule(other, rule);
+        if (!cost_holds(&cost, &wanted)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool reads_path(const struct key *key)

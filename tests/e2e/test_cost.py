@@ -52,6 +52,44 @@ def wait_for_left(proxy, wanted, who="a"):
 # --- said by the policy or the request ---
 
 
+def test_a_limit_of_a_route_may_have_a_cost_of_its_own(start_in_store):
+    proxy = start_in_store("""
+limits:
+  requests: {key: header.x-id, rate: 100/day}
+  quota: {key: header.x-id, rate: 20/day}
+routes:
+  - {match: {path: /heavy}, cost: {POST: 3, default: 2}, limits: [requests, {name: quota, cost: 7}],
+     respond: {status: 204}}
+  - {limits: [requests, quota], respond: {status: 204}}
+""")
+
+    def ask(method, path):
+        response = proxy.ask(method, path, fields={"X-Id": "a"})
+        return response.status, left(response)
+    assert ask("GET", "/heavy") == (204, {"requests": 98, "quota": 13})
+    assert ask("POST", "/heavy") == (204, {"requests": 95, "quota": 6})
+    assert ask("GET", "/heavy") == (429, {"requests": 95, "quota": 6}), "7 do not fit in"
+    assert ask("GET", "/light") == (204, {"requests": 94, "quota": 5})
+
+
+def test_what_the_response_says_leaves_a_cost_of_its_own_as_it_is(start_in_store, start_upstream):
+    upstream = start_upstream(say_tokens)
+    proxy = start_in_store(f"""
+upstreams: {{api: {{servers: '{upstream.url}'}}}}
+limits:
+  budget: {{key: header.x-id, rate: 100/day}}
+  requests: {{key: header.x-id, rate: 50/day}}
+defaults: {{limits: [budget, {{name: requests, cost: 1}}]}}
+routes:
+  - {{match: {{path: /look}}, respond: {{status: 204}}}}
+  - {{cost: {{from: response.header.x-tokens, estimate: 5}}, upstream: api}}
+""")
+    assert left(proxy.ask(fields={"X-Id": "a", "X-Say": "30"})) == {"budget": 95, "requests": 49}
+    wait_for_left(proxy, 70)
+    seen = left(proxy.ask(path="/look", fields={"X-Id": "a"}))
+    assert 70 - seen["budget"] == 49 - seen["requests"], "each look takes one of both"
+
+
 def test_a_cost_by_method_is_taken_for_each_method(start_in_store):
     proxy = start_in_store(budget(cost="{POST: 30, GET: 10, default: 2}"))
     for method, taken in (("POST", 30), ("GET", 40), ("DELETE", 42), ("LIST", 44), ("POST", 74)):

@@ -95,6 +95,10 @@ void compile_edits(struct compiler *compiler, const struct spec_route *spec, str
 /* The cors section of @route, or that of the defaults; NULL: there is none. */
 const struct cors *compile_cors(struct compiler *compiler, const struct spec_route *route);
 
+/* Check the cost that a route says for @rule alone. */
+void compile_check_own_cost(struct compiler *compiler, const struct limit_rule *rule,
+                            const struct spec_route_limit *spec);
+
 /* The cost of @route, whose limits and upstream are compiled. */
 void compile_cost(struct compiler *compiler, const struct spec_cost *spec, struct route *route);
 

@@ -84,13 +84,13 @@ static uint64_t capacity_of(const struct limit_rule *rule)
     return least;
 }
 
-/* The smallest capacity among the limits of @route. */
+/* The smallest capacity among the limits of @route without a cost of their own. */
 static uint32_t least_capacity(const struct route *route)
 {
     uint64_t least = LIMIT_COST_MAX;
     for (size_t i = 0; i < route->n_rules; i++) {
         const uint64_t capacity = capacity_of(route->rules[i]);
-        least = capacity < least ? capacity : least;
+        least = capacity < least && route_own_cost(route, i) == 0 ? capacity : least;
     }
     return (uint32_t)least;
 }
@@ -107,13 +107,26 @@ static void report_capacity(struct compiler *compiler, const struct limit_rule *
                 SPAN_ARGS(quote_clip(rule->name)), at_most);
 }
 
-/* Check that @units, given at @node as @what, fits each limit of @route. */
+void compile_check_own_cost(struct compiler *compiler, const struct limit_rule *rule,
+                            const struct spec_route_limit *spec)
+{
+    const struct node *node = spec->cost > 0 ? node_find(spec->position.node, SPAN("cost")) : NULL;
+    if (node != NULL && rule->n_limits > 0 && rule->limits[0].algorithm->has_slots) {
+        node_error(compiler->diags, node,
+                   "cost has no meaning for a limit of concurrency, of which a request takes one "
+                   "slot");
+    } else if (node != NULL && spec->cost > capacity_of(rule)) {
+        report_capacity(compiler, rule, capacity_of(rule), "cost", node);
+    }
+}
+
+/* Check that @units, given at @node as @what, fits each limit of @route that takes it. */
 static void check_capacity(struct compiler *compiler, const struct route *route, uint32_t units,
                            const char *what, const struct node *node)
 {
     for (size_t i = 0; i < route->n_rules && node != NULL; i++) {
         const uint64_t capacity = capacity_of(route->rules[i]);
-        if (units > capacity) {
+        if (units > capacity && route_own_cost(route, i) == 0) {
             report_capacity(compiler, route->rules[i], capacity, what, node);
         }
     }
@@ -224,7 +237,7 @@ static void warn_of_forgiven(struct compiler *compiler, const struct route *rout
 {
     for (size_t i = 0; node != NULL && i < route->n_rules; i++) {
         const struct limit_rule *rule = route->rules[i];
-        for (size_t j = 0; j < rule->n_limits; j++) {
+        for (size_t j = 0; j < rule->n_limits && route_own_cost(route, i) == 0; j++) {
             const struct limit *limit = &rule->limits[j];
             if (limit->algorithm == &gcra_algorithm && route->cost.max > limit->params.burst) {
                 node_warn(

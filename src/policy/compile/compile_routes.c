@@ -9,6 +9,7 @@ enum { PROBLEM_BYTES_MAX = 256, POLICY_FIELD_BYTES_MAX = 4096 };
 /* The limits of a route, or of `defaults`. */
 struct rule_list {
     const struct limit_rule **rules;
+    uint32_t *costs;           /* as in a route */
     const struct node **nodes; /* the node that names each rule */
     size_t n_rules;
     size_t n_limits;  /* of all rules */
@@ -79,28 +80,34 @@ static void check_shaping(struct compiler *compiler, const struct rule_list *lis
 static struct rule_list compile_list(struct compiler *compiler, const struct section_items *items)
 {
     struct rule_list list = {.n_rules = 0};
-    const struct spec_text *names = items->items;
+    const struct spec_route_limit *limits = items->items;
+    bool has_costs = false;
     if (items->n_items > LIMITS_PER_ROUTE_MAX) {
         node_error(compiler->diags, items->node, "a route has at most %d limits, each rate counted",
                    LIMITS_PER_ROUTE_MAX);
         return list;
     }
     list.rules = compile_alloc(compiler, items->n_items, sizeof(const struct limit_rule *));
+    list.costs = compile_alloc(compiler, items->n_items, sizeof(*list.costs));
     list.nodes = arena_calloc(compiler->scratch, items->n_items + 1, sizeof(const struct node *));
-    if (list.rules == NULL || list.nodes == NULL) {
+    if (list.rules == NULL || list.costs == NULL || list.nodes == NULL) {
         compiler->no_memory = true;
         return list;
     }
     for (size_t i = 0; i < items->n_items; i++) {
         const struct limit_rule *rule =
-            names[i].node != NULL ? find_rule(compiler, &names[i], &list) : NULL;
+            limits[i].name.node != NULL ? find_rule(compiler, &limits[i].name, &list) : NULL;
         if (rule != NULL) {
-            list.nodes[list.n_rules] = names[i].node;
+            compile_check_own_cost(compiler, rule, &limits[i]);
+            has_costs = has_costs || limits[i].cost > 0;
+            list.nodes[list.n_rules] = limits[i].name.node;
+            list.costs[list.n_rules] = limits[i].cost;
             list.rules[list.n_rules++] = rule;
             list.n_limits += rule->n_limits;
             list.n_doubled += key_may_have_several(&rule->key) ? rule->n_limits : 0;
         }
     }
+    list.costs = has_costs ? list.costs : NULL;
     check_shaping(compiler, &list);
     if (list.n_limits > LIMITS_PER_ROUTE_MAX) {
         node_error(compiler->diags, items->node,
@@ -195,6 +202,7 @@ static void compile_rules(struct compiler *compiler, const struct spec_route *sp
     const struct rule_list list =
         spec->limits.node != NULL ? compile_list(compiler, &spec->limits) : *defaults;
     route->rules = list.rules;
+    route->costs = list.costs;
     route->n_rules = list.n_rules;
     route->n_limits = list.n_limits;
     for (size_t i = 0; i < list.n_rules; i++) {

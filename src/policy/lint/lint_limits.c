@@ -11,7 +11,7 @@
 struct companions {
     const struct route *first; /* the first route of the rule; NULL: none */
     uint32_t beside;           /* bit set of the rules of that route, by index there */
-    bool is_settled;           /* on some route the response gives the cost */
+    bool is_settled; /* the response or the route makes costs differ from limit to limit */
 };
 
 _Static_assert(LIMITS_PER_ROUTE_MAX <= 32, "the rules of a route are bits");
@@ -32,7 +32,8 @@ static void add_route(struct companions *of, const struct route *route)
         of->first = route;
         of->beside = UINT32_MAX;
     }
-    of->is_settled = of->is_settled || route->cost.kind == COST_RESPONSE_HEADER;
+    of->is_settled =
+        of->is_settled || route->cost.kind == COST_RESPONSE_HEADER || route->costs != NULL;
     for (size_t i = 0; i < of->first->n_rules; i++) {
         if (!has_rule(route, of->first->rules[i])) {
             of->beside &= ~(UINT32_C(1) << i);

@@ -12,7 +12,7 @@ static const struct value_type ON_FAILURE =
     WORD_TYPE("local, allow or deny", [ON_FAILURE_LOCAL] = "local", [ON_FAILURE_ALLOW] = "allow",
               [ON_FAILURE_DENY] = "deny");
 static const struct value_type LIMIT_ON_FAILURE = WORD_TYPE(
-    "local, allow, deny or store", [ON_FAILURE_LOCAL] = "local", [ON_FAILURE_ALLOW] = "allow",
+    "local, allow, deny or inherit", [ON_FAILURE_LOCAL] = "local", [ON_FAILURE_ALLOW] = "allow",
     [ON_FAILURE_DENY] = "deny", [SPEC_ON_FAILURE_INHERIT] = "inherit");
 static const struct value_type FULL =
     WORD_TYPE("shared_counter, deny or allow", [STORE_FULL_SHARED_COUNTER] = "shared_counter",
@@ -190,7 +190,7 @@ static const struct section_field LIMIT_FIELDS[] = {
     {"deny", SHAPE_ONE, &DENY_TYPE, offsetof(struct spec_limit, deny), NULL, KEY_OPTIONAL,
      "answer to denied requests, in place of the problem document"},
     {"on_failure", SHAPE_ONE, &LIMIT_ON_FAILURE, offsetof(struct spec_limit, on_failure), "inherit",
-     KEY_OPTIONAL, "local, allow or deny; store: as the store section says"},
+     KEY_OPTIONAL, "local, allow or deny; inherit: as the store section says"},
     {"shadow", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, shadow), "false", KEY_OPTIONAL,
      "judged and reported, never enforced"},
     {"charge_on", SHAPE_LIST, &VALUE_ANSWER, offsetof(struct spec_limit, charge_on), NULL,
@@ -230,9 +230,18 @@ static const struct section_field CORS_FIELDS[] = {
 };
 static const struct value_type CORS_TYPE = SECTION_TYPE(CORS_FIELDS, struct spec_cors);
 
+static const struct section_field ROUTE_LIMIT_FIELDS[] = {
+    {"name", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route_limit, name), NULL, KEY_REQUIRED,
+     "of a limit"},
+    {"cost", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_route_limit, cost), NULL, KEY_OPTIONAL,
+     "units that a request takes of this limit, in place of the route's cost"},
+};
+static const struct value_type ROUTE_LIMIT_TYPE =
+    SHORT_SECTION_TYPE(ROUTE_LIMIT_FIELDS, struct spec_route_limit, "name");
+
 static const struct section_field DEFAULTS_FIELDS[] = {
-    {"limits", SHAPE_LIST, &VALUE_NAME, offsetof(struct spec_defaults, limits), NULL, KEY_OPTIONAL,
-     "limits of every route that does not say its own"},
+    {"limits", SHAPE_LIST, &ROUTE_LIMIT_TYPE, offsetof(struct spec_defaults, limits), NULL,
+     KEY_OPTIONAL, "limits of every route that does not say its own"},
     {"cors", SHAPE_ONE, &CORS_TYPE, offsetof(struct spec_defaults, cors), NULL, KEY_OPTIONAL,
      "cors of every route that does not say its own"},
 };
@@ -342,8 +351,8 @@ static const struct section_field ROUTE_FIELDS[] = {
      "for logs and the key \"route\"; left out: route-N"},
     {"match", SHAPE_ONE, &MATCH_TYPE, offsetof(struct spec_route, match), NULL, KEY_OPTIONAL,
      "which requests; left out: all"},
-    {"limits", SHAPE_LIST, &VALUE_NAME, offsetof(struct spec_route, limits), NULL, KEY_OPTIONAL,
-     "names of limits; [] for none; left out: those of defaults"},
+    {"limits", SHAPE_LIST, &ROUTE_LIMIT_TYPE, offsetof(struct spec_route, limits), NULL,
+     KEY_OPTIONAL, "names of limits, or sections; [] for none; left out: those of defaults"},
     {"upstream", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, upstream), NULL, KEY_OPTIONAL,
      "where requests go: a name of upstreams, or a server's URL; this or respond"},
     {"respond", SHAPE_ONE, &RESPOND_TYPE, offsetof(struct spec_route, respond), NULL, KEY_OPTIONAL,

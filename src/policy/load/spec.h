@@ -62,11 +62,18 @@ struct spec_cors {
     uint64_t max_age_us;
 };
 
+/* One of the limits of a route. */
+struct spec_route_limit {
+    struct section_position position;
+    struct spec_text name;
+    uint32_t cost; /* 0: the route's */
+};
+
 struct spec_route {
     struct section_position position;
     struct spec_text name;
     struct spec_match match;
-    struct section_items limits; /* struct spec_text */
+    struct section_items limits; /* struct spec_route_limit */
     struct spec_text upstream;
     struct spec_reply respond;
     struct spec_cost cost;
@@ -147,7 +154,7 @@ struct spec_limit {
 
 struct spec_defaults {
     struct section_position position;
-    struct section_items limits; /* struct spec_text */
+    struct section_items limits; /* struct spec_route_limit */
     struct spec_cors cors;
 };
 

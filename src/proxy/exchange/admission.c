@@ -138,10 +138,12 @@ static enum admission_result pass_over(struct admission *admission)
     return ADMISSION_TO_DECIDE;
 }
 
-/* Read identity number @i of *n of @rule, and add a charge for each of the rule's limits. */
-static enum admission_result prepare_identity(const struct preparation *preparation,
-                                              const struct limit_rule *rule, size_t i, size_t *n)
+/* Read identity number @i of *n of rule @at, and add a charge for each of the rule's limits. */
+static enum admission_result prepare_identity(const struct preparation *preparation, size_t at,
+                                              size_t i, size_t *n)
 {
+    const struct limit_rule *rule = preparation->route->rules[at];
+    const uint32_t own_cost = route_own_cost(preparation->route, at);
     struct admission *admission = preparation->admission;
     const bool is_shadow = rule->limits[0].shadow;
     struct span key;
@@ -183,16 +185,21 @@ static enum admission_result prepare_identity(const struct preparation *preparat
         (void)pass_over(admission);
         return is_shadow ? ADMISSION_TO_DECIDE : ADMISSION_AMBIGUOUS;
     }
-    const uint32_t cost = cost_of_request(&preparation->route->cost, preparation->request);
+    const uint32_t cost =
+        own_cost > 0 ? own_cost : cost_of_request(&preparation->route->cost, preparation->request);
+    if (own_cost > 0) {
+        admission->own_costs |= ((UINT32_C(1) << rule->n_limits) - 1)
+                                << admission->decision.n_charges;
+    }
     for (size_t j = 0; j < rule->n_limits; j++) {
         add_charge(preparation, rule, j, key, cost);
     }
     return ADMISSION_TO_DECIDE;
 }
 
-static enum admission_result prepare_rule(const struct preparation *preparation,
-                                          const struct limit_rule *rule)
+static enum admission_result prepare_rule(const struct preparation *preparation, size_t at)
 {
+    const struct limit_rule *rule = preparation->route->rules[at];
     const bool *left_out = preparation->context->left_out;
     enum admission_result result = ADMISSION_TO_DECIDE;
     size_t n = 1;
@@ -200,7 +207,7 @@ static enum admission_result prepare_rule(const struct preparation *preparation,
         return pass_over(preparation->admission);
     }
     for (size_t i = 0; i < n && result == ADMISSION_TO_DECIDE; i++) {
-        result = prepare_identity(preparation, rule, i, &n);
+        result = prepare_identity(preparation, at, i, &n);
         preparation->admission->has_several = preparation->admission->has_several || n > 1;
     }
     return result;
@@ -216,9 +223,10 @@ enum admission_result admission_prepare(struct admission *admission,
     admission->has_several = false;
     admission->lacked = NULL;
     admission->shadow_bans = 0;
+    admission->own_costs = 0;
     const struct preparation preparation = {admission, context, route, request, arena};
     for (size_t i = 0; i < route->n_rules; i++) {
-        const enum admission_result result = prepare_rule(&preparation, route->rules[i]);
+        const enum admission_result result = prepare_rule(&preparation, i);
         if (result == ADMISSION_BANNED) {
             return result;
         }

@@ -27,17 +27,20 @@ static bool is_counted(const struct limit_rule *rule, const struct outcome *outc
            outcome->is_unreadable || is_in(&rule->charge_on, outcome);
 }
 
-/* The final cost of @charge; docs/policy.md has the table. */
-static uint32_t final_cost(const struct charge *charge, const struct limit_rule *rule,
+/* The final cost of charge @i; docs/policy.md has the table. */
+static uint32_t final_cost(const struct admission *admission, size_t i,
                            const struct outcome *outcome)
 {
+    const struct charge *charge = &admission->charges[i];
+    const struct limit_rule *rule = admission->rules[i];
+    const bool is_own = (admission->own_costs >> i & 1) != 0;
     if (!is_counted(rule, outcome)) {
         return 0;
     }
     if (rule->refund_on.is_said && is_in(&rule->refund_on, outcome)) {
         return 0;
     }
-    return outcome->is_cost_reported ? outcome->reported_cost : charge->cost;
+    return outcome->is_cost_reported && !is_own ? outcome->reported_cost : charge->cost;
 }
 
 static struct settlement settlement_of(const struct admission *admission, size_t i,
@@ -68,7 +71,7 @@ static bool settle_charge(const struct admission *admission, size_t i,
         *settlement = settlement_of(admission, i, SETTLE_RELEASE);
         return true;
     }
-    const uint32_t units = final_cost(charge, admission->rules[i], outcome);
+    const uint32_t units = final_cost(admission, i, outcome);
     if (units == charge->cost) {
         return false;
     }
