@@ -71,6 +71,10 @@ bool address_is_in(const struct address *address, const struct address_prefix *p
 /* Whether @address is a loopback address: in 127.0.0.0/8, or ::1. */
 bool address_is_loopback(const struct address *address);
 
+/* Whether @address is mostly a machine of the operator: a loopback, link-local or private address
+ * (RFC 1918, RFC 4193), or ADDRESS_NONE. */
+bool address_is_near(const struct address *address);
+
 /* RFC 5952 text, lower case, without brackets; ADDRESS_NONE is "unix". */
 void address_write(const struct address *address, struct text *text);
 

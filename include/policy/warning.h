@@ -28,6 +28,8 @@
     X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that anybody can set")           \
     X(NARROW_PREFIX, "narrow-prefix", "a limit that counts one IPv6 client as 65,536")             \
     X(TRUSTS_EVERYBODY, "trusts-everybody", "trusted_proxies that are everybody")                  \
+    X(MISSING_PROXIES, "missing-proxies", "client.ip on a public address without trusted_proxies") \
+    X(DEFAULT_BODY, "default-body", "a public route that takes bodies as large as the default")    \
     X(FAILS_OPEN, "fails-open", "a limit of refused logins that lets all pass without Redis")      \
     X(REFUNDS_LEAVING, "refunds-leaving", "a limit that a client avoids by leaving early")         \
     X(PLAIN_SECRET, "plain-secret", "a secret that stands in the file")                            \

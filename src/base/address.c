@@ -238,6 +238,18 @@ bool address_is_loopback(const struct address *address)
     return false;
 }
 
+bool address_is_near(const struct address *address)
+{
+    static const struct address_prefix NEAR[] = {
+        {{ADDRESS_NONE, {0}}, 0},          {{ADDRESS_IPV4, {10}}, 8},
+        {{ADDRESS_IPV4, {127}}, 8},        {{ADDRESS_IPV4, {169, 254}}, 16},
+        {{ADDRESS_IPV4, {172, 16}}, 12},   {{ADDRESS_IPV4, {192, 168}}, 16},
+        {{ADDRESS_IPV6, {0xfc}}, 7},       {{ADDRESS_IPV6, {0xfe, 0x80}}, 10},
+        {{ADDRESS_IPV6, {[15] = 1}}, 128},
+    };
+    return address_is_in(address, NEAR, ARRAY_LEN(NEAR));
+}
+
 /* --- writing --- */
 
 /* Digit @n for a table: each constant must be a char. */

@@ -165,3 +165,10 @@ def test_a_file_of_many_routes_takes_little_memory(policy_file):
     assert process.returncode == 1
     assert told == "policy.yaml:20003:3: error: more than 20000 routes\n"
     assert usage.ru_maxrss < 250 * 1024
+
+
+@pytest.mark.parametrize("policy", ["config/full.yaml", "config/quickstart.yaml", "config/redis.yaml",
+                                    "docker/sluice/policy.yaml", "packaging/policy.yaml"])
+def test_policies_that_come_with_the_program_are_clean(policy):
+    result = program.command("check", "--strict", os.path.join(ROOT, policy))
+    assert (result.returncode, result.stderr) == (0, "")

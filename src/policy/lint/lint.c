@@ -22,6 +22,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check_rule = lint_bucket_quotas},   {.check_route = lint_client_chosen_keys},
         {.check = lint_client_chosen_routes}, {.check_rule = lint_spoofable_addresses},
         {.check = lint_narrow_prefixes},      {.check = lint_trusts_everybody},
+        {.check = lint_missing_proxies},      {.check = lint_default_body},
         {.check_rule = lint_fails_open},      {.check_rule = lint_refunds_leaving},
         {.check = lint_plain_secrets},        {.check = lint_empty_secret},
         {.check_route = lint_passed_on_cost}, {.check_rule = lint_unseen_shadows},

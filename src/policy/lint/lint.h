@@ -44,6 +44,8 @@ void lint_client_chosen_routes(struct lint *lint);
 void lint_never_binding(struct lint *lint);
 void lint_narrow_prefixes(struct lint *lint);
 void lint_trusts_everybody(struct lint *lint);
+void lint_missing_proxies(struct lint *lint);
+void lint_default_body(struct lint *lint);
 void lint_plain_secrets(struct lint *lint);
 void lint_empty_secret(struct lint *lint);
 
@@ -71,6 +73,9 @@ void lint_passed_on_cost(struct lint *lint, const struct route *route,
 
 /* The name of route @i for messages: as written, without values of environment variables. */
 struct span lint_name_of_route(const struct lint *lint, size_t i);
+
+/* The maximum number of IPv6 address bits that @key counts by; 0: it does not count by address. */
+unsigned lint_key_ipv6_bits(const struct key *key);
 
 /* A subset of the requests of a match: one method, and clients in one prefix. */
 struct cover_part {

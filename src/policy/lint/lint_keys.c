@@ -203,8 +203,7 @@ static bool has_ipv6_listener(const struct policy *policy)
     return false;
 }
 
-/* The maximum number of IPv6 address bits that @key counts by; 0: it does not count by address. */
-static unsigned ipv6_bits(const struct key *key)
+unsigned lint_key_ipv6_bits(const struct key *key)
 {
     unsigned most = 0;
     for (size_t i = 0; i < key->n_parts; i++) {
@@ -228,7 +227,7 @@ static const struct limit_rule *narrow_rule(const struct route *route)
         if (rule->limits[0].shadow || !is_firm_key(&rule->key, &route->match)) {
             continue;
         }
-        if (ipv6_bits(&rule->key) <= CLIENT_IPV6_BITS) {
+        if (lint_key_ipv6_bits(&rule->key) <= CLIENT_IPV6_BITS) {
             return NULL;
         }
         first = first != NULL ? first : rule;
@@ -259,7 +258,7 @@ void lint_narrow_prefixes(struct lint *lint)
                   "limit \"%.*s\" tells IPv6 clients by their /%u, of which a customer with a /48 "
                   "has many; on route \"%.*s\" put beside it a limit with the key "
                   "client.ip/48 and a higher rate",
-                  SPAN_ARGS(rule->name), ipv6_bits(&rule->key),
+                  SPAN_ARGS(rule->name), lint_key_ipv6_bits(&rule->key),
                   SPAN_ARGS(lint_name_of_route(lint, i)));
     }
 }

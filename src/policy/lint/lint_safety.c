@@ -1,9 +1,11 @@
-/* Finds trust in all peers, limits that allow requests when Redis is unavailable or a client
- * leaves, secrets in the file, and shadow verdicts that are not visible. */
+/* Finds trust in all peers, what a public listener should not leave to a default, limits that allow
+ * requests when Redis is unavailable or a client leaves, secrets in the file, and shadow verdicts
+ * that are not visible. */
 
 #include "policy/key_values.h"
 #include "policy/lint/lint.h"
 #include "policy/load/value_types.h"
+#include "policy/units.h"
 
 /* --- trusted_proxies --- */
 
@@ -17,6 +19,76 @@ void lint_trusts_everybody(struct lint *lint)
                       WARNING_TRUSTS_EVERYBODY,
                       "everybody is a trusted proxy: each client chooses by X-Forwarded-For who it "
                       "is; name the addresses of your proxies alone");
+        }
+    }
+}
+
+/* --- public listeners --- */
+
+/* The first listen address that clients of the internet may connect to; NULL: there is none. A name
+ * may be any address. A peer of `proxy_protocol` is a trusted proxy. */
+static const struct spec_listen *public_listener(const struct lint *lint)
+{
+    const struct spec_listen *specs = lint->spec->listen.items;
+    for (size_t i = 0; i < lint->spec->listen.n_items; i++) {
+        struct address address;
+        if (!specs[i].proxy_protocol && address_parse(specs[i].address.endpoint.host, &address) &&
+            !address_is_near(&address)) {
+            return &specs[i];
+        }
+    }
+    return NULL;
+}
+
+/* `trusted_proxies: []` says that there are none. */
+void lint_missing_proxies(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    const struct spec_listen *listen = public_listener(lint);
+    for (size_t i = 0;
+         listen != NULL && lint->spec->trusted_proxies.node == NULL && i < policy->n_rules; i++) {
+        if (lint_key_ipv6_bits(&policy->rules[i].key) > 0) {
+            node_warn(lint->diags, listen->address.node, WARNING_MISSING_PROXIES,
+                      "do clients connect here directly? If a proxy or load balancer stands in "
+                      "front, name its addresses in trusted_proxies, or limit \"%.*s\" counts all "
+                      "its clients as one; if not, write trusted_proxies: []",
+                      SPAN_ARGS(policy->rules[i].name));
+            return;
+        }
+    }
+}
+
+/* Whether @match takes a method whose requests usually have a body. */
+static bool takes_bodies(const struct route_match *match)
+{
+    for (size_t i = 0; i < match->n_methods; i++) {
+        const enum method_id id = method_identify(match->methods[i]);
+        if (id == METHOD_POST || id == METHOD_PUT || id == METHOD_PATCH) {
+            return true;
+        }
+    }
+    return match->n_methods == 0;
+}
+
+/* Warns once, at the first such route. */
+void lint_default_body(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    const bool is_asked = node_find(lint->spec->max.position.node, SPAN("body")) == NULL &&
+                          public_listener(lint) != NULL;
+    for (size_t i = 0; is_asked && i < policy->n_routes; i++) {
+        const struct route *route = &policy->routes[i];
+        const struct node *node = lint->routes[i].position.node;
+        if (route->upstream != NULL && route->match.n_clients == 0 && takes_bodies(&route->match) &&
+            node_find(node, SPAN("max_body")) == NULL) {
+            char buffer[32];
+            struct text size = text_of(buffer, sizeof(buffer));
+            units_write_size(&size, route->body_bytes_max);
+            node_warn(lint->diags, node, WARNING_DEFAULT_BODY,
+                      "route \"%.*s\" takes request bodies of up to %.*s, the default: write what "
+                      "the API needs, as max: {body: 1MiB} for all routes or max_body for this one",
+                      SPAN_ARGS(lint_name_of_route(lint, i)), SPAN_ARGS(text_span(&size)));
+            return;
         }
     }
 }

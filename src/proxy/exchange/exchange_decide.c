@@ -243,26 +243,13 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
     return request_evaluate(&context, &exchange->request, &exchange->peer, &exchange->evaluation);
 }
 
-/* Whether @peer is where proxies of the operator mostly are: on this machine, its link or a private
- * network. */
-static bool is_near(const struct address *peer)
-{
-    static const struct address_prefix NEAR[] = {
-        {{ADDRESS_NONE, {0}}, 0},           {{ADDRESS_IPV4, {10}}, 8},
-        {{ADDRESS_IPV4, {127}}, 8},         {{ADDRESS_IPV4, {172, 16}}, 12},
-        {{ADDRESS_IPV4, {192, 168}}, 16},   {{ADDRESS_IPV6, {0xfc}}, 7},
-        {{ADDRESS_IPV6, {0xfe, 0x80}}, 10}, {{ADDRESS_IPV6, {[15] = 1}}, 128},
-    };
-    return address_is_in(peer, NEAR, ARRAY_LEN(NEAR));
-}
-
 /* A field that names a client came from a peer that is not trusted. If the peer is a proxy of the
  * operator, all its clients count as one, so it is logged: once a minute in the whole process, and
  * apart for near peers, so that strangers cannot keep them out of the log. */
 COLD static void note_unbelieved(const struct exchange *exchange, uint64_t now_us)
 {
     static atomic_uint_fast64_t next_logs_us[2];
-    const bool near = is_near(&exchange->peer);
+    const bool near = address_is_near(&exchange->peer);
     atomic_uint_fast64_t *next_log_us = &next_logs_us[near];
     uint_fast64_t due_us = atomic_load_explicit(next_log_us, memory_order_relaxed);
     counter_up(&exchange->env->meters->unbelieved);

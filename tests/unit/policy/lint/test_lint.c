@@ -305,6 +305,34 @@ static const struct {
      "trusted_proxies: [0.0.0.0/0, 10.0.0.0/8, \"::/0\", unix]\nroutes: [{upstream: u}]\n"},
     {"trusts-everybody", 1, "trusted_proxies: 64:ff9b::/96\nroutes: [{upstream: u}]\n"},
 
+    {"missing-proxies", 1, "listen: 0.0.0.0:0\nupstream: http://127.0.0.1:1\nlimit: 1/s\n"},
+    {"missing-proxies", 1, /* one of several; once for all limits */
+     "listen: [127.0.0.1:0, '[2001:db8::1]:0', '0.0.0.0:0']\n"
+     "upstreams: {u: {servers: http://127.0.0.1:1}}\n"
+     "limits: {a: {key: [header.x-a | client.ip], rate: 1/s}, b: {key: client.ip, rate: 9/s}}\n"
+     "routes: [{limits: [a, b], upstream: u}]\n"},
+    {"missing-proxies", 0, /* said */
+     "listen: 0.0.0.0:0\ntrusted_proxies: []\nupstream: http://127.0.0.1:1\nlimit: 1/s\n"},
+    {"missing-proxies", 0, /* private, link-local and unix */
+     "listen: [10.1.2.3:0, '[fd00::1]:0', 169.254.1.1:0, 'unix:/run/a.sock']\n"
+     "upstream: http://127.0.0.1:1\nlimit: 1/s\n"},
+    {"missing-proxies", 0, /* no address counts */
+     "listen: 0.0.0.0:0\nupstreams: {u: {servers: http://127.0.0.1:1}}\n"
+     "limits: {a: {key: global, rate: 1/s}}\nroutes: [{limits: [a], upstream: u}]\n"},
+
+    {"default-body", 1, "listen: 0.0.0.0:0\nupstream: http://127.0.0.1:1\nlimit: 1/s\n"},
+    {"default-body", 1, /* the first of two */
+     "listen: 0.0.0.0:0\nupstreams: {u: {servers: http://127.0.0.1:1}}\n"
+     "routes: [{match: {method: [GET, PUT]}, upstream: u}, {upstream: u}]\n"},
+    {"default-body", 0,
+     "listen: 0.0.0.0:0\nmax: {body: 1GiB}\nupstream: http://127.0.0.1:1\nlimit: 1/s\n"},
+    {"default-body", 0, "listen: 10.0.0.1:0\nupstream: http://127.0.0.1:1\nlimit: 1/s\n"},
+    {"default-body", 0, /* no bodies, known clients, its own bound, no server */
+     "listen: 0.0.0.0:0\nupstreams: {u: {servers: http://127.0.0.1:1}}\n"
+     "routes: [{match: {method: [GET, DELETE]}, upstream: u},\n"
+     "         {match: {client: 10.0.0.0/8}, upstream: u},\n"
+     "         {match: {path: /a}, max_body: 1MiB, upstream: u}, {respond: {status: 404}}]\n"},
+
     {"fails-open", 1,
      "store: {redis: redis://127.0.0.1}\n"
      "limits: {l: {key: client.ip, rate: 1/s, charge_on: 4xx, on_failure: allow}}\n"
