@@ -1,0 +1,72 @@
+/* A certificate chain with its private key, read from two PEM files and checked. It is immutable
+ * and shared by all threads; each worker makes objects of its own OpenSSL library context of it. */
+
+#ifndef SLUICE_TLS_CERTIFICATE_H
+#define SLUICE_TLS_CERTIFICATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/status.h"
+
+enum {
+    CERTIFICATE_FILE_BYTES_MAX = 1024 * 1024,
+    CERTIFICATE_CHAIN_MAX = 8,     /* certificates in a file */
+    CERTIFICATE_NAMES_MAX = 1024,  /* subject alternative names */
+    CERTIFICATE_PROBLEM_BYTES = 512,
+};
+
+struct certificate {
+    struct span chain[CERTIFICATE_CHAIN_MAX]; /* DER, the leaf first; owned */
+    size_t n_chain;
+    struct span key; /* DER (PKCS #8); owned, and wiped when freed */
+    char **names;    /* DNS names of the leaf, in lower case; owned */
+    size_t n_names;
+    bool is_rsa;         /* else ECDSA */
+    bool is_self_signed; /* the leaf */
+    int64_t not_before_s; /* Unix time */
+    int64_t not_after_s;  /* the earliest of the chain */
+    char *subject;        /* printable, one line; owned */
+    char *issuer;
+    char fingerprint[65]; /* SHA-256 of the leaf, hexadecimal */
+};
+
+/* Something is wrong with a file: what, in which file, and what to do. */
+struct certificate_problem {
+    const char *path; /* borrowed from the call */
+    char text[CERTIFICATE_PROBLEM_BYTES]; /* printable; does not repeat the path */
+};
+
+/* Read the files at @cert_path and @key_path and check them: regular files of bounded size, each
+ * certificate follows from the one before it, the key is the leaf's and not encrypted, RSA of 2048
+ * bits at least or P-256 or P-384 or P-521 or Ed25519, at least one DNS name. A certificate that is
+ * not yet valid, or is expired, at @now_s is no error here: see certificate_check_time().
+ * STATUS_OK: the caller owns *@certificate. STATUS_IO, STATUS_INVALID: see *@problem.
+ * STATUS_NO_MEMORY. */
+MUST_USE enum status certificate_load(const char *cert_path, const char *key_path,
+                                      struct certificate **certificate,
+                                      struct certificate_problem *problem);
+
+/* The same from text; the paths are for *@problem alone. */
+MUST_USE enum status certificate_read(struct span cert_pem, const char *cert_path,
+                                      struct span key_pem, const char *key_path,
+                                      struct certificate **certificate,
+                                      struct certificate_problem *problem);
+
+/* True: it is valid at @now_s. False: *@problem says since when it is not, or from when it is. */
+MUST_USE bool certificate_check_time(const struct certificate *certificate, int64_t now_s,
+                                     struct certificate_problem *problem);
+
+/* Read the CA certificates of the PEM file at @path, at least one; DER one after another in *@ders
+ * (n of *@n_ders, each owned, freed by certificate_free_ders()). Errors as of certificate_load(). */
+MUST_USE enum status certificate_load_cas(const char *path, struct span **ders, size_t *n_ders,
+                                          struct certificate_problem *problem);
+void certificate_free_ders(struct span *ders, size_t n_ders);
+
+/* NULL is a no-op. */
+void certificate_free(struct certificate *certificate);
+
+#endif /* SLUICE_TLS_CERTIFICATE_H */

@@ -1,0 +1,50 @@
+/* Reads the first message of a TLS client, before any cryptography: which name it asks for and
+ * which protocols it offers. Pure.
+ *
+ * Sources: RFC 8446 sections 4.1.2 and 5.1, RFC 6066 section 3 (server_name), RFC 7301 (ALPN). */
+
+#ifndef SLUICE_TLS_CLIENT_HELLO_H
+#define SLUICE_TLS_CLIENT_HELLO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "base/span.h"
+
+enum client_hello_result {
+    CLIENT_HELLO_DONE,
+    CLIENT_HELLO_PARTIAL, /* more bytes must come */
+    CLIENT_HELLO_NOT_TLS, /* the bytes are no TLS record: perhaps HTTP in plain text */
+    CLIENT_HELLO_BAD,     /* a record or message that breaks the rules, or is too large */
+};
+
+/* Protocols of ALPN: a bit set of these. */
+enum {
+    ALPN_HTTP_1_1 = 1, /* http/1.1 */
+    ALPN_H2 = 2,
+    ALPN_OTHER = 4, /* at least one more */
+};
+
+struct client_hello {
+    /* In lower case, without a dot at its end; len 0: the client names no server. Points into
+     * `name`. */
+    struct span server_name;
+    bool has_alpn;
+    unsigned alpn;   /* bits ALPN_… */
+    struct span all; /* the whole message without record headers, for later readers; points into the
+                      * bytes, or into the caller's @joined */
+    char name[HOST_BYTES_MAX];
+};
+
+/* Parse the @bytes that a connection has sent so far, from its first. @joined has room for
+ * CLIENT_HELLO_BYTES_MAX bytes, and gets a message that is split over several records. With
+ * CLIENT_HELLO_BAD, *@reason is a static text. A name that is an IP address, or has characters that
+ * no host name has, is CLIENT_HELLO_BAD. */
+MUST_USE enum client_hello_result client_hello_parse(struct span bytes, char *joined,
+                                                     struct client_hello *hello,
+                                                     const char **reason);
+
+#endif /* SLUICE_TLS_CLIENT_HELLO_H */
