@@ -52,6 +52,12 @@ struct hash128 hash_shared(struct span span);
  * compute the same value. */
 void hash_identity(struct span secret, struct span span, uint8_t out[HASH_IDENTITY_BYTES]);
 
+enum { HASH_DERIVED_BYTES_MAX = 96 };
+
+/* Fill @out with @len (at most HASH_DERIVED_BYTES_MAX) bytes derived from @secret for the purpose
+ * @info: HKDF-SHA-256 without a salt (RFC 5869). */
+void hash_derive(struct span secret, struct span info, uint8_t *out, size_t len);
+
 /* --- a fast generator ---
  *
  * ChaCha20 makes the bytes in blocks. The first key comes from the system's generator; each block

@@ -97,6 +97,41 @@ void hash_identity(struct span secret, struct span span, uint8_t out[HASH_IDENTI
                        key_of(secret), crypto_generichash_KEYBYTES);
 }
 
+/* HMAC-SHA-256 under @key of the pieces of the expansion: the block before, info, the number. */
+static void expand_block(const uint8_t key[crypto_auth_hmacsha256_BYTES], struct span before,
+                         struct span info, uint8_t number,
+                         uint8_t block[crypto_auth_hmacsha256_BYTES])
+{
+    crypto_auth_hmacsha256_state state;
+
+    crypto_auth_hmacsha256_init(&state, key, crypto_auth_hmacsha256_BYTES);
+    crypto_auth_hmacsha256_update(&state, (const unsigned char *)before.data, before.len);
+    crypto_auth_hmacsha256_update(&state, (const unsigned char *)info.data, info.len);
+    crypto_auth_hmacsha256_update(&state, &number, 1);
+    crypto_auth_hmacsha256_final(&state, block);
+    sodium_memzero(&state, sizeof(state));
+}
+
+void hash_derive(struct span secret, struct span info, uint8_t *out, size_t len)
+{
+    enum { BLOCK = crypto_auth_hmacsha256_BYTES };
+    static const uint8_t NO_SALT[BLOCK];
+    uint8_t key[BLOCK];
+    uint8_t blocks[HASH_DERIVED_BYTES_MAX];
+    size_t n = 0;
+
+    assert(len <= sizeof(blocks));
+    crypto_auth_hmacsha256(key, (const unsigned char *)secret.data, secret.len, NO_SALT);
+    for (; n * BLOCK < len; n++) {
+        const struct span before =
+            span_of((const char *)blocks + (n - (n > 0)) * BLOCK, n > 0 ? (size_t)BLOCK : 0);
+        expand_block(key, before, info, (uint8_t)(n + 1), blocks + n * BLOCK);
+    }
+    memcpy(out, blocks, len);
+    sodium_memzero(key, sizeof(key));
+    sodium_memzero(blocks, sizeof(blocks));
+}
+
 /* --- a fast generator --- */
 
 _Static_assert(RANDOM_STREAM_KEY_BYTES == randombytes_SEEDBYTES, "ChaCha20 takes such a key");

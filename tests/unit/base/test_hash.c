@@ -107,6 +107,25 @@ START_TEST(a_secret_may_have_any_length)
 END_TEST
 
 /* Proxies of different versions share Redis: the value is part of the format. */
+/* Test case 3 of RFC 5869, appendix A. */
+START_TEST(bytes_are_derived_as_by_hkdf)
+{
+    static const uint8_t EXPECTED[] = {
+        0x8d, 0xa4, 0xe7, 0x75, 0xa5, 0x63, 0xc1, 0x8f, 0x71, 0x5f, 0x80, 0x2a, 0x06, 0x3c,
+        0x5a, 0x31, 0xb8, 0xa1, 0x1f, 0x5c, 0x5e, 0xe1, 0x87, 0x9e, 0xc3, 0x45, 0x4e, 0x5f,
+        0x3c, 0x73, 0x8d, 0x2d, 0x9d, 0x20, 0x13, 0x95, 0xfa, 0xa4, 0xb6, 0x1a, 0x96, 0xc8};
+    char secret[22];
+    uint8_t out[sizeof(EXPECTED)];
+
+    memset(secret, 0x0b, sizeof(secret));
+    hash_derive(span_of(secret, sizeof(secret)), span_of(NULL, 0), out, sizeof(out));
+    ck_assert_mem_eq(out, EXPECTED, sizeof(out));
+    hash_derive(span_of(secret, sizeof(secret)), SPAN("x"), out, 1);
+    ck_assert_uint_ne(out[0], EXPECTED[0]);
+    ck_assert_uint_eq(out[1], EXPECTED[1]);
+}
+END_TEST
+
 START_TEST(the_identity_of_a_text_never_changes)
 {
     static const uint8_t EXPECTED[HASH_IDENTITY_BYTES] = {0x0e, 0xb1, 0xb9, 0x6d, 0x28, 0x2c,
@@ -235,6 +254,7 @@ int main(void)
     tcase_add_test(hash, tables_that_share_a_hash_find_one_text_alike_until_the_process_ends);
     tcase_add_test(hash, identities_depend_on_every_byte_of_secret_and_text);
     tcase_add_test(hash, a_secret_may_have_any_length);
+    tcase_add_test(hash, bytes_are_derived_as_by_hkdf);
     tcase_add_test(hash, the_identity_of_a_text_never_changes);
     tcase_add_test(hash, random_bytes_fill_what_they_are_asked_to);
     tcase_add_test(clock, clocks_run_forward_in_microseconds);
