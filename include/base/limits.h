@@ -44,6 +44,10 @@ enum {
     ROUTE_SET_BYTES_MAX = 8 * 1024, /* of all of them together */
     ROUTE_REMOVALS_MAX = 64,
 
+    /* --- TLS --- */
+    CLIENT_HELLO_BYTES_MAX = 16 * 1024, /* with the headers of its records; usual are 2 KiB */
+    CLIENT_HELLO_RECORDS_MAX = 64,
+
     /* --- a request --- */
     HEAD_FIELDS_MAX = 256,        /* upper bound of the policy's max.headers */
     RESPONSE_FIELDS_MAX = 1024,   /* upper bound of an upstream's max_headers */

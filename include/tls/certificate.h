@@ -14,36 +14,41 @@
 
 enum {
     CERTIFICATE_FILE_BYTES_MAX = 1024 * 1024,
-    CERTIFICATE_CHAIN_MAX = 8,     /* certificates in a file */
-    CERTIFICATE_NAMES_MAX = 1024,  /* subject alternative names */
+    CERTIFICATE_CHAIN_MAX = 8,    /* certificates in a file */
+    CERTIFICATE_NAMES_MAX = 1024, /* subject alternative names */
+    CERTIFICATE_SUBJECT_BYTES = 256,
     CERTIFICATE_PROBLEM_BYTES = 512,
 };
 
 struct certificate {
     struct span chain[CERTIFICATE_CHAIN_MAX]; /* DER, the leaf first; owned */
     size_t n_chain;
-    struct span key; /* DER (PKCS #8); owned, and wiped when freed */
-    char **names;    /* DNS names of the leaf, in lower case; owned */
-    size_t n_names;
-    bool is_rsa;         /* else ECDSA */
-    bool is_self_signed; /* the leaf */
-    int64_t not_before_s; /* Unix time */
+    struct span key;      /* DER (PKCS #8); owned, and wiped when freed */
+    char **names;         /* DNS names of the leaf, as server_names_add() takes them; owned */
+    size_t n_names;       /* names that no server can have are left out */
+    bool has_address;     /* the leaf has an IP address among its names */
+    bool is_rsa;          /* else ECDSA or Ed25519 */
+    bool is_self_signed;  /* the leaf */
+    bool serves;          /* the leaf's key usage lets it identify a server */
+    bool asks;            /* … a client */
+    int64_t not_before_s; /* Unix time; the latest of the chain */
     int64_t not_after_s;  /* the earliest of the chain */
-    char *subject;        /* printable, one line; owned */
-    char *issuer;
+    size_t i_first_end;   /* the certificate of the chain that not_after_s is of */
+    char subject[CERTIFICATE_SUBJECT_BYTES]; /* of the leaf: printable, one line, cut if longer */
+    char issuer[CERTIFICATE_SUBJECT_BYTES];
     char fingerprint[65]; /* SHA-256 of the leaf, hexadecimal */
 };
 
 /* Something is wrong with a file: what, in which file, and what to do. */
 struct certificate_problem {
-    const char *path; /* borrowed from the call */
+    const char *path;                     /* borrowed from the call */
     char text[CERTIFICATE_PROBLEM_BYTES]; /* printable; does not repeat the path */
 };
 
-/* Read the files at @cert_path and @key_path and check them: regular files of bounded size, each
- * certificate follows from the one before it, the key is the leaf's and not encrypted, RSA of 2048
- * bits at least or P-256 or P-384 or P-521 or Ed25519, at least one DNS name. A certificate that is
- * not yet valid, or is expired, at @now_s is no error here: see certificate_check_time().
+/* Read the files at @cert_path and @key_path, which may be the same, and check them: regular files
+ * of bounded size, each certificate is issued by the one after it, the key is the leaf's and not
+ * encrypted, RSA of 2048 bits at least or P-256 or P-384 or P-521 or Ed25519, no signature that
+ * clients refuse. For whom and when the certificate is good is checked by the functions below.
  * STATUS_OK: the caller owns *@certificate. STATUS_IO, STATUS_INVALID: see *@problem.
  * STATUS_NO_MEMORY. */
 MUST_USE enum status certificate_load(const char *cert_path, const char *key_path,
@@ -56,12 +61,19 @@ MUST_USE enum status certificate_read(struct span cert_pem, const char *cert_pat
                                       struct certificate **certificate,
                                       struct certificate_problem *problem);
 
-/* True: it is valid at @now_s. False: *@problem says since when it is not, or from when it is. */
+/* True: it can identify a server: it has a DNS name or an IP address, and its key usage lets it.
+ * False: *@problem says why not, with a path of NULL. */
+MUST_USE bool certificate_check_server(const struct certificate *certificate,
+                                       struct certificate_problem *problem);
+
+/* True: the whole chain is valid at @now_s. False: *@problem says since when it is not, or from
+ * when it is, with a path of NULL. */
 MUST_USE bool certificate_check_time(const struct certificate *certificate, int64_t now_s,
                                      struct certificate_problem *problem);
 
-/* Read the CA certificates of the PEM file at @path, at least one; DER one after another in *@ders
- * (n of *@n_ders, each owned, freed by certificate_free_ders()). Errors as of certificate_load(). */
+/* Read the certificates of authorities in the PEM file at @path, at least one, as DER: *@n_ders of
+ * them at *@ders, owned by the caller, who frees them by certificate_free_ders(). Errors as of
+ * certificate_load(). */
 MUST_USE enum status certificate_load_cas(const char *path, struct span **ders, size_t *n_ders,
                                           struct certificate_problem *problem);
 void certificate_free_ders(struct span *ders, size_t n_ders);

@@ -34,15 +34,17 @@ struct client_hello {
     struct span server_name;
     bool has_alpn;
     unsigned alpn;   /* bits ALPN_… */
-    struct span all; /* the whole message without record headers, for later readers; points into the
-                      * bytes, or into the caller's @joined */
+    struct span all; /* the message with its own header and without those of records, for later
+                      * readers; points into the bytes, or into the caller's @joined */
     char name[HOST_BYTES_MAX];
 };
 
 /* Parse the @bytes that a connection has sent so far, from its first. @joined has room for
- * CLIENT_HELLO_BYTES_MAX bytes, and gets a message that is split over several records. With
- * CLIENT_HELLO_BAD, *@reason is a static text. A name that is an IP address, or has characters that
- * no host name has, is CLIENT_HELLO_BAD. */
+ * CLIENT_HELLO_BYTES_MAX bytes, and gets a message that is split over several records. @bytes may
+ * go on behind the message, in records of their own. With CLIENT_HELLO_BAD, *@reason is a static
+ * text, else NULL. A name that is an IP address, or has characters that no host name has, an
+ * extension that comes twice, and a ClientHello of SSL 2.0 are CLIENT_HELLO_BAD. Never
+ * CLIENT_HELLO_PARTIAL for CLIENT_HELLO_BYTES_MAX bytes or more. */
 MUST_USE enum client_hello_result client_hello_parse(struct span bytes, char *joined,
                                                      struct client_hello *hello,
                                                      const char **reason);

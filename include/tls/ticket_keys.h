@@ -4,7 +4,9 @@
  * session was made for. So proxies with the same secret resume each other's sessions, a restart or
  * a renewal keeps them, and a session of one identity is useless for another (CVE-2025-23419). The
  * hour's key encrypts. The keys of the two hours before and of the next decrypt, so that a ticket
- * lives for two hours and clocks may differ. */
+ * lives for two hours and clocks may differ. The name of a key begins with its hour, so that a
+ * forged ticket costs one derivation for each secret. The caller wipes keys and secrets
+ * (secret_wipe()). */
 
 #ifndef SLUICE_TLS_TICKET_KEYS_H
 #define SLUICE_TLS_TICKET_KEYS_H
@@ -43,18 +45,21 @@ MUST_USE bool ticket_secrets_parse(struct span text, struct ticket_secrets *secr
 /* Random secrets of this process, for tickets that no other proxy takes. */
 void ticket_secrets_random(struct ticket_secrets *secrets);
 
-/* The identity that tickets of an entry are bound to: its @n_names sorted @names, the rule for
- * client certificates and a digest of the files that the rule uses. */
+/* The identity that tickets of an entry are bound to: its @n_names @names in the order of
+ * memcmp(), the rule for client certificates (at most 255) and a digest of the files that the rule
+ * uses. */
 void ticket_identity(const struct span *names, size_t n_names, unsigned client_rule,
-                     struct span client_files_digest, unsigned char identity[TICKET_IDENTITY_BYTES]);
+                     struct span client_files_digest,
+                     unsigned char identity[TICKET_IDENTITY_BYTES]);
 
 /* The key that encrypts at @now_s (Unix time). */
 void ticket_key_to_encrypt(const struct ticket_secrets *secrets,
                            const unsigned char identity[TICKET_IDENTITY_BYTES], int64_t now_s,
                            struct ticket_key *key);
 
-/* The key called @name among those that decrypt at @now_s. False: there is none, and the client
- * makes a full handshake. *@is_current: it is also the key that encrypts. */
+/* The key called @name, which is no part of *@key, among those that decrypt at @now_s. False: there
+ * is none, and the client makes a full handshake. *@is_current: it is also the key that encrypts.
+ */
 MUST_USE bool ticket_key_to_decrypt(const struct ticket_secrets *secrets,
                                     const unsigned char identity[TICKET_IDENTITY_BYTES],
                                     const unsigned char name[TICKET_NAME_BYTES], int64_t now_s,

@@ -8,8 +8,8 @@ import sys
 
 import tree
 
-FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "policy": 2, "store": 2, "proxy": 3,
-          "admin": 4, "simulation": 4, "app": 5}
+FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "tls": 2, "policy": 3, "store": 3,
+          "proxy": 4, "admin": 5, "simulation": 5, "app": 6}
 
 # The rooms of a module, sub-folders of src/MODULE, the lowest first. A public header belongs to the
 # room of its source. What lies in src/MODULE itself is below all rooms if it is a header; a source
@@ -27,6 +27,7 @@ THIRD_PARTY = (
     (r"hiredis/.*", r"src/store/.*"),
     (r"event2/.*", r"src/(net|store|proxy)/.*|src/app/echo[^/]*\.[ch]"),
     (r"llhttp\.h", r"src/http/.*"),
+    (r"openssl/.*", r"src/tls/.*|src/store/redis/redis_tls\.c"),
     (r"sodium\.h", r"src/base/.*"),
     (r"jansson\.h", r"src/(admin|app)/.*|src/policy/description\.c"),
     (r"curl/.*", r"src/app/ctl/.*"),
