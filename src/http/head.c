@@ -145,38 +145,26 @@ enum parse_result head_scan(struct head_parser *parser, struct span data, size_t
 struct reader {
     const struct head_parser *parser;
     struct head *head;
-    bool in_name; /* a name or a value may come in several pieces */
 };
 
+/* A name or a value may come in several pieces, which lie one behind the other. */
 static int on_name(llhttp_t *llhttp, const char *at, size_t len)
 {
     struct reader *reader = llhttp->data;
     struct head *head = reader->head;
 
-    if (reader->in_name) {
-        head->fields[head->n_fields - 1].name.len += len;
-        return HPE_OK;
+    if (head->n_fields > 0) {
+        struct span *name = &head->fields[head->n_fields - 1].name;
+        if (name->data + name->len == at) {
+            name->len += len;
+            return HPE_OK;
+        }
     }
     if (head->n_fields == reader->parser->n_fields_max) {
         head_refuse(head, 431, "the head has too many fields");
         return HPE_USER;
     }
-    reader->in_name = true;
     head->fields[head->n_fields++] = (struct field){.name = span_of(at, len)};
-    return HPE_OK;
-}
-
-static int on_name_complete(llhttp_t *llhttp)
-{
-    struct reader *reader = llhttp->data;
-    struct field *field = &reader->head->fields[reader->head->n_fields - 1];
-
-    reader->in_name = false;
-    if (!field_is_token(field->name)) {
-        head_refuse(reader->head, 400, "the name of a field is not a token");
-        return HPE_USER;
-    }
-    field->id = field_identify(field->name);
     return HPE_OK;
 }
 
@@ -192,15 +180,6 @@ static int on_value(llhttp_t *llhttp, const char *at, size_t len)
     return HPE_OK;
 }
 
-static int on_value_complete(llhttp_t *llhttp)
-{
-    struct reader *reader = llhttp->data;
-    struct field *field = &reader->head->fields[reader->head->n_fields - 1];
-
-    field->value = span_trim(field->value);
-    return HPE_OK;
-}
-
 static int on_fields_complete(llhttp_t *llhttp)
 {
     (void)llhttp;
@@ -209,9 +188,7 @@ static int on_fields_complete(llhttp_t *llhttp)
 
 static const llhttp_settings_t SETTINGS = {
     .on_header_field = on_name,
-    .on_header_field_complete = on_name_complete,
     .on_header_value = on_value,
-    .on_header_value_complete = on_value_complete,
     .on_headers_complete = on_fields_complete,
 };
 
@@ -241,7 +218,7 @@ static const llhttp_t *behind_start_line(void)
     return &llhttp;
 }
 
-bool head_read_fields(const struct head_parser *parser, struct span lines, struct head *head)
+static bool read_lines(const struct head_parser *parser, struct span lines, struct head *head)
 {
     struct reader reader = {.parser = parser, .head = head};
     llhttp_t llhttp = *behind_start_line();
@@ -255,6 +232,24 @@ bool head_read_fields(const struct head_parser *parser, struct span lines, struc
         return true;
     }
     return error != HPE_USER && head_refuse(head, 400, fault_of(error));
+}
+
+bool head_read_fields(const struct head_parser *parser, struct span lines, struct head *head,
+                      struct head_index *index)
+{
+    if (!read_lines(parser, lines, head)) {
+        return false;
+    }
+    for (size_t i = 0; i < head->n_fields; i++) {
+        struct field *field = &head->fields[i];
+        field->id = field_identify(field->name);
+        if (field->id == FIELD_OTHER && !field_is_token(field->name)) { /* known ones are tokens */
+            return head_refuse(head, 400, "the name of a field is not a token");
+        }
+        field->value = span_trim(field->value);
+    }
+    head_index_fill(index, head);
+    return true;
 }
 
 void head_index_fill(struct head_index *index, struct head *head)

@@ -32,16 +32,16 @@ MUST_USE enum parse_result head_scan(struct head_parser *parser, struct span dat
 
 /* --- fields --- */
 
-/* Fill head->fields from @lines, which head_scan() has accepted and which end in an empty line.
- * False: see head->error. */
-MUST_USE bool head_read_fields(const struct head_parser *parser, struct span lines,
-                               struct head *head);
-
 /* The positions of the known fields of a head. */
 struct head_index {
     struct field *first[FIELD_ID_COUNT]; /* in head->fields; valid if the count is not 0 */
     uint16_t count[FIELD_ID_COUNT];
 };
+
+/* Fill head->fields and @index from @lines, which head_scan() has accepted and which end in an empty
+ * line. False: see head->error. */
+MUST_USE bool head_read_fields(const struct head_parser *parser, struct span lines,
+                               struct head *head, struct head_index *index);
 
 /* Fill @index, and set head->known. */
 void head_index_fill(struct head_index *index, struct head *head);

@@ -181,10 +181,9 @@ static bool read_request(const struct head_parser *parser, const struct head_lin
     struct head_index index;
 
     if (!read_request_line(head, lines->start_line) ||
-        !head_read_fields(parser, lines->field_lines, head)) {
+        !head_read_fields(parser, lines->field_lines, head, &index)) {
         return false;
     }
-    head_index_fill(&index, head);
     return has_no_underscore_variant(head) && read_host(head, &index) &&
            head_read_framing(head, &index) && head_read_connection(head, &index) &&
            (index.count[FIELD_EXPECT] == 0 || read_expect(head)) &&
