@@ -247,6 +247,7 @@ bool head_read_fields(const struct head_parser *parser, struct span lines, struc
             return head_refuse(head, 400, "the name of a field is not a token");
         }
         field->value = span_trim(field->value);
+        field->hop_by_hop = field_is_hop_by_hop(field->id);
     }
     head_index_fill(index, head);
     return true;

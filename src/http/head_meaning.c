@@ -151,6 +151,12 @@ static bool read_line(struct head *head, struct span line, struct options *optio
 {
     struct span option;
 
+    /* The usual line: one option, spelled like this. */
+    if (options->count == 0 && span_equals(line, SPAN("keep-alive"))) {
+        options->keep_alive = true;
+        options->count = 1;
+        return true;
+    }
     while (field_list_next(&line, &option)) {
         if (!read_option(head, option, options)) {
             return false;
@@ -174,9 +180,6 @@ bool head_read_connection(struct head *head, const struct head_index *index)
 {
     struct options options = {0};
 
-    for (size_t i = 0; i < head->n_fields; i++) {
-        head->fields[i].hop_by_hop = field_is_hop_by_hop(head->fields[i].id);
-    }
     if (index->count[FIELD_CONNECTION] > 0 && !read_options(head, &options)) {
         return false;
     }

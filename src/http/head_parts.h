@@ -38,8 +38,8 @@ struct head_index {
     uint16_t count[FIELD_ID_COUNT];
 };
 
-/* Fill head->fields and @index from @lines, which head_scan() has accepted and which end in an empty
- * line. False: see head->error. */
+/* Fill head->fields and @index from @lines, which head_scan() has accepted and which end in an
+ * empty line. Fields that are hop-by-hop by definition are marked. False: see head->error. */
 MUST_USE bool head_read_fields(const struct head_parser *parser, struct span lines,
                                struct head *head, struct head_index *index);
 
@@ -64,7 +64,8 @@ MUST_USE bool head_read_version(struct head *head, struct span version);
  * BODY_NONE without either. head->minor must be set. */
 MUST_USE bool head_read_framing(struct head *head, const struct head_index *index);
 
-/* Set head->keep_alive and has_upgrade, and mark the hop-by-hop fields. head->minor must be set. */
+/* Set head->keep_alive and has_upgrade, and mark the fields that Connection names as hop-by-hop.
+ * head->minor must be set. */
 MUST_USE bool head_read_connection(struct head *head, const struct head_index *index);
 
 /* Set head->error and return false, so that the caller can return the result. */
