@@ -43,6 +43,9 @@ enum {
     ROUTE_SETS_MAX = 16,            /* fields that a route sets, in each direction */
     ROUTE_SET_BYTES_MAX = 8 * 1024, /* of all of them together */
     ROUTE_REMOVALS_MAX = 64,
+    REPLY_SETS_MAX = 8,          /* fields of one of sluice's own responses */
+    REPLY_VALUES_MAX = 16,       /* values in its body and its fields */
+    REPLY_VALUE_BYTES_MAX = 128, /* of each */
 
     /* --- TLS --- */
     CLIENT_HELLO_BYTES_MAX = 16 * 1024, /* with the headers of its records; usual are 2 KiB */

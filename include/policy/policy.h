@@ -1,5 +1,4 @@
-/* The policy in its run-time form: immutable after load, shared by all workers, owned by one arena.
- */
+/* The policy at run time: immutable after load, shared by all workers, owned by one arena. */
 
 #ifndef SLUICE_POLICY_POLICY_H
 #define SLUICE_POLICY_POLICY_H
@@ -38,9 +37,10 @@ struct limit_rule {
     const struct calendar **calendars; /* one per limit; NULL: no calendar windows */
     struct address_prefix *except;     /* clients that the rule does not apply to */
     size_t n_except;
-    const struct reply_spec *deny; /* NULL: a problem document */
-    struct answer_set charge_on;   /* the answers that are charged; empty: all */
-    struct answer_set refund_on;   /* the answers whose charge is refunded */
+    const struct reply_spec *deny;          /* NULL: a problem document */
+    const struct reply_spec *missing_reply; /* of KEY_MISSING_DENY; NULL: a problem document */
+    struct answer_set charge_on;            /* the answers that are charged; empty: all */
+    struct answer_set refund_on;            /* the answers whose charge is refunded */
 };
 
 /* One segment of a path pattern. */
@@ -159,6 +159,7 @@ struct policy {
     bool has_cors;                  /* of a route */
     size_t response_head_bytes_max; /* maximum over all upstreams */
     size_t response_fields_max;     /* likewise */
+    size_t reply_set_bytes_max;     /* the same of the fields of one of sluice's own responses */
     size_t set_bytes_max; /* maximum total size of the fields that a route sets in one direction */
 };
 

@@ -135,6 +135,18 @@ static inline uint16_t deny_reply_status(const struct reply_spec *reply)
  * not help. */
 MUST_USE bool admission_retry_after_s(const struct admission *admission, uint64_t *seconds);
 
+/* The answer that the rule sets for a request that lacks its key. NULL: none is set, or no key is
+ * lacking. */
+static inline const struct reply_spec *admission_missing_reply(const struct admission *admission)
+{
+    return admission->lacked != NULL ? admission->lacked->missing_reply : NULL;
+}
+
+/* Write @text, the body or a field of a denial with values, with the values in place of the words.
+ */
+void admission_write_reply(const struct admission *admission, struct span text,
+                           struct span request_id, struct text *out);
+
 /* Write the problem document (RFC 9457) of a denial or a ban. @has_retry_after: @retry_after_s is
  * known. */
 void admission_write_problem(const struct admission *admission, bool has_retry_after,

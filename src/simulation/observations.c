@@ -267,6 +267,31 @@ static void add_shadow(struct look *look)
 
 /* --- fields --- */
 
+/* The configured answer of sluice's own; NULL: there is none. */
+static const struct reply_spec *reply_of(const struct simulation_answer *answer)
+{
+    if (answer->verdict == SIMULATION_DENIED) {
+        return answer->admission->lacked != NULL ? admission_missing_reply(answer->admission)
+                                                 : admission_deny_reply(answer->admission);
+    }
+    const bool is_served =
+        answer->verdict == SIMULATION_ALLOWED || answer->verdict == SIMULATION_FREE;
+    return is_served && answer->route != NULL ? answer->route->respond : NULL;
+}
+
+/* A field of @reply; a simulated request has no id. */
+static struct span field_text(struct look *look, const struct reply_spec *reply, struct span text)
+{
+    const size_t bytes = text.len + REPLY_VALUES_MAX * REPLY_VALUE_BYTES_MAX;
+    char *memory = reply->has_values ? arena_alloc(look->arena, bytes) : NULL;
+    struct text out = text_of(memory, bytes);
+    if (memory == NULL) {
+        return text;
+    }
+    admission_write_reply(look->answer->admission, text, SPAN("-"), &out);
+    return text_span(&out);
+}
+
 /* What the proxy would say by itself; the upstream's fields are the upstream's. */
 static size_t make_fields(struct look *look, struct field *fields)
 {
@@ -282,16 +307,23 @@ static size_t make_fields(struct look *look, struct field *fields)
         fields[n++] =
             (struct field){.name = SPAN("Retry-After"), .value = number_text(look, seconds)};
     }
-    if ((answer->verdict == SIMULATION_DENIED && answer->admission->lacked == NULL) ||
+    const struct reply_spec *reply = reply_of(answer);
+    const bool is_problem_of_key =
+        answer->verdict == SIMULATION_DENIED && answer->admission->lacked != NULL && reply == NULL;
+    if ((answer->verdict == SIMULATION_DENIED && !is_problem_of_key) ||
         answer->verdict == SIMULATION_UNDECIDED) {
         fields[n++] = (struct field){.name = SPAN("Cache-Control"), .value = SPAN("no-store")};
+    }
+    for (size_t i = 0; reply != NULL && i < reply->n_set; i++) {
+        fields[n++] = (struct field){.name = reply->set[i].name,
+                                     .value = field_text(look, reply, reply->set[i].value)};
     }
     return n;
 }
 
 static void add_fields(struct look *look)
 {
-    struct field fields[RATELIMIT_FIELDS_MAX + 2];
+    struct field fields[RATELIMIT_FIELDS_MAX + 2 + REPLY_SETS_MAX];
     const size_t n = look->expect->n_fields > 0 ? make_fields(look, fields) : 0;
     for (size_t i = 0; i < look->expect->n_fields; i++) {
         const struct test_field *wanted = &look->expect->fields[i];

@@ -305,6 +305,72 @@ def test_missing_deny_refuses_clients_without_the_key(start):
     assert proxy.ask(fields={"X-Api-Key": "a"}).status == 204
 
 
+def test_a_request_without_the_key_gets_the_answer_of_the_policy(start):
+    proxy = start(limited({"by-key": "{key: header.x-api-key, rate: 1/day, missing: {status: 401, body: '"
+                                     '{"limit": "{limit}", "wait": {wait}, "id": "{request_id}"}'
+                                     "', content_type: application/json, "
+                                     "set: {WWW-Authenticate: 'ApiKey realm=\"{limit}\"'}}}"}))
+    lacking = proxy.ask()
+    line, = proxy.log_lines(1)
+    assert (lacking.status, lacking.get("Content-Type")) == (401, "application/json")
+    assert lacking.all("WWW-Authenticate") == ['ApiKey realm="by-key"']
+    assert lacking.get("Cache-Control") == "no-store" and lacking.get("RateLimit") is None
+    assert json.loads(lacking.body) == {"limit": "by-key", "wait": None, "id": line["id"]}
+    assert (line["verdict"], line["source"], line["status"]) == ("denied", "missing", "401")
+    assert proxy.ask(fields={"X-Api-Key": "a"}).status == 204
+    told = program.command("explain", str(proxy.folder / "policy.yaml"), "GET", "/")
+    assert "401: what the request is to be counted by is missing" in told.stdout
+
+
+def test_a_denial_has_the_values_and_fields_of_the_policy(start):
+    proxy = start("trusted_proxies: [127.0.0.1]\n" + limited({
+        "login": "{key: client.ip, algorithm: fixed_window, rate: 1/hour, align: first, "
+                 "deny: {status: 503, body: '{limit} {wait} { id } {request_id}', "
+                 "set: {X-Wait: '{wait} s', X-Id: '{request_id}', X-Plain: a, Vary: x}}}"}))
+    assert proxy.ask().status == 204
+    denied = proxy.ask(fields={"X-Request-ID": "a/b=1"})
+    wait = denied.get("Retry-After")
+    assert denied.status == 503 and 3500 <= int(wait) <= 3600
+    assert denied.body == f"login {wait} {{ id }} a/b=1".encode()
+    assert denied.get("Content-Length") == str(len(denied.body))
+    assert (denied.get("X-Wait"), denied.get("X-Id"), denied.get("X-Plain")) == (f"{wait} s", "a/b=1", "a")
+    denied = proxy.ask("HEAD", fields={"X-Request-ID": 'a"b'})
+    assert denied.body == b"" and denied.get("X-Id") != 'a"b'
+    assert denied.get("X-Id") in {line["id"] for line in proxy.log_lines(3)}
+
+
+def test_braces_of_a_fixed_answer_stay_as_they_are(start):
+    proxy = start("routes: [{respond: {status: 503, body: '{wait}', set: {Retry-After: '5', X-A: '{limit}'}}}]")
+    answer = proxy.ask()
+    assert (answer.status, answer.body) == (503, b"{wait}")
+    assert (answer.get("Retry-After"), answer.get("X-A")) == ("5", "{limit}")
+
+
+def test_fields_of_an_answer_come_before_those_of_its_route(start):
+    proxy = start("""
+routes:
+  - respond: {status: 200, body: hello, set: {X-A: answer, Cache-Control: 'max-age=60'}}
+    response: {set: {X-A: route, X-B: route}}
+""")
+    answer = proxy.ask()
+    assert answer.all("X-A") == ["answer"] and answer.all("X-B") == ["route"]
+    assert answer.get("Cache-Control") == "max-age=60"
+
+
+def test_an_answer_as_large_as_may_be_arrives_whole(start):
+    names = [f"X-{i}" for i in range(8)]
+    fields = ", ".join(f"{name}: '{'a' * 980}{{request_id}}{{limit}}'" for name in names)
+    most = ", ".join(f"Y-{i}: '{'b' * 500}'" for i in range(16))
+    proxy = start("trusted_proxies: [127.0.0.1]\nlimits: {%s: {key: client.ip, rate: 1/day, deny: {set: {%s}}}}\n"
+                  "routes: [{limits: [%s], respond: {status: 204}, response: {set: {%s}}}]\n"
+                  % ("l" * 64, fields, "l" * 64, most))
+    assert proxy.ask().status == 204
+    denied = proxy.ask(fields={"X-Request-ID": "i" * 128})
+    assert denied.status == 429
+    assert {denied.get(name) for name in names} == {"a" * 980 + "i" * 128 + "l" * 64}
+    assert denied.get("Y-15") == "b" * 500
+
+
 def test_missing_skip_lets_clients_without_the_key_pass(start):
     proxy = start(limited({"by-key": "{key: header.x-api-key, rate: 1/day, missing: skip}",
                            "by-ip": "{key: client.ip, rate: 3/day}"}))

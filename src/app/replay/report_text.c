@@ -114,7 +114,7 @@ static void print_verdicts(const struct printer *printer, const json_t *side)
         fputs("  nothing is denied\n", printer->out);
     }
     print_verdict(printer, side, "denied", "denied");
-    print_verdict(printer, side, "without_key", "  of them without a key (403)");
+    print_verdict(printer, side, "without_key", "  of them without a key");
     print_verdict(printer, side, "no_route", "no route (404)");
     print_verdict(printer, side, "refused", "refused (400)");
     print_verdict(printer, side, "undecided", "undecided (503)");

@@ -44,18 +44,6 @@ void compile_key_part(struct compiler *compiler, const struct key_part *from, st
     }
 }
 
-const struct reply_spec *compile_reply(struct compiler *compiler, const struct spec_reply *spec)
-{
-    struct reply_spec *reply =
-        spec->position.node != NULL ? compile_alloc(compiler, 1, sizeof(*reply)) : NULL;
-    if (reply != NULL) {
-        reply->status = (uint16_t)spec->status;
-        reply->body = compile_copy(compiler, spec->body.text);
-        reply->content_type = compile_copy(compiler, spec->content_type.text);
-    }
-    return reply;
-}
-
 static bool is_name(struct span name)
 {
     for (size_t i = 0; i < name.len; i++) {

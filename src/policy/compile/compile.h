@@ -127,8 +127,15 @@ struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoin
 /* Copy one part of a key. */
 void compile_key_part(struct compiler *compiler, const struct key_part *from, struct key_part *to);
 
-/* A reply as it is given; NULL: it is not in the file. */
-const struct reply_spec *compile_reply(struct compiler *compiler, const struct spec_reply *spec);
+/* The answer to a request that a limit denies; NULL: it is not in the file. */
+const struct reply_spec *compile_denial(struct compiler *compiler, const struct spec_reply *spec);
+
+/* The answer of a route; NULL: it is not in the file. */
+const struct reply_spec *compile_respond(struct compiler *compiler, const struct spec_reply *spec);
+
+/* Set the fields of @reply, the answer of a denial or of a route. */
+void compile_reply_set(struct compiler *compiler, const struct section_items *items, bool is_denial,
+                       struct reply_spec *reply);
 
 /* The first term of @key that names a capture which @route does not have, or NULL. */
 const struct key_term *compile_lacking_capture(const struct route *route, const struct key *key);

@@ -15,9 +15,12 @@ enum change {
     REQUEST_REMOVE = 1 << 1,
     RESPONSE_SET = 1 << 2,
     RESPONSE_REMOVE = 1 << 3,
+    DENIAL_SET = 1 << 4,
+    RESPOND_SET = 1 << 5,
 
     REQUEST = REQUEST_SET | REQUEST_REMOVE,
-    RESPONSE = RESPONSE_SET | RESPONSE_REMOVE,
+    REPLY_SET = DENIAL_SET | RESPOND_SET,
+    RESPONSE = RESPONSE_SET | RESPONSE_REMOVE | REPLY_SET,
     ANY = REQUEST | RESPONSE,
 };
 
@@ -47,7 +50,7 @@ static const struct {
     {FIELD_HOST, IS_HOST},
     {FIELD_RATELIMIT, IS_OF_LIMITS},
     {FIELD_RATELIMIT_POLICY, IS_OF_LIMITS},
-    {FIELD_RETRY_AFTER, IS_OF_LIMITS},
+    {FIELD_RETRY_AFTER, RESPONSE & ~RESPOND_SET, "tells of limits: see \"headers\" at the top"},
     {FIELD_DATE, RESPONSE, "says when the response was made"},
     {FIELD_VIA, IS_OF_PROXIES},
     {FIELD_EXPECT, IS_OF_PROXIES},
@@ -67,6 +70,12 @@ static const char *why_not(struct span name, unsigned change)
         if (FIXED[i].id == id && (FIXED[i].changes & change) != 0) {
             return FIXED[i].why;
         }
+    }
+    if ((change & REPLY_SET) != 0 && span_equals_ignore_case(name, SPAN("Content-Type"))) {
+        return "is what content_type says";
+    }
+    if ((change & DENIAL_SET) != 0 && span_equals_ignore_case(name, SPAN("Cache-Control"))) {
+        return "is always no-store in a denial";
     }
     if (field_is_underscore_variant(name)) {
         return "is a known one with \"_\" for \"-\"";
@@ -101,7 +110,8 @@ static bool check_name(struct compiler *compiler, struct field_edits *edits, str
     const char *why = why_not(name, change);
     if (why != NULL) {
         node_report(compiler->diags, node, "field", " cannot be %s: it %s",
-                    (change & (REQUEST_SET | RESPONSE_SET)) != 0 ? "set" : "removed", why);
+                    (change & (REQUEST_SET | RESPONSE_SET | REPLY_SET)) != 0 ? "set" : "removed",
+                    why);
     } else if (is_repeated(edits, name)) {
         node_report(compiler->diags, node, "field", " is spoken of twice");
     } else {
@@ -110,8 +120,9 @@ static bool check_name(struct compiler *compiler, struct field_edits *edits, str
     return false;
 }
 
+/* Raises *bytes_max to the size of the fields. */
 static void compile_set(struct compiler *compiler, const struct section_items *items,
-                        unsigned change, struct field_edits *edits)
+                        unsigned change, struct field_edits *edits, size_t *bytes_max)
 {
     const struct spec_field *fields = items->items;
     size_t n_bytes = 0;
@@ -129,9 +140,7 @@ static void compile_set(struct compiler *compiler, const struct section_items *i
         node_error(compiler->diags, items->node, "these fields have more than %d bytes together",
                    ROUTE_SET_BYTES_MAX);
     }
-    if (n_bytes > compiler->policy->set_bytes_max) {
-        compiler->policy->set_bytes_max = n_bytes;
-    }
+    *bytes_max = n_bytes > *bytes_max ? n_bytes : *bytes_max;
 }
 
 static void compile_removed(struct compiler *compiler, const struct section_items *items,
@@ -168,8 +177,31 @@ static void compile_fields(struct compiler *compiler, const struct spec_edits *s
     if (compiler->no_memory) {
         return;
     }
-    compile_set(compiler, &spec->set, is_request ? REQUEST_SET : RESPONSE_SET, edits);
+    compile_set(compiler, &spec->set, is_request ? REQUEST_SET : RESPONSE_SET, edits,
+                &compiler->policy->set_bytes_max);
     compile_removed(compiler, &spec->removed, is_request ? REQUEST_REMOVE : RESPONSE_REMOVE, edits);
+}
+
+void compile_reply_set(struct compiler *compiler, const struct section_items *items, bool is_denial,
+                       struct reply_spec *reply)
+{
+    struct field_edits edits = {.n_set = 0};
+    size_t *bytes_max = &compiler->policy->reply_set_bytes_max;
+    const size_t values_bytes = REPLY_VALUES_MAX * REPLY_VALUE_BYTES_MAX;
+    if (items->n_items == 0 || !check_number(compiler, items, REPLY_SETS_MAX)) {
+        return;
+    }
+    edits.set = compile_alloc(compiler, items->n_items, sizeof(*edits.set));
+    edits.names = compile_alloc(compiler, items->n_items, sizeof(*edits.names));
+    if (compiler->no_memory) {
+        return;
+    }
+    size_t bytes = 0;
+    compile_set(compiler, items, is_denial ? DENIAL_SET : RESPOND_SET, &edits, &bytes);
+    bytes += is_denial ? values_bytes : 0;
+    *bytes_max = bytes > *bytes_max ? bytes : *bytes_max;
+    reply->set = edits.set;
+    reply->n_set = edits.n_set;
 }
 
 /* --- the prefix --- */

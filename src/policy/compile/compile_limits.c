@@ -202,8 +202,30 @@ static void compile_answers(struct compiler *compiler, const char *key,
 /* A shadow limit refuses no request, even one without its key. */
 static enum key_missing find_missing(const struct spec_limit *spec)
 {
-    const enum key_missing missing = (enum key_missing)spec->missing;
+    const struct node *node = spec->missing.position.node;
+    const enum key_missing missing = node != NULL && node_find(node, SPAN("action")) == NULL
+                                         ? KEY_MISSING_DENY
+                                         : (enum key_missing)spec->missing.missing;
     return spec->shadow && missing == KEY_MISSING_DENY ? KEY_MISSING_SKIP : missing;
+}
+
+/* The answer to a request that lacks the key. A section that has only an action says none. */
+static const struct reply_spec *compile_missing_reply(struct compiler *compiler,
+                                                      const struct spec_limit *spec)
+{
+    static const char *const KEYS[] = {"status", "body", "content_type", "set"};
+    const struct node *node = spec->missing.position.node;
+    const struct node *said = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(KEYS) && said == NULL; i++) {
+        said = node_find(node, span_of_text(KEYS[i]));
+    }
+    if (said == NULL) {
+        return NULL;
+    }
+    if (node_find(node, SPAN("action")) != NULL && spec->missing.missing != KEY_MISSING_DENY) {
+        node_error(compiler->diags, said, "an answer has no meaning where missing does not deny");
+    }
+    return compile_denial(compiler, &spec->missing);
 }
 
 static void compile_rule(struct compiler *compiler, const struct spec_limit *spec,
@@ -214,7 +236,8 @@ static void compile_rule(struct compiler *compiler, const struct spec_limit *spe
     rule->missing = find_missing(spec);
     rule->except = compile_prefixes(compiler, &spec->except.clients);
     rule->n_except = spec->except.clients.n_items;
-    rule->deny = compile_reply(compiler, &spec->deny);
+    rule->deny = compile_denial(compiler, &spec->deny);
+    rule->missing_reply = compile_missing_reply(compiler, spec);
     compile_answers(compiler, "charge_on", &spec->charge_on, &rule->charge_on);
     compile_answers(compiler, "refund_on", &spec->refund_on, &rule->refund_on);
     compile_key(compiler, spec, &rule->key);

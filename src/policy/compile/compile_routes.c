@@ -243,17 +243,6 @@ static void compile_destination(struct compiler *compiler, const struct spec_rou
     }
 }
 
-static void compile_respond(struct compiler *compiler, const struct spec_reply *spec,
-                            struct route *route)
-{
-    route->respond = compile_reply(compiler, spec);
-    if (route->respond != NULL && (spec->status == 204 || spec->status == 304) &&
-        spec->body.text.len > 0) {
-        node_error(compiler->diags, spec->body.node, "an answer of status %u has no body",
-                   (unsigned)spec->status);
-    }
-}
-
 /* Check that there is exactly one of upstream and respond. */
 static void check_destination(struct compiler *compiler, const struct spec_route *spec,
                               const struct route *route)
@@ -349,7 +338,7 @@ static void compile_route(struct compiler *compiler, const struct spec_route *sp
     compile_match(compiler, &spec->match, route);
     compile_rules(compiler, spec, defaults, route);
     compile_destination(compiler, spec, route);
-    compile_respond(compiler, &spec->respond, route);
+    route->respond = compile_respond(compiler, &spec->respond);
     check_destination(compiler, spec, route);
     write_policy_field(compiler, route);
     compile_cost(compiler, &spec->cost, route);

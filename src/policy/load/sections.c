@@ -166,11 +166,28 @@ static const struct section_field DENY_FIELDS[] = {
     {"status", SHAPE_ONE, &DENY_STATUS, offsetof(struct spec_reply, status), "429", KEY_OPTIONAL,
      "status of the answer, 400 to 599"},
     {"body", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_reply, body), "", KEY_OPTIONAL,
-     "body of the answer"},
+     "body of the answer; {limit}, {wait} and {request_id} stand for values"},
     {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
      "text/plain", KEY_OPTIONAL, "media type of the body"},
+    {"set", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
+     "fields of the answer, name: value"},
 };
 static const struct value_type DENY_TYPE = SECTION_TYPE(DENY_FIELDS, struct spec_reply);
+
+static const struct section_field MISSING_FIELDS[] = {
+    {"action", SHAPE_ONE, &MISSING, offsetof(struct spec_reply, missing), NULL, KEY_OPTIONAL,
+     "shared_counter, deny or skip; left out: deny"},
+    {"status", SHAPE_ONE, &DENY_STATUS, offsetof(struct spec_reply, status), "403", KEY_CONDITIONAL,
+     "deny: status of the answer, 400 to 599"},
+    {"body", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_reply, body), "", KEY_OPTIONAL,
+     "deny: body of the answer; {limit} and {request_id} stand for values"},
+    {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
+     "text/plain", KEY_CONDITIONAL, "deny: media type of the body"},
+    {"set", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
+     "deny: fields of the answer, name: value"},
+};
+static const struct value_type MISSING_TYPE =
+    SHORT_SECTION_TYPE(MISSING_FIELDS, struct spec_reply, "action");
 
 static const struct section_field LIMIT_FIELDS[] = {
     {"key", SHAPE_LIST, &VALUE_KEY_PART, offsetof(struct spec_limit, key), NULL, KEY_REQUIRED,
@@ -183,8 +200,8 @@ static const struct section_field LIMIT_FIELDS[] = {
      "units at one instant, of a single rate; left out: its N; not for windows"},
     {"except", SHAPE_ONE, &EXCEPT_TYPE, offsetof(struct spec_limit, except), NULL, KEY_OPTIONAL,
      "who is never judged by this limit"},
-    {"missing", SHAPE_ONE, &MISSING, offsetof(struct spec_limit, missing), "shared_counter",
-     KEY_OPTIONAL, "shared_counter, deny or skip: requests that lack a part of the key"},
+    {"missing", SHAPE_ONE, &MISSING_TYPE, offsetof(struct spec_limit, missing), NULL, KEY_OPTIONAL,
+     "shared_counter, deny or skip: requests that lack a part of the key; or how they are denied"},
     {"duplicates", SHAPE_ONE, &DUPLICATES, offsetof(struct spec_limit, duplicates), "cookies",
      KEY_OPTIONAL, "requests with several values of a part: cookies, refuse or each"},
     {"deny", SHAPE_ONE, &DENY_TYPE, offsetof(struct spec_limit, deny), NULL, KEY_OPTIONAL,
@@ -293,6 +310,8 @@ static const struct section_field RESPOND_FIELDS[] = {
      "body of the answer"},
     {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
      "text/plain", KEY_OPTIONAL, "media type of the body"},
+    {"set", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
+     "fields of the answer, name: value"},
 };
 static const struct value_type RESPOND_TYPE = SECTION_TYPE(RESPOND_FIELDS, struct spec_reply);
 

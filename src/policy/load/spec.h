@@ -14,12 +14,14 @@
 
 /* --- routes --- */
 
-/* A response of sluice: to a denied request, or of a route. */
+/* A response of sluice: to a denied request, to one that lacks its key, or of a route. */
 struct spec_reply {
     struct section_position position;
+    int missing; /* enum key_missing; of `missing` alone */
     uint32_t status;
     struct spec_text body;
     struct spec_text content_type;
+    struct section_items set; /* struct spec_field */
 };
 
 struct spec_match {
@@ -127,10 +129,7 @@ struct spec_except {
 
 enum { SPEC_ON_FAILURE_INHERIT = ON_FAILURE_DENY + 1 };
 
-enum spec_align {
-    SPEC_ALIGN_CLOCK,
-    SPEC_ALIGN_FIRST,
-};
+enum spec_align { SPEC_ALIGN_CLOCK, SPEC_ALIGN_FIRST };
 
 struct spec_limit {
     struct section_position position;
@@ -138,7 +137,7 @@ struct spec_limit {
     struct limit_spec values;   /* algorithm and parameters; burst 0: not given */
     struct section_items rates; /* struct spec_rate */
     struct spec_except except;
-    int missing;    /* enum key_missing */
+    struct spec_reply missing;
     int duplicates; /* enum key_duplicates */
     struct spec_reply deny;
     int on_failure; /* enum on_failure, or SPEC_ON_FAILURE_INHERIT */

@@ -12,12 +12,14 @@ enum {
 
 static size_t head_block_bytes(const struct policy *policy)
 {
-    return policy->max.head_bytes + HEAD_ROOM_BYTES + policy->set_bytes_max;
+    return policy->max.head_bytes + HEAD_ROOM_BYTES + policy->set_bytes_max +
+           policy->reply_set_bytes_max;
 }
 
 static size_t large_head_bytes(const struct policy *policy)
 {
-    return policy->response_head_bytes_max + HEAD_ROOM_BYTES + policy->set_bytes_max;
+    return policy->response_head_bytes_max + HEAD_ROOM_BYTES + policy->set_bytes_max +
+           policy->reply_set_bytes_max;
 }
 
 struct buffer_pools *buffer_pools_new(const struct policy *policy, size_t exchange_bytes)

@@ -382,6 +382,43 @@ static void write_deniers(const struct admission *admission, struct text *text)
     }
 }
 
+/* The limit that denies, or whose key is lacking. */
+static struct span denier_of(const struct admission *admission)
+{
+    return admission->lacked != NULL
+               ? admission->lacked->name
+               : admission_denier(admission, admission_first_denied(admission));
+}
+
+void admission_write_reply(const struct admission *admission, struct span text,
+                           struct span request_id, struct text *out)
+{
+    struct span before;
+    enum reply_value value;
+    uint64_t wait_s;
+    while (reply_next_value(&text, &before, &value)) {
+        text_add(out, before);
+        switch (value) {
+        case REPLY_VALUE_LIMIT:
+            text_add(out, denier_of(admission));
+            break;
+        case REPLY_VALUE_WAIT:
+            if (admission_retry_after_s(admission, &wait_s)) {
+                text_add_u64(out, wait_s);
+            } else {
+                text_add_literal(out, "null");
+            }
+            break;
+        case REPLY_VALUE_REQUEST_ID:
+            text_add(out, request_id);
+            break;
+        case REPLY_VALUE_NONE: /* a loaded policy has none */
+            break;
+        }
+    }
+    text_add(out, before);
+}
+
 void admission_write_problem(const struct admission *admission, bool has_retry_after,
                              uint64_t retry_after_s, struct text *text)
 {

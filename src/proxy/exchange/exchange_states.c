@@ -346,7 +346,9 @@ void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault
         return;
     }
     note_end(exchange, end_by, fault);
-    exchange_reply(exchange, reply_problem(exchange, status, fault));
+    exchange_reply(exchange, admission_missing_reply(&exchange->admission) != NULL
+                                 ? reply_lacking(exchange)
+                                 : reply_problem(exchange, status, fault));
 }
 
 void exchange_on_bad_head(struct exchange *exchange)

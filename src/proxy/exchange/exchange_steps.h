@@ -165,6 +165,9 @@ void forwarded_write_request(struct exchange *exchange, struct text *text);
 /* A problem document (RFC 9457) of type about:blank with @detail. */
 struct span reply_problem(struct exchange *exchange, uint16_t status, const char *detail);
 
+/* The configured answer of the rule whose key the request lacks. */
+struct span reply_lacking(struct exchange *exchange);
+
 /* 429, or the configured answer of the rule that denied. A ban gives 429. */
 struct span reply_denied(struct exchange *exchange);
 

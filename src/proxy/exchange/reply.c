@@ -99,6 +99,60 @@ struct span reply_problem(struct exchange *exchange, uint16_t status, const char
     return with_body(exchange, text_span(&text), SPAN("application/problem+json"));
 }
 
+static bool is_own(const struct exchange *exchange, struct span name)
+{
+    for (size_t i = 0; i < exchange->out.n_own_fields; i++) {
+        if (span_equals_ignore_case(exchange->own_fields[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Add the field, unless the answer has one of the name. */
+static void add_set(struct exchange *exchange, struct span name, struct span value)
+{
+    if (!is_own(exchange, name)) {
+        reply_add_field(exchange, FIELD_OTHER, name, value);
+    }
+}
+
+/* @text of a reply with the values of this request. */
+static struct span fill(struct exchange *exchange, const struct reply_spec *reply, struct span text)
+{
+    char digits[2 * sizeof(exchange->request_id)];
+    struct text id = text_of(digits, sizeof(digits));
+    if (!reply->has_values) {
+        return text;
+    }
+    struct text filled = new_text(exchange, text.len + REPLY_VALUES_MAX * REPLY_VALUE_BYTES_MAX);
+    text_add_hex(&id, exchange->request_id, sizeof(exchange->request_id));
+    admission_write_reply(&exchange->admission, text,
+                          exchange->client_request_id.len > 0 ? exchange->client_request_id
+                                                              : text_span(&id),
+                          &filled);
+    return text_span(&filled);
+}
+
+/* Add the fields and the body of @reply. */
+static struct span with_reply(struct exchange *exchange, const struct reply_spec *reply)
+{
+    const struct span body =
+        with_body(exchange, fill(exchange, reply, reply->body), reply->content_type);
+    for (size_t i = 0; i < reply->n_set; i++) {
+        add_set(exchange, reply->set[i].name, fill(exchange, reply, reply->set[i].value));
+    }
+    return body;
+}
+
+struct span reply_lacking(struct exchange *exchange)
+{
+    const struct reply_spec *reply = admission_missing_reply(&exchange->admission);
+    begin(exchange, reply->status);
+    reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
+    return with_reply(exchange, reply);
+}
+
 struct span reply_denied(struct exchange *exchange)
 {
     const struct admission *admission = &exchange->admission;
@@ -113,7 +167,7 @@ struct span reply_denied(struct exchange *exchange)
     }
     reply_add_ratelimit_fields(exchange);
     if (custom != NULL) {
-        return with_body(exchange, custom->body, custom->content_type);
+        return with_reply(exchange, custom);
     }
     struct text text =
         new_text(exchange, PROBLEM_BYTES_MAX + admission->decision.n_charges * MEMBER_BYTES_MAX);
@@ -138,7 +192,7 @@ struct span reply_route(struct exchange *exchange, const struct reply_spec *resp
 {
     begin(exchange, respond->status);
     reply_add_ratelimit_fields(exchange);
-    return with_body(exchange, respond->body, respond->content_type);
+    return with_reply(exchange, respond);
 }
 
 /* --- the edits of the route --- */
@@ -152,22 +206,10 @@ void edits_redact(struct exchange *exchange)
     }
 }
 
-static bool is_own(const struct exchange *exchange, struct span name)
-{
-    for (size_t i = 0; i < exchange->out.n_own_fields; i++) {
-        if (span_equals_ignore_case(exchange->own_fields[i].name, name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void edits_add(struct exchange *exchange)
 {
     const struct field_edits *edits = &exchange->evaluation.route->edits->response;
     for (size_t i = 0; i < edits->n_set; i++) {
-        if (!is_own(exchange, edits->set[i].name)) {
-            reply_add_field(exchange, FIELD_OTHER, edits->set[i].name, edits->set[i].value);
-        }
+        add_set(exchange, edits->set[i].name, edits->set[i].value);
     }
 }

@@ -67,6 +67,7 @@ static enum evaluation_result admit(const struct evaluation_context *context,
                                     struct evaluation *evaluation)
 {
     const struct head *head = evaluation->view.head;
+    const struct reply_spec *missing;
     switch (admission_prepare(evaluation->admission, &context->admission, evaluation->route,
                               &evaluation->view, evaluation->arena)) {
     case ADMISSION_FREE:
@@ -76,7 +77,9 @@ static enum evaluation_result admit(const struct evaluation_context *context,
     case ADMISSION_BANNED:
         return end(evaluation, EVALUATION_BANNED, 429, NULL);
     case ADMISSION_REFUSED:
-        return refuse(evaluation, 403, "what the request is to be counted by is missing");
+        missing = admission_missing_reply(evaluation->admission);
+        return refuse(evaluation, missing != NULL ? missing->status : 403,
+                      "what the request is to be counted by is missing");
     case ADMISSION_AMBIGUOUS:
         return refuse(evaluation, 400, KEY_AMBIGUITY);
     case ADMISSION_FAILED:
