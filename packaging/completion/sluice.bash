@@ -28,6 +28,9 @@ _sluice() {
   if [[ $command != @(help|version) ]]; then
     all+=" --help"
   fi
+  if [[ $command == ctl && ${COMP_WORDS[COMP_CWORD-1]} == policy ]]; then
+    all=defaults
+  fi
   COMPREPLY=()
   if [[ $command == @(|ctl|help) || $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$all" -- "$current")

@@ -30,6 +30,15 @@ TAKING_OPTIONS = [name for name in COMMANDS if name not in WORDS_OF_HELP]
 CTL_WORDS = re.findall(r"^  ([a-z]+) ", help_of("ctl"), re.MULTILINE)
 
 
+def arguments_of(word):
+    """Of a word of ctl: those in capitals are to be replaced, the others stand as they are."""
+    usage = program.command("ctl", word, "--help").stdout.splitlines()[0]
+    return usage.removeprefix(f"usage: sluice ctl {word} [OPTION]...").strip()
+
+
+FIXED_ARGUMENTS = [(word, fixed) for word in CTL_WORDS for fixed in re.findall(r"\b[a-z]+\b", arguments_of(word))]
+
+
 def test_there_is_something_to_know():
     assert {"run", "check", "ctl", "help", "version"} <= set(COMMANDS)
     assert {"--from", "-H", "--live"} <= options_of("explain")
@@ -92,6 +101,13 @@ def test_the_manual_page_has_every_word_of_ctl():
         assert re.search(rf"^\.BR? {word}\b", text, re.MULTILINE), word
 
 
+@pytest.mark.parametrize("word", CTL_WORDS)
+def test_the_manual_page_has_the_arguments_of_a_word_of_ctl(word):
+    text = re.sub(r'^\.[BIR]+ |[\\"\s]', "", man_paragraphs()["ctl"], flags=re.MULTILINE)
+    shown = re.sub(r"\s", "", arguments_of(word))
+    assert re.search(rf"(?:,|are|and){word}{re.escape(shown)}(?:[,;]|and)", text), text
+
+
 def test_the_manual_page_is_well_formed():
     ended = subprocess.run(["man", "--warnings", "-l", PACKAGING / "sluice.1"], capture_output=True, text=True,
                            env={"MANROFFOPT": "-ww", "LC_ALL": "C", "MAN_KEEP_STDERR": "1", "PATH": "/usr/bin:/bin"},
@@ -123,6 +139,13 @@ def test_bash_completes_commands_and_words():
     assert complete_in_bash("help", "") == set(COMMANDS) - WORDS_OF_HELP
     assert {word for word in complete_in_bash("ctl", "") if not word.startswith("-")} == set(CTL_WORDS)
     assert complete_in_bash("ctl", "unb") == {"unban"}
+
+
+@pytest.mark.parametrize("word, fixed", FIXED_ARGUMENTS)
+def test_shells_complete_the_fixed_arguments_of_a_word_of_ctl(word, fixed):
+    assert ("policy", "defaults") in FIXED_ARGUMENTS
+    assert complete_in_bash("ctl", word, "") == {fixed}
+    assert re.search(rf"== {word} \]\] && words=\({fixed}\)", zsh_branch("ctl"))
 
 
 def zsh_branch(command):
