@@ -173,13 +173,22 @@ void body_buffer_close(struct body_buffer *buffer)
     }
 }
 
-/* Not before those that wait for any block to come back. Who waits for its own share delays
- * nobody. */
+/* Not before those that wait for any block to come back, nor before others of the same client,
+ * which wait for its share. Other clients are not delayed by these. */
 static bool is_behind_others(struct body_buffer *buffer)
 {
     const struct body_buffers *buffers = &buffer->env->body_buffers;
-    buffer->lack = BODY_BUFFER_FULL;
-    return buffers->is_full && !list_is_empty(&buffers->waiting);
+    struct list *node = buffers->waiting.next;
+    buffer->lack = buffers->is_full ? BODY_BUFFER_FULL : BODY_BUFFER_SHARE;
+    if (buffers->is_full || buffer->client.family == ADDRESS_NONE) {
+        return buffers->is_full && node != &buffers->waiting;
+    }
+    while (
+        node != &buffers->waiting &&
+        !address_equals(&CONTAINER_OF(node, struct body_buffer, node)->client, &buffer->client)) {
+        node = node->next;
+    }
+    return node != &buffers->waiting;
 }
 
 size_t body_buffer_room(struct body_buffer *buffer)

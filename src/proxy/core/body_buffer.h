@@ -50,7 +50,7 @@ struct proxy_env;
 
 struct body_buffer {
     struct proxy_env *env;
-    struct address client;      /* ADDRESS_NONE: it may be many, and its share is not limited */
+    struct address client;      /* masked; ADDRESS_NONE: maybe many, their share is not limited */
     uint64_t max_bytes;         /* of all buffers: max.buffered */
     uint64_t room_bytes;        /* that may still be added */
     struct list blocks;         /* struct body_block, the earliest bytes first */

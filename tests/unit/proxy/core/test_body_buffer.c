@@ -126,6 +126,25 @@ START_TEST(a_client_has_an_eighth_and_others_do_not_wait_behind_it)
 }
 END_TEST
 
+START_TEST(a_share_goes_to_the_oldest_buffer_of_its_client)
+{
+    struct body_buffer *one = open_buffer(0, "2001:db8:1::", MAX);
+    struct body_buffer *older = open_buffer(1, "2001:db8:1::", MAX);
+    struct body_buffer *later = open_buffer(2, "2001:db8:1::", MAX);
+    fill(one, SHARE);
+    ck_assert_uint_eq(body_buffer_room(older), 0);
+    body_buffer_drop_front(one);
+    ck_assert_uint_eq(body_buffer_room(later), 0);
+    ck_assert_int_eq(later->lack, BODY_BUFFER_SHARE);
+    iterations_until_count(env.loop, &n_served, 1);
+    ck_assert_ptr_eq(served[0], older);
+    ck_assert(body_buffer_is_waiting(later));
+    body_buffer_close(one);
+    body_buffer_close(older);
+    body_buffer_close(later);
+}
+END_TEST
+
 START_TEST(all_buffers_together_have_no_more_and_the_oldest_waits_least)
 {
     for (unsigned i = 0; i < N_BLOCKS; i++) {
@@ -156,6 +175,7 @@ int main(void)
     tcase_add_test(tests, bytes_go_out_in_their_order_and_their_blocks_come_back);
     tcase_add_test(tests, a_block_in_which_nothing_has_come_is_returned);
     tcase_add_test(tests, a_client_has_an_eighth_and_others_do_not_wait_behind_it);
+    tcase_add_test(tests, a_share_goes_to_the_oldest_buffer_of_its_client);
     tcase_add_test(tests, all_buffers_together_have_no_more_and_the_oldest_waits_least);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
