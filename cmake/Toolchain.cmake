@@ -20,7 +20,8 @@ endif()
 if(SLUICE_HARDEN)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
   target_compile_options(sluice_build INTERFACE
-    -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+    -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+    -fno-plt) # with -z now, library functions are called without a stub
   target_link_options(sluice_build INTERFACE -pie -Wl,-z,relro,-z,now)
 endif()
 
