@@ -81,6 +81,7 @@ struct head_parser {
     size_t head_bytes_max; /* longer: 431, or 414 when the target alone is too long */
     size_t scanned;        /* bytes already searched for the end of the head; 0 for a new message */
     size_t line_start;     /* of the line that the scan has reached */
+    size_t start_line_end; /* with its LF; valid once the scan has passed it */
 };
 
 /* Prepare for the next message with the same storage. */

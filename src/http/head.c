@@ -83,13 +83,11 @@ static enum parse_result bad(struct http_error *error, uint16_t status, const ch
     return PARSE_BAD;
 }
 
-static void cut_lines(struct span data, size_t start, size_t end, struct head_lines *lines)
+static void cut_lines(struct span data, size_t start, size_t fields_at, size_t end,
+                      struct head_lines *lines)
 {
-    const struct span head = span_of(data.data + start, end - start);
-    const size_t lf = span_find(head, '\n');
-
-    lines->start_line = span_of(head.data, lf - 1);
-    lines->field_lines = span_of(head.data + lf + 1, head.len - lf - 1);
+    lines->start_line = span_of(data.data + start, fields_at - CRLF_BYTES - start);
+    lines->field_lines = span_of(data.data + fields_at, end - fields_at);
     lines->end = end;
 }
 
@@ -133,8 +131,11 @@ enum parse_result head_scan(struct head_parser *parser, struct span data, size_t
             return result;
         }
         if (line.len == CRLF_BYTES) {
-            cut_lines(data, start, parser->scanned, lines);
+            cut_lines(data, start, parser->start_line_end, parser->scanned, lines);
             return PARSE_DONE;
+        }
+        if (is_start_line) {
+            parser->start_line_end = parser->scanned;
         }
         parser->line_start = parser->scanned;
     }
