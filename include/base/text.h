@@ -76,6 +76,9 @@ void text_add_printable(struct text *text, struct span span);
  * quotes `"` and `\` are preceded by `\`, and the rest is as text_add_printable() writes it. */
 void text_add_logfmt(struct text *text, struct span span);
 
+/* Whether @span is such a plain word, which JSON needs not escape either. */
+bool text_is_plain_word(struct span span);
+
 /* Write a duration for people, rounded up, in at most two units: 340ms, 12.3s, 1m05s, 2h, 3d04h. */
 void text_add_time(struct text *text, uint64_t us);
 

@@ -275,9 +275,14 @@ static NEVER_INLINE void add_quoted(struct text *text, struct span span)
     take(text, &out);
 }
 
+bool text_is_plain_word(struct span span)
+{
+    return span.len > 0 && run_of(span, KIND_BARE) == span.len;
+}
+
 void text_add_logfmt(struct text *text, struct span span)
 {
-    if (span.len > 0 && run_of(span, KIND_BARE) == span.len) {
+    if (text_is_plain_word(span)) {
         text_add(text, span);
     } else {
         add_quoted(text, span);

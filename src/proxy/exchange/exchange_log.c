@@ -207,7 +207,12 @@ static void add_upstream(struct access_line *line, const struct exchange *exchan
         access_line_add_number(line, LINE_QUEUED_US, exchange->queued_us);
     }
     if (exchange->server != NULL) {
-        access_line_add_text(line, LINE_UPSTREAM, exchange->server->endpoint->text);
+        const struct upstream_server *server = exchange->server;
+        if (LIKELY(server->has_plain_text)) {
+            access_line_add_word(line, LINE_UPSTREAM, server->endpoint->text);
+        } else {
+            access_line_add_text(line, LINE_UPSTREAM, server->endpoint->text);
+        }
         access_line_add_number(line, LINE_UPSTREAM_US, exchange->upstream_us);
     }
 }

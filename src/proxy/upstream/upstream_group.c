@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "proxy/core/proxy_env.h"
 #include "proxy/upstream/balance.h"
 #include "proxy/upstream/upstream.h"
@@ -22,6 +23,7 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     server->group = group;
     server->spec = spec;
     server->endpoint = endpoint;
+    server->has_plain_text = text_is_plain_word(endpoint->text);
     server->process = group->process->servers[index];
     server->seed = balance_seed(&group->hash_key, endpoint->text);
     /* If all workers started with the first server, they would return to it at the same time. */

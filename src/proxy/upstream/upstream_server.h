@@ -33,6 +33,7 @@ struct upstream_server {
     struct upstream_group *group;
     const struct server_spec *spec;
     const struct endpoint *endpoint; /* the spec's */
+    bool has_plain_text;             /* endpoint->text needs no escape in a log line */
     struct server_process *process;  /* the state that all workers share */
     uint64_t seed;                   /* for BALANCE_HASH */
     int64_t credit;                  /* for round robin */

@@ -230,6 +230,8 @@ START_TEST(logfmt_values_stay_one_value_on_one_line)
 
     text_add_logfmt(&text, span_of(LOGFMT[_i].raw, LOGFMT[_i].len));
     assert_text(&text, LOGFMT[_i].escaped);
+    ck_assert_int_eq(text_is_plain_word(span_of(LOGFMT[_i].raw, LOGFMT[_i].len)),
+                     LOGFMT[_i].escaped[0] != '"');
 }
 END_TEST
 
