@@ -394,13 +394,13 @@ static enum status copy_name(const ASN1_IA5STRING *string, char **copy)
     struct span normal;
     const int len = ASN1_STRING_length(string);
     struct span name = span_of((const char *)ASN1_STRING_get0_data(string), (size_t)len);
-    const bool is_wildcard = span_starts_with(name, SPAN("*."));
+    const size_t wildcard = span_starts_with(name, SPAN("*.")) ? 2 : 0;
     *copy = NULL;
-    name = is_wildcard ? span_of(name.data + 2, name.len - 2) : name;
-    if (!server_names_normalise(name, buffer, &normal) || normal.len + 2 > HOST_BYTES_MAX) {
+    name = span_of(name.data + wildcard, name.len - wildcard);
+    if (!server_names_normalise(name, buffer, &normal) || normal.len + wildcard > HOST_BYTES_MAX) {
         return STATUS_OK;
     }
-    const int n = asprintf(copy, "%s%.*s", is_wildcard ? "*." : "", SPAN_ARGS(normal));
+    const int n = asprintf(copy, "%s%.*s", wildcard > 0 ? "*." : "", SPAN_ARGS(normal));
     return n >= 0 ? STATUS_OK : STATUS_NO_MEMORY;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "made_certificate.h"
 
 static BIO *cert_pem;
@@ -202,6 +203,21 @@ START_TEST(a_subject_is_printable_and_cut)
     ck_assert_uint_gt(strlen(certificate->subject), 200);
     ck_assert_ptr_null(strpbrk(certificate->subject, "\n\x1b\x85"));
     ck_assert_ptr_nonnull(strstr(certificate->subject, "\xc3\xbc"));
+}
+END_TEST
+
+#define LABEL_63 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+START_TEST(the_longest_name_is_read_and_a_wildcard_counts)
+{
+    replace_leaf((struct made_options){.key = new_ec(),
+                                       .san = "DNS:" LABEL_63 "." LABEL_63 "." LABEL_63 "." LABEL_63
+                                              ",DNS:*." LABEL_63 "." LABEL_63 "." LABEL_63
+                                              "." LABEL_63});
+    write_pair();
+    ck_assert_int_eq(read_pair(), STATUS_OK);
+    ck_assert_uint_eq(certificate->n_names, 1);
+    ck_assert_uint_eq(strlen(certificate->names[0]), HOST_BYTES_MAX);
 }
 END_TEST
 
@@ -581,6 +597,7 @@ int main(void)
     tcase_add_test(taken, a_key_in_the_old_form_of_ec_with_its_parameters_is_taken);
     tcase_add_test(taken, a_self_signed_certificate_is_known_as_one);
     tcase_add_test(taken, names_that_no_server_has_are_left_out);
+    tcase_add_test(taken, the_longest_name_is_read_and_a_wildcard_counts);
     tcase_add_test(taken, a_subject_is_printable_and_cut);
     suite_add_tcase(suite, taken);
     tcase_add_checked_fixture(refused, set_up, tear_down);
