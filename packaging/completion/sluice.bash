@@ -1,6 +1,6 @@
 # bash completion for sluice
 
-_sluice_commands="run reload check schema test replay explain script ctl echo"
+_sluice_commands="run reload check schema test replay explain script ctl cert secret echo"
 _sluice_ctl_words="status health ready limits routes upstreams policy keys key reset bans ban unban exempt unexempt top reload"
 
 _sluice_options() {
@@ -14,6 +14,7 @@ _sluice_options() {
     explain) echo "-H --from --via --live --json" ;;
     script) echo "-H --from --via -o" ;;
     ctl) echo "--socket --url --policy --token-file --timeout --json $_sluice_ctl_words" ;;
+    cert) echo "--out-cert --out-key --days --force self-signed" ;;
     help) echo "$_sluice_commands" ;;
     "") echo "$_sluice_commands help version --version" ;;
   esac
@@ -32,7 +33,7 @@ _sluice() {
     all=defaults
   fi
   COMPREPLY=()
-  if [[ $command == @(|ctl|help) || $current == -* ]]; then
+  if [[ $command == @(|cert|ctl|help) || $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$all" -- "$current")
   fi
 }

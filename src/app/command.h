@@ -30,6 +30,8 @@ extern const struct command SCHEMA_COMMAND;
 extern const struct command SCRIPT_COMMAND;
 extern const struct command EXPLAIN_COMMAND;
 extern const struct command CTL_COMMAND;
+extern const struct command CERT_COMMAND;
+extern const struct command SECRET_COMMAND;
 extern const struct command ECHO_COMMAND;
 
 enum {

@@ -48,7 +48,7 @@ def test_it_has_the_program_its_unit_and_its_manual(root):
 def test_it_wants_the_libraries_and_keeps_what_an_operator_has_changed(package):
     wanted = run("dpkg-deb", "--field", package, "Depends")
     for library in ("libcurl4", "libevent-core", "libhiredis", "libjansson4", "libsodium23", "libsystemd0",
-                    "libyaml-0-2", "tzdata"):
+                    "libssl3", "libyaml-0-2", "tzdata"):
         assert library in wanted
     kept = run("dpkg-deb", "--info", package, "conffiles").split()
     assert kept == ["/etc/default/sluice", "/etc/sluice/policy.yaml"]
