@@ -32,8 +32,8 @@ enum stream_result {
     STREAM_BROKEN,  /* the connection is lost: close it */
 };
 
-/* How bytes reach the socket: plain today, TLS as a second kind. Results are those of readv, writev
- * and splice, with errno set. */
+/* How bytes reach the socket: plain, or by TLS (tls/tls_stream.h). Results are those of readv,
+ * writev and splice, with errno set. */
 struct transport {
     const char *name;
     ssize_t (*read)(struct stream *stream, void *buffer, size_t capacity);
@@ -42,7 +42,12 @@ struct transport {
     /* Move at most @most bytes between the socket and a pipe's end. NULL: not supported. */
     ssize_t (*to_pipe)(struct stream *stream, int pipe_fd, size_t most);
     ssize_t (*from_pipe)(struct stream *stream, int pipe_fd, size_t most);
-    void (*shutdown)(struct stream *stream); /* close our side */
+    /* Close our side. STREAM_BLOCKED: writev() of one more byte, which is not sent, ends it. */
+    enum stream_result (*shutdown)(struct stream *stream);
+    /* NULL in the following: not needed, as by plain sockets. */
+    void (*resume)(struct stream *stream);         /* reading is wanted again */
+    size_t (*unsent)(const struct stream *stream); /* bytes that writev() took and did not send */
+    void (*close)(struct stream *stream);          /* the socket is about to be closed */
 };
 
 extern const struct transport transport_plain;
@@ -63,6 +68,7 @@ struct stream_handler {
 struct stream {
     int fd; /* -1: closed */
     const struct transport *transport;
+    void *transport_state; /* the transport's own */
     const struct stream_handler *handler;
     void *owner;
     struct event_room read_event; /* of on_ended while the end is watched */
@@ -73,6 +79,7 @@ struct stream {
     bool is_broken;    /* kept bytes could not be written and are lost */
     bool is_unwatched; /* no memory to watch the socket: reads return STREAM_BROKEN */
     bool awaits_room;  /* no bytes are kept, but on_drained must be called */
+    bool is_reset;     /* stream_reset_on_close() was called */
     struct iovec
         kept[STREAM_SLICES_MAX]; /* bytes that the kernel did not take yet; memory is the owner's */
     int n_kept;
@@ -146,8 +153,7 @@ MUST_USE enum stream_result stream_write_pipe(struct stream *stream, struct pipe
  * Bytes from the peer can still be read. Not while connecting. */
 void stream_give_up_writing(struct stream *stream);
 
-/* Whether kept bytes were lost. Then no write succeeds any more, but bytes that the peer has sent
- * can be read. */
+/* Whether kept bytes were lost. No write succeeds any more, but received bytes can be read. */
 bool stream_is_broken(const struct stream *stream);
 
 /* --- for an outbox (net/outbox.h), in this order --- */
@@ -182,7 +188,13 @@ bool stream_keeps_up(const struct stream *stream);
  * kept. One system call, two if the peer does not keep up. */
 MUST_USE size_t stream_await_room(struct stream *stream);
 
-/* Close our side: the peer reads an end after the written bytes. */
+/* Close our side: the peer reads an end after the written bytes. Write nothing after it. */
 void stream_shutdown(struct stream *stream);
+
+/* --- for transports --- */
+
+/* Call writev() with one byte, which is not sent, when the socket is writable, until it takes that
+ * byte; then on_drained is called. The stream is blocked meanwhile. False: no memory. */
+MUST_USE bool stream_await_flush(struct stream *stream);
 
 #endif /* SLUICE_NET_STREAM_H */

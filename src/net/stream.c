@@ -269,6 +269,7 @@ void stream_reset_on_close(struct stream *stream)
 {
     const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
     (void)setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    stream->is_reset = true;
 }
 
 /* The socket stays open. */
@@ -286,6 +287,9 @@ void stream_close(struct stream *stream)
 {
     const int fd = stream->fd;
     if (fd >= 0) {
+        if (stream->transport->close != NULL) {
+            stream->transport->close(stream);
+        }
         drop_events(stream);
         close(fd);
     }
@@ -294,7 +298,7 @@ void stream_close(struct stream *stream)
 int stream_detach(struct stream *stream)
 {
     const int fd = stream->fd;
-    assert(!stream_is_blocked(stream));
+    assert(!stream_is_blocked(stream) && stream->transport->close == NULL);
     drop_events(stream);
     return fd;
 }
@@ -365,6 +369,9 @@ void stream_want_read(struct stream *stream, bool wanted)
         stream->is_unwatched || event_add(event_in(&stream->read_event), NULL) != 0;
     if (stream->is_unwatched) {
         event_active(event_in(&stream->read_event), EV_READ, 0); /* takes no memory */
+    }
+    if (stream->transport->resume != NULL) {
+        stream->transport->resume(stream);
     }
 }
 
@@ -462,9 +469,23 @@ bool stream_is_blocked(const struct stream *stream)
            stream->is_offered;
 }
 
+bool stream_await_flush(struct stream *stream)
+{
+    static char byte;
+    stream->kept[0] = (struct iovec){.iov_base = &byte, .iov_len = 1};
+    stream->n_kept = 1;
+    if (!watch_writable(stream)) {
+        stream->n_kept = 0;
+        return false;
+    }
+    return true;
+}
+
 void stream_shutdown(struct stream *stream)
 {
-    stream->transport->shutdown(stream);
+    if (stream->transport->shutdown(stream) == STREAM_BLOCKED && !stream_await_flush(stream)) {
+        shutdown(stream->fd, SHUT_WR);
+    }
 }
 
 uint64_t stream_unread_bytes(const struct stream *stream)
@@ -473,6 +494,9 @@ uint64_t stream_unread_bytes(const struct stream *stream)
     uint64_t bytes = stream->kept_pipe != NULL ? stream->kept_pipe->n_bytes : 0;
     for (int i = 0; i < stream->n_kept; i++) {
         bytes += stream->kept[i].iov_len;
+    }
+    if (stream->transport->unsent != NULL) {
+        bytes += stream->transport->unsent(stream);
     }
     if (ioctl(stream->fd, SIOCOUTQ, &in_socket) == 0 && in_socket > 0) {
         bytes += (uint64_t)in_socket;

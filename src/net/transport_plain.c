@@ -68,9 +68,10 @@ static ssize_t plain_from_pipe(struct stream *stream, int pipe_fd, size_t most)
     return splice(pipe_fd, NULL, stream->fd, NULL, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 }
 
-static void plain_shutdown(struct stream *stream)
+static enum stream_result plain_shutdown(struct stream *stream)
 {
     shutdown(stream->fd, SHUT_WR);
+    return STREAM_DONE;
 }
 
 const struct transport transport_plain = {

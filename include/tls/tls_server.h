@@ -1,0 +1,117 @@
+/* TLS to clients: what a listener's policy says, and what one worker makes of it.
+ *
+ * The configuration is immutable and shared by all workers. A worker has a library context of
+ * OpenSSL of its own, because OpenSSL 3.0 contends between threads that share one, and a context
+ * (SSL_CTX) for each certificate entry. Contexts may be made on any thread; afterwards only the
+ * worker's thread uses them. */
+
+#ifndef SLUICE_TLS_TLS_SERVER_H
+#define SLUICE_TLS_TLS_SERVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "tls/certificate.h"
+#include "tls/server_names.h"
+#include "tls/ticket_keys.h"
+
+struct ssl_st;     /* OpenSSL's SSL */
+struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
+struct ossl_lib_ctx_st;
+
+enum {
+    TLS_CERTIFICATES_PER_ENTRY_MAX = 2, /* one RSA, one ECDSA */
+    TLS_DIGEST_BYTES = 32,
+    CLIENT_CHAIN_MAX = 4, /* certificates of a client's chain, the CA's included */
+};
+
+enum tls_version {
+    TLS_VERSION_1_2,
+    TLS_VERSION_1_3,
+};
+
+/* Whether an entry asks clients for a certificate. */
+enum client_certificate_rule {
+    CLIENT_CERTIFICATE_OFF,
+    CLIENT_CERTIFICATE_OPTIONAL, /* one that does not verify fails the handshake all the same */
+    CLIENT_CERTIFICATE_REQUIRE,
+};
+
+enum tls_tickets {
+    TLS_TICKETS_OFF,
+    TLS_TICKETS_PROCESS, /* by random secrets of this process */
+    TLS_TICKETS_SHARED,  /* by secrets that several proxies have; TLS 1.3 alone */
+};
+
+/* One entry of `certificates`. */
+struct tls_entry_config {
+    struct certificate *certificates[TLS_CERTIFICATES_PER_ENTRY_MAX]; /* owned */
+    size_t n_certificates;
+    struct span *names; /* that it serves, sorted; owned, each a string of malloc() */
+    size_t n_names;
+    enum client_certificate_rule client_rule;
+    struct span *client_cas; /* DER; owned, see certificate_load_cas() */
+    size_t n_client_cas;
+    struct span *client_crls; /* DER; owned likewise */
+    size_t n_client_crls;
+    /* Of the rule and the files it uses: entries with equal digests treat clients alike. */
+    unsigned char client_digest[TLS_DIGEST_BYTES];
+    struct span ocsp; /* a stapled response, DER; owned; len 0: none */
+};
+
+/* A `tls` section. Reference-counted. */
+struct tls_server_config {
+    atomic_uint n_references;
+    struct tls_entry_config *entries; /* the first serves clients without a name; owned */
+    size_t n_entries;                 /* at least 1 */
+    struct server_names *names;       /* to entries; owned */
+    enum tls_version min_version;
+    bool refuses_unknown_names; /* else the first entry serves them */
+    enum tls_tickets tickets;
+    struct ticket_secrets secrets; /* unless tickets are off */
+    unsigned alpn;                 /* ALPN_HTTP_1_1 and ALPN_H2: what the listener speaks */
+};
+
+/* One reference more, and one less: the last frees it. NULL is a no-op. */
+struct tls_server_config *tls_server_config_acquire(struct tls_server_config *config);
+void tls_server_config_release(struct tls_server_config *config);
+
+/* One entry in one worker. */
+struct tls_server_entry {
+    struct tls_server *server;
+    const struct tls_entry_config *config;
+    struct ssl_ctx_st *context;
+    unsigned char ticket_identity[TICKET_IDENTITY_BYTES];
+};
+
+/* A `tls` section in one worker. Counted by references of the worker's thread. */
+struct tls_server {
+    struct tls_server_config *config; /* one reference */
+    struct tls_server_entry *entries; /* as many as in config */
+    unsigned n_references;
+};
+
+/* Make the contexts of @config in @library. STATUS_INVALID: OpenSSL refuses something; *@problem
+ * says what, and of which entry's certificate. STATUS_NO_MEMORY. */
+MUST_USE enum status tls_server_new(struct ossl_lib_ctx_st *library,
+                                    struct tls_server_config *config, struct tls_server **server,
+                                    struct certificate_problem *problem);
+
+struct tls_server *tls_server_acquire(struct tls_server *server);
+/* NULL is a no-op. */
+void tls_server_release(struct tls_server *server);
+
+/* The entry that serves @server_name (empty: none was sent). NULL: the name is refused. */
+MUST_USE const struct tls_server_entry *tls_server_choose(const struct tls_server *server,
+                                                          struct span server_name);
+
+/* Whether a request for @host may come over a connection that @entry serves: @host selects an entry
+ * with the same rules for client certificates, or no entry by name. */
+MUST_USE bool tls_server_allows_host(const struct tls_server_entry *entry, struct span host);
+
+#endif /* SLUICE_TLS_TLS_SERVER_H */

@@ -1,0 +1,104 @@
+/* TLS as a transport of a stream (net/stream.h): after the handshake the stream's owner reads and
+ * writes as on a plain one.
+ *
+ * During the handshake the stream's callbacks are the session's. The owner has a timeout, and may
+ * close the stream at any time. A read takes one recv() and a write one send(). What the kernel
+ * does not take is kept as ciphertext. Bytes that were decrypted but not read are reported by a
+ * task of the loop, since the socket does not report them. An end without close_notify is
+ * STREAM_BROKEN, not STREAM_EOF. */
+
+#ifndef SLUICE_TLS_TLS_STREAM_H
+#define SLUICE_TLS_TLS_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "base/status.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "tls/client_hello.h"
+#include "tls/tls_server.h"
+
+enum {
+    TLS_HANDSHAKES_PER_ITERATION = 8, /* steps of handshakes, so that other connections go on */
+    TLS_KEY_UPDATES_MAX = 100,        /* a second, of the peer; more breaks the connection */
+    TLS_REASON_BYTES = 128,
+};
+
+/* Why a handshake failed: for metrics and the log. X(NAME, label) */
+#define TLS_FAILURE_LIST(X)                                                                        \
+    X(NONE, "none")                                                                                \
+    X(PLAIN_TEXT, "plain_text")              /* no TLS at all */                                   \
+    X(BAD_HELLO, "bad_hello")                /* the first message is malformed */                  \
+    X(NAME, "unknown_name")                  /* unknown_name: refuse */                            \
+    X(REFUSED, "refused")                    /* the owner's on_hello() said no */                  \
+    X(CLOSED, "closed")                      /* the peer left */                                   \
+    X(TIMEOUT, "timeout")                    /* told by the owner */                               \
+    X(VERSION, "version")                    /* no common version */                               \
+    X(CIPHER, "cipher")                      /* no common cipher, group or signature */            \
+    X(PROTOCOL, "alpn")                      /* no common protocol of ALPN */                      \
+    X(CERTIFICATE_MISSING, "no_certificate") /* the peer sent none */                              \
+    X(CERTIFICATE, "bad_certificate")        /* the peer's does not verify */                      \
+    X(PEER_REFUSED, "refused_by_peer") /* an alert: it does not trust our certificate, … */      \
+    X(BROKEN, "protocol_error")        /* other breaches of the protocol */                        \
+    X(MEMORY, "no_memory")
+
+enum tls_failure {
+#define TLS_FAILURE_ENUM(name, label) TLS_FAILURE_##name,
+    TLS_FAILURE_LIST(TLS_FAILURE_ENUM)
+#undef TLS_FAILURE_ENUM
+        TLS_FAILURES,
+};
+
+/* The label of metrics and log lines. */
+const char *tls_failure_label(enum tls_failure failure);
+
+/* What the TLS connections of one loop share. */
+struct tls_worker;
+
+/* STATUS_NO_MEMORY. */
+MUST_USE enum status tls_worker_new(struct loop *loop, struct tls_worker **worker);
+/* All its streams are closed. NULL is a no-op. */
+void tls_worker_free(struct tls_worker *worker);
+struct ossl_lib_ctx_st *tls_worker_library(struct tls_worker *worker);
+
+struct tls_outcome {
+    enum tls_failure failure;      /* NONE: the handshake is done */
+    char reason[TLS_REASON_BYTES]; /* of a failure: OpenSSL's words or ours; printable */
+};
+
+struct tls_handler {
+    /* The client's first message is complete, and @entry will serve it. False: the connection is
+     * refused before any cryptography. NULL: always true. */
+    bool (*on_hello)(void *owner, const struct client_hello *hello,
+                     const struct tls_server_entry *entry);
+    /* The handshake is over, and the stream's callbacks are its owner's again. After a failure the
+     * owner closes the stream; after TLS_FAILURE_PLAIN_TEXT it is a plain one, which may be written
+     * to, and what the peer has sent is lost. */
+    void (*on_done)(void *owner, const struct tls_outcome *outcome);
+};
+
+/* Begin the handshake of a server on @stream, which is open, plain, and reads. Callbacks get the
+ * stream's owner. @server must stay valid until on_done() or stream_close(), which is the case
+ * while its caller has a reference. STATUS_NO_MEMORY: nothing has changed. */
+MUST_USE enum status tls_accept(struct tls_worker *worker, struct stream *stream,
+                                struct tls_server *server, const struct tls_handler *handler);
+
+/* --- what a handshake has agreed on; the stream is over TLS and not closed --- */
+
+bool tls_is_used(const struct stream *stream);
+enum tls_version tls_version_of(const struct stream *stream);
+bool tls_is_resumed(const struct stream *stream);
+/* ALPN_HTTP_1_1, ALPN_H2; 0: the peer offered none. */
+unsigned tls_alpn_of(const struct stream *stream);
+/* The name that the client asked for; empty: none. Valid as long as the session. */
+struct span tls_server_name_of(const struct stream *stream);
+/* The entry that serves the connection. Of tls_accept() alone. */
+const struct tls_server_entry *tls_entry_of(const struct stream *stream);
+struct ssl_st *tls_ssl_of(const struct stream *stream);
+
+#endif /* SLUICE_TLS_TLS_STREAM_H */

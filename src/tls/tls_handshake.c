@@ -1,0 +1,318 @@
+/* The handshake of a server.
+ *
+ *   HELLO ─ the ClientHello is complete ─► QUEUED ─ a turn in the loop ─► HANDSHAKE ─┬─► OPEN
+ *                                            ▲  more bytes have come, or were sent  │
+ *                                            └──────────────────────────────────────┘
+ *
+ * Failures: each way it can fail has a label; the owner closes the stream. */
+
+#include <assert.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tls/tls_session.h"
+#include "tls/tls_stream.h"
+
+enum {
+    SESSIONS_KEPT = 256,
+    SEALED_BLOCKS_KEPT = 16,
+    ALERT_BYTES = 7,
+};
+
+const char *tls_failure_label(enum tls_failure failure)
+{
+    static const char *const LABELS[] = {
+#define TLS_FAILURE_LABEL(name, label) label,
+        TLS_FAILURE_LIST(TLS_FAILURE_LABEL)
+#undef TLS_FAILURE_LABEL
+    };
+    return LABELS[failure];
+}
+
+/* --- the handshake --- */
+
+static void end_handshake(struct tls_session *session, enum tls_failure failure, const char *reason)
+{
+    struct stream *stream = session->stream;
+    const struct tls_handler *handler = session->tls_handler;
+    struct tls_outcome outcome = {.failure = failure};
+    (void)snprintf(outcome.reason, sizeof(outcome.reason), "%s", reason);
+    list_remove(&session->queued);
+    stream->handler = session->handler;
+    stream->owner = session->owner;
+    if (failure == TLS_FAILURE_NONE) {
+        session->phase = SESSION_OPEN;
+        stream_want_read(stream, true);
+        tls_session_look_again(session,
+                               SSL_has_pending(session->ssl) == 1 || session->hello != NULL);
+    } else if (failure == TLS_FAILURE_PLAIN_TEXT) {
+        tls_session_detach(stream);
+    }
+    handler->on_done(stream->owner, &outcome);
+}
+
+static enum tls_failure failure_of_reason(int reason)
+{
+    switch (reason) {
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_VERSION_TOO_LOW:
+    case SSL_R_NO_PROTOCOLS_AVAILABLE:
+    case SSL_R_WRONG_SSL_VERSION:
+    case SSL_R_UNKNOWN_PROTOCOL:
+    case SSL_R_INAPPROPRIATE_FALLBACK:
+        return TLS_FAILURE_VERSION;
+    case SSL_R_NO_SHARED_CIPHER:
+    case SSL_R_NO_SUITABLE_KEY_SHARE:
+    case SSL_R_NO_SHARED_GROUPS:
+    case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
+    case SSL_R_NO_SHARED_SIGNATURE_ALGORITHMS:
+        return TLS_FAILURE_CIPHER;
+    case SSL_R_NO_APPLICATION_PROTOCOL:
+        return TLS_FAILURE_PROTOCOL;
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+        return TLS_FAILURE_CERTIFICATE_MISSING;
+    case SSL_R_CERTIFICATE_VERIFY_FAILED:
+        return TLS_FAILURE_CERTIFICATE;
+    case SSL_R_UNEXPECTED_EOF_WHILE_READING:
+        return TLS_FAILURE_CLOSED;
+    default:
+        return reason >= SSL_AD_REASON_OFFSET ? TLS_FAILURE_PEER_REFUSED : TLS_FAILURE_BROKEN;
+    }
+}
+
+static void fail_handshake(struct tls_session *session)
+{
+    const unsigned long error = ERR_peek_error();
+    const char *reason = ERR_reason_error_string(error);
+    const long verified = SSL_get_verify_result(session->ssl);
+    enum tls_failure failure = failure_of_reason(ERR_GET_REASON(error));
+    if (failure == TLS_FAILURE_CERTIFICATE && verified != X509_V_OK) {
+        reason = X509_verify_cert_error_string(verified);
+    } else if (session->is_lost || session->has_end) {
+        failure = TLS_FAILURE_CLOSED;
+        reason = "the peer closed the connection";
+    }
+    ERR_clear_error();
+    end_handshake(session, failure, reason != NULL ? reason : "unknown error");
+}
+
+/* Go on with the handshake as far as the bytes at hand allow. */
+static void step(struct tls_session *session)
+{
+    struct stream *stream = session->stream;
+    session->phase = SESSION_HANDSHAKE;
+    session->may_receive = true;
+    ERR_clear_error();
+    const int result = SSL_do_handshake(session->ssl);
+    const int error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(session->ssl, result);
+    const bool goes_on = result == 1 || error == SSL_ERROR_WANT_READ;
+    if (!goes_on || session->is_lost) {
+        fail_handshake(session);
+    } else if (session->unsent != NULL) {
+        session->owes_byte = true;
+        if (!stream_await_flush(stream)) {
+            end_handshake(session, TLS_FAILURE_MEMORY, "out of memory");
+        }
+    } else if (result == 1) {
+        end_handshake(session, TLS_FAILURE_NONE, "");
+    } else {
+        stream_want_read(stream, true);
+    }
+}
+
+static void queue(struct tls_session *session)
+{
+    if (list_is_empty(&session->queued)) {
+        session->phase = SESSION_QUEUED;
+        list_push_back(&session->worker->queued, &session->queued);
+        loop_at_iteration_end(session->worker->loop, &session->worker->handshakes);
+    }
+}
+
+static void on_turn(struct loop_task *task)
+{
+    struct tls_worker *worker = CONTAINER_OF(task, struct tls_worker, handshakes);
+    for (unsigned i = 0; i < TLS_HANDSHAKES_PER_ITERATION && !list_is_empty(&worker->queued); i++) {
+        struct tls_session *session = CONTAINER_OF(worker->queued.next, struct tls_session, queued);
+        list_remove(&session->queued);
+        step(session);
+    }
+    if (!list_is_empty(&worker->queued)) {
+        loop_at_iteration_end(worker->loop, task);
+    }
+}
+
+/* --- the ClientHello --- */
+
+static void send_unrecognized_name(struct tls_session *session)
+{
+    static const char ALERT[ALERT_BYTES] = {21, 3, 3, 0, 2, 2, SSL_AD_UNRECOGNIZED_NAME};
+    (void)tls_session_send(session, ALERT, sizeof(ALERT));
+}
+
+static void on_hello(struct tls_session *session, const struct client_hello *hello)
+{
+    session->entry = tls_server_choose(session->server, hello->server_name);
+    if (session->entry == NULL) {
+        send_unrecognized_name(session);
+        end_handshake(session, TLS_FAILURE_NAME, "no certificate serves the name");
+        return;
+    }
+    if (session->tls_handler->on_hello != NULL &&
+        !session->tls_handler->on_hello(session->owner, hello, session->entry)) {
+        end_handshake(session, TLS_FAILURE_REFUSED, "too many handshakes");
+        return;
+    }
+    if (!tls_session_make_ssl(session, session->entry->context)) {
+        end_handshake(session, TLS_FAILURE_MEMORY, "out of memory");
+        return;
+    }
+    SSL_set_accept_state(session->ssl);
+    queue(session);
+}
+
+/* Append @n bytes to the kept ones. */
+static bool keep_hello(struct tls_session *session, const char *bytes, size_t n)
+{
+    char *grown = realloc(session->hello, session->hello_end + n);
+    if (grown == NULL) {
+        return false;
+    }
+    memcpy(grown + session->hello_end, bytes, n);
+    session->hello = grown;
+    session->hello_end += n;
+    return true;
+}
+
+static void read_hello(struct tls_session *session)
+{
+    struct tls_worker *worker = session->worker;
+    struct client_hello hello;
+    const char *reason = "";
+    const size_t room = CLIENT_HELLO_BYTES_MAX - session->hello_end;
+    const ssize_t n = tls_session_receive(session, worker->received, room);
+    if (n <= 0) {
+        if (session->has_end || session->is_lost) {
+            end_handshake(session, TLS_FAILURE_CLOSED, "the client left before its first message");
+        }
+        return;
+    }
+    if (!keep_hello(session, worker->received, (size_t)n)) {
+        end_handshake(session, TLS_FAILURE_MEMORY, "out of memory");
+        return;
+    }
+    switch (client_hello_parse(span_of(session->hello, session->hello_end), worker->joined, &hello,
+                               &reason)) {
+    case CLIENT_HELLO_PARTIAL:
+        if (session->hello_end == CLIENT_HELLO_BYTES_MAX) {
+            end_handshake(session, TLS_FAILURE_BAD_HELLO, "the first message is too large");
+        }
+        return;
+    case CLIENT_HELLO_NOT_TLS:
+        end_handshake(session, TLS_FAILURE_PLAIN_TEXT, "no TLS");
+        return;
+    case CLIENT_HELLO_BAD:
+        end_handshake(session, TLS_FAILURE_BAD_HELLO, reason);
+        return;
+    case CLIENT_HELLO_DONE:
+        on_hello(session, &hello);
+        return;
+    }
+}
+
+/* --- the stream's callbacks during a handshake --- */
+
+static void on_readable(void *owner)
+{
+    struct tls_session *session = owner;
+    switch (session->phase) {
+    case SESSION_HELLO:
+        read_hello(session);
+        return;
+    case SESSION_HANDSHAKE:
+        queue(session);
+        stream_want_read(session->stream, false);
+        return;
+    case SESSION_QUEUED:
+        stream_want_read(session->stream, false);
+        return;
+    case SESSION_OPEN:
+        return;
+    }
+}
+
+/* What we owed the peer has been sent, or the socket is broken. */
+static void on_drained(void *owner)
+{
+    struct tls_session *session = owner;
+    if (stream_is_broken(session->stream)) {
+        end_handshake(session, TLS_FAILURE_CLOSED, "the peer closed the connection");
+    } else if (SSL_is_init_finished(session->ssl)) {
+        end_handshake(session, TLS_FAILURE_NONE, "");
+    } else {
+        stream_want_read(session->stream, true);
+    }
+}
+
+static const struct stream_handler HANDSHAKE_HANDLER = {
+    .on_readable = on_readable,
+    .on_drained = on_drained,
+};
+
+/* --- life --- */
+
+enum status tls_worker_new(struct loop *loop, struct tls_worker **worker)
+{
+    struct tls_worker *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    made->loop = loop;
+    list_init(&made->queued);
+    loop_task_init(&made->handshakes, on_turn);
+    pool_init(&made->sessions, sizeof(struct tls_session), SESSIONS_KEPT);
+    pool_init(&made->sealed_blocks, SEALED_BYTES_MAX, SEALED_BLOCKS_KEPT);
+    made->library = OSSL_LIB_CTX_new();
+    made->bio_method = tls_session_bio_method();
+    if (made->library == NULL || made->bio_method == NULL) {
+        tls_worker_free(made);
+        return STATUS_NO_MEMORY;
+    }
+    *worker = made;
+    return STATUS_OK;
+}
+
+void tls_worker_free(struct tls_worker *worker)
+{
+    if (worker == NULL) {
+        return;
+    }
+    assert(list_is_empty(&worker->queued));
+    loop_task_cancel(&worker->handshakes);
+    pool_close(&worker->sessions);
+    pool_close(&worker->sealed_blocks);
+    BIO_meth_free(worker->bio_method);
+    OSSL_LIB_CTX_free(worker->library);
+    free(worker);
+}
+
+struct ossl_lib_ctx_st *tls_worker_library(struct tls_worker *worker)
+{
+    return worker->library;
+}
+
+enum status tls_accept(struct tls_worker *worker, struct stream *stream, struct tls_server *server,
+                       const struct tls_handler *handler)
+{
+    assert(stream->transport == &transport_plain && !stream_is_blocked(stream));
+    struct tls_session *session = tls_session_new(worker, stream, &HANDSHAKE_HANDLER, handler);
+    if (session == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    session->server = tls_server_acquire(server);
+    stream_want_read(stream, true);
+    return STATUS_OK;
+}

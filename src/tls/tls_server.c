@@ -1,0 +1,451 @@
+/* Contexts of OpenSSL from a configuration. Happy path: each entry becomes an SSL_CTX in the
+ * worker's library context, with its chains and keys, its rule for clients and its tickets.
+ *
+ * An SSL object is made from the context of the entry that the ClientHello selects, so no context
+ * is ever exchanged, and every setting and callback is that entry's. */
+
+#include "tls/tls_server.h"
+
+#include <openssl/core_names.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tls/client_hello.h"
+
+#define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
+#define CIPHERS_1_3 "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+#define GROUPS "X25519:P-256:P-384"
+#define GROUPS_HYBRID "X25519MLKEM768:" GROUPS /* since OpenSSL 3.5 */
+
+enum { AES_BLOCK_BYTES = 16 };
+
+/* --- the configuration --- */
+
+static void free_entry_config(struct tls_entry_config *entry)
+{
+    for (size_t i = 0; i < entry->n_certificates; i++) {
+        certificate_free(entry->certificates[i]);
+    }
+    for (size_t i = 0; i < entry->n_names; i++) {
+        free((void *)(uintptr_t)entry->names[i].data);
+    }
+    free(entry->names);
+    certificate_free_ders(entry->client_cas, entry->n_client_cas);
+    certificate_free_ders(entry->client_crls, entry->n_client_crls);
+    free((void *)(uintptr_t)entry->ocsp.data);
+}
+
+struct tls_server_config *tls_server_config_acquire(struct tls_server_config *config)
+{
+    atomic_fetch_add_explicit(&config->n_references, 1, memory_order_relaxed);
+    return config;
+}
+
+void tls_server_config_release(struct tls_server_config *config)
+{
+    if (config == NULL ||
+        atomic_fetch_sub_explicit(&config->n_references, 1, memory_order_acq_rel) > 1) {
+        return;
+    }
+    for (size_t i = 0; i < config->n_entries; i++) {
+        free_entry_config(&config->entries[i]);
+    }
+    free(config->entries);
+    server_names_free(config->names);
+    OPENSSL_cleanse(&config->secrets, sizeof(config->secrets));
+    free(config);
+}
+
+/* --- callbacks of a handshake --- */
+
+static const struct tls_server_entry *entry_of(const SSL *ssl)
+{
+    return SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+}
+
+/* The client's name is acknowledged; the entry was chosen by it already. */
+static int on_server_name(SSL *ssl, int *alert, void *context)
+{
+    (void)ssl;
+    (void)alert;
+    (void)context;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+/* The name in OpenSSL's reading of the extension, as sent. Empty: there is none. */
+static struct span sent_name(SSL *ssl)
+{
+    const unsigned char *extension;
+    size_t len;
+    /* list length, kind, name length, name: RFC 6066 section 3 */
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &extension, &len) != 1 || len < 5) {
+        return span_of(NULL, 0);
+    }
+    const size_t name_len = (size_t)extension[3] << 8 | extension[4];
+    return name_len <= len - 5 ? span_of((const char *)extension + 5, name_len) : span_of(NULL, 0);
+}
+
+/* A client that answers a HelloRetryRequest with another name is served by nobody. */
+static int on_client_hello(SSL *ssl, int *alert, void *context)
+{
+    const struct tls_server_entry *entry = entry_of(ssl);
+    (void)context;
+    if (tls_server_choose(entry->server, sent_name(ssl)) != entry) {
+        *alert = SSL_AD_ILLEGAL_PARAMETER;
+        return SSL_CLIENT_HELLO_ERROR;
+    }
+    return SSL_CLIENT_HELLO_SUCCESS;
+}
+
+static bool offers(const unsigned char *list, unsigned len, struct span protocol)
+{
+    for (unsigned at = 0; at < len; at += 1u + list[at]) {
+        if (list[at] < len - at &&
+            span_equals(span_of((const char *)list + at + 1, list[at]), protocol)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int on_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_len,
+                   const unsigned char *offered, unsigned offered_len, void *context)
+{
+    static const struct {
+        unsigned bit;
+        struct span name;
+    } PROTOCOLS[] = {{ALPN_H2, {"h2", 2}}, {ALPN_HTTP_1_1, {"http/1.1", 8}}};
+    const struct tls_server_entry *entry = context;
+    (void)ssl;
+    for (size_t i = 0; i < ARRAY_LEN(PROTOCOLS); i++) {
+        if ((entry->server->config->alpn & PROTOCOLS[i].bit) != 0 &&
+            offers(offered, offered_len, PROTOCOLS[i].name)) {
+            *chosen = (const unsigned char *)PROTOCOLS[i].name.data;
+            *chosen_len = (unsigned char)PROTOCOLS[i].name.len;
+            return SSL_TLSEXT_ERR_OK;
+        }
+    }
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static int on_ocsp(SSL *ssl, void *context)
+{
+    const struct tls_server_entry *entry = context;
+    const struct span ocsp = entry->config->ocsp;
+    unsigned char *copy = ocsp.len > 0 ? OPENSSL_memdup(ocsp.data, ocsp.len) : NULL;
+    if (copy == NULL) {
+        return SSL_TLSEXT_ERR_NOACK;
+    }
+    SSL_set_tlsext_status_ocsp_resp(ssl, copy, (long)ocsp.len); /* takes the copy */
+    return SSL_TLSEXT_ERR_OK;
+}
+
+/* --- tickets --- */
+
+static int64_t now_s(void)
+{
+    return (int64_t)(clock_wall_us() / 1000000);
+}
+
+static bool set_mac(EVP_MAC_CTX *mac, const struct ticket_key *key)
+{
+    char digest[] = "SHA256";
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)(uintptr_t)key->mac_key,
+                                          sizeof(key->mac_key)),
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+        OSSL_PARAM_construct_end(),
+    };
+    return EVP_MAC_CTX_set_params(mac, params) == 1;
+}
+
+static int encrypt_ticket(const struct tls_server_entry *entry, unsigned char *name,
+                          unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+{
+    struct ticket_key key;
+    ticket_key_to_encrypt(&entry->server->config->secrets, entry->ticket_identity, now_s(), &key);
+    memcpy(name, key.name, TICKET_NAME_BYTES);
+    const bool is_set =
+        RAND_bytes(iv, AES_BLOCK_BYTES) == 1 &&
+        EVP_EncryptInit_ex(cipher, EVP_aes_256_cbc(), NULL, key.cipher_key, iv) == 1 &&
+        set_mac(mac, &key);
+    OPENSSL_cleanse(&key, sizeof(key));
+    return is_set ? 1 : -1;
+}
+
+static int decrypt_ticket(const struct tls_server_entry *entry, const unsigned char *name,
+                          const unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+{
+    struct ticket_key key;
+    bool is_current;
+    if (!ticket_key_to_decrypt(&entry->server->config->secrets, entry->ticket_identity, name,
+                               now_s(), &key, &is_current)) {
+        return 0; /* a full handshake follows */
+    }
+    const bool is_set =
+        EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), NULL, key.cipher_key, iv) == 1 &&
+        set_mac(mac, &key);
+    OPENSSL_cleanse(&key, sizeof(key));
+    if (!is_set) {
+        return -1;
+    }
+    return is_current ? 1 : 2; /* 2: the client gets a new ticket too */
+}
+
+static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                     EVP_MAC_CTX *mac, int encrypts)
+{
+    const struct tls_server_entry *entry = entry_of(ssl);
+    /* A ticket of TLS 1.2 has the session's master secret: other proxies' secrets must not open it.
+     */
+    if (entry->server->config->tickets == TLS_TICKETS_SHARED && SSL_version(ssl) < TLS1_3_VERSION) {
+        return 0;
+    }
+    return encrypts ? encrypt_ticket(entry, name, iv, cipher, mac)
+                    : decrypt_ticket(entry, name, iv, cipher, mac);
+}
+
+/* A session is not resumed once the certificate of its client has expired. */
+static SSL_TICKET_RETURN on_ticket_opened(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
+                                          size_t name_len, SSL_TICKET_STATUS status, void *context)
+{
+    (void)ssl;
+    (void)name;
+    (void)name_len;
+    (void)context;
+    const bool is_open = status == SSL_TICKET_SUCCESS || status == SSL_TICKET_SUCCESS_RENEW;
+    X509 *peer = is_open ? SSL_SESSION_get0_peer(session) : NULL;
+    if (!is_open || (peer != NULL && X509_cmp_current_time(X509_get0_notAfter(peer)) <= 0)) {
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
+    }
+    return status == SSL_TICKET_SUCCESS_RENEW ? SSL_TICKET_RETURN_USE_RENEW : SSL_TICKET_RETURN_USE;
+}
+
+static bool set_tickets(SSL_CTX *context, struct tls_server_entry *entry)
+{
+    const struct tls_server_config *config = entry->server->config;
+    ticket_identity(entry->config->names, entry->config->n_names, entry->config->client_rule,
+                    span_of((const char *)entry->config->client_digest, TLS_DIGEST_BYTES),
+                    entry->ticket_identity);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_timeout(context, TICKET_LIFETIME_S);
+    if (config->tickets == TLS_TICKETS_OFF) {
+        SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+        return SSL_CTX_set_num_tickets(context, 0) == 1;
+    }
+    return SSL_CTX_set_session_id_context(context, entry->ticket_identity, TICKET_IDENTITY_BYTES) ==
+               1 &&
+           SSL_CTX_set_tlsext_ticket_key_evp_cb(context, on_ticket) == 1 &&
+           SSL_CTX_set_session_ticket_cb(context, NULL, on_ticket_opened, NULL) == 1;
+}
+
+/* --- contexts --- */
+
+static X509 *read_x509(OSSL_LIB_CTX *library, struct span der)
+{
+    const unsigned char *at = (const unsigned char *)der.data;
+    X509 *certificate = X509_new_ex(library, NULL);
+    if (certificate != NULL && d2i_X509(&certificate, &at, (long)der.len) == NULL) {
+        X509_free(certificate);
+        return NULL;
+    }
+    return certificate;
+}
+
+static bool use_certificate(OSSL_LIB_CTX *library, SSL_CTX *context,
+                            const struct certificate *certificate)
+{
+    const unsigned char *at = (const unsigned char *)certificate->key.data;
+    EVP_PKEY *key = d2i_AutoPrivateKey_ex(NULL, &at, (long)certificate->key.len, library, NULL);
+    X509 *leaf = read_x509(library, certificate->chain[0]);
+    bool is_used = key != NULL && leaf != NULL && SSL_CTX_use_certificate(context, leaf) == 1 &&
+                   SSL_CTX_use_PrivateKey(context, key) == 1 && SSL_CTX_clear_chain_certs(context);
+    for (size_t i = 1; is_used && i < certificate->n_chain; i++) {
+        X509 *intermediate = read_x509(library, certificate->chain[i]);
+        is_used = intermediate != NULL && SSL_CTX_add1_chain_cert(context, intermediate) == 1;
+        X509_free(intermediate);
+    }
+    X509_free(leaf);
+    EVP_PKEY_free(key);
+    return is_used;
+}
+
+static bool add_client_ca(OSSL_LIB_CTX *library, SSL_CTX *context, struct span der)
+{
+    X509 *ca = read_x509(library, der);
+    const bool is_added = ca != NULL &&
+                          X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca) == 1 &&
+                          SSL_CTX_add_client_CA(context, ca) == 1;
+    X509_free(ca);
+    return is_added;
+}
+
+static bool add_crl(SSL_CTX *context, struct span der)
+{
+    const unsigned char *at = (const unsigned char *)der.data;
+    X509_CRL *crl = d2i_X509_CRL(NULL, &at, (long)der.len);
+    const bool is_added =
+        crl != NULL && X509_STORE_add_crl(SSL_CTX_get_cert_store(context), crl) == 1;
+    X509_CRL_free(crl);
+    return is_added;
+}
+
+static bool set_client_rule(OSSL_LIB_CTX *library, SSL_CTX *context,
+                            const struct tls_entry_config *config)
+{
+    if (config->client_rule == CLIENT_CERTIFICATE_OFF) {
+        SSL_CTX_set_verify(context, SSL_VERIFY_NONE, NULL);
+        return true;
+    }
+    for (size_t i = 0; i < config->n_client_cas; i++) {
+        if (!add_client_ca(library, context, config->client_cas[i])) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < config->n_client_crls; i++) {
+        if (!add_crl(context, config->client_crls[i])) {
+            return false;
+        }
+    }
+    if (config->n_client_crls > 0) {
+        X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_CRL_CHECK);
+    }
+    SSL_CTX_set_verify_depth(context, CLIENT_CHAIN_MAX - 2); /* counts what is between the ends */
+    SSL_CTX_set_verify(context,
+                       config->client_rule == CLIENT_CERTIFICATE_REQUIRE
+                           ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+                           : SSL_VERIFY_PEER,
+                       NULL);
+    return true;
+}
+
+static bool set_protocol(SSL_CTX *context, const struct tls_server_config *config)
+{
+    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
+                                     SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
+                                     SSL_OP_NO_ANTI_REPLAY);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_read_ahead(context, 1);
+    const int min = config->min_version == TLS_VERSION_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION;
+    const bool is_set = SSL_CTX_set_min_proto_version(context, min) == 1 &&
+                        SSL_CTX_set_cipher_list(context, CIPHERS_1_2) == 1 &&
+                        SSL_CTX_set_ciphersuites(context, CIPHERS_1_3) == 1;
+    return is_set && (SSL_CTX_set1_groups_list(context, GROUPS_HYBRID) == 1 ||
+                      SSL_CTX_set1_groups_list(context, GROUPS) == 1);
+}
+
+static void set_callbacks(SSL_CTX *context, struct tls_server_entry *entry)
+{
+    SSL_CTX_set_app_data(context, entry);
+    SSL_CTX_set_client_hello_cb(context, on_client_hello, NULL);
+    SSL_CTX_set_tlsext_servername_callback(context, on_server_name);
+    SSL_CTX_set_alpn_select_cb(context, on_alpn, entry);
+    if (entry->config->ocsp.len > 0) {
+        SSL_CTX_set_tlsext_status_cb(context, on_ocsp);
+        SSL_CTX_set_tlsext_status_arg(context, entry);
+    }
+}
+
+/* False: see OpenSSL's error queue. */
+static bool make_context(OSSL_LIB_CTX *library, struct tls_server_entry *entry)
+{
+    entry->context = SSL_CTX_new_ex(library, NULL, TLS_server_method());
+    if (entry->context == NULL || !set_protocol(entry->context, entry->server->config)) {
+        return false;
+    }
+    for (size_t i = 0; i < entry->config->n_certificates; i++) {
+        if (!use_certificate(library, entry->context, entry->config->certificates[i])) {
+            return false;
+        }
+    }
+    set_callbacks(entry->context, entry);
+    return set_client_rule(library, entry->context, entry->config) &&
+           set_tickets(entry->context, entry);
+}
+
+static void describe_failure(struct certificate_problem *problem)
+{
+    const unsigned long error = ERR_peek_last_error();
+    const char *reason = ERR_reason_error_string(error);
+    problem->path = "";
+    (void)snprintf(problem->text, sizeof(problem->text), "OpenSSL refuses it: %s",
+                   reason != NULL ? reason : "unknown error");
+    ERR_clear_error();
+}
+
+enum status tls_server_new(struct ossl_lib_ctx_st *library, struct tls_server_config *config,
+                           struct tls_server **server, struct certificate_problem *problem)
+{
+    struct tls_server *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    made->n_references = 1;
+    made->config = tls_server_config_acquire(config);
+    made->entries = calloc(config->n_entries, sizeof(*made->entries));
+    if (made->entries == NULL) {
+        tls_server_release(made);
+        return STATUS_NO_MEMORY;
+    }
+    ERR_clear_error();
+    for (size_t i = 0; i < config->n_entries; i++) {
+        made->entries[i].server = made;
+        made->entries[i].config = &config->entries[i];
+        if (!make_context(library, &made->entries[i])) {
+            describe_failure(problem);
+            tls_server_release(made);
+            return STATUS_INVALID;
+        }
+    }
+    *server = made;
+    return STATUS_OK;
+}
+
+struct tls_server *tls_server_acquire(struct tls_server *server)
+{
+    server->n_references++;
+    return server;
+}
+
+void tls_server_release(struct tls_server *server)
+{
+    if (server == NULL || --server->n_references > 0) {
+        return;
+    }
+    for (size_t i = 0; server->entries != NULL && i < server->config->n_entries; i++) {
+        SSL_CTX_free(server->entries[i].context);
+    }
+    free(server->entries);
+    tls_server_config_release(server->config);
+    free(server);
+}
+
+/* --- the choice --- */
+
+const struct tls_server_entry *tls_server_choose(const struct tls_server *server,
+                                                 struct span server_name)
+{
+    if (server_name.len == 0) {
+        return &server->entries[0];
+    }
+    const size_t at = server_names_find(server->config->names, server_name);
+    if (at != SERVER_NAMES_NONE) {
+        return &server->entries[at];
+    }
+    return server->config->refuses_unknown_names ? NULL : &server->entries[0];
+}
+
+bool tls_server_allows_host(const struct tls_server_entry *entry, struct span host)
+{
+    const struct tls_server_config *config = entry->server->config;
+    const size_t at = server_names_find(config->names, host);
+    return at == SERVER_NAMES_NONE || memcmp(config->entries[at].client_digest,
+                                             entry->config->client_digest, TLS_DIGEST_BYTES) == 0;
+}

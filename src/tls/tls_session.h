@@ -1,0 +1,106 @@
+/* A TLS connection: what its transport (tls_stream.c) and its handshake (tls_handshake.c) share. */
+
+#ifndef SLUICE_TLS_TLS_SESSION_H
+#define SLUICE_TLS_TLS_SESSION_H
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "tls/tls_stream.h"
+
+enum {
+    RECORD_BYTES_MAX = 16 * 1024,
+    RECORD_OVERHEAD = 64, /* header, nonce, tag and content type: 22 to 29 bytes */
+    RECORDS_MAX = 5,      /* of one write: a large block and a head */
+    PLAIN_BYTES_MAX = RECORDS_MAX * RECORD_BYTES_MAX,
+    SEALED_BYTES_MAX = RECORDS_MAX * (RECORD_BYTES_MAX + RECORD_OVERHEAD) + 1024,
+};
+
+struct tls_worker {
+    struct loop *loop;
+    OSSL_LIB_CTX *library;
+    BIO_METHOD *bio_method;
+    struct pool sessions;
+    struct pool sealed_blocks; /* ciphertext that the kernel did not take */
+    struct list queued;        /* sessions whose handshake can go on */
+    struct loop_task handshakes;
+    bool gathers;    /* ciphertext goes to `sealed` until the write is complete */
+    size_t n_sealed; /* gathered bytes */
+    char sealed[SEALED_BYTES_MAX];
+    char joined[RECORD_BYTES_MAX]; /* one record's plaintext, or a ClientHello */
+    char received[CLIENT_HELLO_BYTES_MAX];
+};
+
+enum session_phase {
+    SESSION_HELLO,
+    SESSION_QUEUED,
+    SESSION_HANDSHAKE,
+    SESSION_OPEN,
+};
+
+struct tls_session {
+    struct tls_worker *worker;
+    struct stream *stream;
+    SSL *ssl; /* NULL before the ClientHello is complete */
+    enum session_phase phase;
+    /* The stream's own, while the handshake's callbacks are in their place. */
+    const struct stream_handler *handler;
+    void *owner;
+    const struct tls_handler *tls_handler;
+    struct tls_server *server;            /* a reference */
+    const struct tls_server_entry *entry; /* NULL: not chosen yet */
+    struct list queued;                   /* node in worker->queued */
+    struct loop_task look_again;
+    char
+        *hello; /* bytes of the ClientHello and after it that were received and not read by OpenSSL;
+                    NULL: none */
+    size_t hello_start;
+    size_t hello_end;
+    char *unsent; /* a block of worker->sealed_blocks; NULL: none */
+    size_t unsent_start;
+    size_t unsent_end;
+    bool may_receive;   /* the socket may have more bytes in this call */
+    bool has_end;       /* the socket has ended */
+    bool is_lost;       /* the socket is broken */
+    bool owes_byte;     /* the last byte of a write was sealed, and is reported when it is sent */
+    bool has_more;      /* bytes may be read though the socket may not be readable */
+    bool ends_writing;  /* shut the socket down when all is sent */
+    unsigned n_updates; /* messages after the handshake in this second */
+    uint64_t updates_from_us;
+};
+
+/* A session on @stream, whose callbacks are @callbacks from now on, with the session as owner.
+ * NULL: no memory, and nothing has changed. */
+MUST_USE struct tls_session *tls_session_new(struct tls_worker *worker, struct stream *stream,
+                                             const struct stream_handler *callbacks,
+                                             const struct tls_handler *handler);
+
+/* Give the session an SSL object of @context. False: no memory. */
+MUST_USE bool tls_session_make_ssl(struct tls_session *session, SSL_CTX *context);
+
+/* Make the stream a plain one again, and free its session. */
+void tls_session_detach(struct stream *stream);
+
+/* Receive from the socket, and note its end. */
+ssize_t tls_session_receive(struct tls_session *session, char *buffer, size_t capacity);
+
+/* Send @bytes as far as the kernel takes them. Returns how many. */
+size_t tls_session_send(struct tls_session *session, const char *bytes, size_t len);
+
+/* @has_more: bytes can be read though the socket may be silent, so that on_readable comes at the
+ * end of each iteration until they are read. */
+void tls_session_look_again(struct tls_session *session, bool has_more);
+
+/* How OpenSSL reaches the socket of a session, which is the data of the BIO. NULL: no memory. */
+MUST_USE BIO_METHOD *tls_session_bio_method(void);
+
+#endif /* SLUICE_TLS_TLS_SESSION_H */

@@ -1,0 +1,566 @@
+/* TLS over a stream. OpenSSL reads and writes through a BIO of ours: it receives from the socket
+ * straight into OpenSSL's buffer (which reads ahead, so that a record takes one recv()), and sends
+ * from there if one record is written, or gathers several records for one send().
+ *
+ * Failures: a breach of the protocol is STREAM_BROKEN, as a lost socket is. */
+
+#include "tls/tls_stream.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "tls/tls_session.h"
+
+static struct tls_session *session_of(const struct stream *stream)
+{
+    return stream->transport_state;
+}
+
+/* --- ciphertext to the socket --- */
+
+/* Send @bytes as far as the kernel takes them; returns how many. */
+size_t tls_session_send(struct tls_session *session, const char *bytes, size_t len)
+{
+    size_t n_sent = 0;
+    while (n_sent < len && !session->is_lost) {
+        const ssize_t n =
+            send(session->stream->fd, bytes + n_sent, len - n_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n >= 0) {
+            n_sent += (size_t)n;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            break;
+        } else if (errno != EINTR) {
+            session->is_lost = true;
+        }
+    }
+    return n_sent;
+}
+
+/* Keep what the kernel did not take. */
+static void keep_unsent(struct tls_session *session, const char *bytes, size_t len)
+{
+    if (session->unsent == NULL) {
+        session->unsent = pool_take(&session->worker->sealed_blocks);
+        session->unsent_start = 0;
+        session->unsent_end = 0;
+    }
+    if (session->unsent == NULL || len > SEALED_BYTES_MAX - session->unsent_end) {
+        session->is_lost = true; /* a gap in the ciphertext would break the connection anyway */
+        return;
+    }
+    memcpy(session->unsent + session->unsent_end, bytes, len);
+    session->unsent_end += len;
+}
+
+static void drop_unsent(struct tls_session *session)
+{
+    pool_give(&session->worker->sealed_blocks, session->unsent);
+    session->unsent = NULL;
+}
+
+static void send_or_keep(struct tls_session *session, const char *bytes, size_t len)
+{
+    const size_t n_sent = session->unsent == NULL ? tls_session_send(session, bytes, len) : 0;
+    if (n_sent < len && !session->is_lost) {
+        keep_unsent(session, bytes + n_sent, len - n_sent);
+    }
+}
+
+/* True: nothing is kept any more. */
+static bool flush_unsent(struct tls_session *session)
+{
+    if (session->unsent != NULL) {
+        session->unsent_start += tls_session_send(session, session->unsent + session->unsent_start,
+                                                  session->unsent_end - session->unsent_start);
+        if (session->unsent_start < session->unsent_end) {
+            return false;
+        }
+        drop_unsent(session);
+    }
+    if (session->ends_writing) {
+        shutdown(session->stream->fd, SHUT_WR);
+    }
+    return true;
+}
+
+static int bio_write(BIO *bio, const char *bytes, size_t len, size_t *written)
+{
+    struct tls_session *session = BIO_get_data(bio);
+    struct tls_worker *worker = session->worker;
+    *written = len; /* a broken socket is reported after the call, by is_lost */
+    if (worker->gathers && len <= sizeof(worker->sealed) - worker->n_sealed) {
+        memcpy(worker->sealed + worker->n_sealed, bytes, len);
+        worker->n_sealed += len;
+    } else {
+        send_or_keep(session, bytes, len);
+    }
+    return 1;
+}
+
+static void begin_gathering(struct tls_worker *worker)
+{
+    worker->gathers = true;
+    worker->n_sealed = 0;
+}
+
+static void end_gathering(struct tls_session *session)
+{
+    struct tls_worker *worker = session->worker;
+    worker->gathers = false;
+    if (worker->n_sealed > 0) {
+        send_or_keep(session, worker->sealed, worker->n_sealed);
+    }
+}
+
+/* --- ciphertext from the socket --- */
+
+static size_t take_hello(struct tls_session *session, char *buffer, size_t capacity)
+{
+    const size_t left = session->hello_end - session->hello_start;
+    const size_t n = left < capacity ? left : capacity;
+    memcpy(buffer, session->hello + session->hello_start, n);
+    session->hello_start += n;
+    if (n == left) {
+        free(session->hello);
+        session->hello = NULL;
+    }
+    return n;
+}
+
+ssize_t tls_session_receive(struct tls_session *session, char *buffer, size_t capacity)
+{
+    ssize_t n;
+    do {
+        n = recv(session->stream->fd, buffer, capacity, 0);
+    } while (n < 0 && errno == EINTR);
+    if (n == 0) {
+        session->has_end = true;
+    } else if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+        session->is_lost = true;
+    }
+    return n;
+}
+
+static int bio_read(BIO *bio, char *buffer, size_t capacity, size_t *n_read)
+{
+    struct tls_session *session = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (session->hello != NULL) {
+        *n_read = take_hello(session, buffer, capacity);
+        return 1;
+    }
+    *n_read = 0;
+    if (session->may_receive && !session->has_end) {
+        const ssize_t n = tls_session_receive(session, buffer, capacity);
+        session->may_receive = n == (ssize_t)capacity;
+        if (n > 0) {
+            *n_read = (size_t)n;
+            return 1;
+        }
+    }
+    if (!session->has_end && !session->is_lost) {
+        BIO_set_retry_read(bio);
+    }
+    return 0;
+}
+
+static long bio_control(BIO *bio, int command, long number, void *pointer)
+{
+    (void)number;
+    (void)pointer;
+    switch (command) {
+    case BIO_CTRL_FLUSH:
+    case BIO_CTRL_DUP:
+        return 1;
+    case BIO_CTRL_EOF:
+        return ((struct tls_session *)BIO_get_data(bio))->has_end ? 1 : 0;
+    default:
+        return 0;
+    }
+}
+
+static int bio_create(BIO *bio)
+{
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+BIO_METHOD *tls_session_bio_method(void)
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "sluice");
+    if (method != NULL && (BIO_meth_set_write_ex(method, bio_write) != 1 ||
+                           BIO_meth_set_read_ex(method, bio_read) != 1 ||
+                           BIO_meth_set_ctrl(method, bio_control) != 1 ||
+                           BIO_meth_set_create(method, bio_create) != 1)) {
+        BIO_meth_free(method);
+        method = NULL;
+    }
+    return method;
+}
+
+/* --- the transport of an open session --- */
+
+void tls_session_look_again(struct tls_session *session, bool has_more)
+{
+    session->has_more = has_more;
+    if (has_more) {
+        loop_at_iteration_end(session->worker->loop, &session->look_again);
+    } else {
+        loop_task_cancel(&session->look_again);
+    }
+}
+
+static void on_look_again(struct loop_task *task)
+{
+    struct tls_session *session = CONTAINER_OF(task, struct tls_session, look_again);
+    struct stream *stream = session->stream;
+    if (session->has_more && stream->reading) {
+        /* As a socket that stays readable: again, unless this call reads everything. */
+        loop_at_iteration_end(session->worker->loop, task);
+        stream->handler->on_readable(stream->owner); /* may close the stream */
+    }
+}
+
+/* What a call of OpenSSL that gave no bytes means: 0 for an end, -1 with errno otherwise. */
+static ssize_t no_bytes(struct tls_session *session, int result)
+{
+    const int error = SSL_get_error(session->ssl, result);
+    ERR_clear_error();
+    if (error == SSL_ERROR_WANT_READ && !session->is_lost) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (error == SSL_ERROR_ZERO_RETURN) {
+        return 0;
+    }
+    errno = ECONNRESET; /* an end without close_notify too: what came may be cut short */
+    return -1;
+}
+
+static ssize_t tls_read(struct stream *stream, void *buffer, size_t capacity)
+{
+    struct tls_session *session = session_of(stream);
+    size_t n_read = 0;
+    ssize_t end = -1;
+    int result;
+    errno = EAGAIN;
+    session->may_receive = true;
+    do {
+        const size_t room = capacity - n_read;
+        result =
+            SSL_read(session->ssl, (char *)buffer + n_read, room < INT_MAX ? (int)room : INT_MAX);
+        if (result <= 0) {
+            end = no_bytes(session, result);
+            break;
+        }
+        n_read += (size_t)result;
+    } while (n_read < capacity && (session->may_receive || SSL_has_pending(session->ssl)));
+    if (n_read == 0) {
+        const int error = errno;
+        tls_session_look_again(session, false);
+        errno = error;
+        return end;
+    }
+    /* An end that was met behind the bytes is reported by the next read; the socket may be silent
+     * about it. */
+    tls_session_look_again(session, result <= 0 ? end == 0 || errno != EAGAIN
+                                                : SSL_has_pending(session->ssl) == 1);
+    return (ssize_t)n_read;
+}
+
+static ssize_t tls_peek(struct stream *stream, void *buffer, size_t capacity)
+{
+    struct tls_session *session = session_of(stream);
+    session->may_receive = true;
+    const int result = SSL_peek(session->ssl, buffer, (int)capacity);
+    const ssize_t n = result > 0 ? result : no_bytes(session, result);
+    const int error = errno;
+    tls_session_look_again(session, n >= 0 || error != EAGAIN);
+    errno = error;
+    return n;
+}
+
+/* Seal up to a record of the slices from *@slice and *@at on. Returns the number of plaintext
+ * bytes; 0: OpenSSL refuses. */
+static size_t seal_record(struct tls_session *session, const struct iovec *slices, int n_slices,
+                          int *slice, size_t *at)
+{
+    char *joined = session->worker->joined;
+    const char *bytes = (const char *)slices[*slice].iov_base + *at;
+    size_t len = slices[*slice].iov_len - *at;
+    if (len >= RECORD_BYTES_MAX || *slice == n_slices - 1) {
+        len = len < RECORD_BYTES_MAX ? len : RECORD_BYTES_MAX;
+        *at += len;
+    } else { /* gather several slices into one record */
+        len = 0;
+        while (*slice < n_slices && len < RECORD_BYTES_MAX) {
+            const size_t left = slices[*slice].iov_len - *at;
+            const size_t n = left < RECORD_BYTES_MAX - len ? left : RECORD_BYTES_MAX - len;
+            memcpy(joined + len, (const char *)slices[*slice].iov_base + *at, n);
+            len += n;
+            *at += n;
+            if (*at == slices[*slice].iov_len) {
+                ++*slice;
+                *at = 0;
+            }
+        }
+        bytes = joined;
+    }
+    if (*slice < n_slices && *at == slices[*slice].iov_len) {
+        ++*slice;
+        *at = 0;
+    }
+    return len == 0 || SSL_write(session->ssl, bytes, (int)len) == (int)len ? len : 0;
+}
+
+static size_t bytes_of(const struct iovec *slices, int n_slices)
+{
+    size_t n = 0;
+    for (int i = 0; i < n_slices; i++) {
+        n += slices[i].iov_len;
+    }
+    return n;
+}
+
+/* Seal and send @slices as far as one write takes them. */
+static size_t seal(struct tls_session *session, const struct iovec *slices, int n_slices)
+{
+    const size_t all = bytes_of(slices, n_slices);
+    size_t n_taken = 0;
+    size_t at = 0;
+    int slice = 0;
+    const bool is_gathered = all > RECORD_BYTES_MAX;
+    if (is_gathered) {
+        begin_gathering(session->worker);
+    }
+    while (n_taken < all && n_taken + RECORD_BYTES_MAX <= PLAIN_BYTES_MAX) {
+        const size_t n = seal_record(session, slices, n_slices, &slice, &at);
+        if (n == 0) {
+            ERR_clear_error();
+            session->is_lost = true;
+            break;
+        }
+        n_taken += n;
+    }
+    if (is_gathered) {
+        end_gathering(session);
+    }
+    return n_taken;
+}
+
+static ssize_t tls_writev(struct stream *stream, const struct iovec *slices, int n_slices)
+{
+    struct tls_session *session = session_of(stream);
+    const bool is_flushed = flush_unsent(session);
+    if (session->is_lost || !is_flushed) {
+        errno = session->is_lost ? EPIPE : EAGAIN;
+        return -1;
+    }
+    if (session->owes_byte) {
+        session->owes_byte = false;
+        return 1;
+    }
+    const size_t n_taken = seal(session, slices, n_slices);
+    if (session->is_lost) {
+        errno = EPIPE;
+        return -1;
+    }
+    if (session->unsent == NULL) {
+        return (ssize_t)n_taken;
+    }
+    /* The kernel is full. The last byte counts as taken when all is sent, so the stream is blocked
+     * until then. */
+    session->owes_byte = true;
+    if (n_taken == 1) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return (ssize_t)n_taken - 1;
+}
+
+/* Tell the peer that nothing follows. */
+static void send_close_notify(struct tls_session *session)
+{
+    if (session->phase == SESSION_OPEN && !session->is_lost &&
+        (SSL_get_shutdown(session->ssl) & SSL_SENT_SHUTDOWN) == 0) {
+        (void)SSL_shutdown(session->ssl);
+        ERR_clear_error();
+    }
+}
+
+static enum stream_result tls_shutdown(struct stream *stream)
+{
+    struct tls_session *session = session_of(stream);
+    send_close_notify(session);
+    if (session->unsent != NULL && !session->is_lost) {
+        session->ends_writing = true;
+        session->owes_byte = true;
+        return STREAM_BLOCKED;
+    }
+    shutdown(stream->fd, SHUT_WR);
+    return STREAM_DONE;
+}
+
+static void tls_resume(struct stream *stream)
+{
+    struct tls_session *session = session_of(stream);
+    if (session->has_more) {
+        tls_session_look_again(session, true);
+    }
+}
+
+static size_t tls_unsent(const struct stream *stream)
+{
+    const struct tls_session *session = session_of(stream);
+    return session->unsent == NULL ? 0 : session->unsent_end - session->unsent_start;
+}
+
+static void free_session(struct tls_session *session)
+{
+    list_remove(&session->queued);
+    loop_task_cancel(&session->look_again);
+    SSL_free(session->ssl);
+    free(session->hello);
+    drop_unsent(session);
+    tls_server_release(session->server);
+    pool_give(&session->worker->sessions, session);
+}
+
+/* The stream is plain again. */
+void tls_session_detach(struct stream *stream)
+{
+    free_session(session_of(stream));
+    stream->transport = &transport_plain;
+    stream->transport_state = NULL;
+}
+
+static void tls_close(struct stream *stream)
+{
+    struct tls_session *session = session_of(stream);
+    /* An answer that is cut must not look complete, and a close in mid write is no orderly one. */
+    if (!stream->is_reset && !stream->is_broken && stream->n_kept == 0) {
+        send_close_notify(session);
+    }
+    if (session->phase != SESSION_OPEN) {
+        stream->handler = session->handler;
+        stream->owner = session->owner;
+    }
+    tls_session_detach(stream);
+}
+
+static const struct transport TRANSPORT_TLS = {
+    .name = "tls",
+    .read = tls_read,
+    .writev = tls_writev,
+    .peek = tls_peek,
+    .shutdown = tls_shutdown,
+    .resume = tls_resume,
+    .unsent = tls_unsent,
+    .close = tls_close,
+};
+
+/* --- life --- */
+
+/* Messages after the handshake are rare; a peer that sends many makes us compute for nothing. */
+static void on_message(const SSL *ssl, int where, int result)
+{
+    struct tls_session *session = BIO_get_data(SSL_get_rbio(ssl));
+    (void)result;
+    if (session->phase != SESSION_OPEN || (where & SSL_CB_LOOP) == 0) {
+        return;
+    }
+    const uint64_t now_us = clock_monotonic_us();
+    if (now_us - session->updates_from_us >= 1000000) {
+        session->updates_from_us = now_us;
+        session->n_updates = 0;
+    }
+    session->is_lost = session->is_lost || ++session->n_updates > TLS_KEY_UPDATES_MAX;
+}
+
+bool tls_session_make_ssl(struct tls_session *session, SSL_CTX *context)
+{
+    BIO *bio = BIO_new_ex(session->worker->library, session->worker->bio_method);
+    session->ssl = bio == NULL ? NULL : SSL_new(context);
+    if (session->ssl == NULL) {
+        BIO_free(bio);
+        return false;
+    }
+    BIO_set_data(bio, session);
+    SSL_set_bio(session->ssl, bio, bio);
+    SSL_set_info_callback(session->ssl, on_message);
+    return true;
+}
+
+struct tls_session *tls_session_new(struct tls_worker *worker, struct stream *stream,
+                                    const struct stream_handler *callbacks,
+                                    const struct tls_handler *handler)
+{
+    struct tls_session *session = pool_take(&worker->sessions);
+    if (session == NULL) {
+        return NULL;
+    }
+    *session = (struct tls_session){
+        .worker = worker,
+        .stream = stream,
+        .handler = stream->handler,
+        .owner = stream->owner,
+        .tls_handler = handler,
+    };
+    list_init(&session->queued);
+    loop_task_init(&session->look_again, on_look_again);
+    stream->transport = &TRANSPORT_TLS;
+    stream->transport_state = session;
+    stream->handler = callbacks;
+    stream->owner = session;
+    return session;
+}
+
+/* --- what a handshake has agreed on --- */
+
+bool tls_is_used(const struct stream *stream)
+{
+    return stream->transport == &TRANSPORT_TLS;
+}
+
+struct ssl_st *tls_ssl_of(const struct stream *stream)
+{
+    return session_of(stream)->ssl;
+}
+
+enum tls_version tls_version_of(const struct stream *stream)
+{
+    return SSL_version(tls_ssl_of(stream)) == TLS1_3_VERSION ? TLS_VERSION_1_3 : TLS_VERSION_1_2;
+}
+
+bool tls_is_resumed(const struct stream *stream)
+{
+    return SSL_session_reused(tls_ssl_of(stream)) == 1;
+}
+
+unsigned tls_alpn_of(const struct stream *stream)
+{
+    const unsigned char *name;
+    unsigned len;
+    SSL_get0_alpn_selected(tls_ssl_of(stream), &name, &len);
+    if (len == 0) {
+        return 0;
+    }
+    return len == 2 ? ALPN_H2 : ALPN_HTTP_1_1;
+}
+
+struct span tls_server_name_of(const struct stream *stream)
+{
+    const char *name = SSL_get_servername(tls_ssl_of(stream), TLSEXT_NAMETYPE_host_name);
+    return name == NULL ? span_of(NULL, 0) : span_of_text(name);
+}
+
+const struct tls_server_entry *tls_entry_of(const struct stream *stream)
+{
+    return session_of(stream)->entry;
+}
