@@ -18,15 +18,20 @@ enum diag_severity {
 
 struct diag {
     enum diag_severity severity;
+    uint16_t file;    /* 0: diags.file; else the number of one of diags.others, from 1 */
     uint32_t line;    /* from 1; 0: the file as a whole */
     uint32_t column;  /* from 1 */
     const char *name; /* the kind of warning, static; NULL: none */
     char *text;       /* owned; UTF-8, printable: the problem and how to fix it */
 };
 
-/* A growing list of diagnostics about one file. All zero is an empty list. */
+/* A growing list of diagnostics about a file, and others that it includes. All zero is an empty
+ * list. */
 struct diags {
-    char *file; /* owned; as the user named it */
+    char *file;    /* owned; as the user named it */
+    char **others; /* owned, as are the names */
+    uint16_t n_others;
+    uint16_t current; /* that is being read: diags_add() reports about it */
     struct diag *items;
     size_t n_items;
     size_t n_errors;
@@ -37,8 +42,15 @@ struct diags {
 void diags_init(struct diags *diags, const char *file);
 void diags_close(struct diags *diags);
 
-/* Add a diagnostic. Bytes of @format's arguments that are not printable are escaped. Never fails:
- * if out of memory, sets `truncated` and counts the error. */
+/* Add a file, whose number becomes current; the caller sets `current` back. @name is copied. False:
+ * no memory. */
+MUST_USE bool diags_begin_file(struct diags *diags, const char *name);
+
+/* The name of the file of @number; never NULL. */
+const char *diags_file(const struct diags *diags, uint16_t number);
+
+/* Add a diagnostic about the current file, with unprintable bytes of @format's arguments escaped.
+ * Never fails: if out of memory, sets `truncated` and counts the error. */
 void diags_add(struct diags *diags, enum diag_severity severity, uint32_t line, uint32_t column,
                const char *format, ...) PRINTF_LIKE(5, 6);
 
@@ -50,7 +62,7 @@ void diags_add_args(struct diags *diags, struct diag diag, const char *format, v
 void diags_drop(struct diags *diags, const char *name);
 
 /* Print each as `FILE:LINE:COLUMN: error: TEXT`; a warning is followed by its kind, `[NAME]`.
- * Sorted by position; diagnostics at the same position are in order of arrival. */
+ * Sorted by file and position; diagnostics at the same position are in order of arrival. */
 void diags_print(const struct diags *diags, FILE *out);
 
 #endif /* SLUICE_BASE_DIAG_H */

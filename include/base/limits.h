@@ -7,6 +7,8 @@
 enum {
     /* --- the policy file --- */
     POLICY_FILE_BYTES_MAX = 16 * 1024 * 1024, /* 10,000 routes need about 2 MiB */
+    POLICY_INCLUDES_MAX = 256,                /* files, and paths and patterns of such */
+    POLICY_INCLUDE_DEPTH_MAX = 8,             /* of files that include files */
     POLICY_DEPTH_MAX = 16,                    /* nested mappings and lists */
     POLICY_NODES_MAX = 1000 * 1000,           /* keys and values, repeated by aliases too */
     POLICY_ITEMS_MAX = 100 * 1000,            /* of one list or mapping */

@@ -11,11 +11,29 @@
 #include "base/status.h"
 #include "policy/policy.h"
 
+/* What a policy includes. All zero: nothing. */
+struct loader_includes {
+    char **patterns; /* paths and patterns of files, as they are opened; owned */
+    size_t n_patterns;
+    uint64_t fingerprint; /* of the files that were read, just before they were */
+};
+
+void loader_includes_free(struct loader_includes *includes);
+
+/* What the files that @includes names are like now: another number once one of them is changed,
+ * added or removed. */
+uint64_t loader_includes_fingerprint(const struct loader_includes *includes);
+
 /* Load the file at @path. @diags is initialised with the file's name; errors and warnings are
  * added. STATUS_OK: the caller owns *policy and frees it with policy_free(). STATUS_INVALID: @diags
  * has errors. STATUS_IO: the file could not be read, @diags says why. STATUS_NO_MEMORY. */
 MUST_USE enum status loader_load_file(const char *path, struct policy **policy,
                                       struct diags *diags);
+
+/* The same. @includes, freed first, is what the file includes, also where it has errors. */
+MUST_USE enum status loader_load_file_and_includes(const char *path,
+                                                   struct loader_includes *includes,
+                                                   struct policy **policy, struct diags *diags);
 
 /* The same for a caller with another clock: calendar windows are computed from @now_us, us since
  * the epoch, instead of from now, to about 25 years ahead. */

@@ -116,8 +116,7 @@ struct route {
     struct cost_spec cost;           /* of a request, for each limit without a cost of its own */
     const struct route_edits *edits; /* NULL: no changes */
     const struct cors *cors;         /* NULL: CORS is the upstream's */
-    /* Value of RateLimit-Policy when all rules apply: the enforced limits; empty: none. */
-    struct span policy_field;
+    struct span policy_field;        /* RateLimit-Policy when all rules apply; empty: none */
 };
 
 /* A method that a route names and that is not in the method registry. */
@@ -127,8 +126,9 @@ struct named_method {
 };
 
 struct policy {
-    struct arena arena; /* of everything below */
-    struct span source; /* the contents of the file */
+    struct arena arena;         /* of everything below */
+    const struct span *sources; /* its files' contents, as they are merged: its own is the last */
+    size_t n_sources;
     struct listener_section *listeners;
     size_t n_listeners;
     struct admin_section admin;

@@ -58,10 +58,10 @@ static int read_options(struct options *options, int argc, char **argv, int *sta
 
 /* --- one file --- */
 
-static json_t *diag_json(const char *path, const struct diag *diag)
+static json_t *diag_json(const struct diags *diags, const struct diag *diag)
 {
     json_t *object = json_object();
-    json_object_set_new(object, "file", json_string(path));
+    json_object_set_new(object, "file", json_string(diags_file(diags, diag->file)));
     json_object_set_new(object, "line", json_integer(diag->line));
     json_object_set_new(object, "column", json_integer(diag->column));
     json_object_set_new(object, "severity",
@@ -74,14 +74,14 @@ static json_t *diag_json(const char *path, const struct diag *diag)
 }
 
 /* What is wrong goes to @told, or, if that is NULL, to stderr. */
-static void report(const char *path, const struct diags *diags, json_t *reported)
+static void report(const struct diags *diags, json_t *reported)
 {
     if (reported == NULL) {
         diags_print(diags, stderr);
         return;
     }
     for (size_t i = 0; i < diags->n_items; i++) {
-        json_array_append_new(reported, diag_json(path, &diags->items[i]));
+        json_array_append_new(reported, diag_json(diags, &diags->items[i]));
     }
 }
 
@@ -116,7 +116,7 @@ static bool check_file(const char *path, const struct options *options, json_t *
             diags_drop(&diags, warning_name(warning));
         }
     }
-    report(path, &diags, reported);
+    report(&diags, reported);
     if (status == STATUS_NO_MEMORY) {
         fprintf(stderr, "%s: error: out of memory\n", path);
     }

@@ -22,8 +22,36 @@ void diags_close(struct diags *diags)
         free(diags->items[i].text);
     }
     free(diags->items);
+    for (size_t i = 0; i < diags->n_others; i++) {
+        free(diags->others[i]);
+    }
+    free(diags->others);
     free(diags->file);
     *diags = (struct diags){0};
+}
+
+bool diags_begin_file(struct diags *diags, const char *name)
+{
+    char **others =
+        diags->n_others < UINT16_MAX
+            ? realloc(diags->others, (diags->n_others + (size_t)1) * sizeof(*diags->others))
+            : NULL;
+    if (others == NULL) {
+        return false;
+    }
+    diags->others = others;
+    others[diags->n_others] = strdup(name);
+    if (others[diags->n_others] == NULL) {
+        return false;
+    }
+    diags->current = ++diags->n_others;
+    return true;
+}
+
+const char *diags_file(const struct diags *diags, uint16_t number)
+{
+    const char *file = number > 0 ? diags->others[number - 1] : diags->file;
+    return file != NULL ? file : "file";
 }
 
 /* Add @span. If it does not fit, it is cut after a character and ends in an ellipsis. */
@@ -84,6 +112,9 @@ static bool make_room(struct diags *diags)
 
 static bool stands_before(const struct diag *a, const struct diag *b)
 {
+    if (a->file != b->file) {
+        return a->file < b->file;
+    }
     return a->line != b->line ? a->line < b->line : a->column < b->column;
 }
 
@@ -116,7 +147,8 @@ void diags_add_args(struct diags *diags, struct diag diag, const char *format, v
 void diags_add(struct diags *diags, enum diag_severity severity, uint32_t line, uint32_t column,
                const char *format, ...)
 {
-    const struct diag diag = {.severity = severity, .line = line, .column = column};
+    const struct diag diag = {
+        .severity = severity, .file = diags->current, .line = line, .column = column};
     va_list args;
 
     va_start(args, format);
@@ -141,11 +173,9 @@ void diags_drop(struct diags *diags, const char *name)
 
 void diags_print(const struct diags *diags, FILE *out)
 {
-    const char *file = diags->file != NULL ? diags->file : "file";
-
     for (size_t i = 0; i < diags->n_items; i++) {
         const struct diag *diag = &diags->items[i];
-        fputs(file, out);
+        fputs(diags_file(diags, diag->file), out);
         if (diag->line > 0) {
             fprintf(out, ":%u:%u", (unsigned)diag->line, (unsigned)diag->column);
         }
@@ -156,6 +186,7 @@ void diags_print(const struct diags *diags, FILE *out)
         fputc('\n', out);
     }
     if (diags->truncated) {
-        fprintf(out, "%s: error: there is more; mend these and check again\n", file);
+        fprintf(out, "%s: error: there is more; mend these and check again\n",
+                diags_file(diags, 0));
     }
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "policy/load/endpoint.h"
+#include "policy/load/include.h"
 #include "policy/load/loader_yaml.h"
 #include "policy/load/spec.h"
 #include "policy/load/value_types.h"
@@ -285,16 +286,31 @@ static const char *lookup_in_process(const char *name)
     return getenv(name);
 }
 
+/* Read the files of @policy again into one tree; NULL: no memory. */
+static struct node *read_sources(const struct policy *policy, struct arena *arena,
+                                 struct diags *diags)
+{
+    struct include_files files = {.n = policy->n_sources};
+    struct node *root = NULL;
+    for (size_t i = 0; i < files.n; i++) {
+        const struct loader_source source = {.yaml = policy->sources[i], .noun = "a policy"};
+        if (loader_yaml_read(&source, lookup_in_process, arena, diags, &files.roots[i]) !=
+            STATUS_OK) {
+            return NULL;
+        }
+    }
+    return include_merge(&files, NULL, arena, diags, &root) == STATUS_OK ? root : NULL;
+}
+
 json_t *description_of_policy(const struct policy *policy, bool with_defaults)
 {
     struct describer describer = {.with_defaults = with_defaults};
-    const struct loader_source source = {.yaml = policy->source, .noun = "a policy"};
     struct arena arena;
     struct diags diags = {0};
-    struct node *root = NULL;
     json_t *json = NULL;
     arena_init(&arena, NULL, 0);
-    if (loader_yaml_read(&source, lookup_in_process, &arena, &diags, &root) == STATUS_OK) {
+    const struct node *root = read_sources(policy, &arena, &diags);
+    if (root != NULL) {
         json = describe_section(&describer, SECTIONS_POLICY.section, root);
     }
     diags_close(&diags);

@@ -8,6 +8,7 @@
 #include "policy/compile/compile.h"
 #include "policy/lint/lint.h"
 #include "policy/load/endpoint.h"
+#include "policy/load/include.h"
 #include "policy/load/loader_yaml.h"
 #include "policy/load/spec.h"
 
@@ -15,8 +16,12 @@
 
 static struct node scalar(const struct node *at, struct span text)
 {
-    return (struct node){
-        .kind = NODE_SCALAR, .line = at->line, .column = at->column, .text = text, .written = text};
+    return (struct node){.kind = NODE_SCALAR,
+                         .file = at->file,
+                         .line = at->line,
+                         .column = at->column,
+                         .text = text,
+                         .written = text};
 }
 
 /* Make {KEY: @value, ...} with the position of the first value. */
@@ -34,6 +39,7 @@ static struct node *new_mapping(struct section_reader *reader, const char *const
         items[2 * i + 1] = values[i];
     }
     *mapping = (struct node){.kind = NODE_MAPPING,
+                             .file = values[0].file,
                              .line = values[0].line,
                              .column = values[0].column,
                              .items = items,
@@ -286,8 +292,35 @@ static enum status build(const struct node *root, uint64_t now_us, enum care car
     return STATUS_OK;
 }
 
-static enum status load_text(struct span yaml, environment_lookup lookup, uint64_t now_us,
-                             enum care care, struct policy **policy, struct diags *diags)
+/* What is loaded, and how. */
+struct loading {
+    const char *path; /* NULL: no file */
+    environment_lookup lookup;
+    uint64_t now_us;
+    enum care care;
+    struct loader_includes *includes; /* NULL: not wanted */
+};
+
+/* Keep the contents of @files in @policy. */
+static enum status keep_sources(struct policy *policy, const struct include_files *files)
+{
+    struct span *sources = arena_calloc(&policy->arena, files->n, sizeof(*sources));
+    if (sources == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < files->n; i++) {
+        sources[i] = arena_copy(&policy->arena, files->texts[i]);
+        if (sources[i].data == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+    }
+    policy->sources = sources;
+    policy->n_sources = files->n;
+    return STATUS_OK;
+}
+
+static enum status load_text(const struct loading *loading, struct span yaml,
+                             struct policy **policy, struct diags *diags)
 {
     static const struct loader_bound BOUNDS[] = {
         {"routes", POLICY_ROUTES_MAX},
@@ -296,39 +329,53 @@ static enum status load_text(struct span yaml, environment_lookup lookup, uint64
         {NULL, 0},
     };
     const struct loader_source source = {.yaml = yaml, .noun = "a policy", .bounds = BOUNDS};
+    struct include_files files;
     struct arena arena;
     struct node *root = NULL;
     arena_init(&arena, NULL, 0);
-    enum status status = loader_yaml_read(&source, lookup, &arena, diags, &root);
+    enum status status = include_read(&source, loading->path, loading->lookup, &arena, diags,
+                                      loading->includes, &files);
     if (status == STATUS_OK) {
-        status = build(root, now_us, care, &arena, diags, policy);
+        status = include_merge(&files, BOUNDS, &arena, diags, &root);
     }
     if (status == STATUS_OK) {
-        (*policy)->source = arena_copy(&(*policy)->arena, yaml);
-        if ((*policy)->source.data == NULL) {
+        status = build(root, loading->now_us, loading->care, &arena, diags, policy);
+    }
+    if (status == STATUS_OK) {
+        status = keep_sources(*policy, &files);
+        if (status != STATUS_OK) {
             policy_free(*policy);
-            status = STATUS_NO_MEMORY;
         }
     }
     arena_reset(&arena);
     return status;
 }
 
+static enum status load_text_alone(struct span yaml, environment_lookup lookup, enum care care,
+                                   struct policy **policy, struct diags *diags)
+{
+    const struct loading loading = {.lookup = lookup != NULL ? lookup : lookup_in_process,
+                                    .now_us = clock_wall_us(),
+                                    .care = care};
+    return load_text(&loading, yaml, policy, diags);
+}
+
 enum status loader_load_text(struct span yaml, const char *(*getenv_value)(const char *name),
                              struct policy **policy, struct diags *diags)
 {
-    return load_text(yaml, getenv_value != NULL ? getenv_value : lookup_in_process, clock_wall_us(),
-                     CARE_TO_LOAD, policy, diags);
+    return load_text_alone(yaml, getenv_value, CARE_TO_LOAD, policy, diags);
 }
 
 static enum status load_file(const char *path, uint64_t now_us, enum care care,
-                             struct policy **policy, struct diags *diags)
+                             struct loader_includes *includes, struct policy **policy,
+                             struct diags *diags)
 {
+    const struct loading loading = {path, lookup_in_process, now_us, care, includes};
     char *bytes;
     size_t len;
     enum status status = loader_yaml_read_file(path, &bytes, &len, diags);
     if (status == STATUS_OK) {
-        status = load_text(span_of(bytes, len), lookup_in_process, now_us, care, policy, diags);
+        status = load_text(&loading, span_of(bytes, len), policy, diags);
     }
     free(bytes);
     return status;
@@ -336,23 +383,29 @@ static enum status load_file(const char *path, uint64_t now_us, enum care care,
 
 enum status loader_load_file(const char *path, struct policy **policy, struct diags *diags)
 {
-    return load_file(path, clock_wall_us(), CARE_TO_LOAD, policy, diags);
+    return load_file(path, clock_wall_us(), CARE_TO_LOAD, NULL, policy, diags);
+}
+
+enum status loader_load_file_and_includes(const char *path, struct loader_includes *includes,
+                                          struct policy **policy, struct diags *diags)
+{
+    loader_includes_free(includes);
+    return load_file(path, clock_wall_us(), CARE_TO_LOAD, includes, policy, diags);
 }
 
 enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
                                 struct diags *diags)
 {
-    return load_file(path, now_us, CARE_TO_LOAD, policy, diags);
+    return load_file(path, now_us, CARE_TO_LOAD, NULL, policy, diags);
 }
 
 enum status loader_check_file(const char *path, struct policy **policy, struct diags *diags)
 {
-    return load_file(path, clock_wall_us(), CARE_TO_CHECK, policy, diags);
+    return load_file(path, clock_wall_us(), CARE_TO_CHECK, NULL, policy, diags);
 }
 
 enum status loader_check_text(struct span yaml, const char *(*getenv_value)(const char *name),
                               struct policy **policy, struct diags *diags)
 {
-    return load_text(yaml, getenv_value != NULL ? getenv_value : lookup_in_process, clock_wall_us(),
-                     CARE_TO_CHECK, policy, diags);
+    return load_text_alone(yaml, getenv_value, CARE_TO_CHECK, policy, diags);
 }

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/log.h"
-#include "policy/loader.h"
 
 enum { BECAUSE_BYTES = 512 };
 
@@ -61,8 +60,8 @@ static void log_diags(const struct diags *diags)
         text_add_logfmt(&text, span_of_text(diag->text));
         log_at(diag->severity == DIAG_ERROR ? LOG_ERROR : LOG_WARN, MODULE,
                diag->severity == DIAG_ERROR ? "error in the policy" : "warning of the policy",
-               "file=%s line=%u column=%u err=%.*s", diags->file, diag->line, diag->column,
-               SPAN_ARGS(text_span(&text)));
+               "file=%s line=%u column=%u err=%.*s", diags_file(diags, diag->file), diag->line,
+               diag->column, SPAN_ARGS(text_span(&text)));
     }
 }
 
@@ -81,7 +80,8 @@ static struct policy *read_policy(struct reload *reload)
     struct policy *policy = NULL;
     struct diags diags;
     diags_init(&diags, reload->path);
-    const enum status status = loader_load_file(reload->path, &policy, &diags);
+    const enum status status =
+        loader_load_file_and_includes(reload->path, reload->includes, &policy, &diags);
     log_diags(&diags);
     keep_text(reload, &diags);
     if (status != STATUS_OK) {

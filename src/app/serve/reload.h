@@ -11,12 +11,14 @@
 #include "app/serve/ban_sync.h"
 #include "app/serve/stores.h"
 #include "base/compiler.h"
+#include "policy/loader.h"
 #include "proxy/meters.h"
 #include "proxy/reload_requests.h"
 #include "proxy/server.h"
 
 struct reload {
-    const char *path; /* of the policy; borrowed, as all that follows */
+    const char *path;                 /* of the policy; borrowed, as all that follows */
+    struct loader_includes *includes; /* of the file as it was read last */
     struct stores *stores;
     struct meters *meters;
     struct server *server;

@@ -44,6 +44,7 @@ struct run_options {
     const char *control_path;
     bool watches;
     struct file_identity loaded; /* of the policy, before it was read */
+    struct loader_includes *includes;
 };
 
 static void serve_until_end(const struct run_options *options, struct reload *reload)
@@ -216,7 +217,8 @@ static int out_of_memory(struct policy *policy)
 static int serve_policy(const struct run_options *options, struct meters *meters,
                         struct stores *stores, struct policy *policy)
 {
-    struct reload reload = {.path = options->path, .stores = stores, .meters = meters};
+    struct reload reload = {
+        .path = options->path, .includes = options->includes, .stores = stores, .meters = meters};
     if (reload_requests_new(&reload.requests) != STATUS_OK) {
         return out_of_memory(policy);
     }
@@ -293,9 +295,10 @@ static int load_and_run(struct run_options *options)
                  "file=%s because=\"the file is a mount of its own\" hint=\"mount its folder\"",
                  options->path);
     }
-    if (load_policy_to_serve(options->path, &policy) != STATUS_OK) {
+    if (load_policy_to_serve(options->path, options->includes, &policy) != STATUS_OK) {
         return EXIT_FAILED;
     }
+    options->loaded.includes = options->includes->fingerprint;
     if (is_control_taken(options, &policy->admin)) {
         fprintf(stderr, "sluice run: --control: %s is also an address of admin\n",
                 options->control_path);
@@ -307,7 +310,8 @@ static int load_and_run(struct run_options *options)
 
 static int run_command(int argc, char **argv)
 {
-    struct run_options options = {.path = NULL};
+    struct loader_includes includes = {0};
+    struct run_options options = {.includes = &includes};
     const struct command_option table[] = {
         {.name = "watch", .help = "reload when the file changes", .flag = &options.watches},
         {.name = "pid-file",
@@ -335,6 +339,7 @@ static int run_command(int argc, char **argv)
         return EXIT_FAILED;
     }
     const int result = load_and_run(&options);
+    loader_includes_free(&includes);
     log_output_stop();
     return result;
 }

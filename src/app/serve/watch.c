@@ -53,7 +53,8 @@ static bool is_same_time(const struct timespec *a, const struct timespec *b)
 static bool is_same(const struct file_identity *a, const struct file_identity *b)
 {
     return a->device == b->device && a->inode == b->inode && a->bytes == b->bytes &&
-           is_same_time(&a->modified, &b->modified) && is_same_time(&a->changed, &b->changed);
+           a->includes == b->includes && is_same_time(&a->modified, &b->modified) &&
+           is_same_time(&a->changed, &b->changed);
 }
 
 static void watch_directory_of(const struct watch *watch, const char *path)
@@ -80,6 +81,9 @@ static void watch_directories(const struct watch *watch)
     if (realpath(watch->path, target) != NULL) {
         watch_directory_of(watch, target);
     }
+    for (size_t i = 0; i < watch->includes->n_patterns; i++) {
+        watch_directory_of(watch, watch->includes->patterns[i]);
+    }
 }
 
 void watch_init(struct watch *watch)
@@ -87,9 +91,11 @@ void watch_init(struct watch *watch)
     *watch = (struct watch){.fd = -1};
 }
 
-void watch_begin(struct watch *watch, const char *path, const struct file_identity *loaded)
+void watch_begin(struct watch *watch, const char *path, const struct loader_includes *includes,
+                 const struct file_identity *loaded)
 {
     watch->path = path;
+    watch->includes = includes;
     watch->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     watch->loaded = *loaded;
     watch->seen = *loaded;
@@ -135,7 +141,8 @@ bool watch_has_changed(struct watch *watch, uint64_t now_us)
     if (now_us < watch->look_us) {
         return false;
     }
-    const struct file_identity found = watch_identify(watch->path);
+    struct file_identity found = watch_identify(watch->path);
+    found.includes = loader_includes_fingerprint(watch->includes);
     const bool is_settled = is_same(&found, &watch->seen);
     const bool is_other = found.inode != 0 && !is_same(&found, &watch->loaded);
     watch->seen = found;

@@ -1,5 +1,5 @@
-/* Detects changes of a file: a write in place, a replacement by rename, or a change of a symbolic
- * link in its path, as in mounted configuration directories. */
+/* Detects changes of a policy's file, and of those that it includes: a write in place, a
+ * replacement by rename, or a change of a symbolic link, as in mounted configuration folders. */
 
 #ifndef SLUICE_APP_SERVE_WATCH_H
 #define SLUICE_APP_SERVE_WATCH_H
@@ -11,6 +11,7 @@
 
 #include "base/compiler.h"
 #include "base/status.h"
+#include "policy/loader.h"
 
 /* Metadata that identifies a version of the file. All zero: there is no file. */
 struct file_identity {
@@ -19,10 +20,12 @@ struct file_identity {
     off_t bytes;
     struct timespec modified;
     struct timespec changed;
+    uint64_t includes; /* fingerprint of the files that it includes */
 };
 
 struct watch {
-    const char *path;            /* borrowed; NULL: nothing is watched */
+    const char *path;                       /* borrowed; NULL: nothing is watched */
+    const struct loader_includes *includes; /* borrowed; of the file as it was read last */
     int fd;                      /* of inotify; -1: there is none, and the file is polled */
     struct file_identity loaded; /* the version reported last */
     struct file_identity seen;   /* at the latest check */
@@ -32,7 +35,7 @@ struct watch {
 /* All zero but for the fd of -1: nothing is watched. */
 void watch_init(struct watch *watch);
 
-/* The identity of the file at @path now. */
+/* The identity of the file at @path now, without what it includes. */
 MUST_USE struct file_identity watch_identify(const char *path);
 
 /* Whether the file at @path is the root of a mount, as where a container gets a single file: then a
@@ -40,12 +43,13 @@ MUST_USE struct file_identity watch_identify(const char *path);
  * tell. */
 MUST_USE bool watch_is_mount(const char *path);
 
-/* Watch @path, which is borrowed. @loaded is its identity just before it was read; changes since
- * then are reported. */
-void watch_begin(struct watch *watch, const char *path, const struct file_identity *loaded);
+/* Watch @path and what @includes says at any time; both are borrowed. @loaded is their identity
+ * just before they were read; changes since then are reported. */
+void watch_begin(struct watch *watch, const char *path, const struct loader_includes *includes,
+                 const struct file_identity *loaded);
 void watch_end(struct watch *watch);
 
-/* The file is about to be read: its current identity @loaded is not reported. */
+/* The file was read: the identity @loaded, of just before, is not reported. */
 void watch_note(struct watch *watch, const struct file_identity *loaded);
 
 /* Whether the file has changed and has then been stable for a moment; reported once per change.

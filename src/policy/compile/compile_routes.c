@@ -1,5 +1,7 @@
 #include "policy/compile/compile.h"
 
+#include <stdio.h>
+
 #include "limit/fields.h"
 #include "policy/load/quote.h"
 #include "policy/route_index.h"
@@ -309,8 +311,15 @@ static void check_names(struct compiler *compiler, const struct spec_route *spec
         const struct spec_route *spec = &specs[entry->number];
         const struct node *node = spec->name.node != NULL ? spec->name.node : spec->position.node;
         if (node != NULL) {
-            node_error(compiler->diags, node, "two routes are called \"%.*s\"",
-                       SPAN_ARGS(shown_name(spec, &policy->routes[entry->number])));
+            const struct node *first = specs[entry[-1].number].position.node;
+            const bool is_elsewhere = first != NULL && first->file != node->file;
+            char where[PROBLEM_BYTES_MAX] = "";
+            if (is_elsewhere) {
+                (void)snprintf(where, sizeof(where), "; the first is at %s:%u",
+                               diags_file(compiler->diags, first->file), first->line);
+            }
+            node_error(compiler->diags, node, "two routes are called \"%.*s\"%s",
+                       SPAN_ARGS(shown_name(spec, &policy->routes[entry->number])), where);
         }
     }
 }

@@ -316,10 +316,11 @@ enum status loader_yaml_read(const struct loader_source *source, environment_loo
 
 enum { FIRST_BYTES = 64 * 1024 };
 
-/* STATUS_IO: errno says why. */
-static enum status read_all(FILE *file, char **bytes, size_t *len)
+enum status loader_yaml_read_all(FILE *file, char **bytes, size_t *len)
 {
     size_t capacity = 0;
+    *bytes = NULL;
+    *len = 0;
     do {
         capacity = capacity == 0 ? FIRST_BYTES : 2 * capacity;
         char *larger = realloc(*bytes, capacity);
@@ -334,10 +335,10 @@ static enum status read_all(FILE *file, char **bytes, size_t *len)
 
 enum status loader_yaml_read_file(const char *path, char **bytes, size_t *len, struct diags *diags)
 {
+    FILE *file = fopen(path, "rb");
     *bytes = NULL;
     *len = 0;
-    FILE *file = fopen(path, "rb");
-    const enum status status = file != NULL ? read_all(file, bytes, len) : STATUS_IO;
+    const enum status status = file != NULL ? loader_yaml_read_all(file, bytes, len) : STATUS_IO;
     if (status == STATUS_IO) {
         diags_add(diags, DIAG_ERROR, 0, 0, "cannot be read: %s", strerror(errno));
     }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 #include "base/compiler.h"
@@ -43,10 +44,18 @@ struct loader_bound {
     size_t n_max;
 };
 
+/* What the files of a policy have used of what they may have together. All zero: nothing. */
+struct loader_room {
+    size_t n_read;     /* keys and values */
+    size_t n_nodes;    /* the same with aliases expanded */
+    size_t n_expanded; /* bytes with values of the environment */
+};
+
 struct loader_source {
     struct span yaml;
     const char *noun;                  /* "a policy", for messages */
     const struct loader_bound *bounds; /* NULL: no bounds besides base/limits.h */
+    struct loader_room *room;          /* NULL: the file is alone */
 };
 
 /* Read @source into *root, a mapping, in @arena: aliases expanded (they share the children of their
@@ -56,6 +65,10 @@ struct loader_source {
  * tree, and @diags says why. With STATUS_OK @diags may also have errors. STATUS_NO_MEMORY. */
 MUST_USE enum status loader_yaml_read(const struct loader_source *source, environment_lookup lookup,
                                       struct arena *arena, struct diags *diags, struct node **root);
+
+/* Read @file to its end, at most POLICY_FILE_BYTES_MAX + 1 bytes, as loader_yaml_read_file() does.
+ * STATUS_IO: errno says why. */
+MUST_USE enum status loader_yaml_read_all(FILE *file, char **bytes, size_t *len);
 
 /* Read the file at @path, at most POLICY_FILE_BYTES_MAX + 1 bytes. The caller frees *bytes with
  * free(), for every result. STATUS_IO: @diags says why. STATUS_NO_MEMORY. */

@@ -50,7 +50,8 @@ const char *node_noun(const struct node *node)
 
 void node_error(struct diags *diags, const struct node *node, const char *format, ...)
 {
-    const struct diag diag = {.severity = DIAG_ERROR, .line = node->line, .column = node->column};
+    const struct diag diag = {
+        .severity = DIAG_ERROR, .file = node->file, .line = node->line, .column = node->column};
     va_list args;
     va_start(args, format);
     diags_add_args(diags, diag, format, args);
@@ -76,6 +77,7 @@ void node_warn(struct diags *diags, const struct node *node, enum warning warnin
                const char *format, ...)
 {
     const struct diag diag = {.severity = DIAG_WARNING,
+                              .file = node->file,
                               .line = node->line,
                               .column = node->column,
                               .name = warning_name(warning)};
@@ -83,6 +85,34 @@ void node_warn(struct diags *diags, const struct node *node, enum warning warnin
     va_start(args, format);
     diags_add_args(diags, diag, format, args);
     va_end(args);
+}
+
+enum status node_report_duplicates(const struct node *mapping, bool across, struct arena *arena,
+                                   struct diags *diags)
+{
+    const size_t n_keys = mapping->n_items / 2;
+    const struct name_entry *found = NULL;
+    struct name_index index;
+    if (name_index_init(&index, arena, n_keys) != STATUS_OK) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < n_keys; i++) {
+        name_index_add(&index, mapping->items[2 * i].text, (uint32_t)i);
+    }
+    name_index_build(&index);
+    while ((found = name_index_next_duplicate(&index, found)) != NULL) {
+        const struct node *key = &mapping->items[2 * (size_t)found->number];
+        const struct node *first = &mapping->items[2 * (size_t)found[-1].number];
+        if (across && key->file != first->file) {
+            node_error(diags, key, "\"%.*s\" stands twice; the first is at %s:%u",
+                       SPAN_ARGS(quote_clip(found->name)), diags_file(diags, first->file),
+                       first->line);
+        } else if (!across) {
+            node_error(diags, key, "\"%.*s\" stands twice; the first is in line %u",
+                       SPAN_ARGS(quote_clip(found->name)), first->line);
+        }
+    }
+    return STATUS_OK;
 }
 
 /* --- the builder ---
@@ -125,8 +155,8 @@ struct node_builder {
     struct arena *arena;
     struct diags *diags;
     struct environment environment;
-    size_t n_read;  /* values and keys of the file */
-    size_t n_nodes; /* the same with aliases expanded */
+    struct loader_room own_room; /* where the source has none */
+    struct loader_room *room;
     struct node root;
     struct frame frames[POLICY_DEPTH_MAX];
     size_t n_frames;
@@ -168,33 +198,13 @@ static void set_text(struct node_builder *builder, struct node *node, bool is_ke
     }
 }
 
-static struct node node_at(enum node_kind kind, struct node_position position)
+static struct node node_at(const struct node_builder *builder, enum node_kind kind,
+                           struct node_position position)
 {
-    return (struct node){.kind = kind, .line = position.line, .column = position.column};
-}
-
-/* --- duplicate keys --- */
-
-/* Report duplicate keys of @mapping, which is complete. */
-static enum status check_keys(struct node_builder *builder, const struct node *mapping)
-{
-    const size_t n_keys = mapping->n_items / 2;
-    const struct name_entry *found = NULL;
-    struct name_index index;
-    if (name_index_init(&index, builder->arena, n_keys) != STATUS_OK) {
-        return STATUS_NO_MEMORY;
-    }
-    for (size_t i = 0; i < n_keys; i++) {
-        name_index_add(&index, mapping->items[2 * i].text, (uint32_t)i);
-    }
-    name_index_build(&index);
-    while ((found = name_index_next_duplicate(&index, found)) != NULL) {
-        node_error(builder->diags, &mapping->items[2 * (size_t)found->number],
-                   "\"%.*s\" stands twice; the first is in line %u",
-                   SPAN_ARGS(quote_clip(found->name)),
-                   mapping->items[2 * (size_t)found[-1].number].line);
-    }
-    return STATUS_OK;
+    return (struct node){.kind = kind,
+                         .line = position.line,
+                         .column = position.column,
+                         .file = builder->diags->current};
 }
 
 /* --- anchors --- */
@@ -301,13 +311,13 @@ static enum status make_room(struct node_builder *builder, struct node_position 
 static enum status count_nodes(struct node_builder *builder, struct node_position position,
                                size_t n_nodes)
 {
-    const size_t n_max = ALIAS_FACTOR * builder->n_read + ALIAS_NODES_MAX;
-    if (builder->n_nodes + n_nodes > POLICY_NODES_MAX) {
+    const size_t n_max = ALIAS_FACTOR * builder->room->n_read + ALIAS_NODES_MAX;
+    if (builder->room->n_nodes + n_nodes > POLICY_NODES_MAX) {
         return node_builder_refuse(builder, position, "more than %d keys and values",
                                    POLICY_NODES_MAX);
     }
-    builder->n_nodes += n_nodes;
-    if (builder->n_nodes > n_max) {
+    builder->room->n_nodes += n_nodes;
+    if (builder->room->n_nodes > n_max) {
         return node_builder_refuse(builder, position,
                                    "the aliases of this file repeat too much: more than %zu values",
                                    n_max);
@@ -332,7 +342,7 @@ static void add_child(struct node_builder *builder, const struct node *node, siz
 /* Count one more key or value and make room for it. */
 static enum status count_and_make_room(struct node_builder *builder, struct node_position position)
 {
-    builder->n_read++;
+    builder->room->n_read++;
     const enum status status = count_nodes(builder, position, 1);
     return status == STATUS_OK ? make_room(builder, position) : status;
 }
@@ -354,7 +364,7 @@ enum status node_builder_scalar(struct node_builder *builder, struct node_positi
     if (status != STATUS_OK) {
         return status;
     }
-    struct node node = node_at(NODE_SCALAR, position);
+    struct node node = node_at(builder, NODE_SCALAR, position);
     node.plain = is_plain;
     node.written = arena_copy(builder->arena, value);
     if (node.written.data == NULL) {
@@ -421,7 +431,7 @@ enum status node_builder_begin(struct node_builder *builder, enum node_kind kind
         return status;
     }
     if (builder->n_frames == 0 && kind != NODE_MAPPING) {
-        const struct node node = node_at(kind, position);
+        const struct node node = node_at(builder, kind, position);
         return node_builder_refuse(builder, position, "%s is a mapping (key: value), not %s",
                                    builder->source->noun, node_noun(&node));
     }
@@ -432,11 +442,11 @@ enum status node_builder_begin(struct node_builder *builder, enum node_kind kind
         return node_builder_refuse(builder, position, "nested more than %d deep", POLICY_DEPTH_MAX);
     }
     struct frame frame = {
-        .node = node_at(kind, position),
+        .node = node_at(builder, kind, position),
         .first = builder->n_pending,
         .n_items_max = POLICY_ITEMS_MAX,
         .bound = kind == NODE_LIST ? "values in a list" : "keys in a mapping",
-        .n_nodes = builder->n_nodes - 1,
+        .n_nodes = builder->room->n_nodes - 1,
         .height = 1,
     };
     if (builder->n_frames == 1) {
@@ -465,9 +475,12 @@ enum status node_builder_end(struct node_builder *builder)
     }
     builder->n_pending = frame->first;
     builder->n_frames--;
-    end_anchor(builder, frame->anchor, &node, builder->n_nodes - frame->n_nodes, frame->height);
+    end_anchor(builder, frame->anchor, &node, builder->room->n_nodes - frame->n_nodes,
+               frame->height);
     add_child(builder, &node, frame->height);
-    return node.kind == NODE_MAPPING ? check_keys(builder, &node) : STATUS_OK;
+    return node.kind == NODE_MAPPING
+               ? node_report_duplicates(&node, false, builder->arena, builder->diags)
+               : STATUS_OK;
 }
 
 struct node node_builder_root(const struct node_builder *builder)
@@ -483,8 +496,11 @@ struct node_builder *node_builder_new(const struct loader_source *source, enviro
         builder->source = source;
         builder->arena = arena;
         builder->diags = diags;
+        builder->room = source->room != NULL ? source->room : &builder->own_room;
         builder->environment =
-            (struct environment){.lookup = lookup, .arena = arena, .room = POLICY_FILE_BYTES_MAX};
+            (struct environment){.lookup = lookup,
+                                 .arena = arena,
+                                 .room = POLICY_FILE_BYTES_MAX - builder->room->n_expanded};
         builder->hash_key = hash_key_new();
     }
     return builder;
@@ -493,6 +509,7 @@ struct node_builder *node_builder_new(const struct loader_source *source, enviro
 void node_builder_free(struct node_builder *builder)
 {
     if (builder != NULL) {
+        builder->room->n_expanded = POLICY_FILE_BYTES_MAX - builder->environment.room;
         free(builder->pending);
         free(builder->anchors);
         free(builder);

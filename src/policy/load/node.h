@@ -26,6 +26,7 @@ struct node {
     enum node_kind kind;
     uint32_t line;       /* from 1 */
     uint32_t column;     /* from 1 */
+    uint16_t file;       /* number in the diags */
     bool plain;          /* a scalar without quotes */
     bool expanded;       /* text contains environment values, never shown */
     bool broken;         /* its error is already reported */
@@ -40,6 +41,11 @@ bool node_is_null(const struct node *node);
 
 /* The value of @key in @mapping, or NULL. A mapping that is NULL has no keys. */
 const struct node *node_find(const struct node *mapping, struct span key);
+
+/* Report keys that stand twice in @mapping: pairs in one file, or pairs in two files that were
+ * merged, if @across. STATUS_NO_MEMORY. */
+MUST_USE enum status node_report_duplicates(const struct node *mapping, bool across,
+                                            struct arena *arena, struct diags *diags);
 
 /* "a list", "a mapping" …, for messages. */
 const char *node_noun(const struct node *node);

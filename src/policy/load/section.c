@@ -153,6 +153,7 @@ static void read_fallback(struct section_reader *reader, const struct section_fi
         reader->no_memory = true;
         return;
     }
+    node->file = section_node->file;
     node->line = section_node->line;
     node->column = section_node->column;
     node->written = span_of_text(field->fallback);
@@ -317,6 +318,7 @@ static const struct node *as_mapping(struct section_reader *reader, const struct
     items[0].written = items[0].text;
     items[1] = *node;
     *mapping = (struct node){.kind = NODE_MAPPING,
+                             .file = node->file,
                              .line = node->line,
                              .column = node->column,
                              .items = items,

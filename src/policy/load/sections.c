@@ -413,7 +413,11 @@ static const struct section_field RESOLVER_FIELDS[] = {
 };
 static const struct value_type RESOLVER_TYPE = SECTION_TYPE(RESOLVER_FIELDS, struct spec_resolver);
 
+static const struct value_type INCLUDE_PATH =
+    VALUE_STRING_TYPE("a path or a pattern of files", NULL);
 static const struct section_field POLICY_FIELDS[] = {
+    {"include", SHAPE_LIST, &INCLUDE_PATH, offsetof(struct spec_policy, include), NULL,
+     KEY_OPTIONAL, "paths and patterns of files with limits, routes and upstreams of this policy"},
     {"listen", SHAPE_LIST, &LISTEN_TYPE, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
      "address:port, unix:/path, a section, or a list of such"},
     {"admin", SHAPE_ONE, &SECTIONS_ADMIN, offsetof(struct spec_policy, admin), NULL, KEY_OPTIONAL,

@@ -159,7 +159,8 @@ struct spec_defaults {
 
 struct spec_policy {
     struct section_position position;
-    struct section_items listen; /* struct spec_listen */
+    struct section_items include; /* struct spec_text; files are merged before: unused */
+    struct section_items listen;  /* struct spec_listen */
     struct spec_admin admin;
     uint32_t workers;
     struct section_items trusted_proxies; /* struct address_prefix */
