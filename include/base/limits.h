@@ -46,6 +46,7 @@ enum {
     ROUTE_SET_BYTES_MAX = 8 * 1024, /* of all of them together */
     ROUTE_REMOVALS_MAX = 64,
     REPLY_SETS_MAX = 8,          /* fields of one of sluice's own responses */
+    REDIRECT_BYTES_MAX = 2048,   /* of the URL that the policy names */
     REPLY_VALUES_MAX = 16,       /* values in its body and its fields */
     REPLY_VALUE_BYTES_MAX = 128, /* of each */
 

@@ -15,8 +15,10 @@ struct field_setting; /* policy/edits.h */
 struct reply_spec {
     uint16_t status;
     bool has_values; /* the body or a field contains a value of the request, as {limit} */
+    bool to_https;   /* Location is the URL of the request with the scheme https */
     struct span body;
     struct span content_type;
+    struct span location; /* of a redirect elsewhere; the request's query follows if it has none */
     const struct field_setting *set; /* in the order of the file, <= REPLY_SETS_MAX */
     size_t n_set;
 };

@@ -131,7 +131,7 @@ void compile_key_part(struct compiler *compiler, const struct key_part *from, st
 const struct reply_spec *compile_denial(struct compiler *compiler, const struct spec_reply *spec);
 
 /* The answer of a route; NULL: it is not in the file. */
-const struct reply_spec *compile_respond(struct compiler *compiler, const struct spec_reply *spec);
+const struct reply_spec *compile_respond(struct compiler *compiler, const struct spec_route *route);
 
 /* Set the fields of @reply, the answer of a denial or of a route. */
 void compile_reply_set(struct compiler *compiler, const struct section_items *items, bool is_denial,

@@ -60,10 +60,54 @@ const struct reply_spec *compile_denial(struct compiler *compiler, const struct 
     return reply;
 }
 
-const struct reply_spec *compile_respond(struct compiler *compiler, const struct spec_reply *spec)
+static void compile_redirect(struct compiler *compiler, const struct spec_route *route,
+                             struct reply_spec *reply)
 {
+    const struct spec_redirect *spec = &route->respond.redirect;
+    size_t *bytes_max = &compiler->policy->reply_set_bytes_max;
+    reply->status = (uint16_t)spec->status;
+    reply->to_https = span_equals(spec->to.text, SPAN("https"));
+    if (!reply->to_https) {
+        reply->location = compile_copy(compiler, spec->to.text);
+        *bytes_max += reply->location.len;
+    } else if (route->match.hosts.n_items == 0) {
+        node_error(compiler->diags, spec->to.node,
+                   "redirect: https needs match.host beside it: the hosts that the URL may name");
+    }
+    if (spec->status >= 304 && spec->status <= 306) {
+        node_error(compiler->diags, spec->position.node,
+                   "status of a redirect must be 301, 302, 303, 307 or 308");
+    }
+    if (reply->body.len == 0) {
+        reply->body = SPAN("See the Location field.\n");
+    }
+    for (size_t i = 0; i < reply->n_set; i++) {
+        if (span_equals_ignore_case(reply->set[i].name, SPAN("Location"))) {
+            node_error(compiler->diags, spec->position.node,
+                       "field \"Location\" cannot be set beside redirect");
+        }
+    }
+}
+
+const struct reply_spec *compile_respond(struct compiler *compiler, const struct spec_route *route)
+{
+    const struct spec_reply *spec = &route->respond;
     struct reply_spec *reply = compile_reply(compiler, spec, false);
-    if (reply != NULL && (spec->status == 204 || spec->status == 304) && spec->body.text.len > 0) {
+    if (reply == NULL) {
+        return NULL;
+    }
+    const struct node *status = node_find(spec->position.node, SPAN("status"));
+    const bool redirects = node_find(spec->position.node, SPAN("redirect")) != NULL;
+    if (redirects && status != NULL) {
+        node_error(compiler->diags, status,
+                   "the status of a redirect is written in it: redirect: {to: …, status: 301}");
+    } else if (!redirects && status == NULL) {
+        node_error(compiler->diags, spec->position.node,
+                   "\"status\" or \"redirect\" is missing in respond");
+    }
+    if (redirects) {
+        compile_redirect(compiler, route, reply);
+    } else if ((spec->status == 204 || spec->status == 304) && spec->body.text.len > 0) {
         node_error(compiler->diags, spec->body.node, "an answer of status %u has no body",
                    (unsigned)spec->status);
     }

@@ -347,7 +347,7 @@ static void compile_route(struct compiler *compiler, const struct spec_route *sp
     compile_match(compiler, &spec->match, route);
     compile_rules(compiler, spec, defaults, route);
     compile_destination(compiler, spec, route);
-    route->respond = compile_respond(compiler, &spec->respond);
+    route->respond = compile_respond(compiler, spec);
     check_destination(compiler, spec, route);
     write_policy_field(compiler, route);
     compile_cost(compiler, &spec->cost, route);

@@ -51,6 +51,7 @@ static const struct value_type COST_UNITS = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX)
 static const struct value_type BUCKETS = VALUE_NUMBER_TYPE(1, 100);
 static const struct value_type BURST = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
 static const struct value_type DENY_STATUS = VALUE_NUMBER_TYPE(400, 599);
+static const struct value_type REDIRECT_STATUS = VALUE_NUMBER_TYPE(301, 308);
 static const struct value_type RESPOND_STATUS = VALUE_NUMBER_TYPE(200, 599);
 static const struct value_type DEADLINE = VALUE_DURATION_TYPE(MS(1), MS(60000));
 static const struct value_type TIMEOUT = VALUE_DURATION_TYPE(MS(1), MS(DAY_MS));
@@ -303,9 +304,20 @@ static const struct value_type MATCH_TYPE = {
         },
 };
 
+static const struct section_field REDIRECT_FIELDS[] = {
+    {"to", SHAPE_ONE, &VALUE_REDIRECT, offsetof(struct spec_redirect, to), NULL, KEY_REQUIRED,
+     "https: the URL of the request with that scheme; or a path or a URL"},
+    {"status", SHAPE_ONE, &REDIRECT_STATUS, offsetof(struct spec_redirect, status), "308",
+     KEY_OPTIONAL, "301, 302, 303, 307 or 308"},
+};
+static const struct value_type REDIRECT_TYPE =
+    SHORT_SECTION_TYPE(REDIRECT_FIELDS, struct spec_redirect, "to");
+
 static const struct section_field RESPOND_FIELDS[] = {
-    {"status", SHAPE_ONE, &RESPOND_STATUS, offsetof(struct spec_reply, status), NULL, KEY_REQUIRED,
-     "status of the answer, 200 to 599"},
+    {"status", SHAPE_ONE, &RESPOND_STATUS, offsetof(struct spec_reply, status), NULL,
+     KEY_CONDITIONAL, "status of the answer, 200 to 599; this or redirect"},
+    {"redirect", SHAPE_ONE, &REDIRECT_TYPE, offsetof(struct spec_reply, redirect), NULL,
+     KEY_CONDITIONAL, "where clients are sent: a section, or its to alone; this or status"},
     {"body", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_reply, body), "", KEY_OPTIONAL,
      "body of the answer"},
     {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),

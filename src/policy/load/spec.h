@@ -14,16 +14,6 @@
 
 /* --- routes --- */
 
-/* A response of sluice: to a denied request, to one that lacks its key, or of a route. */
-struct spec_reply {
-    struct section_position position;
-    int missing; /* enum key_missing; of `missing` alone */
-    uint32_t status;
-    struct spec_text body;
-    struct spec_text content_type;
-    struct section_items set; /* struct spec_field */
-};
-
 struct spec_match {
     struct section_position position;
     struct section_items paths;   /* struct spec_text */

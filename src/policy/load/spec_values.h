@@ -1,4 +1,4 @@
-/* Single values, upstreams and the admin API of a policy file; part of spec.h. */
+/* Single values, answers, upstreams and the admin API of a policy file; part of spec.h. */
 
 #ifndef SLUICE_POLICY_LOAD_SPEC_VALUES_H
 #define SLUICE_POLICY_LOAD_SPEC_VALUES_H
@@ -80,6 +80,26 @@ struct spec_cost_source {
 struct spec_method_cost {
     struct section_position position; /* name: of the method */
     uint32_t units;
+};
+
+/* --- answers of sluice --- */
+
+/* Where a route sends its clients. */
+struct spec_redirect {
+    struct section_position position;
+    struct spec_text to;
+    uint32_t status;
+};
+
+/* A response of sluice: to a denied request, to one that lacks its key, or of a route. */
+struct spec_reply {
+    struct section_position position;
+    int missing; /* enum key_missing; of `missing` alone */
+    uint32_t status;
+    struct spec_text body;
+    struct spec_text content_type;
+    struct section_items set;      /* struct spec_field */
+    struct spec_redirect redirect; /* of a route alone */
 };
 
 /* --- upstreams --- */

@@ -148,6 +148,20 @@ static bool check_origin(struct span origin, struct text *problem)
                                 "case, with a port where it is not the usual one, without a path");
 }
 
+/* Behind "//" and "/\\" browsers read a host. */
+static bool check_redirect(struct span to, struct text *problem)
+{
+    struct target target;
+    const bool names_host = to.len > 1 && to.data[0] == '/' && strchr("/\\", to.data[1]) != NULL;
+    if (to.len > REDIRECT_BYTES_MAX) {
+        return text_refuse(problem, "must have at most %d bytes", REDIRECT_BYTES_MAX);
+    }
+    return span_equals(to, SPAN("https")) ||
+           (!names_host && target_parse(to, SPAN("GET"), &target) == NULL) ||
+           text_refuse(problem, "must be https, a path such as /new, or a URL such as "
+                                "https://www.example.com/new, percent-encoded and without \"#\"");
+}
+
 bool value_check_method(struct span method, struct text *problem)
 {
     if (!field_is_token(method) || method.len > METHOD_BYTES_MAX) {
@@ -382,6 +396,8 @@ const struct value_type VALUE_HOST_PATTERN =
     VALUE_STRING_TYPE("a host, or \"*.\" and a host", check_host_pattern);
 const struct value_type VALUE_ORIGIN =
     VALUE_STRING_TYPE("an origin such as https://app.example.com", check_origin);
+const struct value_type VALUE_REDIRECT =
+    VALUE_STRING_TYPE("https, a path or a URL", check_redirect);
 const struct value_type VALUE_FIELD_NAME =
     VALUE_STRING_TYPE("the name of a header", check_field_name);
 const struct value_type VALUE_LOG_TARGET = VALUE_STRING_TYPE(LOG_TARGET_NOUN, check_log_target);

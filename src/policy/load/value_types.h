@@ -23,6 +23,7 @@ extern const struct value_type VALUE_LOG_TARGET;   /* struct spec_text: stdout, 
 extern const struct value_type VALUE_SHARE;        /* uint32_t: ppm */
 extern const struct value_type VALUE_HOST_RULE; /* struct spec_text: preserve, server or a host */
 extern const struct value_type VALUE_HOST_PATTERN; /* struct spec_text: host or *.host */
+extern const struct value_type VALUE_REDIRECT;     /* struct spec_text */
 extern const struct value_type VALUE_ORIGIN;       /* struct spec_text: an origin, or * */
 extern const struct value_type VALUE_BOOL;         /* bool */
 extern const struct value_type VALUE_BYTE_RATE;    /* uint64_t: bytes a second; 0: off */

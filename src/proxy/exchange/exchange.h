@@ -52,7 +52,7 @@ enum exchange_state {
 };
 
 enum {
-    OWN_FIELDS_MAX = 18 + ROUTE_SETS_MAX + REPLY_SETS_MAX,
+    OWN_FIELDS_MAX = 19 + ROUTE_SETS_MAX + REPLY_SETS_MAX,
     EXCHANGE_ARENA_BYTES = 2048,
 };
 

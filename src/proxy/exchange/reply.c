@@ -188,10 +188,35 @@ struct span reply_undecided(struct exchange *exchange)
                      SPAN("application/problem+json"));
 }
 
+/* The route's hosts are the only ones that a request can bring into the URL. Neither its target
+ * nor its host contains a line end. */
+static void add_location(struct exchange *exchange, const struct reply_spec *redirect)
+{
+    const struct target *target = &exchange->request.target;
+    const struct span host = exchange->evaluation.view.host;
+    struct span to = redirect->location;
+    struct text text =
+        new_text(exchange, to.len + sizeof("https:///?") + host.len + target->whole.len);
+    if (redirect->to_https) {
+        text_add_literal(&text, "https://");
+        text_add(&text, host);
+        to = target->path.data[0] == '/' ? target->path : SPAN("/"); /* of OPTIONS it may be "*" */
+    }
+    text_add(&text, to);
+    if (target->has_query && span_find(to, '?') == to.len) {
+        text_add_char(&text, '?');
+        text_add(&text, target->query);
+    }
+    reply_add_field(exchange, FIELD_OTHER, SPAN("Location"), text_span(&text));
+}
+
 struct span reply_route(struct exchange *exchange, const struct reply_spec *respond)
 {
     begin(exchange, respond->status);
     reply_add_ratelimit_fields(exchange);
+    if (respond->to_https || respond->location.len > 0) {
+        add_location(exchange, respond);
+    }
     return with_reply(exchange, respond);
 }
 
