@@ -71,12 +71,34 @@ MUST_USE bool certificate_check_server(const struct certificate *certificate,
 MUST_USE bool certificate_check_time(const struct certificate *certificate, int64_t now_s,
                                      struct certificate_problem *problem);
 
+/* Whether the leaf stands alone although clients do not know its issuer: it says where to fetch
+ * that, as certificates of public authorities do, which are never signed by a root. */
+MUST_USE bool certificate_lacks_issuer(const struct certificate *certificate);
+
 /* Read the certificates of authorities in the PEM file at @path, at least one, as DER: *@n_ders of
  * them at *@ders, owned by the caller, who frees them by certificate_free_ders(). Errors as of
  * certificate_load(). */
 MUST_USE enum status certificate_load_cas(const char *path, struct span **ders, size_t *n_ders,
                                           struct certificate_problem *problem);
 void certificate_free_ders(struct span *ders, size_t n_ders);
+
+struct certificate_crls {
+    struct span *ders; /* owned; freed by certificate_free_ders() */
+    size_t n_ders;
+    int64_t end_s; /* Unix time from which the first of them is no longer current */
+};
+
+/* Read the certificate revocation lists in the PEM file at @path, at least one, each signed by one
+ * of the @n_cas authorities @cas (DER). Errors as of certificate_load(). */
+MUST_USE enum status certificate_load_crls(const char *path, const struct span *cas, size_t n_cas,
+                                           struct certificate_crls *crls,
+                                           struct certificate_problem *problem);
+
+/* The contents of the regular file at @path, of bounded size; the caller frees them, which wipes
+ * them. STATUS_IO, STATUS_INVALID: see *@problem. STATUS_NO_MEMORY. */
+MUST_USE enum status certificate_load_file(const char *path, struct span *contents,
+                                           struct certificate_problem *problem);
+void certificate_free_file(struct span contents);
 
 /* NULL is a no-op. */
 void certificate_free(struct certificate *certificate);

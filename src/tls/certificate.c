@@ -88,14 +88,14 @@ static enum status read_open_file(int fd, const char *path, struct span *content
     return data != NULL ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-static void free_contents(struct span contents)
+void certificate_free_file(struct span contents)
 {
     OPENSSL_clear_free((void *)(uintptr_t)contents.data, contents.len);
 }
 
 /* A FIFO, which nobody may ever write to, does not block. */
-static enum status read_file(const char *path, struct span *contents,
-                             struct certificate_problem *problem)
+enum status certificate_load_file(const char *path, struct span *contents,
+                                  struct certificate_problem *problem)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
@@ -521,13 +521,13 @@ enum status certificate_load(const char *cert_path, const char *key_path,
 {
     struct span cert = span_of(NULL, 0);
     struct span key = span_of(NULL, 0);
-    enum status status = read_file(cert_path, &cert, problem);
-    status = status != STATUS_OK ? status : read_file(key_path, &key, problem);
+    enum status status = certificate_load_file(cert_path, &cert, problem);
+    status = status != STATUS_OK ? status : certificate_load_file(key_path, &key, problem);
     status = status != STATUS_OK
                  ? status
                  : certificate_read(cert, cert_path, key, key_path, certificate, problem);
-    free_contents(cert);
-    free_contents(key);
+    certificate_free_file(cert);
+    certificate_free_file(key);
     return status;
 }
 
@@ -537,12 +537,12 @@ void certificate_free(struct certificate *certificate)
         return;
     }
     for (size_t i = 0; i < certificate->n_chain; i++) {
-        free_contents(certificate->chain[i]);
+        certificate_free_file(certificate->chain[i]);
     }
     for (size_t i = 0; i < certificate->n_names; i++) {
         free(certificate->names[i]);
     }
-    free_contents(certificate->key);
+    certificate_free_file(certificate->key);
     free(certificate->names);
     free(certificate);
 }
@@ -591,6 +591,17 @@ bool certificate_check_time(const struct certificate *certificate, int64_t now_s
     return false;
 }
 
+bool certificate_lacks_issuer(const struct certificate *certificate)
+{
+    const unsigned char *at = (const unsigned char *)certificate->chain[0].data;
+    X509 *leaf = certificate->n_chain == 1 && !certificate->is_self_signed
+                     ? d2i_X509(NULL, &at, (long)certificate->chain[0].len)
+                     : NULL;
+    const bool is_public = leaf != NULL && X509_get_ext_by_NID(leaf, NID_info_access, -1) >= 0;
+    X509_free(leaf);
+    return is_public;
+}
+
 /* --- authorities --- */
 
 struct authorities {
@@ -627,14 +638,14 @@ enum status certificate_load_cas(const char *path, struct span **ders, size_t *n
     struct authorities all = {.path = path, .problem = problem};
     struct span pem = span_of(NULL, 0);
     ERR_clear_error();
-    enum status status = read_file(path, &pem, problem);
+    enum status status = certificate_load_file(path, &pem, problem);
     if (status == STATUS_OK) {
         status = read_blocks(pem, path, take_authority, &all, problem);
     }
     if (status == STATUS_OK && all.n == 0) {
         status = refuse_empty(pem, path, "certificate", problem);
     }
-    free_contents(pem);
+    certificate_free_file(pem);
     if (status != STATUS_OK) {
         certificate_free_ders(all.ders, all.n);
         return status;
@@ -644,10 +655,102 @@ enum status certificate_load_cas(const char *path, struct span **ders, size_t *n
     return STATUS_OK;
 }
 
+/* --- revocation lists --- */
+
+struct crls {
+    struct span *ders;
+    size_t n;
+    const struct span *cas;
+    size_t n_cas;
+    int64_t end_s;
+    const char *path;
+    struct certificate_problem *problem;
+};
+
+/* Whether one of the authorities has signed @crl. */
+static bool is_of_authority(const struct crls *all, X509_CRL *crl)
+{
+    bool is_signed = false;
+    for (size_t i = 0; i < all->n_cas && !is_signed; i++) {
+        const unsigned char *at = (const unsigned char *)all->cas[i].data;
+        X509 *ca = d2i_X509(NULL, &at, (long)all->cas[i].len);
+        is_signed = ca != NULL &&
+                    X509_NAME_cmp(X509_get_subject_name(ca), X509_CRL_get_issuer(crl)) == 0 &&
+                    X509_CRL_verify(crl, X509_get0_pubkey(ca)) == 1;
+        X509_free(ca);
+    }
+    return is_signed;
+}
+
+static enum status keep_crl(struct crls *all, X509_CRL *crl)
+{
+    int64_t end_s = INT64_MAX;
+    unsigned char *bytes = NULL;
+    if (!is_of_authority(all, crl)) {
+        return refuse(all->problem, all->path, "list %zu is signed by no certificate of client_ca",
+                      all->n + 1);
+    }
+    const ASN1_TIME *end = X509_CRL_get0_nextUpdate(crl);
+    if (end != NULL && !to_unix(end, &end_s)) {
+        return refuse(all->problem, all->path, "list %zu has no valid dates", all->n + 1);
+    }
+    const int len = i2d_X509_CRL(crl, &bytes);
+    if (len <= 0) {
+        return STATUS_NO_MEMORY;
+    }
+    all->end_s = end_s < all->end_s ? end_s : all->end_s;
+    all->ders[all->n++] = span_of((char *)bytes, (size_t)len);
+    return STATUS_OK;
+}
+
+static enum status take_crl(void *context, const struct block *block)
+{
+    struct crls *all = context;
+    const unsigned char *at = block->der;
+    if (!is_labelled(block, "X509 CRL")) {
+        return STATUS_OK;
+    }
+    struct span *grown = realloc(all->ders, (all->n + 1) * sizeof(all->ders[0]));
+    if (grown == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    all->ders = grown;
+    X509_CRL *crl = d2i_X509_CRL(NULL, &at, block->len);
+    const enum status status =
+        crl != NULL ? keep_crl(all, crl)
+                    : refuse(all->problem, all->path, "list %zu cannot be read", all->n + 1);
+    X509_CRL_free(crl);
+    return status;
+}
+
+enum status certificate_load_crls(const char *path, const struct span *cas, size_t n_cas,
+                                  struct certificate_crls *crls,
+                                  struct certificate_problem *problem)
+{
+    struct crls all = {
+        .cas = cas, .n_cas = n_cas, .end_s = INT64_MAX, .path = path, .problem = problem};
+    struct span pem = span_of(NULL, 0);
+    ERR_clear_error();
+    enum status status = certificate_load_file(path, &pem, problem);
+    if (status == STATUS_OK) {
+        status = read_blocks(pem, path, take_crl, &all, problem);
+    }
+    if (status == STATUS_OK && all.n == 0) {
+        status = refuse_empty(pem, path, "certificate revocation list (X509 CRL)", problem);
+    }
+    certificate_free_file(pem);
+    if (status != STATUS_OK) {
+        certificate_free_ders(all.ders, all.n);
+        return status;
+    }
+    *crls = (struct certificate_crls){all.ders, all.n, all.end_s};
+    return STATUS_OK;
+}
+
 void certificate_free_ders(struct span *ders, size_t n_ders)
 {
     for (size_t i = 0; i < n_ders; i++) {
-        free_contents(ders[i]);
+        certificate_free_file(ders[i]);
     }
     free(ders);
 }
