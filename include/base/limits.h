@@ -53,6 +53,7 @@ enum {
     /* --- TLS --- */
     CLIENT_HELLO_BYTES_MAX = 16 * 1024, /* with the headers of its records; usual are 2 KiB */
     CLIENT_HELLO_RECORDS_MAX = 64,
+    TLS_ENTRIES_MAX = 1000, /* of certificates, of a listener */
 
     /* --- a request --- */
     HEAD_FIELDS_MAX = 256,        /* upper bound of the policy's max.headers */

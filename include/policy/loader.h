@@ -9,20 +9,8 @@
 #include "base/diag.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "policy/files.h"
 #include "policy/policy.h"
-
-/* What a policy includes. All zero: nothing. */
-struct loader_includes {
-    char **patterns; /* paths and patterns of files, as they are opened; owned */
-    size_t n_patterns;
-    uint64_t fingerprint; /* of the files that were read, just before they were */
-};
-
-void loader_includes_free(struct loader_includes *includes);
-
-/* What the files that @includes names are like now: another number once one of them is changed,
- * added or removed. */
-uint64_t loader_includes_fingerprint(const struct loader_includes *includes);
 
 /* Load the file at @path. @diags is initialised with the file's name; errors and warnings are
  * added. STATUS_OK: the caller owns *policy and frees it with policy_free(). STATUS_INVALID: @diags
@@ -30,24 +18,29 @@ uint64_t loader_includes_fingerprint(const struct loader_includes *includes);
 MUST_USE enum status loader_load_file(const char *path, struct policy **policy,
                                       struct diags *diags);
 
-/* The same. @includes, freed first, is what the file includes, also where it has errors. */
-MUST_USE enum status loader_load_file_and_includes(const char *path,
-                                                   struct loader_includes *includes,
-                                                   struct policy **policy, struct diags *diags);
-
 /* The same for a caller with another clock: calendar windows are computed from @now_us, us since
  * the epoch, instead of from now, to about 25 years ahead. */
 MUST_USE enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
                                          struct diags *diags);
 
-/* The same from text in memory. Environment variables are looked up with @getenv_value, so that a
- * test can pass its own; NULL: the process's environment. */
+/* The same for a process that serves it: the files of certificates are read too. @in_force is the
+ * policy that it takes the place of: a certificate that is out of date, and is not in force there,
+ * is an error. NULL: there is none, and such a certificate is only warned of, so that it keeps no
+ * process from starting. @files, which is freed first, is what it names, also if there are errors.
+ */
+MUST_USE enum status loader_load_file_to_serve(const char *path, const struct policy *in_force,
+                                               struct loader_files *files, struct policy **policy,
+                                               struct diags *diags);
+
+/* The same from text in memory, without files of certificates. Environment variables are looked up
+ * with @getenv_value, so that a test can pass its own; NULL: the process's environment. */
 MUST_USE enum status loader_load_text(struct span yaml,
                                       const char *(*getenv_value)(const char *name),
                                       struct policy **policy, struct diags *diags);
 
-/* The same, and look for valid settings that are probably mistakes: all warnings of
- * policy/warning.h. */
+/* The same as loader_load_file() and loader_load_text(), and look for valid settings that are
+ * probably mistakes: all warnings of policy/warning.h. loader_check_file() also reads the files of
+ * certificates. */
 MUST_USE enum status loader_check_file(const char *path, struct policy **policy,
                                        struct diags *diags);
 MUST_USE enum status loader_check_text(struct span yaml,

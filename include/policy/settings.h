@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/span.h"
 #include "limit/limit.h"
+#include "tls/tls_server.h"
 
 /* An endpoint to listen on or connect to. In a policy its spans are NUL-terminated. */
 struct endpoint {
@@ -21,9 +22,36 @@ struct endpoint {
     struct span text;      /* as written */
 };
 
-/* A listen address for clients. */
+/* An entry of `certificates`, as the policy has it. Paths are NUL-terminated; relative ones begin
+ * in the folder of the policy's file. */
+struct tls_entry_section {
+    struct span certs[TLS_CERTIFICATES_PER_ENTRY_MAX];
+    struct span keys[TLS_CERTIFICATES_PER_ENTRY_MAX];
+    size_t n_pairs;
+    struct span *names; /* 0 of them: those of the certificate */
+    size_t n_names;
+    struct span client_ca; /* empty: none, as the next two */
+    struct span client_crl;
+    struct span ocsp;
+    enum client_certificate_rule client;
+};
+
+/* TLS of a listen address. */
+struct tls_section {
+    struct tls_entry_section *entries;
+    size_t n_entries;
+    enum tls_version min_version;
+    bool refuses_unknown_names;
+    enum tls_tickets tickets;
+};
+
+/* A listen address. */
 struct listener_section {
     struct endpoint endpoint;
+    const struct tls_section *tls; /* NULL: plain */
+    /* With the contents of the files; a reference that policy_free() releases. NULL: plain, or the
+     * files were not read, which only loader_load_file_to_serve() and loader_check_file() do. */
+    struct tls_server_config *tls_config;
     /* Trusted peers send a PROXY protocol header first; other peers are refused. */
     bool proxy_protocol;
     uint32_t mode; /* permissions of a unix socket */
@@ -135,10 +163,12 @@ struct max_section {
     uint64_t buffered_bytes; /* of request bodies, in all workers together */
     uint32_t held;           /* requests held for shaping, of each worker */
     uint32_t bans;           /* and exemptions, of the process */
+    uint32_t handshakes;     /* of TLS, whose first message is complete, in all workers together */
 };
 
 struct timeouts_section {
     uint64_t head_us;          /* from a request's first byte to the end of its head */
+    uint64_t handshake_us;     /* of TLS, from the connection to its end */
     uint64_t idle_us;          /* between requests, and without progress of a body or response */
     uint64_t tunnel_us;        /* of a tunnel without traffic */
     uint64_t drain_us;         /* after SIGTERM */

@@ -16,7 +16,14 @@
     X(FORGIVEN_COST, "forgiven-cost", "a cost from the response that gcra cannot take in full")    \
     X(SEVERAL_SLOTS, "several-slots", "a route whose limits lie in several slots of a cluster")    \
     X(NOT_REDIS_CELL, "not-redis-cell", "a gcra limit that redis-cell cannot decide")              \
+    X(CERTIFICATE_TIME, "certificate-time",                                                        \
+      "a certificate, or a revocation list, that is out of date or soon will be")                  \
+    X(INCOMPLETE_CHAIN, "incomplete-chain", "a certificate without the one of its issuer")         \
+    X(UNCOVERED_NAME, "uncovered-name", "a name that its certificate does not have")               \
+    X(UNUSED_RESPONSE, "unused-response", "a response of OCSP that clients do not get")            \
+    X(READABLE_SECRET, "readable-secret", "a key or secret in a file that everybody may read")     \
                                                                                                    \
+    X(UNROUTED_NAME, "unrouted-name", "a name of a certificate that no route has")                 \
     X(UNREACHABLE_ROUTE, "unreachable-route", "a route that can never match")                      \
     X(UNLIMITED_ROUTE, "unlimited-route", "a route to an upstream that says nothing of limits")    \
     X(DODGED_ROUTE, "dodged-route", "a route that other spellings of its requests avoid")          \

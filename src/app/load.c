@@ -7,26 +7,22 @@
 #include "base/diag.h"
 #include "base/log.h"
 
-/* @includes: NULL: not wanted. */
-static enum status load(const char *path, uint64_t now_us, struct loader_includes *includes,
-                        FILE *out, struct policy **policy)
+/* Print what @diags has, and what @status says besides. */
+static enum status print(struct diags *diags, enum status status, FILE *out)
 {
-    struct diags diags;
-    diags_init(&diags, path);
-    const enum status status = includes != NULL
-                                   ? loader_load_file_and_includes(path, includes, policy, &diags)
-                                   : loader_load_file_at(path, now_us, policy, &diags);
-    diags_print(&diags, out);
+    diags_print(diags, out);
     if (status == STATUS_NO_MEMORY) {
-        fprintf(out, "%s: error: out of memory\n", path);
+        fprintf(out, "%s: error: out of memory\n", diags->file);
     }
-    diags_close(&diags);
+    diags_close(diags);
     return status;
 }
 
 enum status load_policy_at(const char *path, uint64_t now_us, struct policy **policy)
 {
-    return load(path, now_us, NULL, stderr, policy);
+    struct diags diags;
+    diags_init(&diags, path);
+    return print(&diags, loader_load_file_at(path, now_us, policy, &diags), stderr);
 }
 
 enum status load_policy(const char *path, struct policy **policy)
@@ -34,16 +30,46 @@ enum status load_policy(const char *path, struct policy **policy)
     return load_policy_at(path, clock_wall_us(), policy);
 }
 
-enum status load_policy_to_serve(const char *path, struct loader_includes *includes,
+/* TLS is read and checked, but not yet served: nothing is served in plain text in its place. */
+static enum status refuse_tls(enum status status, struct policy **policy, struct diags *diags)
+{
+    bool has_tls = false;
+    for (size_t i = 0; status == STATUS_OK && i < (*policy)->n_listeners; i++) {
+        has_tls = has_tls || (*policy)->listeners[i].tls != NULL;
+    }
+    for (size_t i = 0; status == STATUS_OK && i < (*policy)->admin.n_listeners; i++) {
+        has_tls = has_tls || (*policy)->admin.listeners[i].tls != NULL;
+    }
+    if (!has_tls) {
+        return status;
+    }
+    diags_add(diags, DIAG_ERROR, 0, 0, "a listen address has \"tls\", which is not yet served");
+    policy_free(*policy);
+    *policy = NULL;
+    return STATUS_INVALID;
+}
+
+enum status load_policy_to_replace(const char *path, const struct policy *in_force,
+                                   struct loader_files *files, struct policy **policy,
+                                   struct diags *diags)
+{
+    const enum status status = loader_load_file_to_serve(path, in_force, files, policy, diags);
+    return refuse_tls(status, policy, diags);
+}
+
+enum status load_policy_to_serve(const char *path, struct loader_files *files,
                                  struct policy **policy)
 {
     char *text = NULL;
     size_t len = 0;
+    struct diags diags;
     FILE *out = open_memstream(&text, &len);
     if (out == NULL) {
         return STATUS_NO_MEMORY;
     }
-    const enum status status = load(path, clock_wall_us(), includes, out, policy);
+    diags_init(&diags, path);
+    const enum status status =
+        print(&diags, load_policy_to_replace(path, NULL, files, policy, &diags), out);
     if (fclose(out) == 0) {
         log_write_lines(span_of(text, len));
     }

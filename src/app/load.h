@@ -13,9 +13,14 @@
 MUST_USE enum status load_policy(const char *path, struct policy **policy);
 
 /* The same for a serving process: they are printed through the program's log, so that the process
- * never waits for the reader of stderr. @includes is what it includes, for the caller to free. */
-MUST_USE enum status load_policy_to_serve(const char *path, struct loader_includes *includes,
+ * never waits for the reader of stderr. @files is as in loader_load_file_to_serve(). */
+MUST_USE enum status load_policy_to_serve(const char *path, struct loader_files *files,
                                           struct policy **policy);
+
+/* The same for one that takes the place of @in_force; what is wrong goes to @diags alone. */
+MUST_USE enum status load_policy_to_replace(const char *path, const struct policy *in_force,
+                                            struct loader_files *files, struct policy **policy,
+                                            struct diags *diags);
 
 /* The same for use under another clock: the policy's calendars are computed from @now_us. */
 MUST_USE enum status load_policy_at(const char *path, uint64_t now_us, struct policy **policy);

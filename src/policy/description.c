@@ -335,6 +335,9 @@ static json_t *words_schema(const char *const *words)
     json_t *list = json_array();
     for (; *words != NULL; words++) {
         append(&list, json_string(*words));
+        if (span_find(span_of_text(*words), '.') == 1) { /* which YAML reads as a number */
+            append(&list, json_real(strtod(*words, NULL)));
+        }
     }
     return json_pack("{s:o}", "enum", list);
 }

@@ -258,13 +258,24 @@ static enum status read_spec(const struct node *root, struct arena *arena, struc
     return reader.no_memory ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
-/* The checks made in addition to errors. */
+/* What is done in addition to loading. */
 enum care {
     CARE_TO_LOAD,
-    CARE_TO_CHECK,
+    CARE_TO_SERVE, /* the files of certificates are read */
+    CARE_TO_CHECK, /* likewise, and the policy is looked at for mistakes */
 };
 
-static enum status build(const struct node *root, uint64_t now_us, enum care care,
+/* What is loaded, and how. */
+struct loading {
+    const char *path; /* NULL: no file */
+    environment_lookup lookup;
+    uint64_t now_us;
+    enum care care;
+    const struct policy *in_force; /* NULL: none */
+    struct loader_files *files;    /* NULL: not wanted */
+};
+
+static enum status build(const struct loading *loading, const struct node *root,
                          struct arena *arena, struct diags *diags, struct policy **policy)
 {
     struct spec_policy *spec = NULL;
@@ -277,11 +288,17 @@ static enum status build(const struct node *root, uint64_t now_us, enum care car
         return STATUS_NO_MEMORY;
     }
     arena_init(&built->arena, NULL, 0);
-    status = compile_policy(spec, arena, diags, now_us, built);
+    const struct compile_options options = {
+        .now_us = loading->now_us,
+        .path = loading->care != CARE_TO_LOAD ? loading->path : NULL,
+        .in_force = loading->in_force,
+        .files = loading->files,
+    };
+    status = compile_policy(spec, arena, diags, &options, built);
     if (status == STATUS_OK && diags->n_errors > 0) {
         status = STATUS_INVALID;
     }
-    if (status == STATUS_OK && care == CARE_TO_CHECK) {
+    if (status == STATUS_OK && loading->care == CARE_TO_CHECK) {
         status = lint_policy(spec, built, arena, diags);
     }
     if (status != STATUS_OK) {
@@ -291,15 +308,6 @@ static enum status build(const struct node *root, uint64_t now_us, enum care car
     *policy = built;
     return STATUS_OK;
 }
-
-/* What is loaded, and how. */
-struct loading {
-    const char *path; /* NULL: no file */
-    environment_lookup lookup;
-    uint64_t now_us;
-    enum care care;
-    struct loader_includes *includes; /* NULL: not wanted */
-};
 
 /* Keep the contents of @files in @policy. */
 static enum status keep_sources(struct policy *policy, const struct include_files *files)
@@ -334,12 +342,12 @@ static enum status load_text(const struct loading *loading, struct span yaml,
     struct node *root = NULL;
     arena_init(&arena, NULL, 0);
     enum status status = include_read(&source, loading->path, loading->lookup, &arena, diags,
-                                      loading->includes, &files);
+                                      loading->files, &files);
     if (status == STATUS_OK) {
         status = include_merge(&files, BOUNDS, &arena, diags, &root);
     }
     if (status == STATUS_OK) {
-        status = build(root, loading->now_us, loading->care, &arena, diags, policy);
+        status = build(loading, root, &arena, diags, policy);
     }
     if (status == STATUS_OK) {
         status = keep_sources(*policy, &files);
@@ -366,42 +374,46 @@ enum status loader_load_text(struct span yaml, const char *(*getenv_value)(const
     return load_text_alone(yaml, getenv_value, CARE_TO_LOAD, policy, diags);
 }
 
-static enum status load_file(const char *path, uint64_t now_us, enum care care,
-                             struct loader_includes *includes, struct policy **policy,
+static enum status load_file(const struct loading *loading, struct policy **policy,
                              struct diags *diags)
 {
-    const struct loading loading = {path, lookup_in_process, now_us, care, includes};
     char *bytes;
     size_t len;
-    enum status status = loader_yaml_read_file(path, &bytes, &len, diags);
+    enum status status = loader_yaml_read_file(loading->path, &bytes, &len, diags);
     if (status == STATUS_OK) {
-        status = load_text(&loading, span_of(bytes, len), policy, diags);
+        status = load_text(loading, span_of(bytes, len), policy, diags);
     }
     free(bytes);
     return status;
 }
 
-enum status loader_load_file(const char *path, struct policy **policy, struct diags *diags)
-{
-    return load_file(path, clock_wall_us(), CARE_TO_LOAD, NULL, policy, diags);
-}
-
-enum status loader_load_file_and_includes(const char *path, struct loader_includes *includes,
-                                          struct policy **policy, struct diags *diags)
-{
-    loader_includes_free(includes);
-    return load_file(path, clock_wall_us(), CARE_TO_LOAD, includes, policy, diags);
-}
-
 enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
                                 struct diags *diags)
 {
-    return load_file(path, now_us, CARE_TO_LOAD, NULL, policy, diags);
+    const struct loading loading = {.path = path, .lookup = lookup_in_process, .now_us = now_us};
+    return load_file(&loading, policy, diags);
+}
+
+enum status loader_load_file(const char *path, struct policy **policy, struct diags *diags)
+{
+    return loader_load_file_at(path, clock_wall_us(), policy, diags);
+}
+
+enum status loader_load_file_to_serve(const char *path, const struct policy *in_force,
+                                      struct loader_files *files, struct policy **policy,
+                                      struct diags *diags)
+{
+    const struct loading loading = {path,          lookup_in_process, clock_wall_us(),
+                                    CARE_TO_SERVE, in_force,          files};
+    loader_files_free(files);
+    return load_file(&loading, policy, diags);
 }
 
 enum status loader_check_file(const char *path, struct policy **policy, struct diags *diags)
 {
-    return load_file(path, clock_wall_us(), CARE_TO_CHECK, NULL, policy, diags);
+    const struct loading loading = {path, lookup_in_process, clock_wall_us(), CARE_TO_CHECK, NULL,
+                                    NULL};
+    return load_file(&loading, policy, diags);
 }
 
 enum status loader_check_text(struct span yaml, const char *(*getenv_value)(const char *name),

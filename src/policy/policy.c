@@ -5,9 +5,18 @@
 #include "http/method.h"
 #include "limit/calendar.h"
 
+static void release_tls(struct listener_section *listeners, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        tls_server_config_release(listeners[i].tls_config);
+    }
+}
+
 void policy_free(struct policy *policy)
 {
     if (policy != NULL) {
+        release_tls(policy->listeners, policy->n_listeners);
+        release_tls(policy->admin.listeners, policy->admin.n_listeners);
         for (size_t i = 0; i < policy->n_calendars; i++) {
             calendar_free(policy->calendars[i]);
         }

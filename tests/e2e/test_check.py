@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import program
+from harness import certificates, program
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EXAMPLE = re.compile(r"^### ([a-z-]+)\n(.*?)```yaml\n(.*?)```\n\n```\n(.*?)```", re.DOTALL | re.MULTILINE)
@@ -41,6 +41,25 @@ def the_program_from_anywhere(monkeypatch):
     monkeypatch.setattr(program, "PROGRAM", os.path.abspath(program.PROGRAM))
 
 
+@pytest.fixture(name="tls_files", scope="module")
+def files_of_the_manual(tmp_path_factory):
+    """The folder tls of the manual's examples."""
+    folder = tmp_path_factory.mktemp("manual") / "tls"
+    authority = certificates.Authority(folder, days=365)
+    authority.sign("leaf", "DNS:api.example.com",
+                   "authorityInfoAccess=caIssuers;URI:http://ca.example.com/ca.der\n")
+    (folder / "chain.pem").write_bytes((folder / "leaf.pem").read_bytes() + authority.certificate.read_bytes())
+    certificates.dated(folder, "expired", "DNS:api.example.com", "20200101000000Z", "20200201000000Z")
+    for name in ("api", "open"):
+        made = program.command("cert", "self-signed", "api.example.com", "--out-cert", str(folder / f"{name}.pem"),
+                               "--out-key", str(folder / f"{name}.key"))
+        assert made.returncode == 0, made.stderr
+    for key in folder.glob("*.key"):
+        key.chmod(0o644 if key.name == "open.key" else 0o600)
+    (folder / "api.ocsp").write_text("none\n")
+    return folder
+
+
 # --- the manual ---
 
 
@@ -51,7 +70,8 @@ def test_the_manual_has_each_kind_once():
 
 @pytest.mark.parametrize("kind, yaml, told", [(kind, yaml, told)
                                               for kind, _, yaml, told in EXAMPLE.findall(manual())])
-def test_an_example_is_told_what_the_manual_says(policy_file, kind, yaml, told):
+def test_an_example_is_told_what_the_manual_says(policy_file, tls_files, tmp_path, kind, yaml, told):
+    (tmp_path / "tls").symlink_to(tls_files)
     result = program.command("check", policy_file(yaml))
     assert (result.returncode, result.stderr) == (0, told)
     assert f" [{kind}]\n" in told
@@ -172,3 +192,88 @@ def test_a_file_of_many_routes_takes_little_memory(policy_file):
 def test_policies_that_come_with_the_program_are_clean(policy):
     result = program.command("check", "--strict", os.path.join(ROOT, policy))
     assert (result.returncode, result.stderr) == (0, "")
+
+
+# --- TLS ---
+
+
+def tls_policy(tls, more=""):
+    return f"listen: {{address: 127.0.0.1:0, tls: {tls}}}\nroutes: [{{respond: {{status: 204}}}}]\n{more}"
+
+
+SHORT = "{cert: tls/api.pem, key: tls/api.key}"
+
+
+@pytest.mark.parametrize("tls, told", [
+    ("{}", '1:37: error: tls must have "cert" and "key", or certificates'),
+    ("{cert: tls/api.pem}", '1:37: error: "key" is missing in tls'),
+    ("{cert: tls/api.pem, key: tls/open.key}",
+     "1:62: error: tls/open.key: this key is not the certificate's in tls/api.pem: both must be of one issue"),
+    ("{cert: tls/none.pem, key: tls/api.key}",
+     "1:44: error: tls/none.pem: cannot be opened: No such file or directory"),
+    ("{cert: tls/api.ocsp, key: tls/api.key}", "1:44: error: tls/api.ocsp: has no certificate in PEM"),
+    ("{cert: tls, key: tls/api.key}", "1:44: error: tls: is no regular file"),
+    ('{cert: "${HOME}", key: tls/api.key}', "1:44: error: ${HOME}: is no regular file"),
+    ("{cert: [tls/api.pem, tls/open.pem], key: [tls/api.key, tls/open.key]}",
+     "1:58: error: of two certificates of an entry one must be RSA and the other one not"),
+    ("{cert: tls/api.pem, key: tls/api.key, min_version: 1.1}",
+     '1:88: error: min_version "1.1": must be 1.2 or 1.3; did you mean "1.2"?'),
+    ("{cert: tls/api.pem, key: tls/api.key, tickets: shared}",
+     '1:84: error: tickets "shared" needs "tls_tickets: {secret_file: FILE}" at the top level'),
+    ("{certificates: [{cert: tls/api.pem, key: tls/api.key, client: require}]}",
+     '1:99: error: client "require" needs "client_ca": the authorities of clients\' certificates'),
+    ("{certificates: [{cert: tls/api.pem, key: tls/api.key, client_ca: tls/ca.pem}]}",
+     '1:102: error: "client_ca" does nothing without "client: require" or "client: optional" beside it'),
+    ("{certificates: [{cert: tls/api.pem, key: tls/api.key, client: off, client_crl: tls/ca.pem}]}",
+     '1:116: error: "client_crl" needs "client_ca", whose certificates it revokes'),
+    ("{certificates: [{cert: tls/api.pem, key: tls/api.key, client: optional, client_ca: tls/ca.pem, "
+     "client_crl: tls/ca.pem}]}",
+     "1:144: error: tls/ca.pem: has no certificate revocation list (X509 CRL) in PEM"),
+    ("{certificates: [{cert: tls/api.pem, key: tls/api.key}, {cert: tls/leaf.pem, key: tls/leaf.key}]}",
+     "1:99: error: the name api.example.com belongs to two certificates, this one and the one of line 1: "
+     'say with "names" which one serves it'),
+    ('{certificates: [{cert: tls/api.pem, key: tls/api.key, names: ["a.*.example.com"]}]}',
+     '1:99: error: names "a.*.example.com": must be a host, or "*." and a host for all beneath it'),
+    ('{certificates: [{cert: tls/api.pem, key: tls/api.key, names: ["1.2.3.4"]}]}',
+     '1:99: error: names "1.2.3.4": must be the name of a host, no address'),
+])
+def test_what_is_wrong_with_tls_is_told_where_it_stands(policy_file, tls_files, tmp_path, tls, told):
+    (tmp_path / "tls").symlink_to(tls_files)
+    result = program.command("check", policy_file(tls_policy(tls)), env={"HOME": str(tmp_path)})
+    errors = [line for line in result.stderr.splitlines() if " error: " in line]
+    assert (result.returncode, errors) == (1, [f"policy.yaml:{told}"])
+
+
+def test_files_are_found_from_the_folder_of_the_policy(policy_file, tls_files, tmp_path, monkeypatch):
+    (tmp_path / "tls").symlink_to(tls_files)
+    path = tmp_path / policy_file(tls_policy(SHORT))
+    monkeypatch.chdir("/")
+    result = program.command("check", "--strict", str(path))
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_secrets_of_tickets_are_checked(policy_file, tmp_path, tls_files):
+    (tmp_path / "tls").symlink_to(tls_files)
+    path = policy_file(tls_policy("{cert: tls/api.pem, key: tls/api.key, tickets: shared}",
+                                  "tls_tickets: {secret_file: tickets}\n"))
+    secrets = tmp_path / "tickets"
+    secrets.write_text("# ours\n" + program.command("secret").stdout + "00ff\n")
+    secrets.chmod(0o600)
+    told = "policy.yaml:3:28: error: tickets: line 3 is not 64 hexadecimal digits, as openssl rand -hex 32 gives\n"
+    assert program.command("check", path).stderr == told
+    secrets.write_text(program.command("secret").stdout)
+    assert program.command("check", "--strict", path).stderr == ""
+    secrets.chmod(0o644)
+    assert program.command("check", path).stderr.endswith("chmod o-r [readable-secret]\n")
+
+
+def test_other_commands_need_no_keys(policy_file):
+    result = program.command("explain", policy_file(tls_policy(SHORT)), "GET", "http://a/")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_run_serves_nothing_in_plain_text_where_tls_is_wanted(policy_file, tls_files, tmp_path):
+    (tmp_path / "tls").symlink_to(tls_files)
+    result = program.command("run", policy_file(tls_policy(SHORT)))
+    assert result.returncode == 1
+    assert 'error: a listen address has "tls", which is not yet served' in result.stderr

@@ -294,6 +294,6 @@ def with_what_is_commented_out(text):
 
 def test_the_example_of_all_keys_has_each_in_its_place(schema):
     full = read(with_what_is_commented_out(text_of(FULL)))
-    wanted = {path for path, _ in fields(schema.schema)} - SHORT_FORMS
+    wanted = {path for path, _ in fields(schema.schema) if path[:2] != ("admin", "tls")} - SHORT_FORMS
     assert len(wanted) > 120
     assert wanted - shown_keys(schema.schema, full) == set()

@@ -7,7 +7,7 @@ import re
 import tree
 
 TABLES = ("src/policy/load/sections.c", "src/policy/load/sections_admin.c",
-          "src/policy/load/sections_upstream.c")
+          "src/policy/load/sections_tls.c", "src/policy/load/sections_upstream.c")
 MANUAL = "docs/policy.md"
 
 # Table of keys, the chapter that has its rows, and what stands before the key there.
@@ -15,6 +15,7 @@ CHAPTERS = {
     "POLICY": ("Top level", ""), "STORE": ("store", ""), "LOG": ("log", ""), "MAX": ("max", ""),
     "LISTEN": ("listen", ""), "RESOLVER": ("resolver", ""), "TIMEOUTS": ("timeouts", ""),
     "ADMIN": ("admin", ""), "ADMIN_LISTEN": ("admin", "listen."),
+    "TLS": ("tls", ""), "CERTIFICATE": ("tls", "certificates."), "TLS_TICKETS": ("tls", "tls_tickets."),
     "UPSTREAM": ("upstreams", ""),
     "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."),
     "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."),

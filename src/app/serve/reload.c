@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "admin/admin.h"
+#include "app/load.h"
 #include "app/serve/reload_report.h"
 #include "base/clock.h"
 #include "base/diag.h"
@@ -81,7 +82,7 @@ static struct policy *read_policy(struct reload *reload)
     struct diags diags;
     diags_init(&diags, reload->path);
     const enum status status =
-        loader_load_file_and_includes(reload->path, reload->includes, &policy, &diags);
+        load_policy_to_replace(reload->path, reload->now->policy, reload->files, &policy, &diags);
     log_diags(&diags);
     keep_text(reload, &diags);
     if (status != STATUS_OK) {

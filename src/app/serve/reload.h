@@ -17,8 +17,8 @@
 #include "proxy/server.h"
 
 struct reload {
-    const char *path;                 /* of the policy; borrowed, as all that follows */
-    struct loader_includes *includes; /* of the file as it was read last */
+    const char *path;           /* of the policy; borrowed, as all that follows */
+    struct loader_files *files; /* that it named when it was read last */
     struct stores *stores;
     struct meters *meters;
     struct server *server;

@@ -44,7 +44,7 @@ struct run_options {
     const char *control_path;
     bool watches;
     struct file_identity loaded; /* of the policy, before it was read */
-    struct loader_includes *includes;
+    struct loader_files *files;  /* that it names */
 };
 
 static void serve_until_end(const struct run_options *options, struct reload *reload)
@@ -218,7 +218,7 @@ static int serve_policy(const struct run_options *options, struct meters *meters
                         struct stores *stores, struct policy *policy)
 {
     struct reload reload = {
-        .path = options->path, .includes = options->includes, .stores = stores, .meters = meters};
+        .path = options->path, .files = options->files, .stores = stores, .meters = meters};
     if (reload_requests_new(&reload.requests) != STATUS_OK) {
         return out_of_memory(policy);
     }
@@ -295,10 +295,10 @@ static int load_and_run(struct run_options *options)
                  "file=%s because=\"the file is a mount of its own\" hint=\"mount its folder\"",
                  options->path);
     }
-    if (load_policy_to_serve(options->path, options->includes, &policy) != STATUS_OK) {
+    if (load_policy_to_serve(options->path, options->files, &policy) != STATUS_OK) {
         return EXIT_FAILED;
     }
-    options->loaded.includes = options->includes->fingerprint;
+    options->loaded.named = options->files->read;
     if (is_control_taken(options, &policy->admin)) {
         fprintf(stderr, "sluice run: --control: %s is also an address of admin\n",
                 options->control_path);
@@ -310,8 +310,8 @@ static int load_and_run(struct run_options *options)
 
 static int run_command(int argc, char **argv)
 {
-    struct loader_includes includes = {0};
-    struct run_options options = {.includes = &includes};
+    struct loader_files files = {.n_includes = 0};
+    struct run_options options = {.files = &files};
     const struct command_option table[] = {
         {.name = "watch", .help = "reload when the file changes", .flag = &options.watches},
         {.name = "pid-file",
@@ -339,7 +339,7 @@ static int run_command(int argc, char **argv)
         return EXIT_FAILED;
     }
     const int result = load_and_run(&options);
-    loader_includes_free(&includes);
+    loader_files_free(&files);
     log_output_stop();
     return result;
 }

@@ -103,7 +103,7 @@ static void heed_watch(struct supervisor *supervisor)
     struct watch *watch = &supervisor->watch;
     const bool is_wanted = supervisor->watches || supervisor->reload->now->policy->watch;
     if (is_wanted && watch->path == NULL) {
-        watch_begin(watch, supervisor->reload->path, supervisor->reload->includes,
+        watch_begin(watch, supervisor->reload->path, supervisor->reload->files,
                     &supervisor->loaded);
     } else if (!is_wanted && watch->path != NULL) {
         watch_end(watch);
@@ -118,7 +118,7 @@ static void begin(struct supervisor *supervisor, uint64_t now_us)
     supervisor->loaded = watch_identify(supervisor->reload->path);
     service_report_reloading();
     supervisor->is_under_way = reload_begin(supervisor->reload, why);
-    supervisor->loaded.includes = supervisor->reload->includes->fingerprint;
+    supervisor->loaded.named = supervisor->reload->files->read;
     watch_note(&supervisor->watch, &supervisor->loaded);
     if (!supervisor->is_under_way) {
         service_report_ready(supervisor->reload->has_failed);

@@ -1,5 +1,6 @@
 /* Happy path: an event in the directory of the file or of its link's target ─► after a moment the
- * file is checked ─► it differs, and is equal at the next check a moment later ─► it has changed.
+ * file is checked ─► it differs, and is equal at a check a moment later ─► it has changed. Files of
+ * certificates have a longer moment: a certificate and its key are written one by one.
  *
  * Failures: without inotify, on a file system without events, or with a link in the middle of the
  * path, the file is still checked every two seconds. A missing file is waited for. */
@@ -19,7 +20,8 @@
 #include "base/log.h"
 
 enum {
-    QUIET_US = 100 * 1000,     /* editors write, rename and set rights one after another */
+    QUIET_US = 100 * 1000, /* editors write, rename and set rights one after another */
+    FILES_QUIET_US = 1000 * 1000,
     LOOK_US = 2 * 1000 * 1000, /* checked at this interval even without an event */
 };
 
@@ -53,8 +55,9 @@ static bool is_same_time(const struct timespec *a, const struct timespec *b)
 static bool is_same(const struct file_identity *a, const struct file_identity *b)
 {
     return a->device == b->device && a->inode == b->inode && a->bytes == b->bytes &&
-           a->includes == b->includes && is_same_time(&a->modified, &b->modified) &&
-           is_same_time(&a->changed, &b->changed);
+           a->named.includes == b->named.includes &&
+           a->named.certificates == b->named.certificates &&
+           is_same_time(&a->modified, &b->modified) && is_same_time(&a->changed, &b->changed);
 }
 
 static void watch_directory_of(const struct watch *watch, const char *path)
@@ -70,19 +73,27 @@ static void watch_directory_of(const struct watch *watch, const char *path)
     }
 }
 
+static void watch_directories_of(const struct watch *watch, const char *path)
+{
+    char target[PATH_MAX];
+    watch_directory_of(watch, path);
+    if (realpath(path, target) != NULL) {
+        watch_directory_of(watch, target);
+    }
+}
+
 /* Directories may be others than before. */
 static void watch_directories(const struct watch *watch)
 {
-    char target[PATH_MAX];
     if (watch->fd < 0) {
         return;
     }
-    watch_directory_of(watch, watch->path);
-    if (realpath(watch->path, target) != NULL) {
-        watch_directory_of(watch, target);
+    watch_directories_of(watch, watch->path);
+    for (size_t i = 0; i < watch->files->n_certificates; i++) {
+        watch_directories_of(watch, watch->files->certificates[i]);
     }
-    for (size_t i = 0; i < watch->includes->n_patterns; i++) {
-        watch_directory_of(watch, watch->includes->patterns[i]);
+    for (size_t i = 0; i < watch->files->n_includes; i++) {
+        watch_directory_of(watch, watch->files->includes[i]);
     }
 }
 
@@ -91,11 +102,11 @@ void watch_init(struct watch *watch)
     *watch = (struct watch){.fd = -1};
 }
 
-void watch_begin(struct watch *watch, const char *path, const struct loader_includes *includes,
+void watch_begin(struct watch *watch, const char *path, const struct loader_files *files,
                  const struct file_identity *loaded)
 {
     watch->path = path;
-    watch->includes = includes;
+    watch->files = files;
     watch->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     watch->loaded = *loaded;
     watch->seen = *loaded;
@@ -142,11 +153,16 @@ bool watch_has_changed(struct watch *watch, uint64_t now_us)
         return false;
     }
     struct file_identity found = watch_identify(watch->path);
-    found.includes = loader_includes_fingerprint(watch->includes);
-    const bool is_settled = is_same(&found, &watch->seen);
+    found.named = loader_files_look(watch->files);
+    if (!is_same(&found, &watch->seen)) {
+        watch->seen = found;
+        watch->seen_us = now_us;
+    }
+    const uint64_t quiet_us =
+        found.named.certificates != watch->loaded.named.certificates ? FILES_QUIET_US : QUIET_US;
+    const bool is_settled = now_us >= watch->seen_us + quiet_us;
     const bool is_other = found.inode != 0 && !is_same(&found, &watch->loaded);
-    watch->seen = found;
-    watch->look_us = now_us + (is_other && !is_settled ? QUIET_US : LOOK_US);
+    watch->look_us = is_other && !is_settled ? watch->seen_us + quiet_us : now_us + LOOK_US;
     watch_directories(watch);
     if (is_other && is_settled) {
         watch->loaded = found;

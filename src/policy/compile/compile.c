@@ -129,7 +129,8 @@ static void index_names(struct compiler *compiler)
 }
 
 enum status compile_policy(const struct spec_policy *spec, struct arena *scratch,
-                           struct diags *diags, uint64_t now_us, struct policy *policy)
+                           struct diags *diags, const struct compile_options *options,
+                           struct policy *policy)
 {
     static void (*const STAGES[])(struct compiler *) = {
         index_names,          compile_settings,   compile_store,       compile_upstreams,
@@ -142,11 +143,12 @@ enum status compile_policy(const struct spec_policy *spec, struct arena *scratch
         .policy = policy,
         .scratch = scratch,
         .diags = diags,
-        .now_us = now_us,
+        .options = options,
     };
     for (size_t i = 0; i < ARRAY_LEN(STAGES) && !compiler.no_memory; i++) {
         STAGES[i](&compiler);
     }
+    secret_wipe(&compiler.secrets, sizeof(compiler.secrets));
     if (compiler.no_memory) {
         return STATUS_NO_MEMORY;
     }

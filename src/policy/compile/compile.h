@@ -14,6 +14,7 @@
 #include "base/diag.h"
 #include "base/status.h"
 #include "limit/calendar.h"
+#include "policy/files.h"
 #include "policy/load/name_index.h"
 #include "policy/load/spec.h"
 #include "policy/policy.h"
@@ -25,12 +26,20 @@ struct compiled_calendar {
     struct span zone;
 };
 
+struct compile_options {
+    uint64_t now_us;  /* since the epoch: calendars begin at it, and certificates are valid then */
+    const char *path; /* of the policy; NULL: the files that it names are not read */
+    const struct policy *in_force; /* that it takes the place of; NULL: none */
+    struct loader_files *files;    /* gets the files that are read; NULL: not wanted */
+};
+
 struct compiler {
+    const struct compile_options *options;
     const struct spec_policy *spec;
     struct policy *policy; /* under construction; the result is in its arena */
     struct arena *scratch; /* freed after compiling */
     struct diags *diags;
-    uint64_t now_us;                     /* calendars are computed from it */
+    struct ticket_secrets secrets;       /* of tls_tickets, wiped at the end; 0: none were read */
     struct name_index limits;            /* number: index of the rule */
     struct name_index upstreams;         /* number: index of the upstream */
     struct compiled_calendar *calendars; /* parallel to policy->calendars */
@@ -39,11 +48,11 @@ struct compiler {
     bool no_memory;
 };
 
-/* Compile all of @spec into @policy, whose arena is initialised. Calendars begin at @now_us, us
- * since the epoch. Errors go to @diags; after an error the policy must not be used.
- * STATUS_NO_MEMORY. */
+/* Compile all of @spec into @policy, whose arena is initialised. Errors go to @diags; after an
+ * error the policy must not be used. STATUS_NO_MEMORY. */
 MUST_USE enum status compile_policy(const struct spec_policy *spec, struct arena *scratch,
-                                    struct diags *diags, uint64_t now_us, struct policy *policy);
+                                    struct diags *diags, const struct compile_options *options,
+                                    struct policy *policy);
 
 /* --- the stages, for compile.c --- */
 
@@ -74,6 +83,13 @@ void compile_read_fields(struct compiler *compiler);
 void compile_balance(struct compiler *compiler);
 
 /* --- parts of the stages --- */
+
+/* The secrets of `tls_tickets`; before compile_tls(). */
+void compile_tls_tickets(struct compiler *compiler);
+
+/* The `tls` of @listener, if it is given. */
+void compile_tls(struct compiler *compiler, const struct spec_tls *spec,
+                 struct listener_section *listener);
 
 /* Report parameters of limit @spec that its algorithm does not support, alone or in combination. */
 void compile_parameters(struct compiler *compiler, const struct spec_limit *spec);

@@ -257,7 +257,7 @@ const struct calendar *compile_calendar(struct compiler *compiler, const struct 
     }
     struct policy *policy = compiler->policy;
     struct calendar *calendar = NULL;
-    const enum status status = calendar_new(unit, zone, compiler->now_us, &calendar);
+    const enum status status = calendar_new(unit, zone, compiler->options->now_us, &calendar);
     if (status != STATUS_OK) {
         compiler->no_memory = compiler->no_memory || status == STATUS_NO_MEMORY;
         return NULL;

@@ -52,6 +52,7 @@ static void compile_listener(struct compiler *compiler, const struct spec_listen
         .proxy_protocol = spec->proxy_protocol,
         .mode = spec->mode,
     };
+    compile_tls(compiler, &spec->tls, &policy->listeners[policy->n_listeners - 1]);
 }
 
 static void compile_listeners(struct compiler *compiler)
@@ -112,6 +113,7 @@ static void compile_admin_listener(struct compiler *compiler, const struct spec_
         .endpoint = compile_endpoint(compiler, endpoint),
         .mode = spec->mode,
     };
+    compile_tls(compiler, &spec->tls, &section->listeners[section->n_listeners - 1]);
 }
 
 static void compile_admin_listeners(struct compiler *compiler)
@@ -224,6 +226,7 @@ void compile_settings(struct compiler *compiler)
     policy->headers = (enum headers_style)compiler->spec->headers;
     policy->max = compiler->spec->max.values;
     policy->timeouts = compiler->spec->timeouts.values;
+    compile_tls_tickets(compiler);
     compile_listeners(compiler);
     compile_resolver(compiler);
     compile_log(compiler);

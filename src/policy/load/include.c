@@ -9,14 +9,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "policy/files.h"
 #include "policy/load/quote.h"
 
 static const struct span INCLUDE = {"include", 7};
@@ -36,88 +35,13 @@ struct includer {
     environment_lookup lookup;
     struct arena *arena;
     struct diags *diags;
-    struct loader_includes *includes;
+    struct loader_files *named;
     struct include_files *files;
     struct stat read[POLICY_INCLUDES_MAX]; /* the files that were included */
     size_t n_read;
     size_t n_bytes; /* of all files */
     bool is_broken; /* some file has no tree */
 };
-
-/* --- what is watched --- */
-
-static uint64_t fingerprint_of(const char *path, const struct stat *file)
-{
-    static const struct hash_key KEY = {.bytes = {0}};
-    char bytes[PATH_MAX + 128];
-    struct text text = text_of(bytes, sizeof(bytes));
-    text_add_format(&text, "%llu %llu %lld %lld.%ld %lld.%ld %s", (unsigned long long)file->st_dev,
-                    (unsigned long long)file->st_ino, (long long)file->st_size,
-                    (long long)file->st_mtim.tv_sec, file->st_mtim.tv_nsec,
-                    (long long)file->st_ctim.tv_sec, file->st_ctim.tv_nsec, path);
-    return hash_table(&KEY, text_span(&text)).low;
-}
-
-static bool is_pattern(const char *path)
-{
-    return strpbrk(path, "*?[") != NULL;
-}
-
-/* Calls @on_path for each file that @pattern names; one without wildcards names itself. False: no
- * memory, or @on_path returned false. */
-static bool each_path(const char *pattern, bool (*on_path)(void *context, const char *path),
-                      void *context)
-{
-    glob_t found;
-    if (!is_pattern(pattern)) {
-        return on_path(context, pattern);
-    }
-    const int result = glob(pattern, 0, NULL, &found);
-    bool is_good = result == 0 || result == GLOB_NOMATCH || result == GLOB_ABORTED;
-    for (size_t i = 0; result == 0 && is_good && i < found.gl_pathc; i++) {
-        is_good = on_path(context, found.gl_pathv[i]);
-    }
-    globfree(&found);
-    return is_good;
-}
-
-static bool add_fingerprint(void *context, const char *path)
-{
-    struct stat file;
-    *(uint64_t *)context += stat(path, &file) == 0 ? fingerprint_of(path, &file) : 0;
-    return true;
-}
-
-uint64_t loader_includes_fingerprint(const struct loader_includes *includes)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < includes->n_patterns; i++) {
-        (void)each_path(includes->patterns[i], add_fingerprint, &sum);
-    }
-    return sum;
-}
-
-void loader_includes_free(struct loader_includes *includes)
-{
-    for (size_t i = 0; i < includes->n_patterns; i++) {
-        free(includes->patterns[i]);
-    }
-    free(includes->patterns);
-    *includes = (struct loader_includes){0};
-}
-
-static bool keep_pattern(struct includer *includer, const char *pattern)
-{
-    struct loader_includes *includes = includer->includes;
-    char **larger =
-        realloc(includes->patterns, (includes->n_patterns + 1) * sizeof(*includes->patterns));
-    if (larger == NULL) {
-        return false;
-    }
-    includes->patterns = larger;
-    larger[includes->n_patterns] = strdup(pattern);
-    return larger[includes->n_patterns] != NULL && ++includes->n_patterns > 0;
-}
 
 /* --- one file --- */
 
@@ -252,7 +176,7 @@ static bool include_path(void *context, const char *path)
 {
     struct item *item = context;
     struct stat identity;
-    (void)add_fingerprint(&item->includer->includes->fingerprint, path);
+    files_add_version(&item->includer->named->read.includes, path);
     FILE *file = open_regular(path, &identity);
     if (file == NULL) {
         if (errno == EINVAL) {
@@ -299,7 +223,7 @@ static enum status include_item(struct includer *includer, const struct place *p
         problem = "needs a policy that is read from a file";
     } else if (!join(place, node->written, path)) {
         problem = "has a path that is too long or has a byte of zero";
-    } else if (includer->includes->n_patterns == POLICY_INCLUDES_MAX) {
+    } else if (includer->named->n_includes == POLICY_INCLUDES_MAX) {
         problem = "has more than 256 paths, those of included files counted";
     }
     if (problem != NULL) {
@@ -307,7 +231,8 @@ static enum status include_item(struct includer *includer, const struct place *p
         node_error(includer->diags, node, "include %s", problem);
         return STATUS_OK;
     }
-    if (!keep_pattern(includer, path) || !each_path(path, include_path, &item)) {
+    if (!files_keep(&includer->named->includes, &includer->named->n_includes, path) ||
+        !files_each_path(path, include_path, &item)) {
         return STATUS_NO_MEMORY;
     }
     return STATUS_OK;
@@ -365,9 +290,9 @@ static enum status read_tree(struct includer *includer, const struct loader_sour
 
 enum status include_read(const struct loader_source *source, const char *path,
                          environment_lookup lookup, struct arena *arena, struct diags *diags,
-                         struct loader_includes *includes, struct include_files *files)
+                         struct loader_files *named, struct include_files *files)
 {
-    struct loader_includes unused = {0};
+    struct loader_files unused = {0};
     struct loader_source own = *source;
     struct includer *includer = calloc(1, sizeof(*includer));
     struct place place = {.path = path};
@@ -378,7 +303,7 @@ enum status include_read(const struct loader_source *source, const char *path,
     includer->lookup = lookup;
     includer->arena = arena;
     includer->diags = diags;
-    includer->includes = includes != NULL ? includes : &unused;
+    includer->named = named != NULL ? named : &unused;
     includer->files = files;
     includer->n_bytes = source->yaml.len;
     own.room = &includer->room;
@@ -390,7 +315,7 @@ enum status include_read(const struct loader_source *source, const char *path,
     if (status == STATUS_OK && includer->is_broken) {
         status = STATUS_INVALID;
     }
-    loader_includes_free(&unused);
+    loader_files_free(&unused);
     free(includer);
     return status;
 }

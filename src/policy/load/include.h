@@ -12,9 +12,9 @@
 #include "base/limits.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "policy/files.h"
 #include "policy/load/loader_yaml.h"
 #include "policy/load/node.h"
-#include "policy/loader.h"
 
 /* The files of a policy in the order in which they are merged: what a file includes comes before
  * it, so its own is the last. */
@@ -25,11 +25,11 @@ struct include_files {
 };
 
 /* Read @source, which stands in the file at @path, and what it includes. @path is NULL: it is no
- * file and includes nothing. @includes may be NULL; it is filled in for each result. Results as of
- * loader_yaml_read(). */
+ * file and includes nothing. @named may be NULL; its includes are filled in for each result.
+ * Results as of loader_yaml_read(). */
 MUST_USE enum status include_read(const struct loader_source *source, const char *path,
                                   environment_lookup lookup, struct arena *arena,
-                                  struct diags *diags, struct loader_includes *includes,
+                                  struct diags *diags, struct loader_files *named,
                                   struct include_files *files);
 
 /* One tree of the @files: the last, with the limits, upstreams and routes of all, bounded by

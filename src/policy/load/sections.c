@@ -120,6 +120,8 @@ static const struct section_field LOG_FIELDS[] = {
 };
 static const struct value_type LOG_TYPE = SHORT_SECTION_TYPE(LOG_FIELDS, struct spec_log, "format");
 
+static const struct value_type HANDSHAKES = VALUE_NUMBER_TYPE(4, 1000000);
+
 static const struct section_field MAX_FIELDS[] = {
     {"connections", SHAPE_ONE, &CONNECTIONS, offsetof(struct spec_max, values.connections), "10000",
      KEY_OPTIONAL, "connections from clients, all workers together"},
@@ -139,12 +141,16 @@ static const struct section_field MAX_FIELDS[] = {
      "requests held for shaping, in each worker"},
     {"bans", SHAPE_ONE, &BANS, offsetof(struct spec_max, values.bans), "10000", KEY_OPTIONAL,
      "bans and exemptions together"},
+    {"handshakes", SHAPE_ONE, &HANDSHAKES, offsetof(struct spec_max, values.handshakes), "1000",
+     KEY_OPTIONAL, "TLS handshakes at a time, all workers together; of a client a quarter"},
 };
 static const struct value_type MAX_TYPE = SECTION_TYPE(MAX_FIELDS, struct spec_max);
 
 static const struct section_field TIMEOUTS_FIELDS[] = {
     {"head", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.head_us), "10s",
      KEY_OPTIONAL, "from a request's first byte to the end of its head"},
+    {"handshake", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.handshake_us), "10s",
+     KEY_OPTIONAL, "of TLS, from the connection to the end of the handshake"},
     {"idle", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.idle_us), "60s",
      KEY_OPTIONAL, "between requests, and of a body or response that does not move"},
     {"tunnel", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.tunnel_us), "1h",
@@ -410,6 +416,8 @@ const struct value_type SECTIONS_ROUTE = SECTION_TYPE(ROUTE_FIELDS, struct spec_
 static const struct section_field LISTEN_FIELDS[] = {
     {"address", SHAPE_ONE, &VALUE_LISTEN, offsetof(struct spec_listen, address), NULL, KEY_REQUIRED,
      "address:port, or unix:/path"},
+    {"tls", SHAPE_ONE, &SECTIONS_TLS, offsetof(struct spec_listen, tls), NULL, KEY_OPTIONAL,
+     "clients speak TLS there: {cert: FILE, key: FILE}, or certificates"},
     {"proxy_protocol", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_listen, proxy_protocol),
      "false", KEY_OPTIONAL,
      "trusted proxies say in the PROXY protocol who the client is; all others are refused"},
@@ -432,6 +440,8 @@ static const struct section_field POLICY_FIELDS[] = {
      KEY_OPTIONAL, "paths and patterns of files with limits, routes and upstreams of this policy"},
     {"listen", SHAPE_LIST, &LISTEN_TYPE, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
      "address:port, unix:/path, a section, or a list of such"},
+    {"tls_tickets", SHAPE_ONE, &SECTIONS_TLS_TICKETS, offsetof(struct spec_policy, tls_tickets),
+     NULL, KEY_OPTIONAL, "for tickets: shared"},
     {"admin", SHAPE_ONE, &SECTIONS_ADMIN, offsetof(struct spec_policy, admin), NULL, KEY_OPTIONAL,
      "where operators connect: a section, or its listen alone; left out: nowhere"},
     {"workers", SHAPE_ONE, &WORKERS, offsetof(struct spec_policy, workers), "auto", KEY_OPTIONAL,

@@ -16,12 +16,6 @@ static bool check_token(struct span text, struct text *problem)
                        ADMIN_TOKEN_BYTES_MIN, ADMIN_TOKEN_BYTES_MAX);
 }
 
-static bool check_token_file(struct span text, struct text *problem)
-{
-    return (text.len > 0 && span_find(text, '\0') == text.len) ||
-           text_refuse(problem, "must be the path of a file");
-}
-
 static bool check_host(struct span text, struct text *problem)
 {
     char buffer[HOST_BYTES_MAX];
@@ -39,8 +33,6 @@ static const struct value_type TOKEN = {
     .is_secret = true,
     .pattern = "^[!-~]{16,512}$",
 };
-static const struct value_type TOKEN_FILE =
-    VALUE_STRING_TYPE("the path of a file", check_token_file);
 static const struct value_type HOST =
     VALUE_STRING_TYPE("the name of a host, without a port", check_host);
 
@@ -51,6 +43,8 @@ static const struct section_field ADMIN_LISTEN_FIELDS[] = {
      KEY_REQUIRED, "address:port, or unix:/path"},
     {"mode", SHAPE_ONE, &VALUE_MODE, offsetof(struct spec_admin_listen, mode), "0660",
      KEY_CONDITIONAL, "permissions of a unix socket: who may connect may change everything"},
+    {"tls", SHAPE_ONE, &SECTIONS_TLS, offsetof(struct spec_admin_listen, tls), NULL, KEY_OPTIONAL,
+     "operators speak TLS there"},
 };
 static const struct value_type ADMIN_LISTEN_TYPE =
     SHORT_SECTION_TYPE(ADMIN_LISTEN_FIELDS, struct spec_admin_listen, "address");
@@ -60,11 +54,11 @@ static const struct section_field ADMIN_FIELDS[] = {
      KEY_REQUIRED, "address:port, unix:/path, a section, or a list of such"},
     {"token", SHAPE_ONE, &TOKEN, offsetof(struct spec_admin, token.text), NULL, KEY_OPTIONAL,
      "who sends it as \"Authorization: Bearer\" may read and change"},
-    {"token_file", SHAPE_ONE, &TOKEN_FILE, offsetof(struct spec_admin, token.file), NULL,
+    {"token_file", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_admin, token.file), NULL,
      KEY_OPTIONAL, "a file with that token in its first line"},
     {"read_token", SHAPE_ONE, &TOKEN, offsetof(struct spec_admin, read_token.text), NULL,
      KEY_OPTIONAL, "who sends it may read, and change nothing"},
-    {"read_token_file", SHAPE_ONE, &TOKEN_FILE, offsetof(struct spec_admin, read_token.file), NULL,
+    {"read_token_file", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_admin, read_token.file), NULL,
      KEY_OPTIONAL, "a file with that token in its first line"},
     {"hosts", SHAPE_LIST, &HOST, offsetof(struct spec_admin, hosts), NULL, KEY_OPTIONAL,
      "names that requests may call this server by, besides addresses and localhost"},

@@ -151,6 +151,7 @@ struct spec_policy {
     struct section_position position;
     struct section_items include; /* struct spec_text; files are merged before: unused */
     struct section_items listen;  /* struct spec_listen */
+    struct spec_tls_tickets tls_tickets;
     struct spec_admin admin;
     uint32_t workers;
     struct section_items trusted_proxies; /* struct address_prefix */

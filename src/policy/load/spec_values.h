@@ -8,6 +8,7 @@
 
 #include "policy/load/endpoint.h"
 #include "policy/load/section.h"
+#include "policy/load/spec_tls.h"
 #include "policy/policy.h"
 #include "policy/units.h"
 
@@ -27,6 +28,7 @@ struct spec_balance {
 struct spec_listen {
     struct section_position position;
     struct spec_endpoint address;
+    struct spec_tls tls;
     bool proxy_protocol;
     uint32_t mode;
 };
@@ -158,6 +160,7 @@ struct spec_upstream {
 struct spec_admin_listen {
     struct section_position position;
     struct spec_endpoint address;
+    struct spec_tls tls;
     uint32_t mode;
 };
 

@@ -373,6 +373,12 @@ static bool parse_prefix(const struct value_input *input, void *out)
     return true;
 }
 
+static bool check_file(struct span text, struct text *problem)
+{
+    return (text.len > 0 && span_find(text, '\0') == text.len) ||
+           text_refuse(problem, "must be the path of a file");
+}
+
 /* --- the list --- */
 
 const struct value_type VALUE_TEXT = VALUE_STRING_TYPE("a text", NULL);
@@ -383,6 +389,7 @@ const struct value_type VALUE_SECRET = {
     .has_node = true,
     .is_secret = true,
 };
+const struct value_type VALUE_FILE = VALUE_STRING_TYPE("the path of a file", check_file);
 const struct value_type VALUE_NAME = VALUE_STRING_TYPE("a name", NULL);
 const struct value_type VALUE_CONTENT_TYPE =
     VALUE_STRING_TYPE("a media type such as text/plain", check_content_type);

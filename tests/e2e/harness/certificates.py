@@ -10,21 +10,37 @@ def _openssl(*words):
 class Authority:
     """Files in `folder`: ca.pem, and NAME.pem with NAME.key of each that was asked for."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, days=2):
         folder.mkdir()
         self.folder = folder
         self.certificate = folder / "ca.pem"
-        _openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", 2, "-subj", "/CN=ca",
+        self.days = days
+        _openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", days, "-subj", "/CN=ca",
                  "-keyout", folder / "ca.key", "-out", self.certificate)
 
-    def sign(self, name, alternatives):
+    def sign(self, name, alternatives, extensions=""):
         """The files of a certificate for `alternatives`, such as IP:127.0.0.1, and of its key."""
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        request, extensions = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
-        extensions.write_text(f"subjectAltName={alternatives}\n")
+        request, extension_file = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
+        extension_file.write_text(f"subjectAltName={alternatives}\n{extensions}")
         _openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key,
                  "-out", request)
         _openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey",
-                 self.folder / "ca.key", "-CAcreateserial", "-days", 2, "-extfile", extensions,
+                 self.folder / "ca.key", "-CAcreateserial", "-days", self.days, "-extfile", extension_file,
                  "-out", certificate)
         return certificate, key
+
+
+def dated(folder, name, alternatives, begin, end):
+    """A self-signed certificate, NAME.pem with NAME.key, valid between two times such as 20200101000000Z."""
+    certificate, key, request = (folder / f"{name}.{end}" for end in ("pem", "key", "csr"))
+    config = folder / f"{name}.cnf"
+    config.write_text("[ca]\ndefault_ca=own\n[own]\ndatabase=%s\nserial=%s\nnew_certs_dir=%s\ndefault_md=sha256\n"
+                      "policy=any\nx509_extensions=names\n[any]\ncommonName=supplied\n"
+                      "[names]\nsubjectAltName=%s\n"
+                      % (folder / f"{name}.index", folder / f"{name}.serial", folder, alternatives))
+    (folder / f"{name}.index").write_text("")
+    _openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
+    _openssl("ca", "-batch", "-selfsign", "-create_serial", "-notext", "-config", config, "-keyfile", key,
+             "-in", request, "-startdate", begin, "-enddate", end, "-out", certificate)
+    return certificate, key

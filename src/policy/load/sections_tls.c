@@ -1,0 +1,51 @@
+#include "policy/load/spec.h"
+#include "policy/load/value_types.h"
+
+static const struct value_type CLIENT =
+    WORD_TYPE("off, optional or require", "off", "optional", "require");
+static const struct value_type MIN_VERSION = WORD_TYPE("1.2 or 1.3", "1.2", "1.3");
+static const struct value_type UNKNOWN_NAME = WORD_TYPE("default or refuse", "default", "refuse");
+static const struct value_type TICKETS =
+    WORD_TYPE("process, shared or off", "off", "process", "shared");
+
+static const struct section_field CERTIFICATE_FIELDS[] = {
+    {"cert", SHAPE_LIST, &VALUE_FILE, offsetof(struct spec_certificate, certs), NULL, KEY_REQUIRED,
+     "a file in PEM: the server's certificate, then its issuers; or two such, RSA and ECDSA"},
+    {"key", SHAPE_LIST, &VALUE_FILE, offsetof(struct spec_certificate, keys), NULL, KEY_REQUIRED,
+     "the file of its private key in PEM, not encrypted; or two such"},
+    {"names", SHAPE_LIST, &VALUE_HOST_PATTERN, offsetof(struct spec_certificate, names), NULL,
+     KEY_OPTIONAL, "hosts, or *.host, that it serves; left out: those of the certificate"},
+    {"client", SHAPE_ONE, &CLIENT, offsetof(struct spec_certificate, client), "off", KEY_OPTIONAL,
+     "off, optional or require: whether clients show a certificate"},
+    {"client_ca", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_certificate, client_ca), NULL,
+     KEY_CONDITIONAL, "a file in PEM: authorities of clients' certificates"},
+    {"client_crl", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_certificate, client_crl), NULL,
+     KEY_CONDITIONAL, "a file in PEM: revocation lists of those authorities"},
+    {"ocsp", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_certificate, ocsp), NULL, KEY_OPTIONAL,
+     "a file in DER: an OCSP response about the certificate, which clients get"},
+};
+static const struct value_type CERTIFICATE_TYPE =
+    SECTION_TYPE(CERTIFICATE_FIELDS, struct spec_certificate);
+
+static const struct section_field TLS_FIELDS[] = {
+    {"cert", SHAPE_LIST, &VALUE_FILE, offsetof(struct spec_tls, certs), NULL, KEY_CONDITIONAL,
+     "short form: cert of the one entry of certificates"},
+    {"key", SHAPE_LIST, &VALUE_FILE, offsetof(struct spec_tls, keys), NULL, KEY_CONDITIONAL,
+     "short form: its key"},
+    {"certificates", SHAPE_LIST, &CERTIFICATE_TYPE, offsetof(struct spec_tls, certificates), NULL,
+     KEY_CONDITIONAL, "the first serves clients that name no server, and unknown names"},
+    {"min_version", SHAPE_ONE, &MIN_VERSION, offsetof(struct spec_tls, min_version), "1.2",
+     KEY_OPTIONAL, "1.2 or 1.3: of TLS"},
+    {"unknown_name", SHAPE_ONE, &UNKNOWN_NAME, offsetof(struct spec_tls, unknown_name), "default",
+     KEY_OPTIONAL, "default or refuse: what happens to clients that name another server"},
+    {"tickets", SHAPE_ONE, &TICKETS, offsetof(struct spec_tls, tickets), "process", KEY_OPTIONAL,
+     "process, shared or off: who resumes sessions"},
+};
+const struct value_type SECTIONS_TLS = SECTION_TYPE(TLS_FIELDS, struct spec_tls);
+
+static const struct section_field TLS_TICKETS_FIELDS[] = {
+    {"secret_file", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_tls_tickets, secret_file), NULL,
+     KEY_REQUIRED, "secrets that proxies share, a line each of 64 hexadecimal digits"},
+};
+const struct value_type SECTIONS_TLS_TICKETS =
+    SECTION_TYPE(TLS_TICKETS_FIELDS, struct spec_tls_tickets);

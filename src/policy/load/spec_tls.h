@@ -1,0 +1,39 @@
+/* TLS in a policy file; part of spec.h. */
+
+#ifndef SLUICE_POLICY_LOAD_SPEC_TLS_H
+#define SLUICE_POLICY_LOAD_SPEC_TLS_H
+
+#include "policy/load/section.h"
+
+/* An entry of `certificates`. */
+struct spec_certificate {
+    struct section_position position;
+    struct section_items certs; /* struct spec_text, as the next two */
+    struct section_items keys;
+    struct section_items names;
+    struct spec_text client_ca;
+    struct spec_text client_crl;
+    struct spec_text ocsp;
+    int client; /* enum client_certificate_rule */
+};
+
+struct spec_tls {
+    struct section_position position;
+    struct section_items certs; /* short form: of the one entry */
+    struct section_items keys;
+    struct section_items certificates; /* struct spec_certificate */
+    int min_version;                   /* enum tls_version */
+    int unknown_name;                  /* 1: refuse */
+    int tickets;                       /* enum tls_tickets */
+};
+
+struct spec_tls_tickets {
+    struct section_position position;
+    struct spec_text secret_file;
+};
+
+/* `tls` of a listen address, and `tls_tickets`. */
+extern const struct value_type SECTIONS_TLS;
+extern const struct value_type SECTIONS_TLS_TICKETS;
+
+#endif /* SLUICE_POLICY_LOAD_SPEC_TLS_H */
