@@ -24,6 +24,7 @@
 
 struct calendar;
 struct cors;
+struct route_entry;
 struct route_index;
 
 /* A named rule of the `limits` section: one key, one or several rates. */
@@ -103,8 +104,9 @@ struct route {
     uint32_t index;
     uint32_t meter; /* counter index, assigned by the meters; 0: none */
     struct route_match match;
-    const struct limit_rule **rules; /* in the order of the file */
-    const uint32_t *costs;           /* by rule: units in place of `cost`, or 0; NULL: all 0 */
+    const struct route_entry *leaving; /* each host with each path, if it leaves HEAD at some */
+    const struct limit_rule **rules;   /* in the order of the file */
+    const uint32_t *costs;             /* by rule: units in place of `cost`, or 0; NULL: all 0 */
     size_t n_rules;
     size_t n_limits;                      /* of all rules together, <= LIMITS_PER_ROUTE_MAX */
     const struct upstream_spec *upstream; /* NULL: see respond */
@@ -178,9 +180,8 @@ static inline uint32_t route_own_cost(const struct route *route, size_t i)
 #define METHOD_NAMES_OTHERS SPAN("@other")
 
 /* Set *counted to the value of @method in keys: GET for HEAD, @method if it is registered or
- * @policy names it, else METHOD_NAMES_OTHERS. Returns NULL, or why the request is refused: @method
- * differs from a known method only in case, and servers that ignore case would treat it as that
- * method. The text lives as long as @policy. */
+ * @policy names it, else METHOD_NAMES_OTHERS. Returns NULL, or why the request is refused: some
+ * servers would read a method that differs in case as a known one. Lives as long as @policy. */
 MUST_USE const char *method_names_read(const struct policy *policy, struct span method,
                                        struct span *counted);
 
@@ -190,8 +191,7 @@ MUST_USE const char *method_names_read(const struct policy *policy, struct span 
 MUST_USE const struct limit_rule *route_limits_find_missing(const struct route *route,
                                                             const struct route *other);
 
-/* Whether all enforced limits of @other also apply to a request of @route, at the same cost or
- * more. */
+/* Whether all enforced limits of @other apply to @route too, at the same cost or more. */
 MUST_USE bool route_limits_hold(const struct route *route, const struct route *other);
 
 /* Whether the key of an enforced limit of @route reads the path. */

@@ -169,11 +169,29 @@ static bool is_one_host(const struct route_match *match, struct span host)
     return match->n_hosts == 0;
 }
 
+/* Whether @route leaves HEAD for this host and path to a route that names it. */
+static bool leaves_head(const struct route *route, struct request_view *request)
+{
+    const size_t n = route_index_count(&route->match);
+    bool leaves = false;
+    for (size_t i = 0; i < n && !leaves && span_equals(request->head->method, SPAN("HEAD")); i++) {
+        const struct route_entry *entry = &route->leaving[i];
+        leaves =
+            entry->leaves_head && host_matches(entry->host, request->host) &&
+            (entry->path == NULL || path_matches(entry->path, route->match.ignore_case, request));
+    }
+    return leaves;
+}
+
 /* A request with an ambiguous parameter matches: it is refused then. */
 bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
                    struct request_view *request)
 {
-    const struct route_match *match = &policy->routes[entry->route].match;
+    const struct route *route = &policy->routes[entry->route];
+    const struct route_match *match = &route->match;
+    if (UNLIKELY(route->leaving != NULL) && leaves_head(route, request)) {
+        return false;
+    }
     return (entry->path == NULL || path_matches(entry->path, match->ignore_case, request)) &&
            method_matches(match, request->head->method) &&
            host_matches(entry->host, request->host) && client_matches(match, &request->client) &&
@@ -449,6 +467,9 @@ enum match_part matcher_compare(const struct route *route, struct request_view *
     }
     if (!is_one_host(match, request->host)) {
         return MATCH_HOST;
+    }
+    if (route->leaving != NULL && leaves_head(route, request)) {
+        return MATCH_METHOD;
     }
     if (!client_matches(match, &request->client)) {
         return MATCH_CLIENT;

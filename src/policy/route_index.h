@@ -36,6 +36,7 @@ struct route_entry {
     uint32_t next;              /* the next entry of the same list, in the order of the file */
     struct span host;           /* empty: any */
     const struct pattern *path; /* NULL: any */
+    bool leaves_head;           /* a route that names HEAD takes it here in place of GET's */
 };
 
 /* A node of a tree; its members are indices of entries and nodes. */

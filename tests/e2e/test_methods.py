@@ -12,12 +12,13 @@ limits: {few: {key: [client.ip, method], algorithm: fixed_window, rate: 10/day}}
 defaults: {limits: [few]}
 routes:
   - {name: read, match: {path: /read, method: [GET, POST]}, cost: {GET: 3, default: 2}, respond: {status: 204}}
-  - {name: got, match: {path: /apart, method: GET}, respond: {status: 204}}
+  - {name: got, match: {path: [/apart, /both], method: GET}, respond: {status: 204}}
   - {name: asked, match: {path: /apart, method: HEAD}, cost: {GET: 3, HEAD: 5}, respond: {status: 204}}
 """
 # method, path, route, what is left of the key afterwards
 REQUESTS = [("HEAD", "/read", "read", 7), ("GET", "/read", "read", 4), ("POST", "/read", "read", 8),
-            ("GET", "/apart", "got", 3), ("HEAD", "/apart", "asked", None)]
+            ("GET", "/apart", "got", 3), ("HEAD", "/apart", "asked", None),
+            ("HEAD", "/both", "got", 2)]
 
 
 @pytest.fixture(name="policy_file")
@@ -58,4 +59,4 @@ def test_a_replayed_log_agrees(policy_file):
     log = "".join(f'192.0.2.1 - - [23/Nov/2026:08:00:00 +0000] "{method} {path} HTTP/1.1" 200 0\n'
                   for method, path, _, _ in REQUESTS)
     report = json.loads(program.command("replay", "--json", policy_file, "-", stdin=log).stdout)
-    assert (report["policy"]["allowed"], report["policy"]["denied"], report["policy"]["no_route"]) == (4, 1, 0)
+    assert (report["policy"]["allowed"], report["policy"]["denied"], report["policy"]["no_route"]) == (5, 1, 0)

@@ -234,17 +234,21 @@ static struct span write_place(struct compiler *compiler, const struct route_ent
     return span_of(copy, copy != NULL ? text.len : 0);
 }
 
-/* Whether one of the places of @route, which begin at @entry, is in @named. */
-static bool is_place_named(struct compiler *compiler, const struct route *route,
-                           const struct route_entry *entry, const struct name_index *named)
+/* Let @route, which names GET and whose entries begin at @entry, take HEAD, except for the entries
+ * that @named holds. */
+static void take_head(struct compiler *compiler, struct route *route, struct route_entry *entry,
+                      const struct name_index *named)
 {
-    const struct route_entry *end = entry + route_index_count(&route->match);
-    for (; entry < end && !compiler->no_memory; entry++) {
-        if (name_index_find(named, write_place(compiler, entry)) != NULL) {
-            return true;
-        }
+    const size_t n = route_index_count(&route->match);
+    size_t n_left = 0;
+    for (size_t i = 0; i < n && !compiler->no_memory; i++) {
+        entry[i].leaves_head = name_index_find(named, write_place(compiler, &entry[i])) != NULL;
+        n_left += entry[i].leaves_head;
     }
-    return false;
+    if (n_left < n) {
+        route->match.methods[route->match.n_methods++] = SPAN("HEAD");
+        route->leaving = n_left > 0 ? entry : NULL;
+    }
 }
 
 void compile_implied_head(struct compiler *compiler)
@@ -266,12 +270,11 @@ void compile_implied_head(struct compiler *compiler)
         }
     }
     name_index_build(&named);
-    const struct route_entry *entry = index->entries;
+    struct route_entry *entry = index->entries;
     for (size_t i = 0; i < policy->n_routes && !compiler->no_memory; i++) {
-        struct route_match *match = &policy->routes[i].match;
-        if (names_method(match, METHOD_GET) &&
-            !is_place_named(compiler, &policy->routes[i], entry, &named)) {
-            match->methods[match->n_methods++] = SPAN("HEAD");
+        const struct route_match *match = &policy->routes[i].match;
+        if (names_method(match, METHOD_GET) && !names_method(match, METHOD_HEAD)) {
+            take_head(compiler, &policy->routes[i], entry, &named);
         }
         entry += route_index_count(match);
     }

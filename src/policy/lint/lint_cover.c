@@ -202,7 +202,10 @@ bool cover_takes(const struct policy *policy, const struct route_entry *earlier,
     return covers_host(earlier->host, later->host) &&
            covers_path(earlier->path, wide->ignore_case, later->path, narrow->ignore_case,
                        part->method) &&
-           covers_method(wide, part->method) && covers_client(wide, part->client) &&
+           covers_method(wide, part->method) &&
+           (policy->routes[earlier->route].leaving == NULL ||
+            !span_equals(part->method, SPAN("HEAD"))) &&
+           covers_client(wide, part->client) &&
            covers_values(wide->fields, wide->n_fields, narrow->fields, narrow->n_fields,
                          is_same_field) &&
            covers_values(wide->parameters, wide->n_parameters, narrow->parameters,

@@ -60,7 +60,8 @@ static bool cover_entry(const struct policy *policy, const struct route *route,
             .method = match->n_methods > 0 ? match->methods[i / n_clients] : SPAN(""),
             .client = match->n_clients > 0 ? &match->clients[i % n_clients] : NULL,
         };
-        if (!add_taker(references, taker_of(policy, later, &part, steps))) {
+        const bool is_left = later->leaves_head && span_equals(part.method, SPAN("HEAD"));
+        if (!is_left && !add_taker(references, taker_of(policy, later, &part, steps))) {
             return false;
         }
     }
