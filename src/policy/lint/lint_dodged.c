@@ -433,7 +433,7 @@ void lint_dodged_routes(struct lint *lint)
 /* --- routes that a header leads to --- */
 
 /* Whether any client can send the values of @conditions: they stand in the file. A value of the
- * environment may be a secret, and who leaves a field out gets what everybody gets. */
+ * environment may be a secret. Fields that must be absent are left to find_leaver(). */
 static bool are_open_to_all(const struct section_items *items, const struct value_match *conditions)
 {
     const struct section_list *specs = items->items;
@@ -461,23 +461,29 @@ static bool is_open_to_all(const struct lint *lint, const struct route *route)
            are_open_to_all(&spec->query, match->parameters);
 }
 
-/* Warn that the header of @route leads to it past the limits of @other. */
-static void warn_of_header(struct lint *lint, const struct route *route, const struct route *other)
+/* Warn that the field at @position leads to @route past the limits of @other. */
+static void warn_of_field(struct lint *lint, const struct section_position *position,
+                          const struct route *route, const struct route *other)
 {
-    const struct spec_match *match = &lint->routes[route->index].match;
-    const struct section_list *header =
-        match->headers.n_items > 0 ? match->headers.items : match->query.items;
     const struct limit_rule *missing = route_limits_find_missing(route, other);
-    const struct span name = quote_clip(header->position.name);
     node_warn(
-        lint->diags, header->position.name_node, WARNING_CLIENT_CHOSEN_ROUTE,
-        "anybody can send %.*s and so take route \"%.*s\", which lacks %s%.*s%s of route "
-        "\"%.*s\"; give this route the same %s, take a value that is secret (${NAME}), or name "
-        "the clients in match.client",
-        SPAN_ARGS(name), SPAN_ARGS(lint_name_of_route(lint, route->index)),
+        lint->diags, position->name_node, WARNING_CLIENT_CHOSEN_ROUTE,
+        "any client can send %.*s and so take route \"%.*s\", which lacks %s%.*s%s of route "
+        "\"%.*s\"; give it the same %s, let it match a value that is secret (${NAME}), or name "
+        "its clients in match.client",
+        SPAN_ARGS(quote_clip(position->name)), SPAN_ARGS(lint_name_of_route(lint, route->index)),
         missing != NULL ? "limit \"" : "the cost",
         SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
         SPAN_ARGS(lint_name_of_route(lint, other->index)), missing != NULL ? "limits" : "cost");
+}
+
+/* Warn that the first field that @route matches leads to it past the limits of @other. */
+static void warn_of_header(struct lint *lint, const struct route *route, const struct route *other)
+{
+    const struct spec_match *match = &lint->routes[route->index].match;
+    const struct section_list *field =
+        match->headers.n_items > 0 ? match->headers.items : match->query.items;
+    warn_of_field(lint, &field->position, route, other);
 }
 
 /* The request of a route, as seen by one that only headers may lead to. */
@@ -503,18 +509,67 @@ static bool takes_with_header(void *context, const struct route_entry *entry)
            is_open_to_all(chosen->lint, earlier) && !route_limits_hold(earlier, probe->route);
 }
 
-/* The request of @route without its headers and its query, or of another method: the route that
- * takes it. */
-static const struct route *find_without_fields(struct probe *probe, const struct route *route)
+/* The route that takes the request of the probe, which is of @route but for its fields. */
+static const struct route *find_taker(struct probe *probe, const struct route *route)
 {
     static const struct spelling SAME = {.upper = UPPER_NONE};
     static const struct spelling SOME = {.end = {"/x", 2}, .upper = UPPER_NONE};
     struct span path;
+    return find_route(probe, route->match.n_methods > 0 ? route->match.methods[0] : SPAN("GET"),
+                      probe->n_segments > 0 ? &SAME : &SOME, &path);
+}
+
+/* The request of @route without its headers and its query: the route that takes it. */
+static const struct route *find_without_fields(struct probe *probe, const struct route *route)
+{
     init_probe(probe, route, 0);
     probe->head.n_fields = 0;
     probe->head.target.query = SPAN("");
-    return find_route(probe, route->match.n_methods > 0 ? route->match.methods[0] : SPAN("GET"),
-                      probe->n_segments > 0 ? &SAME : &SOME, &path);
+    return find_taker(probe, route);
+}
+
+/* Warn if a request that @route takes goes past its limits with one more field, which the condition
+ * at @position wants to be absent. True: warned. */
+static bool check_leaver(struct lint *lint, struct probe *probe, const struct route *route,
+                         const struct section_position *position)
+{
+    const struct route *other = find_taker(probe, route);
+    if (other == NULL || other == route || other->upstream == NULL || other->match.n_clients > 0 ||
+        route_limits_hold(other, route)) {
+        return false;
+    }
+    warn_of_field(lint, position, other, route);
+    return true;
+}
+
+/* Warn once if a client leaves @route, and its limits, by a field that the route wants absent. */
+static void check_absent_fields(struct lint *lint, struct probe *probe, const struct route *route)
+{
+    const struct spec_match *spec = &lint->routes[route->index].match;
+    const struct route_match *match = &route->match;
+    const struct section_list *headers = spec->headers.items;
+    const struct section_list *query = spec->query.items;
+    bool is_warned = false;
+    for (size_t i = 0; i < match->n_fields && !is_warned; i++) {
+        const struct span name = match->fields[i].name;
+        if (match->fields[i].kind == VALUE_MATCH_ABSENT) {
+            init_probe(probe, route, 0);
+            probe->fields[probe->head.n_fields++] =
+                (struct field){.name = name, .value = SPAN("x"), .id = field_identify(name)};
+            is_warned = check_leaver(lint, probe, route, &headers[i].position);
+        }
+    }
+    for (size_t i = 0; i < match->n_parameters && !is_warned; i++) {
+        if (match->parameters[i].kind == VALUE_MATCH_ABSENT) {
+            init_probe(probe, route, 0);
+            struct text text = text_of(probe->query, sizeof(probe->query));
+            text.len = probe->head.target.query.len;
+            text_add(&text, text.len > 0 ? SPAN("&") : SPAN(""));
+            write_encoded(match->parameters[i].name, &text);
+            probe->head.target.query = text_span(&text);
+            is_warned = check_leaver(lint, probe, route, &query[i].position);
+        }
+    }
 }
 
 /* Warns once for each route that a header leads to. */
@@ -532,6 +587,9 @@ void lint_client_chosen_routes(struct lint *lint)
     probe->steps = STEPS_MAX;
     for (size_t i = 0; i < policy->n_routes && policy->n_trusted_proxies == 0; i++) {
         const struct route *route = &policy->routes[i];
+        if (route->upstream != NULL) {
+            check_absent_fields(lint, probe, route);
+        }
         const struct route *other = find_without_fields(probe, route);
         if (other == NULL) {
             continue;

@@ -245,8 +245,22 @@ static const struct {
      " upstream: u}\n" REST_M},
     {1, /* a parameter of the query */ LIMITS
      "routes:\n  - {match: {query: {in: 1}}, limits: [l], upstream: u}\n" REST_M},
-    {0, /* what must be absent */ LIMITS
-     "routes:\n  - {match: {header: {authorization: false}}, limits: [l], upstream: u}\n" REST_M},
+    {1, /* a field that must be absent: with it another route serves */ LIMITS
+     "routes:\n  - {match: {header: {x-in: \"1\", x-out: false}}, limits: [m, l], upstream: "
+     "u}\n" REST_M},
+    {1, /* a parameter that must be absent */ LIMITS
+     "routes:\n  - {match: {query: {in: 1, a: false, out: false}}, limits: [m, l], upstream: u}\n"
+     "  - {match: {query: {out: true, in: 1}}, limits: [m], upstream: u}\n"},
+    {0, /* with the field the same limits and more */ LIMITS
+     "routes:\n  - {match: {header: {x-out: false}}, limits: [m], upstream: u}\n"
+     "  - {limits: [m, l], upstream: u}\n"},
+    {0, /* with the field a secret is asked for, or the client is named */ LIMITS
+     "routes:\n  - {match: {header: {x-in: false}}, limits: [l], upstream: u}\n"
+     "  - {match: {header: {x-in: \"${P}\"}}, limits: [], upstream: u}\n"
+     "  - {match: {client: 10.0.0.1}, limits: [m], upstream: u}\n"},
+    {0, /* without the field sluice answers */ LIMITS
+     "routes:\n  - {match: {header: {authorization: false}}, limits: [l], respond: {status: "
+     "401}}\n" REST_M},
     {0, /* the same limits and more */ LIMITS
      "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [l, m], upstream: u}\n" REST_M},
     {0, /* a value that may be secret */ LIMITS
@@ -268,7 +282,7 @@ static const struct {
      "  - {match: {method: GET, host: b, path: /b}, limits: [l], upstream: u}\n"},
 };
 
-START_TEST(a_header_that_anybody_can_send_leads_past_no_limit_unwarned)
+START_TEST(a_field_that_any_client_can_send_leads_past_no_limit_unwarned)
 {
     char yaml[YAML_BYTES_MAX];
     struct diags diags;
@@ -316,7 +330,7 @@ int main(void)
                         ARRAY_LEN(POLICIES));
     tcase_add_loop_test(cases, a_warning_says_what_leads_where_and_what_to_write, 0,
                         ARRAY_LEN(MESSAGES));
-    tcase_add_loop_test(cases, a_header_that_anybody_can_send_leads_past_no_limit_unwarned, 0,
+    tcase_add_loop_test(cases, a_field_that_any_client_can_send_leads_past_no_limit_unwarned, 0,
                         ARRAY_LEN(CHOSEN));
     tcase_add_test(cases, many_routes_are_compared_in_bounded_steps);
     suite_add_tcase(suite, cases);
