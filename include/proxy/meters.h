@@ -111,6 +111,9 @@ enum { METER_BUFFER_REFUSALS = 2 };
 /* Number of kinds of evicted connections: enum eviction_kind. */
 enum { METER_EVICTIONS = 3 };
 
+/* Number of reasons why a TLS handshake fails: enum tls_failure; of versions: enum tls_version. */
+enum { METER_TLS_FAILURES = 15, METER_TLS_VERSIONS = 2 };
+
 struct worker_meters {
     struct counter_table routes; /* all tables: by number in the directories */
     struct counter_table limits;
@@ -124,6 +127,9 @@ struct worker_meters {
     struct counter accepted;
     struct counter refused[METER_REFUSALS];
     struct counter evicted[METER_EVICTIONS];
+    struct counter handshakes[METER_TLS_VERSIONS][2]; /* that succeeded; [1]: resumed sessions */
+    struct counter handshake_failures[METER_TLS_FAILURES]; /* 0 is not used */
+    struct latency handshake;  /* from the connection, or the PROXY header, to its end */
     struct counter unbelieved; /* requests with X-Forwarded-For or Forwarded of an untrusted peer */
     struct counter held;       /* gauge */
     struct counter buffering;  /* gauge: requests whose body is waited for, before a server */

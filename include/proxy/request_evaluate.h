@@ -20,11 +20,15 @@
 #include "policy/policy.h"
 #include "proxy/admission.h"
 
+struct tls_server_entry;
+
 /* The input besides the request. All of it is borrowed. */
 struct evaluation_context {
     struct admission_context admission;
     struct span own_name; /* of this process in Via; empty: unknown, so no loop is detected */
-    bool trusts_peer;     /* a cost named in a request is accepted as from a trusted proxy */
+    /* The certificates that the connection is served with; NULL: plain text. */
+    const struct tls_server_entry *tls_entry;
+    bool trusts_peer; /* a cost named in a request is accepted as from a trusted proxy */
 };
 
 enum evaluation_result {

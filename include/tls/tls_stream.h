@@ -82,11 +82,13 @@ struct tls_handler {
     void (*on_done)(void *owner, const struct tls_outcome *outcome);
 };
 
-/* Begin the handshake of a server on @stream, which is open, plain, and reads. Callbacks get the
- * stream's owner. @server must stay valid until on_done() or stream_close(), which is the case
- * while its caller has a reference. STATUS_NO_MEMORY: nothing has changed. */
+/* Begin the handshake of a server on @stream, which is open, plain, and reads; @first has the bytes
+ * of TLS that were read already, fewer than CLIENT_HELLO_BYTES_MAX. Callbacks get the stream's
+ * owner; none comes before the next iteration of the loop. The session takes a reference to
+ * @server. STATUS_NO_MEMORY: nothing has changed. */
 MUST_USE enum status tls_accept(struct tls_worker *worker, struct stream *stream,
-                                struct tls_server *server, const struct tls_handler *handler);
+                                struct tls_server *server, struct span first,
+                                const struct tls_handler *handler);
 
 /* --- what a handshake has agreed on; the stream is over TLS and not closed --- */
 

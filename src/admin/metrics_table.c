@@ -5,6 +5,7 @@
 #include "store/bans.h"
 #include "store/redis_fault.h"
 #include "store/redis_process.h"
+#include "tls/tls_stream.h"
 
 /* --- labels with fixed values --- */
 
@@ -35,6 +36,20 @@ static const char *const REFUSALS[METER_REFUSALS] = {
     "connections", "client", "descriptors", "memory", "untrusted", "header",
 };
 static const struct metric_axis REFUSAL = {"reason", METER_REFUSALS, REFUSALS, NULL};
+
+static const char *const TLS_VERSIONS[METER_TLS_VERSIONS] = {"1.2", "1.3"};
+static const struct metric_axis TLS_VERSION = {"version", METER_TLS_VERSIONS, TLS_VERSIONS, NULL};
+
+static const char *const RESUMED[2] = {"no", "yes"};
+static const struct metric_axis RESUMPTION = {"resumed", 2, RESUMED, NULL};
+
+static const char *tls_failure_name(size_t i)
+{
+    return tls_failure_label((enum tls_failure)i);
+}
+
+static const struct metric_axis TLS_FAILURE = {"reason", METER_TLS_FAILURES, NULL,
+                                               tls_failure_name};
 
 static const char *const EVICTIONS[METER_EVICTIONS] = {"silent", "idle", "head"};
 static const struct metric_axis EVICTION = {"kind", METER_EVICTIONS, EVICTIONS, NULL};
@@ -230,6 +245,12 @@ const struct metric METRICS[] = {
     COUNTER("connections_evicted_total",
             "Connections from clients that were closed for new ones, at max.connections.",
             SUM(evicted), .axes = {&EVICTION}),
+    COUNTER("tls_handshakes_total", "TLS handshakes with clients that succeeded.", SUM(handshakes),
+            .axes = {&TLS_VERSION, &RESUMPTION}),
+    COUNTER("tls_handshake_failures_total", "TLS handshakes with clients that failed.",
+            SUM(handshake_failures), .axes = {&TLS_FAILURE}, .is_sparse = true),
+    HISTOGRAM("tls_handshake_duration_seconds", "TLS handshakes with clients that succeeded.",
+              LATENCY(OF_WORKER, struct worker_meters, handshake)),
 
     /* --- upstreams --- */
     HISTOGRAM("upstream_response_duration_seconds",

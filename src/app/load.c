@@ -30,20 +30,19 @@ enum status load_policy(const char *path, struct policy **policy)
     return load_policy_at(path, clock_wall_us(), policy);
 }
 
-/* TLS is read and checked, but not yet served: nothing is served in plain text in its place. */
+/* TLS of the admin API is read and checked, but not yet served: nothing is served in plain text in
+ * its place. */
 static enum status refuse_tls(enum status status, struct policy **policy, struct diags *diags)
 {
     bool has_tls = false;
-    for (size_t i = 0; status == STATUS_OK && i < (*policy)->n_listeners; i++) {
-        has_tls = has_tls || (*policy)->listeners[i].tls != NULL;
-    }
     for (size_t i = 0; status == STATUS_OK && i < (*policy)->admin.n_listeners; i++) {
         has_tls = has_tls || (*policy)->admin.listeners[i].tls != NULL;
     }
     if (!has_tls) {
         return status;
     }
-    diags_add(diags, DIAG_ERROR, 0, 0, "a listen address has \"tls\", which is not yet served");
+    diags_add(diags, DIAG_ERROR, 0, 0,
+              "a listen address of admin has \"tls\", which is not yet served");
     policy_free(*policy);
     *policy = NULL;
     return STATUS_INVALID;

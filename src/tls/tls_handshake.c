@@ -187,29 +187,13 @@ static bool keep_hello(struct tls_session *session, const char *bytes, size_t n)
     return true;
 }
 
-static void read_hello(struct tls_session *session)
+static void parse_hello(struct tls_session *session)
 {
-    struct tls_worker *worker = session->worker;
     struct client_hello hello;
     const char *reason = "";
-    const size_t room = CLIENT_HELLO_BYTES_MAX - session->hello_end;
-    const ssize_t n = tls_session_receive(session, worker->received, room);
-    if (n <= 0) {
-        if (session->has_end || session->is_lost) {
-            end_handshake(session, TLS_FAILURE_CLOSED, "the client left before its first message");
-        }
-        return;
-    }
-    if (!keep_hello(session, worker->received, (size_t)n)) {
-        end_handshake(session, TLS_FAILURE_MEMORY, "out of memory");
-        return;
-    }
-    switch (client_hello_parse(span_of(session->hello, session->hello_end), worker->joined, &hello,
-                               &reason)) {
+    switch (client_hello_parse(span_of(session->hello, session->hello_end), session->worker->joined,
+                               &hello, &reason)) {
     case CLIENT_HELLO_PARTIAL:
-        if (session->hello_end == CLIENT_HELLO_BYTES_MAX) {
-            end_handshake(session, TLS_FAILURE_BAD_HELLO, "the first message is too large");
-        }
         return;
     case CLIENT_HELLO_NOT_TLS:
         end_handshake(session, TLS_FAILURE_PLAIN_TEXT, "no TLS");
@@ -223,6 +207,22 @@ static void read_hello(struct tls_session *session)
     }
 }
 
+static void read_hello(struct tls_session *session)
+{
+    struct tls_worker *worker = session->worker;
+    const ssize_t n =
+        tls_session_receive(session, worker->received, CLIENT_HELLO_BYTES_MAX - session->hello_end);
+    if (n <= 0) {
+        if (session->has_end || session->is_lost) {
+            end_handshake(session, TLS_FAILURE_CLOSED, "the client left before its first message");
+        }
+    } else if (!keep_hello(session, worker->received, (size_t)n)) {
+        end_handshake(session, TLS_FAILURE_MEMORY, "out of memory");
+    } else {
+        parse_hello(session);
+    }
+}
+
 /* --- the stream's callbacks during a handshake --- */
 
 static void on_readable(void *owner)
@@ -230,7 +230,12 @@ static void on_readable(void *owner)
     struct tls_session *session = owner;
     switch (session->phase) {
     case SESSION_HELLO:
-        read_hello(session);
+        if (session->has_more) { /* bytes that the owner had read */
+            tls_session_look_again(session, false);
+            parse_hello(session);
+        } else {
+            read_hello(session);
+        }
         return;
     case SESSION_HANDSHAKE:
         queue(session);
@@ -305,7 +310,7 @@ struct ossl_lib_ctx_st *tls_worker_library(struct tls_worker *worker)
 }
 
 enum status tls_accept(struct tls_worker *worker, struct stream *stream, struct tls_server *server,
-                       const struct tls_handler *handler)
+                       struct span first, const struct tls_handler *handler)
 {
     assert(stream->transport == &transport_plain && !stream_is_blocked(stream));
     struct tls_session *session = tls_session_new(worker, stream, &HANDSHAKE_HANDLER, handler);
@@ -313,6 +318,13 @@ enum status tls_accept(struct tls_worker *worker, struct stream *stream, struct 
         return STATUS_NO_MEMORY;
     }
     session->server = tls_server_acquire(server);
+    if (first.len > 0 && !keep_hello(session, first.data, first.len)) {
+        stream->handler = session->handler;
+        stream->owner = session->owner;
+        tls_session_detach(stream);
+        return STATUS_NO_MEMORY;
+    }
     stream_want_read(stream, true);
+    tls_session_look_again(session, first.len > 0);
     return STATUS_OK;
 }

@@ -121,7 +121,8 @@ static int on_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *chosen
     static const struct {
         unsigned bit;
         struct span name;
-    } PROTOCOLS[] = {{ALPN_H2, {"h2", 2}}, {ALPN_HTTP_1_1, {"http/1.1", 8}}};
+    } PROTOCOLS[] = {
+        {ALPN_H2, {"h2", 2}}, {ALPN_HTTP_1_1, {"http/1.1", 8}}, {ALPN_HTTP_1_1, {"http/1.0", 8}}};
     const struct tls_server_entry *entry = context;
     (void)ssl;
     for (size_t i = 0; i < ARRAY_LEN(PROTOCOLS); i++) {

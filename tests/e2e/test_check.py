@@ -274,6 +274,8 @@ def test_other_commands_need_no_keys(policy_file):
 
 def test_run_serves_nothing_in_plain_text_where_tls_is_wanted(policy_file, tls_files, tmp_path):
     (tmp_path / "tls").symlink_to(tls_files)
-    result = program.command("run", policy_file(tls_policy(SHORT)))
+    policy = ("listen: 127.0.0.1:0\nadmin: {listen: {address: 127.0.0.1:0, tls: %s}}\n"
+              "routes: [{respond: {status: 204}}]\n" % SHORT)
+    result = program.command("run", policy_file(policy))
     assert result.returncode == 1
-    assert 'error: a listen address has "tls", which is not yet served' in result.stderr
+    assert 'error: a listen address of admin has "tls", which is not yet served' in result.stderr

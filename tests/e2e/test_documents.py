@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -35,8 +36,26 @@ def whole_policies():
             if re.search(r"^listen:", block, re.M) and os.path.basename(page) != "check.md"]
 
 
+def make_named_files(policy, folder):
+    """The certificates and included files that a policy names."""
+    for certificate in re.findall(r"tls/[\w-]+\.pem", policy):
+        path = folder / certificate
+        path.parent.mkdir(exist_ok=True)
+        kind = ["rsa:2048"] if "-rsa" in certificate else ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+        name = "*.int.example.com" if "int" in certificate else f"{path.stem.removesuffix('-rsa')}.example.com"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", *kind, "-nodes", "-days", "365", "-subj", "/CN=x",
+                        "-addext", f"subjectAltName=DNS:{name}", "-keyout", path.with_suffix(".key"), "-out", path],
+                       check=True, capture_output=True)
+    for included in re.findall(r"^include: \[(.*)\]", policy, re.MULTILINE):
+        for name in included.split(", "):
+            if "*" not in name:
+                (folder / name).parent.mkdir(exist_ok=True)
+                (folder / name).write_text("routes: [{match: {path: /api/**}, limits: [per-client], upstream: api}]\n")
+
+
 @pytest.mark.parametrize("policy", whole_policies())
 def test_every_whole_policy_that_is_shown_is_good(policy, tmp_path):
+    make_named_files(policy, tmp_path)
     path = tmp_path / "policy.yaml"
     path.write_text(policy)
     result = program.command("check", str(path))

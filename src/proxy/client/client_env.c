@@ -27,6 +27,7 @@ void client_env_open(struct client_env *clients, const struct timeouts_section *
     struct loop *loop = clients->env->loop;
     timeout_queue_init(&clients->rest_timeouts, loop, timeouts->idle_us);
     timeout_queue_init(&clients->first_timeouts, loop, first_us(timeouts));
+    timeout_queue_init(&clients->handshake_timeouts, loop, timeouts->handshake_us);
     timeout_queue_init(&clients->linger_timeouts, loop, LINGER_PAUSE_US);
     timeout_queue_init(&clients->grace_timeouts, loop, GRACE_US);
 }
@@ -36,6 +37,7 @@ void client_env_set_timeouts(struct client_env *clients, const struct timeouts_s
     const uint64_t now_us = clock_monotonic_us();
     timeout_queue_set_length(&clients->rest_timeouts, timeouts->idle_us, now_us);
     timeout_queue_set_length(&clients->first_timeouts, first_us(timeouts), now_us);
+    timeout_queue_set_length(&clients->handshake_timeouts, timeouts->handshake_us, now_us);
 }
 
 void client_env_close(struct client_env *clients)
@@ -43,6 +45,7 @@ void client_env_close(struct client_env *clients)
     assert(list_is_empty(&clients->open));
     timeout_queue_close(&clients->rest_timeouts);
     timeout_queue_close(&clients->first_timeouts);
+    timeout_queue_close(&clients->handshake_timeouts);
     timeout_queue_close(&clients->linger_timeouts);
     timeout_queue_close(&clients->grace_timeouts);
     pool_close(&clients->downstreams);

@@ -33,12 +33,14 @@ struct client_env {
     struct list open;                            /* struct client_connection, oldest first */
     struct list victims;     /* candidates that other workers chose as victims: see eviction.h */
     struct pool downstreams; /* struct downstream */
-    struct timeout_queue rest_timeouts;   /* of connections between requests: timeouts.idle */
-    struct timeout_queue first_timeouts;  /* of new ones: timeouts.head, or timeouts.idle if less */
-    struct timeout_queue linger_timeouts; /* of connections that are closed in stages */
-    struct timeout_queue grace_timeouts;  /* of connections that are new when the drain begins */
+    struct timeout_queue rest_timeouts;  /* of connections between requests: timeouts.idle */
+    struct timeout_queue first_timeouts; /* of new ones: timeouts.head, or timeouts.idle if less */
+    struct timeout_queue handshake_timeouts; /* of TLS: timeouts.handshake */
+    struct timeout_queue linger_timeouts;    /* of connections that are closed in stages */
+    struct timeout_queue grace_timeouts;     /* of connections that are new when the drain begins */
     struct log_gate refusal_gates[METER_REFUSALS];
     struct log_gate eviction_gate;
+    struct log_gate handshake_gate;
 };
 
 /* The loop need not exist yet. */

@@ -21,6 +21,7 @@
 #include "proxy/client/downstream_inner.h"
 #include "proxy/exchange/exchange_config.h"
 #include "proxy/exchange/exchange_steps.h"
+#include "tls/tls_server.h"
 
 enum { DOWNSTREAMS_KEPT = 1024 };
 
@@ -73,6 +74,7 @@ static void close_idle(struct downstream *downstream)
     if (downstream->is_stalled) {
         stream_reset_on_close(&downstream->stream); /* a cut answer must not look complete */
     }
+    downstream_end_handshake(downstream);
     downstream->phase = DOWNSTREAM_CLOSED;
     list_remove(&downstream->connection.node);
     timeout_disarm(&downstream->timeout);
@@ -123,6 +125,9 @@ static void on_timeout(struct timeout *timeout)
     struct downstream *downstream = CONTAINER_OF(timeout, struct downstream, timeout);
     if (downstream->phase == DOWNSTREAM_BUSY) {
         downstream_refuse_head(downstream, "the request's head took too long");
+    } else if (downstream->phase == DOWNSTREAM_SECURING) {
+        downstream_report_slow_handshake(downstream);
+        close_idle(downstream);
     } else {
         close_idle(downstream);
     }
@@ -195,7 +200,7 @@ static void finish(struct downstream *downstream)
 static void drain(struct client_connection *connection)
 {
     struct downstream *downstream = CONTAINER_OF(connection, struct downstream, connection);
-    if (downstream->phase == DOWNSTREAM_NEW) {
+    if (downstream->phase == DOWNSTREAM_NEW || downstream->phase == DOWNSTREAM_SECURING) {
         timeout_arm(&downstream->timeout, &downstream->connection.clients->grace_timeouts,
                     clock_monotonic_us());
         return;
@@ -409,6 +414,12 @@ static void take_header(struct downstream *downstream, const struct proxy_header
     const uint64_t now_us = clock_monotonic_us();
     inbox_begin_body(&downstream->inbox, consumed, BODY_NONE, 0);
     inbox_end_head(&downstream->inbox);
+    if (downstream->tls_server != NULL) {
+        downstream_secure(downstream, inbox_head_bytes(&downstream->inbox));
+        inbox_close(&downstream->inbox);
+        release_config(downstream);
+        return;
+    }
     begin_first(downstream, now_us);
     if (inbox_head_bytes(&downstream->inbox).len == 0) {
         rest(downstream);
@@ -417,6 +428,22 @@ static void take_header(struct downstream *downstream, const struct proxy_header
         }
     } else if (begin(downstream, now_us)) {
         parse(downstream, now_us);
+    }
+}
+
+void downstream_on_secured(struct downstream *downstream)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    downstream->client.tls = &downstream->stream;
+    downstream->inbox.pipes = NULL; /* bytes pass through user space to be decrypted */
+    if (downstream->is_first) {
+        timeout_arm(&downstream->timeout, &downstream->connection.clients->first_timeouts, now_us);
+    } else {
+        arm_rest(downstream, now_us);
+    }
+    rest(downstream);
+    if (downstream->connection.env->is_draining) {
+        drain(&downstream->connection);
     }
 }
 
@@ -499,6 +526,7 @@ static void on_readable(void *owner)
     case DOWNSTREAM_LINGER:
         discard(downstream);
         return;
+    case DOWNSTREAM_SECURING:
     case DOWNSTREAM_CLOSED:
         return;
     }
@@ -602,7 +630,7 @@ void downstream_init_pool(struct pool *pool)
 }
 
 void downstream_open(struct client_env *clients, int fd, const struct address *peer,
-                     bool awaits_header, bool is_counted)
+                     bool awaits_header, bool is_counted, struct tls_server *tls_server)
 {
     struct proxy_env *env = clients->env;
     struct downstream *downstream = pool_take(&clients->downstreams);
@@ -633,12 +661,15 @@ void downstream_open(struct client_env *clients, int fd, const struct address *p
     inbox_init(&downstream->inbox, &downstream->stream, NULL, &env->body_blocks,
                &env->small_blocks);
     downstream->inbox.pipes = &env->pipes;
+    downstream->tls_server = tls_server != NULL ? tls_server_acquire(tls_server) : NULL;
     if (stream_open(&downstream->stream, env->loop, fd, &HANDLER, downstream) != STATUS_OK) {
         close_idle(downstream);
     } else if (awaits_header) {
         downstream->phase = DOWNSTREAM_NEW;
         acquire_config(downstream, env->config);
         timeout_arm(&downstream->timeout, &clients->first_timeouts, clock_monotonic_us());
+    } else if (tls_server != NULL) {
+        downstream_secure(downstream, span_of(NULL, 0));
     } else {
         begin_first(downstream, clock_monotonic_us());
         rest(downstream);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 struct address;
+struct tls_server;
 struct client_env;
 struct pool;
 
@@ -16,8 +17,9 @@ void downstream_init_pool(struct pool *pool);
 /* Serve the connection @fd (taken over) from @peer, which the connection limits have admitted.
  * @awaits_header: a PROXY header, due within timeouts.head, or timeouts.idle if less, names the
  * client, which is counted then. Otherwise @is_counted says whether the limits count it for @peer.
- * Without memory the connection is refused. */
+ * @tls_server: TLS follows, also after a PROXY header; NULL: plain text. Without memory the
+ * connection is refused. */
 void downstream_open(struct client_env *clients, int fd, const struct address *peer,
-                     bool awaits_header, bool is_counted);
+                     bool awaits_header, bool is_counted, struct tls_server *tls_server);
 
 #endif /* SLUICE_PROXY_CLIENT_DOWNSTREAM_H */

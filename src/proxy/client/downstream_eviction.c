@@ -77,6 +77,10 @@ static enum eviction_kind evict(struct downstream *downstream)
         downstream->phase == DOWNSTREAM_IDLE && list_is_empty(&downstream->next.node);
     const bool is_reading_head =
         downstream->phase == DOWNSTREAM_BUSY && downstream->exchange->state == EXCHANGE_READ_HEAD;
+    if (downstream->phase == DOWNSTREAM_SECURING) {
+        downstream_close(downstream);
+        return EVICTED_SILENT;
+    }
     if (downstream->phase == DOWNSTREAM_LINGER) {
         downstream_close(downstream);
         return EVICTED_IDLE;

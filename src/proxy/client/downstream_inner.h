@@ -17,6 +17,7 @@
 
 enum downstream_phase {
     DOWNSTREAM_NEW,      /* waits for the header of the PROXY protocol */
+    DOWNSTREAM_SECURING, /* in the handshake of TLS */
     DOWNSTREAM_IDLE,     /* between requests */
     DOWNSTREAM_BUSY,     /* carries an exchange */
     DOWNSTREAM_ANSWERED, /* the exchange is over; the end of its answer is not written yet */
@@ -33,19 +34,22 @@ struct downstream {
     struct inbox inbox;
     struct head_parser parser;
     struct exchange *exchange; /* while BUSY */
-    struct timeout timeout;    /* while NEW, IDLE, ANSWERED or LINGER, or is_first */
+    struct timeout timeout;    /* while NEW, SECURING, IDLE, ANSWERED or LINGER, or is_first */
     bool is_first;   /* timeouts.head runs from accept, for the first head of an unprotected peer */
     bool is_evicted; /* it closes after its answer */
-    uint64_t busy_from_us;   /* published while BUSY: NEVER, or AFTER_ANSWER if it pipelines */
-    uint64_t rest_since_us;  /* time of the latest answer, or of the client becoming known */
-    struct lingering linger; /* while LINGER */
-    struct sender out;       /* the response */
-    bool wants_body;         /* the exchange takes pieces of the request's body */
-    bool keep_alive;         /* another request may follow; known when the head goes out */
-    bool is_tunnel;          /* bytes pass as they are, until both sides have ended */
-    bool is_stalled;         /* ANSWERED, and the kernel did not take all of the answer at once */
-    bool has_ended;          /* the client has ended its side: no more bytes come */
-    struct loop_task next;   /* a pipelined request is here: begin it at the end of the iteration */
+    uint64_t busy_from_us;  /* published while BUSY: NEVER, or AFTER_ANSWER if it pipelines */
+    uint64_t rest_since_us; /* time of the latest answer, or of the client becoming known */
+    struct tls_server *tls_server; /* a reference, until the handshake begins; NULL: plain */
+    bool is_shaking_hands;         /* SECURING, and counted in the handshakes of the process */
+    uint64_t secured_from_us;      /* begin of SECURING */
+    struct lingering linger;       /* while LINGER */
+    struct sender out;             /* the response */
+    bool wants_body;               /* the exchange takes pieces of the request's body */
+    bool keep_alive;               /* another request may follow; known when the head goes out */
+    bool is_tunnel;                /* bytes pass as they are, until both sides have ended */
+    bool is_stalled;       /* ANSWERED, and the kernel did not take all of the answer at once */
+    bool has_ended;        /* the client has ended its side: no more bytes come */
+    struct loop_task next; /* a pipelined request is here: begin it at the end of the iteration */
     struct loop_task death;
 };
 
@@ -69,6 +73,20 @@ MUST_USE enum stream_result downstream_send(struct client *client, const struct 
 MUST_USE enum stream_result downstream_send_pipe(struct client *client, struct pipe *pipe);
 MUST_USE enum stream_result downstream_send_interim(struct client *client,
                                                     const struct response *response);
+
+/* --- the handshake of TLS (downstream_tls.c) --- */
+
+/* Begin it; @first was read already. downstream_on_secured() follows, or the connection closes. */
+void downstream_secure(struct downstream *downstream, struct span first);
+
+/* The connection closes in mid handshake, or the handshake is over: it is not counted any more. */
+void downstream_end_handshake(struct downstream *downstream);
+
+/* The handshake took longer than timeouts.handshake: count and report it. */
+void downstream_report_slow_handshake(struct downstream *downstream);
+
+/* The handshake is over: the first request is expected (downstream.c). */
+void downstream_on_secured(struct downstream *downstream);
 
 /* --- eviction, and the time limit of the first head (downstream_eviction.c) --- */
 

@@ -26,6 +26,7 @@
 struct access_log;
 struct exchange_config;
 struct resolver;
+struct tls_worker;
 struct via;
 struct worker_meters;
 
@@ -34,6 +35,7 @@ struct proxy_env {
     struct loop *loop;
     struct wakeup wakeup; /* for other threads to wake the worker */
     struct resolver *resolver;
+    struct tls_worker *tls; /* NULL: no policy has needed TLS yet */
     struct worker_meters *meters;
     struct access_log *log;
     const struct via *via;          /* the process's name in Via */

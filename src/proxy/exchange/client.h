@@ -61,6 +61,7 @@ struct client_ops {
 /* First member of each struct that implements the client side. */
 struct client {
     const struct client_ops *ops;
+    const struct stream *tls; /* the connection, for what its handshake agreed on; NULL: plain */
 };
 
 #endif /* SLUICE_PROXY_EXCHANGE_CLIENT_H */

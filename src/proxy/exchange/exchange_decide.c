@@ -17,6 +17,7 @@
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/meters.h"
 #include "proxy/request_evaluate.h"
+#include "tls/tls_stream.h"
 
 enum { UNBELIEVED_LOG_US = 60 * 1000 * 1000 };
 
@@ -237,6 +238,7 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
                 .first_slot = new_slots(exchange->env),
             },
         .own_name = via_name(exchange->env->via),
+        .tls_entry = exchange->client->tls != NULL ? tls_entry_of(exchange->client->tls) : NULL,
     };
     exchange->evaluation.admission = &exchange->admission;
     exchange->evaluation.arena = &exchange->arena;

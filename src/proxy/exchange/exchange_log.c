@@ -8,6 +8,7 @@
 #include "proxy/exchange/exchange_config.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/log/access_log.h"
+#include "tls/tls_stream.h"
 
 /* --- key hashes --- */
 
@@ -160,6 +161,23 @@ COLD static void add_extra(struct access_line *line, const struct exchange *exch
     }
 }
 
+COLD static void add_tls(struct access_line *line, const struct stream *stream)
+{
+    const struct span name = tls_server_name_of(stream);
+    const unsigned alpn = tls_alpn_of(stream);
+    access_line_add_word(line, LINE_TLS,
+                         tls_version_of(stream) == TLS_VERSION_1_3 ? SPAN("1.3") : SPAN("1.2"));
+    if (name.len > 0) {
+        access_line_add_text(line, LINE_SNI, name);
+    }
+    if (alpn != 0) {
+        access_line_add_word(line, LINE_ALPN, alpn == ALPN_H2 ? SPAN("h2") : SPAN("http/1.1"));
+    }
+    if (tls_is_resumed(stream)) {
+        access_line_add_word(line, LINE_RESUMED, SPAN("yes"));
+    }
+}
+
 static void add_request(struct access_line *line, const struct exchange *exchange)
 {
     const struct head *request = &exchange->request;
@@ -176,6 +194,9 @@ static void add_request(struct access_line *line, const struct exchange *exchang
         add_extra(line, exchange, LOG_FIELD_QUERY, LINE_QUERY);
         add_extra(line, exchange, LOG_FIELD_REFERER, LINE_REFERER);
         add_extra(line, exchange, LOG_FIELD_USER_AGENT, LINE_USER_AGENT);
+    }
+    if (UNLIKELY(exchange->client->tls != NULL)) {
+        add_tls(line, exchange->client->tls);
     }
 }
 

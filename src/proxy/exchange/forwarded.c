@@ -103,7 +103,8 @@ static void write_forwarded(const struct exchange *exchange, struct span peer, s
         text_add(text, exchange->request.host);
         text_add_literal(text, "\"");
     }
-    text_add_literal(text, ";proto=http\r\n");
+    text_add(text,
+             exchange->client->tls != NULL ? SPAN(";proto=https\r\n") : SPAN(";proto=http\r\n"));
 }
 
 static void write_request_id(const struct exchange *exchange, struct text *text)
@@ -142,7 +143,8 @@ static void write_forwarding_fields(const struct exchange *exchange, struct text
         text_add_literal(text, "\r\n");
     }
     if ((edited & BIT(X_FORWARDED_PROTO)) == 0) {
-        write_single(exchange, FIELD_X_FORWARDED_PROTO, SPAN("http"), text);
+        write_single(exchange, FIELD_X_FORWARDED_PROTO,
+                     exchange->client->tls != NULL ? SPAN("https") : SPAN("http"), text);
     }
     if ((edited & BIT(X_FORWARDED_HOST)) == 0 && exchange->request.host.len > 0) {
         write_single(exchange, FIELD_X_FORWARDED_HOST, exchange->request.host, text);

@@ -8,6 +8,7 @@
 #include "policy/matcher.h"
 #include "proxy/client_address.h"
 #include "proxy/core/via.h"
+#include "tls/tls_server.h"
 
 static enum evaluation_result end(struct evaluation *evaluation, enum evaluation_result result,
                                   uint16_t status, const char *reason)
@@ -170,6 +171,12 @@ enum evaluation_result request_evaluate(const struct evaluation_context *context
     }
     if (!fill_view(context, head, peer, evaluation)) {
         return fail(evaluation);
+    }
+    if (UNLIKELY(context->tls_entry != NULL) &&
+        !tls_server_allows_host(context->tls_entry, evaluation->view.host)) {
+        return refuse(evaluation, 421,
+                      "the host asks clients for other certificates than this connection's name: "
+                      "connect to it anew");
     }
     evaluation->is_preflight = find_preflight(context->admission.policy, evaluation);
     if (evaluation->is_preflight) {

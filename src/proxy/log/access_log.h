@@ -32,6 +32,10 @@
     X(QUERY, "query")                                                                              \
     X(REFERER, "referer")                                                                          \
     X(USER_AGENT, "user_agent")                                                                    \
+    X(TLS, "tls")                                                                                  \
+    X(SNI, "sni")                                                                                  \
+    X(ALPN, "alpn")                                                                                \
+    X(RESUMED, "resumed")                                                                          \
     X(STATUS, "status")                                                                            \
     X(ROUTE, "route")                                                                              \
     X(VERDICT, "verdict")                                                                          \

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "net/listener.h"
+#include "tls/tls_server.h"
 
 static uint16_t port_of(const struct resolver_address *address)
 {
@@ -202,6 +203,7 @@ void listening_close_offers(const struct listening_offer *offers, size_t n)
         if (offers[i].fd >= 0) {
             close(offers[i].fd);
         }
+        tls_server_release(offers[i].tls);
     }
 }
 

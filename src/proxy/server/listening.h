@@ -32,11 +32,14 @@ struct listening {
 };
 
 /* What one worker needs to listen on one address. */
+struct tls_server;
+
 struct listening_offer {
     const struct listen_address *listen_address; /* identifies the address; never dereferenced */
     int fd;                                      /* -1: the worker has a socket already */
     bool proxy_protocol;
     bool is_given;
+    struct tls_server *tls; /* owned; NULL: plain, or not made yet: worker_make_tls() */
 };
 
 /* Make the listen addresses of @policy. Those of @before that it also names are reused. New ones
@@ -52,7 +55,8 @@ MUST_USE enum status listening_open(struct listening *listening, const struct po
 MUST_USE enum status listening_offer(struct listening *listening, const struct policy *policy,
                                      bool all, struct listening_offer *offers);
 
-/* Close the sockets of the first @n @offers, where the caller still owns them. */
+/* Close the sockets of the first @n @offers, where the caller still owns them, and release what
+ * TLS has. */
 void listening_close_offers(const struct listening_offer *offers, size_t n);
 
 /* Log the addresses that are new. */

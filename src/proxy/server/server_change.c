@@ -35,9 +35,18 @@ static enum status make_offers(struct server *server)
 {
     for (unsigned i = 0; i < server->n_workers; i++) {
         struct worker_offer *offer = &server->workers[i].change.offer;
-        const enum status status = server_resources_offer(&server->next, false, offer);
+        offer->generation = server->next.generation; /* a reference follows: join_all() */
+        enum status status = server_resources_offer(&server->next, false, offer);
+        if (status == STATUS_OK) {
+            status = worker_make_tls(&server->workers[i], offer);
+            if (status != STATUS_OK) {
+                listening_close_offers(offer->listeners, offer->n_listeners);
+            }
+        }
         if (status != STATUS_OK) {
+            offer->generation = NULL;
             while (i-- > 0) {
+                server->workers[i].change.offer.generation = NULL;
                 listening_close_offers(server->workers[i].change.offer.listeners,
                                        offer->n_listeners);
             }

@@ -21,6 +21,7 @@
 #include "proxy/client/client_env.h"
 #include "proxy/client/downstream.h"
 #include "proxy/exchange/exchange_config.h"
+#include "tls/tls_stream.h"
 
 enum {
     BODY_BLOCKS_KEPT = 128,
@@ -296,6 +297,43 @@ void worker_drain(struct worker *worker)
     wakeup_signal(&worker->env.wakeup);
 }
 
+/* --- TLS --- */
+
+static enum status make_tls(struct worker *worker, const struct listener_section *section,
+                            struct listening_offer *offer)
+{
+    struct certificate_problem problem = {.text = ""};
+    enum status status = STATUS_OK;
+    if (worker->env.tls == NULL) {
+        status = tls_worker_new(worker->env.loop, &worker->env.tls);
+    }
+    if (status == STATUS_OK) {
+        status = tls_server_new(tls_worker_library(worker->env.tls), section->tls_config,
+                                &offer->tls, &problem);
+    }
+    if (status != STATUS_OK) {
+        log_error("proxy.worker", "no TLS for a listener", "address=%.*s err=\"%s\"",
+                  SPAN_ARGS(section->endpoint.text),
+                  status == STATUS_INVALID ? problem.text : status_text(status));
+    }
+    return status;
+}
+
+enum status worker_make_tls(struct worker *worker, struct worker_offer *offer)
+{
+    const struct policy *policy = offer->generation->policy;
+    for (size_t i = 0; i < offer->n_listeners; i++) {
+        if (policy->listeners[i].tls_config != NULL) {
+            const enum status status =
+                make_tls(worker, &policy->listeners[i], &offer->listeners[i]);
+            if (status != STATUS_OK) {
+                return status;
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
 /* --- life --- */
 
 static void init_timers(struct worker *worker, const struct policy *policy)
@@ -337,13 +375,16 @@ static void init_pools(struct worker *worker)
 }
 
 /* *n_left: how many of the offer's sockets the worker does not own yet. */
-static enum status init(struct worker *worker, const struct worker_offer *offer, size_t *n_left)
+static enum status init(struct worker *worker, struct worker_offer *offer, size_t *n_left)
 {
     const struct policy *policy = offer->generation->policy;
     struct worker_config *worker_config;
     enum status status = init_loop(worker, policy);
     if (status == STATUS_OK) {
         status = access_log_init(&worker->log, worker->env.loop, offer->log, &policy->log);
+    }
+    if (status == STATUS_OK) {
+        status = worker_make_tls(worker, offer);
     }
     if (status == STATUS_OK) {
         status = worker_config_new(&worker->worker_configs, offer->generation, &worker_config);
@@ -357,7 +398,7 @@ static enum status init(struct worker *worker, const struct worker_offer *offer,
 }
 
 enum status worker_init(struct worker *worker, struct worker_shared *shared, unsigned number,
-                        const struct worker_offer *offer)
+                        struct worker_offer *offer)
 {
     size_t n_left = offer->n_listeners;
     *worker = (struct worker){
@@ -434,6 +475,7 @@ void worker_close(struct worker *worker)
     precise_timers_close(&worker->env.holds);
     client_env_close(&worker->clients);
     client_counts_close(&worker->env.held_clients);
+    tls_worker_free(worker->env.tls);
     resolver_free(worker->env.resolver);
     wakeup_close(&worker->env.wakeup);
     loop_free(worker->env.loop);

@@ -106,7 +106,12 @@ struct worker {
 /* Make everything that needs memory or a socket, but do not start the thread. The sockets of
  * @offer are taken over. On failure nothing is left. */
 MUST_USE enum status worker_init(struct worker *worker, struct worker_shared *shared,
-                                 unsigned number, const struct worker_offer *offer);
+                                 unsigned number, struct worker_offer *offer);
+
+/* Make what the listeners of @offer need for TLS, in the thread of the server, because decoding
+ * certificates takes long. STATUS_INVALID: OpenSSL refuses them, which is logged;
+ * STATUS_NO_MEMORY. What was made is left in @offer. */
+MUST_USE enum status worker_make_tls(struct worker *worker, struct worker_offer *offer);
 
 /* Start the thread. STATUS_NO_MEMORY: the system cannot create it. */
 MUST_USE enum status worker_start(struct worker *worker);

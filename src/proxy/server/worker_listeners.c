@@ -8,6 +8,7 @@
 #include "proxy/client/connection_limits.h"
 #include "proxy/client/downstream.h"
 #include "proxy/core/proxy_env.h"
+#include "tls/tls_server.h"
 
 struct worker_listener {
     struct list node; /* in listeners->all */
@@ -15,6 +16,7 @@ struct worker_listener {
     struct worker_listeners *listeners;
     const struct listen_address *listen_address;
     bool proxy_protocol;
+    struct tls_server *tls; /* a reference; NULL: plain text */
     bool is_given;
     bool is_wanted; /* the policy that comes names it */
     bool is_leaving;
@@ -33,7 +35,7 @@ static void on_accept(void *context, int fd, const struct sockaddr *peer)
     const struct address address = address_of_sockaddr(peer);
     bool is_counted;
     if (connection_limits_admit(clients, awaits_header, &address, &fd, &is_counted)) {
-        downstream_open(clients, fd, &address, awaits_header, is_counted);
+        downstream_open(clients, fd, &address, awaits_header, is_counted, listener->tls);
     }
 }
 
@@ -54,14 +56,18 @@ static struct worker_listener *open_listener(struct worker_listeners *listeners,
     struct worker_listener *opened = calloc(1, sizeof(*opened));
     if (opened == NULL) {
         close(offer->fd);
+        tls_server_release(offer->tls);
         return NULL;
     }
     opened->listeners = listeners;
     opened->listen_address = offer->listen_address;
     opened->is_given = offer->is_given;
-    opened->proxy_protocol = offer->proxy_protocol; /* a connection may be accepted at once */
+    /* A connection may be accepted at once. */
+    opened->proxy_protocol = offer->proxy_protocol;
+    opened->tls = offer->tls;
     if (listener_open(&opened->listener, listeners->clients->env->loop, offer->fd, on_accept,
                       opened) != STATUS_OK) {
+        tls_server_release(opened->tls);
         free(opened);
         return NULL;
     }
@@ -72,6 +78,7 @@ static struct worker_listener *open_listener(struct worker_listeners *listeners,
 static void drop(struct worker_listener *listener)
 {
     list_remove(&listener->node);
+    tls_server_release(listener->tls);
     free(listener);
 }
 
@@ -136,6 +143,10 @@ enum status worker_listeners_set(struct worker_listeners *listeners,
         if (listener == NULL) {
             status = STATUS_NO_MEMORY;
             continue;
+        }
+        if (offers[i].fd < 0) { /* connections that are open keep the certificates that they have */
+            tls_server_release(listener->tls);
+            listener->tls = offers[i].tls;
         }
         listener->proxy_protocol = offers[i].proxy_protocol;
         listener->is_wanted = true;

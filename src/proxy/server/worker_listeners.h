@@ -29,8 +29,8 @@ struct worker_listeners {
 void worker_listeners_init(struct worker_listeners *listeners,
                            const struct worker_listeners_ops *ops, struct client_env *clients);
 
-/* Listen on the addresses of the @n @offers, whose sockets are taken over, and leave all others.
- * STATUS_NO_MEMORY: it does not listen on all of them. */
+/* Listen on the addresses of the @n @offers, whose sockets and TLS are taken over, and leave all
+ * others. STATUS_NO_MEMORY: it does not listen on all of them. */
 MUST_USE enum status worker_listeners_set(struct worker_listeners *listeners,
                                           const struct listening_offer *offers, size_t n);
 

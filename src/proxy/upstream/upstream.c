@@ -77,7 +77,7 @@ static bool prepare_read(struct upstream *upstream, bool is_head_pending, size_t
             return false;
         }
         inbox->is_small = *room < IO_BLOCK_BYTES;
-        inbox->takes_pipe = !inbox->is_small;
+        inbox->takes_pipe = !inbox->is_small && upstream->user->takes_pipes;
     }
     inbox->read_max = *room > 0 ? *room : IO_BLOCK_BYTES;
     return true;

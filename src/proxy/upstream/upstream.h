@@ -80,6 +80,7 @@ struct upstream_user {
     size_t n_fields_max;
     size_t head_bytes_max;
     bool is_head_request; /* a HEAD: its answer has no body */
+    bool takes_pipes;     /* on_pipe() may be called */
 };
 
 enum upstream_phase {

@@ -183,7 +183,7 @@ void stage_open(struct stage *stage, const char *yaml)
                      STATUS_OK);
     via_init(&stage->shared.via, (const uint8_t[VIA_ID_BYTES]){1, 2, 3, 4, 5, 6});
     ck_assert_uint_eq(stage->policy->n_listeners, 1);
-    const struct worker_offer offer = {
+    struct worker_offer offer = {
         .generation = stage->generation,
         .listeners = {{.fd = listen_on_loopback(&port)}},
         .n_listeners = 1,

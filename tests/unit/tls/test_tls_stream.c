@@ -131,7 +131,8 @@ static void open_stream(void)
     ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
     peer = fds[1];
     ck_assert_int_eq(stream_open(&stream, loop, fds[0], &HANDLER, &n_readable), STATUS_OK);
-    ck_assert_int_eq(tls_accept(worker, &stream, server, &TLS_HANDLER), STATUS_OK);
+    ck_assert_int_eq(tls_accept(worker, &stream, server, span_of(NULL, 0), &TLS_HANDLER),
+                     STATUS_OK);
     n_done = 0;
 }
 

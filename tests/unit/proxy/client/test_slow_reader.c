@@ -58,7 +58,8 @@ static void set_up(void)
     const struct address peer = {.family = ADDRESS_IPV4, .bytes = {192, 0, 2, 1}};
     stage_open(&stage, POLICY);
     for (size_t i = 0; i < N_READERS; i++) {
-        downstream_open(&stage.worker.clients, connect_reader(&readers[i]), &peer, false, false);
+        downstream_open(&stage.worker.clients, connect_reader(&readers[i]), &peer, false, false,
+                        NULL);
         server_send(readers[i], GET);
         servers[i] = server_accept(&stage);
         (void)server_read_until(&stage, servers[i], "\r\n\r\n");

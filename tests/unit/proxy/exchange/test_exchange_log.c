@@ -32,6 +32,7 @@ static struct upstream_server server;
 static struct limit limit;
 static const struct policy policy;
 static struct exchange_config config = {.policy = &policy};
+static struct client client;
 static struct proxy_env env = {.log = &log_of_test};
 
 static void set_up(void)
@@ -53,6 +54,7 @@ static void set_up(void)
     exchange->admission.decision.charges = exchange->admission.charges;
     exchange->started_us = 1000;
     exchange->config = &config;
+    exchange->client = &client;
     exchange->env = &env;
 }
 

@@ -1,0 +1,403 @@
+"""TLS to clients: handshakes, names, client certificates, tickets, and what ends them."""
+
+import re
+import signal
+import socket
+import ssl
+import subprocess
+
+import pytest
+
+from harness import message
+from harness.certificates import Authority
+from harness.client import Client
+from harness.message import Cut, request
+from harness.reload import reload
+from harness.upstream import answer
+from harness.wait import until
+
+ECHO = 'routes: [{respond: {status: 200, body: "%s"}}]\n'
+
+
+@pytest.fixture(name="authority", scope="module")
+def an_authority(tmp_path_factory):
+    authority = Authority(tmp_path_factory.mktemp("tls") / "ca")
+    authority.sign("one", "DNS:one.test,IP:127.0.0.1")
+    authority.sign("two", "DNS:two.test,DNS:*.two.test")
+    authority.sign("client", "DNS:client.test,URI:spiffe://test/client")
+    return authority
+
+
+def pair(authority, name):
+    return f"cert: {authority.folder}/{name}.pem, key: {authority.folder}/{name}.key"
+
+
+def listening(authority, more="", top="", listener=""):
+    """A listener with the certificates `one` and `two`."""
+    return (f"listen: {{address: 127.0.0.1:0{listener}, tls: {{certificates: "
+            f"[{{{pair(authority, 'one')}}}, {{{pair(authority, 'two')}{more}}}]{top}}}}}\n")
+
+
+def context_of(authority, name=None, version=None):
+    context = ssl.create_default_context(cafile=authority.certificate)
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # the authority has no key usage
+    if name is not None:
+        context.load_cert_chain(authority.folder / f"{name}.pem", authority.folder / f"{name}.key")
+    if version is not None:
+        context.minimum_version = context.maximum_version = version
+    return context
+
+
+class SecureClient(Client):
+    """A client whose bytes go through TLS; `before` is sent in plain text."""
+
+    def __init__(self, proxy, authority, name="one.test", before=b"", context=None, session=None):
+        super().__init__(proxy.address)
+        proxy.clients.append(self)
+        self.sock.sendall(before)
+        self.sock = (context or context_of(authority)).wrap_socket(
+            self.sock, server_hostname=name, session=session, suppress_ragged_eofs=False)
+        self.reader = message.Reader(self.sock)
+
+    def leaf_names(self):
+        return [value for kind, value in self.sock.getpeercert()["subjectAltName"] if kind == "DNS"]
+
+
+def failures(proxy):
+    """The reasons of handshakes that failed, as the log has them."""
+    return re.findall(r'msg="TLS handshake failed" \S+ reason=(\w+)', proxy.stderr())
+
+
+# --- who is served ---
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_requests_are_served_and_logged(start, authority, version):
+    proxy = start(listening(authority) + ECHO % "ok")
+    with SecureClient(proxy, authority, context=context_of(authority, version=version)) as client:
+        for _ in range(3):
+            assert client.ask(host="one.test").body == b"ok"
+    for line in proxy.log_lines(3):
+        assert line["tls"] == version.name[-3:].replace("_", ".")
+        assert line["sni"] == "one.test" and "alpn" not in line and "resumed" not in line
+
+
+def test_curl_is_served(start, authority):
+    proxy = start(listening(authority) + ECHO % "ok")
+    for words in ([], ["--tls-max", "1.2"], ["--http1.0"], ["--tlsv1.3", "--tls-max", "1.3"]):
+        run = subprocess.run(["curl", "-sS", "--cacert", authority.certificate, *words,
+                              f"https://127.0.0.1:{proxy.port}/"], capture_output=True, text=True, check=False)
+        assert (run.stdout, run.stderr) == ("ok", "")
+
+
+def test_a_version_below_1_2_is_refused(start, authority):
+    proxy = start(listening(authority) + ECHO % "ok")
+    run = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{proxy.port}", "-tls1_1",
+                          "-cipher", "ALL:@SECLEVEL=0"], input=b"", capture_output=True, check=False)
+    assert run.returncode != 0 and b"protocol version" in run.stderr
+    until(lambda: failures(proxy) == ["version"], "the failure in the log")
+
+
+def test_the_upstream_is_told_https(start, start_upstream, authority):
+    upstream = start_upstream()
+    proxy = start(listening(authority) + f"upstream: http://127.0.0.1:{upstream.port}\n")
+    with SecureClient(proxy, authority) as client:
+        client.ask(host="one.test")
+    told = upstream.requests[0]
+    assert told.get("X-Forwarded-Proto") == "https"
+    assert told.get("Forwarded").endswith(";proto=https")
+
+
+def test_plain_http_gets_a_400_in_plain_text(start, authority):
+    proxy = start(listening(authority) + ECHO % "ok")
+    response = proxy.ask()
+    assert response.status == 400 and b"https" in response.body
+    until(lambda: failures(proxy) == ["plain_text"], "the failure in the log")
+
+
+# --- names ---
+
+
+def test_the_name_chooses_the_certificate(start, authority):
+    proxy = start(listening(authority) + ECHO % "ok")
+    for name, wanted in (("one.test", "one.test"), ("two.test", "two.test"), ("a.two.test", "two.test")):
+        with SecureClient(proxy, authority, name) as client:
+            assert client.leaf_names()[0] == wanted
+    unchecked = context_of(authority)
+    unchecked.check_hostname = False
+    for name in ("other.test", "a.b.two.test", None):
+        with SecureClient(proxy, authority, name, context=unchecked) as client:
+            assert client.leaf_names()[0] == "one.test"
+
+
+def test_an_unknown_name_can_be_refused(start, authority):
+    proxy = start(listening(authority, top=", unknown_name: refuse") + ECHO % "ok")
+    with pytest.raises(ssl.SSLError, match="UNRECOGNIZED_NAME"):
+        SecureClient(proxy, authority, "other.test")
+    with SecureClient(proxy, authority, "two.test") as client:
+        assert client.ask(host="two.test").status == 200
+
+
+# --- client certificates ---
+
+REQUIRE = ", client: require, client_ca: %s"
+
+
+def test_a_certificate_can_be_required_of_clients(start, authority, tmp_path):
+    proxy = start(listening(authority, REQUIRE % authority.certificate) + ECHO % "ok")
+    with SecureClient(proxy, authority, "two.test", context=context_of(authority, "client")) as client:
+        assert client.ask(host="two.test").status == 200
+    with SecureClient(proxy, authority, "one.test") as client:
+        assert client.ask(host="one.test").status == 200
+        # The name of a connection without a certificate gives no way to a host that requires one.
+        for host in ("two.test", "TWO.test.", "two.test:443", "a.two.test"):
+            with SecureClient(proxy, authority, "one.test") as other:
+                assert other.ask(host=host).status == 421, host
+        assert client.ask(host="unknown.test").status == 200
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        with SecureClient(proxy, authority, "two.test") as client:
+            client.ask(host="two.test")
+    stranger = Authority(tmp_path / "stranger")
+    stranger.sign("client", "DNS:client.test")
+    context = context_of(authority)
+    context.load_cert_chain(stranger.folder / "client.pem", stranger.folder / "client.key")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        with SecureClient(proxy, authority, "two.test", context=context) as client:
+            client.ask(host="two.test")
+    found = [line for line in proxy.stderr().splitlines() if "TLS handshake failed" in line]
+    assert "reason=no_certificate" in found[0]
+
+
+# --- what follows the handshake ---
+
+
+def test_long_bodies_pass_whole_in_both_directions(start, start_upstream, authority):
+    big = bytes(range(256)) * 40000
+
+    def echo(peer, asked):
+        peer.send(answer(body=asked.body))
+
+    upstream = start_upstream(echo)
+    proxy = start(listening(authority) + f"max: {{body: 64MiB}}\nupstream: http://127.0.0.1:{upstream.port}\n")
+    with SecureClient(proxy, authority) as client:
+        for body in (b"", b"x", big, big[:100000]):
+            assert client.ask("POST", body=body, host="one.test").body == body
+
+
+def test_a_reader_that_is_slow_gets_everything(start, start_upstream, authority):
+    big = bytes(range(256)) * 10000
+    upstream = start_upstream(lambda peer, asked: peer.send(answer(body=big)))
+    proxy = start(listening(authority) + f"upstream: http://127.0.0.1:{upstream.port}\n")
+    with SecureClient(proxy, authority) as client:
+        client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        client.send(request("GET", "/", host="one.test"))
+        seen = b""
+        while not seen.endswith(big[-1000:]) or len(seen) < len(big):
+            seen += client.sock.recv(7000)
+        assert seen.endswith(big)
+
+
+def test_pipelined_requests_and_small_pieces_are_served(start, authority):
+    proxy = start(listening(authority) + ECHO % "ok")
+    with SecureClient(proxy, authority) as client:
+        client.send(request("GET", "/", host="one.test") * 5)
+        for _ in range(5):
+            assert client.read().body == b"ok"
+        for byte in request("GET", "/", host="one.test"):
+            client.send(bytes([byte]))
+        assert client.read().body == b"ok"
+
+
+def test_an_answer_that_is_cut_ends_without_close_notify(start, start_upstream, authority):
+    def cut(peer, _):
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart")
+        peer.close()
+
+    upstream = start_upstream(cut)
+    proxy = start(listening(authority) + f"upstream: http://127.0.0.1:{upstream.port}\n")
+    with SecureClient(proxy, authority) as client:
+        client.send(request("GET", "/", host="one.test"))
+        with pytest.raises((ssl.SSLEOFError, ConnectionError, Cut)):
+            client.read()
+
+
+def test_an_answer_until_close_ends_by_close_notify(start, start_upstream, authority):
+    def until_close(peer, _):
+        peer.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nwhole")
+        peer.close()
+
+    upstream = start_upstream(until_close)
+    proxy = start(listening(authority) + f"upstream: http://127.0.0.1:{upstream.port}\n")
+    with SecureClient(proxy, authority) as client:
+        client.send(request("GET", "/", host="one.test", version="HTTP/1.0"))
+        assert client.read().body == b"whole"  # an end without close_notify raises SSLEOFError
+
+
+def test_a_tunnel_passes_bytes(start, start_upstream, authority):
+    def switch(peer, _):
+        peer.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        peer.send(b"first" + peer.reader.length_body(4))
+
+    upstream = start_upstream(switch)
+    proxy = start(listening(authority) + f"upstream: http://127.0.0.1:{upstream.port}\n")
+    with SecureClient(proxy, authority) as client:
+        client.send(request("GET", "/", [("Connection", "Upgrade"), ("Upgrade", "websocket")], host="one.test"))
+        assert client.read().status == 101
+        client.send(b"ping")
+        seen = b""
+        while len(seen) < 9:
+            seen += client.sock.recv(100)
+        assert seen == b"firstping"
+
+
+# --- behind a proxy ---
+
+
+def test_a_proxy_header_comes_before_tls(start, authority):
+    proxy = start(listening(authority, listener=", proxy_protocol: true") +
+                        "trusted_proxies: [127.0.0.1]\n" + ECHO % "ok")
+    header = b"PROXY TCP4 192.0.2.7 198.51.100.1 56324 443\r\n"
+    with SecureClient(proxy, authority, before=header) as client:
+        assert client.ask(host="one.test").status == 200
+    # The header and the first message of TLS in one segment.
+    hello = ssl.MemoryBIO()
+    answers = ssl.MemoryBIO()
+    inner = context_of(authority).wrap_bio(answers, hello, server_hostname="one.test")
+    with pytest.raises(ssl.SSLWantReadError):
+        inner.do_handshake()
+    with proxy.connect() as client:
+        client.send(header + hello.read())
+        while True:
+            try:
+                inner.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                answers.write(client.sock.recv(65536))
+        inner.write(request("GET", "/", host="one.test"))
+        client.send(hello.read())
+        answers.write(client.sock.recv(65536))
+    lines = proxy.log_lines(2) if len(proxy.stdout().split(b"\n")) > 2 else proxy.lines_of("/", 2)
+    assert {line["client"] for line in lines} == {"192.0.2.7"}
+
+
+# --- resumption ---
+
+
+def test_sessions_are_resumed_also_after_a_reload(start, authority):
+    proxy = start(listening(authority) + ECHO % "before")
+    context = context_of(authority)
+    with SecureClient(proxy, authority, context=context) as client:
+        assert client.ask(host="one.test").status == 200  # tickets come with it
+        session = client.sock.session
+    with SecureClient(proxy, authority, context=context, session=session) as client:
+        assert client.sock.session_reused
+        client.ask(host="one.test")
+    reload(proxy, ECHO % "after", listening(authority)[len("listen: "):])
+    with SecureClient(proxy, authority, context=context, session=session) as client:
+        assert client.sock.session_reused
+        assert client.ask(host="one.test").body == b"after"
+    with SecureClient(proxy, authority, "two.test", context=context, session=session) as client:
+        assert not client.sock.session_reused
+        client.ask(host="two.test")
+    assert [line.get("resumed") for line in proxy.log_lines(4)] == [None, "yes", "yes", None]
+
+
+def test_tickets_can_be_off(start, authority):
+    proxy = start(listening(authority, top=", tickets: off") + ECHO % "ok")
+    with SecureClient(proxy, authority) as client:
+        client.ask(host="one.test")
+        session = client.sock.session
+    assert session is None or not session.has_ticket
+
+
+# --- reload ---
+
+
+def test_a_reload_serves_new_certificates_and_keeps_connections(start, authority):
+    def listen(name):
+        return f"{{address: 127.0.0.1:0, tls: {{{pair(authority, name)}}}}}"
+
+    unchecked = context_of(authority)
+    unchecked.check_hostname = False
+    proxy = start(f"listen: {listen('one')}\n" + ECHO % "one")
+    with SecureClient(proxy, authority, context=unchecked) as old:
+        assert old.ask(host="one.test").body == b"one"
+        reload(proxy, ECHO % "two", listen("two"))
+        assert old.ask(host="one.test").body == b"two"
+        assert old.leaf_names() == ["one.test"]
+        with SecureClient(proxy, authority, context=unchecked) as new:
+            assert new.leaf_names()[0] == "two.test"
+            assert new.ask(host="two.test").body == b"two"
+
+
+# --- clients that do harm ---
+
+
+def test_a_silent_client_has_timeouts_handshake(start, authority):
+    proxy = start("timeouts: {handshake: 200ms}\n" + listening(authority) + ECHO % "ok")
+    with proxy.connect() as client:
+        client.send(b"\x16\x03\x01")
+        assert client.sock.recv(1) == b""
+    until(lambda: failures(proxy) == ["timeout"], "the failure in the log")
+
+
+def test_handshakes_under_way_are_bounded(start, authority):
+    """One client has a quarter: the second handshake that stands still is closed before any cryptography."""
+    proxy = start("max: {handshakes: 4}\n" + listening(authority) + ECHO % "ok")
+
+    def begin():
+        out, into = ssl.MemoryBIO(), ssl.MemoryBIO()
+        inner = context_of(authority).wrap_bio(into, out, server_hostname="one.test")
+        with pytest.raises(ssl.SSLWantReadError):
+            inner.do_handshake()
+        return proxy.send(out.read())
+
+    first = begin()
+    assert first.sock.recv(1) == b"\x16"  # the server's first flight
+    second = begin()
+    assert second.sock.recv(1) == b""
+    first.close()
+    until(lambda: "reason=refused" in proxy.stderr(), "the failure in the log")
+
+    def is_served():
+        try:
+            with SecureClient(proxy, authority) as client:
+                return client.ask(host="one.test").status == 200
+        except (ssl.SSLError, ConnectionError):
+            return False
+
+    until(is_served, "a handshake once the first is gone")
+
+
+def test_renegotiation_is_refused(start, authority):
+    proxy = start(listening(authority) + ECHO % "ok")
+    with subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{proxy.port}", "-tls1_2"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
+        seen = b""
+        while b"Verify return code" not in seen:
+            seen += run.stdout.read1()
+        run.stdin.write(b"R\n")
+        run.stdin.flush()
+        seen = run.stdout.read()
+        run.stdin.close()
+        assert b"no renegotiation" in seen or b"handshake failure" in seen
+
+
+def test_connections_that_drain_end_in_order(start, authority):
+    proxy = start(listening(authority) + ECHO % "ok")
+    with SecureClient(proxy, authority) as idle:
+        assert idle.ask(host="one.test").status == 200
+        proxy.process.send_signal(signal.SIGTERM)
+        assert idle.sock.recv(1) == b""  # close_notify: an end without it raises SSLEOFError
+    assert proxy.process.wait(timeout=20) == 0
+
+
+def test_bytes_that_are_no_tls_are_counted_and_close(start, authority):
+    proxy = start(listening(authority) + ECHO % "ok")
+    for data in (b"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00", b"\x15\x03\x03\x00\x02\x02\x28", b"\x80\x2e\x01\x00\x02"):
+        with proxy.send(data) as client:
+            while client.sock.recv(4096) != b"":
+                pass
+    assert proxy.process.poll() is None
+    with SecureClient(proxy, authority) as client:
+        assert client.ask(host="one.test").status == 200
