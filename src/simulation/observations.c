@@ -279,19 +279,6 @@ static const struct reply_spec *reply_of(const struct simulation_answer *answer)
     return is_served && answer->route != NULL ? answer->route->respond : NULL;
 }
 
-/* A field of @reply; a simulated request has no id. */
-static struct span field_text(struct look *look, const struct reply_spec *reply, struct span text)
-{
-    const size_t bytes = text.len + REPLY_VALUES_MAX * REPLY_VALUE_BYTES_MAX;
-    char *memory = reply->has_values ? arena_alloc(look->arena, bytes) : NULL;
-    struct text out = text_of(memory, bytes);
-    if (memory == NULL) {
-        return text;
-    }
-    admission_write_reply(look->answer->admission, text, SPAN("-"), &out);
-    return text_span(&out);
-}
-
 /* What the proxy would say by itself; the upstream's fields are the upstream's. */
 static size_t make_fields(struct look *look, struct field *fields)
 {
@@ -315,8 +302,7 @@ static size_t make_fields(struct look *look, struct field *fields)
         fields[n++] = (struct field){.name = SPAN("Cache-Control"), .value = SPAN("no-store")};
     }
     for (size_t i = 0; reply != NULL && i < reply->n_set; i++) {
-        fields[n++] = (struct field){.name = reply->set[i].name,
-                                     .value = field_text(look, reply, reply->set[i].value)};
+        fields[n++] = (struct field){.name = reply->set[i].name, .value = reply->set[i].value};
     }
     return n;
 }

@@ -28,6 +28,7 @@ limits:
   tokens: {key: client.ip, rate: 100/hour}
   idea: {key: client.ip, rate: 1/hour, shadow: true}
   must: {key: header.x-key, rate: 5/s, missing: deny, deny: {status: 418}}
+  known: {key: header.x-key, rate: 5/s, missing: {status: 401, body: "{limit}", set: {WWW-Authenticate: Key}}}
 routes:
   - {name: bucket, match: {path: /bucket}, limits: [bucket], upstream: api}
   - {name: daily, match: {path: /daily}, limits: [daily], upstream: api}
@@ -42,6 +43,8 @@ routes:
     cost: {from: response.header.x-tokens, estimate: 10, max: 100}
   - {name: idea, match: {path: /idea}, limits: [idea, tokens], respond: {status: 204}}
   - {name: must, match: {path: /must}, limits: [must], upstream: api}
+  - {name: known, match: {path: /known}, limits: [known], upstream: api}
+  - {name: closed, match: {path: /closed}, respond: {status: 503, set: {Retry-After: "60"}}}
 """
 
 
@@ -120,6 +123,8 @@ STORIES = {
         "{request: GET /must, expect: {verdict: denied, status: 403, limit: must}}",
         "{request: GET /must, headers: {X-Key: k}, repeat: 6, expect: {allowed: 5, denied: 1}}",
         "{request: GET /must, headers: {X-Key: k}, expect: {status: 418}}",
+        "{request: GET /known, expect: {verdict: denied, status: 401, limit: known}}",
+        "{request: GET /closed, expect: {status: 503, headers: {Retry-After: '60', Cache-Control: absent}}}",
         "{request: 'GET /bucket%2F..%2Fmust', expect: {verdict: refused, status: 400}}",
         "{request: GET /bucket, headers: {Transfer-Encoding: gzip}, expect: {verdict: refused}}",
     ],
