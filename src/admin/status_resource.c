@@ -115,6 +115,9 @@ void status_handle(struct admin_request *request)
     describe_set(&json, "listen", describe_listeners(policy->listeners, policy->n_listeners));
     describe_set(&json, "admin",
                  describe_listeners(policy->admin.listeners, policy->admin.n_listeners));
+    if (options->control != NULL) {
+        describe_set(&json, "control", json_of_span(options->control->endpoint.text));
+    }
     describe_set(&json, "servers", describe_servers(options->server));
     describe_counters(&json, options->meters);
     answer_json(request, 200, json);

@@ -1,6 +1,7 @@
 """`sluice reload`: it waits for the outcome and ends with it, with `run --control` and no admin in the policy."""
 
 import os
+import re
 import signal
 import stat
 import time
@@ -9,6 +10,7 @@ import pytest
 
 from harness import program
 from harness.admin import addresses, ctl
+from harness.wait import until
 
 ROUTE = "routes: [{{respond: {{status: 200, body: {}}}}}]\n"
 
@@ -100,6 +102,12 @@ def test_the_socket_is_for_its_owner_alone_and_goes_with_its_process(proxy, cont
     assert stat.S_IMODE(os.stat(control).st_mode) == 0o600
     proxy.stop()
     assert not os.path.exists(control)
+
+
+def test_the_start_and_the_status_name_it(proxy, control):
+    until(lambda: re.search(rf" msg=started .* admin=\S* control=unix:{control} store=", proxy.stderr()), "the line")
+    status = program.command("ctl", "status", "--socket", control)
+    assert re.search(rf"^control +unix:{control}$", status.stdout, re.MULTILINE), status.stdout + status.stderr
 
 
 def test_a_second_process_does_not_take_it(proxy, control):

@@ -122,6 +122,9 @@ static int print_status(const json_t *answer, FILE *out)
                    is_true_at(answer, "last_reload_failed") ? "; the latest reload failed" : "");
     print_listeners(answer, "listen", out);
     print_listeners(answer, "admin", out);
+    if (json_object_get(answer, "control") != NULL) {
+        ctl_print_line(out, "%-12s %s", "control", ctl_text_at(answer, "control"));
+    }
     fprintf(out, "%-12s ", "state");
     const int result = print_ready(answer, out);
     print_requests(answer, out);

@@ -97,7 +97,8 @@ static void add_fact(struct text *line, const char *key, struct text *value)
 }
 
 /* One line that says what runs; a long list in it is cut. */
-static void log_start(const char *path, const struct policy *policy)
+static void log_start(const char *path, const struct policy *policy,
+                      const struct listener_section *control)
 {
     char value_bytes[512];
     char line_bytes[8 * sizeof(value_bytes)];
@@ -109,6 +110,10 @@ static void log_start(const char *path, const struct policy *policy)
     add_fact(&line, "listen", &value);
     add_listeners(&value, policy->admin.listeners, policy->admin.n_listeners);
     add_fact(&line, "admin", &value);
+    if (control != NULL) {
+        add_listeners(&value, control, 1);
+        add_fact(&line, "control", &value);
+    }
     add_store(&value, &policy->store);
     add_fact(&line, "store", &value);
     log_info("app.run", "started", "version=%s pid=%d%.*s routes=%zu limits=%zu upstreams=%zu",
@@ -160,7 +165,7 @@ static int serve(const struct run_options *options, struct reload *reload)
     int result = EXIT_FAILED;
     if (operators_open(&operators, &operators_options) == STATUS_OK &&
         start(reload->server, &operators) == STATUS_OK) {
-        log_start(options->path, reload->now->policy);
+        log_start(options->path, reload->now->policy, operators_options.control);
         reload->has_admin = operators.admin != NULL;
         reload->has_control = options->control_path != NULL;
         serve_until_end(options, reload);
