@@ -183,7 +183,7 @@ def test_a_field_of_a_peer_that_is_not_trusted_is_told_once_a_minute(start, name
     assert f"peer=127.0.0.3 field={name} " in line and "trusted_proxies" in line
     told = program.command("explain", str(proxy.folder / "policy.yaml"), "GET", "/", "-H",
                            f"{name}: {value}", "--from", "127.0.0.3").stdout
-    assert f"{name} is not believed: 127.0.0.3 is not one of trusted_proxies" in told
+    assert f"{name} is ignored: 127.0.0.3 is not one of trusted_proxies" in told
     assert "a proxy of yours" in told
 
 

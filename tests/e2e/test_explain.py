@@ -116,7 +116,7 @@ OWN_NAME = "sluice-0123456789ab"
     (["GET", "/t/7", "-H", "X-Tenant: a"], None, "header#"),
     (["POST", "/api/login", "--from", "203.0.113.7"], None, "does not judge it: the client is in except"),
     (["POST", "/api/login", "--from", "198.51.100.7", "-H", "X-Forwarded-For: 1.2.3.4"], None,
-     "X-Forwarded-For is not believed: 198.51.100.7 is not one of trusted_proxies"),
+     "X-Forwarded-For is ignored: 198.51.100.7 is not one of trusted_proxies; it may be a client"),
     (["POST", "/api/login", "-H", "X-Forwarded-For: x"], None, "is no address"),
     (["POST", "/api/login"], None, "no field says for whom"),
     (["POST", "/api/login", "-H", "X-Forwarded-For: 10.1.1.1"], None, "all are trusted"),

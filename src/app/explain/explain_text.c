@@ -92,16 +92,19 @@ static size_t width_of_hops(const struct client_walk *walk, size_t width)
     return width;
 }
 
-/* What the field says that names clients, where nobody believes it. */
+/* A field that names clients is ignored, as its sender is not trusted. */
 static void put_unbelieved(const struct given_request *given, FILE *out)
 {
-    static const enum field_id FIELDS[] = {FIELD_X_FORWARDED_FOR, FIELD_FORWARDED, FIELD_X_REAL_IP};
+    static const enum field_id FIELDS[] = {FIELD_X_FORWARDED_FOR, FIELD_FORWARDED};
     for (size_t i = 0; i < ARRAY_LEN(FIELDS); i++) {
         if (head_has(&given->head, FIELDS[i])) {
             explain_text_begin(out, NULL);
-            fprintf(out, "%.*s is not believed: ", SPAN_ARGS(field_name(FIELDS[i])));
+            fprintf(out, "%.*s is ignored: ", SPAN_ARGS(field_name(FIELDS[i])));
             put_address(out, &given->peer);
-            fputs(" is not one of trusted_proxies; name it there if it is a proxy of yours\n", out);
+            fprintf(out, " is not one of trusted_proxies%s\n",
+                    address_is_near(&given->peer)
+                        ? "; name it there if it is a proxy of yours"
+                        : "; it may be a client, which can send anything");
             return;
         }
     }
