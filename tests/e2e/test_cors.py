@@ -122,6 +122,16 @@ def test_answers_of_the_route_itself_tell_it_too(proxy):
     assert cors_of(proxy.ask(path="/own", fields=[("Origin", APP)]))["Access-Control-Allow-Origin"] == APP
 
 
+@pytest.mark.parametrize("vary, expected", [("'*'", ["*"]), ("Accept", ["Accept", "Origin"])])
+@pytest.mark.parametrize("place", ["respond: {{status: 200, set: {{Vary: {}}}}}",
+                                   "response: {{set: {{Vary: {}}}}}\n    respond: {{status: 200}}"])
+def test_vary_gets_the_origin_unless_it_says_everything(start, vary, expected, place):
+    proxy = start("routes:\n  - cors: {origins: [https://app.example.com]}\n    " + place.format(vary) + "\n")
+    for fields in [[], [("Origin", APP)]]:
+        response = proxy.ask(fields=fields)
+        assert [value for name, value in response.fields if name == "Vary"] == expected
+
+
 def test_the_servers_cors_fields_stay_and_names_are_appended(proxy):
     response = proxy.ask("POST", "/api/items", [("Origin", APP)])
     exposed = [value for name, value in response.fields if name == "Access-Control-Expose-Headers"]

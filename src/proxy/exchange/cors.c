@@ -26,9 +26,6 @@ void cors_add_own(struct exchange *exchange)
     const struct cors *cors = exchange->evaluation.route->cors;
     const struct span origin = head_find_only(&exchange->request, SPAN("origin"));
     const struct span allowed = allowed_origin(cors, origin);
-    if (!cors->any_origin) {
-        add(exchange, SPAN("Vary"), SPAN("Origin")); /* for caches, also where it was left out */
-    }
     if (origin.len == 0 || allowed.len == 0) {
         return;
     }
@@ -41,6 +38,19 @@ void cors_add_own(struct exchange *exchange)
         add(exchange, SPAN("Access-Control-Max-Age"), cors->max_age);
     } else {
         add(exchange, SPAN("Access-Control-Expose-Headers"), cors->exposed);
+    }
+}
+
+void cors_add_vary(struct exchange *exchange)
+{
+    bool varies = exchange->evaluation.route->cors->any_origin;
+    for (size_t i = 0; i < exchange->out.n_own_fields; i++) {
+        const struct field *field = &exchange->own_fields[i];
+        varies = varies || (span_equals_ignore_case(field->name, SPAN("Vary")) &&
+                            span_equals(field->value, SPAN("*")));
+    }
+    if (!varies) {
+        reply_add_field(exchange, FIELD_OTHER, SPAN("Vary"), SPAN("Origin"));
     }
 }
 

@@ -331,6 +331,9 @@ void exchange_reply(struct exchange *exchange, struct span body)
         if (UNLIKELY(route->edits != NULL)) {
             edits_add(exchange);
         }
+        if (UNLIKELY(route->cors != NULL)) {
+            cors_add_vary(exchange);
+        }
     }
     if (exchange_has_sent(
             exchange, exchange->client->ops->send(exchange->client, &exchange->out, body, true))) {

@@ -182,9 +182,9 @@ struct span reply_route(struct exchange *exchange, const struct reply_spec *resp
 void edits_redact(struct exchange *exchange);
 void edits_add(struct exchange *exchange);
 
-/* On a route with cors: append to exchange->out what an answer of sluice's own tells a page of
- * another origin; or, to the upstream's answer, the names of the fields that sluice added. */
+/* CORS: the fields of an own answer, its Vary after all others; those of the upstream's answer. */
 void cors_add_own(struct exchange *exchange);
+void cors_add_vary(struct exchange *exchange);
 void cors_add_exposed(struct exchange *exchange);
 
 /* Append the RateLimit fields of a decided request to exchange->out. */
