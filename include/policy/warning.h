@@ -12,7 +12,7 @@
     X(UNUSED_UPSTREAM, "unused-upstream", "an upstream that no route leads to")                    \
     X(NO_EFFECT, "no-effect", "a key that has no effect where it stands")                          \
     X(LARGE_LOG, "large-log", "a sliding_log that remembers many requests of each key")            \
-    X(UNBELIEVED_COST, "unbelieved-cost", "a cost from a field that nobody is believed to send")   \
+    X(UNBELIEVED_COST, "unbelieved-cost", "a cost from a field of peers that are not trusted")     \
     X(FORGIVEN_COST, "forgiven-cost", "a cost from the response that gcra cannot take in full")    \
     X(SEVERAL_SLOTS, "several-slots", "a route whose limits lie in several slots of a cluster")    \
     X(NOT_REDIS_CELL, "not-redis-cell", "a gcra limit that redis-cell cannot decide")              \
@@ -21,7 +21,7 @@
     X(INCOMPLETE_CHAIN, "incomplete-chain", "a certificate without the one of its issuer")         \
     X(UNCOVERED_NAME, "uncovered-name", "a name that its certificate does not have")               \
     X(UNUSED_RESPONSE, "unused-response", "a response of OCSP that clients do not get")            \
-    X(READABLE_SECRET, "readable-secret", "a key or secret in a file that everybody may read")     \
+    X(READABLE_SECRET, "readable-secret", "a key or secret in a file that all users may read")     \
                                                                                                    \
     X(UNROUTED_NAME, "unrouted-name", "a name of a certificate that no route has")                 \
     X(UNREACHABLE_ROUTE, "unreachable-route", "a route that can never match")                      \
@@ -32,17 +32,17 @@
       "a bucket that passes twice its rate in the first hour or day")                              \
     X(CLIENT_CHOSEN_KEY, "client-chosen-key", "a route limited only by what clients choose")       \
     X(CLIENT_CHOSEN_ROUTE, "client-chosen-route", "a route past limits, by a header of clients")   \
-    X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that anybody can set")           \
+    X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that any client can set")        \
     X(NARROW_PREFIX, "narrow-prefix", "a limit that counts one IPv6 client as 65,536")             \
-    X(TRUSTS_EVERYBODY, "trusts-everybody", "trusted_proxies that are everybody")                  \
+    X(TRUSTS_ALL, "trusts-all", "trusted_proxies that contain every address")                      \
     X(MISSING_PROXIES, "missing-proxies", "client.ip on a public address without trusted_proxies") \
     X(DEFAULT_BODY, "default-body", "a public route that takes bodies as large as the default")    \
     X(FAILS_OPEN, "fails-open", "a limit of refused logins that lets all pass without Redis")      \
     X(REFUNDS_LEAVING, "refunds-leaving", "a limit that a client avoids by leaving early")         \
     X(PLAIN_SECRET, "plain-secret", "a secret that stands in the file")                            \
-    X(EMPTY_SECRET, "empty-secret", "hashes of API keys and the like that anybody can compute")    \
+    X(EMPTY_SECRET, "empty-secret", "hashes of API keys and the like without a secret")            \
     X(PASSED_ON_COST, "passed-on-cost", "a cost from a field that proxies pass on from clients")   \
-    X(UNSEEN_SHADOW, "unseen-shadow", "a shadow limit whose verdicts nobody sees")
+    X(UNSEEN_SHADOW, "unseen-shadow", "a shadow limit whose verdicts are not shown")
 
 enum warning {
 #define WARNING_ENUM(id, name, text) WARNING_##id,

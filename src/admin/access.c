@@ -201,7 +201,7 @@ static void warn_of_readers(FILE *file, struct span path)
         char buffer[512];
         struct text name = text_of(buffer, sizeof(buffer));
         text_add_logfmt(&name, path);
-        log_warn("admin.access", "everybody on this machine may read a token",
+        log_warn("admin.access", "all users of this machine may read a token",
                  "file=%.*s hint=\"chmod 0640\"", SPAN_ARGS(text_span(&name)));
     }
 }

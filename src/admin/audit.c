@@ -10,7 +10,7 @@ static struct span title_of(enum access_title title)
 {
     switch (title) {
     case ACCESS_BY_NOTHING:
-        return SPAN("nobody");
+        return SPAN("unauthenticated");
     case ACCESS_BY_SOCKET:
         return SPAN("socket");
     case ACCESS_BY_LOOPBACK:
@@ -20,7 +20,7 @@ static struct span title_of(enum access_title title)
     case ACCESS_BY_READ_TOKEN:
         return SPAN("read_token");
     }
-    return SPAN("nobody");
+    return SPAN("unauthenticated");
 }
 
 static void write_peer(struct text *text, const struct access_peer *peer)

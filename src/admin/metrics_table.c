@@ -284,7 +284,7 @@ const struct metric METRICS[] = {
     COUNTER("store_breaker_openings_total", "Times that a breaker opened.", NODE(openings)),
     COUNTER("store_settlements_total", "Commands sent to Redis to correct charges.",
             NODE(settlements)),
-    COUNTER("store_settlements_lost_total", "Corrections of which nobody knows what became.",
+    COUNTER("store_settlements_lost_total", "Corrections whose outcome is unknown.",
             NODE(settlements_lost)),
     GAUGE("store_instances", "Proxies that use this Redis under this prefix, as was seen last.",
           .read = read_instances),

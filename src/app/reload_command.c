@@ -16,7 +16,7 @@ static bool check(const char *path)
 {
     struct policy *policy;
     if (load_policy(path, &policy) != STATUS_OK) {
-        fputs("sluice reload: nobody was asked to reload\n", stderr);
+        fputs("sluice reload: no proxy was asked to reload\n", stderr);
         return false;
     }
     policy_free(policy);

@@ -233,7 +233,7 @@ static enum status take_key(void *context, const struct block *block)
     }
     if (is_labelled(block, "ENCRYPTED PRIVATE KEY") || strstr(block->header, "ENCRYPTED") != NULL) {
         return refuse(reading->problem, reading->key_path,
-                      "the private key is encrypted, and nobody is there to enter its passphrase: "
+                      "the private key is encrypted, and its passphrase cannot be entered: "
                       "decrypt it with openssl pkey -in FILE -out NEW_FILE");
     }
     if (reading->key != NULL) {

@@ -128,5 +128,5 @@ def test_changes_and_refusals_are_told_in_the_log(start, tmp_path):
     assert f"by=socket uid={os.getuid()} pid={os.getpid()} method=PUT path=/v1/limits/{{limit}} " \
            "status=405" in lines[0]
     assert "by=token peer=127.0.0.1 method=PUT path=- status=404" in lines[1]
-    assert "level=warn" in lines[2] and "msg=refused by=nobody peer=127.0.0.1" in lines[2]
+    assert "level=warn" in lines[2] and "msg=refused by=unauthenticated peer=127.0.0.1" in lines[2]
     assert "hush" not in proxy.stderr()

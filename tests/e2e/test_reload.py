@@ -486,7 +486,7 @@ def test_the_command_tells_the_errors_and_its_status_tells(start, tmp_path):
     assert done.returncode == 1 and "policy.yaml:2:1: error: unknown key" in done.stderr
     assert proxy.ask().body == b"one"
     done = program.command("reload", str(path))
-    assert done.returncode == 1 and "nobody was asked" in done.stderr
+    assert done.returncode == 1 and "no proxy was asked" in done.stderr
     write(proxy, respond("two", top))
     assert program.command("reload", str(path)).returncode == 0
     assert proxy.ask().body == b"two"

@@ -347,7 +347,8 @@ static int print_ban(const json_t *answer, FILE *out)
     ctl_print_line(out, "%s of %s: %s%s%s%s", key_at(answer), ctl_text_at(answer, "limit"),
                    is_ban ? "banned" : "exempt", is_lifted ? " no longer" : " until ",
                    is_lifted ? "" : ctl_text_at(answer, "until"),
-                   is_lifted || is_enforced ? "" : "; the limit is a shadow and refuses nobody");
+                   is_lifted || is_enforced ? ""
+                                            : "; the limit is a shadow and refuses no request");
     return EXIT_DONE;
 }
 
@@ -402,7 +403,7 @@ const struct ctl_word CTL_WORDS[] = {
     {"policy", "[defaults]", "GET", "/v1/policy?with=%", NULL, NULL, NULL,
      "the policy in force, as YAML that loads; with what it leaves out"},
     {"keys", "LIMIT [N]", "GET", "/v1/limits/%/keys?n=%", NULL, print_keys, &KEYS,
-     "the keys of a limit that are denied most; key tells how one stands"},
+     "the keys of a limit that are denied most; key shows one of them"},
     {"key", "LIMIT KEY", "GET", "/v1/limits/%/keys/%", NULL, print_key, &RATES,
      "how one key stands; exits 3 if it would be denied"},
     {"reset", "LIMIT KEY", "DELETE", "/v1/limits/%/keys/%", NULL, print_reset, NULL,

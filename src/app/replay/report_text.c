@@ -217,7 +217,7 @@ static void print_clients(const struct printer *printer, const json_t *clients, 
     }
     if (n_others > 0) {
         fprintf(printer->out,
-                "  clients beyond the first %s that came are not told apart: %s requests\n",
+                "  clients beyond the first %s that came are not distinguished: %s requests\n",
                 report_count_text(a, STATISTICS_CLIENTS_MAX), report_count_text(b, n_others));
     }
 }

@@ -203,7 +203,7 @@ static void compile_request_header(struct compiler *compiler, const struct spec_
     check_capacity(compiler, route, cost->max, "max", find_key(spec, "max"));
     if (!cost->trust_any && compiler->spec->trusted_proxies.n_items == 0) {
         node_warn(compiler->diags, spec->from.node, WARNING_UNBELIEVED_COST,
-                  "nobody is believed, so that every request costs the most: name "
+                  "no peer is trusted, so that every request costs the most: name "
                   "\"trusted_proxies\", or say \"trust: any\" beside \"from\"");
     }
 }

@@ -27,7 +27,7 @@ enum change {
 #define IS_FRAMING ANY, "says where the message ends"
 #define IS_OF_CONNECTION ANY, "belongs to one connection"
 #define IS_HOST ANY, "is what the upstream's \"host\" says"
-#define IS_OF_LIMITS RESPONSE, "tells of limits: see \"headers\" at the top"
+#define IS_OF_LIMITS RESPONSE, "belongs to the limits: see \"headers\" at the top"
 #define IS_OF_PROXIES REQUEST, "is between proxies"
 #define IS_OF_CLIENT REQUEST_SET, "says who the client is, which sluice finds out"
 
@@ -50,7 +50,8 @@ static const struct {
     {FIELD_HOST, IS_HOST},
     {FIELD_RATELIMIT, IS_OF_LIMITS},
     {FIELD_RATELIMIT_POLICY, IS_OF_LIMITS},
-    {FIELD_RETRY_AFTER, RESPONSE & ~RESPOND_SET, "tells of limits: see \"headers\" at the top"},
+    {FIELD_RETRY_AFTER, RESPONSE & ~RESPOND_SET,
+     "belongs to the limits: see \"headers\" at the top"},
     {FIELD_DATE, RESPONSE, "says when the response was made"},
     {FIELD_VIA, IS_OF_PROXIES},
     {FIELD_EXPECT, IS_OF_PROXIES},
@@ -84,8 +85,9 @@ static const char *why_not(struct span name, unsigned change)
     const bool is_legacy =
         name.len > start_len &&
         span_equals_ignore_case(span_of(name.data, start_len), SPAN("X-RateLimit-"));
-    return is_legacy && (change & RESPONSE) != 0 ? "tells of limits: see \"headers\" at the top"
-                                                 : NULL;
+    return is_legacy && (change & RESPONSE) != 0
+               ? "belongs to the limits: see \"headers\" at the top"
+               : NULL;
 }
 
 /* Whether @edits already contain @name; adds it if not. */
@@ -113,7 +115,7 @@ static bool check_name(struct compiler *compiler, struct field_edits *edits, str
                     (change & (REQUEST_SET | RESPONSE_SET | REPLY_SET)) != 0 ? "set" : "removed",
                     why);
     } else if (is_repeated(edits, name)) {
-        node_report(compiler->diags, node, "field", " is spoken of twice");
+        node_report(compiler->diags, node, "field", " is named twice");
     } else {
         return true;
     }

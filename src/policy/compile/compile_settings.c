@@ -44,8 +44,8 @@ static void compile_listener(struct compiler *compiler, const struct spec_listen
     (void)check_mode(compiler, &spec->position, endpoint);
     if (proxy != NULL && spec->proxy_protocol && compiler->spec->trusted_proxies.n_items == 0) {
         node_error(compiler->diags, proxy,
-                   "\"proxy_protocol\" is only believed from trusted_proxies, and there are none: "
-                   "nobody could connect");
+                   "\"proxy_protocol\" is only accepted from trusted_proxies, and there are none: "
+                   "every connection would be refused");
     }
     policy->listeners[policy->n_listeners++] = (struct listener_section){
         .endpoint = compile_endpoint(compiler, endpoint),
@@ -100,7 +100,7 @@ static void compile_admin_listener(struct compiler *compiler, const struct spec_
     const struct node *mode = check_mode(compiler, &spec->position, endpoint);
     if (mode != NULL && (spec->mode & 07) != 0) {
         node_error(compiler->diags, mode,
-                   "mode %04o lets everybody on this machine change limits; the last digit must be "
+                   "mode %04o lets all users of this machine change limits; the last digit must be "
                    "0, as in 0660",
                    spec->mode);
     }

@@ -80,11 +80,11 @@ static void check_users(struct compiler *compiler, const struct store_section *s
     const struct spec_store *spec = &compiler->spec->store;
     if (spec->user.text.len > 0 && store->password.len == 0) {
         node_error(compiler->diags, spec->user.node,
-                   "user needs a password: without one nobody logs in");
+                   "user needs a password: without one the login fails");
     }
     if (spec->sentinel_user.text.len > 0 && store->sentinel_password.len == 0) {
         node_error(compiler->diags, spec->sentinel_user.node,
-                   "sentinel_user needs a sentinel_password: without one nobody logs in");
+                   "sentinel_user needs a sentinel_password: without one the login fails");
     }
 }
 

@@ -456,8 +456,8 @@ static void check_clients(struct compiler *compiler, const struct spec_certifica
     }
     if (tls->tickets == TLS_TICKETS_SHARED) {
         node_report(compiler->diags, node, "client",
-                    " does not go with \"tickets: shared\": whoever has the secret could take a "
-                    "client's place; write \"tickets: process\"");
+                    " does not go with \"tickets: shared\": a holder of the secret could "
+                    "impersonate a client; write \"tickets: process\"");
     }
 }
 

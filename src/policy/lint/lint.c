@@ -21,7 +21,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check = lint_dodged_routes},        {.check = lint_never_binding},
         {.check_rule = lint_bucket_quotas},   {.check_route = lint_client_chosen_keys},
         {.check = lint_client_chosen_routes}, {.check_rule = lint_spoofable_addresses},
-        {.check = lint_narrow_prefixes},      {.check = lint_trusts_everybody},
+        {.check = lint_narrow_prefixes},      {.check = lint_trusts_all},
         {.check = lint_missing_proxies},      {.check = lint_default_body},
         {.check_rule = lint_fails_open},      {.check_rule = lint_refunds_leaving},
         {.check = lint_plain_secrets},        {.check = lint_empty_secret},

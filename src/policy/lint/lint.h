@@ -43,7 +43,7 @@ void lint_dodged_routes(struct lint *lint);
 void lint_client_chosen_routes(struct lint *lint);
 void lint_never_binding(struct lint *lint);
 void lint_narrow_prefixes(struct lint *lint);
-void lint_trusts_everybody(struct lint *lint);
+void lint_trusts_all(struct lint *lint);
 void lint_missing_proxies(struct lint *lint);
 void lint_default_body(struct lint *lint);
 void lint_plain_secrets(struct lint *lint);

@@ -173,10 +173,10 @@ void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
             term++;
         }
         if (term < part->terms + part->n_terms) {
-            node_warn(lint->diags, parts[i].node, WARNING_SPOOFABLE_ADDRESS,
-                      "anybody can send %.*s: use client.ip, and name in trusted_proxies whose "
-                      "word is believed",
-                      SPAN_ARGS(term->name));
+            node_warn(
+                lint->diags, parts[i].node, WARNING_SPOOFABLE_ADDRESS,
+                "any client can send %.*s: use client.ip, and name your proxies in trusted_proxies",
+                SPAN_ARGS(term->name));
         }
     }
 }
@@ -255,7 +255,7 @@ void lint_narrow_prefixes(struct lint *lint)
         }
         is_reported[at] = true;
         node_warn(lint->diags, lint->limits[at].key.node, WARNING_NARROW_PREFIX,
-                  "limit \"%.*s\" tells IPv6 clients by their /%u, of which a customer with a /48 "
+                  "limit \"%.*s\" counts IPv6 clients by their /%u, of which a customer with a /48 "
                   "has many; on route \"%.*s\" put beside it a limit with the key "
                   "client.ip/48 and a higher rate",
                   SPAN_ARGS(rule->name), lint_key_ipv6_bits(&rule->key),

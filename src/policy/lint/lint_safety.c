@@ -9,16 +9,16 @@
 
 /* --- trusted_proxies --- */
 
-void lint_trusts_everybody(struct lint *lint)
+void lint_trusts_all(struct lint *lint)
 {
     const struct address_prefix *prefixes = lint->spec->trusted_proxies.items;
     const struct node *node = lint->spec->trusted_proxies.node;
     for (size_t i = 0; i < lint->spec->trusted_proxies.n_items; i++) {
         if (prefixes[i].base.family != ADDRESS_NONE && prefixes[i].bits == 0) {
             node_warn(lint->diags, node->kind == NODE_LIST ? &node->items[i] : node,
-                      WARNING_TRUSTS_EVERYBODY,
-                      "everybody is a trusted proxy: each client chooses by X-Forwarded-For who it "
-                      "is; name the addresses of your proxies alone");
+                      WARNING_TRUSTS_ALL,
+                      "trusted_proxies contains every address, so each client chooses its own "
+                      "address by X-Forwarded-For; name the addresses of your proxies alone");
         }
     }
 }
@@ -199,7 +199,7 @@ void lint_empty_secret(struct lint *lint)
         const struct key_term *term = hashed_term(&policy->rules[i]);
         if (term != NULL) {
             node_warn(lint->diags, lint->limits[i].key.node, WARNING_EMPTY_SECRET,
-                      "store.secret is empty, so that anybody can compute the hashes that stand "
+                      "store.secret is empty, so that any reader can compute the hashes that stand "
                       "for values of %.*s.%.*s, and find short or leaked values in Redis and "
                       "in logs: write secret: ${NAME}",
                       SPAN_ARGS(key_source_name(term->source)), SPAN_ARGS(term->name));
@@ -269,8 +269,8 @@ void lint_unseen_shadows(struct lint *lint, const struct limit_rule *rule,
     const bool is_seen = policy->log.format != LOG_FORMAT_OFF || policy->admin.n_listeners > 0;
     if (rule->limits[0].shadow && !is_seen) {
         node_warn(lint->diags, spec->position.name_node, WARNING_UNSEEN_SHADOW,
-                  "limit \"%.*s\" is not enforced, log is off, and there is no admin: nobody "
-                  "sees what it would have denied",
+                  "limit \"%.*s\" is not enforced, log is off, and there is no admin: what it "
+                  "would have denied is not shown anywhere",
                   SPAN_ARGS(rule->name));
     }
 }

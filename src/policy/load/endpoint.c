@@ -126,7 +126,7 @@ bool endpoint_parse_listen(struct span span, struct endpoint *endpoint, struct t
     if (span_to_u64(span_of(span.data + has_colon, span.len - has_colon), UINT16_MAX, &bare)) {
         return text_refuse(problem,
                            "has no address; did you mean \"127.0.0.1:%u\", or "
-                           "\"0.0.0.0:%u\" for everybody?",
+                           "\"0.0.0.0:%u\" for all addresses?",
                            (unsigned)bare, (unsigned)bare);
     }
     if (span_starts_with(span, SPAN("http://")) || span_starts_with(span, SPAN("https://"))) {

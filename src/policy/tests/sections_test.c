@@ -191,7 +191,7 @@ static const struct section_field STEP_FIELDS[] = {
     {"headers", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_step, headers), NULL, KEY_OPTIONAL,
      "fields of the request, beside those of defaults"},
     {"from", SHAPE_ONE, &ADDRESS, offsetof(struct spec_step, values.from), NULL, KEY_OPTIONAL,
-     "address of who is connected; left out: that of defaults"},
+     "address of the peer; left out: that of defaults"},
     {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_step, host), NULL, KEY_OPTIONAL,
      "Host; left out: that of the URL, or of defaults"},
     {"repeat", SHAPE_ONE, &REPEAT, offsetof(struct spec_step, values.repeat), "1", KEY_OPTIONAL,
@@ -221,7 +221,7 @@ static const struct value_type TEST_TYPE = SECTION_TYPE(TEST_FIELDS, struct spec
 
 static const struct section_field TEST_DEFAULTS_FIELDS[] = {
     {"from", SHAPE_ONE, &ADDRESS, offsetof(struct spec_test_defaults, from), "192.0.2.1",
-     KEY_OPTIONAL, "address of who is connected"},
+     KEY_OPTIONAL, "address of the peer"},
     {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_test_defaults, host), "localhost",
      KEY_OPTIONAL, "Host"},
     {"headers", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_test_defaults, headers), NULL,

@@ -251,7 +251,7 @@ static void on_moved(void *owner)
 
 static void give_up_seeking(struct redis_link *link)
 {
-    go_down(link, REDIS_FAULT_NOT_FOUND, SPAN("nobody says in time where Redis is"));
+    go_down(link, REDIS_FAULT_NOT_FOUND, SPAN("the address of Redis is not known in time"));
 }
 
 static void give_up(struct redis_link *link)

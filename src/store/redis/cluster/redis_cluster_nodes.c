@@ -431,8 +431,10 @@ static void log_no_map(struct redis_cluster_nodes *nodes, const struct redis_rep
     }
     nodes->is_reported = true;
     text_add_logfmt(&text, is_fault ? redis_reply_text(reply) : SPAN("no slots"));
-    log_error(MODULE, "a node tells no map of a cluster: is it one, and may its user ask?",
-              "err=%.*s", SPAN_ARGS(text_span(&text)));
+    log_error(
+        MODULE,
+        "a node returns no cluster map: check that it is in a cluster, and what its user may do",
+        "err=%.*s", SPAN_ARGS(text_span(&text)));
 }
 
 static void on_map(struct redis_call *call, const struct redis_reply *reply)

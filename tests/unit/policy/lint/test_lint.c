@@ -301,9 +301,9 @@ static const struct {
     {"narrow-prefix", 1, /* the short form */
      "listen: \"[::]:0\"\nupstream: http://127.0.0.1:1\nlimit: 1/s\n"},
 
-    {"trusts-everybody", 2,
+    {"trusts-all", 2,
      "trusted_proxies: [0.0.0.0/0, 10.0.0.0/8, \"::/0\", unix]\nroutes: [{upstream: u}]\n"},
-    {"trusts-everybody", 1, "trusted_proxies: 64:ff9b::/96\nroutes: [{upstream: u}]\n"},
+    {"trusts-all", 1, "trusted_proxies: 64:ff9b::/96\nroutes: [{upstream: u}]\n"},
 
     {"missing-proxies", 1, "listen: 0.0.0.0:0\nupstream: http://127.0.0.1:1\nlimit: 1/s\n"},
     {"missing-proxies", 1, /* one of several; once for all limits */
