@@ -50,8 +50,7 @@ static const struct {
      "a value cannot begin with this character; put it in quotes"},
     {"mapping values are not allowed in this context",
      "there is a \":\" too many: put a value that holds \": \" in quotes, or indent the line as "
-     "its "
-     "neighbours"},
+     "its neighbours"},
     {"did not find expected key",
      "this line is not indented as the keys before it, or a quote or bracket is missing"},
     {"could not find expected ':'",

@@ -82,11 +82,11 @@ struct value_type {
     bool (*check)(struct span text, struct text *problem); /* likewise; NULL: all are valid */
     uint64_t min; /* of numbers, durations, sizes; of words: the value of the first */
     uint64_t max;
-    const char *const *words; /* in the order of their values, then NULL; of a scalar: some valid
-                               * values */
-    enum value_form form;     /* for schemas, as is the pattern */
-    const char *pattern;      /* of texts, a regular expression of ECMA-262; NULL: none */
-    bool is_secret;           /* messages do not quote it */
+    /* in the order of their values, then NULL; of a scalar: some valid values */
+    const char *const *words;
+    enum value_form form; /* for schemas, as is the pattern */
+    const char *pattern;  /* of texts, a regular expression of ECMA-262; NULL: none */
+    bool is_secret;       /* messages do not quote it */
     const struct section *section;
 };
 
@@ -95,10 +95,10 @@ enum section_shape {
     /* a list of scalars or of sections; a single item may replace the list; read into a struct
      * section_items */
     SHAPE_LIST,
-    SHAPE_MAP,          /* name: value; read into a struct section_items, whose items start with a
-                * section_position */
-    SHAPE_MAP_OF_LISTS, /* name: value or list of values; read into a struct section_items of
-                         * struct section_list */
+    /* name: value; read into a struct section_items, whose items start with a section_position */
+    SHAPE_MAP,
+    /* name: value or list of values; read into a struct section_items of struct section_list */
+    SHAPE_MAP_OF_LISTS,
 };
 
 enum key_presence {

@@ -53,8 +53,9 @@ struct inbox {
     uint64_t left;                  /* BODY_LENGTH: bytes still to come */
     struct chunked_decoder decoder; /* for BODY_CHUNKED */
     bool ended;                     /* the whole body has been returned */
-    bool looks_beyond;       /* read one byte beyond a body of known length, to detect extra bytes,
-                              * which answer no request (RFC 9112 section 9.2) */
+    /* read one byte beyond a body of known length, to detect extra bytes, which answer no request
+     * (RFC 9112 section 9.2) */
+    bool looks_beyond;
     struct http_error error; /* with INBOX_BAD */
 };
 
