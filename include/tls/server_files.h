@@ -17,10 +17,10 @@
 
 /* Read the OCSP response (DER) at @path for @certificate, whose chain has the issuer: signed for
  * the issuer, good, and current at @now_s. STATUS_OK: *@response is the caller's, freed by
- * certificate_free_file(). STATUS_IO: the file cannot be read. STATUS_INVALID: it cannot be
- * stapled. Both: see *@problem. STATUS_NO_MEMORY. */
+ * certificate_free_file(), and stale from *@end_s (Unix time) on. STATUS_IO: the file cannot be
+ * read. STATUS_INVALID: it cannot be stapled. Both: see *@problem. STATUS_NO_MEMORY. */
 MUST_USE enum status server_files_load_ocsp(const char *path, const struct certificate *certificate,
-                                            int64_t now_s, struct span *response,
+                                            int64_t now_s, struct span *response, int64_t *end_s,
                                             struct certificate_problem *problem);
 
 /* Read the file of ticket secrets at @path. Errors as of certificate_load(). The caller wipes

@@ -61,8 +61,12 @@ struct tls_entry_config {
     size_t n_client_crls;
     /* Of the rule and the files it uses: entries with equal digests treat clients alike. */
     unsigned char client_digest[TLS_DIGEST_BYTES];
-    struct span ocsp; /* a stapled response, DER; owned; len 0: none */
+    struct span ocsp;   /* a stapled response, DER; owned; len 0: none */
+    int64_t ocsp_end_s; /* Unix time from which it is stale */
 };
+
+/* The response to staple at @now_s (Unix time); len 0: there is none, or it is stale. */
+struct span tls_entry_staple(const struct tls_entry_config *entry, int64_t now_s);
 
 /* A `tls` section. Reference-counted. */
 struct tls_server_config {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/hash.h"
 
@@ -69,12 +70,13 @@ static bool is_signed(const struct response *response, int64_t now_s)
     return result;
 }
 
-/* What is wrong with the response, or NULL. */
-static const char *find_fault(const struct response *response, int64_t now_s)
+/* What is wrong with the response, or NULL: then it is stale from *@end_s on. */
+static const char *find_fault(const struct response *response, int64_t now_s, int64_t *end_s)
 {
     ASN1_GENERALIZEDTIME *begin = NULL;
     ASN1_GENERALIZEDTIME *end = NULL;
     OCSP_SINGLERESP *single = NULL;
+    struct tm parts;
     for (int i = 0; i < OCSP_resp_count(response->basic) && single == NULL; i++) {
         OCSP_SINGLERESP *found = OCSP_resp_get0(response->basic, i);
         single = is_about(response, found) ? found : NULL;
@@ -88,7 +90,11 @@ static const char *find_fault(const struct response *response, int64_t now_s)
     if (OCSP_single_get0_status(single, NULL, NULL, &begin, &end) != V_OCSP_CERTSTATUS_GOOD) {
         return "says that the certificate is revoked or unknown";
     }
-    if (end == NULL || ASN1_TIME_cmp_time_t(end, (time_t)now_s) <= 0) {
+    if (end == NULL || ASN1_TIME_to_tm(end, &parts) != 1) {
+        return "does not say until when it holds";
+    }
+    *end_s = timegm(&parts);
+    if (*end_s <= now_s) {
         return "is stale: fetch a new one";
     }
     return ASN1_TIME_cmp_time_t(begin, (time_t)(now_s + CLOCKS_DIFFER_S)) > 0
@@ -97,7 +103,7 @@ static const char *find_fault(const struct response *response, int64_t now_s)
 }
 
 static const char *check_response(struct span der, const struct certificate *certificate,
-                                  int64_t now_s)
+                                  int64_t now_s, int64_t *end_s)
 {
     const unsigned char *at = (const unsigned char *)der.data;
     const char *fault = "is no OCSP response in DER of a responder that knows the certificate";
@@ -112,7 +118,7 @@ static const char *check_response(struct span der, const struct certificate *cer
         .issuer = parse(certificate->chain[1]),
     };
     if (response.basic != NULL && response.leaf != NULL && response.issuer != NULL) {
-        fault = find_fault(&response, now_s);
+        fault = find_fault(&response, now_s, end_s);
     }
     X509_free(response.leaf);
     X509_free(response.issuer);
@@ -123,7 +129,7 @@ static const char *check_response(struct span der, const struct certificate *cer
 }
 
 enum status server_files_load_ocsp(const char *path, const struct certificate *certificate,
-                                   int64_t now_s, struct span *response,
+                                   int64_t now_s, struct span *response, int64_t *end_s,
                                    struct certificate_problem *problem)
 {
     struct span der = span_of(NULL, 0);
@@ -132,7 +138,7 @@ enum status server_files_load_ocsp(const char *path, const struct certificate *c
         return status;
     }
     ERR_clear_error();
-    const char *fault = check_response(der, certificate, now_s);
+    const char *fault = check_response(der, certificate, now_s, end_s);
     if (fault != NULL) {
         certificate_free_file(der);
         return refuse(problem, path, fault);

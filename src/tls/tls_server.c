@@ -136,10 +136,20 @@ static int on_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *chosen
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+struct span tls_entry_staple(const struct tls_entry_config *entry, int64_t now_s)
+{
+    return now_s < entry->ocsp_end_s ? entry->ocsp : span_of(NULL, 0);
+}
+
+static int64_t now_s(void)
+{
+    return (int64_t)(clock_wall_us() / 1000000);
+}
+
 static int on_ocsp(SSL *ssl, void *context)
 {
     const struct tls_server_entry *entry = context;
-    const struct span ocsp = entry->config->ocsp;
+    const struct span ocsp = tls_entry_staple(entry->config, now_s());
     unsigned char *copy = ocsp.len > 0 ? OPENSSL_memdup(ocsp.data, ocsp.len) : NULL;
     if (copy == NULL) {
         return SSL_TLSEXT_ERR_NOACK;
@@ -149,11 +159,6 @@ static int on_ocsp(SSL *ssl, void *context)
 }
 
 /* --- tickets --- */
-
-static int64_t now_s(void)
-{
-    return (int64_t)(clock_wall_us() / 1000000);
-}
 
 static bool set_mac(EVP_MAC_CTX *mac, const struct ticket_key *key)
 {

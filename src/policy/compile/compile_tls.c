@@ -206,8 +206,8 @@ static void read_ocsp(struct compiler *compiler, const struct spec_text *ocsp,
     if (path == NULL) {
         return;
     }
-    const enum status status =
-        server_files_load_ocsp(path, entry->certificates[0], now_s, &entry->ocsp, &problem);
+    const enum status status = server_files_load_ocsp(path, entry->certificates[0], now_s,
+                                                      &entry->ocsp, &entry->ocsp_end_s, &problem);
     if (status == STATUS_NO_MEMORY) {
         compiler->no_memory = true;
     } else if (status != STATUS_OK) {

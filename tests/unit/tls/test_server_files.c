@@ -15,6 +15,7 @@ static struct made_certificate leaf;
 static struct made_certificate other;
 static struct certificate *certificate;
 static struct certificate_problem problem;
+static int64_t stale_s; /* of a response */
 
 static struct made_certificate new_leaf(void)
 {
@@ -103,8 +104,9 @@ static void write_response(const struct made_certificate *subject,
 static void assert_unused(const char *text)
 {
     struct span response = span_of(NULL, 0);
-    ck_assert_int_eq(server_files_load_ocsp(path, certificate, NOW_S, &response, &problem),
-                     STATUS_INVALID);
+    ck_assert_int_eq(
+        server_files_load_ocsp(path, certificate, NOW_S, &response, &stale_s, &problem),
+        STATUS_INVALID);
     ck_assert_str_eq(problem.text, text);
     ck_assert_ptr_null(response.data);
 }
@@ -113,13 +115,29 @@ START_TEST(a_good_response_is_kept_as_it_is)
 {
     struct span response;
     write_response(&leaf, &root, V_OCSP_CERTSTATUS_GOOD, NOW_S + HOUR_S);
-    ck_assert_int_eq(server_files_load_ocsp(path, certificate, NOW_S, &response, &problem),
-                     STATUS_OK);
+    ck_assert_int_eq(
+        server_files_load_ocsp(path, certificate, NOW_S, &response, &stale_s, &problem), STATUS_OK);
     const unsigned char *at = (const unsigned char *)response.data;
     OCSP_RESPONSE *again = d2i_OCSP_RESPONSE(NULL, &at, (long)response.len);
     ck_assert_ptr_nonnull(again);
     OCSP_RESPONSE_free(again);
     certificate_free_file(response);
+}
+END_TEST
+
+START_TEST(a_response_is_stapled_until_its_end)
+{
+    struct tls_entry_config entry = {.n_names = 0};
+    ck_assert_uint_eq(tls_entry_staple(&entry, NOW_S).len, 0);
+    write_response(&leaf, &root, V_OCSP_CERTSTATUS_GOOD, NOW_S + HOUR_S);
+    ck_assert_int_eq(
+        server_files_load_ocsp(path, certificate, NOW_S, &entry.ocsp, &entry.ocsp_end_s, &problem),
+        STATUS_OK);
+    ck_assert_uint_gt(entry.ocsp.len, 0);
+    ck_assert_uint_eq(tls_entry_staple(&entry, NOW_S).len, entry.ocsp.len);
+    ck_assert_uint_eq(tls_entry_staple(&entry, NOW_S + HOUR_S - 1).len, entry.ocsp.len);
+    ck_assert_uint_eq(tls_entry_staple(&entry, NOW_S + HOUR_S).len, 0);
+    certificate_free_file(entry.ocsp);
 }
 END_TEST
 
@@ -129,9 +147,9 @@ START_TEST(a_response_that_is_stale_or_from_the_future_is_not_used)
     assert_unused("is stale: fetch a new one");
     struct span response;
     write_response(&leaf, &root, V_OCSP_CERTSTATUS_GOOD, NOW_S + HOUR_S);
-    ck_assert_int_eq(
-        server_files_load_ocsp(path, certificate, NOW_S - 2 * HOUR_S, &response, &problem),
-        STATUS_INVALID);
+    ck_assert_int_eq(server_files_load_ocsp(path, certificate, NOW_S - 2 * HOUR_S, &response,
+                                            &stale_s, &problem),
+                     STATUS_INVALID);
     ck_assert_str_eq(problem.text, "begins in the future");
 }
 END_TEST
@@ -217,6 +235,7 @@ int main(void)
     TCase *tcase = tcase_create("files");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_good_response_is_kept_as_it_is);
+    tcase_add_test(tcase, a_response_is_stapled_until_its_end);
     tcase_add_test(tcase, a_response_that_is_stale_or_from_the_future_is_not_used);
     tcase_add_test(tcase, a_response_about_another_certificate_or_of_another_signer_is_not_used);
     tcase_add_test(tcase, a_response_needs_the_issuer_to_be_checked);
