@@ -6,14 +6,14 @@ _sluice_ctl_words="status health ready limits routes upstreams policy keys key r
 _sluice_options() {
   case $1 in
     run) echo "--watch --pid-file --control" ;;
-    reload) echo "--socket --url --token-file --timeout" ;;
+    reload) echo "--socket --url --ca --token-file --timeout" ;;
     check) echo "--strict --allow --json --list" ;;
     schema) echo "--tests" ;;
     test) echo "--json --junit" ;;
     replay) echo "--against --format --field --host --memory --html --json" ;;
     explain) echo "-H --from --via --live --json" ;;
     script) echo "-H --from --via -o" ;;
-    ctl) echo "--socket --url --policy --token-file --timeout --json $_sluice_ctl_words" ;;
+    ctl) echo "--socket --url --ca --policy --token-file --timeout --json $_sluice_ctl_words" ;;
     cert) echo "--out-cert --out-key --days --force self-signed" ;;
     help) echo "$_sluice_commands" ;;
     "") echo "$_sluice_commands help version --version" ;;

@@ -10,6 +10,7 @@
 #include "admin/internal.h"
 #include "base/clock.h"
 #include "proxy/reload_requests.h"
+#include "tls/tls_stream.h"
 
 /* --- the stores that requests query: one per policy, since a reload may happen meanwhile --- */
 
@@ -195,6 +196,7 @@ void admin_free(struct admin *admin)
         return;
     }
     admin_listeners_close(admin);
+    tls_worker_free(admin->tls);
     free_stores(admin);
     wakeup_close(&admin->stop);
     wakeup_close(&admin->reloaded);

@@ -1,6 +1,8 @@
 /* Happy path: READ_HEAD, then the access decision; READ_BODY; HANDLE, until the resource answers;
  * WRITE; the next head.
  *
+ *     HANDSHAKE of TLS, if the listener has it
+ *         ▼
  *     READ_HEAD ─► READ_BODY ─► HANDLE ─► WRITE ─► READ_HEAD
  *         │ bad head,  │ too large  │ too late │ no more requests
  *         └─ not let in┴──► WRITE ◄─┘          └──► LINGER
@@ -23,6 +25,7 @@
 #include "http/message.h"
 #include "net/stream.h"
 #include "store/operation.h"
+#include "tls/tls_stream.h"
 
 enum {
     HEAD_BYTES_MAX = 16 * 1024,
@@ -32,7 +35,8 @@ enum {
 };
 
 enum connection_state {
-    STATE_IDLE, /* no byte of a request has been read */
+    STATE_HANDSHAKE, /* of TLS */
+    STATE_IDLE,      /* no byte of a request has been read */
     STATE_READ_HEAD,
     STATE_READ_BODY,
     STATE_HANDLE,
@@ -96,8 +100,9 @@ enum step {
 _Static_assert(OPERATION_ANSWER_US_MAX <= HANDLE_US / 2, "operations are answered well before");
 
 static const uint64_t TIMES_US[N_STATES] = {
-    [STATE_IDLE] = SECONDS(60), [STATE_READ_HEAD] = SECONDS(5), [STATE_READ_BODY] = SECONDS(5),
-    [STATE_HANDLE] = HANDLE_US, [STATE_WRITE] = SECONDS(30),    [STATE_LINGER] = SECONDS(1),
+    [STATE_HANDSHAKE] = SECONDS(5), [STATE_IDLE] = SECONDS(60), [STATE_READ_HEAD] = SECONDS(5),
+    [STATE_READ_BODY] = SECONDS(5), [STATE_HANDLE] = HANDLE_US, [STATE_WRITE] = SECONDS(30),
+    [STATE_LINGER] = SECONDS(1),
 };
 
 /* An answer is not cut short before, whoever waits for a place. */
@@ -482,6 +487,7 @@ static enum step take_step(struct admin_connection *connection)
     case STATE_LINGER:
         connection->in_start = connection->in_end;
         break;
+    case STATE_HANDSHAKE:
     case STATE_HANDLE:
     case STATE_WRITE:
     case N_STATES:
@@ -573,6 +579,7 @@ static void on_timer(void *context)
     case STATE_HANDLE:
         answer_late(&connection->request);
         return;
+    case STATE_HANDSHAKE:
     case STATE_IDLE:
     case STATE_WRITE:
     case STATE_LINGER:
@@ -583,6 +590,26 @@ static void on_timer(void *context)
 }
 
 static const struct stream_handler HANDLER = {.on_readable = on_readable, .on_drained = on_drained};
+
+/* --- TLS --- */
+
+static void on_handshake(void *owner, const struct tls_outcome *outcome)
+{
+    struct admin_connection *connection = owner;
+    uint64_t n_held;
+    if (outcome->failure == TLS_FAILURE_NONE) {
+        set_state(connection, STATE_IDLE);
+        return;
+    }
+    if (log_gate_pass(&connection->admin_listener->admin->refusals, clock_monotonic_us(),
+                      &n_held)) {
+        log_warn("admin.tls", "TLS handshake failed", "reason=%s err=\"%s\" times_before=%llu",
+                 tls_failure_label(outcome->failure), outcome->reason, (unsigned long long)n_held);
+    }
+    connection_free(connection);
+}
+
+static const struct tls_handler TLS_HANDLER = {.on_done = on_handshake};
 
 /* --- life --- */
 
@@ -613,12 +640,17 @@ enum status admin_connection_new(struct admin_listener *admin_listener, int fd,
     loop_task_init(&connection->answered, on_answered);
     connection->timer = (struct timer){0};
     timer_init(&connection->timer, loop, on_timer, connection);
-    const enum status status = stream_open(&connection->stream, loop, fd, &HANDLER, connection);
+    struct tls_server *tls = admin_listener->tls;
+    enum status status = stream_open(&connection->stream, loop, fd, &HANDLER, connection);
+    if (status == STATUS_OK && tls != NULL) {
+        status = tls_accept(admin_listener->admin->tls, &connection->stream, tls, span_of(NULL, 0),
+                            &TLS_HANDLER);
+    }
     if (status != STATUS_OK) {
         connection_free(connection);
         return status;
     }
-    set_state(connection, STATE_IDLE);
+    set_state(connection, tls != NULL ? STATE_HANDSHAKE : STATE_IDLE);
     return STATUS_OK;
 }
 

@@ -1,5 +1,5 @@
 /* The admin listeners. Failures: an address or a socket path that is in use is logged with a
- * remedy. */
+ * remedy. A certificate that OpenSSL refuses keeps the one before it. */
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -12,6 +12,7 @@
 #include "admin/internal.h"
 #include "base/log.h"
 #include "net/resolver.h"
+#include "tls/tls_stream.h"
 
 static bool is_unix(const struct admin_listener *admin_listener)
 {
@@ -84,6 +85,32 @@ static enum status bind_unix(struct admin_listener *admin_listener, int *fd)
     return status == STATUS_OK ? unix_listener_share(&admin_listener->unix_socket, fd) : status;
 }
 
+/* Use the certificates of the listener's section, from the next connection on. After a failure
+ * those before are used. */
+static enum status take_certificates(struct admin_listener *admin_listener)
+{
+    struct admin *admin = admin_listener->admin;
+    struct tls_server_config *config = admin_listener->section->tls_config;
+    struct certificate_problem problem = {.text = ""};
+    struct tls_server *server = NULL;
+    enum status status = STATUS_OK;
+    if (config != NULL && admin->tls == NULL) {
+        status = tls_worker_new(admin->loop, &admin->tls);
+    }
+    if (config != NULL && status == STATUS_OK) {
+        status = tls_server_new(tls_worker_library(admin->tls), config, &server, &problem);
+    }
+    if (status != STATUS_OK) {
+        log_error("admin.listener", "no TLS for a listener", "address=%.*s err=\"%s\"",
+                  SPAN_ARGS(admin_listener->section->endpoint.text),
+                  status == STATUS_INVALID ? problem.text : status_text(status));
+        return status;
+    }
+    tls_server_release(admin_listener->tls);
+    admin_listener->tls = server;
+    return STATUS_OK;
+}
+
 static enum status open_listener(struct admin_listener *admin_listener, struct loop *loop)
 {
     int fd;
@@ -107,6 +134,7 @@ static void free_listener(struct admin_listener *admin_listener)
     listener_close(&admin_listener->listener);
     unix_listener_close(&admin_listener->unix_socket);
     admin_connections_close(admin_listener);
+    tls_server_release(admin_listener->tls);
     loop_task_cancel(&admin_listener->gone);
     free(admin_listener);
 }
@@ -128,8 +156,12 @@ static enum status add_listener(struct admin *admin, const struct listener_secti
     admin_listener->unix_socket.fd = -1;
     list_init(&admin_listener->connections);
     loop_task_init(&admin_listener->gone, on_gone);
-    const enum status status = open_listener(admin_listener, admin->loop);
+    enum status status = take_certificates(admin_listener);
+    if (status == STATUS_OK) {
+        status = open_listener(admin_listener, admin->loop);
+    }
     if (status != STATUS_OK) {
+        tls_server_release(admin_listener->tls);
         free(admin_listener);
         return status;
     }
@@ -141,7 +173,8 @@ static enum status add_listener(struct admin *admin, const struct listener_secti
 
 static bool is_same(const struct listener_section *a, const struct listener_section *b)
 {
-    return span_equals(a->endpoint.text, b->endpoint.text) && a->mode == b->mode;
+    return span_equals(a->endpoint.text, b->endpoint.text) && a->mode == b->mode &&
+           (a->tls == NULL) == (b->tls == NULL);
 }
 
 static const struct listener_section *find_section(const struct admin_section *admin,
@@ -193,6 +226,7 @@ enum status admin_listeners_renew(struct admin *admin, const struct policy *poli
         node = node->next;
         if (found != NULL) {
             admin_listener->section = found;
+            (void)!take_certificates(admin_listener); /* failures were logged */
         } else {
             leave(admin_listener);
         }

@@ -25,6 +25,9 @@ enum {
 };
 
 /* One of the policy's admin listeners, or that of the options. */
+struct tls_server;
+struct tls_worker;
+
 struct admin_listener {
     struct list node; /* in admin->admin_listeners or admin->leaving */
     struct admin *admin;
@@ -33,6 +36,7 @@ struct admin_listener {
     bool is_leaving; /* the policy no longer names it: it is freed after its last request */
     struct listener listener;
     struct unix_listener unix_socket; /* fd -1: this is a TCP listener */
+    struct tls_server *tls;           /* a reference; NULL: plain text */
     struct list connections;          /* struct admin_connection, the oldest first */
     size_t n_connections;
     size_t answer_bytes;   /* of content that its connections hold */
@@ -51,8 +55,9 @@ struct admin {
     const struct policy *policy; /* taken; the source of the listeners and rules */
     struct access_rules rules;
     struct loop *loop;
-    size_t n_changes;   /* changes of keys that the shared store has not answered yet */
-    struct list stores; /* struct admin_store: made at their first use, the latest first */
+    struct tls_worker *tls; /* NULL: no listener has needed it yet */
+    size_t n_changes;       /* changes of keys that the shared store has not answered yet */
+    struct list stores;     /* struct admin_store: made at their first use, the latest first */
     struct wakeup stop;
     struct wakeup reloaded;      /* a reload has ended */
     struct list reloads;         /* struct reload_wait: requests that wait for a reload's end */

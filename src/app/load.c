@@ -30,30 +30,12 @@ enum status load_policy(const char *path, struct policy **policy)
     return load_policy_at(path, clock_wall_us(), policy);
 }
 
-/* TLS of the admin API is read and checked, but not yet served: nothing is served in plain text in
- * its place. */
-static enum status refuse_tls(enum status status, struct policy **policy, struct diags *diags)
-{
-    bool has_tls = false;
-    for (size_t i = 0; status == STATUS_OK && i < (*policy)->admin.n_listeners; i++) {
-        has_tls = has_tls || (*policy)->admin.listeners[i].tls != NULL;
-    }
-    if (!has_tls) {
-        return status;
-    }
-    diags_add(diags, DIAG_ERROR, 0, 0,
-              "a listen address of admin has \"tls\", which is not yet served");
-    policy_free(*policy);
-    *policy = NULL;
-    return STATUS_INVALID;
-}
-
 enum status load_policy_to_replace(const char *path, const struct policy *in_force,
                                    struct loader_files *files, struct policy **policy,
                                    struct diags *diags)
 {
     const enum status status = loader_load_file_to_serve(path, in_force, files, policy, diags);
-    return refuse_tls(status, policy, diags);
+    return status;
 }
 
 enum status load_policy_to_serve(const char *path, struct loader_files *files,

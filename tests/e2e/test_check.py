@@ -270,12 +270,3 @@ def test_secrets_of_tickets_are_checked(policy_file, tmp_path, tls_files):
 def test_other_commands_need_no_keys(policy_file):
     result = program.command("explain", policy_file(tls_policy(SHORT)), "GET", "http://a/")
     assert (result.returncode, result.stderr) == (0, "")
-
-
-def test_run_serves_nothing_in_plain_text_where_tls_is_wanted(policy_file, tls_files, tmp_path):
-    (tmp_path / "tls").symlink_to(tls_files)
-    policy = ("listen: 127.0.0.1:0\nadmin: {listen: {address: 127.0.0.1:0, tls: %s}}\n"
-              "routes: [{respond: {status: 204}}]\n" % SHORT)
-    result = program.command("run", policy_file(policy))
-    assert result.returncode == 1
-    assert 'error: a listen address of admin has "tls", which is not yet served' in result.stderr

@@ -187,7 +187,7 @@ def test_what_is_called_wrongly_exits_2(places):
 def test_the_proxy_is_found_by_its_policy(proxy, folder):
     policy = str(proxy.folder / "policy.yaml")
     assert told(program.command("ctl", "--policy", policy, "ready"))[0].startswith("ready")
-    for url in ("nonsense", "https://a", "http://", "http://a:b", "http://a/b", "http://[::1",
+    for url in ("nonsense", "ftp://a", "http://", "http://a:b", "http://a/b", "http://[::1",
                 "http://user@a", "http://a?b"):
         assert "must be a URL" in failed(program.command("ctl", "--url", url, "ready"))
     broken = folder / "broken.yaml"

@@ -76,7 +76,7 @@ static bool use_authority(struct span text, struct ctl_destination *destination)
     const struct span host =
         has_bracket ? span_of(text.data + 1, host_end - 1) : span_of(text.data, host_end);
     const size_t skipped = host_end + (has_bracket ? 1 : 0);
-    uint64_t port = 80;
+    uint64_t port = destination->is_tls ? 443 : 80;
     if (skipped > text.len || host.len == 0 ||
         !copy(destination->host, sizeof(destination->host), host) ||
         strpbrk(destination->host, " @?#\\") != NULL) {
@@ -94,14 +94,17 @@ static bool use_authority(struct span text, struct ctl_destination *destination)
 static bool use_url(const char *url, struct ctl_destination *destination, char *why)
 {
     const struct span scheme = SPAN("http://");
+    const struct span secure = SPAN("https://");
     struct span rest = span_of_text(url);
     if (span_starts_with(rest, SPAN("unix:"))) {
         return use_socket(url, destination, why);
     }
-    if (!span_starts_with(rest, scheme)) {
+    destination->is_tls = span_starts_with(rest, secure);
+    if (!destination->is_tls && !span_starts_with(rest, scheme)) {
         return report(why, "%.200s: must be a URL such as http://127.0.0.1:9900", url);
     }
-    rest = span_of(rest.data + scheme.len, rest.len - scheme.len);
+    const size_t skipped = destination->is_tls ? secure.len : scheme.len;
+    rest = span_of(rest.data + skipped, rest.len - skipped);
     const size_t end = span_find(rest, '/');
     if (end + 1 < rest.len || !use_authority(span_of(rest.data, end), destination)) {
         return report(why, "%.200s: must be a URL such as http://127.0.0.1:9900", url);
@@ -112,14 +115,14 @@ static bool use_url(const char *url, struct ctl_destination *destination, char *
 /* --- the policy --- */
 
 /* The one that this machine reaches best. */
-static const struct endpoint *choose(const struct admin_section *admin)
+static const struct listener_section *choose(const struct admin_section *admin)
 {
-    const struct endpoint *chosen = NULL;
+    const struct listener_section *chosen = NULL;
     for (size_t i = 0; i < admin->n_listeners; i++) {
-        const struct endpoint *endpoint = &admin->listeners[i].endpoint;
-        const bool is_better =
-            chosen == NULL || (endpoint->unix_path.len > 0 && chosen->unix_path.len == 0);
-        chosen = is_better ? endpoint : chosen;
+        const struct listener_section *listener = &admin->listeners[i];
+        const bool is_better = chosen == NULL || (listener->endpoint.unix_path.len > 0 &&
+                                                  chosen->endpoint.unix_path.len == 0);
+        chosen = is_better ? listener : chosen;
     }
     return chosen;
 }
@@ -150,16 +153,18 @@ static bool use_policy(const char *path, struct ctl_destination *destination, ch
         return false;
     }
     diags_close(&diags);
-    const struct endpoint *endpoint = choose(&policy->admin);
-    if (endpoint != NULL) {
-        use_endpoint(endpoint, destination);
+    const struct listener_section *listener = choose(&policy->admin);
+    const bool is_found = listener != NULL;
+    if (is_found) {
+        use_endpoint(&listener->endpoint, destination);
+        destination->is_tls = listener->tls != NULL;
         if (policy->admin.token.path.len > 0 && destination->token[0] == '\0' &&
             !read_token(policy->admin.token.path.data, destination, why)) {
             destination->token[0] = '\0'; /* who may not read it asks without */
         }
     }
     policy_free(policy);
-    return endpoint != NULL ||
+    return is_found ||
            report(why,
                   "%.150s: the policy has no admin API; add the line \"admin: 127.0.0.1:9900\", or "
                   "\"admin: unix:/run/sluice/admin.sock\", and restart the proxy",
@@ -206,6 +211,10 @@ bool ctl_destination_find(const struct ctl_options *options, struct ctl_destinat
     if (!find_timeout(options, destination, why) || !find_token(options, destination, why)) {
         return false;
     }
+    if (options->ca != NULL &&
+        !copy(destination->ca, sizeof(destination->ca), span_of_text(options->ca))) {
+        return report(why, "--ca: the path is too long");
+    }
     if (socket != NULL) {
         return use_socket(socket, destination, why);
     }
@@ -238,10 +247,11 @@ static bool write_url(const struct ctl_destination *destination, struct span tar
 {
     struct text text = text_of(url, URL_BYTES_MAX);
     if (destination->unix_path[0] != '\0') {
-        text_add_literal(&text, "http://localhost");
+        text_add(&text, destination->is_tls ? SPAN("https://localhost") : SPAN("http://localhost"));
     } else {
         const bool is_ipv6 = strchr(destination->host, ':') != NULL;
-        text_add_format(&text, is_ipv6 ? "http://[%s]:%u" : "http://%s:%u", destination->host,
+        text_add_format(&text, is_ipv6 ? "%s://[%s]:%u" : "%s://%s:%u",
+                        destination->is_tls ? "https" : "http", destination->host,
                         destination->port);
     }
     text_add(&text, target);
@@ -292,7 +302,10 @@ static bool set_options(struct request *request, const struct ctl_destination *d
     bool is_good = true;
     is_good &= curl_easy_setopt(curl, CURLOPT_URL, url) == CURLE_OK;
     is_good &= curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, unix_path) == CURLE_OK;
-    is_good &= curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http") == CURLE_OK;
+    is_good &= curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
+    if (destination->ca[0] != '\0') {
+        is_good &= curl_easy_setopt(curl, CURLOPT_CAINFO, destination->ca) == CURLE_OK;
+    }
     is_good &= curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK;
     is_good &= curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L) == CURLE_OK;
     is_good &= curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
@@ -346,6 +359,12 @@ static const char *text_of_failure(CURLcode code, long error)
         return status_text(STATUS_NO_MEMORY);
     case CURLE_COULDNT_RESOLVE_HOST:
         return "no address is known of this name, or no name server answers";
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return "its certificate is not trusted, or is not for this host: see --ca";
+    case CURLE_SSL_CACERT_BADFILE:
+        return "the file of --ca cannot be read, or has no certificate in PEM";
+    case CURLE_SSL_CONNECT_ERROR:
+        return "the TLS handshake failed: does it speak https?";
     case CURLE_COULDNT_CONNECT:
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:

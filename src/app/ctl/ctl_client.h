@@ -22,6 +22,8 @@ struct ctl_destination {
     char unix_path[CTL_DESTINATION_BYTES_MAX]; /* empty: host and port are used */
     char host[CTL_DESTINATION_BYTES_MAX];      /* a name or an address, without brackets */
     uint16_t port;
+    bool is_tls;
+    char ca[CTL_DESTINATION_BYTES_MAX];  /* file of authorities; empty: the system's */
     char token[CTL_TOKEN_BYTES_MAX + 1]; /* empty: none is sent */
     uint64_t timeout_s;                  /* the longest silence */
 };
@@ -29,7 +31,8 @@ struct ctl_destination {
 /* Options of the command line; NULL: not given. */
 struct ctl_options {
     const char *socket;     /* path of a unix socket */
-    const char *url;        /* http://host:port */
+    const char *url;        /* http://host:port or https://host:port */
+    const char *ca;         /* a file of authorities, for https */
     const char *policy;     /* a policy file, whose `admin` section is used */
     const char *token_file; /* with a token in its first line */
     const char *timeout;    /* "10s": the longest silence of the proxy */
@@ -44,8 +47,12 @@ struct ctl_options {
      .value = &(ctl)->socket},                                                                     \
         {.name = "url",                                                                            \
          .argument = "URL",                                                                        \
-         .help = "its address: http://HOST:PORT",                                                  \
+         .help = "its address: http://HOST:PORT or https://HOST:PORT",                             \
          .value = &(ctl)->url},                                                                    \
+        {.name = "ca",                                                                             \
+         .argument = "FILE",                                                                       \
+         .help = "certificates that vouch for it, with https; the system's",                       \
+         .value = &(ctl)->ca},                                                                     \
         {.name = "token-file",                                                                     \
          .argument = "FILE",                                                                       \
          .help = "whose first line is the token",                                                  \
