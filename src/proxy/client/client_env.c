@@ -19,6 +19,7 @@ void client_env_init(struct client_env *clients, void (*on_gone)(struct client_e
     *clients =
         (struct client_env){.on_gone = on_gone, .env = env, .connection_limits = connection_limits};
     list_init(&clients->open);
+    list_init(&clients->shaking);
     list_init(&clients->victims);
 }
 

@@ -31,6 +31,7 @@ struct client_env {
     struct proxy_env *env;
     struct connection_limits *connection_limits; /* of all workers */
     struct list open;                            /* struct client_connection, oldest first */
+    struct list shaking;     /* struct downstream in a handshake of TLS, the oldest first */
     struct list victims;     /* candidates that other workers chose as victims: see eviction.h */
     struct pool downstreams; /* struct downstream */
     struct timeout_queue rest_timeouts;  /* of connections between requests: timeouts.idle */

@@ -655,6 +655,7 @@ void downstream_open(struct client_env *clients, int fd, const struct address *p
     };
     list_push_back(&clients->open, &downstream->connection.node);
     eviction_candidate_init(&downstream->connection.candidate, &clients->victims);
+    list_init(&downstream->shaking);
     timeout_init(&downstream->timeout, on_timeout);
     loop_task_init(&downstream->next, on_next);
     loop_task_init(&downstream->death, die);

@@ -40,6 +40,7 @@ struct downstream {
     uint64_t busy_from_us;  /* published while BUSY: NEVER, or AFTER_ANSWER if it pipelines */
     uint64_t rest_since_us; /* time of the latest answer, or of the client becoming known */
     struct tls_server *tls_server; /* a reference, until the handshake begins; NULL: plain */
+    struct list shaking;           /* node in clients->shaking */
     bool is_shaking_hands;         /* SECURING, and counted in the handshakes of the process */
     uint64_t secured_from_us;      /* begin of SECURING */
     struct lingering linger;       /* while LINGER */

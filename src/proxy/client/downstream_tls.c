@@ -12,7 +12,11 @@
 #include "proxy/client/downstream_inner.h"
 #include "tls/tls_stream.h"
 
-enum { HANDSHAKES_SHARE = 4 }; /* one client has at most one in so many of max.handshakes */
+enum {
+    HANDSHAKES_SHARE = 4,       /* one client has at most one in so many of max.handshakes */
+    GIVES_WAY_US = 1000 * 1000, /* a handshake that took longer gives way to another */
+    GIVES_WAY_SCAN = 64,        /* handshakes that are looked at for that */
+};
 
 static_assert((int)METER_TLS_FAILURES == (int)TLS_FAILURES, "each failure has its counter");
 
@@ -39,24 +43,65 @@ void downstream_report_slow_handshake(struct downstream *downstream)
 
 /* --- how many are under way --- */
 
+/* Count a handshake of @client. STATUS_FULL: there are too many, of this @client if *is_own. */
+static enum status count(struct client_env *clients, const struct address *client, bool *is_own)
+{
+    struct connection_limits *limits = clients->connection_limits;
+    const uint32_t n_max = clients->env->config->policy->max.handshakes;
+    const uint32_t n_of_client = n_max < HANDSHAKES_SHARE ? 1 : n_max / HANDSHAKES_SHARE;
+    enum status status = STATUS_FULL;
+    *is_own = false;
+    if (atomic_fetch_add_explicit(&limits->n_handshakes, 1, memory_order_relaxed) < n_max) {
+        status = client_counts_add(&limits->handshakes, client, n_of_client);
+        *is_own = status == STATUS_FULL;
+    }
+    if (status != STATUS_OK) {
+        atomic_fetch_sub_explicit(&limits->n_handshakes, 1, memory_order_relaxed);
+    }
+    return status;
+}
+
+/* Close the oldest handshake of this worker that takes long, of @client if that is not NULL.
+ * False: there is none. A client that goes on with its handshake needs a round trip or two, so
+ * those that hold places for long are most likely those that never will. */
+static bool make_room(struct client_env *clients, const struct address *client)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    struct list *node = clients->shaking.next;
+    for (unsigned i = 0; i < GIVES_WAY_SCAN && node != &clients->shaking; i++) {
+        struct downstream *oldest = CONTAINER_OF(node, struct downstream, shaking);
+        node = node->next;
+        if (now_us - oldest->secured_from_us < GIVES_WAY_US) {
+            return false;
+        }
+        if (client == NULL || address_equals(&oldest->connection.peer, client)) {
+            report_failure(oldest, TLS_FAILURE_REFUSED, "it took long, and gave way to another");
+            downstream_close(oldest);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The first message is complete, and cryptography would begin. */
 static bool on_hello(void *owner, const struct client_hello *hello,
                      const struct tls_server_entry *entry)
 {
     struct downstream *downstream = owner;
     struct client_env *clients = downstream->connection.clients;
-    struct connection_limits *limits = clients->connection_limits;
-    const uint32_t n_max = clients->env->config->policy->max.handshakes;
-    const uint32_t n_of_client = n_max < HANDSHAKES_SHARE ? 1 : n_max / HANDSHAKES_SHARE;
+    const struct address *client = &downstream->connection.peer;
+    bool is_own;
     (void)hello;
     (void)entry;
-    if (atomic_fetch_add_explicit(&limits->n_handshakes, 1, memory_order_relaxed) >= n_max ||
-        client_counts_add(&limits->handshakes, &downstream->connection.peer, n_of_client) !=
-            STATUS_OK) {
-        atomic_fetch_sub_explicit(&limits->n_handshakes, 1, memory_order_relaxed);
+    enum status status = count(clients, client, &is_own);
+    if (status == STATUS_FULL && make_room(clients, is_own ? client : NULL)) {
+        status = count(clients, client, &is_own);
+    }
+    if (status != STATUS_OK) {
         return false;
     }
     downstream->is_shaking_hands = true;
+    list_push_back(&clients->shaking, &downstream->shaking);
     return true;
 }
 
@@ -65,6 +110,7 @@ void downstream_end_handshake(struct downstream *downstream)
     struct connection_limits *limits = downstream->connection.clients->connection_limits;
     if (downstream->is_shaking_hands) {
         downstream->is_shaking_hands = false;
+        list_remove(&downstream->shaking);
         client_counts_remove(&limits->handshakes, &downstream->connection.peer);
         atomic_fetch_sub_explicit(&limits->n_handshakes, 1, memory_order_relaxed);
     }
