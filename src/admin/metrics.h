@@ -81,6 +81,9 @@ void metrics_write_counters(struct metrics *metrics);
 /* The latency at the metric's offset. */
 void metrics_write_latency(struct metrics *metrics);
 
+/* certificates_resource.c */
+void metrics_write_certificates(struct metrics *metrics);
+
 void metrics_write_top(struct metrics *metrics);
 
 /* The end of the numbers in @scope; 1 for OF_WORKER. */

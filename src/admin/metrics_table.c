@@ -251,6 +251,8 @@ const struct metric METRICS[] = {
             SUM(handshake_failures), .axes = {&TLS_FAILURE}, .is_sparse = true),
     HISTOGRAM("tls_handshake_duration_seconds", "TLS handshakes with clients that succeeded.",
               LATENCY(OF_WORKER, struct worker_meters, handshake)),
+    GAUGE("certificate_not_after_seconds", "When a certificate expires, since unix epoch.",
+          .write = metrics_write_certificates),
 
     /* --- upstreams --- */
     HISTOGRAM("upstream_response_duration_seconds",

@@ -30,6 +30,8 @@ const struct admin_resource ADMIN_RESOURCES[] = {
      "let it pass no longer"},
     {"GET", "/v1/routes", ADMIN_READS, routes_handle, "which requests meet which limits"},
     {"GET", "/v1/upstreams", ADMIN_READS, upstreams_handle, "the servers, and how they are doing"},
+    {"GET", "/v1/certificates", ADMIN_READS, certificates_handle,
+     "what is shown to clients of TLS, and until when it is good"},
     {"GET", "/v1/reload", ADMIN_READS, reload_state_handle, "what came of the latest reload"},
     {"POST", "/v1/reload", ADMIN_CHANGES, reload_handle, "read the policy's file anew"},
     {"GET", "/v1/policy", ADMIN_READS, policy_handle,

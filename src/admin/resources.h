@@ -25,6 +25,7 @@ struct admin_resource {
 /* --- the handlers --- */
 
 void index_handle(struct admin_request *request);
+void certificates_handle(struct admin_request *request);
 void health_handle(struct admin_request *request);
 void ready_handle(struct admin_request *request);
 void status_handle(struct admin_request *request);

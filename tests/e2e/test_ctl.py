@@ -300,11 +300,11 @@ def test_who_is_stopped_while_it_connects_to_a_unix_socket_gets_its_answer_all_t
 
 RED = "\x1b[31mred\n"
 SHOWN = {name: RED for name in (
-    "detail status key limit source until kind by reason url state name method match path".split())}
+    "detail status key limit source until kind by reason url state name method match path file".split())}
 
 
 @pytest.mark.parametrize("status", [200, 404])
-@pytest.mark.parametrize("word", ["health", "ready", "limits", "routes", "upstreams", "policy",
+@pytest.mark.parametrize("word", ["health", "ready", "limits", "routes", "upstreams", "certificates", "policy",
                                   "key a b", "reset a b", "reload", "bans", "top"])
 def test_nothing_of_the_terminal_is_in_what_is_shown(start_upstream, word, status):
     def answer_escapes(peer, _request):
@@ -313,7 +313,7 @@ def test_nothing_of_the_terminal_is_in_what_is_shown(start_upstream, word, statu
         if status == 200:
             del one["detail"]
         body = json.dumps({**one, **{name: [one] for name in (
-            "limits", "routes", "upstreams", "bans", "top")}}).encode()
+            "limits", "routes", "upstreams", "certificates", "bans", "top")}}).encode()
         peer.send(b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\n"
                   b"Content-Length: %d\r\n\r\n%s" % (status, len(body), body))
         peer.close()

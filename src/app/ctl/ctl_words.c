@@ -230,6 +230,22 @@ static const struct ctl_table UPSTREAMS = {
         },
 };
 
+/* --- certificates --- */
+
+static const struct ctl_table CERTIFICATES = {
+    .rows = "certificates",
+    .columns =
+        {
+            {"LISTENER", "listener", ctl_write_text, CTL_ROW},
+            {"NAMES", "names", ctl_write_list, CTL_ROW},
+            {"DAYS LEFT", "days_left", ctl_write_number, CTL_ROW},
+            {"NOT AFTER", "not_after", ctl_write_text, CTL_ROW},
+            {"FILE", "file", ctl_write_text, CTL_ROW},
+            {"FINGERPRINT", "fingerprint", ctl_write_text, CTL_ROW},
+            {"ISSUER", "issuer", ctl_write_text, CTL_ROW},
+        },
+};
+
 /* --- keys --- */
 
 static int print_key(const json_t *answer, FILE *out)
@@ -398,6 +414,8 @@ const struct ctl_word CTL_WORDS[] = {
     {"routes", "", "GET", "/v1/routes", NULL, NULL, &ROUTES, "which requests meet which limits"},
     {"upstreams", "", "GET", "/v1/upstreams", NULL, NULL, &UPSTREAMS,
      "the servers, and how they are doing"},
+    {"certificates", "", "GET", "/v1/certificates", NULL, NULL, &CERTIFICATES,
+     "what is shown to clients of TLS, and until when it is good"},
     {"reload", "", "POST", "/v1/reload", NULL, print_reload, NULL,
      "read the policy's file anew; exits 1 if the one before stays in force"},
     {"policy", "[defaults]", "GET", "/v1/policy?with=%", NULL, NULL, NULL,
