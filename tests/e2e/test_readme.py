@@ -49,7 +49,7 @@ def _bash(script, **environment):
 
 @pytest.fixture(name="running", scope="module")
 def what_scripts_run_starts():
-    for port in (8080, 9000):
+    for port in (8080, 8443, 9000):
         if _answers(port):
             pytest.skip(f"port {port}, which README names, is in use here")
     with subprocess.Popen([_block("scripts/run")], cwd=ROOT, text=True, stdout=subprocess.PIPE,
@@ -65,7 +65,7 @@ def what_scripts_run_starts():
         program.send_signal(signal.SIGTERM)
         program.stdout.read()
         program.wait(timeout=60)
-    until(lambda: not _answers(8080) and not _answers(9000), "both have stopped")
+    until(lambda: not any(map(_answers, (8080, 8443, 9000))), "both have stopped")
 
 
 def test_every_block_is_known():
@@ -77,9 +77,11 @@ def test_every_block_is_known():
 
 def test_the_first_request_is_answered_and_says_what_is_left(running):
     assert "curl -i http://127.0.0.1:8080/hello" in running
+    assert "curl -i --cacert build/quickstart/cert.pem https://127.0.0.1:8443/hello" in running
     answer = _bash(_block("curl -i "))
     assert answer.startswith("HTTP/1.1 200 OK")
     assert re.search(r'^RateLimit: "per-client";r=9;t=1\r?$', answer, re.MULTILINE)
+    assert answer.count("HTTP/1.1 200 OK") == 2 and '"https"' in answer  # the upstream is told how it came
 
 
 def test_a_dozen_requests_empty_the_bucket(running):
