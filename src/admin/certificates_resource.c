@@ -21,7 +21,7 @@ struct shown {
 typedef void (*on_shown)(void *context, const struct shown *shown);
 
 static void show_listeners(const struct listener_section *listeners, size_t n_listeners,
-                           on_shown tell, void *context)
+                           on_shown on_each, void *context)
 {
     for (size_t i = 0; i < n_listeners; i++) {
         const struct tls_server_config *config = listeners[i].tls_config;
@@ -30,16 +30,16 @@ static void show_listeners(const struct listener_section *listeners, size_t n_li
             for (size_t k = 0; k < entry->n_certificates; k++) {
                 const struct shown shown = {&listeners[i], entry, entry->certificates[k],
                                             listeners[i].tls->entries[j].certs[k]};
-                tell(context, &shown);
+                on_each(context, &shown);
             }
         }
     }
 }
 
-static void show_all(const struct policy *policy, on_shown tell, void *context)
+static void show_all(const struct policy *policy, on_shown on_each, void *context)
 {
-    show_listeners(policy->listeners, policy->n_listeners, tell, context);
-    show_listeners(policy->admin.listeners, policy->admin.n_listeners, tell, context);
+    show_listeners(policy->listeners, policy->n_listeners, on_each, context);
+    show_listeners(policy->admin.listeners, policy->admin.n_listeners, on_each, context);
 }
 
 /* Whole days, rounded down. */
