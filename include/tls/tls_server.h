@@ -17,6 +17,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "tls/certificate.h"
+#include "tls/client_certificate.h"
 #include "tls/server_names.h"
 #include "tls/ticket_keys.h"
 
@@ -114,8 +115,12 @@ void tls_server_release(struct tls_server *server);
 MUST_USE const struct tls_server_entry *tls_server_choose(const struct tls_server *server,
                                                           struct span server_name);
 
-/* Whether a request for @host may come over a connection that @entry serves: @host selects an entry
- * with the same rules for client certificates, or no entry by name. */
-MUST_USE bool tls_server_allows_host(const struct tls_server_entry *entry, struct span host);
+/* The same of a configuration. */
+MUST_USE const struct tls_entry_config *
+tls_server_config_choose(const struct tls_server_config *config, struct span server_name);
+
+/* Whether a request for @host may come over the connection of @client: @host selects an entry with
+ * the same rules for client certificates as the one that serves it, or no entry by name. */
+MUST_USE bool tls_server_allows_host(const struct tls_client *client, struct span host);
 
 #endif /* SLUICE_TLS_TLS_SERVER_H */

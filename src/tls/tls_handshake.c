@@ -34,8 +34,25 @@ const char *tls_failure_label(enum tls_failure failure)
 
 /* --- the handshake --- */
 
+/* Note who the client is. False: no memory. */
+static bool read_client(struct tls_session *session)
+{
+    const struct tls_server_entry *entry = session->entry;
+    X509 *x509 = SSL_get0_peer_certificate(session->ssl);
+    session->client = (struct tls_client){.config = entry->server->config, .entry = entry->config};
+    if (x509 == NULL || SSL_get_verify_result(session->ssl) != X509_V_OK) {
+        return true;
+    }
+    session->client.certificate = client_certificate_new(x509);
+    return session->client.certificate != NULL;
+}
+
 static void end_handshake(struct tls_session *session, enum tls_failure failure, const char *reason)
 {
+    if (failure == TLS_FAILURE_NONE && !read_client(session)) {
+        failure = TLS_FAILURE_MEMORY;
+        reason = "out of memory";
+    }
     struct stream *stream = session->stream;
     const struct tls_handler *handler = session->tls_handler;
     struct tls_outcome outcome = {.failure = failure};

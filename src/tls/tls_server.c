@@ -435,23 +435,30 @@ void tls_server_release(struct tls_server *server)
 
 /* --- the choice --- */
 
+const struct tls_entry_config *tls_server_config_choose(const struct tls_server_config *config,
+                                                        struct span server_name)
+{
+    const size_t at =
+        server_name.len > 0 ? server_names_find(config->names, server_name) : SERVER_NAMES_NONE;
+    if (at != SERVER_NAMES_NONE) {
+        return &config->entries[at];
+    }
+    return server_name.len > 0 && config->refuses_unknown_names ? NULL : &config->entries[0];
+}
+
 const struct tls_server_entry *tls_server_choose(const struct tls_server *server,
                                                  struct span server_name)
 {
-    if (server_name.len == 0) {
-        return &server->entries[0];
-    }
-    const size_t at = server_names_find(server->config->names, server_name);
-    if (at != SERVER_NAMES_NONE) {
-        return &server->entries[at];
-    }
-    return server->config->refuses_unknown_names ? NULL : &server->entries[0];
+    const struct tls_entry_config *chosen = tls_server_config_choose(server->config, server_name);
+    return chosen != NULL ? &server->entries[chosen - server->config->entries] : NULL;
 }
 
-bool tls_server_allows_host(const struct tls_server_entry *entry, struct span host)
+bool tls_server_allows_host(const struct tls_client *client, struct span host)
 {
-    const struct tls_server_config *config = entry->server->config;
-    const size_t at = server_names_find(config->names, host);
-    return at == SERVER_NAMES_NONE || memcmp(config->entries[at].client_digest,
-                                             entry->config->client_digest, TLS_DIGEST_BYTES) == 0;
+    if (client->config == NULL) {
+        return true;
+    }
+    const size_t at = server_names_find(client->config->names, host);
+    return at == SERVER_NAMES_NONE || memcmp(client->config->entries[at].client_digest,
+                                             client->entry->client_digest, TLS_DIGEST_BYTES) == 0;
 }

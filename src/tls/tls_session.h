@@ -58,6 +58,7 @@ struct tls_session {
     const struct tls_handler *tls_handler;
     struct tls_server *server;            /* a reference */
     const struct tls_server_entry *entry; /* NULL: not chosen yet */
+    struct tls_client client;             /* after the handshake; owns its certificate */
     struct list queued;                   /* node in worker->queued */
     struct loop_task look_again;
     char

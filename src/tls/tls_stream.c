@@ -428,6 +428,7 @@ static void free_session(struct tls_session *session)
     SSL_free(session->ssl);
     free(session->hello);
     drop_unsent(session);
+    client_certificate_free(session->client.certificate);
     tls_server_release(session->server);
     pool_give(&session->worker->sessions, session);
 }
@@ -560,7 +561,7 @@ struct span tls_server_name_of(const struct stream *stream)
     return name == NULL ? span_of(NULL, 0) : span_of_text(name);
 }
 
-const struct tls_server_entry *tls_entry_of(const struct stream *stream)
+const struct tls_client *tls_client_of(const struct stream *stream)
 {
-    return session_of(stream)->entry;
+    return &session_of(stream)->client;
 }

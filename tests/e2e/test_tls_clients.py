@@ -1,5 +1,6 @@
 """TLS to clients: handshakes, names, client certificates, tickets, and what ends them."""
 
+import base64
 import re
 import signal
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import pytest
 
 from harness import message
-from harness.certificates import Authority
+from harness.certificates import Authority, make_crl
 from harness.client import Client
 from harness.message import Cut, request
 from harness.reload import reload
@@ -168,6 +169,75 @@ def test_a_certificate_can_be_required_of_clients(start, authority, tmp_path):
     assert "reason=no_certificate" in found[0]
 
 
+def test_a_revoked_certificate_is_refused(start, authority, tmp_path):
+    authority.sign("revoked", "DNS:client.test")
+    make_crl(tmp_path / "ca.crl", authority.certificate, authority.folder / "ca.key",
+             [authority.folder / "revoked.pem"])
+    crl = f", client_crl: {tmp_path}/ca.crl"
+    proxy = start(listening(authority, REQUIRE % authority.certificate + crl) + ECHO % "ok")
+    with SecureClient(proxy, authority, "two.test", context=context_of(authority, "client")) as client:
+        assert client.ask(host="two.test").status == 200
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        with SecureClient(proxy, authority, "two.test", context=context_of(authority, "revoked")) as client:
+            client.ask(host="two.test")
+    until(lambda: failures(proxy) == ["bad_certificate"], "the failure in the log")
+    assert 'err="certificate revoked"' in proxy.stderr()
+
+
+OPTIONAL = ", client: optional, client_ca: %s"
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_limits_count_by_facts_of_the_certificate(start, start_upstream, authority, version):
+    """Each source has a counter of its own for each client; a resumed session has the same client."""
+    upstream = start_upstream()
+    for source in ("client.cert", "client.cert.dns", "client.cert.uri", "client.cert.cn"):
+        proxy = start(listening(authority, OPTIONAL % authority.certificate) +
+                      f"limits: {{a: {{key: {source}, rate: 2/hour, algorithm: fixed_window, missing: deny}}}}\n"
+                      f"routes: [{{limits: a, upstream: http://127.0.0.1:{upstream.port}}}]\n")
+        for name in ("client", "one"):
+            wanted = 403 if name == "one" and source == "client.cert.uri" else 200  # it has no such name
+            context = context_of(authority, name, version)
+            session = None
+            for status in [wanted, wanted, 403 if wanted == 403 else 429]:
+                with SecureClient(proxy, authority, "two.test", context=context, session=session) as client:
+                    assert client.sock.session_reused == (session is not None)
+                    assert client.ask(host="two.test").status == status, (source, name)
+                    session = client.sock.session
+        with SecureClient(proxy, authority, "two.test") as client:
+            assert client.ask(host="two.test").status == 403
+        resumed = [line for line in proxy.log_lines(7) if line.get("resumed") == "yes"]
+        assert len(resumed) == 4, source
+
+
+FORGED = [("Client-Cert", ":Zm9yZ2Vk:"), ("client-cert-chain", ":Zm9yZ2Vk:"), ("Early-Data", "1"), ("X-Kept", "1")]
+
+
+def test_the_upstream_gets_the_certificate_and_no_forged_one(start, start_upstream, authority):
+    upstream = start_upstream()
+    proxy = start(listening(authority, OPTIONAL % authority.certificate) + "trusted_proxies: [127.0.0.1]\n"
+                  f"upstream: http://127.0.0.1:{upstream.port}\n")
+    pem = (authority.folder / "client.pem").read_text(encoding="ascii")
+    der = base64.b64encode(ssl.PEM_cert_to_DER_cert(pem[:pem.index("-----END") + 26].strip() + "\n")).decode()
+    for name, wanted in (("client", f":{der}:"), (None, None)):
+        context = context_of(authority, name)
+        with SecureClient(proxy, authority, "two.test", context=context) as client:
+            assert client.ask(fields=FORGED, host="two.test").status == 200
+            assert client.ask(fields=[("Client_Cert", ":Zm9yZ2Vk:")], host="two.test").status == 400
+        told = upstream.requests[-1]
+        assert told.get("Client-Cert") == wanted
+        assert told.get("Client-Cert-Chain") is None and told.get("Early-Data") is None
+        assert told.get("X-Kept") == "1"
+
+
+def test_plain_http_brings_no_certificate(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(f"listen: 127.0.0.1:0\nupstream: http://127.0.0.1:{upstream.port}\n")
+    assert proxy.ask(fields=FORGED).status == 200
+    told = upstream.requests[0]
+    assert [told.get(name) for name, _ in FORGED] == [None, None, None, "1"]
+
+
 # --- what follows the handshake ---
 
 
@@ -299,7 +369,7 @@ def test_sessions_are_resumed_also_after_a_reload(start, authority):
     with SecureClient(proxy, authority, "two.test", context=context, session=session) as client:
         assert not client.sock.session_reused
         client.ask(host="two.test")
-    assert [line.get("resumed") for line in proxy.log_lines(4)] == [None, "yes", "yes", None]
+    assert sorted(line.get("resumed", "no") for line in proxy.log_lines(4)) == ["no", "no", "yes", "yes"]
 
 
 def test_tickets_can_be_off(start, authority):

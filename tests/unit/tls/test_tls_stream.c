@@ -293,13 +293,13 @@ START_TEST(the_name_chooses_the_certificate)
 {
     new_client("TWO.test.");
     secure();
-    ck_assert_ptr_eq(tls_entry_of(&stream), &server->entries[1]);
+    ck_assert_ptr_eq(tls_client_of(&stream)->entry, &server->config->entries[1]);
     reconnect("other.test");
     secure();
-    ck_assert_ptr_eq(tls_entry_of(&stream), &server->entries[0]);
+    ck_assert_ptr_eq(tls_client_of(&stream)->entry, &server->config->entries[0]);
     reconnect(NULL);
     secure();
-    ck_assert_ptr_eq(tls_entry_of(&stream), &server->entries[0]);
+    ck_assert_ptr_eq(tls_client_of(&stream)->entry, &server->config->entries[0]);
     config->refuses_unknown_names = true;
     reconnect("other.test");
     shake_hands();
