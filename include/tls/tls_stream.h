@@ -26,7 +26,9 @@
 
 enum {
     TLS_HANDSHAKES_PER_ITERATION = 8, /* steps of handshakes, so that other connections go on */
-    TLS_KEY_UPDATES_MAX = 100,        /* a second, of the peer; more breaks the connection */
+    /* Messages and alerts of the peer after the handshake, a second: changes of key and attempts
+     * to renegotiate; more break the connection. */
+    TLS_MESSAGES_MAX = 100,
     TLS_REASON_BYTES = 128,
 };
 

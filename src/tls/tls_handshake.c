@@ -121,7 +121,7 @@ static void step(struct tls_session *session)
 {
     struct stream *stream = session->stream;
     session->phase = SESSION_HANDSHAKE;
-    session->may_receive = true;
+    session->n_receives = RECEIVES_MAX;
     ERR_clear_error();
     const int result = SSL_do_handshake(session->ssl);
     const int error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(session->ssl, result);
