@@ -10,6 +10,7 @@
 #include "tls/certificate.h"
 
 struct x509_st; /* OpenSSL's X509 */
+struct tls_lineage;
 struct tls_server_config;
 struct tls_entry_config;
 
@@ -34,6 +35,7 @@ struct client_certificate {
 struct tls_client {
     const struct tls_server_config *config;       /* of the listener; NULL: not known */
     const struct tls_entry_config *entry;         /* that serves the connection; NULL with config */
+    const struct tls_lineage *lineage;            /* of config; NULL: config is the one in force */
     const struct client_certificate *certificate; /* NULL: it sent none */
 };
 

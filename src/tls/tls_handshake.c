@@ -39,7 +39,11 @@ static bool read_client(struct tls_session *session)
 {
     const struct tls_server_entry *entry = session->entry;
     X509 *x509 = SSL_get0_peer_certificate(session->ssl);
-    session->client = (struct tls_client){.config = entry->server->config, .entry = entry->config};
+    session->client = (struct tls_client){
+        .config = entry->server->config,
+        .entry = entry->config,
+        .lineage = entry->server->lineage,
+    };
     if (x509 == NULL || SSL_get_verify_result(session->ssl) != X509_V_OK) {
         return true;
     }
@@ -164,17 +168,18 @@ static void on_turn(struct loop_task *task)
 
 /* --- the ClientHello --- */
 
-static void send_unrecognized_name(struct tls_session *session)
+/* Tell the client why, in plain text as there are no keys yet. */
+static void send_alert(struct tls_session *session, char description)
 {
-    static const char ALERT[ALERT_BYTES] = {21, 3, 3, 0, 2, 2, SSL_AD_UNRECOGNIZED_NAME};
-    (void)tls_session_send(session, ALERT, sizeof(ALERT));
+    const char alert[ALERT_BYTES] = {21, 3, 3, 0, 2, SSL3_AL_FATAL, description};
+    (void)tls_session_send(session, alert, sizeof(alert));
 }
 
 static void on_hello(struct tls_session *session, const struct client_hello *hello)
 {
     session->entry = tls_server_choose(session->server, hello->server_name);
     if (session->entry == NULL) {
-        send_unrecognized_name(session);
+        send_alert(session, SSL_AD_UNRECOGNIZED_NAME);
         end_handshake(session, TLS_FAILURE_NAME, "no certificate serves the name");
         return;
     }
@@ -216,6 +221,7 @@ static void parse_hello(struct tls_session *session)
         end_handshake(session, TLS_FAILURE_PLAIN_TEXT, "no TLS");
         return;
     case CLIENT_HELLO_BAD:
+        send_alert(session, SSL_AD_DECODE_ERROR);
         end_handshake(session, TLS_FAILURE_BAD_HELLO, reason);
         return;
     case CLIENT_HELLO_DONE:

@@ -238,6 +238,27 @@ def test_plain_http_brings_no_certificate(start, start_upstream):
     assert [told.get(name) for name, _ in FORGED] == [None, None, None, "1"]
 
 
+def test_an_unknown_host_is_no_way_around_the_first_entry(start, authority):
+    """It serves clients that name nobody, or an unknown server; here it asks them for a certificate."""
+    rule = REQUIRE % authority.certificate
+    proxy = start(f"listen: {{address: 127.0.0.1:0, tls: {{certificates: [{{{pair(authority, 'one')}{rule}}}, "
+                  f"{{{pair(authority, 'two')}}}]}}}}\n" + ECHO % "ok")
+    with SecureClient(proxy, authority, "two.test") as client:
+        assert client.ask(host="a.two.test").status == 200
+    for host in ("one.test", "unknown.test", "127.0.0.1"):
+        with SecureClient(proxy, authority, "two.test") as client:
+            assert client.ask(host="two.test").status == 200
+            assert client.ask(host=host).status == 421, host  # also as a second request
+    with SecureClient(proxy, authority, "two.test") as client:
+        client.send(b"GET / HTTP/1.0\r\n\r\n")
+        assert client.read().status == 421
+    with SecureClient(proxy, authority, "two.test") as client:
+        client.send(b"GET http://unknown.test/ HTTP/1.1\r\nHost: two.test\r\n\r\n")
+        assert client.read().status == 421
+    with SecureClient(proxy, authority, context=context_of(authority, "client")) as client:
+        assert client.ask(host="unknown.test").status == 200
+
+
 # --- what follows the handshake ---
 
 
@@ -354,7 +375,7 @@ def test_a_proxy_header_comes_before_tls(start, authority):
 
 
 def test_sessions_are_resumed_also_after_a_reload(start, authority):
-    proxy = start(listening(authority) + ECHO % "before")
+    proxy = start("workers: 1\n" + listening(authority) + ECHO % "before")  # whose lines are in order
     context = context_of(authority)
     with SecureClient(proxy, authority, context=context) as client:
         assert client.ask(host="one.test").status == 200  # tickets come with it
@@ -398,6 +419,27 @@ def test_a_reload_serves_new_certificates_and_keeps_connections(start, authority
         with SecureClient(proxy, authority, context=unchecked) as new:
             assert new.leaf_names()[0] == "two.test"
             assert new.ask(host="two.test").body == b"two"
+
+
+def test_a_connection_leads_to_no_host_that_a_reload_protects(start, authority):
+    """A host that was unknown when the connection began asks clients for certificates now."""
+    one = f"{{{pair(authority, 'one')}}}"
+    two = f"{{{pair(authority, 'two')}{REQUIRE % authority.certificate}}}"
+
+    def listen(*entries):
+        return f"{{address: 127.0.0.1:0, tls: {{certificates: [{', '.join(entries)}]}}}}"
+
+    proxy = start(f"listen: {listen(one)}\n" + ECHO % "before")
+    with SecureClient(proxy, authority) as old:
+        assert old.ask(host="two.test").body == b"before"
+        for _ in range(2):
+            reload(proxy, ECHO % "after", listen(one, two))
+        assert old.ask(host="one.test").body == b"after"
+        assert old.ask(host="two.test").status == 421
+    with SecureClient(proxy, authority, "two.test", context=context_of(authority, "client")) as old:
+        assert old.ask(host="two.test").status == 200
+        reload(proxy, ECHO % "open", listen(one))
+        assert old.ask(host="two.test").body == b"open"  # it keeps what it has
 
 
 # --- clients that do harm ---
@@ -467,8 +509,8 @@ def test_bytes_that_are_no_tls_are_counted_and_close(start, authority):
     proxy = start(listening(authority) + ECHO % "ok")
     for data in (b"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00", b"\x15\x03\x03\x00\x02\x02\x28", b"\x80\x2e\x01\x00\x02"):
         with proxy.send(data) as client:
-            while client.sock.recv(4096) != b"":
-                pass
+            assert client.sock.recv(4096) == b"\x15\x03\x03\0\x02\x02\x32"  # the alert decode_error
+            assert client.sock.recv(4096) == b""
     assert proxy.process.poll() is None
     with SecureClient(proxy, authority) as client:
         assert client.ask(host="one.test").status == 200
