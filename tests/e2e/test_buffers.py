@@ -10,7 +10,7 @@ from harness import program
 from harness.admin import Admin, addresses
 from harness.reload import reload
 from harness.upstream import OK
-from harness.wait import until
+from harness.wait import Stalls, until
 
 BLOCK = 8 * 1024
 SHARE = 64 * 1024  # an eighth of the least max.buffered
@@ -206,6 +206,19 @@ def test_a_fast_body_may_pause(start, start_upstream):
         client.send(body[400_000:])
         assert client.read().status == 200
     assert upstream.last.body == body
+
+
+def test_a_body_may_pause_for_a_moment_when_a_server_has_been_chosen(start, start_upstream):
+    """As after a lost packet. On a machine that halts for longer: once more."""
+    proxy = start(policy(start_upstream()))
+    for _ in range(10):
+        with Stalls() as stalls, proxy.send(head(len(BODY)) + BODY[:SHARE]) as client:
+            is_quiet = client.is_quiet(0.2)
+            client.send(BODY[SHARE:])
+            is_whole = is_quiet and client.read().status == 200
+        if is_whole or stalls.total_s == 0:
+            break
+    assert is_whole
 
 
 def test_the_time_of_a_server_that_does_not_read_is_not_the_clients(start, start_upstream):

