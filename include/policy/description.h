@@ -18,8 +18,9 @@ struct json_t;
 MUST_USE struct json_t *description_of_policy(const struct policy *policy, bool with_defaults);
 
 enum description_language {
-    DESCRIPTION_POLICY, /* a policy */
-    DESCRIPTION_TESTS,  /* tests of one */
+    DESCRIPTION_POLICY,   /* a policy */
+    DESCRIPTION_INCLUDED, /* a file that policies include */
+    DESCRIPTION_TESTS,    /* tests of one */
 };
 
 /* The JSON Schema (2020-12) of a language, for editors and other programs: derived from the tables

@@ -40,7 +40,8 @@ MUST_USE enum status loader_load_text(struct span yaml,
 
 /* The same as loader_load_file() and loader_load_text(), and look for valid settings that are
  * probably mistakes: all warnings of policy/warning.h. loader_check_file() also reads the files of
- * certificates. */
+ * certificates. With STATUS_OK its *policy is NULL for a file that has only keys of included files:
+ * keys and values are checked, names need the policy that includes it. */
 MUST_USE enum status loader_check_file(const char *path, struct policy **policy,
                                        struct diags *diags);
 MUST_USE enum status loader_check_text(struct span yaml,

@@ -8,7 +8,7 @@ _sluice_options() {
     run) echo "--watch --pid-file --control" ;;
     reload) echo "--socket --url --ca --token-file --timeout" ;;
     check) echo "--strict --allow --json --list" ;;
-    schema) echo "--tests" ;;
+    schema) echo "--included --tests" ;;
     test) echo "--json --junit" ;;
     replay) echo "--against --format --field --host --memory --html --json" ;;
     explain) echo "-H --from --via --live --json" ;;

@@ -94,7 +94,12 @@ static bool is_good(const char *path, const struct policy *policy, const struct 
         fprintf(stderr, "%s: not ok: %zu warning%s, and --strict\n", path, diags->n_items, plural);
         return false;
     }
-    if (!options->is_json) {
+    if (policy == NULL && !options->is_json) {
+        printf(
+            "%s: ok as an included file, for it has no listen; names are checked with the policy "
+            "that includes it\n",
+            path);
+    } else if (!options->is_json) {
         printf("%s: ok: %zu routes, %zu limits, %zu upstreams", path, policy->n_routes,
                policy->n_rules, policy->n_upstreams);
         if (diags->n_items > 0) {

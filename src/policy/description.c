@@ -480,6 +480,7 @@ json_t *description_of_language(enum description_language language)
         const struct value_type *type;
     } LANGUAGES[] = {
         [DESCRIPTION_POLICY] = {"A policy of sluice", &SECTIONS_POLICY},
+        [DESCRIPTION_INCLUDED] = {"A file that a policy of sluice includes", &SECTIONS_INCLUDED},
         [DESCRIPTION_TESTS] = {"Tests of a policy of sluice", &SECTIONS_TEST_FILE},
     };
     json_t *schema =

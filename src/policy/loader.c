@@ -241,16 +241,16 @@ static const char *lookup_in_process(const char *name)
     return getenv(name);
 }
 
-/* Read the spec from the tree and expand its short forms. */
-static enum status read_spec(const struct node *root, struct arena *arena, struct diags *diags,
-                             struct spec_policy **spec)
+/* Read the spec of @type from the tree and expand its short forms. */
+static enum status read_spec(const struct value_type *type, const struct node *root,
+                             struct arena *arena, struct diags *diags, struct spec_policy **spec)
 {
     struct section_reader reader = {.arena = arena, .diags = diags};
     *spec = arena_calloc(arena, 1, sizeof(**spec));
     if (*spec == NULL) {
         return STATUS_NO_MEMORY;
     }
-    section_read(&reader, &SECTIONS_POLICY, root, *spec);
+    section_read(&reader, type, root, *spec);
     if (!reader.no_memory) {
         expand_short_form(&reader, *spec);
         expand_urls(&reader, *spec);
@@ -279,7 +279,7 @@ static enum status build(const struct loading *loading, const struct node *root,
                          struct arena *arena, struct diags *diags, struct policy **policy)
 {
     struct spec_policy *spec = NULL;
-    enum status status = read_spec(root, arena, diags, &spec);
+    enum status status = read_spec(&SECTIONS_POLICY, root, arena, diags, &spec);
     if (status != STATUS_OK) {
         return status;
     }
@@ -307,6 +307,14 @@ static enum status build(const struct loading *loading, const struct node *root,
     }
     *policy = built;
     return STATUS_OK;
+}
+
+/* Check the keys and values of a file that policies include. */
+static enum status check_part(const struct node *root, struct arena *arena, struct diags *diags)
+{
+    struct spec_policy *spec = NULL;
+    const enum status status = read_spec(&SECTIONS_INCLUDED, root, arena, diags, &spec);
+    return status == STATUS_OK && diags->n_errors > 0 ? STATUS_INVALID : status;
 }
 
 /* Keep the contents of @files in @policy. */
@@ -346,10 +354,14 @@ static enum status load_text(const struct loading *loading, struct span yaml,
     if (status == STATUS_OK) {
         status = include_merge(&files, BOUNDS, &arena, diags, &root);
     }
-    if (status == STATUS_OK) {
+    const bool is_part = status == STATUS_OK && loading->care == CARE_TO_CHECK &&
+                         loading->path != NULL && include_is_part(&files);
+    if (is_part) {
+        status = check_part(root, &arena, diags);
+    } else if (status == STATUS_OK) {
         status = build(loading, root, &arena, diags, policy);
     }
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && !is_part) {
         status = keep_sources(*policy, &files);
         if (status != STATUS_OK) {
             policy_free(*policy);

@@ -128,3 +128,42 @@ def test_only_regular_files_are_included_and_nothing_is_waited_for(folder):
 def test_a_pattern_may_name_no_file(folder):
     result = check(folder, "include: none.d/*.yaml\nroutes: [{respond: {status: 404}}]\n")
     assert result.returncode == 0, result.stderr
+
+
+def check_part(folder, text):
+    write(folder / "part.yaml", text)
+    return subprocess.run([program.PROGRAM, "check", "part.yaml"], cwd=folder, timeout=20,
+                          capture_output=True, text=True, check=False)
+
+
+def test_an_included_file_is_checked_alone_but_for_names(folder):
+    result = check_part(folder, TEAM.format(name="c", rate=1, word="c") +
+                        "  - {match: {path: /d}, limits: [of-another-file], upstream: of-another-file}\n")
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    assert result.stdout == ("part.yaml: ok as an included file, for it has no listen; names are checked with "
+                             "the policy that includes it\n")
+    result = check_part(folder, "limits: {c: {key: client.ip, rate: 1/secnd}}\nroutes: [{mach: {path: /d}}]\n")
+    assert result.returncode == 1 and "part.yaml:1:36: error: rate" in result.stderr
+    assert 'part.yaml:2:11: error: unknown key "mach"' in result.stderr and "listen" not in result.stderr
+
+
+def test_an_included_file_is_not_a_policy(folder):
+    write(folder / "part.yaml", TEAM.format(name="c", rate=1, word="c"))
+    result = program.command("run", str(folder / "part.yaml"))
+    assert result.returncode == 1 and '"listen" is missing' in result.stderr
+
+
+def test_tests_and_replays_see_included_files(folder):
+    write(folder / "conf.d/a.yaml", TEAM.format(name="a", rate=1, word="first"))
+    policy = folder / "policy.yaml"
+    policy.write_text("listen: 127.0.0.1:0\n" + POLICY.format(folder=folder))
+    (folder / "test.yaml").write_text(
+        "policy: policy.yaml\ndefaults: {from: 192.0.2.1}\ntests:\n"
+        "  - {name: one an hour, steps: [{request: GET /a, repeat: 3, expect: {allowed: 1, denied: 2}}]}\n")
+    result = program.command("test", str(folder / "test.yaml"))
+    assert result.returncode == 0, result.stdout + result.stderr
+    log = folder / "access.log"
+    log.write_text('192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 5 "-" "-"\n' * 3)
+    result = program.command("replay", "--json", str(policy), str(log))
+    assert result.returncode == 0, result.stderr
+    assert '"denied": 2' in result.stdout, result.stdout

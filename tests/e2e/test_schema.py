@@ -230,7 +230,20 @@ def test_defaults_are_what_they_may_be(schema):
             assert one.is_valid(field["default"]), path
 
 
-# --- tests of policies ---
+# --- included files, tests of policies ---
+
+
+def test_included_files_have_a_schema_too(schema):
+    included = schema_of("--included")
+    jsonschema.Draft202012Validator.check_schema(included)
+    validator = jsonschema.Draft202012Validator(included)
+    full = read(text_of(FULL))
+    part = {key: full[key] for key in ("include", "upstreams", "limits", "routes") if key in full}
+    assert set(included["properties"]) >= set(part) and len(part) >= 3
+    validator.validate(part)
+    assert not schema.is_valid(part)
+    for wrong in ({**part, "listen": "127.0.0.1:1"}, {"limits": {"a": {"rate": "1/s"}}}):
+        assert not validator.is_valid(wrong)
 
 
 def test_tests_of_policies_have_a_schema_too():

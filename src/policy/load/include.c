@@ -288,6 +288,17 @@ static enum status read_tree(struct includer *includer, const struct loader_sour
     return status;
 }
 
+bool include_is_part(const struct include_files *files)
+{
+    const struct node *root = files->roots[files->n - 1];
+    for (size_t i = 0; i < root->n_items; i += 2) {
+        if (!is_merged(root->items[i].text)) {
+            return false;
+        }
+    }
+    return root->n_items > 0;
+}
+
 enum status include_read(const struct loader_source *source, const char *path,
                          environment_lookup lookup, struct arena *arena, struct diags *diags,
                          struct loader_files *named, struct include_files *files)

@@ -4,6 +4,7 @@
 #ifndef SLUICE_POLICY_LOAD_INCLUDE_H
 #define SLUICE_POLICY_LOAD_INCLUDE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/arena.h"
@@ -31,6 +32,10 @@ MUST_USE enum status include_read(const struct loader_source *source, const char
                                   environment_lookup lookup, struct arena *arena,
                                   struct diags *diags, struct loader_files *named,
                                   struct include_files *files);
+
+/* Whether the last of the @files, as they were read, has only keys that may stand in an included
+ * file: then it is no policy by itself. */
+bool include_is_part(const struct include_files *files);
 
 /* One tree of the @files: the last, with the limits, upstreams and routes of all, bounded by
  * @bounds, which may be NULL. STATUS_NO_MEMORY. */

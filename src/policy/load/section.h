@@ -133,8 +133,8 @@ struct section {
     size_t n_synonyms;
     const char *manual;    /* that lists the keys, in place of messages; NULL: messages list them */
     const char *shorthand; /* key that a single value instead of the mapping sets; or NULL */
-    const struct section_field *others; /* of SHAPE_MAP: receives keys that are not in fields and
-                                         * that is_other() accepts; NULL: none */
+    /* of SHAPE_MAP: receives keys that are not in fields and that is_other() accepts; NULL: none */
+    const struct section_field *others;
     bool (*is_other)(struct span key);
     const char *others_pattern; /* pattern of those keys, a regular expression of ECMA-262 */
 };

@@ -339,7 +339,7 @@ static const struct section_field COST_FIELDS[] = {
     {"max", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, max), NULL, KEY_OPTIONAL,
      "most units that the field may say; left out: what the smallest of the limits holds"},
     {"trust", SHAPE_ONE, &TRUST, offsetof(struct spec_cost, trust), "proxies", KEY_CONDITIONAL,
-     "proxies: trusted ones alone are believed, or any"},
+     "proxies: from trusted proxies alone, or any"},
     {"estimate", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, estimate), NULL, KEY_OPTIONAL,
      "units reserved until the response says them"},
     {"strip", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_cost, strip), "false", KEY_CONDITIONAL,
@@ -435,9 +435,8 @@ static const struct value_type RESOLVER_TYPE = SECTION_TYPE(RESOLVER_FIELDS, str
 
 static const struct value_type INCLUDE_PATH =
     VALUE_STRING_TYPE("a path or a pattern of files", NULL);
+enum { N_INCLUDED_FIELDS = 4 }; /* the last ones: what an included file may have */
 static const struct section_field POLICY_FIELDS[] = {
-    {"include", SHAPE_LIST, &INCLUDE_PATH, offsetof(struct spec_policy, include), NULL,
-     KEY_OPTIONAL, "paths and patterns of files with limits, routes and upstreams of this policy"},
     {"listen", SHAPE_LIST, &LISTEN_TYPE, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
      "address:port, unix:/path, a section, or a list of such"},
     {"tls_tickets", SHAPE_ONE, &SECTIONS_TLS_TICKETS, offsetof(struct spec_policy, tls_tickets),
@@ -448,7 +447,7 @@ static const struct section_field POLICY_FIELDS[] = {
      "threads; auto: one per core"},
     {"trusted_proxies", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_policy, trusted_proxies),
      NULL, KEY_OPTIONAL,
-     "addresses, prefixes or unix: whose X-Forwarded-For, Forwarded and PROXY header are believed"},
+     "addresses, prefixes or unix: whose X-Forwarded-For, Forwarded and PROXY header count"},
     {"resolver", SHAPE_ONE, &RESOLVER_TYPE, offsetof(struct spec_policy, resolver), NULL,
      KEY_OPTIONAL, "name servers; left out: those of the system"},
     {"store", SHAPE_ONE, &SECTIONS_STORE, offsetof(struct spec_policy, store), NULL, KEY_OPTIONAL,
@@ -467,17 +466,19 @@ static const struct section_field POLICY_FIELDS[] = {
      KEY_OPTIONAL, "short form: the one server for all requests"},
     {"limit", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_policy, limit), NULL, KEY_OPTIONAL,
      "short form: the rate per client address"},
+    {"defaults", SHAPE_ONE, &DEFAULTS_TYPE, offsetof(struct spec_policy, defaults), NULL,
+     KEY_OPTIONAL, "what routes need not say"},
+    NOT_YET("jwt", "how tokens are verified"),
+    {"watch", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_policy, watch), "false", KEY_OPTIONAL,
+     "reload when the file changes"},
+    {"include", SHAPE_LIST, &INCLUDE_PATH, offsetof(struct spec_policy, include), NULL,
+     KEY_OPTIONAL, "paths and patterns of files with limits, routes and upstreams of this policy"},
     {"upstreams", SHAPE_MAP, &SECTIONS_UPSTREAM, offsetof(struct spec_policy, upstreams), NULL,
      KEY_OPTIONAL, "servers, by name"},
     {"limits", SHAPE_MAP, &SECTIONS_LIMIT, offsetof(struct spec_policy, limits), NULL, KEY_OPTIONAL,
      "limits, by name"},
-    {"defaults", SHAPE_ONE, &DEFAULTS_TYPE, offsetof(struct spec_policy, defaults), NULL,
-     KEY_OPTIONAL, "what routes need not say"},
     {"routes", SHAPE_LIST, &SECTIONS_ROUTE, offsetof(struct spec_policy, routes), NULL,
      KEY_OPTIONAL, "what happens to which requests; the first that matches counts"},
-    NOT_YET("jwt", "how tokens are verified"),
-    {"watch", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_policy, watch), "false", KEY_OPTIONAL,
-     "reload when the file changes"},
 };
 const struct value_type SECTIONS_POLICY = {
     .kind = VALUE_SECTION,
@@ -488,5 +489,15 @@ const struct value_type SECTIONS_POLICY = {
             .fields = POLICY_FIELDS,
             .n_fields = ARRAY_LEN(POLICY_FIELDS),
             .manual = "docs/policy.md",
+        },
+};
+const struct value_type SECTIONS_INCLUDED = {
+    .kind = VALUE_SECTION,
+    .noun = "a mapping",
+    .bytes = sizeof(struct spec_policy),
+    .section =
+        &(const struct section){
+            .fields = &POLICY_FIELDS[ARRAY_LEN(POLICY_FIELDS) - N_INCLUDED_FIELDS],
+            .n_fields = N_INCLUDED_FIELDS,
         },
 };

@@ -174,6 +174,7 @@ struct spec_policy {
 
 /* The whole file; read into a struct spec_policy. */
 extern const struct value_type SECTIONS_POLICY;
+extern const struct value_type SECTIONS_INCLUDED; /* a file that a policy includes */
 
 /* One upstream, one limit, one route: struct spec_upstream, spec_limit, spec_route. */
 extern const struct value_type SECTIONS_UPSTREAM;
