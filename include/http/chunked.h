@@ -23,8 +23,9 @@ struct chunked_decoder {
     uint32_t ext_bytes;  /* extensions of the body so far */
     uint32_t trailer_bytes;
     uint32_t n_digits; /* of the chunk size */
-    char *trailers; /* the caller's, of TRAILER_BYTES_MAX: gets the trailer section, trailer_bytes
-                       long when done; NULL: trailers are dropped */
+    /* the caller's, of TRAILER_BYTES_MAX: gets the trailer section, trailer_bytes long when done;
+     * NULL: trailers are dropped */
+    char *trailers;
 };
 
 void chunked_decoder_init(struct chunked_decoder *decoder);

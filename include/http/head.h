@@ -48,8 +48,9 @@ struct head {
     struct span method;
     enum method_id method_id; /* METHOD_OTHER also if it was not looked up */
     struct target target;     /* the parts; path and query as received */
-    struct span host;      /* value of Host, or the authority of an absolute target, port included.
-                              Empty in HTTP/1.0 without Host */
+    /* value of Host, or the authority of an absolute target, port included. Empty in HTTP/1.0
+     * without Host */
+    struct span host;
     bool expect_continue;  /* 100-continue, in HTTP/1.1 */
     bool is_idempotent;    /* GET, HEAD, OPTIONS, TRACE, PUT, DELETE */
     bool has_max_forwards; /* for TRACE and OPTIONS only: ignored in other requests */

@@ -30,9 +30,10 @@ struct value_walk {
     /* Private. */
     struct span piece;  /* the rest of the current piece */
     struct span second; /* another reading of the last value; data is NULL: none */
-    const char *equals; /* of a cookie: the first "=" after a name that was found, or the end of its
-                           piece; NULL: none was found */
-    bool is_first;      /* of a query: no ";" precedes the piece */
+    /* of a cookie: the first "=" after a name that was found, or the end of its piece; NULL: none
+     * was found */
+    const char *equals;
+    bool is_first; /* of a query: no ";" precedes the piece */
 };
 
 /* The next value of the cookie, not decoded. Values end at ";". If a value contains a comma or

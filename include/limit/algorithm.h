@@ -46,16 +46,18 @@ struct limit_params {
     bool strict;          /* sliding_window: the oldest sub-window counts whole */
     bool from_first;      /* fixed_window: a window starts at the first request admitted in it */
     bool is_calendar;     /* fixed_window: the call's edges define the windows */
-    bool settles;         /* buckets: charges may be corrected later, and the state holds the data
-                            * for that; not part of the digest */
+    /* buckets: charges may be corrected later, and the state holds the data for that; not part of
+     * the digest */
+    bool settles;
 };
 
 /* One request, as an algorithm sees it. */
 struct limit_call {
     uint64_t now;  /* ticks */
     uint32_t cost; /* units; 0 queries without charging */
-    bool to_full;  /* charge: a denied request counts too; take at most the units that fill the
-                            * state, and nothing for concurrency */
+    /* charge: a denied request counts too; take at most the units that fill the state, and nothing
+     * for concurrency */
+    bool to_full;
     const uint64_t *edges; /* LIMIT_EDGES of them, ticks, for calendar windows; NULL otherwise */
     uint64_t slot;         /* concurrency: the slot to take */
 };

@@ -39,8 +39,9 @@ enum key_missing {
 enum key_result {
     KEY_READ,
     KEY_LACKS_A_PART, /* and the rule is DENY or SKIP; nothing written */
-    KEY_IS_AMBIGUOUS, /* duplicate values differ and are refused, there are too many identities, or
-                       * a value is too long to be normalised; nothing written */
+    /* duplicate values differ and are refused, there are too many identities, or a value is too
+     * long to be normalised; nothing written */
+    KEY_IS_AMBIGUOUS,
 };
 
 /* Why a request with KEY_IS_AMBIGUOUS is refused (400). */

@@ -12,7 +12,7 @@
     X(UNUSED_UPSTREAM, "unused-upstream", "an upstream that no route leads to")                    \
     X(NO_EFFECT, "no-effect", "a key that has no effect where it stands")                          \
     X(LARGE_LOG, "large-log", "a sliding_log that remembers many requests of each key")            \
-    X(UNBELIEVED_COST, "unbelieved-cost", "a cost from a field of peers that are not trusted")     \
+    X(UNTRUSTED_COST, "untrusted-cost", "a cost from a field of peers that are not trusted")       \
     X(FORGIVEN_COST, "forgiven-cost", "a cost from the response that gcra cannot take in full")    \
     X(SEVERAL_SLOTS, "several-slots", "a route whose limits lie in several slots of a cluster")    \
     X(NOT_REDIS_CELL, "not-redis-cell", "a gcra limit that redis-cell cannot decide")              \

@@ -54,10 +54,11 @@ struct admission_context {
     uint64_t wall_us;             /* now, us since the epoch: selects the calendar windows */
     const struct ban_table *bans; /* banned and exempt keys; NULL: there are none */
     uint64_t now_us;              /* monotonic; needed only with bans */
-    uint64_t first_slot;  /* the first of LIMITS_PER_ROUTE_MAX slot numbers, unique to this request
-                           * among all proxies */
-    const bool *left_out; /* by index of the limit: true: it is not judged and its key is not read.
-                           * Equal for all limits of a rule. NULL: all are judged */
+    /* the first of LIMITS_PER_ROUTE_MAX slot numbers, unique to this request among all proxies */
+    uint64_t first_slot;
+    /* by index of the limit: true: it is not judged and its key is not read. Equal for all limits
+     * of a rule. NULL: all are judged */
+    const bool *left_out;
 };
 
 /* Read the keys of @route's limits from @request. matcher_find_route() has filled @request. Texts

@@ -31,9 +31,9 @@ enum {
     METER_LIMITS_MAX = 16384,
     METER_UPSTREAMS_MAX = 2048,
     METER_SERVERS_MAX = 16384, /* of all upstreams */
-    METER_TOPS_MAX = 256,      /* limits with a sketch of top offenders per worker: the first that
-                                * deny */
-    METER_TOP_SAMPLING = 16,   /* one in this many allowed requests is looked up in a sketch */
+    /* limits with a sketch of top offenders per worker: the first that deny */
+    METER_TOPS_MAX = 256,
+    METER_TOP_SAMPLING = 16, /* one in this many allowed requests is looked up in a sketch */
 };
 
 /* The verdict on a request, in the terms of the access log. */
@@ -129,10 +129,11 @@ struct worker_meters {
     struct counter evicted[METER_EVICTIONS];
     struct counter handshakes[METER_TLS_VERSIONS][2]; /* that succeeded; [1]: resumed sessions */
     struct counter handshake_failures[METER_TLS_FAILURES]; /* 0 is not used */
-    struct latency handshake;  /* from the connection, or the PROXY header, to its end */
-    struct counter unbelieved; /* requests with X-Forwarded-For or Forwarded of an untrusted peer */
-    struct counter held;       /* gauge */
-    struct counter buffering;  /* gauge: requests whose body is waited for, before a server */
+    struct latency handshake; /* from the connection, or the PROXY header, to its end */
+    /* requests with X-Forwarded-For or Forwarded of an untrusted peer */
+    struct counter forwarded_ignored;
+    struct counter held;           /* gauge */
+    struct counter buffering;      /* gauge: requests whose body is waited for, before a server */
     struct counter buffered_bytes; /* gauge: of the blocks in use */
     struct counter buffer_refused[METER_BUFFER_REFUSALS];
     struct counter slow_uploads; /* ended by min_upload */

@@ -18,16 +18,16 @@ enum { RELOAD_TEXT_BYTES = 8192 };
 
 /* The result of the latest attempt that has ended. */
 struct reload_report {
-    uint64_t number;      /* of the attempt, from 1; 0: there was none yet */
-    bool succeeded;       /* true: its policy is in force; false: the previous one is */
-    uint64_t ended_us;    /* us since the epoch; 0: there was none yet */
-    uint64_t generation;  /* of the policy in force: 1 for the first policy, 1 more with each
-                           * success */
+    uint64_t number;   /* of the attempt, from 1; 0: there was none yet */
+    bool succeeded;    /* true: its policy is in force; false: the previous one is */
+    uint64_t ended_us; /* us since the epoch; 0: there was none yet */
+    /* of the policy in force: 1 for the first policy, 1 more with each success */
+    uint64_t generation;
     uint64_t loaded_us;   /* when that policy came into force, us since the epoch */
     uint64_t n_successes; /* attempts so far */
     uint64_t n_failures;
-    char text[RELOAD_TEXT_BYTES]; /* errors and warnings, one per line, NUL-terminated; may be
-                                   * truncated */
+    /* errors and warnings, one per line, NUL-terminated; may be truncated */
+    char text[RELOAD_TEXT_BYTES];
 };
 
 /* Call this when the first policy comes into force: its loaded_us is now. STATUS_NO_MEMORY. */

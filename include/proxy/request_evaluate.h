@@ -20,13 +20,14 @@
 #include "policy/policy.h"
 #include "proxy/admission.h"
 
-struct tls_client;
+struct tls_server_entry;
 
 /* The input besides the request. All of it is borrowed. */
 struct evaluation_context {
     struct admission_context admission;
     struct span own_name; /* of this process in Via; empty: unknown, so no loop is detected */
-    const struct tls_client *tls; /* the client, where it connected over TLS; NULL: plain text */
+    /* The certificates that the connection is served with; NULL: plain text. */
+    const struct tls_server_entry *tls_entry;
     bool trusts_peer; /* a cost named in a request is accepted as from a trusted proxy */
 };
 
@@ -50,9 +51,9 @@ struct evaluation {
     struct span upstream_path; /* the path for the upstream, without the query */
 
     /* The proxy's own answer: to a refused request, or to one that its limits allow. */
-    uint16_t status;    /* 0: the upstream answers */
-    const char *reason; /* why the request is not served; lives as long as the policy. NULL: there
-                         * is none */
+    uint16_t status; /* 0: the upstream answers */
+    /* why the request is not served; lives as long as the policy. NULL: there is none */
+    const char *reason;
 
     struct request_view view;  /* view.head is NULL if the head has a parse error */
     struct path path;          /* of view.path */

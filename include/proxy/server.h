@@ -31,8 +31,9 @@ enum change_progress {
     CHANGE_IS_NONE,    /* no change is under way */
     CHANGE_IS_PENDING, /* workers prepare or switch: see server_change_fd() */
     CHANGE_IS_DONE,    /* all workers use the new policy */
-    CHANGE_IS_FAILED,  /* all workers use the old policy; the reason is logged, and the new
-                          configuration generation is released */
+    /* all workers use the old policy; the reason is logged, and the new configuration generation is
+     * released */
+    CHANGE_IS_FAILED,
 };
 
 /* Begin to switch all workers to @generation; no other change may be under way. Each worker

@@ -19,8 +19,8 @@ struct store_meters;
 /* One policy and its store. All of it stays valid until release() is called. */
 struct server_generation {
     const struct policy *policy; /* meters_enter() has been called for it */
-    const void *store; /* generations with an equal value can share a store, which adds the limits
-                          of each */
+    /* generations with an equal value can share a store, which adds the limits of each */
+    const void *store;
     /* Make the store of one worker, with the worker's loop and meters. *is_shared: all workers
      * share it; otherwise it is freed with store_free() after the worker has ended.
      * STATUS_NO_MEMORY. */

@@ -20,10 +20,10 @@ enum { BAN_CHANGE_BYTES = 4096 };
 
 /* Borrowed members must stay valid until the answer. */
 struct ban_change {
-    struct bans *bans;   /* of this process */
-    struct store *store; /* a stack over the shared store, in the caller's loop; NULL: no shared
-                          * store */
-    struct span prefix;  /* of every key in Redis */
+    struct bans *bans; /* of this process */
+    /* a stack over the shared store, in the caller's loop; NULL: no shared store */
+    struct store *store;
+    struct span prefix; /* of every key in Redis */
 
     struct ban ban;  /* the ban to set or lift; set_ms is filled in */
     uint64_t for_ms; /* duration; 0: the ban lasts until ban.until_ms */

@@ -22,8 +22,9 @@ struct loop;
 #define BANS_KEY_SUFFIX ":bans"
 
 struct ban_watch_options {
-    struct redis_store_options redis; /* the address of Redis, unless it is a cluster; its spans,
-                                       * resolver and process are borrowed, its limits unused */
+    /* the address of Redis, unless it is a cluster; its spans, resolver and process are borrowed,
+     * its limits unused */
+    struct redis_store_options redis;
     struct redis_host hosts[REDIS_ENDPOINTS_MAX]; /* first nodes of a cluster */
     size_t n_hosts;                               /* 0: no cluster */
     struct bans *bans;                            /* borrowed */

@@ -20,9 +20,9 @@ struct charge {
     /* The answer. allowed and wait: before anything was charged; the others: the state after the
      * decision, but retry_after is 0 if allowed. */
     struct verdict verdict;
-    const uint64_t *edges; /* calendar windows: LIMIT_EDGES of them around now, us; else NULL.
-                             * Borrowed until the answer */
-    uint64_t slot;         /* concurrency: the slot to take */
+    /* calendar windows: LIMIT_EDGES of them around now, us; else NULL. Borrowed until the answer */
+    const uint64_t *edges;
+    uint64_t slot; /* concurrency: the slot to take */
     /* The answer: other limits deny the request, and this one was not judged. Its verdict allows
      * and has no meaning. */
     bool unreported;

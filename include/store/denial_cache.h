@@ -32,8 +32,8 @@ struct denial_cache_options {
     struct denial_cache_meters *meters; /* borrowed; NULL: nothing is counted */
     uint64_t (*now_us)(void *context);  /* monotonic; NULL: the clock. A test passes its own */
     void *context;
-    const atomic_uint_fast64_t *n_forgets; /* incremented by any thread when the whole cache is
-                                            * void; NULL: that never happens */
+    /* incremented by any thread when the whole cache is void; NULL: that never happens */
+    const atomic_uint_fast64_t *n_forgets;
 };
 
 /* Makes a cache over @below, which it owns. STATUS_NO_MEMORY: nothing is owned. */

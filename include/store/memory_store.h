@@ -44,8 +44,8 @@ struct memory_store_counters {
     uint64_t n_keys_max;  /* capacity, if each key takes one line */
     uint64_t n_bytes;     /* memory that states take now */
     uint64_t n_evictions; /* states dropped before they were unused again */
-    uint64_t n_overflows; /* charges that shared a state, were refused or were let through because
-                           * there was no room */
+    /* charges that shared a state, were refused or were let through because there was no room */
+    uint64_t n_overflows;
 };
 
 /* STATUS_NO_MEMORY; STATUS_INVALID: fewer bytes than the minimum. Free with store_free(). */

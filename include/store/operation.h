@@ -13,9 +13,10 @@
 #include "store/store.h"
 
 enum operation_kind {
-    OPERATION_RESET, /* delete the state of one limit and key in the shared store and in this
-                      * process; other processes that are notified drop what they cache of it */
-    OPERATION_CALL,  /* run a script with one key in the shared store */
+    /* delete the state of one limit and key in the shared store and in this process; other
+     * processes that are notified drop what they cache of it */
+    OPERATION_RESET,
+    OPERATION_CALL, /* run a script with one key in the shared store */
 };
 
 enum {

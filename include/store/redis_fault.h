@@ -52,11 +52,12 @@ enum redis_fault {
 
 enum redis_reaction {
     REDIS_SEND_SCRIPT, /* send the same call again, once, with the script in it */
-    REDIS_REDIRECT,    /* another node has the keys: the decision fails here, and a caller that
-                        * knows the other nodes asks there: see redis_fault_read_redirect() */
-    REDIS_FAIL,        /* the decision fails, the link stays */
-    REDIS_DROP,        /* the decision fails, and the link reconnects, looking Redis up anew */
-    REDIS_IGNORE,      /* no decision waits: the reply is dropped, the slots it took are released */
+    /* another node has the keys: the decision fails here, and a caller that knows the other nodes
+     * asks there: see redis_fault_read_redirect() */
+    REDIS_REDIRECT,
+    REDIS_FAIL,   /* the decision fails, the link stays */
+    REDIS_DROP,   /* the decision fails, and the link reconnects, looking Redis up anew */
+    REDIS_IGNORE, /* no decision waits: the reply is dropped, the slots it took are released */
 };
 
 /* A row of the table of faults. */

@@ -33,9 +33,10 @@ struct client_hello {
      * `name`. */
     struct span server_name;
     bool has_alpn;
-    unsigned alpn;   /* bits ALPN_… */
-    struct span all; /* the message with its own header and without those of records, for later
-                      * readers; points into the bytes, or into the caller's @joined */
+    unsigned alpn; /* bits ALPN_… */
+    /* the message with its own header and without those of records, for later readers; points into
+     * the bytes, or into the caller's @joined */
+    struct span all;
     char name[HOST_BYTES_MAX];
 };
 

@@ -31,8 +31,8 @@ struct tls_worker;
 struct admin_listener {
     struct list node; /* in admin->admin_listeners or admin->leaving */
     struct admin *admin;
-    const struct listener_section *section; /* of admin->policy or the options; invalid
-                                             * while leaving */
+    /* of admin->policy or the options; invalid while leaving */
+    const struct listener_section *section;
     bool is_leaving; /* the policy no longer names it: it is freed after its last request */
     struct listener listener;
     struct unix_listener unix_socket; /* fd -1: this is a TCP listener */

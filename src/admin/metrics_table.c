@@ -208,7 +208,7 @@ const struct metric METRICS[] = {
             SUM(response_bytes)),
     COUNTER("forwarded_ignored_total",
             "Requests whose X-Forwarded-For or Forwarded was ignored: no trusted proxy sent it.",
-            SUM(unbelieved)),
+            SUM(forwarded_ignored)),
     GAUGE("held_requests", "Requests that are held until their departure (shaping).", SUM(held)),
     GAUGE("abandoned_requests", "Requests with slots whose client left while a server works on.",
           SUM(abandoned)),

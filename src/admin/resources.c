@@ -19,7 +19,7 @@ const struct admin_resource ADMIN_RESOURCES[] = {
      "how one key stands, without charging it"},
     {"DELETE", "/v1/limits/{limit}/keys/{key}", ADMIN_CHANGES, reset_handle,
      "forget what was counted of one key"},
-    {"GET", "/v1/bans", ADMIN_READS, bans_handle, "who is banned and exempt"},
+    {"GET", "/v1/bans", ADMIN_READS, bans_handle, "bans and exemptions"},
     {"POST", "/v1/limits/{limit}/keys/{key}/ban", ADMIN_CHANGES, ban_handle,
      "refuse a key for a time"},
     {"DELETE", "/v1/limits/{limit}/keys/{key}/ban", ADMIN_CHANGES, unban_handle,

@@ -13,11 +13,12 @@
 
 /* How a command is called, and what it does. All texts are static. */
 struct command {
-    const char *name;      /* behind "sluice", as it is typed: "check", "ctl top" */
-    const char *arguments; /* "FILE METHOD URL", "[ADDRESS]", "FILE...": those in brackets may be
-                            * left out, those with dots repeated */
-    const char *summary;   /* one line */
-    const char *notes;     /* lines below the options; NULL: none */
+    const char *name; /* behind "sluice", as it is typed: "check", "ctl top" */
+    /* "FILE METHOD URL", "[ADDRESS]", "FILE...": those in brackets may be left out, those with dots
+     * repeated */
+    const char *arguments;
+    const char *summary; /* one line */
+    const char *notes;   /* lines below the options; NULL: none */
     int (*run)(int argc, char **argv);
 };
 

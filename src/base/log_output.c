@@ -42,8 +42,9 @@ enum {
 struct log_queue {
     struct text queued;
     struct text writing;
-    bool is_full; /* lines did not fit; none are accepted before the exchange, so that no later line
-                     precedes the report of the missing ones */
+    /* lines did not fit; none are accepted before the exchange, so that no later line precedes the
+     * report of the missing ones */
+    bool is_full;
 };
 
 /* @bytes: size of each buffer. No effect on an initialised queue. STATUS_NO_MEMORY. */

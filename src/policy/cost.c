@@ -52,9 +52,9 @@ static uint32_t cost_by_method(const struct cost_spec *cost, struct span method)
 static uint32_t cost_by_field(const struct cost_spec *cost, const struct request_view *request)
 {
     uint64_t units = 0;
-    const bool is_believed = cost->trust_any || request->peer_is_trusted;
+    const bool is_trusted = cost->trust_any || request->peer_is_trusted;
     const bool is_reported =
-        is_believed && read_units(request->head, cost->field, cost->max, &units) && units > 0;
+        is_trusted && read_units(request->head, cost->field, cost->max, &units) && units > 0;
     return is_reported ? (uint32_t)units : cost->max;
 }
 

@@ -426,7 +426,7 @@ const struct ctl_word CTL_WORDS[] = {
      "how one key stands; exits 3 if it would be denied"},
     {"reset", "LIMIT KEY", "DELETE", "/v1/limits/%/keys/%", NULL, print_reset, NULL,
      "forget what was counted of one key"},
-    {"bans", "", "GET", "/v1/bans", NULL, NULL, &BANS, "who is banned and exempt"},
+    {"bans", "", "GET", "/v1/bans", NULL, NULL, &BANS, "bans and exemptions"},
     {"ban", "LIMIT KEY TIME [REASON]", "POST", "/v1/limits/%/keys/%/ban", make_ban, print_ban, NULL,
      "refuse a key: for 10m, or until 2026-03-29T01:59:00Z"},
     {"unban", "LIMIT KEY", "DELETE", "/v1/limits/%/keys/%/ban", NULL, print_ban, NULL,

@@ -93,7 +93,7 @@ static size_t width_of_hops(const struct client_walk *walk, size_t width)
 }
 
 /* A field that names clients is ignored, as its sender is not trusted. */
-static void put_unbelieved(const struct given_request *given, FILE *out)
+static void put_forwarded_ignored(const struct given_request *given, FILE *out)
 {
     static const enum field_id FIELDS[] = {FIELD_X_FORWARDED_FOR, FIELD_FORWARDED};
     for (size_t i = 0; i < ARRAY_LEN(FIELDS); i++) {
@@ -151,7 +151,7 @@ static void put_client(const struct explanation *explanation, FILE *out)
     if (explanation->walk.peer_is_trusted) {
         put_walk(explanation, out);
     } else {
-        put_unbelieved(&explanation->given, out);
+        put_forwarded_ignored(&explanation->given, out);
     }
 }
 

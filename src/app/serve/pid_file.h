@@ -14,8 +14,9 @@
 
 struct pid_file {
     const char *path; /* borrowed; NULL: none */
-    int fd;           /* open and locked while the process runs; the process may not open the file a
-                       * second time, since closing any descriptor of it releases the lock */
+    /* open and locked while the process runs; the process may not open the file a second time,
+     * since closing any descriptor of it releases the lock */
+    int fd;
 };
 
 /* Write our process id into the file at @path; NULL: no file is written. STATUS_IN_USE: a running

@@ -202,7 +202,7 @@ static void compile_request_header(struct compiler *compiler, const struct spec_
     cost->units = cost->max;
     check_capacity(compiler, route, cost->max, "max", find_key(spec, "max"));
     if (!cost->trust_any && compiler->spec->trusted_proxies.n_items == 0) {
-        node_warn(compiler->diags, spec->from.node, WARNING_UNBELIEVED_COST,
+        node_warn(compiler->diags, spec->from.node, WARNING_UNTRUSTED_COST,
                   "no peer is trusted, so that every request costs the most: name "
                   "\"trusted_proxies\", or say \"trust: any\" beside \"from\"");
     }

@@ -79,8 +79,8 @@ MUST_USE bool inbox_move_head(struct inbox *inbox, struct pool *pool);
 void inbox_close(struct inbox *inbox);
 
 /* Read more of a head: one system call. STREAM_BROKEN also when the block is full, with no larger
- * one, or there is no memory; a parser with a maximum reports a head that is too
- * large before that. */
+ * one, or there is no memory; a parser with a maximum reports a head that is too large before
+ * that. */
 MUST_USE enum stream_result inbox_read_head(struct inbox *inbox);
 
 /* The bytes of the next head that were read and not consumed. */

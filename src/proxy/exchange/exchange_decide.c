@@ -238,7 +238,7 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
                 .first_slot = new_slots(exchange->env),
             },
         .own_name = via_name(exchange->env->via),
-        .tls = exchange->client->tls != NULL ? tls_client_of(exchange->client->tls) : NULL,
+        .tls_entry = exchange->client->tls != NULL ? tls_entry_of(exchange->client->tls) : NULL,
     };
     exchange->evaluation.admission = &exchange->admission;
     exchange->evaluation.arena = &exchange->arena;
@@ -248,13 +248,13 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
 /* A field that names a client came from a peer that is not trusted. If the peer is a proxy of the
  * operator, all its clients count as one, so it is logged: once a minute in the whole process, and
  * apart for near peers, so that strangers cannot keep them out of the log. */
-COLD static void note_unbelieved(const struct exchange *exchange, uint64_t now_us)
+COLD static void note_forwarded_ignored(const struct exchange *exchange, uint64_t now_us)
 {
     static atomic_uint_fast64_t next_logs_us[2];
     const bool near = address_is_near(&exchange->peer);
     atomic_uint_fast64_t *next_log_us = &next_logs_us[near];
     uint_fast64_t due_us = atomic_load_explicit(next_log_us, memory_order_relaxed);
-    counter_up(&exchange->env->meters->unbelieved);
+    counter_up(&exchange->env->meters->forwarded_ignored);
     if (now_us < due_us ||
         !atomic_compare_exchange_strong(next_log_us, &due_us, now_us + UNBELIEVED_LOG_US)) {
         return;
@@ -270,7 +270,7 @@ COLD static void note_unbelieved(const struct exchange *exchange, uint64_t now_u
                  : "a client sent it itself, or a proxy that is not in trusted_proxies");
 }
 
-static bool is_unbelieved(const struct exchange *exchange)
+static bool is_forwarded_ignored(const struct exchange *exchange)
 {
     static const uint64_t FIELDS = UINT64_C(1) << FIELD_X_FORWARDED_FOR | UINT64_C(1)
                                                                               << FIELD_FORWARDED;
@@ -281,8 +281,8 @@ static bool is_unbelieved(const struct exchange *exchange)
 void exchange_on_head(struct exchange *exchange, uint64_t now_us)
 {
     const enum evaluation_result result = evaluate(exchange, now_us);
-    if (is_unbelieved(exchange)) {
-        note_unbelieved(exchange, now_us);
+    if (is_forwarded_ignored(exchange)) {
+        note_forwarded_ignored(exchange, now_us);
     }
     read_request_id(exchange);
     switch (result) {

@@ -13,9 +13,10 @@ static const char MODULE[] = "store.bans";
 
 enum {
     CALM_US = 10 * 1000 * 1000, /* between two readings of all bans */
-    DEAF_US = 1000 * 1000,      /* after a failed reading, and between two polls of the version
-                                 * while the subscriber is not ready */
-    ANSWER_US = 1000 * 1000,    /* deadline of one call */
+    /* after a failed reading, and between two polls of the version while the subscriber is not
+     * ready */
+    DEAF_US = 1000 * 1000,
+    ANSWER_US = 1000 * 1000, /* deadline of one call */
 };
 
 /* --- the fields that are to be read --- */

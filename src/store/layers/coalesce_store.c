@@ -66,9 +66,10 @@ struct waiter {
 
 /* The identical requests in flight: one call, and the waiters for the next call. */
 struct batch {
-    struct list node;    /* in its bucket */
-    struct hash128 hash; /* of the charges: equal for identical requests, and, with 128 bits under
-                          * a secret key, for no others */
+    struct list node; /* in its bucket */
+    /* of the charges: equal for identical requests, and, with 128 bits under a secret key, for no
+     * others */
+    struct hash128 hash;
     struct coalesce_store *store;
     struct list collecting; /* node in the store's list, between one call and the next */
     unsigned n_iterations;  /* loop iterations that it has collected for */

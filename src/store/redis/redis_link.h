@@ -49,8 +49,8 @@ struct redis_link {
     struct loop *loop;
     const struct redis_store_options *options; /* borrowed */
     struct redis_target *target; /* borrowed; the process's record of this Redis, or NULL */
-    struct span source;          /* the script that the handshake loads; borrowed; the owner may
-                                  * replace it */
+    /* the script that the handshake loads; borrowed; the owner may replace it */
+    struct span source;
     /* redis_link_readiness() may have changed. Called from the loop, also within the calls below,
      * but not within redis_link_init(). */
     void (*on_change)(void *owner);

@@ -174,7 +174,7 @@ void redis_process_return_heartbeat(struct redis_process *process)
     atomic_store(&process->next_heartbeat_us, 0);
 }
 
-static void believe(struct redis_process *process, uint32_t n_instances)
+static void set_n_instances(struct redis_process *process, uint32_t n_instances)
 {
     process->fewer_us = 0;
     atomic_store_explicit(&process->n_instances, n_instances, memory_order_relaxed);
@@ -193,7 +193,7 @@ static void see_fewer(struct redis_process *process, uint32_t n_instances, uint6
         process->fewer_most = n_instances;
     }
     if (now_us >= process->fewer_us + REDIS_SILENCE_US) {
-        believe(process, process->fewer_most);
+        set_n_instances(process, process->fewer_most);
     }
 }
 
@@ -203,7 +203,7 @@ void redis_process_see(struct redis_process *process, uint32_t n_instances, uint
     if (n_instances < redis_process_instances(process)) {
         see_fewer(process, n_instances, now_us);
     } else {
-        believe(process, n_instances);
+        set_n_instances(process, n_instances);
     }
     process->seen_us = now_us;
     pthread_mutex_unlock(&process->lock);
