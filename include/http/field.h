@@ -35,6 +35,9 @@
     X(X_FORWARDED_HOST, 'X', "X-Forwarded-Host")                                                   \
     X(X_REAL_IP, 'X', "X-Real-IP")                                                                 \
     X(X_REQUEST_ID, 'X', "X-Request-ID")                                                           \
+    X(CLIENT_CERT, 'C', "Client-Cert")                                                             \
+    X(CLIENT_CERT_CHAIN, 'C', "Client-Cert-Chain")                                                 \
+    X(EARLY_DATA, 'E', "Early-Data")                                                               \
     X(COOKIE, 'C', "Cookie")                                                                       \
     X(DATE, 'D', "Date")                                                                           \
     X(SERVER, 'S', "Server")                                                                       \

@@ -13,15 +13,18 @@
 #include "http/head.h"
 #include "http/target.h"
 
+struct tls_client;
+
 /* The data of a request that matching and counting read; everything is borrowed. The caller fills
  * the first group, matcher_find_route() the second. */
 struct request_view {
-    const struct head *head; /* method, target, fields */
-    struct span host;        /* normalised */
-    struct address client;   /* right-most untrusted */
-    bool peer_is_trusted;    /* the connection came from a trusted proxy */
-    char *path_buffer;       /* at least head->target.path.len + 1 bytes */
-    struct path *path;       /* storage */
+    const struct head *head;      /* method, target, fields */
+    struct span host;             /* normalised */
+    struct address client;        /* right-most untrusted */
+    bool peer_is_trusted;         /* the connection came from a trusted proxy */
+    const struct tls_client *tls; /* NULL: the connection is in plain text */
+    char *path_buffer;            /* at least head->target.path.len + 1 bytes */
+    struct path *path;            /* storage */
 
     /* *path and path_buffer: the path normalised under the rules of the matched route */
     struct span method;                 /* in the form that keys count: see method_names_read() */
@@ -33,6 +36,10 @@ struct request_view {
 
 enum key_source {
     KEY_CLIENT_IP,
+    KEY_CLIENT_CERT, /* the facts of a certificate, in the order of enum certificate_fact */
+    KEY_CLIENT_CERT_DNS,
+    KEY_CLIENT_CERT_URI,
+    KEY_CLIENT_CERT_CN,
     KEY_HEADER,
     KEY_COOKIE,
     KEY_QUERY,

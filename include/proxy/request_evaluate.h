@@ -20,14 +20,13 @@
 #include "policy/policy.h"
 #include "proxy/admission.h"
 
-struct tls_server_entry;
+struct tls_client;
 
 /* The input besides the request. All of it is borrowed. */
 struct evaluation_context {
     struct admission_context admission;
     struct span own_name; /* of this process in Via; empty: unknown, so no loop is detected */
-    /* The certificates that the connection is served with; NULL: plain text. */
-    const struct tls_server_entry *tls_entry;
+    const struct tls_client *tls; /* the client, where it connected over TLS; NULL: plain text */
     bool trusts_peer; /* a cost named in a request is accepted as from a trusted proxy */
 };
 

@@ -17,6 +17,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "tls/certificate.h"
+#include "tls/client_certificate.h"
 #include "tls/server_names.h"
 #include "tls/ticket_keys.h"
 
@@ -93,9 +94,16 @@ struct tls_server_entry {
     unsigned char ticket_identity[TICKET_IDENTITY_BYTES];
 };
 
+/* The servers of one listener, of which each reload brings another. */
+struct tls_lineage {
+    unsigned n_servers;
+    const struct tls_server *latest; /* NULL: gone */
+};
+
 /* A `tls` section in one worker. Counted by references of the worker's thread. */
 struct tls_server {
     struct tls_server_config *config; /* one reference */
+    struct tls_lineage *lineage;
     struct tls_server_entry *entries; /* as many as in config */
     unsigned n_references;
 };
@@ -106,6 +114,9 @@ MUST_USE enum status tls_server_new(struct ossl_lib_ctx_st *library,
                                     struct tls_server_config *config, struct tls_server **server,
                                     struct certificate_problem *problem);
 
+/* @after takes the place of @before at its listener; no connection uses it yet. NULL: no-op. */
+void tls_server_succeed(struct tls_server *before, struct tls_server *after);
+
 struct tls_server *tls_server_acquire(struct tls_server *server);
 /* NULL is a no-op. */
 void tls_server_release(struct tls_server *server);
@@ -114,8 +125,14 @@ void tls_server_release(struct tls_server *server);
 MUST_USE const struct tls_server_entry *tls_server_choose(const struct tls_server *server,
                                                           struct span server_name);
 
-/* Whether a request for @host may come over a connection that @entry serves: @host selects an entry
- * with the same rules for client certificates, or no entry by name. */
-MUST_USE bool tls_server_allows_host(const struct tls_server_entry *entry, struct span host);
+/* The same of a configuration. */
+MUST_USE const struct tls_entry_config *
+tls_server_config_choose(const struct tls_server_config *config, struct span server_name);
+
+/* Whether a request for @host may come over the connection of @client: @host selects an entry with
+ * the same rules for client certificates as the one that serves it; or no entry by name, and the
+ * first one asks clients for none. A host that the connection's configuration does not name is
+ * looked up in the one in force. */
+MUST_USE bool tls_server_allows_host(const struct tls_client *client, struct span host);
 
 #endif /* SLUICE_TLS_TLS_SERVER_H */

@@ -20,12 +20,15 @@
 #include "base/status.h"
 #include "net/loop.h"
 #include "net/stream.h"
+#include "tls/client_certificate.h"
 #include "tls/client_hello.h"
 #include "tls/tls_server.h"
 
 enum {
     TLS_HANDSHAKES_PER_ITERATION = 8, /* steps of handshakes, so that other connections go on */
-    TLS_KEY_UPDATES_MAX = 100,        /* a second, of the peer; more breaks the connection */
+    /* Messages and alerts of the peer after the handshake, a second: changes of key and attempts
+     * to renegotiate; more break the connection. */
+    TLS_MESSAGES_MAX = 100,
     TLS_REASON_BYTES = 128,
 };
 
@@ -99,8 +102,8 @@ bool tls_is_resumed(const struct stream *stream);
 unsigned tls_alpn_of(const struct stream *stream);
 /* The name that the client asked for; empty: none. Valid as long as the session. */
 struct span tls_server_name_of(const struct stream *stream);
-/* The entry that serves the connection. Of tls_accept() alone. */
-const struct tls_server_entry *tls_entry_of(const struct stream *stream);
+/* The client and what serves it. Of tls_accept() alone; valid as long as the session. */
+const struct tls_client *tls_client_of(const struct stream *stream);
 struct ssl_st *tls_ssl_of(const struct stream *stream);
 
 #endif /* SLUICE_TLS_TLS_STREAM_H */

@@ -25,6 +25,10 @@ static const struct {
     enum value_kind values;
 } SOURCES[] = {
     [KEY_CLIENT_IP] = {{"client.ip", 9}, VALUE_PLAIN},
+    [KEY_CLIENT_CERT] = {{"client.cert", 11}, VALUE_ANY},
+    [KEY_CLIENT_CERT_DNS] = {{"client.cert.dns", 15}, VALUE_ANY},
+    [KEY_CLIENT_CERT_URI] = {{"client.cert.uri", 15}, VALUE_ANY},
+    [KEY_CLIENT_CERT_CN] = {{"client.cert.cn", 14}, VALUE_ANY},
     [KEY_HEADER] = {{"header", 6}, VALUE_SECRET},
     [KEY_COOKIE] = {{"cookie", 6}, VALUE_SECRET},
     [KEY_QUERY] = {{"query", 5}, VALUE_SECRET},

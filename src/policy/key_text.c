@@ -47,6 +47,10 @@ void key_print_term(const struct key_term *term, struct text *text)
         text_add_char(text, '.');
         break;
     case KEY_CLIENT_IP:
+    case KEY_CLIENT_CERT:
+    case KEY_CLIENT_CERT_DNS:
+    case KEY_CLIENT_CERT_URI:
+    case KEY_CLIENT_CERT_CN:
     case KEY_PATH:
     case KEY_METHOD:
     case KEY_HOST:

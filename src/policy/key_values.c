@@ -1,6 +1,7 @@
 #include "policy/key_values.h"
 
 #include "http/values.h"
+#include "tls/client_certificate.h"
 
 /* The state of reading the values of one term. */
 struct reading {
@@ -57,6 +58,14 @@ static struct span read_capture(const struct key_term *term, const struct reques
     return SPAN("");
 }
 
+static struct span read_certificate(const struct key_term *term, const struct request_view *request)
+{
+    if (request->tls == NULL || request->tls->certificate == NULL) {
+        return SPAN("");
+    }
+    return request->tls->certificate->facts[term->source - KEY_CLIENT_CERT];
+}
+
 /* @buffer: for an address. */
 static ALWAYS_INLINE struct span read_one(const struct key_term *term,
                                           const struct request_view *request,
@@ -65,6 +74,11 @@ static ALWAYS_INLINE struct span read_one(const struct key_term *term,
     switch (term->source) {
     case KEY_CLIENT_IP:
         return read_client(term, request, buffer);
+    case KEY_CLIENT_CERT:
+    case KEY_CLIENT_CERT_DNS:
+    case KEY_CLIENT_CERT_URI:
+    case KEY_CLIENT_CERT_CN:
+        return read_certificate(term, request);
     case KEY_PATH:
         return request->path->text;
     case KEY_PATH_SEGMENT:
@@ -228,6 +242,10 @@ static void read_term(struct reading *reading, const struct request_view *reques
         read_query(reading, request->head, scratch);
         return;
     case KEY_CLIENT_IP:
+    case KEY_CLIENT_CERT:
+    case KEY_CLIENT_CERT_DNS:
+    case KEY_CLIENT_CERT_URI:
+    case KEY_CLIENT_CERT_CN:
     case KEY_PATH:
     case KEY_PATH_SEGMENT:
     case KEY_PATH_CAPTURE:

@@ -49,6 +49,11 @@ static bool has_term(const struct search *search, const struct key_term *term)
         return search->reported->has_query;
     case KEY_HOST:
         return search->reported->has_host;
+    case KEY_CLIENT_CERT:
+    case KEY_CLIENT_CERT_DNS:
+    case KEY_CLIENT_CERT_URI:
+    case KEY_CLIENT_CERT_CN:
+        return false;
     case KEY_CLIENT_IP:
     case KEY_PATH:
     case KEY_PATH_SEGMENT:

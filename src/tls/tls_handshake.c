@@ -34,8 +34,29 @@ const char *tls_failure_label(enum tls_failure failure)
 
 /* --- the handshake --- */
 
+/* Note who the client is. False: no memory. */
+static bool read_client(struct tls_session *session)
+{
+    const struct tls_server_entry *entry = session->entry;
+    X509 *x509 = SSL_get0_peer_certificate(session->ssl);
+    session->client = (struct tls_client){
+        .config = entry->server->config,
+        .entry = entry->config,
+        .lineage = entry->server->lineage,
+    };
+    if (x509 == NULL || SSL_get_verify_result(session->ssl) != X509_V_OK) {
+        return true;
+    }
+    session->client.certificate = client_certificate_new(x509);
+    return session->client.certificate != NULL;
+}
+
 static void end_handshake(struct tls_session *session, enum tls_failure failure, const char *reason)
 {
+    if (failure == TLS_FAILURE_NONE && !read_client(session)) {
+        failure = TLS_FAILURE_MEMORY;
+        reason = "out of memory";
+    }
     struct stream *stream = session->stream;
     const struct tls_handler *handler = session->tls_handler;
     struct tls_outcome outcome = {.failure = failure};
@@ -104,7 +125,7 @@ static void step(struct tls_session *session)
 {
     struct stream *stream = session->stream;
     session->phase = SESSION_HANDSHAKE;
-    session->may_receive = true;
+    session->n_receives = RECEIVES_MAX;
     ERR_clear_error();
     const int result = SSL_do_handshake(session->ssl);
     const int error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(session->ssl, result);
@@ -147,17 +168,18 @@ static void on_turn(struct loop_task *task)
 
 /* --- the ClientHello --- */
 
-static void send_unrecognized_name(struct tls_session *session)
+/* Tell the client why, in plain text as there are no keys yet. */
+static void send_alert(struct tls_session *session, char description)
 {
-    static const char ALERT[ALERT_BYTES] = {21, 3, 3, 0, 2, 2, SSL_AD_UNRECOGNIZED_NAME};
-    (void)tls_session_send(session, ALERT, sizeof(ALERT));
+    const char alert[ALERT_BYTES] = {21, 3, 3, 0, 2, SSL3_AL_FATAL, description};
+    (void)tls_session_send(session, alert, sizeof(alert));
 }
 
 static void on_hello(struct tls_session *session, const struct client_hello *hello)
 {
     session->entry = tls_server_choose(session->server, hello->server_name);
     if (session->entry == NULL) {
-        send_unrecognized_name(session);
+        send_alert(session, SSL_AD_UNRECOGNIZED_NAME);
         end_handshake(session, TLS_FAILURE_NAME, "no certificate serves the name");
         return;
     }
@@ -199,6 +221,7 @@ static void parse_hello(struct tls_session *session)
         end_handshake(session, TLS_FAILURE_PLAIN_TEXT, "no TLS");
         return;
     case CLIENT_HELLO_BAD:
+        send_alert(session, SSL_AD_DECODE_ERROR);
         end_handshake(session, TLS_FAILURE_BAD_HELLO, reason);
         return;
     case CLIENT_HELLO_DONE:

@@ -396,10 +396,12 @@ enum status tls_server_new(struct ossl_lib_ctx_st *library, struct tls_server_co
     made->n_references = 1;
     made->config = tls_server_config_acquire(config);
     made->entries = calloc(config->n_entries, sizeof(*made->entries));
-    if (made->entries == NULL) {
+    made->lineage = calloc(1, sizeof(*made->lineage));
+    if (made->entries == NULL || made->lineage == NULL) {
         tls_server_release(made);
         return STATUS_NO_MEMORY;
     }
+    *made->lineage = (struct tls_lineage){.n_servers = 1, .latest = made};
     ERR_clear_error();
     for (size_t i = 0; i < config->n_entries; i++) {
         made->entries[i].server = made;
@@ -420,11 +422,33 @@ struct tls_server *tls_server_acquire(struct tls_server *server)
     return server;
 }
 
+static void leave_lineage(struct tls_server *server)
+{
+    struct tls_lineage *lineage = server->lineage;
+    if (lineage != NULL && lineage->latest == server) {
+        lineage->latest = NULL;
+    }
+    if (lineage != NULL && --lineage->n_servers == 0) {
+        free(lineage);
+    }
+}
+
+void tls_server_succeed(struct tls_server *before, struct tls_server *after)
+{
+    if (before != NULL && after != NULL) {
+        leave_lineage(after);
+        after->lineage = before->lineage;
+        after->lineage->n_servers++;
+        after->lineage->latest = after;
+    }
+}
+
 void tls_server_release(struct tls_server *server)
 {
     if (server == NULL || --server->n_references > 0) {
         return;
     }
+    leave_lineage(server);
     for (size_t i = 0; server->entries != NULL && i < server->config->n_entries; i++) {
         SSL_CTX_free(server->entries[i].context);
     }
@@ -435,23 +459,48 @@ void tls_server_release(struct tls_server *server)
 
 /* --- the choice --- */
 
+const struct tls_entry_config *tls_server_config_choose(const struct tls_server_config *config,
+                                                        struct span server_name)
+{
+    const size_t at =
+        server_name.len > 0 ? server_names_find(config->names, server_name) : SERVER_NAMES_NONE;
+    if (at != SERVER_NAMES_NONE) {
+        return &config->entries[at];
+    }
+    return server_name.len > 0 && config->refuses_unknown_names ? NULL : &config->entries[0];
+}
+
 const struct tls_server_entry *tls_server_choose(const struct tls_server *server,
                                                  struct span server_name)
 {
-    if (server_name.len == 0) {
-        return &server->entries[0];
-    }
-    const size_t at = server_names_find(server->config->names, server_name);
-    if (at != SERVER_NAMES_NONE) {
-        return &server->entries[at];
-    }
-    return server->config->refuses_unknown_names ? NULL : &server->entries[0];
+    const struct tls_entry_config *chosen = tls_server_config_choose(server->config, server_name);
+    return chosen != NULL ? &server->entries[chosen - server->config->entries] : NULL;
 }
 
-bool tls_server_allows_host(const struct tls_server_entry *entry, struct span host)
+/* The rules for @host in @config. Those of a host that has no entry are the first one's, which
+ * serves clients that name nobody or an unknown server; NULL: it asks them for no certificate. */
+static const struct tls_entry_config *find_rules(const struct tls_server_config *config,
+                                                 struct span host, bool *is_named)
 {
-    const struct tls_server_config *config = entry->server->config;
     const size_t at = server_names_find(config->names, host);
-    return at == SERVER_NAMES_NONE || memcmp(config->entries[at].client_digest,
-                                             entry->config->client_digest, TLS_DIGEST_BYTES) == 0;
+    *is_named = at != SERVER_NAMES_NONE;
+    if (*is_named) {
+        return &config->entries[at];
+    }
+    return config->entries[0].client_rule != CLIENT_CERTIFICATE_OFF ? &config->entries[0] : NULL;
+}
+
+bool tls_server_allows_host(const struct tls_client *client, struct span host)
+{
+    const struct tls_server *latest = client->lineage != NULL ? client->lineage->latest : NULL;
+    bool is_named;
+    if (client->config == NULL) {
+        return true;
+    }
+    const struct tls_entry_config *rules = find_rules(client->config, host, &is_named);
+    if (!is_named && latest != NULL && latest->config != client->config) {
+        rules = find_rules(latest->config, host, &is_named); /* a reload may have brought it */
+    }
+    return rules == NULL ||
+           memcmp(rules->client_digest, client->entry->client_digest, TLS_DIGEST_BYTES) == 0;
 }

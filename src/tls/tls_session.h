@@ -22,6 +22,8 @@ enum {
     RECORD_OVERHEAD = 64, /* header, nonce, tag and content type: 22 to 29 bytes */
     RECORDS_MAX = 5,      /* of one write: a large block and a head */
     PLAIN_BYTES_MAX = RECORDS_MAX * RECORD_BYTES_MAX,
+    RECEIVES_MAX = 6,      /* of one read: a large block, and the rest of a record before it */
+    RECORDS_READ_MAX = 64, /* of one read: a large block in records of a packet each */
     SEALED_BYTES_MAX = RECORDS_MAX * (RECORD_BYTES_MAX + RECORD_OVERHEAD) + 1024,
 };
 
@@ -58,6 +60,7 @@ struct tls_session {
     const struct tls_handler *tls_handler;
     struct tls_server *server;            /* a reference */
     const struct tls_server_entry *entry; /* NULL: not chosen yet */
+    struct tls_client client;             /* after the handshake; owns its certificate */
     struct list queued;                   /* node in worker->queued */
     struct loop_task look_again;
     /* bytes of the ClientHello and after it, received and not read by OpenSSL; NULL: none */
@@ -67,14 +70,14 @@ struct tls_session {
     char *unsent; /* a block of worker->sealed_blocks; NULL: none */
     size_t unsent_start;
     size_t unsent_end;
-    bool may_receive;   /* the socket may have more bytes in this call */
-    bool has_end;       /* the socket has ended */
-    bool is_lost;       /* the socket is broken */
-    bool owes_byte;     /* the last byte of a write was sealed, and is reported when it is sent */
-    bool has_more;      /* bytes may be read though the socket may not be readable */
-    bool ends_writing;  /* shut the socket down when all is sent */
-    unsigned n_updates; /* messages after the handshake in this second */
-    uint64_t updates_from_us;
+    unsigned n_receives; /* calls of recv() that this call may still make */
+    bool has_end;        /* the socket has ended */
+    bool is_lost;        /* the socket is broken */
+    bool owes_byte;      /* the last byte of a write was sealed, and is reported when it is sent */
+    bool has_more;       /* bytes may be read though the socket may not be readable */
+    bool ends_writing;   /* shut the socket down when all is sent */
+    unsigned n_messages; /* messages and alerts after the handshake in this second */
+    uint64_t messages_from_us;
 };
 
 /* A session on @stream, whose callbacks are @callbacks from now on, with the session as owner.

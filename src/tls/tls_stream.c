@@ -156,9 +156,9 @@ static int bio_read(BIO *bio, char *buffer, size_t capacity, size_t *n_read)
         return 1;
     }
     *n_read = 0;
-    if (session->may_receive && !session->has_end) {
+    if (session->n_receives > 0 && !session->has_end && !session->is_lost) {
         const ssize_t n = tls_session_receive(session, buffer, capacity);
-        session->may_receive = n == (ssize_t)capacity;
+        session->n_receives = n == (ssize_t)capacity ? session->n_receives - 1 : 0;
         if (n > 0) {
             *n_read = (size_t)n;
             return 1;
@@ -236,21 +236,33 @@ static ssize_t no_bytes(struct tls_session *session, int result)
         errno = EAGAIN;
         return -1;
     }
-    if (error == SSL_ERROR_ZERO_RETURN) {
+    if (error == SSL_ERROR_ZERO_RETURN && !session->is_lost) {
         return 0;
     }
     errno = ECONNRESET; /* an end without close_notify too: what came may be cut short */
     return -1;
 }
 
+/* What others have left in the error queue, which is the thread's, is no error of this session. */
+static void begin_reading(struct tls_session *session)
+{
+    session->n_receives = RECEIVES_MAX;
+    if (ERR_peek_error() != 0) {
+        ERR_clear_error();
+    }
+}
+
+/* Bounded in bytes, in calls of recv() and in records: a peer that sends a byte a record makes us
+ * compute as much as one that sends thousands. */
 static ssize_t tls_read(struct stream *stream, void *buffer, size_t capacity)
 {
     struct tls_session *session = session_of(stream);
     size_t n_read = 0;
     ssize_t end = -1;
+    unsigned n_records = 0;
     int result;
+    begin_reading(session);
     errno = EAGAIN;
-    session->may_receive = true;
     do {
         const size_t room = capacity - n_read;
         result =
@@ -260,7 +272,8 @@ static ssize_t tls_read(struct stream *stream, void *buffer, size_t capacity)
             break;
         }
         n_read += (size_t)result;
-    } while (n_read < capacity && (session->may_receive || SSL_has_pending(session->ssl)));
+    } while (n_read < capacity && ++n_records < RECORDS_READ_MAX &&
+             (session->n_receives > 0 || SSL_has_pending(session->ssl)));
     if (n_read == 0) {
         const int error = errno;
         tls_session_look_again(session, false);
@@ -277,7 +290,7 @@ static ssize_t tls_read(struct stream *stream, void *buffer, size_t capacity)
 static ssize_t tls_peek(struct stream *stream, void *buffer, size_t capacity)
 {
     struct tls_session *session = session_of(stream);
-    session->may_receive = true;
+    begin_reading(session);
     const int result = SSL_peek(session->ssl, buffer, (int)capacity);
     const ssize_t n = result > 0 ? result : no_bytes(session, result);
     const int error = errno;
@@ -428,6 +441,7 @@ static void free_session(struct tls_session *session)
     SSL_free(session->ssl);
     free(session->hello);
     drop_unsent(session);
+    client_certificate_free(session->client.certificate);
     tls_server_release(session->server);
     pool_give(&session->worker->sessions, session);
 }
@@ -467,20 +481,26 @@ static const struct transport TRANSPORT_TLS = {
 
 /* --- life --- */
 
-/* Messages after the handshake are rare; a peer that sends many makes us compute for nothing. */
+/* Messages and alerts after the handshake are rare; a peer that sends many makes us compute for
+ * nothing. An attempt to renegotiate is seen by the alert that answers it. */
 static void on_message(const SSL *ssl, int where, int result)
 {
     struct tls_session *session = BIO_get_data(SSL_get_rbio(ssl));
+    const bool is_message = (where & SSL_CB_EXIT) != 0 && SSL_get_state(ssl) == TLS_ST_OK;
     (void)result;
-    if (session->phase != SESSION_OPEN || (where & SSL_CB_LOOP) == 0) {
+    if (session->phase != SESSION_OPEN || !(is_message || (where & SSL_CB_ALERT) != 0)) {
         return;
     }
     const uint64_t now_us = clock_monotonic_us();
-    if (now_us - session->updates_from_us >= 1000000) {
-        session->updates_from_us = now_us;
-        session->n_updates = 0;
+    if (now_us - session->messages_from_us >= 1000000) {
+        session->messages_from_us = now_us;
+        session->n_messages = 0;
     }
-    session->is_lost = session->is_lost || ++session->n_updates > TLS_KEY_UPDATES_MAX;
+    if (++session->n_messages > TLS_MESSAGES_MAX) {
+        session->is_lost = true;
+        /* OpenSSL drops what it has received and not read yet. */
+        SSL_set_shutdown(session->ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
+    }
 }
 
 bool tls_session_make_ssl(struct tls_session *session, SSL_CTX *context)
@@ -560,7 +580,7 @@ struct span tls_server_name_of(const struct stream *stream)
     return name == NULL ? span_of(NULL, 0) : span_of_text(name);
 }
 
-const struct tls_server_entry *tls_entry_of(const struct stream *stream)
+const struct tls_client *tls_client_of(const struct stream *stream)
 {
-    return session_of(stream)->entry;
+    return &session_of(stream)->client;
 }

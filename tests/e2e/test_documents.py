@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from harness import program
+from harness.certificates import make_crl
 from harness.wait import until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -46,6 +47,9 @@ def make_named_files(policy, folder):
         subprocess.run(["openssl", "req", "-x509", "-newkey", *kind, "-nodes", "-days", "365", "-subj", "/CN=x",
                         "-addext", f"subjectAltName=DNS:{name}", "-keyout", path.with_suffix(".key"), "-out", path],
                        check=True, capture_output=True)
+    for crl in re.findall(r"tls/[\w-]+\.crl", policy):
+        path = folder / crl
+        make_crl(path, path.with_suffix(".pem"), path.with_suffix(".key"))
     for included in re.findall(r"^include: \[(.*)\]", policy, re.MULTILINE):
         for name in included.split(", "):
             if "*" not in name:

@@ -1,5 +1,6 @@
 """TLS to clients: handshakes, names, client certificates, tickets, and what ends them."""
 
+import base64
 import re
 import signal
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import pytest
 
 from harness import message
-from harness.certificates import Authority
+from harness.certificates import Authority, make_crl
 from harness.client import Client
 from harness.message import Cut, request
 from harness.reload import reload
@@ -168,6 +169,96 @@ def test_a_certificate_can_be_required_of_clients(start, authority, tmp_path):
     assert "reason=no_certificate" in found[0]
 
 
+def test_a_revoked_certificate_is_refused(start, authority, tmp_path):
+    authority.sign("revoked", "DNS:client.test")
+    make_crl(tmp_path / "ca.crl", authority.certificate, authority.folder / "ca.key",
+             [authority.folder / "revoked.pem"])
+    crl = f", client_crl: {tmp_path}/ca.crl"
+    proxy = start(listening(authority, REQUIRE % authority.certificate + crl) + ECHO % "ok")
+    with SecureClient(proxy, authority, "two.test", context=context_of(authority, "client")) as client:
+        assert client.ask(host="two.test").status == 200
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        with SecureClient(proxy, authority, "two.test", context=context_of(authority, "revoked")) as client:
+            client.ask(host="two.test")
+    until(lambda: failures(proxy) == ["bad_certificate"], "the failure in the log")
+    assert 'err="certificate revoked"' in proxy.stderr()
+
+
+OPTIONAL = ", client: optional, client_ca: %s"
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_limits_count_by_facts_of_the_certificate(start, start_upstream, authority, version):
+    """Each source has a counter of its own for each client; a resumed session has the same client."""
+    upstream = start_upstream()
+    for source in ("client.cert", "client.cert.dns", "client.cert.uri", "client.cert.cn"):
+        proxy = start(listening(authority, OPTIONAL % authority.certificate) +
+                      f"limits: {{a: {{key: {source}, rate: 2/hour, algorithm: fixed_window, missing: deny}}}}\n"
+                      f"routes: [{{limits: a, upstream: http://127.0.0.1:{upstream.port}}}]\n")
+        for name in ("client", "one"):
+            wanted = 403 if name == "one" and source == "client.cert.uri" else 200  # it has no such name
+            context = context_of(authority, name, version)
+            session = None
+            for status in [wanted, wanted, 403 if wanted == 403 else 429]:
+                with SecureClient(proxy, authority, "two.test", context=context, session=session) as client:
+                    assert client.sock.session_reused == (session is not None)
+                    assert client.ask(host="two.test").status == status, (source, name)
+                    session = client.sock.session
+        with SecureClient(proxy, authority, "two.test") as client:
+            assert client.ask(host="two.test").status == 403
+        resumed = [line for line in proxy.log_lines(7) if line.get("resumed") == "yes"]
+        assert len(resumed) == 4, source
+
+
+FORGED = [("Client-Cert", ":Zm9yZ2Vk:"), ("client-cert-chain", ":Zm9yZ2Vk:"), ("Early-Data", "1"), ("X-Kept", "1")]
+
+
+def test_the_upstream_gets_the_certificate_and_no_forged_one(start, start_upstream, authority):
+    upstream = start_upstream()
+    proxy = start(listening(authority, OPTIONAL % authority.certificate) + "trusted_proxies: [127.0.0.1]\n"
+                  f"upstream: http://127.0.0.1:{upstream.port}\n")
+    pem = (authority.folder / "client.pem").read_text(encoding="ascii")
+    der = base64.b64encode(ssl.PEM_cert_to_DER_cert(pem[:pem.index("-----END") + 26].strip() + "\n")).decode()
+    for name, wanted in (("client", f":{der}:"), (None, None)):
+        context = context_of(authority, name)
+        with SecureClient(proxy, authority, "two.test", context=context) as client:
+            assert client.ask(fields=FORGED, host="two.test").status == 200
+            assert client.ask(fields=[("Client_Cert", ":Zm9yZ2Vk:")], host="two.test").status == 400
+        told = upstream.requests[-1]
+        assert told.get("Client-Cert") == wanted
+        assert told.get("Client-Cert-Chain") is None and told.get("Early-Data") is None
+        assert told.get("X-Kept") == "1"
+
+
+def test_plain_http_brings_no_certificate(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(f"listen: 127.0.0.1:0\nupstream: http://127.0.0.1:{upstream.port}\n")
+    assert proxy.ask(fields=FORGED).status == 200
+    told = upstream.requests[0]
+    assert [told.get(name) for name, _ in FORGED] == [None, None, None, "1"]
+
+
+def test_an_unknown_host_is_no_way_around_the_first_entry(start, authority):
+    """It serves clients that name nobody, or an unknown server; here it asks them for a certificate."""
+    rule = REQUIRE % authority.certificate
+    proxy = start(f"listen: {{address: 127.0.0.1:0, tls: {{certificates: [{{{pair(authority, 'one')}{rule}}}, "
+                  f"{{{pair(authority, 'two')}}}]}}}}\n" + ECHO % "ok")
+    with SecureClient(proxy, authority, "two.test") as client:
+        assert client.ask(host="a.two.test").status == 200
+    for host in ("one.test", "unknown.test", "127.0.0.1"):
+        with SecureClient(proxy, authority, "two.test") as client:
+            assert client.ask(host="two.test").status == 200
+            assert client.ask(host=host).status == 421, host  # also as a second request
+    with SecureClient(proxy, authority, "two.test") as client:
+        client.send(b"GET / HTTP/1.0\r\n\r\n")
+        assert client.read().status == 421
+    with SecureClient(proxy, authority, "two.test") as client:
+        client.send(b"GET http://unknown.test/ HTTP/1.1\r\nHost: two.test\r\n\r\n")
+        assert client.read().status == 421
+    with SecureClient(proxy, authority, context=context_of(authority, "client")) as client:
+        assert client.ask(host="unknown.test").status == 200
+
+
 # --- what follows the handshake ---
 
 
@@ -284,7 +375,7 @@ def test_a_proxy_header_comes_before_tls(start, authority):
 
 
 def test_sessions_are_resumed_also_after_a_reload(start, authority):
-    proxy = start(listening(authority) + ECHO % "before")
+    proxy = start("workers: 1\n" + listening(authority) + ECHO % "before")  # whose lines are in order
     context = context_of(authority)
     with SecureClient(proxy, authority, context=context) as client:
         assert client.ask(host="one.test").status == 200  # tickets come with it
@@ -299,7 +390,7 @@ def test_sessions_are_resumed_also_after_a_reload(start, authority):
     with SecureClient(proxy, authority, "two.test", context=context, session=session) as client:
         assert not client.sock.session_reused
         client.ask(host="two.test")
-    assert [line.get("resumed") for line in proxy.log_lines(4)] == [None, "yes", "yes", None]
+    assert sorted(line.get("resumed", "no") for line in proxy.log_lines(4)) == ["no", "no", "yes", "yes"]
 
 
 def test_tickets_can_be_off(start, authority):
@@ -328,6 +419,27 @@ def test_a_reload_serves_new_certificates_and_keeps_connections(start, authority
         with SecureClient(proxy, authority, context=unchecked) as new:
             assert new.leaf_names()[0] == "two.test"
             assert new.ask(host="two.test").body == b"two"
+
+
+def test_a_connection_leads_to_no_host_that_a_reload_protects(start, authority):
+    """A host that was unknown when the connection began asks clients for certificates now."""
+    one = f"{{{pair(authority, 'one')}}}"
+    two = f"{{{pair(authority, 'two')}{REQUIRE % authority.certificate}}}"
+
+    def listen(*entries):
+        return f"{{address: 127.0.0.1:0, tls: {{certificates: [{', '.join(entries)}]}}}}"
+
+    proxy = start(f"listen: {listen(one)}\n" + ECHO % "before")
+    with SecureClient(proxy, authority) as old:
+        assert old.ask(host="two.test").body == b"before"
+        for _ in range(2):
+            reload(proxy, ECHO % "after", listen(one, two))
+        assert old.ask(host="one.test").body == b"after"
+        assert old.ask(host="two.test").status == 421
+    with SecureClient(proxy, authority, "two.test", context=context_of(authority, "client")) as old:
+        assert old.ask(host="two.test").status == 200
+        reload(proxy, ECHO % "open", listen(one))
+        assert old.ask(host="two.test").body == b"open"  # it keeps what it has
 
 
 # --- clients that do harm ---
@@ -397,8 +509,8 @@ def test_bytes_that_are_no_tls_are_counted_and_close(start, authority):
     proxy = start(listening(authority) + ECHO % "ok")
     for data in (b"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00", b"\x15\x03\x03\x00\x02\x02\x28", b"\x80\x2e\x01\x00\x02"):
         with proxy.send(data) as client:
-            while client.sock.recv(4096) != b"":
-                pass
+            assert client.sock.recv(4096) == b"\x15\x03\x03\0\x02\x02\x32"  # the alert decode_error
+            assert client.sock.recv(4096) == b""
     assert proxy.process.poll() is None
     with SecureClient(proxy, authority) as client:
         assert client.ask(host="one.test").status == 200

@@ -55,6 +55,10 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
     case KEY_CLIENT_IP:
     case KEY_ROUTE:
     case KEY_GLOBAL:
+    case KEY_CLIENT_CERT:
+    case KEY_CLIENT_CERT_DNS:
+    case KEY_CLIENT_CERT_URI:
+    case KEY_CLIENT_CERT_CN:
         return true;
     case KEY_METHOD:
         return match->n_methods > 0;
@@ -73,13 +77,24 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
     return false;
 }
 
-static bool is_firm_key(const struct key *key, const struct route_match *match)
+/* Whether a client escapes the limit by showing no certificate. */
+static bool is_skipped_without_certificate(const struct key_part *part, enum key_missing missing)
 {
-    for (size_t i = 0; i < key->n_parts; i++) {
-        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
-            if (!is_firm_term(&key->parts[i].terms[j], match)) {
+    const enum key_source last = part->terms[part->n_terms - 1].source;
+    return missing == KEY_MISSING_SKIP && last >= KEY_CLIENT_CERT && last <= KEY_CLIENT_CERT_CN;
+}
+
+static bool is_firm_key(const struct limit_rule *rule, const struct route_match *match)
+{
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        const struct key_part *part = &rule->key.parts[i];
+        for (size_t j = 0; j < part->n_terms; j++) {
+            if (!is_firm_term(&part->terms[j], match)) {
                 return false;
             }
+        }
+        if (is_skipped_without_certificate(part, rule->missing)) {
+            return false;
         }
     }
     return true;
@@ -96,7 +111,7 @@ static const struct limit_rule *evadable_rule(const struct route *route)
         if (rule->limits[0].shadow) {
             continue;
         }
-        if (is_firm_key(&rule->key, &route->match)) {
+        if (is_firm_key(rule, &route->match)) {
             return NULL;
         }
         first = first != NULL ? first : rule;
@@ -224,7 +239,7 @@ static const struct limit_rule *narrow_rule(const struct route *route)
     const struct limit_rule *first = NULL;
     for (size_t i = 0; i < route->n_rules; i++) {
         const struct limit_rule *rule = route->rules[i];
-        if (rule->limits[0].shadow || !is_firm_key(&rule->key, &route->match)) {
+        if (rule->limits[0].shadow || !is_firm_key(rule, &route->match)) {
             continue;
         }
         if (lint_key_ipv6_bits(&rule->key) <= CLIENT_IPV6_BITS) {

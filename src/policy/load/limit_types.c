@@ -207,6 +207,10 @@ struct source_word {
 
 static const struct source_word SOURCES[] = {
     {{"client.ip", 9}, KEY_CLIENT_IP, REST_NONE, false},
+    {{"client.cert", 11}, KEY_CLIENT_CERT, REST_NONE, false},
+    {{"client.cert.dns", 15}, KEY_CLIENT_CERT_DNS, REST_NONE, false},
+    {{"client.cert.uri", 15}, KEY_CLIENT_CERT_URI, REST_NONE, false},
+    {{"client.cert.cn", 14}, KEY_CLIENT_CERT_CN, REST_NONE, false},
     {{"header", 6}, KEY_HEADER, REST_NAME, false},
     {{"cookie", 6}, KEY_COOKIE, REST_NAME, false},
     {{"query", 5}, KEY_QUERY, REST_NAME, false},
@@ -215,7 +219,6 @@ static const struct source_word SOURCES[] = {
     {{"host", 4}, KEY_HOST, REST_NONE, false},
     {{"route", 5}, KEY_ROUTE, REST_NONE, false},
     {{"global", 6}, KEY_GLOBAL, REST_NONE, false},
-    {{"client.cert", 11}, KEY_GLOBAL, REST_NONE, true},
     {{"jwt", 3}, KEY_GLOBAL, REST_NAME, true},
 };
 
@@ -235,8 +238,10 @@ static const struct source_word *find_source(struct span word, struct text *prob
     quote_write(problem, word);
     suggest_write(&suggest, problem);
     if (suggest.best.len == 0) {
-        text_add_literal(problem, "; write client.ip, header.NAME, cookie.NAME, query.NAME, path, "
-                                  "path.N, path.NAME, method, host, route or global");
+        text_add_literal(problem,
+                         "; write client.ip, client.cert, client.cert.dns, client.cert.uri, "
+                         "client.cert.cn, header.NAME, cookie.NAME, query.NAME, path, "
+                         "path.N, path.NAME, method, host, route or global");
     }
     return NULL;
 }
@@ -301,7 +306,7 @@ static bool parse_bits(struct span text, struct key_term *term, struct text *pro
     return true;
 }
 
-/* Split `word.name` at the dot; client.ip and client.cert are words that contain a dot. */
+/* Split `word.name` at the dot; the words that begin with `client.` contain dots. */
 static struct span cut_word(struct span span, struct span *name)
 {
     size_t dot = span_find(span, '.');

@@ -229,6 +229,12 @@ bool value_check_read_field(struct span name, struct text *problem)
         return text_refuse(problem, " belongs to one connection and is not passed on: the upstream "
                                     "would not see what is read here");
     }
+    const enum field_id id = field_identify(name);
+    if (id == FIELD_CLIENT_CERT || id == FIELD_CLIENT_CERT_CHAIN || id == FIELD_EARLY_DATA) {
+        quote_write(problem, name);
+        return text_refuse(problem, " of a client is never believed, and removed; a certificate is "
+                                    "read by client.cert");
+    }
     if (field_is_underscore_variant(name)) {
         quote_write(problem, name);
         return text_refuse(problem, " is a known name with \"_\" for \"-\", and requests with it "

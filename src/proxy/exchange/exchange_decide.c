@@ -238,7 +238,7 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
                 .first_slot = new_slots(exchange->env),
             },
         .own_name = via_name(exchange->env->via),
-        .tls_entry = exchange->client->tls != NULL ? tls_entry_of(exchange->client->tls) : NULL,
+        .tls = exchange->client->tls != NULL ? tls_client_of(exchange->client->tls) : NULL,
     };
     exchange->evaluation.admission = &exchange->admission;
     exchange->evaluation.arena = &exchange->arena;

@@ -5,13 +5,15 @@
 #include "proxy/core/via.h"
 #include "proxy/exchange/hop_by_hop.h"
 #include "proxy/upstream/upstream_server.h"
+#include "tls/tls_stream.h"
 
 #define BIT(id) (UINT64_C(1) << FIELD_##id)
 
-/* The fields that the proxy writes or appends to. */
+/* The fields that the proxy writes or appends to, and those that only it could say truly. */
 static const uint64_t OURS = BIT(HOST) | BIT(X_FORWARDED_FOR) | BIT(X_FORWARDED_PROTO) |
                              BIT(X_FORWARDED_HOST) | BIT(X_REAL_IP) | BIT(FORWARDED) |
-                             BIT(X_REQUEST_ID);
+                             BIT(X_REQUEST_ID) | BIT(CLIENT_CERT) | BIT(CLIENT_CERT_CHAIN) |
+                             BIT(EARLY_DATA);
 
 static void write_host(const struct exchange *exchange, struct text *text)
 {
@@ -107,6 +109,15 @@ static void write_forwarded(const struct exchange *exchange, struct span peer, s
              exchange->client->tls != NULL ? SPAN(";proto=https\r\n") : SPAN(";proto=http\r\n"));
 }
 
+COLD static void write_client_certificate(const struct exchange *exchange, struct text *text)
+{
+    const struct client_certificate *certificate =
+        tls_client_of(exchange->client->tls)->certificate;
+    if (certificate != NULL) {
+        message_write_field(text, field_name(FIELD_CLIENT_CERT), certificate->field);
+    }
+}
+
 static void write_request_id(const struct exchange *exchange, struct text *text)
 {
     if (exchange->client_request_id.len > 0) {
@@ -154,6 +165,9 @@ static void write_forwarding_fields(const struct exchange *exchange, struct text
     }
     if ((edited & BIT(FORWARDED)) == 0) {
         write_forwarded(exchange, peer_text, text);
+    }
+    if (UNLIKELY(exchange->client->tls != NULL) && (edited & BIT(CLIENT_CERT)) == 0) {
+        write_client_certificate(exchange, text);
     }
     write_request_id(exchange, text);
     via_write(exchange->env->via, exchange->request.minor, text);

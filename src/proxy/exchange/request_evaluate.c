@@ -37,6 +37,7 @@ static bool fill_view(const struct evaluation_context *context, const struct hea
     const struct policy *policy = context->admission.policy;
     struct request_view *view = &evaluation->view;
     view->head = head;
+    view->tls = context->tls;
     view->host = target_normalise_host(head->host, evaluation->host);
     view->client = client_address_find(policy, peer, head);
     view->peer_is_trusted = context->trusts_peer ||
@@ -172,8 +173,8 @@ enum evaluation_result request_evaluate(const struct evaluation_context *context
     if (!fill_view(context, head, peer, evaluation)) {
         return fail(evaluation);
     }
-    if (UNLIKELY(context->tls_entry != NULL) &&
-        !tls_server_allows_host(context->tls_entry, evaluation->view.host)) {
+    if (UNLIKELY(context->tls != NULL) &&
+        !tls_server_allows_host(context->tls, evaluation->view.host)) {
         return refuse(evaluation, 421,
                       "the host asks clients for other certificates than this connection's name: "
                       "connect to it anew");

@@ -145,6 +145,7 @@ enum status worker_listeners_set(struct worker_listeners *listeners,
             continue;
         }
         if (offers[i].fd < 0) { /* connections that are open keep the certificates that they have */
+            tls_server_succeed(listener->tls, offers[i].tls);
             tls_server_release(listener->tls);
             listener->tls = offers[i].tls;
         }

@@ -7,6 +7,17 @@ def _openssl(*words):
     subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
 
 
+def make_crl(path, issuer, issuer_key, revoked=()):
+    """The list of certificates that `issuer` has revoked, files in `revoked`, valid for a day."""
+    config, index = path.with_suffix(".cnf"), path.with_suffix(".index")
+    config.write_text(f"[ca]\ndefault_ca=own\n[own]\ndatabase={index}\ndefault_md=sha256\n")
+    index.write_text("")
+    words = ["-config", config, "-cert", issuer, "-keyfile", issuer_key]
+    for certificate in revoked:
+        _openssl("ca", *words, "-revoke", certificate)
+    _openssl("ca", *words, "-gencrl", "-crldays", 1, "-out", path)
+
+
 class Authority:
     """Files in `folder`: ca.pem, and NAME.pem with NAME.key of each that was asked for."""
 

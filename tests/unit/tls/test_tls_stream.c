@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -293,13 +294,13 @@ START_TEST(the_name_chooses_the_certificate)
 {
     new_client("TWO.test.");
     secure();
-    ck_assert_ptr_eq(tls_entry_of(&stream), &server->entries[1]);
+    ck_assert_ptr_eq(tls_client_of(&stream)->entry, &server->config->entries[1]);
     reconnect("other.test");
     secure();
-    ck_assert_ptr_eq(tls_entry_of(&stream), &server->entries[0]);
+    ck_assert_ptr_eq(tls_client_of(&stream)->entry, &server->config->entries[0]);
     reconnect(NULL);
     secure();
-    ck_assert_ptr_eq(tls_entry_of(&stream), &server->entries[0]);
+    ck_assert_ptr_eq(tls_client_of(&stream)->entry, &server->config->entries[0]);
     config->refuses_unknown_names = true;
     reconnect("other.test");
     shake_hands();
@@ -508,26 +509,122 @@ START_TEST(bytes_that_are_no_record_break_the_connection)
 }
 END_TEST
 
+/* The client's records go to memory until send_made(). */
+static BIO *begin_making(void)
+{
+    BIO *made = BIO_new(BIO_s_mem());
+    BIO_up_ref(made);
+    SSL_set0_wbio(client, made);
+    return made;
+}
+
+/* Returns how many bytes the socket took. */
+static size_t send_made(BIO *made)
+{
+    char *bytes;
+    const long len = BIO_get_mem_data(made, &bytes);
+    const ssize_t n = send(peer, bytes, (size_t)len, MSG_DONTWAIT);
+    ck_assert_int_gt(n, 0);
+    SSL_set_wfd(client, peer);
+    BIO_free(made);
+    return (size_t)n;
+}
+
+static void make_key_updates(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        ck_assert_int_eq(SSL_key_update(client, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        ck_assert_int_eq(SSL_do_handshake(client), 1);
+    }
+}
+
+static size_t bytes_in_socket(void)
+{
+    int n = 0;
+    ck_assert_int_eq(ioctl(stream.fd, FIONREAD, &n), 0);
+    return (size_t)n;
+}
+
+START_TEST(key_updates_are_followed)
+{
+    char buffer[8];
+    size_t n_read;
+    secure();
+    BIO *made = begin_making();
+    make_key_updates(TLS_MESSAGES_MAX);
+    client_writes("ab", 2);
+    (void)send_made(made);
+    iterations_until_count(loop, &n_readable, 1);
+    ck_assert_int_eq(server_reads(buffer, sizeof(buffer), &n_read), STREAM_DONE);
+    ck_assert_mem_eq(buffer, "ab", 2);
+
+    reconnect("one.test");
+    secure();
+    SSL_key_update(client, SSL_KEY_UPDATE_REQUESTED);
+    client_writes("ab", 2);
+    n_readable = 0;
+    iterations_until_count(loop, &n_readable, 1);
+    ck_assert_int_eq(server_reads(buffer, sizeof(buffer), &n_read), STREAM_DONE);
+    ck_assert_int_eq(server_writes("c", 1, "d", 1), STREAM_DONE);
+    client_reads("cd");
+}
+END_TEST
+
 START_TEST(a_flood_of_key_updates_breaks_the_connection)
 {
     char buffer[8];
     size_t n_read;
     secure();
-    enum stream_result result = STREAM_BLOCKED;
-    for (unsigned i = 0; i < 2 * TLS_KEY_UPDATES_MAX && result == STREAM_BLOCKED; i++) {
-        SSL_key_update(client, SSL_KEY_UPDATE_NOT_REQUESTED);
-        SSL_do_handshake(client);
-        result = server_reads(buffer, sizeof(buffer), &n_read);
-    }
-    ck_assert_int_eq(result, STREAM_BROKEN);
-    reconnect("one.test");
-    secure();
-    SSL_key_update(client, SSL_KEY_UPDATE_REQUESTED);
+    BIO *made = begin_making();
+    make_key_updates(5000);
     client_writes("ab", 2);
+    const size_t n_sent = send_made(made);
+    ck_assert_uint_gt(n_sent, 100000);
     iterations_until_count(loop, &n_readable, 1);
-    ck_assert_int_eq(server_reads(buffer, sizeof(buffer), &n_read), STREAM_DONE);
-    ck_assert_int_eq(server_writes("c", 1, "d", 1), STREAM_DONE);
-    client_reads("cd");
+    ck_assert_int_eq(server_reads(buffer, sizeof(buffer), &n_read), STREAM_BROKEN);
+    ck_assert_uint_gt(bytes_in_socket(), n_sent - 20000); /* those that OpenSSL reads ahead */
+    ck_assert_int_eq(server_reads(buffer, sizeof(buffer), &n_read), STREAM_BROKEN);
+    ck_assert_uint_gt(bytes_in_socket(), n_sent - 20000);
+}
+END_TEST
+
+/* As many small records as fit into what one read takes would hold the loop for long. */
+START_TEST(a_read_takes_few_of_many_small_records)
+{
+    enum { N_RECORDS = 3000, N_MOST = 100 };
+    static char buffer[64 * 1024];
+    size_t n_read;
+    size_t n_all = 0;
+    secure();
+    BIO *made = begin_making();
+    for (unsigned i = 0; i < N_RECORDS; i++) {
+        client_writes("x", 1);
+    }
+    (void)send_made(made);
+    iterations_until_count(loop, &n_readable, 1);
+    while (n_all < N_RECORDS) {
+        n_readable = 0;
+        ck_assert_int_eq(server_reads(buffer, sizeof(buffer), &n_read), STREAM_DONE);
+        ck_assert_uint_le(n_read, N_MOST);
+        n_all += n_read;
+        if (n_all < N_RECORDS) {
+            iterations_until_count(loop, &n_readable, 1);
+        }
+    }
+    ck_assert_uint_eq(n_all, N_RECORDS);
+}
+END_TEST
+
+START_TEST(an_error_that_others_left_is_no_error_of_this_connection)
+{
+    char buffer[8];
+    size_t n_read;
+    secure();
+    ERR_raise(ERR_LIB_SSL, SSL_R_CERTIFICATE_VERIFY_FAILED);
+    ck_assert_int_eq(server_reads(buffer, sizeof(buffer), &n_read), STREAM_BLOCKED);
+    ERR_raise(ERR_LIB_SSL, SSL_R_CERTIFICATE_VERIFY_FAILED);
+    ck_assert_int_eq(stream_peek(&stream), STREAM_BLOCKED);
+    ck_assert_uint_eq(ERR_peek_error(), 0);
 }
 END_TEST
 
@@ -661,7 +758,10 @@ int main(void)
     tcase_add_test(bytes, peek_consumes_nothing);
     tcase_add_test(bytes, only_close_notify_is_an_end);
     tcase_add_test(bytes, bytes_that_are_no_record_break_the_connection);
+    tcase_add_test(bytes, key_updates_are_followed);
     tcase_add_test(bytes, a_flood_of_key_updates_breaks_the_connection);
+    tcase_add_test(bytes, a_read_takes_few_of_many_small_records);
+    tcase_add_test(bytes, an_error_that_others_left_is_no_error_of_this_connection);
     tcase_add_test(bytes, what_the_kernel_does_not_take_is_kept_until_it_does);
     tcase_add_test(bytes, a_single_byte_may_block_too);
     tcase_add_test(bytes, our_end_is_announced_unless_the_connection_is_reset);
