@@ -34,6 +34,8 @@ enum match_part {
     MATCH_METHOD,
     MATCH_HOST,
     MATCH_CLIENT,
+    MATCH_SCHEME,
+    MATCH_CERTIFICATE,
     MATCH_FIELD,
     MATCH_PARAMETER,
     MATCH_ALL, /* all parts match */

@@ -19,6 +19,7 @@
 #include "policy/key.h"
 #include "policy/read_fields.h"
 #include "policy/reply_spec.h"
+#include "policy/route_match.h"
 #include "policy/settings.h"
 #include "policy/upstream_spec.h"
 
@@ -65,38 +66,6 @@ struct pattern {
     size_t n_segments;
     struct span *capture_names;
     size_t n_captures;
-};
-
-enum value_match_kind {
-    VALUE_MATCH_EQUALS, /* one of values */
-    VALUE_MATCH_PRESENT,
-    VALUE_MATCH_ABSENT,
-};
-
-/* A condition on a field of the request, or on a parameter of its query. */
-struct value_match {
-    struct span name;
-    enum value_match_kind kind;
-    struct span *values;
-    size_t n_values;
-};
-
-/* All given conditions must hold; a condition that is not given always holds. */
-struct route_match {
-    struct span *hosts; /* normalised; "*.example.com": one or more labels before it */
-    size_t n_hosts;     /* 0: any */
-    struct pattern *paths;
-    size_t n_paths; /* 0: any */
-    bool ignore_case;
-    bool allow_encoded_slash;
-    struct span *methods;
-    size_t n_methods;
-    struct value_match *fields;
-    size_t n_fields;
-    struct value_match *parameters;
-    size_t n_parameters;
-    struct address_prefix *clients;
-    size_t n_clients;
 };
 
 struct route {

@@ -217,6 +217,27 @@ static json_t *describe_names(const struct value_match *conditions, size_t n_con
     return names;
 }
 
+static void describe_connection(const struct connection_match *match, json_t **json)
+{
+    if (match->scheme != SCHEME_MATCH_ANY) {
+        describe_set(json, "scheme",
+                     json_string(match->scheme == SCHEME_MATCH_HTTP ? "http" : "https"));
+    }
+    if (!match->asks_certificate) {
+        return;
+    }
+    json_t *certificate = json_object();
+    describe_set(&certificate, "shown", json_true());
+    for (size_t i = 0; i < CERTIFICATE_FACTS; i++) {
+        const struct value_match *fact = &match->facts[i];
+        if (fact->n_values > 0) {
+            describe_set(&certificate, fact->name.data,
+                         describe_spans(fact->values, fact->n_values));
+        }
+    }
+    describe_set(json, "client_cert", certificate);
+}
+
 static json_t *describe_match(const struct route_match *match)
 {
     json_t *json = json_object();
@@ -237,6 +258,9 @@ static json_t *describe_match(const struct route_match *match)
     }
     if (match->n_clients > 0) {
         describe_set(&json, "client", describe_prefixes(match->clients, match->n_clients));
+    }
+    if (match->connection != NULL) {
+        describe_connection(match->connection, &json);
     }
     return json;
 }

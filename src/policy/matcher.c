@@ -4,6 +4,7 @@
 #include "policy/pattern.h"
 #include "policy/policy.h"
 #include "policy/route_index.h"
+#include "tls/client_certificate.h"
 
 enum {
     DECODINGS_MAX = 3, /* no server decodes a path more often */
@@ -136,6 +137,45 @@ static bool client_matches(const struct route_match *match, const struct address
     return match->n_clients == 0 || address_is_in(client, match->clients, match->n_clients);
 }
 
+static bool scheme_matches(const struct connection_match *match, const struct request_view *request)
+{
+    return match->scheme == SCHEME_MATCH_ANY ||
+           (match->scheme == SCHEME_MATCH_HTTPS) == (request->tls != NULL);
+}
+
+static bool fact_matches(const struct value_match *wanted, struct span value)
+{
+    const size_t dot = span_find(value, '.');
+    for (size_t i = 0; i < wanted->n_values; i++) {
+        const struct span one = wanted->values[i];
+        if (span_equals(one, value) || (span_starts_with(one, SPAN("*.")) && dot > 0 &&
+                                        span_equals(span_of(one.data + 1, one.len - 1),
+                                                    span_of(value.data + dot, value.len - dot)))) {
+            return true;
+        }
+    }
+    return wanted->n_values == 0;
+}
+
+static bool certificate_matches(const struct connection_match *match,
+                                const struct request_view *request)
+{
+    const struct client_certificate *certificate =
+        request->tls != NULL ? request->tls->certificate : NULL;
+    for (size_t i = 0; i < CERTIFICATE_FACTS && certificate != NULL; i++) {
+        if (!fact_matches(&match->facts[i], certificate->facts[i])) {
+            return false;
+        }
+    }
+    return !match->asks_certificate || certificate != NULL;
+}
+
+static NEVER_INLINE bool connection_matches(const struct connection_match *match,
+                                            const struct request_view *request)
+{
+    return scheme_matches(match, request) && certificate_matches(match, request);
+}
+
 /* Also sets the captures and their names. The target of `OPTIONS *` has no path: no pattern matches
  * it. */
 static bool path_matches(const struct pattern *path, bool ignore_case, struct request_view *request)
@@ -195,6 +235,7 @@ bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
     return (entry->path == NULL || path_matches(entry->path, match->ignore_case, request)) &&
            method_matches(match, request->head->method) &&
            host_matches(entry->host, request->host) && client_matches(match, &request->client) &&
+           (match->connection == NULL || connection_matches(match->connection, request)) &&
            (match->n_fields == 0 || failing_field(match, request->head) == NULL) &&
            (match->n_parameters == 0 || failing_parameter(match, request->head) == NULL);
 }
@@ -473,6 +514,9 @@ enum match_part matcher_compare(const struct route *route, struct request_view *
     }
     if (!client_matches(match, &request->client)) {
         return MATCH_CLIENT;
+    }
+    if (match->connection != NULL && !connection_matches(match->connection, request)) {
+        return scheme_matches(match->connection, request) ? MATCH_CERTIFICATE : MATCH_SCHEME;
     }
     *condition = failing_field(match, request->head);
     if (*condition != NULL) {

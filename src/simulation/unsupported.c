@@ -172,6 +172,15 @@ static void check_match(struct search *search, const struct route *route)
         add_note(search, &note);
         return;
     }
+    const struct connection_match *connection = route->match.connection;
+    if (connection != NULL &&
+        (connection->scheme == SCHEME_MATCH_HTTPS || connection->asks_certificate)) {
+        begin_note(&note, "route", route->name,
+                   "takes no request: it matches connections over TLS, and each line of a log "
+                   "counts as plain http");
+        add_note(search, &note);
+        return;
+    }
     for (size_t i = 0; i < route->match.n_fields; i++) {
         if (!has_header(search, route->match.fields[i].name)) {
             note_condition(search, route, "header.", &route->match.fields[i]);

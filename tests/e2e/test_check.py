@@ -79,6 +79,27 @@ def test_an_example_is_told_what_the_manual_says(policy_file, tls_files, tmp_pat
     assert f"[{kind}]" not in allowed.stderr
 
 
+def test_routes_and_limits_need_connections_that_a_listener_has(policy_file, tls_files, tmp_path):
+    (tmp_path / "tls").symlink_to(tls_files)
+    policy = """listen: {address: 127.0.0.1:0, tls: {certificates: [{cert: tls/api.pem, key: tls/api.key%s}]}}
+limits: {a: {key: client.cert, rate: 1/s}}
+routes:
+  - {name: http, match: {scheme: http}, respond: {status: 204}}
+  - {name: cert, match: {client_cert: {dns: a.test}}, limits: [a], respond: {status: 204}}
+  - {name: https, match: {scheme: https}, respond: {status: 204}}
+"""
+    lines = program.command("check", policy_file(policy % "")).stderr.splitlines()
+    assert [line for line in lines if "[unreachable-route]" in line or "[no-effect]" in line] == [
+        'policy.yaml:2:13: warning: limit "a" counts by certificates of clients, and no certificate of a listener '
+        "asks clients for theirs: each request lacks its key [no-effect]",
+        'policy.yaml:4:5: warning: route "http" can never match: each listener has "tls" [unreachable-route]',
+        'policy.yaml:5:5: warning: route "cert" can never match: no certificate of a listener asks clients for '
+        "theirs; write client: optional or require beside it, with client_ca [unreachable-route]"]
+    asking = (policy % ", client: optional, client_ca: tls/ca.pem").replace("listen: ", "listen: [127.0.0.1:1, ", 1)
+    result = program.command("check", policy_file(asking.replace("}]}}\n", "}]}}]\n", 1)))
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 # --- options ---
 
 

@@ -210,6 +210,29 @@ def test_limits_count_by_facts_of_the_certificate(start, start_upstream, authori
         assert len(resumed) == 4, source
 
 
+def test_routes_match_the_scheme_and_the_certificate(start, authority):
+    fingerprint = subprocess.run(
+        ["openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", authority.folder / "two.pem"],
+        capture_output=True, text=True, check=True).stdout.strip().partition("=")[2]
+    listen = listening(authority, OPTIONAL % authority.certificate).replace(
+        "listen: ", "listen: [127.0.0.1:0, ").rstrip() + "]\n"
+    routes = (("uri", "client_cert: {uri: spiffe://test/client, dns: ['*.test']}"),
+              ("other-uri", "client_cert: {uri: spiffe://test/clienT}"),
+              ("fingerprint", "client_cert: {fingerprint: '%s'}" % fingerprint),
+              ("dns", "client_cert: {dns: [ONE.test, '*.one.test']}"),
+              ("certificate", "client_cert: true"), ("https", "scheme: https"), ("http", "scheme: http"))
+    proxy = start(listen + "routes:\n" + "".join(
+        "  - {name: %s, match: {%s}, respond: {status: 200, body: %s}}\n" % (name, match, name)
+        for name, match in routes))
+    assert Client(proxy.addresses[0]).ask().body == b"http"
+    proxy.address = proxy.addresses[1]
+    authority.sign("nobody", "IP:127.0.0.1")
+    for name, wanted in (("client", b"uri"), ("two", b"fingerprint"), ("one", b"dns"), ("nobody", b"certificate"),
+                         (None, b"https")):
+        with SecureClient(proxy, authority, "two.test", context=context_of(authority, name)) as client:
+            assert client.ask(host="two.test").body == wanted
+
+
 FORGED = [("Client-Cert", ":Zm9yZ2Vk:"), ("client-cert-chain", ":Zm9yZ2Vk:"), ("Early-Data", "1"), ("X-Kept", "1")]
 
 

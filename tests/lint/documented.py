@@ -21,7 +21,7 @@ CHAPTERS = {
     "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."),
     "QUEUE": ("upstreams", "queue."), "BUFFER": ("upstreams", "buffer."), "LIMIT": ("limits", ""),
     "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
-    "ROUTE": ("routes", ""), "ROUTE_LIMIT": ("routes", "limits."), "COST": ("cost", ""), "EDITS": ("request and response", ""), "MATCH": ("match", ""), "RESPOND": ("respond", ""), "REDIRECT": ("respond", "redirect."), "MISSING": ("limits", "missing."), "CORS": ("cors", ""),
+    "ROUTE": ("routes", ""), "ROUTE_LIMIT": ("routes", "limits."), "COST": ("cost", ""), "EDITS": ("request and response", ""), "MATCH": ("match", ""), "CERTIFICATE_MATCH": ("match", "client_cert."), "RESPOND": ("respond", ""), "REDIRECT": ("respond", "redirect."), "MISSING": ("limits", "missing."), "CORS": ("cors", ""),
 }
 NOT_YET_CHAPTER = "Not yet built"
 TESTS_TABLES = "src/policy/tests/sections_test.c"

@@ -163,16 +163,20 @@ static const struct ctl_table LIMITS = {
         },
 };
 
-/* "POST,PUT example.com /v1/login header client" */
+/* "POST,PUT example.com /v1/login client header https" */
 static void write_match(const json_t *match, struct text *cell)
 {
-    static const char *const MEMBERS[] = {"method", "host", "path", "client", "header", "query"};
+    static const char *const MEMBERS[] = {"method", "host",  "path",   "client",
+                                          "header", "query", "scheme", "client_cert"};
     for (size_t i = 0; i < ARRAY_LEN(MEMBERS); i++) {
         const json_t *member = json_object_get(match, MEMBERS[i]);
         const size_t n = json_string_length(member) > 0 ? 1 : json_array_size(member);
         for (size_t j = 0; j < n; j++) {
             text_add(cell, j > 0 ? SPAN(",") : cell->len > 0 ? SPAN(" ") : SPAN(""));
             ctl_write_text(json_is_string(member) ? member : json_array_get(member, j), cell);
+        }
+        if (json_is_object(member)) { /* client_cert */
+            text_add_format(cell, "%s%s", cell->len > 0 ? " " : "", MEMBERS[i]);
         }
     }
     if (cell->len == 0) {

@@ -90,8 +90,10 @@ static bool add_client(const struct explanation *explanation, json_t *root)
 static bool add_routes(const struct explanation *explanation, json_t *root)
 {
     static const char *const PARTS[] = {
-        [MATCH_PATH] = "path",     [MATCH_METHOD] = "method", [MATCH_HOST] = "host",
-        [MATCH_CLIENT] = "client", [MATCH_FIELD] = "header",  [MATCH_PARAMETER] = "query",
+        [MATCH_PATH] = "path",     [MATCH_METHOD] = "method",
+        [MATCH_HOST] = "host",     [MATCH_CLIENT] = "client",
+        [MATCH_FIELD] = "header",  [MATCH_PARAMETER] = "query",
+        [MATCH_SCHEME] = "scheme", [MATCH_CERTIFICATE] = "client_cert",
     };
     const struct route *taken = explanation->given.evaluation.route;
     json_t *routes = json_array();

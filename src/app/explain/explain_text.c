@@ -213,6 +213,13 @@ static void put_mismatch(const struct route *route, const struct explained_route
     case MATCH_CLIENT:
         fputs("no: the client is in none of its prefixes", out);
         break;
+    case MATCH_SCHEME:
+        fprintf(out, "no: the connection is %s TLS",
+                route->match.connection->scheme == SCHEME_MATCH_HTTPS ? "without" : "over");
+        break;
+    case MATCH_CERTIFICATE:
+        fputs("no: the client has shown no such certificate", out);
+        break;
     case MATCH_FIELD:
         put_condition("field", explained->condition, out);
         break;

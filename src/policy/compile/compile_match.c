@@ -11,7 +11,10 @@
 #include "policy/pattern.h"
 #include "policy/route_index.h"
 
-enum { PROBLEM_BYTES_MAX = 512 };
+enum {
+    PROBLEM_BYTES_MAX = 512,
+    FINGERPRINT_DIGITS = 64,
+};
 
 static bool compile_path(struct compiler *compiler, const struct spec_text *spec,
                          const struct path_rules *rules, struct pattern *pattern)
@@ -184,6 +187,81 @@ static void compile_query(struct compiler *compiler, const struct section_items 
     match->n_parameters = compile_conditions(compiler, items, &match->parameters);
 }
 
+/* @text in lower case; of a fingerprint without colons. */
+static struct span compile_fact(struct compiler *compiler, const struct spec_text *spec,
+                                enum certificate_fact fact)
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    char digits[FINGERPRINT_DIGITS];
+    struct text text = text_of(digits, sizeof(digits));
+    bool is_hex = true;
+    if (fact == CERTIFICATE_DNS) {
+        return compile_host(compiler, spec->text);
+    }
+    if (fact == CERTIFICATE_URI) {
+        if (spec->text.len == 0) {
+            node_report(compiler->diags, spec->node, "uri", " must not be empty");
+        }
+        return compile_copy(compiler, spec->text);
+    }
+    for (size_t i = 0; i < spec->text.len; i++) {
+        const char c = ascii_lower(spec->text.data[i]);
+        if (c != ':') {
+            is_hex = is_hex && c != '\0' && strchr(DIGITS, c) != NULL;
+            text_add_char(&text, c);
+        }
+    }
+    if (!is_hex || text.truncated || text.len < FINGERPRINT_DIGITS) {
+        node_report(compiler->diags, spec->node, "fingerprint",
+                    " must be the SHA-256 of a certificate, %d hexadecimal digits",
+                    FINGERPRINT_DIGITS);
+    }
+    return compile_copy(compiler, text_span(&text));
+}
+
+static void compile_facts(struct compiler *compiler, const struct spec_certificate_match *spec,
+                          struct connection_match *connection)
+{
+    static const char *const KEYS[CERTIFICATE_FACTS] = {"fingerprint", "dns", "uri", "cn"};
+    for (size_t i = 0; i < CERTIFICATE_FACTS; i++) {
+        const struct section_items *items = &spec->facts[i];
+        const struct spec_text *values = items->items;
+        struct value_match *fact = &connection->facts[i];
+        check_values(compiler, items, KEYS[i]);
+        fact->name = span_of_text(KEYS[i]);
+        fact->values = compile_alloc(compiler, items->n_items, sizeof(*fact->values));
+        for (size_t j = 0; j < items->n_items && fact->values != NULL; j++) {
+            if (values[j].node != NULL) {
+                fact->values[fact->n_values++] =
+                    compile_fact(compiler, &values[j], (enum certificate_fact)i);
+            }
+        }
+    }
+}
+
+static void compile_connection(struct compiler *compiler, const struct spec_match *spec,
+                               struct route_match *match)
+{
+    const struct node *node = spec->certificate.position.node;
+    if (node == NULL && spec->scheme == SCHEME_MATCH_ANY) {
+        return;
+    }
+    match->connection = compile_alloc(compiler, 1, sizeof(*match->connection));
+    if (match->connection == NULL) {
+        return;
+    }
+    match->connection->scheme = (enum scheme_match)spec->scheme;
+    match->connection->asks_certificate = node != NULL;
+    if (node != NULL && !spec->certificate.is_shown) {
+        node_error(compiler->diags, node,
+                   "client_cert is true or a section; leave it out for clients with and without");
+    }
+    if (node != NULL && spec->scheme == SCHEME_MATCH_HTTP) {
+        node_error(compiler->diags, node, "no client shows a certificate over plain http");
+    }
+    compile_facts(compiler, &spec->certificate, match->connection);
+}
+
 void compile_match(struct compiler *compiler, const struct spec_match *spec, struct route *route)
 {
     struct route_match *match = &route->match;
@@ -194,6 +272,7 @@ void compile_match(struct compiler *compiler, const struct spec_match *spec, str
     compile_methods(compiler, &spec->methods, match);
     compile_fields(compiler, &spec->headers, match);
     compile_query(compiler, &spec->query, match);
+    compile_connection(compiler, spec, match);
     refuse_empty(compiler, &spec->clients, "client");
     match->clients = compile_prefixes(compiler, &spec->clients);
     match->n_clients = spec->clients.n_items;

@@ -59,12 +59,16 @@ void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
                      const struct spec_limit *spec);
 void lint_refunds_leaving(struct lint *lint, const struct limit_rule *rule,
                           const struct spec_limit *spec);
+void lint_unasked_certificates(struct lint *lint, const struct limit_rule *rule,
+                               const struct spec_limit *spec);
 void lint_unseen_shadows(struct lint *lint, const struct limit_rule *rule,
                          const struct spec_limit *spec);
 
 /* Check @route, which is that of @spec. */
 void lint_unlimited_routes(struct lint *lint, const struct route *route,
                            const struct spec_route *spec);
+void lint_unmet_connections(struct lint *lint, const struct route *route,
+                            const struct spec_route *spec);
 void lint_client_chosen_keys(struct lint *lint, const struct route *route,
                              const struct spec_route *spec);
 void lint_passed_on_cost(struct lint *lint, const struct route *route,

@@ -160,6 +160,25 @@ static bool implies(const struct value_match *narrow, const struct value_match *
     return false;
 }
 
+static bool covers_connection(const struct connection_match *wide,
+                              const struct connection_match *narrow)
+{
+    if (wide == NULL || narrow == NULL) {
+        return wide == NULL;
+    }
+    for (size_t i = 0; i < CERTIFICATE_FACTS; i++) {
+        const struct value_match *facts = &narrow->facts[i];
+        if (wide->facts[i].n_values > 0 &&
+            (facts->n_values == 0 || !are_among(&wide->facts[i], facts))) {
+            return false;
+        }
+    }
+    const bool is_https = narrow->scheme == SCHEME_MATCH_HTTPS || narrow->asks_certificate;
+    return (wide->scheme == SCHEME_MATCH_ANY || wide->scheme == narrow->scheme ||
+            (wide->scheme == SCHEME_MATCH_HTTPS && is_https)) &&
+           (!wide->asks_certificate || narrow->asks_certificate);
+}
+
 typedef bool same_name(struct span a, struct span b);
 
 static bool is_implied(const struct value_match *wide, const struct value_match *narrow,
@@ -206,6 +225,7 @@ bool cover_takes(const struct policy *policy, const struct route_entry *earlier,
            (policy->routes[earlier->route].leaving == NULL ||
             !span_equals(part->method, SPAN("HEAD"))) &&
            covers_client(wide, part->client) &&
+           covers_connection(wide->connection, narrow->connection) &&
            covers_values(wide->fields, wide->n_fields, narrow->fields, narrow->n_fields,
                          is_same_field) &&
            covers_values(wide->parameters, wide->n_parameters, narrow->parameters,

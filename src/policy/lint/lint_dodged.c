@@ -47,6 +47,9 @@ struct probe {
     struct head head;
     struct path path;
     struct request_view view;
+    struct tls_client client;
+    struct client_certificate certificate;
+    char name[HOST_BYTES_MAX + 1]; /* the certificate's, of DNS */
 };
 
 /* The spellings that avoid limits. */
@@ -98,13 +101,14 @@ static void write_path(const struct probe *probe, const struct spelling *spellin
     text_add(text, spelling->end);
 }
 
-static void init_host(struct probe *probe, struct span pattern)
+/* A host that @pattern takes. */
+static struct span write_host(struct span pattern, char buffer[HOST_BYTES_MAX + 1])
 {
-    struct text host = text_of(probe->host, sizeof(probe->host));
+    struct text host = text_of(buffer, HOST_BYTES_MAX + 1);
     const bool has_star = pattern.len > 0 && pattern.data[0] == '*';
     text_add(&host, has_star ? SPAN("x") : SPAN(""));
     text_add(&host, has_star ? span_of(pattern.data + 1, pattern.len - 1) : pattern);
-    probe->view.host = text_span(&host);
+    return text_span(&host);
 }
 
 /* A value that fulfils @condition, which is not VALUE_MATCH_ABSENT. */
@@ -136,6 +140,23 @@ static struct span write_query(const struct route_match *match, char *buffer, si
     return text_span(&text);
 }
 
+/* A connection that @match takes. */
+static void init_connection(struct probe *probe, const struct connection_match *match)
+{
+    if (match == NULL || (match->scheme != SCHEME_MATCH_HTTPS && !match->asks_certificate)) {
+        return;
+    }
+    for (size_t i = 0; i < CERTIFICATE_FACTS; i++) {
+        probe->certificate.facts[i] = value_for(&match->facts[i]);
+    }
+    struct span *name = &probe->certificate.facts[CERTIFICATE_DNS];
+    *name = write_host(*name, probe->name);
+    probe->client = (struct tls_client){
+        .certificate = match->asks_certificate ? &probe->certificate : NULL,
+    };
+    probe->view.tls = &probe->client;
+}
+
 /* @number selects one of the route's hosts and one of its paths. */
 static void init_probe(struct probe *probe, const struct route *route, size_t number)
 {
@@ -146,7 +167,8 @@ static void init_probe(struct probe *probe, const struct route *route, size_t nu
     probe->head = (struct head){.fields = probe->fields, .minor = 1};
     probe->view = (struct request_view){
         .head = &probe->head, .path = &probe->path, .path_buffer = probe->path_buffer};
-    init_host(probe, match->n_hosts > 0 ? match->hosts[number % match->n_hosts] : SPAN(""));
+    probe->view.host = write_host(
+        match->n_hosts > 0 ? match->hosts[number % match->n_hosts] : SPAN(""), probe->host);
     probe->head.target.query = write_query(match, probe->query, sizeof(probe->query));
     for (size_t i = 0; i < match->n_fields && probe->head.n_fields < HEAD_FIELDS_MAX; i++) {
         const struct value_match *field = &match->fields[i];
@@ -158,6 +180,7 @@ static void init_probe(struct probe *probe, const struct route *route, size_t nu
             };
         }
     }
+    init_connection(probe, match->connection);
     if (match->n_clients > 0) {
         probe->view.client = match->clients[0].base;
     }
@@ -457,6 +480,7 @@ static bool is_open_to_all(const struct lint *lint, const struct route *route)
     const struct spec_match *spec = &lint->routes[route->index].match;
     const struct route_match *match = &route->match;
     return match->n_fields + match->n_parameters > 0 && match->n_clients == 0 &&
+           (match->connection == NULL || !match->connection->asks_certificate) &&
            route->upstream != NULL && are_open_to_all(&spec->headers, match->fields) &&
            are_open_to_all(&spec->query, match->parameters);
 }

@@ -1,4 +1,5 @@
-/* Names that certificates are for and that no route has. */
+/* Names that certificates are for and that no route has; routes and limits for connections that no
+ * listener takes. */
 
 #include "base/limits.h"
 #include "policy/lint/lint.h"
@@ -52,6 +53,74 @@ void lint_unrouted_names(struct lint *lint)
                               SPAN_ARGS(cert->node->written), SPAN_ARGS(name));
                 }
             }
+        }
+    }
+}
+
+/* --- connections that routes and limits are for --- */
+
+static bool asks_clients(const struct tls_section *tls)
+{
+    for (size_t i = 0; tls != NULL && i < tls->n_entries; i++) {
+        if (tls->entries[i].client != CLIENT_CERTIFICATE_OFF) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool takes_connection(const struct policy *policy, const struct connection_match *match)
+{
+    for (size_t i = 0; i < policy->n_listeners; i++) {
+        const struct tls_section *tls = policy->listeners[i].tls;
+        if ((match->scheme != SCHEME_MATCH_HTTPS || tls != NULL) &&
+            (match->scheme != SCHEME_MATCH_HTTP || tls == NULL) &&
+            (!match->asks_certificate || asks_clients(tls))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void lint_unmet_connections(struct lint *lint, const struct route *route,
+                            const struct spec_route *spec)
+{
+    const struct connection_match *match = route->match.connection;
+    if (match == NULL || takes_connection(lint->policy, match)) {
+        return;
+    }
+    const char *reason = match->asks_certificate
+                             ? "no certificate of a listener asks clients for theirs; write "
+                               "client: optional or require beside it, with client_ca"
+                         : match->scheme == SCHEME_MATCH_HTTPS ? "no listener has \"tls\""
+                                                               : "each listener has \"tls\"";
+    node_warn(lint->diags, spec->position.node, WARNING_UNREACHABLE_ROUTE,
+              "route \"%.*s\" can never match: %s",
+              SPAN_ARGS(lint_name_of_route(lint, route->index)), reason);
+}
+
+static bool is_of_certificate(const struct key_part *part)
+{
+    for (size_t i = 0; i < part->n_terms; i++) {
+        if (part->terms[i].source < KEY_CLIENT_CERT || part->terms[i].source > KEY_CLIENT_CERT_CN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void lint_unasked_certificates(struct lint *lint, const struct limit_rule *rule,
+                               const struct spec_limit *spec)
+{
+    static const struct connection_match WITH_CERTIFICATE = {.asks_certificate = true};
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        if (is_of_certificate(&rule->key.parts[i]) &&
+            !takes_connection(lint->policy, &WITH_CERTIFICATE)) {
+            node_warn(lint->diags, spec->position.node, WARNING_NO_EFFECT,
+                      "limit \"%.*s\" counts by certificates of clients, and no certificate of a "
+                      "listener asks clients for theirs: each request lacks its key",
+                      SPAN_ARGS(rule->name));
+            return;
         }
     }
 }

@@ -271,6 +271,23 @@ static const struct section_field DEFAULTS_FIELDS[] = {
 };
 static const struct value_type DEFAULTS_TYPE = SECTION_TYPE(DEFAULTS_FIELDS, struct spec_defaults);
 
+static const struct value_type SCHEME = WORD_TYPE("any, http or https", "any", "http", "https");
+static const struct section_field CERTIFICATE_MATCH_FIELDS[] = {
+    {"shown", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_certificate_match, is_shown), "true",
+     KEY_OPTIONAL, "true: any certificate will do, unless more is asked"},
+    {"dns", SHAPE_LIST, &VALUE_HOST_PATTERN,
+     offsetof(struct spec_certificate_match, facts[CERTIFICATE_DNS]), NULL, KEY_OPTIONAL,
+     "its first name of the kind DNS, one of these; \"*.\" for one label"},
+    {"uri", SHAPE_LIST, &VALUE_TEXT,
+     offsetof(struct spec_certificate_match, facts[CERTIFICATE_URI]), NULL, KEY_OPTIONAL,
+     "its first name of the kind URI, one of these"},
+    {"fingerprint", SHAPE_LIST, &VALUE_TEXT,
+     offsetof(struct spec_certificate_match, facts[CERTIFICATE_FINGERPRINT]), NULL, KEY_OPTIONAL,
+     "its SHA-256 in hexadecimal, one of these; colons may stand between the bytes"},
+};
+static const struct value_type CERTIFICATE_MATCH_TYPE =
+    SHORT_SECTION_TYPE(CERTIFICATE_MATCH_FIELDS, struct spec_certificate_match, "shown");
+
 static const struct section_field MATCH_FIELDS[] = {
     {"path", SHAPE_LIST, &VALUE_TEXT, offsetof(struct spec_match, paths), NULL, KEY_OPTIONAL,
      "patterns, one of which matches: \"*\" is a segment, \"{name}\" one with a name, \"**\" the "
@@ -287,6 +304,10 @@ static const struct section_field MATCH_FIELDS[] = {
      "name: value or list of values, one of which it has; true: present, false: absent"},
     {"client", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_match, clients), NULL, KEY_OPTIONAL,
      "addresses or prefixes, one of which the client must be in"},
+    {"scheme", SHAPE_ONE, &SCHEME, offsetof(struct spec_match, scheme), "any", KEY_OPTIONAL,
+     "any, http or https: whether the client's connection is over TLS"},
+    {"client_cert", SHAPE_ONE, &CERTIFICATE_MATCH_TYPE, offsetof(struct spec_match, certificate),
+     NULL, KEY_OPTIONAL, "true: the client has shown a certificate; or a section: such a one"},
     {"ignore_case", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_match, ignore_case), "false",
      KEY_OPTIONAL, "letters of the path match in any case"},
     {"encoded_slash", SHAPE_ONE, &ENCODED_SLASH, offsetof(struct spec_match, encoded_slash),

@@ -11,8 +11,15 @@
 #include "policy/load/section.h"
 #include "policy/load/spec_values.h"
 #include "policy/policy.h"
+#include "tls/client_certificate.h"
 
 /* --- routes --- */
+
+struct spec_certificate_match {
+    struct section_position position;
+    bool is_shown;                                 /* the short form: client_cert: true */
+    struct section_items facts[CERTIFICATE_FACTS]; /* struct spec_text */
+};
 
 struct spec_match {
     struct section_position position;
@@ -22,6 +29,8 @@ struct spec_match {
     struct section_items headers; /* struct section_list of struct spec_text */
     struct section_items query;   /* struct section_list of struct spec_text */
     struct section_items clients; /* struct address_prefix */
+    int scheme;                   /* enum scheme_match */
+    struct spec_certificate_match certificate;
     bool ignore_case;
     int encoded_slash; /* 1: allow */
 };

@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "policy/loader.h"
+#include "tls/client_certificate.h"
 #include "unit/policy/policy_support.h"
 
 enum { WORD_BYTES_MAX = 256 };
@@ -31,9 +32,35 @@ static void write_result(const struct route *route, const char *refusal,
     }
 }
 
-/* One more word of a request: client=ADDRESS or name:value. */
+static struct client_certificate certificate;
+static struct tls_client tls;
+
+/* The client's connection: https, or one with a certificate that has a name. False: @word is not
+ * about it. */
+static bool add_connection(struct request *request, struct span word)
+{
+    static const struct span NAMES[] = {{"print=", 6}, {"dns=", 4}, {"uri=", 4}, {"cn=", 3}};
+    bool is_name = false;
+    for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
+        if (span_starts_with(word, NAMES[i])) {
+            is_name = true;
+            tls.certificate = &certificate;
+            certificate.facts[i] = span_of(word.data + NAMES[i].len, word.len - NAMES[i].len);
+        }
+    }
+    if (is_name || span_equals(word, SPAN("https"))) {
+        request->view.tls = &tls;
+        return true;
+    }
+    return false;
+}
+
+/* One more word of a request: client=ADDRESS, name:value, or of its connection. */
 static void add_word(struct request *request, struct span word)
 {
+    if (add_connection(request, word)) {
+        return;
+    }
     if (span_starts_with(word, SPAN("client="))) {
         request_set_client(request, span_of(word.data + 7, word.len - 7));
         return;
@@ -80,6 +107,8 @@ static void check_line(const struct policy *policy, char *line)
     const char *host = strtok_r(NULL, " ", &rest);
     const char *target = strtok_r(NULL, " ", &rest);
     request_init(&request, method, target, host);
+    certificate = (struct client_certificate){.field = SPAN("")};
+    tls = (struct tls_client){.certificate = NULL};
     for (const char *word = strtok_r(NULL, " ", &rest); word != NULL;
          word = strtok_r(NULL, " ", &rest)) {
         add_word(&request, span_of_text(word));

@@ -110,6 +110,18 @@ static const struct {
     {"unreachable-route", 0,
      "routes: [{match: {header: {x-a: [\"1\", \"2\"]}}, respond: {status: 204}},\n"
      "         {match: {header: {x-a: [\"2\", \"3\"]}}, respond: {status: 204}}]\n"},
+    {"unreachable-route", 2, /* no listener has tls */
+     "routes: [{match: {path: /a, scheme: https}, respond: {status: 204}},\n"
+     "         {match: {path: /b, client_cert: true}, respond: {status: 204}},\n"
+     "         {match: {scheme: http}, respond: {status: 204}}]\n"},
+    {"unreachable-route", 1, /* as for the first, which is of plain connections too */
+     "routes: [{match: {scheme: http}, respond: {status: 204}},\n"
+     "         {match: {path: /a, scheme: http}, respond: {status: 204}}, {respond: {status: "
+     "204}}]\n"},
+    {"no-effect", 1,
+     "limits: {a: {key: [route, client.cert.dns | client.cert], rate: 1/s},\n"
+     "         b: {key: client.cert | client.ip, rate: 1/s}}\n"
+     "routes: [{limits: [a, b], upstream: u}]\n"},
     {"unreachable-route", 1,
      "routes: [{match: {query: {a: false}}, respond: {status: 204}},\n"
      "         {match: {query: {a: false, b: 1}}, respond: {status: 204}}]\n"},

@@ -146,6 +146,15 @@ static const struct {
                "         {match: {host: b.test}, limits: [m], upstream: u},\n"
                "         {match: {client: 11.0.0.0/8}, limits: [m], upstream: u},\n"
                "         {match: {header: {x-a: \"2\"}}, limits: [m], upstream: u}]\n"},
+    {1, /* with its certificate */ LIMITS
+     "routes: [{match: {path: /1, client_cert: {dns: \"*.a.test\", uri: u:1}}, limits: [l, m], "
+     "upstream: u},\n"
+     "         {match: {client_cert: {uri: u:2}}, upstream: u},\n"
+     "         {match: {client_cert: {uri: u:1, dns: \"*.a.test\"}}, limits: [m], upstream: u}]\n"},
+    {0, /* other connections */ LIMITS
+     "routes: [{match: {path: /1, scheme: https}, limits: [l, m], upstream: u},\n"
+     "         {match: {scheme: http}, limits: [m], upstream: u},\n"
+     "         {match: {client_cert: true}, limits: [m], upstream: u}]\n"},
     {1, /* to an earlier route */ LIMITS
      "routes: [{match: {path: /A}, limits: [m], upstream: u},\n"
      "         {match: {path: /a*/**, ignore_case: true}, limits: [l, m], upstream: u}]\n"},

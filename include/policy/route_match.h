@@ -1,0 +1,63 @@
+/* What a route asks of requests: the first route whose match holds takes a request. */
+
+#ifndef SLUICE_POLICY_ROUTE_MATCH_H
+#define SLUICE_POLICY_ROUTE_MATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/address.h"
+#include "base/span.h"
+#include "tls/client_certificate.h"
+
+struct pattern;
+
+enum value_match_kind {
+    VALUE_MATCH_EQUALS, /* one of values */
+    VALUE_MATCH_PRESENT,
+    VALUE_MATCH_ABSENT,
+};
+
+/* A condition on a field of the request, or on a parameter of its query. */
+struct value_match {
+    struct span name;
+    enum value_match_kind kind;
+    struct span *values;
+    size_t n_values;
+};
+
+enum scheme_match {
+    SCHEME_MATCH_ANY,
+    SCHEME_MATCH_HTTP,
+    SCHEME_MATCH_HTTPS,
+};
+
+/* What a route asks of the client's connection. */
+struct connection_match {
+    enum scheme_match scheme;
+    bool asks_certificate; /* the client must have shown one */
+    /* One of the values each, unless there are none. Those of DNS may begin with "*.", for one
+     * label. The names are those of the keys in the policy, strings with a NUL. */
+    struct value_match facts[CERTIFICATE_FACTS];
+};
+
+/* All given conditions must hold; a condition that is not given always holds. */
+struct route_match {
+    struct span *hosts; /* normalised; "*.example.com": one or more labels before it */
+    size_t n_hosts;     /* 0: any */
+    struct pattern *paths;
+    size_t n_paths; /* 0: any */
+    bool ignore_case;
+    bool allow_encoded_slash;
+    struct span *methods;
+    size_t n_methods;
+    struct value_match *fields;
+    size_t n_fields;
+    struct value_match *parameters;
+    size_t n_parameters;
+    struct address_prefix *clients;
+    size_t n_clients;
+    struct connection_match *connection; /* NULL: any */
+};
+
+#endif /* SLUICE_POLICY_ROUTE_MATCH_H */
