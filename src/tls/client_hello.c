@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/address.h"
 #include "tls/server_names.h"
 
 enum {
@@ -67,9 +68,11 @@ static bool take_vector(struct span *rest, size_t n, struct span *vector)
 
 /* --- extensions --- */
 
-/* A list of exactly one host name. NULL: done. Otherwise what is wrong. */
+/* A list of exactly one host name. An address is passed over, as other servers do: some clients
+ * send the host of their URL whatever it is. NULL: done. Otherwise what is wrong. */
 static const char *read_server_name(struct span extension, struct client_hello *hello)
 {
+    struct address address;
     struct span list;
     struct span name;
     size_t type;
@@ -80,7 +83,8 @@ static const char *read_server_name(struct span extension, struct client_hello *
     if (list.len > 0 || type != NAME_TYPE_HOST) {
         return "the server_name extension has something else than one host name";
     }
-    if (!server_names_normalise(name, hello->name, &hello->server_name)) {
+    if (!address_parse(name, &address) &&
+        !server_names_normalise(name, hello->name, &hello->server_name)) {
         return "the server name is no host name";
     }
     return NULL;

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/clock.h"
 #include "tls/client_hello.h"
 
@@ -79,7 +80,7 @@ static int on_server_name(SSL *ssl, int *alert, void *context)
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* The name in OpenSSL's reading of the extension, as sent. Empty: there is none. */
+/* The name in OpenSSL's reading of the extension, as sent. Empty: there is none, or an address. */
 static struct span sent_name(SSL *ssl)
 {
     const unsigned char *extension;
@@ -89,7 +90,10 @@ static struct span sent_name(SSL *ssl)
         return span_of(NULL, 0);
     }
     const size_t name_len = (size_t)extension[3] << 8 | extension[4];
-    return name_len <= len - 5 ? span_of((const char *)extension + 5, name_len) : span_of(NULL, 0);
+    const struct span name =
+        span_of((const char *)extension + 5, name_len <= len - 5 ? name_len : 0);
+    struct address address;
+    return address_parse(name, &address) ? span_of(NULL, 0) : name;
 }
 
 /* A client that answers a HelloRetryRequest with another name is served by nobody. */

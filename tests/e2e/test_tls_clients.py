@@ -131,6 +131,17 @@ def test_the_name_chooses_the_certificate(start, authority):
             assert client.leaf_names()[0] == "one.test"
 
 
+@pytest.mark.parametrize("unknown", ["default", "refuse"])
+def test_an_address_as_the_name_is_no_name(start, authority, unknown):
+    """RFC 6066 has names alone, but some clients send the host of their URL whatever it is."""
+    proxy = start(listening(authority, top=f", unknown_name: {unknown}") + ECHO % "ok")
+    for options in ([], ["-groups", "P-384:X25519"], ["-tls1_2"]):
+        ended = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{proxy.port}", "-servername", "127.0.0.1",
+                                "-CAfile", authority.certificate, "-verify_return_error", *options],
+                               input="", capture_output=True, text=True, timeout=20, check=False)
+        assert ended.returncode == 0 and "Verify return code: 0 (ok)" in ended.stdout, ended.stderr
+
+
 def test_an_unknown_name_can_be_refused(start, authority):
     proxy = start(listening(authority, top=", unknown_name: refuse") + ECHO % "ok")
     with pytest.raises(ssl.SSLError, match="UNRECOGNIZED_NAME"):
