@@ -1,4 +1,5 @@
-/* bench_floor PORT [UPSTREAM_PORT]: the least that a proxy can do in one thread. It reads no HTTP.
+/* bench_floor [--tls CERTIFICATE KEY] PORT [UPSTREAM_PORT]: the least that a proxy can do in one
+ * thread. It reads no HTTP. With --tls clients speak TLS: recv, SSL_read, SSL_write, send.
  *
  * With UPSTREAM_PORT each connection from a client has one of its own to 127.0.0.1:UPSTREAM_PORT,
  * and what comes on either is sent on the other: recv, send, recv, send for a request. Without it
@@ -18,6 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "secure.h"
+
 enum { EVENTS_MAX = 256, BACKLOG = 4096, MESSAGE_BYTES_MAX = 64 * 1024 };
 
 static const char DENIAL[] =
@@ -29,12 +32,14 @@ static const char DENIAL[] =
 struct end {
     int fd;
     struct end *other; /* NULL: answered with DENIAL */
+    SSL *ssl;          /* NULL: plain text */
 };
 
 struct relay {
     int epoll_fd;
     struct sockaddr_in upstream;
     bool has_upstream;
+    SSL_CTX *tls; /* NULL: clients speak plain text */
 };
 
 _Noreturn static void fail(const char *what)
@@ -93,9 +98,22 @@ static void on_new_client(const struct relay *relay, int listener)
         fail("accept4");
     }
     struct end *client = new_end(relay, fd);
+    if (relay->tls != NULL && (client->ssl = secure_connection(relay->tls)) == NULL) {
+        fail("a TLS connection");
+    }
     if (relay->has_upstream) {
         client->other = connect_upstream(relay);
         client->other->other = client;
+    }
+}
+
+static void close_end(struct end *end)
+{
+    if (end->fd >= 0) {
+        close(end->fd);
+        end->fd = -1;
+        SSL_free(end->ssl);
+        end->ssl = NULL;
     }
 }
 
@@ -103,37 +121,49 @@ static void on_new_client(const struct relay *relay, int listener)
  * of it may still be in the batch. */
 static void close_both(struct end *end)
 {
-    if (end->fd >= 0) {
-        close(end->fd);
-        end->fd = -1;
+    close_end(end);
+    if (end->other != NULL) {
+        close_end(end->other);
     }
-    if (end->other != NULL && end->other->fd >= 0) {
-        close(end->other->fd);
-        end->other->fd = -1;
+}
+
+/* Returns false at the end of the connection. */
+static bool receive(const struct end *end, char *bytes, size_t *n_bytes)
+{
+    if (end->ssl != NULL) {
+        return secure_receive(end->ssl, end->fd, bytes, MESSAGE_BYTES_MAX, n_bytes);
     }
+    const ssize_t n = recv(end->fd, bytes, MESSAGE_BYTES_MAX, 0);
+    *n_bytes = n > 0 ? (size_t)n : 0;
+    return n > 0;
+}
+
+static bool answer(const struct end *end, const char *bytes, size_t n_bytes)
+{
+    if (end->ssl != NULL) {
+        return secure_send(end->ssl, end->fd, bytes, n_bytes);
+    }
+    const ssize_t n_sent = send(end->fd, bytes, n_bytes, MSG_NOSIGNAL);
+    if (n_sent >= 0 && (size_t)n_sent != n_bytes) {
+        errno = EMSGSIZE;
+        fail("a message was not taken in one piece");
+    }
+    return n_sent >= 0;
 }
 
 static void on_readable(struct end *end)
 {
     static char message[MESSAGE_BYTES_MAX];
+    size_t n_bytes;
     if (end->fd < 0) {
         return; /* closed in this batch of events */
     }
-    const ssize_t n = recv(end->fd, message, sizeof(message), 0);
-    if (n <= 0) {
-        close_both(end);
-        return;
+    bool is_open = receive(end, message, &n_bytes);
+    if (is_open && n_bytes > 0) {
+        is_open = end->other != NULL ? answer(end->other, message, n_bytes)
+                                     : answer(end, DENIAL, sizeof(DENIAL) - 1);
     }
-    const bool is_relayed = end->other != NULL;
-    const char *answer = is_relayed ? message : DENIAL;
-    const size_t n_answer = is_relayed ? (size_t)n : sizeof(DENIAL) - 1;
-    const int to = is_relayed ? end->other->fd : end->fd;
-    const ssize_t n_sent = send(to, answer, n_answer, MSG_NOSIGNAL);
-    if (n_sent >= 0 && (size_t)n_sent != n_answer) {
-        errno = EMSGSIZE;
-        fail("a message was not taken in one piece");
-    }
-    if (n_sent < 0) {
+    if (!is_open) {
         close_both(end);
     }
 }
@@ -153,11 +183,18 @@ static int listen_at(const char *port)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 && argc != 3) {
-        fprintf(stderr, "usage: bench_floor PORT [UPSTREAM_PORT]\n");
+    const bool is_secure = argc > 3 && strcmp(argv[1], "--tls") == 0;
+    struct relay relay = {.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
+    if (is_secure) {
+        relay.tls = secure_context(argv[2], argv[3]);
+        argv += 3;
+        argc -= 3;
+    }
+    if ((argc != 2 && argc != 3) || (is_secure && relay.tls == NULL)) {
+        fprintf(stderr, "usage: bench_floor [--tls CERTIFICATE KEY] PORT [UPSTREAM_PORT]\n");
         return 2;
     }
-    struct relay relay = {.epoll_fd = epoll_create1(EPOLL_CLOEXEC), .has_upstream = argc == 3};
+    relay.has_upstream = argc == 3;
     if (relay.has_upstream) {
         relay.upstream = address_of(argv[2]);
     }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Idle clients: crowd.py PORT N opens N keep-alive connections, asks once on each, says so, holds them until
+"""Idle clients: crowd.py PORT N [tls] opens N keep-alive connections, asks once on each, says so, holds them until
 its input ends, and then says how many the server still holds too."""
 
 import resource
 import socket
+import ssl
 import subprocess
 import sys
 
@@ -17,8 +18,8 @@ TIMEOUT_S = 30
 class Crowd:
     """A context: the clients, in a process of their own, since descriptors are counted by process."""
 
-    def __init__(self, port, n_clients):
-        self.argv = [sys.executable, "-B", __file__, str(port), str(n_clients)]
+    def __init__(self, port, n_clients, is_secure=False):
+        self.argv = [sys.executable, "-B", __file__, str(port), str(n_clients), *(["tls"] if is_secure else [])]
         self.n_clients = n_clients
 
     def __enter__(self):
@@ -51,12 +52,13 @@ def raise_descriptors(n_files):
     return True
 
 
-def connect(port, number):
+def connect(port, number, context):
     client = socket.socket()
     client.settimeout(TIMEOUT_S)
     client.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
     client.bind((f"127.0.{1 + number // PER_SOURCE}.1", 0))
     client.connect(("127.0.0.1", port))
+    client = context.wrap_socket(client) if context else client
     client.sendall(REQUEST)
     answer = client.recv(4096)
     if not answer.startswith(b"HTTP/1.1 200 "):
@@ -68,7 +70,7 @@ def connect(port, number):
 def is_open(client):
     try:
         return client.recv(1) != b""
-    except BlockingIOError:
+    except (BlockingIOError, ssl.SSLWantReadError):
         return True
     except OSError:
         return False
@@ -78,7 +80,8 @@ def main():
     port, n_clients = int(sys.argv[1]), int(sys.argv[2])
     if not raise_descriptors(n_clients + SPARE_FILES):
         sys.exit(f"crowd: {n_clients} open files are not allowed here")
-    clients = [connect(port, number) for number in range(n_clients)]
+    context = ssl._create_unverified_context() if sys.argv[3:] == ["tls"] else None
+    clients = [connect(port, number, context) for number in range(n_clients)]
     print("ready", flush=True)
     sys.stdin.read()
     print(sum(is_open(client) for client in clients), flush=True)

@@ -5,9 +5,11 @@ import json
 import os
 import pathlib
 import re
+import ssl
 import subprocess
 import time
 
+import handshakes
 from cpu import cpu_ns
 from instructions import Client
 from proxies import log_path
@@ -24,8 +26,12 @@ DENIED_SLACK = 0.01  # of the requests: what a quota lets through
 STATUS = re.compile(rb"^.* status=(\d+)", re.MULTILINE)  # in a log, the proxy's own, not the upstream's
 
 
-def _get(process, path):
-    connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=5)
+def _get(row, process, path):
+    if row.load.is_secure:
+        context = ssl._create_unverified_context()  # the certificate is its own authority
+        connection = http.client.HTTPSConnection("127.0.0.1", process.port, timeout=5, context=context)
+    else:
+        connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=5)
     connection.request("GET", path)
     response = connection.getresponse()
     text = response.read()
@@ -35,7 +41,7 @@ def _get(process, path):
 
 def check_fields(row, process):
     """Asks once: the upstream must get every field, and the client those of as many limits as there are."""
-    response, text = _get(process, "/fields")
+    response, text = _get(row, process, "/fields")
     policies = [policy for policy in (response.getheader("RateLimit-Policy") or "").split(",") if policy]
     if len(policies) != (row.n_limits or 0):
         raise StageError(f"{row.name}: {row.n_limits} limits are meant, and RateLimit-Policy tells of {policies}")
@@ -50,13 +56,16 @@ def check_fields(row, process):
 
 
 def wrk(load, port, connections, seconds, cores=()):
-    """Loads what listens on @port; gives what wrk saw."""
+    """Loads what listens on @port; gives what wrk saw, or handshakes.py where each request has a connection."""
+    pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
+    if load.handshake:
+        return handshakes.load(port, load.path, load.handshake, load.connections, seconds, pin)
+    scheme = "https" if load.is_secure else "http"
     argv = ["wrk", "-t1", f"-c{load.connections or connections}", f"-d{seconds}s", "--latency", "--timeout", "10s",
-            "-s", str(WRK_REPORT), f"http://127.0.0.1:{port}{load.path}", "--"]
+            "-s", str(WRK_REPORT), f"{scheme}://127.0.0.1:{port}{load.path}", "--"]
     argv += [f"paths={load.n_paths}"] if load.n_paths > 1 else []
     argv += [f"spent={load.spent}"] if load.spent else []
     argv += [f"upload={load.upload}"] if load.upload else []
-    pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
     ended = subprocess.run(argv, capture_output=True, text=True, preexec_fn=pin)
     if ended.returncode != 0 or not ended.stderr.strip().startswith("{"):
         raise StageError(f"wrk ended with {ended.returncode}: {ended.stdout}{ended.stderr}")

@@ -28,6 +28,20 @@ NGINX_FORWARDED = """proxy_set_header X-Forwarded-For $remote_addr;
             proxy_set_header X-Real-IP $remote_addr;
             proxy_set_header X-Request-ID $request_id;
             proxy_set_header Via "1.1 nginx";"""
+HAPROXY_FORWARDED = """http-request set-header X-Forwarded-For %[src]
+    http-request set-header X-Forwarded-Proto http
+    http-request set-header X-Forwarded-Host %[req.hdr(Host)]
+    http-request set-header X-Real-IP %[src]
+    http-request set-header Via "1.1 haproxy"
+"""
+# As sluice's: the server's order, which begins with AES-128.
+NGINX_TLS = """ssl_certificate @file@;
+        ssl_certificate_key @file@;
+        ssl_protocols TLSv1.2 TLSv1.3;
+        ssl_prefer_server_ciphers on;
+        ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384;"""
+HAPROXY_TLS = " ssl crt @file@ alpn http/1.1 ssl-min-ver TLSv1.2 ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384"
+SLUICE_TLS = "{address: 127.0.0.1:@port@, tls: {cert: @file@, key: @file@}}"
 # sluice always sends X-Request-ID and Via.
 SLUICE_BARE = "request: {remove: [X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, X-Real-IP]}"
 
@@ -43,10 +57,16 @@ class Setting:
     cores: set = frozenset()  # that proxies run on; empty: any
     prefix: tuple = ()  # words that stand before each proxy's command
     floor: pathlib.Path = None  # the program bench_floor, where a row is made of it
+    certificate: pathlib.Path = None  # with its key in the same file, where a row speaks TLS
 
 
 def log_path(setting, row):
     return setting.stage.dir / f"{row.name}.log"
+
+
+def _tls(template, setting, row):
+    """What a configuration says where the row's clients speak TLS."""
+    return template.replace("@file@", str(setting.certificate)) if setting.certificate and row.load.is_secure else ""
 
 
 def _start(setting, row, argv_of_config, config, port, output=None):
@@ -61,7 +81,8 @@ def floor(is_denied=False):
     def start(setting, row):
         port = free_port()
         log_path(setting, row).touch()
-        argv = [*setting.prefix, setting.floor, str(port), *([] if is_denied else [str(setting.upstream_port)])]
+        tls = ["--tls", setting.certificate, setting.certificate] if row.load.is_secure else []
+        argv = [*setting.prefix, setting.floor, *tls, str(port), *([] if is_denied else [str(setting.upstream_port)])]
         return setting.stage.start(row.name, argv, port, None, setting.cores)
 
     return start
@@ -83,6 +104,8 @@ def nginx(modules="", limits="", limit="", bodies="", workers=1, is_bare=False):
             access_log="off" if is_bare else f"{log_path(setting, row)} logfmt buffer=64k flush=1s",
             forwarded="" if is_bare else NGINX_FORWARDED,
             port=port,
+            ssl=" ssl" if row.load.is_secure else "",
+            tls=_tls(NGINX_TLS, setting, row),
             upstream_port=setting.upstream_port,
             modules=modules,
             limits=limits % names,
@@ -138,15 +161,17 @@ def nginx_lua(rate, key="remote_addr", spent_per_hour=None, burst=None):
     )
 
 
-def haproxy(at_most, period="10s", table=("ip", "src"), expire="60s", threads=1, peers=None):
+def haproxy(at_most, period="10s", table=("ip", "src"), expire="60s", threads=1, peers=None, is_bare=False):
     """Denies above @at_most requests a @period. @table: the type of its key, and the key. @peers: the name
-    of this one among those that tell each other their tables, and the port of each."""
+    of this one among those that tell each other their tables, and the port of each. @is_bare: as nginx()."""
     def start(setting, row):
         port = free_port()
         lines = [f"    peer {name} 127.0.0.1:{at}\n" for name, at in peers[1].items()] if peers else []
         config = render(PEERS / "haproxy.cfg", port=port, upstream_port=setting.upstream_port,
                         at_most=at_most, period=period, type=table[0], key=table[1], expire=expire,
                         threads=threads, shared=" peers all" if peers else "",
+                        tls=_tls(HAPROXY_TLS, setting, row), log="" if is_bare else "log global",
+                        forwarded="" if is_bare else HAPROXY_FORWARDED,
                         peers="".join(["peers all\n", *lines]) if peers else "")
         name = ["-L", peers[0]] if peers else []
         argv = lambda path: ["haproxy", "-db", *name, "-f", path]
@@ -156,8 +181,8 @@ def haproxy(at_most, period="10s", table=("ip", "src"), expire="60s", threads=1,
 
 
 def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None, workers=1,
-                  settings="", is_bare=False):
-    """The policy's text: @limits, each a limit's mapping, in Redis or else in the embedded store; @spent:
+                  settings="", is_bare=False, listen=None):
+    """The policy's text: @listen: instead of the port; @limits, each a limit's mapping, in Redis or else in the embedded store; @spent:
     that of what lies below /spent; @settings: lines at the top; @is_bare: without a log and forwarding fields."""
     named = {f"limit-{number}": limit for number, limit in enumerate(limits, 1)}
     all_limits = named | ({"spent": spent} if spent else {})
@@ -165,7 +190,7 @@ def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None,
     special = "  - {match: {path: /spent/**}, limits: [spent], upstream: api}\n" if spent else ""
     return render(
         PEERS / "sluice.yaml",
-        port=port,
+        listen=listen or f"127.0.0.1:{port}",
         workers=workers,
         settings=settings,
         log="off" if is_bare else f"{{format: logfmt, to: {log}}}",
@@ -182,7 +207,8 @@ def sluice(*limits, redis=False, spent=None, **others):
     def start(setting, row):
         port = free_port()
         config = sluice_config(port, log_path(setting, row), setting.upstream_port, limits,
-                               setting.redis_port if redis else None, spent, **others)
+                               setting.redis_port if redis else None, spent,
+                               listen=_tls(SLUICE_TLS, setting, row).replace("@port@", str(port)), **others)
         return _start(setting, row, lambda path: [setting.sluice, "run", path], config, port)
 
     return start

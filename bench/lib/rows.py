@@ -26,6 +26,8 @@ class Load:
     upload: int = 0  # bytes of the request's body
     connections: int = None  # None: as many as the run has
     part: float = 1  # of the seconds that a row has
+    is_secure: bool = False  # over TLS
+    handshake: str = None  # a connection a request: "full" or "resumed"
 
     @property
     def spent_paths(self):
@@ -72,6 +74,12 @@ GROUPS = {
     "deny": Group("Denied requests (429 from the proxy); ratio to nginx limit_req, 429", denied=1),
     "bare": Group("Proxied requests without a log and forwarding fields; ratio to the floor", is_bare=True),
     "bare-deny": Group("Denied requests without a log; ratio to the floor", denied=1, is_bare=True),
+    "tls": Group("Proxied requests over kept TLS connections, without a log and forwarding fields; ratio to the floor",
+                 is_bare=True),
+    "tls-full": Group("A TLS connection a request, denied, without a log; ratio to the floor", denied=1, is_bare=True),
+    "tls-resumed": Group("A resumed TLS connection a request, denied, without a log; ratio to the floor", denied=1,
+                         is_bare=True),
+    "tls-down": Group("Responses of 10 MiB over TLS; ratio to nginx limit_req"),
     "mixed": Group("Redis in the path, every second request denied, 10,000 keys; ratio to"
                    " nginx + Lua + Redis", denied=0.5),
     "down-64k": Group("Responses of 64 KiB; ratio to nginx limit_req"),
@@ -94,6 +102,11 @@ MIXED = Load(n_paths=COLD_PATHS, spent="/spent")
 ONE_EACH = 0.9  # of Redis calls for a request, where no two requests may share one
 
 
+SECURE = Load(is_secure=True)
+FULL, RESUMED = (Load(is_secure=True, handshake=kind, connections=4) for kind in ("full", "resumed"))
+SECURE_DOWN = Load("/bodies/10m", download=10 * MIB, connections=8, part=0.5, is_secure=True)
+
+
 def _ratio(at_most, of):
     return Bound("proxy_us", at_most, of)
 
@@ -104,6 +117,20 @@ def _body_rows(group, title, load):
         Row(reference, f"nginx, {title}", group, nginx_limit_req(*AMPLE_REQ, STREAMING), load),
         Row(f"sluice-{group}", f"sluice, {title}", group, sluice(PER_CLIENT), load, n_limits=1,
             bounds=(_ratio(1, reference),)),
+    ]
+
+
+def _handshake_rows(group, title, load, at_most_of_floor=None):
+    names = [f"{name}-{group}" for name in ("floor", "nginx", "haproxy")]
+    bounds = [_ratio(1, name) for name in names[1:]]
+    bounds += [_ratio(at_most_of_floor, names[0])] if at_most_of_floor else []
+    return [
+        Row(names[0], f"the floor, {title}", group, floor(is_denied=True), load),
+        Row(names[1], f"nginx, {title}", group,
+            nginx_limit_req(f"{TINY_PER_MINUTE}r/m", "limit_req zone=client;", is_bare=True), load),
+        Row(names[2], f"HAProxy, {title}", group, haproxy(0, is_bare=True), load),
+        Row(f"sluice-{group}", f"sluice, {title}", group, sluice(TINY, is_bare=True), load, n_limits=1,
+            bounds=tuple(bounds)),
     ]
 
 
@@ -145,6 +172,17 @@ ROWS = [
         nginx_limit_req(f"{TINY_PER_MINUTE}r/m", "limit_req zone=client;", is_bare=True)),
     Row("sluice-bare-429", "sluice 429, bare", "bare-deny", sluice(TINY, is_bare=True), n_limits=1,
         bounds=(_ratio(1.2, "floor-429"),)),
+    Row("floor-tls", "the floor, TLS", "tls", floor(), SECURE),
+    Row("nginx-tls", "nginx limit_req, TLS", "tls", nginx_limit_req(*AMPLE_REQ, is_bare=True), SECURE),
+    Row("haproxy-tls", "HAProxy stick table, TLS", "tls", haproxy(AMPLE * 10, is_bare=True), SECURE),
+    Row("sluice-tls", "sluice embedded, TLS", "tls", sluice(PER_CLIENT, is_bare=True), SECURE, n_limits=1,
+        bounds=(_ratio(1.15, "floor-tls"), _ratio(1, "nginx-tls"), _ratio(1, "haproxy-tls"))),
+    *_handshake_rows("tls-full", "full handshake", FULL, 1.05),
+    *_handshake_rows("tls-resumed", "resumed", RESUMED),
+    Row("nginx-tls-down", "nginx, 10 MiB, TLS", "tls-down", nginx_limit_req(*AMPLE_REQ, STREAMING), SECURE_DOWN),
+    Row("haproxy-tls-down", "HAProxy, 10 MiB, TLS", "tls-down", haproxy(AMPLE * 10), SECURE_DOWN),
+    Row("sluice-tls-down", "sluice, 10 MiB, TLS", "tls-down", sluice(PER_CLIENT), SECURE_DOWN, n_limits=1,
+        bounds=(_ratio(1.1, "nginx-tls-down"), _ratio(1.1, "haproxy-tls-down"))),
     Row("nginx-lua-redis-mixed", "nginx + Lua, half denied", "mixed",
         nginx_lua(AMPLE, key="uri", spent_per_hour=TINY_PER_HOUR), MIXED,
         calls_at_least=ONE_EACH),

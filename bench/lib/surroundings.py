@@ -1,10 +1,23 @@
 """The upstream that all rows of bench/run share, with its bodies and uploads."""
 
+import subprocess
+
 from proxies import NGINX_MODULES, PEERS
 from rows import KIB, MIB
 from stage import free_port, render
 
 BODIES = {"64k": 64 * KIB, "10m": 10 * MIB}
+
+
+def make_certificate(stage):
+    """Of a name of its own, ECDSA on P-256, with its key in the same file."""
+    path = stage.dir / "certificate.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                    "-subj", "/CN=bench.example", "-addext", "subjectAltName=DNS:bench.example,IP:127.0.0.1",
+                    "-keyout", stage.dir / "key.pem", "-out", path], check=True, capture_output=True)
+    path.write_text(path.read_text() + (stage.dir / "key.pem").read_text())
+    path.chmod(0o600)
+    return path
 
 
 def start_upstream(stage, cores=None):

@@ -6,6 +6,8 @@ from words import bounds_table, number, origin, spread, table
 
 MIB = 1 << 20
 BARE_GROUPS = ("bare", "bare-deny")
+TLS_GROUPS = {"tls": "Kept connections", "tls-full": "Full handshakes", "tls-resumed": "Resumed connections",
+              "tls-down": "Responses of 10 MiB"}
 BODIES = ("down-64k", "down-10m", "up-64k", "up-10m")
 
 
@@ -102,6 +104,21 @@ def _bare(title, figures):
     return Section(title, text, (chart,), bounds)
 
 
+def _tls(title, figures):
+    groups = {name: in_group(figures, name) for name in TLS_GROUPS}
+    charts = tuple(_ratios(f"{name}-ratio", f"{heading}, CPU of the proxy compared", groups[name], figures)
+                   for name, heading in TLS_GROUPS.items() if groups[name])
+    parts = [part for name, heading in TLS_GROUPS.items() if groups[name]
+             for part in (f"**{heading}**", _cost_table(groups[name]))]
+    bounds = bounds_of(in_group(figures, *TLS_GROUPS))
+    text = paragraphs(
+        "TLS 1.3 with AES-128-GCM and a certificate of ECDSA on P-256. The floor is the epoll loop above with the same OpenSSL:"
+        " recv, SSL_read, SSL_write, send. Rows of handshakes have a connection a request, which is answered with 429 by the"
+        " proxy; they and the kept connections are without a log and forwarding fields. Downloads are as those of the bodies.",
+        origin(figures), *(shown(chart) for chart in charts), *parts, bounds_table(bounds))
+    return Section(title, text, charts, bounds)
+
+
 def _bodies(title, figures):
     rows = in_group(figures, *BODIES)
     chart = _ratios("bodies-ratio", "CPU a byte of body, compared", rows, figures)
@@ -164,6 +181,7 @@ MIXED = made_of("run", "Redis in the path, and denials happening", _where_measur
 PROXIED = made_of("run", "CPU of a proxied request", _where_measured(_proxied, "pass"))
 DENIED = made_of("run", "CPU of a denied request", _where_measured(_denied, "deny"))
 BARE = made_of("run", "Distance to the floor", _where_measured(_bare, *BARE_GROUPS))
+TLS = made_of("run", "TLS", _where_measured(_tls, *TLS_GROUPS))
 BODY = made_of("run", "Bodies", _where_measured(_bodies, *BODIES))
 CALLS = made_of("calls", "System calls and allocations", _calls)
 BUDGET = made_of("budget", "Instructions", _budget)

@@ -19,8 +19,8 @@ machines, as far as anything does; microseconds and requests a second are of the
 """
 # What no peer publishes comes first.
 FIRST = (cost.MIXED, exactness.ACCURACY, trouble.STALLS, trouble.RECOVERY)
-COSTS = (cost.PROXIED, cost.DENIED, cost.BARE, delay.LATENCY, cost.BODY)
-ELSEWHERE = ("mixed", *cost.BARE_GROUPS, *cost.BODIES)  # groups of rows that README leaves to the page
+COSTS = (cost.PROXIED, cost.DENIED, cost.BARE, cost.TLS, delay.LATENCY, cost.BODY)
+ELSEWHERE = ("mixed", *cost.BARE_GROUPS, *cost.TLS_GROUPS, *cost.BODIES)  # groups of rows that README leaves to the page
 COUNTED = (cost.CALLS, cost.BUDGET, alone.DECISIONS, alone.BYTES, alone.SCRAPE)
 
 

@@ -18,6 +18,9 @@ COLUMNS = {
                 "(min..max)>": None, "requests/s>": "requests_per_second", "p99, ms>": "p99_ms"},
     "contention": {"store, MiB>": "memory_mib", "keys>": "keys", "threads>": "threads", "locks waited for>": "waited",
                    "when each holder is interrupted>": "waited_interrupted", "decisions/s>": "decisions_per_second"},
+    "tls-connections": {"idle TLS connections>": "idle", "bytes each>": "bytes_per_idle"},
+    "tls-handshakes": {"workers>": "workers", "proxy, µs a handshake>": "proxy_us", "ratio>": "ratio", "(min..max)>": None,
+                       "handshakes/s>": "requests_per_second", "p99, ms>": "p99_ms"},
 }
 WORDS = {
     "connections": ("Connections", "Idle keep-alive connections beside a load; bytes of each beyond what the kernel takes,"
@@ -32,6 +35,9 @@ WORDS = {
     "contention": ("Threads in one store", "Threads that decide in one embedded store without a proxy around them: part of"
                    " the locks that had to be waited for, as they run, and when every holder is interrupted while it"
                    " holds one, which is what many more cores than these would be like."),
+    "tls-connections": ("Idle TLS connections", "Each has asked once, and waits; bytes beyond what the kernel takes."),
+    "tls-handshakes": ("Handshakes and workers", "A TLS connection a request, with a full handshake (ECDSA on P-256) and a 429;"
+                       " ratio of the proxy's CPU to that with one worker."),
 }
 SHARES = ("waited", "waited_interrupted")
 WHOLE = ("idle", "keys", "routes", "limits", "workers", "cores", "threads", "memory_mib")

@@ -43,7 +43,8 @@ struct client_hello {
 /* Parse the @bytes that a connection has sent so far, from its first. @joined has room for
  * CLIENT_HELLO_BYTES_MAX bytes, and gets a message that is split over several records. @bytes may
  * go on behind the message, in records of their own. With CLIENT_HELLO_BAD, *@reason is a static
- * text, else NULL. An IP address as the name is none. A name with characters that no host name has, an extension that comes twice, and a ClientHello of SSL 2.0 are CLIENT_HELLO_BAD. Never
+ * text, else NULL. A name with characters that no host name has, an extension that comes twice, and
+ * a ClientHello of SSL 2.0 are CLIENT_HELLO_BAD; an IP address as the name is none. Never
  * CLIENT_HELLO_PARTIAL for CLIENT_HELLO_BYTES_MAX bytes or more. */
 MUST_USE enum client_hello_result client_hello_parse(struct span bytes, char *joined,
                                                      struct client_hello *hello,

@@ -8,6 +8,7 @@ import os
 import selectors
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import time
 import pytest
 
 from harness import program
+from harness.certificates import Authority
 from harness.client import Client
 from harness.ports import free_port
 from harness.wait import until
@@ -118,10 +120,10 @@ def test_nobody_there_is_an_error_and_a_server_that_leaves_is_told():
 
 
 @contextlib.contextmanager
-def _floor(*arguments):
-    """A port where bench_floor listens."""
+def _floor(*options, to=None):
+    """A port where bench_floor listens; `to`: the port of its upstream."""
     port = free_port()
-    with subprocess.Popen([FLOOR, str(port), *map(str, arguments)]) as process:
+    with subprocess.Popen([FLOOR, *map(str, options), str(port), *([str(to)] if to else [])]) as process:
         until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "the floor to listen")
         yield port
         assert process.poll() is None
@@ -130,11 +132,27 @@ def _floor(*arguments):
 
 def test_the_floor_passes_on_what_comes_and_denies_without_an_upstream():
     server = Server(stalls_after=0)
-    with _floor(server.port) as port:
+    with _floor(to=server.port) as port:
         seen = _load(port, "--requests", 300, "--connections", 3)
         assert seen["requests"] == seen["ok"] == server.n_answers == 300
     with _floor() as port, Client(("127.0.0.1", port)) as client:
         assert [client.ask().status for _ in range(3)] == [429] * 3
+
+
+def test_the_floor_speaks_tls_and_handshakes_are_full_or_resumed(tmp_path):
+    server = Server(stalls_after=0)
+    certificate, key = Authority(tmp_path / "ca").sign("floor", "DNS:floor.test")
+    context = ssl.create_default_context(cafile=tmp_path / "ca" / "ca.pem")
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # the authority has no key usage
+    with _floor("--tls", certificate, key, to=server.port) as port:
+        with socket.create_connection(("127.0.0.1", port)) as plain, \
+                context.wrap_socket(plain, server_hostname="floor.test") as client:
+            for _ in range(3):
+                client.sendall(b"GET / HTTP/1.1\r\nHost: floor.test\r\n\r\n")
+                assert client.recv(4096) == ANSWER
+        for kind in ("full", "resumed"):
+            seen = _part_of_bench("handshakes").load(port, "/", kind, 2, 0.5)
+            assert seen["requests"] > 2 and not seen["socket_errors"] and not seen["not_ok"]
 
 
 def test_the_ratios_of_earlier_runs_stand_beside_those_of_this_one():
