@@ -24,6 +24,7 @@ enum {
     PLAIN_BYTES_MAX = RECORDS_MAX * RECORD_BYTES_MAX,
     RECEIVES_MAX = 6,      /* of one read: a large block, and the rest of a record before it */
     RECORDS_READ_MAX = 64, /* of one read: a large block in records of a packet each */
+    SESSIONS_MANY = 200,
     SEALED_BYTES_MAX = RECORDS_MAX * (RECORD_BYTES_MAX + RECORD_OVERHEAD) + 1024,
 };
 
@@ -32,6 +33,7 @@ struct tls_worker {
     OSSL_LIB_CTX *library;
     BIO_METHOD *bio_method;
     struct pool sessions;
+    size_t n_sessions_most;    /* at once, since memory was given back */
     struct pool sealed_blocks; /* ciphertext that the kernel did not take */
     struct list queued;        /* sessions whose handshake can go on */
     struct loop_task handshakes;

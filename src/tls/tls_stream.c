@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
@@ -434,8 +435,20 @@ static size_t tls_unsent(const struct stream *stream)
     return session->unsent == NULL ? 0 : session->unsent_end - session->unsent_start;
 }
 
+/* What OpenSSL frees lies between what is in use, so that the C library keeps it: give it back when
+ * most of many sessions are gone. That takes milliseconds, once for many sessions. */
+static void give_memory_back(struct tls_worker *worker)
+{
+    const size_t n_sessions = worker->sessions.n_taken;
+    if (worker->n_sessions_most >= SESSIONS_MANY && n_sessions <= worker->n_sessions_most / 8) {
+        worker->n_sessions_most = n_sessions;
+        malloc_trim(0);
+    }
+}
+
 static void free_session(struct tls_session *session)
 {
+    struct tls_worker *worker = session->worker;
     list_remove(&session->queued);
     loop_task_cancel(&session->look_again);
     SSL_free(session->ssl);
@@ -443,7 +456,8 @@ static void free_session(struct tls_session *session)
     drop_unsent(session);
     client_certificate_free(session->client.certificate);
     tls_server_release(session->server);
-    pool_give(&session->worker->sessions, session);
+    pool_give(&worker->sessions, session);
+    give_memory_back(worker);
 }
 
 /* The stream is plain again. */
@@ -532,6 +546,9 @@ struct tls_session *tls_session_new(struct tls_worker *worker, struct stream *st
         .owner = stream->owner,
         .tls_handler = handler,
     };
+    if (worker->sessions.n_taken > worker->n_sessions_most) {
+        worker->n_sessions_most = worker->sessions.n_taken;
+    }
     list_init(&session->queued);
     loop_task_init(&session->look_again, on_look_again);
     stream->transport = &TRANSPORT_TLS;
