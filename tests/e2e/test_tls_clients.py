@@ -13,6 +13,7 @@ from harness import message
 from harness.certificates import Authority, make_crl
 from harness.client import Client
 from harness.message import Cut, request
+from harness.openssl import CONTENT, HANDSHAKE, TLS_1_2, RecordClient
 from harness.reload import reload
 from harness.upstream import answer
 from harness.wait import until
@@ -528,6 +529,27 @@ def test_renegotiation_is_refused(start, authority):
         seen = run.stdout.read()
         run.stdin.close()
         assert b"no renegotiation" in seen or b"handshake failure" in seen
+
+
+def test_a_flood_of_renegotiations_is_cut(start, authority):
+    """Each attempt is declined by an alert, and the connection goes on: unless there are more than a hundred a second."""
+    proxy = start(listening(authority) + ECHO % "ok")
+    attempt = b"\1\0\0\x2b\3\3" + b"r" * 32 + b"\0\0\2\xc0\x2f\1\0\0\0"  # the beginning of a ClientHello
+    with RecordClient(socket.create_connection(proxy.address, timeout=30), "one.test", TLS_1_2) as client:
+        sealer = client.handshake().sealer()
+        for _ in range(2):
+            client.sock.sendall(sealer.record(HANDSHAKE, attempt))
+            assert client.sock.recv(4096)[:1] == b"\x15"
+            client.sock.sendall(sealer.record(CONTENT, request("GET", "/", (), None, host="one.test")))
+            assert client.sock.recv(4096)[:1] == b"\x17"
+        flood = b"".join(sealer.record(HANDSHAKE, attempt) for _ in range(300))
+        with pytest.raises(ConnectionError):
+            client.sock.sendall(flood)
+            while client.sock.recv(4096):
+                pass
+            client.sock.sendall(flood)
+            client.sock.recv(1)
+            raise ConnectionError  # closed in order: it had read everything
 
 
 def test_connections_that_drain_end_in_order(start, authority):
