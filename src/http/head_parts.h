@@ -68,6 +68,13 @@ MUST_USE bool head_read_framing(struct head *head, const struct head_index *inde
  * head->minor must be set. */
 MUST_USE bool head_read_connection(struct head *head, const struct head_index *index);
 
+/* Of requests, for a builder of heads: what head_parse_request() does with these parts.
+ * head->minor must be set; expectations need head->body. */
+MUST_USE bool head_read_method_and_target(struct head *head, struct span method,
+                                          struct span target);
+MUST_USE bool head_read_host_and_names(struct head *head, const struct head_index *index);
+MUST_USE bool head_read_expectations(struct head *head, const struct head_index *index);
+
 /* Set head->error and return false, so that the caller can return the result. */
 bool head_refuse(struct head *head, uint16_t status, const char *reason);
 

@@ -190,6 +190,22 @@ static bool read_request(const struct head_parser *parser, const struct head_lin
            (index.count[FIELD_MAX_FORWARDS] == 0 || read_max_forwards(head, &index));
 }
 
+bool head_read_method_and_target(struct head *head, struct span method, struct span target)
+{
+    return read_method(head, method) && read_target(head, target);
+}
+
+bool head_read_host_and_names(struct head *head, const struct head_index *index)
+{
+    return has_no_underscore_variant(head) && read_host(head, index);
+}
+
+bool head_read_expectations(struct head *head, const struct head_index *index)
+{
+    return (index->count[FIELD_EXPECT] == 0 || read_expect(head)) &&
+           (index->count[FIELD_MAX_FORWARDS] == 0 || read_max_forwards(head, index));
+}
+
 enum parse_result head_parse_request(struct head_parser *parser, struct span data,
                                      struct head *head, size_t *consumed)
 {

@@ -1,0 +1,69 @@
+/* Builds the head of a request from names and values, as HTTP/2 brings them, by the rules of
+ * HTTP/1.1 and by those of HTTP/2 itself. What it accepts can be sent on as HTTP/1.1 unchanged:
+ * nothing is escaped or repaired, but for pieces of Cookie, which are joined.
+ *
+ * Source: RFC 9113 section 8, RFC 9110 section 5. */
+
+#ifndef SLUICE_HTTP_HEAD_BUILDER_H
+#define SLUICE_HTTP_HEAD_BUILDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/span.h"
+#include "http/field.h"
+#include "http/head.h"
+
+enum built_head {
+    HEAD_BUILT,
+    HEAD_REFUSED,   /* as HTTP/1.1 refuses it: answer with head->error */
+    HEAD_MALFORMED, /* breaks a rule of HTTP/2 (RFC 9113 section 8.1.1): head->error.reason */
+};
+
+/* The pseudo-fields; data is NULL: it did not come. */
+struct pseudo_fields {
+    struct span method;
+    struct span scheme;
+    struct span authority;
+    struct span path;
+};
+
+struct head_builder {
+    /* The caller's, set before head_builder_begin(); must outlive the head. */
+    struct field *fields;  /* n_fields_max of them */
+    size_t n_fields_max;   /* more: 431 */
+    char *bytes;           /* names and values are copied here; @head_bytes_max is enough, unless
+                             pieces of Cookie stand apart */
+    size_t capacity;       /* of @bytes; more: 431 */
+    size_t head_bytes_max; /* of the head as HTTP/1.1 would write it; more: 431 */
+
+    /* Private. */
+    bool is_trailers;
+    bool has_fields; /* a field that is no pseudo-field came */
+    size_t used;     /* of bytes */
+    size_t counted;  /* bytes of the head in HTTP/1.1 */
+    size_t n_fields;
+    struct pseudo_fields pseudo;
+    struct field *cookie;    /* NULL: none came */
+    const char *malformed;   /* NULL: not so far */
+    struct http_error error; /* status 0: none */
+};
+
+/* Begin a head, or the trailers of one. */
+void head_builder_begin(struct head_builder *builder, bool is_trailers);
+
+/* Add a field in the order of the message. @name and @value are copied. Once a rule was broken
+ * nothing more is stored. */
+void head_builder_add(struct head_builder *builder, struct span name, struct span value);
+
+/* All fields have come. @has_body: more than the head follows. Fills @head: minor is 1, body is
+ * BODY_CHUNKED for a length that is not announced, Host is among the fields. */
+MUST_USE enum built_head head_builder_end(struct head_builder *builder, bool has_body,
+                                          struct head *head);
+
+/* The same for trailers: fills fields, n_fields and known of @head alone. */
+MUST_USE enum built_head head_builder_end_trailers(struct head_builder *builder, struct head *head);
+
+#endif /* SLUICE_HTTP_HEAD_BUILDER_H */
