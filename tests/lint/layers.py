@@ -8,7 +8,7 @@ import sys
 
 import tree
 
-FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "tls": 2, "policy": 3, "store": 3,
+FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "tls": 2, "http2": 2, "policy": 3, "store": 3,
           "proxy": 4, "admin": 5, "simulation": 5, "app": 6}
 
 # The rooms of a module, sub-folders of src/MODULE, the lowest first. A public header belongs to the
@@ -27,6 +27,7 @@ THIRD_PARTY = (
     (r"hiredis/.*", r"src/store/.*"),
     (r"event2/.*", r"src/(net|store|proxy)/.*|src/app/echo[^/]*\.[ch]"),
     (r"llhttp\.h", r"src/http/.*"),
+    (r"nghttp2/.*", r"src/http2/.*"),
     (r"openssl/.*", r"src/tls/.*|src/store/redis/redis_tls\.c"),
     (r"sodium\.h", r"src/base/.*"),
     (r"jansson\.h", r"src/(admin|app)/.*|src/policy/description\.c"),
@@ -37,6 +38,8 @@ THIRD_PARTY = (
 FORBIDDEN = (
     ("limit", r"base/(clock|log)\.h", "an algorithm is told the time and says nothing"),
     ("limit", r"(stdio|time|unistd|sys/.*)\.h", "an algorithm does no I/O and reads no clock"),
+    ("http2", r"(base/clock|tls/.*|net/.*)\.h|sys/socket\.h|(time|unistd)\.h",
+     "an HTTP/2 session is told the time and does no I/O"),
     ("http", r"sys/socket\.h|netinet/.*|arpa/.*", "http knows no sockets"),
     ("store", r"http/.*", "a store knows nothing of HTTP"),
     ("policy", r"net/.*", "a policy does no I/O"),

@@ -23,6 +23,9 @@ RETIRED = {
 # The name of a test is a sentence and may use any word of English.
 WORDS_OF_A_SENTENCE = 7
 
+# Names of libraries.
+FOREIGN = re.compile(r"nghttp2_")
+
 IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
 INCLUDE = re.compile(r"^\s*#\s*include[^\n]*", re.MULTILINE)
 
@@ -32,7 +35,7 @@ def findings():
         code = INCLUDE.sub("", tree.code(path))
         for match in IDENTIFIER.finditer(code):
             words = match.group(0).lower().strip("_").split("_")
-            if len(words) >= WORDS_OF_A_SENTENCE:
+            if len(words) >= WORDS_OF_A_SENTENCE or FOREIGN.match(match.group(0)):
                 continue
             for word in words:
                 if word in RETIRED:

@@ -1,0 +1,116 @@
+#include "http2/budget.h"
+
+enum {
+    UNIT_US = 1000 * 1000 / BUDGET_UNITS_PER_S,
+    FRAMES_PER_S = 10, /* SETTINGS and PRIORITY that are free */
+    FRAME_US = 1000 * 1000 / FRAMES_PER_S,
+    WINDOWS_FREE = 10,
+    WINDOWS_PER_STREAM = 10,
+    WINDOWS_PER_DATA = 2,
+    WINDOW_BYTES = 256, /* an increment of this is no abuse */
+    PINGS_FREE = 10,
+    BYTES_PER_PING = 16 * 1024,
+};
+
+void budget_init(struct budget *budget, uint64_t now_us)
+{
+    *budget = (struct budget){.at_us = now_us, .n_windows = WINDOWS_FREE, .n_pings = PINGS_FREE};
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+void budget_refill(struct budget *budget, uint64_t now_us)
+{
+    const uint64_t passed_us = less(now_us, budget->at_us);
+    budget->at_us += passed_us;
+    budget->spent_us = less(budget->spent_us, passed_us);
+    budget->frames_us = less(budget->frames_us, passed_us);
+}
+
+enum budget_state budget_state(const struct budget *budget)
+{
+    const uint64_t all_us = (uint64_t)BUDGET_UNITS * UNIT_US;
+    return budget->spent_us >= all_us           ? BUDGET_SPENT
+           : budget->spent_us >= all_us / 4 * 3 ? BUDGET_LOW
+                                                : BUDGET_FINE;
+}
+
+void budget_spend(struct budget *budget, enum http2_abuse kind, unsigned units)
+{
+    budget->spent_us += (uint64_t)units * UNIT_US;
+    budget->counts[kind] += units;
+}
+
+void budget_on_stream(struct budget *budget)
+{
+    budget->n_windows += WINDOWS_PER_STREAM;
+}
+
+static void remember(struct budget *budget, bool is_early_reset)
+{
+    uint8_t *const bits = &budget->resets[budget->next_stream / 8];
+    const uint8_t bit = (uint8_t)(1U << budget->next_stream % 8);
+    const bool was = (*bits & bit) != 0;
+    budget->n_resets = (uint8_t)(budget->n_resets + is_early_reset - was);
+    *bits = (uint8_t)(is_early_reset ? *bits | bit : *bits & ~bit);
+    budget->next_stream = (uint8_t)((budget->next_stream + 1) % BUDGET_STREAMS);
+}
+
+void budget_on_early_reset(struct budget *budget, uint64_t age_us)
+{
+    remember(budget, true);
+    if (age_us <= BUDGET_RESET_US || budget->n_resets > BUDGET_STREAMS / 2) {
+        budget_spend(budget, HTTP2_ABUSE_RESET, 1);
+    }
+}
+
+void budget_on_end(struct budget *budget, bool is_well)
+{
+    remember(budget, false);
+    if (is_well) {
+        budget->spent_us = less(budget->spent_us, UNIT_US);
+    }
+}
+
+void budget_on_settings_or_priority(struct budget *budget)
+{
+    if (budget->frames_us > (FRAMES_PER_S - 1) * FRAME_US) {
+        budget_spend(budget, HTTP2_ABUSE_SETTINGS, 1);
+    } else {
+        budget->frames_us += FRAME_US;
+    }
+}
+
+void budget_on_window_update(struct budget *budget, uint32_t increment)
+{
+    if (budget->n_windows > 0) {
+        budget->n_windows--;
+    } else if (increment < WINDOW_BYTES) {
+        budget_spend(budget, HTTP2_ABUSE_WINDOW, 1);
+    }
+}
+
+void budget_on_ping(struct budget *budget)
+{
+    if (budget->n_pings > 0) {
+        budget->n_pings--;
+    } else if (budget->moved >= BYTES_PER_PING) {
+        budget->moved -= BYTES_PER_PING;
+    } else {
+        budget_spend(budget, HTTP2_ABUSE_PING, 1);
+    }
+}
+
+void budget_on_data_sent(struct budget *budget, uint64_t bytes)
+{
+    budget->n_windows += WINDOWS_PER_DATA;
+    budget->moved += bytes;
+}
+
+void budget_on_data(struct budget *budget, uint64_t bytes)
+{
+    budget->moved += bytes;
+}
