@@ -83,7 +83,8 @@ def test_reload_without_a_token_says_what_is_missing(start, tmp_path):
     assert (without.returncode, without.stdout) == (1, "")
     assert without.stderr == (
         "sluice reload: not reloaded: 401: no token was sent, and this address needs one: give --token-file FILE "
-        "or set SLUICE_TOKEN, or ask over the unix socket with --socket PATH\n")
+        "or set SLUICE_TOKEN, or ask with --socket PATH over a unix socket, which admin may have too "
+        "(admin: [127.0.0.1:9900, unix:/run/sluice/admin.sock])\n")
     wrong = program.command("reload", "--url", url, env={"SLUICE_TOKEN": "x" * 32})
     assert wrong.returncode == 1 and "401: the proxy does not accept the token that was sent" in wrong.stderr
     done = program.command("reload", "--url", url, env={"SLUICE_TOKEN": TOKEN})

@@ -228,7 +228,9 @@ const char *ctl_destination_unauthorized(const struct ctl_destination *destinati
 {
     return destination->token[0] == '\0'
                ? "no token was sent, and this address needs one: give --token-file FILE or set "
-                 "SLUICE_TOKEN, or ask over the unix socket with --socket PATH"
+                 "SLUICE_TOKEN, or ask with --socket PATH over a unix socket, which admin may have "
+                 "too "
+                 "(admin: [127.0.0.1:9900, unix:/run/sluice/admin.sock])"
                : "the proxy does not accept the token that was sent; it must be one of the "
                  "policy's `admin` section";
 }
