@@ -71,11 +71,13 @@ def _anchor(title):
 
 
 def _versions(data):
-    rows = [[f"`{figures['command']}`", day(figures) if "at" in figures else "", machine(figures),
-             ", ".join(filter(None, (figures["machine"].get(name) for name in
-                                     ("sluice", "nginx", "haproxy", "redis", "wrk"))))]
+    """Each run, and behind them each version that one of them had."""
+    machines = [figures["machine"] for figures in data.values()]
+    versions = dict.fromkeys(found[name] for name in ("sluice", "nginx", "haproxy", "redis", "wrk")
+                             for found in machines if found.get(name))
+    rows = [[f"`{figures['command']}`", day(figures) if "at" in figures else "", machine(figures)]
             for figures in data.values()]
-    return table(["command", "when", "machine", "versions"], rows)
+    return table(["command", "when", "machine"], rows) + f"\n\nWith {', '.join(versions)}."
 
 
 def page(data):
