@@ -181,6 +181,15 @@ def test_a_certificate_can_be_required_of_clients(start, authority, tmp_path):
     assert "reason=no_certificate" in found[0]
 
 
+def test_a_certificate_that_fits_into_no_ticket_is_no_alert_of_the_client(start, authority):
+    authority.sign("large", ",".join(f"DNS:host-number-{i:06d}.example.test" for i in range(2000)))
+    proxy = start(listening(authority, REQUIRE % authority.certificate) + ECHO % "ok")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        with SecureClient(proxy, authority, "two.test", context=context_of(authority, "large")) as client:
+            client.ask(host="two.test")
+    until(lambda: failures(proxy) == ["protocol_error"], "the failure in the log")
+
+
 def test_a_revoked_certificate_is_refused(start, authority, tmp_path):
     authority.sign("revoked", "DNS:client.test")
     make_crl(tmp_path / "ca.crl", authority.certificate, authority.folder / "ca.key",
@@ -488,21 +497,48 @@ def test_a_silent_client_has_timeouts_handshake(start, authority):
     until(lambda: failures(proxy) == ["timeout"], "the failure in the log")
 
 
+def begin_handshake(proxy, authority, before=b""):
+    out, into = ssl.MemoryBIO(), ssl.MemoryBIO()
+    inner = context_of(authority).wrap_bio(into, out, server_hostname="one.test")
+    with pytest.raises(ssl.SSLWantReadError):
+        inner.do_handshake()
+    return proxy.send(before + out.read())
+
+
+def test_handshakes_of_one_ipv6_network_are_those_of_one_client(start, authority):
+    """They have a quarter together, and the older one gives way to the other."""
+    proxy = start("timeouts: {handshake: 60s}\nmax: {handshakes: 4}\ntrusted_proxies: [127.0.0.1]\n" +
+                  listening(authority, listener=", proxy_protocol: true") + ECHO % "ok")
+    header = b"PROXY TCP6 2001:db8::%d 2001:db8::ff 1000 443\r\n"
+    first = begin_handshake(proxy, authority, header % 1)
+    assert first.sock.recv(1) == b"\x16"
+
+    def is_served():
+        try:
+            with SecureClient(proxy, authority, before=header % 2) as client:
+                return client.ask(host="one.test").status == 200
+        except (ssl.SSLError, ConnectionError):
+            return False
+
+    assert not is_served()
+    until(is_served, "a handshake once the first takes long")
+
+
+def test_a_trusted_proxy_may_have_all_handshakes(start, authority):
+    """It brings those of many clients."""
+    proxy = start("max: {handshakes: 4}\ntrusted_proxies: [127.0.0.1]\n" + listening(authority) + ECHO % "ok")
+    for client in [begin_handshake(proxy, authority) for _ in range(4)]:
+        assert client.sock.recv(1) == b"\x16"
+    assert begin_handshake(proxy, authority).sock.recv(1) == b""
+
+
 def test_handshakes_under_way_are_bounded(start, authority):
     """One client has a quarter: of two handshakes that stand still, one is closed. The older one gives way once it
     takes long, so that a client is served although another connection of its address stands still."""
     proxy = start("max: {handshakes: 4}\n" + listening(authority) + ECHO % "ok")
-
-    def begin():
-        out, into = ssl.MemoryBIO(), ssl.MemoryBIO()
-        inner = context_of(authority).wrap_bio(into, out, server_hostname="one.test")
-        with pytest.raises(ssl.SSLWantReadError):
-            inner.do_handshake()
-        return proxy.send(out.read())
-
-    first = begin()
+    first = begin_handshake(proxy, authority)
     assert first.sock.recv(1) == b"\x16"  # the server's first flight
-    begin()
+    begin_handshake(proxy, authority)
     until(lambda: "reason=refused" in proxy.stderr(), "the failure in the log")
 
     def is_served():

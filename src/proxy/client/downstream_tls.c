@@ -43,12 +43,15 @@ void downstream_report_slow_handshake(struct downstream *downstream)
 
 /* --- how many are under way --- */
 
-/* Count a handshake of @client. STATUS_FULL: there are too many, of this @client if *is_own. */
+/* Count a handshake of @client. STATUS_FULL: there are too many, of this @client if *is_own. A
+ * trusted proxy and a unix socket carry many clients, and may have all. */
 static enum status count(struct client_env *clients, const struct address *client, bool *is_own)
 {
     struct connection_limits *limits = clients->connection_limits;
     const uint32_t n_max = clients->env->config->policy->max.handshakes;
-    const uint32_t n_of_client = n_max < HANDSHAKES_SHARE ? 1 : n_max / HANDSHAKES_SHARE;
+    const uint32_t n_of_client = connection_limits_is_protected(clients, client) ? n_max
+                                 : n_max < HANDSHAKES_SHARE                      ? 1
+                                                            : n_max / HANDSHAKES_SHARE;
     enum status status = STATUS_FULL;
     *is_own = false;
     if (atomic_fetch_add_explicit(&limits->n_handshakes, 1, memory_order_relaxed) < n_max) {
@@ -74,7 +77,7 @@ static bool make_room(struct client_env *clients, const struct address *client)
         if (now_us - oldest->secured_from_us < GIVES_WAY_US) {
             return false;
         }
-        if (client == NULL || address_equals(&oldest->connection.peer, client)) {
+        if (client == NULL || client_counts_are_same(&oldest->connection.peer, client)) {
             report_failure(oldest, TLS_FAILURE_REFUSED, "it took long, and gave way to another");
             downstream_close(oldest);
             return true;

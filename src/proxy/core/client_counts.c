@@ -36,11 +36,16 @@ void client_counts_close(struct client_counts *counts)
     }
 }
 
+static struct address client_at(const struct address *address)
+{
+    return address->family == ADDRESS_IPV6 ? address_mask(*address, IPV6_BITS) : *address;
+}
+
 /* Set *client to the client at @address, and lock its shard. */
 static struct client_counts_shard *lock_shard(struct client_counts *counts,
                                               const struct address *address, struct address *client)
 {
-    *client = address->family == ADDRESS_IPV6 ? address_mask(*address, IPV6_BITS) : *address;
+    *client = client_at(address);
     const uint64_t hash =
         hash_table(&counts->key, span_of((const char *)client, sizeof(*client))).low;
     struct client_counts_shard *shard = &counts->shards[hash >> SHARD_SHIFT];
@@ -75,6 +80,13 @@ static enum status add(struct client_counts_shard *shard, const struct address *
         return STATUS_NO_MEMORY;
     }
     return STATUS_OK;
+}
+
+bool client_counts_are_same(const struct address *one, const struct address *other)
+{
+    const struct address a = client_at(one);
+    const struct address b = client_at(other);
+    return address_equals(&a, &b);
 }
 
 enum status client_counts_add(struct client_counts *counts, const struct address *address,

@@ -7,6 +7,7 @@
 #define SLUICE_PROXY_CORE_CLIENT_COUNTS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,5 +41,8 @@ MUST_USE enum status client_counts_add(struct client_counts *counts, const struc
 
 /* A counted connection has ended. */
 void client_counts_remove(struct client_counts *counts, const struct address *client);
+
+/* Whether both addresses count as one client. */
+MUST_USE bool client_counts_are_same(const struct address *one, const struct address *other);
 
 #endif /* SLUICE_PROXY_CORE_CLIENT_COUNTS_H */
