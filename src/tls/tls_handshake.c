@@ -75,8 +75,9 @@ static void end_handshake(struct tls_session *session, enum tls_failure failure,
     handler->on_done(stream->owner, &outcome);
 }
 
-static enum tls_failure failure_of_reason(int reason)
+static enum tls_failure failure_of_error(unsigned long error)
 {
+    const int reason = ERR_GET_REASON(error);
     switch (reason) {
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_VERSION_TOO_LOW:
@@ -100,7 +101,10 @@ static enum tls_failure failure_of_reason(int reason)
     case SSL_R_UNEXPECTED_EOF_WHILE_READING:
         return TLS_FAILURE_CLOSED;
     default:
-        return reason >= SSL_AD_REASON_OFFSET ? TLS_FAILURE_PEER_REFUSED : TLS_FAILURE_BROKEN;
+        /* An alert has a number behind the offset; far behind are errors of all libraries. */
+        return reason >= SSL_AD_REASON_OFFSET && reason <= SSL_AD_REASON_OFFSET + UINT8_MAX
+                   ? TLS_FAILURE_PEER_REFUSED
+                   : TLS_FAILURE_BROKEN;
     }
 }
 
@@ -109,7 +113,7 @@ static void fail_handshake(struct tls_session *session)
     const unsigned long error = ERR_peek_error();
     const char *reason = ERR_reason_error_string(error);
     const long verified = SSL_get_verify_result(session->ssl);
-    enum tls_failure failure = failure_of_reason(ERR_GET_REASON(error));
+    enum tls_failure failure = failure_of_error(error);
     if (failure == TLS_FAILURE_CERTIFICATE && verified != X509_V_OK) {
         reason = X509_verify_cert_error_string(verified);
     } else if (session->is_lost || session->has_end) {
