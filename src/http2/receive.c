@@ -434,43 +434,51 @@ static void read_preface(struct http2_session *session, struct span *bytes)
     }
 }
 
-/* A frame's head, or a part of its payload. */
-static void read_frame(struct http2_session *session, struct span *bytes)
+static void read_head(struct http2_session *session, struct span *bytes)
 {
     struct frame *frame = &session->frame;
-    if (frame->n_head < FRAME_HEAD_BYTES) {
-        const struct span part = take(bytes, (size_t)FRAME_HEAD_BYTES - frame->n_head);
-        memcpy(frame->head + frame->n_head, part.data, part.len);
-        frame->n_head = (uint8_t)(frame->n_head + part.len);
-        if (frame->n_head == FRAME_HEAD_BYTES) {
-            judge(session);
-        }
-        return;
+    const struct span part = take(bytes, (size_t)FRAME_HEAD_BYTES - frame->n_head);
+    memcpy(frame->head + frame->n_head, part.data, part.len);
+    frame->n_head = (uint8_t)(frame->n_head + part.len);
+    if (frame->n_head == FRAME_HEAD_BYTES) {
+        frame->is_whole = part.len == FRAME_HEAD_BYTES;
+        judge(session);
     }
+}
+
+/* Give the payload that has come to nghttp2, and before it @n_head bytes, which precede @bytes. */
+static void read_payload(struct http2_session *session, struct span *bytes, size_t n_head)
+{
+    struct frame *frame = &session->frame;
     const size_t at = frame->length - frame->left;
     const struct span part = take(bytes, frame->left);
-    if (at < FRAME_CAPTURE_BYTES) {
+    if (at < FRAME_CAPTURE_BYTES && part.len > 0) {
         const size_t room = FRAME_CAPTURE_BYTES - at;
         memcpy(frame->payload + at, part.data, part.len < room ? part.len : room);
     }
     frame->left -= (uint32_t)part.len;
-    feed(session, part.data, part.len);
+    feed(session, part.data - n_head, n_head + part.len);
     if (frame->left == 0) {
         settle(session);
     }
 }
 
 /* The head of a frame is judged: give it to nghttp2. False: there is no room for what it begins. */
-static bool begin_frame(struct http2_session *session)
+static bool begin_frame(struct http2_session *session, struct span *bytes)
 {
     struct frame *frame = &session->frame;
     const bool is_refused =
         is_full(session) && nghttp2_session_find_stream(session->nghttp2, frame->stream_id) == NULL;
     if (frame->type == NGHTTP2_HEADERS && session->room->stream == NULL && !is_refused) {
+        frame->is_whole = false; /* the next bytes may be elsewhere */
         find(session, HTTP2_NEEDS_ROOM, NULL, false);
         return false;
     }
     frame->is_judged = false;
+    if (frame->is_whole && bytes->len > 0 && frame->left > 0) {
+        read_payload(session, bytes, FRAME_HEAD_BYTES);
+        return true;
+    }
     feed(session, frame->head, sizeof(frame->head));
     if (frame->left == 0) {
         settle(session);
@@ -503,15 +511,17 @@ struct http2_event http2_session_read(struct http2_session *session, struct span
             break;
         }
         if (session->frame.is_judged) {
-            if (!begin_frame(session)) {
+            if (!begin_frame(session, bytes)) {
                 break;
             }
         } else if (bytes->len == 0) {
             break;
         } else if (session->preface_left > 0) {
             read_preface(session, bytes);
+        } else if (session->frame.n_head < FRAME_HEAD_BYTES) {
+            read_head(session, bytes);
         } else {
-            read_frame(session, bytes);
+            read_payload(session, bytes, 0);
         }
     }
     return session->event;

@@ -28,6 +28,7 @@ struct frame {
     uint8_t head[FRAME_HEAD_BYTES];
     uint8_t n_head;
     bool is_judged; /* the head is complete, and not yet given to nghttp2 */
+    bool is_whole;  /* the head came at once: it stands before the bytes that are read next */
     uint8_t payload[FRAME_CAPTURE_BYTES];
     uint32_t length;
     uint32_t left; /* of the payload */
