@@ -30,6 +30,16 @@ enum status load_policy(const char *path, struct policy **policy)
     return load_policy_at(path, clock_wall_us(), policy);
 }
 
+enum status load_policy_with_files(const char *path, struct policy **policy)
+{
+    struct loader_files files = {.includes = NULL};
+    struct diags diags;
+    diags_init(&diags, path);
+    const enum status status = loader_load_file_to_serve(path, NULL, &files, policy, &diags);
+    loader_files_free(&files);
+    return print(&diags, status, stderr);
+}
+
 enum status load_policy_to_replace(const char *path, const struct policy *in_force,
                                    struct loader_files *files, struct policy **policy,
                                    struct diags *diags)

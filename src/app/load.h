@@ -12,6 +12,9 @@
 /* Load @path and print its errors and warnings. On STATUS_OK *policy is the caller's. */
 MUST_USE enum status load_policy(const char *path, struct policy **policy);
 
+/* The same, with the files of certificates. */
+MUST_USE enum status load_policy_with_files(const char *path, struct policy **policy);
+
 /* The same for a serving process: they are printed through the program's log, so that the process
  * never waits for the reader of stderr. @files is as in loader_load_file_to_serve(). */
 MUST_USE enum status load_policy_to_serve(const char *path, struct loader_files *files,

@@ -26,7 +26,9 @@ static int write(const struct explanation *explanation, const struct options *op
     if (explanation->state == STATE_UNKNOWN) {
         return EXIT_FAILED;
     }
-    return explanation->answer.is_refusal ? EXIT_REFUSED : EXIT_DONE;
+    return explanation->answer.is_refusal || explanation->given.connection.fault != NULL
+               ? EXIT_REFUSED
+               : EXIT_DONE;
 }
 
 /* Of Redis; or of the process that runs with the policy in the file @path, whose counters are its
@@ -50,7 +52,9 @@ static enum status ask(struct explanation *explanation, const char *path)
 static int explain(struct explanation *explanation, const struct policy *policy, const char *path,
                    const struct options *options)
 {
-    enum status status = explanation_make(explanation, policy, clock_wall_us());
+    enum status status = explanation->given.connection.fault != NULL
+                             ? STATUS_OK /* no request comes */
+                             : explanation_make(explanation, policy, clock_wall_us());
     if (status == STATUS_OK && options->is_live &&
         explanation->given.evaluation.result == EVALUATION_TO_DECIDE) {
         status = ask(explanation, path);
@@ -81,7 +85,7 @@ static int explain_command(int argc, char **argv)
         return result;
     }
     const char *path = argv[first];
-    if (load_policy(path, &policy) != STATUS_OK) {
+    if (given_connection_load_policy(path, argv[first + 2], &given, &policy) != STATUS_OK) {
         return EXIT_FAILED;
     }
     const char *fault =
@@ -93,6 +97,7 @@ static int explain_command(int argc, char **argv)
         result = explain(&explanation, policy, path, &options);
         explanation_close(&explanation);
     }
+    given_request_close(&explanation.given);
     policy_free(policy);
     return result;
 }

@@ -40,7 +40,47 @@ static bool set_number(json_t *object, const char *key, uint64_t number)
     return set(object, key, json_integer((json_int_t)number));
 }
 
-/* --- request and client --- */
+/* --- connection, request and client --- */
+
+static json_t *list_of(const struct span *spans, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        if (json_array_append_new(list, json_of(spans[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static bool add_connection(const struct given_connection *connection, json_t *root)
+{
+    static const char *const RULES[] = {"off", "optional", "require"};
+    const struct tls_client *client = &connection->client;
+    if (connection->listener == NULL) {
+        return set(root, "tls", json_null());
+    }
+    json_t *tls = json_object();
+    bool is_sound =
+        set(root, "tls", tls) &&
+        set(tls, "listener", json_of(connection->listener->endpoint.text)) &&
+        set(tls, "sni",
+            connection->server_name.len > 0 ? json_of(connection->server_name) : json_null()) &&
+        (connection->fault == NULL || set(tls, "fault", json_string(connection->fault)));
+    if (client->entry != NULL && is_sound) {
+        const struct tls_entry_section *entry =
+            &connection->listener->tls->entries[connection->entry];
+        is_sound = set(tls, "certificates", list_of(entry->certs, entry->n_pairs)) &&
+                   set(tls, "names", list_of(client->entry->names, client->entry->n_names)) &&
+                   set(tls, "client", json_string(RULES[client->entry->client_rule])) &&
+                   set(tls, "client_cert",
+                       client->certificate != NULL
+                           ? json_of(client->certificate->facts[CERTIFICATE_FINGERPRINT])
+                           : json_null());
+    }
+    return is_sound;
+}
 
 static bool add_request(const struct given_request *given, json_t *root)
 {
@@ -268,6 +308,12 @@ static bool add_all(const struct explanation *explanation, json_t *root)
 {
     const struct given_request *given = &explanation->given;
     const bool is_readable = given->head.error.status == 0;
+    if (!add_connection(&given->connection, root)) {
+        return false;
+    }
+    if (given->connection.fault != NULL) {
+        return set(root, "answer", json_pack("{sb sn}", "passes", 0, "status"));
+    }
     return (!is_readable || (add_request(given, root) && add_client(explanation, root))) &&
            add_routes(explanation, root) && add_limits(explanation, root) &&
            add_upstream(explanation, root) && add_store(explanation, root) &&

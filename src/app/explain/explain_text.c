@@ -41,6 +41,56 @@ static void put_pair(FILE *out, struct span left, size_t width, const char *righ
     fprintf(out, "%*s  %s\n", left.len < width ? (int)(width - left.len) : 0, "", right);
 }
 
+/* --- the connection --- */
+
+static void put_list(const struct span *spans, size_t n, FILE *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        fputs(i > 0 ? ", " : "", out);
+        explain_text_put(out, spans[i]);
+    }
+}
+
+static void put_client_certificate(const struct given_connection *connection, FILE *out)
+{
+    const struct client_certificate *shown = connection->client.certificate;
+    explain_text_begin(out, NULL);
+    if (shown != NULL) {
+        fputs("the client shows the certificate ", out);
+        explain_text_put(out, shown->facts[CERTIFICATE_FINGERPRINT]);
+    } else if (connection->given != NULL) {
+        fputs("the client is not asked for its certificate: client is off", out);
+    } else {
+        fputs("the client shows no certificate", out);
+    }
+    fputc('\n', out);
+}
+
+static void put_connection(const struct given_connection *connection, FILE *out)
+{
+    explain_text_begin(out, "connection");
+    fputs("TLS to ", out);
+    explain_text_put(out, connection->listener->endpoint.text);
+    if (connection->server_name.len > 0) {
+        fputs(", SNI ", out);
+        explain_text_put(out, connection->server_name);
+        fputc('\n', out);
+    } else {
+        fputs(", no SNI\n", out);
+    }
+    if (connection->client.entry != NULL) {
+        const struct tls_entry_section *entry =
+            &connection->listener->tls->entries[connection->entry];
+        explain_text_begin(out, NULL);
+        fputs("served with ", out);
+        put_list(entry->certs, entry->n_pairs, out);
+        fputs(", for ", out);
+        put_list(connection->client.entry->names, connection->client.entry->n_names, out);
+        fputc('\n', out);
+        put_client_certificate(connection, out);
+    }
+}
+
 /* --- the request --- */
 
 static void put_request(const struct explanation *explanation, FILE *out)
@@ -436,6 +486,14 @@ static void put_answer(const struct explanation *explanation, FILE *out)
 void explain_text_write(const struct explanation *explanation, FILE *out)
 {
     const struct given_request *given = &explanation->given;
+    if (given->connection.listener != NULL) {
+        put_connection(&given->connection, out);
+    }
+    if (given->connection.fault != NULL) {
+        explain_text_begin(out, "answer");
+        fprintf(out, "none, as the handshake fails: %s\n", given->connection.fault);
+        return;
+    }
     put_request(explanation, out);
     if (given->head.error.status == 0) {
         put_client(explanation, out);

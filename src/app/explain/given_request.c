@@ -121,6 +121,7 @@ enum evaluation_result given_request_evaluate(struct given_request *given,
     const struct evaluation_context context = {
         .admission = *admission_context,
         .own_name = given->own_name,
+        .tls = given->connection.listener != NULL ? &given->connection.client : NULL,
     };
     given->evaluation.admission = admission;
     given->evaluation.arena = arena;
@@ -132,8 +133,25 @@ const char *given_request_read(struct given_request *given, const struct policy 
                                const struct given_options *options)
 {
     struct text text = text_of(given->bytes, sizeof(given->bytes));
+    struct span host;
+    struct span target;
     memset(&given->evaluation, 0, sizeof(given->evaluation));
     begin_head(&text, method, url, !has_host(options));
     const char *fault = take_options(given, &text, options);
-    return fault != NULL ? fault : parse(given, policy, text_span(&text));
+    if (fault == NULL) {
+        fault = parse(given, policy, text_span(&text));
+    }
+    if (fault != NULL) {
+        return fault;
+    }
+    split_url(span_of_text(url), &host, &target);
+    if (target.data == url) {
+        host = given->head.host;
+    }
+    return given_connection_read(&given->connection, policy, url, host, options);
+}
+
+void given_request_close(struct given_request *given)
+{
+    given_connection_close(&given->connection);
 }

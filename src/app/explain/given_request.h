@@ -4,6 +4,7 @@
 #define SLUICE_APP_EXPLAIN_GIVEN_REQUEST_H
 
 #include "app/command.h"
+#include "app/explain/given_connection.h"
 #include "base/arena.h"
 #include "base/compiler.h"
 #include "http/head.h"
@@ -19,6 +20,10 @@ struct given_options {
     size_t n_fields;
     const char *from; /* address of the peer, or "unix"; NULL: 127.0.0.1 */
     const char *via;  /* the proxy's name in Via; NULL: unknown */
+    /* NULL: http, or https if the URL says so and a listener has TLS */
+    const char *scheme;
+    const char *sni;         /* name in the ClientHello; "": none. NULL: the URL's host */
+    const char *client_cert; /* file of the client's certificate; NULL: it has none */
 };
 
 /* The rows for them in a table of struct command_option. */
@@ -32,6 +37,18 @@ struct given_options {
          .argument = "ADDRESS",                                                                    \
          .help = "of the peer, or unix; left out: 127.0.0.1",                                      \
          .value = &(given)->from},                                                                 \
+        {.name = "scheme",                                                                         \
+         .argument = "SCHEME",                                                                     \
+         .help = "http or https; left out: the URL's, if a listener has tls",                      \
+         .value = &(given)->scheme},                                                               \
+        {.name = "sni",                                                                            \
+         .argument = "NAME",                                                                       \
+         .help = "the name in the TLS handshake; left out: the URL's host",                        \
+         .value = &(given)->sni},                                                                  \
+        {.name = "client-cert",                                                                    \
+         .argument = "FILE",                                                                       \
+         .help = "of the client, in PEM; taken to be one that verifies",                           \
+         .value = &(given)->client_cert},                                                          \
     {                                                                                              \
         .name = "via", .argument = "NAME", .help = "the proxy's own name in Via",                  \
         .value = &(given)->via                                                                     \
@@ -43,21 +60,25 @@ struct given_request {
     char bytes[GIVEN_HEAD_BYTES_MAX]; /* the head as the proxy would receive it */
     struct field fields[HEAD_FIELDS_MAX];
     struct head head;
-    struct address peer;  /* of the connection: --from, or 127.0.0.1 */
+    struct address peer; /* of the connection: --from, or 127.0.0.1 */
+    struct given_connection connection;
     struct span own_name; /* the proxy's in Via: --via; empty: unknown */
 
     struct evaluation evaluation;
 };
 
-/* Read the request that @method, @url and @options describe, with the maxima of @policy. @url is a
- * path, or has a scheme and a host. Returns NULL, or the fault in the arguments as a static phrase.
- * A fault in the request is stored in @given. */
+/* Read the request that @method, @url and @options describe, with the maxima of @policy, which
+ * given_connection_load_policy() has loaded. @url is a path, or has a scheme and a host. Returns
+ * NULL, or the fault in the arguments as a static phrase. A fault in the request, or in the
+ * handshake before it, is stored in @given. The caller frees @given by given_request_close(). */
 MUST_USE const char *given_request_read(struct given_request *given, const struct policy *policy,
                                         const char *method, const char *url,
                                         const struct given_options *options);
 
-/* Evaluate @given, into its evaluation and @admission. A head that cannot be read is
- * refused. */
+void given_request_close(struct given_request *given);
+
+/* Evaluate @given, whose handshake does not fail, into its evaluation and @admission. A head that
+ * cannot be read is refused. */
 enum evaluation_result given_request_evaluate(struct given_request *given,
                                               const struct admission_context *admission_context,
                                               struct admission *admission, struct arena *arena);

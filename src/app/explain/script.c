@@ -214,7 +214,7 @@ static int script_command(int argc, char **argv)
     if (first == 0) {
         return result;
     }
-    if (load_policy(argv[first], &policy) != STATUS_OK) {
+    if (given_connection_load_policy(argv[first], argv[first + 2], &given, &policy) != STATUS_OK) {
         return EXIT_FAILED;
     }
     const char *fault =
@@ -222,9 +222,13 @@ static int script_command(int argc, char **argv)
     if (fault != NULL) {
         fprintf(stderr, "sluice script: %s\n", fault);
         result = EXIT_USAGE;
+    } else if (request.connection.fault != NULL) {
+        fprintf(stderr, "sluice script: the handshake fails: %s\n", request.connection.fault);
+        result = EXIT_FAILED;
     } else {
         result = script_print(policy, &request, lua);
     }
+    given_request_close(&request);
     policy_free(policy);
     return result;
 }
