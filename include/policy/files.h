@@ -29,7 +29,7 @@ void loader_files_free(struct loader_files *files);
 /* What @files are like now. */
 MUST_USE struct loader_versions loader_files_look(const struct loader_files *files);
 
-/* --- for who reads them --- */
+/* --- for the readers of policies --- */
 
 /* Append a copy of @path to the @n *paths. False: no memory. */
 MUST_USE bool files_keep(char ***paths, size_t *n, const char *path);

@@ -34,7 +34,7 @@ void settlement_make_costs(struct admission *admission, const struct outcome *ou
                            struct store *store);
 
 /* Move the slots of @from to @to, which becomes a copy without other charges; settlement_make()
- * releases them there. The keys still belong to @from. NULL: nobody releases them, and they become
+ * releases them there. The keys still belong to @from. NULL: they are not released, and become
  * free when their leases expire. */
 void settlement_move_slots(struct admission *from, struct admission *to);
 

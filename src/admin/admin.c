@@ -174,7 +174,7 @@ static void *run(void *context)
 
 enum status admin_start(struct admin *admin)
 {
-    admin_listeners_log(admin); /* while they are nobody else's */
+    admin_listeners_log(admin); /* before another thread uses them */
     reload_requests_listen(admin->options.requests, &admin->reloaded);
     admin->is_running = pthread_create(&admin->thread, NULL, run, admin) == 0;
     return admin->is_running ? STATUS_OK : STATUS_NO_MEMORY;

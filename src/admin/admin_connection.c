@@ -95,7 +95,7 @@ enum step {
 
 #define SECONDS(n) (UINT64_C(1000000) * (n))
 
-/* Whoever has a change made hears what became of it. */
+/* Long enough for every change to be answered with its outcome. */
 #define HANDLE_US SECONDS(30)
 _Static_assert(OPERATION_ANSWER_US_MAX <= HANDLE_US / 2, "operations are answered well before");
 
@@ -105,7 +105,7 @@ static const uint64_t TIMES_US[N_STATES] = {
     [STATE_LINGER] = SECONDS(1),
 };
 
-/* An answer is not cut short before, whoever waits for a place. */
+/* An answer is not cut short before, even if another connection waits for a slot. */
 #define WRITE_UNDISTURBED_US SECONDS(2)
 
 /* No other function writes the state. */
@@ -125,7 +125,7 @@ static struct span unused_bytes(const struct admin_connection *connection)
 
 /* --- a request's life --- */
 
-/* Too much is held for others at this listener, who do not read: it is not kept. */
+/* Too much is held for other clients of this listener, which do not read: it is not kept. */
 static void withdraw(struct admin_request *request)
 {
     free(request->content);
@@ -286,7 +286,7 @@ static enum step refuse(struct admin_connection *connection, uint16_t status, co
     return STEP_WAIT;
 }
 
-/* The same where no head says who asks: strangers are told no reason, for a 401 has none. */
+/* The same without a valid head: a peer that is not authorized is told no reason, as in a 401. */
 static enum step refuse_unread(struct admin_connection *connection, uint16_t status,
                                const char *reason)
 {
@@ -319,7 +319,7 @@ static struct span kept_query(const struct admin_connection *connection)
                              : span_of(target.data, 0);
 }
 
-/* Who waits for a 100 gets it, once it is let in. */
+/* Send the 100 that the client expects, once its request is permitted. */
 static enum step invite_body(struct admin_connection *connection, const struct head *head)
 {
     static char invitation[] = "HTTP/1.1 100 Continue\r\n\r\n";

@@ -34,7 +34,7 @@ static void write_peer(struct text *text, const struct access_peer *peer)
 }
 
 /* The resource's own path with what was captured, but for keys. Where none was found, as little of
- * what was sent as anybody needs: a slip of the pen may have put a key anywhere. */
+ * what was sent as is needed: a key may stand anywhere by mistake. */
 static void write_path(struct text *text, const struct resource_match *match)
 {
     char buffer[TARGET_SHOWN_BYTES_MAX];

@@ -259,7 +259,7 @@ static void answer_failed(struct change *change)
 static void conclude(struct change *change)
 {
     if (key_change_is_gone(&change->of_key)) {
-        /* nobody hears of it */
+        /* no connection waits for the answer */
     } else if (change->ban.status == STATUS_OK) {
         answer_done(change);
     } else {

@@ -1,4 +1,4 @@
-/* GET /v1/certificates: what is shown to clients and operators who speak TLS, and until when it is
+/* GET /v1/certificates: what is shown to clients and operators that speak TLS, and until when it is
  * good; and the same as a metric. */
 
 #include "admin/describe.h"

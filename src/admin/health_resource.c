@@ -5,7 +5,8 @@
  *
  * GET /readyz: whether a balancer should send clients here. Redis that is away does not make a
  * proxy unready where it still serves: its limits go by on_failure, and it is away for all proxies
- * at once, so that a balancer would have nobody left. The answer says that it is degraded, and why.
+ * at once, so that a balancer would have no proxy left. The answer says that it is degraded, and
+ * why.
  * Where on_failure denies on every route the proxy is unready.
  *
  * GET /v1/upstreams: the servers, and how they are doing. */

@@ -308,7 +308,7 @@ static void conclude_reset(struct reset *reset)
 {
     const struct store_operation *operation = worst(reset);
     if (key_change_is_gone(&reset->change)) {
-        /* nobody hears of it */
+        /* no connection waits for the answer */
     } else if (operation->status == STATUS_OK) {
         answer_done(reset);
     } else {

@@ -1,5 +1,5 @@
 /* sluice cert self-signed: a certificate and a key for trying out TLS. Both are written beside
- * their places first, and then renamed, so that nobody reads half of one. */
+ * their places first, and then renamed, so that no reader sees half of one. */
 
 #include <errno.h>
 #include <limits.h>

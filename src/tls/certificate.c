@@ -93,7 +93,7 @@ void certificate_free_file(struct span contents)
     OPENSSL_clear_free((void *)(uintptr_t)contents.data, contents.len);
 }
 
-/* A FIFO, which nobody may ever write to, does not block. */
+/* A FIFO without a writer does not block. */
 enum status certificate_load_file(const char *path, struct span *contents,
                                   struct certificate_problem *problem)
 {
@@ -313,7 +313,7 @@ static enum status read_key(struct reading *reading, struct span pem)
 
 /* --- the chain --- */
 
-/* Clients refuse a weak key or signature. That of a root, which is its own, nobody looks at. */
+/* Clients refuse a weak key or signature. The signature of a root is its own: clients ignore it. */
 static enum status check_strength(const struct reading *reading, size_t i)
 {
     X509 *x509 = reading->chain[i];

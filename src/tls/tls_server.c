@@ -96,7 +96,7 @@ static struct span sent_name(SSL *ssl)
     return address_parse(name, &address) ? span_of(NULL, 0) : name;
 }
 
-/* A client that answers a HelloRetryRequest with another name is served by nobody. */
+/* A client that answers a HelloRetryRequest with another name is refused. */
 static int on_client_hello(SSL *ssl, int *alert, void *context)
 {
     const struct tls_server_entry *entry = entry_of(ssl);
@@ -482,7 +482,7 @@ const struct tls_server_entry *tls_server_choose(const struct tls_server *server
 }
 
 /* The rules for @host in @config. Those of a host that has no entry are the first one's, which
- * serves clients that name nobody or an unknown server; NULL: it asks them for no certificate. */
+ * serves clients that name no server or an unknown one; NULL: it asks them for no certificate. */
 static const struct tls_entry_config *find_rules(const struct tls_server_config *config,
                                                  struct span host, bool *is_named)
 {

@@ -160,7 +160,7 @@ static bool use_policy(const char *path, struct ctl_destination *destination, ch
         destination->is_tls = listener->tls != NULL;
         if (policy->admin.token.path.len > 0 && destination->token[0] == '\0' &&
             !read_token(policy->admin.token.path.data, destination, why)) {
-            destination->token[0] = '\0'; /* who may not read it asks without */
+            destination->token[0] = '\0'; /* without the right to read it: ask without a token */
         }
     }
     policy_free(policy);

@@ -32,7 +32,7 @@ static int write(const struct explanation *explanation, const struct options *op
 }
 
 /* Of Redis; or of the process that runs with the policy in the file @path, whose counters are its
- * own. Who cannot be asked leaves the state unknown: that is no error. STATUS_NO_MEMORY. */
+ * own. Where neither can be asked the state is unknown: that is no error. STATUS_NO_MEMORY. */
 static enum status ask(struct explanation *explanation, const char *path)
 {
     char why[CTL_WHY_BYTES_MAX] = "";

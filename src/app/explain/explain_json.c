@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "store/redis_key.h"
 
-/* Bytes that may be anybody's: what is no UTF-8 is escaped. Each escape is four times its byte. */
+/* Bytes that a client may have chosen: what is no UTF-8 is escaped, as four bytes for one. */
 static json_t *json_of(struct span span)
 {
     json_t *string = json_stringn(span.data != NULL ? span.data : "", span.len);
@@ -154,7 +154,7 @@ static bool add_routes(const struct explanation *explanation, json_t *root)
 
 /* --- limits --- */
 
-/* Times in us; null: never, or nobody knows. */
+/* Times in us; null: never, or unknown. */
 static json_t *time_json(const struct limit *limit, uint64_t ticks)
 {
     return ticks == RETRY_NEVER || ticks == RETRY_UNKNOWN

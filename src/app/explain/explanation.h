@@ -72,7 +72,7 @@ struct explanation {
     struct admission admission;
     enum explained_state state;
     /* By the admin API of the proxy that runs: why it is degraded or unready; "": it is well, or
-     * nobody answers there. */
+     * no proxy answers there. */
     char proxy_state[EXPLAINED_FAULT_BYTES];
     char fault[EXPLAINED_FAULT_BYTES]; /* with STATE_UNKNOWN: the server queried and its fault */
     struct explained_answer answer;

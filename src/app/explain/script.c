@@ -169,7 +169,7 @@ static void report_why(const struct evaluation *evaluation, const struct admissi
         }
         return;
     case EVALUATION_TO_DECIDE:
-    case EVALUATION_BANNED: /* nobody was asked about bans */
+    case EVALUATION_BANNED: /* bans are not looked up */
     case EVALUATION_FAILED:
         fputs("sluice script: out of memory\n", stderr);
         return;

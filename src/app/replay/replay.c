@@ -167,7 +167,7 @@ static void on_progress(void *context, const struct replay_progress *progress)
     }
 }
 
-/* Nobody is to take the last word of progress for a result. */
+/* End the line of progress, so that it is not taken for a result. */
 static void on_interrupt(int number)
 {
     static const char WORDS[] = "\r\x1b[Ksluice replay: interrupted\n";

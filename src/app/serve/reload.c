@@ -36,7 +36,7 @@ static void fail(struct reload *reload, const char *because)
     end(reload, false);
 }
 
-/* The checker has had nothing to say of it: whoever asked is told. */
+/* The loader did not report it: the requester is told. */
 static void fail_and_report(struct reload *reload, const char *because)
 {
     char *text;

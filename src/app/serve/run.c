@@ -293,7 +293,7 @@ static bool is_control_taken(const struct run_options *options, const struct adm
 static int load_and_run(struct run_options *options)
 {
     struct policy *policy;
-    supervise_block_signals(); /* before anybody can know our number: they are kept for later */
+    supervise_block_signals(); /* before the process id is published: they are kept for later */
     options->loaded = watch_identify(options->path);
     if (watch_is_mount(options->path)) {
         log_warn("app.run", "an edit that replaces the policy's file will not be seen",

@@ -1,7 +1,7 @@
 /*   quiet ─ SIGHUP, the reload requests, the file ─► wanted ─ the last one began a moment ago ─►
  * due due ─► under way ─► quiet
  *
- * Who wants a reload while one is under way gets the next; many who want one get one. */
+ * A reload that is requested while one is under way is the next one; many requests share it. */
 
 #include "app/serve/supervise.h"
 

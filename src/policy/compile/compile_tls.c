@@ -36,7 +36,7 @@ static void warn_file(struct compiler *compiler, const struct node *node, enum w
     report_file(compiler, node, &warning, problem);
 }
 
-/* The path of the file that @text names, kept for those who watch it; it lives as long as the
+/* The path of the file that @text names, kept for watching it; it lives as long as the
  * compilation. NULL: too long, which is reported, or no memory. */
 static const char *open_path(struct compiler *compiler, const struct spec_text *text)
 {

@@ -21,7 +21,7 @@
 static const struct span INCLUDE = {"include", 7};
 static const char *const MERGED[] = {"upstreams", "limits", "routes"};
 
-/* A file that is being read, and who includes it. */
+/* A file that is being read, and the one that includes it. */
 struct place {
     const struct place *parent; /* NULL: the policy's own file */
     const char *path;           /* NULL: no file */

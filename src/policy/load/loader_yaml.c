@@ -41,7 +41,7 @@ static void report_encoding(const yaml_parser_t *parser, struct span yaml, struc
     diags_add(diags, DIAG_ERROR, line, column, "not YAML: %s", parser->problem);
 }
 
-/* What the problems that libyaml finds mean for who wrote the file. */
+/* The problems that libyaml finds, in terms of the file. */
 static const struct {
     const char *problem;
     const char *meaning;

@@ -10,7 +10,7 @@ static struct span allowed_origin(const struct cors *cors, struct span origin)
             return cors->origins[i];
         }
     }
-    /* `null` is any page in a sandbox or a file, so nobody's. */
+    /* `null` is any page in a sandbox or a file: never allowed. */
     return cors->any_origin && !span_equals(origin, SPAN("null")) ? SPAN("*") : span_of("", 0);
 }
 
