@@ -15,7 +15,7 @@ INTRODUCTION = """\
 What sluice costs, beside nginx, HAProxy and nginx with a script in Redis, and what happens to it when Redis is in
 trouble. Everything here is made by commands of [bench/](../bench/README.md), which anybody can run, and this page by
 `bench/report` from what they wrote ([the files](performance)): a test holds it to them. Ratios carry over to other
-machines, as far as anything does; microseconds and requests a second are of the machine that is named.
+machines, as far as anything does; microseconds and requests a second are of the machine that is [named](#what-made-the-figures).
 """
 # What no peer publishes comes first.
 FIRST = (cost.MIXED, exactness.ACCURACY, trouble.STALLS, trouble.RECOVERY)

@@ -51,7 +51,7 @@ def busy(figures):
 
 def origin(figures):
     """The line that says what made the figures of a section."""
-    return f"*`{figures['command']}`, {day(figures)}, {machine(figures)}.*{busy(figures)}"
+    return f"*[`{figures['command']}`](#what-made-the-figures).*{busy(figures)}"
 
 
 def unmeasured(name):
