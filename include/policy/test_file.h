@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "http/field.h"
 #include "policy/policy.h"
+#include "tls/client_certificate.h"
 
 struct node; /* of the file's tree, which lives as long as the tests */
 
@@ -103,6 +104,7 @@ struct test_step {
     struct field *fields; /* ids are not filled */
     size_t n_fields;
     struct address from;
+    const struct tls_client *tls; /* NULL: over plain HTTP */
 
     uint64_t takes_us; /* from when it is forwarded to the end of its answer */
     uint16_t status;   /* of the upstream's response; 0: there is no response */

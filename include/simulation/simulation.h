@@ -21,6 +21,7 @@
 #include "store/memory_store.h"
 
 struct simulation;
+struct tls_client;
 
 /* Most requests in flight that still need settlement. Beyond that, the request that is due to end
  * first ends early. */
@@ -72,12 +73,13 @@ MUST_USE enum status simulation_new(const struct simulation_options *options,
 /* NULL is a no-op. */
 void simulation_free(struct simulation *simulation);
 
-/* A request of @peer at @now_us (us since the epoch), not before the latest time passed in. @head,
- * which may have an error, is borrowed for the call. STATUS_NO_MEMORY: no decision was made.
- * STATUS_INVALID: the policy's calendars do not reach @now_us. */
+/* A request of @peer at @now_us (us since the epoch), not before the latest time passed in, over
+ * the connection of @tls; NULL: plain. @head, which may have an error, and @tls are borrowed for
+ * the call. STATUS_NO_MEMORY: no decision was made. STATUS_INVALID: the policy's calendars do not
+ * reach @now_us. */
 MUST_USE enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
-                                    const struct address *peer, const struct head *head,
-                                    const struct simulation_future *future,
+                                    const struct address *peer, const struct tls_client *tls,
+                                    const struct head *head, const struct simulation_future *future,
                                     struct simulation_answer *answer);
 
 /* Keys, evictions and overflows of the embedded store. */

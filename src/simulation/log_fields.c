@@ -48,6 +48,11 @@ static const struct {
     {"duration", LOG_TAKES_S},
     {"duration_ms", LOG_TAKES_MS},
     {"Duration", LOG_TAKES_NS},
+    {"tls", LOG_SCHEME},
+    {"scheme", LOG_SCHEME},
+    {"ssl_protocol", LOG_SCHEME},
+    {"request.tls.version", LOG_SCHEME},
+    {"RequestScheme", LOG_SCHEME},
     {"http_user_agent", LOG_HEADER + LOG_USER_AGENT},
     {"user_agent", LOG_HEADER + LOG_USER_AGENT},
     {"http_referer", LOG_HEADER + LOG_REFERER},
@@ -59,9 +64,20 @@ static const struct {
     const char *what;
     enum log_part part;
 } WHAT[] = {
-    {"time", LOG_TIME},     {"client", LOG_CLIENT},    {"request", LOG_REQUEST},
-    {"method", LOG_METHOD}, {"path", LOG_TARGET},      {"host", LOG_HOST},
-    {"status", LOG_STATUS}, {"duration", LOG_TAKES_S}, {"cost", LOG_COST},
+    {"time", LOG_TIME},
+    {"client", LOG_CLIENT},
+    {"request", LOG_REQUEST},
+    {"method", LOG_METHOD},
+    {"path", LOG_TARGET},
+    {"host", LOG_HOST},
+    {"status", LOG_STATUS},
+    {"duration", LOG_TAKES_S},
+    {"cost", LOG_COST},
+    {"scheme", LOG_SCHEME},
+    {"client.cert", LOG_CERTIFICATE + CERTIFICATE_FINGERPRINT},
+    {"client.cert.dns", LOG_CERTIFICATE + CERTIFICATE_DNS},
+    {"client.cert.uri", LOG_CERTIFICATE + CERTIFICATE_URI},
+    {"client.cert.cn", LOG_CERTIFICATE + CERTIFICATE_CN},
 };
 
 static size_t slot_of(size_t len)
@@ -130,7 +146,8 @@ const char *log_fields_add(struct log_fields *fields, struct span what, struct s
         }
     }
     if (part == LOG_PARTS) {
-        return "known are time, client, request, method, path, host, status, duration, cost and "
+        return "known are time, client, request, method, path, host, status, duration, cost, "
+               "scheme, client.cert, client.cert.dns, client.cert.uri, client.cert.cn and "
                "header.NAME";
     }
     if (name.len == 0 || name.len > LOG_NAME_BYTES_MAX) {
@@ -139,7 +156,7 @@ const char *log_fields_add(struct log_fields *fields, struct span what, struct s
     if (!add_name(fields, name, part, 0)) {
         return "too many fields";
     }
-    fields->said |= part >= LOG_HEADER ? UINT32_C(1) << part : 0;
+    fields->said |= part >= LOG_CERTIFICATE ? UINT32_C(1) << part : 0;
     return NULL;
 }
 
@@ -205,6 +222,30 @@ static bool read_times(const struct log_values *values, struct log_clock *clock,
     return true;
 }
 
+/* Whether @value, a scheme or a version of TLS, is of a connection over TLS. */
+static bool is_https(struct span value)
+{
+    static const struct span PLAIN[] = {{"", 0}, {"-", 1}, {"http", 4}, {"false", 5}};
+    for (size_t i = 0; i < ARRAY_LEN(PLAIN); i++) {
+        if (span_equals_ignore_case(value, PLAIN[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void read_connection(const struct log_values *values, struct log_line *out)
+{
+    out->is_https = is_https(values->values[LOG_SCHEME]);
+    for (size_t i = 0; i < CERTIFICATE_FACTS; i++) {
+        const struct span fact = values->values[LOG_CERTIFICATE + i];
+        if (fact.len > 0 && !span_equals(fact, SPAN("-"))) {
+            out->certificate[i] = fact;
+            out->is_https = true;
+        }
+    }
+}
+
 bool log_values_read(const struct log_values *values, struct log_clock *clock, struct log_line *out)
 {
     *out = (struct log_line){.status = 0};
@@ -225,6 +266,7 @@ bool log_values_read(const struct log_values *values, struct log_clock *clock, s
     out->host = values->values[LOG_HOST];
     out->status = log_status_read(values->values[LOG_STATUS]);
     out->cost = values->values[LOG_COST];
+    read_connection(values, out);
     memcpy(out->headers, &values->values[LOG_HEADER], sizeof(out->headers));
     for (size_t i = 0; i < LOG_PARTS; i++) {
         out->parts |= values->values[i].data != NULL ? UINT32_C(1) << i : 0;

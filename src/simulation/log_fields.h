@@ -30,7 +30,8 @@ struct log_fields {
     int16_t by_length[LOG_NAME_LENGTHS];
     struct field headers[LOG_HEADERS_MAX]; /* the values are empty */
     size_t n_headers;
-    uint32_t said; /* bit set of enum log_part: headers that log_fields_add() named */
+    uint32_t
+        said; /* bit set of enum log_part: headers and certificates that log_fields_add() named */
 };
 
 /* Headers of the combined format, in this order in every table. */
@@ -43,7 +44,8 @@ enum {
 void log_fields_init(struct log_fields *fields);
 
 /* The field @name means @what: `time`, `client`, `method`, `path`, `request`, `host`, `status`,
- * `duration` (s), `cost` or `header.NAME`. Texts are borrowed. Returns NULL, or the fault. */
+ * `duration` (s), `cost`, `scheme`, `client.cert` and its names, or `header.NAME`. Texts are
+ * borrowed. Returns NULL, or the fault. */
 MUST_USE const char *log_fields_add(struct log_fields *fields, struct span what, struct span name);
 
 /* The meaning of the field @name; NULL: it has none. */

@@ -13,6 +13,7 @@
 #include "base/address.h"
 #include "base/compiler.h"
 #include "base/span.h"
+#include "tls/client_certificate.h"
 
 enum {
     LOG_HEADERS_MAX = 8,        /* of a request, in a log */
@@ -34,8 +35,11 @@ enum log_part {
     LOG_TAKES_MS,
     LOG_TAKES_US,
     LOG_TAKES_NS,
-    LOG_COST,   /* reported by the response */
-    LOG_HEADER, /* LOG_HEADER + i is header i of struct log_fields */
+    LOG_COST,        /* reported by the response */
+    LOG_SCHEME,      /* or the version of TLS */
+    LOG_CERTIFICATE, /* and what follows: the facts of the client's certificate */
+    LOG_CERTIFICATE_END = LOG_CERTIFICATE + CERTIFICATE_FACTS,
+    LOG_HEADER = LOG_CERTIFICATE_END, /* LOG_HEADER + i is header i of struct log_fields */
     LOG_PARTS = LOG_HEADER + LOG_HEADERS_MAX,
 };
 
@@ -46,11 +50,13 @@ struct log_line {
     struct address peer; /* the connected peer, or the client, whichever the line has */
     struct span method;  /* empty: the client sent no valid request */
     struct span target;
-    struct span host;                     /* data is NULL: absent */
-    uint16_t status;                      /* 0: none, or absent */
-    struct span cost;                     /* data is NULL: absent */
-    struct span headers[LOG_HEADERS_MAX]; /* data is NULL: absent */
-    uint32_t parts;                       /* bit set of the parts present */
+    struct span host; /* data is NULL: absent */
+    uint16_t status;  /* 0: none, or absent */
+    struct span cost; /* data is NULL: absent */
+    bool is_https;
+    struct span certificate[CERTIFICATE_FACTS]; /* of the client; all empty: none */
+    struct span headers[LOG_HEADERS_MAX];       /* data is NULL: absent */
+    uint32_t parts;                             /* bit set of the parts present */
 };
 
 /* Cache of the last time that was parsed, so that equal texts are parsed once. One per thread. */

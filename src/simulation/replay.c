@@ -181,6 +181,23 @@ static enum answer_end end_of(const struct log_line *line)
     }
 }
 
+static struct client_certificate certificate_of(const struct log_line *line)
+{
+    struct client_certificate certificate = {.field = SPAN("")};
+    memcpy(certificate.facts, line->certificate, sizeof(certificate.facts));
+    return certificate;
+}
+
+static bool has_certificate(const struct client_certificate *certificate)
+{
+    for (size_t i = 0; i < CERTIFICATE_FACTS; i++) {
+        if (certificate->facts[i].len > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum status judge(struct replay *replay, const struct log_line *line)
 {
     struct head head = {.minor = 1};
@@ -196,9 +213,14 @@ static enum status judge(struct replay *replay, const struct log_line *line)
         .end = end_of(line),
         .cost = line->cost,
     };
+    const struct client_certificate certificate = certificate_of(line);
+    const struct tls_client tls = {
+        .certificate = has_certificate(&certificate) ? &certificate : NULL,
+    };
     for (size_t i = 0; i < replay->n_simulations; i++) {
-        const enum status status = simulation_ask(replay->simulations[i], line->time_us,
-                                                  &line->peer, &head, &future, &answers[i]);
+        const enum status status =
+            simulation_ask(replay->simulations[i], line->time_us, &line->peer,
+                           line->is_https ? &tls : NULL, &head, &future, &answers[i]);
         if (status == STATUS_INVALID) {
             replay->statistics.n_beyond++;
             return STATUS_OK;

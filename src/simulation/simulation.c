@@ -119,7 +119,8 @@ static void advance(struct simulation *simulation, uint64_t now_us)
 /* --- one request --- */
 
 static void evaluate(struct simulation *simulation, const struct address *peer,
-                     const struct head *head, struct simulation_case *open)
+                     const struct tls_client *tls, const struct head *head,
+                     struct simulation_case *open)
 {
     const struct evaluation_context context = {
         .admission =
@@ -130,6 +131,7 @@ static void evaluate(struct simulation *simulation, const struct address *peer,
                 .left_out = simulation->options.left_out,
             },
         .own_name = simulation->options.own_name,
+        .tls = tls,
         .trusts_peer = simulation->options.is_peer_trusted,
     };
     struct evaluation *evaluation = &simulation->evaluation;
@@ -289,8 +291,9 @@ static bool answer_request(struct simulation *simulation, struct simulation_case
 }
 
 enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
-                           const struct address *peer, const struct head *head,
-                           const struct simulation_future *future, struct simulation_answer *answer)
+                           const struct address *peer, const struct tls_client *tls,
+                           const struct head *head, const struct simulation_future *future,
+                           struct simulation_answer *answer)
 {
     enum status status = STATUS_OK;
     *answer = (struct simulation_answer){.route = NULL};
@@ -299,7 +302,7 @@ enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
     if (open == NULL) {
         return STATUS_NO_MEMORY;
     }
-    evaluate(simulation, peer, head, open);
+    evaluate(simulation, peer, tls, head, open);
     if (!answer_request(simulation, open, future, answer, &status)) {
         inflight_heap_give_back(&simulation->inflight, open);
     }

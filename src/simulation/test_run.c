@@ -128,7 +128,8 @@ static enum status ask(struct test_run *test_run, const struct test_step *step, 
     };
     struct head head;
     read_head(test_run, step, &head);
-    return simulation_ask(test_run->simulation, at_us, &step->from, &head, &future, answer);
+    return simulation_ask(test_run->simulation, at_us, &step->from, step->tls, &head, &future,
+                          answer);
 }
 
 static enum status run_request(struct test_run *test_run, const struct test_step *step,

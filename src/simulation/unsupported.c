@@ -53,7 +53,7 @@ static bool has_term(const struct search *search, const struct key_term *term)
     case KEY_CLIENT_CERT_DNS:
     case KEY_CLIENT_CERT_URI:
     case KEY_CLIENT_CERT_CN:
-        return false;
+        return is_reported(search, LOG_CERTIFICATE + (term->source - KEY_CLIENT_CERT));
     case KEY_CLIENT_IP:
     case KEY_PATH:
     case KEY_PATH_SEGMENT:
@@ -162,6 +162,41 @@ static void note_condition(struct search *search, const struct route *route, con
     add_note(search, &note);
 }
 
+static bool has_certificates(const struct search *search)
+{
+    return (search->reported->parts >> LOG_CERTIFICATE & ((1U << CERTIFICATE_FACTS) - 1)) != 0;
+}
+
+/* False: the route takes no request of these logs. */
+static bool check_connection(struct search *search, const struct route *route)
+{
+    const struct connection_match *match = route->match.connection;
+    const bool has_scheme = is_reported(search, LOG_SCHEME) || has_certificates(search);
+    char buffer[NOTE_BYTES];
+    struct text note = text_of(buffer, sizeof(buffer));
+    if (match->asks_certificate && !has_certificates(search)) {
+        begin_note(&note, "route", route->name,
+                   "takes no request: it matches by client_cert, which the log lacks");
+    }
+    for (size_t i = 0; i < CERTIFICATE_FACTS && note.len == 0; i++) {
+        if (match->facts[i].n_values > 0 &&
+            !is_reported(search, LOG_CERTIFICATE + (enum log_part)i)) {
+            begin_note(&note, "route", route->name, "takes no request: it matches by client_cert.");
+            text_add_format(&note, "%.*s, which the log lacks", SPAN_ARGS(match->facts[i].name));
+        }
+    }
+    if (note.len == 0 && match->scheme != SCHEME_MATCH_ANY && !has_scheme) {
+        begin_note(&note, "route", route->name,
+                   match->scheme == SCHEME_MATCH_HTTPS
+                       ? "takes no request: it matches https, and the log lacks the scheme"
+                       : "takes requests of http and https: the log lacks the scheme");
+    }
+    if (note.len > 0) {
+        add_note(search, &note);
+    }
+    return note.len == 0 || match->scheme == SCHEME_MATCH_HTTP;
+}
+
 static void check_match(struct search *search, const struct route *route)
 {
     char buffer[NOTE_BYTES];
@@ -172,13 +207,7 @@ static void check_match(struct search *search, const struct route *route)
         add_note(search, &note);
         return;
     }
-    const struct connection_match *connection = route->match.connection;
-    if (connection != NULL &&
-        (connection->scheme == SCHEME_MATCH_HTTPS || connection->asks_certificate)) {
-        begin_note(&note, "route", route->name,
-                   "takes no request: it matches connections over TLS, and each line of a log "
-                   "counts as plain http");
-        add_note(search, &note);
+    if (route->match.connection != NULL && !check_connection(search, route)) {
         return;
     }
     for (size_t i = 0; i < route->match.n_fields; i++) {

@@ -221,7 +221,38 @@ def test_a_long_value_is_whole_in_junit(run):
     assert f"- RateLimit: {value}\n" in suites.find("testsuite/testcase/failure").text
 
 
+CONNECTIONS = """
+listen: 127.0.0.1:1
+limits: {service: {key: client.cert.dns, algorithm: fixed_window, rate: 1/hour, missing: deny}}
+routes:
+  - {name: billing, match: {client_cert: {uri: "spiffe://test/billing"}}, respond: {status: 204}}
+  - {name: service, match: {client_cert: true}, limits: [service], respond: {status: 204}}
+  - {name: https, match: {scheme: https}, respond: {status: 204}}
+  - {name: http, respond: {status: 204}}
+"""
+
+
+def test_the_connection_of_a_request_can_be_said(run, tmp_path):
+    (tmp_path / "connections.yaml").write_text(CONNECTIONS)
+    tests = steps("{request: GET /, expect: {route: http}}",
+                  "{request: GET https://a.test/, expect: {route: https}}",
+                  "{request: GET http://a.test, expect: {route: http}}",
+                  "{request: GET /, client_cert: {dns: A.test}, expect: {route: service, status: 204}}",
+                  "{request: GET /, client_cert: {dns: a.test}, expect: {route: service, status: 429}}",
+                  "{request: GET /, client_cert: {dns: b.test}, expect: {status: 204}}",
+                  "{request: GET /, client_cert: {}, expect: {route: service, status: 403}}",
+                  "{request: GET https://a.test/, client_cert: {uri: 'spiffe://test/billing'}, expect: {route: billing}}")
+    head = "policy: connections.yaml\n"
+    told = run(tests, head=head)
+    assert (told.returncode, told.stderr) == (0, ""), told.stdout
+    told = run(steps("{request: GET /, expect: {route: https}}", "{request: GET http://a.test/, expect: {route: http}}"),
+               head=head + "defaults: {scheme: https}\n")
+    assert (told.returncode, told.stderr) == (0, ""), told.stdout
+
+
 MISTAKES = [
+    (steps("{request: GET http://a.test/, client_cert: {}}"),
+     ":5:48: error: no client shows a certificate over plain http"),
     (steps("{request: GET}"), ":5:15: error: request \"GET\": must be a method and a path"),
     (steps("{request: get /}"), "case counts in methods; did you mean \"GET\"?"),
     (steps("{request: GET x}"), ":5:15: error: request \"GET x\": "),

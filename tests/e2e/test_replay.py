@@ -355,6 +355,48 @@ def test_what_fields_mean_can_be_said(replay):
     assert limit(report, "keyed")["denied"] == 1
 
 
+CONNECTIONS = HEAD + """
+limits:
+  service: {key: client.cert.dns, algorithm: fixed_window, rate: 1/day, missing: skip}
+routes:
+  - {name: service, match: {client_cert: true}, limits: [service], upstream: api}
+  - {name: named, match: {client_cert: {uri: "spiffe://test/a"}}, upstream: api}
+  - {name: https, match: {scheme: https}, upstream: api}
+  - {name: http, match: {scheme: http}, upstream: api}
+"""
+
+
+def requests_of_routes(report):
+    return [one["requests"] for one in report["policy"]["routes"]]
+
+
+def test_the_scheme_and_the_certificate_are_those_of_the_log(replay):
+    for more in ({"tls": "1.3"}, {"scheme": "https"}, {"ssl_protocol": "TLSv1.2"}, {"request": {"tls": {"version": 772}}}):
+        plain = {"scheme": "http"} if "scheme" in more else {"ssl_protocol": "-"} if "ssl_protocol" in more else {}
+        lines = [as_json(START, **more), as_json(START + 1, **plain)]
+        assert requests_of_routes(replay(CONNECTIONS, lines)) == [0, 0, 1, 1], more
+    lines = [as_json(START + i, san=san) for i, san in enumerate(["a.test", "a.test", "b.test", "-", ""])]
+    report = replay(CONNECTIONS, lines, "--field", "client.cert.dns=san")
+    assert requests_of_routes(report) == [3, 0, 0, 2]
+    assert (limit(report, "service")["judged"], limit(report, "service")["denied"]) == (3, 1)
+    lines = [as_json(START, print="ab" * 32)]
+    report = replay(CONNECTIONS, lines, "--field", "client.cert=print")
+    assert requests_of_routes(report) == [1, 0, 0, 0] and limit(report, "service")["judged"] == 0
+
+
+def test_what_a_log_does_not_tell_of_connections_is_said(replay):
+    report = replay(CONNECTIONS, [combined(START)])
+    assert sorted(report["policy"]["notes"]) == [
+        'limit "service" is not judged: the log lacks client.cert.dns',
+        'route "http" takes requests of http and https: the log lacks the scheme',
+        'route "https" takes no request: it matches https, and the log lacks the scheme',
+        'route "named" takes no request: it matches by client_cert, which the log lacks',
+        'route "service" takes no request: it matches by client_cert, which the log lacks']
+    report = replay(CONNECTIONS, [as_json(START, san="a.test")], "--field", "client.cert.dns=san")
+    assert report["policy"]["notes"] == [
+        'route "named" takes no request: it matches by client_cert.uri, which the log lacks']
+
+
 # --- how it is shown ---
 
 

@@ -27,7 +27,7 @@ NOT_YET_CHAPTER = "Not yet built"
 TESTS_TABLES = "src/policy/tests/sections_test.c"
 TESTS_MANUAL = "docs/testing-policies.md"
 TESTS_CHAPTERS = {"TEST_FILE": "The file", "TEST_DEFAULTS": "The file", "TEST": "The file",
-                  "STEP": "steps", "EXPECT": "expect"}
+                  "STEP": "steps", "CLIENT_CERT": "steps", "EXPECT": "expect"}
 IN_ITS_PARENTS_ROW = {"except.client"}
 
 TABLE = re.compile(r"struct section_field (\w+)_FIELDS\[\] = \{\n(.*?)\n\};", re.DOTALL)

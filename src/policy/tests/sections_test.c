@@ -53,18 +53,22 @@ static bool parse_answer(const struct value_input *input, void *out)
     return true;
 }
 
-/* Split "http://host/path" into host and path; a path alone is unchanged. */
+/* Split "https://host/path" into host and path; a path alone is unchanged. */
 static void split_url(struct spec_request *request)
 {
-    const struct span scheme = SPAN("http://");
-    if (!span_starts_with(request->target, scheme)) {
-        return;
+    static const struct span SCHEMES[] = {{"http://", 7}, {"https://", 8}};
+    for (size_t i = 0; i < ARRAY_LEN(SCHEMES); i++) {
+        if (span_starts_with(request->target, SCHEMES[i])) {
+            const struct span rest = span_of(request->target.data + SCHEMES[i].len,
+                                             request->target.len - SCHEMES[i].len);
+            const size_t slash = span_find(rest, '/');
+            request->is_https = i == 1;
+            request->host = span_of(rest.data, slash);
+            request->target =
+                slash < rest.len ? span_of(rest.data + slash, rest.len - slash) : SPAN("/");
+            return;
+        }
     }
-    const struct span rest =
-        span_of(request->target.data + scheme.len, request->target.len - scheme.len);
-    const size_t slash = span_find(rest, '/');
-    request->host = span_of(rest.data, slash);
-    request->target = slash < rest.len ? span_of(rest.data + slash, rest.len - slash) : SPAN("/");
 }
 
 static bool parse_request(const struct value_input *input, void *out)
@@ -147,6 +151,8 @@ static const struct value_type VERDICT = {
     .words = (const char *const[]){"allowed", "denied", "refused", "undecided", NULL},
 };
 
+static const struct value_type SCHEME = WORD_TYPE("http or https", "http", "https");
+
 /* --- sections, the inner ones first --- */
 
 static const struct section_field EXPECT_FIELDS[] = {
@@ -181,19 +187,35 @@ static const struct value_type EXPECT_TYPE = {.kind = VALUE_SECTION,
                                               .bytes = sizeof(struct spec_expect),
                                               .section = SHORT_SECTION(EXPECT_FIELDS, "verdict")};
 
+static const struct section_field CLIENT_CERT_FIELDS[] = {
+    {"dns", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_test_certificate, facts[CERTIFICATE_DNS]),
+     NULL, KEY_OPTIONAL, "its first alternative name of the kind DNS"},
+    {"uri", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_test_certificate, facts[CERTIFICATE_URI]),
+     NULL, KEY_OPTIONAL, "its first one of the kind URI"},
+    {"cn", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_test_certificate, facts[CERTIFICATE_CN]),
+     NULL, KEY_OPTIONAL, "the common name of its subject"},
+    {"fingerprint", SHAPE_ONE, &VALUE_TEXT,
+     offsetof(struct spec_test_certificate, facts[CERTIFICATE_FINGERPRINT]), NULL, KEY_OPTIONAL,
+     "its SHA-256, 64 hexadecimal digits; left out: 64 zeros"},
+};
+static const struct value_type CLIENT_CERT_TYPE =
+    SECTION_TYPE(CLIENT_CERT_FIELDS, struct spec_test_certificate);
+
 static const struct section_field STEP_FIELDS[] = {
     {"at", SHAPE_ONE, &TIME, offsetof(struct spec_step, at), NULL, KEY_OPTIONAL,
      "after the start; left out: when the step before ended"},
     {"after", SHAPE_ONE, &TIME, offsetof(struct spec_step, after), NULL, KEY_OPTIONAL,
      "after the last request of the step before; instead of at"},
     {"request", SHAPE_ONE, &REQUEST, offsetof(struct spec_step, request), NULL, KEY_REQUIRED,
-     "METHOD and a path, or METHOD and http://HOST/PATH"},
+     "METHOD and a path, or METHOD and http://HOST/PATH or https://HOST/PATH"},
     {"headers", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_step, headers), NULL, KEY_OPTIONAL,
      "fields of the request, beside those of defaults"},
     {"from", SHAPE_ONE, &ADDRESS, offsetof(struct spec_step, values.from), NULL, KEY_OPTIONAL,
      "address of the peer; left out: that of defaults"},
     {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_step, host), NULL, KEY_OPTIONAL,
      "Host; left out: that of the URL, or of defaults"},
+    {"client_cert", SHAPE_ONE, &CLIENT_CERT_TYPE, offsetof(struct spec_step, certificate), NULL,
+     KEY_OPTIONAL, "the certificate that the client shows, over https"},
     {"repeat", SHAPE_ONE, &REPEAT, offsetof(struct spec_step, values.repeat), "1", KEY_OPTIONAL,
      "how many such requests"},
     {"every", SHAPE_ONE, &EVERY, offsetof(struct spec_step, values.every_us), "0s", KEY_OPTIONAL,
@@ -224,6 +246,8 @@ static const struct section_field TEST_DEFAULTS_FIELDS[] = {
      KEY_OPTIONAL, "address of the peer"},
     {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_test_defaults, host), "localhost",
      KEY_OPTIONAL, "Host"},
+    {"scheme", SHAPE_ONE, &SCHEME, offsetof(struct spec_test_defaults, scheme), "http",
+     KEY_OPTIONAL, "http or https, of requests that are no URL"},
     {"headers", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_test_defaults, headers), NULL,
      KEY_OPTIONAL, "fields of every request that does not say its own of that name"},
 };

@@ -27,6 +27,13 @@ struct spec_request {
     struct span method;
     struct span host; /* empty: not given */
     struct span target;
+    bool is_https; /* by the URL */
+};
+
+/* The certificate that the client shows. */
+struct spec_test_certificate {
+    struct section_position position;
+    struct spec_text facts[CERTIFICATE_FACTS];
 };
 
 struct spec_expect {
@@ -50,6 +57,7 @@ struct spec_step {
     struct spec_request request;
     struct spec_text host;
     struct section_items headers; /* struct spec_field */
+    struct spec_test_certificate certificate;
     struct spec_test_answer answer;
     struct section_items answer_headers; /* struct spec_field */
     struct spec_expect expect;
@@ -67,6 +75,7 @@ struct spec_test_defaults {
     struct section_position position;
     struct address from;
     struct spec_text host;
+    int scheme;                   /* 1: https */
     struct section_items headers; /* struct spec_field */
 };
 

@@ -112,6 +112,55 @@ static struct span host_of(const struct builder *builder, const struct spec_step
     return spec->request.host.len > 0 ? spec->request.host : builder->spec->defaults.host.text;
 }
 
+/* In lower case, as names of DNS and fingerprints are. */
+static struct span lower(struct builder *builder, struct span text)
+{
+    char *copy = alloc(builder, text.len, 1);
+    for (size_t i = 0; i < text.len && copy != NULL; i++) {
+        copy[i] = ascii_lower(text.data[i]);
+    }
+    return span_of(copy, copy != NULL ? text.len : 0);
+}
+
+static const struct client_certificate *build_certificate(struct builder *builder,
+                                                          const struct spec_test_certificate *spec)
+{
+    struct client_certificate *certificate = alloc(builder, 1, sizeof(*certificate));
+    if (certificate == NULL || spec->position.node == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < CERTIFICATE_FACTS; i++) {
+        certificate->facts[i] = spec->facts[i].node != NULL ? spec->facts[i].text : SPAN("");
+    }
+    struct span *fingerprint = &certificate->facts[CERTIFICATE_FINGERPRINT];
+    if (fingerprint->len == 0) {
+        *fingerprint = SPAN("0000000000000000000000000000000000000000000000000000000000000000");
+    }
+    *fingerprint = lower(builder, *fingerprint);
+    certificate->facts[CERTIFICATE_DNS] = lower(builder, certificate->facts[CERTIFICATE_DNS]);
+    return certificate;
+}
+
+static void build_connection(struct builder *builder, const struct spec_step *spec,
+                             struct test_step *step)
+{
+    const struct node *node = spec->certificate.position.node;
+    const bool is_url = spec->request.host.len > 0;
+    const bool is_https =
+        is_url ? spec->request.is_https : builder->spec->defaults.scheme == 1 || node != NULL;
+    if (!is_https) {
+        if (node != NULL) {
+            node_error(builder->diags, node, "no client shows a certificate over plain http");
+        }
+        return;
+    }
+    struct tls_client *tls = alloc(builder, 1, sizeof(*tls));
+    if (tls != NULL) {
+        tls->certificate = build_certificate(builder, &spec->certificate);
+    }
+    step->tls = tls;
+}
+
 static void build_request(struct builder *builder, const struct spec_step *spec,
                           struct test_step *step)
 {
@@ -119,6 +168,7 @@ static void build_request(struct builder *builder, const struct spec_step *spec,
     step->method = spec->request.method;
     step->target = spec->request.target;
     step->host = host_of(builder, spec);
+    build_connection(builder, spec, step);
     step->from = step->from.family != ADDRESS_NONE ? step->from : defaults->from;
     step->fields =
         alloc(builder, spec->headers.n_items + defaults->headers.n_items, sizeof(struct field));
