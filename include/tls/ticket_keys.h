@@ -25,6 +25,8 @@ enum {
     TICKET_KEY_BYTES = 32, /* AES-256, HMAC-SHA-256 */
     TICKET_IDENTITY_BYTES = 32,
     TICKET_LIFETIME_S = 2 * 3600,
+    TICKET_HOURS_BEFORE = 2, /* whose keys decrypt too */
+    TICKET_HOURS_AFTER = 1,
 };
 
 struct ticket_secrets {
@@ -42,15 +44,16 @@ struct ticket_key {
  * with '#' left out. False: *@line (from 1) is wrong, or there is none, or too many (0). */
 MUST_USE bool ticket_secrets_parse(struct span text, struct ticket_secrets *secrets, size_t *line);
 
-/* Random secrets of this process, for tickets that no other proxy takes. */
-void ticket_secrets_random(struct ticket_secrets *secrets);
-
 /* The identity that tickets of an entry are bound to: its @n_names @names in the order of
  * memcmp(), the rule for client certificates (at most 255) and a digest of the files that the rule
  * uses. */
 void ticket_identity(const struct span *names, size_t n_names, unsigned client_rule,
                      struct span client_files_digest,
                      unsigned char identity[TICKET_IDENTITY_BYTES]);
+
+/* The hour of @now_s (Unix time), and the one that a key's name begins with. */
+uint32_t ticket_hour(int64_t now_s);
+uint32_t ticket_name_hour(const unsigned char name[TICKET_NAME_BYTES]);
 
 /* The key that encrypts at @now_s (Unix time). */
 void ticket_key_to_encrypt(const struct ticket_secrets *secrets,

@@ -19,6 +19,7 @@
 #include "tls/certificate.h"
 #include "tls/client_certificate.h"
 #include "tls/server_names.h"
+#include "tls/ticket_chain.h"
 #include "tls/ticket_keys.h"
 
 struct ssl_st;     /* OpenSSL's SSL */
@@ -45,7 +46,7 @@ enum client_certificate_rule {
 
 enum tls_tickets {
     TLS_TICKETS_OFF,
-    TLS_TICKETS_PROCESS, /* by random secrets of this process */
+    TLS_TICKETS_PROCESS, /* by secrets of this process */
     TLS_TICKETS_SHARED,  /* by secrets that several proxies have; TLS 1.3 alone */
 };
 
@@ -78,7 +79,8 @@ struct tls_server_config {
     enum tls_version min_version;
     bool refuses_unknown_names; /* else the first entry serves them */
     enum tls_tickets tickets;
-    struct ticket_secrets secrets; /* unless tickets are off */
+    struct ticket_chain *chain;    /* borrowed, of TLS_TICKETS_PROCESS */
+    struct ticket_secrets secrets; /* of TLS_TICKETS_SHARED */
     unsigned alpn;                 /* ALPN_HTTP_1_1 and ALPN_H2: what the listener speaks */
 };
 

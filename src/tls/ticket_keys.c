@@ -8,8 +8,6 @@
 enum {
     HOUR_S = 3600,
     HOUR_BYTES = 4,
-    HOURS_BEFORE = TICKET_LIFETIME_S / HOUR_S,
-    HOURS_AFTER = 1,
 };
 
 /* --- secrets --- */
@@ -70,12 +68,6 @@ bool ticket_secrets_parse(struct span text, struct ticket_secrets *secrets, size
     return is_good;
 }
 
-void ticket_secrets_random(struct ticket_secrets *secrets)
-{
-    hash_random(secrets->secrets[0], TICKET_SECRET_BYTES);
-    secrets->n = 1;
-}
-
 /* --- identity --- */
 
 /* One after another: so that no two lists of pieces give the same. */
@@ -100,7 +92,7 @@ void ticket_identity(const struct span *names, size_t n_names, unsigned client_r
 
 /* --- keys --- */
 
-static uint32_t hour_at(int64_t now_s)
+uint32_t ticket_hour(int64_t now_s)
 {
     return now_s > 0 ? (uint32_t)(now_s / HOUR_S) : 0;
 }
@@ -112,11 +104,11 @@ static void write_hour(uint32_t hour, unsigned char bytes[HOUR_BYTES])
     }
 }
 
-static uint32_t read_hour(const unsigned char bytes[HOUR_BYTES])
+uint32_t ticket_name_hour(const unsigned char name[TICKET_NAME_BYTES])
 {
     uint32_t hour = 0;
     for (size_t i = 0; i < HOUR_BYTES; i++) {
-        hour = hour << 8 | bytes[i];
+        hour = hour << 8 | name[i];
     }
     return hour;
 }
@@ -149,7 +141,7 @@ void ticket_key_to_encrypt(const struct ticket_secrets *secrets,
 {
     assert(secrets->n > 0);
 
-    make_key(secrets->secrets[0], identity, hour_at(now_s), key);
+    make_key(secrets->secrets[0], identity, ticket_hour(now_s), key);
 }
 
 bool ticket_key_to_decrypt(const struct ticket_secrets *secrets,
@@ -157,9 +149,9 @@ bool ticket_key_to_decrypt(const struct ticket_secrets *secrets,
                            const unsigned char name[TICKET_NAME_BYTES], int64_t now_s,
                            struct ticket_key *key, bool *is_current)
 {
-    const uint32_t hour = read_hour(name);
-    const int64_t age = (int64_t)hour_at(now_s) - hour;
-    if (age < -HOURS_AFTER || age > HOURS_BEFORE) {
+    const uint32_t hour = ticket_name_hour(name);
+    const int64_t age = (int64_t)ticket_hour(now_s) - hour;
+    if (age < -TICKET_HOURS_AFTER || age > TICKET_HOURS_BEFORE) {
         return false;
     }
     for (size_t i = 0; i < secrets->n; i++) {

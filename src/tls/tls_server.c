@@ -176,11 +176,28 @@ static bool set_mac(EVP_MAC_CTX *mac, const struct ticket_key *key)
     return EVP_MAC_CTX_set_params(mac, params) == 1;
 }
 
+/* The secrets for tickets of @hour, which the caller wipes. False: none. */
+static bool read_secrets(const struct tls_server_config *config, uint32_t hour,
+                         struct ticket_secrets *secrets)
+{
+    if (config->tickets == TLS_TICKETS_PROCESS) {
+        return ticket_chain_read(config->chain, now_s(), hour, secrets);
+    }
+    *secrets = config->secrets;
+    return true;
+}
+
 static int encrypt_ticket(const struct tls_server_entry *entry, unsigned char *name,
                           unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
 {
+    struct ticket_secrets secrets;
     struct ticket_key key;
-    ticket_key_to_encrypt(&entry->server->config->secrets, entry->ticket_identity, now_s(), &key);
+    const int64_t time_s = now_s();
+    if (!read_secrets(entry->server->config, ticket_hour(time_s), &secrets)) {
+        return 0; /* the clock was set back since */
+    }
+    ticket_key_to_encrypt(&secrets, entry->ticket_identity, time_s, &key);
+    OPENSSL_cleanse(&secrets, sizeof(secrets));
     memcpy(name, key.name, TICKET_NAME_BYTES);
     const bool is_set =
         RAND_bytes(iv, AES_BLOCK_BYTES) == 1 &&
@@ -193,10 +210,14 @@ static int encrypt_ticket(const struct tls_server_entry *entry, unsigned char *n
 static int decrypt_ticket(const struct tls_server_entry *entry, const unsigned char *name,
                           const unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
 {
+    struct ticket_secrets secrets = {.n = 0};
     struct ticket_key key;
     bool is_current;
-    if (!ticket_key_to_decrypt(&entry->server->config->secrets, entry->ticket_identity, name,
-                               now_s(), &key, &is_current)) {
+    const bool is_known =
+        read_secrets(entry->server->config, ticket_name_hour(name), &secrets) &&
+        ticket_key_to_decrypt(&secrets, entry->ticket_identity, name, now_s(), &key, &is_current);
+    OPENSSL_cleanse(&secrets, sizeof(secrets));
+    if (!is_known) {
         return 0; /* a full handshake follows */
     }
     const bool is_set =

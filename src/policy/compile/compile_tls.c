@@ -6,7 +6,6 @@
  * one while a policy is in force. A stapled response that cannot be used is left out. */
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -390,17 +389,11 @@ static void read_entry(struct compiler *compiler, const struct spec_certificate 
     server_files_digest_clients(entry);
 }
 
-static struct ticket_secrets process_secrets;
-
-static void make_process_secrets(void)
-{
-    ticket_secrets_random(&process_secrets);
-}
+static struct ticket_chain process_chain = TICKET_CHAIN_INIT; /* for all policies */
 
 static void read_config(struct compiler *compiler, const struct tls_section *section,
                         const struct spec_certificate *specs, struct listener_section *listener)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct tls_server_config *config = calloc(1, sizeof(*config));
     if (config == NULL) {
         compiler->no_memory = true;
@@ -413,8 +406,7 @@ static void read_config(struct compiler *compiler, const struct tls_section *sec
     config->tickets = section->tickets;
     config->alpn = ALPN_HTTP_1_1;
     if (section->tickets == TLS_TICKETS_PROCESS) {
-        (void)pthread_once(&once, make_process_secrets);
-        config->secrets = process_secrets; /* one set for the life of the process */
+        config->chain = &process_chain;
     } else if (section->tickets == TLS_TICKETS_SHARED) {
         config->secrets = compiler->secrets;
     }

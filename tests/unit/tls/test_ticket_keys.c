@@ -102,16 +102,6 @@ START_TEST(a_file_has_eight_secrets_at_most)
 }
 END_TEST
 
-START_TEST(random_secrets_differ)
-{
-    struct ticket_secrets other;
-    ticket_secrets_random(&secrets);
-    ticket_secrets_random(&other);
-    ck_assert(secrets.n == 1 && other.n == 1);
-    ck_assert_mem_ne(secrets.secrets[0], other.secrets[0], TICKET_SECRET_BYTES);
-}
-END_TEST
-
 /* --- identity --- */
 
 START_TEST(all_parts_of_an_identity_count)
@@ -294,7 +284,6 @@ int main(void)
     tcase_add_test(tests, a_secret_is_64_digits_of_either_case);
     tcase_add_loop_test(tests, a_bad_line_is_named_and_no_secret_kept, 0, ARRAY_LEN(BAD_FILES));
     tcase_add_test(tests, a_file_has_eight_secrets_at_most);
-    tcase_add_test(tests, random_secrets_differ);
     tcase_add_test(tests, all_parts_of_an_identity_count);
     tcase_add_test(tests, a_ticket_is_read_for_two_hours_after_the_one_it_is_of);
     tcase_add_test(tests, a_ticket_of_a_clock_ahead_is_read_for_an_hour);
