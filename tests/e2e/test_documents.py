@@ -111,6 +111,13 @@ def test_the_quickstart_policy_lets_ten_through_at_once(start, start_upstream):
     assert answers[0].get("RateLimit") == '"per-client";r=9;t=1'
 
 
+def test_every_test_that_is_named_exists():
+    sources = "".join(text(path) for path in glob.glob(f"{ROOT}/tests/e2e/test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", text(f"{ROOT}/docs/building.md")))
+    assert len(named) > 40
+    assert not [name for name in named if f"def {name}(" not in sources]
+
+
 def packages_for(task):
     """What scripts/install-packages would install for it on a machine that has nothing."""
     with open(f"{ROOT}/scripts/install-packages", encoding="utf-8") as file:

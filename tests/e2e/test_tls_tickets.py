@@ -1,0 +1,161 @@
+"""Sessions of TLS that are resumed: by several proxies with the same secrets, for as long as a ticket lives, and never
+where other rules hold. The clocks of the proxies are set by the test."""
+
+import ssl
+
+import pytest
+
+from harness import program
+from harness.certificates import Authority
+from harness.client import Client
+from harness.message import Reader
+from harness.reload import reload
+from harness.wall_clock import WallClock
+
+HOUR_S = 3600
+ECHO = "routes: [{respond: {status: 204}}]\n"
+
+
+@pytest.fixture(name="authority", scope="module")
+def an_authority(tmp_path_factory):
+    authority = Authority(tmp_path_factory.mktemp("tickets") / "ca")
+    for name in ("one", "two", "client"):
+        authority.sign(name, f"DNS:{name}.test")
+    return authority
+
+
+@pytest.fixture(name="clock")
+def a_clock(tmp_path):
+    return WallClock(tmp_path)
+
+
+@pytest.fixture(name="secret")
+def a_secret_file(tmp_path):
+    def make(name, *secrets):
+        path = tmp_path / name
+        path.write_text("".join(secrets))
+        path.chmod(0o600)
+        return path
+    return make
+
+
+def new_secret():
+    return program.command("secret").stdout
+
+
+def listener(authority, more="", tickets="shared"):
+    entries = ", ".join(f"{{cert: {authority.folder}/{name}.pem, key: {authority.folder}/{name}.key{rule}}}"
+                        for name, rule in (("one", ""), ("two", more)))
+    return f"{{address: 127.0.0.1:0, tls: {{tickets: {tickets}, certificates: [{entries}]}}}}"
+
+
+def with_secrets(path):
+    return f"tls_tickets: {{secret_file: {path}}}\n" + ECHO
+
+
+def context_of(authority, name=None, version=ssl.TLSVersion.TLSv1_3):
+    context = ssl.create_default_context(cafile=authority.certificate)
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # the authority has no key usage
+    context.minimum_version = context.maximum_version = version
+    if name is not None:
+        context.load_cert_chain(authority.folder / f"{name}.pem", authority.folder / f"{name}.key")
+    return context
+
+
+def ask(proxy, context, session=None, name="one.test"):
+    """Whether the session was resumed, and the one that the connection leaves."""
+    with Client(proxy.address) as client:
+        client.sock = context.wrap_socket(client.sock, server_hostname=name, session=session)
+        client.reader = Reader(client.sock)
+        assert client.ask(host=name).status == 204
+        return client.sock.session_reused, client.sock.session
+
+
+def test_proxies_with_the_same_secret_resume_for_two_hours(start, authority, clock, secret):
+    path = secret("tickets", new_secret())
+    policy = f"listen: {listener(authority)}\n" + with_secrets(path)
+    clock.step((-clock.now() - 30) % HOUR_S)  # half a minute before the key changes
+    first, second = (start(policy, env=clock.env) for _ in range(2))
+    context = context_of(authority)
+    resumed, session = ask(first, context)
+    assert not resumed and session.has_ticket
+    for step_s in (0, 60, HOUR_S, HOUR_S - 120):
+        clock.step(step_s)
+        for proxy in (second, first):
+            assert ask(proxy, context, session)[0], (step_s, clock.offset_s)
+    _, renewed = ask(second, context, session)
+    clock.step(120)  # it is more than two hours old
+    assert not ask(second, context, session)[0]
+    assert ask(first, context, renewed)[0], "a resumed session has a ticket of its own"
+
+
+def test_a_reload_and_a_renewal_keep_tickets(start, authority, clock, secret):
+    path = secret("tickets", new_secret())
+    policy = with_secrets(path)
+    proxy = start(f"listen: {listener(authority)}\n" + policy, env=clock.env)
+    context = context_of(authority)
+    _, session = ask(proxy, context)
+    reload(proxy, "max: {headers: 50}\n" + policy, listener(authority))
+    assert ask(proxy, context, session)[0]
+    authority.sign("one", "DNS:one.test")  # another key and another certificate
+    reload(proxy, policy, listener(authority))
+    assert ask(proxy, context)[0] is False
+    assert ask(proxy, context, session)[0]
+    proxy.stop()
+    again = start(f"listen: {listener(authority)}\n" + policy, env=clock.env)
+    assert ask(again, context, session)[0], "a restart keeps them too"
+
+
+def test_the_first_secret_makes_tickets_and_all_open_them(start, authority, secret):
+    old, new = new_secret(), new_secret()
+    policies = [with_secrets(secret(name, *lines)) for name, lines in
+                (("old", [old]), ("both", [new, old]), ("new", [new]))]
+    with_old, with_both, with_new = (start(f"listen: {listener(authority)}\n" + policy) for policy in policies)
+    context = context_of(authority)
+    _, session = ask(with_old, context)
+    assert ask(with_both, context, session)[0]
+    assert not ask(with_new, context, session)[0], "another secret opens nothing"
+    _, session = ask(with_both, context)
+    assert ask(with_new, context, session)[0]
+    assert not ask(with_old, context, session)[0]
+
+
+def test_other_names_and_tls_1_2_share_nothing(start, authority, secret):
+    proxy = start(f"listen: {listener(authority)}\n" + with_secrets(secret("tickets", new_secret())))
+    context = context_of(authority)
+    _, session = ask(proxy, context)
+    assert ask(proxy, context, session)[0]
+    assert not ask(proxy, context, session, "two.test")[0]
+    context = context_of(authority, version=ssl.TLSVersion.TLSv1_2)
+    _, session = ask(proxy, context)
+    assert not ask(proxy, context, session)[0]
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_session_is_not_resumed_where_other_rules_for_clients_hold(start, authority, version):
+    """CVE-2025-23419: a session of the open host would give a way to the one that asks for certificates."""
+    rule = f", client: require, client_ca: {authority.certificate}"
+    proxy = start(f"listen: {listener(authority, rule, 'process')}\n" + ECHO)
+    known, stranger = context_of(authority, "client", version), context_of(authority, None, version)
+    _, open_session = ask(proxy, known)
+    assert ask(proxy, known, open_session)[0]
+    assert not ask(proxy, known, open_session, "two.test")[0]
+    _, session = ask(proxy, known, None, "two.test")
+    assert ask(proxy, known, session, "two.test")[0]
+    assert not ask(proxy, known, session, "one.test")[0]
+    _, open_session = ask(proxy, stranger)
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        ask(proxy, stranger, open_session, "two.test")
+
+
+def test_a_session_ends_with_the_rules_that_it_was_made_under(start, authority, tmp_path):
+    """A reload with another authority for clients: the ticket of before leads nowhere."""
+    other = Authority(tmp_path / "other")
+    rules = [f", client: optional, client_ca: {one.certificate}" for one in (authority, other)]
+    proxy = start(f"listen: {listener(authority, rules[0], 'process')}\n" + ECHO)
+    context = context_of(authority, "client")
+    _, session = ask(proxy, context, None, "two.test")
+    assert ask(proxy, context, session, "two.test")[0]
+    reload(proxy, ECHO, listener(authority, rules[1], "process"))
+    with pytest.raises((ssl.SSLError, ConnectionError)):  # a full handshake, whose certificate does not verify
+        ask(proxy, context, session, "two.test")
