@@ -176,7 +176,7 @@ static const struct section_field DENY_FIELDS[] = {
      "body of the answer; {limit}, {wait} and {request_id} stand for values"},
     {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
      "text/plain", KEY_OPTIONAL, "media type of the body"},
-    {"set", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
+    {"set", SHAPE_MAP, &VALUE_ANSWER_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
      "fields of the answer, name: value"},
 };
 static const struct value_type DENY_TYPE = SECTION_TYPE(DENY_FIELDS, struct spec_reply);
@@ -190,7 +190,7 @@ static const struct section_field MISSING_FIELDS[] = {
      "deny: body of the answer; {limit} and {request_id} stand for values"},
     {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
      "text/plain", KEY_CONDITIONAL, "deny: media type of the body"},
-    {"set", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
+    {"set", SHAPE_MAP, &VALUE_ANSWER_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
      "deny: fields of the answer, name: value"},
 };
 static const struct value_type MISSING_TYPE =
@@ -349,7 +349,7 @@ static const struct section_field RESPOND_FIELDS[] = {
      "body of the answer"},
     {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
      "text/plain", KEY_OPTIONAL, "media type of the body"},
-    {"set", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
+    {"set", SHAPE_MAP, &VALUE_ANSWER_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
      "fields of the answer, name: value"},
 };
 static const struct value_type RESPOND_TYPE = SECTION_TYPE(RESPOND_FIELDS, struct spec_reply);

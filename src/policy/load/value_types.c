@@ -470,6 +470,13 @@ const struct value_type VALUE_FIELD = {
     .parse = parse_field,
     .is_secret = true,
 };
+const struct value_type VALUE_ANSWER_FIELD = {
+    .kind = VALUE_SCALAR,
+    .noun = "a header's value",
+    .bytes = sizeof(struct spec_field),
+    .has_node = true,
+    .parse = parse_field,
+};
 const struct value_type VALUE_HEADER =
     VALUE_STRING_TYPE("a header's value, true or false", check_field_value);
 const struct value_type VALUE_PARAMETER =

@@ -43,6 +43,7 @@ extern const struct value_type VALUE_ALGORITHM;    /* const struct algorithm * *
 extern const struct value_type VALUE_HEADER;       /* struct spec_text */
 extern const struct value_type VALUE_PARAMETER;    /* struct spec_text: of a query */
 extern const struct value_type VALUE_FIELD;        /* struct spec_field */
+extern const struct value_type VALUE_ANSWER_FIELD; /* the same, of answers that any client gets */
 extern const struct value_type VALUE_FIELD_NAME;   /* struct spec_text */
 
 /* Parsers for types with their own bounds. */

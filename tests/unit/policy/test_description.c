@@ -174,6 +174,19 @@ START_TEST(no_value_of_a_header_or_query_is_told)
 }
 END_TEST
 
+START_TEST(fields_of_own_answers_are_printed)
+{
+    static const char YAML[] =
+        "listen: 127.0.0.1:8080\n"
+        "limits: {a: {key: header.x, rate: 1/s, deny: {set: {x-a: one}},\n"
+        "             missing: {status: 401, set: {WWW-Authenticate: ApiKey}}}}\n"
+        "routes: [{limits: [a], respond: {status: 200, set: {x-b: two, x-c: '${LISTEN_AT}'}}}]\n";
+    assert_tells(YAML, "\"set\":{\"x-a\":\"one\"}");
+    assert_tells(YAML, "\"set\":{\"WWW-Authenticate\":\"ApiKey\"}");
+    assert_tells(YAML, "\"set\":{\"x-b\":\"two\",\"x-c\":\"${LISTEN_AT}\"}");
+}
+END_TEST
+
 int main(void)
 {
     if (hash_setup() != STATUS_OK) {
@@ -182,6 +195,7 @@ int main(void)
     Suite *suite = suite_create("policy/description");
     TCase *cases = tcase_create("description");
     tcase_add_test(cases, what_is_left_out_is_told_with_its_default);
+    tcase_add_test(cases, fields_of_own_answers_are_printed);
     tcase_add_test(cases, what_stands_for_a_section_is_told_as_one);
     tcase_add_test(cases, the_environment_is_reported_by_name);
     tcase_add_test(cases, what_is_left_out_is_not_told_unless_asked_for);
