@@ -62,13 +62,15 @@ int main(int argc, char **argv)
         print_help(stderr);
         return EXIT_USAGE;
     }
-    if (is_called(argv[1], "version")) {
+    if (is_called(argv[1], "version") && !(argc > 2 && is_called(argv[2], "help"))) {
         puts("sluice " SLUICE_VERSION "\n"
              "Copyright (c) 2026 The sluice authors. Licence: MIT. There is no warranty.");
         return written(EXIT_DONE);
     }
-    if (is_called(argv[1], "help") || strcmp(argv[1], "-h") == 0) {
-        if (argc == 2 || is_called(argv[2], "help") || is_called(argv[2], "version")) {
+    const bool is_version = is_called(argv[1], "version"); /* with --help */
+    if (is_version || is_called(argv[1], "help") || strcmp(argv[1], "-h") == 0) {
+        if (is_version || argc == 2 || is_called(argv[2], "help") ||
+            is_called(argv[2], "version")) {
             print_help(stdout);
             return written(EXIT_DONE);
         }

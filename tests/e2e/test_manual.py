@@ -48,6 +48,12 @@ def test_there_is_something_to_know():
 # --- the program tells of itself ---
 
 
+@pytest.mark.parametrize("word", sorted(WORDS_OF_HELP))
+def test_help_and_version_have_help_too(word):
+    ended = program.command(word, "--help")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, help_of(), "")
+
+
 @pytest.mark.parametrize("command", TAKING_OPTIONS)
 def test_a_command_tells_its_options(command):
     told = help_of(command)
