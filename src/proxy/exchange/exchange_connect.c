@@ -41,8 +41,7 @@ static void wait_for_slot(struct exchange *exchange)
     *waiter = (struct upstream_waiter){
         .on_grant = on_grant, .group = group_of(exchange), .choice = &exchange->choice};
     exchange_set_state(exchange, EXCHANGE_QUEUE);
-    if (upstream_queue_enter(waiter, !upstream_choice_is_new(&exchange->choice),
-                             exchange->connect_started_us) != STATUS_OK) {
+    if (upstream_queue_enter(waiter, exchange->connect_started_us) != STATUS_OK) {
         counter_up(&counting_upstream(exchange)->queue_refused[METER_QUEUE_FULL]);
         exchange_fail(exchange, 503, "as many requests wait for the upstream as may");
         return;

@@ -28,9 +28,9 @@ enum {
 static void offer_idle(struct upstream_group *group, uint64_t now_us)
 {
     atomic_fetch_add(&group->n_idle, 1);
-    if (upstream_queue_is_used(&group->process->queue)) {
-        upstream_queue_yield_idle(group, now_us);
-    } else if (UNLIKELY(upstream_queue_others_wait(group))) {
+    if (upstream_queue_is_used(&group->process->queue)
+            ? !upstream_queue_yield_idle(group, now_us)
+            : UNLIKELY(upstream_queue_others_wait(group))) {
         upstream_group_close_idle(group);
     }
 }

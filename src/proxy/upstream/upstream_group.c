@@ -74,8 +74,10 @@ void upstream_group_on_wake(struct upstream_group *group)
 {
     take_grants(group);
     if (upstream_queue_is_used(&group->process->queue)) {
-        upstream_queue_yield_idle(group, clock_monotonic_us());
-        upstream_queue_serve(group, clock_monotonic_us());
+        if (!upstream_queue_yield_idle(group, clock_monotonic_us())) {
+            upstream_group_close_idle(group);
+        }
+        upstream_queue_continue(group, clock_monotonic_us());
     } else if (upstream_queue_others_wait(group)) {
         upstream_group_close_idle(group);
     }

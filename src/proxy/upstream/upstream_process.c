@@ -56,7 +56,9 @@ bool server_process_take_place(struct server_process *server, unsigned max)
 
 static enum status init_queue(struct upstream_queue *queue)
 {
+    list_init(&queue->retrying);
     list_init(&queue->waiters);
+    queue->pass = 1;
     list_init(&queue->groups);
     atomic_init(&queue->n_waiting, 0);
     return pthread_mutex_init(&queue->lock, NULL) == 0 ? STATUS_OK : STATUS_NO_MEMORY;
@@ -163,6 +165,7 @@ void upstream_process_leave(struct upstream_process *upstream)
         leave_lineage(upstream);
         close_servers(upstream);
         assert(list_is_empty(&upstream->queue.waiters));
+        assert(list_is_empty(&upstream->queue.retrying));
         pthread_mutex_destroy(&upstream->queue.lock);
         free(upstream);
     }

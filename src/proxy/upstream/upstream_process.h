@@ -32,7 +32,9 @@ struct server_process {
 /* The requests that wait for a slot: see upstream_queue.h. */
 struct upstream_queue {
     pthread_mutex_t lock;  /* for the lists, their waiters, and the grants of the groups */
-    struct list waiters;   /* struct upstream_waiter, in the order of the queue */
+    struct list retrying;  /* struct upstream_waiter that have tried servers: served first */
+    struct list waiters;   /* all others, in the order of the queue */
+    uint64_t pass;         /* number of the latest pass over `retrying` */
     struct list groups;    /* struct upstream_group of each worker */
     atomic_uint n_waiting; /* also read without the lock */
 };

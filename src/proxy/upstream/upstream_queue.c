@@ -20,6 +20,11 @@ static struct upstream_queue *queue_of(const struct upstream_group *group)
     return &group->process->queue;
 }
 
+static struct upstream_group *group_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct upstream_group, node);
+}
+
 static void lock(const struct upstream_group *group)
 {
     pthread_mutex_lock(&queue_of(group)->lock);
@@ -39,8 +44,13 @@ void upstream_queue_join(struct upstream_group *group)
 
 void upstream_queue_part(struct upstream_group *group)
 {
+    struct upstream_queue *queue = queue_of(group);
     lock(group);
     list_remove(&group->node);
+    if (!list_is_empty(&queue->retrying) && !list_is_empty(&queue->groups)) {
+        /* another worker continues the pass */
+        wakeup_signal(&group_at(queue->groups.next)->env->wakeup);
+    }
     unlock(group);
 }
 
@@ -74,37 +84,76 @@ static void grant(struct upstream_waiter *waiter, struct upstream_group *by,
     }
 }
 
-static void serve(struct upstream_group *group, uint64_t now_us)
+static bool give_slot(struct upstream_waiter *waiter, struct upstream_group *by, uint64_t now_us)
+{
+    struct upstream_server *server;
+    const bool has_slot = upstream_choice_reserve(by, waiter->choice, now_us, &server);
+    if (has_slot) {
+        grant(waiter, by, server, -1);
+    }
+    return has_slot;
+}
+
+/* Continue the pass over the waiters that have tried servers. Those that were checked in this pass
+ * stand at the end. */
+static void serve_retrying(struct upstream_group *group, uint64_t now_us)
 {
     struct upstream_queue *queue = queue_of(group);
-    struct list *node = queue->waiters.next;
-    while (node != &queue->waiters) {
-        struct upstream_waiter *waiter = waiter_at(node);
-        node = node->next;
-        struct upstream_server *server;
-        if (upstream_choice_reserve(group, waiter->choice, now_us, &server)) {
-            grant(waiter, group, server, -1);
-        } else if (upstream_choice_is_new(waiter->choice)) {
-            return; /* the waiters behind it have no more servers to choose from */
+    for (unsigned n_checks = 0; !list_is_empty(&queue->retrying); n_checks++) {
+        struct upstream_waiter *waiter = waiter_at(queue->retrying.next);
+        if (waiter->pass == queue->pass) {
+            return;
+        }
+        if (n_checks == UPSTREAM_QUEUE_CHECKS) {
+            wakeup_signal(&group->env->wakeup);
+            return;
+        }
+        waiter->pass = queue->pass;
+        if (!give_slot(waiter, group, now_us)) {
+            list_remove(&waiter->node);
+            list_push_back(&queue->retrying, &waiter->node);
         }
     }
 }
 
-/* One pass is enough for all idle connections: a waiter that may not use @server for one of them
- * may not use it for another. */
-static void yield_idle_of(struct upstream_server *server, uint64_t now_us)
+static void serve(struct upstream_group *group, uint64_t now_us)
 {
-    struct upstream_queue *queue = queue_of(server->group);
-    struct list *node = queue->waiters.next;
-    while (node != &queue->waiters && !list_is_empty(&server->idle)) {
+    const struct list *waiters = &queue_of(group)->waiters;
+    serve_retrying(group, now_us);
+    while (!list_is_empty(waiters) && give_slot(waiter_at(waiters->next), group, now_us)) {
+    }
+}
+
+static bool give_idle(struct upstream_waiter *waiter, struct upstream_server *server,
+                      uint64_t now_us)
+{
+    const bool is_allowed = upstream_choice_allows(waiter->choice, server, now_us);
+    if (is_allowed) {
+        const int fd = upstream_give_up_idle(server, &waiter->address);
+        upstream_choice_note(waiter->choice, server);
+        grant(waiter, server->group, server, fd);
+    }
+    return is_allowed;
+}
+
+/* False: idle connections are left, and waiters that were not checked. */
+static bool yield_idle_of(struct upstream_server *server, uint64_t now_us)
+{
+    const struct upstream_queue *queue = queue_of(server->group);
+    const struct list *idle = &server->idle;
+    struct list *node = queue->retrying.next;
+    for (unsigned i = 0; i < UPSTREAM_QUEUE_CHECKS; i++) {
+        if (node == &queue->retrying || list_is_empty(idle)) {
+            break;
+        }
         struct upstream_waiter *waiter = waiter_at(node);
         node = node->next;
-        if (upstream_choice_allows(waiter->choice, server, now_us)) {
-            const int fd = upstream_give_up_idle(server, &waiter->address);
-            upstream_choice_note(waiter->choice, server);
-            grant(waiter, server->group, server, fd);
-        }
+        (void)give_idle(waiter, server, now_us);
     }
+    while (!list_is_empty(idle) && !list_is_empty(&queue->waiters) &&
+           give_idle(waiter_at(queue->waiters.next), server, now_us)) {
+    }
+    return list_is_empty(idle) || node == &queue->retrying;
 }
 
 /* Wake the other workers that have idle connections. */
@@ -112,7 +161,7 @@ static void ask_groups_for_idle(const struct upstream_queue *queue,
                                 const struct upstream_group *group)
 {
     for (struct list *node = queue->groups.next; node != &queue->groups; node = node->next) {
-        struct upstream_group *other = CONTAINER_OF(node, struct upstream_group, node);
+        struct upstream_group *other = group_at(node);
         if (other != group && atomic_load(&other->n_idle) > 0) {
             wakeup_signal(&other->env->wakeup);
         }
@@ -133,12 +182,12 @@ static struct upstream_group *group_in(const struct upstream_process *upstream,
 {
     const struct list *groups = &upstream->queue.groups;
     for (struct list *node = groups->next; node != groups; node = node->next) {
-        struct upstream_group *group = CONTAINER_OF(node, struct upstream_group, node);
+        struct upstream_group *group = group_at(node);
         if (group->env == env) {
             return group;
         }
     }
-    return list_is_empty(groups) ? NULL : CONTAINER_OF(groups->next, struct upstream_group, node);
+    return list_is_empty(groups) ? NULL : group_at(groups->next);
 }
 
 /* Serve the waiters in @upstream, or wake a worker that can. @by is the group of this worker. */
@@ -147,6 +196,7 @@ static void serve_other(struct upstream_process *upstream, struct upstream_group
 {
     pthread_mutex_lock(&upstream->queue.lock);
     struct upstream_group *group = group_in(upstream, by->env);
+    upstream->queue.pass++;
     if (group != NULL && group->env == by->env) {
         serve(group, now_us);
     } else if (group != NULL) {
@@ -215,20 +265,19 @@ void upstream_queue_release_slot(struct upstream_server *server, uint64_t now_us
 
 /* --- waiting --- */
 
-enum status upstream_queue_enter(struct upstream_waiter *waiter, bool old, uint64_t now_us)
+enum status upstream_queue_enter(struct upstream_waiter *waiter, uint64_t now_us)
 {
     struct upstream_group *group = waiter->group;
     struct upstream_queue *queue = queue_of(group);
     enum status status = STATUS_FULL;
     bool has_to_wait = false;
-    waiter->is_granted = false;
     lock(group);
     if (atomic_load(&queue->n_waiting) < group->spec->queue.requests) {
         status = STATUS_OK;
-        if (old) {
-            list_push_front(&queue->waiters, &waiter->node);
-        } else {
+        if (upstream_choice_is_new(waiter->choice)) {
             list_push_back(&queue->waiters, &waiter->node);
+        } else {
+            list_push_front(&queue->retrying, &waiter->node);
         }
         atomic_fetch_add(&queue->n_waiting, 1);
         serve(group, now_us);
@@ -272,20 +321,30 @@ void upstream_queue_return_grant(struct upstream_waiter *waiter, uint64_t now_us
 void upstream_queue_serve(struct upstream_group *group, uint64_t now_us)
 {
     lock(group);
+    queue_of(group)->pass++;
     serve(group, now_us);
     unlock(group);
 }
 
-void upstream_queue_yield_idle(struct upstream_group *group, uint64_t now_us)
+void upstream_queue_continue(struct upstream_group *group, uint64_t now_us)
+{
+    lock(group);
+    serve(group, now_us);
+    unlock(group);
+}
+
+bool upstream_queue_yield_idle(struct upstream_group *group, uint64_t now_us)
 {
     if (atomic_load(&group->n_idle) == 0) {
-        return;
+        return true;
     }
+    bool is_complete = true;
     lock(group);
     for (size_t i = 0; i < group->spec->n_servers; i++) {
-        yield_idle_of(&group->servers[i], now_us);
+        is_complete &= yield_idle_of(&group->servers[i], now_us);
     }
     unlock(group);
+    return is_complete;
 }
 
 struct upstream_waiter *upstream_queue_take_grant(struct upstream_group *group)

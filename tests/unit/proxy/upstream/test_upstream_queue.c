@@ -19,10 +19,10 @@ static const char POLICY[] = "listen: 127.0.0.1:1\n"
                              "  api:\n"
                              "    servers: [http://127.0.0.1:PORT, http://127.0.0.2:PORT]\n"
                              "    max_connections: 1\n"
-                             "    queue: 4\n"
+                             "    queue: 41\n"
                              "routes: [{limits: [], upstream: api}]\n";
 
-enum { WAITERS = 5, NOW = 1000 * 1000 };
+enum { BARRED = UPSTREAM_QUEUE_CHECKS + 8, WAITERS = BARRED + 1, NOW = 1000 * 1000 };
 
 static struct stage stage;
 static struct upstream_group *group;
@@ -60,7 +60,7 @@ static void take_all_places(void)
 
 static void enter(size_t i)
 {
-    ck_assert_int_eq(upstream_queue_enter(&waiters[i], false, NOW), STATUS_OK);
+    ck_assert_int_eq(upstream_queue_enter(&waiters[i], NOW), STATUS_OK);
 }
 
 /* Waiter number @i, and nobody else, has been granted a place of server number @server. */
@@ -70,6 +70,13 @@ static void assert_granted(struct upstream_group *of, size_t i, size_t server)
     ck_assert_ptr_eq(waiters[i].server, &of->servers[server]);
     ck_assert_int_eq(waiters[i].fd, -1);
     ck_assert_ptr_null(upstream_queue_take_grant(of));
+}
+
+/* Whether the worker was woken since the last call. */
+static bool is_woken(void)
+{
+    uint64_t n;
+    return read(stage.worker.env.wakeup.fd, &n, sizeof(n)) == sizeof(n);
 }
 
 static void leave_all(void)
@@ -120,13 +127,14 @@ END_TEST
 
 START_TEST(as_many_wait_as_may_and_no_more)
 {
+    struct upstream_waiter late = {.group = group, .choice = &choices[0]};
     take_all_places();
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < WAITERS; i++) {
         enter(i);
     }
-    ck_assert_int_eq(upstream_queue_enter(&waiters[4], false, NOW), STATUS_FULL);
+    ck_assert_int_eq(upstream_queue_enter(&late, NOW), STATUS_FULL);
     ck_assert(upstream_queue_leave(&waiters[1]));
-    enter(4);
+    enter(1);
     leave_all();
 }
 END_TEST
@@ -159,7 +167,7 @@ START_TEST(who_has_waited_before_goes_first)
     take_all_places();
     enter(0);
     upstream_choice_note(&choices[1], &group->servers[0]);
-    ck_assert_int_eq(upstream_queue_enter(&waiters[1], true, NOW), STATUS_OK);
+    enter(1);
     upstream_queue_release_slot(&group->servers[1], NOW);
     assert_granted(group, 1, 1);
     leave_all();
@@ -176,6 +184,69 @@ START_TEST(who_may_not_use_a_server_lets_those_behind_go_first)
     assert_granted(group, 1, 0);
     upstream_queue_release_slot(&group->servers[1], NOW);
     assert_granted(group, 0, 1);
+}
+END_TEST
+
+/* --- the bound of a check --- */
+
+/* The last waiter alone may use server number 0; the others have tried it. */
+static void enter_barred(void)
+{
+    take_all_places();
+    for (size_t i = 0; i < WAITERS; i++) {
+        upstream_choice_note(&choices[i], &group->servers[i < BARRED ? 0 : 1]);
+    }
+    for (size_t i = 0; i < WAITERS; i++) {
+        enter(i);
+    }
+    (void)is_woken();
+}
+
+START_TEST(few_waiters_are_checked_at_a_time_and_none_is_left_out)
+{
+    enter_barred();
+    upstream_queue_release_slot(&group->servers[0], NOW);
+    ck_assert_ptr_null(upstream_queue_take_grant(group));
+    ck_assert(is_woken());
+    upstream_queue_continue(group, NOW);
+    assert_granted(group, BARRED, 0);
+    ck_assert(!is_woken());
+    leave_all();
+}
+END_TEST
+
+START_TEST(a_slot_that_nobody_may_use_wakes_its_worker_for_one_pass)
+{
+    enter_barred();
+    ck_assert(upstream_queue_leave(&waiters[BARRED]));
+    upstream_queue_release_slot(&group->servers[0], NOW);
+    ck_assert(is_woken());
+    upstream_queue_continue(group, NOW);
+    ck_assert(!is_woken());
+    leave_all();
+}
+END_TEST
+
+START_TEST(waiters_behind_many_others_have_their_turn_while_slots_come_and_go)
+{
+    enter_barred();
+    upstream_queue_release_slot(&group->servers[0], NOW);
+    ck_assert(server_process_take_place(servers[0], 1));
+    upstream_queue_release_slot(&group->servers[0], NOW);
+    assert_granted(group, BARRED, 0);
+    leave_all();
+}
+END_TEST
+
+START_TEST(waiters_keep_their_order_when_all_are_passed_over)
+{
+    enter_barred();
+    upstream_queue_release_slot(&group->servers[0], NOW);
+    upstream_queue_continue(group, NOW);
+    assert_granted(group, BARRED, 0);
+    upstream_queue_release_slot(&group->servers[1], NOW);
+    assert_granted(group, 0, 1);
+    leave_all();
 }
 END_TEST
 
@@ -232,7 +303,7 @@ START_TEST(each_idle_connection_goes_to_the_next_that_may_use_it)
     for (size_t i = 0; i < 4; i++) {
         enter(i);
     }
-    upstream_queue_yield_idle(group, NOW);
+    ck_assert(upstream_queue_yield_idle(group, NOW));
     for (size_t i = 1; i < 3; i++) {
         ck_assert_ptr_eq(upstream_queue_take_grant(group), &waiters[i]);
         ck_assert_int_ge(waiters[i].fd, 0);
@@ -245,6 +316,18 @@ START_TEST(each_idle_connection_goes_to_the_next_that_may_use_it)
     }
     (void)upstream_queue_leave(&waiters[0]);
     (void)upstream_queue_leave(&waiters[3]);
+}
+END_TEST
+
+START_TEST(an_idle_connection_is_closed_when_no_waiter_at_the_front_may_use_it)
+{
+    enter_barred();
+    const int peer = add_idle(0);
+    ck_assert(is_closed(peer));
+    upstream_queue_continue(group, NOW);
+    assert_granted(group, BARRED, 0);
+    close(peer);
+    leave_all();
 }
 END_TEST
 
@@ -304,6 +387,11 @@ int main(void)
     tcase_add_test(all, who_leaves_too_late_gives_the_place_to_the_next);
     tcase_add_test(all, who_has_waited_before_goes_first);
     tcase_add_test(all, who_may_not_use_a_server_lets_those_behind_go_first);
+    tcase_add_test(all, few_waiters_are_checked_at_a_time_and_none_is_left_out);
+    tcase_add_test(all, a_slot_that_nobody_may_use_wakes_its_worker_for_one_pass);
+    tcase_add_test(all, waiters_behind_many_others_have_their_turn_while_slots_come_and_go);
+    tcase_add_test(all, waiters_keep_their_order_when_all_are_passed_over);
+    tcase_add_test(all, an_idle_connection_is_closed_when_no_waiter_at_the_front_may_use_it);
     tcase_add_test(all, each_idle_connection_goes_to_the_next_that_may_use_it);
     tcase_add_test(all,
                    who_wants_a_fresh_connection_has_the_idle_one_closed_when_it_takes_the_place);
