@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/audit.h"
 #include "admin/internal.h"
 #include "admin/request.h"
 #include "admin/resources.h"

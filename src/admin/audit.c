@@ -1,4 +1,4 @@
-#include "admin/audit.h"
+#include "admin/resources.h"
 
 #include "admin/internal.h"
 #include "base/clock.h"

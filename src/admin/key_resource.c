@@ -15,7 +15,6 @@
 #include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
-#include "admin/top.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "limit/calendar.h"

@@ -13,6 +13,9 @@
 #include "admin/request.h"
 #include "base/compiler.h"
 #include "base/span.h"
+#include "policy/key.h"
+#include "policy/policy.h"
+#include "proxy/meters.h"
 
 struct admin_resource {
     const char *method; /* GET answers HEAD, too */
@@ -80,5 +83,28 @@ enum { RESOURCE_ALLOW_BYTES = 64 };
  * decoded once into @decoded, of at least path.len bytes; captures point into it. */
 void resource_find(struct span method, struct span path, char *decoded,
                    char allow[RESOURCE_ALLOW_BYTES], struct resource_match *match);
+
+/* --- the audit --- */
+
+/* The audit: one line in the program's log for each change and for each refusal, with the client,
+ * the request and its outcome.
+ *
+ * Log the answer in @request to @method, as sent, with the path that gave @match and the access
+ * @verdict. Keys may be secrets: a key in the path of a resource is not logged, and the outcome
+ * identifies it instead. If no resource matched, nothing of the path is logged. */
+void audit_report(struct admin_request *request, const struct access_peer *peer,
+                  const struct access_verdict *verdict, const struct resource_match *match,
+                  struct span method);
+
+/* Write the author that is stored with a change: "socket:uid=0", "token". NUL-terminated. */
+void audit_write_by(char by[ADMIN_BY_BYTES_MAX], const struct access_peer *peer,
+                    const struct access_verdict *verdict);
+
+/* --- the most denied keys --- */
+
+/* Find the identity of @given, which has only a hash, among the keys that @rule denied recently.
+ * @secret is the store's. False: it is not among them. */
+MUST_USE bool top_find_key(const struct meters *meters, const struct limit_rule *rule,
+                           struct span secret, struct key_given *given);
 
 #endif /* SLUICE_ADMIN_RESOURCES_H */

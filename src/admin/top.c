@@ -2,8 +2,6 @@
  * admin.metrics_top says of each limit, and of no more than SERIES_MAX in all; and the keys that
  * hashes stand for. */
 
-#include "admin/top.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,11 +5,383 @@
 
 #include "simulation/test_run.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "simulation/observations.h"
+#include "base/arena.h"
+#include "base/compiler.h"
+#include "policy/test_file.h"
+#include "policy/units.h"
+#include "proxy/admission.h"
 #include "simulation/simulation.h"
+
+/* --- the properties of an answer, next to the expected ones --- */
+
+enum { OBSERVATIONS_MAX = 128 };
+
+/* Properties beyond OBSERVATIONS_MAX are left out. */
+struct observations {
+    struct test_run_fact items[OBSERVATIONS_MAX];
+    size_t n;
+};
+
+enum {
+    VALUE_BYTES = 64,
+    SHADOW_BYTES = LIMITS_PER_ROUTE_MAX * (NAME_BYTES_MAX + 16),
+};
+
+/* An answer, and the expectations for it. */
+struct look {
+    struct observations *observations;
+    const struct test_expect *expect;
+    const struct policy *policy;
+    const struct simulation_answer *answer;
+    struct arena *arena;
+    bool no_memory;
+};
+
+static const struct span NOTHING = {NULL, 0};
+
+static void add(struct look *look, struct span name, struct span wanted, struct span got)
+{
+    if (look->observations->n < OBSERVATIONS_MAX) {
+        look->observations->items[look->observations->n++] =
+            (struct test_run_fact){.name = name, .wanted = wanted, .got = got};
+    }
+}
+
+static struct span keep_text(struct look *look, const struct text *text)
+{
+    const struct span kept = arena_copy(look->arena, text_span(text));
+    look->no_memory = look->no_memory || kept.data == NULL;
+    return kept;
+}
+
+static struct span number_text(struct look *look, uint64_t number)
+{
+    char buffer[VALUE_BYTES];
+    struct text text = text_of(buffer, sizeof(buffer));
+    text_add_u64(&text, number);
+    return keep_text(look, &text);
+}
+
+static struct span duration_text(struct look *look, uint64_t us)
+{
+    char buffer[VALUE_BYTES];
+    struct text text = text_of(buffer, sizeof(buffer));
+    if (us == 0) {
+        return SPAN("0s");
+    }
+    units_write_duration(&text, us);
+    return keep_text(look, &text);
+}
+
+static struct span wanted_number(struct look *look, const struct test_number *number)
+{
+    return number->node != NULL ? number_text(look, number->value) : NOTHING;
+}
+
+static struct span wanted_name(const struct test_name *name)
+{
+    return name->text.len > 0 ? name->text : NOTHING;
+}
+
+/* --- of each request --- */
+
+static struct span verdict_word(enum simulation_verdict verdict)
+{
+    switch (verdict) {
+    case SIMULATION_FREE:
+    case SIMULATION_ALLOWED:
+        return SPAN("allowed");
+    case SIMULATION_DENIED:
+        return SPAN("denied");
+    case SIMULATION_UNDECIDED:
+        return SPAN("undecided");
+    case SIMULATION_REFUSED:
+        break;
+    }
+    return SPAN("refused");
+}
+
+static struct span wanted_verdict(enum test_verdict verdict)
+{
+    switch (verdict) {
+    case TEST_VERDICT_UNSAID:
+        return NOTHING;
+    case TEST_ALLOWED:
+        return SPAN("allowed");
+    case TEST_DENIED:
+        return SPAN("denied");
+    case TEST_REFUSED:
+        return SPAN("refused");
+    case TEST_UNDECIDED:
+        return SPAN("undecided");
+    }
+    return NOTHING;
+}
+
+static void add_limit(struct look *look)
+{
+    const struct span wanted = wanted_name(&look->expect->limit);
+    struct span denier = SPAN("none");
+    if (look->answer->verdict == SIMULATION_DENIED) {
+        const struct admission *admission = look->answer->admission;
+        denier = admission->lacked != NULL ? admission->lacked->name
+                                           : admission_first_denied(admission)->limit->name;
+    }
+    if (look->answer->verdict == SIMULATION_DENIED || wanted.data != NULL) {
+        add(look, SPAN("limit"), wanted, denier);
+    }
+}
+
+static void add_route(struct look *look)
+{
+    const struct route *route = look->answer->route;
+    add(look, SPAN("route"), wanted_name(&look->expect->route),
+        route != NULL ? route->name : SPAN("none"));
+}
+
+static void add_status(struct look *look)
+{
+    add(look, SPAN("status"), wanted_number(look, &look->expect->status),
+        number_text(look, look->answer->status));
+    if (look->answer->reason != NULL) {
+        add(look, SPAN("reason"), NOTHING, span_of_text(look->answer->reason));
+    }
+}
+
+/* --- of the last --- */
+
+static void add_held(struct look *look)
+{
+    const struct test_expect *expect = look->expect;
+    if (expect->held.node != NULL || look->answer->wait_us > 0) {
+        add(look, SPAN("held"),
+            expect->held.node != NULL ? duration_text(look, expect->held.us) : NOTHING,
+            duration_text(look, look->answer->wait_us));
+    }
+}
+
+static struct span retry_text(struct look *look, bool is_reported, uint64_t seconds)
+{
+    return is_reported ? duration_text(look, seconds * 1000000) : SPAN("none");
+}
+
+/* What the client is told: with a 503 too, as the proxy does. */
+static void add_retry_after(struct look *look)
+{
+    const struct test_retry_after *expected = &look->expect->retry_after;
+    const bool is_denied = look->answer->verdict == SIMULATION_DENIED;
+    uint64_t seconds = look->answer->verdict == SIMULATION_UNDECIDED;
+    const bool is_reported =
+        (is_denied && admission_retry_after_s(look->answer->admission, &seconds)) || seconds > 0;
+    if (is_reported || expected->node != NULL) {
+        const struct span wanted = expected->node != NULL
+                                       ? retry_text(look, !expected->is_none, expected->seconds)
+                                       : NOTHING;
+        add(look, SPAN("retry_after"), wanted, retry_text(look, is_reported, seconds));
+    }
+}
+
+static bool has_verdicts(const struct look *look)
+{
+    return look->answer->admission != NULL && admission_has_verdicts(look->answer->admission);
+}
+
+static void add_remaining(struct look *look)
+{
+    struct fields_legacy nearest;
+    const struct span wanted = wanted_number(look, &look->expect->remaining);
+    const bool is_known =
+        has_verdicts(look) && admission_find_nearest(look->answer->admission, &nearest);
+    if (is_known || wanted.data != NULL) {
+        add(look, SPAN("remaining"), wanted,
+            is_known ? number_text(look, nearest.remaining) : SPAN("none"));
+    }
+}
+
+/* The charge of the limit @name, or NULL. */
+static const struct charge *find_charge(const struct look *look, struct span name)
+{
+    const struct admission *admission = look->answer->admission;
+    for (size_t i = 0; admission != NULL && admission->decision.status == STATUS_OK &&
+                       i < admission->decision.n_charges;
+         i++) {
+        if (span_equals(admission->charges[i].limit->name, name) &&
+            admission_speaks(admission, i)) {
+            return &admission->charges[i];
+        }
+    }
+    return NULL;
+}
+
+static void add_remaining_of(struct look *look)
+{
+    for (size_t i = 0; i < look->expect->n_remaining_of; i++) {
+        const struct test_remaining *remaining = &look->expect->remaining_of[i];
+        const struct charge *charge = find_charge(look, remaining->limit.text);
+        char buffer[VALUE_BYTES + NAME_BYTES_MAX + 16];
+        struct text name = text_of(buffer, sizeof(buffer));
+        text_add_literal(&name, "remaining_of.");
+        text_add(&name, remaining->limit.text);
+        add(look, keep_text(look, &name), number_text(look, remaining->value),
+            charge != NULL ? number_text(look, charge->verdict.remaining) : SPAN("not judged"));
+    }
+}
+
+static void add_word(struct text *text, struct span word)
+{
+    text_add(text, text->len > 0 ? SPAN(", ") : SPAN(""));
+    text_add(text, word);
+}
+
+static bool is_wanted_shadow(const struct test_expect *expect, struct span name)
+{
+    for (size_t i = 0; i < expect->n_shadow; i++) {
+        if (span_equals(expect->shadow[i].text, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_got_shadow(const struct admission *admission, struct span name)
+{
+    for (size_t i = 0; admission != NULL && i < admission->decision.n_charges; i++) {
+        if (admission_is_shadow_denial(admission, i) &&
+            span_equals(admission->charges[i].limit->name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Both in one order: those that are as wanted in the order of the file, then the others. */
+static void add_shadow(struct look *look)
+{
+    const struct test_expect *expect = look->expect;
+    const struct admission *admission =
+        look->answer->verdict == SIMULATION_UNDECIDED ? NULL : look->answer->admission;
+    char wanted_buffer[SHADOW_BYTES];
+    char got_buffer[SHADOW_BYTES];
+    struct text wanted = text_of(wanted_buffer, sizeof(wanted_buffer));
+    struct text got = text_of(got_buffer, sizeof(got_buffer));
+    for (size_t i = 0; i < expect->n_shadow; i++) {
+        add_word(&wanted, expect->shadow[i].text);
+        if (is_got_shadow(admission, expect->shadow[i].text)) {
+            add_word(&got, expect->shadow[i].text);
+        }
+    }
+    for (size_t i = 0; admission != NULL && i < admission->decision.n_charges; i++) {
+        const struct span name = admission->charges[i].limit->name;
+        if (admission_is_shadow_denial(admission, i) && admission_speaks(admission, i) &&
+            !is_wanted_shadow(expect, name)) {
+            add_word(&got, name);
+        }
+    }
+    if (got.len > 0 || expect->has_shadow) {
+        const struct span reported = wanted.len > 0 ? keep_text(look, &wanted) : SPAN("none");
+        add(look, SPAN("shadow"), expect->has_shadow ? reported : NOTHING,
+            got.len > 0 ? keep_text(look, &got) : SPAN("none"));
+    }
+}
+
+/* --- fields --- */
+
+/* The configured answer of sluice's own; NULL: there is none. */
+static const struct reply_spec *reply_of(const struct simulation_answer *answer)
+{
+    if (answer->verdict == SIMULATION_DENIED) {
+        return answer->admission->lacked != NULL ? admission_missing_reply(answer->admission)
+                                                 : admission_deny_reply(answer->admission);
+    }
+    const bool is_served =
+        answer->verdict == SIMULATION_ALLOWED || answer->verdict == SIMULATION_FREE;
+    return is_served && answer->route != NULL ? answer->route->respond : NULL;
+}
+
+/* What the proxy would say by itself; the upstream's fields are the upstream's. */
+static size_t make_fields(struct look *look, struct field *fields)
+{
+    const struct simulation_answer *answer = look->answer;
+    uint64_t seconds = answer->verdict == SIMULATION_UNDECIDED;
+    size_t n = has_verdicts(look)
+                   ? ratelimit_fields_make(answer->admission, answer->route, look->policy->headers,
+                                           look->arena, fields)
+                   : 0;
+    if ((answer->verdict == SIMULATION_DENIED &&
+         admission_retry_after_s(answer->admission, &seconds)) ||
+        seconds > 0) {
+        fields[n++] =
+            (struct field){.name = SPAN("Retry-After"), .value = number_text(look, seconds)};
+    }
+    const struct reply_spec *reply = reply_of(answer);
+    const bool is_problem_of_key =
+        answer->verdict == SIMULATION_DENIED && answer->admission->lacked != NULL && reply == NULL;
+    if ((answer->verdict == SIMULATION_DENIED && !is_problem_of_key) ||
+        answer->verdict == SIMULATION_UNDECIDED) {
+        fields[n++] = (struct field){.name = SPAN("Cache-Control"), .value = SPAN("no-store")};
+    }
+    for (size_t i = 0; reply != NULL && i < reply->n_set; i++) {
+        fields[n++] = (struct field){.name = reply->set[i].name, .value = reply->set[i].value};
+    }
+    return n;
+}
+
+static void add_fields(struct look *look)
+{
+    struct field fields[RATELIMIT_FIELDS_MAX + 2 + REPLY_SETS_MAX];
+    const size_t n = look->expect->n_fields > 0 ? make_fields(look, fields) : 0;
+    for (size_t i = 0; i < look->expect->n_fields; i++) {
+        const struct test_field *wanted = &look->expect->fields[i];
+        struct span got = SPAN("absent");
+        for (size_t j = 0; j < n; j++) {
+            if (span_equals_ignore_case(fields[j].name, wanted->name)) {
+                got = fields[j].value;
+            }
+        }
+        add(look, wanted->name, wanted->is_absent ? SPAN("absent") : wanted->value, got);
+    }
+}
+
+static bool observations_make(struct observations *observations, const struct test_expect *expect,
+                              const struct policy *policy, const struct simulation_answer *answer,
+                              bool is_last, struct arena *arena)
+{
+    struct look look = {.observations = observations,
+                        .expect = expect,
+                        .policy = policy,
+                        .answer = answer,
+                        .arena = arena};
+    add(&look, SPAN("verdict"), wanted_verdict(expect->verdict), verdict_word(answer->verdict));
+    add_status(&look);
+    add_route(&look);
+    add_limit(&look);
+    if (is_last) {
+        add_held(&look);
+        add_retry_after(&look);
+        add_remaining(&look);
+        add_remaining_of(&look);
+        add_shadow(&look);
+        add_fields(&look);
+    }
+    return !look.no_memory;
+}
+
+static bool observations_make_counts(struct observations *observations,
+                                     const struct test_expect *expect, uint32_t n_allowed,
+                                     uint32_t n_denied, struct arena *arena)
+{
+    struct look look = {.observations = observations, .expect = expect, .arena = arena};
+    add(&look, SPAN("allowed"), wanted_number(&look, &expect->allowed),
+        number_text(&look, n_allowed));
+    add(&look, SPAN("denied"), wanted_number(&look, &expect->denied), number_text(&look, n_denied));
+    return !look.no_memory;
+}
 
 enum {
     HEAD_BYTES = 64 * 1024,

@@ -1,12 +1,10 @@
 /* sluice explain FILE METHOD URL: what becomes of this request, and why. */
 
+#include "app/explain/explain.h"
+
 #include <stdio.h>
 
 #include "app/command.h"
-#include "app/explain/explain_admin.h"
-#include "app/explain/explain_json.h"
-#include "app/explain/explain_live.h"
-#include "app/explain/explain_text.h"
 #include "app/load.h"
 #include "base/clock.h"
 

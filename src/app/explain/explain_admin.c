@@ -1,7 +1,7 @@
 /* For a key the API reports the verdict for a request of one unit. The cost of the request is
  * compared with the remaining units; the wait for more than one unit is therefore unknown. */
 
-#include "app/explain/explain_admin.h"
+#include "app/explain/explain.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "app/explain/explain_json.h"
+#include "app/explain/explain.h"
 
 #include <jansson.h>
 #include <stdlib.h>

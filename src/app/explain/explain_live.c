@@ -1,8 +1,7 @@
-#include "app/explain/explain_live.h"
+#include "app/explain/explain.h"
 
 #include <signal.h>
 
-#include "app/name_servers.h"
 #include "app/serve/stores.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,4 +1,4 @@
-#include "app/explain/explain_text.h"
+#include "app/explain/explain.h"
 
 #include <inttypes.h>
 #include <string.h>

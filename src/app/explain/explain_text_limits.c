@@ -1,6 +1,6 @@
 #include <inttypes.h>
 
-#include "app/explain/explain_text.h"
+#include "app/explain/explain.h"
 #include "base/status.h"
 #include "store/redis_key.h"
 

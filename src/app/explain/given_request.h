@@ -4,13 +4,16 @@
 #define SLUICE_APP_EXPLAIN_GIVEN_REQUEST_H
 
 #include "app/command.h"
-#include "app/explain/given_connection.h"
 #include "base/arena.h"
 #include "base/compiler.h"
+#include "base/limits.h"
+#include "base/span.h"
+#include "base/status.h"
 #include "http/head.h"
 #include "policy/key.h"
 #include "policy/policy.h"
 #include "proxy/request_evaluate.h"
+#include "tls/client_certificate.h"
 
 enum { GIVEN_HEAD_BYTES_MAX = 64 * 1024 };
 
@@ -56,6 +59,17 @@ struct given_options {
 
 bool given_options_add_field(void *options, const char *field);
 
+/* The connection over TLS that the command line describes, and what its handshake chooses. */
+struct given_connection {
+    const struct listener_section *listener; /* NULL: plain; what follows is not filled */
+    struct span server_name;                 /* that the client asks for; empty: none */
+    char name_buffer[HOST_BYTES_MAX];
+    size_t entry;                     /* that serves it, of the listener; unless refused */
+    struct client_certificate *given; /* by --client-cert; owned. NULL: none */
+    struct tls_client client;         /* has that only if the entry asks for it */
+    const char *fault;                /* why the handshake fails, static; NULL: it does not */
+};
+
 struct given_request {
     char bytes[GIVEN_HEAD_BYTES_MAX]; /* the head as the proxy would receive it */
     struct field fields[HEAD_FIELDS_MAX];
@@ -66,6 +80,12 @@ struct given_request {
 
     struct evaluation evaluation;
 };
+
+/* Load the policy at @path; with the files of its certificates if the request at @url is over TLS.
+ * Errors are printed. */
+MUST_USE enum status given_connection_load_policy(const char *path, const char *url,
+                                                  const struct given_options *options,
+                                                  struct policy **policy);
 
 /* Read the request that @method, @url and @options describe, with the maxima of @policy, which
  * given_connection_load_policy() has loaded. @url is a path, or has a scheme and a host. Returns

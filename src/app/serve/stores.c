@@ -5,9 +5,7 @@
 
 #include "base/log.h"
 #include "policy/compare.h"
-#include "store/coalesce_store.h"
-#include "store/denial_cache.h"
-#include "store/fallback_store.h"
+#include "store/layers.h"
 #include "store/memory_store.h"
 #include "store/redis_store.h"
 
@@ -328,4 +326,15 @@ enum status stores_make(struct store_plan *plan, const struct policy *policy, st
         }
     }
     return status;
+}
+
+void name_servers_init(struct name_servers *servers, const struct policy *policy)
+{
+    const struct resolver_section *section = &policy->resolver;
+    *servers = (struct name_servers){.options = {.servers = servers->addresses}};
+    for (size_t i = 0; i < section->n_servers; i++) {
+        const struct endpoint *endpoint = &section->servers[i];
+        servers->options.n_servers += resolver_read_address(
+            endpoint->host, endpoint->port, &servers->addresses[servers->options.n_servers]);
+    }
 }

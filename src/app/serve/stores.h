@@ -13,13 +13,13 @@
 #include "base/compiler.h"
 #include "base/list.h"
 #include "base/status.h"
+#include "net/resolver.h"
 #include "policy/policy.h"
 #include "store/ban_watch.h"
 #include "store/redis_process.h"
 #include "store/store.h"
 
 struct loop;
-struct resolver_options;
 struct store_meters;
 
 struct active_policy;
@@ -79,5 +79,13 @@ MUST_USE enum status stores_make_shared(const struct policy *policy,
 /* Synchronize @bans with the Redis that @plan names, in @loop. STATUS_NO_MEMORY. */
 MUST_USE enum status stores_watch_bans(struct store_plan *plan, struct loop *loop,
                                        struct bans *bans, struct ban_watch **watch);
+
+/* The resolver options and name servers of a policy. */
+struct name_servers {
+    struct resolver_address addresses[NAME_SERVERS_MAX];
+    struct resolver_options options; /* refers to the addresses */
+};
+
+void name_servers_init(struct name_servers *servers, const struct policy *policy);
 
 #endif /* SLUICE_APP_SERVE_STORES_H */

@@ -3,7 +3,7 @@
 #include "policy/compile/compile.h"
 
 #include "base/limits.h"
-#include "policy/cors.h"
+#include "policy/policy.h"
 
 enum { LIST_BYTES_MAX = 2048, US_PER_S = 1000000 };
 

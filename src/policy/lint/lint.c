@@ -1,6 +1,7 @@
 #include "policy/lint/lint.h"
 
 #include "policy/load/quote.h"
+#include "policy/warning.h"
 
 struct span lint_name_of_route(const struct lint *lint, size_t i)
 {
@@ -57,4 +58,25 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         }
     }
     return lint.no_memory ? STATUS_NO_MEMORY : STATUS_OK;
+}
+
+/* --- the table of warnings --- */
+
+static const struct {
+    const char *name;
+    const char *text;
+} WARNINGS[] = {
+#define WARNING_ROW(id, name, text) {name, text},
+    WARNING_LIST(WARNING_ROW)
+#undef WARNING_ROW
+};
+
+const char *warning_name(enum warning warning)
+{
+    return WARNINGS[warning].name;
+}
+
+const char *warning_text(enum warning warning)
+{
+    return WARNINGS[warning].text;
 }

@@ -1,6 +1,6 @@
 #include "proxy/exchange/exchange_steps.h"
 
-#include "policy/cors.h"
+#include "policy/policy.h"
 
 /* The value of Access-Control-Allow-Origin, or empty: the origin may not use the route. */
 static struct span allowed_origin(const struct cors *cors, struct span origin)

@@ -9,7 +9,7 @@
  * time. A waiter that is cancelled before its call is sent is freed. A waiter in the current call
  * stays until the call is complete, and its charge stays too. */
 
-#include "store/coalesce_store.h"
+#include "store/layers.h"
 
 #include <assert.h>
 #include <stdlib.h>

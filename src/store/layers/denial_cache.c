@@ -4,7 +4,7 @@
  * The verdicts that allow are cached too, for a second, so that a cached answer reports all limits
  * of the request, as the answer of the store does. */
 
-#include "store/denial_cache.h"
+#include "store/layers.h"
 
 #include <stdlib.h>
 

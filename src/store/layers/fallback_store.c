@@ -2,7 +2,7 @@
  * limit says deny ─► the failure stays; otherwise limits that say local ─► judged in the embedded
  * store, at their share; the others ─► skipped. Settlements go to the store that charged. */
 
-#include "store/fallback_store.h"
+#include "store/layers.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "limit/algorithms.h"
 #include "scripted_store.h"
-#include "store/coalesce_store.h"
+#include "store/layers.h"
 #include "store/redis_fault.h"
 #include "support/iterations.h"
 

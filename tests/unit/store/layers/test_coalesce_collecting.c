@@ -1,6 +1,6 @@
 /* Who waits for a call, and who comes while they collect for the next. */
 
-#include "store/coalesce_store.h"
+#include "store/layers.h"
 
 #include <check.h>
 #include <stdlib.h>

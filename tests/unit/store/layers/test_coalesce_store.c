@@ -1,6 +1,6 @@
 /* Coalescing over a store that is told when to answer. */
 
-#include "store/coalesce_store.h"
+#include "store/layers.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "limit/algorithms.h"
-#include "store/coalesce_store.h"
+#include "store/layers.h"
 #include "support/redis_client.h"
 #include "support/redis_server.h"
 

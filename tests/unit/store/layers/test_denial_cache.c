@@ -1,6 +1,6 @@
 /* The denial cache over a store that is told when to answer, by a clock that is told the time. */
 
-#include "store/denial_cache.h"
+#include "store/layers.h"
 
 #include <check.h>
 #include <stdio.h>

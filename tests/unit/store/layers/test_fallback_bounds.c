@@ -7,7 +7,7 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "limit/algorithms.h"
-#include "store/fallback_store.h"
+#include "store/layers.h"
 #include "store/memory_store.h"
 
 enum {

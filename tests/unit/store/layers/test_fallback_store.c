@@ -1,4 +1,4 @@
-#include "store/fallback_store.h"
+#include "store/layers.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "cluster_stage.h"
-#include "store/coalesce_store.h"
+#include "store/layers.h"
 #include "store/redis_key.h"
 
 struct move {

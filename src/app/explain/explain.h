@@ -1,0 +1,59 @@
+/* The parts of `sluice explain`: what it asks for the state of limits, and the writers of an
+ * explanation. */
+
+#ifndef SLUICE_APP_EXPLAIN_EXPLAIN_H
+#define SLUICE_APP_EXPLAIN_EXPLAIN_H
+
+#include <stdio.h>
+
+#include "app/ctl/ctl_client.h"
+#include "app/explain/explanation.h"
+#include "base/compiler.h"
+#include "base/status.h"
+
+/* --- the state of the limits, queried from the store without a charge --- */
+
+/* Query the Redis of @explanation's policy for bans and exemptions of its keys and for its
+ * decision, which admission_prepare() has filled, and store the answers there. Waits for the
+ * policy's time, but at least LIVE_DEADLINE_US, since a connection must be made first.
+ * STATUS_NO_MEMORY, STATUS_IO: no query was possible, and @explanation is unchanged. A missing
+ * answer of Redis is not an error. */
+MUST_USE enum status explain_live(struct explanation *explanation);
+
+enum { LIVE_DEADLINE_US = 2 * 1000 * 1000 };
+
+/* --- the state of the limits in the running process, queried from its admin API --- */
+
+/* Query the proxy that runs with the policy file @path about each key of @explanation, and store
+ * the answers there. The proxy is found as by `sluice ctl --policy`. STATUS_NO_MEMORY; others: @why
+ * has the reason, for people. */
+MUST_USE enum status explain_admin(struct explanation *explanation, const char *path,
+                                   char why[CTL_WHY_BYTES_MAX]);
+
+/* Ask the proxy that runs with the policy at @path whether it is degraded, into
+ * explanation->proxy_state. A proxy that cannot be asked leaves it empty. */
+void explain_admin_readiness(struct explanation *explanation, const char *path);
+
+/* --- JSON, for programs --- */
+
+/* Write @explanation as one JSON object, as described in docs/explain.md. Invalid UTF-8 from the
+ * request becomes U+FFFD. STATUS_NO_MEMORY. */
+MUST_USE enum status explain_json_write(const struct explanation *explanation, FILE *out);
+
+/* --- text, for people --- */
+
+/* Write all of @explanation. Text from the request is made printable. */
+void explain_text_write(const struct explanation *explanation, FILE *out);
+
+/* --- for explain_text_limits.c --- */
+
+/* Begin a paragraph with @title; NULL: continue the current one. */
+void explain_text_begin(FILE *out, const char *title);
+
+/* Write untrusted bytes in printable form. */
+void explain_text_put(FILE *out, struct span span);
+
+/* Write the results of the route's limits. */
+void explain_text_limits(const struct explanation *explanation, FILE *out);
+
+#endif /* SLUICE_APP_EXPLAIN_EXPLAIN_H */
