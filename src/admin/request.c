@@ -29,11 +29,6 @@ void answer_content(struct admin_request *request, uint16_t status, struct span 
     answer(request, status);
 }
 
-void answer_nothing(struct admin_request *request)
-{
-    answer_content(request, 204, SPAN(""), NULL, 0);
-}
-
 /* The text of @json with a line end behind it, of malloc; NULL: no memory. */
 static char *dump(json_t *json, size_t *bytes)
 {

@@ -57,9 +57,6 @@ void answer_json(struct admin_request *request, uint16_t status, json_t *json);
 void answer_content(struct admin_request *request, uint16_t status, struct span content_type,
                     char *content, size_t content_bytes);
 
-/* Answer with no content: 204. */
-void answer_nothing(struct admin_request *request);
-
 /* Answer with a problem document (RFC 9457). @format gives its detail, for people: the fault and
  * the remedy. It may contain untrusted text. NULL: no detail. */
 void answer_problem(struct admin_request *request, uint16_t status, const char *format, ...)

@@ -14,8 +14,8 @@
 /* How a command is called, and what it does. All texts are static. */
 struct command {
     const char *name; /* behind "sluice", as it is typed: "check", "ctl top" */
-    /* "FILE METHOD URL", "[ADDRESS]", "FILE...": those in brackets may be left out, those with dots
-     * repeated */
+    /* "FILE METHOD URL", "[ADDRESS]", "FILE...": brackets mark optional arguments, dots repeated
+     * ones */
     const char *arguments;
     const char *summary; /* one line */
     const char *notes;   /* lines below the options; NULL: none */
@@ -42,7 +42,7 @@ enum {
     EXIT_REFUSED = 3,
 };
 
-/* An option of a command: one of @flag, @value and @take says what becomes of it. */
+/* An option of a command. Exactly one of @flag, @value and @take is set: it gets the option. */
 struct command_option {
     const char *name;     /* without the dashes; a single letter has one dash */
     const char *argument; /* what its value is called; NULL: it takes none */
@@ -54,7 +54,7 @@ struct command_option {
 };
 
 /* Read the options in @argv, which may stand anywhere before a "--", and move the other arguments
- * to its end; their number is checked. Returns the index of the first of those. 0: the command ends
+ * to the end of @argv; check their number. Returns the index of the first one. 0: the command ends
  * with *status: --help was asked for and printed, or a fault was reported on stderr. An option
  * "help" of @options, with a flag, takes the place of that, and the number is not checked then. */
 MUST_USE int command_read(const struct command *command, const struct command_option *options,

@@ -20,7 +20,8 @@ MUST_USE enum status load_policy_with_files(const char *path, struct policy **po
 MUST_USE enum status load_policy_to_serve(const char *path, struct loader_files *files,
                                           struct policy **policy);
 
-/* The same for one that takes the place of @in_force; what is wrong goes to @diags alone. */
+/* The same for a policy that replaces @in_force. Errors and warnings are added to @diags and not
+ * printed. */
 MUST_USE enum status load_policy_to_replace(const char *path, const struct policy *in_force,
                                             struct loader_files *files, struct policy **policy,
                                             struct diags *diags);

@@ -1,4 +1,4 @@
-/* sluice secret: a random secret, as files of secrets have them. */
+/* sluice secret: a random secret, in the format of the files that policies name. */
 
 #include <stdio.h>
 

@@ -71,7 +71,7 @@ static void log_merge_report(struct log_merge *merge)
     }
 }
 
-/* A line of @source, which @next is about; its start is kept, since reading changes it. */
+/* Add the line of @source that @next describes. Its start is copied first: parsing changes it. */
 static void add_line(struct log_merge *merge, struct log_source *source, enum log_next next,
                      char *bytes, size_t len)
 {

@@ -71,7 +71,7 @@ static enum status ask_of_bans(struct explanation *explanation, struct loop *loo
     return status == STATUS_OK ? explanation_take_bans(explanation, clock_wall_us()) : status;
 }
 
-/* --- all of it --- */
+/* --- the queries of an explanation --- */
 
 static enum status ask_of_all(struct explanation *explanation, struct loop *loop,
                               struct store *store)
@@ -92,7 +92,7 @@ enum status explain_live(struct explanation *explanation)
     struct loop *loop;
     struct store *store;
     signal(SIGPIPE, SIG_IGN);
-    log_set_level(LOG_ERROR); /* what ails the link is told in its place */
+    log_set_level(LOG_ERROR); /* the explanation reports faults of the link */
     name_servers_init(&name_servers, explanation->policy);
     enum status status = loop_new(&loop);
     if (status != STATUS_OK) {

@@ -115,7 +115,7 @@ static void fail(struct reload *reload, const char *because)
     end(reload, false);
 }
 
-/* The loader did not report it: the requester is told. */
+/* Also add @because to the text for the requester: the loader has not reported it. */
 static void fail_and_report(struct reload *reload, const char *because)
 {
     char *text;

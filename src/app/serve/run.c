@@ -257,7 +257,7 @@ static enum status supervise(struct reload *reload, bool watches,
     return STATUS_OK;
 }
 
-/* As far as it may be raised; the proxy warns where that is not enough. */
+/* Raise the soft limit to the hard limit. The proxy warns if that is too low. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;
@@ -267,7 +267,7 @@ static void raise_descriptor_limit(void)
     }
 }
 
-/* How it is to run. */
+/* The command line of `sluice run`. */
 struct run_options {
     const char *path; /* of the policy */
     const char *pid_path;
