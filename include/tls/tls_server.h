@@ -29,7 +29,8 @@ struct ossl_lib_ctx_st;
 enum {
     TLS_CERTIFICATES_PER_ENTRY_MAX = 2, /* one RSA, one ECDSA */
     TLS_DIGEST_BYTES = 32,
-    CLIENT_CHAIN_MAX = 4, /* certificates of a client's chain, the CA's included */
+    TLS_REASON_BYTES = 320, /* of a failure: two names, and what is wrong with them */
+    CLIENT_CHAIN_MAX = 4,   /* certificates of a client's chain, the CA's included */
 };
 
 enum tls_version {

@@ -24,12 +24,14 @@
 #include "tls/client_hello.h"
 #include "tls/tls_server.h"
 
+struct tls_client_context;
+struct tls_client_sessions;
+
 enum {
     TLS_HANDSHAKES_PER_ITERATION = 8, /* steps of handshakes, so that other connections go on */
     /* Messages and alerts of the peer after the handshake, a second: changes of key and attempts
      * to renegotiate; more break the connection. */
     TLS_MESSAGES_MAX = 100,
-    TLS_REASON_BYTES = 128,
 };
 
 /* Why a handshake failed: for metrics and the log. X(NAME, label) */
@@ -93,6 +95,15 @@ MUST_USE enum status tls_accept(struct tls_worker *worker, struct stream *stream
                                 struct tls_server *server, struct span first,
                                 const struct tls_handler *handler);
 
+/* Begin the handshake of a client of the server @name, a host or an address, on @stream, which is
+ * open, plain, and reads. The session takes a reference to @client and borrows @sessions, which
+ * belong to that server and @client, until the stream is closed. on_hello is not called; otherwise
+ * as tls_accept(). */
+MUST_USE enum status tls_connect(struct tls_worker *worker, struct stream *stream,
+                                 struct tls_client_context *client, struct span name,
+                                 struct tls_client_sessions *sessions,
+                                 const struct tls_handler *handler);
+
 /* --- what a handshake has agreed on; the stream is over TLS and not closed --- */
 
 bool tls_is_used(const struct stream *stream);
@@ -104,6 +115,9 @@ unsigned tls_alpn_of(const struct stream *stream);
 struct span tls_server_name_of(const struct stream *stream);
 /* The client and what serves it. Of tls_accept() alone; valid as long as the session. */
 const struct tls_client *tls_client_of(const struct stream *stream);
+/* The alert by which the peer ended the connection after the handshake, as a client does whose
+ * certificate a server of TLS 1.3 refuses. Static; NULL: there was none. */
+const char *tls_alert_of(const struct stream *stream);
 struct ssl_st *tls_ssl_of(const struct stream *stream);
 
 #endif /* SLUICE_TLS_TLS_STREAM_H */

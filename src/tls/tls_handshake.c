@@ -1,4 +1,4 @@
-/* The handshake of a server.
+/* The handshake of a server, and that of a client, which begins at QUEUED.
  *
  *   HELLO ─ the ClientHello is complete ─► QUEUED ─ a turn in the loop ─► HANDSHAKE ─┬─► OPEN
  *                                            ▲  more bytes have come, or were sent  │
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tls/tls_client.h"
 #include "tls/tls_session.h"
 #include "tls/tls_stream.h"
 
@@ -53,7 +54,7 @@ static bool read_client(struct tls_session *session)
 
 static void end_handshake(struct tls_session *session, enum tls_failure failure, const char *reason)
 {
-    if (failure == TLS_FAILURE_NONE && !read_client(session)) {
+    if (failure == TLS_FAILURE_NONE && session->entry != NULL && !read_client(session)) {
         failure = TLS_FAILURE_MEMORY;
         reason = "out of memory";
     }
@@ -108,6 +109,12 @@ static enum tls_failure failure_of_error(unsigned long error)
     }
 }
 
+/* What OpenSSL says when a server answers in plain text. */
+static bool is_no_tls(int reason)
+{
+    return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG;
+}
+
 static void fail_handshake(struct tls_session *session)
 {
     const unsigned long error = ERR_peek_error();
@@ -115,7 +122,10 @@ static void fail_handshake(struct tls_session *session)
     const long verified = SSL_get_verify_result(session->ssl);
     enum tls_failure failure = failure_of_error(error);
     if (failure == TLS_FAILURE_CERTIFICATE && verified != X509_V_OK) {
-        reason = X509_verify_cert_error_string(verified);
+        reason = session->context != NULL ? session->context->reason
+                                          : X509_verify_cert_error_string(verified);
+    } else if (session->context != NULL && is_no_tls(ERR_GET_REASON(error))) {
+        reason = "the server speaks no TLS there";
     } else if (session->is_lost || session->has_end) {
         failure = TLS_FAILURE_CLOSED;
         reason = "the peer closed the connection";
@@ -336,6 +346,15 @@ struct ossl_lib_ctx_st *tls_worker_library(struct tls_worker *worker)
     return worker->library;
 }
 
+/* As if the session had not been made. */
+static void undo_session(struct tls_session *session)
+{
+    struct stream *stream = session->stream;
+    stream->handler = session->handler;
+    stream->owner = session->owner;
+    tls_session_detach(stream);
+}
+
 enum status tls_accept(struct tls_worker *worker, struct stream *stream, struct tls_server *server,
                        struct span first, const struct tls_handler *handler)
 {
@@ -346,12 +365,30 @@ enum status tls_accept(struct tls_worker *worker, struct stream *stream, struct 
     }
     session->server = tls_server_acquire(server);
     if (first.len > 0 && !keep_hello(session, first.data, first.len)) {
-        stream->handler = session->handler;
-        stream->owner = session->owner;
-        tls_session_detach(stream);
+        undo_session(session);
         return STATUS_NO_MEMORY;
     }
     stream_want_read(stream, true);
     tls_session_look_again(session, first.len > 0);
+    return STATUS_OK;
+}
+
+enum status tls_connect(struct tls_worker *worker, struct stream *stream,
+                        struct tls_client_context *client, struct span name,
+                        struct tls_client_sessions *sessions, const struct tls_handler *handler)
+{
+    assert(stream->transport == &transport_plain && !stream_is_blocked(stream));
+    struct tls_session *session = tls_session_new(worker, stream, &HANDSHAKE_HANDLER, handler);
+    if (session == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    session->context = tls_client_context_acquire(client);
+    if (!tls_session_make_ssl(session, client->context) ||
+        !tls_client_context_prepare(client, session->ssl, name, sessions)) {
+        ERR_clear_error();
+        undo_session(session);
+        return STATUS_NO_MEMORY;
+    }
+    queue(session);
     return STATUS_OK;
 }

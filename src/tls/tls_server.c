@@ -19,6 +19,7 @@
 #include "base/address.h"
 #include "base/clock.h"
 #include "tls/client_hello.h"
+#include "tls/tls_context.h"
 
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define CIPHERS_1_3 "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
@@ -279,7 +280,7 @@ static bool set_tickets(SSL_CTX *context, struct tls_server_entry *entry)
 
 /* --- contexts --- */
 
-static X509 *read_x509(OSSL_LIB_CTX *library, struct span der)
+X509 *tls_read_x509(OSSL_LIB_CTX *library, struct span der)
 {
     const unsigned char *at = (const unsigned char *)der.data;
     X509 *certificate = X509_new_ex(library, NULL);
@@ -290,16 +291,16 @@ static X509 *read_x509(OSSL_LIB_CTX *library, struct span der)
     return certificate;
 }
 
-static bool use_certificate(OSSL_LIB_CTX *library, SSL_CTX *context,
-                            const struct certificate *certificate)
+bool tls_use_certificate(OSSL_LIB_CTX *library, SSL_CTX *context,
+                         const struct certificate *certificate)
 {
     const unsigned char *at = (const unsigned char *)certificate->key.data;
     EVP_PKEY *key = d2i_AutoPrivateKey_ex(NULL, &at, (long)certificate->key.len, library, NULL);
-    X509 *leaf = read_x509(library, certificate->chain[0]);
+    X509 *leaf = tls_read_x509(library, certificate->chain[0]);
     bool is_used = key != NULL && leaf != NULL && SSL_CTX_use_certificate(context, leaf) == 1 &&
                    SSL_CTX_use_PrivateKey(context, key) == 1 && SSL_CTX_clear_chain_certs(context);
     for (size_t i = 1; is_used && i < certificate->n_chain; i++) {
-        X509 *intermediate = read_x509(library, certificate->chain[i]);
+        X509 *intermediate = tls_read_x509(library, certificate->chain[i]);
         is_used = intermediate != NULL && SSL_CTX_add1_chain_cert(context, intermediate) == 1;
         X509_free(intermediate);
     }
@@ -310,7 +311,7 @@ static bool use_certificate(OSSL_LIB_CTX *library, SSL_CTX *context,
 
 static bool add_client_ca(OSSL_LIB_CTX *library, SSL_CTX *context, struct span der)
 {
-    X509 *ca = read_x509(library, der);
+    X509 *ca = tls_read_x509(library, der);
     const bool is_added = ca != NULL &&
                           X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca) == 1 &&
                           SSL_CTX_add_client_CA(context, ca) == 1;
@@ -357,6 +358,11 @@ static bool set_client_rule(OSSL_LIB_CTX *library, SSL_CTX *context,
     return true;
 }
 
+int tls_protocol_number(enum tls_version version)
+{
+    return version == TLS_VERSION_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION;
+}
+
 static bool set_protocol(SSL_CTX *context, const struct tls_server_config *config)
 {
     SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
@@ -364,10 +370,10 @@ static bool set_protocol(SSL_CTX *context, const struct tls_server_config *confi
                                      SSL_OP_NO_ANTI_REPLAY);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(context, 1);
-    const int min = config->min_version == TLS_VERSION_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION;
-    const bool is_set = SSL_CTX_set_min_proto_version(context, min) == 1 &&
-                        SSL_CTX_set_cipher_list(context, CIPHERS_1_2) == 1 &&
-                        SSL_CTX_set_ciphersuites(context, CIPHERS_1_3) == 1;
+    const bool is_set =
+        SSL_CTX_set_min_proto_version(context, tls_protocol_number(config->min_version)) == 1 &&
+        SSL_CTX_set_cipher_list(context, CIPHERS_1_2) == 1 &&
+        SSL_CTX_set_ciphersuites(context, CIPHERS_1_3) == 1;
     return is_set && (SSL_CTX_set1_groups_list(context, GROUPS_HYBRID) == 1 ||
                       SSL_CTX_set1_groups_list(context, GROUPS) == 1);
 }
@@ -392,7 +398,7 @@ static bool make_context(OSSL_LIB_CTX *library, struct tls_server_entry *entry)
         return false;
     }
     for (size_t i = 0; i < entry->config->n_certificates; i++) {
-        if (!use_certificate(library, entry->context, entry->config->certificates[i])) {
+        if (!tls_use_certificate(library, entry->context, entry->config->certificates[i])) {
             return false;
         }
     }
@@ -401,7 +407,7 @@ static bool make_context(OSSL_LIB_CTX *library, struct tls_server_entry *entry)
            set_tickets(entry->context, entry);
 }
 
-static void describe_failure(struct certificate_problem *problem)
+void tls_describe_failure(struct certificate_problem *problem)
 {
     const unsigned long error = ERR_peek_last_error();
     const char *reason = ERR_reason_error_string(error);
@@ -432,7 +438,7 @@ enum status tls_server_new(struct ossl_lib_ctx_st *library, struct tls_server_co
         made->entries[i].server = made;
         made->entries[i].config = &config->entries[i];
         if (!make_context(library, &made->entries[i])) {
-            describe_failure(problem);
+            tls_describe_failure(problem);
             tls_server_release(made);
             return STATUS_INVALID;
         }

@@ -15,6 +15,7 @@
 #include "base/pool.h"
 #include "net/loop.h"
 #include "net/stream.h"
+#include "tls/tls_client.h"
 #include "tls/tls_stream.h"
 
 enum {
@@ -60,9 +61,11 @@ struct tls_session {
     const struct stream_handler *handler;
     void *owner;
     const struct tls_handler *tls_handler;
-    struct tls_server *server;            /* a reference */
+    struct tls_server *server;            /* a reference; NULL: we are the client */
     const struct tls_server_entry *entry; /* NULL: not chosen yet */
     struct tls_client client;             /* after the handshake; owns its certificate */
+    struct tls_client_context *context;   /* a reference; NULL: we are the server */
+    const char *alert;                    /* that ended an open session; static; NULL: none */
     struct list queued;                   /* node in worker->queued */
     struct loop_task look_again;
     /* bytes of the ClientHello and after it, received and not read by OpenSSL; NULL: none */

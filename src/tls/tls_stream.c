@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "tls/tls_client.h"
 #include "tls/tls_session.h"
 
 static struct tls_session *session_of(const struct stream *stream)
@@ -232,6 +233,9 @@ static void on_look_again(struct loop_task *task)
 static ssize_t no_bytes(struct tls_session *session, int result)
 {
     const int error = SSL_get_error(session->ssl, result);
+    if (error == SSL_ERROR_SSL && ERR_GET_REASON(ERR_peek_error()) >= SSL_AD_REASON_OFFSET) {
+        session->alert = ERR_reason_error_string(ERR_peek_error());
+    }
     ERR_clear_error();
     if (error == SSL_ERROR_WANT_READ && !session->is_lost) {
         errno = EAGAIN;
@@ -456,6 +460,7 @@ static void free_session(struct tls_session *session)
     drop_unsent(session);
     client_certificate_free(session->client.certificate);
     tls_server_release(session->server);
+    tls_client_context_release(session->context);
     pool_give(&worker->sessions, session);
     give_memory_back(worker);
 }
@@ -595,6 +600,11 @@ struct span tls_server_name_of(const struct stream *stream)
 {
     const char *name = SSL_get_servername(tls_ssl_of(stream), TLSEXT_NAMETYPE_host_name);
     return name == NULL ? span_of(NULL, 0) : span_of_text(name);
+}
+
+const char *tls_alert_of(const struct stream *stream)
+{
+    return session_of(stream)->alert;
 }
 
 const struct tls_client *tls_client_of(const struct stream *stream)
