@@ -11,6 +11,8 @@
 #include "policy/key.h"
 #include "policy/settings.h"
 
+struct tls_client_config;
+
 enum upstream_host {
     UPSTREAM_HOST_PRESERVE, /* the Host of the client's request */
     UPSTREAM_HOST_SERVER,   /* the server's own host */
@@ -69,7 +71,8 @@ struct upstream_spec {
     enum balance_kind balance;
     struct key balance_key; /* of BALANCE_HASH */
     enum upstream_host host;
-    struct span host_name; /* for UPSTREAM_HOST_NAME */
+    struct span host_name;         /* for UPSTREAM_HOST_NAME */
+    struct tls_client_config *tls; /* a reference, if a server is_https; else NULL */
     uint64_t connect_us;
     uint64_t
         response_us;  /* from the request's end to the response's head, and between its pieces */

@@ -21,6 +21,8 @@
     X(INCOMPLETE_CHAIN, "incomplete-chain", "a certificate without the one of its issuer")         \
     X(UNCOVERED_NAME, "uncovered-name", "a name that its certificate does not have")               \
     X(UNUSED_RESPONSE, "unused-response", "a response of OCSP that clients do not get")            \
+    X(UNVERIFIED_SERVER, "unverified-server",                                                      \
+      "servers of https:// whose certificates are not verified")                                   \
     X(READABLE_SECRET, "readable-secret", "a key or secret in a file that all users may read")     \
                                                                                                    \
     X(UNROUTED_NAME, "unrouted-name", "a name of a certificate that no route has")                 \

@@ -71,6 +71,7 @@ struct limit_meters {
 enum meter_failure {
     METER_UNREACHABLE,
     METER_UNACCEPTED, /* no connection in time */
+    METER_INSECURE,   /* no TLS with it: a handshake failed, or was not complete in time */
     METER_UNANSWERED, /* no answer in time */
     METER_LOST,       /* the connection died before the answer's end */
     METER_INVALID,    /* an answer that is not HTTP */

@@ -64,9 +64,13 @@ static const struct metric_axis QUEUE_REFUSAL = {"reason", METER_QUEUE_REFUSALS,
                                                  NULL};
 
 static const char *const FAILURES[METER_FAILURES] = {
-    [METER_UNREACHABLE] = "unreachable", [METER_UNACCEPTED] = "connect_timeout",
-    [METER_UNANSWERED] = "timeout",      [METER_LOST] = "lost",
-    [METER_INVALID] = "invalid",         [METER_BAD_GATEWAY] = "bad_gateway",
+    [METER_UNREACHABLE] = "unreachable",
+    [METER_UNACCEPTED] = "connect_timeout",
+    [METER_INSECURE] = "tls",
+    [METER_UNANSWERED] = "timeout",
+    [METER_LOST] = "lost",
+    [METER_INVALID] = "invalid",
+    [METER_BAD_GATEWAY] = "bad_gateway",
     [METER_LARGE_HEAD] = "large_head",
 };
 static const struct metric_axis FAILURE = {"reason", METER_FAILURES, FAILURES, NULL};

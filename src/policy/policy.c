@@ -4,6 +4,7 @@
 
 #include "http/method.h"
 #include "limit/calendar.h"
+#include "tls/tls_client.h"
 
 static void release_tls(struct listener_section *listeners, size_t n)
 {
@@ -17,6 +18,9 @@ void policy_free(struct policy *policy)
     if (policy != NULL) {
         release_tls(policy->listeners, policy->n_listeners);
         release_tls(policy->admin.listeners, policy->admin.n_listeners);
+        for (size_t i = 0; i < policy->n_upstreams; i++) {
+            tls_client_config_release(policy->upstreams[i].tls);
+        }
         for (size_t i = 0; i < policy->n_calendars; i++) {
             calendar_free(policy->calendars[i]);
         }

@@ -16,7 +16,7 @@ CHAPTERS = {
     "LISTEN": ("listen", ""), "RESOLVER": ("resolver", ""), "TIMEOUTS": ("timeouts", ""),
     "ADMIN": ("admin", ""), "ADMIN_LISTEN": ("admin", "listen."),
     "TLS": ("tls", ""), "CERTIFICATE": ("tls", "certificates."), "TLS_TICKETS": ("tls", "tls_tickets."),
-    "UPSTREAM": ("upstreams", ""),
+    "UPSTREAM": ("upstreams", ""), "UPSTREAM_TLS": ("upstreams", "tls."),
     "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."),
     "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."),
     "QUEUE": ("upstreams", "queue."), "BUFFER": ("upstreams", "buffer."), "LIMIT": ("limits", ""),

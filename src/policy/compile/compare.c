@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "limit/limit.h"
+#include "tls/tls_client.h"
 
 bool compare_endpoints(const struct endpoint *a, const struct endpoint *b)
 {
-    return a->port == b->port && span_equals(a->host, b->host) &&
+    return a->port == b->port && a->is_https == b->is_https && span_equals(a->host, b->host) &&
            span_equals(a->unix_path, b->unix_path);
 }
 
@@ -125,14 +126,21 @@ static bool same_queue(const struct upstream_spec *a, const struct upstream_spec
            a->queue.wait_us == b->queue.wait_us;
 }
 
+/* Contents of files count: a connection that was verified by others is not used again. */
+static bool same_tls(const struct tls_client_config *a, const struct tls_client_config *b)
+{
+    return a == b ||
+           (a != NULL && b != NULL && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0);
+}
+
 bool compare_upstreams(const struct upstream_spec *a, const struct upstream_spec *b)
 {
     return span_equals(a->name, b->name) && same_servers(a, b) && a->balance == b->balance &&
            compare_keys(&a->balance_key, &b->balance_key) && a->host == b->host &&
            span_equals(a->host_name, b->host_name) && same_health(&a->health, &b->health) &&
-           same_times(a, b) && same_queue(a, b) && a->retries == b->retries &&
-           a->head_bytes_max == b->head_bytes_max && a->n_fields_max == b->n_fields_max &&
-           a->reuse_after_head == b->reuse_after_head;
+           same_tls(a->tls, b->tls) && same_times(a, b) && same_queue(a, b) &&
+           a->retries == b->retries && a->head_bytes_max == b->head_bytes_max &&
+           a->n_fields_max == b->n_fields_max && a->reuse_after_head == b->reuse_after_head;
 }
 
 /* --- limits --- */

@@ -33,6 +33,7 @@ struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoin
         .port = endpoint->port,
         .unix_path = compile_copy(compiler, endpoint->unix_path),
         .text = compile_copy(compiler, endpoint->text),
+        .is_https = endpoint->is_https,
     };
 }
 

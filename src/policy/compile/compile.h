@@ -91,6 +91,10 @@ void compile_tls_tickets(struct compiler *compiler);
 void compile_tls(struct compiler *compiler, const struct spec_tls *spec,
                  struct listener_section *listener);
 
+/* Set tls of @upstream, whose servers and host are compiled, if one of them is_https. */
+void compile_upstream_tls(struct compiler *compiler, const struct spec_upstream *spec,
+                          struct upstream_spec *upstream);
+
 /* Report parameters of limit @spec that its algorithm does not support, alone or in combination. */
 void compile_parameters(struct compiler *compiler, const struct spec_limit *spec);
 

@@ -1,5 +1,6 @@
-/* `tls` of listen addresses. Happy path: conditions between keys ─► the section, as written ─►
- * where files are read: pairs, what clients show, names ─► the configuration of tls/tls_server.h.
+/* `tls` of listen addresses and of upstreams. Happy path: conditions between keys ─► the section,
+ * as written ─► where files are read: pairs, what clients show, names ─► the configuration of
+ * tls/tls_server.h or tls/tls_client.h.
  *
  * Failures: an error at the value that names the file. A certificate that is out of date is only
  * warned of, so that it keeps no process from starting; but it does not take the place of another
@@ -13,6 +14,7 @@
 #include "policy/compile/compile.h"
 #include "tls/client_hello.h"
 #include "tls/server_files.h"
+#include "tls/tls_client.h"
 
 #define SOON_S INT64_C(14 * 24 * 3600)
 
@@ -99,12 +101,24 @@ static bool is_in_force_at(const struct listener_section *listeners, size_t n,
     return false;
 }
 
+static bool is_shown_to_servers(const struct policy *policy, const struct certificate *certificate)
+{
+    for (size_t i = 0; i < policy->n_upstreams; i++) {
+        const struct tls_client_config *config = policy->upstreams[i].tls;
+        if (config != NULL && config->certificate != NULL &&
+            strcmp(config->certificate->fingerprint, certificate->fingerprint) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the certificate may take the place of what is in force although it is out of date. */
 static bool may_be_out_of_date(const struct compiler *compiler,
                                const struct certificate *certificate)
 {
     const struct policy *in_force = compiler->options->in_force;
-    return in_force == NULL ||
+    return in_force == NULL || is_shown_to_servers(in_force, certificate) ||
            is_in_force_at(in_force->listeners, in_force->n_listeners, certificate) ||
            is_in_force_at(in_force->admin.listeners, in_force->admin.n_listeners, certificate);
 }
@@ -128,16 +142,16 @@ static void check_time(struct compiler *compiler, const struct node *node,
     }
 }
 
-/* Read the pair @cert and @key into @entry. */
-static void read_pair(struct compiler *compiler, const struct spec_text *cert,
-                      const struct spec_text *key, struct tls_entry_config *entry)
+/* Read the pair @cert and @key. NULL: it is wrong, which is reported, or there is no memory. */
+static struct certificate *read_pair(struct compiler *compiler, const struct spec_text *cert,
+                                     const struct spec_text *key)
 {
     struct certificate_problem problem = {.path = NULL};
     struct certificate *certificate = NULL;
     const char *cert_path = open_path(compiler, cert);
     const char *key_path = cert_path != NULL ? open_path(compiler, key) : NULL;
     if (key_path == NULL) {
-        return;
+        return NULL;
     }
     const enum status status = certificate_load(cert_path, key_path, &certificate, &problem);
     const bool is_of_key = problem.path == key_path && key_path != cert_path;
@@ -146,17 +160,29 @@ static void read_pair(struct compiler *compiler, const struct spec_text *cert,
         node_error(compiler->diags, node,
                    "%.*s: this key is not the certificate's in %.*s: both must be of one issue",
                    SPAN_ARGS(node->written), SPAN_ARGS(cert->node->written));
-        return;
+        return NULL;
     }
     if (!is_read(compiler, status, node, &problem)) {
+        return NULL;
+    }
+    check_time(compiler, cert->node, certificate);
+    check_exposed(compiler, key->node, key_path);
+    return certificate;
+}
+
+/* Read the pair @cert and @key of a server into @entry. */
+static void read_server_pair(struct compiler *compiler, const struct spec_text *cert,
+                             const struct spec_text *key, struct tls_entry_config *entry)
+{
+    struct certificate_problem problem;
+    struct certificate *certificate = read_pair(compiler, cert, key);
+    if (certificate == NULL) {
         return;
     }
     entry->certificates[entry->n_certificates++] = certificate;
     if (!certificate_check_server(certificate, &problem)) {
         report_file(compiler, cert->node, NULL, problem.text);
     }
-    check_time(compiler, cert->node, certificate);
-    check_exposed(compiler, key->node, key_path);
     if (certificate_lacks_issuer(certificate)) {
         warn_file(compiler, cert->node, WARNING_INCOMPLETE_CHAIN,
                   "the certificate's issuer is missing behind it, and clients may not know it: use "
@@ -376,7 +402,7 @@ static void read_entry(struct compiler *compiler, const struct spec_certificate 
     const struct spec_text *keys = spec->keys.items;
     for (size_t i = 0; i < spec->certs.n_items && i < spec->keys.n_items; i++) {
         if (certs[i].node != NULL && keys[i].node != NULL) {
-            read_pair(compiler, &certs[i], &keys[i], entry);
+            read_server_pair(compiler, &certs[i], &keys[i], entry);
         }
     }
     if (entry->n_certificates == 2 &&
@@ -572,6 +598,99 @@ void compile_tls(struct compiler *compiler, const struct spec_tls *spec,
     if (compiler->options->path != NULL && section->n_entries == n && !compiler->no_memory) {
         read_config(compiler, section, specs, listener);
     }
+}
+
+/* --- to servers --- */
+
+/* The name that servers' certificates must have, of `name`; empty: each server's own host. */
+static struct span verified_name(struct compiler *compiler, const struct spec_upstream *spec)
+{
+    struct span name = spec->tls.name.text;
+    if (span_equals(name, SPAN("host")) && !span_equals(spec->host.text, SPAN("server"))) {
+        name = spec->host.text;
+        if (span_equals(name, SPAN("preserve"))) {
+            node_report(compiler->diags, spec->tls.name.node, "name",
+                        ": needs \"host: server\" or \"host: NAME\" of the upstream: else "
+                        "clients would say whom to trust");
+        }
+        const size_t bracket = span_find(name, ']');
+        const struct span all = name;
+        name = bracket < all.len ? span_of(all.data + 1, bracket - 1)
+                                 : span_of(all.data, span_find(all, ':'));
+    }
+    return span_equals(name, SPAN("server")) || span_equals(name, SPAN("host")) ? span_of("", 0)
+                                                                                : name;
+}
+
+static bool check_upstream_tls(struct compiler *compiler, const struct spec_upstream_tls *spec,
+                               bool is_used)
+{
+    const struct node *node = spec->position.node;
+    if (!is_used && node != NULL) {
+        node_warn(compiler->diags, node, WARNING_NO_EFFECT,
+                  "tls has no effect: no server of the upstream is https://");
+    }
+    if (!spec->verify && is_used) {
+        node_warn(compiler->diags, node, WARNING_UNVERIFIED_SERVER,
+                  "\"verify: false\" lets anybody on the way pose as a server: use \"ca\" with the "
+                  "server's certificate");
+    }
+    if ((spec->cert.node == NULL) != (spec->key.node == NULL)) {
+        node_error(compiler->diags, node, "\"%s\" is missing in tls: cert and key go together",
+                   spec->cert.node == NULL ? "cert" : "key");
+        return false;
+    }
+    return is_used;
+}
+
+static void read_client_files(struct compiler *compiler, const struct spec_upstream_tls *spec,
+                              struct tls_client_config *config)
+{
+    struct certificate_problem problem;
+    const bool has_ca = spec->ca.node != NULL && !span_equals(spec->ca.text, SPAN("system"));
+    const char *path = has_ca ? open_path(compiler, &spec->ca) : NULL;
+    if (path != NULL) {
+        (void)is_read(compiler, certificate_load_cas(path, &config->cas, &config->n_cas, &problem),
+                      spec->ca.node, &problem);
+    }
+    if (spec->cert.node != NULL) {
+        config->certificate = read_pair(compiler, &spec->cert, &spec->key);
+    }
+    if (config->certificate != NULL && !config->certificate->asks) {
+        report_file(compiler, spec->cert.node, NULL,
+                    "the certificate is not for clients: its key usage says so");
+    }
+}
+
+void compile_upstream_tls(struct compiler *compiler, const struct spec_upstream *spec,
+                          struct upstream_spec *upstream)
+{
+    bool is_used = false;
+    for (size_t i = 0; i < upstream->n_servers; i++) {
+        is_used = is_used || upstream->servers[i].endpoint.is_https;
+    }
+    const struct span name = verified_name(compiler, spec);
+    if (!check_upstream_tls(compiler, &spec->tls, is_used)) {
+        return;
+    }
+    struct tls_client_config *config = calloc(1, sizeof(*config));
+    char *copy = calloc(name.len + 1, 1);
+    if (config == NULL || copy == NULL) {
+        compiler->no_memory = true;
+        free(config);
+        free(copy);
+        return;
+    }
+    upstream->tls = config; /* from now on policy_free() releases it */
+    config->n_references = 1;
+    memcpy(copy, name.data, name.len);
+    config->name = span_of(copy, name.len);
+    config->verifies = spec->tls.verify;
+    config->min_version = (enum tls_version)spec->tls.min_version;
+    if (compiler->options->path != NULL) {
+        read_client_files(compiler, &spec->tls, config);
+    }
+    tls_client_config_digest(config);
 }
 
 /* --- secrets that proxies share --- */

@@ -184,6 +184,7 @@ void compile_upstreams(struct compiler *compiler)
                                           node_find(specs[i].position.node, SPAN("buffer")));
         warn_of_one(compiler, &specs[i]);
         compile_host(compiler, &specs[i], upstream);
+        compile_upstream_tls(compiler, &specs[i], upstream);
         note_response_max(policy, upstream);
     }
     policy->n_upstreams = items->n_items;

@@ -179,16 +179,14 @@ bool endpoint_parse_server(struct span span, struct endpoint *endpoint, struct t
 {
     struct span rest = span;
     const struct span scheme = endpoint_cut_scheme(&rest);
-    if (span_equals_ignore_case(scheme, SPAN("https"))) {
-        return text_refuse(problem, "https:// servers are not yet built");
-    }
+    const bool is_https = span_equals_ignore_case(scheme, SPAN("https"));
     if (span_starts_with(span, SPAN("unix:"))) {
         return parse_unix(span, endpoint, problem);
     }
     if (span_equals_ignore_case(scheme, SPAN("http+unix"))) {
         return text_refuse(problem, "a server on a unix socket is written unix:/path");
     }
-    if (!span_equals_ignore_case(scheme, SPAN("http"))) {
+    if (!is_https && !span_equals_ignore_case(scheme, SPAN("http"))) {
         return text_refuse(problem, "must be a URL such as http://127.0.0.1:9000, or unix:/path");
     }
     const size_t authority_len = span_find(rest, '/');
@@ -196,10 +194,12 @@ bool endpoint_parse_server(struct span span, struct endpoint *endpoint, struct t
         return text_refuse(problem, "must end after host and port: the client's path is passed on "
                                     "as it is");
     }
-    if (!parse_authority(span_of(rest.data, authority_len), 80, endpoint, problem)) {
+    if (!parse_authority(span_of(rest.data, authority_len), is_https ? 443 : 80, endpoint,
+                         problem)) {
         return false;
     }
     endpoint->text = span;
+    endpoint->is_https = is_https;
     return true;
 }
 

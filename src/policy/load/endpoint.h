@@ -25,7 +25,7 @@ MUST_USE bool endpoint_parse_listen(struct span span, struct endpoint *endpoint,
 MUST_USE bool endpoint_parse_name_server(struct span span, struct endpoint *endpoint,
                                          struct text *problem);
 
-/* `http://host[:port]` or `unix:/path`: a server of an upstream. */
+/* `http://host[:port]`, `https://host[:port]` or `unix:/path`: a server of an upstream. */
 MUST_USE bool endpoint_parse_server(struct span span, struct endpoint *endpoint,
                                     struct text *problem);
 

@@ -1,5 +1,7 @@
+#include "base/address.h"
 #include "policy/load/spec.h"
 #include "policy/load/value_types.h"
+#include "tls/server_names.h"
 
 static const struct value_type CLIENT =
     WORD_TYPE("off, optional or require", "off", "optional", "require");
@@ -42,6 +44,36 @@ static const struct section_field TLS_FIELDS[] = {
      "process, shared or off: who resumes sessions"},
 };
 const struct value_type SECTIONS_TLS = SECTION_TYPE(TLS_FIELDS, struct spec_tls);
+
+static bool check_verified_name(struct span text, struct text *problem)
+{
+    char buffer[HOST_BYTES_MAX];
+    struct span normal;
+    struct address_prefix address;
+    return server_names_normalise(text, buffer, &normal) ||
+           (address_prefix_parse(text, &address) && span_find(text, '/') == text.len) ||
+           text_refuse(problem, "must be server, host, or a host or address without a port");
+}
+
+static const struct value_type VERIFIED_NAME =
+    VALUE_STRING_TYPE("server, host, or a host or address", check_verified_name);
+
+static const struct section_field UPSTREAM_TLS_FIELDS[] = {
+    {"ca", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_upstream_tls, ca), "system", KEY_OPTIONAL,
+     "system, or a file in PEM: authorities of the servers' certificates"},
+    {"name", SHAPE_ONE, &VERIFIED_NAME, offsetof(struct spec_upstream_tls, name), "server",
+     KEY_OPTIONAL, "server, host or a name: whose certificate a server must have"},
+    {"verify", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_upstream_tls, verify), "true",
+     KEY_OPTIONAL, "false: anybody may pose as a server"},
+    {"cert", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_upstream_tls, cert), NULL, KEY_OPTIONAL,
+     "a file in PEM: the certificate for servers that ask for one, then its issuers"},
+    {"key", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_upstream_tls, key), NULL, KEY_CONDITIONAL,
+     "the file of its private key in PEM, not encrypted"},
+    {"min_version", SHAPE_ONE, &MIN_VERSION, offsetof(struct spec_upstream_tls, min_version), "1.2",
+     KEY_OPTIONAL, "1.2 or 1.3: of TLS"},
+};
+const struct value_type SECTIONS_UPSTREAM_TLS =
+    SECTION_TYPE(UPSTREAM_TLS_FIELDS, struct spec_upstream_tls);
 
 static const struct section_field TLS_TICKETS_FIELDS[] = {
     {"secret_file", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_tls_tickets, secret_file), NULL,

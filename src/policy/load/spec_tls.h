@@ -27,13 +27,25 @@ struct spec_tls {
     int tickets;                       /* enum tls_tickets */
 };
 
+/* `tls` of an upstream. */
+struct spec_upstream_tls {
+    struct section_position position;
+    struct spec_text ca;
+    struct spec_text name;
+    struct spec_text cert;
+    struct spec_text key;
+    bool verify;
+    int min_version; /* enum tls_version */
+};
+
 struct spec_tls_tickets {
     struct section_position position;
     struct spec_text secret_file;
 };
 
-/* `tls` of a listen address, and `tls_tickets`. */
+/* `tls` of a listen address and of an upstream, and `tls_tickets`. */
 extern const struct value_type SECTIONS_TLS;
+extern const struct value_type SECTIONS_UPSTREAM_TLS;
 extern const struct value_type SECTIONS_TLS_TICKETS;
 
 #endif /* SLUICE_POLICY_LOAD_SPEC_TLS_H */

@@ -445,7 +445,7 @@ const struct value_type VALUE_SERVER = {
     .noun = "a URL such as http://127.0.0.1:9000, or unix:/path",
     VALUE_WITH_NODE(struct spec_endpoint, endpoint),
     .parse = parse_server,
-    .pattern = "^(http://.+|unix:/.+)$",
+    .pattern = "^(https?://.+|unix:/.+)$",
 };
 const struct value_type VALUE_REDIS = {
     .noun = "a URL such as redis://127.0.0.1:6379/0, or several for a cluster",

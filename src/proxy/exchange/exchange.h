@@ -110,7 +110,7 @@ struct exchange {
     uint64_t upstream_us;        /* from the choice of a server to its response's head */
     uint64_t request_bytes;      /* of the body and of a tunnel */
     uint64_t response_bytes;     /* likewise */
-    const char *fault;           /* static text for the access log; NULL: none */
+    const char *fault;           /* for the access log: static, or in the arena; NULL: none */
     enum answer_end end;         /* the side that ended it; ANSWER_WHOLE: none yet */
 
     /* exchange_init() does not clear the members below: they are large, and written before read. */

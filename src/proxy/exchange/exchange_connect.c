@@ -4,7 +4,8 @@
  * request may have to wait for one of them.
  *
  * Failures: if a server cannot be reached, any request goes to the next address or server, since
- * nothing was sent (502 when none is left, 504 on timeout). If a connection dies before the first
+ * nothing was sent (502 when none is left, 504 on timeout); so it does if TLS with a server fails,
+ * and never to the same one without TLS. If a connection dies before the first
  * byte of the answer, the request goes to the next server, provided that it has no body and is
  * idempotent or was not written yet. A reused connection that dies says nothing about its server,
  * which closed it while the request was on its way: the next connection is then a new one, and the
@@ -16,6 +17,7 @@
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_server.h"
+#include "tls/tls_stream.h"
 
 enum {
     CONNECT_TIMEOUTS_MAX = 3, /* per request: a client does not wait for 256 dead servers */
@@ -23,6 +25,8 @@ enum {
 
 static const char UNREACHABLE[] = "the upstream cannot be reached";
 static const char TOO_SLOW[] = "the upstream did not accept a connection in time";
+static const char INSECURE_IN_TIME[] =
+    "the TLS handshake with the upstream was not complete in time";
 static const char LOST[] = "the upstream closed the connection before its answer was complete";
 static const char GIVEN_UP[] = "the upstream closed the connection while the client was slow";
 
@@ -279,18 +283,44 @@ void exchange_on_connected(struct upstream_user *user, enum status status)
     try_next(exchange, clock_monotonic_us(), 502, UNREACHABLE);
 }
 
+/* @words and @reason, which may come from the server, for log and problem document. */
+static const char *keep_reason(struct exchange *exchange, const char *words, const char *reason)
+{
+    char buffer[TLS_REASON_BYTES + 64];
+    struct text text = text_of(buffer, sizeof(buffer));
+    text_add(&text, span_of_text(words));
+    text_add(&text, span_of_text(reason));
+    const struct span kept = arena_copy(&exchange->arena, text_span(&text));
+    return kept.data != NULL ? kept.data : words;
+}
+
+void exchange_on_insecure(struct upstream_user *user, const char *reason)
+{
+    struct exchange *exchange = exchange_of(user);
+    const char *fault = keep_reason(exchange, "no TLS with the upstream: ", reason);
+    drop(exchange);
+    note_unreachable(exchange, OUTCOME_INSECURE);
+    try_next(exchange, clock_monotonic_us(), 502, fault);
+}
+
 void exchange_on_connect_timeout(struct exchange *exchange)
 {
+    const bool is_connected = tls_is_used(&exchange->upstream->stream);
+    const enum upstream_outcome outcome = is_connected ? OUTCOME_INSECURE : OUTCOME_UNACCEPTED;
+    const char *fault = is_connected ? INSECURE_IN_TIME : TOO_SLOW;
+    if (is_connected) {
+        upstream_name_report_insecure(exchange->server, "it was not complete in timeout.connect");
+    }
     drop(exchange);
-    note_unreachable(exchange, OUTCOME_UNACCEPTED);
+    note_unreachable(exchange, outcome);
     if (++exchange->choice.n_timeouts >= CONNECT_TIMEOUTS_MAX) {
         if (exchange->choice.n_addresses > 0) { /* some addresses are left untried */
-            exchange_note_outcome(exchange, OUTCOME_UNACCEPTED);
+            exchange_note_outcome(exchange, outcome);
         }
-        exchange_fail(exchange, 504, TOO_SLOW);
+        exchange_fail(exchange, 504, fault);
         return;
     }
-    try_next(exchange, clock_monotonic_us(), 504, TOO_SLOW);
+    try_next(exchange, clock_monotonic_us(), 504, fault);
 }
 
 /* Whether the request may be sent once more: no byte of an answer has come, the request is
@@ -300,6 +330,19 @@ static bool may_repeat(const struct exchange *exchange)
     const bool is_unsent = stream_is_unoffered(&exchange->upstream->stream);
     return !exchange->has_upstream_answered && (exchange->request.is_idempotent || is_unsent) &&
            exchange->request.body == BODY_NONE;
+}
+
+/* Why the connection was lost, and what that says of its server. */
+static const char *read_loss(struct exchange *exchange, enum upstream_outcome *outcome)
+{
+    const struct stream *stream = &exchange->upstream->stream;
+    const char *alert = tls_is_used(stream) ? tls_alert_of(stream) : NULL;
+    if (alert == NULL) {
+        return LOST;
+    }
+    *outcome = OUTCOME_INSECURE;
+    upstream_name_report_insecure(exchange->server, alert);
+    return keep_reason(exchange, "the upstream refused TLS: ", alert);
 }
 
 void exchange_on_lost(struct upstream_user *user)
@@ -312,10 +355,12 @@ void exchange_on_lost(struct upstream_user *user)
         return;
     }
     const bool was_kept = exchange->upstream->is_reused && !exchange->has_upstream_answered;
-    exchange_note_outcome(exchange, was_kept ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST);
+    enum upstream_outcome outcome = was_kept ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST;
+    const char *fault = was_kept ? LOST : read_loss(exchange, &outcome);
+    exchange_note_outcome(exchange, outcome);
     if (!may_repeat(exchange) ||
         (!was_kept && choice->n_deaths >= exchange->evaluation.route->upstream->retries)) {
-        exchange_fail(exchange, 502, LOST);
+        exchange_fail(exchange, 502, fault);
         return;
     }
     drop(exchange);
@@ -326,5 +371,5 @@ void exchange_on_lost(struct upstream_user *user)
     } else {
         choice->n_deaths++;
     }
-    try_next(exchange, clock_monotonic_us(), 502, LOST);
+    try_next(exchange, clock_monotonic_us(), 502, fault);
 }

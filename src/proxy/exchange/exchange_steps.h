@@ -89,13 +89,13 @@ void exchange_begin_answer(struct exchange *exchange);
 /* Whether @response begins server-sent events, which may be silent for long. */
 bool exchange_is_event_stream(const struct head *response);
 
-/* The answer has started: settle the costs, which its head decides. Slots stay held until the
- * end. */
+/* The answer has started: settle the costs, which its head decides. Slots stay held. */
 void exchange_settle_costs(struct exchange *exchange);
 
 /* Events of the connection to the server: see struct upstream_events. */
 extern const struct upstream_events EXCHANGE_UPSTREAM_EVENTS;
 void exchange_on_connected(struct upstream_user *user, enum status status);
+void exchange_on_insecure(struct upstream_user *user, const char *reason);
 void exchange_on_lost(struct upstream_user *user);
 bool tunnel_on_switch(struct upstream_user *user);
 

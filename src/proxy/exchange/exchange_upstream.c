@@ -106,6 +106,7 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
 bool exchange_takes_pipe(const struct exchange *exchange, bool has_taken_one)
 {
     return exchange->state == EXCHANGE_FORWARD && !upstream_owes_head(exchange->upstream) &&
+           exchange->upstream->stream.transport->from_pipe != NULL &&
            (has_taken_one || stream_keeps_up(&exchange->upstream->stream));
 }
 
@@ -408,6 +409,7 @@ static bool is_blocked(struct upstream_user *user)
 
 const struct upstream_events EXCHANGE_UPSTREAM_EVENTS = {
     .on_connected = exchange_on_connected,
+    .on_insecure = exchange_on_insecure,
     .on_progress = on_progress,
     .on_drained = on_drained,
     .on_byte = on_byte,

@@ -41,11 +41,13 @@ static enum status make_offers(struct server *server)
             status = worker_make_tls(&server->workers[i], offer);
             if (status != STATUS_OK) {
                 listening_close_offers(offer->listeners, offer->n_listeners);
+                worker_drop_clients(offer);
             }
         }
         if (status != STATUS_OK) {
             offer->generation = NULL;
             while (i-- > 0) {
+                worker_drop_clients(&server->workers[i].change.offer);
                 server->workers[i].change.offer.generation = NULL;
                 listening_close_offers(server->workers[i].change.offer.listeners,
                                        offer->n_listeners);
@@ -110,7 +112,8 @@ static unsigned count(const struct server *server, enum worker_answer answer)
 static void close_offers(struct server *server)
 {
     for (unsigned i = 0; i < server->n_workers; i++) {
-        const struct worker_offer *offer = &server->workers[i].change.offer;
+        struct worker_offer *offer = &server->workers[i].change.offer;
+        worker_drop_clients(offer);
         listening_close_offers(offer->listeners, offer->n_listeners);
     }
 }

@@ -21,6 +21,8 @@
 #include "proxy/client/client_env.h"
 #include "proxy/client/downstream.h"
 #include "proxy/exchange/exchange_config.h"
+#include "proxy/upstream/upstream_group.h"
+#include "tls/tls_client.h"
 #include "tls/tls_stream.h"
 
 enum {
@@ -61,11 +63,24 @@ static void look_if_ready(void *context)
     }
 }
 
+/* Make the worker configuration of @offer, which has clients; they are dropped. */
+static enum status make_config(struct worker *worker, struct worker_offer *offer,
+                               struct worker_config **made)
+{
+    const enum status status = worker_config_new(&worker->worker_configs, offer->generation, made);
+    for (size_t i = 0; status == STATUS_OK && i < (*made)->config.n_upstreams; i++) {
+        if (offer->clients[i] != NULL) {
+            upstream_group_secure((*made)->config.upstreams[i], offer->clients[i]);
+        }
+    }
+    worker_drop_clients(offer);
+    return status;
+}
+
 static void prepare(struct worker *worker)
 {
     struct worker_change *change = &worker->change;
-    if (worker_config_new(&worker->worker_configs, change->offer.generation, &change->coming) !=
-        STATUS_OK) {
+    if (make_config(worker, &change->offer, &change->coming) != STATUS_OK) {
         change->coming = NULL;
         answer(worker, WORKER_FAILED);
         return;
@@ -79,6 +94,7 @@ static void drop_coming(struct worker *worker)
     struct worker_change *change = &worker->change;
     worker_config_free(change->coming);
     change->coming = NULL;
+    worker_drop_clients(&change->offer); /* if it was not made */
     config_generation_release(change->offer.generation);
     change->offer.generation = NULL;
 }
@@ -299,39 +315,74 @@ void worker_drain(struct worker *worker)
 
 /* --- TLS --- */
 
-static enum status make_tls(struct worker *worker, const struct listener_section *section,
-                            struct listening_offer *offer)
+static enum status make_tls_worker(struct worker *worker)
+{
+    return worker->env.tls != NULL ? STATUS_OK : tls_worker_new(worker->env.loop, &worker->env.tls);
+}
+
+/* What the listener @section or the upstream @name needs. */
+static enum status report_tls(enum status status, const char *of, struct span name,
+                              const struct certificate_problem *problem)
+{
+    if (status != STATUS_OK) {
+        log_error("proxy.worker", "no TLS", "%s=%.*s err=\"%s\"", of, SPAN_ARGS(name),
+                  status == STATUS_INVALID ? problem->text : status_text(status));
+    }
+    return status;
+}
+
+static enum status make_server(struct worker *worker, const struct listener_section *section,
+                               struct listening_offer *offer)
 {
     struct certificate_problem problem = {.text = ""};
-    enum status status = STATUS_OK;
-    if (worker->env.tls == NULL) {
-        status = tls_worker_new(worker->env.loop, &worker->env.tls);
-    }
+    enum status status = make_tls_worker(worker);
     if (status == STATUS_OK) {
         status = tls_server_new(tls_worker_library(worker->env.tls), section->tls_config,
                                 &offer->tls, &problem);
     }
-    if (status != STATUS_OK) {
-        log_error("proxy.worker", "no TLS for a listener", "address=%.*s err=\"%s\"",
-                  SPAN_ARGS(section->endpoint.text),
-                  status == STATUS_INVALID ? problem.text : status_text(status));
+    return report_tls(status, "address", section->endpoint.text, &problem);
+}
+
+static enum status make_client(struct worker *worker, const struct upstream_spec *spec,
+                               struct tls_client_context **client)
+{
+    struct certificate_problem problem = {.text = ""};
+    enum status status = make_tls_worker(worker);
+    if (status == STATUS_OK) {
+        status = tls_client_context_new(tls_worker_library(worker->env.tls), spec->tls, client,
+                                        &problem);
     }
-    return status;
+    return report_tls(status, "upstream", spec->name, &problem);
 }
 
 enum status worker_make_tls(struct worker *worker, struct worker_offer *offer)
 {
     const struct policy *policy = offer->generation->policy;
-    for (size_t i = 0; i < offer->n_listeners; i++) {
+    enum status status = STATUS_OK;
+    offer->clients = calloc(policy->n_upstreams + 1, sizeof(struct tls_client_context *));
+    if (offer->clients == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < offer->n_listeners && status == STATUS_OK; i++) {
         if (policy->listeners[i].tls_config != NULL) {
-            const enum status status =
-                make_tls(worker, &policy->listeners[i], &offer->listeners[i]);
-            if (status != STATUS_OK) {
-                return status;
-            }
+            status = make_server(worker, &policy->listeners[i], &offer->listeners[i]);
         }
     }
-    return STATUS_OK;
+    for (size_t i = 0; i < policy->n_upstreams && status == STATUS_OK; i++) {
+        if (policy->upstreams[i].tls != NULL) {
+            status = make_client(worker, &policy->upstreams[i], &offer->clients[i]);
+        }
+    }
+    return status;
+}
+
+void worker_drop_clients(struct worker_offer *offer)
+{
+    for (size_t i = 0; offer->clients != NULL && i < offer->generation->policy->n_upstreams; i++) {
+        tls_client_context_release(offer->clients[i]);
+    }
+    free(offer->clients);
+    offer->clients = NULL;
 }
 
 /* --- life --- */
@@ -387,7 +438,7 @@ static enum status init(struct worker *worker, struct worker_offer *offer, size_
         status = worker_make_tls(worker, offer);
     }
     if (status == STATUS_OK) {
-        status = worker_config_new(&worker->worker_configs, offer->generation, &worker_config);
+        status = make_config(worker, offer, &worker_config);
     }
     if (status == STATUS_OK) {
         worker_config_begin(worker_config);
@@ -432,6 +483,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
         worker->env.meters != NULL ? init(worker, offer, &n_left) : STATUS_NO_MEMORY;
     if (status != STATUS_OK) {
         listening_close_offers(offer->listeners, n_left);
+        worker_drop_clients(offer);
         worker_close(worker);
     }
     return status;

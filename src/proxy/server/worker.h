@@ -71,6 +71,9 @@ struct worker_offer {
     struct log_output *log; /* the access log; NULL: off. Borrowed while the policy is in force */
     struct listening_offer listeners[LISTENERS_MAX]; /* the worker's once it has turned */
     size_t n_listeners;                              /* 0 from then on */
+    /* By number of the upstream, owned; worker_make_tls() makes them, and the worker releases them;
+     * NULL: none. */
+    struct tls_client_context **clients;
 };
 
 struct worker_change {
@@ -108,10 +111,13 @@ struct worker {
 MUST_USE enum status worker_init(struct worker *worker, struct worker_shared *shared,
                                  unsigned number, struct worker_offer *offer);
 
-/* Make what the listeners of @offer need for TLS, in the thread of the server, because decoding
- * certificates takes long. STATUS_INVALID: OpenSSL refuses them, which is logged;
+/* Make what the listeners and upstreams of @offer need for TLS, in the thread of the server,
+ * because decoding certificates takes long. STATUS_INVALID: OpenSSL refuses them, which is logged;
  * STATUS_NO_MEMORY. What was made is left in @offer. */
 MUST_USE enum status worker_make_tls(struct worker *worker, struct worker_offer *offer);
+
+/* Release the clients of @offer, whose generation is still there. */
+void worker_drop_clients(struct worker_offer *offer);
 
 /* Start the thread. STATUS_NO_MEMORY: the system cannot create it. */
 MUST_USE enum status worker_start(struct worker *worker);

@@ -1,14 +1,15 @@
 /*  RESTING ─► CONNECTING ─► AWAITING ─► DRAINING ─► RESTING
- *                 │ refused     │ closed, another status: it failed
+ *                 │ refused,    │ closed, another status: it failed
  *                 └─────────────┴─► RESTING             any, by time ─► RESTING
  *
- * Happy path: connect, send the request, read the status. The rest of the answer is read and
- * discarded.
+ * Happy path: connect, with TLS if the server is_https, send the request, read the status. The rest
+ * of the answer is read and discarded.
  *
  * Failures: no connection, no answer in time, or another status is a failed check. A check that the
  * proxy cannot make (no descriptor, no address yet) does not count. */
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@
 #include "proxy/upstream/upstream_choice.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_server.h"
+#include "tls/tls_stream.h"
 
 enum {
     FIRST_WITHIN_US = 200 * 1000, /* spreads the first checks over several loop iterations */
@@ -158,18 +160,41 @@ static void on_readable(void *owner)
 
 /* --- the request --- */
 
-static void on_connected(struct health_check *check)
+static void send_request(struct health_check *check)
 {
     const struct iovec slice = {.iov_base = check->request, .iov_len = check->request_len};
+    check->phase = CHECK_AWAITING;
+    const enum stream_result result = stream_write(&check->stream, &slice, 1);
+    if (result != STREAM_DONE && result != STREAM_BLOCKED) {
+        fail(check, "a check's connection closed without an answer");
+    }
+}
+
+static void on_secured(void *owner, const struct tls_outcome *outcome)
+{
+    struct health_check *check = owner;
+    char why[TLS_REASON_BYTES + 32];
+    if (outcome->failure == TLS_FAILURE_NONE) {
+        send_request(check);
+        return;
+    }
+    upstream_name_on_failure(check->server);
+    (void)snprintf(why, sizeof(why), "a check's TLS handshake: %s", outcome->reason);
+    fail(check, why);
+}
+
+static void on_connected(struct health_check *check)
+{
+    static const struct tls_handler HANDLER_TLS = {.on_done = on_secured};
     if (stream_connect_status(&check->stream) != STATUS_OK) {
         upstream_name_on_failure(check->server);
         fail(check, "a check cannot reach it");
         return;
     }
-    check->phase = CHECK_AWAITING;
-    const enum stream_result result = stream_write(&check->stream, &slice, 1);
-    if (result != STREAM_DONE && result != STREAM_BLOCKED) {
-        fail(check, "a check's connection closed without an answer");
+    if (!check->server->endpoint->is_https) {
+        send_request(check);
+    } else if (upstream_name_secure(check->server, &check->stream, &HANDLER_TLS) != STATUS_OK) {
+        rest(check); /* no memory: this says nothing about the server */
     }
 }
 

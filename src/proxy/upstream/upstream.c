@@ -15,6 +15,7 @@
 #include "proxy/core/proxy_env.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_server.h"
+#include "tls/tls_stream.h"
 
 static struct proxy_env *env_of(const struct upstream *upstream)
 {
@@ -248,8 +249,11 @@ static void on_readable(void *owner)
     }
     switch (upstream->phase) {
     case UPSTREAM_IDLE:
-        upstream_close(
-            upstream); /* an end, or bytes that answer no request (RFC 9112 section 9.2) */
+        /* Tickets of TLS 1.3 may come late, and are no bytes of an answer. */
+        if (stream_peek(&upstream->stream) != STREAM_BLOCKED) {
+            upstream_close(
+                upstream); /* an end, or bytes that answer no request (RFC 9112 section 9.2) */
+        }
         return;
     case UPSTREAM_AWAITING:
         if (upstream->is_reused && stream_is_unoffered(&upstream->stream)) {
@@ -267,17 +271,49 @@ static void on_readable(void *owner)
     }
 }
 
+/* --- connecting --- */
+
+static void on_secured(void *owner, const struct tls_outcome *outcome)
+{
+    struct upstream *upstream = owner;
+    if (outcome->failure == TLS_FAILURE_NONE) {
+        upstream->phase = UPSTREAM_AWAITING;
+        upstream->user->events->on_connected(upstream->user, STATUS_OK);
+        return;
+    }
+    upstream_name_report_insecure(upstream->server, outcome->reason);
+    upstream->user->events->on_insecure(upstream->user, outcome->reason);
+}
+
+static void secure(struct upstream *upstream)
+{
+    static const struct tls_handler HANDLER = {.on_done = on_secured};
+    const enum status status = upstream_name_secure(upstream->server, &upstream->stream, &HANDLER);
+    if (status != STATUS_OK) {
+        upstream->user->events->on_insecure(upstream->user, status_text(status));
+    }
+}
+
+static void end_connecting(struct upstream *upstream)
+{
+    const enum status status = stream_connect_status(&upstream->stream);
+    if (status == STATUS_OK && upstream->server->endpoint->is_https) {
+        secure(upstream);
+        return;
+    }
+    if (status == STATUS_OK) {
+        upstream->phase = UPSTREAM_AWAITING;
+    }
+    upstream->user->events->on_connected(upstream->user, status);
+}
+
 /* --- the request --- */
 
 static void on_drained(void *owner)
 {
     struct upstream *upstream = owner;
     if (upstream->phase == UPSTREAM_CONNECTING) {
-        const enum status status = stream_connect_status(&upstream->stream);
-        if (status == STATUS_OK) {
-            upstream->phase = UPSTREAM_AWAITING;
-        }
-        upstream->user->events->on_connected(upstream->user, status);
+        end_connecting(upstream);
         return;
     }
     sender_drop_head(&upstream->out);
@@ -311,7 +347,7 @@ void upstream_prepare(struct upstream *upstream, struct upstream_server *server)
     timeout_init(&upstream->timeout, on_idle_timeout);
     loop_task_init(&upstream->death, die);
     inbox_init(&upstream->inbox, &upstream->stream, NULL, &env->body_blocks, &env->small_blocks);
-    upstream->inbox.pipes = &env->pipes;
+    upstream->inbox.pipes = server->endpoint->is_https ? NULL : &env->pipes;
     upstream->out.stream = &upstream->stream;
     upstream->inbox.looks_beyond = true;
 }

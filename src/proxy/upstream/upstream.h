@@ -32,6 +32,9 @@ struct upstream_waiter;
 struct upstream_events {
     /* A new connection is made, or failed: @status is from stream_connect_status(). Over. */
     void (*on_connected)(struct upstream_user *user, enum status status);
+    /* It is made, but TLS with the server is not, for @reason, which is valid during the call.
+     * Over. */
+    void (*on_insecure)(struct upstream_user *user, const char *reason);
 
     /* --- the request --- */
 
@@ -84,11 +87,11 @@ struct upstream_user {
 };
 
 enum upstream_phase {
-    UPSTREAM_CONNECTING,
-    UPSTREAM_IDLE,      /* in server->idle, without a user */
-    UPSTREAM_AWAITING,  /* the response's head */
-    UPSTREAM_STREAMING, /* the response's body, or a tunnel */
-    UPSTREAM_CLOSED,    /* freed at the end of the iteration */
+    UPSTREAM_CONNECTING, /* or in the handshake of TLS */
+    UPSTREAM_IDLE,       /* in server->idle, without a user */
+    UPSTREAM_AWAITING,   /* the response's head */
+    UPSTREAM_STREAMING,  /* the response's body, or a tunnel */
+    UPSTREAM_CLOSED,     /* freed at the end of the iteration */
 };
 
 struct upstream {
@@ -134,7 +137,7 @@ MUST_USE enum status upstream_acquire_granted(struct upstream_user *user,
 void upstream_close_outdated(struct upstream_server *server);
 
 /* Transfer the latest idle connection of @server, which must have one, and its slot to the caller.
- * Returns the descriptor; *address is the peer's address. */
+ * Returns the descriptor, or -1 for the slot alone, with TLS; *address is the peer's address. */
 int upstream_give_up_idle(struct upstream_server *server, struct resolver_address *address);
 
 /* The head, begun in upstream->out, is complete. It is sent with the next piece of the body, or by

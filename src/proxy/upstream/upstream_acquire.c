@@ -210,7 +210,7 @@ enum status upstream_acquire_granted(struct upstream_user *user,
 int upstream_give_up_idle(struct upstream_server *server, struct resolver_address *address)
 {
     struct upstream *upstream = CONTAINER_OF(server->idle.next, struct upstream, node);
-    const int fd = stream_detach(&upstream->stream);
+    const int fd = server->endpoint->is_https ? -1 : stream_detach(&upstream->stream);
     *address = upstream->address;
     upstream->has_slot = false;
     upstream_close(upstream);

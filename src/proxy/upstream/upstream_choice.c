@@ -264,6 +264,7 @@ static const char *const REASONS[] = {
     [OUTCOME_SERVED] = "",
     [OUTCOME_UNREACHABLE] = "it cannot be reached",
     [OUTCOME_UNACCEPTED] = "it accepts no connection in time",
+    [OUTCOME_INSECURE] = "TLS handshakes with it fail",
     [OUTCOME_UNANSWERED] = "it does not answer in time",
     [OUTCOME_LOST] = "it closes connections before its answer is complete",
     [OUTCOME_INVALID] = "its answers are not valid HTTP",

@@ -77,6 +77,7 @@ enum upstream_outcome {
     /* Failures, in the order of enum meter_failure. */
     OUTCOME_UNREACHABLE, /* none of its addresses is reachable */
     OUTCOME_UNACCEPTED,  /* no connection in time */
+    OUTCOME_INSECURE,    /* no TLS with it */
     OUTCOME_UNANSWERED,  /* no answer in time */
     OUTCOME_LOST,        /* the connection died before the answer's end */
     OUTCOME_INVALID,     /* an answer that is not HTTP */

@@ -161,6 +161,13 @@ enum status upstream_group_new(struct proxy_env *env, const struct policy *polic
     return STATUS_OK;
 }
 
+void upstream_group_secure(struct upstream_group *group, struct tls_client_context *client)
+{
+    if (group->tls == NULL) {
+        group->tls = tls_client_context_acquire(client);
+    }
+}
+
 void upstream_group_refer_to(struct upstream_group *group, const struct policy *policy,
                              size_t index)
 {
@@ -231,6 +238,7 @@ static void close_server(struct upstream_server *server)
     }
     close_idle(server);
     close_check(server);
+    tls_client_sessions_close(&server->tls_sessions);
     upstream_name_close(server);
 }
 
@@ -249,6 +257,7 @@ static void free_group(struct upstream_group *group)
         upstream_queue_part(group);
     }
     upstream_process_leave(group->process);
+    tls_client_context_release(group->tls);
     free(group);
 }
 

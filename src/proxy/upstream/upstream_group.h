@@ -12,6 +12,7 @@
 
 struct proxy_env;
 
+struct tls_client_context;
 struct upstream_group;
 struct upstream_process;
 
@@ -23,6 +24,10 @@ MUST_USE enum status upstream_group_new(struct proxy_env *env, const struct poli
                                         size_t index, struct upstream_process *process,
                                         struct upstream_group *before,
                                         struct upstream_group **group);
+
+/* Give @group, whose servers speak TLS, the @client of their configuration. No-op if it has one, as
+ * a group that is shared with an earlier policy does. */
+void upstream_group_secure(struct upstream_group *group, struct tls_client_context *client);
 
 /* Put @group in force as upstream number @index of @policy. It may already be in force under a
  * policy with the same upstream. STATUS_NO_MEMORY: checks cannot begin. */

@@ -15,6 +15,7 @@
 #include "net/listen_socket.h"
 #include "proxy/core/proxy_env.h"
 #include "proxy/upstream/upstream.h"
+#include "tls/tls_stream.h"
 
 enum { RESOLVE_RETRY_US = 1000 * 1000 }; /* after a failure */
 
@@ -96,7 +97,7 @@ void upstream_name_write_host(const struct endpoint *server, struct text *text)
     text_add(text, is_ipv6 ? SPAN("[") : SPAN(""));
     text_add(text, server->host);
     text_add(text, is_ipv6 ? SPAN("]") : SPAN(""));
-    if (server->port != 80) {
+    if (server->port != (server->is_https ? 443 : 80)) {
         text_add_char(text, ':');
         text_add_u64(text, server->port);
     }
@@ -113,6 +114,27 @@ enum status upstream_name_connect(const struct upstream_server *server, struct s
     }
     const struct resolver_address *address = &server->addresses[server->next_address];
     return stream_connect(stream, loop, &address->sockaddr.any, address->bytes, handler, owner);
+}
+
+enum status upstream_name_secure(struct upstream_server *server, struct stream *stream,
+                                 const struct tls_handler *handler)
+{
+    struct upstream_group *group = server->group;
+    const struct span name = group->tls->config->name;
+    return tls_connect(group->env->tls, stream, group->tls,
+                       name.len > 0 ? name : server->endpoint->host, &server->tls_sessions,
+                       handler);
+}
+
+void upstream_name_report_insecure(struct upstream_server *server, const char *reason)
+{
+    uint64_t n_held;
+    if (log_gate_pass(&server->group->tls_gate, clock_monotonic_us(), &n_held)) {
+        log_warn("proxy.upstream", "TLS handshake failed",
+                 "upstream=%.*s server=%.*s err=\"%s\" times_before=%llu",
+                 SPAN_ARGS(server->group->spec->name), SPAN_ARGS(server->endpoint->text), reason,
+                 (unsigned long long)n_held);
+    }
 }
 
 void upstream_name_on_failure(struct upstream_server *server)

@@ -13,18 +13,21 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "net/loop.h"
 #include "net/resolver.h"
 #include "policy/policy.h"
 #include "proxy/core/proxy_env.h"
 #include "proxy/meters.h"
+#include "tls/tls_client.h"
 
 struct health_check;
 struct server_process;
 struct stream;
 struct stream_handler;
 struct text;
+struct tls_handler;
 struct upstream_group;
 struct upstream_process;
 
@@ -43,10 +46,11 @@ struct upstream_server {
     struct resolver_query *query; /* NULL: none under way */
     struct timer resolve_timer;   /* until the next query */
     bool is_name;
-    unsigned generation;        /* number of answers with addresses so far */
-    struct health_check *check; /* only in worker 1; NULL: none */
-    struct list idle;           /* struct upstream, the latest first */
-    size_t n_connections;       /* including idle ones */
+    unsigned generation;                     /* number of answers with addresses so far */
+    struct health_check *check;              /* only in worker 1; NULL: none */
+    struct list idle;                        /* struct upstream, the latest first */
+    struct tls_client_sessions tls_sessions; /* under group->tls */
+    size_t n_connections;                    /* including idle ones */
 };
 
 struct upstream_group {
@@ -58,8 +62,10 @@ struct upstream_group {
     struct hash_key hash_key;        /* for BALANCE_HASH: equal in all proxies with one secret */
     bool is_limited;                 /* the servers have a max_connections */
     bool is_retired;                 /* no idle connection is kept */
-    bool is_plain;      /* one server, not is_limited: nothing to choose or to wait for */
-    struct list node;   /* in the queue of `process`, if is_limited */
+    bool is_plain; /* one server, not is_limited: nothing to choose or to wait for */
+    struct tls_client_context *tls; /* a reference, if a server is_https; else NULL */
+    struct log_gate tls_gate;       /* of failed handshakes */
+    struct list node;               /* in the queue of `process`, if is_limited */
     struct list grants; /* struct upstream_waiter of this worker; under the queue's lock */
     struct loop_task grants_task; /* takes the grants */
     atomic_uint n_idle;           /* idle connections, if is_limited; other workers read it */
@@ -109,6 +115,14 @@ void upstream_name_write_host(const struct endpoint *server, struct text *text);
 MUST_USE enum status upstream_name_connect(const struct upstream_server *server,
                                            struct stream *stream,
                                            const struct stream_handler *handler, void *owner);
+
+/* Begin the handshake with @server, which is_https, on @stream, which has just been connected.
+ * Results as of tls_connect(). */
+MUST_USE enum status upstream_name_secure(struct upstream_server *server, struct stream *stream,
+                                          const struct tls_handler *handler);
+
+/* Log why the handshake with @server failed, once a second at most. */
+void upstream_name_report_insecure(struct upstream_server *server, const char *reason);
 
 /* A connection to @server failed: use its next address, and resolve its name again soon. */
 void upstream_name_on_failure(struct upstream_server *server);

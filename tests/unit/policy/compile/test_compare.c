@@ -116,6 +116,10 @@ static const char *const WORDS[] = {
     "max_head: 128KiB",
     "max_headers: 7",
     "reuse_after_head: true",
+    "servers: ['https://127.0.0.1:1', 'http://127.0.0.1:2']",
+    "servers: ['https://127.0.0.1:1', 'http://127.0.0.1:2'], tls: {verify: false}",
+    "servers: ['https://127.0.0.1:1', 'http://127.0.0.1:2'], tls: {name: b.test}",
+    "servers: ['https://127.0.0.1:1', 'http://127.0.0.1:2'], tls: {min_version: 1.3}",
 };
 
 static struct policy *load_upstream(const char *word)

@@ -59,25 +59,29 @@ static const struct {
     const char *text;
     const char *host; /* NULL: refused */
     uint16_t port;
+    bool is_https;
 } SERVERS[] = {
-    {"http://127.0.0.1:9000", "127.0.0.1", 9000},
-    {"http://api.internal", "api.internal", 80},
-    {"http://api.internal/", "api.internal", 80},
-    {"HTTP://[::1]:9000", "::1", 9000},
-    {"http://my_service:9000/", "my_service", 9000},
-    {"127.0.0.1:9000", NULL, 0},
-    {"http:/127.0.0.1", NULL, 0},
-    {"http://", NULL, 0},
-    {"http://:9000", NULL, 0},
-    {"http://a:0", NULL, 0},
-    {"http://user@a", NULL, 0},
-    {"http://a/base", NULL, 0},
-    {"http://a?x", NULL, 0},
-    {"https://a", NULL, 0},
-    {"http+unix:///run/a", NULL, 0},
-    {"unix:/run/a", "", 0},
-    {"unix:a", NULL, 0},
-    {"ftp://a", NULL, 0},
+    {"http://127.0.0.1:9000", "127.0.0.1", 9000, false},
+    {"http://api.internal", "api.internal", 80, false},
+    {"http://api.internal/", "api.internal", 80, false},
+    {"HTTP://[::1]:9000", "::1", 9000, false},
+    {"http://my_service:9000/", "my_service", 9000, false},
+    {"127.0.0.1:9000", NULL, 0, false},
+    {"http:/127.0.0.1", NULL, 0, false},
+    {"http://", NULL, 0, false},
+    {"http://:9000", NULL, 0, false},
+    {"http://a:0", NULL, 0, false},
+    {"http://user@a", NULL, 0, false},
+    {"http://a/base", NULL, 0, false},
+    {"http://a?x", NULL, 0, false},
+    {"https://a", "a", 443, true},
+    {"HTTPS://[::1]:8443/", "::1", 8443, true},
+    {"https://a/base", NULL, 0, false},
+    {"https://", NULL, 0, false},
+    {"http+unix:///run/a", NULL, 0, false},
+    {"unix:/run/a", "", 0, false},
+    {"unix:a", NULL, 0, false},
+    {"ftp://a", NULL, 0, false},
 };
 
 START_TEST(a_server_is_an_http_url_without_a_path)
@@ -91,6 +95,7 @@ START_TEST(a_server_is_an_http_url_without_a_path)
     if (sound) {
         ck_assert(span_equals(endpoint.host, span_of_text(SERVERS[_i].host)));
         ck_assert_uint_eq(endpoint.port, SERVERS[_i].port);
+        ck_assert_int_eq(endpoint.is_https, SERVERS[_i].is_https);
     }
 }
 END_TEST
