@@ -156,19 +156,19 @@ static bool has_calendar_rate(const struct spec_limit *spec)
 
 static void check_timezone(struct compiler *compiler, const struct spec_limit *spec)
 {
-    const struct node *timezone = spec->timezone.node;
-    if (timezone == NULL || !is_algorithm(spec, "fixed_window")) {
+    const struct node *zone = spec->timezone.node;
+    if (zone == NULL || !is_algorithm(spec, "fixed_window")) {
         return;
     }
     if (!calendar_knows_zone(spec->timezone.text)) {
-        node_report(compiler->diags, timezone, "timezone",
+        node_report(compiler->diags, zone, "timezone",
                     ": the system's zone database has no such zone; write one as in Europe/Berlin");
     } else if (spec->align == SPEC_ALIGN_FIRST) {
-        node_error(compiler->diags, timezone,
+        node_error(compiler->diags, zone,
                    "timezone has no meaning with \"align: first\": such windows are not the "
                    "clock's");
     } else if (!has_calendar_rate(spec)) {
-        node_error(compiler->diags, timezone,
+        node_error(compiler->diags, zone,
                    "timezone only has a meaning for a rate per day, week or month");
     }
 }
