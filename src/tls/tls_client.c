@@ -40,7 +40,9 @@ void tls_client_config_digest(struct tls_client_config *config)
         EVP_MD_CTX_free(digest);
         return;
     }
+    const size_t counts[] = {config->n_cas, certificate != NULL ? certificate->n_chain : 0};
     digest_span(digest, span_of((const char *)rules, sizeof(rules)));
+    digest_span(digest, span_of((const char *)counts, sizeof(counts)));
     digest_span(digest, config->name);
     for (size_t i = 0; i < config->n_cas; i++) {
         digest_span(digest, config->cas[i]);

@@ -1,4 +1,4 @@
-"""TLS to servers: who is believed, what a failure leads to, and what connections carry."""
+"""TLS to servers: which of them are trusted, what a failure leads to, and what connections carry."""
 
 import re
 import socket
@@ -100,7 +100,7 @@ def check_refused(proxy, *words):
     until(lambda: any(all(word in said for word in words) for said in failed_handshakes(proxy)), "the log line")
 
 
-# --- who is believed ---
+# --- trust ---
 
 
 @pytest.mark.parametrize("version", VERSIONS)
