@@ -128,7 +128,7 @@ enum stream_result downstream_send(struct client *client, const struct response 
         stream_shutdown(&downstream->stream);
         return STREAM_DONE;
     }
-    return sender_write(&downstream->out, text_span(&head), piece, last,
+    return sender_write(&downstream->out, text_span(&head), &piece, 1, last,
                         downstream->exchange->out.trailers);
 }
 
@@ -151,8 +151,7 @@ enum stream_result downstream_send_interim(struct client *client, const struct r
         !fill_large_head(downstream, response, true, &head)) {
         return STREAM_BROKEN;
     }
-    return sender_write(&downstream->out, text_span(&head), span_of(NULL, 0), false,
-                        span_of(NULL, 0));
+    return sender_write(&downstream->out, text_span(&head), NULL, 0, false, span_of(NULL, 0));
 }
 
 /* --- the request's body --- */

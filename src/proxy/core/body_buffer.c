@@ -222,13 +222,16 @@ void body_buffer_trim(struct body_buffer *buffer)
     }
 }
 
-struct span body_buffer_front(const struct body_buffer *buffer)
+int body_buffer_front(const struct body_buffer *buffer, struct span *pieces, int n_max)
 {
-    if (list_is_empty(&buffer->blocks)) {
-        return span_of("", 0);
+    struct list *node = buffer->blocks.next;
+    int n = 0;
+    while (node != &buffer->blocks && n < n_max) {
+        const struct body_block *block = CONTAINER_OF(node, struct body_block, node);
+        pieces[n++] = span_of(block->bytes, block->len);
+        node = node->next;
     }
-    const struct body_block *block = first_block(buffer);
-    return span_of(block->bytes, block->len);
+    return n;
 }
 
 void body_buffer_drop_front(struct body_buffer *buffer)

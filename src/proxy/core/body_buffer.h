@@ -82,11 +82,17 @@ void body_buffer_add(struct body_buffer *buffer, struct span bytes);
 /* Return the last block if it is empty: no bytes have come. */
 void body_buffer_trim(struct body_buffer *buffer);
 
-/* The earliest bytes, of one block; empty: there are none. */
-struct span body_buffer_front(const struct body_buffer *buffer);
+/* Fill @pieces, of which there are @n_max, with the earliest bytes, those of a block each. Returns
+ * how many there are. */
+int body_buffer_front(const struct body_buffer *buffer, struct span *pieces, int n_max);
 
-/* Those bytes are no longer used: return their block. */
+/* The bytes of the earliest block are no longer used: return it. */
 void body_buffer_drop_front(struct body_buffer *buffer);
+
+static inline bool body_buffer_is_empty(const struct body_buffer *buffer)
+{
+    return list_is_empty(&buffer->blocks);
+}
 
 static inline bool body_buffer_is_waiting(const struct body_buffer *buffer)
 {

@@ -24,20 +24,32 @@ static struct iovec slice_of(struct span span)
     return (struct iovec){.iov_base = (void *)(uintptr_t)span.data, .iov_len = span.len};
 }
 
-int sender_frame(struct iovec *slices, int n_slices, char *chunk_head, struct span piece, bool last,
-                 struct span trailers)
+/* Append those of the pieces that are not empty. */
+static int add_pieces(struct iovec *slices, int n_slices, const struct span *pieces, int n_pieces)
+{
+    for (int i = 0; i < n_pieces; i++) {
+        if (pieces[i].len > 0) {
+            slices[n_slices++] = slice_of(pieces[i]);
+        }
+    }
+    return n_slices;
+}
+
+int sender_frame(struct iovec *slices, int n_slices, char *chunk_head, const struct span *pieces,
+                 int n_pieces, bool last, struct span trailers)
 {
     const bool has_trailers = last && trailers.len > 0;
+    size_t n_bytes = 0;
     if (chunk_head == NULL) {
-        if (piece.len > 0) {
-            slices[n_slices++] = slice_of(piece);
-        }
-        return n_slices;
+        return add_pieces(slices, n_slices, pieces, n_pieces);
     }
-    if (piece.len > 0) {
-        const size_t len = chunked_write_head(chunk_head, piece.len);
+    for (int i = 0; i < n_pieces; i++) {
+        n_bytes += pieces[i].len;
+    }
+    if (n_bytes > 0) {
+        const size_t len = chunked_write_head(chunk_head, n_bytes);
         slices[n_slices++] = slice_of(span_of(chunk_head, len));
-        slices[n_slices++] = slice_of(piece);
+        n_slices = add_pieces(slices, n_slices, pieces, n_pieces);
         if (!last || has_trailers) {
             slices[n_slices++] = slice_of(SPAN("\r\n"));
         }
@@ -47,7 +59,7 @@ int sender_frame(struct iovec *slices, int n_slices, char *chunk_head, struct sp
         slices[n_slices++] = slice_of(trailers);
         slices[n_slices++] = slice_of(SPAN("\r\n"));
     } else if (last) {
-        slices[n_slices++] = slice_of(piece.len > 0 ? SPAN("\r\n0\r\n\r\n") : CHUNKED_END);
+        slices[n_slices++] = slice_of(n_bytes > 0 ? SPAN("\r\n0\r\n\r\n") : CHUNKED_END);
     }
     return n_slices;
 }
@@ -61,16 +73,18 @@ static enum stream_result after_write(struct sender *sender, enum stream_result 
     return result;
 }
 
-enum stream_result sender_write(struct sender *sender, struct span head, struct span piece,
-                                bool last, struct span trailers)
+enum stream_result sender_write(struct sender *sender, struct span head, const struct span *pieces,
+                                int n_pieces, bool last, struct span trailers)
 {
+    assert(n_pieces <= SENDER_PIECES_MAX && (trailers.len == 0 || n_pieces <= 1));
+
     struct iovec slices[STREAM_SLICES_MAX];
     int n = 0;
     if (head.len > 0) {
         slices[n++] = slice_of(head);
     }
-    n = sender_frame(slices, n, sender->is_chunked ? sender->chunk_head : NULL, piece, last,
-                     trailers);
+    n = sender_frame(slices, n, sender->is_chunked ? sender->chunk_head : NULL, pieces, n_pieces,
+                     last, trailers);
     return n == 0 ? STREAM_DONE : after_write(sender, stream_write(sender->stream, slices, n));
 }
 

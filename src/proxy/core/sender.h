@@ -15,6 +15,10 @@
 #include "net/outbox.h"
 #include "net/stream.h"
 
+/* Pieces of a body in one write, if no trailers follow: with a head and a chunk's framing they fill
+ * the stream's slices. */
+enum { SENDER_PIECES_MAX = STREAM_SLICES_MAX - 3 };
+
 struct sender {
     struct stream *stream; /* borrowed */
     struct pool *pool;     /* of head_block */
@@ -29,20 +33,22 @@ MUST_USE bool sender_begin_head(struct sender *sender, struct pool *pool, struct
 /* The head has been sent, or will not be: return its block. */
 void sender_drop_head(struct sender *sender);
 
-/* Send @head, if it is not empty, and a piece of the body; @last ends it. @trailers, whole field
- * lines, follow the last piece of a chunked body. Results as of stream_write(). With STREAM_BLOCKED
- * the head's block, @piece and @trailers must stay until on_drained, then call
- * sender_drop_head(). */
-MUST_USE enum stream_result sender_write(struct sender *sender, struct span head, struct span piece,
-                                         bool last, struct span trailers);
+/* Send @head, if it is not empty, and @n_pieces of the body, at most SENDER_PIECES_MAX, or 1 with
+ * trailers; @last ends it. @trailers, whole field lines, follow the last piece of a chunked body.
+ * Results as of stream_write(). With STREAM_BLOCKED the head's block, the pieces' bytes and
+ * @trailers must stay until on_drained, then call sender_drop_head(). */
+MUST_USE enum stream_result sender_write(struct sender *sender, struct span head,
+                                         const struct span *pieces, int n_pieces, bool last,
+                                         struct span trailers);
 
 /* Send @message, which is in the head's block, as outbox_write() does. */
 MUST_USE enum stream_result sender_post(struct sender *sender, struct outbox *outbox,
                                         struct span message);
 
-/* Append @piece, framed, to the @n_slices at @slices: at most 6 more. @chunk_head is the storage
- * for its chunk line; NULL: the body is not chunked. Returns the new number. */
-int sender_frame(struct iovec *slices, int n_slices, char *chunk_head, struct span piece, bool last,
-                 struct span trailers);
+/* Append the @n_pieces at @pieces, framed as one, to the @n_slices at @slices: at most 5 more than
+ * pieces. @chunk_head is the storage for their chunk line; NULL: the body is not chunked. Returns
+ * the new number. */
+int sender_frame(struct iovec *slices, int n_slices, char *chunk_head, const struct span *pieces,
+                 int n_pieces, bool last, struct span trailers);
 
 #endif /* SLUICE_PROXY_CORE_SENDER_H */

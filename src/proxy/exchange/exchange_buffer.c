@@ -12,17 +12,18 @@
 #include "base/limits.h"
 #include "net/loop.h"
 #include "proxy/core/body_buffer.h"
+#include "proxy/core/sender.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
 
 struct exchange_buffer {
     struct body_buffer body;
     struct exchange *exchange;
-    struct timer timer;    /* buffer.wait, in BUFFER */
-    struct span rest;      /* has come with the head and is not in body: there is no room */
-    bool is_whole;         /* body and rest are the whole body */
-    bool owes_go_ahead;    /* the client waits for our 100 */
-    bool is_front_offered; /* to the server, which has not taken it yet */
+    struct timer timer; /* buffer.wait, in BUFFER */
+    struct span rest;   /* has come with the head and is not in body: there is no room */
+    bool is_whole;      /* body and rest are the whole body */
+    bool owes_go_ahead; /* the client waits for our 100 */
+    int n_offered;      /* pieces that the server has not taken yet, the earliest */
 };
 
 static struct exchange_buffer *buffer_of(struct body_buffer *body)
@@ -207,40 +208,46 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
 
 /* --- the body goes out --- */
 
-static void drop_front(struct exchange_buffer *buffer)
+/* The server has taken what was offered to it. */
+static void drop_offered(struct exchange_buffer *buffer)
 {
-    buffer->is_front_offered = false;
-    if (body_buffer_front(&buffer->body).len > 0) {
-        body_buffer_drop_front(&buffer->body);
-    } else {
-        buffer->rest.len = 0;
+    for (; buffer->n_offered > 0; buffer->n_offered--) {
+        if (body_buffer_is_empty(&buffer->body)) {
+            buffer->rest.len = 0;
+        } else {
+            body_buffer_drop_front(&buffer->body);
+        }
     }
 }
 
-/* Whether nothing has come behind the front block. */
-static bool is_last_block(const struct exchange_buffer *buffer)
+/* Fill @pieces, of which there are @n_max, with the earliest bytes, those of the rest last. Returns
+ * how many there are. */
+static int front_pieces(const struct exchange_buffer *buffer, struct span *pieces, int n_max)
 {
-    return buffer->body.blocks.next == buffer->body.blocks.prev && buffer->rest.len == 0;
+    int n = body_buffer_front(&buffer->body, pieces, n_max);
+    if (n < n_max && buffer->rest.len > 0) {
+        pieces[n++] = buffer->rest;
+    }
+    return n;
 }
 
 void exchange_send_buffered(struct exchange *exchange)
 {
     struct exchange_buffer *buffer = exchange->buffer;
-    if (buffer->is_front_offered) {
-        drop_front(buffer);
-    }
+    drop_offered(buffer);
     while (!exchange->is_request_sent) {
-        const struct span block = body_buffer_front(&buffer->body);
-        const struct span piece = block.len > 0 ? block : buffer->rest;
-        const bool last = buffer->is_whole && (block.len == 0 || is_last_block(buffer));
-        if (piece.len == 0 && !last) {
+        struct span pieces[SENDER_PIECES_MAX + 1];
+        const int n_left = front_pieces(buffer, pieces, SENDER_PIECES_MAX + 1);
+        const int n = n_left <= SENDER_PIECES_MAX ? n_left : SENDER_PIECES_MAX;
+        const bool last = buffer->is_whole && n == n_left;
+        if (n == 0 && !last) {
             break;
         }
-        buffer->is_front_offered = true;
-        if (!exchange_send_piece(exchange, piece, last) && exchange->is_request_blocked) {
+        buffer->n_offered = n;
+        if (!exchange_send_pieces(exchange, pieces, n, last) && exchange->is_request_blocked) {
             return;
         }
-        drop_front(buffer);
+        drop_offered(buffer);
     }
     exchange_drop_buffer(exchange);
     if (!exchange->is_request_sent) {

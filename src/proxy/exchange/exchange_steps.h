@@ -39,11 +39,11 @@ void exchange_set_state(struct exchange *exchange, enum exchange_state next);
 void exchange_touch(struct exchange *exchange);
 void exchange_touch_at(struct exchange *exchange, uint64_t now_us);
 
-/* Send a piece of the body, which is counted; @last ends it. False: blocked, or it was the last. */
-MUST_USE bool exchange_send_piece(struct exchange *exchange, struct span piece, bool last);
+/* Send pieces of the body, which are counted, as upstream_send() does. False: blocked, or @last. */
+MUST_USE bool exchange_send_pieces(struct exchange *exchange, const struct span *pieces,
+                                   int n_pieces, bool last);
 
-/* Set *client to the address that shares are counted by: an IPv6 /48 is one client. False: it may
- * be many clients, on a unix socket or behind a trusted proxy that names none. */
+/* Set *client to the address that shares are counted by: of IPv6 a /48. False: it may be many. */
 MUST_USE bool exchange_find_client(const struct exchange *exchange, struct address *client);
 
 /* Choose a server and get a connection to it. */

@@ -80,10 +80,12 @@ static bool count_body(struct exchange *exchange, size_t n)
     return true;
 }
 
-bool exchange_send_piece(struct exchange *exchange, struct span piece, bool last)
+bool exchange_send_pieces(struct exchange *exchange, const struct span *pieces, int n_pieces,
+                          bool last)
 {
     exchange->is_request_sent = last; /* first: from now on the exchange waits for the upstream */
-    on_sent(exchange, upstream_send(exchange->upstream, piece, last), clock_monotonic_us());
+    on_sent(exchange, upstream_send(exchange->upstream, pieces, n_pieces, last),
+            clock_monotonic_us());
     return !exchange->is_request_blocked && !last;
 }
 
@@ -100,7 +102,7 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
         return exchange_buffer_piece(exchange, piece, last);
     }
     assert(exchange->state == EXCHANGE_FORWARD);
-    return exchange_send_piece(exchange, piece, last);
+    return exchange_send_pieces(exchange, &piece, 1, last);
 }
 
 bool exchange_takes_pipe(const struct exchange *exchange, bool has_taken_one)
@@ -130,8 +132,7 @@ bool exchange_on_body_blocked(struct exchange *exchange)
     }
     if (upstream_owes_head(exchange->upstream)) {
         /* The client may wait for the server's reaction to the head: Expect: 100-continue. */
-        on_sent(exchange, upstream_send(exchange->upstream, span_of(NULL, 0), false),
-                clock_monotonic_us());
+        on_sent(exchange, upstream_send(exchange->upstream, NULL, 0, false), clock_monotonic_us());
     }
     return !exchange->is_request_blocked;
 }

@@ -74,7 +74,7 @@ bool tunnel_on_client_piece(struct exchange *exchange, struct span piece, bool l
         on_side_ended(exchange);
         return false;
     }
-    switch (upstream_send(exchange->upstream, piece, false)) {
+    switch (upstream_send(exchange->upstream, &piece, 1, false)) {
     case STREAM_DONE:
         on_moved(exchange);
         return true;

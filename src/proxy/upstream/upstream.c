@@ -381,9 +381,11 @@ static struct span take_head(struct upstream *upstream)
     return head;
 }
 
-enum stream_result upstream_send(struct upstream *upstream, struct span piece, bool last)
+enum stream_result upstream_send(struct upstream *upstream, const struct span *pieces, int n_pieces,
+                                 bool last)
 {
-    return sender_write(&upstream->out, take_head(upstream), piece, last, span_of(NULL, 0));
+    return sender_write(&upstream->out, take_head(upstream), pieces, n_pieces, last,
+                        span_of(NULL, 0));
 }
 
 enum stream_result upstream_post_head(struct upstream *upstream)

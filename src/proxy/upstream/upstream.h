@@ -144,10 +144,10 @@ int upstream_give_up_idle(struct upstream_server *server, struct resolver_addres
  * upstream_post_head(). */
 void upstream_end_head(struct upstream *upstream, const struct text *text, bool body_is_chunked);
 
-/* Send a piece of the request's body, framed; @last ends it. An empty @piece sends the head if it
- * is not sent yet, and may end the body. With STREAM_BLOCKED @piece stays borrowed until
- * on_drained(). */
-MUST_USE enum stream_result upstream_send(struct upstream *upstream, struct span piece, bool last);
+/* Send at most SENDER_PIECES_MAX pieces of the request's body, framed as one; @last ends it. None:
+ * send the head if it is not sent yet. With STREAM_BLOCKED they are borrowed until on_drained(). */
+MUST_USE enum stream_result upstream_send(struct upstream *upstream, const struct span *pieces,
+                                          int n_pieces, bool last);
 
 /* Send the bytes in @pipe. They belong to a body of known length and are not its end; the head must
  * have been sent. With STREAM_BLOCKED @pipe stays borrowed until on_drained(). */

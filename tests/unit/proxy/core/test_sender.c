@@ -43,8 +43,9 @@ START_TEST(a_piece_is_framed_as_its_body_wants)
 {
     struct iovec slices[4];
     char chunk_head[CHUNK_HEAD_BYTES_MAX];
-    const int n = sender_frame(slices, 0, PIECES[_i].is_chunked ? chunk_head : NULL,
-                               span_of_text(PIECES[_i].piece), PIECES[_i].last, SPAN(""));
+    const struct span piece = span_of_text(PIECES[_i].piece);
+    const int n = sender_frame(slices, 0, PIECES[_i].is_chunked ? chunk_head : NULL, &piece, 1,
+                               PIECES[_i].last, SPAN(""));
     ck_assert_int_eq(n, PIECES[_i].n_slices);
     ck_assert_str_eq(joined(slices, n), PIECES[_i].wire);
 }
@@ -54,11 +55,12 @@ START_TEST(trailers_stand_behind_the_last_chunk)
 {
     struct iovec slices[8];
     char chunk_head[CHUNK_HEAD_BYTES_MAX];
-    int n = sender_frame(slices, 0, chunk_head, SPAN("body"), true, SPAN("A: b\r\n"));
+    const struct span body = SPAN("body");
+    int n = sender_frame(slices, 0, chunk_head, &body, 1, true, SPAN("A: b\r\n"));
     ck_assert_str_eq(joined(slices, n), "4\r\nbody\r\n0\r\nA: b\r\n\r\n");
-    n = sender_frame(slices, 0, chunk_head, SPAN(""), true, SPAN("A: b\r\n"));
+    n = sender_frame(slices, 0, chunk_head, NULL, 0, true, SPAN("A: b\r\n"));
     ck_assert_str_eq(joined(slices, n), "0\r\nA: b\r\n\r\n");
-    n = sender_frame(slices, 0, chunk_head, SPAN("body"), true, SPAN(""));
+    n = sender_frame(slices, 0, chunk_head, &body, 1, true, SPAN(""));
     ck_assert_str_eq(joined(slices, n), "4\r\nbody\r\n0\r\n\r\n");
 }
 END_TEST
@@ -69,10 +71,24 @@ START_TEST(a_piece_follows_what_is_there_and_is_not_copied)
     struct iovec slices[8] = {{.iov_base = head, .iov_len = strlen(head)}};
     char chunk_head[CHUNK_HEAD_BYTES_MAX];
     const struct span piece = SPAN("body");
-    const int n = sender_frame(slices, 1, chunk_head, piece, true, SPAN(""));
+    const int n = sender_frame(slices, 1, chunk_head, &piece, 1, true, SPAN(""));
     ck_assert_str_eq(joined(slices, n), "head 4\r\nbody\r\n0\r\n\r\n");
     ck_assert_ptr_eq(slices[2].iov_base, piece.data);
     ck_assert_ptr_eq(slices[1].iov_base, chunk_head);
+}
+END_TEST
+
+START_TEST(several_pieces_are_one_chunk_and_fit_into_one_write)
+{
+    const struct span pieces[SENDER_PIECES_MAX] = {SPAN("ab"), SPAN(""), SPAN("cde"), SPAN("f"),
+                                                   SPAN("g")};
+    struct iovec slices[STREAM_SLICES_MAX];
+    char chunk_head[CHUNK_HEAD_BYTES_MAX];
+    int n = sender_frame(slices, 1, chunk_head, pieces, SENDER_PIECES_MAX, true, SPAN(""));
+    ck_assert_int_lt(n, STREAM_SLICES_MAX);
+    ck_assert_str_eq(joined(slices + 1, n - 1), "7\r\nabcdefg\r\n0\r\n\r\n");
+    n = sender_frame(slices, 1, NULL, pieces, SENDER_PIECES_MAX, true, SPAN(""));
+    ck_assert_str_eq(joined(slices + 1, n - 1), "abcdefg");
 }
 END_TEST
 
@@ -84,6 +100,7 @@ int main(void)
     tcase_add_loop_test(all, a_piece_is_framed_as_its_body_wants, 0, ARRAY_LEN(PIECES));
     tcase_add_test(all, trailers_stand_behind_the_last_chunk);
     tcase_add_test(all, a_piece_follows_what_is_there_and_is_not_copied);
+    tcase_add_test(all, several_pieces_are_one_chunk_and_fit_into_one_write);
     suite_add_tcase(suite, all);
 
     SRunner *runner = srunner_create(suite);
