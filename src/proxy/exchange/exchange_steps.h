@@ -43,7 +43,8 @@ void exchange_touch_at(struct exchange *exchange, uint64_t now_us);
 MUST_USE bool exchange_send_pieces(struct exchange *exchange, const struct span *pieces,
                                    int n_pieces, bool last);
 
-/* Set *client to the address that shares are counted by: of IPv6 a /48. False: it may be many. */
+/* Set *client to the address that shares are counted by: an IPv6 /48 is one client. False: it may
+ * be many clients, on a unix socket or behind a trusted proxy that names none. */
 MUST_USE bool exchange_find_client(const struct exchange *exchange, struct address *client);
 
 /* Choose a server and get a connection to it. */
@@ -130,8 +131,7 @@ bool exchange_has_delayed_server(const struct exchange *exchange);
 /* Begin or end the waits of both minimum rates, according to the exchange's state. */
 void exchange_note_waits(struct exchange *exchange, uint64_t now_us);
 
-/* Slow-client check: end the exchange if a client that it waits for moves too slowly or not at
- * all. */
+/* Slow-client check: end the exchange if a client that it waits for moves too slowly, if at all. */
 void exchange_check_client(struct exchange *exchange);
 
 /* Run the same check when a wait of @min_rate, one of the exchange's, ends or may begin, unless the
