@@ -252,8 +252,9 @@ static void answer_failed(struct change *change)
     }
     answer_problem(request, 503, "the store that is shared does not answer: %s; %s",
                    ban->fault != NULL ? ban->fault : status_text(ban->status),
-                   ban->may_be_made ? "the change may have been made, or be made yet: see /v1/bans"
-                                    : "nothing was changed");
+                   ban->may_be_made
+                       ? "the change may have been made, or be made yet: see GET /v1/bans"
+                       : "nothing was changed");
 }
 
 static void conclude(struct change *change)

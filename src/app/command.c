@@ -56,6 +56,19 @@ int command_usage(const struct command *command)
     return EXIT_USAGE;
 }
 
+int command_unknown(const char *caller, const char *noun, const struct suggest *suggest)
+{
+    char bytes[128];
+    struct text hint = text_of(bytes, sizeof(bytes));
+    suggest_write(suggest, &hint);
+    if (hint.len == 0) {
+        text_add_format(&hint, "; see %s --help", caller);
+    }
+    fprintf(stderr, "%s: unknown %s \"%.*s\"%.*s\n", caller, noun, SPAN_ARGS(suggest->wanted),
+            SPAN_ARGS(text_span(&hint)));
+    return EXIT_USAGE;
+}
+
 /* --- arguments --- */
 
 bool command_takes(const struct command *command, int n_arguments)
@@ -78,13 +91,32 @@ bool command_takes(const struct command *command, int n_arguments)
 
 /* --- options --- */
 
-/* What getopt_long() has stopped at, where it found no option of ours. */
-static void report_unknown(const struct command *command, char **argv)
+/* The long option most similar to @written, which has its dashes and perhaps a value. */
+static struct span similar_option(const char *written, const struct command_option *options,
+                                  size_t n)
+{
+    struct suggest suggest;
+    suggest_init(&suggest, span_of(written + 2, strcspn(written + 2, "=")));
+    suggest_offer(&suggest, span_of_text(HELP_OPTION.name));
+    for (size_t i = 0; i < n; i++) {
+        suggest_offer(&suggest, span_of_text(options[i].name));
+    }
+    return suggest.best.len > 1 ? suggest.best : SPAN("");
+}
+
+/* What getopt_long() has stopped at, and why: @found is ':' where a value is missing. */
+static void report_option(const struct command *command, const struct command_option *options,
+                          size_t n, int found, char **argv)
 {
     const char letter[] = {'-', (char)optopt, '\0'};
     const bool is_letter = optopt > 0 && optopt < FIRST_LONG;
-    fprintf(stderr, "sluice %s: %s: no such option, or its value is missing\n", command->name,
-            is_letter ? letter : argv[optind - 1]);
+    const char *written = is_letter ? letter : argv[optind - 1];
+    const struct span similar = optopt == 0 ? similar_option(written, options, n) : SPAN("");
+    fprintf(stderr, "sluice %s: %s: %s", command->name, written,
+            found == ':'           ? "its value is missing"
+            : optopt >= FIRST_LONG ? "this option takes no value"
+                                   : "no such option");
+    fprintf(stderr, similar.len > 0 ? "; did you mean --%.*s?\n" : "\n", SPAN_ARGS(similar));
     (void)command_usage(command);
 }
 
@@ -103,13 +135,13 @@ static bool take_option(const struct command_option *option)
 /* What getopt_long() looks for. */
 struct table {
     struct option names[OPTIONS_MAX + 2];
-    char letters[2 * OPTIONS_MAX + 2];
+    char letters[2 * OPTIONS_MAX + 3];
 };
 
 static struct table make_table(const struct command_option *options, size_t n)
 {
-    struct table table = {.letters = "h"};
-    size_t n_letters = 1;
+    struct table table = {.letters = ":h"}; /* ':': a missing value is told apart */
+    size_t n_letters = 2;
     size_t n_names = 0;
     assert(n <= OPTIONS_MAX);
     for (size_t i = 0; i < n; i++) {
@@ -153,8 +185,8 @@ int command_read(const struct command *command, const struct command_option *opt
     opterr = 0;
     *status = EXIT_USAGE;
     while ((found = getopt_long(argc, argv, table.letters, table.names, NULL)) != -1) {
-        if (found == '?') {
-            report_unknown(command, argv);
+        if (found == '?' || found == ':') {
+            report_option(command, options, n, found, argv);
             return 0;
         }
         const struct command_option *option = option_of(found, options, n);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/compiler.h"
+#include "base/suggest.h"
 
 /* How a command is called, and what it does. All texts are static. */
 struct command {
@@ -69,5 +70,9 @@ void command_print_help(const struct command *command, const struct command_opti
 
 /* Report on stderr how @command is called. Returns EXIT_USAGE. */
 int command_usage(const struct command *command);
+
+/* Report on stderr that @caller, such as "sluice ctl", knows no @noun of the name suggest->wanted,
+ * with the best word of @suggest, or else where help is. Returns EXIT_USAGE. */
+int command_unknown(const char *caller, const char *noun, const struct suggest *suggest);
 
 #endif /* SLUICE_APP_COMMAND_H */

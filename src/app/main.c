@@ -40,13 +40,17 @@ static int written(int code)
 
 static int run(int argc, char **argv)
 {
+    struct suggest suggest;
+    suggest_init(&suggest, span_of_text(argv[0]));
+    suggest_offer(&suggest, SPAN("help"));
+    suggest_offer(&suggest, SPAN("version"));
     for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++) {
         if (strcmp(argv[0], COMMANDS[i]->name) == 0) {
             return COMMANDS[i]->run(argc, argv);
         }
+        suggest_offer(&suggest, span_of_text(COMMANDS[i]->name));
     }
-    fprintf(stderr, "sluice: unknown command \"%s\"; see sluice --help\n", argv[0]);
-    return EXIT_USAGE;
+    return command_unknown("sluice", "command", &suggest);
 }
 
 /* Whether @word is @name, or "--" and @name. */

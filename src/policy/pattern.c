@@ -124,6 +124,31 @@ static bool has_one_star_alone(struct span piece)
                piece.len - star - 1;
 }
 
+/* ":id" and "<id>": other routers write captures so. Empty: @piece is not of that form. */
+static struct span foreign_capture(struct span piece)
+{
+    struct span name = SPAN("");
+    if (piece.len > 1 && piece.data[0] == ':') {
+        name = span_of(piece.data + 1, piece.len - 1);
+    } else if (piece.len > 2 && piece.data[0] == '<' && piece.data[piece.len - 1] == '>') {
+        name = span_of(piece.data + 1, piece.len - 2);
+    }
+    return is_capture_name(name) ? quote_clip(name) : SPAN("");
+}
+
+static bool compile_literal(struct span piece, const struct path_rules *rules, struct arena *arena,
+                            struct span *literal, struct text *problem)
+{
+    const struct span name = foreign_capture(piece);
+    if (name.len > 0) {
+        return text_refuse(problem,
+                           "segment \"%.*s\": for a segment of any text write \"{%.*s}\", for "
+                           "this text write its first character as \"%%%02X\"",
+                           SPAN_ARGS(quote_clip(piece)), SPAN_ARGS(name), piece.data[0]);
+    }
+    return normalise_literal(piece, rules, arena, literal, problem);
+}
+
 static bool compile_segment(struct span piece, bool is_last, const struct path_rules *rules,
                             struct arena *arena, struct pattern *pattern, struct text *problem)
 {
@@ -153,7 +178,7 @@ static bool compile_segment(struct span piece, bool is_last, const struct path_r
     } else if (piece.len == 0 && !is_last) {
         return text_refuse(problem, "has an empty segment, which no path has: paths are normalised "
                                     "first");
-    } else if (piece.len > 0 && !normalise_literal(piece, rules, arena, &segment.text, problem)) {
+    } else if (piece.len > 0 && !compile_literal(piece, rules, arena, &segment.text, problem)) {
         return false;
     }
     pattern->segments[pattern->n_segments++] = segment;
@@ -174,7 +199,11 @@ bool pattern_compile(struct span span, const struct path_rules *rules, struct ar
 {
     struct pattern compiled = {.n_segments = 0};
     if (span.len == 0 || span.data[0] != '/') {
-        return text_refuse(problem, "must start with \"/\"");
+        const bool is_regex = span.len > 0 && (span.data[0] == '^' || span.data[0] == '~');
+        return text_refuse(problem, "must start with \"/\"%s",
+                           is_regex ? "; there are \"*\", \"**\" and \"{name}\", but no regular "
+                                      "expressions"
+                                    : "");
     }
     if (span_find(span, '?') < span.len || span_find(span, '#') < span.len) {
         return text_refuse(problem, "must be only a path, without a query");

@@ -53,6 +53,23 @@ def test_wrong_usage_ends_with_2_and_says_how_to_do_it(arguments):
     assert "sluice" in result.stderr
 
 
+@pytest.mark.parametrize("arguments, line", [
+    (["chek", "a"], 'sluice: unknown command "chek"; did you mean "check"?'),
+    (["versoin"], 'sluice: unknown command "versoin"; did you mean "version"?'),
+    (["walk"], 'sluice: unknown command "walk"; see sluice --help'),
+    (["ctl", "walk"], 'sluice ctl: unknown word "walk"; see sluice ctl --help'),
+    (["check", "--strcit", "a"], "sluice check: --strcit: no such option; did you mean --strict?"),
+    (["check", "--colour=1", "a"], "sluice check: --colour=1: no such option"),
+    (["check", "--strict=1", "a"], "sluice check: --strict=1: this option takes no value"),
+    (["check", "-q", "a"], "sluice check: -q: no such option"),
+    (["check", "a", "--allow"], "sluice check: --allow: its value is missing"),
+    (["explain", "a", "GET", "/", "-H"], "sluice explain: -H: its value is missing")])
+def test_a_word_that_is_not_known_is_answered_with_the_nearest(arguments, line):
+    result = program.command(*arguments)
+    assert result.returncode == 2 and result.stdout == ""
+    assert result.stderr.splitlines()[0] == line
+
+
 # --- check ---
 
 

@@ -102,7 +102,8 @@ def test_keys_are_those_of_one_limit_that_are_denied(proxy, places):
     key = lines[2].split()[-1]
     assert key.startswith("client.ip=127.0.0.")
     assert told(ctl(places[0], "key", "per-client", key), 3)[0].endswith("would be denied")
-    assert "there is no such limit" in failed(ctl(places[0], "keys", "none"))
+    assert failed(ctl(places[0], "keys", "none")) == (
+        "sluice ctl: 404: there is no such limit; sluice ctl limits lists them\n")
 
 
 def test_limits_are_a_table(places):
@@ -173,10 +174,12 @@ def test_what_fails_says_why(places, folder):
     wrong = failed(ctl(places[1], "--token-file", str(folder / "wrong"), "health"))
     assert "sluice ctl: 401: the proxy does not accept the token that was sent" in wrong
     assert "no token" in failed(ctl(places[1], "--token-file", "/dev/null", "health"))
+    assert failed(ctl(places[1], "--token-file", "/nowhere", "health")) == (
+        "sluice ctl: --token-file /nowhere: No such file or directory\n")
 
 
 def test_what_is_called_wrongly_exits_2(places):
-    assert "unknown word" in failed(ctl(places[0], "helth"), 2)
+    assert failed(ctl(places[0], "helth"), 2) == 'sluice ctl: unknown word "helth"; did you mean "health"?\n'
     assert "ctl key [OPTION]... LIMIT KEY" in failed(ctl(places[0], "key", "per-client"), 2)
     assert "ctl key [OPTION]... LIMIT KEY" in failed(ctl(places[0], "key", "a", "b", "c"), 2)
     assert "--colour" in failed(ctl(places[0], "--colour", "health"), 2)

@@ -13,6 +13,7 @@
 enum {
     TARGET_BYTES_MAX_ENCODED = 12 * 1024,
     ARGUMENTS_MAX = 8,
+    DETAIL_BYTES_MAX = 4096,
 };
 
 /* --- how it is called --- */
@@ -44,12 +45,15 @@ static struct command command_of(const struct ctl_word *word, char *name, size_t
 
 static const struct ctl_word *find_word(const char *name)
 {
+    struct suggest suggest;
+    suggest_init(&suggest, span_of_text(name));
     for (size_t i = 0; i < N_CTL_WORDS; i++) {
         if (strcmp(CTL_WORDS[i].name, name) == 0) {
             return &CTL_WORDS[i];
         }
+        suggest_offer(&suggest, span_of_text(CTL_WORDS[i].name));
     }
-    fprintf(stderr, "sluice ctl: unknown word \"%s\"; see sluice ctl --help\n", name);
+    (void)command_unknown("sluice ctl", "word", &suggest);
     return NULL;
 }
 
@@ -72,6 +76,22 @@ static int write_target(const struct ctl_word *word, int n_arguments, char **arg
 
 /* --- what is answered --- */
 
+/* @detail in the words of this program: for "GET /v1/limits" it has "sluice ctl limits". */
+static void write_detail(const char *detail, struct text *text)
+{
+    for (size_t i = 0; i < N_CTL_WORDS; i++) {
+        char request[64];
+        (void)snprintf(request, sizeof(request), "%s %s", CTL_WORDS[i].method, CTL_WORDS[i].target);
+        const char *at = strstr(detail, request);
+        if (at != NULL) {
+            text_add(text, span_of(detail, (size_t)(at - detail)));
+            text_add_format(text, "sluice ctl %s", CTL_WORDS[i].name);
+            detail = at + strlen(request);
+        }
+    }
+    text_add(text, span_of_text(detail));
+}
+
 static int show_error(const struct ctl_destination *destination, const struct ctl_answer *answer,
                       const json_t *json)
 {
@@ -79,9 +99,11 @@ static int show_error(const struct ctl_destination *destination, const struct ct
     if (answer->status == 401) {
         detail = ctl_destination_unauthorized(destination);
     }
+    char bytes[DETAIL_BYTES_MAX];
+    struct text text = text_of(bytes, sizeof(bytes));
+    write_detail(detail != NULL ? detail : "the proxy says no more", &text);
     ctl_print_messages(json, stderr);
-    ctl_print_line(stderr, "sluice ctl: %u: %s", answer->status,
-                   detail != NULL ? detail : "the proxy says no more");
+    ctl_print_line(stderr, "sluice ctl: %u: %.*s", answer->status, SPAN_ARGS(text_span(&text)));
     return EXIT_FAILED;
 }
 

@@ -46,13 +46,13 @@ static bool read_token(const char *path, struct ctl_destination *destination, ch
     char line[CTL_TOKEN_BYTES_MAX + 3];
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        return report(why, "%.200s: %s", path, strerror(errno));
+        return report(why, "--token-file %.200s: %s", path, strerror(errno));
     }
     const bool is_read = fgets(line, sizeof(line), file) != NULL;
     fclose(file);
     const struct span token = span_of(line, is_read ? strcspn(line, "\r\n") : 0);
     if (token.len == 0 || !copy(destination->token, sizeof(destination->token), token)) {
-        return report(why, "%.200s: its first line is no token", path);
+        return report(why, "--token-file %.200s: its first line is no token", path);
     }
     return true;
 }

@@ -2,6 +2,7 @@
 
 #include "policy/load/value_types.h"
 
+#include "base/suggest.h"
 #include "http/field.h"
 #include "limit/algorithm.h"
 #include "limit/algorithms.h"

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/suggest.h"
 #include "policy/load/quote.h"
 
 enum { PROBLEM_BYTES_MAX = 512 };

@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "base/suggest.h"
 #include "limit/algorithm.h"
 #include "policy/load/quote.h"
 

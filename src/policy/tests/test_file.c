@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/suggest.h"
 #include "policy/load/loader_yaml.h"
 #include "policy/load/quote.h"
 #include "policy/tests/sections_test.h"

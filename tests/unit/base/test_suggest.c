@@ -1,4 +1,4 @@
-#include "policy/load/quote.h"
+#include "base/suggest.h"
 
 #include <check.h>
 #include <stdlib.h>
