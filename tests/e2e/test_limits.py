@@ -319,7 +319,7 @@ def test_a_request_without_the_key_gets_the_answer_of_the_policy(start):
     assert (line["verdict"], line["source"], line["status"]) == ("denied", "missing", "401")
     assert proxy.ask(fields={"X-Api-Key": "a"}).status == 204
     told = program.command("explain", str(proxy.folder / "policy.yaml"), "GET", "/")
-    assert "401: what the request is to be counted by is missing" in told.stdout
+    assert "401: the request lacks a value that it is counted by, such as an API key" in told.stdout
 
 
 def test_a_denial_has_the_values_and_fields_of_the_policy(start):

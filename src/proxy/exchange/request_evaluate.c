@@ -81,7 +81,7 @@ static enum evaluation_result admit(const struct evaluation_context *context,
     case ADMISSION_REFUSED:
         missing = admission_missing_reply(evaluation->admission);
         return refuse(evaluation, missing != NULL ? missing->status : 403,
-                      "what the request is to be counted by is missing");
+                      "the request lacks a value that it is counted by, such as an API key");
     case ADMISSION_AMBIGUOUS:
         return refuse(evaluation, 400, KEY_AMBIGUITY);
     case ADMISSION_FAILED:
