@@ -12,7 +12,8 @@ enum {
     PATTERN_BYTES_MAX = TARGET_BYTES_MAX,
 };
 
-/* jansson releases a value that it cannot add, also where there is nothing to add it to. */
+/* json_array_append_new() and json_object_set_new() release the value if they fail, and fail if the
+ * list or object is NULL. */
 void describe_append(json_t **list, json_t *value)
 {
     if (json_array_append_new(*list, value) != 0) {
@@ -177,7 +178,7 @@ json_t *describe_rule(const struct limit_rule *rule, json_t *routes)
         [KEY_DUPLICATES_REFUSE] = "refuse",
         [KEY_DUPLICATES_EACH] = "each",
     };
-    const struct limit *first = &rule->limits[0]; /* what is not a rate's is the same of all */
+    const struct limit *first = &rule->limits[0]; /* all rates share what follows */
     json_t *json = json_object();
     describe_set(&json, "name", json_of_span(rule->name));
     describe_set(&json, "key", describe_key(&rule->key));

@@ -1,4 +1,4 @@
-/* sluice check FILE...: is this a policy that would run, and one that is meant? */
+/* sluice check FILE...: reports errors and warnings of policies. */
 
 #include <jansson.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ static json_t *diag_json(const struct diags *diags, const struct diag *diag)
     return object;
 }
 
-/* What is wrong goes to @told, or, if that is NULL, to stderr. */
+/* Append the errors and warnings to @reported, or print them on stderr if it is NULL. */
 static void report(const struct diags *diags, json_t *reported)
 {
     if (reported == NULL) {
@@ -85,7 +85,7 @@ static void report(const struct diags *diags, json_t *reported)
     }
 }
 
-/* There is no error, so all reports are warnings. */
+/* Print the result of a policy without errors: all of @diags are warnings. */
 static bool is_good(const char *path, const struct policy *policy, const struct diags *diags,
                     const struct options *options)
 {

@@ -39,7 +39,7 @@ static enum status run_tests(struct test_report *report, const struct test_file 
     return status;
 }
 
-/* NULL: it was run; else why not, in short: what ails it is on stderr. */
+/* NULL: the tests were run. Otherwise a short reason; the details were printed on stderr. */
 static const char *run_with_policy(struct test_report *report, const char *path,
                                    const struct test_file *file, const char *policy_path,
                                    struct diags *diags)

@@ -39,7 +39,7 @@ void ctl_write_list(const json_t *value, struct text *cell)
 
 /* --- tables --- */
 
-/* Columns on a terminal: bytes that go on a character of UTF-8 take none. */
+/* Columns on a terminal: continuation bytes of UTF-8 take none. */
 static size_t width_of(struct span text)
 {
     size_t width = 0;
@@ -158,7 +158,7 @@ static void print_string(struct span span, FILE *out)
         fprintf(out, "%.*s", SPAN_ARGS(span));
         return;
     }
-    /* In parts that end with a character, so that no length is too much. */
+    /* Print in parts that end at the end of a character, so that any length fits the buffer. */
     fputc('"', out);
     while (span.len > 0) {
         size_t len = span.len < CELL_BYTES_MAX / 8 ? span.len : CELL_BYTES_MAX / 8;
@@ -173,7 +173,7 @@ static void print_string(struct span span, FILE *out)
     fputc('"', out);
 }
 
-/* Also what is empty, or too deep. */
+/* Print a scalar, an empty container, or a container that is too deep, on one line. */
 static void print_scalar(const json_t *value, FILE *out)
 {
     if (json_is_string(value)) {
@@ -189,7 +189,7 @@ static bool is_empty(const json_t *value)
     return json_array_size(value) == 0 && json_object_size(value) == 0;
 }
 
-/* @is_begun: the first line's indentation stands already. */
+/* @is_begun: the indentation of the first line has been printed. */
 static void print_value(json_t *value, unsigned depth, bool is_begun, FILE *out)
 {
     const char *key;

@@ -342,7 +342,7 @@ static const struct ctl_table TOP = {
 
 /* --- bans and exemptions --- */
 
-/* TIME [REASON]: a length, or a moment, which has a "-" in it. */
+/* TIME [REASON]. TIME is a duration or a timestamp; only a timestamp contains "-". */
 static json_t *make_ban(int n_arguments, char **arguments, const char **why)
 {
     const char *name = strchr(arguments[0], '-') != NULL ? "until" : "for";
@@ -352,7 +352,7 @@ static json_t *make_ban(int n_arguments, char **arguments, const char **why)
     return json;
 }
 
-/* The key, or where that is not known its hash. */
+/* The key, or its hash if the proxy does not know the key. */
 static const char *key_at(const json_t *json)
 {
     const char *key = ctl_text_at(json, "key");
@@ -377,7 +377,7 @@ static void write_ban_key(const json_t *ban, struct text *cell)
     text_add(cell, span_of_text(key_at(ban)));
 }
 
-/* In the largest unit of which there are two, rounded down. */
+/* Write the time in the largest unit of which at least two are left, rounded down: "90m", "2h". */
 static void write_left(const json_t *ms, struct text *cell)
 {
     static const struct {

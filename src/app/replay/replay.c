@@ -1,4 +1,5 @@
-/* sluice replay POLICY LOG...: what would the policy have said to the requests of these logs?
+/* sluice replay POLICY LOG...: reports what the policy would have decided for the
+ * requests of these logs.
  *
  * options ─► logs opened, their format found ─► policies, their calendars of the logs'
  * time ─► the run ─► reports */
@@ -167,13 +168,13 @@ static void on_progress(void *context, const struct replay_progress *progress)
     }
 }
 
-/* End the line of progress, so that it is not taken for a result. */
+/* Clear the progress line, so that it is not taken for a result, and end the process. */
 static void on_interrupt(int number)
 {
     static const char WORDS[] = "\r\x1b[Ksluice replay: interrupted\n";
     const ssize_t n_written = write(STDERR_FILENO, WORDS, sizeof(WORDS) - 1);
     (void)n_written;
-    (void)raise(number); /* which ends the process, now that this is not called any more */
+    (void)raise(number); /* ends the process: SA_RESETHAND has removed this handler */
 }
 
 static void report_progress(struct run_options *command)
@@ -186,7 +187,7 @@ static void report_progress(struct run_options *command)
 
 /* --- the run --- */
 
-/* Report why what was asked for is not there. */
+/* Report on stderr if the report was not written. */
 static bool is_written(enum status status)
 {
     if (status != STATUS_OK) {
@@ -238,7 +239,7 @@ static int show(const struct run_options *command, const struct replay *replay)
     return is_done && fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* As large as the largest of the policies', and never small, unless it is said. */
+/* What --memory says, or else the largest store.memory of the policies, at least MEMORY_BYTES. */
 static size_t memory_of(const struct run_options *command, struct policy *const *policies)
 {
     size_t bytes = MEMORY_BYTES;

@@ -1,5 +1,5 @@
-/* The tree of a report. Counts are integers, times RFC 3339, addresses as everywhere. Where there
- * is no memory for a part, there is no tree. */
+/* Builds the report as a JSON tree. Counts are integers, times are RFC 3339. If memory is short for
+ * any part, there is no tree. */
 
 #include "app/replay/report.h"
 
@@ -12,7 +12,7 @@ enum { TOP = 20 }; /* clients that are shown */
 
 /* --- parts --- */
 
-/* As text for people, which is always UTF-8. */
+/* @span with escapes for bytes that cannot be printed, so that it is valid UTF-8. */
 static json_t *string_of(struct span span)
 {
     char buffer[4 * STATISTICS_SAMPLE_BYTES];
@@ -29,7 +29,7 @@ static json_t *time_of(uint64_t us)
     return json_stringn(text.data, text.len);
 }
 
-/* @object with one more member; NULL if either of both is. */
+/* Add a member to @object. NULL if either is NULL or memory is short; both are released then. */
 static json_t *with(json_t *object, const char *name, json_t *value)
 {
     if (object != NULL && json_object_set_new(object, name, value) == 0) {
@@ -55,7 +55,7 @@ static json_t *with_counts(json_t *object, const struct count *counts, size_t n_
     return object;
 }
 
-/* The list of what @item makes of 0 … @n - 1. */
+/* The array of @item(0) … @item(@n - 1). */
 static json_t *list_of(size_t n, json_t *(*item)(const void *context, size_t i),
                        const void *context)
 {
@@ -242,8 +242,9 @@ uint64_t report_time(const json_t *object, const char *name)
 
 /* --- as JSON and as a page --- */
 
-/* NULL: no memory. json_dumps() and json_dumpf() leave out names that they cannot write;
- * json_dumpb() writes into memory that is there. */
+/* The JSON text, owned by the caller; NULL: no memory. json_dumps() and json_dumpf() drop members
+ * without an error when memory is short. json_dumpb() allocates no buffer, so a text of the
+ * expected length is complete. */
 static char *dump(const json_t *report, size_t flags, size_t *len)
 {
     *len = json_dumpb(report, NULL, 0, flags);
@@ -267,8 +268,8 @@ enum status report_print_json(const json_t *report, FILE *out)
     return is_written ? STATUS_OK : STATUS_IO;
 }
 
-/* In a script element `<` could end it: in JSON it stands in strings alone, where it can be
- * escaped. The rest is ASCII. */
+/* Print JSON inside a script element, which a `<` could end. JSON has `<` only within strings,
+ * where it can be escaped. */
 static void print_data(const char *json, size_t len, FILE *out)
 {
     for (size_t i = 0; i < len; i++) {

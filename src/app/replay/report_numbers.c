@@ -33,13 +33,13 @@ const char *report_count_text(char *buffer, uint64_t n)
     return finish(&text);
 }
 
-/* In tenths, rounded; what is not nothing is not shown as nothing. */
+/* Rounded to tenths; a part above 0 that rounds to 0.0 is shown as "<0.1 %". */
 const char *report_percent_text(char *buffer, uint64_t part, uint64_t whole)
 {
     struct text text = begin(buffer);
     const uint64_t unit = whole / 1000 > 0 ? whole : 1;
     uint64_t tenths = 0;
-    if (whole > 0) { /* part <= whole: below 2^54 the product fits, beyond the quotient will do */
+    if (whole > 0) { /* the product fits below 2^53; above, the quotient is exact enough */
         tenths =
             part < UINT64_MAX / 2000 ? (part * 2000 + whole) / (2 * whole) : part / (unit / 1000);
     }
@@ -79,7 +79,7 @@ const char *report_clock_text(char *buffer, uint64_t us)
     return finish(&text);
 }
 
-/* The two greatest units that it has. */
+/* The largest unit that is not 0 and, if not 0 either, the next smaller one: "1h 5m". */
 const char *report_length_text(char *buffer, uint64_t us)
 {
     static const struct {

@@ -26,7 +26,7 @@ static void print_heading(const struct printer *printer, const char *text)
 
 /* --- the log --- */
 
-/* How many @member of the log has, if any. */
+/* Print the count @member of the log with its noun; print nothing if it is 0. */
 static void print_plural(const struct printer *printer, const char *member, const char *one,
                          const char *many)
 {
@@ -86,7 +86,7 @@ static void print_log(const struct printer *printer)
 
 /* --- one policy --- */
 
-/* Of all requests, those that @member of @object counts, if any. */
+/* Print the count @member of @object and its share of all requests; print nothing if it is 0. */
 static void print_verdict(const struct printer *printer, const json_t *object, const char *member,
                           const char *name)
 {
@@ -143,7 +143,7 @@ static void print_notes(const struct printer *printer, const json_t *side)
     }
 }
 
-/* A row of a table: @part of @whole, with the share if there is one, and what follows it. */
+/* Print a row of a table: @whole, @part and, if @part is above 0, its share and @end. */
 static void print_row(const struct printer *printer, const char *name, uint64_t whole,
                       uint64_t part, const char *end)
 {
