@@ -250,7 +250,7 @@ static void answer_failed(struct change *change)
     case STATUS_IO:
         break;
     }
-    answer_problem(request, 503, "the store that is shared does not answer: %s; %s",
+    answer_problem(request, 503, "the shared store does not answer: %s; %s",
                    ban->fault != NULL ? ban->fault : status_text(ban->status),
                    ban->may_be_made
                        ? "the change may have been made, or be made yet: see GET /v1/bans"

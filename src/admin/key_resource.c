@@ -233,7 +233,7 @@ bool key_change_may_wait(const struct key_change *change)
         return true;
     }
     answer_problem(change->request, 503,
-                   "%d changes wait for the store that is shared; nothing was changed: try again "
+                   "%d changes wait for the shared store; nothing was changed: try again "
                    "when it answers",
                    ADMIN_CHANGES_MAX);
     return false;
@@ -311,12 +311,12 @@ static void conclude_reset(struct reset *reset)
     } else if (operation->status == STATUS_OK) {
         answer_done(reset);
     } else {
-        answer_problem(
-            reset->change.request, 503, "the store that is shared does not answer: %s; %s%s",
-            operation->fault != NULL ? operation->fault : status_text(operation->status),
-            may_be_done(reset) ? "the key may have been reset there, or be yet"
-                               : "nothing was reset there",
-            operation->was_local ? "; what this process counted itself is forgotten" : "");
+        answer_problem(reset->change.request, 503, "the shared store does not answer: %s; %s%s",
+                       operation->fault != NULL ? operation->fault : status_text(operation->status),
+                       may_be_done(reset) ? "the key may have been reset there, or be yet"
+                                          : "nothing was reset there",
+                       operation->was_local ? "; what this process counted itself is forgotten"
+                                            : "");
     }
     free(reset);
 }

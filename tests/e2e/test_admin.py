@@ -520,5 +520,5 @@ def test_a_reset_without_redis_says_what_it_could_not_reach(start, start_redis, 
     unix = Admin(addresses(proxy)[0])
     redis.stop()
     path = "/v1/limits/a/keys/127.0.0.1"
-    assert "shared does not answer" in is_problem(unix.ask("DELETE", path), 503)
+    assert "shared store does not answer" in is_problem(unix.ask("DELETE", path), 503)
     assert "msg=\"not changed\"" in audit(proxy, 1)[0]

@@ -219,7 +219,7 @@ static size_t name_place(const struct store_section *section, struct redis_store
     return 0;
 }
 
-/* The store that is shared, as @section names it; @options say what holds for all kinds. */
+/* The shared store, as @section names it; @options say what holds for all kinds. */
 static enum status make_shared(const struct store_section *section, struct loop *loop,
                                struct redis_store_options *options, struct store **store)
 {

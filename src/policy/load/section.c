@@ -294,6 +294,24 @@ static bool takes_list(const struct section *section)
            find_field(section, span_of_text(section->shorthand))->shape == SHAPE_LIST;
 }
 
+/* Report that @node is no mapping, with the key of @section that must stand there, or its first. */
+static void report_no_mapping(struct section_reader *reader, const struct path *path,
+                              const struct section *section, const struct node *node)
+{
+    char buffer[128];
+    struct text wanted = text_of(buffer, sizeof(buffer) - 1);
+    const struct section_field *shown = &section->fields[0];
+    for (size_t i = section->n_fields; i > 0; i--) {
+        if (section->fields[i - 1].presence == KEY_REQUIRED) {
+            shown = &section->fields[i - 1];
+        }
+    }
+    text_add_format(&wanted, "%sa mapping such as {%s: \xe2\x80\xa6}",
+                    section->shorthand != NULL ? "a single value or " : "", shown->key);
+    buffer[wanted.len] = '\0';
+    report_kind(reader, path, buffer, node);
+}
+
 /* The mapping of a section: the value itself, or the value wrapped by the section's shorthand. */
 static const struct node *as_mapping(struct section_reader *reader, const struct path *path,
                                      const struct section *section, const struct node *node)
@@ -302,10 +320,7 @@ static const struct node *as_mapping(struct section_reader *reader, const struct
         return node->broken ? NULL : node;
     }
     if (section->shorthand == NULL || (node->kind == NODE_LIST && !takes_list(section))) {
-        report_kind(reader, path,
-                    section->shorthand == NULL ? "a mapping (key: value)"
-                                               : "a single value or a mapping (key: value)",
-                    node);
+        report_no_mapping(reader, path, section, node);
         return NULL;
     }
     struct node *mapping = arena_calloc(reader->arena, 1, sizeof(*mapping));
