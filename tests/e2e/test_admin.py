@@ -403,7 +403,7 @@ def readiness_while_breakers_open(start, relay, folder, limits, on_failure):
           - {{limits: [], respond: {{status: 404}}}}
         """)
     admin = Admin(addresses(proxy)[0])
-    until(lambda: admin.read("/readyz", admin.ask("GET", "/readyz").status)["status"] == "ready", "Redis")
+    until(lambda: admin.ask("GET", "/readyz").json()["status"] == "ready", "Redis")
     relay.reply = b"-BUSY Redis is busy running a script.\r\n"
 
     def is_away():
