@@ -171,3 +171,5 @@ def test_explain_knows_a_preflight(tmp_path):
     result = program.command("explain", str(path), "OPTIONS", "http://localhost/api/x", "-H", f"Origin: {APP}",
                              "-H", "Access-Control-Request-Method: POST")
     assert "answer     204, by its cors: a preflight" in result.stdout
+    assert "\nlimits     none: a preflight takes nothing from them\n" in result.stdout
+    assert "upstream " not in result.stdout and "DENIES" not in result.stdout

@@ -256,8 +256,10 @@ static bool add_limits(const struct explanation *explanation, json_t *root)
 
 static bool add_upstream(const struct explanation *explanation, json_t *root)
 {
-    const struct route *route = explanation->given.evaluation.route;
-    const struct upstream_spec *to = route != NULL ? route->upstream : NULL;
+    const struct evaluation *evaluation = &explanation->given.evaluation;
+    const struct route *route = evaluation->route;
+    const struct upstream_spec *to =
+        route != NULL && !evaluation->is_preflight ? route->upstream : NULL;
     if (to == NULL) {
         return set(root, "upstream", json_null());
     }

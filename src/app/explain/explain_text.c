@@ -501,7 +501,9 @@ void explain_text_write(const struct explanation *explanation, FILE *out)
     }
     if (given->evaluation.route != NULL) {
         explain_text_limits(explanation, out);
-        put_destination(explanation, out);
+        if (!given->evaluation.is_preflight) {
+            put_destination(explanation, out);
+        }
     }
     if (explanation->proxy_state[0] != '\0') {
         explain_text_begin(out, "proxy");

@@ -231,7 +231,10 @@ void explain_text_limits(const struct explanation *explanation, FILE *out)
 {
     explain_text_begin(out, "limits");
     if (explanation->n_rules == 0) {
-        fputs("none\n", out);
+        fputs(explanation->given.evaluation.is_preflight
+                  ? "none: a preflight takes nothing from them\n"
+                  : "none\n",
+              out);
         return;
     }
     fputs(explanation->n_rules == 1 ? "1\n" : "", out);

@@ -53,8 +53,10 @@ static bool read_identity(struct explanation *explanation, const struct limit_ru
 
 static enum status read_rules(struct explanation *explanation)
 {
-    const struct route *route = explanation->given.evaluation.route;
-    for (size_t i = 0; i < route->n_rules; i++) {
+    const struct evaluation *evaluation = &explanation->given.evaluation;
+    const struct route *route = evaluation->route;
+    const size_t n_rules = evaluation->is_preflight ? 0 : route->n_rules;
+    for (size_t i = 0; i < n_rules; i++) {
         size_t n = 1;
         for (size_t j = 0; j < n; j++) {
             if (!read_identity(explanation, route->rules[i], j, &n)) {
