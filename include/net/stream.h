@@ -29,7 +29,7 @@ enum stream_result {
     STREAM_DONE,    /* read: some bytes were read; write: the kernel took all */
     STREAM_BLOCKED, /* read: no bytes yet; write: the rest is kept until on_drained */
     STREAM_EOF,     /* read: the peer has closed its side */
-    STREAM_BROKEN,  /* the connection is lost: close it */
+    STREAM_BROKEN,  /* the connection is lost, of which errno has the reason: close it */
 };
 
 /* How bytes reach the socket: plain, or by TLS (tls/tls_stream.h). Results are those of readv,
@@ -95,15 +95,15 @@ MUST_USE enum status stream_open(struct stream *stream, struct loop *loop, int f
                                  const struct stream_handler *handler, void *owner);
 
 /* Start to connect to @sockaddr. on_drained reports the end of the attempt, then
- * stream_connect_status() gives the result. STATUS_UNREACHABLE: it failed at once; STATUS_FULL: no
- * file descriptor; STATUS_NO_MEMORY. */
+ * stream_connect_status() gives the result. STATUS_UNREACHABLE: it failed at once, with errno;
+ * STATUS_FULL: no file descriptor; STATUS_NO_MEMORY. */
 struct sockaddr;
 MUST_USE enum status stream_connect(struct stream *stream, struct loop *loop,
                                     const struct sockaddr *sockaddr, size_t sockaddr_bytes,
                                     const struct stream_handler *handler, void *owner);
 
 /* After on_drained of a connecting stream: STATUS_OK, and reading has started; or
- * STATUS_UNREACHABLE. */
+ * STATUS_UNREACHABLE, with errno. */
 MUST_USE enum status stream_connect_status(struct stream *stream);
 
 /* Make stream_close() reset the connection instead of closing it in order. */

@@ -14,6 +14,8 @@
 #include "limit/limit.h"
 #include "tls/tls_server.h"
 
+struct tls_client_config;
+
 /* An endpoint to listen on or connect to. In a policy its spans are NUL-terminated. */
 struct endpoint {
     struct span host; /* name or address without brackets; empty: see unix_path */
@@ -105,7 +107,9 @@ struct redis_section {
     struct endpoint endpoints[REDIS_ENDPOINTS_MAX];
     size_t n_endpoints; /* 1 of REDIS_SINGLE; 0: the policy names no Redis */
     struct span master; /* of REDIS_SENTINEL */
-    bool tls;           /* not of REDIS_SENTINEL */
+    /* References that policy_free() releases. NULL: plain. */
+    struct tls_client_config *tls;
+    struct tls_client_config *sentinel_tls;
 };
 
 struct store_section {

@@ -12,8 +12,10 @@
 
 struct limit;
 struct redis_process;
+struct redis_tls;
 struct resolver_options;
 struct store_meters;
+struct tls_client_config;
 
 struct redis_host {
     struct span host; /* name or address */
@@ -24,9 +26,11 @@ struct redis_host {
 struct redis_sentinels {
     struct redis_host hosts[REDIS_ENDPOINTS_MAX];
     size_t n_hosts;
-    struct span master;   /* their name for it */
-    struct span user;     /* ACL user on the sentinels; empty: none */
-    struct span password; /* on the sentinels; empty: no AUTH */
+    struct span master;            /* their name for it */
+    struct span user;              /* ACL user on the sentinels; empty: none */
+    struct span password;          /* on the sentinels; empty: no AUTH */
+    struct tls_client_config *tls; /* NULL: plain */
+    struct redis_tls *contexts;    /* those of the options */
 };
 
 /* Spans are borrowed for the life of the store. */
@@ -35,13 +39,14 @@ struct redis_store_options {
     uint16_t port;
     struct span unix_path;
     struct redis_sentinels sentinels; /* n_hosts > 0: Redis is the master that they name */
-    bool tls;                   /* if this build has it; not with sentinels or a unix socket */
-    struct span user;           /* ACL user; empty: none */
-    struct span password;       /* empty: no AUTH */
-    uint32_t database;          /* SELECT; 0: not sent */
-    struct span prefix;         /* of every key */
-    uint64_t deadline_us;       /* of a decision, from its start */
-    const struct limit *limits; /* all of the policy, by index, without local shares */
+    struct tls_client_config *tls;    /* NULL: plain */
+    struct redis_tls *contexts;       /* of the loop; see redis_tls_open() */
+    struct span user;                 /* ACL user; empty: none */
+    struct span password;             /* empty: no AUTH */
+    uint32_t database;                /* SELECT; 0: not sent */
+    struct span prefix;               /* of every key */
+    uint64_t deadline_us;             /* of a decision, from its start */
+    const struct limit *limits;       /* all of the policy, by index, without local shares */
     size_t n_limits;
     const struct resolver_options *resolver; /* borrowed; NULL: the system's */
     struct store_meters *meters; /* borrowed, and outlives the store; NULL: nothing is counted */

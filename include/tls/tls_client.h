@@ -22,7 +22,7 @@ struct ssl_session_st; /* OpenSSL's SSL_SESSION */
 
 enum { TLS_SESSIONS_KEPT = 2 };
 
-/* A `tls` section of an upstream. Reference-counted. */
+/* A `tls` section of an upstream or of the store. Reference-counted. */
 struct tls_client_config {
     atomic_uint n_references;
     struct span *cas; /* DER; owned, see certificate_load_cas(); none: the system's */
@@ -31,6 +31,7 @@ struct tls_client_config {
     struct span
         name;      /* that certificates must have; owned, of malloc(); empty: the server's host */
     bool verifies; /* the chain and the name */
+    bool is_http;  /* ALPN says so; else there is none */
     enum tls_version min_version;
     unsigned char digest[TLS_DIGEST_BYTES]; /* of all above, with the contents of files */
 };

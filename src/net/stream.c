@@ -131,6 +131,7 @@ static bool watch_writable(struct stream *stream)
 {
     if (event_add(event_in(&stream->write_event), NULL) != 0) {
         stream->is_broken = true;
+        errno = ENOMEM;
         return false;
     }
     return true;
@@ -244,7 +245,9 @@ enum status stream_connect(struct stream *stream, struct loop *loop,
     tune(stream->fd);
     make_events(stream, loop);
     if (connect(stream->fd, sockaddr, (socklen_t)sockaddr_bytes) != 0 && errno != EINPROGRESS) {
+        const int error = errno;
         stream_close(stream);
+        errno = error;
         return STATUS_UNREACHABLE;
     }
     stream->is_unwatched = event_add(event_in(&stream->write_event), NULL) != 0;
@@ -258,6 +261,7 @@ enum status stream_connect_status(struct stream *stream)
     assert(stream->connecting);
 
     if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error != 0) {
+        errno = error != 0 ? error : errno;
         return STATUS_UNREACHABLE;
     }
     stream->connecting = false;
@@ -311,6 +315,7 @@ static enum stream_result read_with(struct stream *stream,
 {
     *n_read = 0;
     if (stream->is_unwatched) {
+        errno = ENOMEM;
         return STREAM_BROKEN;
     }
     for (;;) {

@@ -21,6 +21,8 @@ void policy_free(struct policy *policy)
         for (size_t i = 0; i < policy->n_upstreams; i++) {
             tls_client_config_release(policy->upstreams[i].tls);
         }
+        tls_client_config_release(policy->store.redis.tls);
+        tls_client_config_release(policy->store.redis.sentinel_tls);
         for (size_t i = 0; i < policy->n_calendars; i++) {
             calendar_free(policy->calendars[i]);
         }

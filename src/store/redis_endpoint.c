@@ -157,6 +157,12 @@ const char *redis_endpoint_path(const struct redis_endpoint *endpoint)
     return endpoint->path;
 }
 
+struct span redis_endpoint_host(const struct redis_endpoint *endpoint)
+{
+    return has_sentinels(endpoint) ? span_of_text(endpoint->sentinel->reported.host)
+                                   : endpoint->options->host;
+}
+
 bool redis_endpoint_advance(struct redis_endpoint *endpoint)
 {
     endpoint->next++;

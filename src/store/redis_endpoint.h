@@ -66,6 +66,9 @@ MUST_USE enum redis_endpoint_outcome redis_endpoint_ask(struct redis_endpoint *e
 const struct resolver_address *redis_endpoint_address(const struct redis_endpoint *endpoint);
 const char *redis_endpoint_path(const struct redis_endpoint *endpoint);
 
+/* The host that was asked for: a name or an address; empty: there is a path. */
+struct span redis_endpoint_host(const struct redis_endpoint *endpoint);
+
 /* The current address has been tried: go on to the next. False: none is left, the round is over. */
 MUST_USE bool redis_endpoint_advance(struct redis_endpoint *endpoint);
 

@@ -32,8 +32,8 @@ static void digest_span(EVP_MD_CTX *digest, struct span span)
 void tls_client_config_digest(struct tls_client_config *config)
 {
     const struct certificate *certificate = config->certificate;
-    const unsigned char rules[] = {config->verifies, (unsigned char)config->min_version,
-                                   certificate != NULL};
+    const unsigned char rules[] = {config->verifies, config->is_http,
+                                   (unsigned char)config->min_version, certificate != NULL};
     EVP_MD_CTX *digest = EVP_MD_CTX_new();
     if (digest == NULL || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1) {
         (void)RAND_bytes(config->digest, sizeof(config->digest)); /* it is like no other */
@@ -261,7 +261,7 @@ static bool set_context(struct ossl_lib_ctx_st *library, SSL_CTX *context,
     SSL_CTX_sess_set_new_cb(context, on_session);
     SSL_CTX_set_verify(context, config->verifies ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, on_verified);
     return SSL_CTX_set_min_proto_version(context, tls_protocol_number(config->min_version)) == 1 &&
-           SSL_CTX_set_alpn_protos(context, ALPN, sizeof(ALPN) - 1) == 0 &&
+           (!config->is_http || SSL_CTX_set_alpn_protos(context, ALPN, sizeof(ALPN) - 1) == 0) &&
            (!config->verifies || add_cas(library, context, config)) &&
            (config->certificate == NULL ||
             tls_use_certificate(library, context, config->certificate));

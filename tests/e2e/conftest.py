@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from harness import bans, program
+from harness.ports import free_port
 from harness.cluster import Cluster
 from harness.redis import SERVER, Redis
 from harness.sentinel import DOWN_AFTER_MS, Sentinel, Watched
@@ -111,12 +112,20 @@ def start_watched(tmp_path, start_redis):
     """start_watched(): a master, a replica and three sentinels, ready for a failover."""
     sentinels = []
 
-    def make(*options, n_sentinels=3, lines=(), down_after_ms=DOWN_AFTER_MS):
-        master = start_redis("--repl-diskless-sync-delay", "0", *options)
-        replica = start_redis("--repl-diskless-sync-delay", "0", *options,
-                              "--replicaof", "127.0.0.1", str(master.port))
+    def make(*options, n_sentinels=3, lines=(), down_after_ms=DOWN_AFTER_MS, tls=()):
+        def more():
+            return ["--tls-replication", "yes", "--tls-port", str(free_port()), *tls] if tls else []
+
+        def lines_of_tls():
+            words = more()
+            return [f"{key[2:]} {value}" for key, value in zip(words[::2], words[1::2])]
+
+        master = start_redis("--repl-diskless-sync-delay", "0", *options, *more())
+        replica = start_redis("--repl-diskless-sync-delay", "0", *options, *more(),
+                              "--replicaof", "127.0.0.1", str(master.announced_port))
         mine = [Sentinel(tmp_path / f"sentinel-{len(sentinels) + i}", master,
-                         n_sentinels // 2 + 1, down_after_ms, *lines) for i in range(n_sentinels)]
+                         n_sentinels // 2 + 1, down_after_ms, *lines, *lines_of_tls())
+                for i in range(n_sentinels)]
         sentinels.extend(mine)
         for sentinel in mine:
             sentinel.start()

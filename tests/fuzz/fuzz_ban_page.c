@@ -42,7 +42,6 @@ static void check_ban(void *context, const struct ban *ban, uint64_t left_us)
 
 static size_t read_in_pieces(const uint8_t *data, size_t size, size_t piece)
 {
-    const size_t n_awaited = 1;
     struct bans *bans;
     struct ban_page page;
     size_t n = 0;
@@ -50,7 +49,7 @@ static size_t read_in_pieces(const uint8_t *data, size_t size, size_t piece)
     MUST_HOLD(reader != NULL && bans_new(BANS_MAX, &bans) == STATUS_OK);
     ban_page_begin(&page, bans, NOW_US);
     reply.listener = &page.listener;
-    redis_reply_attach(&reply, reader, &n_awaited);
+    redis_reply_attach(&reply, reader);
     for (size_t at = 0; at < size; at += piece) {
         void *got = NULL;
         const size_t len = size - at < piece ? size - at : piece;

@@ -94,7 +94,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct redis_reply reply;
-    const size_t n_awaited = 1;
     void *got = NULL;
     if (size < 3 || size > REDIS_REPLY_BYTES_MAX) {
         return 0;
@@ -104,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     redisReader *reader = redisReaderCreateWithFunctions(NULL);
     MUST_HOLD(reader != NULL);
-    redis_reply_attach(&reply, reader, &n_awaited);
+    redis_reply_attach(&reply, reader);
     MUST_HOLD(redisReaderFeed(reader, (const char *)data + 2, size - 2) == REDIS_OK);
     while (redisReaderGetReply(reader, &got) == REDIS_OK && got != NULL) {
         check_reply(&reply, data);

@@ -31,12 +31,11 @@ static void read_in_pieces(const uint8_t *data, size_t size, size_t piece,
                            struct redis_cluster_map *map)
 {
     static struct redis_reply reply;
-    const size_t n_awaited = 1;
     redisReader *reader = redisReaderCreateWithFunctions(NULL);
     MUST_HOLD(reader != NULL);
     redis_cluster_map_init(map);
     reply.listener = &map->listener;
-    redis_reply_attach(&reply, reader, &n_awaited);
+    redis_reply_attach(&reply, reader);
     for (size_t at = 0; at < size; at += piece) {
         void *got = NULL;
         const size_t n = size - at < piece ? size - at : piece;

@@ -68,11 +68,10 @@ static void take_replies(redisReader *reader, const struct redis_reply *reply,
 static struct outcome read_in_pieces(const uint8_t *data, size_t size, size_t piece)
 {
     static struct redis_reply reply;
-    const size_t n_awaited = 1;
     struct outcome outcome = {0};
     redisReader *reader = redisReaderCreateWithFunctions(NULL);
     MUST_HOLD(reader != NULL);
-    redis_reply_attach(&reply, reader, &n_awaited);
+    redis_reply_attach(&reply, reader);
     for (size_t at = 0; at < size && outcome.err == 0; at += piece) {
         const size_t n = size - at < piece ? size - at : piece;
         MUST_HOLD(redisReaderFeed(reader, (const char *)data + at, n) == REDIS_OK);

@@ -31,8 +31,8 @@ static void check_master(const struct redis_master *master)
     }
 }
 
-static void take_replies(redisReader *reader, struct redis_message *message,
-                         struct outcome *outcome)
+static void take_replies(redisReader *reader, const struct redis_reply *reply,
+                         struct redis_texts *texts, struct outcome *outcome)
 {
     while (outcome->err == 0 && outcome->n_replies < REPLIES_MAX) {
         void *got = NULL;
@@ -43,8 +43,8 @@ static void take_replies(redisReader *reader, struct redis_message *message,
         if (got == NULL) {
             return;
         }
-        outcome->word = redis_sentinel_read(message, SPAN("m"), &outcome->master);
-        redis_message_clear(message);
+        outcome->word = redis_sentinel_read(reply, texts, SPAN("m"), &outcome->master);
+        redis_texts_clear(texts);
         outcome->n_replies++;
         if (outcome->word == SENTINEL_MASTER) {
             check_master(&outcome->master);
@@ -54,15 +54,18 @@ static void take_replies(redisReader *reader, struct redis_message *message,
 
 static struct outcome read_in_pieces(const uint8_t *data, size_t size, size_t piece)
 {
-    static struct redis_message message;
+    static struct redis_reply reply;
+    static struct redis_texts texts;
     struct outcome outcome = {0};
     redisReader *reader = redisReaderCreateWithFunctions(NULL);
     MUST_HOLD(reader != NULL);
-    redis_message_attach(&message, reader);
+    redis_texts_clear(&texts);
+    reply.listener = &texts.listener;
+    redis_reply_attach(&reply, reader);
     for (size_t at = 0; at < size && outcome.err == 0; at += piece) {
         const size_t n = size - at < piece ? size - at : piece;
         MUST_HOLD(redisReaderFeed(reader, (const char *)data + at, n) == REDIS_OK);
-        take_replies(reader, &message, &outcome);
+        take_replies(reader, &reply, &texts, &outcome);
     }
     redisReaderFree(reader);
     return outcome;

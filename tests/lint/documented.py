@@ -12,7 +12,7 @@ MANUAL = "docs/policy.md"
 
 # Table of keys, the chapter that has its rows, and what stands before the key there.
 CHAPTERS = {
-    "POLICY": ("Top level", ""), "STORE": ("store", ""), "LOG": ("log", ""), "MAX": ("max", ""),
+    "POLICY": ("Top level", ""), "STORE": ("store", ""), "REDIS_TLS": ("store", "tls."), "LOG": ("log", ""), "MAX": ("max", ""),
     "LISTEN": ("listen", ""), "RESOLVER": ("resolver", ""), "TIMEOUTS": ("timeouts", ""),
     "ADMIN": ("admin", ""), "ADMIN_LISTEN": ("admin", "listen."),
     "TLS": ("tls", ""), "CERTIFICATE": ("tls", "certificates."), "TLS_TICKETS": ("tls", "tls_tickets."),

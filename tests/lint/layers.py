@@ -28,7 +28,7 @@ THIRD_PARTY = (
     (r"event2/.*", r"src/(net|store|proxy)/.*|src/app/echo[^/]*\.[ch]"),
     (r"llhttp\.h", r"src/http/.*"),
     (r"nghttp2/.*", r"src/http2/.*"),
-    (r"openssl/.*", r"src/tls/.*|src/store/redis/redis_tls\.c"),
+    (r"openssl/.*", r"src/tls/.*"),
     (r"sodium\.h", r"src/base/.*"),
     (r"jansson\.h", r"src/(admin|app)/.*|src/policy/description\.c"),
     (r"curl/.*", r"src/app/ctl/.*"),

@@ -8,6 +8,7 @@
 #include "store/layers.h"
 #include "store/memory_store.h"
 #include "store/redis_store.h"
+#include "tls/tls_client.h"
 
 static enum memory_full full_of(enum store_full full)
 {
@@ -136,6 +137,13 @@ static bool copy_texts(struct arena *arena, struct store_section *section)
     return true;
 }
 
+static void acquire_tls(struct tls_client_config *config)
+{
+    if (config != NULL) {
+        (void)tls_client_config_acquire(config);
+    }
+}
+
 struct store_plan *store_plan_join(struct store_plan *plan)
 {
     atomic_fetch_add(&plan->n_users, 1);
@@ -154,6 +162,8 @@ struct store_plan *store_plan_open(struct stores *stores, const struct store_sec
     }
     plan->stores = stores;
     plan->section = *section;
+    acquire_tls(section->redis.tls);
+    acquire_tls(section->redis.sentinel_tls);
     atomic_init(&plan->n_users, 1);
     arena_init(&plan->arena, NULL, 0);
     if (!copy_texts(&plan->arena, &plan->section)) {
@@ -166,6 +176,8 @@ struct store_plan *store_plan_open(struct stores *stores, const struct store_sec
 void store_plan_leave(struct store_plan *plan)
 {
     if (atomic_fetch_sub(&plan->n_users, 1) == 1) {
+        tls_client_config_release(plan->section.redis.tls);
+        tls_client_config_release(plan->section.redis.sentinel_tls);
         arena_reset(&plan->arena);
         free(plan);
     }
@@ -199,6 +211,7 @@ static size_t name_place(const struct store_section *section, struct redis_store
 {
     const struct redis_section *redis = &section->redis;
     options->tls = redis->tls;
+    options->sentinels.tls = redis->sentinel_tls;
     switch (redis->kind) {
     case REDIS_SINGLE:
         options->host = redis->endpoints[0].host;

@@ -22,14 +22,22 @@ static bool same_endpoints(const struct endpoint *a, size_t n_a, const struct en
     return n_a == n_b;
 }
 
+/* Contents of files count: a connection that was verified by others is not used again. */
+static bool same_tls(const struct tls_client_config *a, const struct tls_client_config *b)
+{
+    return a == b ||
+           (a != NULL && b != NULL && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0);
+}
+
 /* Whether both use the same Redis with the same endpoints. */
 static bool same_redis(const struct store_section *a, const struct store_section *b)
 {
     return a->kind == b->kind && a->redis.kind == b->redis.kind &&
            same_endpoints(a->redis.endpoints, a->redis.n_endpoints, b->redis.endpoints,
                           b->redis.n_endpoints) &&
-           span_equals(a->redis.master, b->redis.master) && a->redis.tls == b->redis.tls &&
-           a->database == b->database && span_equals(a->prefix, b->prefix);
+           span_equals(a->redis.master, b->redis.master) && same_tls(a->redis.tls, b->redis.tls) &&
+           same_tls(a->redis.sentinel_tls, b->redis.sentinel_tls) && a->database == b->database &&
+           span_equals(a->prefix, b->prefix);
 }
 
 bool compare_stores(const struct store_section *a, const struct store_section *b)
@@ -124,13 +132,6 @@ static bool same_queue(const struct upstream_spec *a, const struct upstream_spec
 {
     return a->max_connections == b->max_connections && a->queue.requests == b->queue.requests &&
            a->queue.wait_us == b->queue.wait_us;
-}
-
-/* Contents of files count: a connection that was verified by others is not used again. */
-static bool same_tls(const struct tls_client_config *a, const struct tls_client_config *b)
-{
-    return a == b ||
-           (a != NULL && b != NULL && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0);
 }
 
 bool compare_upstreams(const struct upstream_spec *a, const struct upstream_spec *b)

@@ -91,6 +91,15 @@ void compile_tls_tickets(struct compiler *compiler);
 void compile_tls(struct compiler *compiler, const struct spec_tls *spec,
                  struct listener_section *listener);
 
+/* The configuration that @spec is of, for servers whose certificates are for @name; empty: for each
+ * server's own host. One reference; NULL: an error is reported. */
+struct tls_client_config *compile_client_tls(struct compiler *compiler,
+                                             const struct spec_client_tls *spec, struct span name,
+                                             bool is_http);
+
+/* Set what is TLS in @redis, whose endpoints are compiled. @is_tls: the URL says so. */
+void compile_redis_tls(struct compiler *compiler, bool is_tls, struct redis_section *redis);
+
 /* Set tls of @upstream, whose servers and host are compiled, if one of them is_https. */
 void compile_upstream_tls(struct compiler *compiler, const struct spec_upstream *spec,
                           struct upstream_spec *upstream);

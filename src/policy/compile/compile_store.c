@@ -92,7 +92,6 @@ static void compile_endpoints(struct compiler *compiler, const struct redis_url 
                               struct redis_section *redis)
 {
     redis->kind = url->kind;
-    redis->tls = url->tls;
     redis->master = compile_copy(compiler, url->master);
     redis->n_endpoints = url->n_endpoints;
     for (size_t i = 0; i < url->n_endpoints; i++) {
@@ -120,6 +119,7 @@ static void compile_redis(struct compiler *compiler)
     store->sentinel_user = compile_copy(compiler, spec->sentinel_user.text);
     store->sentinel_password = compile_copy(compiler, spec->sentinel_password.text);
     store->database = url.database;
+    compile_redis_tls(compiler, url.tls, &store->redis);
     check_users(compiler, store);
 }
 

@@ -1,6 +1,6 @@
-/* `tls` of listen addresses and of upstreams. Happy path: conditions between keys ─► the section,
- * as written ─► where files are read: pairs, what clients show, names ─► the configuration of
- * tls/tls_server.h or tls/tls_client.h.
+/* `tls` of listen addresses, of upstreams and of the store. Happy path: conditions between keys ─►
+ * the section, as written ─► where files are read: pairs, what clients show, names ─► the
+ * configuration of tls/tls_server.h or tls/tls_client.h.
  *
  * Failures: an error at the value that names the file. A certificate that is out of date is only
  * warned of, so that it keeps no process from starting; but it does not take the place of another
@@ -622,15 +622,10 @@ static struct span verified_name(struct compiler *compiler, const struct spec_up
                                                                                 : name;
 }
 
-static bool check_upstream_tls(struct compiler *compiler, const struct spec_upstream_tls *spec,
-                               bool is_used)
+static bool check_client_tls(struct compiler *compiler, const struct spec_client_tls *spec)
 {
     const struct node *node = spec->position.node;
-    if (!is_used && node != NULL) {
-        node_warn(compiler->diags, node, WARNING_NO_EFFECT,
-                  "tls has no effect: no server of the upstream is https://");
-    }
-    if (!spec->verify && is_used) {
+    if (!spec->verify) {
         node_warn(compiler->diags, node, WARNING_UNVERIFIED_SERVER,
                   "\"verify: false\" lets anybody on the way pose as a server: use \"ca\" with the "
                   "server's certificate");
@@ -640,10 +635,10 @@ static bool check_upstream_tls(struct compiler *compiler, const struct spec_upst
                    spec->cert.node == NULL ? "cert" : "key");
         return false;
     }
-    return is_used;
+    return true;
 }
 
-static void read_client_files(struct compiler *compiler, const struct spec_upstream_tls *spec,
+static void read_client_files(struct compiler *compiler, const struct spec_client_tls *spec,
                               struct tls_client_config *config)
 {
     struct certificate_problem problem;
@@ -662,6 +657,34 @@ static void read_client_files(struct compiler *compiler, const struct spec_upstr
     }
 }
 
+struct tls_client_config *compile_client_tls(struct compiler *compiler,
+                                             const struct spec_client_tls *spec, struct span name,
+                                             bool is_http)
+{
+    if (!check_client_tls(compiler, spec)) {
+        return NULL;
+    }
+    struct tls_client_config *config = calloc(1, sizeof(*config));
+    char *copy = calloc(name.len + 1, 1);
+    if (config == NULL || copy == NULL) {
+        compiler->no_memory = true;
+        free(config);
+        free(copy);
+        return NULL;
+    }
+    config->n_references = 1;
+    memcpy(copy, name.data, name.len);
+    config->name = span_of(copy, name.len);
+    config->verifies = spec->verify;
+    config->min_version = (enum tls_version)spec->min_version;
+    config->is_http = is_http;
+    if (compiler->options->path != NULL) {
+        read_client_files(compiler, spec, config);
+    }
+    tls_client_config_digest(config);
+    return config;
+}
+
 void compile_upstream_tls(struct compiler *compiler, const struct spec_upstream *spec,
                           struct upstream_spec *upstream)
 {
@@ -670,27 +693,45 @@ void compile_upstream_tls(struct compiler *compiler, const struct spec_upstream 
         is_used = is_used || upstream->servers[i].endpoint.is_https;
     }
     const struct span name = verified_name(compiler, spec);
-    if (!check_upstream_tls(compiler, &spec->tls, is_used)) {
-        return;
+    if (is_used) {
+        upstream->tls = compile_client_tls(compiler, &spec->tls, name, true);
+    } else if (spec->tls.position.node != NULL) {
+        node_warn(compiler->diags, spec->tls.position.node, WARNING_NO_EFFECT,
+                  "tls has no effect: no server of the upstream is https://");
     }
-    struct tls_client_config *config = calloc(1, sizeof(*config));
-    char *copy = calloc(name.len + 1, 1);
-    if (config == NULL || copy == NULL) {
-        compiler->no_memory = true;
-        free(config);
-        free(copy);
-        return;
+}
+
+/* --- to Redis --- */
+
+static struct tls_client_config *compile_for_redis(struct compiler *compiler,
+                                                   const struct spec_client_tls *spec)
+{
+    const struct span name = spec->name.text;
+    return compile_client_tls(compiler, spec, span_equals(name, SPAN("server")) ? SPAN("") : name,
+                              false);
+}
+
+void compile_redis_tls(struct compiler *compiler, bool is_tls, struct redis_section *redis)
+{
+    const struct spec_client_tls *spec = &compiler->spec->store.tls;
+    const struct spec_client_tls *of_sentinels = &compiler->spec->store.sentinel_tls;
+    const bool has_sentinels = redis->kind == REDIS_SENTINEL;
+    if (is_tls || (has_sentinels && spec->position.node != NULL)) {
+        redis->tls = compile_for_redis(compiler, spec);
+    } else if (spec->position.node != NULL) {
+        node_warn(compiler->diags, spec->position.node, WARNING_NO_EFFECT,
+                  "tls has no effect: redis is not rediss://");
     }
-    upstream->tls = config; /* from now on policy_free() releases it */
-    config->n_references = 1;
-    memcpy(copy, name.data, name.len);
-    config->name = span_of(copy, name.len);
-    config->verifies = spec->tls.verify;
-    config->min_version = (enum tls_version)spec->tls.min_version;
-    if (compiler->options->path != NULL) {
-        read_client_files(compiler, &spec->tls, config);
+    if (of_sentinels->position.node == NULL) {
+        redis->sentinel_tls = is_tls && has_sentinels && redis->tls != NULL
+                                  ? tls_client_config_acquire(redis->tls)
+                                  : NULL;
+    } else if (is_tls && has_sentinels) {
+        redis->sentinel_tls = compile_for_redis(compiler, of_sentinels);
+    } else {
+        node_warn(compiler->diags, of_sentinels->position.node, WARNING_NO_EFFECT,
+                  "sentinel_tls has no effect: redis is not rediss+sentinel://");
     }
-    tls_client_config_digest(config);
 }
 
 /* --- secrets that proxies share --- */

@@ -383,13 +383,6 @@ static bool is_master_name(struct span name)
     return plain;
 }
 
-static bool parse_tls_servers(struct span rest, struct arena *arena, struct redis_url *url,
-                              struct text *problem)
-{
-    url->tls = true;
-    return parse_redis_servers(rest, arena, url, problem);
-}
-
 static bool parse_sentinels(struct span rest, struct arena *arena, struct redis_url *url,
                             struct text *problem)
 {
@@ -416,30 +409,24 @@ static bool parse_sentinels(struct span rest, struct arena *arena, struct redis_
 #define WRITE_SENTINEL "sentinels are written redis+sentinel://host:26379,host,host/mymaster"
 #define WRITE_CLUSTER                                                                              \
     "a cluster is several addresses, redis://host,host,host, or one and \"cluster: true\""
-#define NO_TLS                                                                                     \
-    "this build has no TLS to Redis, for want of hiredis 1.1 with its TLS part; write redis:// "   \
-    "to a "                                                                                        \
-    "TLS tunnel on this host, as docs/redis.md shows"
-#define NO_TLS_TO_SENTINELS                                                                        \
-    "there is no TLS to sentinels; write redis+sentinel:// to TLS tunnels on this host, as "       \
-    "docs/redis.md shows"
 
 static const struct {
     const char *scheme;
     bool (*parse)(struct span rest, struct arena *arena, struct redis_url *url,
                   struct text *problem);
     const char *problem; /* where there is no parse */
+    bool tls;
 } SCHEMES[] = {
-    {"redis", parse_redis_servers, NULL},
-    {"redis+sentinel", parse_sentinels, NULL},
-    {"unix", parse_redis_unix, NULL},
-    {"redis+unix", parse_redis_unix, NULL},
-    {"rediss", SLUICE_REDIS_TLS ? parse_tls_servers : NULL, NO_TLS},
-    {"rediss+sentinel", NULL, NO_TLS_TO_SENTINELS},
-    {"redis-sentinel", NULL, WRITE_SENTINEL},
-    {"sentinel", NULL, WRITE_SENTINEL},
-    {"redis+cluster", NULL, WRITE_CLUSTER},
-    {"redis-cluster", NULL, WRITE_CLUSTER},
+    {"redis", parse_redis_servers, NULL, false},
+    {"redis+sentinel", parse_sentinels, NULL, false},
+    {"unix", parse_redis_unix, NULL, false},
+    {"redis+unix", parse_redis_unix, NULL, false},
+    {"rediss", parse_redis_servers, NULL, true},
+    {"rediss+sentinel", parse_sentinels, NULL, true},
+    {"redis-sentinel", NULL, WRITE_SENTINEL, false},
+    {"sentinel", NULL, WRITE_SENTINEL, false},
+    {"redis+cluster", NULL, WRITE_CLUSTER, false},
+    {"redis-cluster", NULL, WRITE_CLUSTER, false},
 };
 
 /* `redis://a,redis://b` is refused: it is ambiguous which "@" ends a login. */
@@ -459,7 +446,7 @@ static bool has_second_scheme(struct span rest)
 static bool parse_scheme(size_t i, struct span rest, struct arena *arena, struct redis_url *url,
                          struct text *problem)
 {
-    struct redis_url parsed = {0};
+    struct redis_url parsed = {.tls = SCHEMES[i].tls};
     if (SCHEMES[i].parse == NULL) {
         text_add(problem, span_of_text(SCHEMES[i].problem));
         return false;

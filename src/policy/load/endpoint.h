@@ -58,8 +58,9 @@ struct redis_url {
 /* Read one of
  *   redis://[[user]:password@]host[:port][/database]
  *   redis://[[user]:password@]host[:port],host[:port]...              a cluster
- *   rediss://, the same, if this build has TLS to Redis
+ *   rediss://, the same over TLS
  *   redis+sentinel://[[user]:password@]host[:port],.../master[/database]
+ *   rediss+sentinel://, the same over TLS
  *   unix:///path, redis+unix:///path
  * User and password may be %-encoded. Spans live in @arena or are parts of @span. False: @problem
  * describes the error without quoting @span. */

@@ -59,21 +59,40 @@ static const struct value_type VERIFIED_NAME =
     VALUE_STRING_TYPE("server, host, or a host or address", check_verified_name);
 
 static const struct section_field UPSTREAM_TLS_FIELDS[] = {
-    {"ca", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_upstream_tls, ca), "system", KEY_OPTIONAL,
+    {"ca", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_client_tls, ca), "system", KEY_OPTIONAL,
      "system, or a file in PEM: authorities of the servers' certificates"},
-    {"name", SHAPE_ONE, &VERIFIED_NAME, offsetof(struct spec_upstream_tls, name), "server",
+    {"name", SHAPE_ONE, &VERIFIED_NAME, offsetof(struct spec_client_tls, name), "server",
      KEY_OPTIONAL, "server, host or a name: whose certificate a server must have"},
-    {"verify", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_upstream_tls, verify), "true",
+    {"verify", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_client_tls, verify), "true",
      KEY_OPTIONAL, "false: anybody may pose as a server"},
-    {"cert", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_upstream_tls, cert), NULL, KEY_OPTIONAL,
+    {"cert", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_client_tls, cert), NULL, KEY_OPTIONAL,
      "a file in PEM: the certificate for servers that ask for one, then its issuers"},
-    {"key", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_upstream_tls, key), NULL, KEY_CONDITIONAL,
+    {"key", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_client_tls, key), NULL, KEY_CONDITIONAL,
      "the file of its private key in PEM, not encrypted"},
-    {"min_version", SHAPE_ONE, &MIN_VERSION, offsetof(struct spec_upstream_tls, min_version), "1.2",
+    {"min_version", SHAPE_ONE, &MIN_VERSION, offsetof(struct spec_client_tls, min_version), "1.2",
      KEY_OPTIONAL, "1.2 or 1.3: of TLS"},
 };
 const struct value_type SECTIONS_UPSTREAM_TLS =
-    SECTION_TYPE(UPSTREAM_TLS_FIELDS, struct spec_upstream_tls);
+    SECTION_TYPE(UPSTREAM_TLS_FIELDS, struct spec_client_tls);
+
+static const struct value_type REDIS_NAME =
+    VALUE_STRING_TYPE("server, or a host or address", check_verified_name);
+
+static const struct section_field REDIS_TLS_FIELDS[] = {
+    {"ca", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_client_tls, ca), "system", KEY_OPTIONAL,
+     "system, or a file in PEM: authorities of Redis's certificate"},
+    {"name", SHAPE_ONE, &REDIS_NAME, offsetof(struct spec_client_tls, name), "server", KEY_OPTIONAL,
+     "server or a name: whose certificate Redis must have"},
+    {"verify", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_client_tls, verify), "true",
+     KEY_OPTIONAL, "false: anybody may pose as Redis"},
+    {"cert", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_client_tls, cert), NULL, KEY_OPTIONAL,
+     "a file in PEM: the certificate for a Redis that asks for one, then its issuers"},
+    {"key", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_client_tls, key), NULL, KEY_CONDITIONAL,
+     "the file of its private key in PEM, not encrypted"},
+    {"min_version", SHAPE_ONE, &MIN_VERSION, offsetof(struct spec_client_tls, min_version), "1.2",
+     KEY_OPTIONAL, "1.2 or 1.3: of TLS"},
+};
+const struct value_type SECTIONS_REDIS_TLS = SECTION_TYPE(REDIS_TLS_FIELDS, struct spec_client_tls);
 
 static const struct section_field TLS_TICKETS_FIELDS[] = {
     {"secret_file", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_tls_tickets, secret_file), NULL,

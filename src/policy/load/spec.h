@@ -1,5 +1,5 @@
-/* The contents of a policy file, read by the tables in sections*.c, before names are resolved. It
- * lives in the loader's arena; values that could not be read are zero. */
+/* A policy file as the tables in sections*.c read it, before names are resolved: in the loader's
+ * arena; values that could not be read are zero. */
 
 #ifndef SLUICE_POLICY_LOAD_SPEC_H
 #define SLUICE_POLICY_LOAD_SPEC_H
@@ -11,7 +11,6 @@
 #include "policy/load/section.h"
 #include "policy/load/spec_values.h"
 #include "policy/policy.h"
-#include "tls/client_certificate.h"
 
 /* --- routes --- */
 
@@ -97,6 +96,7 @@ struct spec_store {
     struct spec_text password;
     struct spec_text sentinel_user;
     struct spec_text sentinel_password;
+    struct spec_client_tls tls, sentinel_tls;
     struct spec_text prefix;
     struct spec_text secret;
     struct store_section values; /* what needs no check */

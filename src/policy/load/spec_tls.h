@@ -27,8 +27,8 @@ struct spec_tls {
     int tickets;                       /* enum tls_tickets */
 };
 
-/* `tls` of an upstream. */
-struct spec_upstream_tls {
+/* `tls` of an upstream, and `tls` and `sentinel_tls` of the store. */
+struct spec_client_tls {
     struct section_position position;
     struct spec_text ca;
     struct spec_text name;
@@ -43,9 +43,10 @@ struct spec_tls_tickets {
     struct spec_text secret_file;
 };
 
-/* `tls` of a listen address and of an upstream, and `tls_tickets`. */
+/* `tls` of a listen address, of an upstream and of the store, and `tls_tickets`. */
 extern const struct value_type SECTIONS_TLS;
 extern const struct value_type SECTIONS_UPSTREAM_TLS;
+extern const struct value_type SECTIONS_REDIS_TLS;
 extern const struct value_type SECTIONS_TLS_TICKETS;
 
 #endif /* SLUICE_POLICY_LOAD_SPEC_TLS_H */

@@ -151,7 +151,7 @@ struct spec_upstream {
     struct spec_queue queue;
     struct spec_buffer buffer;
     struct spec_text host;
-    struct spec_upstream_tls tls;
+    struct spec_client_tls tls;
     struct upstream_spec values; /* what needs no check */
     struct spec_upstream_timeout timeout;
 };

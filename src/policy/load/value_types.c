@@ -452,7 +452,7 @@ const struct value_type VALUE_REDIS = {
     VALUE_WITH_NODE(struct spec_redis, url),
     .parse = parse_redis,
     .is_secret = true,
-    .pattern = "^((redis|rediss|redis\\+sentinel)://.+|(redis\\+)?unix:///.+)$",
+    .pattern = "^(rediss?(\\+sentinel)?://.+|(redis\\+)?unix:///.+)$",
 };
 const struct value_type VALUE_BYTE_RATE = VALUE_PATTERN_TYPE(
     "a size a second such as 1KiB/s, or off", uint64_t, parse_byte_rate, PATTERN_SIZE "/s|off");

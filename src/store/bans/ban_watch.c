@@ -24,6 +24,7 @@
 #include "base/text.h"
 #include "store/bans/ban_watch_inner.h"
 #include "store/redis/redis_command.h"
+#include "store/redis/redis_tls.h"
 #include "store/redis_process.h"
 
 static const char MODULE[] = "store.bans";
@@ -168,7 +169,7 @@ static void on_reconnect(void *context)
         close_link(watch);
         is_well = open_link(watch);
     }
-    if (watch->is_subscriber_bad && watch->is_link_up && !watch->options.redis.tls) {
+    if (watch->is_subscriber_bad && watch->is_link_up) {
         close_subscriber(watch);
         is_well = open_subscriber(watch) && is_well;
     }
@@ -201,6 +202,11 @@ enum status ban_watch_new(struct loop *loop, const struct ban_watch_options *opt
     made->loop = loop;
     made->options = *options;
     made->options.redis.n_limits = 0;
+    const enum status status = redis_tls_open(loop, &made->options.redis);
+    if (status != STATUS_OK) {
+        free(made);
+        return status;
+    }
     made->at = made->subscriber_at = made->options.redis;
     if (options->n_hosts > 0) {
         made->at.host = options->hosts[0].host;
@@ -228,5 +234,6 @@ void ban_watch_free(struct ban_watch *watch)
     close_subscriber(watch);
     timer_close(&watch->reconnect);
     timer_close(&watch->timer);
+    redis_tls_close(&watch->options.redis);
     free(watch);
 }

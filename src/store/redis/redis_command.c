@@ -498,9 +498,8 @@ enum status redis_wire_add(struct redis_wire *wire, const struct span *words, si
     for (size_t i = 0; i < n_words; i++) {
         add_argument(&text, words[i]);
     }
-    text_add_char(&text, '\0');
     assert(!text.truncated);
-    *wire = (struct redis_wire){.bytes = grown, .len = text.len - 1};
+    *wire = (struct redis_wire){.bytes = grown, .len = text.len};
     return STATUS_OK;
 }
 

@@ -85,8 +85,7 @@ struct span redis_command_with_tail(struct redis_command *command, struct redis_
 
 /* Any commands as RESP, in memory of their own. All zero: none. */
 struct redis_wire {
-    char *
-        bytes; /* owned; a NUL follows, since hiredis reads the byte behind a command of one word */
+    char *bytes; /* owned */
     size_t len;
 };
 

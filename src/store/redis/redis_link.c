@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/redis/redis_tls.h"
 
 enum {
     HANDSHAKE_US = 1000 * 1000, /* limit to find the endpoint, and again for each address */
@@ -182,6 +183,11 @@ static void connect_next(struct redis_link *link)
     counter_up(&link->meters->connects);
     set_state(link, REDIS_LINK_CONNECTING, HANDSHAKE_US);
 
+    if (link->options->contexts != NULL) {
+        redis_connection_secure(&link->connection, link->options->contexts->worker,
+                                link->options->contexts->servers,
+                                redis_endpoint_host(&link->endpoint));
+    }
     enum status status =
         redis_connection_open(&link->connection, redis_endpoint_address(&link->endpoint),
                               redis_endpoint_path(&link->endpoint));
@@ -323,16 +329,6 @@ static void on_timer(void *context)
     }
 }
 
-static enum status init_tls(struct redis_link *link)
-{
-    if (!link->options->tls) {
-        return STATUS_OK;
-    }
-    const enum status status = redis_tls_new(link->options->host, &link->tls);
-    link->connection.tls = link->tls;
-    return status;
-}
-
 enum status redis_link_init(struct redis_link *link, struct loop *loop,
                             const struct redis_store_options *options, struct span source,
                             struct store_node_meters *meters, void (*on_change)(void *owner),
@@ -362,12 +358,9 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
     redis_connection_init(&link->connection, loop, on_lost, link);
     timer_init(&link->timer, loop, on_timer, link);
     redis_breaker_init(&link->breaker, loop);
-    enum status status = init_tls(link);
-    if (status == STATUS_OK) {
-        status = redis_endpoint_init(&link->endpoint, loop, options, &ENDPOINT_HANDLER, link);
-    }
+    const enum status status =
+        redis_endpoint_init(&link->endpoint, loop, options, &ENDPOINT_HANDLER, link);
     if (status != STATUS_OK) {
-        redis_tls_free(link->tls);
         redis_breaker_close(&link->breaker);
         timer_close(&link->timer);
         return status;
@@ -380,11 +373,10 @@ enum status redis_link_init(struct redis_link *link, struct loop *loop,
 void redis_link_close(struct redis_link *link)
 {
     hide(link);
-    redis_connection_close(&link->connection);
+    redis_connection_free(&link->connection);
     timer_close(&link->timer);
     redis_breaker_close(&link->breaker);
     redis_endpoint_close(&link->endpoint);
-    redis_tls_free(link->tls);
 }
 
 enum status redis_link_send(struct redis_link *link, struct span command, struct redis_call *call,

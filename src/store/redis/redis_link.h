@@ -64,7 +64,6 @@ struct redis_link {
     bool is_free;       /* it connects without waiting for its turn, since other links work */
     bool takes_turns;   /* connecting so has failed: Redis accepts other links and not this one */
     struct redis_endpoint endpoint;
-    struct redis_tls *tls; /* owned; NULL: none */
     struct redis_connection connection;
     struct redis_handshake handshake;
 

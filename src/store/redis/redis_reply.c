@@ -32,8 +32,7 @@ static void set_text(struct redis_reply *reply, const char *text, size_t len)
     const size_t kept = len < REDIS_REPLY_TEXT_MAX ? len : REDIS_REPLY_TEXT_MAX;
     memcpy(reply->text, text, kept);
     reply->text[kept] = '\0';
-    reply->head.str = reply->text;
-    reply->head.len = kept;
+    reply->text_len = kept;
 }
 
 /* Count each part, also elements that are not kept: their number may be unbounded. */
@@ -43,18 +42,12 @@ static void count_bytes(struct redis_reply *reply, const redisReadTask *task, si
 }
 
 /* Start a reply. Only parts of an array have a parent. */
-static void begin(struct redis_reply *reply, int type, enum redis_reply_kind kind)
+static void begin(struct redis_reply *reply, enum redis_reply_kind kind)
 {
-    reply->head = (struct redisReply){.type = type};
     reply->kind = kind;
+    reply->is_nil = false;
     reply->n_ints = 0;
     set_text(reply, "", 0);
-    if (*reply->n_awaited == 0) {
-        static const char message[] = "a reply to nothing";
-        reply->head.type = REDIS_REPLY_ERROR;
-        reply->kind = REDIS_REPLY_IS_STRANGE;
-        set_text(reply, message, sizeof(message) - 1);
-    }
 }
 
 static void add_int(struct redis_reply *reply, long long value)
@@ -150,11 +143,10 @@ static void *create_string(const redisReadTask *task, char *text, size_t len)
         take_text(reply, task, span_of(text, len));
         return reply;
     }
-    begin(reply, task->type,
-          task->type == REDIS_REPLY_ERROR ? REDIS_REPLY_IS_FAULT : REDIS_REPLY_IS_TEXT);
+    begin(reply, task->type == REDIS_REPLY_ERROR ? REDIS_REPLY_IS_FAULT : REDIS_REPLY_IS_TEXT);
     if (reply->kind == REDIS_REPLY_IS_TEXT && is_packed(span_of(text, len))) {
         add_packed(reply, span_of(text, len));
-    } else if (reply->kind != REDIS_REPLY_IS_STRANGE) {
+    } else {
         set_text(reply, text, len);
     }
     return reply;
@@ -168,7 +160,7 @@ static void *create_array(const redisReadTask *task, array_length n_elements)
     if (task->parent != NULL) {
         begin_nested(reply, task);
     } else {
-        begin(reply, REDIS_REPLY_ARRAY, REDIS_REPLY_IS_INTS);
+        begin(reply, REDIS_REPLY_IS_INTS);
     }
     return reply;
 }
@@ -178,7 +170,7 @@ static void *create_integer(const redisReadTask *task, long long value)
     struct redis_reply *reply = reply_of(task);
     count_bytes(reply, task, PART_BYTES_MIN);
     if (task->parent == NULL) {
-        begin(reply, REDIS_REPLY_INTEGER, REDIS_REPLY_IS_INTS);
+        begin(reply, REDIS_REPLY_IS_INTS);
     }
     if (is_reported(reply)) {
         report_part(reply, task, (struct redis_part){.kind = REDIS_PART_INT, .number = value});
@@ -193,7 +185,8 @@ static void *create_nil(const redisReadTask *task)
     struct redis_reply *reply = reply_of(task);
     count_bytes(reply, task, PART_BYTES_MIN);
     if (task->parent == NULL) {
-        begin(reply, REDIS_REPLY_NIL, REDIS_REPLY_IS_STRANGE);
+        begin(reply, REDIS_REPLY_IS_STRANGE);
+        reply->is_nil = true;
     }
     if (is_reported(reply)) {
         report_part(reply, task, (struct redis_part){.kind = REDIS_PART_NIL});
@@ -209,8 +202,7 @@ static void free_object(void *object)
     (void)object;
 }
 
-void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
-                        const size_t *n_awaited)
+void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader)
 {
     static redisReplyObjectFunctions functions = {
         .createString = create_string,
@@ -219,7 +211,6 @@ void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
         .createNil = create_nil,
         .freeObject = free_object,
     };
-    reply->n_awaited = n_awaited;
     reply->n_bytes = 0;
     reader->fn = &functions;
     reader->privdata = reply;
@@ -227,15 +218,50 @@ void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
 
 bool redis_reply_is_too_long(const struct redis_reply *reply, const struct redisReader *reader)
 {
+    const bool is_bounded = reply->listener != NULL && reply->listener->bytes_max > 0;
+    size_t bytes_max = REDIS_REPLY_BYTES_MAX;
+    if (is_reported(reply)) {
+        bytes_max = is_bounded ? reply->listener->bytes_max : (size_t)REDIS_REPLY_NESTED_BYTES_MAX;
+    }
     return reader->len - reader->pos > REDIS_REPLY_BYTES_MAX ||
-           reader->ridx > REDIS_REPLY_DEPTH_MAX ||
-           reply->n_bytes > (is_reported(reply) ? (size_t)REDIS_REPLY_NESTED_BYTES_MAX
-                                                : (size_t)REDIS_REPLY_BYTES_MAX);
+           reader->ridx > REDIS_REPLY_DEPTH_MAX || reply->n_bytes > bytes_max;
 }
 
 struct span redis_reply_text(const struct redis_reply *reply)
 {
-    return span_of(reply->text, reply->head.len);
+    return span_of(reply->text, reply->text_len);
+}
+
+/* --- texts --- */
+
+static void on_text_part(struct redis_listener *listener, const struct redis_part *part)
+{
+    struct redis_texts *texts = CONTAINER_OF(listener, struct redis_texts, listener);
+    if (part->depth != 1) {
+        return;
+    }
+    const size_t i = texts->n++;
+    if (i < REDIS_TEXTS_MAX && part->kind == REDIS_PART_TEXT && part->text.len > 0) {
+        texts->kept[i].len = part->text.len;
+        memcpy(texts->kept[i].bytes, part->text.data, redis_texts_get(texts, i).len);
+    }
+}
+
+struct span redis_texts_get(const struct redis_texts *texts, size_t i)
+{
+    const size_t len = texts->kept[i].len;
+    return span_of(texts->kept[i].bytes,
+                   len < REDIS_TEXT_BYTES_MAX ? len : (size_t)REDIS_TEXT_BYTES_MAX);
+}
+
+void redis_texts_clear(struct redis_texts *texts)
+{
+    texts->listener =
+        (struct redis_listener){.on_part = on_text_part, .bytes_max = REDIS_TEXTS_BYTES_MAX};
+    texts->n = 0;
+    for (size_t i = 0; i < REDIS_TEXTS_MAX; i++) {
+        texts->kept[i].len = 0;
+    }
 }
 
 /* --- replies to decisions --- */

@@ -49,24 +49,23 @@ struct redis_listener {
     /* Called for each part as it is read, in order, for an array before its elements; not for parts
      * deeper than REDIS_PART_DEPTH_MAX. May neither send nor close. */
     void (*on_part)(struct redis_listener *listener, const struct redis_part *part);
+    size_t bytes_max; /* of a nested reply; 0: REDIS_REPLY_NESTED_BYTES_MAX */
 };
 
 struct redis_reply {
-    struct redisReply head; /* first: hiredis looks at the type, and at the text of an error */
     enum redis_reply_kind kind;
+    bool is_nil;    /* strange, and nil */
     size_t n_bytes; /* lower bound of the bytes on the wire of the parts read */
     size_t n_ints;
     long long ints[REDIS_REPLY_INTS_MAX];
     char text[REDIS_REPLY_TEXT_MAX + 1]; /* NUL-terminated */
-    /* Commands without a reply. An unexpected reply is turned into an error, since hiredis would
-     * abort the process. */
-    const size_t *n_awaited;
+    size_t text_len;
     struct redis_listener *listener; /* borrowed; NULL: nested replies are strange */
 };
 
-/* Let @reader read into @reply, which outlives @reader and is all zero or was attached before. */
-void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader,
-                        const size_t *n_awaited);
+/* Let @reader read into @reply, which outlives @reader and is all zero or was attached before. What
+ * @reader returns is @reply, or something else for a kind of RESP3, which was not asked for. */
+void redis_reply_attach(struct redis_reply *reply, struct redisReader *reader);
 
 /* True if what @reader has read of @reply, complete or not, is longer or nested deeper than any
  * reply of a Redis. */
@@ -74,6 +73,30 @@ bool redis_reply_is_too_long(const struct redis_reply *reply, const struct redis
 
 /* The text of a string, a status or an error. */
 struct span redis_reply_text(const struct redis_reply *reply);
+
+/* --- short texts: messages, and what a sentinel replies --- */
+
+enum {
+    REDIS_TEXTS_MAX = 3,
+    REDIS_TEXT_BYTES_MAX = 256,        /* at least a host name; the rest is dropped */
+    REDIS_TEXTS_BYTES_MAX = 16 * 1024, /* of a reply that is read so */
+};
+
+/* The elements of a nested reply. A message has three: its kind, the channel and the text. */
+struct redis_texts {
+    struct redis_listener listener; /* of the reply */
+    size_t n;                       /* elements, including those beyond REDIS_TEXTS_MAX */
+    struct {
+        char bytes[REDIS_TEXT_BYTES_MAX];
+        size_t len; /* of the complete text, also when bytes is cut; 0: not a text */
+    } kept[REDIS_TEXTS_MAX];
+};
+
+/* Prepare for a reply: once before the first, and after each. */
+void redis_texts_clear(struct redis_texts *texts);
+
+/* Element @i as far as it is kept. */
+struct span redis_texts_get(const struct redis_texts *texts, size_t i);
 
 /* --- replies to decisions: the script's, or that of CL.THROTTLE --- */
 

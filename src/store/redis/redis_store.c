@@ -28,6 +28,7 @@
 #include "net/loop.h"
 #include "store/redis/redis_reply.h"
 #include "store/redis/redis_store_inner.h"
+#include "store/redis/redis_tls.h"
 #include "store/redis_process.h"
 
 enum { TICKETS_KEPT = 1024 };
@@ -448,6 +449,7 @@ static void free_redis(struct store *store)
 {
     struct redis_store *redis = redis_store_of(store);
     redis_link_close(&redis->link);
+    redis_tls_close(&redis->options);
     redis_operations_close(redis);
     redis_heartbeat_close(redis);
     if (redis->options.process != NULL) {
@@ -530,7 +532,13 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     list_init(&redis->operations);
     list_init(&redis->waiting);
     pool_init(&redis->tickets, sizeof(struct redis_ticket), TICKETS_KEPT);
-    const enum status status = init(redis, loop);
+    enum status status = redis_tls_open(loop, &redis->options);
+    if (status == STATUS_OK) {
+        status = init(redis, loop);
+        if (status != STATUS_OK) {
+            redis_tls_close(&redis->options);
+        }
+    }
     if (status != STATUS_OK) {
         free(redis);
         return status;

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "net/listen_socket.h"
+#include "store/redis/redis_tls.h"
 
 enum {
     ANSWER_US = 1000 * 1000,   /* limit to find the endpoint; and to connect and subscribe */
@@ -22,7 +22,7 @@ static void lose_by(struct redis_subscriber *subscriber, enum redis_fault fault,
     if (subscriber->state != REDIS_SUBSCRIBER_LOST) {
         subscriber->state = REDIS_SUBSCRIBER_LOST;
         timer_disarm(&subscriber->timer);
-        redis_pubsub_close(&subscriber->pubsub);
+        redis_connection_close(&subscriber->connection);
         subscriber->handler->on_lost(subscriber->owner, fault, trouble);
     }
 }
@@ -35,17 +35,18 @@ static void lose(struct redis_subscriber *subscriber)
 /* --- replies and messages --- */
 
 /* Three texts: the kind, the channel, and the message or a number. */
-static void take_texts(struct redis_subscriber *subscriber, const struct redis_message *message)
+static void take_texts(struct redis_subscriber *subscriber)
 {
-    const struct span kind = redis_message_text(message, 0);
+    const struct redis_texts *texts = &subscriber->texts;
+    const struct span kind = redis_texts_get(texts, 0);
     if (span_equals(kind, SPAN("subscribe"))) {
         subscriber->state = REDIS_SUBSCRIBER_LISTENING;
         redis_endpoint_note_good(&subscriber->endpoint);
         timer_arm(&subscriber->timer, PING_US);
         subscriber->handler->on_ready(subscriber->owner);
     } else if (span_equals(kind, SPAN("message")) &&
-               span_equals(redis_message_text(message, 1), subscriber->channel)) {
-        subscriber->handler->on_message(subscriber->owner, redis_message_text(message, 2));
+               span_equals(redis_texts_get(texts, 1), subscriber->channel)) {
+        subscriber->handler->on_message(subscriber->owner, redis_texts_get(texts, 2));
     }
 }
 
@@ -58,19 +59,20 @@ static void lose_refused(struct redis_subscriber *subscriber, struct span said)
     lose_by(subscriber, redis_fault_of(said), text_span(&trouble));
 }
 
-static void on_message(void *owner, const struct redis_message *message)
+static void on_message(void *owner, const struct redis_reply *message)
 {
     struct redis_subscriber *subscriber = owner;
-    switch (message->reply.kind) {
+    switch (message->kind) {
     case REDIS_REPLY_IS_TEXT:
         return; /* AUTH */
     case REDIS_REPLY_IS_NESTED:
-        if (message->n_texts == REDIS_MESSAGE_TEXTS) {
-            take_texts(subscriber, message);
+        if (subscriber->texts.n == REDIS_TEXTS_MAX) {
+            take_texts(subscriber);
         }
+        redis_texts_clear(&subscriber->texts);
         return; /* two texts: the reply to PING */
     case REDIS_REPLY_IS_FAULT:
-        lose_refused(subscriber, redis_reply_text(&message->reply));
+        lose_refused(subscriber, redis_reply_text(message));
         return;
     case REDIS_REPLY_IS_INTS:
     case REDIS_REPLY_IS_STRANGE:
@@ -83,14 +85,19 @@ static void on_message(void *owner, const struct redis_message *message)
 
 static enum status connect_to(struct redis_subscriber *subscriber)
 {
-    const struct resolver_address *address = redis_endpoint_address(&subscriber->endpoint);
-    if (address != NULL) {
-        return redis_pubsub_connect(&subscriber->pubsub, &address->sockaddr.any, address->bytes);
+    const struct redis_tls *contexts = subscriber->endpoint.options->contexts;
+    if (contexts != NULL) {
+        redis_connection_secure(&subscriber->connection, contexts->worker, contexts->servers,
+                                redis_endpoint_host(&subscriber->endpoint));
     }
-    const struct span path = span_of_text(redis_endpoint_path(&subscriber->endpoint));
-    const struct sockaddr_un local = unix_socket_address(path);
-    return redis_pubsub_connect(&subscriber->pubsub, (const struct sockaddr *)(const void *)&local,
-                                sizeof(local));
+    const enum status status = redis_connection_open(&subscriber->connection,
+                                                     redis_endpoint_address(&subscriber->endpoint),
+                                                     redis_endpoint_path(&subscriber->endpoint));
+    redis_texts_clear(&subscriber->texts);
+    return status == STATUS_OK
+               ? redis_connection_send(&subscriber->connection, redis_wire_span(&subscriber->hello),
+                                       NULL, clock_monotonic_us())
+               : status;
 }
 
 /* Connect to the current address or, if that fails at once, to the next address of the name. */
@@ -99,6 +106,7 @@ static void connect_next(struct redis_subscriber *subscriber)
     subscriber->state = REDIS_SUBSCRIBER_CONNECTING;
     timer_arm(&subscriber->timer, ANSWER_US);
     while (connect_to(subscriber) != STATUS_OK) {
+        redis_connection_close(&subscriber->connection);
         if (!redis_endpoint_advance(&subscriber->endpoint)) {
             lose(subscriber);
             return;
@@ -109,7 +117,7 @@ static void connect_next(struct redis_subscriber *subscriber)
 /* The current address has failed: try the next address of the name, if any. */
 static void fail_address(struct redis_subscriber *subscriber)
 {
-    redis_pubsub_close(&subscriber->pubsub);
+    redis_connection_close(&subscriber->connection);
     if (redis_endpoint_advance(&subscriber->endpoint)) {
         connect_next(subscriber);
     } else {
@@ -117,12 +125,12 @@ static void fail_address(struct redis_subscriber *subscriber)
     }
 }
 
-static void on_connection_lost(void *owner, enum redis_pubsub_loss why)
+static void on_connection_lost(void *owner, enum redis_fault fault, struct span trouble)
 {
-    if (why == REDIS_PUBSUB_UNREACHABLE) {
+    if (fault == REDIS_FAULT_REFUSED) {
         fail_address(owner);
     } else {
-        lose(owner);
+        lose_by(owner, fault, trouble);
     }
 }
 
@@ -163,8 +171,10 @@ static void seek(struct redis_subscriber *subscriber)
 
 static void ping(struct redis_subscriber *subscriber)
 {
-    if (clock_monotonic_us() - subscriber->pubsub.heard_us > SILENCE_US ||
-        !redis_pubsub_send(&subscriber->pubsub, SPAN("*1\r\n$4\r\nPING\r\n"))) {
+    const uint64_t now_us = clock_monotonic_us();
+    if (now_us - subscriber->connection.quiet_since_us > SILENCE_US ||
+        redis_connection_send(&subscriber->connection, SPAN("*1\r\n$4\r\nPING\r\n"), NULL,
+                              now_us) != STATUS_OK) {
         lose(subscriber);
     } else {
         timer_arm(&subscriber->timer, PING_US);
@@ -210,21 +220,19 @@ enum status redis_subscriber_open(struct redis_subscriber *subscriber, struct lo
         .on_found = on_found,
         .on_moved = on_moved,
     };
-    static const struct redis_pubsub_handler PUBSUB_HANDLER = {
-        .on_message = on_message,
-        .on_lost = on_connection_lost,
-    };
     *subscriber = (struct redis_subscriber){.handler = handler, .owner = owner, .channel = channel};
-    redis_pubsub_init(&subscriber->pubsub, loop, &PUBSUB_HANDLER, subscriber);
+    redis_connection_init(&subscriber->connection, loop, on_connection_lost, subscriber);
+    subscriber->connection.on_message = on_message;
+    subscriber->connection.reply.listener = &subscriber->texts.listener;
     timer_init(&subscriber->timer, loop, on_timer, subscriber);
-    enum status status = write_hello(&subscriber->pubsub.hello, options, channel);
+    enum status status = write_hello(&subscriber->hello, options, channel);
     if (status == STATUS_OK) {
         status = redis_endpoint_init(&subscriber->endpoint, loop, options, &ENDPOINT_HANDLER,
                                      subscriber);
     }
     if (status != STATUS_OK) {
         timer_close(&subscriber->timer);
-        redis_pubsub_free(&subscriber->pubsub);
+        redis_wire_free(&subscriber->hello);
         return status;
     }
     timer_arm(&subscriber->timer, 0);
@@ -233,7 +241,8 @@ enum status redis_subscriber_open(struct redis_subscriber *subscriber, struct lo
 
 void redis_subscriber_close(struct redis_subscriber *subscriber)
 {
-    redis_pubsub_free(&subscriber->pubsub);
+    redis_connection_free(&subscriber->connection);
+    redis_wire_free(&subscriber->hello);
     timer_close(&subscriber->timer);
     redis_endpoint_close(&subscriber->endpoint);
 }

@@ -4,7 +4,7 @@
  *
  * It does not reconnect. When the connection is lost, or a step to LISTENING takes longer than a
  * second, on_lost is called, and the owner opens another subscriber later. A PING detects a silent
- * Redis. Messages are bounded in length and passed on as text. TLS is not supported. */
+ * Redis. Messages are bounded in length and passed on as text. */
 
 #ifndef SLUICE_STORE_REDIS_REDIS_SUBSCRIBER_H
 #define SLUICE_STORE_REDIS_REDIS_SUBSCRIBER_H
@@ -13,7 +13,8 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "net/loop.h"
-#include "store/redis/redis_pubsub.h"
+#include "store/redis/redis_command.h"
+#include "store/redis/redis_connection.h"
 #include "store/redis_endpoint.h"
 #include "store/redis_fault.h"
 #include "store/redis_options.h"
@@ -21,11 +22,11 @@
 struct redis_subscriber_handler {
     /* Subscribed: messages from now on are received. */
     void (*on_ready)(void *owner);
-    /* @text was published on the channel; cut to REDIS_MESSAGE_TEXT_BYTES. */
+    /* @text was published on the channel; cut to REDIS_TEXT_BYTES_MAX. */
     void (*on_message)(void *owner, struct span text);
-    /* The subscriber is lost: close it, but not within this call. Called once. @fault is Redis's
-     * error to AUTH, SUBSCRIBE or PING, and @trouble its code for the log; REDIS_FAULT_NONE: the
-     * cause is not an error of Redis, and @trouble is empty. */
+    /* The subscriber is lost: close it, but not within this call. Called once. @fault is that of
+     * the connection, or Redis's error to AUTH, SUBSCRIBE or PING, and @trouble is for the log;
+     * REDIS_FAULT_NONE: no address, or silence, and @trouble is empty. */
     void (*on_lost)(void *owner, enum redis_fault fault, struct span trouble);
 };
 
@@ -44,7 +45,9 @@ struct redis_subscriber {
     enum redis_subscriber_state state;
     struct timer timer; /* of the state */
     struct redis_endpoint endpoint;
-    struct redis_pubsub pubsub;
+    struct redis_connection connection;
+    struct redis_wire hello;  /* AUTH and SUBSCRIBE */
+    struct redis_texts texts; /* of the latest message */
 };
 
 /* Start to subscribe to @channel at the Redis of @options, which is borrowed. STATUS_NO_MEMORY:

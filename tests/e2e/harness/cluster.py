@@ -13,15 +13,21 @@ SETTLED_WITHIN_S = 30.0
 class Cluster:
     """The nodes are Redis, the masters first; replica i belongs to master i at the start."""
 
-    def __init__(self, folder, n_masters=3, n_replicas=3, *options):
+    def __init__(self, folder, n_masters=3, n_replicas=3, *options, tls=()):
         folder.mkdir()
         self.n_masters = n_masters
         timeout_ms = NODE_TIMEOUT_MS if n_replicas > 0 else NEVER_MS
-        self.nodes = [self._make_node(folder / f"node-{i}", timeout_ms, options)
+        self.nodes = [self._make_node(folder / f"node-{i}", timeout_ms,
+                                      [*options, *self._tls(tls)])
                       for i in range(n_masters + n_replicas)]
         self.masters = self.nodes[:n_masters]
         self.replicas = self.nodes[n_masters:]
-        self.url = "redis://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        self.url = ("rediss://" if tls else "redis://") + ",".join(
+            f"127.0.0.1:{node.announced_port}" for node in self.nodes)
+
+    @staticmethod
+    def _tls(options):
+        return ["--tls-cluster", "yes", "--tls-port", str(free_port()), *options] if options else []
 
     @staticmethod
     def _make_node(folder, timeout_ms, options):
@@ -42,7 +48,7 @@ class Cluster:
                 node.call("CLUSTER", "ADDSLOTSRANGE", N_SLOTS * i // self.n_masters,
                           N_SLOTS * (i + 1) // self.n_masters - 1)
             if i > 0:
-                node.call("CLUSTER", "MEET", "127.0.0.1", first.port, bus_port)
+                node.call("CLUSTER", "MEET", "127.0.0.1", first.announced_port, bus_port)
         until(lambda: all(self.info(node)["cluster_known_nodes"] == str(len(self.nodes))
                           for node in self.nodes), "the nodes to meet", SETTLED_WITHIN_S)
         for master, replica in zip(self.masters, self.replicas):

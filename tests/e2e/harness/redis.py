@@ -58,6 +58,8 @@ class Redis:
         self.folder = folder
         self.options = options
         self.port = free_port()
+        words = list(options)
+        self.tls_port = int(words[words.index("--tls-port") + 1]) if "--tls-port" in words else None
         self.url = f"redis://127.0.0.1:{self.port}"
         self.unix_path = str(folder / "redis.sock")
         self.process = None
@@ -82,6 +84,11 @@ class Redis:
         except OSError:
             return False
         return True
+
+    @property
+    def announced_port(self):
+        """The one that sentinels and replicas know it by."""
+        return self.tls_port or self.port
 
     def _sign_in(self):
         """The words that the options ask for: of the first user, or the password."""

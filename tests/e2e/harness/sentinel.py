@@ -20,13 +20,16 @@ class Sentinel(Redis):
     def __init__(self, folder, master, quorum, down_after_ms, *lines):
         super().__init__(folder)
         self.lines = lines
+        self.tls_port = next((int(line.split()[1]) for line in lines if line.startswith("tls-port ")),
+                             None)
         self.file = folder / "sentinel.conf"
         self.file.write_text(
+            "".join(f"{line}\n" for line in lines if line.startswith("tls-")) +
             f"port {self.port}\nbind 127.0.0.1\ndir {folder}\n"
-            f"sentinel monitor {MASTER} 127.0.0.1 {master.port} {quorum}\n"
+            f"sentinel monitor {MASTER} 127.0.0.1 {master.announced_port} {quorum}\n"
             f"sentinel down-after-milliseconds {MASTER} {down_after_ms}\n"
             f"sentinel failover-timeout {MASTER} {FAILOVER_TIMEOUT_MS}\n"
-            + "".join(f"{line}\n" for line in lines))
+            + "".join(f"{line}\n" for line in lines if not line.startswith("tls-")))
 
     def start(self):
         with open(self.folder / "log", "ab") as log:
@@ -62,8 +65,9 @@ class Watched:
 
     @property
     def url(self):
-        hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
-        return f"redis+sentinel://{hosts}/{MASTER}"
+        scheme = "rediss" if self.sentinels[0].tls_port else "redis"
+        hosts = ",".join(f"127.0.0.1:{sentinel.announced_port}" for sentinel in self.sentinels)
+        return f"{scheme}+sentinel://{hosts}/{MASTER}"
 
     def _living(self):
         return [sentinel for sentinel in self.sentinels if sentinel.process.poll() is None]
@@ -81,14 +85,14 @@ class Watched:
         ports = {sentinel.master_port() for sentinel in self._living()}
         assert len(ports) == 1, ports
         port = ports.pop()
-        return next(server for server in self.servers if server.port == port)
+        return next(server for server in self.servers if server.announced_port == port)
 
     def replica(self):
         return next(server for server in self.servers if server is not self.master())
 
     def has_moved_from(self, old):
         """One of the sentinels names another master."""
-        return any(sentinel.master_port() != old.port for sentinel in self._living())
+        return any(sentinel.master_port() != old.announced_port for sentinel in self._living())
 
     def wait_for_failover_from(self, old):
         until(lambda: self.has_moved_from(old), "the failover", within=FAILOVER_WITHIN_S)

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "store/redis/redis_backoff.h"
+#include "store/redis/redis_tls.h"
 #include "store/redis_store.h"
 #include "store/store_meters.h"
 
@@ -558,7 +559,10 @@ enum status redis_cluster_nodes_init(struct redis_cluster_nodes *nodes, struct l
         (struct redis_cluster_nodes){.loop = loop, .options = options->redis, .reached_us = now_us};
     list_init(&nodes->limits);
     timer_init(&nodes->timer, loop, on_timer, nodes);
-    enum status status = read_seeds(nodes, options);
+    enum status status = redis_tls_open(loop, &nodes->options);
+    if (status == STATUS_OK) {
+        status = read_seeds(nodes, options);
+    }
     if (status == STATUS_OK) {
         status = make_maps(nodes);
     }
@@ -590,4 +594,5 @@ void redis_cluster_nodes_close(struct redis_cluster_nodes *nodes)
     timer_close(&nodes->timer);
     free(nodes->map);
     free(nodes->next);
+    redis_tls_close(&nodes->options);
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/redis/redis_tls.h"
 
 enum {
     ANSWER_US = 500 * 1000, /* to resolve a sentinel's name, and again for each address to answer */
@@ -70,16 +71,16 @@ static bool is_host(struct span host)
 }
 
 /* Two texts: a host and a port, or "pong" and an empty text. */
-static enum redis_sentinel_word read_pair(const struct redis_message *message,
+static enum redis_sentinel_word read_pair(const struct redis_texts *texts,
                                           struct redis_master *master)
 {
     uint64_t port;
-    const struct span host = redis_message_text(message, 0);
-    if (span_equals(host, SPAN("pong")) && message->texts[1].len == 0) {
+    const struct span host = redis_texts_get(texts, 0);
+    if (span_equals(host, SPAN("pong")) && texts->kept[1].len == 0) {
         return SENTINEL_NOTHING_NEW;
     }
-    if (message->texts[0].len > HOST_BYTES_MAX || !is_host(host) ||
-        !span_to_u64(redis_message_text(message, 1), UINT16_MAX, &port) || port == 0) {
+    if (texts->kept[0].len > HOST_BYTES_MAX || !is_host(host) ||
+        !span_to_u64(redis_texts_get(texts, 1), UINT16_MAX, &port) || port == 0) {
         return SENTINEL_NONSENSE;
     }
     memcpy(master->host, host.data, host.len);
@@ -89,10 +90,10 @@ static enum redis_sentinel_word read_pair(const struct redis_message *message,
 }
 
 /* Three texts: the kind, the channel, and `NAME FROM-HOST FROM-PORT TO-HOST TO-PORT`. */
-static enum redis_sentinel_word read_message(const struct redis_message *message, struct span name)
+static enum redis_sentinel_word read_message(const struct redis_texts *texts, struct span name)
 {
-    const struct span kind = redis_message_text(message, 0);
-    const struct span payload = redis_message_text(message, 2);
+    const struct span kind = redis_texts_get(texts, 0);
+    const struct span payload = redis_texts_get(texts, 2);
     if (span_equals(kind, SPAN("subscribe")) || span_equals(kind, SPAN("unsubscribe"))) {
         return SENTINEL_NOTHING_NEW;
     }
@@ -100,27 +101,28 @@ static enum redis_sentinel_word read_message(const struct redis_message *message
         return SENTINEL_NONSENSE;
     }
     const struct span of = span_of(payload.data, span_find(payload, ' '));
-    return span_equals(redis_message_text(message, 1), SPAN(SENTINEL_SWITCH_CHANNEL)) &&
+    return span_equals(redis_texts_get(texts, 1), SPAN(SENTINEL_SWITCH_CHANNEL)) &&
                    span_equals(of, name)
                ? SENTINEL_SWITCHED
                : SENTINEL_NOTHING_NEW;
 }
 
-enum redis_sentinel_word redis_sentinel_read(const struct redis_message *message, struct span name,
+enum redis_sentinel_word redis_sentinel_read(const struct redis_reply *reply,
+                                             const struct redis_texts *texts, struct span name,
                                              struct redis_master *master)
 {
-    switch (message->reply.kind) {
+    switch (reply->kind) {
     case REDIS_REPLY_IS_TEXT:
         return SENTINEL_NOTHING_NEW;
     case REDIS_REPLY_IS_FAULT:
         return SENTINEL_REFUSES;
     case REDIS_REPLY_IS_NESTED:
-        if (message->n_texts == 2) {
-            return read_pair(message, master);
+        if (texts->n == 2) {
+            return read_pair(texts, master);
         }
-        return message->n_texts == 3 ? read_message(message, name) : SENTINEL_NONSENSE;
+        return texts->n == 3 ? read_message(texts, name) : SENTINEL_NONSENSE;
     case REDIS_REPLY_IS_STRANGE:
-        return message->reply.head.type == REDIS_REPLY_NIL ? SENTINEL_NO_MASTER : SENTINEL_NONSENSE;
+        return reply->is_nil ? SENTINEL_NO_MASTER : SENTINEL_NONSENSE;
     case REDIS_REPLY_IS_INTS:
         break;
     }
@@ -176,7 +178,7 @@ static bool advance(struct redis_sentinel *sentinel)
 /* The current sentinel has failed: go on to the next. */
 static void fail(struct redis_sentinel *sentinel, struct span trouble)
 {
-    redis_pubsub_close(&sentinel->pubsub);
+    redis_connection_close(&sentinel->connection);
     sentinel->n_bad = 0;
     if (advance(sentinel)) {
         const bool is_urgent = sentinel->is_asked;
@@ -190,13 +192,36 @@ static void fail(struct redis_sentinel *sentinel, struct span trouble)
     answer(sentinel, NULL, trouble);
 }
 
+static void on_lost(void *owner, enum redis_fault why, struct span said)
+{
+    char buffer[TROUBLE_MAX];
+    struct text trouble = text_of(buffer, sizeof(buffer));
+    (void)why;
+    text_add_literal(&trouble, "a sentinel: ");
+    text_add(&trouble, said);
+    fail(owner, text_span(&trouble));
+}
+
+static bool send_to(struct redis_sentinel *sentinel, struct span commands)
+{
+    return redis_connection_send(&sentinel->connection, commands, NULL, clock_monotonic_us()) ==
+           STATUS_OK;
+}
+
 static void open_next(struct redis_sentinel *sentinel)
 {
     set_state(sentinel, REDIS_SENTINEL_ASKING, ANSWER_US);
-    const struct resolver_address *address = &sentinel->addresses[sentinel->next];
-    if (redis_pubsub_connect(&sentinel->pubsub, &address->sockaddr.any, address->bytes) !=
+    redis_texts_clear(&sentinel->texts);
+    if (sentinel->options->contexts != NULL) {
+        redis_connection_secure(&sentinel->connection, sentinel->options->contexts->worker,
+                                sentinel->options->contexts->sentinels,
+                                sentinel->options->hosts[sentinel->at].host);
+    }
+    if (redis_connection_open(&sentinel->connection, &sentinel->addresses[sentinel->next], NULL) !=
         STATUS_OK) {
-        fail(sentinel, SPAN("a sentinel cannot be reached"));
+        on_lost(sentinel, REDIS_FAULT_REFUSED, span_of_text(sentinel->connection.trouble));
+    } else if (!send_to(sentinel, redis_wire_span(&sentinel->hello))) {
+        fail(sentinel, SPAN("out of memory"));
     }
 }
 
@@ -269,7 +294,7 @@ static void on_master(struct redis_sentinel *sentinel, const struct redis_master
 
 static void ask_again(struct redis_sentinel *sentinel)
 {
-    const bool is_sent = redis_pubsub_send(&sentinel->pubsub, redis_wire_span(&sentinel->again));
+    const bool is_sent = send_to(sentinel, redis_wire_span(&sentinel->again));
     set_state(sentinel, REDIS_SENTINEL_ASKING, is_sent ? ANSWER_US : 0);
 }
 
@@ -282,11 +307,14 @@ static void fail_refused(struct redis_sentinel *sentinel, struct span said)
     fail(sentinel, text_span(&trouble));
 }
 
-static void on_message(void *owner, const struct redis_message *message)
+static void on_message(void *owner, const struct redis_reply *reply)
 {
     struct redis_sentinel *sentinel = owner;
     struct redis_master master;
-    switch (redis_sentinel_read(message, sentinel->options->master, &master)) {
+    const enum redis_sentinel_word word =
+        redis_sentinel_read(reply, &sentinel->texts, sentinel->options->master, &master);
+    redis_texts_clear(&sentinel->texts);
+    switch (word) {
     case SENTINEL_NOTHING_NEW:
         break;
     case SENTINEL_MASTER:
@@ -301,7 +329,7 @@ static void on_message(void *owner, const struct redis_message *message)
         }
         break;
     case SENTINEL_REFUSES:
-        fail_refused(sentinel, redis_reply_text(&message->reply));
+        fail_refused(sentinel, redis_reply_text(reply));
         break;
     case SENTINEL_NONSENSE:
         fail(sentinel, SPAN("a sentinel talks nonsense"));
@@ -309,35 +337,22 @@ static void on_message(void *owner, const struct redis_message *message)
     }
 }
 
-static void on_lost(void *owner, enum redis_pubsub_loss why)
-{
-    static const char *const TROUBLES[] = {
-        [REDIS_PUBSUB_UNREACHABLE] = "a sentinel cannot be reached",
-        [REDIS_PUBSUB_CLOSED] = "a sentinel has closed its connection",
-        [REDIS_PUBSUB_BLOCKED] = "a sentinel takes nothing",
-        [REDIS_PUBSUB_NONSENSE] = "a sentinel talks nonsense",
-        [REDIS_PUBSUB_ENDLESS] = "a sentinel's reply does not end",
-        [REDIS_PUBSUB_NO_MEMORY] = "out of memory",
-    };
-    fail(owner, span_of_text(TROUBLES[why]));
-}
-
 /* --- timer --- */
 
 static void watch(struct redis_sentinel *sentinel)
 {
     const bool is_silent =
-        sentinel->pinged_at_us > 0 && sentinel->pubsub.heard_us < sentinel->pinged_at_us;
+        sentinel->pinged_at_us > 0 && sentinel->connection.quiet_since_us < sentinel->pinged_at_us;
     if (is_silent) {
         fail(sentinel, SPAN("a sentinel is silent"));
     } else if (sentinel->pinged_at_us > 0) {
         sentinel->pinged_at_us = 0;
         timer_arm(&sentinel->timer, QUIET_US);
-    } else if (redis_pubsub_send(&sentinel->pubsub, SPAN("*1\r\n$4\r\nPING\r\n"))) {
+    } else if (send_to(sentinel, SPAN("*1\r\n$4\r\nPING\r\n"))) {
         sentinel->pinged_at_us = clock_monotonic_us();
         timer_arm(&sentinel->timer, PONG_US);
     } else {
-        fail(sentinel, SPAN("a sentinel takes nothing"));
+        fail(sentinel, SPAN("out of memory"));
     }
 }
 
@@ -421,7 +436,7 @@ static enum status add_question(struct redis_wire *wire, struct span master)
 static enum status write_questions(struct redis_sentinel *sentinel)
 {
     const struct redis_sentinels *options = sentinel->options;
-    struct redis_wire *hello = &sentinel->pubsub.hello;
+    struct redis_wire *hello = &sentinel->hello;
     const struct span leave[] = {SPAN("UNSUBSCRIBE"), SPAN(SENTINEL_SWITCH_CHANNEL)};
     enum status status = redis_wire_add_auth(hello, options->user, options->password);
     if (status == STATUS_OK) {
@@ -438,10 +453,6 @@ enum status redis_sentinel_init(struct redis_sentinel *sentinel, struct loop *lo
                                 const struct redis_sentinels *options,
                                 const struct redis_sentinel_handler *handler, void *owner)
 {
-    static const struct redis_pubsub_handler HANDLER = {
-        .on_message = on_message,
-        .on_lost = on_lost,
-    };
     *sentinel = (struct redis_sentinel){
         .options = options,
         .resolver = resolver,
@@ -450,7 +461,9 @@ enum status redis_sentinel_init(struct redis_sentinel *sentinel, struct loop *lo
         .owner = owner,
         .backoff = redis_backoff_of(RETRY_MIN_US, RETRY_MAX_US),
     };
-    redis_pubsub_init(&sentinel->pubsub, loop, &HANDLER, sentinel);
+    redis_connection_init(&sentinel->connection, loop, on_lost, sentinel);
+    sentinel->connection.on_message = on_message;
+    sentinel->connection.reply.listener = &sentinel->texts.listener;
     timer_init(&sentinel->timer, loop, on_timer, sentinel);
     const enum status status = write_questions(sentinel);
     if (status != STATUS_OK) {
@@ -467,7 +480,8 @@ void redis_sentinel_close(struct redis_sentinel *sentinel)
     if (sentinel->query != NULL) {
         resolver_cancel(sentinel->query);
     }
-    redis_pubsub_free(&sentinel->pubsub);
+    redis_connection_free(&sentinel->connection);
+    redis_wire_free(&sentinel->hello);
     redis_wire_free(&sentinel->again);
     timer_close(&sentinel->timer);
 }

@@ -23,7 +23,8 @@
 #include "net/loop.h"
 #include "net/resolver.h"
 #include "store/redis/redis_backoff.h"
-#include "store/redis/redis_pubsub.h"
+#include "store/redis/redis_command.h"
+#include "store/redis/redis_connection.h"
 #include "store/redis_options.h"
 #include "store/redis_process.h"
 
@@ -44,8 +45,10 @@ enum redis_sentinel_word {
     SENTINEL_NONSENSE,    /* no command of ours has such a reply */
 };
 
-/* What @message reports of the master called @name. *master is set only with SENTINEL_MASTER. */
-MUST_USE enum redis_sentinel_word redis_sentinel_read(const struct redis_message *message,
+/* What @reply, with the texts in it, reports of the master called @name. *master is set only with
+ * SENTINEL_MASTER. */
+MUST_USE enum redis_sentinel_word redis_sentinel_read(const struct redis_reply *reply,
+                                                      const struct redis_texts *texts,
                                                       struct span name,
                                                       struct redis_master *master);
 
@@ -77,11 +80,12 @@ struct redis_sentinel {
     struct timer timer; /* of the state */
     struct redis_backoff backoff;
     struct resolver_query *query; /* NULL: none under way */
-    struct redis_pubsub pubsub;
-    struct redis_wire
-        again;      /* to ask again: UNSUBSCRIBE, the question and SUBSCRIBE in one write */
-    size_t at;      /* index of the host to try, or that is connected */
-    size_t n_tried; /* hosts that failed since the last answer */
+    struct redis_connection connection;
+    struct redis_texts texts; /* of the latest reply */
+    struct redis_wire hello;  /* AUTH, the question and SUBSCRIBE */
+    struct redis_wire again;  /* to ask again: UNSUBSCRIBE, the question and SUBSCRIBE */
+    size_t at;                /* index of the host to try, or that is connected */
+    size_t n_tried;           /* hosts that failed since the last answer */
     struct resolver_address addresses[RESOLVER_ADDRESSES_MAX]; /* of that host */
     size_t n_addresses;                                        /* 0: not known */
     size_t next;                                               /* index of the address to try */

@@ -128,7 +128,6 @@ static const char *const BAD[] = {
     "redis://a,redis://b",
     "redis://u:p@a,redis://u:p@b",
     "redis://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
-    "rediss+sentinel://a/m",
     "redis+sentinel://",
     "redis+sentinel:///m",
     "redis+sentinel://a",
@@ -187,23 +186,23 @@ static const struct {
     {"redis://a", "redis://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", false},
 };
 
-START_TEST(tls_is_a_url_where_it_is_built_and_else_an_error_that_shows_the_way)
+START_TEST(rediss_is_redis_over_tls)
 {
     char buffer[512];
     struct text problem = text_of(buffer, sizeof(buffer));
     struct arena arena;
     struct redis_url url;
     arena_init(&arena, NULL, 0);
-    const bool is_sound = redis_url_parse(SPAN("rediss://:p@a:7000/1"), &arena, &url, &problem);
-    ck_assert_int_eq(is_sound, SLUICE_REDIS_TLS);
-    if (is_sound) {
-        ck_assert(url.tls);
-        ck_assert_int_eq(url.kind, REDIS_SINGLE);
-        ck_assert_uint_eq(url.endpoints[0].port, 7000);
-        ck_assert_uint_eq(url.database, 1);
-    } else {
-        ck_assert_ptr_nonnull(memmem(problem.data, problem.len, "docs/redis.md", 13));
-    }
+    ck_assert(redis_url_parse(SPAN("rediss://:p@a:7000/1"), &arena, &url, &problem));
+    ck_assert(url.tls);
+    ck_assert_int_eq(url.kind, REDIS_SINGLE);
+    ck_assert_uint_eq(url.endpoints[0].port, 7000);
+    ck_assert_uint_eq(url.database, 1);
+    ck_assert(redis_url_parse(SPAN("rediss+sentinel://a,b/m"), &arena, &url, &problem));
+    ck_assert(url.tls);
+    ck_assert_int_eq(url.kind, REDIS_SENTINEL);
+    ck_assert(redis_url_parse(SPAN("redis://a"), &arena, &url, &problem));
+    ck_assert(!url.tls);
     arena_reset(&arena);
 }
 END_TEST
@@ -237,7 +236,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_url_says_where_redis_is_and_how_to_log_in, 0,
                         (int)ARRAY_LEN(GOOD));
     tcase_add_loop_test(tcase, a_url_may_name_a_cluster_or_sentinels, 0, (int)ARRAY_LEN(SEVERAL));
-    tcase_add_test(tcase, tls_is_a_url_where_it_is_built_and_else_an_error_that_shows_the_way);
+    tcase_add_test(tcase, rediss_is_redis_over_tls);
     tcase_add_loop_test(tcase, urls_are_joined_when_they_can_be_of_one_cluster, 0,
                         (int)ARRAY_LEN(JOINED));
     tcase_add_loop_test(tcase, other_urls_are_refused_without_quoting_them, 0, (int)ARRAY_LEN(BAD));

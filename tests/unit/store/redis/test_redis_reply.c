@@ -11,14 +11,12 @@
 
 static struct redis_reply reply;
 static redisReader *reader;
-static size_t n_awaited;
 
 static void setup(void)
 {
     reader = redisReaderCreateWithFunctions(NULL);
     ck_assert_ptr_nonnull(reader);
-    n_awaited = 1;
-    redis_reply_attach(&reply, reader, &n_awaited);
+    redis_reply_attach(&reply, reader);
 }
 
 static void teardown(void)
@@ -237,18 +235,6 @@ START_TEST(what_a_connection_left_unfinished_is_not_counted_on_the_next)
 }
 END_TEST
 
-START_TEST(a_reply_to_nothing_looks_like_an_error_to_hiredis)
-{
-    static const char *const wires[] = {":1\r\n", "+OK\r\n", "*1\r\n:1\r\n", "$-1\r\n"};
-    n_awaited = 0;
-    for (size_t i = 0; i < ARRAY_LEN(wires); i++) {
-        feed(wires[i], 1000);
-        ck_assert_int_eq(reply.head.type, REDIS_REPLY_ERROR);
-        ck_assert_str_eq(reply.head.str, "a reply to nothing");
-    }
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("store/redis_reply");
@@ -266,7 +252,6 @@ int main(void)
     tcase_add_test(tcase, what_somebody_listens_to_may_be_as_long_as_a_clusters_map);
     tcase_add_test(tcase, arrays_in_arrays_without_end_are_too_long);
     tcase_add_test(tcase, what_a_connection_left_unfinished_is_not_counted_on_the_next);
-    tcase_add_test(tcase, a_reply_to_nothing_looks_like_an_error_to_hiredis);
     suite_add_tcase(suite, tcase);
 
     SRunner *executor = srunner_create(suite);

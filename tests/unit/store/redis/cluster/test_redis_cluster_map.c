@@ -15,12 +15,11 @@ static struct redis_reply reply;
 /* Read @wire in pieces of @piece bytes; returns what kind of a reply it was. */
 static enum redis_reply_kind read_map(const char *wire, size_t piece)
 {
-    const size_t n_awaited = 1;
     const size_t len = strlen(wire);
     redisReader *reader = redisReaderCreateWithFunctions(NULL);
     redis_cluster_map_init(&map);
     reply = (struct redis_reply){.listener = &map.listener};
-    redis_reply_attach(&reply, reader, &n_awaited);
+    redis_reply_attach(&reply, reader);
     void *got = NULL;
     for (size_t at = 0; at < len; at += piece) {
         const size_t n = len - at < piece ? len - at : piece;

@@ -184,7 +184,7 @@ START_TEST(one_whose_reply_does_not_end_is_not_waited_for)
     sentinels[0].manner = FAKE_SENTINEL_DOES_NOT_END;
     sentinels[1].manner = sentinels[2].manner = FAKE_SENTINEL_LISTS_ON;
     ask();
-    ck_assert_str_eq(reported.trouble, "a sentinel's reply does not end");
+    ck_assert_str_eq(reported.trouble, "a sentinel: a reply without end");
 }
 END_TEST
 

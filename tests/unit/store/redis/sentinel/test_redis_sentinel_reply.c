@@ -9,13 +9,16 @@
 #include "base/compiler.h"
 
 static redisReader *reader;
-static struct redis_message message;
+static struct redis_reply reply;
+static struct redis_texts texts;
 
 static void start(void)
 {
     reader = redisReaderCreateWithFunctions(NULL);
     ck_assert_ptr_nonnull(reader);
-    redis_message_attach(&message, reader);
+    redis_texts_clear(&texts);
+    reply.listener = &texts.listener;
+    redis_reply_attach(&reply, reader);
 }
 
 static void stop(void)
@@ -30,8 +33,9 @@ static enum redis_sentinel_word read_reply(const char *wire, struct redis_master
     ck_assert_int_eq(redisReaderFeed(reader, wire, strlen(wire)), REDIS_OK);
     ck_assert_msg(redisReaderGetReply(reader, &got) == REDIS_OK, "%s", wire);
     ck_assert_msg(got != NULL, "%s", wire);
-    const enum redis_sentinel_word word = redis_sentinel_read(&message, SPAN("mymaster"), master);
-    redis_message_clear(&message);
+    const enum redis_sentinel_word word =
+        redis_sentinel_read(&reply, &texts, SPAN("mymaster"), master);
+    redis_texts_clear(&texts);
     return word;
 }
 
