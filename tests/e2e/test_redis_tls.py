@@ -1,4 +1,5 @@
-"""TLS to Redis: one server, sentinels and a cluster, with decisions, bans and subscriptions."""
+"""TLS to Redis: one server, sentinels and a cluster, with decisions, bans and subscriptions. The faults of
+a Redis are those of test_faults.py and others, which scripts/test-long runs over TLS too."""
 
 import socket
 

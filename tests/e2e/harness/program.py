@@ -8,6 +8,7 @@ import subprocess
 import textwrap
 
 from harness import log
+from harness import redis_tls
 from harness.client import Client
 from harness.wait import until
 
@@ -19,7 +20,7 @@ STOP_WITHIN_S = 60.0  # on a machine that does much else
 
 
 def environment(extra=None):
-    return {**os.environ, "UBSAN_OPTIONS": "print_stacktrace=1", **(extra or {})}
+    return {**os.environ, **redis_tls.environment(), "UBSAN_OPTIONS": "print_stacktrace=1", **(extra or {})}
 
 
 def command(*arguments, env=None, stdin=""):

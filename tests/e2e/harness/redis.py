@@ -6,11 +6,14 @@ import signal
 import socket
 import subprocess
 
+from harness import redis_tls
 from harness.ports import free_port
 from harness.wait import until
 
 SERVER = os.environ.get("REDIS_SERVER", "redis-server")  # or another that speaks like it: valkey-server
 START_WITHIN_S = 30.0
+
+# With REDIS_TLS=1 the proxies of a test speak TLS to each Redis that it starts: see redis_tls.py.
 
 # Of all databases, those without an end of their own.
 FIND_ENDLESS_KEYS = """
@@ -56,11 +59,14 @@ class Redis:
     def __init__(self, folder, *options):
         folder.mkdir()
         self.folder = folder
+        self.is_secured = redis_tls.IS_WANTED and not {"--tls-port", "--cluster-enabled"} & set(options)
+        options = [*options, *(redis_tls.options(free_port()) if self.is_secured else [])]
         self.options = options
         self.port = free_port()
         words = list(options)
         self.tls_port = int(words[words.index("--tls-port") + 1]) if "--tls-port" in words else None
-        self.url = f"redis://127.0.0.1:{self.port}"
+        self.url = (f"rediss://127.0.0.1:{self.tls_port}" if self.is_secured
+                    else f"redis://127.0.0.1:{self.port}")
         self.unix_path = str(folder / "redis.sock")
         self.process = None
 
@@ -88,7 +94,7 @@ class Redis:
     @property
     def announced_port(self):
         """The one that sentinels and replicas know it by."""
-        return self.tls_port or self.port
+        return self.port if self.is_secured else self.tls_port or self.port
 
     def _sign_in(self):
         """The words that the options ask for: of the first user, or the password."""

@@ -1,0 +1,33 @@
+"""The environment variable REDIS_TLS=1: tests that say no more of a Redis than its URL speak TLS to it,
+with a certificate of an authority that the proxies trust as if it were the system's."""
+
+import atexit
+import functools
+import os
+import pathlib
+import shutil
+import tempfile
+
+from harness.certificates import Authority
+
+IS_WANTED = os.environ.get("REDIS_TLS") == "1"
+
+
+@functools.cache
+def _files():
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="redis-tls-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    authority = Authority(folder / "authority")
+    return authority.certificate, *authority.sign("redis", "IP:127.0.0.1")
+
+
+def options(port):
+    """What a Redis is started with."""
+    authority, certificate, key = _files()
+    return ["--tls-port", str(port), "--tls-cert-file", str(certificate), "--tls-key-file", str(key),
+            "--tls-auth-clients", "no", "--tls-ca-cert-file", str(authority)]
+
+
+def environment():
+    """What a proxy is started with."""
+    return {"SSL_CERT_FILE": str(_files()[0])} if IS_WANTED else {}
