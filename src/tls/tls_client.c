@@ -6,6 +6,7 @@
 
 #include "tls/tls_client.h"
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
@@ -280,8 +281,14 @@ enum status tls_client_context_new(struct ossl_lib_ctx_st *library,
     made->n_references = 1;
     made->config = tls_client_config_acquire(config);
     made->context = SSL_CTX_new_ex(library, NULL, TLS_client_method());
-    if (made->context == NULL || !set_context(library, made->context, config)) {
+    const bool is_made = made->context != NULL && set_context(library, made->context, config);
+    if (!is_made) {
         tls_describe_failure(problem);
+    }
+    /* The library context may belong to another thread, which frees it while this one goes on: what
+     * this thread keeps for it must be gone by then. */
+    OPENSSL_thread_stop_ex(library);
+    if (!is_made) {
         tls_client_context_release(made);
         return STATUS_INVALID;
     }

@@ -8,6 +8,7 @@ import pytest
 from harness import program
 from harness.certificates import Authority
 from harness.ports import free_port
+from harness.reload import reload
 from harness.wait import until
 
 
@@ -166,6 +167,25 @@ def test_a_redis_that_stalls_is_left_alone_until_it_answers(start, start_tls_red
     until(lambda: proxy.ask().status == 503, "the deadline")
     redis.resume()
     until(lambda: proxy.ask().status == 204, "Redis")
+
+
+def test_an_authority_is_renewed_by_a_reload(start, start_tls_redis, authority, tmp_path):
+    """A file that is none keeps the old rules; another authority takes effect on the next link."""
+    redis = start_tls_redis()
+    file = tmp_path / "ca.pem"
+    file.write_bytes(authority.certificate.read_bytes())
+    text = policy(f"rediss://127.0.0.1:{redis.tls_port}", f", tls: {{ca: {file}}}")
+    proxy = start_linked(start, text)
+    assert proxy.ask().status == 204
+    file.write_text("no certificate")
+    assert str(file) in reload(proxy, text)
+    assert proxy.ask().status == 204
+    file.write_bytes(Authority(tmp_path / "another").certificate.read_bytes())
+    assert "the policy is in force" in reload(proxy, text)
+    until(lambda: proxy.ask().status == 503, "the new authority")
+    file.write_bytes(authority.certificate.read_bytes())
+    reload(proxy, text)
+    until(lambda: proxy.ask().status == 204, "the old authority")
 
 
 def test_many_decisions_at_once_need_more_than_one_record(start, start_tls_redis, authority):
