@@ -39,7 +39,7 @@ def test_openssl_verifies_the_pair_and_its_names(tmp_path):
         openssl("verify", "-x509_strict", "-purpose", "sslserver", f"-verify_{option}", name, "-CAfile", cert, cert)
     assert openssl("x509", "-in", cert, "-noout", "-pubkey") == openssl("pkey", "-in", key, "-pubout")
     text = openssl("x509", "-in", cert, "-noout", "-text")
-    assert "CN = Api.test" in text and "prime256v1" in text
+    assert re.search("CN ?= ?Api.test", text) and "prime256v1" in text
     openssl("x509", "-in", cert, "-noout", "-checkend", 7 * 86400 - 600)
     with pytest.raises(subprocess.CalledProcessError):
         openssl("x509", "-in", cert, "-noout", "-checkend", 7 * 86400 + 600)

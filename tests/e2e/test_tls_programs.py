@@ -108,7 +108,8 @@ def test_openssl_resumes_and_speaks_http_1_1(proxy, authority, tmp_path, version
     first = s_client(proxy, f"-{version}", "-sess_out", tmp_path / "session", "-alpn", "h3,http/1.1", "-cert",
                      files / "client.pem", "-key", files / "client.key")
     assert "\nNew, TLSv1." in first and "\n\nknown" in first
-    assert "ALPN protocol: http/1.1" in first and "Secure Renegotiation IS" in first
+    assert "ALPN protocol: http/1.1" in first
+    assert version == "tls1_3" or "Secure Renegotiation IS" in first
     again = s_client(proxy, f"-{version}", "-sess_in", tmp_path / "session")
     assert "\nReused, TLSv1." in again and "\n\nknown" in again, "the certificate is the session's"
 
@@ -117,7 +118,7 @@ def test_openssl_resumes_and_speaks_http_1_1(proxy, authority, tmp_path, version
 @pytest.mark.parametrize("algorithm, kind", [("ecdsa_secp256r1_sha256", "ECDSA"), ("rsa_pss_rsae_sha256", "RSA")])
 def test_an_entry_has_a_key_for_each_kind_of_client(proxy, version, algorithm, kind):
     told = s_client(proxy, f"-{version}", "-sigalgs", algorithm)
-    assert f"Peer signature type: {kind}" in told
+    assert re.search(f"Peer signature type: {kind}", told, re.IGNORECASE)
     assert "\n\nok" in told
 
 

@@ -133,7 +133,7 @@ def test_another_name_is_asked_for_and_verified(start, start_secure, authority, 
 
 def test_a_wrong_name_is_refused(start, start_secure, authority):
     upstream = start_secure(pair=files_of(authority, "other"))
-    proxy = start(policy(f"https://localhost:{upstream.port}", authority))
+    proxy = start(policy(upstream.url, authority, "name: localhost"))
     check_refused(proxy, "is not for localhost but for other.test, 192.0.2.1")
     assert not upstream.requests
 
