@@ -214,6 +214,7 @@ def test_sentinels_and_the_master_they_name_are_spoken_to_over_tls(start, start_
     old.kill()
     watched.wait_for_failover_from(old)
     until(lambda: proxy.ask().status == 204, "the new master")
+    watched.wait_until_agreed()
     assert watched.master().keys()
 
 

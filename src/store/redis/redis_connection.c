@@ -290,7 +290,10 @@ static void on_connected(struct redis_connection *connection)
     static const struct tls_handler HANDLER = {.on_done = on_secured};
     if (stream_connect_status(&connection->stream) != STATUS_OK) {
         lose(connection, REDIS_FAULT_REFUSED, span_of_text(strerror(errno)));
-    } else if (connection->tls == NULL) {
+        return;
+    }
+    connection->was_reached = true;
+    if (connection->tls == NULL) {
         begin(connection);
     } else if (tls_connect(connection->tls_worker, &connection->stream, connection->tls,
                            connection->tls->config->name.len > 0 ? connection->tls->config->name
@@ -366,6 +369,7 @@ enum status redis_connection_open(struct redis_connection *connection,
                                   const struct resolver_address *address, const char *path)
 {
     assert(connection->reader == NULL && connection->n_awaited == 0);
+    connection->was_reached = false;
 
     redisReader *reader = redisReaderCreateWithFunctions(NULL);
     const enum status status =

@@ -57,8 +57,9 @@ struct redis_connection {
     struct tls_client_context *tls; /* NULL: plain */
     struct span tls_name;
     struct tls_client_sessions sessions; /* of this connection; never resumed by another */
-    bool is_ready;                       /* connected: commands may be written */
-    bool is_reading;                     /* replies are being taken from the reader */
+    bool was_reached; /* the latest attempt to connect came as far as the server */
+    bool is_ready;    /* connected: commands may be written */
+    bool is_reading;  /* replies are being taken from the reader */
     struct loop_task flush;
     struct redis_commands collected; /* to be written at the end of the iteration */
     struct redis_commands blocked;   /* that the kernel has not accepted yet; the stream's slice */

@@ -115,6 +115,17 @@ static void log_up(struct redis_link *link)
 
 /* --- down --- */
 
+/* A further address of the name is tried. If nobody is there, what a server at an earlier one said
+ * is the reason for the log. */
+static void note_earlier(struct redis_link *link, struct span trouble)
+{
+    if (link->connection.was_reached) {
+        const int len =
+            (int)(trouble.len < sizeof(link->earlier) ? trouble.len : sizeof(link->earlier) - 1);
+        (void)snprintf(link->earlier, sizeof(link->earlier), "%.*s", len, trouble.data);
+    }
+}
+
 /* The connection is lost or could not be made. A further address is tried at once. */
 static void go_down(struct redis_link *link, enum redis_fault fault, struct span trouble)
 {
@@ -125,8 +136,12 @@ static void go_down(struct redis_link *link, enum redis_fault fault, struct span
     redis_breaker_stop(&link->breaker);
     redis_target_note(link->target, false);
     if (!was_made && redis_endpoint_advance(&link->endpoint)) {
+        note_earlier(link, trouble);
         set_state(link, REDIS_LINK_DOWN, 0);
         return;
+    }
+    if (!link->connection.was_reached && link->earlier[0] != '\0') {
+        trouble = span_of_text(link->earlier);
     }
     redis_endpoint_forget(&link->endpoint);
     set_state(link, REDIS_LINK_DOWN, redis_backoff_wait(&link->backoff));
@@ -137,6 +152,7 @@ static void go_down(struct redis_link *link, enum redis_fault fault, struct span
     } else {
         log_trouble(link, LOG_WARN, was_made ? "link lost" : "no link", trouble);
     }
+    link->earlier[0] = '\0';
     link->is_tried = true;
     link->on_change(link->owner);
 }

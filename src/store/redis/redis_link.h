@@ -72,6 +72,8 @@ struct redis_link {
 
     enum redis_fault fault;                 /* of the latest loss or failed attempt */
     char trouble[REDIS_REPLY_TEXT_MAX + 1]; /* the trouble logged last; "": none since it was up */
+    char earlier[REDIS_REPLY_TEXT_MAX +
+                 1]; /* trouble at an earlier address of this round; empty: none */
     uint64_t n_connects;
     struct store_node_meters *meters; /* borrowed */
     struct {
