@@ -41,9 +41,14 @@ void client_env_set_timeouts(struct client_env *clients, const struct timeouts_s
     timeout_queue_set_length(&clients->handshake_timeouts, timeouts->handshake_us, now_us);
 }
 
+bool client_env_is_empty(const struct client_env *clients)
+{
+    return clients->downstreams.n_taken == 0;
+}
+
 void client_env_close(struct client_env *clients)
 {
-    assert(list_is_empty(&clients->open));
+    assert(client_env_is_empty(clients));
     timeout_queue_close(&clients->rest_timeouts);
     timeout_queue_close(&clients->first_timeouts);
     timeout_queue_close(&clients->handshake_timeouts);

@@ -54,7 +54,11 @@ void client_env_open(struct client_env *clients, const struct timeouts_section *
 /* Another policy is in force: use its @timeouts. */
 void client_env_set_timeouts(struct client_env *clients, const struct timeouts_section *timeouts);
 
-/* Free everything. No connection may be open. */
+/* Every connection is closed, and its memory is returned to the pool: a closed one is freed at the
+ * end of the loop's iteration. */
+bool client_env_is_empty(const struct client_env *clients);
+
+/* Free everything; client_env_is_empty(). */
 void client_env_close(struct client_env *clients);
 
 struct client_connection_ops {

@@ -240,7 +240,7 @@ static void stop_when_settled(void *context)
 
 static void stop_if_done(struct worker *worker)
 {
-    if (worker->env.is_draining && list_is_empty(&worker->clients.open) &&
+    if (worker->env.is_draining && client_env_is_empty(&worker->clients) &&
         list_is_empty(&worker->listeners.all)) {
         abandoned_requests_end(&worker->env);
         /* Other workers may wait for the slots of these connections. */
