@@ -12,6 +12,7 @@
 #include "base/span.h"
 #include "http/head.h"
 #include "http/target.h"
+#include "policy/key_sources.h"
 
 struct tls_client;
 
@@ -32,24 +33,6 @@ struct request_view {
     const struct span *capture_names;   /* {names} of that route */
     size_t n_captures;                  /* of them */
     struct span captures[CAPTURES_MAX]; /* their values, in order */
-};
-
-enum key_source {
-    KEY_CLIENT_IP,
-    KEY_CLIENT_CERT, /* the facts of a certificate, in the order of enum certificate_fact */
-    KEY_CLIENT_CERT_DNS,
-    KEY_CLIENT_CERT_URI,
-    KEY_CLIENT_CERT_CN,
-    KEY_HEADER,
-    KEY_COOKIE,
-    KEY_QUERY,
-    KEY_PATH,         /* the whole normalised path */
-    KEY_PATH_SEGMENT, /* number, from 1 */
-    KEY_PATH_CAPTURE, /* {name}: index among the route's captures is found by name */
-    KEY_METHOD,
-    KEY_HOST,
-    KEY_ROUTE,
-    KEY_GLOBAL,
 };
 
 enum { KEY_IPV6_BITS_DEFAULT = 64 }; /* the prefix of one household or host */

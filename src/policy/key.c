@@ -12,35 +12,6 @@ enum {
     NAME_PLAIN_BYTES_MAX = 24,
 };
 
-/* The kind of values of a source. */
-enum value_kind {
-    VALUE_ANY,    /* sent by the client: hashed unless plain */
-    VALUE_SECRET, /* always hashed */
-    VALUE_PLAIN,  /* written by sluice: always plain, see is_plain() */
-};
-
-/* The name of each source in an identity, and the kind of its values. */
-static const struct {
-    struct span name;
-    enum value_kind values;
-} SOURCES[] = {
-    [KEY_CLIENT_IP] = {{"client.ip", 9}, VALUE_PLAIN},
-    [KEY_CLIENT_CERT] = {{"client.cert", 11}, VALUE_ANY},
-    [KEY_CLIENT_CERT_DNS] = {{"client.cert.dns", 15}, VALUE_ANY},
-    [KEY_CLIENT_CERT_URI] = {{"client.cert.uri", 15}, VALUE_ANY},
-    [KEY_CLIENT_CERT_CN] = {{"client.cert.cn", 14}, VALUE_ANY},
-    [KEY_HEADER] = {{"header", 6}, VALUE_SECRET},
-    [KEY_COOKIE] = {{"cookie", 6}, VALUE_SECRET},
-    [KEY_QUERY] = {{"query", 5}, VALUE_SECRET},
-    [KEY_PATH] = {{"path", 4}, VALUE_ANY},
-    [KEY_PATH_SEGMENT] = {{"segment", 7}, VALUE_ANY},
-    [KEY_PATH_CAPTURE] = {{"capture", 7}, VALUE_ANY},
-    [KEY_METHOD] = {{"method", 6}, VALUE_ANY},
-    [KEY_HOST] = {{"host", 4}, VALUE_ANY},
-    [KEY_ROUTE] = {{"route", 5}, VALUE_ANY},
-    [KEY_GLOBAL] = {{"global", 6}, VALUE_PLAIN},
-};
-
 /* --- its text --- */
 
 /* Whether all bytes are suitable for a Redis key and are not separators of an identity. */
@@ -63,7 +34,7 @@ static void write_hash(const struct key_term *term, struct span value, struct sp
     uint8_t digest[HASH_IDENTITY_BYTES];
     char input[HASH_INPUT_BYTES];
     struct text whole = text_of(input, sizeof(input));
-    text_add(&whole, SOURCES[term->source].name);
+    text_add(&whole, KEY_SOURCE_ROWS[term->source].name);
     text_add_literal(&whole, ".");
     text_add_u64(&whole, term->number);
     text_add_literal(&whole, ".");
@@ -87,11 +58,7 @@ bool key_may_have_several(const struct key *key)
 {
     for (size_t i = 0; i < key->n_parts; i++) {
         for (size_t j = 0; j < key->parts[i].n_terms; j++) {
-            const enum key_source source = key->parts[i].terms[j].source;
-            const bool is_cookie = source == KEY_COOKIE;
-            const bool is_other = source == KEY_HEADER || source == KEY_QUERY;
-            if ((is_cookie && key->duplicates != KEY_DUPLICATES_REFUSE) ||
-                (is_other && key->duplicates == KEY_DUPLICATES_EACH)) {
+            if (key_term_may_differ(&key->parts[i].terms[j], key->duplicates)) {
                 return true;
             }
         }
@@ -99,35 +66,37 @@ bool key_may_have_several(const struct key *key)
     return false;
 }
 
-struct span key_source_name(enum key_source source)
-{
-    return SOURCES[source].name;
-}
-
 static bool is_to_hash(const struct key_term *term, struct span value)
 {
-    const enum value_kind kind = SOURCES[term->source].values;
-    assert(kind != VALUE_PLAIN || is_plain(value));
-    return kind == VALUE_SECRET || (kind == VALUE_ANY && !is_plain(value)) ||
+    const enum key_visibility values = KEY_SOURCE_ROWS[term->source].values;
+    assert(values != KEY_VISIBLE_ALWAYS || is_plain(value));
+    return values == KEY_VISIBLE_NEVER || (values == KEY_VISIBLE_IF_PLAIN && !is_plain(value)) ||
            term->name.len > NAME_PLAIN_BYTES_MAX;
+}
+
+void key_write_part_name(const struct key_term *term, struct text *text)
+{
+    const struct key_source_row *source = &KEY_SOURCE_ROWS[term->source];
+    text_add(text, source->name);
+    if (source->naming == KEY_NAMING_NUMBER) {
+        text_add_char(text, '.');
+        text_add_u64(text, term->number);
+    } else if (term->name.len > 0 && source->values != KEY_VISIBLE_NEVER) {
+        text_add_char(text, '.');
+        text_add(text, term->name);
+    }
 }
 
 void key_write_part(const struct key_term *term, struct span value, struct span secret,
                     struct text *text)
 {
-    text_add(text, SOURCES[term->source].name);
     if (is_to_hash(term, value)) {
+        text_add(text, KEY_SOURCE_ROWS[term->source].name);
         text_add_literal(text, "#");
         write_hash(term, value, secret, text);
         return;
     }
-    if (term->source == KEY_PATH_SEGMENT) {
-        text_add_literal(text, ".");
-        text_add_u64(text, term->number);
-    } else if (term->source == KEY_PATH_CAPTURE) {
-        text_add_literal(text, ".");
-        text_add(text, term->name);
-    }
+    key_write_part_name(term, text);
     text_add_literal(text, ":");
     text_add_u64(text, value.len);
     text_add_literal(text, "=");

@@ -32,34 +32,15 @@ static bool take(struct span *rest, struct span word)
 
 void key_print_term(const struct key_term *term, struct text *text)
 {
-    switch (term->source) {
-    case KEY_PATH_SEGMENT:
-        text_add_literal(text, "path.");
-        text_add_u64(text, term->number);
-        return;
-    case KEY_PATH_CAPTURE:
-        text_add_literal(text, "path.");
-        break;
-    case KEY_HEADER:
-    case KEY_COOKIE:
-    case KEY_QUERY:
-        text_add(text, key_source_name(term->source));
+    const struct key_source_row *source = &KEY_SOURCE_ROWS[term->source];
+    text_add(text, source->word);
+    if (source->naming == KEY_NAMING_NUMBER) {
         text_add_char(text, '.');
-        break;
-    case KEY_CLIENT_IP:
-    case KEY_CLIENT_CERT:
-    case KEY_CLIENT_CERT_DNS:
-    case KEY_CLIENT_CERT_URI:
-    case KEY_CLIENT_CERT_CN:
-    case KEY_PATH:
-    case KEY_METHOD:
-    case KEY_HOST:
-    case KEY_ROUTE:
-    case KEY_GLOBAL:
-        text_add(text, key_source_name(term->source));
-        return;
+        text_add_u64(text, term->number);
+    } else if (term->name.len > 0) {
+        text_add_char(text, '.');
+        text_add(text, term->name);
     }
-    text_add(text, term->name);
 }
 
 /* Remove `LENGTH=` and LENGTH bytes from the start of @rest. */
@@ -76,15 +57,30 @@ static bool take_value(struct span *rest, struct span *value)
     return true;
 }
 
+/* Print the name of an identity part that is not hashed. */
+static void print_part_name(struct span name, struct text *text)
+{
+    for (size_t i = 0; i < KEY_SOURCES; i++) {
+        struct span behind = name;
+        if (take(&behind, KEY_SOURCE_ROWS[i].name) && take(&behind, SPAN("."))) {
+            text_add(text, KEY_SOURCE_ROWS[i].word);
+            text_add_char(text, '.');
+            text_add_printable(text, behind);
+            return;
+        }
+    }
+    text_add_printable(text, name);
+}
+
 /* Print the identity part at the start of @rest. False: there is no valid part. */
 static bool print_part(struct span *rest, struct text *text)
 {
     struct span value;
-    for (enum key_source source = KEY_CLIENT_IP; source <= KEY_GLOBAL; source++) {
+    for (size_t i = 0; i < KEY_SOURCES; i++) {
         struct span behind = *rest;
-        if (take(&behind, key_source_name(source)) && take(&behind, SPAN("#")) &&
+        if (take(&behind, KEY_SOURCE_ROWS[i].name) && take(&behind, SPAN("#")) &&
             take_value(&behind, &value)) {
-            text_add(text, key_source_name(source));
+            text_add(text, KEY_SOURCE_ROWS[i].name);
             text_add_char(text, '#');
             text_add_printable(text, value);
             *rest = behind;
@@ -99,10 +95,7 @@ static bool print_part(struct span *rest, struct text *text)
     if (!take_value(rest, &value)) {
         return false;
     }
-    if (take(&name, SPAN("segment.")) || take(&name, SPAN("capture."))) {
-        text_add_literal(text, "path.");
-    }
-    text_add_printable(text, name);
+    print_part_name(name, text);
     if (value.len > 0) {
         text_add_char(text, '=');
         text_add_printable(text, value);
@@ -264,16 +257,16 @@ static bool write_hash(struct reading *reading, const struct key_term *term)
     if (reading->rest.len < HASH_DIGITS || !is_hex(span_of(reading->rest.data, HASH_DIGITS))) {
         return text_refuse(reading->problem, "a `#` is followed by 32 hex digits, in lower case");
     }
-    text_add(reading->identity, key_source_name(term->source));
+    text_add(reading->identity, KEY_SOURCE_ROWS[term->source].name);
     text_add_literal(reading->identity, "#32=");
     text_add(reading->identity, span_of(reading->rest.data, HASH_DIGITS));
     reading->rest = rest_of(reading->rest, HASH_DIGITS);
     return true;
 }
 
-/* Take @name from the start of the text; header names are case-insensitive. One of @marks must
- * follow and is not taken. */
-static bool take_name(struct reading *reading, struct span name, const char *marks)
+/* Take @name from the start of the text. One of @marks must follow and is not taken. */
+static bool take_name(struct reading *reading, struct span name, bool ignore_case,
+                      const char *marks)
 {
     const struct span rest = reading->rest;
     if (rest.len <= name.len || strchr(marks, rest.data[name.len]) == NULL ||
@@ -281,38 +274,25 @@ static bool take_name(struct reading *reading, struct span name, const char *mar
         !span_equals_ignore_case(span_of(rest.data, name.len), name)) {
         return false;
     }
-    const struct span lower = SPAN("header.");
-    if (!span_starts_with(name, lower) && !span_starts_with(rest, name)) {
+    if (!ignore_case && !span_starts_with(rest, name)) {
         return false;
     }
     reading->rest = rest_of(rest, name.len);
     return true;
 }
 
-/* Write the name of @term as in an identity. */
-static void print_inner_name(const struct key_term *term, struct text *text)
-{
-    text_add(text, key_source_name(term->source));
-    if (term->source == KEY_PATH_SEGMENT) {
-        text_add_char(text, '.');
-        text_add_u64(text, term->number);
-    } else if (term->source == KEY_PATH_CAPTURE) {
-        text_add_char(text, '.');
-        text_add(text, term->name);
-    }
-}
-
 /* Whether the text begins with @term; if so, its name is taken. */
 static bool take_term(struct reading *reading, const struct key_term *term)
 {
+    const struct key_source_row *source = &KEY_SOURCE_ROWS[term->source];
     char buffers[2][NAME_BYTES_MAX + 32];
     struct text outer = text_of(buffers[0], sizeof(buffers[0]));
     struct text inner = text_of(buffers[1], sizeof(buffers[1]));
     key_print_term(term, &outer);
-    print_inner_name(term, &inner);
-    return take_name(reading, text_span(&outer), "=#") ||
-           take_name(reading, text_span(&inner), ":") ||
-           take_name(reading, key_source_name(term->source), "#");
+    key_write_part_name(term, &inner);
+    return take_name(reading, text_span(&outer), source->naming == KEY_NAMING_FIELD, "=#") ||
+           take_name(reading, text_span(&inner), false, ":") ||
+           take_name(reading, source->name, false, "#");
 }
 
 static bool is_at_end(const struct reading *reading)

@@ -35,6 +35,9 @@ static bool add(struct reading *reading, struct span value)
 
 /* --- one value: missing if it is empty --- */
 
+typedef struct span read_one_fn(const struct key_term *term, const struct request_view *request,
+                                char buffer[ADDRESS_TEXT_MAX]);
+
 static struct span read_client(const struct key_term *term, const struct request_view *request,
                                char buffer[ADDRESS_TEXT_MAX])
 {
@@ -48,8 +51,36 @@ static struct span read_client(const struct key_term *term, const struct request
     return text_span(&text);
 }
 
-static struct span read_capture(const struct key_term *term, const struct request_view *request)
+static struct span read_certificate(const struct key_term *term, const struct request_view *request,
+                                    char *buffer)
 {
+    (void)buffer;
+    if (request->tls == NULL || request->tls->certificate == NULL) {
+        return SPAN("");
+    }
+    return request->tls->certificate->facts[KEY_SOURCE_ROWS[term->source].detail];
+}
+
+static struct span read_path(const struct key_term *term, const struct request_view *request,
+                             char *buffer)
+{
+    (void)term;
+    (void)buffer;
+    return request->path->text;
+}
+
+static struct span read_segment(const struct key_term *term, const struct request_view *request,
+                                char *buffer)
+{
+    (void)buffer;
+    return term->number <= request->path->n_segments ? request->path->segments[term->number - 1]
+                                                     : SPAN("");
+}
+
+static struct span read_capture(const struct key_term *term, const struct request_view *request,
+                                char *buffer)
+{
+    (void)buffer;
     for (size_t i = 0; i < request->n_captures; i++) {
         if (span_equals(request->capture_names[i], term->name)) {
             return request->captures[i];
@@ -58,48 +89,37 @@ static struct span read_capture(const struct key_term *term, const struct reques
     return SPAN("");
 }
 
-static struct span read_certificate(const struct key_term *term, const struct request_view *request)
+static struct span read_method(const struct key_term *term, const struct request_view *request,
+                               char *buffer)
 {
-    if (request->tls == NULL || request->tls->certificate == NULL) {
-        return SPAN("");
-    }
-    return request->tls->certificate->facts[term->source - KEY_CLIENT_CERT];
+    (void)term;
+    (void)buffer;
+    return request->method;
 }
 
-/* @buffer: for an address. */
-static ALWAYS_INLINE struct span read_one(const struct key_term *term,
-                                          const struct request_view *request,
-                                          char buffer[ADDRESS_TEXT_MAX])
+static struct span read_host(const struct key_term *term, const struct request_view *request,
+                             char *buffer)
 {
-    switch (term->source) {
-    case KEY_CLIENT_IP:
-        return read_client(term, request, buffer);
-    case KEY_CLIENT_CERT:
-    case KEY_CLIENT_CERT_DNS:
-    case KEY_CLIENT_CERT_URI:
-    case KEY_CLIENT_CERT_CN:
-        return read_certificate(term, request);
-    case KEY_PATH:
-        return request->path->text;
-    case KEY_PATH_SEGMENT:
-        return term->number <= request->path->n_segments ? request->path->segments[term->number - 1]
-                                                         : SPAN("");
-    case KEY_PATH_CAPTURE:
-        return read_capture(term, request);
-    case KEY_METHOD:
-        return request->method;
-    case KEY_HOST:
-        return request->host;
-    case KEY_ROUTE:
-        return request->route;
-    case KEY_GLOBAL:
-        return SPAN("all");
-    case KEY_HEADER:
-    case KEY_COOKIE:
-    case KEY_QUERY:
-        break;
-    }
-    return SPAN("");
+    (void)term;
+    (void)buffer;
+    return request->host;
+}
+
+static struct span read_route(const struct key_term *term, const struct request_view *request,
+                              char *buffer)
+{
+    (void)term;
+    (void)buffer;
+    return request->route;
+}
+
+static struct span read_all(const struct key_term *term, const struct request_view *request,
+                            char *buffer)
+{
+    (void)term;
+    (void)request;
+    (void)buffer;
+    return SPAN("all");
 }
 
 /* --- fields --- */
@@ -228,51 +248,49 @@ static void read_query(struct reading *reading, const struct head *head,
 
 /* --- a part --- */
 
+typedef void read_each_fn(struct reading *reading, const struct head *head,
+                          struct key_scratch *scratch);
+
+/* The reader of each source: one of the two is NULL. */
+static const struct {
+    read_one_fn *one;
+    read_each_fn *each;
+} READERS[KEY_SOURCES] = {
+#define ONE(reader) .one = read_##reader
+#define EACH(reader) .each = read_##reader
+#define KEY_SOURCE_READER(id, name, word, naming, origin, detail, values, reader, pattern)         \
+    [KEY_##id] = {reader},
+    KEY_SOURCE_LIST(KEY_SOURCE_READER)
+#undef KEY_SOURCE_READER
+};
+
 static void read_term(struct reading *reading, const struct request_view *request,
                       struct key_scratch *scratch)
 {
-    switch (reading->term->source) {
-    case KEY_HEADER:
-        read_header(reading, request->head, scratch);
-        return;
-    case KEY_COOKIE:
-        read_cookie(reading, request->head, scratch);
-        return;
-    case KEY_QUERY:
-        read_query(reading, request->head, scratch);
-        return;
-    case KEY_CLIENT_IP:
-    case KEY_CLIENT_CERT:
-    case KEY_CLIENT_CERT_DNS:
-    case KEY_CLIENT_CERT_URI:
-    case KEY_CLIENT_CERT_CN:
-    case KEY_PATH:
-    case KEY_PATH_SEGMENT:
-    case KEY_PATH_CAPTURE:
-    case KEY_METHOD:
-    case KEY_HOST:
-    case KEY_ROUTE:
-    case KEY_GLOBAL:
-        (void)add(reading, read_one(reading->term, request, scratch->address));
+    const enum key_source source = reading->term->source;
+    if (READERS[source].each != NULL) {
+        READERS[source].each(reading, request->head, scratch);
         return;
     }
+    (void)add(reading, READERS[source].one(reading->term, request, scratch->address));
 }
 
-static bool may_differ(const struct key_term *term, enum key_duplicates duplicates)
+bool key_term_may_differ(const struct key_term *term, enum key_duplicates duplicates)
 {
-    return duplicates == KEY_DUPLICATES_EACH ||
-           (duplicates == KEY_DUPLICATES_COOKIES && term->source == KEY_COOKIE);
+    const bool is_cookie = KEY_SOURCE_ROWS[term->source].origin == KEY_FROM_COOKIE;
+    return READERS[term->source].each != NULL &&
+           (duplicates == KEY_DUPLICATES_EACH ||
+            (duplicates == KEY_DUPLICATES_COOKIES && is_cookie));
 }
 
 bool key_values_read_one(const struct key_part *part, const struct request_view *request,
                          char buffer[ADDRESS_TEXT_MAX], struct key_value *value)
 {
     const struct key_term *term = &part->terms[0];
-    if (part->n_terms > 1 || term->source == KEY_HEADER || term->source == KEY_COOKIE ||
-        term->source == KEY_QUERY) {
+    if (part->n_terms > 1 || READERS[term->source].one == NULL) {
         return false;
     }
-    value->value = read_one(term, request, buffer);
+    value->value = READERS[term->source].one(term, request, buffer);
     value->term = value->value.len > 0 ? term : NULL;
     return true;
 }
@@ -288,7 +306,7 @@ bool key_values_read(const struct key_part *part, enum key_duplicates duplicates
         read_term(&reading, request, scratch);
         const size_t n = values->n - reading.first;
         if (reading.is_refused ||
-            (n + reading.has_empty > 1 && !may_differ(reading.term, duplicates))) {
+            (n + reading.has_empty > 1 && !key_term_may_differ(reading.term, duplicates))) {
             return false;
         }
         if (n > 0 && !reading.has_empty) {
@@ -308,10 +326,11 @@ struct span key_value_normalise(const struct key_term *term, struct span value,
     struct span readings[VALUE_READINGS_MAX];
     size_t n;
     scratch->used = 0;
-    if (term->source == KEY_HEADER) {
+    const enum key_origin origin = KEY_SOURCE_ROWS[term->source].origin;
+    if (origin == KEY_FROM_HEADER) {
         return normalise_field(term, &value, scratch) ? value : SPAN("");
     }
-    if (term->source == KEY_COOKIE &&
+    if (origin == KEY_FROM_COOKIE &&
         cookie_decode(value_trim(value), scratch->bytes, sizeof(scratch->bytes), readings, &n)) {
         return readings[0];
     }

@@ -48,8 +48,11 @@ MUST_USE bool key_values_read(const struct key_part *part, enum key_duplicates d
 struct span key_value_normalise(const struct key_term *term, struct span value,
                                 struct key_scratch *scratch);
 
-/* The name of @source in an identity. */
-struct span key_source_name(enum key_source source);
+/* Whether a request may have several values for @term that are counted each. */
+bool key_term_may_differ(const struct key_term *term, enum key_duplicates duplicates);
+
+/* Write the name of a part whose value is not hashed: `capture.tenant`. */
+void key_write_part_name(const struct key_term *term, struct text *text);
 
 /* Write the identity part of @value, which is not empty, under @term. A value under client.ip is
  * the text of address_write(), under global `all`; these are written unhashed. */

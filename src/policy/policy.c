@@ -149,7 +149,7 @@ static bool reads_path(const struct key *key)
     for (size_t i = 0; i < key->n_parts; i++) {
         for (size_t j = 0; j < key->parts[i].n_terms; j++) {
             const enum key_source source = key->parts[i].terms[j].source;
-            if (source == KEY_PATH || source == KEY_PATH_SEGMENT || source == KEY_PATH_CAPTURE) {
+            if (KEY_SOURCE_ROWS[source].origin == KEY_FROM_PATH) {
                 return true;
             }
         }

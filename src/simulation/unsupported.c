@@ -40,27 +40,22 @@ static bool has_header(const struct search *search, struct span name)
 
 static bool has_term(const struct search *search, const struct key_term *term)
 {
-    switch (term->source) {
-    case KEY_HEADER:
+    const struct key_source_row *source = &KEY_SOURCE_ROWS[term->source];
+    switch (source->origin) {
+    case KEY_FROM_HEADER:
         return has_header(search, term->name);
-    case KEY_COOKIE:
+    case KEY_FROM_COOKIE:
         return has_header(search, SPAN("cookie"));
-    case KEY_QUERY:
+    case KEY_FROM_QUERY:
         return search->reported->has_query;
-    case KEY_HOST:
+    case KEY_FROM_HOST:
         return search->reported->has_host;
-    case KEY_CLIENT_CERT:
-    case KEY_CLIENT_CERT_DNS:
-    case KEY_CLIENT_CERT_URI:
-    case KEY_CLIENT_CERT_CN:
-        return is_reported(search, LOG_CERTIFICATE + (term->source - KEY_CLIENT_CERT));
-    case KEY_CLIENT_IP:
-    case KEY_PATH:
-    case KEY_PATH_SEGMENT:
-    case KEY_PATH_CAPTURE:
-    case KEY_METHOD:
-    case KEY_ROUTE:
-    case KEY_GLOBAL:
+    case KEY_FROM_CERTIFICATE:
+        return is_reported(search, LOG_CERTIFICATE + (enum log_part)source->detail);
+    case KEY_FROM_ADDRESS:
+    case KEY_FROM_PATH:
+    case KEY_FROM_METHOD:
+    case KEY_FROM_POLICY:
         break;
     }
     return true;

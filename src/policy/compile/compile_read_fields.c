@@ -32,9 +32,10 @@ static void add_key(struct collection *collection, const struct key *key)
     for (size_t i = 0; i < key->n_parts; i++) {
         for (size_t j = 0; j < key->parts[i].n_terms; j++) {
             const struct key_term *term = &key->parts[i].terms[j];
-            if (term->source == KEY_HEADER) {
+            const enum key_origin origin = KEY_SOURCE_ROWS[term->source].origin;
+            if (origin == KEY_FROM_HEADER) {
                 add(collection, term->name, false);
-            } else if (term->source == KEY_COOKIE) {
+            } else if (origin == KEY_FROM_COOKIE) {
                 add(collection, field_name(FIELD_COOKIE), false);
             }
         }

@@ -51,27 +51,20 @@ static bool is_fixed_host(const struct route_match *match)
 /* Whether clients cannot change the value of @term at will. */
 static bool is_firm_term(const struct key_term *term, const struct route_match *match)
 {
-    switch (term->source) {
-    case KEY_CLIENT_IP:
-    case KEY_ROUTE:
-    case KEY_GLOBAL:
-    case KEY_CLIENT_CERT:
-    case KEY_CLIENT_CERT_DNS:
-    case KEY_CLIENT_CERT_URI:
-    case KEY_CLIENT_CERT_CN:
+    switch (KEY_SOURCE_ROWS[term->source].origin) {
+    case KEY_FROM_ADDRESS:
+    case KEY_FROM_CERTIFICATE:
+    case KEY_FROM_POLICY:
         return true;
-    case KEY_METHOD:
+    case KEY_FROM_METHOD:
         return match->n_methods > 0;
-    case KEY_HOST:
+    case KEY_FROM_HOST:
         return is_fixed_host(match);
-    case KEY_PATH:
-        return is_fixed_path(match, 0);
-    case KEY_PATH_SEGMENT:
-        return is_fixed_path(match, term->number);
-    case KEY_PATH_CAPTURE:
-    case KEY_HEADER:
-    case KEY_COOKIE:
-    case KEY_QUERY:
+    case KEY_FROM_PATH:
+        return term->name.len == 0 && is_fixed_path(match, term->number);
+    case KEY_FROM_HEADER:
+    case KEY_FROM_COOKIE:
+    case KEY_FROM_QUERY:
         return false;
     }
     return false;
@@ -81,7 +74,7 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
 static bool is_skipped_without_certificate(const struct key_part *part, enum key_missing missing)
 {
     const enum key_source last = part->terms[part->n_terms - 1].source;
-    return missing == KEY_MISSING_SKIP && last >= KEY_CLIENT_CERT && last <= KEY_CLIENT_CERT_CN;
+    return missing == KEY_MISSING_SKIP && KEY_SOURCE_ROWS[last].origin == KEY_FROM_CERTIFICATE;
 }
 
 static bool is_firm_key(const struct limit_rule *rule, const struct route_match *match)

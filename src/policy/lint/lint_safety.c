@@ -178,8 +178,7 @@ static const struct key_term *hashed_term(const struct limit_rule *rule)
     for (size_t i = 0; i < rule->key.n_parts; i++) {
         for (size_t j = 0; j < rule->key.parts[i].n_terms; j++) {
             const struct key_term *term = &rule->key.parts[i].terms[j];
-            if (term->source == KEY_HEADER || term->source == KEY_COOKIE ||
-                term->source == KEY_QUERY) {
+            if (KEY_SOURCE_ROWS[term->source].values == KEY_VISIBLE_NEVER) {
                 return term;
             }
         }
@@ -202,7 +201,7 @@ void lint_empty_secret(struct lint *lint)
                       "store.secret is empty, so that any reader can compute the hashes that stand "
                       "for values of %.*s.%.*s, and find short or leaked values in Redis and "
                       "in logs: write secret: ${NAME}",
-                      SPAN_ARGS(key_source_name(term->source)), SPAN_ARGS(term->name));
+                      SPAN_ARGS(KEY_SOURCE_ROWS[term->source].word), SPAN_ARGS(term->name));
             return;
         }
     }

@@ -102,7 +102,7 @@ void lint_unmet_connections(struct lint *lint, const struct route *route,
 static bool is_of_certificate(const struct key_part *part)
 {
     for (size_t i = 0; i < part->n_terms; i++) {
-        if (part->terms[i].source < KEY_CLIENT_CERT || part->terms[i].source > KEY_CLIENT_CERT_CN) {
+        if (KEY_SOURCE_ROWS[part->terms[i].source].origin != KEY_FROM_CERTIFICATE) {
             return false;
         }
     }

@@ -134,10 +134,9 @@ static const struct section_field RATE_FIELDS[] = {
 };
 const struct value_type VALUE_RATE = SHORT_SECTION_TYPE(RATE_FIELDS, struct spec_rate, "rate");
 
-#define PATTERN_NAME "[!#$%&'*+.^_`~0-9A-Za-z-]+" /* a token without "|" */
-#define PATTERN_TERM                                                                               \
-    "(client\\.ip(/[0-9]+)?|(header|cookie|query)\\." PATTERN_NAME "|path(\\." PATTERN_NAME ")?"   \
-    "|method|host|route|global)"
+/* The list puts "|" before each pattern, so that one, which it repeats, stands before the list. */
+#define PATTERN_SOURCE(id, name, word, naming, origin, detail, values, reader, pattern) "|" pattern
+#define PATTERN_TERM "(global" KEY_SOURCE_LIST(PATTERN_SOURCE) ")"
 const struct value_type VALUE_KEY_PART = {
     .noun = "a key such as client.ip",
     VALUE_WITH_NODE(struct spec_key_part, part),
@@ -192,59 +191,34 @@ enum {
     IPV6_BITS_MIN = 33, /* a smaller number is meant for IPv4 */
 };
 
-/* The syntax after the word of a source. */
-enum term_rest {
-    REST_NONE,    /* client.ip may have /BITS */
-    REST_NAME,    /* .NAME */
-    REST_SEGMENT, /* nothing, .N or .NAME */
-};
+/* Write how a policy writes the source. */
+static void write_syntax(const struct key_source_row *source, struct text *text)
+{
+    text_add(text, source->word);
+    if (source->naming == KEY_NAMING_NUMBER) {
+        text_add_literal(text, ".N");
+    } else if (source->naming == KEY_NAMING_NAME || source->naming == KEY_NAMING_FIELD) {
+        text_add_literal(text, ".NAME");
+    }
+}
 
-struct source_word {
-    struct span word;
-    enum key_source source;
-    enum term_rest rest;
-    bool not_yet;
-};
-
-static const struct source_word SOURCES[] = {
-    {{"client.ip", 9}, KEY_CLIENT_IP, REST_NONE, false},
-    {{"client.cert", 11}, KEY_CLIENT_CERT, REST_NONE, false},
-    {{"client.cert.dns", 15}, KEY_CLIENT_CERT_DNS, REST_NONE, false},
-    {{"client.cert.uri", 15}, KEY_CLIENT_CERT_URI, REST_NONE, false},
-    {{"client.cert.cn", 14}, KEY_CLIENT_CERT_CN, REST_NONE, false},
-    {{"header", 6}, KEY_HEADER, REST_NAME, false},
-    {{"cookie", 6}, KEY_COOKIE, REST_NAME, false},
-    {{"query", 5}, KEY_QUERY, REST_NAME, false},
-    {{"path", 4}, KEY_PATH, REST_SEGMENT, false},
-    {{"method", 6}, KEY_METHOD, REST_NONE, false},
-    {{"host", 4}, KEY_HOST, REST_NONE, false},
-    {{"route", 5}, KEY_ROUTE, REST_NONE, false},
-    {{"global", 6}, KEY_GLOBAL, REST_NONE, false},
-    {{"jwt", 3}, KEY_GLOBAL, REST_NAME, true},
-};
-
-static const struct source_word *find_source(struct span word, struct text *problem)
+static bool refuse_word(struct span word, struct text *problem)
 {
     struct suggest suggest;
     suggest_init(&suggest, word);
-    for (size_t i = 0; i < ARRAY_LEN(SOURCES); i++) {
-        if (span_equals(SOURCES[i].word, word)) {
-            return &SOURCES[i];
-        }
-        if (!SOURCES[i].not_yet) {
-            suggest_offer(&suggest, SOURCES[i].word);
-        }
+    for (size_t i = 0; i < KEY_SOURCES; i++) {
+        suggest_offer(&suggest, KEY_SOURCE_ROWS[i].word);
     }
     text_add_literal(problem, "unknown source ");
     quote_write(problem, word);
     suggest_write(&suggest, problem);
-    if (suggest.best.len == 0) {
-        text_add_literal(problem,
-                         "; write client.ip, client.cert, client.cert.dns, client.cert.uri, "
-                         "client.cert.cn, header.NAME, cookie.NAME, query.NAME, path, "
-                         "path.N, path.NAME, method, host, route or global");
+    for (size_t i = 0; i < KEY_SOURCES && suggest.best.len == 0; i++) {
+        text_add(problem, i == 0                ? SPAN("; write ")
+                          : i + 1 < KEY_SOURCES ? SPAN(", ")
+                                                : SPAN(" or "));
+        write_syntax(&KEY_SOURCE_ROWS[i], problem);
     }
-    return NULL;
+    return false;
 }
 
 static bool copy_name(struct span name, bool lower, struct arena *arena, struct span *copy,
@@ -265,34 +239,38 @@ static bool copy_name(struct span name, bool lower, struct arena *arena, struct 
     return true;
 }
 
-/* The name after the dot of a header, cookie, query or path term. */
+/* The text of a term behind the word of its source. */
+struct term_rest {
+    struct span word;
+    struct span name; /* behind the dot; data is NULL: there is no dot */
+    struct span bits; /* behind the slash, likewise */
+};
+
+static bool parse_number(struct span name, struct key_term *term, struct text *problem)
+{
+    uint64_t number = 0;
+    if (!span_to_u64(name, PATH_SEGMENTS_MAX, &number) || number == 0) {
+        return text_refuse(problem, "segments of a path are counted from 1");
+    }
+    term->number = (uint32_t)number;
+    return true;
+}
+
 static bool parse_name(struct span name, struct arena *arena, struct key_term *term,
                        struct text *problem)
 {
-    uint64_t number = 0;
-    if (term->source == KEY_PATH && span_to_u64(name, PATH_SEGMENTS_MAX, &number)) {
-        if (number == 0) {
-            return text_refuse(problem, "segments of a path are counted from 1");
-        }
-        term->source = KEY_PATH_SEGMENT;
-        term->number = (uint32_t)number;
-        return true;
-    }
+    const bool is_field = KEY_SOURCE_ROWS[term->source].naming == KEY_NAMING_FIELD;
     if (!field_is_token(name) || name.len > NAME_BYTES_MAX) {
         return text_refuse(problem,
                            "the name behind the dot must be 1 to %d letters, digits, \"-\", "
                            "\"_\" and the like",
                            NAME_BYTES_MAX);
     }
-    if (term->source == KEY_HEADER && !value_check_read_field(name, problem)) {
+    if (is_field && !value_check_read_field(name, problem)) {
         return false;
     }
-    if (term->source == KEY_PATH) {
-        term->source = KEY_PATH_CAPTURE;
-    }
-    term->is_credentials =
-        term->source == KEY_HEADER && span_equals_ignore_case(name, SPAN("authorization"));
-    return copy_name(name, term->source == KEY_HEADER, arena, &term->name, problem);
+    term->is_credentials = is_field && span_equals_ignore_case(name, SPAN("authorization"));
+    return copy_name(name, is_field, arena, &term->name, problem);
 }
 
 /* The bits after the slash of client.ip. */
@@ -307,55 +285,107 @@ static bool parse_bits(struct span text, struct key_term *term, struct text *pro
     return true;
 }
 
-/* Split `word.name` at the dot; the words that begin with `client.` contain dots. */
-static struct span cut_word(struct span span, struct span *name)
+/* Whether the word of a source begins with @piece and a dot. */
+static bool begins_word(struct span piece)
 {
-    size_t dot = span_find(span, '.');
-    if (span_starts_with(span, SPAN("client."))) {
-        dot = span.len;
+    for (size_t i = 0; i < KEY_SOURCES; i++) {
+        const struct span word = KEY_SOURCE_ROWS[i].word;
+        if (word.len > piece.len && word.data[piece.len] == '.' && span_starts_with(word, piece)) {
+            return true;
+        }
     }
-    *name =
-        dot < span.len ? span_of(span.data + dot + 1, span.len - dot - 1) : (struct span){NULL, 0};
-    return span_of(span.data, dot);
+    return false;
+}
+
+/* Split `word.name` or `word/bits`. */
+static struct term_rest split_term(struct span term)
+{
+    struct term_rest rest = {.name = {NULL, 0}, .bits = {NULL, 0}};
+    const size_t dot = span_find(term, '.');
+    rest.word = span_of(term.data, dot);
+    if (dot < term.len && !begins_word(rest.word)) {
+        rest.name = span_of(term.data + dot + 1, term.len - dot - 1);
+    } else {
+        rest.word = term;
+    }
+    const size_t slash = span_find(rest.word, '/');
+    if (slash < rest.word.len) {
+        rest.bits = span_of(rest.word.data + slash + 1, rest.word.len - slash - 1);
+        rest.word.len = slash;
+    }
+    return rest;
+}
+
+/* Whether the naming of a source takes what follows its word, be it well written or not. */
+static bool takes_rest(enum key_naming naming, const struct term_rest *rest)
+{
+    uint64_t number;
+    switch (naming) {
+    case KEY_NAMING_NONE:
+        return rest->name.data == NULL && rest->bits.data == NULL;
+    case KEY_NAMING_BITS:
+        return rest->name.data == NULL;
+    case KEY_NAMING_NUMBER:
+        return rest->name.data != NULL && span_to_u64(rest->name, PATH_SEGMENTS_MAX, &number);
+    case KEY_NAMING_NAME:
+    case KEY_NAMING_FIELD:
+        return rest->name.data != NULL;
+    }
+    return false;
+}
+
+/* No source with this word takes what follows; @last is one of them, NULL: there is none. */
+static bool refuse_rest(const struct key_source_row *last, const struct term_rest *rest,
+                        struct text *problem)
+{
+    if (last == NULL) {
+        return refuse_word(rest->word, problem);
+    }
+    if (rest->bits.data != NULL) {
+        return text_refuse(problem, "only client.ip has a prefix length");
+    }
+    if (rest->name.data == NULL) {
+        return text_refuse(problem, "%.*s needs a name: %.*s.NAME", SPAN_ARGS(rest->word),
+                           SPAN_ARGS(rest->word));
+    }
+    return text_refuse(problem, "nothing may follow %.*s", SPAN_ARGS(rest->word));
+}
+
+static bool parse_rest(const struct term_rest *rest, struct arena *arena, struct key_term *term,
+                       struct text *problem)
+{
+    switch (KEY_SOURCE_ROWS[term->source].naming) {
+    case KEY_NAMING_NONE:
+        return true;
+    case KEY_NAMING_BITS:
+        return rest->bits.data == NULL || parse_bits(rest->bits, term, problem);
+    case KEY_NAMING_NUMBER:
+        return parse_number(rest->name, term, problem);
+    case KEY_NAMING_NAME:
+    case KEY_NAMING_FIELD:
+        return parse_name(rest->name, arena, term, problem);
+    }
+    return false;
 }
 
 static bool parse_term(struct span span, struct arena *arena, struct key_term *term,
                        struct text *problem)
 {
-    struct span name;
-    struct span word = cut_word(span, &name);
-    struct span bits = {NULL, 0};
-    const size_t slash = span_find(word, '/');
-    if (slash < word.len) {
-        bits = span_of(word.data + slash + 1, word.len - slash - 1);
-        word.len = slash;
-    }
-    const struct source_word *source = find_source(word, problem);
-    if (source == NULL) {
-        return false;
-    }
-    if (source->not_yet) {
-        return text_refuse(problem, "%.*s keys are not yet built", SPAN_ARGS(source->word));
-    }
-    *term = (struct key_term){
-        .source = source->source, .ipv6_bits = KEY_IPV6_BITS_DEFAULT, .ipv4_bits = IPV4_BITS};
-    if (bits.data != NULL && source->source != KEY_CLIENT_IP) {
-        return text_refuse(problem, "only client.ip has a prefix length");
-    }
-    if (bits.data != NULL) {
-        return parse_bits(bits, term, problem);
-    }
-    if (name.data == NULL) {
-        if (source->rest == REST_NAME) {
-            text_add_format(problem, "%.*s needs a name: %.*s.NAME", SPAN_ARGS(word),
-                            SPAN_ARGS(word));
+    const struct term_rest rest = split_term(span);
+    const struct key_source_row *last = NULL;
+    for (size_t i = 0; i < KEY_SOURCES; i++) {
+        if (!span_equals(KEY_SOURCE_ROWS[i].word, rest.word)) {
+            continue;
         }
-        return source->rest != REST_NAME;
+        last = &KEY_SOURCE_ROWS[i];
+        if (takes_rest(last->naming, &rest)) {
+            *term = (struct key_term){.source = (enum key_source)i,
+                                      .ipv6_bits = KEY_IPV6_BITS_DEFAULT,
+                                      .ipv4_bits = IPV4_BITS};
+            return parse_rest(&rest, arena, term, problem);
+        }
     }
-    if (source->rest == REST_NONE) {
-        return text_refuse(problem, "nothing may follow %.*s", SPAN_ARGS(word));
-    }
-    return parse_name(name, arena, term, problem);
+    return refuse_rest(last, &rest, problem);
 }
 
 bool value_parse_key_part(struct span span, struct arena *arena, struct key_part *part,
