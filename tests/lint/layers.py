@@ -8,7 +8,7 @@ import sys
 
 import tree
 
-FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "tls": 2, "http2": 2, "policy": 3, "store": 3,
+FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "tls": 2, "jwt": 2, "http2": 2, "policy": 3, "store": 3,
           "proxy": 4, "admin": 5, "simulation": 5, "app": 6}
 
 # The rooms of a module, sub-folders of src/MODULE, the lowest first. A public header belongs to the
@@ -28,9 +28,9 @@ THIRD_PARTY = (
     (r"event2/.*", r"src/(net|store|proxy)/.*|src/app/echo[^/]*\.[ch]"),
     (r"llhttp\.h", r"src/http/.*"),
     (r"nghttp2/.*", r"src/http2/.*"),
-    (r"openssl/.*", r"src/tls/.*"),
+    (r"openssl/.*", r"src/(tls|jwt)/.*"),
     (r"sodium\.h", r"src/base/.*"),
-    (r"jansson\.h", r"src/(admin|app)/.*|src/policy/description\.c"),
+    (r"jansson\.h", r"src/(admin|app|jwt)/.*|src/policy/description\.c"),
     (r"curl/.*", r"src/app/ctl/.*"),
 )
 

@@ -1,0 +1,78 @@
+/* Verifies the tokens of a worker's requests and remembers what came of it: verified tokens with
+ * their claims, and tokens whose signature is wrong, each in a bounded table.
+ *
+ * A remembered token counts while the keys and the rules that it was judged by are in force. A
+ * signature costs more than a whole request. Therefore an address that sends many tokens with wrong
+ * signatures has few verified; all workers together count them. */
+
+#ifndef SLUICE_JWT_VERIFIER_H
+#define SLUICE_JWT_VERIFIER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/address.h"
+#include "base/arena.h"
+#include "base/compiler.h"
+#include "base/span.h"
+#include "jwt/keys.h"
+#include "jwt/token.h"
+
+enum {
+    JWT_VERIFIED_MAX = 4096,                   /* tokens of a worker */
+    JWT_VERIFIED_BYTES_MAX = 16 * 1024 * 1024, /* of them together */
+    JWT_REFUSED_MAX = 4096,                    /* tokens of a worker */
+    JWT_FAILURES_PER_MINUTE = 100,             /* of an address, before it is slowed down */
+    JWT_SLOWED_PER_SECOND = 10,                /* signatures of such an address */
+};
+
+/* Wrong signatures by address, of the process. */
+struct jwt_failures;
+
+/* NULL: no memory. */
+MUST_USE struct jwt_failures *jwt_failures_new(void);
+void jwt_failures_free(struct jwt_failures *failures);
+
+/* Whether a signature of @client may be verified at @now_us, monotonic. */
+bool jwt_failures_allow(struct jwt_failures *failures, const struct address *client,
+                        uint64_t now_us);
+
+/* A signature of @client was wrong. */
+void jwt_failures_add(struct jwt_failures *failures, const struct address *client, uint64_t now_us);
+
+/* What tokens are verified by. */
+struct jwt_source {
+    struct jwt_rules rules;
+    struct jwt_keys *keys;
+    uint64_t number; /* of the rules: see jwt_source_number() */
+};
+
+/* A number that no other rules of the process have. */
+uint64_t jwt_source_number(void);
+
+/* Verifies and remembers; of one thread. */
+struct jwt_verifier;
+
+/* @failures is borrowed. NULL: no memory. */
+MUST_USE struct jwt_verifier *jwt_verifier_new(struct jwt_failures *failures);
+
+/* NULL is a no-op. */
+void jwt_verifier_free(struct jwt_verifier *verifier);
+
+/* What the verified tokens that are remembered take, bytes. */
+size_t jwt_verifier_bytes(const struct jwt_verifier *verifier);
+
+/* The sender and the time of a token. */
+struct jwt_request {
+    struct address client;
+    uint64_t wall_us; /* us since the epoch */
+    uint64_t now_us;  /* monotonic */
+};
+
+/* Verify @token by @source. JWT_VALID: *claims is valid until the next call, or while @arena lives,
+ * whichever is shorter. */
+enum jwt_result jwt_verifier_check(struct jwt_verifier *verifier, const struct jwt_source *source,
+                                   struct span token, const struct jwt_request *request,
+                                   struct arena *arena, const struct jwt_claims **claims);
+
+#endif /* SLUICE_JWT_VERIFIER_H */

@@ -1,0 +1,241 @@
+#include "jwt/verifier.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "support/jwt_signer.h"
+
+#define SECRET "0123456789abcdef0123456789abcdef"
+#define OTHER "fedcba9876543210fedcba9876543210"
+
+enum { NOW_S = 1700000000, US_PER_S = 1000 * 1000 };
+
+static struct arena arena;
+static struct jwt_failures *failures;
+static struct jwt_verifier *verifier;
+static struct jwt_path path;
+static struct jwt_source source;
+static struct jwt_request request;
+static const struct jwt_claims *claims;
+
+static void setup(void)
+{
+    char bytes[64];
+    struct text problem = text_of(bytes, sizeof(bytes));
+    ck_assert_int_eq(hash_setup(), STATUS_OK);
+    arena_init(&arena, NULL, 0);
+    failures = jwt_failures_new();
+    verifier = jwt_verifier_new(failures);
+    ck_assert(jwt_path_parse(SPAN("sub"), &arena, &path, &problem));
+    source.rules =
+        (struct jwt_rules){.algorithms = 1U << JWT_HS256, .claims = &path, .n_claims = 1};
+    source.keys = jwt_keys_of_url(SPAN("https://id/jwks"), SPAN(""));
+    source.number = jwt_source_number();
+    request = (struct jwt_request){.wall_us = NOW_S * (uint64_t)US_PER_S, .now_us = US_PER_S};
+    ck_assert(address_parse(SPAN("192.0.2.1"), &request.client));
+    (void)jwt_keys_fetched(source.keys, jwt_key_set_of_secret(SPAN(SECRET)), 0, 0);
+}
+
+static void teardown(void)
+{
+    jwt_verifier_free(verifier);
+    jwt_failures_free(failures);
+    jwt_keys_release(source.keys);
+    arena_reset(&arena);
+}
+
+static char *token_of(const char *secret, unsigned number, size_t bytes)
+{
+    char *payload = malloc(bytes + 128);
+    (void)snprintf(payload, bytes + 128, "{\"exp\":1700000100,\"sub\":\"user%u\",\"x\":\"%0*d\"}",
+                   number, (int)bytes, 0);
+    char *token = signer_token(JWT_HS256, NULL, secret, "{\"alg\":\"HS256\"}", payload);
+    free(payload);
+    return token;
+}
+
+static enum jwt_result check(const char *token)
+{
+    return jwt_verifier_check(verifier, &source, span_of_text(token), &request, &arena, &claims);
+}
+
+static void check_subject(const char *subject)
+{
+    ck_assert(span_equals(jwt_claim_text(&claims->claims[0]), span_of_text(subject)));
+}
+
+START_TEST(a_verified_token_is_remembered_with_its_claims)
+{
+    char *token = token_of(SECRET, 1, 10);
+    ck_assert_int_eq(check(token), JWT_VALID);
+    check_subject("user1");
+    const struct jwt_claims *first = claims;
+    ck_assert_int_eq(check(token), JWT_VALID);
+    check_subject("user1");
+    ck_assert_ptr_ne(claims, first); /* of the table, no longer of the arena */
+    first = claims;
+    ck_assert_int_eq(check(token), JWT_VALID);
+    ck_assert_ptr_eq(claims, first);
+    free(token);
+}
+END_TEST
+
+/* The table is asked by the signature, and compares the whole. */
+START_TEST(another_token_with_a_remembered_signature_is_refused)
+{
+    char *token = token_of(SECRET, 1, 10);
+    char *other = token_of(SECRET, 2, 10);
+    ck_assert_int_eq(check(token), JWT_VALID);
+    ck_assert_uint_eq(strlen(token), strlen(other));
+    const char *signature = strrchr(token, '.');
+    memcpy(strrchr(other, '.'), signature, strlen(signature));
+    ck_assert_int_eq(check(other), JWT_SIGNATURE);
+    free(token);
+    free(other);
+}
+END_TEST
+
+START_TEST(a_remembered_token_expires)
+{
+    char *token = token_of(SECRET, 1, 10);
+    ck_assert_int_eq(check(token), JWT_VALID);
+    request.wall_us = (NOW_S + 100) * (uint64_t)US_PER_S - 1;
+    ck_assert_int_eq(check(token), JWT_VALID);
+    request.wall_us++;
+    ck_assert_int_eq(check(token), JWT_EXPIRED);
+    free(token);
+}
+END_TEST
+
+START_TEST(a_withdrawn_key_ends_remembered_tokens)
+{
+    char *token = token_of(SECRET, 1, 10);
+    char *other = token_of(OTHER, 1, 10);
+    ck_assert_int_eq(check(token), JWT_VALID);
+    ck_assert_int_eq(check(other), JWT_SIGNATURE);
+    (void)jwt_keys_fetched(source.keys, jwt_key_set_of_secret(SPAN(OTHER)), 0, 1);
+    ck_assert_int_eq(check(token), JWT_SIGNATURE);
+    ck_assert_int_eq(check(other), JWT_VALID);
+    free(token);
+    free(other);
+}
+END_TEST
+
+START_TEST(other_rules_do_not_share_what_is_remembered)
+{
+    static const struct span ISSUERS[] = {{"https://id", 10}};
+    char *token = token_of(SECRET, 1, 10);
+    ck_assert_int_eq(check(token), JWT_VALID);
+    source.rules.issuers = ISSUERS;
+    source.rules.n_issuers = 1;
+    source.number = jwt_source_number();
+    ck_assert_int_eq(check(token), JWT_ISSUER);
+    free(token);
+}
+END_TEST
+
+START_TEST(wrong_signatures_slow_their_address_down)
+{
+    char *good = token_of(SECRET, 1, 10);
+    char *later = token_of(SECRET, 2, 10);
+    size_t n_refused = 0;
+    size_t n_slowed = 0;
+    ck_assert_int_eq(check(good), JWT_VALID);
+    for (unsigned i = 0; i < 200; i++) {
+        char *bad = token_of(OTHER, i, 10);
+        const enum jwt_result result = check(bad);
+        n_refused += result == JWT_SIGNATURE;
+        n_slowed += result == JWT_TOO_MANY_FAILURES;
+        free(bad);
+    }
+    ck_assert_uint_eq(n_refused, JWT_FAILURES_PER_MINUTE + JWT_SLOWED_PER_SECOND);
+    ck_assert_uint_eq(n_slowed, 200 - n_refused);
+    ck_assert_int_eq(check(good), JWT_VALID);
+    ck_assert_int_eq(check(later), JWT_TOO_MANY_FAILURES);
+    request.now_us += US_PER_S;
+    ck_assert_int_eq(check(later), JWT_VALID);
+    free(good);
+    free(later);
+}
+END_TEST
+
+START_TEST(the_same_wrong_token_counts_once)
+{
+    char *bad = token_of(OTHER, 1, 10);
+    char *good = token_of(SECRET, 1, 10);
+    for (unsigned i = 0; i < 1000; i++) {
+        ck_assert_int_eq(check(bad), JWT_SIGNATURE);
+    }
+    ck_assert_int_eq(check(good), JWT_VALID);
+    free(bad);
+    free(good);
+}
+END_TEST
+
+/* More tokens than the table holds are all verified, and it stays within its bytes. */
+START_TEST(the_table_is_bounded)
+{
+    for (unsigned i = 0; i < JWT_VERIFIED_MAX + 1000; i++) {
+        char *token = token_of(SECRET, i, 4000);
+        ck_assert_int_eq(check(token), JWT_VALID);
+        free(token);
+        ck_assert_uint_le(jwt_verifier_bytes(verifier), JWT_VERIFIED_BYTES_MAX);
+        arena_reset(&arena);
+        arena_init(&arena, NULL, 0);
+        char bytes[64];
+        struct text problem = text_of(bytes, sizeof(bytes));
+        ck_assert(jwt_path_parse(SPAN("sub"), &arena, &path, &problem));
+    }
+    ck_assert_uint_gt(jwt_verifier_bytes(verifier), JWT_VERIFIED_BYTES_MAX / 2);
+}
+END_TEST
+
+START_TEST(an_empty_and_a_long_token_are_refused)
+{
+    static char token[JWT_TOKEN_BYTES_MAX + 2];
+    memset(token, 'A', JWT_TOKEN_BYTES_MAX + 1);
+    ck_assert_int_eq(check(""), JWT_MALFORMED);
+    ck_assert_int_eq(check(token), JWT_TOO_LONG);
+}
+END_TEST
+
+START_TEST(an_unknown_key_asks_for_a_fetch)
+{
+    uint64_t wait_us;
+    source.rules.algorithms = 1U << JWT_ES256;
+    struct evp_pkey_st *key = signer_key(JWT_ES256, 0);
+    char *token = signer_token(JWT_ES256, key, NULL, "{\"alg\":\"ES256\"}", "{\"exp\":1700000100}");
+    ck_assert_ptr_null(jwt_keys_next_due(20 * (uint64_t)US_PER_S, &wait_us));
+    ck_assert_int_eq(check(token), JWT_UNKNOWN_KEY);
+    struct jwt_keys *due = jwt_keys_next_due(20 * (uint64_t)US_PER_S, &wait_us);
+    ck_assert_ptr_eq(due, source.keys);
+    jwt_keys_release(due);
+    signer_free(key);
+    free(token);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("jwt/verifier");
+    TCase *tcase = tcase_create("all");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_verified_token_is_remembered_with_its_claims);
+    tcase_add_test(tcase, another_token_with_a_remembered_signature_is_refused);
+    tcase_add_test(tcase, a_remembered_token_expires);
+    tcase_add_test(tcase, a_withdrawn_key_ends_remembered_tokens);
+    tcase_add_test(tcase, other_rules_do_not_share_what_is_remembered);
+    tcase_add_test(tcase, wrong_signatures_slow_their_address_down);
+    tcase_add_test(tcase, the_same_wrong_token_counts_once);
+    tcase_add_test(tcase, the_table_is_bounded);
+    tcase_add_test(tcase, an_empty_and_a_long_token_are_refused);
+    tcase_add_test(tcase, an_unknown_key_asks_for_a_fetch);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
