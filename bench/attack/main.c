@@ -91,9 +91,9 @@ static bool run(const struct flood *flood)
     printf("%-12s full=%-9s %6.1f s CPU  rss %.1f to %.1f MiB  keys %" PRIu64 "  evictions %" PRIu64
            "  overflows %" PRIu64 "  admitted %" PRIu64 "  still denied %" PRIu64 " of %d  %s\n",
            flood->burst > 1 ? "forgettable" : "denying", FULL_NAMES[flood->full], result.cpu_s,
-           (double)result.rss_before / MIB, (double)result.rss_after / MIB, result.counters.n_keys,
-           result.counters.n_evictions, result.counters.n_overflows, result.n_admitted,
-           result.n_still_denied, FLOOD_DENIED, fault == NULL ? "PASS" : fault);
+           (double)result.rss_before / (double)MIB, (double)result.rss_after / (double)MIB,
+           result.counters.n_keys, result.counters.n_evictions, result.counters.n_overflows,
+           result.n_admitted, result.n_still_denied, FLOOD_DENIED, fault == NULL ? "PASS" : fault);
     fflush(stdout);
     return fault == NULL;
 }

@@ -61,7 +61,7 @@ static int compare(const void *a, const void *b)
 static double quantile_us(const uint64_t *times, size_t n, double part)
 {
     const size_t i = (size_t)(part * (double)n);
-    return n == 0 ? 0 : (double)times[i < n ? i : n - 1] / NS_PER_US;
+    return n == 0 ? 0 : (double)times[i < n ? i : n - 1] / (double)NS_PER_US;
 }
 
 static void print_times(const struct load *load, const char *name, enum measure measure,

@@ -24,7 +24,7 @@ size_t schedule_fill(const struct options *options, uint64_t start_ns, struct sh
                      size_t n_shots)
 {
     const double mean_ns = 1e9 / (double)options->rate;
-    const double end_ns = (double)options->length_ms * NS_PER_MS;
+    const double end_ns = (double)options->length_ms * (double)NS_PER_MS;
     uint64_t state = options->seed;
     double at_ns = options->is_poisson ? mean_ns * next_gap(&state) : 0;
     size_t n = 0;

@@ -172,7 +172,7 @@ static double match_ns(const struct policy *policy)
                 fail("a request leads to no route");
             }
         }
-        times[i] = (cpu_s() - began) * 1e9 / MATCHES;
+        times[i] = (cpu_s() - began) * 1e9 / (double)MATCHES;
     }
     return median(times);
 }

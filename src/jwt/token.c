@@ -237,7 +237,7 @@ static bool read_time(const json_t *value, uint64_t *us)
     if (!json_is_number(value)) {
         return false;
     }
-    const double time_us = json_number_value(value) * US_PER_S;
+    const double time_us = json_number_value(value) * (double)US_PER_S;
     if (time_us <= 0) {
         *us = 0;
     } else if (time_us >= (double)TIME_US_MAX) {

@@ -74,10 +74,10 @@ static const struct {
     {"duration", LOG_TAKES_S},
     {"cost", LOG_COST},
     {"scheme", LOG_SCHEME},
-    {"client.cert", LOG_CERTIFICATE + CERTIFICATE_FINGERPRINT},
-    {"client.cert.dns", LOG_CERTIFICATE + CERTIFICATE_DNS},
-    {"client.cert.uri", LOG_CERTIFICATE + CERTIFICATE_URI},
-    {"client.cert.cn", LOG_CERTIFICATE + CERTIFICATE_CN},
+    {"client.cert", LOG_CERTIFICATE + (enum log_part)CERTIFICATE_FINGERPRINT},
+    {"client.cert.dns", LOG_CERTIFICATE + (enum log_part)CERTIFICATE_DNS},
+    {"client.cert.uri", LOG_CERTIFICATE + (enum log_part)CERTIFICATE_URI},
+    {"client.cert.cn", LOG_CERTIFICATE + (enum log_part)CERTIFICATE_CN},
 };
 
 static size_t slot_of(size_t len)

@@ -172,7 +172,7 @@ static void count_keys(size_t n_servers, size_t *counts)
 /* @count is @share of all keys, but for chance: five standard deviations. */
 static void assert_share(size_t count, double share)
 {
-    const double expected = share * KEYS;
+    const double expected = share * (double)KEYS;
     const double off = (double)count - expected;
     ck_assert_msg(off * off <= 25 * expected * (1 - share), "%zu keys, not %.0f", count, expected);
 }
