@@ -50,10 +50,10 @@ enum admission_result {
 
 /* What an admission needs besides the request. */
 struct admission_context {
-    const struct policy *policy;  /* borrowed */
-    uint64_t wall_us;             /* now, us since the epoch: selects the calendar windows */
-    const struct ban_table *bans; /* banned and exempt keys; NULL: there are none */
-    uint64_t now_us;              /* monotonic; needed only with bans */
+    const struct policy *policy; /* borrowed */
+    uint64_t wall_us;            /* now, us since the epoch: selects the calendar windows */
+    struct bans_view *bans;      /* banned and exempt keys; NULL: there are none */
+    uint64_t now_us;             /* monotonic; needed only with bans */
     /* the first of LIMITS_PER_ROUTE_MAX slot numbers, unique to this request among all proxies */
     uint64_t first_slot;
     /* by index of the limit: true: it is not judged and its key is not read. Equal for all limits

@@ -12,7 +12,6 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/status.h"
-#include "store/ban_watch.h"
 #include "store/bans.h"
 #include "store/operation.h"
 

@@ -1,14 +1,12 @@
 /* Bans and exemptions: keys that a limit denies, or skips, until a time, independent of any count.
  *
- * One table in memory per process, with a maximum number of entries. Writers take a lock. Workers
- * read without a lock and see a change at their next lookup. Ends are converted to the monotonic
- * clock when a ban becomes known, so a step of the wall clock neither shortens nor extends a
- * ban. */
+ * One replica in memory per process, with a maximum number of entries. Workers read without a lock
+ * and see a change at their next lookup. Ends are converted to the monotonic clock when a ban
+ * becomes known, so a step of the wall clock neither shortens nor extends a ban. */
 
 #ifndef SLUICE_STORE_BANS_H
 #define SLUICE_STORE_BANS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,9 +16,10 @@
 #include "base/limits.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "store/replica.h"
 
 struct bans;
-struct ban_table;
+struct replica_table;
 
 enum {
     BAN_BY_BYTES_MAX = 64,      /* of ban.by */
@@ -52,6 +51,12 @@ MUST_USE enum status bans_new(size_t n_max, struct bans **bans);
 /* All views must be closed before. NULL is a no-op. */
 void bans_free(struct bans *bans);
 
+/* The replica of the bans, for replica_sync, which gets @bans as its context. */
+struct replica *bans_replica(struct bans *bans);
+extern const struct replica_table BANS_TABLE;
+
+#define BANS_KEY_SUFFIX ":bans"
+
 /* Changes the maximum. Entries beyond it stay. */
 void bans_set_max(struct bans *bans, size_t n_max);
 
@@ -63,45 +68,14 @@ void bans_set_max(struct bans *bans, size_t n_max);
 MUST_USE enum status bans_put(struct bans *bans, const struct ban *ban, uint64_t ends_us,
                               uint64_t now_us);
 
-/* Removes the entry of @limit and @hash. False: there was none. */
-bool bans_remove(struct bans *bans, struct span limit, const uint8_t hash[HASH_IDENTITY_BYTES]);
-
 /* Removes the entry of @ban's limit and hash, if its kind is @ban's. False: there was none. */
-bool bans_remove_kind(struct bans *bans, const struct ban *ban);
-
-/* Encloses a report of all bans: bans_end_telling() removes the entries that were not put since
- * bans_begin_telling(). */
-void bans_begin_telling(struct bans *bans);
-void bans_end_telling(struct bans *bans);
-
-/* As bans_end_telling(), after Redis has lost bans: entries that were not put and are in force at
- * @now_us stay, and bans_take_missing() returns them. Returns their number. */
-size_t bans_end_reporting_missing(struct bans *bans, uint64_t now_us);
-
-/* A missing ban, with its own copy of the texts. */
-struct ban_to_restore {
-    struct ban ban;
-    char texts[NAME_BYTES_MAX + KEY_TEXT_BYTES_MAX + BAN_BY_BYTES_MAX + BAN_REASON_BYTES_MAX];
-};
-
-/* Takes one missing ban; each is returned once. False: none is left that is in force at @now_us. */
-MUST_USE bool bans_take_missing(struct bans *bans, uint64_t now_us,
-                                struct ban_to_restore *restored);
-
-/* Counts a reported ban for which there is no room. Each report of all bans starts a new count. A
- * changed count is logged. */
-void bans_note_unobeyed(struct bans *bans);
+bool bans_remove(struct bans *bans, const struct ban *ban);
 
 /* Removes the entries that have ended at @now_us. */
 void bans_expire(struct bans *bans, uint64_t now_us);
 
-struct bans_counters {
-    size_t n; /* entries, including those that have just ended */
-    size_t n_max;
-    size_t n_unobeyed; /* reported bans for which there is no room */
-};
-
-struct bans_counters bans_count(struct bans *bans);
+/* See struct replica_counters. */
+struct replica_counters bans_count(struct bans *bans);
 
 /* The number of entries in force at @now_us. */
 size_t bans_count_holding(struct bans *bans, uint64_t now_us);
@@ -122,31 +96,23 @@ bool bans_find(struct bans *bans, struct span limit, const uint8_t hash[HASH_IDE
 /* --- lookup per request; one view per thread --- */
 
 struct bans_view {
-    struct bans *bans;                   /* borrowed; NULL: there are never any bans */
-    const atomic_uint_fast64_t *version; /* of the current table */
-    uint64_t seen;                       /* the version of this view */
-    const struct ban_table *table;       /* of that version; NULL: no bans */
+    struct bans *bans;             /* borrowed; NULL: there are never any bans */
+    const struct replica *replica; /* of them */
+    struct replica_reader reader;
 };
 
 void bans_view_init(struct bans_view *view, struct bans *bans);
 void bans_view_close(struct bans_view *view);
 
-/* Takes the current table into the view. */
-void bans_view_renew(struct bans_view *view);
-
-/* The current table, valid until the next call. NULL: no bans and no exemptions. */
-static inline const struct ban_table *bans_view_refresh(struct bans_view *view)
+/* @view, or NULL: there are no bans and no exemptions. */
+static inline struct bans_view *bans_view_if_any(struct bans_view *view)
 {
-    if (view->bans != NULL &&
-        UNLIKELY(atomic_load_explicit(view->version, memory_order_acquire) != view->seen)) {
-        bans_view_renew(view);
-    }
-    return view->table;
+    return view->bans == NULL || replica_is_empty(view->replica) ? NULL : view;
 }
 
 /* Whether @limit has a ban or an exemption for @identity at @now_us (monotonic). If so, *kind says
  * which, and it ends *left_us later. @secret belongs to the store. */
-MUST_USE bool ban_table_find(const struct ban_table *table, struct span limit, struct span identity,
+MUST_USE bool bans_view_find(struct bans_view *view, struct span limit, struct span identity,
                              struct span secret, uint64_t now_us, enum ban_kind *kind,
                              uint64_t *left_us);
 

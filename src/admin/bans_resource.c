@@ -45,7 +45,7 @@ static void add_ban(void *context, const struct ban *ban, uint64_t left_us)
 void bans_handle(struct admin_request *request)
 {
     struct bans *bans = request->admin->options.bans;
-    const struct bans_counters counters = bans_count(bans);
+    const struct replica_counters counters = bans_count(bans);
     json_t *list = json_array();
     json_t *json = json_object();
     bans_list(bans, clock_monotonic_us(), add_ban, &list);

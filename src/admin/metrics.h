@@ -44,7 +44,7 @@ struct metrics {
     const struct worker_meters *workers[WORKERS_MAX];
     size_t n_workers;
     size_t n_bans; /* that hold */
-    struct bans_counters bans;
+    struct replica_counters bans;
     struct memory_store_counters memory;
     uint64_t memory_bytes_max;
     uint64_t is_last_reload_good;

@@ -116,7 +116,7 @@ static void find_answer(struct explanation *explanation)
 
 /* Limits are shown also where they are not asked: admission_prepare() repeats what it said where
  * it was. */
-static enum status evaluate(struct explanation *explanation, const struct ban_table *bans,
+static enum status evaluate(struct explanation *explanation, struct bans_view *bans,
                             uint64_t wall_us, uint64_t now_us)
 {
     const struct admission_context context = {
@@ -193,7 +193,7 @@ enum status explanation_take_bans(struct explanation *explanation, uint64_t wall
     status = put_bans(explanation, bans, now_us);
     bans_view_init(&view, bans);
     if (status == STATUS_OK) {
-        status = evaluate(explanation, bans_view_refresh(&view), wall_us, now_us);
+        status = evaluate(explanation, bans_view_if_any(&view), wall_us, now_us);
         find_charges(explanation);
     }
     bans_view_close(&view);

@@ -28,10 +28,10 @@ static void stop(struct ban_sync *sync)
         sync->is_running = false;
     }
     if (sync->loop != NULL) {
-        ban_watch_free(sync->watch);
+        replica_sync_free(sync->sync);
         wakeup_close(&sync->stop);
         loop_free(sync->loop);
-        sync->watch = NULL;
+        sync->sync = NULL;
         sync->loop = NULL;
     }
 }
@@ -44,7 +44,7 @@ static enum status start(struct ban_sync *sync)
         status = wakeup_init(&sync->stop, sync->loop, on_stop, sync);
     }
     if (status == STATUS_OK) {
-        status = stores_watch_bans(sync->plan, sync->loop, sync->bans, &sync->watch);
+        status = stores_sync_bans(sync->plan, sync->loop, sync->bans, &sync->sync);
     }
     if (status == STATUS_OK && pthread_create(&sync->thread, NULL, run, sync) != 0) {
         status = STATUS_NO_MEMORY;

@@ -10,14 +10,14 @@
 #include "base/compiler.h"
 #include "base/status.h"
 #include "net/loop.h"
-#include "store/ban_watch.h"
 #include "store/bans.h"
+#include "store/replica_sync.h"
 
 struct ban_sync {
     struct bans *bans;       /* owned */
     struct store_plan *plan; /* joined; the Redis that is watched; NULL: none yet */
     struct loop *loop;       /* owned, as all that follows; NULL: the policy names no Redis */
-    struct ban_watch *watch;
+    struct replica_sync *sync;
     struct wakeup stop;
     pthread_t thread;
     bool is_running;

@@ -270,16 +270,18 @@ enum status stores_make_shared(const struct policy *policy, const struct resolve
     return make_shared(&policy->store, loop, &options, store);
 }
 
-enum status stores_watch_bans(struct store_plan *plan, struct loop *loop, struct bans *bans,
-                              struct ban_watch **watch)
+enum status stores_sync_bans(struct store_plan *plan, struct loop *loop, struct bans *bans,
+                             struct replica_sync **sync)
 {
-    struct ban_watch_options options = {
+    struct replica_sync_options options = {
         .redis = options_of(&plan->section, NULL, 0, plan->stores->resolver),
-        .bans = bans,
+        .table = &BANS_TABLE,
+        .replica = bans_replica(bans),
+        .context = bans,
     };
     options.redis.process = &plan->stores->redis;
     options.n_hosts = name_place(&plan->section, &options.redis, options.hosts);
-    return ban_watch_new(loop, &options, watch);
+    return replica_sync_new(loop, &options, sync);
 }
 
 /* Lay over *@store, which is freed on failure, what spares it calls. */

@@ -15,8 +15,9 @@
 #include "base/status.h"
 #include "net/resolver.h"
 #include "policy/policy.h"
-#include "store/ban_watch.h"
+#include "store/bans.h"
 #include "store/redis_process.h"
+#include "store/replica_sync.h"
 #include "store/store.h"
 
 struct loop;
@@ -77,8 +78,8 @@ MUST_USE enum status stores_make_shared(const struct policy *policy,
                                         struct store **store);
 
 /* Synchronize @bans with the Redis that @plan names, in @loop. STATUS_NO_MEMORY. */
-MUST_USE enum status stores_watch_bans(struct store_plan *plan, struct loop *loop,
-                                       struct bans *bans, struct ban_watch **watch);
+MUST_USE enum status stores_sync_bans(struct store_plan *plan, struct loop *loop, struct bans *bans,
+                                      struct replica_sync **sync);
 
 /* The resolver options and name servers of a policy. */
 struct name_servers {

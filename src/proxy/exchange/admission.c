@@ -90,7 +90,7 @@ static enum said look_up(const struct admission_context *context, const struct l
 {
     enum ban_kind kind;
     if (context->bans == NULL ||
-        !ban_table_find(context->bans, rule->name, key, context->policy->store.secret,
+        !bans_view_find(context->bans, rule->name, key, context->policy->store.secret,
                         context->now_us, &kind, left_us)) {
         return SAID_NOTHING;
     }

@@ -233,7 +233,7 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
             {
                 .policy = policy,
                 .wall_us = policy->n_calendars > 0 ? clock_wall_us() : 0,
-                .bans = bans_view_refresh(&exchange->env->bans),
+                .bans = bans_view_if_any(&exchange->env->bans),
                 .now_us = now_us,
                 .first_slot = new_slots(exchange->env),
             },

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "store/bans/ban_prefix.h"
 #include "store/bans/ban_record.h"
-#include "store/bans/ban_table.h"
 #include "store/redis/redis_command.h"
 
 /* Replies of a script that has changed nothing. */
@@ -24,7 +24,7 @@ static enum status make_here(struct ban_change *change, uint64_t now_ms)
     const uint64_t now_us = clock_monotonic_us();
     enum status status = STATUS_OK;
     if (change->is_lift) {
-        status = bans_remove_kind(change->bans, ban) ? STATUS_OK : STATUS_NOT_FOUND;
+        status = bans_remove(change->bans, ban) ? STATUS_OK : STATUS_NOT_FOUND;
     } else {
         ban->set_ms = now_ms;
         status = bans_put(change->bans, ban, now_us + (ban->until_ms - now_ms) * 1000, now_us);
@@ -198,14 +198,14 @@ static struct span add_hashes(struct text *text, const struct ban_query *query)
     struct address_prefix prefix;
     hash_identity(query->secret, query->identity, hash);
     text_add_hex(text, hash, sizeof(hash));
-    if (!ban_table_read_client(query->identity, &prefix)) {
+    if (!ban_prefix_read_client(query->identity, &prefix)) {
         prefix.bits = 0;
     }
     while (prefix.bits-- > 0) {
         char bytes[2 * ADDRESS_TEXT_MAX];
         struct text identity = text_of(bytes, sizeof(bytes));
         prefix.base = address_mask(prefix.base, prefix.bits);
-        ban_table_write_prefix(&prefix, &identity);
+        ban_prefix_write(&prefix, &identity);
         hash_identity(query->secret, text_span(&identity), hash);
         text_add_hex(text, hash, sizeof(hash));
     }

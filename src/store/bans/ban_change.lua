@@ -1,6 +1,6 @@
 --[[ Set or lift a ban or an exemption, and tell all processes. What is lifted leaves a word until
 it would have ended, so that no process that missed it sets it again; the field "id" tells one life
-of the hash from another, the field "version" one state of it from the one before.
+of the hash from another, the field "version" is a number that each change increments.
 
 KEYS   the hash of bans
 ARGV   1 the channel
@@ -15,11 +15,10 @@ Reply  1 until when (ms); 0: there was none to lift, -1: there are too many, -2:
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function tell()
-  local before = redis.call('HGET', KEYS[1], 'version') or ''
-  local number = tonumber(string.match(before, ' (%d+)$') or '0') + 1
-  local life = redis.call('HGET', KEYS[1], 'id') or ''
-  redis.call('HSET', KEYS[1], 'version', string.format('%s %.0f', life, number))
-  redis.call('PUBLISH', ARGV[1], 'ban ' .. ARGV[2])
+  local before = tonumber(redis.call('HGET', KEYS[1], 'version') or '') or now
+  local version = string.format('%.0f', before + 1)
+  redis.call('HSET', KEYS[1], 'version', version)
+  redis.call('PUBLISH', ARGV[1], 'ban ' .. version .. ' ' .. ARGV[2])
 end
 if ARGV[7] == '' then
   local value = redis.call('HGET', KEYS[1], ARGV[2])

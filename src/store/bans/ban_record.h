@@ -18,6 +18,7 @@
 enum {
     BAN_FIELD_BYTES_MAX = NAME_BYTES_MAX + 1 + 2 * HASH_IDENTITY_BYTES,
     BAN_REST_BYTES_MAX = BAN_BY_BYTES_MAX + 1 + KEY_TEXT_BYTES_MAX + 1 + BAN_REASON_BYTES_MAX,
+    BAN_VALUE_BYTES_MAX = 7 + 2 * 21 + BAN_REST_BYTES_MAX, /* with the kind and two times */
 };
 
 /* "ban" or "exempt". */

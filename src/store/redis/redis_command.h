@@ -110,11 +110,11 @@ extern const struct script heartbeat_script;
 extern const struct script reset_script;
 extern const struct script ban_change_script;
 extern const struct script ban_query_script;
-extern const struct script ban_read_script;
+extern const struct script replica_read_script;
+extern const struct script replica_restore_script;
 
 /* The channel on which the processes under one prefix report changes, and its messages. */
 #define REDIS_CHANNEL_SUFFIX ":changes"
 #define REDIS_CHANNEL_FORGET "forget" /* a key was reset: cached denials are void */
-#define REDIS_CHANNEL_BAN "ban "      /* followed by a field of the hash of bans */
 
 #endif /* SLUICE_STORE_REDIS_REDIS_COMMAND_H */

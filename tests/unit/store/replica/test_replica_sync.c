@@ -1,7 +1,7 @@
 /* Bans in a real Redis: set by one process, known to another, whatever
  * becomes of Redis meanwhile. */
 
-#include "store/ban_watch.h"
+#include "store/replica_sync.h"
 
 #include <check.h>
 #include <hiredis/hiredis.h>
@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "base/text.h"
 #include "store/ban_change.h"
-#include "store/bans/ban_watch_inner.h"
 #include "store/redis_process.h"
 #include "support/iterations.h"
 #include "support/redis_client.h"
@@ -28,7 +28,7 @@ struct proxy {
     struct redis_process process;
     struct bans *bans;
     struct bans_view view;
-    struct ban_watch *watch;
+    struct replica_sync *sync;
 };
 
 static struct redis_server server;
@@ -45,18 +45,28 @@ static struct redis_store_options options_of(struct proxy *proxy)
     };
 }
 
+static struct replica_sync_options sync_options_of(struct proxy *proxy)
+{
+    return (struct replica_sync_options){
+        .redis = options_of(proxy),
+        .table = &BANS_TABLE,
+        .replica = bans_replica(proxy->bans),
+        .context = proxy->bans,
+    };
+}
+
 static void open_proxy(struct proxy *proxy)
 {
     ck_assert_int_eq(redis_process_init(&proxy->process), STATUS_OK);
     ck_assert_int_eq(bans_new(1000, &proxy->bans), STATUS_OK);
     bans_view_init(&proxy->view, proxy->bans);
-    const struct ban_watch_options options = {.redis = options_of(proxy), .bans = proxy->bans};
-    ck_assert_int_eq(ban_watch_new(loop, &options, &proxy->watch), STATUS_OK);
+    const struct replica_sync_options options = sync_options_of(proxy);
+    ck_assert_int_eq(replica_sync_new(loop, &options, &proxy->sync), STATUS_OK);
 }
 
 static void close_proxy(struct proxy *proxy)
 {
-    ban_watch_free(proxy->watch);
+    replica_sync_free(proxy->sync);
     bans_view_close(&proxy->view);
     bans_free(proxy->bans);
     redis_process_close(&proxy->process);
@@ -85,10 +95,9 @@ static bool finds(struct proxy *proxy, const char *identity, enum ban_kind wante
 {
     enum ban_kind kind;
     uint64_t left_us;
-    const struct ban_table *table = bans_view_refresh(&proxy->view);
-    return table != NULL &&
-           ban_table_find(table, SPAN("a"), span_of_text(identity), SECRET, clock_monotonic_us(),
-                          &kind, &left_us) &&
+    return bans_view_if_any(&proxy->view) != NULL &&
+           bans_view_find(&proxy->view, SPAN("a"), span_of_text(identity), SECRET,
+                          clock_monotonic_us(), &kind, &left_us) &&
            kind == wanted;
 }
 
@@ -211,15 +220,19 @@ START_TEST(there_are_no_more_than_the_maximum_and_those_that_ended_make_room)
 }
 END_TEST
 
+static void make_all_read(void)
+{
+    redis_server_command(&server, "CLIENT KILL TYPE normal SKIPME yes");
+    iterations_for(loop, 400 * 1000);
+}
+
 START_TEST(what_was_known_holds_while_redis_is_away_and_is_set_again_if_it_is_lost)
 {
     struct store *store = open_store();
     struct ban_change ban = {.for_ms = 60000};
     ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
     await_found(&proxies[1], "{x}", BAN_REFUSES, true);
-    while (proxies[0].watch->restore.known.len == 0) { /* it has read the ban, and of which hash */
-        iterations_once(loop);
-    }
+    make_all_read(); /* proxy 0 reads the ban, too, and of which hash it is */
     redis_server_kill(&server);
     while (redis_store_is_up(store)) {
         iterations_once(loop);
@@ -244,12 +257,6 @@ START_TEST(what_was_known_holds_while_redis_is_away_and_is_set_again_if_it_is_lo
     store_free(store);
 }
 END_TEST
-
-static void make_all_read(void)
-{
-    redis_server_command(&server, "CLIENT KILL TYPE pubsub");
-    iterations_for(loop, 300 * 1000);
-}
 
 START_TEST(what_is_lifted_does_not_come_back_the_last_one_either_and_after_a_loss)
 {
@@ -337,10 +344,10 @@ static void deafen(struct proxy *proxy)
     ck_assert_int_eq(redis_process_init(&proxy->process), STATUS_OK);
     ck_assert_int_eq(bans_new(1000, &proxy->bans), STATUS_OK);
     bans_view_init(&proxy->view, proxy->bans);
-    struct ban_watch_options options = {.redis = options_of(proxy), .bans = proxy->bans};
+    struct replica_sync_options options = sync_options_of(proxy);
     options.redis.user = SPAN("deaf");
     options.redis.password = SPAN("pw");
-    ck_assert_int_eq(ban_watch_new(loop, &options, &proxy->watch), STATUS_OK);
+    ck_assert_int_eq(replica_sync_new(loop, &options, &proxy->sync), STATUS_OK);
 }
 
 static void await_sent(redisContext *admin, const char *command, unsigned long n)
@@ -361,10 +368,9 @@ START_TEST(without_a_subscription_all_is_read_when_the_version_is_another)
     ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
     deafen(&proxies[1]);
     await_found(&proxies[1], "{x}", BAN_REFUSES, true);
-    const unsigned long n_asked = n_sent(admin, "hget");
-    await_sent(admin, "hget", n_asked + 1); /* the version of the second reading is known */
     const unsigned long n_scans = n_sent(admin, "hscan");
-    await_sent(admin, "hget", n_asked + 4);
+    const unsigned long n_sent_before = n_sent(admin, "hget");
+    await_sent(admin, "hget", n_sent_before + 8);
     ck_assert_uint_le(n_sent(admin, "hscan") - n_scans, 2); /* each reads all in ten seconds */
     ck_assert_int_eq(change(store, &unban, "{x}"), STATUS_OK);
     await_found(&proxies[1], "{x}", BAN_REFUSES, false);
@@ -375,6 +381,52 @@ START_TEST(without_a_subscription_all_is_read_when_the_version_is_another)
     ck_assert(finds(&proxies[1], "{y}", BAN_REFUSES));
     redisFree(admin);
     store_free(store);
+}
+END_TEST
+
+/* --- other programs --- */
+
+#define RAW "ban 9000000000000 1 - {x} raw"
+
+START_TEST(what_another_program_writes_is_known_by_its_message_or_its_version)
+{
+    char command[256];
+    uint8_t hash[HASH_IDENTITY_BYTES];
+    char digits[2 * HASH_IDENTITY_BYTES + 1] = "";
+    struct text text = text_of(digits, sizeof(digits) - 1);
+    hash_identity(SECRET, SPAN("{x}"), hash);
+    text_add_hex(&text, hash, sizeof(hash));
+    iterations_for(loop, 300 * 1000); /* both have read the table, which is empty */
+    redisContext *admin = redis_server_connect(&server);
+    const unsigned long n_scans = n_sent(admin, "hscan");
+    redis_server_command(&server, "HINCRBY test:bans version 1"); /* no message: it is polled */
+    await_sent(admin, "hscan", n_scans + 2);
+    iterations_for(loop, 300 * 1000);
+    const unsigned long n_read = n_sent(admin, "hscan");
+    const uint64_t start_us = clock_monotonic_us();
+    freeReplyObject(redisCommand(admin, "HSET test:bans a:%s %s version 2", digits, RAW));
+    freeReplyObject(redisCommand(admin, "PUBLISH test:changes other")); /* of no table */
+    snprintf(command, sizeof(command), "ban 2 a:%s", digits);
+    freeReplyObject(redisCommand(admin, "PUBLISH test:changes %s", command));
+    await_found(&proxies[0], "{x}", BAN_REFUSES, true);
+    await_found(&proxies[1], "{x}", BAN_REFUSES, true);
+    ck_assert_uint_lt(clock_monotonic_us() - start_us, 900 * 1000);
+    ck_assert_uint_eq(n_sent(admin, "hscan"), n_read); /* the field alone was read */
+    redis_server_command(&server, "PEXPIRE test:bans 60000");
+    redisFree(admin);
+}
+END_TEST
+
+START_TEST(a_poll_is_one_small_command_a_second)
+{
+    redisContext *admin = redis_server_connect(&server);
+    iterations_for(loop, 500 * 1000);
+    redis_server_command(&server, "CONFIG RESETSTAT");
+    iterations_for(loop, 3 * 1000 * 1000);
+    ck_assert_uint_ge(n_sent(admin, "hget"), 4); /* two processes */
+    ck_assert_uint_le(n_sent(admin, "hget"), 8);
+    ck_assert_uint_eq(n_sent(admin, "eval"), 0);
+    redisFree(admin);
 }
 END_TEST
 
@@ -427,8 +479,8 @@ int main(void)
     if (hash_setup() != STATUS_OK) {
         return EXIT_FAILURE;
     }
-    Suite *suite = suite_create("store/ban_watch");
-    TCase *tcase = tcase_create("watch");
+    Suite *suite = suite_create("store/replica_sync");
+    TCase *tcase = tcase_create("sync");
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, what_one_sets_all_know_and_what_it_lifts_nobody_does);
@@ -439,6 +491,8 @@ int main(void)
     tcase_add_test(tcase, what_is_lifted_does_not_come_back_the_last_one_either_and_after_a_loss);
     tcase_add_test(tcase, many_changes_at_once_are_all_known);
     tcase_add_test(tcase, a_silent_redis_is_left_and_what_changed_meanwhile_is_read);
+    tcase_add_test(tcase, what_another_program_writes_is_known_by_its_message_or_its_version);
+    tcase_add_test(tcase, a_poll_is_one_small_command_a_second);
     tcase_add_test(tcase, a_key_that_is_reset_is_as_never_seen_and_all_processes_forget);
     suite_add_tcase(suite, tcase);
     TCase *deaf = tcase_create("deaf");

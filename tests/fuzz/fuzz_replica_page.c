@@ -7,7 +7,9 @@
 
 #include "base/hash.h"
 #include "fuzz/must_hold.h"
-#include "store/bans/ban_page.h"
+#include "store/bans.h"
+#include "store/bans/ban_record.h"
+#include "store/replica/replica_page.h"
 
 enum {
     NOW_US = 1000,
@@ -43,11 +45,16 @@ static void check_ban(void *context, const struct ban *ban, uint64_t left_us)
 static size_t read_in_pieces(const uint8_t *data, size_t size, size_t piece)
 {
     struct bans *bans;
-    struct ban_page page;
+    struct replica_page page;
     size_t n = 0;
     redisReader *reader = redisReaderCreateWithFunctions(NULL);
     MUST_HOLD(reader != NULL && bans_new(BANS_MAX, &bans) == STATUS_OK);
-    ban_page_begin(&page, bans, NOW_US);
+    const struct replica_sync_options options = {
+        .table = &BANS_TABLE,
+        .replica = bans_replica(bans),
+        .context = bans,
+    };
+    replica_page_begin(&page, &options, NOW_US);
     reply.listener = &page.listener;
     redis_reply_attach(&reply, reader);
     for (size_t at = 0; at < size; at += piece) {
@@ -59,7 +66,8 @@ static size_t read_in_pieces(const uint8_t *data, size_t size, size_t piece)
         }
     }
     redisReaderFree(reader);
-    MUST_HOLD(page.cursor_len <= BAN_CURSOR_BYTES_MAX && page.field_len <= BAN_FIELD_BYTES_MAX);
+    MUST_HOLD(page.cursor_len <= REPLICA_CURSOR_BYTES_MAX &&
+              page.field_len <= REPLICA_PAGE_FIELD_BYTES_MAX);
     bans_expire(bans, NOW_US);
     bans_list(bans, NOW_US, check_ban, &n);
     MUST_HOLD(n == bans_count(bans).n && n <= BANS_MAX);
