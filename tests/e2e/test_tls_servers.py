@@ -1,19 +1,23 @@
 """TLS to servers: which of them are trusted, what a failure leads to, and what connections carry."""
 
+import itertools
+import os
 import re
 import socket
 import ssl
 import subprocess
 import threading
+import time
 
 import pytest
 
-from harness import admin, message
+from harness import admin, message, websocket
 from harness.certificates import Authority, dated
 from harness.client import Client
+from harness.openssl import TicketServer
 from harness.ports import free_port
 from harness.program import command
-from harness.reload import reload
+from harness.reload import n_reloads, reload, wait_for
 from harness.upstream import Upstream, answer
 from harness.wait import until
 
@@ -251,6 +255,85 @@ def test_a_handshake_that_stalls_ends_with_the_connect_timeout(start, authority)
         until(lambda: failed_handshakes(proxy) == ["it was not complete in timeout.connect"], "the log line")
 
 
+def an_expired_pair(_authority, folder):
+    return dated(folder, "old", "IP:127.0.0.1", "20200101000000Z", "20210101000000Z")
+
+
+def a_pair_that_is_not_valid_yet(_authority, folder):
+    return dated(folder, "new", "IP:127.0.0.1", "20900101000000Z", "20910101000000Z")
+
+
+def a_pair_of_nobody(_authority, folder):
+    return Authority(folder / "nobody").sign("server", "IP:127.0.0.1")
+
+
+def a_pair_without_its_intermediate(authority, folder):
+    certificate, key = authority.sign("unsent", "DNS:unsent.test", "basicConstraints=critical,CA:TRUE\n")
+    unsent = Authority(folder / "unsent")
+    os.replace(certificate, unsent.certificate)
+    os.replace(key, unsent.folder / "ca.key")
+    return unsent.sign("leaf", "IP:127.0.0.1")
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda authority, _: files_of(authority, "other"), "is not for 127.0.0.1 but for other.test, 192.0.2.1"),
+    (an_expired_pair, "expired on 2021-01-01T00:00:00Z"),
+    (a_pair_that_is_not_valid_yet, "is not valid before 2090-01-01T00:00:00Z"),
+    (a_pair_of_nobody, "has an issuer that is neither among ca nor sent"),
+    (a_pair_without_its_intermediate, "has an issuer that is neither among ca nor sent by the server: /CN=unsent"),
+], ids=["wrong name", "expired", "not valid yet", "unknown authority", "missing intermediate"])
+def test_each_certificate_that_is_refused_counts_for_ejection(start, start_secure, authority, tmp_path, make, words):
+    pair = make(authority, tmp_path)
+    trusted = tmp_path / "trusted.pem"
+    is_of_its_own = make in (an_expired_pair, a_pair_that_is_not_valid_yet)
+    trusted.write_bytes(authority.certificate.read_bytes() + (pair[0].read_bytes() if is_of_its_own else b""))
+    bad, good = start_secure(pair=pair), start_secure()
+    proxy = start(policy(f"[{bad.url}, {good.url}]", authority, f"ca: {trusted}", ", eject: {failures: 2, for: 1m}"))
+    for _ in range(8):
+        assert proxy.ask().status == 200
+    until(lambda: f"server={bad.url} why=\"TLS handshakes with it fail\"" in proxy.stderr(), "the ejection")
+    assert len(bad.refusals) == 2 and not bad.requests
+    assert words in failed_handshakes(proxy)[0]
+
+
+@pytest.mark.parametrize("trickles", [False, True], ids=["silent", "a byte at a time"])
+def test_a_server_that_stalls_in_the_handshake_counts_for_ejection(start, start_secure, authority, trickles):
+    asked = []
+
+    def stall():
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            asked.append(peer)
+            try:
+                for byte in itertools.cycle(b"\x16\x03\x03\x40\x00" + bytes(100)):
+                    if trickles:
+                        peer.sendall(bytes([byte]))
+                        time.sleep(0.005)  # a record of it would take more than a minute
+                    elif not peer.recv(4096):
+                        break
+            except OSError:
+                pass  # the proxy has given up
+
+    good = start_secure()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=stall)
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        more = ", timeout: {connect: 200ms}, eject: {failures: 2, for: 1m}"
+        proxy = start(policy(f"[{url}, {good.url}]", authority, more=more))
+        for _ in range(8):
+            assert proxy.ask().status in (200, 504)
+        until(lambda: f'server={url} why="TLS handshakes with it fail"' in proxy.stderr(), "the ejection")
+        assert len(asked) == 2
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for peer in asked:
+        peer.close()
+
+
 def test_http_and_https_servers_may_be_mixed(start, start_upstream, start_secure, authority):
     secure, plain = start_secure(), start_upstream()
     proxy = start(policy(f"[{secure.url}, {plain.url}]", authority))
@@ -329,6 +412,69 @@ def test_a_kept_connection_outlives_messages_of_tls(start, authority):
             server.kill()
 
 
+def test_a_kept_connection_outlives_late_tickets(start, authority):
+    """They make an idle connection readable, and are good for the next one."""
+    server = TicketServer(*files_of(authority, "server"))
+    try:
+        proxy = start(policy(server.url, authority, more=", timeout: {idle: 1m}") + "workers: 1\n")
+        for n_asked in range(1, 11):
+            assert proxy.ask().body == b"ok\n"
+            assert server.n_requests == n_asked
+            server.give_ticket()
+        assert server.resumed == [False]  # one connection
+        assert proxy.ask().body == b"ok\n"
+        server.end_connection()
+        assert proxy.ask().body == b"ok\n"
+        assert server.resumed == [False, True]
+    finally:
+        server.stop()
+
+
+def test_a_websocket_is_echoed_over_tls(start, authority):
+    echo = websocket.EchoServer([str(file) for file in files_of(authority, "server")])
+    try:
+        proxy = start(policy(echo.url, authority))
+        messages = [os.urandom(size) for size in (0, 1, 125, 126, 4000, 65535, 65536, 300_000)]
+
+        async def talk():
+            async with websocket.connect(proxy) as sock:
+                for text in messages * 5:
+                    await sock.send(text)
+                    assert await sock.recv() == text
+            async with websocket.connect(proxy, "/greet") as sock:
+                assert await sock.recv() == "welcome"
+
+        websocket.run(talk())
+    finally:
+        echo.stop()
+    assert {line["status"] for line in proxy.log_lines(2)} == {"101"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("head, end, is_whole", [
+    (b"Content-Length: 9", b"some of i", True),
+    (b"Content-Length: 9", b"some", False),
+    (b"Transfer-Encoding: chunked", b"9\r\nsome of i\r\n0\r\n\r\n", True),
+    (b"Transfer-Encoding: chunked", b"9\r\nsome of i\r\n", False),
+    (b"Connection: close", b"some of i", False),
+], ids=["length", "short", "chunked", "no last chunk", "until close"])
+def test_no_close_notify_cuts_what_is_not_whole(start, start_secure, authority, version, head, end, is_whole):
+    def say(peer, _request):
+        peer.send(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n" + end)
+        peer.close()
+
+    upstream = start_secure(say, version=version)
+    proxy = start(policy(upstream.url, authority))
+    for _ in range(3):
+        if is_whole:
+            assert proxy.ask().body == b"some of i"
+        else:
+            with pytest.raises(message.Cut):
+                proxy.ask()
+    until(lambda: len(proxy.all_log_lines()) == 3, "the access log")
+    assert all(("fault" in line) != is_whole for line in proxy.all_log_lines())
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_large_bodies_pass_both_ways(start, start_secure, authority, version):
     body = bytes(range(256)) * 20_000
@@ -376,6 +522,123 @@ def test_waiting_requests_get_connections(start, start_secure, authority):
     for thread in threads:
         thread.join()
     assert not failures and len(upstream.requests) == 80
+
+
+# --- what changes while it runs ---
+
+
+class Load:
+    """Clients until the end of `with`; what went wrong is in `failures`."""
+
+    def __init__(self, proxy):
+        self.proxy = proxy
+        self.failures = []
+        self.n_requests = 0
+        self.is_over = threading.Event()
+        self.threads = [threading.Thread(target=self._run) for _ in range(4)]
+
+    def _run(self):
+        with Client(self.proxy.address) as client:
+            while not self.is_over.is_set():
+                response = client.ask()
+                self.n_requests += 1
+                if response.status != 200:
+                    self.failures.append(response.body)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        for thread in self.threads:
+            thread.join()
+
+    def goes_on(self):
+        """Until every client has asked anew."""
+        n_before = self.n_requests
+        until(lambda: self.n_requests >= n_before + 50, "more requests")
+
+
+def replace(path, content):
+    new = path.with_name(path.name + ".new")
+    new.write_bytes(content)
+    os.replace(new, path)
+
+
+def closing(peer, _request):
+    """Every second answer ends its connection, so that there are handshakes."""
+    peer.send(answer(fields=[("Connection", "close")] if peer.n_requests == 2 else []))
+
+
+@pytest.mark.parametrize("watch", [True, False], ids=["watched", "reloaded"])
+def test_a_renewed_authority_loses_no_request(start, start_secure, authority, tmp_path, watch):
+    """As it is done: the new one beside the old, then the server's certificate, then the new one alone."""
+    renewed = Authority(tmp_path / "renewed")
+    pair = renewed.sign("server", "IP:127.0.0.1")
+    old, new = authority.certificate.read_bytes(), renewed.certificate.read_bytes()
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(old)
+    upstream = start_secure(closing)
+    of_new = start_secure(closing, pair=pair).context
+    of_old = upstream.context
+    rules = policy(upstream.url, authority, f"ca: {trusted}") + f"watch: {str(watch).lower()}\nworkers: 2\n"
+    proxy = start(rules)
+
+    def renew(content):
+        before = n_reloads(proxy)
+        replace(trusted, content)
+        if watch:
+            wait_for(proxy, before + 1)
+        else:
+            reload(proxy, rules)
+        load.goes_on()
+
+    with Load(proxy) as load:
+        load.goes_on()
+        renew(old + new)
+        upstream.context = of_new
+        load.goes_on()
+        renew(new)
+    assert not load.failures, load.failures[:3]
+    upstream.context = of_old
+    statuses = {proxy.ask().status for _ in range(20)}  # each connection serves two
+    assert 502 in statuses
+
+
+@pytest.mark.parametrize("file, make, words", [
+    ("ca", lambda _: b"garbage", "trusted.pem"),
+    ("ca", lambda _: None, "trusted.pem"),
+    ("ca", lambda authority: authority.certificate.read_bytes()[:600], "trusted.pem"),
+    ("key", lambda authority: files_of(authority, "other")[1].read_bytes(), "own.key"),
+    ("cert", lambda authority: files_of(authority, "other")[0].read_bytes(), "own.pem"),
+], ids=["garbage", "missing", "half", "another key", "another certificate"])
+def test_a_failed_reload_keeps_the_old_files(start, start_secure, authority, tmp_path, file, make, words):
+    def demand(context):
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(authority.certificate)
+
+    paths = {name: tmp_path / end for name, end in (("ca", "trusted.pem"), ("cert", "own.pem"), ("key", "own.key"))}
+    certificate, key = files_of(authority, "proxy")
+    for name, source in (("ca", authority.certificate), ("cert", certificate), ("key", key)):
+        paths[name].write_bytes(source.read_bytes())
+    upstream = start_secure(closing, prepare=demand)
+    rules = policy(upstream.url, authority, ", ".join(f"{name}: {path}" for name, path in paths.items()))
+    proxy = start(rules)
+    with Load(proxy) as load:
+        load.goes_on()
+        content = make(authority)
+        if content is None:
+            paths[file].unlink()
+        else:
+            replace(paths[file], content)
+        said = reload(proxy, rules)
+        load.goes_on()
+    assert "not reloaded" in said and words in said
+    assert not load.failures, load.failures[:3]
+    page = admin.Admin(admin.addresses(proxy)[0]).ask(path="/metrics").body.decode()
+    assert re.search(r"^sluice_last_reload_successful 0$", page, re.MULTILINE)
 
 
 # --- the policy ---

@@ -1,15 +1,18 @@
-"""A client of TLS whose records are made before they are sent: OpenSSL by its C interface, for what Python's ssl does
-not offer."""
+"""A client of TLS whose records are made before they are sent, and a server that gives tickets when it likes: OpenSSL by
+its C interface, for what Python's ssl does not offer."""
 
 import ctypes
 import ctypes.util
 import hmac
+import select
+import socket
 import struct
+import threading
 
 _ssl = ctypes.CDLL(ctypes.util.find_library("ssl"))
 _crypto = ctypes.CDLL(ctypes.util.find_library("crypto"))
 for _library, _result, _names in (
-        (_ssl, ctypes.c_void_p, ("TLS_client_method", "SSL_CTX_new", "SSL_new")),
+        (_ssl, ctypes.c_void_p, ("TLS_client_method", "TLS_server_method", "SSL_CTX_new", "SSL_new")),
         (_ssl, ctypes.c_void_p, ("SSL_get_session",)),
         (_ssl, ctypes.c_size_t, ("SSL_get_client_random", "SSL_get_server_random", "SSL_SESSION_get_master_key")),
         (_crypto, ctypes.c_void_p, ("BIO_s_mem", "BIO_new", "EVP_CIPHER_CTX_new", "EVP_aes_128_gcm")),
@@ -125,3 +128,67 @@ class Sealer:
         _crypto.EVP_CIPHER_CTX_ctrl(self._context, _GET_TAG, _TAG_BYTES, tag)
         payload = number + sealed.raw + tag.raw
         return struct.pack("!BHH", kind, TLS_1_2, len(payload)) + payload
+
+
+class TicketServer:
+    """A server of TLS 1.3, one connection at a time, that answers "ok" to every request and gives no ticket but those of
+    give_ticket()."""
+
+    ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"
+
+    def __init__(self, certificate, key):
+        self.resumed = []  # whether each connection was
+        self.n_requests = 0
+        self._context = _pointer(_ssl.SSL_CTX_new(_pointer(_ssl.TLS_server_method())))
+        assert _ssl.SSL_CTX_set_num_tickets(self._context, ctypes.c_size_t(0)) == 1
+        assert _ssl.SSL_CTX_use_certificate_chain_file(self._context, str(certificate).encode()) == 1
+        assert _ssl.SSL_CTX_use_PrivateKey_file(self._context, str(key).encode(), 1) == 1
+        self._connection = None  # (socket, SSL)
+        self._lock = threading.Lock()  # of its SSL
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"https://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            connection = _pointer(_ssl.SSL_new(self._context))
+            _ssl.SSL_set_fd(connection, sock.fileno())
+            if _ssl.SSL_accept(connection) == 1:
+                self.resumed.append(_ssl.SSL_session_reused(connection) == 1)
+                self._connection = (sock, connection)
+                self._serve(connection)
+            _ssl.SSL_free(connection)
+            sock.close()
+
+    def _serve(self, connection):
+        buffer = ctypes.create_string_buffer(_READ_BYTES)
+        while select.select([self._connection[0]], [], []):
+            with self._lock:
+                if _ssl.SSL_read(connection, buffer, _READ_BYTES) <= 0:
+                    return
+                self.n_requests += 1
+                _ssl.SSL_write(connection, self.ANSWER, len(self.ANSWER))
+
+    def give_ticket(self):
+        """Late: while no request is under way."""
+        connection = self._connection[1]
+        with self._lock:
+            assert _ssl.SSL_new_session_ticket(connection) == 1
+            assert _ssl.SSL_do_handshake(connection) == 1
+
+    def end_connection(self):
+        """By FIN, without close_notify."""
+        self._connection[0].shutdown(socket.SHUT_RDWR)
+
+    def stop(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        if self._connection is not None and self._connection[0].fileno() >= 0:
+            self.end_connection()
+        self._thread.join()
+        self._listener.close()
+        _ssl.SSL_CTX_free(self._context)

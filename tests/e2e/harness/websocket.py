@@ -12,7 +12,12 @@ import websockets
 TIMEOUT_S = 300.0
 
 SERVER = """
-import asyncio, websockets
+import asyncio, ssl, sys, websockets
+
+secure = None
+if len(sys.argv) > 1:
+    secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    secure.load_cert_chain(*sys.argv[1:])
 
 async def echo(websocket):
     # Newer releases of the library say it of the request.
@@ -24,7 +29,7 @@ async def echo(websocket):
 
 async def main():
     async with websockets.serve(echo, "127.0.0.1", 0, ping_interval=None, max_size=None,
-                                compression=None, backlog=1024) as server:
+                                compression=None, backlog=1024, ssl=secure) as server:
         print(server.sockets[0].getsockname()[1], flush=True)
         await asyncio.Future()
 
@@ -33,13 +38,13 @@ asyncio.run(main())
 
 
 class EchoServer:
-    """Sends every message back. A process, so that it can be killed."""
+    """Sends every message back, over TLS with `pair`, a certificate and its key. A process, so that it can be killed."""
 
-    def __init__(self):
-        self.process = subprocess.Popen([sys.executable, "-B", "-c", SERVER],
+    def __init__(self, pair=()):
+        self.process = subprocess.Popen([sys.executable, "-B", "-c", SERVER, *pair],
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.port = int(self.process.stdout.readline())
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'https' if pair else 'http'}://127.0.0.1:{self.port}"
 
     def kill(self):
         """As if its machine had lost the process: nobody is told anything by it."""
