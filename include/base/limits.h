@@ -35,6 +35,7 @@ enum {
     NAME_BYTES_MAX = 64,       /* of a limit, a route, an upstream */
     LIMITS_PER_ROUTE_MAX = 16, /* in one decision; each rate of a limit counts */
     RATES_PER_LIMIT_MAX = 8,
+    JWT_PROVIDERS_MAX = 16,
     KEY_PARTS_MAX = 8,
     KEY_ALTERNATIVES_MAX = 8,
     PATTERN_SEGMENTS_MAX = 64,

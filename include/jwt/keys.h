@@ -63,6 +63,9 @@ struct jwt_keys *jwt_keys_next_due(uint64_t now_us, uint64_t *wait_us);
 bool jwt_keys_fetched(struct jwt_keys *keys, struct jwt_key_set *set, uint64_t max_age_s,
                       uint64_t now_us);
 
+/* Whether the last fetch of @keys failed. */
+bool jwt_keys_is_failing(const struct jwt_keys *keys);
+
 /* Return after @wait_us, or earlier when the schedule may have changed or jwt_keys_wake() was
  * called. */
 void jwt_keys_wait(uint64_t wait_us);

@@ -29,7 +29,10 @@ enum {
 /* Wrong signatures by address, of the process. */
 struct jwt_failures;
 
-/* NULL: no memory. */
+/* Those of this process, which all its workers share. Never freed. */
+struct jwt_failures *jwt_failures_of_process(void);
+
+/* Others, for tests. NULL: no memory. */
 MUST_USE struct jwt_failures *jwt_failures_new(void);
 void jwt_failures_free(struct jwt_failures *failures);
 
@@ -68,6 +71,10 @@ struct jwt_request {
     uint64_t wall_us; /* us since the epoch */
     uint64_t now_us;  /* monotonic */
 };
+
+/* Copy @claims into @arena, for use after the next call. NULL: no memory. */
+MUST_USE const struct jwt_claims *jwt_claims_copy(const struct jwt_claims *claims,
+                                                  struct arena *arena);
 
 /* Verify @token by @source. JWT_VALID: *claims is valid until the next call, or while @arena lives,
  * whichever is shorter. */

@@ -15,12 +15,15 @@
 struct field_setting {
     struct span name;
     struct span value;
+    bool is_claim;  /* the value is that of a claim, and the field is left out if it is missing */
+    uint16_t claim; /* index of the policy's claims */
 };
 
 /* Field changes in one direction. Names are case-insensitive. */
 struct field_edits {
     struct field_setting *set; /* in the order of the file */
     size_t n_set;
+    size_t n_claims;    /* of them */
     uint64_t known;     /* bit set of ids of fields that are set or removed */
     struct span *names; /* names of such fields without an id */
     size_t n_names;

@@ -14,7 +14,9 @@
 #include "http/target.h"
 #include "policy/key_sources.h"
 
+struct jwt_claims;
 struct tls_client;
+struct token_view;
 
 /* The data of a request that matching and counting read; everything is borrowed. The caller fills
  * the first group, matcher_find_route() the second. */
@@ -24,8 +26,13 @@ struct request_view {
     struct address client;        /* right-most untrusted */
     bool peer_is_trusted;         /* the connection came from a trusted proxy */
     const struct tls_client *tls; /* NULL: the connection is in plain text */
-    char *path_buffer;            /* at least head->target.path.len + 1 bytes */
-    struct path *path;            /* storage */
+    struct token_view *token;     /* NULL: tokens are not read */
+    /* The caller sets these two once the route is known. */
+    const struct jwt_claims
+        *claims;           /* of the token that counts on the route; NULL: there is none */
+    bool is_token_refused; /* no limit that reads tokens is to be charged */
+    char *path_buffer;     /* at least head->target.path.len + 1 bytes */
+    struct path *path;     /* storage */
 
     /* *path and path_buffer: the path normalised under the rules of the matched route */
     struct span method;                 /* in the form that keys count: see method_names_read() */
@@ -41,8 +48,9 @@ enum { KEY_IPV6_BITS_DEFAULT = 64 }; /* the prefix of one household or host */
 struct key_term {
     enum key_source source;
     bool is_credentials; /* the header Authorization, with a case-insensitive scheme */
-    struct span name;    /* of the header (lower case), cookie, query parameter or capture */
+    struct span name;    /* of the header (lower case), cookie, query parameter, capture or claim */
     uint32_t number;     /* of the path segment, from 1 */
+    uint16_t claim;      /* jwt: index of the policy's claims */
     uint8_t ipv6_bits;   /* client.ip: default 64 */
     uint8_t ipv4_bits;   /* client.ip: default 32 */
 };

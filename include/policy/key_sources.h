@@ -11,6 +11,9 @@
  * "|". */
 #define KEY_NAME_PATTERN "[!#$%&'*+.^_`~0-9A-Za-z-]+"
 
+/* A name in the path of a claim, with or without quotes. */
+#define KEY_CLAIM_PATTERN "([A-Za-z0-9_-]+|\"([^\"\\\\]|\\\\.)+\")"
+
 /* X(ID, name, word, naming, origin, detail, values, reader, pattern)
  *
  *   name     in identities, which outlive the process: it never changes
@@ -45,6 +48,8 @@
     X(METHOD, "method", "method", NONE, METHOD, 0, IF_PLAIN, ONE(method), "method")                \
     X(HOST, "host", "host", NONE, HOST, 0, IF_PLAIN, ONE(host), "host")                            \
     X(ROUTE, "route", "route", NONE, POLICY, 0, IF_PLAIN, ONE(route), "route")                     \
+    X(JWT, "jwt", "jwt", CLAIM, TOKEN, 0, NEVER, ONE(claim),                                       \
+      "jwt\\." KEY_CLAIM_PATTERN "(\\." KEY_CLAIM_PATTERN ")*")                                    \
     X(GLOBAL, "global", "global", NONE, POLICY, 0, ALWAYS, ONE(all), "global")
 
 enum key_source {
@@ -62,6 +67,7 @@ enum key_naming {
     KEY_NAMING_NUMBER, /* `.N`, from 1 */
     KEY_NAMING_NAME,   /* `.NAME`, case-sensitive */
     KEY_NAMING_FIELD,  /* `.NAME` of a header field, kept in lower case */
+    KEY_NAMING_CLAIM,  /* `.PATH` of a claim: see jwt_path_parse() */
 };
 
 /* Where the value comes from. */
@@ -74,6 +80,7 @@ enum key_origin {
     KEY_FROM_PATH,
     KEY_FROM_METHOD,
     KEY_FROM_HOST,
+    KEY_FROM_TOKEN,  /* a claim of the token that the route reads */
     KEY_FROM_POLICY, /* nothing of the request itself */
 };
 

@@ -16,6 +16,7 @@
 #include "policy/answer_set.h"
 #include "policy/cost.h"
 #include "policy/edits.h"
+#include "policy/jwt_provider.h"
 #include "policy/key.h"
 #include "policy/read_fields.h"
 #include "policy/reply_spec.h"
@@ -46,6 +47,7 @@ struct limit_rule {
     struct span name;
     struct key key;
     enum key_missing missing;
+    bool reads_token;           /* its key has a part jwt */
     uint32_t key_number;        /* equal for rules with the same key and `missing` */
     const struct limit *limits; /* one per rate, adjacent in policy->limits */
     size_t n_limits;
@@ -99,6 +101,9 @@ struct route {
     struct buffer_spec buffer;
     struct cost_spec cost;           /* of a request, for each limit without a cost of its own */
     const struct route_edits *edits; /* NULL: no changes */
+    const struct jwt_provider *jwt;  /* whose tokens count; NULL: none is read */
+    bool requires_token;             /* a request without one gets 401 */
+    bool keeps_claims;               /* claims are read after the limits are judged */
     const struct cors *cors;         /* NULL: CORS is the upstream's */
     struct span policy_field;        /* RateLimit-Policy when all rules apply; empty: none */
 };
@@ -123,6 +128,10 @@ struct policy {
     size_t n_methods;
     struct resolver_section resolver;
     struct store_section store;
+    struct jwt_provider *providers;
+    size_t n_providers;
+    struct jwt_path *claims; /* that are read of tokens, in the order of their index */
+    size_t n_claims;
     struct log_section log;
     struct max_section max;
     struct timeouts_section timeouts;

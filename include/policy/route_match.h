@@ -10,6 +10,7 @@
 #include "base/span.h"
 #include "tls/client_certificate.h"
 
+struct claim_match;
 struct pattern;
 
 enum value_match_kind {
@@ -55,6 +56,8 @@ struct route_match {
     size_t n_fields;
     struct value_match *parameters;
     size_t n_parameters;
+    struct claim_match *claims;
+    size_t n_claims;
     struct address_prefix *clients;
     size_t n_clients;
     struct connection_match *connection; /* NULL: any */

@@ -43,6 +43,7 @@
     X(REFUNDS_LEAVING, "refunds-leaving", "a limit that a client avoids by leaving early")         \
     X(PLAIN_SECRET, "plain-secret", "a secret that stands in the file")                            \
     X(EMPTY_SECRET, "empty-secret", "hashes of API keys and the like without a secret")            \
+    X(ANY_ISSUER, "any-issuer", "tokens that count whoever issued them")                           \
     X(PASSED_ON_COST, "passed-on-cost", "a cost from a field that proxies pass on from clients")   \
     X(UNSEEN_SHADOW, "unseen-shadow", "a shadow limit whose verdicts are not shown")
 

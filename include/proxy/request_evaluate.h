@@ -19,7 +19,9 @@
 #include "policy/key.h"
 #include "policy/policy.h"
 #include "proxy/admission.h"
+#include "proxy/token_check.h"
 
+struct jwt_verifier;
 struct tls_client;
 
 /* The input besides the request. All of it is borrowed. */
@@ -27,6 +29,8 @@ struct evaluation_context {
     struct admission_context admission;
     struct span own_name; /* of this process in Via; empty: unknown, so no loop is detected */
     const struct tls_client *tls; /* the client, where it connected over TLS; NULL: plain text */
+    /* verifies tokens; NULL: tokens are not read, and no request is refused for lack of one */
+    struct jwt_verifier *verifier;
     bool trusts_peer; /* a cost named in a request is accepted as from a trusted proxy */
 };
 
@@ -53,7 +57,14 @@ struct evaluation {
     uint16_t status; /* 0: the upstream answers */
     /* why the request is not served; lives as long as the policy. NULL: there is none */
     const char *reason;
+    const char *challenge;  /* of a 401: the value of WWW-Authenticate; NULL: there is none */
+    uint32_t retry_after_s; /* of a 429 that no limit decided; 0: it is not said */
 
+    struct token_check tokens; /* of view.token */
+    struct refused_token {
+        uint16_t status; /* 0: the token, or its absence, is no reason to refuse the request */
+        const char *reason;
+    } refused_token;
     struct request_view view;  /* view.head is NULL if the head has a parse error */
     struct path path;          /* of view.path */
     char host[HOST_BYTES_MAX]; /* of view.host */

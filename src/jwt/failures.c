@@ -37,6 +37,12 @@ struct jwt_failures *jwt_failures_new(void)
     return failures;
 }
 
+struct jwt_failures *jwt_failures_of_process(void)
+{
+    static struct jwt_failures failures = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    return &failures;
+}
+
 void jwt_failures_free(struct jwt_failures *failures)
 {
     if (failures != NULL) {

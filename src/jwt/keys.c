@@ -21,6 +21,7 @@ struct jwt_keys {
     struct span ca;
     bool is_missed;      /* a token named a key that is not in the set */
     bool was_tried;      /* tried_us is set */
+    bool is_failing;     /* the last fetch failed */
     uint64_t due_us;     /* 0: at once */
     uint64_t tried_us;   /* the end of the last fetch */
     uint64_t success_us; /* of the last fetch that succeeded */
@@ -248,6 +249,7 @@ bool jwt_keys_fetched(struct jwt_keys *keys, struct jwt_key_set *set, uint64_t m
     bool is_changed = false;
     keys->was_tried = true;
     keys->is_missed = false;
+    keys->is_failing = set == NULL;
     keys->tried_us = now_us;
     if (set != NULL) {
         keys->success_us = now_us;
@@ -263,6 +265,14 @@ bool jwt_keys_fetched(struct jwt_keys *keys, struct jwt_key_set *set, uint64_t m
     pthread_mutex_unlock(&registry.lock);
     jwt_key_set_release(released);
     return is_changed;
+}
+
+bool jwt_keys_is_failing(const struct jwt_keys *keys)
+{
+    pthread_mutex_lock(&registry.lock);
+    const bool is_failing = keys->is_failing;
+    pthread_mutex_unlock(&registry.lock);
+    return is_failing;
 }
 
 void jwt_keys_wait(uint64_t wait_us)

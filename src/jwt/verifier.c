@@ -141,10 +141,11 @@ static struct span put_text(char **end, struct span text)
     return span_of(start, text.len);
 }
 
-/* Copy @claims behind the entry: the claims, the spans of all values, the texts. */
-static void put_claims(struct entry *entry, const struct jwt_claims *claims, struct span token)
+/* Copy @claims to @memory of bytes_of_claims(): the claims, the spans of all values, the texts.
+ * Returns the end. */
+static char *put_claims(void *memory, const struct jwt_claims *claims, struct jwt_claims *copy)
 {
-    struct jwt_claim *list = (struct jwt_claim *)(void *)(entry + 1);
+    struct jwt_claim *list = memory;
     struct span *spans = (struct span *)(void *)(list + claims->n_claims);
     size_t n_values = 0;
     for (size_t i = 0; i < claims->n_claims; i++) {
@@ -158,9 +159,20 @@ static void put_claims(struct entry *entry, const struct jwt_claims *claims, str
             *spans++ = put_text(&end, claims->claims[i].values[j]);
         }
     }
-    entry->token = put_text(&end, token);
-    entry->claims = *claims;
-    entry->claims.claims = list;
+    *copy = *claims;
+    copy->claims = list;
+    return end;
+}
+
+const struct jwt_claims *jwt_claims_copy(const struct jwt_claims *claims, struct arena *arena)
+{
+    struct jwt_claims *copy = arena_alloc(arena, sizeof(*copy));
+    void *memory = arena_alloc(arena, bytes_of_claims(claims));
+    if (copy == NULL || memory == NULL) {
+        return NULL;
+    }
+    (void)put_claims(memory, claims, copy);
+    return copy;
 }
 
 /* Drop entries, each in turn, until there is room for @bytes. */
@@ -188,7 +200,8 @@ static void add(struct jwt_verifier *verifier, const struct jwt_source *source, 
     struct slot *set = verifier->slots[hash % N_SETS];
     drop(verifier, &set[N_WAYS - 1]);
     move_to_front(set, N_WAYS - 1);
-    put_claims(entry, claims, token);
+    char *end = put_claims(entry + 1, claims, &entry->claims);
+    entry->token = put_text(&end, token);
     entry->source = source->number;
     entry->generation = generation;
     entry->bytes = bytes;

@@ -266,9 +266,6 @@ static json_t *describe_section(struct describer *describer, const struct sectio
     for (size_t i = 0; i < section->n_fields; i++) {
         const struct section_field *field = &section->fields[i];
         const struct node *value = find_value(section, field, node);
-        if (field->presence == KEY_NOT_YET) {
-            continue;
-        }
         if (value != NULL) {
             set(&object, field->key, describe_field(describer, field, value));
         } else if (describer->with_defaults) {
@@ -449,9 +446,7 @@ static void set_members(json_t **schema, const struct section *section)
     json_t *required = json_array();
     for (size_t i = 0; i < section->n_fields; i++) {
         const struct section_field *field = &section->fields[i];
-        if (field->presence != KEY_NOT_YET) {
-            set(&properties, field->key, field_schema(field));
-        }
+        set(&properties, field->key, field_schema(field));
         if (field->presence == KEY_REQUIRED) {
             append(&required, json_string(field->key));
         }

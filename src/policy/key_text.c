@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "http/field.h"
+#include "jwt/token.h"
 #include "policy/key.h"
 #include "policy/key_values.h"
 #include "policy/load/quote.h"
@@ -285,7 +286,7 @@ static bool take_name(struct reading *reading, struct span name, bool ignore_cas
 static bool take_term(struct reading *reading, const struct key_term *term)
 {
     const struct key_source_row *source = &KEY_SOURCE_ROWS[term->source];
-    char buffers[2][NAME_BYTES_MAX + 32];
+    char buffers[2][JWT_PATH_BYTES_MAX + 32];
     struct text outer = text_of(buffers[0], sizeof(buffers[0]));
     struct text inner = text_of(buffers[1], sizeof(buffers[1]));
     key_print_term(term, &outer);

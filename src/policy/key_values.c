@@ -1,6 +1,7 @@
 #include "policy/key_values.h"
 
 #include "http/values.h"
+#include "jwt/token.h"
 #include "tls/client_certificate.h"
 
 /* The state of reading the values of one term. */
@@ -111,6 +112,14 @@ static struct span read_route(const struct key_term *term, const struct request_
     (void)term;
     (void)buffer;
     return request->route;
+}
+
+static struct span read_claim(const struct key_term *term, const struct request_view *request,
+                              char *buffer)
+{
+    (void)buffer;
+    return request->claims != NULL ? jwt_claim_text(&request->claims->claims[term->claim])
+                                   : SPAN("");
 }
 
 static struct span read_all(const struct key_term *term, const struct request_view *request,

@@ -223,6 +223,19 @@ static bool leaves_head(const struct route *route, struct request_view *request)
     return leaves;
 }
 
+/* Last of all conditions: the token may have to be verified. */
+static NEVER_INLINE bool claims_match(const struct route *route, const struct request_view *request)
+{
+    const struct jwt_claims *claims =
+        request->token != NULL ? token_view_claims(request->token, request, route->jwt) : NULL;
+    for (size_t i = 0; i < route->match.n_claims && claims != NULL; i++) {
+        if (!claim_match_holds(&route->match.claims[i], claims)) {
+            return false;
+        }
+    }
+    return claims != NULL;
+}
+
 /* A request with an ambiguous parameter matches: it is refused then. */
 bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
                    struct request_view *request)
@@ -237,7 +250,8 @@ bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
            host_matches(entry->host, request->host) && client_matches(match, &request->client) &&
            (match->connection == NULL || connection_matches(match->connection, request)) &&
            (match->n_fields == 0 || failing_field(match, request->head) == NULL) &&
-           (match->n_parameters == 0 || failing_parameter(match, request->head) == NULL);
+           (match->n_parameters == 0 || failing_parameter(match, request->head) == NULL) &&
+           (match->n_claims == 0 || claims_match(route, request));
 }
 
 struct search {

@@ -23,6 +23,9 @@ void policy_free(struct policy *policy)
         }
         tls_client_config_release(policy->store.redis.tls);
         tls_client_config_release(policy->store.redis.sentinel_tls);
+        for (size_t i = 0; i < policy->n_providers; i++) {
+            jwt_keys_release(policy->providers[i].source.keys);
+        }
         for (size_t i = 0; i < policy->n_calendars; i++) {
             calendar_free(policy->calendars[i]);
         }

@@ -52,6 +52,8 @@ static bool has_term(const struct search *search, const struct key_term *term)
         return search->reported->has_host;
     case KEY_FROM_CERTIFICATE:
         return is_reported(search, LOG_CERTIFICATE + (enum log_part)source->detail);
+    case KEY_FROM_TOKEN:
+        return false;
     case KEY_FROM_ADDRESS:
     case KEY_FROM_PATH:
     case KEY_FROM_METHOD:

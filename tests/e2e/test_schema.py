@@ -146,6 +146,7 @@ def mappings(schema, tree):
     yield ()
     for path in places(tree):
         is_free = path[-1] in named and not (path[-1] == "limits" and len(path) > 1)
+        is_free = is_free or path == ("jwt",) or path[-2:] == ("match", "jwt")
         if isinstance(value_at(tree, path), dict) and not is_free:
             yield path
 

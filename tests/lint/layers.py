@@ -31,7 +31,7 @@ THIRD_PARTY = (
     (r"openssl/.*", r"src/(tls|jwt)/.*"),
     (r"sodium\.h", r"src/base/.*"),
     (r"jansson\.h", r"src/(admin|app|jwt)/.*|src/policy/description\.c"),
-    (r"curl/.*", r"src/app/ctl/.*"),
+    (r"curl/.*", r"src/app/(ctl/.*|serve/jwks_fetch\.c)"),
 )
 
 # What a module must not know although it stands on a lower floor: module, header, why.

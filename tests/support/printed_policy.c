@@ -67,7 +67,8 @@ void printed_policy_check(const struct policy *policy,
                           const char *(*getenv_value)(const char *name), const char *name)
 {
     lookup_others = getenv_value;
-    redacted = policy->store.secret.len > 0 ? policy->store.secret.data : "redacted-redacted";
+    redacted = policy->store.secret.len > 0 ? policy->store.secret.data
+                                            : "redacted-redacted-redacted-redacted";
     for (int with_defaults = 0; with_defaults <= 1; with_defaults++) {
         json_t *before = description_of_policy(policy, with_defaults);
         ck_assert_ptr_nonnull(before);

@@ -234,6 +234,7 @@ static void succeed(struct reload *reload)
     if (ban_sync_follow(&reload->ban_sync, reload->next->plan, after) != STATUS_OK) {
         log_error(MODULE, "bans are not watched any more: those that are known hold", "%s", "");
     }
+    (void)!jwks_fetch_follow(&reload->jwks_fetch, after); /* logs a failure */
     log_limits(before, after);
     warn_of_unheeded(before, after);
     if (!reload->has_admin && after->admin.n_listeners > 0) {

@@ -418,6 +418,7 @@ static int serve_first(const struct run_options *options, struct reload *reload)
     service_take_sockets(&given);
     active_policy_acquire(reload->now); /* one for the server, one for us */
     active_policy_publish(reload->now);
+    (void)!jwks_fetch_follow(&reload->jwks_fetch, reload->now->policy); /* logs a failure */
     if (server_new(&server_options, &reload->server) != STATUS_OK) {
         given_sockets_close(&given);
         active_policy_release(reload->now);
@@ -462,8 +463,10 @@ static int serve_policy(const struct run_options *options, struct meters *meters
         return out_of_memory(policy);
     }
     int result = EXIT_FAILED;
+    jwks_fetch_init(&reload.jwks_fetch);
     if (ban_sync_open(&reload.ban_sync, reload.now->plan, policy) == STATUS_OK) {
         result = serve_first(options, &reload);
+        jwks_fetch_close(&reload.jwks_fetch);
         ban_sync_close(&reload.ban_sync);
     }
     reload_close(&reload);

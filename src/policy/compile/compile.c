@@ -37,11 +37,15 @@ struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoin
     };
 }
 
-void compile_key_part(struct compiler *compiler, const struct key_part *from, struct key_part *to)
+void compile_key_part(struct compiler *compiler, const struct key_part *from,
+                      const struct node *node, struct key_part *to)
 {
     *to = *from;
     for (size_t i = 0; i < to->n_terms; i++) {
         to->terms[i].name = compile_copy(compiler, from->terms[i].name);
+        if (KEY_SOURCE_ROWS[to->terms[i].source].origin == KEY_FROM_TOKEN) {
+            to->terms[i].claim = compile_claim(compiler, to->terms[i].name, node);
+        }
     }
 }
 
@@ -134,10 +138,10 @@ enum status compile_policy(const struct spec_policy *spec, struct arena *scratch
                            struct policy *policy)
 {
     static void (*const STAGES[])(struct compiler *) = {
-        index_names,          compile_settings,   compile_store,       compile_upstreams,
-        compile_limits,       compile_keys,       compile_routes,      compile_method_names,
-        compile_implied_head, compile_balance,    compile_read_fields, compile_settled,
-        compile_slots,        compile_redis_cell,
+        index_names,         compile_settings,     compile_store,        compile_jwt,
+        compile_upstreams,   compile_limits,       compile_keys,         compile_routes,
+        compile_tokens,      compile_method_names, compile_implied_head, compile_balance,
+        compile_read_fields, compile_settled,      compile_slots,        compile_redis_cell,
     };
     struct compiler compiler = {
         .spec = spec,

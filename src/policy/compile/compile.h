@@ -64,6 +64,8 @@ void compile_upstreams(struct compiler *compiler);
 /* The `buffer` at @node of an upstream or a route, read into @spec. NULL: it is not given. */
 struct buffer_spec compile_buffer(struct compiler *compiler, const struct spec_buffer *spec,
                                   const struct node *node);
+/* Whose tokens count; before what reads claims. */
+void compile_jwt(struct compiler *compiler);
 void compile_limits(struct compiler *compiler);
 /* Set key_number of all rules: equal for rules with the same key and `missing`. */
 void compile_keys(struct compiler *compiler);
@@ -74,6 +76,9 @@ void compile_method_names(struct compiler *compiler);
 void compile_implied_head(struct compiler *compiler);
 /* Choose the limits that redis-cell decides, if the policy enables it; after all of the above. */
 void compile_redis_cell(struct compiler *compiler);
+
+/* Which routes read whose tokens; after routes. */
+void compile_tokens(struct compiler *compiler);
 
 /* Which request fields the policy reads; after routes. */
 void compile_read_fields(struct compiler *compiler);
@@ -138,7 +143,15 @@ void compile_settled(struct compiler *compiler);
 /* Warn of routes whose limits may lie in several slots of the Redis cluster. */
 void compile_slots(struct compiler *compiler);
 
+/* The index of the claim at @path, as a policy writes it, among those that the policy reads. An
+ * error is reported at @node. */
+uint16_t compile_claim(struct compiler *compiler, struct span path, const struct node *node);
+
 /* --- helpers --- */
+
+/* The path of the file that @text names, kept for watching it; it lives as long as the
+ * compilation. NULL: no memory. The policy has a path. */
+const char *compile_open_path(struct compiler *compiler, const struct spec_text *text);
 
 /* Allocate @count * @bytes zeroed bytes in the policy's arena; NULL: no_memory is set. */
 void *compile_alloc(struct compiler *compiler, size_t count, size_t bytes);
@@ -153,8 +166,9 @@ struct address_prefix *compile_prefixes(struct compiler *compiler,
 /* Copy an endpoint. */
 struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoint *endpoint);
 
-/* Copy one part of a key. */
-void compile_key_part(struct compiler *compiler, const struct key_part *from, struct key_part *to);
+/* Copy one part of a key, written at @node. */
+void compile_key_part(struct compiler *compiler, const struct key_part *from,
+                      const struct node *node, struct key_part *to);
 
 /* The answer to a request that a limit denies; NULL: it is not in the file. */
 const struct reply_spec *compile_denial(struct compiler *compiler, const struct spec_reply *spec);

@@ -5,6 +5,7 @@
 
 #include "http/field.h"
 #include "http/target.h"
+#include "jwt/token.h"
 #include "policy/edits.h"
 #include "policy/load/quote.h"
 
@@ -125,6 +126,17 @@ static bool check_name(struct compiler *compiler, struct field_edits *edits, str
     return false;
 }
 
+/* Raises *bytes_max to @n_bytes, the size of fields that are set. */
+static void check_set_bytes(struct compiler *compiler, const struct section_items *items,
+                            size_t n_bytes, size_t *bytes_max)
+{
+    if (n_bytes > ROUTE_SET_BYTES_MAX) {
+        node_error(compiler->diags, items->node, "these fields have more than %d bytes together",
+                   ROUTE_SET_BYTES_MAX);
+    }
+    *bytes_max = n_bytes > *bytes_max ? n_bytes : *bytes_max;
+}
+
 /* Raises *bytes_max to the size of the fields. */
 static void compile_set(struct compiler *compiler, const struct section_items *items,
                         unsigned change, struct field_edits *edits, size_t *bytes_max)
@@ -141,11 +153,67 @@ static void compile_set(struct compiler *compiler, const struct section_items *i
         edits->set[edits->n_set++] =
             (struct field_setting){.name = name, .value = compile_copy(compiler, fields[i].value)};
     }
-    if (n_bytes > ROUTE_SET_BYTES_MAX) {
-        node_error(compiler->diags, items->node, "these fields have more than %d bytes together",
-                   ROUTE_SET_BYTES_MAX);
+    check_set_bytes(compiler, items, n_bytes, bytes_max);
+}
+
+/* The claim that the field at @spec is set from. */
+static void compile_from(struct compiler *compiler, const struct spec_request_field *spec,
+                         struct field_setting *setting)
+{
+    const struct key_part *part = &spec->from.part;
+    if (part->n_terms != 1 || KEY_SOURCE_ROWS[part->terms[0].source].origin != KEY_FROM_TOKEN) {
+        node_report(compiler->diags, spec->from.node, "from", " must be jwt.CLAIM");
+        return;
     }
-    *bytes_max = n_bytes > *bytes_max ? n_bytes : *bytes_max;
+    setting->is_claim = true;
+    setting->claim = compile_claim(compiler, part->terms[0].name, spec->from.node);
+}
+
+static void compile_request_field(struct compiler *compiler, const struct spec_request_field *spec,
+                                  struct field_edits *edits, size_t *n_bytes)
+{
+    const struct section_position *position = &spec->position;
+    const struct span name = compile_copy(compiler, position->name);
+    struct field_setting setting = {.name = name};
+    if (!field_is_token(name)) {
+        node_error(compiler->diags, position->name_node, "the key must be the name of a header");
+        return;
+    }
+    const bool is_mapping = position->node->kind == NODE_MAPPING;
+    const bool has_value = !is_mapping || node_find(position->node, SPAN("value")) != NULL;
+    const bool has_from = is_mapping && node_find(position->node, SPAN("from")) != NULL;
+    if (has_value == has_from) {
+        node_error(compiler->diags, position->node,
+                   "a field is set to a value or from a claim: {from: jwt.sub}");
+        return;
+    }
+    if ((has_value ? spec->value.node : spec->from.node) == NULL || compiler->no_memory ||
+        !check_name(compiler, edits, name, position->name_node, REQUEST_SET)) {
+        return;
+    }
+    if (has_from) {
+        compile_from(compiler, spec, &setting);
+        edits->n_claims++;
+    } else {
+        setting.value = compile_copy(compiler, span_trim(spec->value.text));
+    }
+    *n_bytes += name.len + strlen(": \r\n") +
+                (setting.is_claim ? (size_t)JWT_VALUE_BYTES_MAX : setting.value.len);
+    edits->set[edits->n_set++] = setting;
+}
+
+/* As compile_set(), for requests. */
+static void compile_request_set(struct compiler *compiler, const struct section_items *items,
+                                struct field_edits *edits, size_t *bytes_max)
+{
+    const struct spec_request_field *fields = items->items;
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < items->n_items; i++) {
+        if (fields[i].position.node != NULL) {
+            compile_request_field(compiler, &fields[i], edits, &n_bytes);
+        }
+    }
+    check_set_bytes(compiler, items, n_bytes, bytes_max);
 }
 
 static void compile_removed(struct compiler *compiler, const struct section_items *items,
@@ -182,8 +250,11 @@ static void compile_fields(struct compiler *compiler, const struct spec_edits *s
     if (compiler->no_memory) {
         return;
     }
-    compile_set(compiler, &spec->set, is_request ? REQUEST_SET : RESPONSE_SET, edits,
-                &compiler->policy->set_bytes_max);
+    if (is_request) {
+        compile_request_set(compiler, &spec->set, edits, &compiler->policy->set_bytes_max);
+    } else {
+        compile_set(compiler, &spec->set, RESPONSE_SET, edits, &compiler->policy->set_bytes_max);
+    }
     compile_removed(compiler, &spec->removed, is_request ? REQUEST_REMOVE : RESPONSE_REMOVE, edits);
 }
 

@@ -18,7 +18,7 @@ static void compile_key(struct compiler *compiler, const struct spec_limit *spec
     key->parts = compile_alloc(compiler, spec->key.n_items, sizeof(*key->parts));
     for (size_t i = 0; i < spec->key.n_items && key->parts != NULL; i++) {
         if (parts[i].node != NULL) {
-            compile_key_part(compiler, &parts[i].part, &key->parts[key->n_parts++]);
+            compile_key_part(compiler, &parts[i].part, parts[i].node, &key->parts[key->n_parts++]);
         }
     }
 }

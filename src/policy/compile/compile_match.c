@@ -6,6 +6,7 @@
 #include "http/field.h"
 #include "http/method.h"
 #include "http/target.h"
+#include "policy/jwt_provider.h"
 #include "policy/load/name_index.h"
 #include "policy/load/value_types.h"
 #include "policy/pattern.h"
@@ -187,6 +188,28 @@ static void compile_query(struct compiler *compiler, const struct section_items 
     match->n_parameters = compile_conditions(compiler, items, &match->parameters);
 }
 
+static void compile_claims(struct compiler *compiler, const struct section_items *items,
+                           struct route_match *match)
+{
+    const struct section_list *specs = items->items;
+    match->claims = compile_alloc(compiler, items->n_items, sizeof(*match->claims));
+    for (size_t i = 0; i < items->n_items && match->claims != NULL; i++) {
+        const struct spec_text *values = specs[i].values.items;
+        const struct section_position *position = &specs[i].position;
+        struct claim_match *claim = &match->claims[match->n_claims++];
+        check_values(compiler, &specs[i].values, "a list of values");
+        claim->claim = compile_claim(compiler, position->name, position->name_node);
+        claim->path = compile_copy(compiler, position->name);
+        claim->is_scope = span_equals(claim->path, SPAN("scope"));
+        claim->values = compile_alloc(compiler, specs[i].values.n_items, sizeof(*claim->values));
+        for (size_t j = 0; j < specs[i].values.n_items && claim->values != NULL; j++) {
+            if (values[j].node != NULL) {
+                claim->values[claim->n_values++] = compile_copy(compiler, values[j].text);
+            }
+        }
+    }
+}
+
 /* @text in lower case; of a fingerprint without colons. */
 static struct span compile_fact(struct compiler *compiler, const struct spec_text *spec,
                                 enum certificate_fact fact)
@@ -272,6 +295,7 @@ void compile_match(struct compiler *compiler, const struct spec_match *spec, str
     compile_methods(compiler, &spec->methods, match);
     compile_fields(compiler, &spec->headers, match);
     compile_query(compiler, &spec->query, match);
+    compile_claims(compiler, &spec->claims, match);
     compile_connection(compiler, spec, match);
     refuse_empty(compiler, &spec->clients, "client");
     match->clients = compile_prefixes(compiler, &spec->clients);

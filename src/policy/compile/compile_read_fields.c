@@ -27,18 +27,23 @@ static void add(struct collection *collection, struct span name, bool is_compare
         .name = name, .folded = span_of(folded, name.len), .is_compared = is_compared};
 }
 
+static void add_part(struct collection *collection, const struct key_part *part)
+{
+    for (size_t i = 0; i < part->n_terms; i++) {
+        const struct key_term *term = &part->terms[i];
+        const enum key_origin origin = KEY_SOURCE_ROWS[term->source].origin;
+        if (origin == KEY_FROM_HEADER) {
+            add(collection, term->name, false);
+        } else if (origin == KEY_FROM_COOKIE) {
+            add(collection, field_name(FIELD_COOKIE), false);
+        }
+    }
+}
+
 static void add_key(struct collection *collection, const struct key *key)
 {
     for (size_t i = 0; i < key->n_parts; i++) {
-        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
-            const struct key_term *term = &key->parts[i].terms[j];
-            const enum key_origin origin = KEY_SOURCE_ROWS[term->source].origin;
-            if (origin == KEY_FROM_HEADER) {
-                add(collection, term->name, false);
-            } else if (origin == KEY_FROM_COOKIE) {
-                add(collection, field_name(FIELD_COOKIE), false);
-            }
-        }
+        add_part(collection, &key->parts[i]);
     }
 }
 
@@ -59,6 +64,9 @@ static void add_all(struct collection *collection)
     collection->n_items = 0;
     for (size_t i = 0; i < policy->n_rules; i++) {
         add_key(collection, &policy->rules[i].key);
+    }
+    for (size_t i = 0; i < policy->n_providers; i++) {
+        add_part(collection, &policy->providers[i].from);
     }
     for (size_t i = 0; i < policy->n_upstreams; i++) {
         add_key(collection, &policy->upstreams[i].balance_key);

@@ -37,9 +37,7 @@ static void warn_file(struct compiler *compiler, const struct node *node, enum w
     report_file(compiler, node, &warning, problem);
 }
 
-/* The path of the file that @text names, kept for watching it; it lives as long as the
- * compilation. NULL: too long, which is reported, or no memory. */
-static const char *open_path(struct compiler *compiler, const struct spec_text *text)
+const char *compile_open_path(struct compiler *compiler, const struct spec_text *text)
 {
     const char *own = compiler->options->path;
     const char *slash = text->text.data[0] == '/' ? NULL : strrchr(own, '/');
@@ -148,8 +146,8 @@ static struct certificate *read_pair(struct compiler *compiler, const struct spe
 {
     struct certificate_problem problem = {.path = NULL};
     struct certificate *certificate = NULL;
-    const char *cert_path = open_path(compiler, cert);
-    const char *key_path = cert_path != NULL ? open_path(compiler, key) : NULL;
+    const char *cert_path = compile_open_path(compiler, cert);
+    const char *key_path = cert_path != NULL ? compile_open_path(compiler, key) : NULL;
     if (key_path == NULL) {
         return NULL;
     }
@@ -197,7 +195,8 @@ static void read_clients(struct compiler *compiler, const struct spec_certificat
 {
     struct certificate_problem problem;
     struct certificate_crls crls = {.ders = NULL};
-    const char *path = spec->client_ca.node != NULL ? open_path(compiler, &spec->client_ca) : NULL;
+    const char *path =
+        spec->client_ca.node != NULL ? compile_open_path(compiler, &spec->client_ca) : NULL;
     entry->client_rule = (enum client_certificate_rule)spec->client;
     if (path == NULL ||
         !is_read(compiler,
@@ -205,7 +204,7 @@ static void read_clients(struct compiler *compiler, const struct spec_certificat
                  spec->client_ca.node, &problem)) {
         return;
     }
-    path = spec->client_crl.node != NULL ? open_path(compiler, &spec->client_crl) : NULL;
+    path = spec->client_crl.node != NULL ? compile_open_path(compiler, &spec->client_crl) : NULL;
     if (path == NULL || !is_read(compiler,
                                  certificate_load_crls(path, entry->client_cas, entry->n_client_cas,
                                                        &crls, &problem),
@@ -227,7 +226,7 @@ static void read_ocsp(struct compiler *compiler, const struct spec_text *ocsp,
     const int64_t now_s = (int64_t)(compiler->options->now_us / 1000000);
     struct certificate_problem problem;
     const char *path =
-        ocsp->node != NULL && entry->n_certificates == 1 ? open_path(compiler, ocsp) : NULL;
+        ocsp->node != NULL && entry->n_certificates == 1 ? compile_open_path(compiler, ocsp) : NULL;
     if (path == NULL) {
         return;
     }
@@ -643,7 +642,7 @@ static void read_client_files(struct compiler *compiler, const struct spec_clien
 {
     struct certificate_problem problem;
     const bool has_ca = spec->ca.node != NULL && !span_equals(spec->ca.text, SPAN("system"));
-    const char *path = has_ca ? open_path(compiler, &spec->ca) : NULL;
+    const char *path = has_ca ? compile_open_path(compiler, &spec->ca) : NULL;
     if (path != NULL) {
         (void)is_read(compiler, certificate_load_cas(path, &config->cas, &config->n_cas, &problem),
                       spec->ca.node, &problem);
@@ -762,7 +761,7 @@ void compile_tls_tickets(struct compiler *compiler)
         node_warn(compiler->diags, spec->position.node, WARNING_NO_EFFECT,
                   "tls_tickets has no effect: no listen address has \"tickets: shared\"");
     }
-    const char *path = compiler->options->path != NULL ? open_path(compiler, file) : NULL;
+    const char *path = compiler->options->path != NULL ? compile_open_path(compiler, file) : NULL;
     if (path != NULL &&
         is_read(compiler, server_files_load_secrets(path, &compiler->secrets, &problem), file->node,
                 &problem)) {

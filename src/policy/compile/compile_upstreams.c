@@ -47,7 +47,8 @@ static void compile_balance_key(struct compiler *compiler, const struct spec_ups
     upstream->balance_key.parts =
         compile_alloc(compiler, key->n_parts, sizeof(*upstream->balance_key.parts));
     for (size_t i = 0; i < key->n_parts && upstream->balance_key.parts != NULL; i++) {
-        compile_key_part(compiler, &key->parts[i], &upstream->balance_key.parts[i]);
+        compile_key_part(compiler, &key->parts[i], spec->balance.node,
+                         &upstream->balance_key.parts[i]);
         upstream->balance_key.n_parts++;
     }
 }

@@ -34,6 +34,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check_rule = lint_refunds_leaving},
         {.check = lint_plain_secrets},
         {.check = lint_empty_secret},
+        {.check = lint_providers},
         {.check_route = lint_passed_on_cost},
         {.check_rule = lint_unseen_shadows},
         {.check = lint_unrouted_names},

@@ -229,5 +229,6 @@ bool cover_takes(const struct policy *policy, const struct route_entry *earlier,
            covers_values(wide->fields, wide->n_fields, narrow->fields, narrow->n_fields,
                          is_same_field) &&
            covers_values(wide->parameters, wide->n_parameters, narrow->parameters,
-                         narrow->n_parameters, is_same_parameter);
+                         narrow->n_parameters, is_same_parameter) &&
+           wide->n_claims == 0;
 }

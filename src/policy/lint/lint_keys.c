@@ -54,6 +54,7 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
     switch (KEY_SOURCE_ROWS[term->source].origin) {
     case KEY_FROM_ADDRESS:
     case KEY_FROM_CERTIFICATE:
+    case KEY_FROM_TOKEN:
     case KEY_FROM_POLICY:
         return true;
     case KEY_FROM_METHOD:
@@ -70,11 +71,13 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
     return false;
 }
 
-/* Whether a client escapes the limit by showing no certificate. */
-static bool is_skipped_without_certificate(const struct key_part *part, enum key_missing missing)
+/* Whether a client escapes the limit by showing no certificate or token. */
+static bool is_skipped_without_proof(const struct key_part *part, enum key_missing missing)
 {
     const enum key_source last = part->terms[part->n_terms - 1].source;
-    return missing == KEY_MISSING_SKIP && KEY_SOURCE_ROWS[last].origin == KEY_FROM_CERTIFICATE;
+    const enum key_origin origin = KEY_SOURCE_ROWS[last].origin;
+    return missing == KEY_MISSING_SKIP &&
+           (origin == KEY_FROM_CERTIFICATE || origin == KEY_FROM_TOKEN);
 }
 
 static bool is_firm_key(const struct limit_rule *rule, const struct route_match *match)
@@ -86,7 +89,7 @@ static bool is_firm_key(const struct limit_rule *rule, const struct route_match 
                 return false;
             }
         }
-        if (is_skipped_without_certificate(part, rule->missing)) {
+        if (is_skipped_without_proof(part, rule->missing)) {
             return false;
         }
     }

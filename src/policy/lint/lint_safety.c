@@ -170,6 +170,10 @@ static void check_redis(struct lint *lint)
     check_secret(lint, "the password of Redis", &store->password);
     check_secret(lint, "the password of the sentinels", &store->sentinel_password);
     check_secret(lint, "the secret", &store->secret);
+    const struct spec_jwt *providers = lint->spec->jwt.items;
+    for (size_t i = 0; i < lint->spec->jwt.n_items; i++) {
+        check_secret(lint, "the secret of tokens", &providers[i].secret);
+    }
 }
 
 /* The first term of @rule whose values are always hashed, or NULL. */
@@ -234,10 +238,12 @@ static void check_field(struct lint *lint, struct span name, const struct node *
 
 static void check_route(struct lint *lint, const struct spec_route *route)
 {
-    const struct spec_field *set = route->request.set.items;
+    const struct spec_request_field *set = route->request.set.items;
     const struct section_list *asked = route->match.headers.items;
     for (size_t i = 0; i < route->request.set.n_items; i++) {
-        check_field(lint, set[i].position.name, set[i].position.node);
+        if (set[i].value.node != NULL) {
+            check_field(lint, set[i].position.name, set[i].value.node);
+        }
     }
     for (size_t i = 0; i < route->match.headers.n_items; i++) {
         const struct spec_text *values = asked[i].values.items;

@@ -4,6 +4,7 @@
 
 #include "base/suggest.h"
 #include "http/field.h"
+#include "jwt/token.h"
 #include "limit/algorithm.h"
 #include "limit/algorithms.h"
 #include "policy/load/quote.h"
@@ -199,6 +200,8 @@ static void write_syntax(const struct key_source_row *source, struct text *text)
         text_add_literal(text, ".N");
     } else if (source->naming == KEY_NAMING_NAME || source->naming == KEY_NAMING_FIELD) {
         text_add_literal(text, ".NAME");
+    } else if (source->naming == KEY_NAMING_CLAIM) {
+        text_add_literal(text, ".CLAIM");
     }
 }
 
@@ -273,6 +276,17 @@ static bool parse_name(struct span name, struct arena *arena, struct key_term *t
     return copy_name(name, is_field, arena, &term->name, problem);
 }
 
+static bool parse_claim(struct span name, struct arena *arena, struct key_term *term,
+                        struct text *problem)
+{
+    struct jwt_path path;
+    if (!jwt_path_parse(name, arena, &path, problem)) {
+        return false;
+    }
+    term->name = path.text;
+    return true;
+}
+
 /* The bits after the slash of client.ip. */
 static bool parse_bits(struct span text, struct key_term *term, struct text *problem)
 {
@@ -329,6 +343,7 @@ static bool takes_rest(enum key_naming naming, const struct term_rest *rest)
         return rest->name.data != NULL && span_to_u64(rest->name, PATH_SEGMENTS_MAX, &number);
     case KEY_NAMING_NAME:
     case KEY_NAMING_FIELD:
+    case KEY_NAMING_CLAIM:
         return rest->name.data != NULL;
     }
     return false;
@@ -345,8 +360,10 @@ static bool refuse_rest(const struct key_source_row *last, const struct term_res
         return text_refuse(problem, "only client.ip has a prefix length");
     }
     if (rest->name.data == NULL) {
-        return text_refuse(problem, "%.*s needs a name: %.*s.NAME", SPAN_ARGS(rest->word),
-                           SPAN_ARGS(rest->word));
+        text_add(problem, rest->word);
+        text_add_literal(problem, " needs a name: ");
+        write_syntax(last, problem);
+        return false;
     }
     return text_refuse(problem, "nothing may follow %.*s", SPAN_ARGS(rest->word));
 }
@@ -364,6 +381,8 @@ static bool parse_rest(const struct term_rest *rest, struct arena *arena, struct
     case KEY_NAMING_NAME:
     case KEY_NAMING_FIELD:
         return parse_name(rest->name, arena, term, problem);
+    case KEY_NAMING_CLAIM:
+        return parse_claim(rest->name, arena, term, problem);
     }
     return false;
 }
@@ -388,13 +407,31 @@ static bool parse_term(struct span span, struct arena *arena, struct key_term *t
     return refuse_rest(last, &rest, problem);
 }
 
+/* As span_split() at "|", except within the quotes of a claim. */
+static bool split_alternative(struct span *rest, struct span *piece)
+{
+    bool is_quoted = false;
+    size_t at = 0;
+    if (rest->data == NULL) {
+        return false;
+    }
+    while (at < rest->len && (is_quoted || rest->data[at] != '|')) {
+        is_quoted = is_quoted != (rest->data[at] == '"');
+        at += is_quoted && rest->data[at] == '\\' ? 2 : 1;
+    }
+    at = at < rest->len ? at : rest->len;
+    *piece = span_of(rest->data, at);
+    *rest = at < rest->len ? span_of(rest->data + at + 1, rest->len - at - 1) : span_of(NULL, 0);
+    return true;
+}
+
 bool value_parse_key_part(struct span span, struct arena *arena, struct key_part *part,
                           struct text *problem)
 {
     struct key_part parsed = {.n_terms = 0};
     struct span rest = span.data != NULL ? span : SPAN("");
     struct span piece;
-    while (span_split(&rest, '|', &piece)) {
+    while (split_alternative(&rest, &piece)) {
         const struct span term = span_trim(piece);
         if (term.len == 0) {
             return text_refuse(problem, "has an empty alternative");

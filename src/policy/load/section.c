@@ -216,15 +216,13 @@ static void report_unknown_key(struct section_reader *reader, const struct secti
         text_add_format(&message, "; see %s", section->manual);
     }
     for (size_t i = 0; i < section->n_fields && is_listed; i++) {
-        if (section->fields[i].presence != KEY_NOT_YET) {
-            text_add(&message, message.len > 0 && i == 0 ? SPAN("; known are ") : SPAN(", "));
-            text_add(&message, span_of_text(section->fields[i].key));
-        }
+        text_add(&message, message.len > 0 && i == 0 ? SPAN("; known are ") : SPAN(", "));
+        text_add(&message, span_of_text(section->fields[i].key));
     }
     report(reader, key, &message);
 }
 
-/* Report a key that is unknown, not supported, or without a value. */
+/* Report a key that is unknown or without a value. */
 static void check_key(struct section_reader *reader, const struct section *section,
                       const struct path *path, const struct node *key)
 {
@@ -232,8 +230,6 @@ static void check_key(struct section_reader *reader, const struct section *secti
     const bool is_other = field == NULL && section->others != NULL && section->is_other(key->text);
     if (field == NULL && !is_other) {
         report_unknown_key(reader, section, path, key);
-    } else if (field != NULL && field->presence == KEY_NOT_YET) {
-        report_key(reader, key, field->key, "", path, " is not yet built");
     } else if (field != NULL && node_is_null(&key[1])) {
         report_key(reader, key, field->key, "", path,
                    " has no value; give it one, or leave the key out");
@@ -258,7 +254,7 @@ static void read_section(struct section_reader *reader, const struct section *se
     for (size_t i = 0; i < section->n_fields; i++) {
         const struct section_field *field = &section->fields[i];
         const struct node *value = node_find(mapping, span_of_text(field->key));
-        if (field->presence == KEY_NOT_YET || (value != NULL && node_is_null(value))) {
+        if (value != NULL && node_is_null(value)) {
             continue;
         }
         if (value == NULL && node != NULL && field->presence == KEY_REQUIRED) {

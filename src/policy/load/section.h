@@ -106,13 +106,12 @@ enum key_presence {
     KEY_CONDITIONAL, /* optional; with some values of other keys an error */
     KEY_WITH_REDIS,  /* optional; an error without `redis` beside it */
     KEY_REQUIRED,
-    KEY_NOT_YET, /* in the language, not in this program */
 };
 
 struct section_field {
     const char *key;
     enum section_shape shape;
-    const struct value_type *type; /* of the value or of each item; NULL if not yet */
+    const struct value_type *type; /* of the value or of each item */
     size_t offset;
     const char *fallback; /* default as text; NULL: the member stays zero */
     enum key_presence presence;

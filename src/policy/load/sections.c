@@ -306,6 +306,10 @@ static const struct section_field MATCH_FIELDS[] = {
     {"query", SHAPE_MAP_OF_LISTS, &VALUE_PARAMETER, offsetof(struct spec_match, query), NULL,
      KEY_OPTIONAL,
      "name: value or list of values, one of which it has; true: present, false: absent"},
+    {"jwt", SHAPE_MAP_OF_LISTS, &VALUE_CLAIM, offsetof(struct spec_match, claims), NULL,
+     KEY_OPTIONAL,
+     "claim: value or list of values, one of which it is, has in its array, or has among the "
+     "words of scope"},
     {"client", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_match, clients), NULL, KEY_OPTIONAL,
      "addresses or prefixes, one of which the client must be in"},
     {"scheme", SHAPE_ONE, &SCHEME, offsetof(struct spec_match, scheme), "any", KEY_OPTIONAL,
@@ -408,6 +412,32 @@ static const struct section_field EDITS_FIELDS[] = {
 };
 static const struct value_type EDITS_TYPE = SECTION_TYPE(EDITS_FIELDS, struct spec_edits);
 
+static const struct value_type FIELD_VALUE = {
+    .kind = VALUE_STRING,
+    .noun = "the value of a field",
+    .bytes = sizeof(struct spec_text),
+    .has_node = true,
+    .is_secret = true,
+    .check = value_check_field,
+};
+static const struct section_field REQUEST_FIELD_FIELDS[] = {
+    {"value", SHAPE_ONE, &FIELD_VALUE, offsetof(struct spec_request_field, value), NULL,
+     KEY_CONDITIONAL, "the value; this or from"},
+    {"from", SHAPE_ONE, &VALUE_KEY_PART, offsetof(struct spec_request_field, from), NULL,
+     KEY_CONDITIONAL,
+     "jwt.CLAIM: the claim of the token; where it is missing there is no such field"},
+};
+static const struct value_type REQUEST_FIELD_TYPE =
+    SHORT_SECTION_TYPE(REQUEST_FIELD_FIELDS, struct spec_request_field, "value");
+static const struct section_field REQUEST_EDITS_FIELDS[] = {
+    {"set", SHAPE_MAP, &REQUEST_FIELD_TYPE, offsetof(struct spec_edits, set), NULL, KEY_OPTIONAL,
+     "name: value, in place of all fields of the name; or name: {from: jwt.CLAIM}"},
+    {"remove", SHAPE_LIST, &VALUE_FIELD_NAME, offsetof(struct spec_edits, removed), NULL,
+     KEY_OPTIONAL, "names of fields that do not pass"},
+};
+static const struct value_type REQUEST_EDITS_TYPE =
+    SECTION_TYPE(REQUEST_EDITS_FIELDS, struct spec_edits);
+
 static const struct section_field ROUTE_FIELDS[] = {
     {"name", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, name), NULL, KEY_OPTIONAL,
      "for logs and the key \"route\"; left out: route-N"},
@@ -429,8 +459,10 @@ static const struct section_field ROUTE_FIELDS[] = {
      KEY_OPTIONAL, "protocols that a request may switch to; [] for none; left out: websocket"},
     {"strip_prefix", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_route, strip_prefix), NULL,
      KEY_OPTIONAL, "start of the path that the upstream does not get"},
-    {"request", SHAPE_ONE, &EDITS_TYPE, offsetof(struct spec_route, request), NULL, KEY_OPTIONAL,
-     "fields of requests that are set or removed"},
+    {"jwt", SHAPE_ONE, &SECTIONS_ROUTE_JWT, offsetof(struct spec_route, jwt), NULL, KEY_OPTIONAL,
+     "whose tokens count: a name of jwt, or a section"},
+    {"request", SHAPE_ONE, &REQUEST_EDITS_TYPE, offsetof(struct spec_route, request), NULL,
+     KEY_OPTIONAL, "fields of requests that are set or removed"},
     {"response", SHAPE_ONE, &EDITS_TYPE, offsetof(struct spec_route, response), NULL, KEY_OPTIONAL,
      "fields of responses that are set or removed"},
     {"cors", SHAPE_ONE, &CORS_TYPE, offsetof(struct spec_route, cors), NULL, KEY_OPTIONAL,
@@ -493,7 +525,8 @@ static const struct section_field POLICY_FIELDS[] = {
      "short form: the rate per client address"},
     {"defaults", SHAPE_ONE, &DEFAULTS_TYPE, offsetof(struct spec_policy, defaults), NULL,
      KEY_OPTIONAL, "what routes need not say"},
-    NOT_YET("jwt", "how tokens are verified"),
+    {"jwt", SHAPE_MAP, &SECTIONS_JWT, offsetof(struct spec_policy, jwt), NULL, KEY_OPTIONAL,
+     "whose tokens count, and how they are verified, by name"},
     {"watch", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_policy, watch), "false", KEY_OPTIONAL,
      "reload when the file changes"},
     {"include", SHAPE_LIST, &INCLUDE_PATH, offsetof(struct spec_policy, include), NULL,

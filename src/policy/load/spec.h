@@ -9,6 +9,7 @@
 
 #include "limit/algorithm.h"
 #include "policy/load/section.h"
+#include "policy/load/spec_access.h"
 #include "policy/load/spec_values.h"
 #include "policy/policy.h"
 
@@ -27,6 +28,7 @@ struct spec_match {
     struct section_items methods; /* struct spec_text */
     struct section_items headers; /* struct section_list of struct spec_text */
     struct section_items query;   /* struct section_list of struct spec_text */
+    struct section_items claims;  /* struct section_list of struct spec_text */
     struct section_items clients; /* struct address_prefix */
     int scheme;                   /* enum scheme_match */
     struct spec_certificate_match certificate;
@@ -52,16 +54,6 @@ struct spec_edits {
     struct section_items removed; /* struct spec_text */
 };
 
-struct spec_cors {
-    struct section_position position;
-    struct section_items origins; /* struct spec_text, as the next three */
-    struct section_items methods;
-    struct section_items headers;
-    struct section_items exposed;
-    bool credentials;
-    uint64_t max_age_us;
-};
-
 /* One of the limits of a route. */
 struct spec_route_limit {
     struct section_position position;
@@ -80,6 +72,7 @@ struct spec_route {
     struct section_items upgrade; /* struct spec_text */
     uint64_t body_bytes_max;      /* valid if max_body is given */
     struct spec_buffer buffer;    /* valid if buffer is given */
+    struct spec_route_jwt jwt;
     struct spec_text strip_prefix;
     struct spec_edits request;
     struct spec_edits response;
@@ -173,6 +166,7 @@ struct spec_policy {
     int headers;                   /* enum headers_style */
     struct spec_endpoint upstream; /* short form */
     struct section_items limit;    /* short form: struct spec_rate */
+    struct section_items jwt;      /* struct spec_jwt */
     struct section_items upstreams;
     struct section_items limits;
     struct spec_defaults defaults;

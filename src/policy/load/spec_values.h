@@ -71,6 +71,13 @@ struct spec_field {
     struct span value;
 };
 
+/* A field of requests that is set. */
+struct spec_request_field {
+    struct section_position position; /* name: of the field */
+    struct spec_text value;
+    struct spec_key_part from; /* in place of value */
+};
+
 /* A cost as a single value. */
 struct spec_cost_source {
     const struct node *node;

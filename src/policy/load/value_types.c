@@ -5,6 +5,7 @@
 #include "http/field.h"
 #include "http/method.h"
 #include "http/target.h"
+#include "jwt/token.h"
 #include "policy/load/endpoint.h"
 #include "policy/load/quote.h"
 #include "policy/load/spec.h"
@@ -254,9 +255,21 @@ static bool check_parameter(struct span text, struct text *problem)
            text_refuse(problem, "must be at most %d bytes", MATCH_VALUE_BYTES_MAX);
 }
 
+static bool check_claim(struct span text, struct text *problem)
+{
+    return (text.len > 0 && text.len <= JWT_VALUE_BYTES_MAX) ||
+           text_refuse(problem, "must be 1 to %d bytes", JWT_VALUE_BYTES_MAX);
+}
+
 static bool check_field_name(struct span text, struct text *problem)
 {
     return field_is_token(text) || text_refuse(problem, "must be the name of a header");
+}
+
+bool value_check_field(struct span text, struct text *problem)
+{
+    return field_is_value(text) ||
+           text_refuse(problem, "must have no line end and no other control character");
 }
 
 static bool parse_field(const struct value_input *input, void *out)
@@ -265,8 +278,8 @@ static bool parse_field(const struct value_input *input, void *out)
     if (!field_is_token(field->position.name)) {
         return text_refuse(input->problem, "the key must be the name of a header");
     }
-    if (!field_is_value(input->text)) {
-        return text_refuse(input->problem, "must have no line end and no other control character");
+    if (!value_check_field(input->text, input->problem)) {
+        return false;
     }
     field->value = span_trim(input->text);
     return true;
@@ -411,6 +424,7 @@ const struct value_type VALUE_ORIGIN =
     VALUE_STRING_TYPE("an origin such as https://app.example.com", check_origin);
 const struct value_type VALUE_REDIRECT =
     VALUE_STRING_TYPE("https, a path or a URL", check_redirect);
+const struct value_type VALUE_CLAIM = VALUE_STRING_TYPE("the value of a claim", check_claim);
 const struct value_type VALUE_FIELD_NAME =
     VALUE_STRING_TYPE("the name of a header", check_field_name);
 const struct value_type VALUE_LOG_TARGET = VALUE_STRING_TYPE(LOG_TARGET_NOUN, check_log_target);

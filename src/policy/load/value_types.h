@@ -42,6 +42,7 @@ extern const struct value_type VALUE_KEY_PART;     /* struct spec_key_part */
 extern const struct value_type VALUE_ALGORITHM;    /* const struct algorithm * */
 extern const struct value_type VALUE_HEADER;       /* struct spec_text */
 extern const struct value_type VALUE_PARAMETER;    /* struct spec_text: of a query */
+extern const struct value_type VALUE_CLAIM;        /* struct spec_text: of a token */
 extern const struct value_type VALUE_FIELD;        /* struct spec_field */
 extern const struct value_type VALUE_ANSWER_FIELD; /* the same, of answers that any client gets */
 extern const struct value_type VALUE_FIELD_NAME;   /* struct spec_text */
@@ -115,6 +116,9 @@ bool value_check_method(struct span method, struct text *problem);
         .parse = value_parse_size, .min = (min_), .max = (max_), .pattern = "^(" PATTERN_SIZE ")$" \
     }
 
+/* Whether @text can be the value of a header field; else @problem says why not. */
+bool value_check_field(struct span text, struct text *problem);
+
 /* Whether @node is `true` or `false`, not quoted. */
 MUST_USE bool value_is_switch(const struct node *node);
 
@@ -150,12 +154,6 @@ MUST_USE bool value_check_read_field(struct span name, struct text *problem);
         {                                                                                          \
             __VA_ARGS__, NULL                                                                      \
         }                                                                                          \
-    }
-
-/* A key of the policy's language that this program does not support yet. */
-#define NOT_YET(key_, doc_)                                                                        \
-    {                                                                                              \
-        .key = (key_), .presence = KEY_NOT_YET, .doc = (doc_)                                      \
     }
 
 #endif /* SLUICE_POLICY_LOAD_VALUE_TYPES_H */

@@ -25,6 +25,7 @@
 
 struct access_log;
 struct exchange_config;
+struct jwt_verifier;
 struct resolver;
 struct tls_worker;
 struct via;
@@ -35,7 +36,8 @@ struct proxy_env {
     struct loop *loop;
     struct wakeup wakeup; /* for other threads to wake the worker */
     struct resolver *resolver;
-    struct tls_worker *tls; /* NULL: no policy has needed TLS yet */
+    struct tls_worker *tls;        /* NULL: no policy has needed TLS yet */
+    struct jwt_verifier *verifier; /* of tokens; NULL: no policy has needed it yet */
     struct worker_meters *meters;
     struct access_log *log;
     const struct via *via;          /* the process's name in Via */

@@ -232,12 +232,13 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
         .admission =
             {
                 .policy = policy,
-                .wall_us = policy->n_calendars > 0 ? clock_wall_us() : 0,
+                .wall_us = policy->n_calendars + policy->n_providers > 0 ? clock_wall_us() : 0,
                 .bans = bans_view_if_any(&exchange->env->bans),
                 .now_us = now_us,
                 .first_slot = new_slots(exchange->env),
             },
         .own_name = via_name(exchange->env->via),
+        .verifier = policy->n_providers > 0 ? exchange->env->verifier : NULL,
         .tls = exchange->client->tls != NULL ? tls_client_of(exchange->client->tls) : NULL,
     };
     exchange->evaluation.admission = &exchange->admission;

@@ -173,6 +173,14 @@ static void write_forwarding_fields(const struct exchange *exchange, struct text
     via_write(exchange->env->via, exchange->request.minor, text);
 }
 
+/* The value of a claim as that of a field; empty: it is missing, or no field can have it. */
+static struct span claim_of(const struct request_view *view, uint16_t claim)
+{
+    const struct span value =
+        view->claims != NULL ? span_trim(jwt_claim_text(&view->claims->claims[claim])) : SPAN("");
+    return field_is_value(value) ? value : SPAN("");
+}
+
 /* Write the fields that pass the edits of the route, then the fields that the route sets. */
 static void write_edited_fields(const struct exchange *exchange, struct text *text)
 {
@@ -185,7 +193,13 @@ static void write_edited_fields(const struct exchange *exchange, struct text *te
         }
     }
     for (size_t i = 0; i < edits->n_set; i++) {
-        message_write_field(text, edits->set[i].name, edits->set[i].value);
+        const struct field_setting *setting = &edits->set[i];
+        const struct span value = setting->is_claim
+                                      ? claim_of(&exchange->evaluation.view, setting->claim)
+                                      : setting->value;
+        if (value.len > 0 || !setting->is_claim) {
+            message_write_field(text, setting->name, value);
+        }
     }
 }
 

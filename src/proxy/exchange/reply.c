@@ -87,6 +87,12 @@ struct span reply_problem(struct exchange *exchange, uint16_t status, const char
     begin(exchange, status);
     if (status == 503) {
         add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), RETRY_LATER_S);
+    } else if (status == 401 && exchange->evaluation.challenge != NULL) {
+        reply_add_field(exchange, FIELD_OTHER, SPAN("WWW-Authenticate"),
+                        span_of_text(exchange->evaluation.challenge));
+    } else if (status == 429 && exchange->evaluation.retry_after_s > 0) {
+        add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER),
+                   exchange->evaluation.retry_after_s);
     }
     reply_add_ratelimit_fields(exchange);
     text_add_literal(&text, "{\"type\":\"about:blank\",\"title\":");

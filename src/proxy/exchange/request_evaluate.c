@@ -42,6 +42,14 @@ static bool fill_view(const struct evaluation_context *context, const struct hea
     view->client = client_address_find(policy, peer, head);
     view->peer_is_trusted = context->trusts_peer ||
                             address_is_in(peer, policy->trusted_proxies, policy->n_trusted_proxies);
+    view->token = NULL;
+    view->claims = NULL;
+    view->is_token_refused = false;
+    if (UNLIKELY(context->verifier != NULL)) {
+        token_check_init(&evaluation->tokens, context->verifier, evaluation->arena,
+                         context->admission.wall_us, context->admission.now_us);
+        view->token = &evaluation->tokens.view;
+    }
     view->path = &evaluation->path;
     view->path_buffer = arena_alloc(evaluation->arena, head->target.path.len + 1);
     return view->path_buffer != NULL;
@@ -53,6 +61,10 @@ static enum evaluation_result pass(struct evaluation *evaluation, const struct h
                                    enum evaluation_result result)
 {
     const struct route *route = evaluation->route;
+    if (UNLIKELY(evaluation->refused_token.status != 0)) {
+        return end(evaluation, result, evaluation->refused_token.status,
+                   evaluation->refused_token.reason);
+    }
     if (route->respond != NULL) {
         return end(evaluation, result, route->respond->status, NULL);
     }
@@ -90,6 +102,53 @@ static enum evaluation_result admit(const struct evaluation_context *context,
     return fail(evaluation);
 }
 
+/* The token of the request, or its absence, is a reason to refuse it: limits that read no token are
+ * judged first, so that clients whose tokens are refused are limited too. */
+static void refuse_token(struct evaluation *evaluation, uint16_t status, const char *reason,
+                         const char *challenge)
+{
+    evaluation->refused_token = (struct refused_token){status, reason};
+    evaluation->challenge = challenge;
+    evaluation->view.is_token_refused = true;
+}
+
+static void refuse_invalid(struct evaluation *evaluation, enum jwt_result result)
+{
+    const char *reason = jwt_result_text(result);
+    if (result == JWT_NO_KEYS || result == JWT_NO_MEMORY) {
+        refuse_token(evaluation, 503, reason, NULL);
+    } else if (result == JWT_TOO_MANY_FAILURES) {
+        evaluation->retry_after_s = 1;
+        refuse_token(evaluation, 429, reason, NULL);
+    } else {
+        refuse_token(evaluation, 401, reason, "Bearer error=\"invalid_token\"");
+    }
+}
+
+/* Read the token that counts on the route. False: no memory. */
+static NEVER_INLINE bool read_token(struct evaluation *evaluation)
+{
+    const struct route *route = evaluation->route;
+    struct request_view *view = &evaluation->view;
+    if (view->token == NULL) {
+        return true;
+    }
+    const struct jwt_claims *claims = token_view_claims(view->token, view, route->jwt);
+    const bool is_refused = view->token->is_sent && claims == NULL &&
+                            (route->jwt->on_invalid == JWT_INVALID_IS_DENIED ||
+                             view->token->result == JWT_TOO_MANY_FAILURES);
+    if (is_refused) {
+        refuse_invalid(evaluation, view->token->result);
+    } else if (claims == NULL && route->requires_token) {
+        refuse_token(evaluation, 401, "the request has no token", "Bearer");
+    }
+    view->claims = claims;
+    if (claims != NULL && route->keeps_claims) {
+        view->claims = jwt_claims_copy(claims, evaluation->arena);
+    }
+    return claims == NULL || view->claims != NULL;
+}
+
 static bool is_looping(const struct evaluation_context *context, const struct route *route,
                        const struct head *head)
 {
@@ -121,6 +180,14 @@ static enum evaluation_result take_route(const struct evaluation_context *contex
     }
     if (head->body == BODY_LENGTH && head->content_length > route->body_bytes_max) {
         return refuse(evaluation, 413, "the request's body is too large");
+    }
+    if (UNLIKELY(route->jwt != NULL)) {
+        if (!read_token(evaluation)) {
+            return fail(evaluation);
+        }
+        const enum evaluation_result result = admit(context, evaluation);
+        evaluation->view.claims = route->keeps_claims ? evaluation->view.claims : NULL;
+        return result;
     }
     return admit(context, evaluation);
 }
@@ -164,6 +231,9 @@ enum evaluation_result request_evaluate(const struct evaluation_context *context
     evaluation->route = NULL;
     evaluation->view.head = NULL;
     evaluation->is_preflight = false;
+    evaluation->challenge = NULL;
+    evaluation->retry_after_s = 0;
+    evaluation->refused_token.status = 0;
     evaluation->upstream_path = head->target.path;
     evaluation->admission->decision.n_charges = 0;
     evaluation->admission->lacked = NULL;

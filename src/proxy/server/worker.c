@@ -63,11 +63,24 @@ static void look_if_ready(void *context)
     }
 }
 
+/* What @policy needs for tokens. */
+static enum status make_verifier(struct worker *worker, const struct policy *policy)
+{
+    if (policy->n_providers > 0 && worker->env.verifier == NULL) {
+        worker->env.verifier = jwt_verifier_new(jwt_failures_of_process());
+        return worker->env.verifier != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+    }
+    return STATUS_OK;
+}
+
 /* Make the worker configuration of @offer, which has clients; they are dropped. */
 static enum status make_config(struct worker *worker, struct worker_offer *offer,
                                struct worker_config **made)
 {
-    const enum status status = worker_config_new(&worker->worker_configs, offer->generation, made);
+    enum status status = make_verifier(worker, offer->generation->policy);
+    if (status == STATUS_OK) {
+        status = worker_config_new(&worker->worker_configs, offer->generation, made);
+    }
     for (size_t i = 0; status == STATUS_OK && i < (*made)->config.n_upstreams; i++) {
         if (offer->clients[i] != NULL) {
             upstream_group_secure((*made)->config.upstreams[i], offer->clients[i]);
@@ -528,6 +541,7 @@ void worker_close(struct worker *worker)
     client_env_close(&worker->clients);
     client_counts_close(&worker->env.held_clients);
     tls_worker_free(worker->env.tls);
+    jwt_verifier_free(worker->env.verifier);
     resolver_free(worker->env.resolver);
     wakeup_close(&worker->env.wakeup);
     loop_free(worker->env.loop);

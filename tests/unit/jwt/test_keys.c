@@ -64,12 +64,15 @@ START_TEST(a_failure_is_tried_again_and_keys_hold_a_day)
 {
     uint64_t wait_s;
     ck_assert(!has_keys());
+    ck_assert(!jwt_keys_is_failing(keys));
     ck_assert(!fetched(SPAN(""), 0, 0));
+    ck_assert(jwt_keys_is_failing(keys));
     ck_assert(!has_keys());
     ck_assert(!is_due(9, &wait_s));
     ck_assert_uint_eq(wait_s, 1);
     ck_assert(is_due(10, &wait_s));
     ck_assert(fetched(SECRET, 60, 10));
+    ck_assert(!jwt_keys_is_failing(keys));
     ck_assert(!fetched(SPAN(""), 0, 10 + JWT_KEYS_HOLD_S - 1));
     ck_assert(has_keys());
     const uint64_t generation = jwt_keys_generation(keys);

@@ -82,6 +82,19 @@ START_TEST(a_verified_token_is_remembered_with_its_claims)
 }
 END_TEST
 
+START_TEST(claims_are_copied)
+{
+    char *token = token_of(SECRET, 1, 10);
+    ck_assert_int_eq(check(token), JWT_VALID);
+    const struct jwt_claims *copy = jwt_claims_copy(claims, &arena);
+    jwt_verifier_free(verifier);
+    verifier = NULL;
+    ck_assert_uint_eq(copy->n_claims, 1);
+    ck_assert(span_equals(jwt_claim_text(&copy->claims[0]), SPAN("user1")));
+    free(token);
+}
+END_TEST
+
 /* The table is asked by the signature, and compares the whole. */
 START_TEST(another_token_with_a_remembered_signature_is_refused)
 {
@@ -223,6 +236,7 @@ int main(void)
     TCase *tcase = tcase_create("all");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_verified_token_is_remembered_with_its_claims);
+    tcase_add_test(tcase, claims_are_copied);
     tcase_add_test(tcase, another_token_with_a_remembered_signature_is_refused);
     tcase_add_test(tcase, a_remembered_token_expires);
     tcase_add_test(tcase, a_withdrawn_key_ends_remembered_tokens);

@@ -166,7 +166,7 @@ START_TEST(no_value_of_a_header_or_query_is_told)
                                "upstreams: {one: {servers: ['http://127.0.0.1:9000']}}\n";
     assert_tells(YAML, "\"header\":{\"x-pass\":\"${REDACTED_1}\",\"x-tier\":\"${LISTEN_AT}\","
                        "\"x-a\":true,\"x-b\":\"${REDACTED_2}\"}");
-    assert_tells(YAML, "\"set\":{\"x-session\":\"${REDACTED_6}\"}");
+    assert_tells(YAML, "\"set\":{\"x-session\":{\"value\":\"${REDACTED_6}\"}}");
     assert_tells(YAML, "\"query\":{\"api_key\":\"${REDACTED_3}\","
                        "\"b\":[\"${REDACTED_4}\",\"${LISTEN_AT}\"],"
                        "\"c\":false,\"d\":\"${REDACTED_5}\"}");

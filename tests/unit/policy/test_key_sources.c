@@ -34,6 +34,9 @@ static void write_term(const struct key_source_row *source, struct text *text)
     case KEY_NAMING_FIELD:
         text_add_literal(text, ".some-name");
         break;
+    case KEY_NAMING_CLAIM:
+        text_add_literal(text, ".sub.\"a|b\"");
+        break;
     }
 }
 

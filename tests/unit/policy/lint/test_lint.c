@@ -395,6 +395,28 @@ static const struct {
      "routes: [{limits: [a], upstream: u}]\n"},
     {"empty-secret", 0,
      "limits: {a: {key: header.x, rate: 1/s}}\nroutes: [{limits: [a], upstream: u}]\n"},
+    {"any-issuer", 1,
+     "jwt: {a: {keys: \"https://id/jwks\", algorithms: ES256}}\n"
+     "routes: [{jwt: a, upstream: u}]\n"},
+    {"any-issuer", 0,
+     "jwt: {a: {keys: \"https://id/jwks\", algorithms: ES256, issuer: me}}\n"
+     "routes: [{jwt: a, upstream: u}]\n"},
+    {"no-effect", 1, /* no route reads a token */
+     "jwt: {a: {keys: \"https://id/jwks\", algorithms: ES256, issuer: me}}\n"
+     "routes: [{upstream: u}]\n"},
+    {"plain-secret", 1,
+     "jwt: {a: {secret: 0123456789abcdef0123456789abcdef, issuer: me}}\n"
+     "routes: [{jwt: a, upstream: u}]\n"},
+    {"client-chosen-key", 0, /* the issuer chooses it */
+     "jwt: {a: {keys: \"https://id/jwks\", algorithms: ES256, issuer: me}}\n"
+     "limits: {l: {key: jwt.sub, rate: 1/s}}\nroutes: [{limits: [l], upstream: u}]\n"},
+    {"client-chosen-key", 1, /* a client that sends no token is not limited */
+     "jwt: {a: {keys: \"https://id/jwks\", algorithms: ES256, issuer: me}}\n"
+     "limits: {l: {key: jwt.sub, rate: 1/s, missing: skip}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
+    {"unreachable-route", 0, /* the first takes only some */
+     "jwt: {a: {keys: \"https://id/jwks\", algorithms: ES256, issuer: me}}\n"
+     "routes: [{match: {jwt: {role: admin}}, upstream: u}, {upstream: u}]\n"},
     {"passed-on-cost", 1,
      "trusted_proxies: 10.0.0.0/8\nlimits: {a: {key: client.ip, rate: 1/s}}\n"
      "routes: [{limits: [a], cost: header.Content-Length, upstream: u}]\n"},

@@ -44,6 +44,9 @@ static const struct {
     {"method", KEY_METHOD, "", 0, 64},
     {"host", KEY_HOST, "", 0, 64},
     {"route", KEY_ROUTE, "", 0, 64},
+    {"jwt.sub", KEY_JWT, "sub", 0, 64},
+    {"jwt.realm_access.\"a|b\"", KEY_JWT, "realm_access.\"a|b\"", 0, 64},
+    {"jwt.\"sub\"", KEY_JWT, "sub", 0, 64},
     {"global", KEY_GLOBAL, "", 0, 64},
 };
 
@@ -92,7 +95,10 @@ static const char *const BAD[] = {
     "path/1",
     "global.x",
     "jwt",
-    "jwt.sub",
+    "jwt.",
+    "jwt.a b",
+    "jwt.\"a|b",
+    "jwt/1",
     "client.cert.san",
     "client.cert.dns.x",
     "header.client-cert",

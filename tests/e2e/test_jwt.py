@@ -1,0 +1,326 @@
+"""Keys from tokens: what is verified, what is refused, and the keys of an issuer that change."""
+
+import json
+import random
+import threading
+
+import pytest
+
+from harness import tokens
+from harness.certificates import Authority
+from harness.reload import reload
+from harness.tokens import Es256Key, Issuer, base64url, bearer, claims, hs256
+from harness.upstream import answer
+from harness.wait import until
+
+SECRET = f"jwt: {{main: {{secret: {tokens.SECRET}, issuer: 'https://id.test', audience: api}}}}\n"
+OK = "respond: {status: 200, body: ok}"
+INVALID = 'Bearer error="invalid_token"'
+
+
+def policy(routes, limits="per-user: {key: jwt.sub, rate: 3/hour}", jwt=SECRET, more="workers: 1\n"):
+    return f"{more}{jwt}limits:\n  {limits}\nroutes:\n{routes}"
+
+
+@pytest.fixture(name="issuer")
+def an_issuer(tmp_path):
+    issuer = Issuer(Authority(tmp_path / "tls"))
+    yield issuer
+    issuer.stop()
+
+
+def of_issuer(issuer, tmp_path, more=""):
+    return (f"jwt: {{main: {{keys: '{issuer.url}', ca: '{tmp_path}/tls/ca.pem', algorithms: [ES256], "
+            f"issuer: 'https://id.test'{more}}}}}\n")
+
+
+# --- limits ---
+
+
+def test_each_user_has_a_counter(start):
+    proxy = start(policy(f"  - {{limits: [per-user], jwt: {{required: true}}, {OK}}}\n"))
+    for sub in ("alice", "bob"):
+        assert [proxy.ask(fields=bearer(hs256(claims(sub, jti=i)))).status for i in range(4)] == [200, 200, 200, 429]
+    assert proxy.ask(fields=bearer(hs256(claims(12345)))).status == 200
+    assert "alice" not in proxy.stdout().decode()
+
+
+def test_a_user_without_a_token_counts_by_the_next_alternative(start):
+    proxy = start(policy(f"  - {{limits: [a], {OK}}}\n", "a: {key: jwt.sub | client.ip, rate: 1/hour}"))
+    assert [proxy.ask().status for _ in range(2)] == [200, 429]
+    assert proxy.ask(fields=[("Authorization", "Basic YTpi")]).status == 429
+    assert proxy.ask(fields=bearer(hs256(claims()))).status == 200
+
+
+@pytest.mark.parametrize("place, fields, path", [
+    ("header.x-token", lambda token: [("X-Token", token)], "/"),
+    ("header.x-token", lambda token: [("x-token", f"bearer  {token}")], "/"),
+    ("header.authorization", lambda token: [("authorization", f"BEARER {token}")], "/"),
+    ("cookie.session", lambda token: [("Cookie", f"a=b; session={token}")], "/"),
+    ("query.access_token", lambda token: [], "/?access_token="),
+])
+def test_a_token_is_found_where_the_policy_says(start, place, fields, path):
+    jwt = f"jwt: {{main: {{secret: {tokens.SECRET}, issuer: 'https://id.test', from: [header.other, {place}]}}}}\n"
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=jwt))
+    token = hs256(claims())
+    assert proxy.ask(path=path + token if "=" in path else path, fields=fields(token)).status == 200
+    assert proxy.ask().status == 401
+
+
+# --- refusals ---
+
+
+def test_what_clients_are_told(start):
+    proxy = start(policy(f"  - {{limits: [per-user], jwt: {{required: true}}, {OK}}}\n"))
+    missing = proxy.ask()
+    assert (missing.status, missing.get("WWW-Authenticate")) == (401, "Bearer")
+    good = hs256(claims())
+    for token, why in [
+            ("x", "three parts"), (good[:-2] + "AA", "signature is wrong"), (good + "AAA", "length"),
+            (hs256(claims(life_s=-3600)), "expired"), (hs256(claims(nbf=1e11)), "not valid yet"),
+            (hs256({**claims(), "iss": "https://evil.test"}), "iss"), (hs256({**claims(), "aud": "x"}), "aud"),
+            (hs256(claims(), header={"alg": "none"}), "alg"),
+            (hs256(claims(), header={"alg": "HS256", "crit": ["exp"]}), "crit"),
+            (hs256(b'{"exp":9999999999,"sub":"a","sub":"b"}'), "twice"),
+            (hs256(claims(), "f" * 32), "signature is wrong"), ("A" * 9000, "8 KiB")]:
+        refused = proxy.ask(fields=bearer(token))
+        assert (refused.status, refused.get("WWW-Authenticate")) == (401, INVALID)
+        assert why in json.loads(refused.body)["detail"]
+    assert proxy.ask(fields=bearer(good) + bearer(hs256(claims("bob")))).status == 401
+    assert proxy.ask(fields=bearer(good) + bearer(good)).status == 200
+
+
+def test_an_invalid_token_may_count_as_none(start):
+    jwt = SECRET.replace("api}", "api, on_invalid: missing}")
+    proxy = start(policy(f"  - {{match: {{path: /must}}, jwt: {{required: true}}, {OK}}}\n"
+                         f"  - {{limits: [per-user], {OK}}}\n",
+                         "per-user: {key: jwt.sub, rate: 3/hour, missing: skip}", jwt=jwt))
+    assert proxy.ask(fields=bearer("x.y.z")).status == 200
+    refused = proxy.ask(path="/must", fields=bearer("x.y.z"))
+    assert (refused.status, refused.get("WWW-Authenticate")) == (401, "Bearer")
+
+
+def test_a_refused_token_is_charged_to_limits_without_a_claim_alone(start):
+    proxy = start(policy(f"  - {{limits: [user, client], jwt: {{required: true}}, {OK}}}\n",
+                         "user: {key: jwt.sub, rate: 2/hour, missing: shared_counter}\n"
+                         "  client: {key: client.ip, rate: 4/hour}"))
+    assert [proxy.ask(fields=bearer(f"bad{i}")).status for i in range(3)] == [401, 401, 401]
+    good = bearer(hs256(claims()))
+    assert [proxy.ask(fields=good).status, proxy.ask(fields=good).status] == [200, 429]
+    assert proxy.ask(fields=bearer("bad")).status == 429
+
+
+def test_wrong_signatures_slow_their_address_down_and_a_neighbour_gets_in(start):
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n"))
+    good, later = (bearer(hs256(claims(sub))) for sub in ("good", "later"))
+    with proxy.connect() as client:
+        assert client.ask(fields=good).status == 200
+        answers = [client.ask(fields=bearer(hs256(claims(str(i)), "f" * 32))) for i in range(400)]
+        statuses = [response.status for response in answers]
+        assert set(statuses) == {401, 429} and statuses[:100] == [401] * 100
+        assert statuses.count(429) > 200
+        assert {response.get("Retry-After") for response in answers if response.status == 429} == {"1"}
+        assert client.ask(fields=good).status == 200
+        until(lambda: client.ask(fields=later).status == 200, "a new token of this address to be verified")
+    assert proxy.ask(fields=bearer(hs256(claims("other"), "f" * 32)), source="127.0.0.2").status == 401
+
+
+# --- routes ---
+
+
+def test_a_route_is_chosen_by_claims(start):
+    proxy = start(policy(
+        "  - {match: {path: /a, jwt: {role: [admin, root]}}, respond: {status: 200, body: admin}}\n"
+        "  - {match: {path: /a, jwt: {scope: write}}, respond: {status: 200, body: writer}}\n"
+        "  - {match: {path: /a, jwt: {verified: true, 'realm.\"a.b\"': x}}, respond: {status: 200, body: odd}}\n"
+        "  - {match: {path: /a}, jwt: {required: true}, respond: {status: 403}}\n"))
+    for more, body in [({"role": "admin"}, b"admin"), ({"role": ["user", "root"]}, b"admin"),
+                       ({"role": "admin root"}, None), ({"role": {"admin": 1}}, None),
+                       ({"scope": "read write"}, b"writer"), ({"scope": "readwrite"}, None),
+                       ({"scope": ["write"]}, b"writer"), ({"verified": True, "realm": {"a.b": "x"}}, b"odd"),
+                       ({"verified": False, "realm": {"a.b": "x"}}, None), ({}, None)]:
+        response = proxy.ask(path="/a", fields=bearer(hs256(claims(**more))))
+        assert (response.status, response.body) == ((200, body) if body else (403, b"")), more
+    assert proxy.ask(path="/a", fields=bearer(hs256(claims(role="admin"), "f" * 32))).status == 401
+
+
+def test_each_route_reads_the_tokens_of_its_own_provider(start):
+    jwt = (f"jwt:\n  one: {{secret: {tokens.SECRET}, issuer: one}}\n"
+           f"  two: {{secret: {'t' * 32}, issuer: two, from: header.x-two}}\n")
+    proxy = start(policy(f"  - {{match: {{path: /1, jwt: {{role: a}}}}, jwt: one, {OK}}}\n"
+                         f"  - {{match: {{path: /1}}, jwt: {{provider: two, required: true}}, limits: [per-user], {OK}}}\n"
+                         f"  - {{respond: {{status: 404}}}}\n", jwt=jwt))
+    one = bearer(hs256({**claims(role="a"), "iss": "one"}))
+    two = [("X-Two", hs256({**claims(), "iss": "two"}, "t" * 32))]
+    assert [proxy.ask(path="/1", fields=fields).status for fields in (one, two, one + two, [])] == [200, 200, 200, 401]
+    assert proxy.ask(path="/1", fields=[("X-Two", one[0][1])]).status == 401
+
+
+def test_a_server_is_told_the_claim_and_never_what_the_client_sent(start, start_upstream):
+    upstream = start_upstream(answer=answer())
+    proxy = start(policy("  - upstream: u\n    request: {set: {X-User: {from: jwt.sub}, X-Zone: eu, "
+                         "X-Plan: {from: jwt.plan}}}\n",
+                         more=f"workers: 1\nupstreams: {{u: {{servers: '{upstream.url}'}}}}\n"))
+    forged = [("X-User", "root"), ("x-user", "root"), ("X-Plan", "gold")]
+    token = hs256(claims("alice\u00e9"))
+    assert proxy.ask(fields=bearer(token) + forged).status == 200
+    assert upstream.last.all("X-User") == ["alice\u00c3\u00a9"]
+    assert (upstream.last.get("X-Zone"), upstream.last.get("X-Plan")) == ("eu", None)
+    assert upstream.last.get("Authorization") == f"Bearer {token}"
+    for sub in ("a\r\nX-Plan: gold", "a\x00b", "a\x7f", ["a"], {"a": 1}, True, 2**53):
+        assert proxy.ask(fields=bearer(hs256(claims(sub))) + forged).status in (200, 401)
+        assert upstream.last.get("X-User") is None and upstream.last.get("X-Plan") is None
+    assert proxy.ask(fields=forged).status == 200
+    assert upstream.last.get("X-User") is None
+
+
+def test_requests_of_one_user_go_to_one_server(start, start_upstream):
+    upstreams = [start_upstream(answer=answer()) for _ in range(3)]
+    urls = ", ".join(upstream.url for upstream in upstreams)
+    proxy = start(policy("  - {upstream: u, jwt: {required: true}}\n",
+                         more=f"workers: 1\nupstreams: {{u: {{servers: [{urls}], balance: hash(jwt.sub)}}}}\n"))
+    for sub in ("alice", "bob", "carol"):
+        counts = [len(upstream.requests) for upstream in upstreams]
+        for i in range(6):
+            assert proxy.ask(fields=bearer(hs256(claims(sub, jti=i)))).status == 200
+        assert sorted(len(u.requests) - n for u, n in zip(upstreams, counts)) == [0, 0, 6]
+
+
+# --- keys ---
+
+
+def test_keys_of_a_file_are_read_again_at_a_reload(start, tmp_path):
+    one, two = (Es256Key(tmp_path, name) for name in ("one", "two"))
+    (tmp_path / "keys").write_text(one.pem)
+    text = policy(f"  - {{jwt: {{required: true}}, {OK}}}\n",
+                  jwt=f"jwt: {{main: {{keys: '{tmp_path}/keys', algorithms: ES256, issuer: 'https://id.test'}}}}\n")
+    proxy = start(text)
+    fields = [bearer(key.sign(claims())) for key in (one, two)]
+    assert [proxy.ask(fields=each).status for each in fields] == [200, 401]
+    (tmp_path / "keys").write_text(json.dumps({"keys": [two.jwk]}))
+    reload(proxy, text)
+    assert [proxy.ask(fields=each).status for each in fields] == [401, 200]
+    (tmp_path / "keys").write_text("{}")
+    assert "is no JWK set" in reload(proxy, text)
+    assert [proxy.ask(fields=each).status for each in fields] == [401, 200]
+
+
+def test_an_hmac_with_the_public_key_is_no_signature(start, tmp_path):
+    key = Es256Key(tmp_path, "one")
+    (tmp_path / "keys").write_text(key.pem)
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n",
+                         jwt=f"jwt: {{main: {{keys: '{tmp_path}/keys', algorithms: ES256}}}}\n"))
+    for header in ({"alg": "HS256"}, {"alg": "ES256"}):
+        assert proxy.ask(fields=bearer(hs256(claims(), key.pem, header))).status == 401
+    assert proxy.ask(fields=bearer(key.sign(claims()))).status == 200
+
+
+def test_start_up_does_not_wait_for_keys(start, issuer, tmp_path):
+    issuer.keys = [Es256Key(tmp_path, "one")]
+    issuer.held.clear()
+    proxy = start(policy(f"  - {{match: {{path: /open}}, {OK}}}\n  - {{limits: [per-user], {OK}}}\n",
+                         "per-user: {key: jwt.sub, rate: 3/hour, missing: skip}", jwt=of_issuer(issuer, tmp_path)))
+    fields = bearer(issuer.keys[0].sign(claims()))
+    waiting = proxy.ask(fields=fields)
+    assert (waiting.status, waiting.get("Retry-After")) == (503, "1")
+    assert [proxy.ask(path="/open").status, proxy.ask().status] == [200, 200]
+    issuer.held.set()
+    until(lambda: proxy.ask(fields=fields).status == 200, "keys")
+
+
+def test_a_withdrawn_key_stops_remembered_tokens(start, issuer, tmp_path):
+    old, new = (Es256Key(tmp_path, name) for name in ("old", "new"))
+    issuer.keys = [old]
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_issuer(issuer, tmp_path),
+                         more="workers: 2\n"))
+    of_old, of_new = (bearer(key.sign(claims())) for key in (old, new))
+    until(lambda: proxy.ask(fields=of_old).status == 200, "keys")
+    assert [proxy.ask(fields=of_old).status for _ in range(8)] == [200] * 8
+    issuer.keys = [new]
+    # A token of an unknown key has the keys fetched again, ten seconds after the last time.
+    until(lambda: proxy.ask(fields=of_new).status == 200, "the new key")
+    assert [proxy.ask(fields=of_old).status for _ in range(8)] == [401] * 8
+    assert issuer.n_asked == 2
+    for _ in range(20):
+        assert proxy.ask(fields=bearer(old.sign(claims()))).status == 401
+    assert issuer.n_asked == 2
+
+
+def test_keys_are_rotated_under_load(start, issuer, tmp_path):
+    old, new = (Es256Key(tmp_path, name) for name in ("old", "new"))
+    issuer.keys = [old]
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_issuer(issuer, tmp_path),
+                         more="workers: 2\n"))
+    fields = bearer(old.sign(claims()))
+    until(lambda: proxy.ask(fields=fields).status == 200, "keys")
+    statuses, stop = [], threading.Event()
+
+    def ask_on():
+        with proxy.connect() as client:
+            while not stop.is_set():
+                statuses.append(client.ask(fields=fields).status)
+
+    threads = [threading.Thread(target=ask_on) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        issuer.keys = [old, new]
+        until(lambda: proxy.ask(fields=bearer(new.sign(claims()))).status == 200, "the new key")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert set(statuses) == {200} and len(statuses) > 100
+
+
+@pytest.mark.parametrize("wrong", [
+    {"status": 500}, {"status": 302, "fields": [("Location", "https://127.0.0.1/")]},
+    {"body": b"<html>"}, {"body": b'{"keys": []}'}, {"body": b" " * (1024 * 1024 + 1)},
+    {"body": b'{"keys": [' + b",".join([b"{}"] * 65) + b"]}"}])
+def test_a_wrong_answer_is_no_key_set(start, issuer, tmp_path, wrong):
+    key = Es256Key(tmp_path, "one")
+    for name, value in wrong.items():
+        setattr(issuer, name, value)
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_issuer(issuer, tmp_path)))
+    until(lambda: "keys cannot be fetched" in proxy.stderr(), "the failure in the log")
+    assert proxy.ask(fields=bearer(key.sign(claims()))).status == 503
+    assert proxy.stderr().count("keys cannot be fetched") == 1
+
+
+def test_a_server_that_is_away_or_not_the_one(start, issuer, tmp_path):
+    key = Es256Key(tmp_path, "one")
+    issuer.keys = [key]
+    of_other = of_issuer(issuer, tmp_path).replace(f"ca: '{tmp_path}/tls/ca.pem', ", "")
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_other))
+    until(lambda: "keys cannot be fetched" in proxy.stderr(), "the failure in the log")
+    assert proxy.ask(fields=bearer(key.sign(claims()))).status == 503
+    assert issuer.n_asked == 0
+    reload(proxy, policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_issuer(issuer, tmp_path)))
+    until(lambda: proxy.ask(fields=bearer(key.sign(claims()))).status == 200, "keys")
+    issuer.stop()  # the keys hold while it is away
+    reload(proxy, policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_issuer(issuer, tmp_path)))
+    assert proxy.ask(fields=bearer(key.sign(claims()))).status == 200
+
+
+def test_a_stop_breaks_a_fetch_off(start, issuer, tmp_path):
+    issuer.held.clear()
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_issuer(issuer, tmp_path)))
+    until(lambda: issuer.n_asked == 1, "the fetch")
+    proxy.signal()
+    proxy.process.wait(timeout=5)
+
+
+def test_random_bytes_are_no_token(start, seed):
+    rng = random.Random(seed)
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n"))
+    good = hs256(claims())
+    with proxy.connect() as client:
+        for _ in range(300):
+            at = rng.randrange(len(good))
+            token = good[:at] + rng.choice("ABCxyz019-_.=+/~") + good[at + 1:]
+            status = client.ask(fields=bearer(token)).status
+            assert status == (200 if token == good else status) and status in (200, 401, 429)
+            assert (status == 200) == (token == good)
+        parts = [base64url(bytes(rng.randrange(256) for _ in range(rng.randrange(40)))) for _ in range(60)]
+        for i in range(0, 57):
+            assert client.ask(fields=bearer(".".join(parts[i:i + 3]))).status in (401, 429)
