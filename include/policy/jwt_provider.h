@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/arena.h"
+#include "base/compiler.h"
 #include "base/span.h"
 #include "jwt/verifier.h"
 #include "policy/key_parts.h"
@@ -37,6 +39,21 @@ struct token_view {
     const struct jwt_claims *claims;     /* of a valid one; else NULL */
 };
 
+/* A claim of a token that is described in place of being sent. */
+struct given_claim {
+    struct jwt_path path;
+    const struct span *values;
+    size_t n_values;
+    bool is_array; /* true also of more than one value */
+    bool is_boolean;
+};
+
+/* A token that counts as valid for each provider. */
+struct given_token {
+    const struct given_claim *claims;
+    size_t n_claims;
+};
+
 /* A condition of a route: a claim is one of the values, is an array with one of them, or is `scope`
  * and one of its words is. */
 struct claim_match {
@@ -51,6 +68,11 @@ struct claim_match {
 const struct jwt_claims *token_view_claims(struct token_view *token,
                                            const struct request_view *request,
                                            const struct jwt_provider *provider);
+
+/* The claims of @token that @rules name, in @arena, with the values borrowed. NULL: no memory. */
+MUST_USE const struct jwt_claims *given_token_claims(const struct given_token *token,
+                                                     const struct jwt_rules *rules,
+                                                     struct arena *arena);
 
 bool claim_match_holds(const struct claim_match *match, const struct jwt_claims *claims);
 

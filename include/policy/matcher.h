@@ -38,6 +38,7 @@ enum match_part {
     MATCH_CERTIFICATE,
     MATCH_FIELD,
     MATCH_PARAMETER,
+    MATCH_CLAIM,
     MATCH_ALL, /* all parts match */
 };
 

@@ -104,7 +104,9 @@ struct test_step {
     struct field *fields; /* ids are not filled */
     size_t n_fields;
     struct address from;
-    const struct tls_client *tls; /* NULL: over plain HTTP */
+    const struct tls_client *tls;    /* NULL: over plain HTTP */
+    const struct given_token *token; /* NULL: none */
+    const struct node *token_node;   /* of the claims */
 
     uint64_t takes_us; /* from when it is forwarded to the end of its answer */
     uint16_t status;   /* of the upstream's response; 0: there is no response */

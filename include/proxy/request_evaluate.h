@@ -31,6 +31,9 @@ struct evaluation_context {
     const struct tls_client *tls; /* the client, where it connected over TLS; NULL: plain text */
     /* verifies tokens; NULL: tokens are not read, and no request is refused for lack of one */
     struct jwt_verifier *verifier;
+    /* without a verifier: given_token counts as the request's; NULL: the request has none */
+    bool takes_given_token;
+    const struct given_token *given_token;
     bool trusts_peer; /* a cost named in a request is accepted as from a trusted proxy */
 };
 

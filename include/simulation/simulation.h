@@ -21,6 +21,7 @@
 #include "store/memory_store.h"
 
 struct simulation;
+struct given_token;
 struct tls_client;
 
 /* Most requests in flight that still need settlement. Beyond that, the request that is due to end
@@ -30,6 +31,7 @@ enum { SIMULATION_OPEN_MAX = 65536 };
 struct simulation_options {
     const struct policy *policy; /* borrowed */
     size_t memory_bytes;         /* of the embedded store; 0: the policy's size */
+    bool knows_tokens;           /* false: requests are not refused for lack of one */
     bool is_peer_trusted;        /* costs in requests are trusted, whatever the peer */
     /* By index of the limit: true if it is not judged and its key is not computed; equal for all
      * limits of a rule. NULL: all are judged. Borrowed. */
@@ -74,12 +76,13 @@ MUST_USE enum status simulation_new(const struct simulation_options *options,
 void simulation_free(struct simulation *simulation);
 
 /* A request of @peer at @now_us (us since the epoch), not before the latest time passed in, over
- * the connection of @tls; NULL: plain. @head, which may have an error, and @tls are borrowed for
- * the call. STATUS_NO_MEMORY: no decision was made. STATUS_INVALID: the policy's calendars do not
- * reach @now_us. */
+ * the connection of @tls; NULL: plain. @token: that it has; NULL: none. @head, which may have an
+ * error, @tls and @token are borrowed for the call. STATUS_NO_MEMORY: no decision was made.
+ * STATUS_INVALID: the policy's calendars do not reach @now_us. */
 MUST_USE enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
                                     const struct address *peer, const struct tls_client *tls,
-                                    const struct head *head, const struct simulation_future *future,
+                                    const struct given_token *token, const struct head *head,
+                                    const struct simulation_future *future,
                                     struct simulation_answer *answer);
 
 /* Keys, evictions and overflows of the embedded store. */

@@ -8,7 +8,7 @@
 #include "base/span.h"
 
 enum {
-    OPTIONS_MAX = 8,
+    OPTIONS_MAX = 16,
     FIRST_LONG = 256, /* what getopt_long() calls the first option: no letter */
     HELP = FIRST_LONG + OPTIONS_MAX,
 };

@@ -10,6 +10,30 @@ const struct jwt_claims *token_view_claims(struct token_view *token,
     return token->claims;
 }
 
+const struct jwt_claims *given_token_claims(const struct given_token *token,
+                                            const struct jwt_rules *rules, struct arena *arena)
+{
+    struct jwt_claims *claims = arena_alloc(arena, sizeof(*claims));
+    struct jwt_claim *list = arena_calloc(arena, rules->n_claims + 1, sizeof(*list));
+    if (claims == NULL || list == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < token->n_claims; i++) {
+        const struct given_claim *given = &token->claims[i];
+        for (size_t j = 0; j < rules->n_claims; j++) {
+            if (span_equals(rules->claims[j].text, given->path.text)) {
+                list[j] = (struct jwt_claim){.values = given->values,
+                                             .n_values = (uint16_t)given->n_values,
+                                             .is_single = !given->is_array,
+                                             .is_boolean = given->is_boolean};
+            }
+        }
+    }
+    *claims =
+        (struct jwt_claims){.expires_us = UINT64_MAX, .claims = list, .n_claims = rules->n_claims};
+    return claims;
+}
+
 static bool is_wanted(const struct claim_match *match, struct span value)
 {
     for (size_t i = 0; i < match->n_values; i++) {

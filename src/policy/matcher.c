@@ -537,7 +537,10 @@ enum match_part matcher_compare(const struct route *route, struct request_view *
         return MATCH_FIELD;
     }
     *condition = failing_parameter(match, request->head);
-    return *condition != NULL ? MATCH_PARAMETER : MATCH_ALL;
+    if (*condition != NULL) {
+        return MATCH_PARAMETER;
+    }
+    return match->n_claims > 0 && !claims_match(route, request) ? MATCH_CLAIM : MATCH_ALL;
 }
 
 void matcher_write_path(const struct pattern *path, struct text *text)

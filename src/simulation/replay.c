@@ -363,7 +363,7 @@ static enum status judge(struct replay *replay, const struct log_line *line)
     for (size_t i = 0; i < replay->n_simulations; i++) {
         const enum status status =
             simulation_ask(replay->simulations[i], line->time_us, &line->peer,
-                           line->is_https ? &tls : NULL, &head, &future, &answers[i]);
+                           line->is_https ? &tls : NULL, NULL, &head, &future, &answers[i]);
         if (status == STATUS_INVALID) {
             replay->statistics.n_beyond++;
             return STATUS_OK;

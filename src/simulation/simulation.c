@@ -119,8 +119,8 @@ static void advance(struct simulation *simulation, uint64_t now_us)
 /* --- one request --- */
 
 static void evaluate(struct simulation *simulation, const struct address *peer,
-                     const struct tls_client *tls, const struct head *head,
-                     struct simulation_case *open)
+                     const struct tls_client *tls, const struct given_token *token,
+                     const struct head *head, struct simulation_case *open)
 {
     const struct evaluation_context context = {
         .admission =
@@ -132,6 +132,8 @@ static void evaluate(struct simulation *simulation, const struct address *peer,
             },
         .own_name = simulation->options.own_name,
         .tls = tls,
+        .takes_given_token = simulation->options.knows_tokens,
+        .given_token = token,
         .trusts_peer = simulation->options.is_peer_trusted,
     };
     struct evaluation *evaluation = &simulation->evaluation;
@@ -233,6 +235,11 @@ static bool plan_end(struct simulation *simulation, struct simulation_case *open
     return true;
 }
 
+static bool is_token_refused(const struct evaluation *evaluation)
+{
+    return evaluation->refused_token.status != 0;
+}
+
 /* True: @open is kept. */
 static bool decide(struct simulation *simulation, struct simulation_case *open,
                    const struct simulation_future *future, struct simulation_answer *answer)
@@ -253,7 +260,8 @@ static bool decide(struct simulation *simulation, struct simulation_case *open,
         answer->reason = NULL;
         return false;
     }
-    answer->verdict = SIMULATION_ALLOWED;
+    answer->verdict =
+        is_token_refused(&simulation->evaluation) ? SIMULATION_REFUSED : SIMULATION_ALLOWED;
     answer->wait_us = admission_wait_us(admission);
     open->outcome = outcome_of(&simulation->evaluation, future);
     return plan_end(simulation, open, answer->wait_us + future->takes_us);
@@ -271,7 +279,7 @@ static bool answer_request(struct simulation *simulation, struct simulation_case
     answer->reason = evaluation->reason;
     switch (evaluation->result) {
     case EVALUATION_FREE:
-        answer->verdict = SIMULATION_FREE;
+        answer->verdict = is_token_refused(evaluation) ? SIMULATION_REFUSED : SIMULATION_FREE;
         return false;
     case EVALUATION_TO_DECIDE:
         return decide(simulation, open, future, answer);
@@ -292,8 +300,8 @@ static bool answer_request(struct simulation *simulation, struct simulation_case
 
 enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
                            const struct address *peer, const struct tls_client *tls,
-                           const struct head *head, const struct simulation_future *future,
-                           struct simulation_answer *answer)
+                           const struct given_token *token, const struct head *head,
+                           const struct simulation_future *future, struct simulation_answer *answer)
 {
     enum status status = STATUS_OK;
     *answer = (struct simulation_answer){.route = NULL};
@@ -302,7 +310,7 @@ enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
     if (open == NULL) {
         return STATUS_NO_MEMORY;
     }
-    evaluate(simulation, peer, tls, head, open);
+    evaluate(simulation, peer, tls, token, head, open);
     if (!answer_request(simulation, open, future, answer, &status)) {
         inflight_heap_give_back(&simulation->inflight, open);
     }

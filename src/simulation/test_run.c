@@ -500,8 +500,8 @@ static enum status ask(struct test_run *test_run, const struct test_step *step, 
     };
     struct head head;
     read_head(test_run, step, &head);
-    return simulation_ask(test_run->simulation, at_us, &step->from, step->tls, &head, &future,
-                          answer);
+    return simulation_ask(test_run->simulation, at_us, &step->from, step->tls, step->token, &head,
+                          &future, answer);
 }
 
 static enum status run_request(struct test_run *test_run, const struct test_step *step,
@@ -551,7 +551,7 @@ static enum status run_step(struct test_run *test_run, const struct test_step *s
 
 static enum status run_steps(struct test_run *test_run)
 {
-    const struct simulation_options options = {.policy = test_run->policy};
+    const struct simulation_options options = {.policy = test_run->policy, .knows_tokens = true};
     enum status status = simulation_new(&options, &test_run->simulation);
     arena_init(&test_run->observations, NULL, 0);
     for (size_t i = 0; i < test_run->test->n_steps && status == STATUS_OK; i++) {

@@ -215,6 +215,12 @@ static void check_match(struct search *search, const struct route *route)
     }
     if (route->match.n_parameters > 0 && !search->reported->has_query) {
         note_condition(search, route, "query.", &route->match.parameters[0]);
+        return;
+    }
+    if (route->match.n_claims > 0) {
+        begin_note(&note, "route", route->name,
+                   "takes no request: it matches by jwt, which no log has");
+        add_note(search, &note);
     }
 }
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from harness import tokens
+from harness import program, tokens
 from harness.certificates import Authority
 from harness.reload import reload
 from harness.tokens import Es256Key, Issuer, base64url, bearer, claims, hs256
@@ -308,6 +308,48 @@ def test_a_stop_breaks_a_fetch_off(start, issuer, tmp_path):
     until(lambda: issuer.n_asked == 1, "the fetch")
     proxy.signal()
     proxy.process.wait(timeout=5)
+
+
+# --- tools ---
+
+
+STORY = policy("  - {match: {path: /admin, jwt: {role: admin}}, limits: [per-user], respond: {status: 200}}\n"
+               "  - {name: api, jwt: {required: true}, limits: [per-user], respond: {status: 204}}\n",
+               more="listen: 127.0.0.1:8080\n")
+
+
+def test_policy_tests_give_claims(tmp_path):
+    (tmp_path / "policy.yaml").write_text(STORY)
+    (tmp_path / "good.yaml").write_text("""
+policy: policy.yaml
+tests:
+  - name: users count apart
+    steps:
+      - {request: GET /, jwt: {sub: alice}, repeat: 4, expect: {allowed: 3, denied: 1}}
+      - {request: GET /, jwt: {sub: bob}, expect: {verdict: allowed, status: 204, route: api}}
+      - {request: GET /admin, jwt: {sub: carol, role: [user, admin]}, expect: {status: 200, route: route-1}}
+      - {request: GET /admin, jwt: {sub: carol, role: user}, expect: {route: api}}
+      - {request: GET /, expect: {verdict: refused, status: 401}}
+""")
+    assert program.command("test", tmp_path / "good.yaml").stdout.endswith("1 test, 0 failed, 8 requests\n")
+    (tmp_path / "bad.yaml").write_text("policy: policy.yaml\ntests:\n  - name: a\n    steps:\n"
+                                       "      - {request: GET /, jwt: {subject: alice}}\n")
+    refused = program.command("test", tmp_path / "bad.yaml")
+    assert refused.returncode == 1 and "the policy does not read jwt.subject" in refused.stderr
+
+
+def test_explain_takes_claims(tmp_path):
+    (tmp_path / "policy.yaml").write_text(STORY)
+
+    def explain(*more):
+        return program.command("explain", tmp_path / "policy.yaml", "GET", "/admin", *more).stdout
+
+    assert "route      route-1" in explain("--claim", "sub=alice", "--claim", "role=user", "--claim", "role=admin")
+    of_user = explain("--claim", "sub=alice", "--claim", "role=user")
+    assert "route      api" in of_user and "no token with the claims" in of_user
+    without = explain()
+    assert "no token with the claims" in without and "the request has no token" in without
+    assert "wants NAME=VALUE" in program.command("explain", tmp_path / "policy.yaml", "GET", "/", "--claim", "x").stderr
 
 
 def test_random_bytes_are_no_token(start, seed):

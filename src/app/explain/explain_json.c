@@ -134,6 +134,7 @@ static bool add_routes(const struct explanation *explanation, json_t *root)
         [MATCH_HOST] = "host",     [MATCH_CLIENT] = "client",
         [MATCH_FIELD] = "header",  [MATCH_PARAMETER] = "query",
         [MATCH_SCHEME] = "scheme", [MATCH_CERTIFICATE] = "client_cert",
+        [MATCH_CLAIM] = "jwt",
     };
     const struct route *taken = explanation->given.evaluation.route;
     json_t *routes = json_array();

@@ -276,6 +276,9 @@ static void put_mismatch(const struct route *route, const struct explained_route
     case MATCH_PARAMETER:
         put_condition("parameter", explained->condition, out);
         break;
+    case MATCH_CLAIM:
+        fputs("no: no token with the claims that it asks for: see --claim", out);
+        break;
     case MATCH_ALL:
         fputs("yes", out);
         break;

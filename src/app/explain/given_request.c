@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "app/load.h"
+#include "base/compiler.h"
 #include "base/text.h"
 #include "tls/server_names.h"
+
+enum { PROBLEM_BYTES_MAX = 512 };
 
 /* --- the connection --- */
 
@@ -188,6 +191,70 @@ bool given_options_add_field(void *options, const char *field)
     return true;
 }
 
+bool given_options_add_claim(void *options, const char *claim)
+{
+    struct given_options *given = options;
+    if (given->n_claims == ARRAY_LEN(given->claims)) {
+        fputs("sluice: there are too many claims\n", stderr);
+        return false;
+    }
+    given->claims[given->n_claims++] = claim;
+    return true;
+}
+
+/* The first `=` of @claim that is not in quotes, or its end. */
+static size_t find_equals(struct span claim)
+{
+    bool is_quoted = false;
+    size_t at = 0;
+    while (at < claim.len && (is_quoted || claim.data[at] != '=')) {
+        is_quoted = is_quoted != (claim.data[at] == '"');
+        at += is_quoted && claim.data[at] == '\\' && at + 1 < claim.len ? 2 : 1;
+    }
+    return at;
+}
+
+/* Several values of one name stand in a row, whatever is between them on the command line. Returns
+ * the fault. */
+static const char *take_claims(struct given_request *given, const struct given_options *options)
+{
+    char buffer[PROBLEM_BYTES_MAX];
+    struct jwt_path paths[JWT_CLAIMS_MAX];
+    size_t n_values = 0;
+    for (size_t i = 0; i < options->n_claims; i++) {
+        struct text problem = text_of(buffer, sizeof(buffer));
+        const struct span claim = span_of_text(options->claims[i]);
+        if (!jwt_path_parse(span_of(claim.data, find_equals(claim)), &given->arena, &paths[i],
+                            &problem) ||
+            find_equals(claim) + 1 >= claim.len) {
+            return "--claim wants NAME=VALUE, as sub=alice";
+        }
+    }
+    given->token.claims = given->claims;
+    for (size_t i = 0; i < options->n_claims; i++) {
+        struct given_claim *claim = &given->claims[given->token.n_claims];
+        bool is_taken = false;
+        for (size_t j = 0; j < given->token.n_claims; j++) {
+            is_taken = is_taken || span_equals(given->claims[j].path.text, paths[i].text);
+        }
+        if (is_taken) {
+            continue;
+        }
+        *claim = (struct given_claim){.path = paths[i], .values = &given->values[n_values]};
+        for (size_t j = i; j < options->n_claims; j++) {
+            const struct span text = span_of_text(options->claims[j]);
+            const size_t at = find_equals(text) + 1;
+            if (span_equals(paths[j].text, paths[i].text)) {
+                given->values[n_values++] = span_of(text.data + at, text.len - at);
+                claim->n_values++;
+            }
+        }
+        claim->is_array = claim->n_values > 1;
+        given->token.n_claims++;
+    }
+    return NULL;
+}
+
 /* Returns the fault. */
 static const char *take_options(struct given_request *given, struct text *text,
                                 const struct given_options *options)
@@ -237,6 +304,8 @@ enum evaluation_result given_request_evaluate(struct given_request *given,
         .admission = *admission_context,
         .own_name = given->own_name,
         .tls = given->connection.listener != NULL ? &given->connection.client : NULL,
+        .takes_given_token = true,
+        .given_token = given->token.n_claims > 0 ? &given->token : NULL,
     };
     given->evaluation.admission = admission;
     given->evaluation.arena = arena;
@@ -251,8 +320,13 @@ const char *given_request_read(struct given_request *given, const struct policy 
     struct span host;
     struct span target;
     memset(&given->evaluation, 0, sizeof(given->evaluation));
+    given->token.n_claims = 0;
+    arena_init(&given->arena, NULL, 0);
     begin_head(&text, method, url, !has_host(options));
     const char *fault = take_options(given, &text, options);
+    if (fault == NULL) {
+        fault = take_claims(given, options);
+    }
     if (fault == NULL) {
         fault = parse(given, policy, text_span(&text));
     }
@@ -268,5 +342,6 @@ const char *given_request_read(struct given_request *given, const struct policy 
 
 void given_request_close(struct given_request *given)
 {
+    arena_reset(&given->arena);
     given_connection_close(&given->connection);
 }

@@ -25,8 +25,10 @@ struct given_options {
     const char *via;  /* the proxy's name in Via; NULL: unknown */
     /* NULL: http, or https if the URL says so and a listener has TLS */
     const char *scheme;
-    const char *sni;         /* name in the ClientHello; "": none. NULL: the URL's host */
-    const char *client_cert; /* file of the client's certificate; NULL: it has none */
+    const char *sni; /* name in the ClientHello; "": none. NULL: the URL's host */
+    const char *claims[JWT_CLAIMS_MAX]; /* "NAME=VALUE" */
+    size_t n_claims;                    /* 0: the request has no token */
+    const char *client_cert;            /* file of the client's certificate; NULL: it has none */
 };
 
 /* The rows for them in a table of struct command_option. */
@@ -52,12 +54,18 @@ struct given_options {
          .argument = "FILE",                                                                       \
          .help = "of the client, in PEM; taken to be one that verifies",                           \
          .value = &(given)->client_cert},                                                          \
+        {.name = "claim",                                                                          \
+         .argument = "NAME=VALUE",                                                                 \
+         .help = "of a valid token of the request; may be repeated, for an array too",             \
+         .take = given_options_add_claim,                                                          \
+         .context = (given)},                                                                      \
     {                                                                                              \
         .name = "via", .argument = "NAME", .help = "the proxy's own name in Via",                  \
         .value = &(given)->via                                                                     \
     }
 
 bool given_options_add_field(void *options, const char *field);
+bool given_options_add_claim(void *options, const char *claim);
 
 /* The connection over TLS that the command line describes, and what its handshake chooses. */
 struct given_connection {
@@ -77,6 +85,11 @@ struct given_request {
     struct address peer; /* of the connection: --from, or 127.0.0.1 */
     struct given_connection connection;
     struct span own_name; /* the proxy's in Via: --via; empty: unknown */
+
+    struct given_token token; /* by --claim; without claims: none */
+    struct given_claim claims[JWT_CLAIMS_MAX];
+    struct span values[JWT_CLAIMS_MAX]; /* of the claims */
+    struct arena arena;                 /* of their paths */
 
     struct evaluation evaluation;
 };

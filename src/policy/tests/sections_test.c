@@ -216,6 +216,8 @@ static const struct section_field STEP_FIELDS[] = {
      "Host; left out: that of the URL, or of defaults"},
     {"client_cert", SHAPE_ONE, &CLIENT_CERT_TYPE, offsetof(struct spec_step, certificate), NULL,
      KEY_OPTIONAL, "the certificate that the client shows, over https"},
+    {"jwt", SHAPE_MAP_OF_LISTS, &VALUE_CLAIM, offsetof(struct spec_step, claims), NULL,
+     KEY_OPTIONAL, "claim: value or list of values of the request's token, which counts as valid"},
     {"repeat", SHAPE_ONE, &REPEAT, offsetof(struct spec_step, values.repeat), "1", KEY_OPTIONAL,
      "how many such requests"},
     {"every", SHAPE_ONE, &EVERY, offsetof(struct spec_step, values.every_us), "0s", KEY_OPTIONAL,

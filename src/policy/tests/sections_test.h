@@ -58,6 +58,7 @@ struct spec_step {
     struct spec_text host;
     struct section_items headers; /* struct spec_field */
     struct spec_test_certificate certificate;
+    struct section_items claims; /* struct section_list of struct spec_text */
     struct spec_test_answer answer;
     struct section_items answer_headers; /* struct spec_field */
     struct spec_expect expect;

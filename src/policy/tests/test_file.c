@@ -7,6 +7,7 @@
 #include "base/suggest.h"
 #include "policy/load/loader_yaml.h"
 #include "policy/load/quote.h"
+#include "policy/load/value_types.h"
 #include "policy/tests/sections_test.h"
 
 enum { PROBLEM_BYTES_MAX = 512 };
@@ -162,6 +163,46 @@ static void build_connection(struct builder *builder, const struct spec_step *sp
     step->tls = tls;
 }
 
+static void build_claim(struct builder *builder, const struct section_list *spec,
+                        struct given_claim *claim)
+{
+    char buffer[PROBLEM_BYTES_MAX];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    const struct spec_text *texts = spec->values.items;
+    struct span *values = alloc(builder, spec->values.n_items, sizeof(*values));
+    if (!jwt_path_parse(spec->position.name, &builder->file->arena, &claim->path, &problem)) {
+        node_report(builder->diags, spec->position.name_node, "jwt", ": %.*s",
+                    SPAN_ARGS(text_span(&problem)));
+    }
+    for (size_t i = 0; i < spec->values.n_items && values != NULL; i++) {
+        if (texts[i].node != NULL) {
+            values[claim->n_values++] = texts[i].text;
+        }
+    }
+    claim->values = values;
+    claim->is_array = spec->values.node != NULL && spec->values.node->kind == NODE_LIST;
+    claim->is_boolean = claim->n_values == 1 && !claim->is_array && value_is_switch(texts[0].node);
+}
+
+static void build_token(struct builder *builder, const struct section_items *items,
+                        struct test_step *step)
+{
+    const struct section_list *specs = items->items;
+    if (items->node == NULL) {
+        return;
+    }
+    struct given_token *token = alloc(builder, 1, sizeof(*token));
+    struct given_claim *claims = alloc(builder, items->n_items, sizeof(*claims));
+    for (size_t i = 0; i < items->n_items && !builder->no_memory; i++) {
+        build_claim(builder, &specs[i], &claims[i]);
+    }
+    if (token != NULL) {
+        *token = (struct given_token){.claims = claims, .n_claims = items->n_items};
+    }
+    step->token = token;
+    step->token_node = items->node;
+}
+
 static void build_request(struct builder *builder, const struct spec_step *spec,
                           struct test_step *step)
 {
@@ -170,6 +211,7 @@ static void build_request(struct builder *builder, const struct spec_step *spec,
     step->target = spec->request.target;
     step->host = host_of(builder, spec);
     build_connection(builder, spec, step);
+    build_token(builder, &spec->claims, step);
     step->from = step->from.family != ADDRESS_NONE ? step->from : defaults->from;
     step->fields =
         alloc(builder, spec->headers.n_items + defaults->headers.n_items, sizeof(struct field));
@@ -346,12 +388,30 @@ static void check_expect(const struct names *names, const struct test_expect *ex
     }
 }
 
+/* Check that the policy reads each claim of the token: another one says nothing. */
+static void check_token(const struct names *names, const struct test_step *step)
+{
+    const struct policy *policy = names->policy;
+    for (size_t i = 0; step->token != NULL && i < step->token->n_claims; i++) {
+        const struct span path = step->token->claims[i].path.text;
+        size_t at = 0;
+        while (at < policy->n_claims && !span_equals(policy->claims[at].text, path)) {
+            at++;
+        }
+        if (at == policy->n_claims) {
+            node_error(names->diags, step->token_node, "the policy does not read jwt.%.*s",
+                       SPAN_ARGS(path));
+        }
+    }
+}
+
 void test_file_check(const struct test_file *file, const struct policy *policy, struct diags *diags)
 {
     const struct names names = {.policy = policy, .diags = diags};
     for (size_t i = 0; i < file->n_tests; i++) {
         for (size_t j = 0; j < file->tests[i].n_steps; j++) {
             check_expect(&names, &file->tests[i].steps[j].expect);
+            check_token(&names, &file->tests[i].steps[j]);
         }
     }
 }

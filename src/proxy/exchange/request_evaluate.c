@@ -49,6 +49,9 @@ static bool fill_view(const struct evaluation_context *context, const struct hea
         token_check_init(&evaluation->tokens, context->verifier, evaluation->arena,
                          context->admission.wall_us, context->admission.now_us);
         view->token = &evaluation->tokens.view;
+    } else if (UNLIKELY(context->takes_given_token)) {
+        token_check_init_given(&evaluation->tokens, context->given_token, evaluation->arena);
+        view->token = &evaluation->tokens.view;
     }
     view->path = &evaluation->path;
     view->path_buffer = arena_alloc(evaluation->arena, head->target.path.len + 1);
@@ -186,7 +189,9 @@ static enum evaluation_result take_route(const struct evaluation_context *contex
             return fail(evaluation);
         }
         const enum evaluation_result result = admit(context, evaluation);
-        evaluation->view.claims = route->keeps_claims ? evaluation->view.claims : NULL;
+        if (context->verifier != NULL && !route->keeps_claims) {
+            evaluation->view.claims = NULL; /* the verifier may forget them */
+        }
         return result;
     }
     return admit(context, evaluation);

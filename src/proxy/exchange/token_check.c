@@ -113,3 +113,26 @@ void token_check_init(struct token_check *check, struct jwt_verifier *verifier, 
     check->wall_us = wall_us;
     check->now_us = now_us;
 }
+
+static void read_given(struct token_view *view, const struct request_view *request,
+                       const struct jwt_provider *provider)
+{
+    struct token_check *check = CONTAINER_OF(view, struct token_check, view);
+    (void)request;
+    view->provider = provider;
+    view->is_sent = check->given != NULL;
+    view->claims = NULL;
+    if (view->is_sent) {
+        view->claims = given_token_claims(check->given, &provider->source.rules, check->arena);
+        view->result = view->claims != NULL ? JWT_VALID : JWT_NO_MEMORY;
+    }
+}
+
+void token_check_init_given(struct token_check *check, const struct given_token *given,
+                            struct arena *arena)
+{
+    check->view.read = read_given;
+    check->view.provider = NULL;
+    check->given = given;
+    check->arena = arena;
+}
