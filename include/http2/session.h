@@ -104,7 +104,7 @@ struct http2_event {
 MUST_USE struct http2_session *http2_session_new(const struct http2_config *config,
                                                  uint64_t now_us);
 
-/* Its streams are the owner's to free; they are not to be used any more. */
+/* Its streams are the owner's to free; they must not be used any more. */
 void http2_session_free(struct http2_session *session);
 
 /* Take the next event out of *@bytes, which is shortened by what was read. @room is used while
@@ -145,6 +145,8 @@ static inline size_t http2_stream_unsent(const struct http2_stream *stream)
     return stream->piece.len;
 }
 
+/* Bytes of a body that the peer's windows allow now. */
+size_t http2_stream_window(const struct http2_stream *stream);
 /* Its exchange is over: the memory is the owner's again. Unless the answer was packed to its end
  * the stream is reset; after an answer that came before the end of the body it is too, without
  * an error. */
@@ -177,20 +179,19 @@ struct http2_stream *http2_session_next_sent(struct http2_session *session);
  * stream. Streams go on to their ends. */
 void http2_session_drain(struct http2_session *session);
 
+/* The same at once, without the PING. */
+void http2_session_refuse_new(struct http2_session *session);
 /* End it now: GOAWAY without an error, and no more events. */
 void http2_session_stop(struct http2_session *session);
 
 /* Ask for a sign of life, unless one is awaited. */
 void http2_session_ping(struct http2_session *session);
 bool http2_session_awaits_pong(const struct http2_session *session);
-
 /* Nothing is to be read or packed any more: close once the last batch is written. */
 bool http2_session_is_over(const struct http2_session *session);
 
-/* Streams that are not released. */
+/* Streams that are not released, and bytes of memory that it holds, itself included. */
 size_t http2_session_streams(const struct http2_session *session);
-
-/* Bytes of memory that it holds, itself included. */
 size_t http2_session_memory(const struct http2_session *session);
 
 /* Units of abuse so far, HTTP2_ABUSE_KINDS of them. */

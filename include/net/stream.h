@@ -116,28 +116,29 @@ void stream_close(struct stream *stream);
  * kept. */
 int stream_detach(struct stream *stream);
 
-/* Read up to @capacity (>= 1) bytes. *n_read is their number with STREAM_DONE, else 0. One system
- * call. */
+/* Read up to @capacity (>= 1) bytes, *n_read of them; 0 but for STREAM_DONE. One system call. */
 MUST_USE enum stream_result stream_read(struct stream *stream, void *buffer, size_t capacity,
                                         size_t *n_read);
 
-/* The result that stream_read() would give, without consuming bytes. */
+/* The result that stream_read() would give; nothing is consumed. */
 MUST_USE enum stream_result stream_peek(struct stream *stream);
 
 /* Set whether on_readable is wanted. Turning it off costs a system call: do so only after an
- * unwanted on_readable. If there is no memory to watch the socket, on_readable comes once, and
- * every later read is STREAM_BROKEN. */
+ * unwanted on_readable. Without memory to watch, it comes once; later reads are STREAM_BROKEN. */
 void stream_want_read(struct stream *stream, bool wanted);
 
 /* With true, on_ended is called in place of on_readable, even if unread bytes precede the end; with
- * false, on_readable again. Do not write while the end is watched. If there is no memory,
- * on_readable stays. */
+ * false, on_readable again. Do not write while the end is watched. A no-op without memory. */
 void stream_watch_end(struct stream *stream, bool wanted);
 
 /* Write @n_slices (<= STREAM_SLICES_MAX) in order. With STREAM_BLOCKED their memory must stay valid
  * until on_drained, and no other write may come before it. One system call. */
 MUST_USE enum stream_result stream_write(struct stream *stream, const struct iovec *slices,
                                          int n_slices);
+
+/* After a write that blocked: copy the kept bytes, so that their memory may be reused. The caller
+ * frees the copy after on_drained or the close. NULL: no memory. */
+MUST_USE void *stream_copy_kept(struct stream *stream);
 
 /* Read up to @most (>= 1) bytes into @pipe, which must be empty. As stream_read(), except:
  * STREAM_BROKEN also if the kernel cannot splice, and STREAM_BLOCKED also before an urgent byte.
@@ -174,7 +175,6 @@ bool stream_is_unoffered(const struct stream *stream);
 
 /* Whether bytes are kept, or room is awaited. */
 bool stream_is_blocked(const struct stream *stream);
-
 /* Written bytes that the peer's side has not taken yet: those that are kept and those in the
  * socket's buffer. One system call. */
 uint64_t stream_unread_bytes(const struct stream *stream);

@@ -48,6 +48,9 @@ struct tls_section {
     enum tls_tickets tickets;
 };
 
+/* Versions of HTTP: a bit set of these; 1.1 includes 1.0. */
+enum { HTTP_VERSION_1_1 = 1, HTTP_VERSION_2 = 2 };
+
 /* A listen address. */
 struct listener_section {
     struct endpoint endpoint;
@@ -57,7 +60,8 @@ struct listener_section {
     struct tls_server_config *tls_config;
     /* Trusted peers send a PROXY protocol header first; other peers are refused. */
     bool proxy_protocol;
-    uint32_t mode; /* permissions of a unix socket */
+    unsigned versions; /* of HTTP that clients may speak: bits HTTP_VERSION_… */
+    uint32_t mode;     /* permissions of a unix socket */
 };
 
 /* A token that authenticates operators. */
@@ -169,6 +173,9 @@ struct max_section {
     uint32_t held;           /* requests held for shaping, of each worker */
     uint32_t bans;           /* and exemptions, of the process */
     uint32_t handshakes;     /* of TLS, whose first message is complete, in all workers together */
+    uint32_t streams;        /* of an HTTP/2 connection, at a time */
+    uint32_t requests_per_connection; /* of HTTP/2 */
+    uint64_t http2_buffer_bytes; /* of request bodies that an HTTP/2 connection may send ahead */
 };
 
 struct timeouts_section {
@@ -176,6 +183,7 @@ struct timeouts_section {
     uint64_t handshake_us;     /* of TLS, from the connection to its end */
     uint64_t idle_us;          /* between requests, and without progress of a body or response */
     uint64_t tunnel_us;        /* of a tunnel without traffic */
+    uint64_t ping_us;          /* of an HTTP/2 connection with requests that sends nothing */
     uint64_t drain_us;         /* after SIGTERM */
     uint64_t body_bytes_per_s; /* minimum rate of a client in each direction; 0: none */
 };

@@ -115,6 +115,9 @@ enum { METER_EVICTIONS = 3 };
 /* Number of reasons why a TLS handshake fails: enum tls_failure; of versions: enum tls_version. */
 enum { METER_TLS_FAILURES = 15, METER_TLS_VERSIONS = 2 };
 
+/* Number of kinds of abuse of HTTP/2: enum http2_abuse. */
+enum { METER_HTTP2_ABUSES = 8 };
+
 struct worker_meters {
     struct counter_table routes; /* all tables: by number in the directories */
     struct counter_table limits;
@@ -130,7 +133,10 @@ struct worker_meters {
     struct counter evicted[METER_EVICTIONS];
     struct counter handshakes[METER_TLS_VERSIONS][2]; /* that succeeded; [1]: resumed sessions */
     struct counter handshake_failures[METER_TLS_FAILURES]; /* 0 is not used */
-    struct latency handshake; /* from the connection, or the PROXY header, to its end */
+    struct latency handshake;         /* from the connection, or the PROXY header, to its end */
+    struct counter http2_connections; /* gauge */
+    struct counter http2_requests;
+    struct counter http2_abuse[METER_HTTP2_ABUSES]; /* units, see http2/abuse.h */
     /* requests with X-Forwarded-For or Forwarded of an untrusted peer */
     struct counter forwarded_ignored;
     struct counter held;           /* gauge */

@@ -1,6 +1,9 @@
+#include <assert.h>
+
 #include "admin/metrics.h"
 #include "base/clock.h"
 #include "base/log_output.h"
+#include "http2/abuse.h"
 #include "proxy/upstream_report.h"
 #include "store/bans.h"
 #include "store/redis_fault.h"
@@ -50,6 +53,14 @@ static const char *tls_failure_name(size_t i)
 
 static const struct metric_axis TLS_FAILURE = {"reason", METER_TLS_FAILURES, NULL,
                                                tls_failure_name};
+
+static const char *const HTTP2_ABUSES[] = {
+#define HTTP2_ABUSE_NAME(id, name) name,
+    HTTP2_ABUSE_LIST(HTTP2_ABUSE_NAME)
+#undef HTTP2_ABUSE_NAME
+};
+static_assert(ARRAY_LEN(HTTP2_ABUSES) == METER_HTTP2_ABUSES, "each kind has its counter");
+static const struct metric_axis HTTP2_ABUSE = {"kind", METER_HTTP2_ABUSES, HTTP2_ABUSES, NULL};
 
 static const char *const EVICTIONS[METER_EVICTIONS] = {"silent", "idle", "head"};
 static const struct metric_axis EVICTION = {"kind", METER_EVICTIONS, EVICTIONS, NULL};
@@ -255,6 +266,12 @@ const struct metric METRICS[] = {
             SUM(handshake_failures), .axes = {&TLS_FAILURE}, .is_sparse = true),
     HISTOGRAM("tls_handshake_duration_seconds", "TLS handshakes with clients that succeeded.",
               LATENCY(OF_WORKER, struct worker_meters, handshake)),
+    GAUGE("http2_connections", "HTTP/2 connections from clients that are open.",
+          SUM(http2_connections)),
+    COUNTER("http2_requests_total", "Requests that came by HTTP/2.", SUM(http2_requests)),
+    COUNTER("http2_abuse_total",
+            "Units of the abuse budgets of HTTP/2 connections that were spent.", SUM(http2_abuse),
+            .axes = {&HTTP2_ABUSE}, .is_sparse = true),
     GAUGE("certificate_not_after_seconds", "When a certificate expires, since unix epoch.",
           .write = metrics_write_certificates),
 

@@ -265,6 +265,15 @@ struct http2_stream *http2_session_next_sent(struct http2_session *session)
 
 /* --- the end of a stream, and its windows --- */
 
+size_t http2_stream_window(const struct http2_stream *stream)
+{
+    nghttp2_session *nghttp2 = stream->session->nghttp2;
+    const int32_t own = nghttp2_session_get_stream_remote_window_size(nghttp2, stream->id);
+    const int32_t shared = nghttp2_session_get_remote_window_size(nghttp2);
+    const int32_t window = own < shared ? own : shared;
+    return window > 0 ? (size_t)window : 0;
+}
+
 void http2_stream_took(struct http2_stream *stream, size_t n)
 {
     struct http2_session *session = stream->session;

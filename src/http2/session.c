@@ -268,6 +268,11 @@ bool session_take_pong(struct http2_session *session, const uint8_t *content)
     return is_awaited;
 }
 
+void http2_session_refuse_new(struct http2_session *session)
+{
+    send_last_goaway(session);
+}
+
 void http2_session_stop(struct http2_session *session)
 {
     session_fail(session, NGHTTP2_NO_ERROR);

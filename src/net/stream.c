@@ -16,6 +16,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -418,6 +419,27 @@ enum stream_result stream_write(struct stream *stream, const struct iovec *slice
         return STREAM_BROKEN;
     }
     return write_kept(stream, flush_slices(stream));
+}
+
+void *stream_copy_kept(struct stream *stream)
+{
+    size_t n_bytes = 0;
+    assert(stream->n_kept > 0);
+    for (int i = 0; i < stream->n_kept; i++) {
+        n_bytes += stream->kept[i].iov_len;
+    }
+    char *copy = malloc(n_bytes > 0 ? n_bytes : 1);
+    if (copy == NULL) {
+        return NULL;
+    }
+    size_t at = 0;
+    for (int i = 0; i < stream->n_kept; i++) {
+        memcpy(copy + at, stream->kept[i].iov_base, stream->kept[i].iov_len);
+        at += stream->kept[i].iov_len;
+    }
+    stream->kept[0] = (struct iovec){.iov_base = copy, .iov_len = n_bytes};
+    stream->n_kept = 1;
+    return copy;
 }
 
 enum stream_result stream_write_pipe(struct stream *stream, struct pipe *pipe)

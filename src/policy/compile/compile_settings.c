@@ -33,6 +33,20 @@ static const struct node *check_mode(struct compiler *compiler,
     return mode;
 }
 
+static unsigned compile_versions(const struct spec_listen *spec)
+{
+    const int *words = spec->versions.items;
+    unsigned versions = 0;
+    for (size_t i = 0; i < spec->versions.n_items; i++) {
+        versions |= words[i] == LISTEN_HTTP_2 ? HTTP_VERSION_2 : HTTP_VERSION_1_1;
+    }
+    if (versions == 0) {
+        const bool is_tls = node_find(spec->position.node, SPAN("tls")) != NULL;
+        versions = HTTP_VERSION_1_1 | (is_tls ? HTTP_VERSION_2 : 0);
+    }
+    return versions;
+}
+
 static void compile_listener(struct compiler *compiler, const struct spec_listen *spec)
 {
     struct policy *policy = compiler->policy;
@@ -50,6 +64,7 @@ static void compile_listener(struct compiler *compiler, const struct spec_listen
     policy->listeners[policy->n_listeners++] = (struct listener_section){
         .endpoint = compile_endpoint(compiler, endpoint),
         .proxy_protocol = spec->proxy_protocol,
+        .versions = compile_versions(spec),
         .mode = spec->mode,
     };
     compile_tls(compiler, &spec->tls, &policy->listeners[policy->n_listeners - 1]);

@@ -429,7 +429,9 @@ static void read_config(struct compiler *compiler, const struct tls_section *sec
     config->min_version = section->min_version;
     config->refuses_unknown_names = section->refuses_unknown_names;
     config->tickets = section->tickets;
-    config->alpn = ALPN_HTTP_1_1;
+    /* The admin API, which names no versions, speaks HTTP/1.1. */
+    config->alpn = (listener->versions & HTTP_VERSION_2 ? ALPN_H2 : 0) |
+                   (listener->versions == HTTP_VERSION_2 ? 0 : ALPN_HTTP_1_1);
     if (section->tickets == TLS_TICKETS_PROCESS) {
         config->chain = &process_chain;
     } else if (section->tickets == TLS_TICKETS_SHARED) {

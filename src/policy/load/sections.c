@@ -126,6 +126,10 @@ static const struct value_type LOG_TYPE = SHORT_SECTION_TYPE(LOG_FIELDS, struct 
 
 static const struct value_type HANDSHAKES = VALUE_NUMBER_TYPE(4, 1000000);
 
+static const struct value_type STREAMS = VALUE_NUMBER_TYPE(1, 1000);
+static const struct value_type REQUESTS_PER_CONNECTION = VALUE_NUMBER_TYPE(1, 1000000000);
+static const struct value_type HTTP2_BUFFER = VALUE_SIZE_TYPE(KIB(64), KIB(64) * KIB(1));
+
 static const struct section_field MAX_FIELDS[] = {
     {"connections", SHAPE_ONE, &CONNECTIONS, offsetof(struct spec_max, values.connections), "10000",
      KEY_OPTIONAL, "connections from clients, all workers together"},
@@ -147,6 +151,14 @@ static const struct section_field MAX_FIELDS[] = {
      "bans and exemptions together"},
     {"handshakes", SHAPE_ONE, &HANDSHAKES, offsetof(struct spec_max, values.handshakes), "1000",
      KEY_OPTIONAL, "TLS handshakes at a time, all workers together; of a client a quarter"},
+    {"streams", SHAPE_ONE, &STREAMS, offsetof(struct spec_max, values.streams), "100", KEY_OPTIONAL,
+     "requests at a time on an HTTP/2 connection"},
+    {"requests_per_connection", SHAPE_ONE, &REQUESTS_PER_CONNECTION,
+     offsetof(struct spec_max, values.requests_per_connection), "10000", KEY_OPTIONAL,
+     "requests of an HTTP/2 connection, which then ends in order"},
+    {"http2_buffer", SHAPE_ONE, &HTTP2_BUFFER, offsetof(struct spec_max, values.http2_buffer_bytes),
+     "256KiB", KEY_OPTIONAL,
+     "bytes of request bodies that an HTTP/2 connection may send before servers take them"},
 };
 static const struct value_type MAX_TYPE = SECTION_TYPE(MAX_FIELDS, struct spec_max);
 
@@ -159,6 +171,9 @@ static const struct section_field TIMEOUTS_FIELDS[] = {
      KEY_OPTIONAL, "between requests, and of a body or response that does not move"},
     {"tunnel", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.tunnel_us), "1h",
      KEY_OPTIONAL, "of a tunnel, or a stream of events, in which nothing moves"},
+    {"ping", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.ping_us), "30s",
+     KEY_OPTIONAL,
+     "until an HTTP/2 connection with requests that sends nothing is asked for a sign"},
     {"drain", SHAPE_ONE, &DRAIN, offsetof(struct spec_timeouts, values.drain_us), "30s",
      KEY_OPTIONAL, "for requests under way after SIGTERM"},
     {"body_rate", SHAPE_ONE, &VALUE_BYTE_RATE,
@@ -470,11 +485,15 @@ static const struct section_field ROUTE_FIELDS[] = {
 };
 const struct value_type SECTIONS_ROUTE = SECTION_TYPE(ROUTE_FIELDS, struct spec_route);
 
+static const struct value_type HTTP_VERSION =
+    WORD_TYPE("1.1 or 2", [LISTEN_HTTP_1_1] = "1.1", [LISTEN_HTTP_2] = "2");
 static const struct section_field LISTEN_FIELDS[] = {
     {"address", SHAPE_ONE, &VALUE_LISTEN, offsetof(struct spec_listen, address), NULL, KEY_REQUIRED,
      "address:port, or unix:/path"},
     {"tls", SHAPE_ONE, &SECTIONS_TLS, offsetof(struct spec_listen, tls), NULL, KEY_OPTIONAL,
      "clients speak TLS there: {cert: FILE, key: FILE}, or certificates"},
+    {"http", SHAPE_LIST, &HTTP_VERSION, offsetof(struct spec_listen, versions), NULL, KEY_OPTIONAL,
+     "versions that clients may speak: 1.1, 2; left out: with tls both, else 1.1"},
     {"proxy_protocol", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_listen, proxy_protocol),
      "false", KEY_OPTIONAL,
      "trusted proxies say in the PROXY protocol who the client is; all others are refused"},

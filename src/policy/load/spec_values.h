@@ -29,8 +29,15 @@ struct spec_listen {
     struct section_position position;
     struct spec_endpoint address;
     struct spec_tls tls;
+    struct section_items versions; /* int: enum listen_version */
     bool proxy_protocol;
     uint32_t mode;
+};
+
+/* The words of `http`. */
+enum listen_version {
+    LISTEN_HTTP_1_1,
+    LISTEN_HTTP_2,
 };
 
 struct spec_resolver {

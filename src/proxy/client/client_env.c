@@ -29,6 +29,7 @@ void client_env_open(struct client_env *clients, const struct timeouts_section *
     timeout_queue_init(&clients->rest_timeouts, loop, timeouts->idle_us);
     timeout_queue_init(&clients->first_timeouts, loop, first_us(timeouts));
     timeout_queue_init(&clients->handshake_timeouts, loop, timeouts->handshake_us);
+    timeout_queue_init(&clients->ping_timeouts, loop, timeouts->ping_us);
     timeout_queue_init(&clients->linger_timeouts, loop, LINGER_PAUSE_US);
     timeout_queue_init(&clients->grace_timeouts, loop, GRACE_US);
 }
@@ -39,11 +40,12 @@ void client_env_set_timeouts(struct client_env *clients, const struct timeouts_s
     timeout_queue_set_length(&clients->rest_timeouts, timeouts->idle_us, now_us);
     timeout_queue_set_length(&clients->first_timeouts, first_us(timeouts), now_us);
     timeout_queue_set_length(&clients->handshake_timeouts, timeouts->handshake_us, now_us);
+    timeout_queue_set_length(&clients->ping_timeouts, timeouts->ping_us, now_us);
 }
 
 bool client_env_is_empty(const struct client_env *clients)
 {
-    return clients->downstreams.n_taken == 0;
+    return clients->downstreams.n_taken == 0 && clients->http2_requests.n_taken == 0;
 }
 
 void client_env_close(struct client_env *clients)
@@ -52,9 +54,11 @@ void client_env_close(struct client_env *clients)
     timeout_queue_close(&clients->rest_timeouts);
     timeout_queue_close(&clients->first_timeouts);
     timeout_queue_close(&clients->handshake_timeouts);
+    timeout_queue_close(&clients->ping_timeouts);
     timeout_queue_close(&clients->linger_timeouts);
     timeout_queue_close(&clients->grace_timeouts);
     pool_close(&clients->downstreams);
+    pool_close(&clients->http2_requests);
 }
 
 /* --- a lingering close --- */

@@ -31,12 +31,14 @@ struct client_env {
     struct proxy_env *env;
     struct connection_limits *connection_limits; /* of all workers */
     struct list open;                            /* struct client_connection, oldest first */
-    struct list shaking;     /* struct downstream in a handshake of TLS, the oldest first */
-    struct list victims;     /* candidates that other workers chose as victims: see eviction.h */
-    struct pool downstreams; /* struct downstream */
+    struct list shaking;        /* struct downstream in a handshake of TLS, the oldest first */
+    struct list victims;        /* candidates that other workers chose as victims: see eviction.h */
+    struct pool downstreams;    /* struct downstream */
+    struct pool http2_requests; /* struct http2_request */
     struct timeout_queue rest_timeouts;  /* of connections between requests: timeouts.idle */
     struct timeout_queue first_timeouts; /* of new ones: timeouts.head, or timeouts.idle if less */
     struct timeout_queue handshake_timeouts; /* of TLS: timeouts.handshake */
+    struct timeout_queue ping_timeouts;      /* of HTTP/2 with requests: timeouts.ping */
     struct timeout_queue linger_timeouts;    /* of connections that are closed in stages */
     struct timeout_queue grace_timeouts;     /* of connections that are new when the drain begins */
     struct log_gate refusal_gates[METER_REFUSALS];

@@ -19,9 +19,11 @@
 #include "http/proxy_header.h"
 #include "proxy/client/connection_limits.h"
 #include "proxy/client/downstream_inner.h"
+#include "proxy/client/http2_connection.h"
 #include "proxy/exchange/exchange_config.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "tls/tls_server.h"
+#include "tls/tls_stream.h"
 
 enum { DOWNSTREAMS_KEPT = 1024 };
 
@@ -75,6 +77,8 @@ static void close_idle(struct downstream *downstream)
         stream_reset_on_close(&downstream->stream); /* a cut answer must not look complete */
     }
     downstream_end_handshake(downstream);
+    http2_free(downstream->http2);
+    downstream->http2 = NULL;
     downstream->phase = DOWNSTREAM_CLOSED;
     list_remove(&downstream->connection.node);
     timeout_disarm(&downstream->timeout);
@@ -94,6 +98,9 @@ void downstream_close(struct downstream *downstream)
     if (downstream->exchange != NULL) {
         exchange_on_client_gone(downstream->exchange); /* comes back through on_done() */
     } else if (downstream->phase != DOWNSTREAM_CLOSED) {
+        if (downstream->http2 != NULL) {
+            http2_end_requests(downstream->http2, HTTP2_END_CLIENT_GONE);
+        }
         close_idle(downstream);
     }
 }
@@ -105,6 +112,9 @@ static void cut(struct client_connection *connection)
         /* comes back through on_done() */
         exchange_cut(downstream->exchange, ANSWER_SERVER_FAILED, "the proxy ended it");
     } else if (downstream->phase != DOWNSTREAM_CLOSED) {
+        if (downstream->http2 != NULL) {
+            http2_end_requests(downstream->http2, HTTP2_END_CUT);
+        }
         close_idle(downstream);
     }
 }
@@ -113,6 +123,9 @@ static bool on_new_configuration(struct client_connection *connection,
                                  const struct exchange_config *expired)
 {
     const struct downstream *downstream = CONTAINER_OF(connection, struct downstream, connection);
+    if (downstream->http2 != NULL) {
+        return http2_cut_expired(downstream->http2, expired);
+    }
     const bool is_under_it = downstream->config == expired;
     if (is_under_it) {
         cut(connection);
@@ -128,6 +141,8 @@ static void on_timeout(struct timeout *timeout)
     } else if (downstream->phase == DOWNSTREAM_SECURING) {
         downstream_report_slow_handshake(downstream);
         close_idle(downstream);
+    } else if (downstream->phase == DOWNSTREAM_HTTP2) {
+        http2_on_timeout(downstream->http2);
     } else {
         close_idle(downstream);
     }
@@ -195,6 +210,13 @@ static void finish(struct downstream *downstream)
     }
 }
 
+void downstream_finish_http2(struct downstream *downstream)
+{
+    http2_free(downstream->http2);
+    downstream->http2 = NULL;
+    finish(downstream);
+}
+
 /* --- draining --- */
 
 static void drain(struct client_connection *connection)
@@ -203,6 +225,10 @@ static void drain(struct client_connection *connection)
     if (downstream->phase == DOWNSTREAM_NEW || downstream->phase == DOWNSTREAM_SECURING) {
         timeout_arm(&downstream->timeout, &downstream->connection.clients->grace_timeouts,
                     clock_monotonic_us());
+        return;
+    }
+    if (downstream->phase == DOWNSTREAM_HTTP2) {
+        http2_drain(downstream->http2);
         return;
     }
     if (downstream->phase != DOWNSTREAM_IDLE || !list_is_empty(&downstream->next.node)) {
@@ -372,6 +398,32 @@ static void on_next(struct loop_task *task)
     }
 }
 
+/* The first bytes of a connection that may speak HTTP/2 are here. True: it does, or more of them
+ * have to come; or there is no memory, and the connection is closed. */
+static bool takes_http2(struct downstream *downstream)
+{
+    const struct span bytes = inbox_head_bytes(&downstream->inbox);
+    const size_t n = bytes.len < HTTP2_PREFACE_BYTES ? bytes.len : HTTP2_PREFACE_BYTES;
+    const bool is_preface = memcmp(bytes.data, HTTP2_PREFACE.data, n) == 0;
+    if (!is_preface && (downstream->versions & HTTP_VERSION_1_1) != 0) {
+        downstream->versions = 0;
+        return false;
+    }
+    if (is_preface && n < HTTP2_PREFACE_BYTES) {
+        return true;
+    }
+    downstream->versions = 0;
+    if (!http2_begin(downstream, bytes)) {
+        close_idle(downstream);
+        return true;
+    }
+    if (downstream->phase != DOWNSTREAM_CLOSED) {
+        inbox_close(&downstream->inbox);
+        release_config(downstream);
+    }
+    return true;
+}
+
 static void read_head(struct downstream *downstream)
 {
     if (downstream->config == NULL) {
@@ -381,12 +433,15 @@ static void read_head(struct downstream *downstream)
     const uint64_t now_us = clock_monotonic_us();
     switch (result) {
     case STREAM_DONE:
+        if (UNLIKELY((downstream->versions & HTTP_VERSION_2) != 0) && takes_http2(downstream)) {
+            return;
+        }
         if (downstream->phase == DOWNSTREAM_BUSY || begin(downstream, now_us)) {
             parse(downstream, now_us);
         }
         return;
     case STREAM_BLOCKED:
-        if (downstream->phase == DOWNSTREAM_IDLE) {
+        if (downstream->phase == DOWNSTREAM_IDLE && !inbox_has_bytes(&downstream->inbox)) {
             release_config(downstream);
         }
         return;
@@ -421,6 +476,13 @@ static void take_header(struct downstream *downstream, const struct proxy_header
         return;
     }
     begin_first(downstream, now_us);
+    if (inbox_head_bytes(&downstream->inbox).len > 0 &&
+        (downstream->versions & HTTP_VERSION_2) != 0) {
+        downstream->phase = DOWNSTREAM_IDLE;
+        if (takes_http2(downstream)) {
+            return;
+        }
+    }
     if (inbox_head_bytes(&downstream->inbox).len == 0) {
         rest(downstream);
         if (downstream->connection.env->is_draining) {
@@ -442,7 +504,9 @@ void downstream_on_secured(struct downstream *downstream)
         arm_rest(downstream, now_us);
     }
     rest(downstream);
-    if (downstream->connection.env->is_draining) {
+    if (tls_alpn_of(&downstream->stream) == ALPN_H2 && !http2_begin(downstream, span_of(NULL, 0))) {
+        close_idle(downstream);
+    } else if (downstream->connection.env->is_draining) {
         drain(&downstream->connection);
     }
 }
@@ -520,6 +584,9 @@ static void on_readable(void *owner)
             look(downstream);
         }
         return;
+    case DOWNSTREAM_HTTP2:
+        http2_on_readable(downstream->http2);
+        return;
     case DOWNSTREAM_ANSWERED:
         stream_want_read(&downstream->stream, false); /* one request after another */
         return;
@@ -535,6 +602,10 @@ static void on_readable(void *owner)
 static void on_drained(void *owner)
 {
     struct downstream *downstream = owner;
+    if (downstream->http2 != NULL) {
+        http2_on_drained(downstream->http2);
+        return;
+    }
     sender_drop_head(&downstream->out);
     if (stream_is_broken(&downstream->stream)) {
         downstream_close(downstream);
@@ -569,6 +640,8 @@ static void on_progress(void *owner)
     struct downstream *downstream = owner;
     if (downstream->phase == DOWNSTREAM_ANSWERED) {
         stall(downstream);
+    } else if (downstream->http2 != NULL) {
+        http2_on_progress(downstream->http2);
     } else if (downstream->exchange != NULL) {
         exchange_on_client_progress(downstream->exchange);
     }
@@ -624,13 +697,15 @@ static const struct client_connection_ops CONNECTION_OPS = {
     .evict = downstream_evict,
 };
 
-void downstream_init_pool(struct pool *pool)
+void downstream_init_pools(struct client_env *clients)
 {
-    pool_init(pool, sizeof(struct downstream), DOWNSTREAMS_KEPT);
+    pool_init(&clients->downstreams, sizeof(struct downstream), DOWNSTREAMS_KEPT);
+    http2_init_pool(&clients->http2_requests);
 }
 
 void downstream_open(struct client_env *clients, int fd, const struct address *peer,
-                     bool awaits_header, bool is_counted, struct tls_server *tls_server)
+                     bool awaits_header, bool is_counted, struct tls_server *tls_server,
+                     unsigned versions)
 {
     struct proxy_env *env = clients->env;
     struct downstream *downstream = pool_take(&clients->downstreams);
@@ -651,6 +726,7 @@ void downstream_open(struct client_env *clients, int fd, const struct address *p
                 .is_counted = is_counted,
             },
         .busy_from_us = EVICTION_NEVER,
+        .versions = tls_server != NULL ? 0 : versions,
         .out = {.stream = &downstream->stream},
     };
     list_push_back(&clients->open, &downstream->connection.node);

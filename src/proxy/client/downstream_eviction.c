@@ -1,6 +1,7 @@
 #include "proxy/client/downstream_inner.h"
 
 #include "proxy/client/connection_limits.h"
+#include "proxy/client/http2_connection.h"
 #include "proxy/exchange/exchange_config.h"
 
 bool downstream_await_first(struct downstream *downstream, uint64_t now_us)
@@ -80,6 +81,9 @@ static enum eviction_kind evict(struct downstream *downstream)
     if (downstream->phase == DOWNSTREAM_SECURING) {
         downstream_close(downstream);
         return EVICTED_SILENT;
+    }
+    if (downstream->phase == DOWNSTREAM_HTTP2) {
+        return http2_evict(downstream->http2);
     }
     if (downstream->phase == DOWNSTREAM_LINGER) {
         downstream_close(downstream);

@@ -20,6 +20,7 @@ enum downstream_phase {
     DOWNSTREAM_SECURING, /* in the handshake of TLS */
     DOWNSTREAM_IDLE,     /* between requests */
     DOWNSTREAM_BUSY,     /* carries an exchange */
+    DOWNSTREAM_HTTP2,    /* carries HTTP/2, see http2_connection.h */
     DOWNSTREAM_ANSWERED, /* the exchange is over; the end of its answer is not written yet */
     DOWNSTREAM_LINGER, /* answered; the client's bytes are discarded until it has read the answer */
     DOWNSTREAM_CLOSED, /* freed at the end of the iteration */
@@ -33,8 +34,10 @@ struct downstream {
     struct stream stream;
     struct inbox inbox;
     struct head_parser parser;
-    struct exchange *exchange; /* while BUSY */
-    struct timeout timeout;    /* while NEW, SECURING, IDLE, ANSWERED or LINGER, or is_first */
+    struct exchange *exchange;      /* while BUSY */
+    struct timeout timeout;         /* while NEW, SECURING, IDLE, ANSWERED or LINGER, or is_first */
+    struct http2_connection *http2; /* while HTTP2; NULL: not */
+    unsigned versions; /* that the first bytes may show: bits HTTP_VERSION_…; 0: they have come */
     bool is_first;   /* timeouts.head runs from accept, for the first head of an unprotected peer */
     bool is_evicted; /* it closes after its answer */
     uint64_t busy_from_us;  /* published while BUSY: NEVER, or AFTER_ANSWER if it pipelines */
@@ -85,6 +88,9 @@ void downstream_end_handshake(struct downstream *downstream);
 
 /* The handshake took longer than timeouts.handshake: count and report it. */
 void downstream_report_slow_handshake(struct downstream *downstream);
+
+/* HTTP/2 is over: close in stages. */
+void downstream_finish_http2(struct downstream *downstream);
 
 /* The handshake is over: the first request is expected (downstream.c). */
 void downstream_on_secured(struct downstream *downstream);

@@ -6,10 +6,12 @@ enum { NAME_AT = 9 }; /* behind "Via: 1.1 " */
 
 void via_init(struct via *via, const uint8_t id[VIA_ID_BYTES])
 {
-    for (unsigned minor = 0; minor < ARRAY_LEN(via->lines); minor++) {
-        struct text line = text_of(via->lines[minor], sizeof(via->lines[minor]));
-        text_add_literal(&line, "Via: 1.");
-        text_add_u64(&line, minor);
+    static const struct span VERSIONS[] = {
+        [VIA_HTTP_1_0] = {"1.0", 3}, [VIA_HTTP_1_1] = {"1.1", 3}, [VIA_HTTP_2] = {"2.0", 3}};
+    for (size_t i = 0; i < VIA_PROTOCOLS; i++) {
+        struct text line = text_of(via->lines[i], sizeof(via->lines[i]));
+        text_add_literal(&line, "Via: ");
+        text_add(&line, VERSIONS[i]);
         text_add_literal(&line, " sluice-");
         text_add_hex(&line, id, VIA_ID_BYTES);
         text_add_literal(&line, "\r\n");
@@ -22,9 +24,9 @@ struct span via_name(const struct via *via)
     return span_of(via->lines[0] + NAME_AT, VIA_NAME_BYTES);
 }
 
-void via_write(const struct via *via, uint8_t minor, struct text *text)
+void via_write(const struct via *via, enum via_protocol protocol, struct text *text)
 {
-    text_add(text, span_of(via->lines[minor], VIA_LINE_BYTES));
+    text_add(text, span_of(via->lines[protocol], VIA_LINE_BYTES));
 }
 
 /* Bytes up to white space. */

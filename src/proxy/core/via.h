@@ -20,17 +20,25 @@ enum {
     VIA_LINE_BYTES = 9 + VIA_NAME_BYTES + 2, /* "Via: 1.1 NAME\r\n" */
 };
 
+/* The protocol that a message was received by. */
+enum via_protocol {
+    VIA_HTTP_1_0, /* the minor version of HTTP/1 */
+    VIA_HTTP_1_1,
+    VIA_HTTP_2,
+    VIA_PROTOCOLS,
+};
+
 /* Immutable once made. */
 struct via {
-    char lines[2][VIA_LINE_BYTES]; /* by the minor version of the received message */
+    char lines[VIA_PROTOCOLS][VIA_LINE_BYTES]; /* by enum via_protocol */
 };
 
 void via_init(struct via *via, const uint8_t id[VIA_ID_BYTES]);
 
 struct span via_name(const struct via *via);
 
-/* Write this process's Via line for a message received as HTTP/1.@minor. */
-void via_write(const struct via *via, uint8_t minor, struct text *text);
+/* Write this process's Via line for a message received by @protocol. */
+void via_write(const struct via *via, enum via_protocol protocol, struct text *text);
 
 /* Whether a Via field of @request contains @own_name: that process has forwarded it before. */
 bool via_has_passed(struct span own_name, const struct head *request);

@@ -62,6 +62,7 @@ struct client_ops {
 struct client {
     const struct client_ops *ops;
     const struct stream *tls; /* the connection, for what its handshake agreed on; NULL: plain */
+    bool is_http2;
 };
 
 #endif /* SLUICE_PROXY_EXCHANGE_CLIENT_H */

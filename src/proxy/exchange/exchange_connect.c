@@ -118,7 +118,7 @@ static struct upstream_user *user_of(struct exchange *exchange)
         .n_fields_max = spec->n_fields_max,
         .head_bytes_max = spec->head_bytes_max,
         .is_head_request = exchange_is_head_request(exchange),
-        .takes_pipes = exchange->client->tls == NULL,
+        .takes_pipes = exchange->client->tls == NULL && !exchange->client->is_http2,
     };
     return &exchange->upstream_user;
 }

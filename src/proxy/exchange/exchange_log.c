@@ -195,6 +195,9 @@ static void add_request(struct access_line *line, const struct exchange *exchang
         add_extra(line, exchange, LOG_FIELD_REFERER, LINE_REFERER);
         add_extra(line, exchange, LOG_FIELD_USER_AGENT, LINE_USER_AGENT);
     }
+    if (UNLIKELY(exchange->client->is_http2)) {
+        access_line_add_word(line, LINE_VERSION, SPAN("2"));
+    }
     if (UNLIKELY(exchange->client->tls != NULL)) {
         add_tls(line, exchange->client->tls);
     }
@@ -265,6 +268,7 @@ COLD static void log_combined(const struct exchange *exchange, struct access_log
         .method = request->method,
         .path = is_asterisk ? request->target.whole : path_of(&request->target),
         .query = find_extra(exchange, LOG_FIELD_QUERY),
+        .is_http2 = exchange->client->is_http2,
         .minor = request->minor,
         .status = exchange->is_response_started ? exchange->out.status : CLIENT_LEFT,
         .body_bytes = exchange->response_bytes,

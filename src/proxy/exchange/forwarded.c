@@ -170,7 +170,9 @@ static void write_forwarding_fields(const struct exchange *exchange, struct text
         write_client_certificate(exchange, text);
     }
     write_request_id(exchange, text);
-    via_write(exchange->env->via, exchange->request.minor, text);
+    via_write(exchange->env->via,
+              exchange->client->is_http2 ? VIA_HTTP_2 : (enum via_protocol)exchange->request.minor,
+              text);
 }
 
 /* The value of a claim as that of a field; empty: it is missing, or no field can have it. */

@@ -276,7 +276,7 @@ void access_log_write_combined(struct access_log *log, uint64_t now_us,
         add_or_dash(text, line->path);
         text_add(text, line->query.len > 0 ? SPAN("?") : SPAN(""));
         add_escaped(text, line->query);
-        text_add_format(text, " HTTP/1.%u", line->minor);
+        text_add_format(text, line->is_http2 ? " HTTP/2.0" : " HTTP/1.%u", line->minor);
     }
     text_add_literal(text, "\" ");
     text_add_u64(text, line->status);

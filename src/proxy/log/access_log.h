@@ -32,6 +32,7 @@
     X(QUERY, "query")                                                                              \
     X(REFERER, "referer")                                                                          \
     X(USER_AGENT, "user_agent")                                                                    \
+    X(VERSION, "version")                                                                          \
     X(TLS, "tls")                                                                                  \
     X(SNI, "sni")                                                                                  \
     X(ALPN, "alpn")                                                                                \
@@ -100,6 +101,7 @@ struct combined_line {
     struct span method;
     struct span path;
     struct span query;
+    bool is_http2;
     uint8_t minor; /* of HTTP/1 */
     uint16_t status;
     uint64_t body_bytes; /* of the response */

@@ -216,6 +216,7 @@ enum status listening_offer(struct listening *listening, const struct policy *po
             .listen_address = listen_address,
             .fd = -1,
             .proxy_protocol = policy->listeners[i].proxy_protocol,
+            .versions = policy->listeners[i].versions,
             .is_given = listen_address->is_given,
         };
         const enum status status =

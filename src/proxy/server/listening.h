@@ -38,6 +38,7 @@ struct listening_offer {
     const struct listen_address *listen_address; /* identifies the address; never dereferenced */
     int fd;                                      /* -1: the worker has a socket already */
     bool proxy_protocol;
+    unsigned versions; /* of HTTP: bits HTTP_VERSION_… */
     bool is_given;
     struct tls_server *tls; /* owned; NULL: plain, or not made yet: worker_make_tls() */
 };

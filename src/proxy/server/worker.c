@@ -435,7 +435,7 @@ static void init_pools(struct worker *worker)
     pool_init(&worker->env.body_blocks, IO_BLOCK_BYTES, BODY_BLOCKS_KEPT);
     pool_init(&worker->env.small_blocks, SMALL_BLOCK_BYTES, BODY_BLOCKS_KEPT);
     pipe_pool_init(&worker->env.pipes, worker->shared->n_pipes);
-    downstream_init_pool(&worker->clients.downstreams);
+    downstream_init_pools(&worker->clients);
 }
 
 /* *n_left: how many of the offer's sockets the worker does not own yet. */

@@ -16,6 +16,7 @@ struct worker_listener {
     struct worker_listeners *listeners;
     const struct listen_address *listen_address;
     bool proxy_protocol;
+    unsigned versions;      /* of HTTP: bits HTTP_VERSION_… */
     struct tls_server *tls; /* a reference; NULL: plain text */
     bool is_given;
     bool is_wanted; /* the policy that comes names it */
@@ -35,7 +36,8 @@ static void on_accept(void *context, int fd, const struct sockaddr *peer)
     const struct address address = address_of_sockaddr(peer);
     bool is_counted;
     if (connection_limits_admit(clients, awaits_header, &address, &fd, &is_counted)) {
-        downstream_open(clients, fd, &address, awaits_header, is_counted, listener->tls);
+        downstream_open(clients, fd, &address, awaits_header, is_counted, listener->tls,
+                        listener->versions);
     }
 }
 
@@ -64,6 +66,7 @@ static struct worker_listener *open_listener(struct worker_listeners *listeners,
     opened->is_given = offer->is_given;
     /* A connection may be accepted at once. */
     opened->proxy_protocol = offer->proxy_protocol;
+    opened->versions = offer->versions;
     opened->tls = offer->tls;
     if (listener_open(&opened->listener, listeners->clients->env->loop, offer->fd, on_accept,
                       opened) != STATUS_OK) {
@@ -150,6 +153,7 @@ enum status worker_listeners_set(struct worker_listeners *listeners,
             listener->tls = offers[i].tls;
         }
         listener->proxy_protocol = offers[i].proxy_protocol;
+        listener->versions = offers[i].versions;
         listener->is_wanted = true;
     }
     leave_unwanted(listeners);

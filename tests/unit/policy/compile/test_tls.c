@@ -134,7 +134,7 @@ START_TEST(a_short_form_is_one_entry_with_the_names_of_its_certificate)
     ck_assert_uint_eq(server_names_find(config->names, SPAN("A.test")), 0);
     ck_assert_int_eq(config->tickets, TLS_TICKETS_PROCESS);
     ck_assert_ptr_nonnull(config->chain);
-    ck_assert_uint_eq(config->alpn, ALPN_HTTP_1_1);
+    ck_assert_uint_eq(config->alpn, ALPN_HTTP_1_1 | ALPN_H2);
     ck_assert(!config->refuses_unknown_names);
     policy_free(policy);
 }

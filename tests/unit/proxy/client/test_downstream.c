@@ -31,7 +31,7 @@ static void setup(void)
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     client = fds[1];
     beside = dup(fds[0]);
-    downstream_open(&stage.worker.clients, fds[0], &peer, false, false, NULL);
+    downstream_open(&stage.worker.clients, fds[0], &peer, false, false, NULL, HTTP_VERSION_1_1);
 }
 
 static void teardown(void)

@@ -59,7 +59,7 @@ static void set_up(void)
     stage_open(&stage, POLICY);
     for (size_t i = 0; i < N_READERS; i++) {
         downstream_open(&stage.worker.clients, connect_reader(&readers[i]), &peer, false, false,
-                        NULL);
+                        NULL, HTTP_VERSION_1_1);
         server_send(readers[i], GET);
         servers[i] = server_accept(&stage);
         (void)server_read_until(&stage, servers[i], "\r\n\r\n");

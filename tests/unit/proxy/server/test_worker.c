@@ -36,7 +36,7 @@ START_TEST(a_connection_that_closes_while_another_is_freed_is_freed_too)
         int fds[2];
         ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
         clients[i] = fds[1];
-        downstream_open(&stage.worker.clients, fds[0], &peer, false, false, NULL);
+        downstream_open(&stage.worker.clients, fds[0], &peer, false, false, NULL, HTTP_VERSION_1_1);
     }
     stage.worker.env.is_draining = true;
     worker_listeners_close(&stage.worker.listeners);

@@ -1,0 +1,555 @@
+/* Reading gives events to the requests; whatever is to be sent waits for the end of the loop's
+ * iteration, where the frames of all streams share a write.
+ *
+ * Failures: a fault of the peer, or abuse, ends the connection with GOAWAY (see http2/session.h),
+ * and then as an HTTP/1.1 connection ends, in stages. A client that leaves ends its exchanges. One
+ * that sends nothing while requests are under way is sent a PING, and is gone if it does not
+ * answer. */
+
+#include "proxy/client/http2_connection.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "proxy/client/connection_limits.h"
+#include "proxy/client/downstream_inner.h"
+#include "proxy/core/proxy_env.h"
+#include "proxy/exchange/exchange_config.h"
+#include "proxy/exchange/exchange_steps.h"
+
+enum {
+    HEADS_MAX = 32,           /* new requests of a connection in one iteration */
+    WRITES_MAX = 16,          /* of a connection in one iteration */
+    BATCH_BYTES = 4096,       /* heads of frames, and short ones */
+    STREAM_WINDOW_SHARE = 2,  /* of the connection's window, that one stream may fill */
+    WINDOW_BYTES_MIN = 65535, /* of a connection: RFC 9113 section 6.9.2 */
+};
+
+static struct proxy_env *env_of(const struct http2_connection *connection)
+{
+    return connection->downstream->connection.env;
+}
+
+static struct http2_request *request_of_stream(struct http2_stream *stream)
+{
+    return CONTAINER_OF(stream, struct http2_request, stream);
+}
+
+static struct http2_request *request_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct http2_request, node);
+}
+
+void http2_wake(struct http2_connection *connection)
+{
+    loop_at_iteration_end(env_of(connection)->loop, &connection->flush);
+}
+
+/* --- the room for the next head --- */
+
+static void drop_room(struct http2_connection *connection)
+{
+    if (connection->next != NULL) {
+        http2_request_free(connection->next);
+        connection->next = NULL;
+        connection->room.stream = NULL;
+    }
+}
+
+/* False: no memory. */
+static bool make_room(struct http2_connection *connection, uint64_t now_us)
+{
+    struct http2_request *next = http2_request_new(connection, now_us);
+    if (next == NULL) {
+        return false;
+    }
+    struct exchange *exchange = next->memory;
+    connection->next = next;
+    connection->room = (struct http2_room){
+        .stream = &next->stream,
+        .head = &exchange->request,
+        .builder =
+            {
+                .fields = (struct field *)(void *)(exchange + 1),
+                .n_fields_max = next->config->policy->max.headers,
+                .bytes = next->head_block,
+                .capacity = next->config->pools->head_blocks.block_bytes,
+                .head_bytes_max = next->config->policy->max.head_bytes,
+            },
+    };
+    return true;
+}
+
+/* --- the end --- */
+
+void http2_end_requests(struct http2_connection *connection, enum http2_end end)
+{
+    while (!list_is_empty(&connection->requests)) {
+        struct http2_request *request = request_at(connection->requests.next);
+        if (request->exchange == NULL) {
+            http2_request_free(request);
+        } else if (end == HTTP2_END_CUT) {
+            exchange_cut(request->exchange, ANSWER_SERVER_FAILED, "the proxy ended it");
+            /* it is freed, or its answer is complete and waits for the client */
+        } else {
+            exchange_on_client_gone(request->exchange);
+        }
+    }
+}
+
+bool http2_cut_expired(struct http2_connection *connection, const struct exchange_config *expired)
+{
+    bool is_any = false;
+    struct list *node = connection->requests.next;
+    while (node != &connection->requests) {
+        struct http2_request *request = request_at(node);
+        node = node->next;
+        if (request->config == expired) {
+            is_any = true;
+            if (request->exchange != NULL) {
+                exchange_cut(request->exchange, ANSWER_SERVER_FAILED, "the proxy ended it");
+            } else {
+                http2_request_free(request);
+            }
+        }
+    }
+    if (connection->next != NULL && connection->next->config == expired) {
+        downstream_close(connection->downstream); /* its head is not complete */
+        return true;
+    }
+    return is_any;
+}
+
+static void drop_block(struct http2_connection *connection)
+{
+    pool_give(&env_of(connection)->body_blocks, connection->block);
+    connection->block = NULL;
+    connection->unread = span_of(NULL, 0);
+}
+
+void http2_free(struct http2_connection *connection)
+{
+    if (connection == NULL) {
+        return;
+    }
+    drop_room(connection);
+    drop_block(connection);
+    timeout_disarm(&connection->head_timeout);
+    timeout_disarm(&connection->ping_timeout);
+    loop_task_cancel(&connection->flush);
+    loop_task_cancel(&connection->go_on);
+    counter_down(&env_of(connection)->meters->http2_connections);
+    http2_session_free(connection->session);
+    free(connection->kept);
+    free(connection);
+}
+
+/* --- what the worker sees of the connection --- */
+
+static void count_abuse(struct http2_connection *connection)
+{
+    const uint64_t *units = http2_session_abuse(connection->session);
+    for (unsigned i = 0; i < HTTP2_ABUSE_KINDS; i++) {
+        counter_add(&env_of(connection)->meters->http2_abuse[i],
+                    units[i] - connection->counted_abuse[i]);
+        connection->counted_abuse[i] = units[i];
+    }
+}
+
+/* A request is under way, or none any more: run the timeouts that belong to that. */
+static void note_state(struct http2_connection *connection, uint64_t now_us)
+{
+    struct downstream *downstream = connection->downstream;
+    struct client_env *clients = downstream->connection.clients;
+    const bool is_in_head = http2_session_is_in_head(connection->session);
+    const bool is_resting = list_is_empty(&connection->requests) && !is_in_head;
+    if (!is_in_head) {
+        timeout_disarm(&connection->head_timeout);
+        drop_room(connection);
+    } else if (list_is_empty(&connection->head_timeout.node)) {
+        timeout_arm(&connection->head_timeout, &clients->first_timeouts, now_us);
+    }
+    if (is_resting && !connection->is_resting) {
+        timeout_disarm(&connection->ping_timeout);
+        if (!downstream->is_first) {
+            downstream->rest_since_us = now_us;
+            timeout_arm(&downstream->timeout, &clients->rest_timeouts, now_us);
+        }
+        eviction_publish(&downstream->connection.candidate, now_us + EVICTION_GRACE_US);
+    } else if (!is_resting && connection->is_resting) {
+        if (!downstream->is_first) {
+            timeout_disarm(&downstream->timeout);
+        }
+        timeout_arm(&connection->ping_timeout, &clients->ping_timeouts, now_us);
+        eviction_publish(&downstream->connection.candidate, EVICTION_NEVER);
+    }
+    connection->is_resting = is_resting;
+}
+
+/* --- writing --- */
+
+static void note_sent(struct http2_connection *connection)
+{
+    struct http2_stream *stream;
+    while ((stream = http2_session_next_sent(connection->session)) != NULL) {
+        http2_request_on_sent(request_of_stream(stream));
+    }
+}
+
+/* The window of a stream may have opened, or the socket takes bytes again. */
+static void wake_waiters(struct http2_connection *connection)
+{
+    struct list waiters;
+    list_init(&waiters);
+    if (list_is_empty(&connection->awaiting_room)) {
+        return;
+    }
+    list_move_all(&waiters, &connection->awaiting_room);
+    while (!list_is_empty(&waiters)) {
+        struct http2_request *request = CONTAINER_OF(waiters.next, struct http2_request, awaiting);
+        if (http2_stream_window(&request->stream) > 0 &&
+            !stream_is_blocked(&connection->downstream->stream)) {
+            http2_request_on_room(request);
+        } else {
+            list_remove(&request->awaiting);
+            list_push_back(&connection->awaiting_room, &request->awaiting);
+        }
+    }
+}
+
+/* Streams that were reset meanwhile. */
+static void take_resets(struct http2_connection *connection, uint64_t now_us)
+{
+    struct span none = span_of(NULL, 0);
+    if (connection->unread.len > 0) {
+        return; /* they come with the bytes */
+    }
+    for (;;) {
+        const struct http2_event event =
+            http2_session_read(connection->session, &none, &connection->room, now_us);
+        if (event.kind != HTTP2_RESET) {
+            return;
+        }
+        http2_request_on_reset(request_of_stream(event.stream));
+    }
+}
+
+/* Write a batch of the frames that are due. False: nothing is due, or the rest has to wait; or the
+ * connection is closed. */
+static bool write_batch(struct http2_connection *connection, uint64_t now_us)
+{
+    struct downstream *downstream = connection->downstream;
+    struct iovec slices[STREAM_SLICES_MAX];
+    char bytes[BATCH_BYTES];
+    struct http2_batch batch = {
+        .slices = slices, .n_max = STREAM_SLICES_MAX, .bytes = bytes, .capacity = sizeof(bytes)};
+    if (!http2_session_pack(connection->session, &batch, now_us)) {
+        downstream_close(downstream);
+        return false;
+    }
+    if (batch.n == 0) {
+        return false;
+    }
+    switch (stream_write(&downstream->stream, slices, batch.n)) {
+    case STREAM_DONE:
+        note_sent(connection);
+        return true;
+    case STREAM_BLOCKED:
+        connection->kept = stream_copy_kept(&downstream->stream);
+        if (connection->kept != NULL) {
+            return false;
+        }
+        break;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        break;
+    }
+    downstream_close(downstream);
+    return false;
+}
+
+static void flush(struct http2_connection *connection)
+{
+    struct downstream *downstream = connection->downstream;
+    const uint64_t now_us = clock_monotonic_us();
+    bool goes_on = true;
+    take_resets(connection, now_us);
+    for (unsigned i = 0; goes_on && !stream_is_blocked(&downstream->stream); i++) {
+        if (i == WRITES_MAX) {
+            http2_wake(connection);
+            break;
+        }
+        goes_on = write_batch(connection, now_us);
+        if (downstream->phase == DOWNSTREAM_CLOSED) {
+            return;
+        }
+    }
+    take_resets(connection, now_us);
+    if (!stream_is_blocked(&downstream->stream) && http2_session_is_over(connection->session)) {
+        http2_end_requests(connection, HTTP2_END_CLIENT_GONE);
+        downstream_finish_http2(downstream);
+        return;
+    }
+    note_state(connection, now_us);
+}
+
+static void on_flush(struct loop_task *task)
+{
+    flush(CONTAINER_OF(task, struct http2_connection, flush));
+}
+
+void http2_on_drained(struct http2_connection *connection)
+{
+    struct downstream *downstream = connection->downstream;
+    free(connection->kept);
+    connection->kept = NULL;
+    if (stream_is_broken(&downstream->stream)) {
+        downstream_close(downstream);
+        return;
+    }
+    note_sent(connection);
+    wake_waiters(connection);
+    flush(connection);
+}
+
+void http2_on_progress(struct http2_connection *connection)
+{
+    for (struct list *node = connection->requests.next; node != &connection->requests;
+         node = node->next) {
+        struct http2_request *request = request_at(node);
+        if (request->exchange != NULL && request->exchange->is_client_blocked) {
+            exchange_on_client_progress(request->exchange);
+        }
+    }
+}
+
+/* --- reading --- */
+
+static void begin_request(struct http2_connection *connection, bool has_body, uint64_t now_us)
+{
+    struct downstream *downstream = connection->downstream;
+    struct http2_request *request = connection->next;
+    connection->next = NULL;
+    connection->room.stream = NULL;
+    connection->n_begun++;
+    downstream_end_first(downstream);
+    counter_up(&env_of(connection)->meters->http2_requests);
+    if (connection->n_begun >= request->config->policy->max.requests_per_connection) {
+        http2_session_drain(connection->session);
+        http2_wake(connection);
+    }
+    if (!list_is_empty(&connection->requests)) {
+        eviction_publish(&downstream->connection.candidate, EVICTION_AFTER_ANSWER);
+    }
+    http2_request_begin(request, has_body, now_us);
+}
+
+static void note_spoken(struct http2_connection *connection)
+{
+    struct client_connection *shared = &connection->downstream->connection;
+    if (!shared->candidate.has_spoken) {
+        eviction_note_spoken(&shared->clients->connection_limits->eviction, &shared->candidate);
+    }
+}
+
+/* False: no memory. */
+static bool handle(struct http2_connection *connection, const struct http2_event *event,
+                   uint64_t now_us)
+{
+    struct http2_request *request = event->stream != NULL ? request_of_stream(event->stream) : NULL;
+    switch (event->kind) {
+    case HTTP2_NONE:
+    case HTTP2_MALFORMED:
+        return true;
+    case HTTP2_NEEDS_ROOM:
+        note_spoken(connection);
+        return make_room(connection, now_us);
+    case HTTP2_HEAD:
+        begin_request(connection, !event->is_last, now_us);
+        return true;
+    case HTTP2_BODY:
+        return http2_request_on_body(request, event->piece, event->is_last);
+    case HTTP2_TRAILERS: /* they are dropped, as those of HTTP/1.1 are */
+        return http2_request_on_body(request, span_of(NULL, 0), true);
+    case HTTP2_BAD_TRAILERS:
+        request->is_body_ended = true;
+        if (request->exchange != NULL) {
+            exchange_on_bad_body(request->exchange, &connection->room.head->error);
+        }
+        return true;
+    case HTTP2_RESET:
+        http2_request_on_reset(request);
+        return true;
+    }
+    return true;
+}
+
+/* Process the bytes that were read, HEADS_MAX requests of them at most. */
+static void process(struct http2_connection *connection, uint64_t now_us)
+{
+    struct http2_event event;
+    unsigned n_heads = 0;
+    do {
+        event =
+            http2_session_read(connection->session, &connection->unread, &connection->room, now_us);
+        if (!handle(connection, &event, now_us)) {
+            downstream_close(connection->downstream);
+            return;
+        }
+        n_heads += event.kind == HTTP2_HEAD;
+    } while (event.kind != HTTP2_NONE && n_heads < HEADS_MAX);
+    if (event.kind == HTTP2_NONE) {
+        drop_block(connection);
+    } else {
+        loop_at_iteration_end(env_of(connection)->loop, &connection->go_on);
+    }
+    count_abuse(connection);
+    wake_waiters(connection);
+    note_state(connection, now_us);
+    http2_wake(connection); /* windows, answers to PING and SETTINGS */
+}
+
+static void on_go_on(struct loop_task *task)
+{
+    process(CONTAINER_OF(task, struct http2_connection, go_on), clock_monotonic_us());
+}
+
+void http2_on_readable(struct http2_connection *connection)
+{
+    struct downstream *downstream = connection->downstream;
+    size_t n_read = 0;
+    enum stream_result result = STREAM_BROKEN;
+    if (connection->block != NULL) {
+        return; /* they are processed at the end of the iteration */
+    }
+    connection->block = pool_take(&env_of(connection)->body_blocks);
+    if (connection->block != NULL) {
+        result = stream_read(&downstream->stream, connection->block, IO_BLOCK_BYTES, &n_read);
+    }
+    const uint64_t now_us = clock_monotonic_us();
+    switch (result) {
+    case STREAM_DONE:
+        connection->read_us = now_us;
+        connection->unread = span_of(connection->block, n_read);
+        process(connection, now_us);
+        return;
+    case STREAM_BLOCKED:
+        drop_block(connection);
+        return;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        downstream_close(downstream);
+        return;
+    }
+}
+
+/* --- the end of time --- */
+
+void http2_on_timeout(struct http2_connection *connection)
+{
+    http2_session_stop(connection->session);
+    flush(connection);
+}
+
+static void on_head_timeout(struct timeout *timeout)
+{
+    http2_on_timeout(CONTAINER_OF(timeout, struct http2_connection, head_timeout));
+}
+
+static void on_ping_timeout(struct timeout *timeout)
+{
+    struct http2_connection *connection =
+        CONTAINER_OF(timeout, struct http2_connection, ping_timeout);
+    struct client_env *clients = connection->downstream->connection.clients;
+    const uint64_t now_us = clock_monotonic_us();
+    const bool is_silent = now_us - connection->read_us >= clients->ping_timeouts.length_us;
+    if (is_silent && http2_session_awaits_pong(connection->session)) {
+        downstream_close(connection->downstream);
+        return;
+    }
+    if (is_silent) {
+        http2_session_ping(connection->session);
+        http2_wake(connection);
+    }
+    timeout_arm(&connection->ping_timeout, &clients->ping_timeouts, now_us);
+}
+
+/* --- for the worker --- */
+
+void http2_drain(struct http2_connection *connection)
+{
+    http2_session_drain(connection->session);
+    http2_wake(connection);
+}
+
+/* A connection at rest closes at once. One with requests takes no more of them, and closes when
+ * they have their answers. */
+enum eviction_kind http2_evict(struct http2_connection *connection)
+{
+    struct downstream *downstream = connection->downstream;
+    struct eviction *eviction = &downstream->connection.clients->connection_limits->eviction;
+    const bool has_spoken = downstream->connection.candidate.has_spoken;
+    if (connection->is_resting && stream_peek(&downstream->stream) != STREAM_DONE) {
+        http2_session_stop(connection->session);
+        downstream->is_evicted = true;
+        (void)write_batch(connection, clock_monotonic_us());
+        if (downstream->phase != DOWNSTREAM_CLOSED) {
+            downstream_close(downstream);
+        }
+        return has_spoken ? EVICTED_IDLE : EVICTED_SILENT;
+    }
+    if (!eviction_defer(eviction, &downstream->connection.candidate)) {
+        return EVICTED_NONE;
+    }
+    downstream->is_evicted = true;
+    http2_session_refuse_new(connection->session);
+    http2_wake(connection);
+    return EVICTED_IDLE;
+}
+
+bool http2_begin(struct downstream *downstream, struct span first)
+{
+    const struct max_section *max = &downstream->connection.env->config->policy->max;
+    const uint64_t now_us = clock_monotonic_us();
+    const uint32_t window = (uint32_t)max->http2_buffer_bytes;
+    const uint32_t stream_window = window / STREAM_WINDOW_SHARE;
+    const struct http2_config config = {
+        .streams_max = max->streams,
+        .head_bytes_max = (uint32_t)max->head_bytes,
+        .stream_window = stream_window > WINDOW_BYTES_MIN ? stream_window : WINDOW_BYTES_MIN,
+        .connection_window = window > WINDOW_BYTES_MIN ? window : WINDOW_BYTES_MIN,
+    };
+    struct http2_connection *connection = calloc(1, sizeof(*connection));
+    if (connection == NULL) {
+        return false;
+    }
+    connection->block = first.len > 0 ? pool_take(&downstream->connection.env->body_blocks) : NULL;
+    connection->session = http2_session_new(&config, now_us);
+    if (connection->session == NULL || (first.len > 0 && connection->block == NULL)) {
+        pool_give(&downstream->connection.env->body_blocks, connection->block);
+        if (connection->session != NULL) {
+            http2_session_free(connection->session);
+        }
+        free(connection);
+        return false;
+    }
+    connection->downstream = downstream;
+    connection->read_us = now_us;
+    connection->is_resting = true;
+    list_init(&connection->requests);
+    list_init(&connection->awaiting_room);
+    timeout_init(&connection->head_timeout, on_head_timeout);
+    timeout_init(&connection->ping_timeout, on_ping_timeout);
+    loop_task_init(&connection->flush, on_flush);
+    loop_task_init(&connection->go_on, on_go_on);
+    counter_up(&env_of(connection)->meters->http2_connections);
+    downstream->http2 = connection;
+    downstream->phase = DOWNSTREAM_HTTP2;
+    http2_wake(connection);
+    if (first.len > 0) {
+        memcpy(connection->block, first.data, first.len);
+        connection->unread = span_of(connection->block, first.len);
+        process(connection, now_us);
+    }
+    return true;
+}

@@ -1,0 +1,320 @@
+"""HTTP/2 to clients: requests and answers as by HTTP/1.1, many at a time on one connection."""
+
+import signal
+import subprocess
+
+import pytest
+
+from harness import message
+from harness.http2 import Closed, Http2Client
+from harness.upstream import OK, answer
+from harness.wait import until
+
+LISTEN = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\n"
+MIB = 1 << 20
+
+
+@pytest.fixture(name="connect")
+def a_connect():
+    clients = []
+
+    def connect(proxy, **options):
+        clients.append(Http2Client(proxy.address, **options))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.sock.close()
+
+
+def curl(proxy, *arguments):
+    return subprocess.run(["curl", "--silent", "--http2-prior-knowledge", *arguments,
+                           f"http://127.0.0.1:{proxy.port}/"], capture_output=True, check=True, timeout=60).stdout
+
+
+def test_curl_is_served_and_the_log_names_the_version(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(f"{LISTEN}upstream: {upstream.url}")
+    assert curl(proxy, "--write-out", "%{http_version} %{http_code}") == b"ok\n2 200"
+    assert proxy.log_lines(1)[0]["version"] == "2"
+    assert upstream.last.get("Via").startswith("2.0 sluice-")
+    assert upstream.last.get("Host") == f"127.0.0.1:{proxy.port}"
+
+
+def test_http_1_1_is_served_on_the_same_port(start, start_upstream):
+    proxy = start(f"{LISTEN}upstream: {start_upstream().url}")
+    for head in (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"):
+        with proxy.send(head[:1]) as client:  # P begins the preface too
+            client.send(head[1:])
+            assert client.read().status == 200
+    assert all("version" not in line for line in proxy.log_lines(2))
+
+
+def test_the_preface_may_come_byte_by_byte(start, start_upstream, connect):
+    proxy = start(f"{LISTEN}upstream: {start_upstream().url}")
+    client = connect(proxy, is_greeted=False)
+    for byte in b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n":
+        client.send_raw(bytes([byte]))
+    client.send_raw(b"\0\0\0\4\0\0\0\0\0")
+    assert client.ask().status == 200
+
+
+def test_without_the_version_the_preface_is_refused(start, start_upstream):
+    proxy = start(f"upstream: {start_upstream().url}")
+    with proxy.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") as client:
+        assert client.read().status == 505
+
+
+def test_a_listener_of_http_2_alone_refuses_http_1_1(start, start_upstream, connect):
+    proxy = start(f"listen: {{address: 127.0.0.1:0, http: 2}}\nupstream: {start_upstream().url}")
+    assert connect(proxy).ask().status == 200
+    with proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
+        assert b"HTTP/1.1" not in client.sock.recv(999)
+
+
+def test_streams_are_requests_of_their_own_and_none_waits_for_another(start, start_upstream, connect):
+    def behave(peer, request):
+        if request.target == "/slow":
+            peer.hang()
+        peer.send(answer(body=request.target.encode()))
+
+    proxy = start(f"{LISTEN}upstream: {start_upstream(behave).url}")
+    client = connect(proxy)
+    slow = client.begin(path="/slow")
+    for path in ("/a", "/b", "/c"):
+        assert client.ask(path=path).body == path.encode()
+    client.reset(slow)
+    client.pong()
+    assert [line["path"] for line in proxy.log_lines(4)][-1] == "/slow"
+
+
+def test_each_stream_is_charged(start, start_upstream, connect):
+    proxy = start(f"{LISTEN}limit: 3/hour\nupstream: {start_upstream().url}")
+    client = connect(proxy)
+    streams = [client.begin() for _ in range(5)]
+    statuses = sorted(client.answer(stream).status for stream in streams)
+    assert statuses == [200, 200, 200, 429, 429]
+    denied = client.ask()
+    assert denied.fields["ratelimit"].startswith('"default";r=0') or "r=0" in denied.fields["ratelimit"]
+    assert int(denied.fields["retry-after"]) > 1000
+    assert denied.fields["content-type"] == "application/problem+json"
+
+
+def test_what_a_client_resets_stays_charged(start, start_upstream, connect):
+    """Rapid reset is no way around a limit."""
+    reached = []
+
+    def behave(peer, request):
+        reached.append(request)
+        peer.hang()
+
+    proxy = start(f"{LISTEN}limit: 3/hour\nupstream: {start_upstream(behave).url}")
+    client = connect(proxy)
+    for _ in range(8):
+        client.reset(client.begin())
+    client.pong()
+    assert client.ask().status == 429
+    assert len(reached) <= 3
+
+
+@pytest.mark.parametrize("size", [0, 1, 16384, 65535, 65536, 3 * MIB])
+def test_bodies_pass_both_ways_byte_for_byte(start, start_upstream, tmp_path, size):
+    upstream = start_upstream(lambda peer, request: peer.send(answer(body=request.body)))
+    proxy = start(f"{LISTEN}upstream: {upstream.url}")
+    sent = bytes(i * 7 % 251 for i in range(size))
+    (tmp_path / "body").write_bytes(sent)
+    assert curl(proxy, "--data-binary", f"@{tmp_path / 'body'}") == sent
+    assert upstream.last.get("Content-Length" if size else "Host") is not None
+
+
+def test_a_body_of_unknown_length_is_chunked_upstream(start, start_upstream, connect):
+    upstream = start_upstream(lambda peer, request: peer.send(answer(body=request.body)))
+    proxy = start(f"{LISTEN}upstream: {upstream.url}")
+    client = connect(proxy)
+    stream = client.begin(method="POST", ends=False)
+    for piece in (b"one ", b"two ", b""):
+        client.data(stream, piece)
+    client.data(stream, b"three", ends=True)
+    assert client.answer(stream).body == b"one two three"
+    assert upstream.last.is_chunked()
+
+
+def test_a_slow_upstream_holds_the_client_back_and_nothing_is_lost(start, start_upstream, connect):
+    """What waits here is bounded by the window, which opens as the server takes the bytes."""
+    import threading
+    go_on = threading.Event()
+
+    def behave(peer, request):
+        go_on.wait(30)
+        peer.read_body(request)
+        peer.send(answer(body=str(len(request.body)).encode()))
+
+    upstream = start_upstream(behave, reads_body=False)
+    proxy = start(f"{LISTEN}max: {{http2_buffer: 64KiB}}\nupstreams: {{api: {{servers: '{upstream.url}', buffer: off}}}}\n"
+                  "routes: [{upstream: api}]")
+    client = connect(proxy)
+    stream = client.begin(method="POST", ends=False)
+    n_sent, window = 0, 65535
+    while window >= 16384:  # until the window is used up; what the kernel holds opens it again
+        client.data(stream, b"x" * 16384)
+        n_sent, window = n_sent + 16384, window - 16384
+        client.pong()
+        window += sum(frame.window_increment for frame in client.frames
+                      if type(frame).__name__ == "WindowUpdateFrame" and frame.stream_id == stream)
+        client.frames.clear()
+        if n_sent > 40 * MIB:
+            pytest.fail("the window never closed")
+    go_on.set()
+    client.data(stream, b"", ends=True)
+    assert client.answer(stream).body == str(n_sent).encode()
+
+
+def test_an_answer_waits_for_the_window_of_the_client(start, start_upstream, connect):
+    from hyperframe.frame import SettingsFrame, WindowUpdateFrame
+    body = bytes(range(256)) * 1024
+    proxy = start(f"{LISTEN}upstream: {start_upstream(answer=answer(body=body)).url}")
+    client = connect(proxy, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10})
+    stream = client.begin()
+    client.read_until(lambda: len(client.answer_of(stream).body) == 10)
+    client.pong()
+    assert len(client.answer_of(stream).body) == 10
+    client.send(WindowUpdateFrame(stream, window_increment=len(body)))
+    assert client.answer(stream).body == body
+
+
+def test_an_early_answer_ends_a_body_that_goes_on(start, start_upstream, connect):
+    """A denied upload gets its 429, then its stream ends without an error, and the connection lives."""
+    proxy = start(f"{LISTEN}limit: 1/hour\nupstream: {start_upstream().url}")
+    client = connect(proxy)
+    assert client.ask().status == 200
+    stream = client.begin(method="POST", ends=False)
+    answer_ = client.answer(stream)
+    assert answer_.status == 429 and answer_.is_ended
+    client.read_until(lambda: answer_.reset)
+    assert answer_.reset == "NO_ERROR"
+    client.data(stream, b"late")
+    assert client.ask().status == 429
+
+
+def test_a_head_request_and_statuses_without_a_body(start, start_upstream, connect):
+    replies = {"/head": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "/204": b"HTTP/1.1 204 No Content\r\n\r\n",
+               "/304": b"HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n"}
+    proxy = start(f"{LISTEN}upstream: {start_upstream(lambda peer, request: peer.send(replies[request.target])).url}")
+    client = connect(proxy)
+    head = client.ask(method="HEAD", path="/head")
+    assert head.status == 200 and head.fields["content-length"] == "5" and head.body == b""
+    assert client.ask(path="/204").status == 204
+    assert client.ask(path="/304").fields["etag"] == '"a"'
+
+
+def test_interim_answers_and_trailers_pass(start, start_upstream, connect):
+    reply = (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+             b"Trailer: X-Sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 7\r\n\r\n")
+    upstream = start_upstream(answer=reply)
+    proxy = start(f"{LISTEN}upstream: {upstream.url}")
+    answer_ = connect(proxy).ask(more=[("te", "trailers")])
+    assert [dict(head)[":status"] for head in answer_.heads] == ["103", "200"]
+    assert answer_.body == b"ok" and dict(answer_.trailers) == {"x-sum": "7"}
+    assert "transfer-encoding" not in answer_.fields
+
+
+def test_an_answer_that_breaks_off_is_never_whole(start, start_upstream, connect):
+    def behave(peer, _):
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+        peer.close()
+
+    proxy = start(f"{LISTEN}upstream: {start_upstream(behave).url}")
+    client = connect(proxy)
+    answer_ = client.answer(client.begin())
+    assert not answer_.is_ended and answer_.reset == "INTERNAL_ERROR"
+    assert client.ask(path="/").reset == "INTERNAL_ERROR"  # the connection lives
+
+
+def test_a_client_that_leaves_ends_all_its_requests(start, start_upstream, connect):
+    upstream = start_upstream(lambda peer, _: peer.hang())
+    proxy = start(f"{LISTEN}upstream: {upstream.url}")
+    client = connect(proxy)
+    for _ in range(3):
+        client.begin()
+    upstream.wait_for(3)
+    client.sock.close()
+    assert [line["fault"] for line in proxy.log_lines(3)] == ["the client left"] * 3
+    until(lambda: not upstream.open_peers(), "the upstream connections to end")
+
+
+def test_a_drain_ends_the_streams_in_order(start, start_upstream, connect):
+    import threading
+    go_on = threading.Event()
+
+    def behave(peer, _):
+        go_on.wait(30)
+        peer.send(OK)
+
+    upstream = start_upstream(behave)
+    proxy = start(f"{LISTEN}upstream: {upstream.url}")
+    client = connect(proxy)
+    stream = client.begin()
+    upstream.wait_for(1)
+    proxy.process.send_signal(signal.SIGTERM)
+    client.read_until(lambda: client.goaway and client.goaway[0] == stream)
+    go_on.set()
+    assert client.answer(stream).body == b"ok\n"
+    assert client.read_to_end() == "NO_ERROR"
+    assert proxy.wait() == 0
+
+
+def test_a_connection_is_idle_for_a_time_and_ends_with_goaway(start, start_upstream, connect):
+    proxy = start(f"{LISTEN}timeouts: {{idle: 200ms}}\nupstream: {start_upstream().url}")
+    client = connect(proxy)
+    assert client.ask().status == 200
+    assert client.read_to_end() == "NO_ERROR"
+
+
+def test_a_client_that_answers_no_ping_is_gone(start, start_upstream, connect):
+    upstream = start_upstream(lambda peer, _: peer.hang())
+    proxy = start(f"{LISTEN}timeouts: {{ping: 200ms}}\nupstream: {upstream.url}")
+    client = connect(proxy)
+    client.begin()
+    upstream.wait_for(1)
+    assert proxy.log_lines(1)[0]["fault"] == "the client left"
+
+
+def test_a_connection_ends_after_its_last_request(start, start_upstream, connect):
+    proxy = start(f"{LISTEN}max: {{requests_per_connection: 3}}\nupstream: {start_upstream().url}")
+    client = connect(proxy)
+    for _ in range(3):
+        assert client.ask().status == 200
+    assert client.read_to_end() == "NO_ERROR"
+
+
+def test_streams_beyond_the_maximum_are_refused_uncharged(start, start_upstream, connect):
+    upstream = start_upstream(lambda peer, _: peer.hang())
+    proxy = start(f"{LISTEN}max: {{streams: 2}}\nlimit: 100/hour\nupstream: {upstream.url}")
+    client = connect(proxy)
+    streams = [client.begin() for _ in range(3)]
+    assert client.answer(streams[2]).reset == "REFUSED_STREAM"
+    client.pong()
+    assert proxy.all_log_lines() == []
+
+
+def test_a_slow_head_closes_the_connection(start, start_upstream, connect):
+    from hyperframe.frame import HeadersFrame
+    proxy = start(f"{LISTEN}timeouts: {{head: 300ms}}\nupstream: {start_upstream().url}")
+    client = connect(proxy)
+    assert client.ask().status == 200
+    client.send(HeadersFrame(3, client.encoder.encode(client.fields())))  # no END_HEADERS
+    with pytest.raises(Closed):
+        while True:
+            client.read_frame()
+
+
+def test_http_2_by_alpn_and_h2load(start, start_upstream, tmp_path):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-keyout", tmp_path / "k.pem", "-out", tmp_path / "c.pem", "-days", "9", "-subj", "/CN=a",
+                    "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    proxy = start(f"listen: {{address: 127.0.0.1:0, tls: {{cert: {tmp_path}/c.pem, key: {tmp_path}/k.pem}}}}\n"
+                  f"upstream: {start_upstream().url}")
+    told = subprocess.run(["h2load", "-n", "400", "-c", "4", "-m", "20", f"https://127.0.0.1:{proxy.port}/"],
+                          capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "400 succeeded, 0 failed, 0 errored" in told and "Application protocol: h2" in told
+    assert {line["alpn"] for line in proxy.log_lines(400)} == {"h2"}
