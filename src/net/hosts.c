@@ -26,6 +26,21 @@ static void read_whole(struct hosts *hosts, int fd, size_t bytes)
     }
 }
 
+/* Read the file. Its status is that of the opened file, which may have been replaced since the
+ * check: the next check finds the difference. */
+static void read_file(struct hosts *hosts)
+{
+    const int fd = open(hosts->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return;
+    }
+    if (fstat(fd, &hosts->read_as) == 0 && S_ISREG(hosts->read_as.st_mode)) {
+        const size_t size = (size_t)hosts->read_as.st_size;
+        read_whole(hosts, fd, size < HOSTS_BYTES_MAX ? size : HOSTS_BYTES_MAX);
+    }
+    close(fd);
+}
+
 void hosts_refresh(struct hosts *hosts, uint64_t now_us)
 {
     struct stat now = {0};
@@ -33,20 +48,11 @@ void hosts_refresh(struct hosts *hosts, uint64_t now_us)
         return;
     }
     hosts->checked_us = now_us;
-    const int fd = open(hosts->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && (fstat(fd, &now) != 0 || !S_ISREG(now.st_mode))) {
-        now = (struct stat){0};
-    }
-    if (!is_same(&now, &hosts->read_as)) {
+    if (stat(hosts->path, &now) != 0 || !S_ISREG(now.st_mode)) {
         hosts_close(hosts);
-        hosts->read_as = now;
-        if (now.st_size > 0) {
-            read_whole(hosts, fd,
-                       now.st_size < HOSTS_BYTES_MAX ? (size_t)now.st_size : HOSTS_BYTES_MAX);
-        }
-    }
-    if (fd >= 0) {
-        close(fd);
+    } else if (!is_same(&now, &hosts->read_as)) {
+        hosts_close(hosts);
+        read_file(hosts);
     }
 }
 

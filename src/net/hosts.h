@@ -24,9 +24,9 @@ struct hosts {
     uint64_t checked_us; /* time of the last check, monotonic; 0: never */
 };
 
-/* Read the file again if it has changed. It is checked at most once in HOSTS_CHECK_US, because
- * opening a file may block and many names may be resolved at a time. A file that cannot be read
- * counts as empty. */
+/* Read the file again if it has changed. It is opened only then, because opening a file may block
+ * the loop. Its status is checked at most once in HOSTS_CHECK_US, because many names may be
+ * resolved at a time. A file that cannot be read counts as empty. */
 void hosts_refresh(struct hosts *hosts, uint64_t now_us);
 
 /* Free the contents. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 static struct resolver_address addresses[RESOLVER_ADDRESSES_MAX];
@@ -138,6 +139,20 @@ START_TEST(a_file_that_has_gone_is_an_empty_one)
 }
 END_TEST
 
+START_TEST(an_unchanged_file_is_not_opened_again)
+{
+    char events[1024];
+    const int opened = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    write_file("one\n");
+    ck_assert_int_ge(inotify_add_watch(opened, path, IN_OPEN), 0);
+    assert_text("one\n");
+    ck_assert_int_gt(read(opened, events, sizeof(events)), 0);
+    assert_text("one\n");
+    ck_assert_int_eq(read(opened, events, sizeof(events)), -1);
+    close(opened);
+}
+END_TEST
+
 START_TEST(the_file_is_looked_for_once_a_second_at_most)
 {
     assert_text("");
@@ -167,6 +182,7 @@ int main(void)
     tcase_add_checked_fixture(refresh, set_up, tear_down);
     tcase_add_test(refresh, the_file_is_read_again_when_it_has_changed);
     tcase_add_test(refresh, a_file_that_has_gone_is_an_empty_one);
+    tcase_add_test(refresh, an_unchanged_file_is_not_opened_again);
     tcase_add_test(refresh, the_file_is_looked_for_once_a_second_at_most);
     tcase_add_test(refresh, a_folder_is_no_hosts_file);
     suite_add_tcase(suite, refresh);
