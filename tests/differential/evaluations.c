@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/explain/explain.h"
 #include "app/explain/explanation.h"
-#include "app/explain/script.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "limit/script_source.h"

@@ -56,4 +56,11 @@ void explain_text_put(FILE *out, struct span span);
 /* Write the results of the route's limits. */
 void explain_text_limits(const struct explanation *explanation, FILE *out);
 
+/* --- the command `sluice script`, without its command line --- */
+
+/* Print the script call that decides @given, which given_request_read() has filled; if there is
+ * none, print the reason to stderr. The script goes to the file @lua, or, if that is NULL, to
+ * stdout as the standard input of the call. Returns the exit status. */
+int script_print(const struct policy *policy, struct given_request *given, const char *lua);
+
 #endif /* SLUICE_APP_EXPLAIN_EXPLAIN_H */

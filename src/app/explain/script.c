@@ -3,7 +3,7 @@
  * redis-cli reads the Lua from its standard input, or from the file of -o: with --ldb before --eval
  * it steps through that. A password is not printed: redis-cli takes it from REDISCLI_AUTH. */
 
-#include "app/explain/script.h"
+#include "app/explain/explain.h"
 
 #include <errno.h>
 #include <inttypes.h>
