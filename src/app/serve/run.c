@@ -13,10 +13,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "admin/admin.h"
 #include "app/command.h"
 #include "app/load.h"
 #include "app/serve/active_policy.h"
-#include "app/serve/operators.h"
 #include "app/serve/reload.h"
 #include "app/serve/service.h"
 #include "app/serve/stores.h"
@@ -351,11 +351,60 @@ static void log_start(const char *path, const struct policy *policy,
              policy->n_limits, policy->n_upstreams);
 }
 
-static enum status start(struct server *server, struct operators *operators)
+/* --- the admin API: made if the policy or the command line names a listener --- */
+
+static const struct policy *take_policy(void *stores)
+{
+    return active_policy_borrow(stores);
+}
+
+static void give_policy(void *stores, const struct policy *policy)
+{
+    active_policy_return(stores, policy);
+}
+
+static enum status make_store(void *stores, const struct policy *policy, struct loop *loop,
+                              struct store **store)
+{
+    return active_policy_make_store(stores, policy, loop, store);
+}
+
+static void free_store(void *stores, const struct policy *policy, struct store *store)
+{
+    active_policy_free_store(stores, policy, store);
+}
+
+/* Open the admin listeners without serving yet. Failures are logged. *admin stays NULL if no
+ * listener is named. @control is as in struct admin_options. Returns as admin_new(). */
+static enum status open_admin(const struct reload *reload, const struct listener_section *control,
+                              struct admin **admin)
+{
+    const struct admin_options options = {
+        .version = SLUICE_VERSION,
+        .policy_path = reload->path,
+        .control = control,
+        .server = reload->server,
+        .take_policy = take_policy,
+        .give_policy = give_policy,
+        .make_store = make_store,
+        .free_store = free_store,
+        .context = reload->stores,
+        .bans = reload->ban_sync.bans,
+        .requests = reload->requests,
+        .meters = reload->meters,
+        .memory = reload->stores->memory,
+        .redis = &reload->stores->redis,
+    };
+    return reload->now->policy->admin.n_listeners > 0 || control != NULL
+               ? admin_new(&options, admin)
+               : STATUS_OK;
+}
+
+static enum status start(struct server *server, struct admin *admin)
 {
     enum status status = server_start(server);
-    if (status == STATUS_OK) {
-        status = operators_start(operators);
+    if (status == STATUS_OK && admin != NULL) {
+        status = admin_start(admin);
         if (status != STATUS_OK) {
             server_drain(server);
             server_wait(server);
@@ -381,27 +430,21 @@ static int serve(const struct run_options *options, struct reload *reload)
 {
     char text[sizeof(((struct sockaddr_un *)NULL)->sun_path) + sizeof("unix:")];
     const struct listener_section control = control_of(options, text, sizeof(text));
-    const struct operators_options operators_options = {
-        .policy = reload->now->policy,
-        .policy_path = reload->path,
-        .control = options->control_path != NULL ? &control : NULL,
-        .meters = reload->meters,
-        .stores = reload->stores,
-        .bans = reload->ban_sync.bans,
-        .server = reload->server,
-        .requests = reload->requests,
-    };
-    struct operators operators;
+    const struct listener_section *wanted = options->control_path != NULL ? &control : NULL;
+    struct admin *admin = NULL;
     int result = EXIT_FAILED;
-    if (operators_open(&operators, &operators_options) == STATUS_OK &&
-        start(reload->server, &operators) == STATUS_OK) {
-        log_start(options->path, reload->now->policy, operators_options.control);
-        reload->has_admin = operators.admin != NULL;
+    if (open_admin(reload, wanted, &admin) == STATUS_OK &&
+        start(reload->server, admin) == STATUS_OK) {
+        log_start(options->path, reload->now->policy, wanted);
+        reload->has_admin = admin != NULL;
         reload->has_control = options->control_path != NULL;
         serve_until_end(options, reload);
         result = EXIT_DONE;
     }
-    operators_close(&operators);
+    if (admin != NULL) {
+        admin_stop(admin);
+    }
+    admin_free(admin);
     return result;
 }
 
