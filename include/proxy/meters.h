@@ -106,8 +106,9 @@ struct upstream_meters {
 /* Number of reasons to refuse a connection: enum connection_limits_refusal. */
 enum { METER_REFUSALS = 6 };
 
-/* Number of reasons why a body gets no room in a buffer: enum body_buffer_lack. */
-enum { METER_BUFFER_REFUSALS = 2 };
+/* Number of reasons why a body gets no room in a buffer, enum body_buffer_lack, and of those to
+ * refuse a request for its token, enum token_refusal. */
+enum { METER_BUFFER_REFUSALS = 2, METER_TOKEN_REFUSALS = 4 };
 
 /* Number of kinds of evicted connections: enum eviction_kind. */
 enum { METER_EVICTIONS = 3 };
@@ -143,6 +144,7 @@ struct worker_meters {
     struct counter buffering;      /* gauge: requests whose body is waited for, before a server */
     struct counter buffered_bytes; /* gauge: of the blocks in use */
     struct counter buffer_refused[METER_BUFFER_REFUSALS];
+    struct counter tokens_refused[METER_TOKEN_REFUSALS];
     struct counter slow_uploads; /* ended by min_upload */
     struct counter abandoned;    /* gauge: at most ABANDONED_REQUESTS_MAX, see base/limits.h */
     struct store_meters store;

@@ -45,6 +45,14 @@ enum evaluation_result {
     EVALUATION_FAILED,    /* no memory; status and reason are set as for a refusal */
 };
 
+/* Why a token, or its absence, is a reason to refuse a request. */
+enum token_refusal {
+    TOKEN_MISSING,
+    TOKEN_INVALID,
+    TOKEN_NO_KEYS,
+    TOKEN_TOO_MANY, /* wrong signatures of its address */
+};
+
 /* An evaluation and its result. */
 struct evaluation {
     /* Set by the caller, which owns these two. The evaluation writes into them. */
@@ -66,6 +74,7 @@ struct evaluation {
     struct token_check tokens; /* of view.token */
     struct refused_token {
         uint16_t status; /* 0: the token, or its absence, is no reason to refuse the request */
+        enum token_refusal kind;
         const char *reason;
     } refused_token;
     struct request_view view;  /* view.head is NULL if the head has a parse error */

@@ -257,6 +257,13 @@ static json_t *describe_match(const struct route_match *match)
     if (match->n_parameters > 0) {
         describe_set(&json, "query", describe_names(match->parameters, match->n_parameters));
     }
+    if (match->n_claims > 0) {
+        json_t *claims = json_array();
+        for (size_t i = 0; i < match->n_claims; i++) {
+            describe_append(&claims, json_of_span(match->claims[i].path));
+        }
+        describe_set(&json, "jwt", claims);
+    }
     if (match->n_clients > 0) {
         describe_set(&json, "client", describe_prefixes(match->clients, match->n_clients));
     }
@@ -320,6 +327,11 @@ json_t *describe_route(const struct route *route)
     describe_set(&json, "name", json_of_span(route->name));
     describe_set(&json, "match", describe_match(&route->match));
     describe_set(&json, "limits", limits);
+    if (route->jwt != NULL) {
+        describe_set(&json, "jwt",
+                     json_pack("{so, sb}", "provider", json_of_span(route->jwt->name), "required",
+                               (int)route->requires_token));
+    }
     describe_set(&json, "cost", describe_cost(&route->cost));
     describe_set(&json, "max_body", describe_size(route->body_bytes_max));
     if (route->upstream != NULL) {

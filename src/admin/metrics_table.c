@@ -66,8 +66,12 @@ static const char *const EVICTIONS[METER_EVICTIONS] = {"silent", "idle", "head"}
 static const struct metric_axis EVICTION = {"kind", METER_EVICTIONS, EVICTIONS, NULL};
 
 static const char *const BUFFER_REFUSALS[METER_BUFFER_REFUSALS] = {"full", "client"};
+static const char *const TOKEN_REFUSALS[METER_TOKEN_REFUSALS] = {"missing", "invalid", "no_keys",
+                                                                 "too_many"};
 static const struct metric_axis BUFFER_REFUSAL = {"reason", METER_BUFFER_REFUSALS, BUFFER_REFUSALS,
                                                   NULL};
+static const struct metric_axis TOKEN_REFUSAL = {"reason", METER_TOKEN_REFUSALS, TOKEN_REFUSALS,
+                                                 NULL};
 
 static const char *const QUEUE_REFUSALS[METER_QUEUE_REFUSALS] = {
     [METER_QUEUE_FULL] = "full", [METER_QUEUE_TIMEOUT] = "timeout"};
@@ -233,6 +237,8 @@ const struct metric METRICS[] = {
           SUM(buffered_bytes)),
     COUNTER("buffer_refused_total", "Requests whose body got no buffer in time.",
             SUM(buffer_refused), .axes = {&BUFFER_REFUSAL}),
+    COUNTER("tokens_refused_total", "Requests refused for their token, or for lack of one.",
+            SUM(tokens_refused), .axes = {&TOKEN_REFUSAL}),
     COUNTER("slow_uploads_total", "Requests ended because their body kept a server waiting.",
             SUM(slow_uploads)),
     COUNTER("log_lines_lost_total", "Lines of the logs that could not be written.",

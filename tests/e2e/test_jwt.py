@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from harness import program, tokens
+from harness.admin import Admin, addresses
 from harness.certificates import Authority
 from harness.reload import reload
 from harness.tokens import Es256Key, Issuer, base64url, bearer, claims, hs256
@@ -123,6 +124,24 @@ def test_wrong_signatures_slow_their_address_down_and_a_neighbour_gets_in(start)
         assert client.ask(fields=good).status == 200
         until(lambda: client.ask(fields=later).status == 200, "a new token of this address to be verified")
     assert proxy.ask(fields=bearer(hs256(claims("other"), "f" * 32)), source="127.0.0.2").status == 401
+
+
+def test_routes_are_shown_with_their_tokens(start):
+    proxy = start(policy(f"  - {{match: {{path: /a, jwt: {{role: a}}}}, {OK}}}\n  - {{jwt: {{required: true}}, {OK}}}\n"
+                         f"  - {{match: {{path: /b}}, {OK}}}\n", more="workers: 1\nadmin: 127.0.0.1:0\n"))
+    routes = json.loads(Admin(addresses(proxy)[0]).ask("GET", "/v1/routes").body)["routes"]
+    assert [route.get("jwt") for route in routes] == [{"provider": "main", "required": False},
+                                                      {"provider": "main", "required": True}, None]
+    assert routes[0]["match"]["jwt"] == ["role"]
+
+
+def test_refused_tokens_are_counted(start):
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", more="workers: 1\nadmin: 127.0.0.1:0\n"))
+    for fields in [[], bearer("x"), bearer("y"), bearer(hs256(claims()))]:
+        proxy.ask(fields=fields)
+    page = Admin(addresses(proxy)[0]).ask("GET", "/metrics").body.decode()
+    for reason, n in [("missing", 1), ("invalid", 2), ("no_keys", 0), ("too_many", 0)]:
+        assert f'sluice_tokens_refused_total{{reason="{reason}"}} {n}\n' in page
 
 
 # --- routes ---

@@ -166,8 +166,8 @@ static const struct ctl_table LIMITS = {
 /* "POST,PUT example.com /v1/login client header https" */
 static void write_match(const json_t *match, struct text *cell)
 {
-    static const char *const MEMBERS[] = {"method", "host",  "path",   "client",
-                                          "header", "query", "scheme", "client_cert"};
+    static const char *const MEMBERS[] = {"method", "host", "path",   "client",     "header",
+                                          "query",  "jwt",  "scheme", "client_cert"};
     for (size_t i = 0; i < ARRAY_LEN(MEMBERS); i++) {
         const json_t *member = json_object_get(match, MEMBERS[i]);
         const size_t n = json_string_length(member) > 0 ? 1 : json_array_size(member);

@@ -286,6 +286,9 @@ void exchange_on_head(struct exchange *exchange, uint64_t now_us)
         note_forwarded_ignored(exchange, now_us);
     }
     read_request_id(exchange);
+    if (UNLIKELY(exchange->evaluation.refused_token.status != 0)) {
+        counter_up(&exchange->env->meters->tokens_refused[exchange->evaluation.refused_token.kind]);
+    }
     switch (result) {
     case EVALUATION_TO_DECIDE:
         decide(exchange, now_us);

@@ -107,10 +107,10 @@ static enum evaluation_result admit(const struct evaluation_context *context,
 
 /* The token of the request, or its absence, is a reason to refuse it: limits that read no token are
  * judged first, so that clients whose tokens are refused are limited too. */
-static void refuse_token(struct evaluation *evaluation, uint16_t status, const char *reason,
-                         const char *challenge)
+static void refuse_token(struct evaluation *evaluation, uint16_t status, enum token_refusal kind,
+                         const char *reason, const char *challenge)
 {
-    evaluation->refused_token = (struct refused_token){status, reason};
+    evaluation->refused_token = (struct refused_token){status, kind, reason};
     evaluation->challenge = challenge;
     evaluation->view.is_token_refused = true;
 }
@@ -119,12 +119,12 @@ static void refuse_invalid(struct evaluation *evaluation, enum jwt_result result
 {
     const char *reason = jwt_result_text(result);
     if (result == JWT_NO_KEYS || result == JWT_NO_MEMORY) {
-        refuse_token(evaluation, 503, reason, NULL);
+        refuse_token(evaluation, 503, TOKEN_NO_KEYS, reason, NULL);
     } else if (result == JWT_TOO_MANY_FAILURES) {
         evaluation->retry_after_s = 1;
-        refuse_token(evaluation, 429, reason, NULL);
+        refuse_token(evaluation, 429, TOKEN_TOO_MANY, reason, NULL);
     } else {
-        refuse_token(evaluation, 401, reason, "Bearer error=\"invalid_token\"");
+        refuse_token(evaluation, 401, TOKEN_INVALID, reason, "Bearer error=\"invalid_token\"");
     }
 }
 
@@ -143,7 +143,7 @@ static NEVER_INLINE bool read_token(struct evaluation *evaluation)
     if (is_refused) {
         refuse_invalid(evaluation, view->token->result);
     } else if (claims == NULL && route->requires_token) {
-        refuse_token(evaluation, 401, "the request has no token", "Bearer");
+        refuse_token(evaluation, 401, TOKEN_MISSING, "the request has no token", "Bearer");
     }
     view->claims = claims;
     if (claims != NULL && route->keeps_claims) {
