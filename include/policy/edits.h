@@ -27,6 +27,7 @@ struct field_edits {
     uint64_t known;     /* bit set of ids of fields that are set or removed */
     struct span *names; /* names of such fields without an id */
     size_t n_names;
+    bool folds_names; /* of requests: spellings that servers fold into a name are dropped too */
 };
 
 struct route_edits {

@@ -60,13 +60,14 @@ static bool is_cgi_variable(struct span name)
 
 bool field_is_underscore_variant(struct span name)
 {
-    if (name.len >= NAME_BYTES_LIMIT || memchr(name.data, '_', name.len) == NULL) {
+    if (name.len >= NAME_BYTES_LIMIT ||
+        (memchr(name.data, '_', name.len) == NULL && memchr(name.data, '.', name.len) == NULL)) {
         return false;
     }
     char hyphened[NAME_BYTES_LIMIT];
     for (size_t i = 0; i < name.len; i++) {
         hyphened[i] = name.data[i];
-        if (hyphened[i] == '_') {
+        if (hyphened[i] == '_' || hyphened[i] == '.') {
             hyphened[i] = '-';
         }
     }

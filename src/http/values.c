@@ -362,6 +362,15 @@ static struct span cut_piece(struct value_walk *walk)
     return piece;
 }
 
+/* "[name]", whatever follows: Express reads it as the name (qs). */
+static bool is_bracketed(struct span written, const struct value_walk *walk)
+{
+    struct span behind;
+    return written.len > 0 && next_octet(&written, true) == '[' &&
+           starts_with_name(written, walk->name, true, &behind) && behind.len > 0 &&
+           next_octet(&behind, true) == ']';
+}
+
 /* PHP's built-in server treats several "?" as one. */
 static bool is_parameter(struct span written, const struct value_walk *walk)
 {
@@ -371,7 +380,7 @@ static bool is_parameter(struct span written, const struct value_walk *walk)
     skip_blanks(&written, true);
     struct span behind;
     if (!starts_with_name(written, walk->name, true, &behind)) {
-        return false;
+        return is_bracketed(written, walk);
     }
     const struct span rest = behind;
     return ends_name(rest) || (walk->with_lists && next_octet(&behind, true) == '[');

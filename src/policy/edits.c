@@ -1,6 +1,22 @@
 #include "policy/edits.h"
 
 #include "policy/policy.h"
+#include "policy/read_fields.h"
+
+/* Whether @name is @edited, in any case, and in requests also in any spelling that servers fold
+ * into it: "X_Tenant" for "X-Tenant". */
+static bool is_edited(const struct field_edits *edits, struct span edited, struct span name)
+{
+    if (!edits->folds_names || edited.len != name.len) {
+        return span_equals_ignore_case(edited, name);
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        if (read_field_fold(edited.data[i]) != read_field_fold(name.data[i])) {
+            return false;
+        }
+    }
+    return true;
+}
 
 bool field_edits_drop(const struct field_edits *edits, const struct field *field)
 {
@@ -8,7 +24,7 @@ bool field_edits_drop(const struct field_edits *edits, const struct field *field
         return true;
     }
     for (size_t i = 0; i < edits->n_names && field->id == FIELD_OTHER; i++) {
-        if (span_equals_ignore_case(edits->names[i], field->name)) {
+        if (is_edited(edits, edits->names[i], field->name)) {
             return true;
         }
     }

@@ -141,6 +141,17 @@ def test_a_body_that_fits_gets_our_100(start, start_upstream):
     assert upstream.last.get("Expect") is None and upstream.last.body == BODY[:SHARE]
 
 
+def test_a_client_that_is_silent_after_our_100_holds_no_server(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(policy(upstream, buffer="{wait: 200ms}"))
+    for more in (EXPECT, ""):
+        with proxy.send(head(SHARE, more)) as client:
+            if more:
+                assert client.read().status == 100
+            assert client.read().status == 408
+    assert upstream.n_connections == 0
+
+
 @pytest.mark.parametrize("length", [SHARE + 1, None])
 def test_any_other_body_gets_the_100_of_the_server(start, start_upstream, length):
     def go_on(peer, request):

@@ -23,6 +23,20 @@ def upstream_that_answers(start_upstream):
     return start_upstream()
 
 
+# --- names that servers fold ---
+
+
+def test_no_spelling_of_a_name_avoids_what_a_route_changes(start, upstream):
+    """gunicorn and PHP make one name of `-` and `_`, PHP of `.` too."""
+    proxy = start(policy(upstream, "request: {set: {X-Tenant: a}, remove: [X-HTTP-Method-Override]}"))
+    for fields in ([("X_Tenant", "b"), ("X_HTTP_Method_Override", "DELETE")],
+                   [("x.tenant", "b"), ("X.HTTP-Method_Override", "DELETE")]):
+        assert proxy.ask(fields=[*fields, ("X_Other", "c")]).status == 200
+        names = [name.lower().replace("_", "-").replace(".", "-") for name, _ in upstream.last.fields]
+        assert names.count("x-tenant") == 1 and upstream.last.get("X-Tenant") == "a"
+        assert "x-http-method-override" not in names and upstream.last.get("X_Other") == "c"
+
+
 # --- strip_prefix ---
 
 

@@ -83,7 +83,7 @@ static const char *why_not(struct span name, unsigned change)
         return "is always no-store in a denial";
     }
     if (field_is_underscore_variant(name)) {
-        return "is a known one with \"_\" for \"-\"";
+        return "is a known one with \"_\" or \".\" for \"-\"";
     }
     const size_t start_len = strlen("X-RateLimit-");
     const bool is_legacy =
@@ -374,6 +374,7 @@ void compile_edits(struct compiler *compiler, const struct spec_route *spec, str
     check_destination(compiler, spec);
     compile_prefix(compiler, &spec->strip_prefix, edits, route);
     compile_fields(compiler, &spec->request, true, &edits->request);
+    edits->request.folds_names = true;
     compile_fields(compiler, &spec->response, false, &edits->response);
     route->edits = edits;
 }

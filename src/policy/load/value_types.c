@@ -238,8 +238,9 @@ bool value_check_read_field(struct span name, struct text *problem)
     }
     if (field_is_underscore_variant(name)) {
         quote_write(problem, name);
-        return text_refuse(problem, " is a known name with \"_\" for \"-\", and requests with it "
-                                    "are refused");
+        return text_refuse(problem,
+                           " is a known name with \"_\" or \".\" for \"-\", and requests with it "
+                           "are refused");
     }
     return true;
 }

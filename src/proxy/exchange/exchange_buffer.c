@@ -70,6 +70,9 @@ static void on_wait_over(void *context)
     if (body_buffer_is_waiting(body)) {
         counter_up(&exchange->env->meters->buffer_refused[body->lack]);
         exchange_fail(exchange, 503, REASONS[body->lack]);
+    } else if (exchange->request_bytes == 0 &&
+               exchange->evaluation.route->buffer.min_bytes_per_s > 0) {
+        exchange_fail(exchange, 408, "the request's body did not begin in time");
     } else {
         go_on(exchange);
     }

@@ -59,11 +59,12 @@ static void note_wait(struct min_rate *min_rate, bool is_waited_for, uint64_t no
 }
 
 /* Until the server wants the body, or some of it comes, the client is not timed. With min_upload
- * it then has timeouts.head for the first byte. */
+ * it then has timeouts.head for the first byte. A body that was to be buffered has had
+ * buffer.wait. */
 static bool awaits_first_byte(const struct exchange *exchange)
 {
     return exchange->request.expect_continue && exchange->request_bytes == 0 &&
-           (!exchange->may_go_ahead || keeps_min_upload(exchange));
+           exchange->buffered_us == 0 && (!exchange->may_go_ahead || keeps_min_upload(exchange));
 }
 
 void exchange_note_waits(struct exchange *exchange, uint64_t now_us)

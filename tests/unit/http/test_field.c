@@ -136,6 +136,9 @@ START_TEST(rule_20_underscores_for_hyphens_make_a_variant)
     ck_assert(field_is_underscore_variant(SPAN("x_forwarded-for")));
     ck_assert(field_is_underscore_variant(SPAN("Script_Name")));
     ck_assert(field_is_underscore_variant(SPAN("PATH_INFO")));
+    ck_assert(field_is_underscore_variant(SPAN("Client.Cert")));
+    ck_assert(field_is_underscore_variant(SPAN("X.Forwarded_For")));
+    ck_assert(!field_is_underscore_variant(SPAN("X.Other")));
     ck_assert(!field_is_underscore_variant(SPAN("Script-Name")));
     ck_assert(!field_is_underscore_variant(SPAN("Path_Info_")));
     ck_assert(!field_is_underscore_variant(SPAN("Content-Length")));

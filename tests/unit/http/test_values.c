@@ -71,6 +71,8 @@ START_TEST(every_value_that_a_server_may_read_is_given_out)
         {false, "a%5bb=1&a+b=2", "a_b", "[1][2]"},
         {false, "?a=1&??a=2&a?=3", "a", "[1][2]"},
         {false, "ab=1&A=2&a[]=3", "a", ""},
+        {false, "[a]=1&%5Ba%5d=2&[a]b=3&[%61][=4&+[a]%00=5", "a", "[1][2][3][4][5]"},
+        {false, "[ab]=1&[a=2&a]=3&[[a]]=4&[]=5&[a b]=6", "a", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
         const char *got = values_of(ROWS[i].field, ROWS[i].name, ROWS[i].is_cookie);
