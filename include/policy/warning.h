@@ -26,6 +26,8 @@
     X(READABLE_SECRET, "readable-secret", "a key or secret in a file that all users may read")     \
                                                                                                    \
     X(UNROUTED_NAME, "unrouted-name", "a name of a certificate that no route has")                 \
+    X(SERVER_BY_ADDRESS, "server-by-address",                                                      \
+      "a server of https:// that is named by its address, without tls.name")                       \
     X(UNREACHABLE_ROUTE, "unreachable-route", "a route that can never match")                      \
     X(UNLIMITED_ROUTE, "unlimited-route", "a route to an upstream that says nothing of limits")    \
     X(DODGED_ROUTE, "dodged-route", "a route that other spellings of its requests avoid")          \

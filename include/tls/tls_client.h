@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/span.h"
@@ -33,8 +34,13 @@ struct tls_client_config {
     bool verifies; /* the chain and the name */
     bool is_http;  /* ALPN says so; else there is none */
     enum tls_version min_version;
+    uint64_t system_version; /* of the system's authorities, if they are those; else 0 */
     unsigned char digest[TLS_DIGEST_BYTES]; /* of all above, with the contents of files */
 };
+
+/* Call @on_path for each path at which OpenSSL finds the system's authorities: files, and folders
+ * with "/." at their end. Longer ones than PATH_MAX are left out. */
+void tls_each_system_path(void (*on_path)(void *context, const char *path), void *context);
 
 /* Set digest from the rest. */
 void tls_client_config_digest(struct tls_client_config *config);

@@ -6,6 +6,7 @@
 
 #include "tls/tls_client.h"
 
+#include <limits.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/rand.h>
@@ -23,6 +24,27 @@
 #include "tls/tls_context.h"
 
 /* --- the configuration --- */
+
+static const char *first_of(const char *variable, const char *otherwise)
+{
+    const char *value = secure_getenv(variable); /* as OpenSSL does */
+    return value != NULL ? value : otherwise;
+}
+
+void tls_each_system_path(void (*on_path)(void *context, const char *path), void *context)
+{
+    char path[PATH_MAX];
+    on_path(context, first_of(X509_get_default_cert_file_env(), X509_get_default_cert_file()));
+    const char *folders = first_of(X509_get_default_cert_dir_env(), X509_get_default_cert_dir());
+    while (*folders != '\0') {
+        const size_t len = strcspn(folders, ":");
+        const int written = snprintf(path, sizeof(path), "%.*s/.", (int)len, folders);
+        if (len > 0 && len < sizeof(path) && written < (int)sizeof(path)) {
+            on_path(context, path);
+        }
+        folders += len + (folders[len] == ':');
+    }
+}
 
 static void digest_span(EVP_MD_CTX *digest, struct span span)
 {
@@ -42,7 +64,9 @@ void tls_client_config_digest(struct tls_client_config *config)
         return;
     }
     const size_t counts[] = {config->n_cas, certificate != NULL ? certificate->n_chain : 0};
+    const uint64_t *version = &config->system_version;
     digest_span(digest, span_of((const char *)rules, sizeof(rules)));
+    digest_span(digest, span_of((const char *)version, sizeof(*version)));
     digest_span(digest, span_of((const char *)counts, sizeof(counts)));
     digest_span(digest, config->name);
     for (size_t i = 0; i < config->n_cas; i++) {

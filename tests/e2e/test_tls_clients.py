@@ -13,7 +13,7 @@ from harness import message
 from harness.certificates import Authority, make_crl
 from harness.client import Client
 from harness.message import Cut, request
-from harness.openssl import CONTENT, HANDSHAKE, TLS_1_2, RecordClient
+from harness.openssl import CONTENT, HANDSHAKE, TLS_1_2, TLS_1_3, RecordClient
 from harness.reload import reload
 from harness.upstream import answer
 from harness.wait import until
@@ -586,6 +586,29 @@ def test_a_flood_of_renegotiations_is_cut(start, authority):
             client.sock.sendall(flood)
             client.sock.recv(1)
             raise ConnectionError  # closed in order: it had read everything
+
+
+def test_a_flood_of_key_updates_is_cut(start, authority):
+    """A hundred a second are followed."""
+    proxy = start(listening(authority) + ECHO % "ok")
+    asked = request("GET", "/", host="one.test")
+    with RecordClient(socket.create_connection(proxy.address, timeout=30), "one.test", TLS_1_3) as client:
+        client.handshake()
+        for _ in range(50):
+            client.update_key(True)
+            client.write(asked)
+            client.sock.sendall(client.records())
+            assert client.read().endswith(b"ok")
+        with pytest.raises(ConnectionError):
+            for _ in range(100):
+                for _ in range(50):
+                    client.update_key(False)
+                client.sock.sendall(client.records())
+            while client.sock.recv(4096):
+                pass
+            raise ConnectionError  # closed in order: it had read everything
+    with SecureClient(proxy, authority) as other:
+        assert other.ask(host="one.test").status == 200
 
 
 def test_connections_that_drain_end_in_order(start, authority):

@@ -160,6 +160,43 @@ def test_each_group_is_taken(proxy, group):
     assert "\n\nok" in s_client(proxy, "-groups", group)
 
 
+@pytest.mark.skipif(ssl.OPENSSL_VERSION_INFO < (3, 5), reason="OpenSSL has it since 3.5")
+def test_x25519mlkem768_is_taken(proxy):
+    told = s_client(proxy, "-tls1_3", "-groups", "X25519MLKEM768")
+    assert "X25519MLKEM768" in told and "\n\nok" in told
+
+
+def test_the_order_of_ciphers_is_the_servers(proxy):
+    suites = ["ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES128-GCM-SHA256"]
+    taken = {re.search(r"Cipher is (\S+)", s_client(proxy, "-tls1_2", "-cipher", ":".join(offered))).group(1)
+             for offered in (suites, suites[::-1])}
+    assert len(taken) == 1 and taken <= set(suites)
+
+
+def test_compression_is_none(proxy):
+    for version in ("-tls1_2", "-tls1_3"):
+        assert "Compression: NONE" in s_client(proxy, version, "-comp")
+
+
+@pytest.mark.parametrize("n_between, is_taken", [(2, True), (3, False)])
+def test_a_chain_of_a_client_has_four_certificates_at_most(proxy, authority, tmp_path, n_between, is_taken):
+    """Its own, those between, and the authority's."""
+    issuer, sent = authority, b""
+    for i in range(n_between):
+        certificate, key = issuer.sign(f"between-{n_between}-{i}", "DNS:a.test", "basicConstraints=critical,CA:TRUE\n")
+        issuer = Authority(tmp_path / f"between-{i}")
+        issuer.certificate.write_bytes(certificate.read_bytes())
+        (issuer.folder / "ca.key").write_bytes(key.read_bytes())
+        sent = certificate.read_bytes() + sent
+    certificate, key = issuer.sign("client", "DNS:client.test", "extendedKeyUsage=clientAuth\n")
+    chain = tmp_path / "chain.pem"
+    chain.write_bytes(certificate.read_bytes() + sent)
+    done = subprocess.run(["curl", "-sSk", "--connect-to", f"one.test:443:127.0.0.1:{proxy.port}", "https://one.test/",
+                           "--cert", chain, "--key", key], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout == "known") == is_taken, done
+    assert is_taken or done.returncode != 0
+
+
 def test_a_client_of_other_protocols_gets_the_alert(proxy):
     done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{proxy.port}", "-alpn", "h3"], input="",
                           capture_output=True, text=True, check=False, timeout=60)

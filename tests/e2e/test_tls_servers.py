@@ -572,23 +572,48 @@ def closing(peer, _request):
     peer.send(answer(fields=[("Connection", "close")] if peer.n_requests == 2 else []))
 
 
+class Trusted:
+    """Authorities in a file of the policy, in the system's file, or in the system's folder."""
+
+    def __init__(self, kind, folder):
+        self.file = None if kind == "folder" else folder / "trusted.pem"
+        self.folder = folder / "trusted"
+        self.folder.mkdir()
+        self.rule = f"ca: {self.file}" if kind == "ca" else "ca: system"
+        self.env = {} if kind == "ca" else {"SSL_CERT_FILE": str(self.file or "/dev/null"),
+                                            "SSL_CERT_DIR": str(self.folder)}
+
+    def be(self, *certificates):
+        if self.file is not None:
+            replace(self.file, b"".join(path.read_bytes() for path in certificates))
+            return
+        kept = set()
+        for i, path in enumerate(certificates):
+            run = subprocess.run(["openssl", "x509", "-noout", "-subject_hash", "-in", path], check=True,
+                                 capture_output=True, text=True)
+            kept.add(self.folder / f"{run.stdout.strip()}.{i}")
+            replace(self.folder / f"{run.stdout.strip()}.{i}", path.read_bytes())
+        for path in set(self.folder.iterdir()) - kept:
+            path.unlink()
+
+
 @pytest.mark.parametrize("watch", [True, False], ids=["watched", "reloaded"])
-def test_a_renewed_authority_loses_no_request(start, start_secure, authority, tmp_path, watch):
+@pytest.mark.parametrize("kind", ["ca", "file", "folder"])
+def test_a_renewed_authority_loses_no_request(start, start_secure, authority, tmp_path, kind, watch):
     """As it is done: the new one beside the old, then the server's certificate, then the new one alone."""
     renewed = Authority(tmp_path / "renewed")
     pair = renewed.sign("server", "IP:127.0.0.1")
-    old, new = authority.certificate.read_bytes(), renewed.certificate.read_bytes()
-    trusted = tmp_path / "trusted.pem"
-    trusted.write_bytes(old)
+    trusted = Trusted(kind, tmp_path)
+    trusted.be(authority.certificate)
     upstream = start_secure(closing)
     of_new = start_secure(closing, pair=pair).context
     of_old = upstream.context
-    rules = policy(upstream.url, authority, f"ca: {trusted}") + f"watch: {str(watch).lower()}\nworkers: 2\n"
-    proxy = start(rules)
+    rules = policy(upstream.url, authority, trusted.rule) + f"watch: {str(watch).lower()}\nworkers: 2\n"
+    proxy = start(rules, env=trusted.env)
 
-    def renew(content):
+    def renew(*certificates):
         before = n_reloads(proxy)
-        replace(trusted, content)
+        trusted.be(*certificates)
         if watch:
             wait_for(proxy, before + 1)
         else:
@@ -597,10 +622,10 @@ def test_a_renewed_authority_loses_no_request(start, start_secure, authority, tm
 
     with Load(proxy) as load:
         load.goes_on()
-        renew(old + new)
+        renew(authority.certificate, renewed.certificate)
         upstream.context = of_new
         load.goes_on()
-        renew(new)
+        renew(renewed.certificate)
     assert not load.failures, load.failures[:3]
     upstream.context = of_old
     statuses = {proxy.ask().status for _ in range(20)}  # each connection serves two
@@ -646,6 +671,8 @@ def test_a_failed_reload_keeps_the_old_files(start, start_secure, authority, tmp
 
 @pytest.mark.parametrize("servers, rules, expected", [
     ("https://a.test", "verify: false", "warning: \"verify: false\" lets anybody"),
+    ("https://192.0.2.1", "ca: system", "say \"name: HOST\" in tls, or \"name: server\" if it is [server-by-address]"),
+    ("'https://[2001:db8::1]:8443'", "ca: system", "the certificate of https://[2001:db8::1]:8443 must be for this"),
     ("http://a.test", "name: b.test", "warning: tls has no effect: no server of the upstream is https://"),
     ("https://a.test", "name: host", "error: name \"host\": needs \"host: server\" or \"host: NAME\""),
     ("https://a.test", "name: 'a b'", "must be server, host, or a host or address without a port"),
@@ -659,6 +686,16 @@ def test_check_says_what_is_wrong(tmp_path, servers, rules, expected):
                     "limits: {all: {key: client.ip, rate: 1/s}}\nroutes: [{upstream: api, limits: all}]\n")
     run = command("check", path)
     assert expected in run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("servers, rules", [
+    ("https://192.0.2.1", "name: server"), ("https://192.0.2.1", "name: a.test"), ("https://a.test", "ca: system"),
+    ("https://192.0.2.1", "verify: false")])
+def test_check_says_nothing_of_an_address_that_has_a_name(tmp_path, servers, rules):
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"listen: 127.0.0.1:0\nupstreams: {{api: {{servers: {servers}, tls: {{{rules}}}}}}}\n"
+                    "limits: {all: {key: client.ip, rate: 1/s}}\nroutes: [{upstream: api, limits: all}]\n")
+    assert "server-by-address" not in command("check", path).stderr
 
 
 def test_a_certificate_for_servers_alone_is_not_shown_to_servers(tmp_path, authority):

@@ -37,6 +37,17 @@ static void warn_file(struct compiler *compiler, const struct node *node, enum w
     report_file(compiler, node, &warning, problem);
 }
 
+/* Keep @path for watching it, and what the file is like. */
+static void keep_file(void *context, const char *path)
+{
+    struct compiler *compiler = context;
+    struct loader_files *files = compiler->options->files;
+    if (files != NULL) {
+        files_add_version(&files->read.certificates, path);
+        compiler->no_memory |= !files_keep(&files->certificates, &files->n_certificates, path);
+    }
+}
+
 const char *compile_open_path(struct compiler *compiler, const struct spec_text *text)
 {
     const char *own = compiler->options->path;
@@ -49,15 +60,8 @@ const char *compile_open_path(struct compiler *compiler, const struct spec_text 
     }
     memcpy(path, own, folder);
     memcpy(path + folder, text->text.data, text->text.len);
-    struct loader_files *files = compiler->options->files;
-    if (files != NULL) {
-        files_add_version(&files->read.certificates, path);
-        if (!files_keep(&files->certificates, &files->n_certificates, path)) {
-            compiler->no_memory = true;
-            return NULL;
-        }
-    }
-    return path;
+    keep_file(compiler, path);
+    return compiler->no_memory ? NULL : path;
 }
 
 /* Whether @status is STATUS_OK; if not, @problem is reported at @node. */
@@ -639,6 +643,11 @@ static bool check_client_tls(struct compiler *compiler, const struct spec_client
     return true;
 }
 
+static void add_system_version(void *version, const char *path)
+{
+    files_add_version(version, path);
+}
+
 static void read_client_files(struct compiler *compiler, const struct spec_client_tls *spec,
                               struct tls_client_config *config)
 {
@@ -648,6 +657,10 @@ static void read_client_files(struct compiler *compiler, const struct spec_clien
     if (path != NULL) {
         (void)is_read(compiler, certificate_load_cas(path, &config->cas, &config->n_cas, &problem),
                       spec->ca.node, &problem);
+    }
+    if (!has_ca && config->verifies) {
+        tls_each_system_path(add_system_version, &config->system_version);
+        tls_each_system_path(keep_file, compiler);
     }
     if (spec->cert.node != NULL) {
         config->certificate = read_pair(compiler, &spec->cert, &spec->key);

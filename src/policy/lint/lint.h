@@ -50,6 +50,7 @@ void lint_plain_secrets(struct lint *lint);
 void lint_empty_secret(struct lint *lint);
 void lint_unrouted_names(struct lint *lint);
 void lint_providers(struct lint *lint);
+void lint_servers_by_address(struct lint *lint);
 
 /* Check @rule, which is that of @spec. */
 void lint_bucket_quotas(struct lint *lint, const struct limit_rule *rule,

@@ -1,6 +1,7 @@
-/* Names that certificates are for and that no route has; routes and limits for connections that no
- * listener takes. */
+/* Names that certificates are for and that no route has; servers named by their address; routes and
+ * limits for connections that no listener takes. */
 
+#include "base/address.h"
 #include "base/limits.h"
 #include "policy/lint/lint.h"
 #include "tls/server_names.h"
@@ -52,6 +53,33 @@ void lint_unrouted_names(struct lint *lint)
                               "%.*s is for %.*s, which no route has as its host",
                               SPAN_ARGS(cert->node->written), SPAN_ARGS(name));
                 }
+            }
+        }
+    }
+}
+
+/* --- servers --- */
+
+static bool says_name(const struct spec_client_tls *tls)
+{
+    const struct node *section = tls->position.node;
+    return section != NULL && node_find(section, SPAN("name")) != NULL;
+}
+
+void lint_servers_by_address(struct lint *lint)
+{
+    const struct spec_upstream *upstreams = lint->spec->upstreams.items;
+    for (size_t i = 0; i < lint->spec->upstreams.n_items; i++) {
+        const struct spec_server *servers = upstreams[i].servers.items;
+        const bool is_due = upstreams[i].tls.verify && !says_name(&upstreams[i].tls);
+        for (size_t j = 0; is_due && j < upstreams[i].servers.n_items; j++) {
+            const struct endpoint *server = &servers[j].url.endpoint;
+            struct address address;
+            if (server->is_https && address_parse(server->host, &address)) {
+                node_warn(lint->diags, servers[j].url.node, WARNING_SERVER_BY_ADDRESS,
+                          "the certificate of %.*s must be for this address, and most are for "
+                          "names alone: say \"name: HOST\" in tls, or \"name: server\" if it is",
+                          SPAN_ARGS(server->text));
             }
         }
     }
