@@ -21,6 +21,7 @@ from harness.reload import n_reloads, reload, wait_for
 from harness.upstream import Upstream, answer
 from harness.wait import until
 
+PATIENT = ", timeout: {connect: 30s}"  # for upstreams that have to share the machine with their clients
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 
@@ -507,7 +508,7 @@ def test_a_body_until_close_without_close_notify_is_cut(start, start_secure, aut
 def test_waiting_requests_get_connections(start, start_secure, authority):
     """Of a server that has its max_connections, whatever worker has them."""
     upstream = start_secure()
-    proxy = start(policy(upstream.url, authority, more=", max_connections: 2") + "workers: 2\n")
+    proxy = start(policy(upstream.url, authority, more=", max_connections: 2" + PATIENT) + "workers: 2\n")
     failures = []
 
     def ask():
@@ -608,7 +609,7 @@ def test_a_renewed_authority_loses_no_request(start, start_secure, authority, tm
     upstream = start_secure(closing)
     of_new = start_secure(closing, pair=pair).context
     of_old = upstream.context
-    rules = policy(upstream.url, authority, trusted.rule) + f"watch: {str(watch).lower()}\nworkers: 2\n"
+    rules = policy(upstream.url, authority, trusted.rule, PATIENT) + f"watch: {str(watch).lower()}\nworkers: 2\n"
     proxy = start(rules, env=trusted.env)
 
     def renew(*certificates):
@@ -649,7 +650,8 @@ def test_a_failed_reload_keeps_the_old_files(start, start_secure, authority, tmp
     for name, source in (("ca", authority.certificate), ("cert", certificate), ("key", key)):
         paths[name].write_bytes(source.read_bytes())
     upstream = start_secure(closing, prepare=demand)
-    rules = policy(upstream.url, authority, ", ".join(f"{name}: {path}" for name, path in paths.items()))
+    tls = ", ".join(f"{name}: {path}" for name, path in paths.items())
+    rules = policy(upstream.url, authority, tls, PATIENT)
     proxy = start(rules)
     with Load(proxy) as load:
         load.goes_on()
