@@ -188,41 +188,68 @@ static bool read_secrets(const struct tls_server_config *config, uint32_t hour,
     return true;
 }
 
-static int encrypt_ticket(const struct tls_server_entry *entry, unsigned char *name,
-                          unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+/* The key that encrypts now, derived once an hour. NULL: none, since the clock was set back. */
+static const struct ticket_key *current_key(struct tls_server_entry *entry)
 {
-    struct ticket_secrets secrets;
-    struct ticket_key key;
     const int64_t time_s = now_s();
-    if (!read_secrets(entry->server->config, ticket_hour(time_s), &secrets)) {
-        return 0; /* the clock was set back since */
+    const uint32_t hour = ticket_hour(time_s);
+    struct ticket_secrets secrets;
+    if (entry->has_ticket_key && entry->ticket_key_hour == hour) {
+        return &entry->ticket_key;
     }
-    ticket_key_to_encrypt(&secrets, entry->ticket_identity, time_s, &key);
+    entry->has_ticket_key = read_secrets(entry->server->config, hour, &secrets);
+    if (!entry->has_ticket_key) {
+        return NULL;
+    }
+    ticket_key_to_encrypt(&secrets, entry->ticket_identity, time_s, &entry->ticket_key);
+    entry->ticket_key_hour = hour;
     OPENSSL_cleanse(&secrets, sizeof(secrets));
-    memcpy(name, key.name, TICKET_NAME_BYTES);
+    return &entry->ticket_key;
+}
+
+static int encrypt_ticket(struct tls_server_entry *entry, unsigned char *name, unsigned char *iv,
+                          EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+{
+    const struct ticket_key *key = current_key(entry);
+    if (key == NULL) {
+        return 0;
+    }
+    memcpy(name, key->name, TICKET_NAME_BYTES);
     const bool is_set =
         RAND_bytes(iv, AES_BLOCK_BYTES) == 1 &&
-        EVP_EncryptInit_ex(cipher, EVP_aes_256_cbc(), NULL, key.cipher_key, iv) == 1 &&
-        set_mac(mac, &key);
-    OPENSSL_cleanse(&key, sizeof(key));
+        EVP_EncryptInit_ex(cipher, entry->ticket_cipher, NULL, key->cipher_key, iv) == 1 &&
+        set_mac(mac, key);
     return is_set ? 1 : -1;
 }
 
-static int decrypt_ticket(const struct tls_server_entry *entry, const unsigned char *name,
-                          const unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+/* The key of the ticket @name, in *@key. False: none that is alive. */
+static bool find_key(struct tls_server_entry *entry, const unsigned char *name,
+                     struct ticket_key *key, bool *is_current)
 {
     struct ticket_secrets secrets = {.n = 0};
-    struct ticket_key key;
-    bool is_current;
+    const struct ticket_key *current = current_key(entry);
+    if (current != NULL && memcmp(current->name, name, TICKET_NAME_BYTES) == 0) {
+        *key = *current;
+        *is_current = true;
+        return true;
+    }
     const bool is_known =
         read_secrets(entry->server->config, ticket_name_hour(name), &secrets) &&
-        ticket_key_to_decrypt(&secrets, entry->ticket_identity, name, now_s(), &key, &is_current);
+        ticket_key_to_decrypt(&secrets, entry->ticket_identity, name, now_s(), key, is_current);
     OPENSSL_cleanse(&secrets, sizeof(secrets));
-    if (!is_known) {
+    return is_known;
+}
+
+static int decrypt_ticket(struct tls_server_entry *entry, const unsigned char *name,
+                          const unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+{
+    struct ticket_key key;
+    bool is_current;
+    if (!find_key(entry, name, &key, &is_current)) {
         return 0; /* a full handshake follows */
     }
     const bool is_set =
-        EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), NULL, key.cipher_key, iv) == 1 &&
+        EVP_DecryptInit_ex(cipher, entry->ticket_cipher, NULL, key.cipher_key, iv) == 1 &&
         set_mac(mac, &key);
     OPENSSL_cleanse(&key, sizeof(key));
     if (!is_set) {
@@ -234,7 +261,7 @@ static int decrypt_ticket(const struct tls_server_entry *entry, const unsigned c
 static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                      EVP_MAC_CTX *mac, int encrypts)
 {
-    const struct tls_server_entry *entry = entry_of(ssl);
+    struct tls_server_entry *entry = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
     /* A ticket of TLS 1.2 has the session's master secret: other proxies' secrets must not open it.
      */
     if (entry->server->config->tickets == TLS_TICKETS_SHARED && SSL_version(ssl) < TLS1_3_VERSION) {
@@ -260,7 +287,7 @@ static SSL_TICKET_RETURN on_ticket_opened(SSL *ssl, SSL_SESSION *session, const 
     return status == SSL_TICKET_SUCCESS_RENEW ? SSL_TICKET_RETURN_USE_RENEW : SSL_TICKET_RETURN_USE;
 }
 
-static bool set_tickets(SSL_CTX *context, struct tls_server_entry *entry)
+static bool set_tickets(OSSL_LIB_CTX *library, SSL_CTX *context, struct tls_server_entry *entry)
 {
     const struct tls_server_config *config = entry->server->config;
     ticket_identity(entry->config->names, entry->config->n_names, entry->config->client_rule,
@@ -272,7 +299,9 @@ static bool set_tickets(SSL_CTX *context, struct tls_server_entry *entry)
         SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
         return SSL_CTX_set_num_tickets(context, 0) == 1;
     }
-    return SSL_CTX_set_session_id_context(context, entry->ticket_identity, TICKET_IDENTITY_BYTES) ==
+    entry->ticket_cipher = EVP_CIPHER_fetch(library, "AES-256-CBC", NULL);
+    return entry->ticket_cipher != NULL &&
+           SSL_CTX_set_session_id_context(context, entry->ticket_identity, TICKET_IDENTITY_BYTES) ==
                1 &&
            SSL_CTX_set_tlsext_ticket_key_evp_cb(context, on_ticket) == 1 &&
            SSL_CTX_set_session_ticket_cb(context, NULL, on_ticket_opened, NULL) == 1;
@@ -404,7 +433,7 @@ static bool make_context(OSSL_LIB_CTX *library, struct tls_server_entry *entry)
     }
     set_callbacks(entry->context, entry);
     return set_client_rule(library, entry->context, entry->config) &&
-           set_tickets(entry->context, entry);
+           set_tickets(library, entry->context, entry);
 }
 
 void tls_describe_failure(struct certificate_problem *problem)
@@ -482,6 +511,8 @@ void tls_server_release(struct tls_server *server)
     leave_lineage(server);
     for (size_t i = 0; server->entries != NULL && i < server->config->n_entries; i++) {
         SSL_CTX_free(server->entries[i].context);
+        EVP_CIPHER_free(server->entries[i].ticket_cipher);
+        OPENSSL_cleanse(&server->entries[i].ticket_key, sizeof(server->entries[i].ticket_key));
     }
     free(server->entries);
     tls_server_config_release(server->config);
