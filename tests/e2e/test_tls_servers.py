@@ -320,7 +320,7 @@ def test_a_server_that_stalls_in_the_handshake_counts_for_ejection(start, start_
 
     good = start_secure()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=stall)
+        thread = threading.Thread(target=stall, daemon=True)
         thread.start()
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         more = ", timeout: {connect: 200ms}, eject: {failures: 2, for: 1m}"
@@ -328,7 +328,7 @@ def test_a_server_that_stalls_in_the_handshake_counts_for_ejection(start, start_
         for _ in range(8):
             assert proxy.ask().status in (200, 504)
         until(lambda: f'server={url} why="TLS handshakes with it fail"' in proxy.stderr(), "the ejection")
-        assert len(asked) == 2
+        assert len(asked) in (2, 3)  # without an ejection half of the requests; one may be under way when it comes
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
     for peer in asked:
