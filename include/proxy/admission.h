@@ -136,6 +136,9 @@ static inline uint16_t deny_reply_status(const struct reply_spec *reply)
  * not help. */
 MUST_USE bool admission_retry_after_s(const struct admission *admission, uint64_t *seconds);
 
+/* The same wait in milliseconds, rounded up, at most INT32_MAX. False also if nothing denied. */
+MUST_USE bool admission_retry_after_ms(const struct admission *admission, uint64_t *milliseconds);
+
 /* The answer that the rule sets for a request that lacks its key. NULL: none is set, or no key is
  * lacking. */
 static inline const struct reply_spec *admission_missing_reply(const struct admission *admission)

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -98,6 +99,49 @@ def test_each_stream_is_charged(start, start_upstream, connect):
     assert denied.fields["ratelimit"].startswith('"default";r=0') or "r=0" in denied.fields["ratelimit"]
     assert int(denied.fields["retry-after"]) > 1000
     assert denied.fields["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("kind", ["application/grpc", "application/grpc+proto", "application/grpc;x=y"])
+def test_a_denied_grpc_call_says_how_long_to_wait(start, start_upstream, connect, kind):
+    proxy = start(f"{LISTEN}limit: 1/hour\nupstream: {start_upstream().url}")
+    client = connect(proxy)
+    call = {"method": "POST", "more": [("content-type", kind), ("te", "trailers")]}
+    assert client.ask(body=b"", **call).status == 200
+    denied = client.ask(body=b"", **call)
+    assert denied.status == 200 and denied.body == b"" and denied.is_ended
+    assert denied.fields["grpc-status"] == "8"
+    assert denied.fields["content-type"] == "application/grpc"
+    wait_s = int(denied.fields["grpc-retry-pushback-ms"]) / 1000
+    assert wait_s > 1000 and 0 <= int(denied.fields["retry-after"]) - wait_s < 1
+    assert "ratelimit" in denied.fields and "content-length" not in denied.fields
+    assert proxy.log_lines(2)[-1]["status"] == "429"
+
+
+def test_a_grpc_client_that_waits_as_told_is_admitted(start, start_upstream, connect):
+    proxy = start(f"{LISTEN}limit: {{rate: 4/second, burst: 1}}\nupstream: {start_upstream().url}")
+    client = connect(proxy)
+    call = {"method": "POST", "more": [("content-type", "application/grpc")]}
+    assert "grpc-status" not in client.ask(body=b"", **call).fields
+    for _ in range(3):
+        denied = client.ask(body=b"", **call)
+        assert denied.fields["grpc-status"] == "8"
+        time.sleep(int(denied.fields["grpc-retry-pushback-ms"]) / 1000)
+        assert "grpc-status" not in client.ask(body=b"", **call).fields
+
+
+@pytest.mark.parametrize("kind", ["application/grpc-web", "application/grpcx", "text/plain"])
+def test_what_is_not_grpc_is_denied_by_http(start, start_upstream, connect, kind):
+    proxy = start(f"{LISTEN}limit: 1/hour\nupstream: {start_upstream().url}")
+    client = connect(proxy)
+    client.ask()
+    assert client.ask(body=b"", method="POST", more=[("content-type", kind)]).status == 429
+
+
+def test_errors_of_the_proxy_have_a_grpc_status(start, connect):
+    proxy = start(f"{LISTEN}upstream: http://127.0.0.1:1")
+    answer_ = connect(proxy).ask(body=b"", method="POST", more=[("content-type", "application/grpc")])
+    assert (answer_.status, answer_.fields["grpc-status"]) == (200, "14")
+    assert "grpc-retry-pushback-ms" not in answer_.fields
 
 
 def test_what_a_client_resets_stays_charged(start, start_upstream, connect):

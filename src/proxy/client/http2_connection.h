@@ -134,6 +134,14 @@ void http2_request_on_room(struct http2_request *request);
 /* The stream has ended before the answer: end the exchange. */
 void http2_request_on_reset(struct http2_request *request);
 
+/* Whether @response, one of the proxy's own, answers a gRPC call: it is then sent by
+ * http2_grpc_send(), whole and without its body. */
+bool http2_grpc_maps(const struct http2_request *request, const struct response *response);
+
+/* Send @response in the words of gRPC, with the end of the stream. False: no memory, and the
+ * connection is over. */
+MUST_USE bool http2_grpc_send(struct http2_request *request, const struct response *response);
+
 /* No exchange is left: release the stream and the memory. */
 void http2_request_free(struct http2_request *request);
 

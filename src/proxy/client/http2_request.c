@@ -204,6 +204,10 @@ static enum stream_result send_piece(struct client *client, const struct respons
     struct http2_request *request = request_of(client);
     const struct span section = request->exchange->out.trailers;
     const bool ends_with_head = last && piece.len == 0 && section.len == 0;
+    if (response != NULL && last && http2_grpc_maps(request, response)) {
+        http2_wake(request->connection);
+        return http2_grpc_send(request, response) ? STREAM_DONE : STREAM_BROKEN;
+    }
     if (response != NULL && !send_head(request, response, ends_with_head)) {
         return STREAM_BROKEN;
     }

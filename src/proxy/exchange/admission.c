@@ -363,6 +363,25 @@ bool admission_retry_after_s(const struct admission *admission, uint64_t *second
     return longest > 0;
 }
 
+bool admission_retry_after_ms(const struct admission *admission, uint64_t *milliseconds)
+{
+    uint64_t longest_us = is_ban(admission) ? admission->ban_left_us : 0;
+    for (size_t i = 0; i < admission->decision.n_charges && !is_ban(admission); i++) {
+        const struct charge *charge = &admission->charges[i];
+        if (!is_denial(charge)) {
+            continue;
+        }
+        if (charge->verdict.retry_after >= RETRY_UNKNOWN) {
+            return false;
+        }
+        const uint64_t wait_us = limit_us(charge->limit, charge->verdict.retry_after);
+        longest_us = wait_us > longest_us ? wait_us : longest_us;
+    }
+    const uint64_t ms = longest_us / 1000 + (longest_us % 1000 > 0);
+    *milliseconds = ms > INT32_MAX ? INT32_MAX : ms;
+    return ms > 0;
+}
+
 /* The beginning of a problem document, up to the names of the limits that deny. */
 #define PROBLEM(TYPE, TITLE)                                                                       \
     SPAN("{\"type\":\"https://iana.org/assignments/http-problem-types#" TYPE                       \
