@@ -16,6 +16,7 @@
 
 struct admin;
 struct bans;
+struct tenants;
 struct loop;
 struct meters;
 struct redis_process;
@@ -41,6 +42,7 @@ struct admin_options {
     /* A listener beside those of the policy, which no reload takes away; NULL: none. */
     const struct listener_section *control;
     struct bans *bans; /* set by operators */
+    struct tenants *tenants;
     struct reload_requests *requests;
     /* Counters for /metrics and /v1/top. */
     const struct meters *meters;

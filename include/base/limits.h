@@ -18,6 +18,7 @@ enum {
     POLICY_ERRORS_MAX = 100,       /* reported in one run */
     POLICY_ROUTES_MAX = 20000,
     POLICY_LIMITS_MAX = 10000,
+    TENANTS_MAX = 1000000,   /* keys that have a plan; some 100 MB */
     POLICY_METHODS_MAX = 64, /* methods in routes that are not registered */
     WORKER_CONFIGS_MAX =
         64, /* policies with requests in progress in a worker at one time, see reload.md */
@@ -36,6 +37,8 @@ enum {
     LIMITS_PER_ROUTE_MAX = 16, /* in one decision; each rate of a limit counts */
     RATES_PER_LIMIT_MAX = 8,
     JWT_PROVIDERS_MAX = 16,
+    PLANS_PER_LIMIT_MAX = 64,
+    PLAN_SOURCES_MAX = 4,
     KEY_PARTS_MAX = 8,
     KEY_ALTERNATIVES_MAX = 8,
     PATTERN_SEGMENTS_MAX = 64,

@@ -26,6 +26,7 @@ struct limit {
     struct span
         name; /* borrowed from the policy; "login", or "login.1s" where there are several rates */
     uint32_t index; /* among all limits of the policy, from 0 */
+    uint32_t base;  /* the index of the limit whose plan this is; its own: it is of no plan */
     uint32_t meter; /* its number in the counters by name, which assign it; 0: none */
     const struct algorithm *algorithm;
     struct limit_params params;
@@ -60,6 +61,10 @@ struct limit_spec {
  * with the finest tick in which the numbers are exact; the other members are untouched. Windows of
  * a week start on Monday. Returns NULL, or the fault: a static phrase that can follow "error: ". */
 MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *spec);
+
+/* As limit_init(), with a tick of at least @tick_us: limits that share states have the same. */
+MUST_USE const char *limit_init_coarse(struct limit *limit, const struct limit_spec *spec,
+                                       uint32_t tick_us);
 
 /* Make @share the part of @limit that one of @instances (>= 1) proxies may admit by itself, so that
  * all of them together stay within @limit. For a bucket the period is multiplied and the burst

@@ -18,6 +18,7 @@
 #include "policy/edits.h"
 #include "policy/jwt_provider.h"
 #include "policy/key.h"
+#include "policy/plans.h"
 #include "policy/read_fields.h"
 #include "policy/reply_spec.h"
 #include "policy/route_match.h"
@@ -51,6 +52,10 @@ struct limit_rule {
     uint32_t key_number;        /* equal for rules with the same key and `missing` */
     const struct limit *limits; /* one per rate, adjacent in policy->limits */
     size_t n_limits;
+    const struct limit_plan *plans; /* none: n_plans is 0 */
+    size_t n_plans;
+    const struct plan_source *plan_sources; /* the first that names a plan counts */
+    size_t n_plan_sources;
     const struct calendar **calendars; /* one per limit; NULL: no calendar windows */
     struct address_prefix *except;     /* clients that the rule does not apply to */
     size_t n_except;
@@ -139,8 +144,11 @@ struct policy {
     enum headers_style headers;
     struct upstream_spec *upstreams;
     size_t n_upstreams;
-    struct limit *limits; /* by index */
-    size_t n_limits;
+    struct limit *limits;        /* by index; those of plans are the last */
+    size_t n_limits;             /* without those of plans */
+    size_t n_all_limits;         /* with them */
+    bool has_plans;              /* of a rule */
+    bool has_tenants;            /* a rule looks for plans in the table of tenants */
     struct calendar **calendars; /* of its limits; not in the arena */
     size_t n_calendars;
     struct limit_rule *rules;

@@ -20,6 +20,7 @@
 #include "policy/policy.h"
 #include "store/bans.h"
 #include "store/store.h"
+#include "store/tenants.h"
 
 /* The limits that apply to one request. Plain data; decision.charges is its only pointer into
  * itself.
@@ -35,7 +36,10 @@ struct admission {
     bool is_complete; /* the charges include all limits of the route */
     const struct limit_rule *lacked; /* ADMISSION_REFUSED: the rule whose key is missing; or NULL */
     uint64_t ban_left_us;            /* ADMISSION_BANNED: time until the ban ends */
-    uint32_t own_costs;   /* bit i: charge i has a cost of its own, whatever the response says */
+    uint32_t own_costs; /* bit i: charge i has a cost of its own, whatever the response says */
+    const struct limit_rule *unknown_plan; /* a rule whose plan has an unknown name; or NULL */
+    char unknown_name[NAME_BYTES_MAX];     /* that name; set only with unknown_plan */
+    size_t unknown_len;
     uint32_t shadow_bans; /* bit i: a ban exists for the key of charge i, but its limit is shadow */
 };
 
@@ -50,10 +54,11 @@ enum admission_result {
 
 /* What an admission needs besides the request. */
 struct admission_context {
-    const struct policy *policy; /* borrowed */
-    uint64_t wall_us;            /* now, us since the epoch: selects the calendar windows */
-    struct bans_view *bans;      /* banned and exempt keys; NULL: there are none */
-    uint64_t now_us;             /* monotonic; needed only with bans */
+    const struct policy *policy;  /* borrowed */
+    uint64_t wall_us;             /* now, us since the epoch: selects the calendar windows */
+    struct bans_view *bans;       /* banned and exempt keys; NULL: there are none */
+    struct tenants_view *tenants; /* plans of keys; NULL: there are none */
+    uint64_t now_us;              /* monotonic; needed only with bans and tenants */
     /* the first of LIMITS_PER_ROUTE_MAX slot numbers, unique to this request among all proxies */
     uint64_t first_slot;
     /* by index of the limit: true: it is not judged and its key is not read. Equal for all limits

@@ -140,6 +140,7 @@ struct worker_meters {
     struct counter http2_abuse[METER_HTTP2_ABUSES]; /* units, see http2/abuse.h */
     /* requests with X-Forwarded-For or Forwarded of an untrusted peer */
     struct counter forwarded_ignored;
+    struct counter unknown_plans;  /* requests with a plan that their limit does not know */
     struct counter held;           /* gauge */
     struct counter buffering;      /* gauge: requests whose body is waited for, before a server */
     struct counter buffered_bytes; /* gauge: of the blocks in use */

@@ -9,6 +9,7 @@
 #include "policy/policy.h"
 
 struct bans;
+struct tenants;
 struct given_sockets;
 struct loop;
 struct meters;
@@ -36,6 +37,7 @@ struct server_options {
     struct server_generation first;
     struct meters *meters;                   /* where the workers count */
     const struct resolver_options *resolver; /* NULL: the system's */
+    struct tenants *tenants;                 /* keys with a plan; NULL: there are never any */
     struct bans *bans;                       /* set by operators; NULL: there are never any */
     struct given_sockets *given;             /* used for listen addresses that match; NULL: none */
 };

@@ -1,7 +1,7 @@
 # bash completion for sluice
 
 _sluice_commands="run reload check schema test replay explain script ctl cert secret echo"
-_sluice_ctl_words="status health ready limits routes upstreams certificates policy keys key reset bans ban unban exempt unexempt top reload"
+_sluice_ctl_words="status health ready limits routes upstreams certificates policy keys key reset bans ban unban exempt unexempt tenant top reload"
 
 _sluice_options() {
   case $1 in
@@ -31,6 +31,9 @@ _sluice() {
   fi
   if [[ $command == ctl && ${COMP_WORDS[COMP_CWORD-1]} == policy ]]; then
     all=defaults
+  fi
+  if [[ $command == ctl && ${COMP_WORDS[COMP_CWORD-1]} == tenant ]]; then
+    all="list set unset show hash"
   fi
   COMPREPLY=()
   if [[ $command == @(|cert|ctl|help) || $current == -* ]]; then

@@ -126,32 +126,44 @@ static bool read_reason(struct change *change, struct span reason)
     return true;
 }
 
-static bool read_length(struct change *change, struct span length)
+static bool read_length(struct admin_request *request, struct span length, uint64_t *for_ms)
 {
     char buffer[ADMIN_DETAIL_BYTES_MAX];
     struct text problem = text_of(buffer, sizeof(buffer));
     uint64_t us;
     if (!units_parse_duration(length, &us, &problem)) {
-        answer_problem(change->of_key.request, 400, "for: %.*s", SPAN_ARGS(text_span(&problem)));
+        answer_problem(request, 400, "for: %.*s", SPAN_ARGS(text_span(&problem)));
         return false;
     }
-    change->ban.for_ms = us / 1000;
-    return change->ban.for_ms > 0 || refuse(change, "for is a millisecond at least");
+    *for_ms = us / 1000;
+    if (*for_ms == 0) {
+        answer_problem(request, 400, "for is a millisecond at least");
+    }
+    return *for_ms > 0;
 }
 
 static const uint64_t UNTIL_US_MAX = UINT64_C(3653) * 24 * 3600 * 1000 * 1000; /* ten years */
 
-static bool read_end(struct change *change, struct span timestamp)
+static bool read_end(struct admin_request *request, struct span timestamp, uint64_t *until_ms)
 {
     uint64_t us;
     if (!timestamp_parse(timestamp, &us)) {
-        return refuse(change, "until is a moment such as 2026-03-29T01:59:00Z");
+        answer_problem(request, 400, "until is a moment such as 2026-03-29T01:59:00Z");
+        return false;
     }
     if (us > clock_wall_us() && us - clock_wall_us() > UNTIL_US_MAX) {
-        return refuse(change, "until is ten years ahead at most");
+        answer_problem(request, 400, "until is ten years ahead at most");
+        return false;
     }
-    change->ban.ban.until_ms = us / 1000;
+    *until_ms = us / 1000;
     return true;
+}
+
+bool request_read_term(struct admin_request *request, struct span length, struct span end,
+                       uint64_t *for_ms, uint64_t *until_ms)
+{
+    return length.data != NULL ? read_length(request, length, for_ms)
+                               : read_end(request, end, until_ms);
 }
 
 static bool read_members(struct change *change, const json_t *json)
@@ -167,7 +179,8 @@ static bool read_members(struct change *change, const json_t *json)
         return refuse(change, "say for how long, {\"for\": \"10m\"}, or until when, "
                               "{\"until\": \"2026-03-29T01:59:00Z\"}");
     }
-    return length.data != NULL ? read_length(change, length) : read_end(change, end);
+    return request_read_term(change->of_key.request, length, end, &change->ban.for_ms,
+                             &change->ban.ban.until_ms);
 }
 
 static bool read_body(struct change *change)

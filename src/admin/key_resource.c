@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "limit/calendar.h"
+#include "proxy/plan_choice.h"
 #include "store/operation.h"
 #include "store/store.h"
 
@@ -26,6 +27,7 @@ struct question {
     struct admin_request *request;
     const struct limit_rule *rule;
     struct key_given given;
+    const struct limit_plan *plan; /* that the key has as a tenant; NULL: none */
     struct decision decision;
     struct charge charges[RATES_PER_LIMIT_MAX];
     uint64_t edges[RATES_PER_LIMIT_MAX][LIMIT_EDGES];
@@ -134,6 +136,10 @@ static void report(const struct question *question)
         allowed = is_ban ? shadow && allowed : true;
         describe_set(&json, "ban", ban);
     }
+    if (question->plan != NULL) {
+        describe_set(&json, "plan", json_of_span(question->plan->name));
+        allowed = (is_ban && !shadow) || question->plan->limits != NULL ? allowed : true;
+    }
     describe_set(&json, "allowed", json_boolean(allowed));
     describe_set(&json, "source", json_of_span(decision_source_name(decision->source)));
     describe_set(&json, "rates", rates);
@@ -169,13 +175,35 @@ static void on_gone(struct admin_request *request)
 
 /* --- the question --- */
 
+/* The plan that the key has as a tenant, if the rule looks for those. */
+static const struct limit_plan *find_plan(struct admin_request *request,
+                                          const struct limit_rule *rule,
+                                          const struct key_given *given)
+{
+    const struct limit_plan *plan = NULL;
+    struct tenants_view view;
+    char bytes[TENANT_PLAN_BYTES_MAX];
+    tenants_view_init(&view, request->admin->options.tenants);
+    for (size_t i = 0; i < rule->n_plan_sources && plan == NULL; i++) {
+        if (rule->plan_sources[i].is_tenant) {
+            plan = plan_find(rule, tenants_view_find(&view, key_given_identity(given),
+                                                     request->policy->store.secret,
+                                                     clock_monotonic_us(), bytes));
+        }
+    }
+    tenants_view_close(&view);
+    return plan;
+}
+
 static void fill_charges(struct question *question)
 {
     const struct limit_rule *rule = question->rule;
     const uint64_t wall_us = clock_wall_us();
+    const struct limit *limits = question->plan != NULL ? question->plan->limits : NULL;
+    limits = limits != NULL ? limits : rule->limits;
     for (size_t i = 0; i < rule->n_limits; i++) {
         question->charges[i] = (struct charge){
-            .limit = &rule->limits[i],
+            .limit = &limits[i],
             .key = key_given_identity(&question->given),
             .cost = 1,
         };
@@ -208,6 +236,7 @@ void key_handle(struct admin_request *request)
         free(question);
         return;
     }
+    question->plan = find_plan(request, question->rule, &question->given);
     fill_charges(question);
     if (store_decide(store, &question->decision, on_answer) == STORE_ANSWERED) {
         conclude(question);

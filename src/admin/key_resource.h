@@ -19,6 +19,12 @@ json_t *key_resource_describe(const struct limit_rule *rule, const struct key_gi
 json_t *key_resource_describe_ban(struct bans *bans, const struct limit_rule *rule,
                                   const struct key_given *given);
 
+/* Read how long something holds: @length, a duration, into *for_ms, or @end, a timestamp at most
+ * ten years ahead, into *until_ms (since the epoch). One of them has data. False: the request was
+ * answered. */
+MUST_USE bool request_read_term(struct admin_request *request, struct span length, struct span end,
+                                uint64_t *for_ms, uint64_t *until_ms);
+
 /* --- changes --- */
 
 /* A change of a key that a request asks for. It cannot be called back: if the request is gone

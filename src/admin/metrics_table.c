@@ -228,6 +228,8 @@ const struct metric METRICS[] = {
     COUNTER("forwarded_ignored_total",
             "Requests whose X-Forwarded-For or Forwarded was ignored: no trusted proxy sent it.",
             SUM(forwarded_ignored)),
+    COUNTER("unknown_plans_total", "Requests with a plan that their limit does not know.",
+            SUM(unknown_plans)),
     GAUGE("held_requests", "Requests that are held until their departure (shaping).", SUM(held)),
     GAUGE("abandoned_requests", "Requests with slots whose client left while a server works on.",
           SUM(abandoned)),

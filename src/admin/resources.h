@@ -51,6 +51,11 @@ void unban_handle(struct admin_request *request);
 void exempt_handle(struct admin_request *request);
 void unexempt_handle(struct admin_request *request);
 
+void tenants_handle(struct admin_request *request);
+void tenant_handle(struct admin_request *request);
+void tenant_set_handle(struct admin_request *request);
+void tenant_unset_handle(struct admin_request *request);
+
 /* --- what several of them use --- */
 
 /* The limit that the first capture names, in the request's policy. NULL: there is none, and the

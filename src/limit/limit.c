@@ -81,6 +81,11 @@ static struct limit_params params_in_ticks(const struct limit_spec *spec, uint32
 
 const char *limit_init(struct limit *limit, const struct limit_spec *spec)
 {
+    return limit_init_coarse(limit, spec, TICKS_US[0]);
+}
+
+const char *limit_init_coarse(struct limit *limit, const struct limit_spec *spec, uint32_t tick_us)
+{
     assert(limit->name.len > 0);
 
     const uint64_t period_us = period_of(spec);
@@ -88,8 +93,11 @@ const char *limit_init(struct limit *limit, const struct limit_spec *spec)
         return spec->algorithm->has_slots ? "lease must be at least 1us"
                                           : "period must be at least 1us";
     }
-    const char *fault = NULL;
+    const char *fault = "its numbers need a finer unit of time than those of another plan";
     for (size_t i = 0; i < ARRAY_LEN(TICKS_US); i++) {
+        if (TICKS_US[i] < tick_us) {
+            continue;
+        }
         if (period_us % TICKS_US[i] != 0) {
             break; /* no coarser tick measures the period either */
         }

@@ -233,7 +233,7 @@ size_t statistics_n_spans(const struct statistics *statistics)
 static void add_judgement(struct statistics_side *side, uint64_t now_us, const struct limit *judge,
                           bool is_denied)
 {
-    struct statistics_limit *limit = &side->limits[judge->index];
+    struct statistics_limit *limit = &side->limits[judge->base];
     limit->n_judged++;
     if (is_denied) {
         limit->first_us = limit->n_denied == 0 ? now_us : limit->first_us;

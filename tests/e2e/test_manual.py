@@ -27,12 +27,13 @@ def options_of(command):
 WORDS_OF_HELP = {"help", "version"}
 COMMANDS = sorted(re.findall(r"^  ([a-z]+) ", help_of(), re.MULTILINE))
 TAKING_OPTIONS = [name for name in COMMANDS if name not in WORDS_OF_HELP]
-CTL_WORDS = re.findall(r"^  ([a-z]+) ", help_of("ctl"), re.MULTILINE)
+CTL_WORDS = re.findall(r"^  (tenant [a-z]+|[a-z]+) ", help_of("ctl"), re.MULTILINE)
+FIRST_WORDS = {word.split()[0] for word in CTL_WORDS}
 
 
 def arguments_of(word):
     """Of a word of ctl: those in capitals are to be replaced, the others stand as they are."""
-    usage = program.command("ctl", word, "--help").stdout.splitlines()[0]
+    usage = program.command("ctl", *word.split(), "--help").stdout.splitlines()[0]
     return usage.removeprefix(f"usage: sluice ctl {word} [OPTION]...").strip()
 
 
@@ -68,10 +69,10 @@ def test_a_command_tells_its_options(command):
 
 @pytest.mark.parametrize("word", CTL_WORDS)
 def test_a_word_of_ctl_tells_its_arguments(word):
-    ended = program.command("ctl", word, "--help")
+    ended = program.command("ctl", *word.split(), "--help")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith(f"usage: sluice ctl {word} [OPTION]...") and "--socket" in ended.stdout
-    assert ended.stdout == help_of("ctl", word)
+    assert ended.stdout == help_of("ctl", *word.split())
 
 
 def test_help_of_what_there_is_not_fails():
@@ -104,14 +105,16 @@ def test_the_manual_page_has_every_option_and_no_other(command):
 def test_the_manual_page_has_every_word_of_ctl():
     text = man_paragraphs()["ctl"]
     for word in CTL_WORDS:
-        assert re.search(rf"^\.BR? {word}\b", text, re.MULTILINE), word
+        shown = text.replace("tenant\\ ", "tenant ")
+        assert re.search(rf"^\.BR? {word}\b", shown, re.MULTILINE), word
 
 
 @pytest.mark.parametrize("word", CTL_WORDS)
 def test_the_manual_page_has_the_arguments_of_a_word_of_ctl(word):
     text = re.sub(r'^\.[BIR]+ |[\\"\s]', "", man_paragraphs()["ctl"], flags=re.MULTILINE)
     shown = re.sub(r"\s", "", arguments_of(word))
-    assert re.search(rf"(?:,|are|and){word}{re.escape(shown)}(?:[,;]|and)", text), text
+    joined = word.replace(" ", "")
+    assert re.search(rf"(?:,|are|and){joined}{re.escape(shown)}(?:[,;]|and)", text), text
 
 
 def test_the_manual_page_is_well_formed():
@@ -143,7 +146,8 @@ def test_bash_completes_the_options_of_a_command(command):
 def test_bash_completes_commands_and_words():
     assert complete_in_bash("") == {*COMMANDS, "--help", "--version"}
     assert complete_in_bash("help", "") == set(COMMANDS) - WORDS_OF_HELP
-    assert {word for word in complete_in_bash("ctl", "") if not word.startswith("-")} == set(CTL_WORDS)
+    assert {word for word in complete_in_bash("ctl", "") if not word.startswith("-")} == FIRST_WORDS
+    assert {f"tenant {word}" for word in complete_in_bash("ctl", "tenant", "")} <= set(CTL_WORDS)
     assert complete_in_bash("ctl", "unb") == {"unban"}
 
 
@@ -170,4 +174,4 @@ def test_zsh_completes_commands_and_words():
     text = ZSH.read_text()
     assert sorted(re.findall(r"^    '([a-z]+):", text, re.MULTILINE)) == COMMANDS
     words = re.search(r"^  words=\((.*?)\)$", text, re.MULTILINE | re.DOTALL).group(1)
-    assert sorted(words.split()) == sorted(CTL_WORDS)
+    assert sorted(words.split()) == sorted(FIRST_WORDS)

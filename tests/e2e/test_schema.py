@@ -142,7 +142,7 @@ def test_whatever_the_loader_accepts_is_accepted(schema, check, seed):
 
 def mappings(schema, tree):
     """The places of mappings of known keys: of names there may be any."""
-    named = {"upstreams", "limits", "header", "query", "set"}
+    named = {"upstreams", "limits", "plans", "header", "query", "set"}
     yield ()
     for path in places(tree):
         is_free = path[-1] in named and not (path[-1] == "limits" and len(path) > 1)

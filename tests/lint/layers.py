@@ -17,7 +17,7 @@ FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "tls": 2, "jwt": 2, "http2
 ROOMS = {
     "proxy": ("core", "log", "upstream", "exchange", "client", "server"),
     "policy": ("load", "compile", "lint", "tests"),
-    "store": ("memory", "redis", "redis/sentinel", "redis/cluster", "replica", "bans", "layers"),
+    "store": ("memory", "redis", "redis/sentinel", "redis/cluster", "replica", "bans", "tenants", "layers"),
     "app": ("ctl", "serve", "explain", "replay"),
 }
 

@@ -204,7 +204,13 @@ static int ctl_command(int argc, char **argv)
         print_words();
         return EXIT_DONE;
     }
-    const struct ctl_word *word = find_word(argv[first]);
+    /* A word may be two arguments: "tenant set". */
+    char words[64];
+    const bool is_two = strcmp(argv[first], "tenant") == 0 && first + 1 < argc;
+    (void)snprintf(words, sizeof(words), is_two ? "%s %s" : "%s", argv[first],
+                   is_two ? argv[first + 1] : "");
+    const int n_words = is_two ? 2 : 1;
+    const struct ctl_word *word = find_word(words);
     if (word == NULL) {
         return EXIT_USAGE;
     }
@@ -213,9 +219,9 @@ static int ctl_command(int argc, char **argv)
         command_print_help(&command, table, ARRAY_LEN(table));
         return EXIT_DONE;
     }
-    const int n_arguments = argc - first - 1;
+    const int n_arguments = argc - first - n_words;
     return command_takes(&command, n_arguments)
-               ? ask_word(word, &options, n_arguments, argv + first + 1)
+               ? ask_word(word, &options, n_arguments, argv + first + n_words)
                : EXIT_USAGE;
 }
 

@@ -405,6 +405,47 @@ static const struct ctl_table BANS = {
         },
 };
 
+/* --- tenants --- */
+
+/* KEY PLAN [TIME] */
+static json_t *make_tenant(int n_arguments, char **arguments, const char **why)
+{
+    const char *time = n_arguments > 2 ? arguments[2] : NULL;
+    const char *name = time != NULL && strchr(time, '-') != NULL ? "until" : "for";
+    *why = "the key, the plan and the time must be UTF-8";
+    return json_pack("{s:s, s:s, s:s*}", "key", arguments[0], "plan", arguments[1], name, time);
+}
+
+static int print_tenant(const json_t *answer, FILE *out)
+{
+    const char *until = ctl_text_at(answer, "until");
+    const char *plan = ctl_text_at(answer, "plan");
+    if (plan[0] == '\0') {
+        ctl_print_line(out, "%s: no plan", key_at(answer));
+    } else {
+        ctl_print_line(out, "%s: %s%s%s", key_at(answer), plan, until[0] != '\0' ? " until " : "",
+                       until);
+    }
+    return EXIT_DONE;
+}
+
+static int print_hash(const json_t *answer, FILE *out)
+{
+    ctl_print_line(out, "%s", ctl_text_at(answer, "hash"));
+    return EXIT_DONE;
+}
+
+static const struct ctl_table TENANTS = {
+    .rows = "tenants",
+    .columns =
+        {
+            {"KEY", NULL, write_ban_key, CTL_ROW},
+            {"PLAN", "plan", ctl_write_text, CTL_ROW},
+            {"UNTIL", "until", ctl_write_text, CTL_ROW},
+            {"BY", "by", ctl_write_text, CTL_ROW},
+        },
+};
+
 /* --- all of them --- */
 
 const struct ctl_word CTL_WORDS[] = {
@@ -439,6 +480,14 @@ const struct ctl_word CTL_WORDS[] = {
      NULL, "let a key pass, whatever is counted, likewise"},
     {"unexempt", "LIMIT KEY", "DELETE", "/v1/limits/%/keys/%/exempt", NULL, print_ban, NULL,
      "let it pass no longer"},
+    {"tenant list", "", "GET", "/v1/tenants", NULL, NULL, &TENANTS, "keys that have a plan"},
+    {"tenant set", "KEY PLAN [TIME]", "POST", "/v1/tenants", make_tenant, print_tenant, NULL,
+     "give a key a plan: for ever, for 30d, or until 2026-03-29T01:59:00Z"},
+    {"tenant unset", "KEY", "DELETE", "/v1/tenants/%", NULL, print_tenant, NULL,
+     "take its plan from a key"},
+    {"tenant show", "KEY", "GET", "/v1/tenants/%", NULL, print_tenant, NULL, "the plan of a key"},
+    {"tenant hash", "KEY", "GET", "/v1/tenants/%", NULL, print_hash, NULL,
+     "the hash of a key, as a field of the table in Redis"},
     {"top", "[LIMIT] [N]", "GET", "/v1/top?limit=%&n=%", NULL, NULL, &TOP,
      "who is denied most, of a limit or of all"},
 };

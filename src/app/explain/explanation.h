@@ -28,10 +28,12 @@ struct explained_route {
 struct explained_rule {
     const struct limit_rule *rule;
     enum rule_outcome outcome;
-    struct span key;     /* the identity, in the arena; with RULE_JUDGES */
-    bool has_ban;        /* a ban or an exemption is known */
-    enum ban_kind ban;   /* if has_ban */
-    uint64_t left_us;    /* remaining time of the ban; if has_ban */
+    struct span key;   /* the identity, in the arena; with RULE_JUDGES */
+    bool has_ban;      /* a ban or an exemption is known */
+    enum ban_kind ban; /* if has_ban */
+    uint64_t left_us;  /* remaining time of the ban; if has_ban */
+    struct span plan;  /* its name, in the policy; empty: none, or it is unknown */
+    const struct plan_source *plan_source; /* that named it; NULL: none did */
     bool is_charged;     /* its limits are among the charges that the store judges */
     size_t first_charge; /* index of the first of those charges; if is_charged */
 };

@@ -231,8 +231,10 @@ static void succeed(struct reload *reload)
     const struct policy *after = reload->next->policy;
     active_policy_publish(reload->next);
     stores_obey(reload->stores, &after->store);
-    if (ban_sync_follow(&reload->ban_sync, reload->next->plan, after) != STATUS_OK) {
-        log_error(MODULE, "bans are not watched any more: those that are known hold", "%s", "");
+    if (replicas_follow(&reload->replicas, reload->next) != STATUS_OK) {
+        log_error(MODULE,
+                  "bans and tenants are not synchronized any more: those that are known hold", "%s",
+                  "");
     }
     (void)!jwks_fetch_follow(&reload->jwks_fetch, after); /* logs a failure */
     log_limits(before, after);

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "app/serve/active_policy.h"
-#include "app/serve/ban_sync.h"
 #include "app/serve/jwks_fetch.h"
+#include "app/serve/replicas.h"
 #include "app/serve/stores.h"
 #include "base/compiler.h"
 #include "policy/loader.h"
@@ -24,7 +24,7 @@ struct reload {
     struct meters *meters;
     struct server *server;
     struct reload_requests *requests;
-    struct ban_sync ban_sync; /* owned by the caller that runs the server, as is the next */
+    struct replicas replicas; /* owned by the caller that runs the server, as is the next */
     struct jwks_fetch jwks_fetch;
     bool has_admin;             /* an admin API exists; it follows reloads by itself */
     bool has_control;           /* and has a listener that does not depend on the policy */

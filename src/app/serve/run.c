@@ -389,7 +389,8 @@ static enum status open_admin(const struct reload *reload, const struct listener
         .make_store = make_store,
         .free_store = free_store,
         .context = reload->stores,
-        .bans = reload->ban_sync.bans,
+        .bans = reload->replicas.bans,
+        .tenants = reload->replicas.tenants,
         .requests = reload->requests,
         .meters = reload->meters,
         .memory = reload->stores->memory,
@@ -455,7 +456,8 @@ static int serve_first(const struct run_options *options, struct reload *reload)
         .first = active_policy_generation(reload->now),
         .meters = reload->meters,
         .resolver = reload->stores->resolver,
-        .bans = reload->ban_sync.bans,
+        .bans = reload->replicas.bans,
+        .tenants = reload->replicas.tenants,
         .given = &given,
     };
     service_take_sockets(&given);
@@ -507,10 +509,10 @@ static int serve_policy(const struct run_options *options, struct meters *meters
     }
     int result = EXIT_FAILED;
     jwks_fetch_init(&reload.jwks_fetch);
-    if (ban_sync_open(&reload.ban_sync, reload.now->plan, policy) == STATUS_OK) {
+    if (replicas_open(&reload.replicas, reload.now) == STATUS_OK) {
         result = serve_first(options, &reload);
         jwks_fetch_close(&reload.jwks_fetch);
-        ban_sync_close(&reload.ban_sync);
+        replicas_close(&reload.replicas);
     }
     reload_close(&reload);
     reload_requests_free(reload.requests);

@@ -265,19 +265,20 @@ enum status stores_make_shared(const struct policy *policy, const struct resolve
                                uint64_t deadline_us, struct loop *loop, struct store **store)
 {
     struct redis_store_options options =
-        options_of(&policy->store, policy->limits, policy->n_limits, resolver);
+        options_of(&policy->store, policy->limits, policy->n_all_limits, resolver);
     options.deadline_us = deadline_us > options.deadline_us ? deadline_us : options.deadline_us;
     return make_shared(&policy->store, loop, &options, store);
 }
 
-enum status stores_sync_bans(struct store_plan *plan, struct loop *loop, struct bans *bans,
-                             struct replica_sync **sync)
+enum status stores_sync(struct store_plan *plan, struct loop *loop,
+                        const struct replica_table *table, struct replica *replica, void *context,
+                        struct replica_sync **sync)
 {
     struct replica_sync_options options = {
         .redis = options_of(&plan->section, NULL, 0, plan->stores->resolver),
-        .table = &BANS_TABLE,
-        .replica = bans_replica(bans),
-        .context = bans,
+        .table = table,
+        .replica = replica,
+        .context = context,
     };
     options.redis.process = &plan->stores->redis;
     options.n_hosts = name_place(&plan->section, &options.redis, options.hosts);
@@ -318,7 +319,7 @@ enum status stores_make(struct store_plan *plan, const struct policy *policy, st
         return STATUS_OK;
     }
     struct redis_store_options options =
-        options_of(section, policy->limits, policy->n_limits, stores->resolver);
+        options_of(section, policy->limits, policy->n_all_limits, stores->resolver);
     options.process = &stores->redis;
     options.meters = meters;
     struct store *redis;
@@ -331,7 +332,7 @@ enum status stores_make(struct store_plan *plan, const struct policy *policy, st
             .shared = redis,
             .embedded = stores->memory,
             .limits = policy->limits,
-            .n_limits = policy->n_limits,
+            .n_limits = policy->n_all_limits,
             .count_instances = count_instances,
             .context = plan,
         };

@@ -15,7 +15,6 @@
 #include "base/status.h"
 #include "net/resolver.h"
 #include "policy/policy.h"
-#include "store/bans.h"
 #include "store/redis_process.h"
 #include "store/replica_sync.h"
 #include "store/store.h"
@@ -77,9 +76,11 @@ MUST_USE enum status stores_make_shared(const struct policy *policy,
                                         uint64_t deadline_us, struct loop *loop,
                                         struct store **store);
 
-/* Synchronize @bans with the Redis that @plan names, in @loop. STATUS_NO_MEMORY. */
-MUST_USE enum status stores_sync_bans(struct store_plan *plan, struct loop *loop, struct bans *bans,
-                                      struct replica_sync **sync);
+/* Synchronize @replica of @table with the Redis that @plan names, in @loop. @context is that of the
+ * table. STATUS_NO_MEMORY. */
+MUST_USE enum status stores_sync(struct store_plan *plan, struct loop *loop,
+                                 const struct replica_table *table, struct replica *replica,
+                                 void *context, struct replica_sync **sync);
 
 /* The resolver options and name servers of a policy. */
 struct name_servers {

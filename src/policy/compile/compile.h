@@ -67,6 +67,8 @@ struct buffer_spec compile_buffer(struct compiler *compiler, const struct spec_b
 /* Whose tokens count; before what reads claims. */
 void compile_jwt(struct compiler *compiler);
 void compile_limits(struct compiler *compiler);
+/* The plans of all rules, behind their limits. */
+void compile_plans(struct compiler *compiler);
 /* Set key_number of all rules: equal for rules with the same key and `missing`. */
 void compile_keys(struct compiler *compiler);
 void compile_routes(struct compiler *compiler);

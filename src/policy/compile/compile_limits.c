@@ -139,6 +139,7 @@ static void compile_rate(struct compiler *compiler, const struct spec_limit *spe
     }
     warn_of_log(compiler, spec, rate);
     limit->index = (uint32_t)policy->n_limits;
+    limit->base = limit->index;
     limit->shadow = spec->shadow;
     limit->charge_denied = spec->charge_denied;
     limit->on_failure = find_on_failure(compiler, spec);
@@ -296,15 +297,18 @@ void compile_limits(struct compiler *compiler)
     const struct spec_limit *specs = items->items;
     struct policy *policy = compiler->policy;
     size_t n_rates = 0;
+    size_t n_plan_rates = 0;
     for (size_t i = 0; i < items->n_items; i++) {
         n_rates += specs[i].rates.n_items;
+        n_plan_rates += specs[i].plans.n_items * specs[i].rates.n_items;
     }
-    if (items->n_items > POLICY_LIMITS_MAX || n_rates > POLICY_LIMITS_MAX) {
-        node_error(compiler->diags, items->node, "more than %d limits, each rate counted",
+    if (items->n_items > POLICY_LIMITS_MAX || n_rates + n_plan_rates > POLICY_LIMITS_MAX) {
+        node_error(compiler->diags, items->node,
+                   "more than %d limits, each rate counted, also those of plans",
                    POLICY_LIMITS_MAX);
         return;
     }
-    policy->limits = compile_alloc(compiler, n_rates + 1, sizeof(*policy->limits));
+    policy->limits = compile_alloc(compiler, n_rates + n_plan_rates + 1, sizeof(*policy->limits));
     policy->rules = compile_alloc(compiler, items->n_items, sizeof(*policy->rules));
     if (policy->limits == NULL || policy->rules == NULL) {
         return;

@@ -64,6 +64,11 @@ static void add_all(struct collection *collection)
     collection->n_items = 0;
     for (size_t i = 0; i < policy->n_rules; i++) {
         add_key(collection, &policy->rules[i].key);
+        for (size_t j = 0; j < policy->rules[i].n_plan_sources; j++) {
+            if (!policy->rules[i].plan_sources[j].is_tenant) {
+                add(collection, policy->rules[i].plan_sources[j].term.name, true);
+            }
+        }
     }
     for (size_t i = 0; i < policy->n_providers; i++) {
         add_part(collection, &policy->providers[i].from);

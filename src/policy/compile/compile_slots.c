@@ -54,10 +54,14 @@ void compile_slots(struct compiler *compiler)
 /* policy->limits is writable; the rules point to the same limits as const. */
 static void mark(struct compiler *compiler, const struct limit_rule *rule)
 {
-    for (size_t i = 0; i < rule->n_limits; i++) {
-        struct limit *limit = &compiler->policy->limits[rule->limits[i].index];
-        limit->is_settled = true;
-        limit->params.settles = true;
+    struct policy *policy = compiler->policy;
+    for (size_t i = 0; i < policy->n_all_limits; i++) {
+        struct limit *limit = &policy->limits[i];
+        if (&policy->limits[limit->base] >= rule->limits &&
+            &policy->limits[limit->base] < rule->limits + rule->n_limits) {
+            limit->is_settled = true;
+            limit->params.settles = true;
+        }
     }
 }
 

@@ -17,6 +17,50 @@ static bool parse_rate(const struct value_input *input, void *out)
     return rate_parse(input->text, out, input->problem);
 }
 
+static bool parse_plan_rate(const struct value_input *input, void *out)
+{
+    if (span_equals(input->text, SPAN("none"))) {
+        *(struct rate *)out = (struct rate){.units = 0};
+        return true;
+    }
+    return rate_parse(input->text, out, input->problem);
+}
+
+/* One of the sources of a plan: `tenant`, or a header. */
+static bool parse_plan_source(struct span word, struct arena *arena, struct plan_source *source,
+                              struct text *problem)
+{
+    struct key_part part;
+    *source = (struct plan_source){.is_tenant = span_equals(word, SPAN("tenant"))};
+    if (source->is_tenant) {
+        return true;
+    }
+    if (!value_parse_key_part(word, arena, &part, problem)) {
+        return false;
+    }
+    source->term = part.terms[0];
+    return KEY_SOURCE_ROWS[source->term.source].origin == KEY_FROM_HEADER ||
+           text_refuse(problem, "a plan is looked for in tenant or header.NAME");
+}
+
+static bool parse_plan_sources(const struct value_input *input, void *out)
+{
+    struct plan_sources sources = {.n_items = 0};
+    struct span rest = input->text;
+    struct span piece;
+    while (span_split(&rest, '|', &piece)) {
+        if (sources.n_items == PLAN_SOURCES_MAX) {
+            return text_refuse(input->problem, "has more than %d sources", PLAN_SOURCES_MAX);
+        }
+        if (!parse_plan_source(span_trim(piece), input->arena, &sources.items[sources.n_items++],
+                               input->problem)) {
+            return false;
+        }
+    }
+    *(struct plan_sources *)out = sources;
+    return true;
+}
+
 static bool parse_key_part(const struct value_input *input, void *out)
 {
     return value_parse_key_part(input->text, input->arena, out, input->problem);
@@ -134,6 +178,37 @@ static const struct section_field RATE_FIELDS[] = {
      "units of this rate at one instant; left out: its N; not for windows"},
 };
 const struct value_type VALUE_RATE = SHORT_SECTION_TYPE(RATE_FIELDS, struct spec_rate, "rate");
+
+static const struct value_type PLAN_RATE_ALONE = {
+    .noun = "a rate such as 100/minute, or none",
+    .kind = VALUE_SCALAR,
+    .has_node = true,
+    .bytes = sizeof(struct spec_rate) - offsetof(struct spec_rate, node),
+    .offset = offsetof(struct spec_rate, rate) - offsetof(struct spec_rate, node),
+    .parse = parse_plan_rate,
+    .min = 1,
+    .max = LIMIT_COST_MAX,
+    .form = FORM_NUMBER,
+    .pattern = "^(none|[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day|w|week|mo|month"
+               "|" PATTERN_DURATION "))$",
+};
+
+static const struct section_field PLAN_RATE_FIELDS[] = {
+    {"rate", SHAPE_ONE, &PLAN_RATE_ALONE, offsetof(struct spec_rate, node), NULL, KEY_REQUIRED,
+     "N/period, a period that the limit has; or none: unlimited"},
+    {"burst", SHAPE_ONE, &BURST, offsetof(struct spec_rate, burst), NULL, KEY_OPTIONAL,
+     "units of this rate at one instant; left out: its N; not for windows"},
+};
+const struct value_type VALUE_PLAN_RATE =
+    SHORT_SECTION_TYPE(PLAN_RATE_FIELDS, struct spec_rate, "rate");
+
+#define PATTERN_PLAN_SOURCE "(tenant|header\\." KEY_NAME_PATTERN ")"
+const struct value_type VALUE_PLAN_SOURCES = {
+    .noun = "tenant or header.NAME, the first that names a plan, joined by |",
+    VALUE_WITH_NODE(struct spec_plan_sources, sources),
+    .parse = parse_plan_sources,
+    .pattern = "^[ \t]*" PATTERN_PLAN_SOURCE "([ \t]*[|][ \t]*" PATTERN_PLAN_SOURCE ")*[ \t]*$",
+};
 
 /* The list puts "|" before each pattern, so that one, which it repeats, stands before the list. */
 #define PATTERN_SOURCE(id, name, word, naming, origin, detail, values, reader, pattern) "|" pattern

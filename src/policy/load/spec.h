@@ -128,6 +128,8 @@ struct spec_limit {
     struct section_items key;   /* struct spec_key_part */
     struct limit_spec values;   /* algorithm and parameters; burst 0: not given */
     struct section_items rates; /* struct spec_rate */
+    struct section_items plans; /* struct section_list of struct spec_rate; 0 units: unlimited */
+    struct spec_plan_sources plan;
     struct spec_except except;
     struct spec_reply missing;
     int duplicates; /* enum key_duplicates */
@@ -137,9 +139,7 @@ struct spec_limit {
     bool charge_denied;
     struct section_items charge_on; /* struct spec_answer */
     struct section_items refund_on; /* struct spec_answer */
-
-    /* only for some algorithms */
-    int align; /* enum spec_align */
+    int align;                      /* enum spec_align */
     struct spec_text timezone;
 };
 

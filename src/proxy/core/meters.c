@@ -176,7 +176,7 @@ enum status meters_enter(struct meters *meters, struct policy *policy)
         struct route *route = &policy->routes[i];
         route->meter = name_directory_enter(&meters->routes, route->name);
     }
-    for (size_t i = 0; i < policy->n_limits; i++) {
+    for (size_t i = 0; i < policy->n_all_limits; i++) {
         struct limit *limit = &policy->limits[i];
         limit->meter = name_directory_enter(&meters->limits, limit->name);
     }

@@ -22,6 +22,7 @@
 #include "proxy/core/body_buffer.h"
 #include "proxy/core/client_counts.h"
 #include "store/bans.h"
+#include "store/tenants.h"
 
 struct access_log;
 struct exchange_config;
@@ -55,6 +56,7 @@ struct proxy_env {
     char date[MESSAGE_DATE_BYTES];
     uint64_t next_slot;                /* of concurrency limits: starts at random, increments */
     struct bans_view bans;             /* keys that operators have banned or exempted */
+    struct tenants_view tenants;       /* keys that have a plan */
     struct precise_timers holds;       /* of held exchanges, at most max.held */
     struct client_counts held_clients; /* held exchanges per client */
     struct list abandoned_requests;    /* struct abandoned_request: see abandoned_request.h */

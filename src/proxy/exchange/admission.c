@@ -1,6 +1,9 @@
 #include "proxy/admission.h"
 
+#include <string.h>
+
 #include "limit/calendar.h"
+#include "proxy/plan_choice.h"
 
 enum { US_PER_S = 1000000 };
 
@@ -20,11 +23,11 @@ struct preparation {
 
 /* A charge that takes a slot has cost 1, whatever the request costs elsewhere. */
 static void add_charge(const struct preparation *preparation, const struct limit_rule *rule,
-                       size_t i, struct span key, uint32_t cost)
+                       const struct limit *limits, size_t i, struct span key, uint32_t cost)
 {
     const struct admission_context *context = preparation->context;
     struct admission *admission = preparation->admission;
-    const struct limit *limit = &rule->limits[i];
+    const struct limit *limit = &limits[i];
     const size_t at = admission->decision.n_charges++;
     admission->rules[at] = rule;
     admission->charges[at] = (struct charge){.limit = limit, .key = key, .cost = cost};
@@ -141,6 +144,27 @@ static enum admission_result pass_over(struct admission *admission)
     return ADMISSION_TO_DECIDE;
 }
 
+/* The limits of the plan that @key has in @rule; NULL: it is unlimited. */
+static const struct limit *limits_of_plan(const struct preparation *preparation,
+                                          const struct limit_rule *rule, struct span key)
+{
+    const struct admission_context *context = preparation->context;
+    struct admission *admission = preparation->admission;
+    struct plan_choice choice;
+    plan_choose(rule, preparation->request, context->tenants, key, context->policy->store.secret,
+                context->now_us, &choice);
+    if (choice.unknown_len > 0) {
+        admission->unknown_plan = rule;
+        admission->unknown_len = choice.unknown_len;
+        memcpy(admission->unknown_name, choice.unknown, choice.unknown_len);
+    }
+    if (choice.plan == NULL) {
+        return rule->limits;
+    }
+    admission->is_complete = false; /* the route's field names the rates of the rules */
+    return choice.plan->limits;
+}
+
 /* Read identity number @i of *n of rule @at, and add a charge for each of the rule's limits. */
 static enum admission_result prepare_identity(const struct preparation *preparation, size_t at,
                                               size_t i, size_t *n)
@@ -188,6 +212,13 @@ static enum admission_result prepare_identity(const struct preparation *preparat
         (void)pass_over(admission);
         return is_shadow ? ADMISSION_TO_DECIDE : ADMISSION_AMBIGUOUS;
     }
+    const struct limit *limits = rule->limits;
+    if (UNLIKELY(rule->n_plans > 0)) {
+        limits = limits_of_plan(preparation, rule, key);
+        if (limits == NULL) {
+            return pass_over(admission);
+        }
+    }
     const uint32_t cost =
         own_cost > 0 ? own_cost : cost_of_request(&preparation->route->cost, preparation->request);
     if (own_cost > 0) {
@@ -195,7 +226,7 @@ static enum admission_result prepare_identity(const struct preparation *preparat
                                 << admission->decision.n_charges;
     }
     for (size_t j = 0; j < rule->n_limits; j++) {
-        add_charge(preparation, rule, j, key, cost);
+        add_charge(preparation, rule, limits, j, key, cost);
     }
     return ADMISSION_TO_DECIDE;
 }
@@ -225,6 +256,7 @@ enum admission_result admission_prepare(struct admission *admission,
     admission->is_complete = true;
     admission->has_several = false;
     admission->lacked = NULL;
+    admission->unknown_plan = NULL;
     admission->shadow_bans = 0;
     admission->own_costs = 0;
     const struct preparation preparation = {admission, context, route, request, arena};

@@ -234,6 +234,7 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
                 .policy = policy,
                 .wall_us = policy->n_calendars + policy->n_providers > 0 ? clock_wall_us() : 0,
                 .bans = bans_view_if_any(&exchange->env->bans),
+                .tenants = tenants_view_if_any(&exchange->env->tenants),
                 .now_us = now_us,
                 .first_slot = new_slots(exchange->env),
             },
@@ -271,6 +272,25 @@ COLD static void note_forwarded_ignored(const struct exchange *exchange, uint64_
                  : "a client sent it itself, or a proxy that is not in trusted_proxies");
 }
 
+/* A plan has a name that its limit does not know: the limit's own rates count. Logged once a minute
+ * in the whole process. */
+COLD static void note_unknown_plan(const struct exchange *exchange, uint64_t now_us)
+{
+    static atomic_uint_fast64_t next_log_us;
+    const struct admission *admission = &exchange->admission;
+    uint_fast64_t due_us = atomic_load_explicit(&next_log_us, memory_order_relaxed);
+    counter_up(&exchange->env->meters->unknown_plans);
+    if (now_us < due_us ||
+        !atomic_compare_exchange_strong(&next_log_us, &due_us, now_us + UNBELIEVED_LOG_US)) {
+        return;
+    }
+    char buffer[4 * NAME_BYTES_MAX + 3];
+    struct text name = text_of(buffer, sizeof(buffer));
+    text_add_logfmt(&name, span_of(admission->unknown_name, admission->unknown_len));
+    log_warn("proxy.plan", "unknown plan: the limit's own rate counts", "limit=%.*s plan=%.*s",
+             SPAN_ARGS(admission->unknown_plan->name), SPAN_ARGS(text_span(&name)));
+}
+
 static bool is_forwarded_ignored(const struct exchange *exchange)
 {
     static const uint64_t FIELDS = UINT64_C(1) << FIELD_X_FORWARDED_FOR | UINT64_C(1)
@@ -279,11 +299,20 @@ static bool is_forwarded_ignored(const struct exchange *exchange)
     return (exchange->request.known & FIELDS) != 0 && view->head != NULL && !view->peer_is_trusted;
 }
 
+static bool has_unknown_plan(const struct exchange *exchange, enum evaluation_result result)
+{
+    return (result == EVALUATION_TO_DECIDE || result == EVALUATION_FREE) &&
+           exchange->evaluation.route != NULL && exchange->admission.unknown_plan != NULL;
+}
+
 void exchange_on_head(struct exchange *exchange, uint64_t now_us)
 {
     const enum evaluation_result result = evaluate(exchange, now_us);
     if (is_forwarded_ignored(exchange)) {
         note_forwarded_ignored(exchange, now_us);
+    }
+    if (UNLIKELY(exchange->config->policy->has_plans) && has_unknown_plan(exchange, result)) {
+        note_unknown_plan(exchange, now_us);
     }
     read_request_id(exchange);
     if (UNLIKELY(exchange->evaluation.refused_token.status != 0)) {

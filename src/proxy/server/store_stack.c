@@ -35,7 +35,8 @@ enum status store_stack_open(const struct proxy_env *env,
     if (before == NULL || before->identity != generation->given.store) {
         return make(env, generation, stack);
     }
-    const enum status status = store_add_limits(before->store, policy->limits, policy->n_limits);
+    const enum status status =
+        store_add_limits(before->store, policy->limits, policy->n_all_limits);
     if (status == STATUS_OK) {
         before->n_users++;
         *stack = before;

@@ -480,6 +480,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     list_init(&worker->env.abandoned_requests);
     client_counts_init(&worker->env.held_clients);
     bans_view_init(&worker->env.bans, shared->options->bans);
+    tenants_view_init(&worker->env.tenants, shared->options->tenants);
     worker_config_set_init(&worker->worker_configs, &worker->env);
     worker_listeners_init(&worker->listeners, &LISTENERS, &worker->clients);
     atomic_init(&worker->change.order, WORKER_NO_ORDER);
@@ -531,6 +532,7 @@ void worker_close(struct worker *worker)
     drop_coming(worker);
     timer_close(&worker->change.look_timer);
     bans_view_close(&worker->env.bans);
+    tenants_view_close(&worker->env.tenants);
     worker_config_set_close(&worker->worker_configs);
     access_log_close(&worker->log);
     timer_close(&worker->drain_timer);

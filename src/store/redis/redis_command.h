@@ -112,6 +112,7 @@ extern const struct script ban_change_script;
 extern const struct script ban_query_script;
 extern const struct script replica_read_script;
 extern const struct script replica_restore_script;
+extern const struct script tenant_change_script;
 
 /* The channel on which the processes under one prefix report changes, and its messages. */
 #define REDIS_CHANNEL_SUFFIX ":changes"

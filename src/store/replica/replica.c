@@ -432,8 +432,12 @@ static void set_unobeyed(struct replica *replica, size_t n)
 
 enum status replica_put(struct replica *replica, const struct replica_row *row, uint64_t now_us)
 {
+    struct replica_row own = *row;
     pthread_mutex_lock(&replica->lock);
-    const enum status status = put(replica, row, now_us);
+    if (is_same_tag(own.tag, replica_tag(replica, own.field))) {
+        own.tag = (struct hash128){0};
+    }
+    const enum status status = put(replica, &own, now_us);
     if (status == STATUS_FULL && replica->is_reading) {
         replica->n_unobeyed_read++;
     } else if (status == STATUS_FULL) {

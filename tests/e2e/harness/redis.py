@@ -23,7 +23,8 @@ for database = 0, 15 do
     break -- a cluster has one alone
   end
   for _, key in ipairs(redis.call('KEYS', '*')) do
-    if redis.pcall('PTTL', key) == -1 then -- an error: a copy of another node's
+    -- the table of tenants lives; an error: a copy of another node's
+    if redis.pcall('PTTL', key) == -1 and not string.find(key, ':tenants$') then
       endless[#endless + 1] = key
     end
   end

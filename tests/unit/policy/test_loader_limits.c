@@ -427,6 +427,69 @@ START_TEST(held_requests_have_a_cap)
 }
 END_TEST
 
+/* --- plans --- */
+
+static void assert_same_states(const struct limit *of_plan, const struct limit *base)
+{
+    ck_assert_uint_eq(of_plan->tick_us, base->tick_us);
+    ck_assert_int_eq(memcmp(of_plan->digest, base->digest, sizeof(base->digest)), 0);
+    ck_assert(of_plan->id.low == base->id.low && of_plan->id.high == base->id.high);
+    ck_assert(span_equals(of_plan->name, base->name));
+    ck_assert_uint_eq(of_plan->base, base->index);
+}
+
+START_TEST(a_plan_has_the_states_of_its_limit_and_other_numbers)
+{
+    struct policy *policy = policy_from_text(
+        HEAD "limits:\n"
+             "  a:\n"
+             "    key: client.ip\n"
+             "    rate: [{rate: 10/minute, burst: 3}, 100/hour]\n"
+             "    plans: {gold: [200/hour, {rate: 20/minute, burst: 40}], free: none,\n"
+             "            huge: [20/minute, 4000000000/hour]}\n"
+             "    plan: tenant | header.X-Plan\n"
+             "  b: {key: client.ip, rate: 5/s}\n"
+             "routes: [{limits: [a, b], respond: {status: 204}}]\n");
+    const struct limit_rule *rule = &policy->rules[0];
+    ck_assert_uint_eq(policy->n_limits, 3);
+    ck_assert_uint_eq(policy->n_all_limits, 7);
+    ck_assert_uint_eq(rule->n_plans, 3);
+    const struct limit *gold = rule->plans[0].limits;
+    assert_same_states(&gold[0], &rule->limits[0]);
+    assert_same_states(&gold[1], &rule->limits[1]);
+    ck_assert_uint_eq(gold[0].params.rate, 20); /* in the order of the limit's periods */
+    ck_assert_uint_eq(gold[0].params.burst, 40);
+    ck_assert_uint_eq(gold[1].params.rate, 200);
+    ck_assert_uint_eq(gold[1].params.burst, 200);
+    ck_assert_ptr_null(rule->plans[1].limits);
+    assert_same_states(&rule->plans[2].limits[1], &rule->limits[1]); /* in its coarser ticks */
+    ck_assert_uint_gt(rule->limits[1].tick_us, 1);
+    for (size_t i = 0; i < policy->n_all_limits; i++) {
+        ck_assert_uint_eq(policy->limits[i].index, i);
+    }
+    ck_assert(policy->has_tenants);
+    ck_assert_uint_eq(rule->n_plan_sources, 2);
+    assert_span(rule->plan_sources[1].term.name, "x-plan");
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(the_charges_of_plans_are_settled_as_those_of_their_limit)
+{
+    struct policy *policy = policy_from_text(
+        HEAD "limits:\n"
+             "  a: {key: client.ip, rate: 10/minute, refund_on: [5xx], plans: {gold: 20/minute},\n"
+             "      plan: tenant}\n"
+             "  b: {key: client.ip, rate: 10/minute, plans: {gold: 20/minute}, plan: tenant}\n"
+             "routes: [{limits: [a, b], respond: {status: 204}}]\n");
+    ck_assert(policy->rules[0].limits[0].is_settled);
+    ck_assert(policy->rules[0].plans[0].limits[0].is_settled);
+    ck_assert(policy->rules[0].plans[0].limits[0].params.settles);
+    ck_assert(!policy->rules[1].plans[0].limits[0].is_settled);
+    policy_free(policy);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/loader_limits");
@@ -452,6 +515,8 @@ int main(void)
     tcase_add_test(tcase, a_slot_is_one_whatever_the_cost);
     tcase_add_test(tcase, clients_are_told_in_the_style_that_is_said);
     tcase_add_test(tcase, held_requests_have_a_cap);
+    tcase_add_test(tcase, a_plan_has_the_states_of_its_limit_and_other_numbers);
+    tcase_add_test(tcase, the_charges_of_plans_are_settled_as_those_of_their_limit);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -1,0 +1,45 @@
+#include "proxy/plan_choice.h"
+
+#include <string.h>
+
+const struct limit_plan *plan_find(const struct limit_rule *rule, struct span name)
+{
+    for (size_t i = 0; i < rule->n_plans; i++) {
+        if (span_equals(rule->plans[i].name, name)) {
+            return &rule->plans[i];
+        }
+    }
+    return NULL;
+}
+
+static void note(struct plan_choice *choice, const struct limit_rule *rule, struct span name)
+{
+    choice->plan = plan_find(rule, name);
+    if (choice->plan == NULL) {
+        choice->unknown_len = name.len < NAME_BYTES_MAX ? name.len : NAME_BYTES_MAX;
+        memcpy(choice->unknown, name.data, choice->unknown_len);
+    }
+}
+
+void plan_choose(const struct limit_rule *rule, const struct request_view *request,
+                 struct tenants_view *tenants, struct span key, struct span secret, uint64_t now_us,
+                 struct plan_choice *choice)
+{
+    choice->plan = NULL;
+    choice->source = NULL;
+    choice->unknown_len = 0;
+    for (size_t i = 0; i < rule->n_plan_sources && choice->source == NULL; i++) {
+        const struct plan_source *source = &rule->plan_sources[i];
+        struct span name = SPAN("");
+        char buffer[TENANT_PLAN_BYTES_MAX];
+        if (source->is_tenant && tenants != NULL) {
+            name = tenants_view_find(tenants, key, secret, now_us, buffer);
+        } else if (!source->is_tenant && request->peer_is_trusted) {
+            name = head_find_only(request->head, source->term.name);
+        }
+        if (name.len > 0) {
+            choice->source = source;
+            note(choice, rule, name);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+"""Plans of keys: by a header of a trusted proxy, and by the table of tenants."""
+
+import hashlib
+import pathlib
+import re
+import threading
+import time
+
+import pytest
+
+from harness.admin import JSON, Admin, addresses, audit, ctl, is_problem
+from harness.bans import at, body
+from harness.wait import until
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+POLICY = """
+    workers: 2
+    admin: unix:{folder}/admin.sock
+    trusted_proxies: [{trusted}]
+    store: {{{store}}}
+    limits:
+      per-tenant:
+        key: header.x-api-key
+        rate: 10/hour
+        plans: {{free: 10/hour, gold: {{rate: 1000/hour, burst: 20}}, unlimited: none}}
+        plan: tenant | header.x-plan
+      pair:
+        key: header.x-api-key
+        algorithm: sliding_window
+        rate: [100/minute, 5/hour]
+        plans: {{more: [9/hour, 100/minute]}}
+        plan: tenant
+    routes:
+      - {{match: {{path: /pair}}, limits: [pair], respond: {{status: 204}}}}
+      - {{limits: [per-tenant], respond: {{status: 204}}}}
+"""
+LOCAL = "memory: 64MiB"
+
+
+class Proxy:
+    """A proxy with plans, and its admin API."""
+
+    def __init__(self, start, tmp_path, number, store, trusted="127.0.0.1"):
+        self.folder = tmp_path / f"admin-{number}"
+        self.folder.mkdir()
+        self.sluice = start(POLICY.format(folder=self.folder, store=store, trusted=trusted))
+        self.place = addresses(self.sluice)[0]
+        self.admin = Admin(self.place)
+
+    def count(self, key="k", path="/", fields=(), most=60):
+        """How many requests in a row are allowed."""
+        for n in range(most):
+            if self.sluice.ask(path=path, fields=[("X-Api-Key", key), *fields]).status != 204:
+                return n
+        return most
+
+    def status(self, key="k", path="/"):
+        return self.sluice.ask(path=path, fields=[("X-Api-Key", key)]).status
+
+    def set(self, key, plan, **more):
+        return self.admin.change("POST", "/v1/tenants",
+                                 body(key=f"header.x-api-key={key}", plan=plan, **more))
+
+
+@pytest.fixture(name="open_proxies")
+def fixture_open_proxies(start, tmp_path):
+    return lambda store, n=2, **how: [Proxy(start, tmp_path, i, store, **how) for i in range(n)]
+
+
+# --- headers ---
+
+
+def test_a_trusted_proxy_names_the_plan_and_what_was_used_counts_on(open_proxies):
+    proxy, = open_proxies(LOCAL, 1)
+    gold = [("X-Plan", "gold")]
+    assert proxy.count() == 10
+    assert proxy.count(fields=gold) == 10, "20 at once, of which 10 are used"
+    assert proxy.count(fields=[("X-Plan", "unlimited")]) == 60
+    assert proxy.status() == 429
+    assert proxy.count("other", fields=gold) == 20
+    answer = proxy.sluice.ask(fields=[("X-Api-Key", "third"), *gold])
+    assert "q=1000;w=3600" in answer.get("RateLimit-Policy")
+    assert "r=19" in answer.get("RateLimit")
+
+
+def test_a_client_names_no_plan(open_proxies):
+    proxy, = open_proxies(LOCAL, 1, trusted="192.0.2.1")
+    assert proxy.count(fields=[("X-Plan", "gold")]) == 10
+
+
+def test_an_unknown_plan_is_the_limits_own_rate_counted_and_told_of_once(open_proxies):
+    proxy, = open_proxies(LOCAL, 1)
+    assert proxy.count(fields=[("X-Plan", "platinum")]) == 10
+    warnings = [line for line in proxy.sluice.stderr().splitlines() if "unknown plan" in line]
+    assert len(warnings) == 1 and "limit=per-tenant plan=platinum" in warnings[0]
+    metrics = proxy.admin.ask("GET", "/metrics").body.decode()
+    assert re.search(r"^sluice_unknown_plans_total 11$", metrics, re.MULTILINE)
+
+
+# --- tenants ---
+
+
+def test_a_tenant_has_its_plan_in_all_limits_at_every_proxy(open_proxies, start_redis):
+    proxies = open_proxies(at(start_redis()))
+    until(lambda: proxies[0].admin.ask("POST", "/v1/tenants", [JSON], body(
+        key="header.x-api-key=k", plan="more")).status == 200, "Redis")
+    until(lambda: proxies[1].admin.read("/v1/tenants")["n"] == 1, "the other to know")
+    assert proxies[1].count(path="/pair") == 9
+    assert proxies[1].count("other", path="/pair") == 5
+    told = proxies[0].set("k", "gold")
+    assert told["plan"] == "gold" and "until" not in told
+    until(lambda: proxies[1].admin.read("/v1/tenants")["tenants"][0]["plan"] == "gold", "the other")
+    assert proxies[1].count() == 20 and proxies[0].count() == 0
+    proxies[1].admin.change("DELETE", "/v1/tenants/header.x-api-key=k")
+    until(lambda: proxies[0].admin.read("/v1/tenants")["n"] == 0, "the other")
+    assert proxies[0].status() == 429
+    lines = [line for line in proxies[0].sluice.stderr().splitlines() if "gold" in line]
+    assert any("changed" in line and "by=socket" in line for line in lines)
+
+
+def test_a_plan_ends_and_holds_while_redis_is_away(open_proxies, start_redis):
+    redis = start_redis()
+    proxy, = open_proxies(at(redis), 1)
+    until(lambda: proxy.admin.ask("POST", "/v1/tenants", [JSON], body(**{
+        "key": "header.x-api-key=brief", "plan": "unlimited", "for": "2s"})).status == 200, "Redis")
+    proxy.set("k", "unlimited", **{"for": "30d"})
+    assert proxy.count("brief") == 60
+    redis.kill()
+    until(lambda: "link lost" in proxy.sluice.stderr(), "no Redis")
+    assert proxy.count() == 60
+    until(lambda: proxy.count("brief", most=30) < 30, "its end")
+    detail = is_problem(proxy.admin.ask("POST", "/v1/tenants", [JSON], body(
+        key="header.x-api-key=k", plan="free")), 503)
+    assert "nothing was changed" in detail
+
+
+def test_any_program_writes_the_table_as_the_manual_says(open_proxies, start_redis):
+    redis = start_redis()
+    proxy, = open_proxies(at(redis), 1)
+    until(lambda: proxy.count("probe", most=1) == 1, "Redis")
+    code = re.search(r"```python\n(.*?)```", (DOCS / "tenants.md").read_text(), re.DOTALL).group(1)
+
+    class Client:
+        """What the manual uses of a client of Redis."""
+
+        def hset(self, *words):
+            redis.call("HSET", *words)
+
+        def hincrby(self, *words):
+            return int(redis.call("HINCRBY", *map(str, words)))
+
+        def publish(self, *words):
+            redis.call("PUBLISH", *words)
+
+    names = {}
+    exec(code, names)  # pylint: disable=exec-used
+    names["set_plan"](Client(), "header.x-api-key=k", "gold")
+    until(lambda: proxy.admin.read("/v1/tenants")["n"] == 1, "the message")
+    assert proxy.count() == 20
+    digest = names["hash_of"]("x-api-key", "hashed", "")
+    assert digest == ctl(proxy.place, "tenant", "hash", "header.x-api-key=hashed").stdout.strip()
+    names["set_plan"](Client(), digest, "unlimited")
+    until(lambda: proxy.admin.read("/v1/tenants")["n"] == 2, "the message")
+    assert proxy.count("hashed") == 60
+    redis.call("HSET", "sluice:tenants", "header.x-api-key=k", "unlimited")
+    started = time.monotonic()
+    redis.call("HINCRBY", "sluice:tenants", "version", "1")  # no message: the poll sees it
+    until(lambda: proxy.count() == 60, "the poll")
+    assert time.monotonic() - started < 2.5
+
+
+def test_no_decision_is_by_a_plan_older_than_a_second(open_proxies, start_redis):
+    redis = start_redis()
+    proxies = open_proxies(at(redis))
+    until(lambda: all(proxy.count("probe", most=1) == 1 for proxy in proxies), "Redis")
+    until(lambda: len(redis.call("CLIENT", "LIST", "TYPE", "pubsub").splitlines()) >= 4,
+          "the subscriptions")
+    for proxy in proxies:
+        proxy.count(most=30)
+    changes = []  # when which plan was in force
+    late = []
+    is_over = threading.Event()
+
+    def ask(proxy):
+        while not is_over.is_set():
+            asked = time.monotonic()
+            status = proxy.status()
+            answered = time.monotonic()
+            possible = {plan for i, (since, plan) in enumerate(changes)
+                        if since <= answered and (i + 1 == len(changes) or
+                                                  changes[i + 1][0] >= asked - 1)}
+            if possible and not any((plan == "unlimited") == (status == 204) for plan in possible):
+                late.append((status, possible))
+
+    askers = [threading.Thread(target=ask, args=(proxy,)) for proxy in proxies]
+    changes.append((time.monotonic(), "free"))
+    proxies[0].set("k", "free")
+    for asker in askers:
+        asker.start()
+    for i in range(1000):
+        plan = "unlimited" if i % 2 == 0 else "free"
+        changes.append((time.monotonic(), plan))
+        proxies[i // 2 % 2].set("k", plan)
+        if i % 100 == 99:
+            time.sleep(1.1)  # no message: a plan that was missed would show
+    is_over.set()
+    for asker in askers:
+        asker.join()
+    assert late == []
+
+
+def test_ctl_sets_shows_and_unsets(open_proxies):
+    proxy, = open_proxies(LOCAL, 1)
+
+    def told(*words):
+        result = ctl(proxy.place, "tenant", *words)
+        assert result.returncode == 0, (result.stdout, result.stderr)
+        return result.stdout
+
+    key = "header.x-api-key=secret-k"
+    assert re.search(r"^header#[0-9a-f]{32}: gold until 20", told("set", key, "gold", "30d"))
+    assert ": gold" in told("show", key)
+    assert told("list").splitlines()[0].split() == ["KEY", "PLAN", "UNTIL", "BY"]
+    assert "gold" in told("list")
+    assert "no plan" in told("unset", key)
+    assert "no plan" in ctl(proxy.place, "tenant", "unset", key).stderr
+    assert "secret-k" not in proxy.sluice.stderr() and "gold" in audit(proxy.sluice, 1)[0]
+
+
+@pytest.mark.parametrize("value, reason", [
+    (b"{}", "say which key"), (b"[]", "a JSON object"), (body(key="k"), "say which key"),
+    (body(key="header.x-api-key=k", plan=1), "say which key"),
+    (body(key="header.x-api-key=k", plan="gold", why="x"), "say which key"),
+    (body(key="header.x-api-key=k", plan="silver"), "has this plan"),
+    (body(key="client.ip=1.2.3.4", plan="gold"), "key: "),
+    (body(**{"key": "header.x-api-key=k", "plan": "gold", "for": "1"}), "for: "),
+    (body(key="header.x-api-key=k", plan="gold", until="2020-01-01T00:00:00Z"), "lies in the past"),
+])
+def test_a_body_that_makes_no_sense_is_refused_with_a_reason(open_proxies, value, reason):
+    proxy, = open_proxies(LOCAL, 1)
+    assert reason in is_problem(proxy.admin.ask("POST", "/v1/tenants", [JSON], value), 400)
+    assert proxy.admin.read("/v1/tenants")["n"] == 0
