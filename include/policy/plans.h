@@ -5,13 +5,10 @@
 
 #include <stdbool.h>
 
-#include "base/compiler.h"
+#include "base/limits.h"
 #include "base/span.h"
-#include "base/text.h"
 #include "limit/limit.h"
 #include "policy/key.h"
-
-struct policy;
 
 /* Other numbers that a rule has for some keys. */
 struct limit_plan {
@@ -21,16 +18,18 @@ struct limit_plan {
 
 /* Where the name of a key's plan is looked for. */
 struct plan_source {
-    bool is_tenant;       /* in the table of tenants, by key */
-    struct key_term term; /* else: in this header, which trusted proxies alone may send */
+    bool is_tenant; /* in the table of tenants, by key */
+    /* else: in this header, which trusted proxies alone may send, or this claim of the token */
+    struct key_term term;
 };
 
-/* Parse @written as key_parse() does, under the key of the first limit that looks for tenants and
- * takes it. False: none does, and @problem is that of the first, or empty: there is none. */
-MUST_USE bool policy_parse_tenant(const struct policy *policy, struct span written,
-                                  struct key_given *given, struct text *problem);
+struct plan_sources {
+    struct plan_source items[PLAN_SOURCES_MAX];
+    size_t n_items;
+};
 
-/* Whether a limit that looks for tenants has a plan named @name. */
-bool policy_has_tenant_plan(const struct policy *policy, struct span name);
+/* The name that @source, which is not of tenants, has in @request; empty: none. Borrowed from the
+ * request. */
+struct span plan_source_read(const struct plan_source *source, const struct request_view *request);
 
 #endif /* SLUICE_POLICY_PLANS_H */

@@ -8,8 +8,10 @@ import time
 
 import pytest
 
+from harness import tokens
 from harness.admin import JSON, Admin, addresses, audit, ctl, is_problem
 from harness.bans import at, body
+from harness.tokens import bearer, claims, hs256
 from harness.wait import until
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
@@ -240,3 +242,23 @@ def test_a_body_that_makes_no_sense_is_refused_with_a_reason(open_proxies, value
     proxy, = open_proxies(LOCAL, 1)
     assert reason in is_problem(proxy.admin.ask("POST", "/v1/tenants", [JSON], value), 400)
     assert proxy.admin.read("/v1/tenants")["n"] == 0
+
+
+# --- tokens ---
+
+
+def test_a_claim_names_the_plan(start):
+    proxy = start(f"jwt: {{main: {{secret: {tokens.SECRET}, issuer: 'https://id.test', audience: api}}}}\n"
+                  "workers: 1\n"
+                  "limits:\n"
+                  "  a: {key: client.ip, rate: 3/hour, plans: {gold: 7/hour, all: none}, plan: jwt.plan}\n"
+                  "routes: [{limits: [a], jwt: {required: false}, respond: {status: 204}}]\n")
+
+    def statuses(plan, n):
+        fields = bearer(hs256(claims(plan=plan))) if plan else []
+        return [proxy.ask(fields=fields).status for _ in range(n)]
+
+    assert statuses(None, 4) == [204] * 3 + [429]
+    assert statuses("gold", 5) == [204] * 4 + [429]
+    assert statuses("all", 5) == [204] * 5
+    assert statuses("other", 1) == [429]

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "policy/key.h"
 #include "policy/policy.h"
+#include "policy/policy_tenants.h"
 
 static const char MODULE[] = "app.replicas";
 

@@ -276,6 +276,13 @@ static const char *reader_of(const struct route *route)
         if (reads_token(&route->rules[i]->key)) {
             return "a limit of it";
         }
+        for (size_t j = 0; j < route->rules[i]->n_plan_sources; j++) {
+            const struct plan_source *source = &route->rules[i]->plan_sources[j];
+            if (!source->is_tenant &&
+                KEY_SOURCE_ROWS[source->term.source].origin == KEY_FROM_TOKEN) {
+                return "the plan of a limit";
+            }
+        }
     }
     if (route->upstream != NULL && reads_token(&route->upstream->balance_key)) {
         return "its upstream's balance";

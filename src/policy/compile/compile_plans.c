@@ -127,8 +127,13 @@ static void compile_sources(struct compiler *compiler, const struct spec_limit *
     const struct plan_sources *sources = &spec->plan.sources;
     struct plan_source *copies = compile_alloc(compiler, sources->n_items, sizeof(*copies));
     for (size_t i = 0; i < sources->n_items && copies != NULL; i++) {
-        copies[i] = sources->items[i];
-        copies[i].term.name = compile_copy(compiler, copies[i].term.name);
+        const struct key_part part = {.terms = {sources->items[i].term}, .n_terms = 1};
+        struct key_part copy;
+        copies[i].is_tenant = sources->items[i].is_tenant;
+        if (!copies[i].is_tenant) {
+            compile_key_part(compiler, &part, spec->plan.node, &copy);
+            copies[i].term = copy.terms[0];
+        }
         compiler->policy->has_tenants |= copies[i].is_tenant;
     }
     rule->plan_sources = copies;

@@ -65,8 +65,10 @@ static void add_all(struct collection *collection)
     for (size_t i = 0; i < policy->n_rules; i++) {
         add_key(collection, &policy->rules[i].key);
         for (size_t j = 0; j < policy->rules[i].n_plan_sources; j++) {
-            if (!policy->rules[i].plan_sources[j].is_tenant) {
-                add(collection, policy->rules[i].plan_sources[j].term.name, true);
+            const struct plan_source *source = &policy->rules[i].plan_sources[j];
+            if (!source->is_tenant &&
+                KEY_SOURCE_ROWS[source->term.source].origin == KEY_FROM_HEADER) {
+                add(collection, source->term.name, true);
             }
         }
     }

@@ -26,7 +26,7 @@ static bool parse_plan_rate(const struct value_input *input, void *out)
     return rate_parse(input->text, out, input->problem);
 }
 
-/* One of the sources of a plan: `tenant`, or a header. */
+/* One of the sources of a plan: `tenant`, a claim or a header. */
 static bool parse_plan_source(struct span word, struct arena *arena, struct plan_source *source,
                               struct text *problem)
 {
@@ -39,8 +39,9 @@ static bool parse_plan_source(struct span word, struct arena *arena, struct plan
         return false;
     }
     source->term = part.terms[0];
-    return KEY_SOURCE_ROWS[source->term.source].origin == KEY_FROM_HEADER ||
-           text_refuse(problem, "a plan is looked for in tenant or header.NAME");
+    const enum key_origin origin = KEY_SOURCE_ROWS[source->term.source].origin;
+    return origin == KEY_FROM_HEADER || origin == KEY_FROM_TOKEN ||
+           text_refuse(problem, "a plan is looked for in tenant, jwt.CLAIM or header.NAME");
 }
 
 static bool parse_plan_sources(const struct value_input *input, void *out)
@@ -202,9 +203,11 @@ static const struct section_field PLAN_RATE_FIELDS[] = {
 const struct value_type VALUE_PLAN_RATE =
     SHORT_SECTION_TYPE(PLAN_RATE_FIELDS, struct spec_rate, "rate");
 
-#define PATTERN_PLAN_SOURCE "(tenant|header\\." KEY_NAME_PATTERN ")"
+#define PATTERN_PLAN_SOURCE                                                                        \
+    "(tenant|header\\." KEY_NAME_PATTERN "|jwt\\." KEY_CLAIM_PATTERN "(\\." KEY_CLAIM_PATTERN ")*" \
+    ")"
 const struct value_type VALUE_PLAN_SOURCES = {
-    .noun = "tenant or header.NAME, the first that names a plan, joined by |",
+    .noun = "tenant, jwt.CLAIM or header.NAME, the first that names a plan, joined by |",
     VALUE_WITH_NODE(struct spec_plan_sources, sources),
     .parse = parse_plan_sources,
     .pattern = "^[ \t]*" PATTERN_PLAN_SOURCE "([ \t]*[|][ \t]*" PATTERN_PLAN_SOURCE ")*[ \t]*$",

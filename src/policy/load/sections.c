@@ -227,7 +227,8 @@ static const struct section_field LIMIT_FIELDS[] = {
     {"plans", SHAPE_MAP_OF_LISTS, &VALUE_PLAN_RATE, offsetof(struct spec_limit, plans), NULL,
      KEY_OPTIONAL, "other rates for some keys, by name: of the same periods; or none"},
     {"plan", SHAPE_ONE, &VALUE_PLAN_SOURCES, offsetof(struct spec_limit, plan), NULL, KEY_OPTIONAL,
-     "where a key's plan is named: tenant, header.NAME of trusted proxies; \"|\" takes the first"},
+     "where a plan is named: tenant, jwt.CLAIM, header.NAME of trusted proxies; \"|\" takes the "
+     "first"},
     {"except", SHAPE_ONE, &EXCEPT_TYPE, offsetof(struct spec_limit, except), NULL, KEY_OPTIONAL,
      "clients that this limit does not apply to"},
     {"missing", SHAPE_ONE, &MISSING_TYPE, offsetof(struct spec_limit, missing), NULL, KEY_OPTIONAL,

@@ -123,6 +123,11 @@ enum { SPEC_ON_FAILURE_INHERIT = ON_FAILURE_DENY + 1 };
 
 enum spec_align { SPEC_ALIGN_CLOCK, SPEC_ALIGN_FIRST };
 
+struct spec_plan_sources {
+    const struct node *node; /* NULL: not in the file */
+    struct plan_sources sources;
+};
+
 struct spec_limit {
     struct section_position position;
     struct section_items key;   /* struct spec_key_part */

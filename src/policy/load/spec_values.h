@@ -59,15 +59,6 @@ struct spec_rate {
     uint32_t burst; /* 0: not given */
 };
 
-/* Where the names of plans are looked for. */
-struct spec_plan_sources {
-    const struct node *node; /* NULL: not in the file */
-    struct plan_sources {
-        struct plan_source items[PLAN_SOURCES_MAX];
-        size_t n_items;
-    } sources;
-};
-
 struct spec_key_part {
     const struct node *node;
     struct key_part part;

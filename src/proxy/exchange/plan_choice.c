@@ -34,8 +34,8 @@ void plan_choose(const struct limit_rule *rule, const struct request_view *reque
         char buffer[TENANT_PLAN_BYTES_MAX];
         if (source->is_tenant && tenants != NULL) {
             name = tenants_view_find(tenants, key, secret, now_us, buffer);
-        } else if (!source->is_tenant && request->peer_is_trusted) {
-            name = head_find_only(request->head, source->term.name);
+        } else if (!source->is_tenant) {
+            name = plan_source_read(source, request);
         }
         if (name.len > 0) {
             choice->source = source;
