@@ -1,6 +1,7 @@
 """A client of HTTP/2 that sends what it is told, frame by frame, and keeps the windows open unless told not to."""
 
 import socket
+import ssl
 
 import hpack
 from hyperframe.frame import (ContinuationFrame, DataFrame, Frame, GoAwayFrame, HeadersFrame, PingFrame,
@@ -96,7 +97,7 @@ class Http2Client:
         while len(self.buffer) < n:
             try:
                 more = self.sock.recv(65536)
-            except ConnectionError:
+            except (ConnectionError, ssl.SSLEOFError):
                 more = b""
             if not more:
                 raise Closed()
