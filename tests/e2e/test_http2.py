@@ -114,7 +114,8 @@ def test_a_denied_grpc_call_says_how_long_to_wait(start, start_upstream, connect
     wait_s = int(denied.fields["grpc-retry-pushback-ms"]) / 1000
     assert wait_s > 1000 and 0 <= int(denied.fields["retry-after"]) - wait_s < 1
     assert "ratelimit" in denied.fields and "content-length" not in denied.fields
-    assert proxy.log_lines(2)[-1]["status"] == "429"
+    line = proxy.log_lines(2)[-1]
+    assert (line["status"], line["out"]) == ("429", "0")
 
 
 def test_a_grpc_client_that_waits_as_told_is_admitted(start, start_upstream, connect):

@@ -85,5 +85,6 @@ bool http2_grpc_send(struct http2_request *request, const struct response *respo
             (struct field){.name = SPAN("grpc-retry-pushback-ms"), .value = text_span(&wait)};
     }
     const struct http2_fields lists[] = {{grpc, n}, {own, n_own}};
+    request->exchange->response_bytes = 0; /* the body is not sent */
     return http2_stream_send_head(&request->stream, 200, lists, ARRAY_LEN(lists), true);
 }
