@@ -16,9 +16,9 @@ enum { SIMULATION_TEXT_BYTES = 512 }; /* of a request; longer texts are allocate
 
 /* The data of a request that is kept until its end. */
 struct simulation_case {
-    uint64_t due_us;           /* time of the next renewal of its slots, or of its end */
-    uint64_t inflight_heap_us; /* time of its end */
-    uint64_t renew_us;         /* interval between renewals of its slots */
+    uint64_t due_us;   /* time of the next renewal of its slots, or of its end */
+    uint64_t end_us;   /* time of its end */
+    uint64_t renew_us; /* interval between renewals of its slots */
     struct admission admission;
     struct outcome outcome;
     struct arena arena; /* of the path and the keys */

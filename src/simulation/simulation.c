@@ -85,8 +85,7 @@ void simulation_free(struct simulation *simulation)
 
 static void end(struct simulation *simulation, struct simulation_case *ended)
 {
-    simulation->now_us =
-        ended->inflight_heap_us > simulation->now_us ? ended->inflight_heap_us : simulation->now_us;
+    simulation->now_us = ended->end_us > simulation->now_us ? ended->end_us : simulation->now_us;
     settlement_make(&ended->admission, &ended->outcome, simulation->store);
     inflight_heap_give_back(&simulation->inflight, ended);
 }
@@ -96,9 +95,8 @@ static void renew(struct simulation *simulation, struct simulation_case *open)
 {
     simulation->now_us = open->due_us > simulation->now_us ? open->due_us : simulation->now_us;
     settlement_renew(&open->admission, simulation->store);
-    open->due_us = open->renew_us < open->inflight_heap_us - open->due_us
-                       ? open->due_us + open->renew_us
-                       : open->inflight_heap_us;
+    open->due_us =
+        open->renew_us < open->end_us - open->due_us ? open->due_us + open->renew_us : open->end_us;
     inflight_heap_push(&simulation->inflight, open);
 }
 
@@ -107,7 +105,7 @@ static void advance(struct simulation *simulation, uint64_t now_us)
 {
     struct simulation_case *due;
     while ((due = inflight_heap_pop(&simulation->inflight, now_us)) != NULL) {
-        if (due->due_us < due->inflight_heap_us) {
+        if (due->due_us < due->end_us) {
             renew(simulation, due);
         } else {
             end(simulation, due);
@@ -215,9 +213,8 @@ static bool plan_end(struct simulation *simulation, struct simulation_case *open
     if (!has_an_end(&open->admission, &open->outcome)) {
         return false;
     }
-    open->inflight_heap_us =
-        lasts_us < LIMIT_NOW_MAX ? simulation->now_us + lasts_us : LIMIT_NOW_MAX;
-    if (open->inflight_heap_us <= simulation->now_us) {
+    open->end_us = lasts_us < LIMIT_NOW_MAX ? simulation->now_us + lasts_us : LIMIT_NOW_MAX;
+    if (open->end_us <= simulation->now_us) {
         settlement_make(&open->admission, &open->outcome, simulation->store);
         return false;
     }
@@ -228,9 +225,9 @@ static bool plan_end(struct simulation *simulation, struct simulation_case *open
         simulation->n_early_ends++;
     }
     open->renew_us = renewal_us(&open->admission);
-    open->due_us = open->renew_us < open->inflight_heap_us - simulation->now_us
+    open->due_us = open->renew_us < open->end_us - simulation->now_us
                        ? simulation->now_us + open->renew_us
-                       : open->inflight_heap_us;
+                       : open->end_us;
     inflight_heap_push(&simulation->inflight, open);
     return true;
 }
