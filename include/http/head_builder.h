@@ -34,8 +34,7 @@ struct head_builder {
     /* The caller's, set before head_builder_begin(); must outlive the head. */
     struct field *fields;  /* n_fields_max of them */
     size_t n_fields_max;   /* more: 431 */
-    char *bytes;           /* names and values are copied here; @head_bytes_max is enough, unless
-                             pieces of Cookie stand apart */
+    char *bytes;           /* names and values are copied here; @head_bytes_max is enough */
     size_t capacity;       /* of @bytes; more: 431 */
     size_t head_bytes_max; /* of the head as HTTP/1.1 would write it; more: 431 */
 

@@ -121,16 +121,44 @@ static bool is_of_connection(enum field_id id, struct span value)
            (id == FIELD_TE && !span_equals_ignore_case(value, SPAN("trailers")));
 }
 
+static void reverse(char *begin, char *end)
+{
+    while (begin < end) {
+        const char c = *begin;
+        *begin++ = *--end;
+        *end = c;
+    }
+}
+
+/* Change places in memory: what came of Cookie, and what came behind it. */
+static void move_cookie_to_end(struct head_builder *builder)
+{
+    struct span *cookie = &builder->cookie->value;
+    const size_t len = cookie->len;
+    char *begin = builder->bytes + (cookie->data - builder->bytes);
+    char *behind = begin + len;
+    char *end = builder->bytes + builder->used;
+    reverse(begin, behind);
+    reverse(behind, end);
+    reverse(begin, end);
+    for (size_t i = 0; i < builder->n_fields; i++) {
+        struct field *field = &builder->fields[i];
+        field->name.data -= field->name.data >= behind ? len : 0;
+        field->value.data -= field->value.data >= behind ? len : 0;
+    }
+    cookie->data = end - len;
+}
+
 /* Clients cut Cookie into pieces, which are one line in HTTP/1.1 (RFC 9113 section 8.2.3). The
- * pieces that came grow at the end of the memory, to which they are moved if others followed. */
+ * pieces that came grow at the end of the memory, to which they are moved if others followed: once
+ * at most for each field that is no piece. */
 static void join_cookie(struct head_builder *builder, struct span value)
 {
     struct span *cookie = &builder->cookie->value;
     if (cookie->data + cookie->len != builder->bytes + builder->used) {
-        *cookie = copy(builder, *cookie);
+        move_cookie_to_end(builder);
     }
-    if (builder->error.status == 0 && copy(builder, SPAN("; ")).data != NULL &&
-        copy(builder, value).data != NULL) {
+    if (copy(builder, SPAN("; ")).data != NULL && copy(builder, value).data != NULL) {
         cookie->len += strlen("; ") + value.len;
     }
 }
