@@ -13,6 +13,7 @@ from hyperframe.frame import DataFrame, HeadersFrame, SettingsFrame
 
 from harness.http2 import PREFACE, TIMEOUT_S, Closed, Http2Client
 from harness.upstream import answer
+from harness.wait import until
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 EXTENSION = 0x16
@@ -364,7 +365,7 @@ def the_places(start_shared, upstream, tmp_path_factory):
                          "  - {address: 127.0.0.1:0, http: [2, 1.1]}\n"
                          f"  - {{address: 127.0.0.1:0, tls: {{cert: {folder}/c.pem, key: {folder}/k.pem}}}}\n"
                          f"upstream: {upstream.url}")
-    return dict(zip(("text", "tls"), proxy.find_addresses(2)))
+    return dict(zip(("text", "tls"), until(lambda: proxy.find_addresses(2), "both addresses")))
 
 
 @pytest.fixture(name="client")
