@@ -10,7 +10,9 @@ import pytest
 from harness import program
 from harness.admin import (JSON, POLICY, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer,
                            ctl, is_problem)
+from harness.client import TIMEOUT_S
 from harness.relay import Relay
+from harness.upstream import OK
 from harness.wait import until
 
 
@@ -315,22 +317,28 @@ def test_who_leaves_before_the_answer_leaves_nothing_behind(unix):
 # --- beginning and end ---
 
 def test_a_proxy_that_drains_is_alive_and_not_ready(start, start_upstream, tmp_path):
-    upstream = start_upstream()
+    may_answer = threading.Event()
+
+    def behave(peer, _):
+        may_answer.wait(TIMEOUT_S)
+        peer.send(OK)
+
+    upstream = start_upstream(behave)
     proxy = start(f"""
         admin: "unix:{tmp_path}/admin.sock"
         upstream: {upstream.url}
         """)
     unix = Admin(addresses(proxy)[0])
     held = proxy.connect()
-    held.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n")
-    until(lambda: upstream.n_connections, "the request at the upstream")
+    held.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    upstream.wait_for(1)
     proxy.signal()
     until(lambda: "draining" in proxy.stderr(), "the drain")
     until(lambda: unix.ask("GET", "/readyz").status == 503, "unready")
     assert unix.read("/readyz", 503)["status"] == "draining"
     assert unix.read("/healthz")["status"] == "alive"
     assert "about to stop" in is_problem(unix.ask("POST", "/v1/reload", [JSON], b""), 503)
-    held.send(b"x")
+    may_answer.set()
     held.read()
     assert proxy.wait() == 0
     assert not os.path.exists(f"{tmp_path}/admin.sock")
