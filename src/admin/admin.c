@@ -153,6 +153,7 @@ enum status admin_new(const struct admin_options *options, struct admin **admin)
         status = wakeup_init(&created->reloaded, created->loop, on_reloaded, created);
     }
     if (status == STATUS_OK) {
+        admin_history_start(created);
         status = admin_listeners_renew(created, created->policy);
     }
     if (status != STATUS_OK) {
@@ -196,6 +197,7 @@ void admin_free(struct admin *admin)
         return;
     }
     admin_listeners_close(admin);
+    timer_close(&admin->read_meters);
     tls_worker_free(admin->tls);
     free_stores(admin);
     wakeup_close(&admin->stop);

@@ -9,6 +9,7 @@
 
 #include "admin/access.h"
 #include "admin/admin.h"
+#include "admin/history.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -64,6 +65,8 @@ struct admin {
     struct list admin_listeners; /* struct admin_listener */
     struct list leaving;         /* struct admin_listener */
     struct log_gate refusals;    /* limits the log lines about refusals */
+    struct history history;
+    struct timer read_meters; /* for the history */
     pthread_t thread;
     bool is_running;
     uint64_t started_us; /* monotonic */
@@ -111,6 +114,11 @@ void admin_connections_close(struct admin_listener *admin_listener);
 /* Whether a request that began under @policy is in progress at @admin_listener. */
 bool admin_connections_have_request(const struct admin_listener *admin_listener,
                                     const struct policy *policy);
+
+/* --- history_resource.c --- */
+
+/* Read the meters for the history now and each second. */
+void admin_history_start(struct admin *admin);
 
 /* --- reload_resource.c --- */
 

@@ -11,6 +11,8 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/v1/status", ADMIN_READS, status_handle,
      "version, policy, listeners, store and counters at a glance"},
     {"GET", "/metrics", ADMIN_READS, metrics_handle, "what is counted, for Prometheus"},
+    {"GET", "/v1/history", ADMIN_READS, history_handle,
+     "requests, errors, times and connections of the last hour"},
     {"GET", "/v1/limits", ADMIN_READS, limits_handle, "what each limit means"},
     {"GET", "/v1/limits/{limit}", ADMIN_READS, limit_handle, "what one limit means"},
     {"GET", "/v1/limits/{limit}/keys", ADMIN_READS, keys_handle,

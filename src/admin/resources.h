@@ -32,6 +32,7 @@ void certificates_handle(struct admin_request *request);
 void health_handle(struct admin_request *request);
 void ready_handle(struct admin_request *request);
 void status_handle(struct admin_request *request);
+void history_handle(struct admin_request *request);
 void metrics_handle(struct admin_request *request);
 void top_handle(struct admin_request *request);
 void keys_handle(struct admin_request *request);

@@ -396,3 +396,29 @@ def test_each_command_of_the_manual_tells_what_stands_there(start):
     settle(proxy, "sluice_requests_total", 8)
     for commands, told in runs:
         assert run(commands) == steady(told), commands
+
+
+# --- the last hour ---
+
+def test_the_history_has_the_requests_in_the_steps_of_their_time(start):
+    proxy = start(LISTED % 0)
+    for _ in range(4):
+        proxy.ask()
+    settle(proxy, "sluice_requests_total", 4)
+
+    def find():
+        fine = ask_admin(proxy, "/v1/history").json()["fine"]
+        return fine if sum(fine["denied"]) == 3 else None
+
+    fine = until(find, "the step of the requests to end")
+    assert fine["step_s"] == 1
+    assert sum(fine["allowed"]) == 1
+    assert sum(fine["decisions"]) == 4
+    assert sum(fine["unlimited"]) == sum(fine["undecided"]) == sum(fine["server_errors"]) == 0
+    assert sum(fine["request_us"]) > 0
+    columns = [column for column in fine.values() if isinstance(column, list)]
+    assert len(columns) == 10
+    assert {len(column) for column in columns} == {len(fine["denied"])}
+    coarse = ask_admin(proxy, "/v1/history").json()["coarse"]
+    assert coarse["step_s"] == 10
+    assert sum(coarse["denied"]) in (0, 3)
