@@ -90,7 +90,6 @@ void http2_end_requests(struct http2_connection *connection, enum http2_end end)
             http2_request_free(request);
         } else if (end == HTTP2_END_CUT) {
             exchange_cut(request->exchange, ANSWER_SERVER_FAILED, "the proxy ended it");
-            /* it is freed, or its answer is complete and waits for the client */
         } else {
             exchange_on_client_gone(request->exchange);
         }
