@@ -82,16 +82,24 @@ static bool make_room(struct http2_connection *connection, uint64_t now_us)
 
 /* --- the end --- */
 
+/* End a request for the proxy's own reasons. */
+static void cut(struct http2_request *request)
+{
+    if (request->exchange != NULL) {
+        exchange_cut(request->exchange, ANSWER_SERVER_FAILED, "the proxy ended it");
+    } else {
+        http2_request_free(request);
+    }
+}
+
 void http2_end_requests(struct http2_connection *connection, enum http2_end end)
 {
     while (!list_is_empty(&connection->requests)) {
         struct http2_request *request = request_at(connection->requests.next);
-        if (request->exchange == NULL) {
-            http2_request_free(request);
-        } else if (end == HTTP2_END_CUT) {
-            exchange_cut(request->exchange, ANSWER_SERVER_FAILED, "the proxy ended it");
+        if (end == HTTP2_END_CUT) {
+            cut(request);
         } else {
-            exchange_on_client_gone(request->exchange);
+            http2_request_on_reset(request);
         }
     }
 }
@@ -105,11 +113,7 @@ bool http2_cut_expired(struct http2_connection *connection, const struct exchang
         node = node->next;
         if (request->config == expired) {
             is_any = true;
-            if (request->exchange != NULL) {
-                exchange_cut(request->exchange, ANSWER_SERVER_FAILED, "the proxy ended it");
-            } else {
-                http2_request_free(request);
-            }
+            cut(request);
         }
     }
     if (connection->next != NULL && connection->next->config == expired) {

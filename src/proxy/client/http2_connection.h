@@ -131,7 +131,7 @@ void http2_request_on_sent(struct http2_request *request);
 /* The client's window has opened, or the socket takes bytes again. */
 void http2_request_on_room(struct http2_request *request);
 
-/* The stream has ended before the answer: end the exchange. */
+/* The client has ended the stream, or left: end the exchange, if it is not over. */
 void http2_request_on_reset(struct http2_request *request);
 
 /* Whether @response, one of the proxy's own, answers a gRPC call: it is then sent by

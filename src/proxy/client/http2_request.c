@@ -203,7 +203,7 @@ static enum stream_result send_piece(struct client *client, const struct respons
 {
     struct http2_request *request = request_of(client);
     const struct span section = request->exchange->out.trailers;
-    const bool ends_with_head = last && piece.len == 0 && section.len == 0;
+    const bool ends_with_head = response != NULL && last && piece.len == 0 && section.len == 0;
     if (response != NULL && last && http2_grpc_maps(request, response)) {
         http2_wake(request->connection);
         return http2_grpc_send(request, response) ? STREAM_DONE : STREAM_BROKEN;
@@ -211,7 +211,7 @@ static enum stream_result send_piece(struct client *client, const struct respons
     if (response != NULL && !send_head(request, response, ends_with_head)) {
         return STREAM_BROKEN;
     }
-    if (response != NULL && (ends_with_head || piece.len == 0) && section.len == 0) {
+    if (ends_with_head || (piece.len == 0 && !last)) {
         return STREAM_DONE;
     }
     http2_wake(request->connection);
@@ -221,9 +221,6 @@ static enum stream_result send_piece(struct client *client, const struct respons
         return STREAM_BLOCKED;
     }
     if (last && piece.len <= POSTED_BODY_BYTES_MAX && post(request, piece)) {
-        return STREAM_DONE;
-    }
-    if (piece.len == 0 && !last) {
         return STREAM_DONE;
     }
     http2_stream_send(&request->stream, piece, last, NULL);
