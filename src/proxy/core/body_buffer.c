@@ -3,9 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/counter.h"
 #include "base/limits.h"
-#include "proxy/core/proxy_env.h"
-#include "proxy/meters.h"
 
 enum { BODY_BLOCKS_KEPT = 128 };
 
@@ -32,7 +31,7 @@ void body_budget_close(struct body_budget *budget)
 /* Count one more block for @buffer. False: buffer->lack says why not. */
 static bool count(struct body_buffer *buffer)
 {
-    struct body_budget *budget = buffer->env->body_buffers.budget;
+    struct body_budget *budget = buffer->buffers->budget;
     const unsigned n_max = (unsigned)(buffer->max_bytes / SMALL_BLOCK_BYTES);
     buffer->lack = BODY_BUFFER_FULL;
     if (atomic_fetch_add(&budget->n_blocks, 1) >= n_max) {
@@ -54,7 +53,7 @@ static bool count(struct body_buffer *buffer)
 
 static void discount(struct body_buffer *buffer)
 {
-    struct body_budget *budget = buffer->env->body_buffers.budget;
+    struct body_budget *budget = buffer->buffers->budget;
     if (buffer->client.family != ADDRESS_NONE) {
         client_counts_remove(&budget->clients, &buffer->client);
     }
@@ -65,7 +64,7 @@ static void discount(struct body_buffer *buffer)
 
 static void wait_for_block(struct body_buffer *buffer)
 {
-    struct body_buffers *buffers = &buffer->env->body_buffers;
+    struct body_buffers *buffers = buffer->buffers;
     if (list_is_empty(&buffers->waiting)) {
         timer_arm(&buffers->retry_timer, BODY_BUFFER_RETRY_US);
     }
@@ -105,9 +104,11 @@ static void on_retry(void *context)
     }
 }
 
-void body_buffers_init(struct body_buffers *buffers, struct body_budget *budget, struct loop *loop)
+void body_buffers_init(struct body_buffers *buffers, struct body_budget *budget,
+                       struct counter *buffered_bytes, struct loop *loop)
 {
     buffers->budget = budget;
+    buffers->buffered_bytes = buffered_bytes;
     pool_init(&buffers->blocks, sizeof(struct body_block), BODY_BLOCKS_KEPT);
     list_init(&buffers->waiting);
     timer_init(&buffers->retry_timer, loop, on_retry, buffers);
@@ -134,11 +135,11 @@ static struct body_block *first_block(const struct body_buffer *buffer)
 /* False: buffer->lack says why not. */
 static bool take_block(struct body_buffer *buffer)
 {
-    struct proxy_env *env = buffer->env;
+    struct body_buffers *buffers = buffer->buffers;
     if (!count(buffer)) {
         return false;
     }
-    struct body_block *block = pool_take(&env->body_buffers.blocks);
+    struct body_block *block = pool_take(&buffers->blocks);
     if (block == NULL) {
         discount(buffer);
         buffer->lack = BODY_BUFFER_FULL;
@@ -146,16 +147,16 @@ static bool take_block(struct body_buffer *buffer)
     }
     block->len = 0;
     list_push_back(&buffer->blocks, &block->node);
-    counter_add(&env->meters->buffered_bytes, SMALL_BLOCK_BYTES);
+    counter_add(buffers->buffered_bytes, SMALL_BLOCK_BYTES);
     return true;
 }
 
 static void return_block(struct body_buffer *buffer, struct body_block *block)
 {
-    struct proxy_env *env = buffer->env;
+    struct body_buffers *buffers = buffer->buffers;
     list_remove(&block->node);
-    pool_give(&env->body_buffers.blocks, block);
-    counter_add(&env->meters->buffered_bytes, 0 - (uint64_t)SMALL_BLOCK_BYTES);
+    pool_give(&buffers->blocks, block);
+    counter_add(buffers->buffered_bytes, 0 - (uint64_t)SMALL_BLOCK_BYTES);
     discount(buffer);
 }
 
@@ -177,7 +178,7 @@ void body_buffer_close(struct body_buffer *buffer)
  * which wait for its share. Other clients are not delayed by these. */
 static bool is_behind_others(struct body_buffer *buffer)
 {
-    const struct body_buffers *buffers = &buffer->env->body_buffers;
+    const struct body_buffers *buffers = buffer->buffers;
     struct list *node = buffers->waiting.next;
     buffer->lack = buffers->is_full ? BODY_BUFFER_FULL : BODY_BUFFER_SHARE;
     if (buffers->is_full || buffer->client.family == ADDRESS_NONE) {

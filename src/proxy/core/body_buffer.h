@@ -33,9 +33,10 @@ struct body_budget {
 /* The buffers of one worker. */
 struct body_buffers {
     struct body_budget *budget;
-    struct pool blocks;  /* struct body_block */
-    struct list waiting; /* struct body_buffer, for a block; the oldest first */
-    bool is_full;        /* one of them lacks BODY_BUFFER_FULL, or has since the last try */
+    struct counter *buffered_bytes; /* gauge: of the blocks in use */
+    struct pool blocks;             /* struct body_block */
+    struct list waiting;            /* struct body_buffer, for a block; the oldest first */
+    bool is_full; /* one of them lacks BODY_BUFFER_FULL, or has since the last try */
     struct timer retry_timer;
 };
 
@@ -46,10 +47,8 @@ enum body_buffer_lack {
     BODY_BUFFER_LACKS,
 };
 
-struct proxy_env;
-
 struct body_buffer {
-    struct proxy_env *env;
+    struct body_buffers *buffers;
     struct address client;      /* masked; ADDRESS_NONE: maybe many, their share is not limited */
     uint64_t max_bytes;         /* of all buffers: max.buffered */
     uint64_t room_bytes;        /* that may still be added */
@@ -62,7 +61,8 @@ struct body_buffer {
 void body_budget_init(struct body_budget *budget);
 void body_budget_close(struct body_budget *budget);
 
-void body_buffers_init(struct body_buffers *buffers, struct body_budget *budget, struct loop *loop);
+void body_buffers_init(struct body_buffers *buffers, struct body_budget *budget,
+                       struct counter *buffered_bytes, struct loop *loop);
 /* No buffer may exist. No-op on a struct that is all zero. */
 void body_buffers_close(struct body_buffers *buffers);
 

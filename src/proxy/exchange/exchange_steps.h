@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/meters.h"
-#include "proxy/upstream/upstream_choice.h"
+#include "proxy/upstream/upstream_outcome.h"
 
 /* --- the log line, and counting in the worker's meters (exchange_log.c) --- */
 

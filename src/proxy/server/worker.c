@@ -404,7 +404,8 @@ static void init_timers(struct worker *worker, const struct policy *policy)
 {
     struct loop *loop = worker->env.loop;
     outbox_init(&worker->env.outbox, loop);
-    body_buffers_init(&worker->env.body_buffers, &worker->shared->body_budget, loop);
+    body_buffers_init(&worker->env.body_buffers, &worker->shared->body_budget,
+                      &worker->env.meters->buffered_bytes, loop);
     client_env_open(&worker->clients, &policy->timeouts);
     dying_stacks_init(&worker->worker_configs.dying_stacks, loop);
     timer_init(&worker->drain_timer, loop, on_drain_timeout, worker);

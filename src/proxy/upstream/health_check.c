@@ -19,7 +19,7 @@
 #include "net/loop.h"
 #include "net/stream.h"
 #include "proxy/core/proxy_env.h"
-#include "proxy/upstream/upstream_choice.h"
+#include "proxy/upstream/upstream_outcome.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_server.h"
 #include "tls/tls_stream.h"

@@ -29,7 +29,7 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     /* If all workers started with the first server, they would return to it at the same time. */
     server->credit = balance_first_credit(index, n_servers, group->env->number % n_servers);
     list_init(&server->idle);
-    return upstream_name_init(server);
+    return upstream_name_init(server, upstream_close_outdated);
 }
 
 static enum status begin_checks(struct upstream_group *group)

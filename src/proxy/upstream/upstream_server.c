@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "net/listen_socket.h"
 #include "proxy/core/proxy_env.h"
-#include "proxy/upstream/upstream.h"
 #include "tls/tls_stream.h"
 
 enum { RESOLVE_RETRY_US = 1000 * 1000 }; /* after a failure */
@@ -28,7 +27,7 @@ static void take_addresses(struct upstream_server *server, const struct resolver
     server->n_addresses = answer->n_addresses;
     server->next_address = upstream_server_find_address(server, &last) % server->n_addresses;
     server->generation++;
-    upstream_close_outdated(server);
+    server->on_change(server);
 }
 
 static void on_addresses(void *context, const struct resolver_answer *answer)
@@ -57,8 +56,10 @@ static void resolve(void *context)
     }
 }
 
-enum status upstream_name_init(struct upstream_server *server)
+enum status upstream_name_init(struct upstream_server *server,
+                               void (*on_change)(struct upstream_server *server))
 {
+    server->on_change = on_change;
     const struct endpoint *endpoint = server->endpoint;
     timer_init(&server->resolve_timer, server->group->env->loop, resolve, server);
     if (endpoint->unix_path.len > 0 ||

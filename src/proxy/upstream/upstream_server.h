@@ -46,11 +46,12 @@ struct upstream_server {
     struct resolver_query *query; /* NULL: none under way */
     struct timer resolve_timer;   /* until the next query */
     bool is_name;
-    unsigned generation;                     /* number of answers with addresses so far */
-    struct health_check *check;              /* only in worker 1; NULL: none */
-    struct list idle;                        /* struct upstream, the latest first */
-    struct tls_client_sessions tls_sessions; /* under group->tls */
-    size_t n_connections;                    /* including idle ones */
+    void (*on_change)(struct upstream_server *server); /* of its addresses */
+    unsigned generation;                               /* number of answers with addresses so far */
+    struct health_check *check;                        /* only in worker 1; NULL: none */
+    struct list idle;                                  /* struct upstream, the latest first */
+    struct tls_client_sessions tls_sessions;           /* under group->tls */
+    size_t n_connections;                              /* including idle ones */
 };
 
 struct upstream_group {
@@ -99,8 +100,10 @@ static inline size_t upstream_server_find_address(const struct upstream_server *
 /* --- addresses: a name is resolved again when the TTL of its answer ends --- */
 
 /* Find the addresses of @server, whose endpoint and group are set. A name query starts at once.
- * STATUS_NO_MEMORY. */
-MUST_USE enum status upstream_name_init(struct upstream_server *server);
+ * @on_change is called after each answer with addresses. STATUS_NO_MEMORY. */
+MUST_USE enum status upstream_name_init(struct upstream_server *server,
+                                        void (*on_change)(struct upstream_server *server));
+
 /* Give @server, which has no addresses yet, those of @old, which has the same name, until its own
  * query is answered. */
 void upstream_name_take_over(struct upstream_server *server, const struct upstream_server *old);

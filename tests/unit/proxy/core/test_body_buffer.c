@@ -30,7 +30,7 @@ static void set_up(void)
     ck_assert_int_eq(meters_new(0, &meters), STATUS_OK);
     env = (struct proxy_env){.loop = iterations_new_loop(), .meters = meters_of_worker(meters, 0)};
     body_budget_init(&budget);
-    body_buffers_init(&env.body_buffers, &budget, env.loop);
+    body_buffers_init(&env.body_buffers, &budget, &env.meters->buffered_bytes, env.loop);
     n_served = 0;
 }
 
@@ -53,8 +53,10 @@ static void on_room(struct body_buffer *buffer)
 static struct body_buffer *open_buffer(unsigned i, const char *client, uint64_t room_bytes)
 {
     struct body_buffer *buffer = &buffers[i];
-    *buffer = (struct body_buffer){
-        .env = &env, .max_bytes = MAX, .room_bytes = room_bytes, .on_room = on_room};
+    *buffer = (struct body_buffer){.buffers = &env.body_buffers,
+                                   .max_bytes = MAX,
+                                   .room_bytes = room_bytes,
+                                   .on_room = on_room};
     if (client != NULL) {
         ck_assert(address_parse(span_of_text(client), &buffer->client));
     }
