@@ -15,6 +15,7 @@ from harness.wait import until
 OK = "routes: [{match: {path: /ok}, respond: {status: 200, body: ok}}]\n"
 GET_OK = b"GET /ok HTTP/1.1\r\nHost: a\r\n\r\n"
 MANY = 16  # CONNECTIONS_MANY
+GRACE_S = 0.1  # EVICTION_GRACE_US
 ATTACKERS = [f"127.0.0.{i}" for i in range(2, 6)]
 
 
@@ -84,11 +85,45 @@ class PipelineFlood:
         self.selector.close()
 
 
-def ask_in_pipeline(client, n):
-    client.send(GET_OK * n)
-    for _ in range(n):
-        response = client.read()
-        assert response.status == 200 and response.get("Connection") is None
+def serves_a_new_client(proxy):
+    with proxy.connect("127.0.0.8") as new:
+        response = new.ask(path="/ok")
+    assert response.status in (200, 503)
+    return response.status == 200
+
+
+class Regular:
+    """A client that asks now and then. A connection of it that was idle for EVICTION_GRACE_US may
+    give way; it then opens another."""
+
+    def __init__(self, proxy):
+        self.proxy = proxy
+        self.open()
+
+    def open(self):
+        self.client = until(self.try_open, "a client to be served", 2)
+
+    def try_open(self):
+        self.asked = time.monotonic()
+        client = self.proxy.connect("127.0.0.1")
+        if client.ask(path="/ok").status == 200:
+            return client
+        client.close()
+        return None
+
+    def ask_in_pipeline(self, n):
+        asked = time.monotonic()
+        try:
+            self.client.send(GET_OK * n)
+            first = self.client.read()
+        except (Cut, ConnectionError):
+            assert time.monotonic() - self.asked >= GRACE_S, "it was not idle for long"
+            self.open()
+            self.client.send(GET_OK * n)
+            first = self.client.read()
+        self.asked = asked
+        for response in [first, *(self.client.read() for _ in range(n - 1))]:
+            assert response.status == 200 and response.get("Connection") is None
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -100,16 +135,14 @@ def test_connections_that_pipeline_for_ever_lock_nobody_out(start, start_upstrea
 
     routes = OK if server_s is None else f"upstream: {start_upstream(behave).url}\n"
     proxy = start(policy(100, routes, workers))
-    regular = [proxy.connect("127.0.0.1") for _ in range(3)]
-    for client in regular:
-        ask(client)
+    regular = [Regular(proxy) for _ in range(3)]
     with PipelineFlood(proxy, 50, n_at_once) as flood:
         until(lambda: flood.n_closed >= 100, "all places to be taken")
         for _ in range(12):
             with proxy.connect("127.0.0.8") as new:
                 ask(new)
             for client in regular:
-                ask_in_pipeline(client, 3)
+                client.ask_in_pipeline(3)
 
 
 def test_one_that_pipelines_ends_with_its_answer_and_says_so(start, start_upstream):
