@@ -4,13 +4,13 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/limits.h"
 #include "base/text.h"
 #include "jwt/verifier.h"
 
 enum {
     N_SETS = 1024,
     N_WAYS = 4,
-    IPV6_BITS = 64,
     US_PER_S = 1000 * 1000,
     US_PER_MINUTE = 60 * US_PER_S,
 };
@@ -62,7 +62,7 @@ static struct sender *find(struct jwt_failures *failures, const struct address *
                            uint64_t now_us)
 {
     const struct address masked =
-        address_mask(*client, client->family == ADDRESS_IPV4 ? 32 : IPV6_BITS);
+        address_mask(*client, client->family == ADDRESS_IPV4 ? 32 : CLIENT_IPV6_BITS);
     char buffer[ADDRESS_TEXT_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
     address_write(&masked, &text);

@@ -135,7 +135,7 @@ static const struct section_field MAX_FIELDS[] = {
      KEY_OPTIONAL, "connections from clients, all workers together"},
     {"connections_per_client", SHAPE_ONE, &CONNECTIONS,
      offsetof(struct spec_max, values.connections_per_client), "2000", KEY_OPTIONAL,
-     "connections of one address, of IPv6 one /64; not of trusted proxies"},
+     "connections of one address, of IPv6 one /48; not of trusted proxies"},
     {"head", SHAPE_ONE, &HEAD_BYTES, offsetof(struct spec_max, values.head_bytes), "16KiB",
      KEY_OPTIONAL, "bytes of a request's head; more is answered with 431"},
     {"headers", SHAPE_ONE, &FIELD_COUNT, offsetof(struct spec_max, values.headers), "100",

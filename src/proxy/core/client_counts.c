@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    IPV6_BITS = 64,   /* a client has at least a /64, and may use any address in it */
-    SHARD_SHIFT = 58, /* the upper bits of the hash choose the shard */
-};
+#include "base/limits.h"
+
+enum { SHARD_SHIFT = 58 }; /* the upper bits of the hash choose the shard */
 
 struct client_count {
     struct address client; /* first: the key in the tree */
@@ -38,7 +37,7 @@ void client_counts_close(struct client_counts *counts)
 
 static struct address client_at(const struct address *address)
 {
-    return address->family == ADDRESS_IPV6 ? address_mask(*address, IPV6_BITS) : *address;
+    return address->family == ADDRESS_IPV6 ? address_mask(*address, CLIENT_IPV6_BITS) : *address;
 }
 
 /* Set *client to the client at @address, and lock its shard. */

@@ -34,7 +34,7 @@ void client_counts_init(struct client_counts *counts);
 void client_counts_close(struct client_counts *counts);
 
 /* Count one more connection of @client, which may have @n_max (>= 1). IPv6 clients are counted by
- * their /64. STATUS_FULL: it already has @n_max or more; STATUS_NO_MEMORY. After a failure the
+ * their /48. STATUS_FULL: it already has @n_max or more; STATUS_NO_MEMORY. After a failure the
  * connection is not counted. */
 MUST_USE enum status client_counts_add(struct client_counts *counts, const struct address *client,
                                        uint32_t n_max);

@@ -44,7 +44,7 @@ bool exchange_find_client(const struct exchange *exchange, struct address *found
 {
     const struct policy *policy = exchange->config->policy;
     const struct address *client = &exchange->evaluation.view.client;
-    *found = client->family == ADDRESS_IPV6 ? address_mask(*client, CLIENT_IPV6_BITS) : *client;
+    *found = *client;
     return client->family != ADDRESS_NONE &&
            !address_is_in(client, policy->trusted_proxies, policy->n_trusted_proxies);
 }

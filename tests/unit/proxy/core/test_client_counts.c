@@ -78,14 +78,14 @@ START_TEST(a_client_has_as_many_connections_as_the_maximum_and_no_more)
 }
 END_TEST
 
-START_TEST(one_64_of_ipv6_is_one_client)
+START_TEST(one_48_of_ipv6_is_one_client)
 {
     add("2001:db8::1", STATUS_OK);
     add("2001:db8::2", STATUS_OK);
-    add("2001:db8:0:0:ffff::", STATUS_OK);
-    add("2001:db8::4", STATUS_FULL);
-    add("2001:db8:0:1::1", STATUS_OK);
-    const struct address another_of_it = address_of("2001:db8::7");
+    add("2001:db8:0:ffff:ffff::", STATUS_OK);
+    add("2001:db8:0:4::", STATUS_FULL);
+    add("2001:db8:1::1", STATUS_OK);
+    const struct address another_of_it = address_of("2001:db8:0:7::");
     client_counts_remove(&counts, &another_of_it);
     assert_count("2001:db8::1", 2);
 }
@@ -200,7 +200,7 @@ int main(void)
 
     tcase_add_checked_fixture(all, set_up, tear_down);
     tcase_add_test(all, a_client_has_as_many_connections_as_the_maximum_and_no_more);
-    tcase_add_test(all, one_64_of_ipv6_is_one_client);
+    tcase_add_test(all, one_48_of_ipv6_is_one_client);
     tcase_add_test(all, all_spellings_of_an_address_are_one_client);
     tcase_add_test(all, many_clients_are_kept_apart_and_their_memory_goes_with_them);
     tcase_add_test(all, whoever_comes_and_goes_the_counts_are_right);
