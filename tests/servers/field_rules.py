@@ -260,7 +260,9 @@ def parameter_name(spelling, name):
     for other in ("K=", "%6b=", "%6B=", "%4b=", "%256b=", "+k=", "%20k=", "k+=", "k%20=", "k[]=", "k%5b%5d=", "k[0]=",
                   "k[a]=", "[k]=", "k[=", "k%00=", "k%00x=", "k.=", ".k=", "_k=", "k%0a=", "%0ak=", "%09k=", "k\t=",
                   "%u006b=", "k==", "k%3d", "k", "%c1%ab=", "%ef%bd%8b=", "k[", "k%5b0=", "k[][]=", "%e2%84%aa=",
-                  "k%5B%5D=", "k[1]=", "%00k=", "amp;k=", "%a0k=", "%0bk=", "k'=", '"k"=', "$k=", "k%5d="):
+                  "k%5B%5D=", "k[1]=", "%00k=", "amp;k=", "%a0k=", "%0bk=", "k'=", '"k"=', "$k=", "k%5d=",
+                  "%5Bk%5D=", "%5bk]=", "[%6b]=", "[k]a=", "[k]%00=", "[k][=", "[k]]=", "[k][]=", "[k][a]=", "[k", "[[k]]=",
+                  "?[k]=", "+[k]=", "[+k]=", "[k+]=", "a[k]=", "]k[="):
         yield spelling.edit(name, query=before + other + value)
 
 
@@ -279,7 +281,9 @@ def parameter_pairs(spelling, name):
             "a=%00&" + real, "k%00=junk&" + real, "k%20=junk&" + real, real + "&k%00=junk", "k=%00&" + real,
             "/" + real, "a/" + real, "a=b|" + real, "a=b," + real, "&".join(f"a{i}=b" for i in range(70)) + "&" + real,
             "&".join(f"k=j{i}" for i in range(20)) + "&" + real, "&".join(f"a{i}" for i in range(1001)) + "&" + real,
-            "k[a]=junk&" + real, "k.a=junk&" + real, real + "&k[a]=junk", "k%5B=junk&" + real):
+            "k[a]=junk&" + real, "k.a=junk&" + real, real + "&k[a]=junk", "k%5B=junk&" + real,
+            "[k]=junk&" + real, real + "&[k]=junk", "%5Bk%5D=junk&" + real, "[k]=junk&[k]=" + value, "[k]a=junk&" + real,
+            "k=junk&[k]=" + value, "[k]=" + value + "&k=junk", real + "&[k]=" + value):
         yield spelling.edit(name, query=other)
 
 

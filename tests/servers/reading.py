@@ -288,7 +288,8 @@ def query_of_express(query):
             continue
         if parent == "k" and (not bracket or re.fullmatch(r"(\d*\](\[\d*\])*)[^\[]*", rest)):
             found.setdefault(name, []).append(value)
-        elif bracket and not parent and rest.startswith("k]") and not rest[2:]:
+        elif bracket and not parent and rest.startswith("k]") and re.fullmatch(
+                r"\d*", "".join(re.findall(r"\[([^\[\]]*)\]", rest[2:]))):
             found.setdefault(name, []).append(value)
         elif parent == "k":
             found.setdefault(name, []).append("[object Object]")
