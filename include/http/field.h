@@ -26,6 +26,7 @@
     X(PROXY_CONNECTION, 'P', "Proxy-Connection")                                                   \
     X(PROXY_AUTHENTICATE, 'P', "Proxy-Authenticate")                                               \
     X(PROXY_AUTHORIZATION, 'P', "Proxy-Authorization")                                             \
+    X(PROXY, 'P', "Proxy")                                                                         \
     X(EXPECT, 'E', "Expect")                                                                       \
     X(MAX_FORWARDS, 'M', "Max-Forwards")                                                           \
     X(VIA, 'V', "Via")                                                                             \
@@ -65,15 +66,16 @@ struct field {
 enum field_id field_identify(struct span name);
 
 /* Whether a field is always hop-by-hop, even if Connection does not name it. Trailer is one: it
- * announces trailers, which are dropped. */
+ * announces trailers, which are dropped. So is Proxy, by which CGI programs would choose their own
+ * proxy (httpoxy). */
 static inline bool field_is_hop_by_hop(enum field_id id)
 {
     const uint64_t ids = UINT64_C(1) << FIELD_CONNECTION | UINT64_C(1) << FIELD_KEEP_ALIVE |
                          UINT64_C(1) << FIELD_PROXY_CONNECTION |
                          UINT64_C(1) << FIELD_PROXY_AUTHENTICATE |
-                         UINT64_C(1) << FIELD_PROXY_AUTHORIZATION | UINT64_C(1) << FIELD_TE |
-                         UINT64_C(1) << FIELD_TRANSFER_ENCODING | UINT64_C(1) << FIELD_UPGRADE |
-                         UINT64_C(1) << FIELD_TRAILER;
+                         UINT64_C(1) << FIELD_PROXY_AUTHORIZATION | UINT64_C(1) << FIELD_PROXY |
+                         UINT64_C(1) << FIELD_TE | UINT64_C(1) << FIELD_TRANSFER_ENCODING |
+                         UINT64_C(1) << FIELD_UPGRADE | UINT64_C(1) << FIELD_TRAILER;
     return (ids >> id & 1) != 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "http/message.h"
 #include "policy/edits.h"
+#include "policy/read_fields.h"
 #include "proxy/core/via.h"
 #include "proxy/exchange/hop_by_hop.h"
 #include "proxy/upstream/upstream_server.h"
@@ -14,6 +15,31 @@ static const uint64_t OURS = BIT(HOST) | BIT(X_FORWARDED_FOR) | BIT(X_FORWARDED_
                              BIT(X_FORWARDED_HOST) | BIT(X_REAL_IP) | BIT(FORWARDED) |
                              BIT(X_REQUEST_ID) | BIT(CLIENT_CERT) | BIT(CLIENT_CERT_CHAIN) |
                              BIT(EARLY_DATA);
+
+/* X-Forwarded-Port, -Prefix, -Server and whatever else only a proxy could say truly, also as
+ * servers fold it. */
+static bool is_x_forwarded(struct span name)
+{
+    static const char START[] = "x-forwarded-";
+    if (name.len < sizeof(START) || read_field_fold(name.data[0]) != START[0]) {
+        return false;
+    }
+    size_t i = 1;
+    while (i < sizeof(START) - 1 && read_field_fold(name.data[i]) == START[i]) {
+        i++;
+    }
+    return i == sizeof(START) - 1;
+}
+
+/* Whether a field of the request is passed on, as far as the route does not edit it. */
+static bool passes(const struct exchange *exchange, const struct field *field)
+{
+    if (field->hop_by_hop || (OURS >> field->id & 1) != 0) {
+        return false;
+    }
+    return field->id != FIELD_OTHER || exchange->evaluation.view.peer_is_trusted ||
+           !is_x_forwarded(field->name);
+}
 
 static void write_host(const struct exchange *exchange, struct text *text)
 {
@@ -190,7 +216,7 @@ static void write_edited_fields(const struct exchange *exchange, struct text *te
     const struct head *request = &exchange->request;
     for (size_t i = 0; i < request->n_fields; i++) {
         const struct field *field = &request->fields[i];
-        if (!field->hop_by_hop && (OURS >> field->id & 1) == 0 && !field_edits_drop(edits, field)) {
+        if (passes(exchange, field) && !field_edits_drop(edits, field)) {
             message_write_field(text, field->name, field->value);
         }
     }
@@ -214,7 +240,7 @@ static void write_fields(const struct exchange *exchange, struct text *text)
     }
     for (size_t i = 0; i < request->n_fields; i++) {
         const struct field *field = &request->fields[i];
-        if (!field->hop_by_hop && (OURS >> field->id & 1) == 0) {
+        if (passes(exchange, field)) {
             message_write_field(text, field->name, field->value);
         }
     }

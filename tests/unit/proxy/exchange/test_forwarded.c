@@ -77,7 +77,9 @@ static const struct {
      "Forwarded: for=192.0.2.1;host=\"A.example:8080\";proto=http\r\nX-Request-ID: made\r\n"
      "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"what an untrusted peer says of others is dropped", "192.0.2.1",
-     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: https\r\n"
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Port: 1\r\nx_forwarded.prefix: /\r\nProxy: a\r\n"
+     "X-Forwarded-Server: s\r\nX-Forwarded-Ssl: on\r\n"
+     "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: https\r\n"
      "X-Forwarded-Host: evil\r\nX-Real-IP: 1.1.1.1\r\nForwarded: for=1.1.1.1\r\n"
      "X-Request-ID: r1\r\n\r\n",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n"
