@@ -111,7 +111,7 @@ enum { METER_REFUSALS = 6 };
 enum { METER_BUFFER_REFUSALS = 2, METER_TOKEN_REFUSALS = 4 };
 
 /* Number of kinds of evicted connections: enum eviction_kind. */
-enum { METER_EVICTIONS = 3 };
+enum { METER_EVICTIONS = 4 };
 
 /* Number of reasons why a TLS handshake fails: enum tls_failure; of versions: enum tls_version. */
 enum { METER_TLS_FAILURES = 15, METER_TLS_VERSIONS = 2 };

@@ -62,7 +62,7 @@ static const char *const HTTP2_ABUSES[] = {
 static_assert(ARRAY_LEN(HTTP2_ABUSES) == METER_HTTP2_ABUSES, "each kind has its counter");
 static const struct metric_axis HTTP2_ABUSE = {"kind", METER_HTTP2_ABUSES, HTTP2_ABUSES, NULL};
 
-static const char *const EVICTIONS[METER_EVICTIONS] = {"silent", "idle", "head"};
+static const char *const EVICTIONS[METER_EVICTIONS] = {"silent", "idle", "head", "body"};
 static const struct metric_axis EVICTION = {"kind", METER_EVICTIONS, EVICTIONS, NULL};
 
 static const char *const BUFFER_REFUSALS[METER_BUFFER_REFUSALS] = {"full", "client"};

@@ -8,18 +8,24 @@ import time
 import pytest
 
 from harness.client import Client
+from harness.http2 import Http2Client
 from harness.message import Cut
 from harness.wait import until
 
 OK = "routes: [{match: {path: /ok}, respond: {status: 200, body: ok}}]\n"
 GRACE_S = 0.1  # EVICTION_GRACE_US
 HEAD_GRACE_S = 1.0  # EVICTION_HEAD_GRACE_US
+BODY_GRACE_S = 1.0  # EVICTION_BODY_GRACE_US
 PENDING_MAX = 96  # EVICTIONS_PENDING_MAX
 ATTACKERS = [f"127.0.0.{i}" for i in range(2, 7)]
 
 
 def policy(connections, workers=1, more="", routes=OK):
     return f"workers: {workers}\nmax: {{connections: {connections}}}\n{more}\n{routes}"
+
+
+def buffered(upstream, buffer):
+    return f"upstreams: {{api: {{servers: '{upstream.url}', buffer: {buffer}}}}}\nroutes: [{{upstream: api}}]\n"
 
 
 def ask(client):
@@ -130,6 +136,61 @@ def test_a_request_under_way_is_not_evicted(start, start_upstream):
         assert new.read().status == 503
     released.set()
     assert [client.read().status for client in busy] == [200, 200]
+
+
+def test_a_body_that_is_buffered_gives_way_after_a_moment_and_is_told_408(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(policy(2, routes=buffered(upstream, "{wait: 1m}")))
+    began = time.monotonic()
+    bodies = [proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab") for _ in range(2)]
+    with proxy.connect() as new:  # neither has had its time
+        assert new.read().status == 503
+    after(BODY_GRACE_S, began)
+    with proxy.connect() as new:
+        assert new.ask().status == 200
+        response = bodies[0].read()
+        assert response.status == 408 and response.get("Connection") == "close" and bodies[0].has_ended()
+        bodies[1].send(b"cde")
+        assert bodies[1].read().status == 200
+    line = next(line for line in proxy.log_lines(3) if line["status"] == "408")
+    assert "too many connections" in line["fault"]
+
+
+def test_a_buffered_body_that_has_its_server_is_not_evicted(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(policy(1, routes=buffered(upstream, "{wait: 100ms, min_upload: off}")))
+    busy = proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab")
+    until(lambda: upstream.n_connections, "the server to be asked")
+    after(BODY_GRACE_S, time.monotonic())
+    with proxy.connect() as new:
+        assert new.read().status == 503
+    busy.send(b"cde")
+    assert busy.read().status == 200
+
+
+def test_an_http2_connection_whose_bodies_are_all_buffered_gives_way(start, start_upstream):
+    released = threading.Event()
+
+    def behave(peer, request):
+        assert request.target == "/" or released.wait(60)
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    upstream = start_upstream(behave)
+    proxy = start(policy(2, more="listen: [{address: 127.0.0.1:0, http: [2, 1.1]}]", routes=buffered(upstream, "{wait: 1m}")))
+    address = proxy.address
+    with Http2Client(address) as waiting, Http2Client(address) as busy:
+        streams = [waiting.begin(waiting.fields("POST"), ends=False) for _ in range(2)]
+        busy.begin(busy.fields("POST"), ends=False)
+        slow = busy.begin(busy.fields(path="/slow"))
+        upstream.wait_for(1)
+        waiting.pong()
+        after(BODY_GRACE_S, time.monotonic())
+        with proxy.connect() as new:
+            assert new.ask().status == 200
+        assert [waiting.answer(stream).status for stream in streams] == [408, 408]
+        assert waiting.read_to_end() == "NO_ERROR"
+        released.set()
+        assert busy.answer(slow).status == 200
 
 
 def test_an_answer_that_lingers_gives_way(start):
@@ -306,8 +367,8 @@ def test_evictions_are_counted_and_logged_at_most_once_a_second(start, tmp_path)
             return admin.ask(path="/metrics", host="localhost").body.decode()
 
     n = {kind: int(re.search(rf'sluice_connections_evicted_total{{kind="{kind}"}} (\d+)', page())[1])
-         for kind in ("silent", "idle", "head")}
-    assert n == {"silent": 2, "idle": 3, "head": 0}
+         for kind in ("silent", "idle", "head", "body")}
+    assert n == {"silent": 2, "idle": 3, "head": 0, "body": 0}
     n_lines = proxy.stderr().count("connection evicted for a new one")
     assert 1 <= n_lines <= 1 + (time.monotonic() - began)
 

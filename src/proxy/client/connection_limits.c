@@ -141,8 +141,10 @@ bool connection_limits_is_protected(const struct client_env *clients, const stru
 static void report_eviction(struct client_env *clients, const struct address *client,
                             enum eviction_kind kind)
 {
-    static const char *const KINDS[EVICTION_KINDS] = {
-        [EVICTED_SILENT] = "silent", [EVICTED_IDLE] = "idle", [EVICTED_HEAD] = "head"};
+    static const char *const KINDS[EVICTION_KINDS] = {[EVICTED_SILENT] = "silent",
+                                                      [EVICTED_IDLE] = "idle",
+                                                      [EVICTED_HEAD] = "head",
+                                                      [EVICTED_BODY] = "body"};
     uint64_t n_held;
     counter_up(&clients->env->meters->evicted[kind]);
     if (log_gate_pass(&clients->eviction_gate, clock_monotonic_us(), &n_held)) {

@@ -666,6 +666,14 @@ static void hold(struct client *client, bool is_held)
     stream_watch_end(&downstream->stream, is_held);
 }
 
+static void await_body(struct client *client, bool is_awaited)
+{
+    struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
+    eviction_publish(&downstream->connection.candidate,
+                     is_awaited ? clock_monotonic_us() + EVICTION_BODY_GRACE_US
+                                : downstream->busy_from_us);
+}
+
 static size_t await_room(struct client *client)
 {
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
@@ -685,6 +693,7 @@ static const struct client_ops OPS = {
     .has_whole_body = downstream_has_whole_body,
     .pump = downstream_pump,
     .hold = hold,
+    .await_body = await_body,
     .await_room = await_room,
     .unread_bytes = unread_bytes,
     .on_done = on_done,

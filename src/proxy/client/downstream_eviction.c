@@ -71,6 +71,15 @@ static enum eviction_kind evict_in_use(struct downstream *downstream)
     return EVICTED_IDLE;
 }
 
+/* No server waits for the rest of the body. */
+static enum eviction_kind evict_awaited_body(struct downstream *downstream)
+{
+    downstream->is_evicted = true;
+    connection_limits_forget(&downstream->connection);
+    exchange_on_evicted(downstream->exchange);
+    return EVICTED_BODY;
+}
+
 static enum eviction_kind evict(struct downstream *downstream)
 {
     const bool has_spoken = downstream->connection.candidate.has_spoken;
@@ -88,6 +97,9 @@ static enum eviction_kind evict(struct downstream *downstream)
     if (downstream->phase == DOWNSTREAM_LINGER) {
         downstream_close(downstream);
         return EVICTED_IDLE;
+    }
+    if (downstream->phase == DOWNSTREAM_BUSY && downstream->exchange->state == EXCHANGE_BUFFER) {
+        return evict_awaited_body(downstream);
     }
     if ((!is_idle && !is_reading_head) ||
         stream_peek(&downstream->stream) == STREAM_DONE) { /* there are unread bytes */

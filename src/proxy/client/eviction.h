@@ -43,6 +43,7 @@ enum eviction_kind {
     EVICTED_SILENT, /* had not sent a byte of a request */
     EVICTED_IDLE,   /* had its answers, or closes after the one under way: no request follows */
     EVICTED_HEAD,   /* had not finished the head of a request */
+    EVICTED_BODY,   /* had not sent the body that is buffered before a server is chosen */
     EVICTION_KINDS,
     EVICTED_NONE = EVICTION_KINDS, /* it is in use */
 };
@@ -56,6 +57,7 @@ enum eviction_kind {
 enum {
     EVICTION_GRACE_US = 100 * 1000,       /* before a new or idle connection may be evicted */
     EVICTION_HEAD_GRACE_US = 1000 * 1000, /* for a head, from its first byte */
+    EVICTION_BODY_GRACE_US = 1000 * 1000, /* for a body that no server waits for, from its head */
     EVICTION_SCAN_MAX = 1024,
     EVICTIONS_PENDING_MAX = 96,  /* victims that are not closed yet */
     EVICTIONS_NOT_DUE_MAX = 64,  /* no victim that is not due is chosen while so many are pending */

@@ -159,6 +159,25 @@ static void count_abuse(struct http2_connection *connection)
     }
 }
 
+/* Whether no request does anything but wait for its body, without a server. */
+static bool awaits_bodies(const struct http2_connection *connection)
+{
+    struct list *node = connection->requests.next;
+    while (node != &connection->requests && request_at(node)->awaits_body) {
+        node = node->next;
+    }
+    return node == &connection->requests && !list_is_empty(&connection->requests);
+}
+
+void http2_publish_busy(struct http2_connection *connection)
+{
+    const bool is_one = connection->requests.next == connection->requests.prev;
+    const uint64_t busy_from_us = is_one ? EVICTION_NEVER : EVICTION_AFTER_ANSWER;
+    eviction_publish(&connection->downstream->connection.candidate,
+                     awaits_bodies(connection) ? clock_monotonic_us() + EVICTION_BODY_GRACE_US
+                                               : busy_from_us);
+}
+
 /* A request is under way, or none any more: run the timeouts that belong to that. */
 static void note_state(struct http2_connection *connection, uint64_t now_us)
 {
@@ -184,7 +203,7 @@ static void note_state(struct http2_connection *connection, uint64_t now_us)
             timeout_disarm(&downstream->timeout);
         }
         timeout_arm(&connection->ping_timeout, &clients->ping_timeouts, now_us);
-        eviction_publish(&downstream->connection.candidate, EVICTION_NEVER);
+        http2_publish_busy(connection);
     }
     connection->is_resting = is_resting;
 }
@@ -485,6 +504,25 @@ void http2_drain(struct http2_connection *connection)
     http2_wake(connection);
 }
 
+/* No server waits for the bodies. They get their answers, as far as the socket takes them. */
+static enum eviction_kind evict_awaited_bodies(struct http2_connection *connection)
+{
+    struct downstream *downstream = connection->downstream;
+    struct list *node = connection->requests.next;
+    downstream->is_evicted = true;
+    while (node != &connection->requests) {
+        struct http2_request *request = request_at(node);
+        node = node->next;
+        exchange_on_evicted(request->exchange);
+    }
+    http2_session_refuse_new(connection->session);
+    flush(connection);
+    if (downstream->phase != DOWNSTREAM_CLOSED) {
+        downstream_close(downstream);
+    }
+    return EVICTED_BODY;
+}
+
 /* A connection at rest closes at once. One with requests takes no more of them, and closes when
  * they have their answers. */
 enum eviction_kind http2_evict(struct http2_connection *connection)
@@ -500,6 +538,9 @@ enum eviction_kind http2_evict(struct http2_connection *connection)
             downstream_close(downstream);
         }
         return has_spoken ? EVICTED_IDLE : EVICTED_SILENT;
+    }
+    if (awaits_bodies(connection)) {
+        return evict_awaited_bodies(connection);
     }
     if (!eviction_defer(eviction, &downstream->connection.candidate)) {
         return EVICTED_NONE;

@@ -85,6 +85,7 @@ struct http2_request {
     uint32_t n_given;       /* bytes of the first block that the exchange uses */
     uint64_t began_us;      /* monotonic: the first byte of the head */
     bool wants_body;        /* the exchange takes pieces of the body */
+    bool awaits_body;       /* and no server waits for them */
     bool is_body_ended;     /* the last byte has come */
     struct list node;       /* in connection->requests */
     struct list awaiting;   /* in connection->awaiting_room, or in no list */
@@ -114,6 +115,10 @@ struct http2_connection {
 
 /* Frames may be due: write them at the end of the iteration. */
 void http2_wake(struct http2_connection *connection);
+
+/* A request begins or ends to wait for its body without a server: publish when the connection may
+ * be evicted. */
+void http2_publish_busy(struct http2_connection *connection);
 
 /* Take the memory of a request under the configuration in force, with the room for its head.
  * NULL: no memory. */

@@ -282,6 +282,13 @@ static void hold(struct client *client, bool is_held)
     (void)client, (void)is_held;
 }
 
+static void await_body(struct client *client, bool is_awaited)
+{
+    struct http2_request *request = request_of(client);
+    request->awaits_body = is_awaited;
+    http2_publish_busy(request->connection);
+}
+
 /* --- begin and end --- */
 
 /* The client has the time of a head to take the end of an answer, or `idle` without body_rate. */
@@ -339,6 +346,7 @@ static const struct client_ops OPS = {
     .has_whole_body = has_whole_body,
     .pump = pump,
     .hold = hold,
+    .await_body = await_body,
     .await_room = await_room,
     .unread_bytes = unread_bytes,
     .on_done = on_done,

@@ -49,6 +49,9 @@ struct client_ops {
     /* The exchange is held, or no longer held. While it is held, exchange_on_client_ended() must
      * be called when the client ends its side, even if bytes from the client are still unread. */
     void (*hold)(struct client *client, bool is_held);
+    /* The exchange begins or ends to wait for the request's body, without a server. Meanwhile the
+     * connection may be evicted. */
+    void (*await_body)(struct client *client, bool is_awaited);
     /* How many bytes the client takes now: IO_BLOCK_BYTES or more if it keeps up. 0: blocked as
      * after send(), but no memory has to stay. */
     size_t (*await_room)(struct client *client);

@@ -143,6 +143,9 @@ void exchange_on_head(struct exchange *exchange, uint64_t now_us);
 /* The head is malformed: answer with exchange->request.error. */
 void exchange_on_bad_head(struct exchange *exchange);
 
+/* In BUFFER: the connection gives way to another. Answers 408. */
+void exchange_on_evicted(struct exchange *exchange);
+
 /* Whether pieces of the request's body, or of a tunnel, may be handed over. */
 static inline bool exchange_takes_body(const struct exchange *exchange)
 {

@@ -8,6 +8,9 @@
  * Failures: no block becomes free within buffer.wait (503); the body is too large (413). */
 
 #include "proxy/exchange/exchange_buffer.h"
+
+#include <assert.h>
+
 #include "base/clock.h"
 #include "base/limits.h"
 #include "net/loop.h"
@@ -38,6 +41,7 @@ static void end_wait(struct exchange *exchange, uint64_t now_us)
     timer_close(&exchange->buffer->timer);
     exchange->buffered_us = now_us - exchange->buffered_us;
     counter_down(&exchange->env->meters->buffering);
+    exchange->client->ops->await_body(exchange->client, false);
 }
 
 void exchange_drop_buffer(struct exchange *exchange)
@@ -184,6 +188,7 @@ static void await_body(struct exchange *exchange, const struct buffer_spec *spec
     exchange->buffered_us = now_us;
     counter_up(&exchange->env->meters->buffering);
     timer_arm(&exchange->buffer->timer, spec->wait_us);
+    exchange->client->ops->await_body(exchange->client, true);
     if (exchange->request.expect_continue) {
         drop_expectation(exchange);
         exchange->buffer->owes_go_ahead = true;
@@ -207,6 +212,12 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
     } else {
         await_body(exchange, spec, now_us);
     }
+}
+
+void exchange_on_evicted(struct exchange *exchange)
+{
+    assert(exchange->state == EXCHANGE_BUFFER);
+    exchange_fail(exchange, 408, "too many connections: the request's body was not whole yet");
 }
 
 /* --- the body goes out --- */

@@ -387,6 +387,12 @@ static void fake_hold(struct client *client, bool is_held)
     (void)is_held;
 }
 
+static void fake_await_body(struct client *client, bool is_awaited)
+{
+    (void)client;
+    (void)is_awaited;
+}
+
 static size_t fake_await_room(struct client *base)
 {
     struct fake_client *client = (struct fake_client *)base;
@@ -406,6 +412,7 @@ static const struct client_ops FAKE_CLIENT = {
     .has_whole_body = fake_has_whole_body,
     .pump = fake_pump,
     .hold = fake_hold,
+    .await_body = fake_await_body,
     .await_room = fake_await_room,
     .unread_bytes = fake_unread_bytes,
     .on_done = fake_on_done,
