@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from hyperframe.frame import HeadersFrame, SettingsFrame
+
 from harness.client import Client
 from harness.http2 import Http2Client
 from harness.message import Cut
@@ -191,6 +193,56 @@ def test_an_http2_connection_whose_bodies_are_all_buffered_gives_way(start, star
         assert waiting.read_to_end() == "NO_ERROR"
         released.set()
         assert busy.answer(slow).status == 200
+
+
+def begin_head(client, is_frame_whole):
+    """HEADERS without END_HEADERS, or the frame without its last bytes; what would complete the head."""
+    block = client.encoder.encode(client.fields(path="/ok"))
+    frame = HeadersFrame(1, block, flags=["END_STREAM"] if is_frame_whole else ["END_STREAM", "END_HEADERS"])
+    n_sent = None if is_frame_whole else -2
+    client.send_raw(frame.serialize()[:n_sent])
+    return frame.serialize()[-2:]
+
+
+def test_an_unfinished_http2_head_gives_way_after_a_moment(start):
+    proxy = start(policy(2, more="listen: [{address: 127.0.0.1:0, http: [2, 1.1]}]"))
+    with Http2Client(proxy.address) as block, Http2Client(proxy.address) as frame:
+        began = time.monotonic()
+        begin_head(block, is_frame_whole=True)
+        rest = begin_head(frame, is_frame_whole=False)
+        with proxy.connect() as new:  # neither has had its time
+            assert new.read().status == 503
+        after(HEAD_GRACE_S, began)
+        with proxy.connect() as new:
+            ask(new)
+            assert block.read_to_end() == "NO_ERROR"
+            frame.send_raw(rest)
+            assert frame.answer(1).status == 200
+    assert "kind=head" in proxy.stderr()
+
+
+@pytest.mark.parametrize("path", ["/none", "/long"])  # an answer that is kept without its exchange, and one with it
+def test_http2_answers_that_wait_for_a_closed_window_give_way(start, path):
+    routes = OK[:-2] + ", {match: {path: /long}, respond: {status: 200, body: " + 4096 * "x" + "}}]\n"
+    proxy = start(policy(2, more="listen: [{address: 127.0.0.1:0, http: [2, 1.1]}]", routes=routes))
+    shut = {SettingsFrame.INITIAL_WINDOW_SIZE: 0}
+    with Http2Client(proxy.address, settings=shut) as one, Http2Client(proxy.address, settings=shut) as other:
+        began = time.monotonic()
+        for client in (one, other):
+            stream = client.begin(path=path)
+            client.read_until(lambda stream=stream, client=client: client.answer_of(stream).heads)
+        with proxy.connect() as new:  # neither has had its time
+            assert new.read().status == 503
+        after(HEAD_GRACE_S / 2, began)
+        for client in (one, other):  # a further one gains no time
+            client.begin(path=path)
+            client.pong()
+        after(HEAD_GRACE_S, began)
+        with proxy.connect() as new:
+            ask(new)
+            assert one.read_to_end() == "NO_ERROR"
+            other.pong()
+    assert "kind=idle" in proxy.stderr()
 
 
 def test_an_answer_that_lingers_gives_way(start):

@@ -159,23 +159,50 @@ static void count_abuse(struct http2_connection *connection)
     }
 }
 
-/* Whether no request does anything but wait for its body, without a server. */
-static bool awaits_bodies(const struct http2_connection *connection)
+/* Since when @request does nothing but wait for its client: for its body, without a server, or for
+ * the window that its whole answer needs. EVICTION_NEVER: it does something else. */
+static uint64_t request_waits_from(const struct http2_request *request)
 {
-    struct list *node = connection->requests.next;
-    while (node != &connection->requests && request_at(node)->awaits_body) {
-        node = node->next;
-    }
-    return node == &connection->requests && !list_is_empty(&connection->requests);
+    const bool is_answering = request->exchange != NULL && !request->awaits_body;
+    const bool waits = request->waits_from_us != EVICTION_NEVER &&
+                       (!is_answering || http2_stream_window(&request->stream) == 0);
+    return waits ? request->waits_from_us : EVICTION_NEVER;
 }
 
-void http2_publish_busy(struct http2_connection *connection)
+/* Since when a head or a request has waited for the client, the oldest of them. EVICTION_NEVER: one
+ * of them does something else, or there are none. New ones do not make a wait shorter. */
+static uint64_t waits_from(const struct http2_connection *connection)
 {
-    const bool is_one = connection->requests.next == connection->requests.prev;
-    const uint64_t busy_from_us = is_one ? EVICTION_NEVER : EVICTION_AFTER_ANSWER;
-    eviction_publish(&connection->downstream->connection.candidate,
-                     awaits_bodies(connection) ? clock_monotonic_us() + EVICTION_BODY_GRACE_US
-                                               : busy_from_us);
+    uint64_t from_us =
+        http2_session_is_in_head(connection->session) ? connection->head_from_us : EVICTION_NEVER;
+    for (struct list *node = connection->requests.next; node != &connection->requests;
+         node = node->next) {
+        const uint64_t request_us = request_waits_from(request_at(node));
+        if (request_us == EVICTION_NEVER) {
+            return EVICTION_NEVER;
+        }
+        from_us = request_us < from_us ? request_us : from_us;
+    }
+    return from_us;
+}
+
+static bool is_resting(const struct http2_connection *connection)
+{
+    return list_is_empty(&connection->requests) && !http2_session_is_in_head(connection->session);
+}
+
+void http2_publish(struct http2_connection *connection)
+{
+    struct downstream *downstream = connection->downstream;
+    const uint64_t waits_from_us = waits_from(connection);
+    const bool has_many = connection->requests.next != connection->requests.prev;
+    uint64_t from_us = has_many ? EVICTION_AFTER_ANSWER : EVICTION_NEVER;
+    if (is_resting(connection)) {
+        from_us = downstream->rest_since_us + EVICTION_GRACE_US;
+    } else if (waits_from_us != EVICTION_NEVER) {
+        from_us = waits_from_us + EVICTION_HEAD_GRACE_US;
+    }
+    eviction_publish(&downstream->connection.candidate, from_us);
 }
 
 /* A request is under way, or none any more: run the timeouts that belong to that. */
@@ -183,29 +210,28 @@ static void note_state(struct http2_connection *connection, uint64_t now_us)
 {
     struct downstream *downstream = connection->downstream;
     struct client_env *clients = downstream->connection.clients;
-    const bool is_in_head = http2_session_is_in_head(connection->session);
-    const bool is_resting = list_is_empty(&connection->requests) && !is_in_head;
-    if (!is_in_head) {
+    const bool was_resting = connection->is_resting;
+    connection->is_resting = is_resting(connection);
+    if (!http2_session_is_in_head(connection->session)) {
         timeout_disarm(&connection->head_timeout);
         drop_room(connection);
     } else if (list_is_empty(&connection->head_timeout.node)) {
+        connection->head_from_us = now_us;
         timeout_arm(&connection->head_timeout, &clients->first_timeouts, now_us);
     }
-    if (is_resting && !connection->is_resting) {
+    if (connection->is_resting && !was_resting) {
         timeout_disarm(&connection->ping_timeout);
         if (!downstream->is_first) {
             downstream->rest_since_us = now_us;
             timeout_arm(&downstream->timeout, &clients->rest_timeouts, now_us);
         }
-        eviction_publish(&downstream->connection.candidate, now_us + EVICTION_GRACE_US);
-    } else if (!is_resting && connection->is_resting) {
+    } else if (!connection->is_resting && was_resting) {
         if (!downstream->is_first) {
             timeout_disarm(&downstream->timeout);
         }
         timeout_arm(&connection->ping_timeout, &clients->ping_timeouts, now_us);
-        http2_publish_busy(connection);
     }
-    connection->is_resting = is_resting;
+    http2_publish(connection);
 }
 
 /* --- writing --- */
@@ -360,9 +386,6 @@ static void begin_request(struct http2_connection *connection, bool has_body, ui
         http2_session_drain(connection->session);
         http2_wake(connection);
     }
-    if (!list_is_empty(&connection->requests)) {
-        eviction_publish(&downstream->connection.candidate, EVICTION_AFTER_ANSWER);
-    }
     http2_request_begin(request, has_body, now_us);
 }
 
@@ -504,27 +527,32 @@ void http2_drain(struct http2_connection *connection)
     http2_wake(connection);
 }
 
-/* No server waits for the bodies. They get their answers, as far as the socket takes them. */
-static enum eviction_kind evict_awaited_bodies(struct http2_connection *connection)
+/* No server waits for the client. Requests that lack their bodies get their answers, as far as the
+ * socket and the windows take them. A head that is not whole cannot be answered. */
+static enum eviction_kind evict_waiting(struct http2_connection *connection)
 {
     struct downstream *downstream = connection->downstream;
     struct list *node = connection->requests.next;
+    enum eviction_kind kind = list_is_empty(&connection->requests) ? EVICTED_HEAD : EVICTED_IDLE;
     downstream->is_evicted = true;
     while (node != &connection->requests) {
         struct http2_request *request = request_at(node);
         node = node->next;
-        exchange_on_evicted(request->exchange);
+        if (request->awaits_body) {
+            kind = EVICTED_BODY;
+            exchange_on_evicted(request->exchange);
+        }
     }
     http2_session_refuse_new(connection->session);
     flush(connection);
     if (downstream->phase != DOWNSTREAM_CLOSED) {
         downstream_close(downstream);
     }
-    return EVICTED_BODY;
+    return kind;
 }
 
-/* A connection at rest closes at once. One with requests takes no more of them, and closes when
- * they have their answers. */
+/* A connection at rest, or whose client is waited for, closes at once. One with requests under way
+ * takes no more of them, and closes when they have their answers. */
 enum eviction_kind http2_evict(struct http2_connection *connection)
 {
     struct downstream *downstream = connection->downstream;
@@ -539,8 +567,8 @@ enum eviction_kind http2_evict(struct http2_connection *connection)
         }
         return has_spoken ? EVICTED_IDLE : EVICTED_SILENT;
     }
-    if (awaits_bodies(connection)) {
-        return evict_awaited_bodies(connection);
+    if (waits_from(connection) != EVICTION_NEVER) {
+        return evict_waiting(connection);
     }
     if (!eviction_defer(eviction, &downstream->connection.candidate)) {
         return EVICTED_NONE;

@@ -84,6 +84,8 @@ struct http2_request {
     struct http2_body_block *last;
     uint32_t n_given;       /* bytes of the first block that the exchange uses */
     uint64_t began_us;      /* monotonic: the first byte of the head */
+    uint64_t waits_from_us; /* monotonic: since when the client is waited for, with awaits_body or
+                               the whole answer in the stream; or EVICTION_NEVER */
     bool wants_body;        /* the exchange takes pieces of the body */
     bool awaits_body;       /* and no server waits for them */
     bool is_body_ended;     /* the last byte has come */
@@ -106,6 +108,7 @@ struct http2_connection {
     void *kept;                 /* a copy of what the socket did not take; NULL: none */
     uint64_t counted_abuse[HTTP2_ABUSE_KINDS]; /* in the worker's meters already */
     uint64_t read_us;                          /* monotonic: when bytes came last */
+    uint64_t head_from_us;       /* monotonic: the begin of a head that is not whole */
     bool is_resting;             /* no request is under way, and the timeout for that runs */
     struct timeout head_timeout; /* of a head that has begun */
     struct timeout ping_timeout; /* of a client that sends nothing while requests are under way */
@@ -116,9 +119,8 @@ struct http2_connection {
 /* Frames may be due: write them at the end of the iteration. */
 void http2_wake(struct http2_connection *connection);
 
-/* A request begins or ends to wait for its body without a server: publish when the connection may
- * be evicted. */
-void http2_publish_busy(struct http2_connection *connection);
+/* Publish when the connection may be evicted: a request begins or ends to wait for its client. */
+void http2_publish(struct http2_connection *connection);
 
 /* Take the memory of a request under the configuration in force, with the room for its head.
  * NULL: no memory. */

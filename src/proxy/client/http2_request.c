@@ -223,6 +223,9 @@ static enum stream_result send_piece(struct client *client, const struct respons
     if (last && piece.len <= POSTED_BODY_BYTES_MAX && post(request, piece)) {
         return STREAM_DONE;
     }
+    if (response != NULL && last) {
+        request->waits_from_us = clock_monotonic_us();
+    }
     http2_stream_send(&request->stream, piece, last, NULL);
     return STREAM_BLOCKED;
 }
@@ -286,7 +289,8 @@ static void await_body(struct client *client, bool is_awaited)
 {
     struct http2_request *request = request_of(client);
     request->awaits_body = is_awaited;
-    http2_publish_busy(request->connection);
+    request->waits_from_us = is_awaited ? clock_monotonic_us() : EVICTION_NEVER;
+    http2_publish(request->connection);
 }
 
 /* --- begin and end --- */
@@ -297,6 +301,7 @@ static void await_client(struct http2_request *request, uint64_t now_us)
     struct exchange_config *config = request->config;
     const bool has_rate = config->policy->timeouts.body_bytes_per_s > 0 &&
                           config->head_timeouts.length_us < config->idle_timeouts.length_us;
+    request->waits_from_us = now_us;
     timeout_arm(&request->timeout, has_rate ? &config->head_timeouts : &config->idle_timeouts,
                 now_us);
 }
@@ -368,6 +373,7 @@ struct http2_request *http2_request_new(struct http2_connection *connection, uin
         .memory = pool_take(&config->pools->exchanges),
         .head_block = pool_take(&config->pools->head_blocks),
         .began_us = now_us,
+        .waits_from_us = EVICTION_NEVER,
     };
     list_init(&request->node);
     list_init(&request->awaiting);
