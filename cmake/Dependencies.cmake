@@ -16,24 +16,23 @@ if(SLUICE_SYSTEMD)
 endif()
 if(SLUICE_TESTS)
   pkg_check_modules(check REQUIRED IMPORTED_TARGET check)
-endif()
 
-# llhttp: a library of the system where there is one, else the generated C of Debian's node-llhttp,
-# compiled in strict mode (a system library is strict or not as its packager chose; what must hold
-# either way is checked again in src/http).
-pkg_check_modules(libllhttp QUIET IMPORTED_TARGET libllhttp)
-if(libllhttp_FOUND)
-  add_library(sluice_llhttp INTERFACE)
-  target_link_libraries(sluice_llhttp INTERFACE PkgConfig::libllhttp)
-else()
-  find_path(LLHTTP_INCLUDE_DIR llhttp.h PATHS /usr/share/include /usr/local/share/include
-    PATH_SUFFIXES llhttp REQUIRED)
-  find_path(LLHTTP_SOURCE_DIR llhttp.c PATHS /usr/share /usr/local/share PATH_SUFFIXES llhttp REQUIRED)
-  add_library(sluice_llhttp STATIC
-    ${LLHTTP_SOURCE_DIR}/api.c ${LLHTTP_SOURCE_DIR}/http.c ${LLHTTP_SOURCE_DIR}/llhttp.c)
-  target_include_directories(sluice_llhttp SYSTEM PUBLIC ${LLHTTP_INCLUDE_DIR})
-  target_compile_definitions(sluice_llhttp PRIVATE LLHTTP_STRICT_MODE=1)
-  target_link_libraries(sluice_llhttp PRIVATE sluice_build)
+  # llhttp, with which a test compares heads: a library of the system where there is one, else the generated C of
+  # Debian's node-llhttp, compiled in strict mode.
+  pkg_check_modules(libllhttp QUIET IMPORTED_TARGET libllhttp)
+  if(libllhttp_FOUND)
+    add_library(sluice_llhttp INTERFACE)
+    target_link_libraries(sluice_llhttp INTERFACE PkgConfig::libllhttp)
+  else()
+    find_path(LLHTTP_INCLUDE_DIR llhttp.h PATHS /usr/share/include /usr/local/share/include
+      PATH_SUFFIXES llhttp REQUIRED)
+    find_path(LLHTTP_SOURCE_DIR llhttp.c PATHS /usr/share /usr/local/share PATH_SUFFIXES llhttp REQUIRED)
+    add_library(sluice_llhttp STATIC
+      ${LLHTTP_SOURCE_DIR}/api.c ${LLHTTP_SOURCE_DIR}/http.c ${LLHTTP_SOURCE_DIR}/llhttp.c)
+    target_include_directories(sluice_llhttp SYSTEM PUBLIC ${LLHTTP_INCLUDE_DIR})
+    target_compile_definitions(sluice_llhttp PRIVATE LLHTTP_STRICT_MODE=1)
+    target_link_libraries(sluice_llhttp PRIVATE sluice_build)
+  endif()
 endif()
 
 # Chart.js, which the pages of `sluice replay` carry: the minified script of Debian's libjs-chart.js, or where

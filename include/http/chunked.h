@@ -1,9 +1,6 @@
 /* The chunked transfer coding, decoding and encoding. The decoder is strict: extensions are limited
  * in length and dropped; trailers are limited, checked, and dropped unless the caller wants them.
  *
- * llhttp is not used for it: llhttp 8 does not report extensions and accepts any byte in them, even
- * a bare LF.
- *
  * Source: RFC 9112 section 7.1. */
 
 #ifndef SLUICE_HTTP_CHUNKED_H

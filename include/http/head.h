@@ -1,10 +1,9 @@
 /* Parser for heads of requests and responses. It works in place and is strict: ambiguous input is
  * refused.
  *
- * A scan enforces the line rules (only CR LF ends a line, no control byte, no folded line). The
- * start line is parsed here, because llhttp knows a fixed list of methods; llhttp parses the field
- * lines. Checks after it enforce the meaning (Host, framing, persistence). Rule numbers in the
- * sources are those of docs/http.md.
+ * A scan enforces the line rules (only CR LF ends a line, no control byte, no folded line). Then
+ * the start line and the field lines are read, and checks enforce the meaning (Host, framing,
+ * persistence). Rule numbers in the sources are those of docs/http.md.
  *
  * Source: RFC 9112 sections 2 to 6, RFC 9110 sections 5 to 8. */
 

@@ -74,56 +74,9 @@ bool field_is_underscore_variant(struct span name)
     return field_identify(span_of(hyphened, name.len)) != FIELD_OTHER || is_cgi_variable(name);
 }
 
-/* --- values --- */
-
-/* Tests of eight octets at a time: the result has the high bit set in octets that are zero, or
- * below @n (Bit Twiddling Hacks, "Determine if a word has a byte less than n"). Only the answer to
- * "is there any?" is exact. */
-#define ONES UINT64_C(0x0101010101010101)
-#define HIGHS UINT64_C(0x8080808080808080)
-
-static uint64_t has_zero(uint64_t word)
-{
-    return (word - ONES) & ~word & HIGHS;
-}
-
-static uint64_t has_less(uint64_t word, uint8_t n)
-{
-    return (word - ONES * n) & ~word & HIGHS;
-}
-
-static bool is_value_slowly(const char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (!octet_is(data[i], OCTET_VALUE)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Not 0 if one of the eight octets is a control. */
-static uint64_t controls_of(const char *data)
-{
-    uint64_t word;
-
-    memcpy(&word, data, sizeof(word));
-    return has_less(word, 0x20) | has_zero(word ^ (ONES * 0x7f));
-}
-
 bool field_is_value(struct span span)
 {
-    const size_t step = sizeof(uint64_t);
-
-    if (span.len < step) {
-        return is_value_slowly(span.data, span.len);
-    }
-    uint64_t controls = controls_of(span.data + span.len - step);
-    for (size_t i = 0; i + step < span.len; i += step) {
-        controls |= controls_of(span.data + i);
-    }
-    /* HTAB is a control but allowed: the table decides. */
-    return controls == 0 || is_value_slowly(span.data, span.len);
+    return octet_skip_values(span.data, 0, span.len) == span.len;
 }
 
 static bool is_gap(char c)

@@ -1,11 +1,6 @@
-/* From bytes to fields. Field lines are parsed by llhttp. It knows a fixed list of methods and acts
- * on some of them, so it does not get the real start line, which head_request.c and head_response.c
- * parse. It gets a constant start line, then the field lines, and is stopped at their end, before
- * it expects a body. */
+/* From bytes to lines, and from lines to fields. */
 
 #include "http/head.h"
-
-#include <llhttp.h>
 
 #include "http/head_parts.h"
 #include "http/octet.h"
@@ -51,32 +46,6 @@ struct span head_find_only(const struct head *head, struct span name)
 
 enum { CRLF_BYTES = 2 };
 
-static const char *first_octet_fault(char octet)
-{
-    if (octet == ' ' || octet == '\t') {
-        return "a line is folded, or starts with white space";
-    }
-    return octet == ':' ? "a field has no name" : "a line does not start with a token";
-}
-
-/* @line ends in LF. */
-static const char *line_fault(struct span line)
-{
-    if (line.len < CRLF_BYTES || line.data[line.len - CRLF_BYTES] != '\r') {
-        return "a line ends in LF without CR";
-    }
-    const struct span content = span_of(line.data, line.len - CRLF_BYTES);
-    if (content.len > 0 && !octet_is(content.data[0], OCTET_TCHAR)) {
-        return first_octet_fault(content.data[0]);
-    }
-    if (!field_is_value(content)) {
-        return memchr(content.data, '\r', content.len) != NULL
-                   ? "a CR stands alone"
-                   : "a control byte stands in the head";
-    }
-    return NULL;
-}
-
 static enum parse_result bad(struct http_error *error, uint16_t status, const char *reason)
 {
     *error = (struct http_error){.status = status, .reason = reason};
@@ -91,21 +60,40 @@ static void cut_lines(struct span data, size_t start, size_t fields_at, size_t e
     lines->end = end;
 }
 
+static const char *first_octet_fault(char octet)
+{
+    if (octet == ' ' || octet == '\t') {
+        return "a line is folded, or starts with white space";
+    }
+    return octet == ':' ? "a field has no name" : "a line does not start with a token";
+}
+
+/* What is wrong with the line that goes up to data[@at], the first octet that no value has; NULL if
+ * it ends there in CR LF. */
+static const char *line_fault(const char *data, size_t line_start, size_t at)
+{
+    if (at > line_start && !octet_is(data[line_start], OCTET_TCHAR)) {
+        return first_octet_fault(data[line_start]);
+    }
+    if (data[at] == '\r') {
+        return data[at + 1] == '\n' ? NULL : "a CR stands alone";
+    }
+    return data[at] == '\n' ? "a line ends in LF without CR" : "a control byte stands in the head";
+}
+
 /* Scan to the end of the line at parser->line_start, which must be before @limit. */
 static enum parse_result next_line(struct head_parser *parser, struct span data, size_t limit,
-                                   struct span *line, struct http_error *error)
+                                   struct http_error *error)
 {
     const size_t window = data.len < limit ? data.len : limit;
-    const size_t scanned = parser->scanned;
-    const size_t found = span_find(span_of(data.data + scanned, window - scanned), '\n');
+    const size_t at = octet_skip_values(data.data, parser->scanned, window);
 
-    if (scanned + found == window) {
-        parser->scanned = window;
+    parser->scanned = at;
+    if (at == window || (data.data[at] == '\r' && at + 1 == window)) {
         return window < limit ? PARSE_PARTIAL : bad(error, 431, "the head is too large");
     }
-    parser->scanned = scanned + found + 1;
-    *line = span_of(data.data + parser->line_start, parser->scanned - parser->line_start);
-    const char *fault = line_fault(*line);
+    const char *fault = line_fault(data.data, parser->line_start, at);
+    parser->scanned = at + CRLF_BYTES;
     return fault == NULL ? PARSE_DONE : bad(error, 400, fault);
 }
 
@@ -125,12 +113,11 @@ enum parse_result head_scan(struct head_parser *parser, struct span data, size_t
         const bool is_start_line = parser->line_start == start;
         const bool is_shorter = is_start_line && start_line_bytes_max < parser->head_bytes_max;
         const size_t bytes_max = is_shorter ? start_line_bytes_max : parser->head_bytes_max;
-        struct span line;
-        const enum parse_result result = next_line(parser, data, start + bytes_max, &line, error);
+        const enum parse_result result = next_line(parser, data, start + bytes_max, error);
         if (result != PARSE_DONE) {
             return result;
         }
-        if (line.len == CRLF_BYTES) {
+        if (parser->scanned - parser->line_start == CRLF_BYTES) {
             cut_lines(data, start, parser->start_line_end, parser->scanned, lines);
             return PARSE_DONE;
         }
@@ -143,96 +130,57 @@ enum parse_result head_scan(struct head_parser *parser, struct span data, size_t
 
 /* --- fields --- */
 
-struct reader {
-    const struct head_parser *parser;
-    struct head *head;
-};
-
-/* A name or a value may come in several pieces, which lie one behind the other. */
-static int on_name(llhttp_t *llhttp, const char *at, size_t len)
+/* Read the field line at *@line, which head_scan() has accepted, so an octet that is not of a value
+ * ends it; *@line is then the start of the next one. False: it is not a token, a colon and a
+ * value. */
+static bool read_field(const char **line, const char *end, struct field *field)
 {
-    struct reader *reader = llhttp->data;
-    struct head *head = reader->head;
-
-    if (head->n_fields > 0) {
-        struct span *name = &head->fields[head->n_fields - 1].name;
-        if (name->data + name->len == at) {
-            name->len += len;
-            return HPE_OK;
-        }
+    const char *at = *line;
+    while (octet_is(*at, OCTET_TCHAR)) {
+        at++;
     }
-    if (head->n_fields == reader->parser->n_fields_max) {
-        head_refuse(head, 431, "the head has too many fields");
-        return HPE_USER;
+    if (*at != ':') {
+        return false;
     }
-    head->fields[head->n_fields++] = (struct field){.name = span_of(at, len)};
-    return HPE_OK;
+    field->name = span_of(*line, (size_t)(at - *line));
+    const char *value = at + 1;
+    at = value + octet_skip_values(value, 0, (size_t)(end - value));
+    field->value = span_trim(span_of(value, (size_t)(at - value)));
+    *line = at + CRLF_BYTES;
+    return true;
 }
 
-static int on_value(llhttp_t *llhttp, const char *at, size_t len)
+/* Whether there is a tab in the white space behind @value, which ends in CR. */
+static bool has_tab_behind(struct span value)
 {
-    struct reader *reader = llhttp->data;
-    struct span *value = &reader->head->fields[reader->head->n_fields - 1].value;
-
-    if (value->data == NULL) {
-        value->data = at;
+    const char *at = value.data + value.len;
+    while (*at == ' ') {
+        at++;
     }
-    value->len = (size_t)(at - value->data) + len;
-    return HPE_OK;
-}
-
-static int on_fields_complete(llhttp_t *llhttp)
-{
-    (void)llhttp;
-    return HPE_PAUSED;
-}
-
-static const llhttp_settings_t SETTINGS = {
-    .on_header_field = on_name,
-    .on_header_value = on_value,
-    .on_headers_complete = on_fields_complete,
-};
-
-static const char *fault_of(llhttp_errno_t error)
-{
-    if (error == HPE_UNEXPECTED_CONTENT_LENGTH) {
-        return "Content-Length is repeated, or beside Transfer-Encoding";
-    }
-    if (error == HPE_INVALID_CONTENT_LENGTH) {
-        return "Content-Length is not a number";
-    }
-    if (error == HPE_INVALID_TRANSFER_ENCODING) {
-        return "Transfer-Encoding is not chunked, once and last";
-    }
-    return "a field line is malformed";
-}
-
-/* The parser's state after the start line: made once per thread, and copied for each head. */
-static const llhttp_t *behind_start_line(void)
-{
-    static const struct span START_LINE = {"GET / HTTP/1.1\r\n", 16};
-    static _Thread_local llhttp_t llhttp; /* settings is set once it is ready */
-    if (llhttp.settings == NULL) {
-        llhttp_init(&llhttp, HTTP_REQUEST, &SETTINGS);
-        (void)llhttp_execute(&llhttp, START_LINE.data, START_LINE.len);
-    }
-    return &llhttp;
+    return *at == '\t';
 }
 
 static bool read_lines(const struct head_parser *parser, struct span lines, struct head *head)
 {
-    struct reader reader = {.parser = parser, .head = head};
-    llhttp_t llhttp = *behind_start_line();
+    const char *line = lines.data;
+    const char *end = lines.data + lines.len - CRLF_BYTES; /* the empty line */
 
     head->fields = parser->fields;
-    head->n_fields = 0;
-    llhttp.data = &reader;
-    const llhttp_errno_t error = llhttp_execute(&llhttp, lines.data, lines.len);
-    const bool read_all = llhttp_get_error_pos(&llhttp) == lines.data + lines.len;
-    if (error == HPE_PAUSED && read_all) {
-        return true;
+    for (head->n_fields = 0; line < end; head->n_fields++) {
+        if (head->n_fields == parser->n_fields_max) {
+            return head_refuse(head, 431, "the head has too many fields");
+        }
+        struct field *field = &head->fields[head->n_fields];
+        if (!read_field(&line, end, field)) {
+            return head_refuse(head, 400, "a field line is not a token, a colon and a value");
+        }
+        field->id = field_identify(field->name);
+        if (field->id == FIELD_CONTENT_LENGTH && has_tab_behind(field->value)) {
+            return head_refuse(head, 400, "a tab stands behind Content-Length");
+        }
+        field->hop_by_hop = field_is_hop_by_hop(field->id);
     }
-    return error != HPE_USER && head_refuse(head, 400, fault_of(error));
+    return true;
 }
 
 bool head_read_fields(const struct head_parser *parser, struct span lines, struct head *head,
@@ -240,15 +188,6 @@ bool head_read_fields(const struct head_parser *parser, struct span lines, struc
 {
     if (!read_lines(parser, lines, head)) {
         return false;
-    }
-    for (size_t i = 0; i < head->n_fields; i++) {
-        struct field *field = &head->fields[i];
-        field->id = field_identify(field->name);
-        if (field->id == FIELD_OTHER && !field_is_token(field->name)) { /* known ones are tokens */
-            return head_refuse(head, 400, "the name of a field is not a token");
-        }
-        field->value = span_trim(field->value);
-        field->hop_by_hop = field_is_hop_by_hop(field->id);
     }
     head_index_fill(index, head);
     return true;

@@ -27,6 +27,9 @@ static inline bool octet_is(char octet, unsigned classes)
     return (OCTET_CLASSES[(uint8_t)octet] & classes) != 0;
 }
 
+/* The index of the first octet from data[@at] on that is not of OCTET_VALUE, or @end. */
+size_t octet_skip_values(const char *data, size_t at, size_t end);
+
 /* The value of a HEXDIG; only for octets of that class. */
 static inline unsigned octet_hex_value(char octet)
 {

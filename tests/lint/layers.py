@@ -26,7 +26,6 @@ THIRD_PARTY = (
     (r"yaml\.h", r"src/policy/load/loader[^/]*\.[ch]"),
     (r"hiredis/.*", r"src/store/.*"),
     (r"event2/.*", r"src/(net|store|proxy)/.*|src/app/echo[^/]*\.[ch]"),
-    (r"llhttp\.h", r"src/http/.*"),
     (r"nghttp2/.*", r"src/http2/.*"),
     (r"openssl/.*", r"src/(tls|jwt)/.*"),
     (r"sodium\.h", r"src/base/.*"),
