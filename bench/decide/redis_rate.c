@@ -8,7 +8,7 @@
 #include "base/compiler.h"
 #include "net/loop.h"
 #include "rates.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 #include "store/redis_store.h"
 
 enum {

@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/status.h"
 

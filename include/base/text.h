@@ -82,4 +82,11 @@ bool text_is_plain_word(struct span span);
 /* Write a duration for people, rounded up, in at most two units: 340ms, 12.3s, 1m05s, 2h, 3d04h. */
 void text_add_time(struct text *text, uint64_t us);
 
+/* Base64 for URLs, without padding: RFC 4648 section 5. */
+
+/* Decode all of @text into @out. Strict: padding, white space, other alphabets and unused bits that
+ * are not 0 are refused, so that two different texts never have the same bytes. False: it is not
+ * such a text, or has more than @capacity bytes. */
+MUST_USE bool base64url_decode(struct span text, uint8_t *out, size_t capacity, size_t *len);
+
 #endif /* SLUICE_BASE_TEXT_H */

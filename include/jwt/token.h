@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/text.h"
 #include "jwt/key_set.h"

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #include "base/address.h"
-#include "base/arena.h"
 #include "base/compiler.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "jwt/keys.h"
 #include "jwt/token.h"

@@ -3,6 +3,7 @@
 #ifndef SLUICE_POLICY_ANSWER_SET_H
 #define SLUICE_POLICY_ANSWER_SET_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,10 +31,28 @@ struct answer_set {
 };
 
 /* Add the statuses from @first to @last, both within the bounds above. */
-void answer_set_add(struct answer_set *set, unsigned first, unsigned last);
+static inline void answer_set_add(struct answer_set *set, unsigned first, unsigned last)
+{
+    assert(first >= ANSWER_STATUS_MIN && last <= ANSWER_STATUS_MAX);
+    for (unsigned status = first; status <= last; status++) {
+        const unsigned bit = status - ANSWER_STATUS_MIN;
+        set->statuses[bit / 64] |= UINT64_C(1) << (bit % 64);
+    }
+    set->is_said = true;
+}
 
 /* Set *end to the outcome named @name in policies. False: there is no such name. */
-bool answer_end_read(struct span name, enum answer_end *end);
+static inline bool answer_end_read(struct span name, enum answer_end *end)
+{
+    if (span_equals(name, SPAN("client_left"))) {
+        *end = ANSWER_CLIENT_LEFT;
+    } else if (span_equals(name, SPAN("server_failed"))) {
+        *end = ANSWER_SERVER_FAILED;
+    } else {
+        return false;
+    }
+    return true;
+}
 
 /* Whether @status is in @set. @status may be any number. */
 static inline bool answer_set_has(const struct answer_set *set, unsigned status)

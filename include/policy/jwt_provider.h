@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "jwt/verifier.h"
 #include "policy/key_parts.h"

@@ -107,4 +107,14 @@ static inline void key_hash(struct span identity, struct span secret,
     hash_identity(secret, identity, hash);
 }
 
+/* --- tenants: keys whose plans operators set --- */
+
+/* Parse @written as key_parse() does, under the key of the first limit that looks for tenants and
+ * takes it. False: none does, and @problem is that of the first, or empty: there is none. */
+MUST_USE bool policy_parse_tenant(const struct policy *policy, struct span written,
+                                  struct key_given *given, struct text *problem);
+
+/* Whether a limit that looks for tenants has a plan named @name. */
+bool policy_has_tenant_plan(const struct policy *policy, struct span name);
+
 #endif /* SLUICE_POLICY_KEY_H */

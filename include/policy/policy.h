@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 #include "base/address.h"
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "limit/limit.h"
 #include "policy/answer_set.h"
@@ -18,9 +18,8 @@
 #include "policy/edits.h"
 #include "policy/jwt_provider.h"
 #include "policy/key.h"
-#include "policy/plans.h"
+#include "policy/limit_rule.h"
 #include "policy/read_fields.h"
-#include "policy/reply_spec.h"
 #include "policy/route_match.h"
 #include "policy/settings.h"
 #include "policy/upstream_spec.h"
@@ -42,28 +41,6 @@ struct cors {
 
 struct route_entry;
 struct route_index;
-
-/* A named rule of the `limits` section: one key, one or several rates. */
-struct limit_rule {
-    struct span name;
-    struct key key;
-    enum key_missing missing;
-    bool reads_token;           /* its key has a part jwt */
-    uint32_t key_number;        /* equal for rules with the same key and `missing` */
-    const struct limit *limits; /* one per rate, adjacent in policy->limits */
-    size_t n_limits;
-    const struct limit_plan *plans; /* none: n_plans is 0 */
-    size_t n_plans;
-    const struct plan_source *plan_sources; /* the first that names a plan counts */
-    size_t n_plan_sources;
-    const struct calendar **calendars; /* one per limit; NULL: no calendar windows */
-    struct address_prefix *except;     /* clients that the rule does not apply to */
-    size_t n_except;
-    const struct reply_spec *deny;          /* NULL: a problem document */
-    const struct reply_spec *missing_reply; /* of KEY_MISSING_DENY; NULL: a problem document */
-    struct answer_set charge_on;            /* the answers that are charged; empty: all */
-    struct answer_set refund_on;            /* the answers whose charge is refunded */
-};
 
 /* One segment of a path pattern. */
 enum segment_kind {

@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 #include "base/address.h"
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "http/field.h"

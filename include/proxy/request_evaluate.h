@@ -12,17 +12,43 @@
 #include <stdint.h>
 
 #include "base/address.h"
-#include "base/arena.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "http/head.h"
 #include "http/target.h"
+#include "policy/jwt_provider.h"
 #include "policy/key.h"
 #include "policy/policy.h"
 #include "proxy/admission.h"
-#include "proxy/token_check.h"
 
 struct jwt_verifier;
 struct tls_client;
+
+/* --- the token of a request --- */
+
+/* The tokens of one request. */
+struct token_check {
+    struct token_view view;
+    struct jwt_verifier *verifier; /* of the worker; borrowed, as are the next two */
+    const struct given_token *given;
+    struct arena *arena;
+    uint64_t wall_us;
+    uint64_t now_us;
+};
+
+/* @wall_us: us since the epoch; @now_us: monotonic. */
+void token_check_init(struct token_check *check, struct jwt_verifier *verifier, struct arena *arena,
+                      uint64_t wall_us, uint64_t now_us);
+
+/* In place of the request's token @given counts; NULL: the request has none. */
+void token_check_init_given(struct token_check *check, const struct given_token *given,
+                            struct arena *arena);
+
+/* The tokens of @head at the places that @from names, the scheme Bearer removed. data is NULL:
+ * there is none. *differ: there are several that differ. */
+struct span token_find(const struct key_part *from, const struct head *head, bool *differ);
+
+/* --- the evaluation --- */
 
 /* The input besides the request. All of it is borrowed. */
 struct evaluation_context {

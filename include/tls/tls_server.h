@@ -18,13 +18,11 @@
 #include "base/status.h"
 #include "tls/certificate.h"
 #include "tls/client_certificate.h"
-#include "tls/server_names.h"
-#include "tls/ticket_chain.h"
 #include "tls/ticket_keys.h"
 
-struct ssl_st;     /* OpenSSL's SSL */
-struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
 struct ossl_lib_ctx_st;
+struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
+struct ssl_st;     /* OpenSSL's SSL */
 
 enum {
     TLS_CERTIFICATES_PER_ENTRY_MAX = 2, /* one RSA, one ECDSA */
@@ -141,5 +139,26 @@ tls_server_config_choose(const struct tls_server_config *config, struct span ser
  * first one asks clients for none. A host that the connection's configuration does not name is
  * looked up in the one in force. */
 MUST_USE bool tls_server_allows_host(const struct tls_client *client, struct span host);
+
+/* --- files besides certificates: stapled responses, secrets of tickets --- */
+
+/* Read the OCSP response (DER) at @path for @certificate, whose chain has the issuer: signed for
+ * the issuer, good, and current at @now_s. STATUS_OK: *@response is the caller's, freed by
+ * certificate_free_file(), and stale from *@end_s (Unix time) on. STATUS_IO: the file cannot be
+ * read. STATUS_INVALID: it cannot be stapled. Both: see *@problem. STATUS_NO_MEMORY. */
+MUST_USE enum status server_files_load_ocsp(const char *path, const struct certificate *certificate,
+                                            int64_t now_s, struct span *response, int64_t *end_s,
+                                            struct certificate_problem *problem);
+
+/* Read the file of ticket secrets at @path. Errors as of certificate_load(). The caller wipes
+ * *@secrets. */
+MUST_USE enum status server_files_load_secrets(const char *path, struct ticket_secrets *secrets,
+                                               struct certificate_problem *problem);
+
+/* Whether every user of this machine may read the file at @path. */
+MUST_USE bool server_files_is_exposed(const char *path);
+
+/* Set client_digest of @entry from its rule, authorities and revocation lists. */
+void server_files_digest_clients(struct tls_entry_config *entry);
 
 #endif /* SLUICE_TLS_TLS_SERVER_H */

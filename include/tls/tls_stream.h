@@ -16,7 +16,7 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "net/loop.h"
 #include "net/stream.h"

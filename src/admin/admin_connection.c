@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "http/chunked.h"
 #include "http/head.h"
-#include "http/message.h"
+#include "http/head_builder.h"
 #include "net/stream.h"
 #include "store/operation.h"
 #include "tls/tls_stream.h"

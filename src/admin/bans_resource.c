@@ -16,7 +16,6 @@
 #include "admin/key_resource.h"
 #include "admin/resources.h"
 #include "base/clock.h"
-#include "base/timestamp.h"
 #include "policy/units.h"
 #include "store/ban_change.h"
 

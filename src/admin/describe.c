@@ -1,9 +1,9 @@
 #include "admin/describe.h"
 
 #include "admin/request.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "base/timestamp.h"
 #include "policy/matcher.h"
 #include "policy/units.h"
 

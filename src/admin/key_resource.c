@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "limit/calendar.h"
-#include "proxy/plan_choice.h"
+#include "proxy/admission.h"
 #include "store/operation.h"
 #include "store/store.h"
 

@@ -5,7 +5,7 @@
 
 #include "admin/describe.h"
 #include "admin/resources.h"
-#include "policy/description.h"
+#include "policy/loader.h"
 
 void policy_handle(struct admin_request *request)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "http/message.h"
+#include "http/head_builder.h"
 #include "http/values.h"
 
 enum { JSON_DEPTH_FLAGS = JSON_REJECT_DUPLICATES };

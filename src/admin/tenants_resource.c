@@ -15,7 +15,7 @@
 #include "admin/key_resource.h"
 #include "admin/resources.h"
 #include "base/clock.h"
-#include "policy/policy_tenants.h"
+#include "policy/key.h"
 #include "store/tenant_change.h"
 
 enum { LISTED_MAX = 1000 };

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/heavy_hitters.h"
 #include "base/text.h"
-#include "base/timestamp.h"
 #include "policy/units.h"
 
 enum {

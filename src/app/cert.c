@@ -12,7 +12,7 @@
 #include "app/command.h"
 #include "base/clock.h"
 #include "base/span.h"
-#include "tls/self_signed.h"
+#include "tls/certificate.h"
 
 #define CERT_FILE "cert.pem"
 #define KEY_FILE "key.pem"

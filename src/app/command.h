@@ -7,10 +7,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/compiler.h"
-#include "base/suggest.h"
+#include "base/diag.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "policy/loader.h"
 
 /* How a command is called, and what it does. All texts are static. */
 struct command {
@@ -74,5 +78,34 @@ int command_usage(const struct command *command);
 /* Report on stderr that @caller, such as "sluice ctl", knows no @noun of the name suggest->wanted,
  * with the best word of @suggest, or else where help is. Returns EXIT_USAGE. */
 int command_unknown(const char *caller, const char *noun, const struct suggest *suggest);
+
+/* --- loading a policy: errors and warnings are printed to stderr --- */
+
+/* Load @path and print its errors and warnings. On STATUS_OK *policy is the caller's. */
+MUST_USE enum status load_policy(const char *path, struct policy **policy);
+
+/* The same, with the files of certificates. */
+MUST_USE enum status load_policy_with_files(const char *path, struct policy **policy);
+
+/* The same for a serving process: they are printed through the program's log, so that the process
+ * never waits for the reader of stderr. @files is as in loader_load_file_to_serve(). */
+MUST_USE enum status load_policy_to_serve(const char *path, struct loader_files *files,
+                                          struct policy **policy);
+
+/* The same for a policy that replaces @in_force. Errors and warnings are added to @diags and not
+ * printed. */
+MUST_USE enum status load_policy_to_replace(const char *path, const struct policy *in_force,
+                                            struct loader_files *files, struct policy **policy,
+                                            struct diags *diags);
+
+/* The same for use under another clock: the policy's calendars are computed from @now_us. */
+MUST_USE enum status load_policy_at(const char *path, uint64_t now_us, struct policy **policy);
+
+/* --- escaping of text for HTML and XML --- */
+
+/* Print any bytes as the text of an element or of a quoted attribute in HTML or XML. Control
+ * characters are written as by text_add_printable(), since XML 1.0 does not allow them. The length
+ * is unlimited. */
+void markup_print_text(FILE *out, struct span text);
 
 #endif /* SLUICE_APP_COMMAND_H */

@@ -1,4 +1,4 @@
-#include "app/load.h"
+#include "app/command.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include "app/command.h"
 #include "app/ctl/ctl_client.h"
 #include "app/ctl/ctl_print.h"
-#include "app/load.h"
 #include "policy/policy.h"
 
 /* Whether @path is sound; its errors are printed. */

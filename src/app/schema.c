@@ -5,7 +5,7 @@
 
 #include "app/command.h"
 #include "base/compiler.h"
-#include "policy/description.h"
+#include "policy/loader.h"
 
 static int schema_command(int argc, char **argv)
 {

@@ -10,8 +10,6 @@
 #include <string.h>
 
 #include "app/command.h"
-#include "app/load.h"
-#include "app/markup.h"
 #include "base/compiler.h"
 #include "base/diag.h"
 #include "base/text.h"

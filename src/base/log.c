@@ -4,12 +4,14 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log_output.h"
+#include "base/status.h"
 #include "base/text.h"
 
 static const uint64_t GATE_US = 1000 * 1000;
@@ -168,4 +170,24 @@ bool log_gate_pass(struct log_gate *gate, uint64_t now_us, uint64_t *n_held)
     *n_held = gate->n_held;
     *gate = (struct log_gate){.passed_us = now_us};
     return true;
+}
+
+/* --- status.h --- */
+
+const char *status_text(enum status status)
+{
+    switch (status) {
+#define STATUS_CASE(name, text)                                                                    \
+    case STATUS_##name:                                                                            \
+        return text;
+        STATUS_LIST(STATUS_CASE)
+#undef STATUS_CASE
+    }
+    return "unknown status";
+}
+
+void panic(const char *message)
+{
+    (void)fprintf(stderr, "sluice: panic: %s\n", message);
+    abort();
 }

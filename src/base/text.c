@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -375,4 +376,11 @@ void text_add_time(struct text *text, uint64_t us)
         add_two_units(&written, divide_up(minutes, 60), 24, "dh");
     }
     take(text, &written);
+}
+
+bool base64url_decode(struct span text, uint8_t *out, size_t capacity, size_t *len)
+{
+    *len = 0;
+    return text.len == 0 || sodium_base642bin(out, capacity, text.data, text.len, NULL, len, NULL,
+                                              sodium_base64_VARIANT_URLSAFE_NO_PADDING) == 0;
 }

@@ -1,4 +1,4 @@
-#include "base/timestamp.h"
+#include "base/clock.h"
 
 enum {
     US_PER_S = 1000000,

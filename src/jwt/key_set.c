@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/base64url.h"
 #include "base/hash.h"
+#include "base/text.h"
 
 enum {
     NUMBER_BYTES_MAX = JWT_RSA_BITS_MAX / 8 + 1, /* with a leading zero */

@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "base/base64url.h"
+#include "base/text.h"
 
 enum {
     NUMBER_TEXT_BYTES = 24,

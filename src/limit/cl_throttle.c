@@ -1,4 +1,4 @@
-#include "limit/cl_throttle.h"
+#include "limit/script_source.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* The file's tree is built again and walked by the loader's tables. Therefore new keys of the
  * language need no code here. */
 
-#include "policy/description.h"
+#include "policy/loader.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -3,7 +3,9 @@
 #include <assert.h>
 
 #include "base/hash.h"
+#include "policy/key_sources.h"
 #include "policy/key_values.h"
+#include "tls/client_certificate.h"
 
 enum {
     /* A shorter name and value are hashed in one call. */
@@ -171,3 +173,15 @@ enum key_result key_read(const struct key *key, enum key_missing missing,
     size_t n;
     return key_read_nth(key, missing, request, secret, 0, &n, text);
 }
+
+const struct key_source_row KEY_SOURCE_ROWS[KEY_SOURCES] = {
+#define KEY_SOURCE_ROW(id, name, word, naming, origin, detail, values, reader, pattern)            \
+    [KEY_##id] = {{name, sizeof(name) - 1},                                                        \
+                  {word, sizeof(word) - 1},                                                        \
+                  KEY_NAMING_##naming,                                                             \
+                  KEY_FROM_##origin,                                                               \
+                  detail,                                                                          \
+                  KEY_VISIBLE_##values},
+    KEY_SOURCE_LIST(KEY_SOURCE_ROW)
+#undef KEY_SOURCE_ROW
+};

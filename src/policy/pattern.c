@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 
 static bool is_capture_name(struct span name)
 {

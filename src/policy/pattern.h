@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/text.h"
 #include "http/target.h"

@@ -8,9 +8,13 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/memory.h"
 #include "base/span.h"
+#include "base/status.h"
 #include "http/field.h"
+#include "policy/policy.h"
 #include "simulation/log_line.h"
+#include "simulation/replay_options.h"
 
 enum {
     LOG_FIELD_NAMES_MAX = 96,
@@ -64,5 +68,26 @@ void log_values_add(struct log_values *values, const struct log_field_name *name
 /* Convert @values to a line. False: the client or the time is missing or invalid. */
 MUST_USE bool log_values_read(const struct log_values *values, struct log_clock *clock,
                               struct log_line *out);
+
+/* --- limits of a policy that cannot be judged because the logs lack data --- */
+
+/* The data that the logs have. */
+struct gaps_reported {
+    uint32_t parts; /* bit set of enum log_part */
+    bool has_query; /* targets have their query */
+    bool has_host;
+    const struct log_fields *fields; /* with the headers that the logs have */
+};
+
+struct unsupported {
+    bool *left_out; /* by index of the limit */
+    struct span notes[REPLAY_NOTES_MAX];
+    size_t n_notes;
+};
+
+/* Find the parts of @policy that need data beyond @reported. Texts are in @arena.
+ * STATUS_NO_MEMORY. */
+MUST_USE enum status unsupported_find(struct unsupported *unsupported, const struct policy *policy,
+                                      const struct gaps_reported *reported, struct arena *arena);
 
 #endif /* SLUICE_SIMULATION_LOG_FIELDS_H */

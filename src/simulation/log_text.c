@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/timestamp.h"
+#include "base/clock.h"
 #include "simulation/log_line.h"
 
 enum { CLF_BYTES = 26 }; /* 10/Oct/2000:13:55:36 -0700 */

@@ -18,11 +18,11 @@
 #include "base/compiler.h"
 #include "base/status.h"
 #include "simulation/log_feed.h"
+#include "simulation/log_fields.h"
 #include "simulation/log_order.h"
 #include "simulation/log_source.h"
 #include "simulation/replay_options.h"
 #include "simulation/statistics.h"
-#include "simulation/unsupported.h"
 
 /* --- the lines of several logs, merged by time --- */
 

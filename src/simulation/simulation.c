@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/memory.h"
 #include "policy/cost.h"
 #include "proxy/request_evaluate.h"
 #include "proxy/settlement.h"

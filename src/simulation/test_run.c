@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
+#include "base/memory.h"
 #include "policy/test_file.h"
 #include "policy/units.h"
 #include "proxy/admission.h"

@@ -1,4 +1,4 @@
-#include "simulation/unsupported.h"
+#include "simulation/log_fields.h"
 
 enum { NOTE_BYTES = 512 };
 

@@ -18,9 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
-#include "base/timestamp.h"
-#include "tls/server_names.h"
 
 enum { SECURITY_BITS_MIN = 112 }; /* as OpenSSL's security level 2: RSA of 2048 bits, SHA-224 */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/address.h"
-#include "tls/server_names.h"
+#include "tls/certificate.h"
 
 enum {
     RECORD_HANDSHAKE = 22,

@@ -1,4 +1,4 @@
-#include "tls/self_signed.h"
+#include "tls/certificate.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -14,7 +14,6 @@
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "tls/server_names.h"
 
 enum { NAME_BYTES = HOST_BYTES_MAX + 8 };
 

@@ -1,6 +1,6 @@
 /* Failures: each names the file and what to do. OpenSSL's error queue is empty before and after. */
 
-#include "tls/server_files.h"
+#include "tls/tls_server.h"
 
 #include <openssl/err.h>
 #include <openssl/ocsp.h>

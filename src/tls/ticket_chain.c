@@ -1,4 +1,4 @@
-#include "tls/ticket_chain.h"
+#include "tls/ticket_keys.h"
 
 #include <string.h>
 

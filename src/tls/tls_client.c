@@ -18,9 +18,9 @@
 #include <time.h>
 
 #include "base/address.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "base/timestamp.h"
 #include "tls/tls_context.h"
 
 /* --- the configuration --- */

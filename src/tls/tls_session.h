@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "net/loop.h"
 #include "net/stream.h"
 #include "tls/tls_client.h"

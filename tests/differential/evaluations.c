@@ -21,7 +21,7 @@
 #include "limit/script_source.h"
 #include "policy/loader.h"
 #include "simulation/simulation.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 #include "support/iterations.h"
 #include "support/printed_policy.h"
 #include "unit/proxy/stage.h"

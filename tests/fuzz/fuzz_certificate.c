@@ -11,7 +11,6 @@
 #include "base/hash.h"
 #include "fuzz/must_hold.h"
 #include "tls/certificate.h"
-#include "tls/server_names.h"
 
 #define BEGIN "-----BEGIN CERTIFICATE-----\n"
 #define END "-----END CERTIFICATE-----\n"

@@ -8,8 +8,8 @@
 
 #include "base/hash.h"
 #include "fuzz/must_hold.h"
+#include "tls/certificate.h"
 #include "tls/client_hello.h"
-#include "tls/server_names.h"
 
 enum {
     GROWN_BYTES_MAX = 512, /* what is longer is cut at its end alone: it would take too long */

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/base64url.h"
+#include "base/text.h"
 #include "fuzz/must_hold.h"
 #include "jwt/token.h"
 

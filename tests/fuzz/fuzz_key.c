@@ -15,7 +15,7 @@
 #include "limit/algorithms.h"
 #include "policy/load/value_types.h"
 #include "store/redis/redis_command.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 enum {
     VALUES = 6, /* of a request */

@@ -10,7 +10,6 @@
 #include "base/hash.h"
 #include "fuzz/must_hold.h"
 #include "policy/cost.h"
-#include "policy/description.h"
 #include "policy/loader.h"
 #include "policy/matcher.h"
 

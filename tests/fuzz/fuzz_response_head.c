@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 #include "fuzz/fuzz_head.h"
-#include "http/message.h"
+#include "http/head_builder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

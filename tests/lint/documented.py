@@ -7,7 +7,7 @@ import re
 import tree
 
 TABLES = ("src/policy/load/sections.c", "src/policy/load/sections_admin.c",
-          "src/policy/load/sections_jwt.c", "src/policy/load/sections_tls.c", "src/policy/load/sections_upstream.c")
+          "src/policy/load/sections_tls.c", "src/policy/load/sections_upstream.c")
 MANUAL = "docs/policy.md"
 
 # Table of keys, the chapter that has its rows, and what stands before the key there.

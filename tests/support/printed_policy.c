@@ -7,7 +7,6 @@
 
 #include "app/ctl/ctl_print.h"
 #include "policy/compare.h"
-#include "policy/description.h"
 #include "policy/loader.h"
 
 static const char *(*lookup_others)(const char *name);

@@ -6,7 +6,7 @@
 
 #include "app/command.h"
 #include "app/ctl/ctl_client.h"
-#include "app/ctl/ctl_words.h"
+#include "app/ctl/ctl_print.h"
 #include "base/compiler.h"
 #include "base/text.h"
 

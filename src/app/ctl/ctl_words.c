@@ -1,4 +1,4 @@
-#include "app/ctl/ctl_words.h"
+#include "app/ctl/ctl_print.h"
 
 #include <string.h>
 

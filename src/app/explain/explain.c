@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "app/command.h"
-#include "app/load.h"
 #include "base/clock.h"
 
 struct options {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 /* Bytes that a client may have chosen: what is no UTF-8 is escaped, as four bytes for one. */
 static json_t *json_of(struct span span)

@@ -2,7 +2,7 @@
 
 #include "app/explain/explain.h"
 #include "base/status.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 static void put_time(FILE *out, const struct limit *limit, uint64_t ticks)
 {

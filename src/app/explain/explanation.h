@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "app/explain/given_request.h"
-#include "base/arena.h"
 #include "base/compiler.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "policy/matcher.h"
 #include "policy/policy.h"

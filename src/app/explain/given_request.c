@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "app/load.h"
+#include "app/command.h"
 #include "base/compiler.h"
 #include "base/text.h"
-#include "tls/server_names.h"
+#include "tls/certificate.h"
 
 enum { PROBLEM_BYTES_MAX = 512 };
 

@@ -4,9 +4,9 @@
 #define SLUICE_APP_EXPLAIN_GIVEN_REQUEST_H
 
 #include "app/command.h"
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "http/head.h"

@@ -12,11 +12,10 @@
 #include <string.h>
 
 #include "app/command.h"
-#include "app/load.h"
-#include "base/arena.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "limit/script_source.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 /* In single quotes for a shell. */
 static void print_quoted(struct span span)

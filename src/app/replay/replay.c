@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "app/command.h"
-#include "app/load.h"
 #include "app/replay/report.h"
 #include "base/clock.h"
 #include "http/target.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/timestamp.h"
+#include "base/clock.h"
 
 enum { TOP = 20 }; /* clients that are shown */
 

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "app/replay/report.h"
-#include "base/timestamp.h"
+#include "base/clock.h"
 
 enum { US_PER_S = 1000000 };
 

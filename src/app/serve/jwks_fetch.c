@@ -4,7 +4,7 @@
  * verify, another status than 200 (redirects too), more than JWT_KEY_SET_BYTES_MAX, longer than
  * FETCH_S, no key set. The keys that are in force stay so: see jwt/keys.h. */
 
-#include "app/serve/jwks_fetch.h"
+#include "app/serve/reload.h"
 
 #include <curl/curl.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "admin/admin.h"
-#include "app/load.h"
+#include "app/command.h"
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/log.h"

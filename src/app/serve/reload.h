@@ -4,18 +4,69 @@
 #ifndef SLUICE_APP_SERVE_RELOAD_H
 #define SLUICE_APP_SERVE_RELOAD_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "app/serve/active_policy.h"
-#include "app/serve/jwks_fetch.h"
-#include "app/serve/replicas.h"
 #include "app/serve/stores.h"
 #include "base/compiler.h"
+#include "base/status.h"
+#include "net/loop.h"
 #include "policy/loader.h"
+#include "policy/policy.h"
 #include "proxy/meters.h"
 #include "proxy/reload_requests.h"
 #include "proxy/server.h"
+#include "store/bans.h"
+#include "store/replica_sync.h"
+#include "store/tenants.h"
+
+/* A thread that fetches the key sets that policies name by https://. */
+
+struct jwks_fetch {
+    pthread_t thread;
+    bool is_running;
+    atomic_bool stops;
+};
+
+void jwks_fetch_init(struct jwks_fetch *fetch);
+
+/* @policy comes into force: start the thread if it names key sets by URL and the thread does not
+ * run yet. It finds what to fetch by itself. STATUS_NO_MEMORY. */
+MUST_USE enum status jwks_fetch_follow(struct jwks_fetch *fetch, const struct policy *policy);
+
+/* Stop the thread; a fetch is broken off. */
+void jwks_fetch_close(struct jwks_fetch *fetch);
+
+/* The bans and the tenants of the process, and the thread that synchronizes them with Redis. */
+
+struct replicas {
+    struct bans *bans;            /* owned, as the tenants */
+    struct tenants *tenants;      /* their keys are those of the policy in force */
+    struct active_policy *active; /* acquired; the policy in force; NULL: none yet */
+    struct store_plan *plan;      /* joined; the Redis that is asked; NULL: none yet */
+    struct loop *loop;            /* owned, as all that follows; NULL: the policy names no Redis */
+    struct replica_sync *bans_sync;
+    struct replica_sync *tenants_sync; /* NULL: no limit looks for tenants */
+    struct wakeup stop;
+    pthread_t thread;
+    bool is_running;
+};
+
+/* Create bans and tenants. If @active names Redis, start to synchronize them. STATUS_NO_MEMORY,
+ * STATUS_IO: everything was released. */
+MUST_USE enum status replicas_open(struct replicas *replicas, struct active_policy *active);
+
+/* @active is in force: synchronize with its Redis, and look for the keys of its limits. What is
+ * known is kept. Returns as replicas_open(); on failure nothing is synchronized any more. */
+MUST_USE enum status replicas_follow(struct replicas *replicas, struct active_policy *active);
+
+/* Free all; bans and tenants are no longer in use. */
+void replicas_close(struct replicas *replicas);
+
+/* --- the reload --- */
 
 struct reload {
     const char *path;           /* of the policy; borrowed, as all that follows */

@@ -1,13 +1,12 @@
 /* Happy path: created ─► the thread runs its own loop until it is woken to stop ─► joined. */
 
-#include "app/serve/replicas.h"
+#include "app/serve/reload.h"
 
 #include <string.h>
 
 #include "base/log.h"
 #include "policy/key.h"
 #include "policy/policy.h"
-#include "policy/policy_tenants.h"
 
 static const char MODULE[] = "app.replicas";
 

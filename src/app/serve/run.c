@@ -15,7 +15,6 @@
 
 #include "admin/admin.h"
 #include "app/command.h"
-#include "app/load.h"
 #include "app/serve/active_policy.h"
 #include "app/serve/reload.h"
 #include "app/serve/service.h"

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/list.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "net/resolver.h"
 #include "policy/policy.h"

@@ -3,7 +3,7 @@
 
 #include "limit/calendar.h"
 #include "policy/compile/compile.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 
 enum { PROBLEM_BYTES_MAX = 256, REFERENCES_MAX = 3 };
 

@@ -6,7 +6,7 @@
 #include "http/method.h"
 #include "limit/algorithms.h"
 #include "policy/compile/compile.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 #include "policy/load/value_types.h"
 
 enum { PROBLEM_BYTES_MAX = 256 }; /* of a problem with a method */

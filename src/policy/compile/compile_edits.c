@@ -7,7 +7,7 @@
 #include "http/target.h"
 #include "jwt/token.h"
 #include "policy/edits.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 
 enum { PREFIX_BYTES_MAX = 1024 };
 

@@ -3,7 +3,7 @@
 
 #include "policy/compile/compile.h"
 #include "policy/load/value_types.h"
-#include "tls/server_files.h"
+#include "tls/tls_server.h"
 
 enum {
     PROBLEM_BYTES_MAX = 512,

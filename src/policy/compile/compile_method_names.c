@@ -2,7 +2,7 @@
 
 #include "http/method.h"
 #include "policy/compile/compile.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 
 enum { PROBLEM_BYTES_MAX = 512 };
 

@@ -2,9 +2,9 @@
  * never corrected, and that are the only limit on each of their routes. A limit that is alone on
  * one route but not on another would be counted twice. */
 
-#include "limit/cl_throttle.h"
+#include "limit/script_source.h"
 #include "policy/compile/compile.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 
 enum { PROBLEM_BYTES_MAX = 128 };
 

@@ -2,7 +2,7 @@
 
 #include "policy/compile/compile.h"
 
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 
 static struct reply_spec *compile_reply(struct compiler *compiler, const struct spec_reply *spec,
                                         bool is_denial)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "limit/fields.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 #include "policy/route_index.h"
 
 enum { PROBLEM_BYTES_MAX = 256, POLICY_FIELD_BYTES_MAX = 4096 };

@@ -3,7 +3,7 @@
 
 #include "policy/compare.h"
 #include "policy/compile/compile.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 
 /* The first limit of @route that may lie in another cluster slot than the limits before it, or
  * NULL. */

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/timestamp.h"
+#include "base/clock.h"
 #include "policy/compile/compile.h"
 #include "tls/client_hello.h"
-#include "tls/server_files.h"
 #include "tls/tls_client.h"
+#include "tls/tls_server.h"
 
 #define SOON_S INT64_C(14 * 24 * 3600)
 

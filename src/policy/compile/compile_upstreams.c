@@ -1,6 +1,6 @@
 #include "policy/compile/compile.h"
 
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 
 /* Whether an earlier server has the same host and port as server @i, in any spelling. */
 static bool is_repeated(struct compiler *compiler, const struct spec_server *specs, size_t i)

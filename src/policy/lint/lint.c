@@ -1,6 +1,6 @@
 #include "policy/lint/lint.h"
 
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 #include "policy/warning.h"
 
 struct span lint_name_of_route(const struct lint *lint, size_t i)

@@ -11,9 +11,9 @@
 #include <stdbool.h>
 
 #include "base/address.h"
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "policy/load/spec.h"
 #include "policy/policy.h"

@@ -3,7 +3,7 @@
  * another route. The matcher gives the route of each request. */
 
 #include "policy/lint/lint.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 #include "policy/matcher.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"

@@ -4,7 +4,7 @@
 #include "base/address.h"
 #include "base/limits.h"
 #include "policy/lint/lint.h"
-#include "tls/server_names.h"
+#include "tls/certificate.h"
 
 /* Whether @name ends with "." and what stands behind the "*." of @pattern. */
 static bool is_beneath(struct span name, struct span pattern)

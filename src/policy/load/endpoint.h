@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/text.h"
 #include "policy/policy.h"

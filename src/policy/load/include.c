@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "policy/files.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 
 static const struct span INCLUDE = {"include", 7};
 static const char *const MERGED[] = {"upstreams", "limits", "routes"};

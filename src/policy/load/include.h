@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/diag.h"
 #include "base/limits.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "policy/files.h"

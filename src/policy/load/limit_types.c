@@ -2,12 +2,12 @@
 
 #include "policy/load/value_types.h"
 
-#include "base/suggest.h"
+#include "base/diag.h"
 #include "http/field.h"
 #include "jwt/token.h"
 #include "limit/algorithm.h"
 #include "limit/algorithms.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 #include "policy/load/spec.h"
 
 /* --- rates, keys, algorithms --- */

@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/suggest.h"
+#include "base/diag.h"
 
 static int compare_names(struct span a, struct span b)
 {

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -8,13 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "policy/load/loader_yaml.h"
 #include "policy/warning.h"
+
+struct node_builder;
 
 enum node_kind {
     NODE_SCALAR,
@@ -68,8 +71,6 @@ void node_warn(struct diags *diags, const struct node *node, enum warning warnin
  * Builds the tree of a YAML file from the events of a parser. Input that is too deep or too large
  * is refused at its event, before the rest is in memory. */
 
-struct node_builder;
-
 /* From 1. */
 struct node_position {
     uint32_t line;
@@ -98,5 +99,16 @@ struct node node_builder_root(const struct node_builder *builder);
 /* Report an error at @position. Returns STATUS_INVALID. */
 enum status node_builder_refuse(struct node_builder *builder, struct node_position position,
                                 const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* --- values in messages. The length is bounded, so that the reason after them always fits --- */
+
+enum { QUOTE_BYTES_MAX = 64 };
+
+/* The first QUOTE_BYTES_MAX bytes of @value. */
+struct span quote_clip(struct span value);
+
+/* Write "VALUE" with its quotes; a longer value ends with an ellipsis. Asterisks replace the user
+ * and the password of a URL. */
+void quote_write(struct text *text, struct span value);
 
 #endif /* SLUICE_POLICY_LOAD_NODE_H */

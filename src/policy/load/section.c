@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/suggest.h"
-#include "policy/load/quote.h"
+#include "base/diag.h"
+#include "policy/load/node.h"
 
 enum { PROBLEM_BYTES_MAX = 512 };
 

@@ -1,7 +1,7 @@
 #include "base/address.h"
 #include "policy/load/spec.h"
 #include "policy/load/value_types.h"
-#include "tls/server_names.h"
+#include "tls/certificate.h"
 
 static const struct value_type CLIENT =
     WORD_TYPE("off, optional or require", "off", "optional", "require");

@@ -3,7 +3,7 @@
 #include "policy/load/value_types.h"
 
 #include "http/target.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 #include "policy/load/spec.h"
 
 /* --- values --- */

@@ -2,9 +2,9 @@
 
 #include <stddef.h>
 
-#include "base/suggest.h"
+#include "base/diag.h"
 #include "limit/algorithm.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 
 struct unit {
     struct span name;

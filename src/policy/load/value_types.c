@@ -7,7 +7,7 @@
 #include "http/target.h"
 #include "jwt/token.h"
 #include "policy/load/endpoint.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 #include "policy/load/spec.h"
 #include "policy/units.h"
 

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/text.h"
 #include "policy/key.h"

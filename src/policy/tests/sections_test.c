@@ -1,6 +1,6 @@
 #include "policy/tests/sections_test.h"
 
-#include "base/timestamp.h"
+#include "base/clock.h"
 #include "http/target.h"
 #include "policy/load/value_types.h"
 #include "policy/units.h"

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/diag.h"
 #include "base/limits.h"
-#include "base/suggest.h"
 #include "policy/load/loader_yaml.h"
-#include "policy/load/quote.h"
+#include "policy/load/node.h"
 #include "policy/load/value_types.h"
 #include "policy/tests/sections_test.h"
 

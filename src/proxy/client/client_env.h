@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "net/loop.h"
 #include "policy/policy.h"
@@ -20,10 +20,12 @@
 #include "proxy/core/proxy_env.h"
 #include "proxy/meters.h"
 
-struct client_env;
+struct address;
 struct client_connection;
+struct client_env;
 struct connection_limits;
 struct exchange_config;
+struct tls_server;
 
 struct client_env {
     /* The worker's: a connection has been closed and returned to its pool. */
@@ -113,5 +115,20 @@ void linger_begin(struct lingering *linger, uint64_t now_us);
 
 /* @n bytes were discarded. False: a bound is reached. */
 bool linger_takes(struct lingering *linger, size_t n, uint64_t now_us);
+
+/* A connection from a client. With HTTP/1.1 or 1.0 it is the client side of its exchanges, one
+ * after another; with HTTP/2, recognised by ALPN or by its preface, see http2_connection.h. */
+
+/* Initialise the pools that connections and their requests are taken from. */
+void downstream_init_pools(struct client_env *clients);
+
+/* Serve the connection @fd (taken over) from @peer, which the connection limits have admitted.
+ * @awaits_header: a PROXY header, due within timeouts.head, or timeouts.idle if less, names the
+ * client, which is counted then. Otherwise @is_counted says whether the limits count it for @peer.
+ * @tls_server: TLS follows, also after a PROXY header; NULL: plain text. @versions: of HTTP that
+ * the client may speak in plain text, bits HTTP_VERSION_…. Without memory it is refused. */
+void downstream_open(struct client_env *clients, int fd, const struct address *peer,
+                     bool awaits_header, bool is_counted, struct tls_server *tls_server,
+                     unsigned versions);
 
 #endif /* SLUICE_PROXY_CLIENT_CLIENT_ENV_H */

@@ -10,7 +10,7 @@
  * gets its answer. A client that goes on sending unwanted bytes is answered, and its bytes are
  * read for a while, so that a reset does not destroy the answer. */
 
-#include "proxy/client/downstream.h"
+#include "proxy/client/client_env.h"
 
 #include <assert.h>
 #include <unistd.h>

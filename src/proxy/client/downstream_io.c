@@ -1,7 +1,7 @@
 
 #include <assert.h>
 
-#include "http/message.h"
+#include "http/head_builder.h"
 #include "proxy/client/downstream_inner.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_config.h"

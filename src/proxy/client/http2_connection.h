@@ -13,7 +13,7 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "http2/session.h"
 #include "net/loop.h"

@@ -3,7 +3,7 @@
  * ends the stream. The exchange, its log line and its metrics keep the HTTP status. */
 
 #include "base/text.h"
-#include "http/message.h"
+#include "http/head_builder.h"
 #include "proxy/admission.h"
 #include "proxy/client/http2_connection.h"
 

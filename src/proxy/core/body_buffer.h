@@ -17,7 +17,7 @@
 #include "base/address.h"
 #include "base/compiler.h"
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "net/loop.h"
 #include "proxy/core/client_counts.h"

@@ -17,7 +17,7 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "http/chunked.h"
 #include "http/head.h"

@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 
 #include "base/compiler.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "base/span.h"
 #include "base/text.h"
 #include "http/chunked.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "limit/calendar.h"
-#include "proxy/plan_choice.h"
 
 enum { US_PER_S = 1000000 };
 

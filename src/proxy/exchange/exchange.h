@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "base/memory.h"
 #include "http/head.h"
 #include "net/loop.h"
 #include "net/precise_timer.h"

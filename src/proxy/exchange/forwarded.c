@@ -1,6 +1,6 @@
 #include "proxy/exchange/exchange_steps.h"
 
-#include "http/message.h"
+#include "http/head_builder.h"
 #include "policy/edits.h"
 #include "policy/read_fields.h"
 #include "proxy/core/via.h"

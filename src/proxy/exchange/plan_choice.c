@@ -1,6 +1,20 @@
-#include "proxy/plan_choice.h"
+#include "proxy/admission.h"
 
 #include <string.h>
+
+#include "jwt/token.h"
+
+/* The name that @source, which is not of tenants, has in @request; empty: none. Borrowed from the
+ * request. */
+static struct span read_name(const struct plan_source *source, const struct request_view *request)
+{
+    if (KEY_SOURCE_ROWS[source->term.source].origin == KEY_FROM_TOKEN) {
+        return request->claims != NULL
+                   ? jwt_claim_text(&request->claims->claims[source->term.claim])
+                   : SPAN("");
+    }
+    return request->peer_is_trusted ? head_find_only(request->head, source->term.name) : SPAN("");
+}
 
 const struct limit_plan *plan_find(const struct limit_rule *rule, struct span name)
 {
@@ -35,7 +49,7 @@ void plan_choose(const struct limit_rule *rule, const struct request_view *reque
         if (source->is_tenant && tenants != NULL) {
             name = tenants_view_find(tenants, key, secret, now_us, buffer);
         } else if (!source->is_tenant) {
-            name = plan_source_read(source, request);
+            name = read_name(source, request);
         }
         if (name.len > 0) {
             choice->source = source;

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "http/message.h"
+#include "http/head_builder.h"
 #include "policy/edits.h"
 #include "proxy/admission.h"
 

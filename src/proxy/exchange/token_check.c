@@ -1,4 +1,4 @@
-#include "proxy/token_check.h"
+#include "proxy/request_evaluate.h"
 
 #include "base/compiler.h"
 #include "http/values.h"

@@ -19,7 +19,6 @@
 #include "base/log.h"
 #include "base/log_output.h"
 #include "proxy/client/client_env.h"
-#include "proxy/client/downstream.h"
 #include "proxy/exchange/exchange_config.h"
 #include "proxy/upstream/upstream_group.h"
 #include "tls/tls_client.h"

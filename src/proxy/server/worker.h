@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/log_output.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "net/loop.h"
 #include "policy/policy.h"

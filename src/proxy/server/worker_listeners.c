@@ -6,7 +6,6 @@
 #include "net/listener.h"
 #include "proxy/client/client_env.h"
 #include "proxy/client/connection_limits.h"
-#include "proxy/client/downstream.h"
 #include "proxy/core/proxy_env.h"
 #include "tls/tls_server.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "store/bans/ban_prefix.h"
 #include "store/bans/ban_record.h"
 #include "store/redis/redis_command.h"
 

@@ -10,6 +10,9 @@
 #ifndef SLUICE_STORE_BANS_BAN_RECORD_H
 #define SLUICE_STORE_BANS_BAN_RECORD_H
 
+#include <stdbool.h>
+
+#include "base/address.h"
 #include "base/compiler.h"
 #include "base/span.h"
 #include "base/text.h"
@@ -38,5 +41,17 @@ MUST_USE bool ban_record_read_field(struct span field, struct ban *ban);
 
 /* Parses a field and its value; the spans of @ban point into them. False: they are not a ban. */
 MUST_USE bool ban_record_read(struct span field, struct span value, struct ban *ban);
+
+/* --- identities that name prefixes of client addresses: `{client.ip:12=192.0.2.0/24}` --- */
+
+/* Whether @identity is a client's address alone, or names a prefix of addresses. An address is a
+ * prefix of all its bits. */
+MUST_USE bool ban_prefix_read_client(struct span identity, struct address_prefix *prefix);
+
+/* As ban_prefix_read_client(), of a prefix that is shorter than an address. */
+MUST_USE bool ban_prefix_read(struct span identity, struct address_prefix *prefix);
+
+/* Writes the identity that names @prefix. */
+void ban_prefix_write(const struct address_prefix *prefix, struct text *identity);
 
 #endif /* SLUICE_STORE_BANS_BAN_RECORD_H */

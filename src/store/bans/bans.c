@@ -11,7 +11,6 @@
 
 #include "base/address.h"
 #include "base/text.h"
-#include "store/bans/ban_prefix.h"
 #include "store/bans/ban_record.h"
 #include "store/replica_sync.h"
 

@@ -20,7 +20,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/list.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "limit/identical.h"
 #include "limit/limit.h"
 #include "net/loop.h"

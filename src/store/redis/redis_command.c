@@ -7,9 +7,8 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "limit/cl_throttle.h"
 #include "limit/script_source.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 enum {
     NUMBER_BYTES_MAX = 32,   /* "$20\r\n18446744073709551615\r\n" */

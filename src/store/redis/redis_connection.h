@@ -20,8 +20,11 @@
 #include "store/redis_fault.h"
 #include "tls/tls_client.h"
 
+struct loop;
 struct redisReader;
+struct redis_store_options;
 struct resolver_address;
+struct tls_client_context;
 struct tls_worker;
 
 /* A command under way, a member of the sender's struct; valid until on_reply. */
@@ -105,5 +108,23 @@ void redis_connection_close(struct redis_connection *connection);
  * on_message. STATUS_UNREACHABLE: on_reply is not called. */
 MUST_USE enum status redis_connection_send(struct redis_connection *connection, struct span command,
                                            struct redis_call *call, uint64_t now_us);
+
+/* --- TLS to Redis and to sentinels: what the connections of a store share --- */
+
+/* Counted by references of the loop's thread. */
+struct redis_tls {
+    struct tls_worker *worker;            /* owned */
+    struct tls_client_context *servers;   /* owned; NULL: Redis is spoken to in plain text */
+    struct tls_client_context *sentinels; /* owned; NULL: likewise the sentinels */
+    unsigned n_references;
+};
+
+/* Take one reference more to the contexts of @options or, if there are none, make those that its
+ * configurations ask for. STATUS_INVALID: OpenSSL refuses something, which is logged;
+ * STATUS_NO_MEMORY. */
+MUST_USE enum status redis_tls_open(struct loop *loop, struct redis_store_options *options);
+
+/* Release what redis_tls_open() took. Of the last, all connections that used it are closed. */
+void redis_tls_close(struct redis_store_options *options);
 
 #endif /* SLUICE_STORE_REDIS_REDIS_CONNECTION_H */

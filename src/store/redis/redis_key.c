@@ -1,4 +1,4 @@
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 #include "base/limits.h"
 

@@ -16,7 +16,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "store/redis/redis_tls.h"
+#include "store/redis/redis_connection.h"
 
 enum {
     HANDSHAKE_US = 1000 * 1000, /* limit to find the endpoint, and again for each address */

@@ -20,7 +20,6 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "net/loop.h"
-#include "store/redis/redis_backoff.h"
 #include "store/redis/redis_breaker.h"
 #include "store/redis/redis_command.h"
 #include "store/redis/redis_connection.h"

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "store/redis/redis_command.h"
 #include "store/redis/redis_store_inner.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 enum {
     KEY_BYTES_MAX = NAME_BYTES_MAX + KEY_TEXT_BYTES_MAX + 2 * NAME_BYTES_MAX + 64,

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "limit/cl_throttle.h"
 #include "limit/identical.h"
 #include "limit/judge.h"
 #include "limit/script_source.h"

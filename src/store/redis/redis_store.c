@@ -23,12 +23,12 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "limit/limit.h"
 #include "net/loop.h"
+#include "store/redis/redis_connection.h"
 #include "store/redis/redis_reply.h"
 #include "store/redis/redis_store_inner.h"
-#include "store/redis/redis_tls.h"
 #include "store/redis_process.h"
 
 enum { TICKETS_KEPT = 1024 };

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "net/loop.h"
 #include "store/operation.h"
 #include "store/redis/redis_link.h"

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "store/redis/redis_tls.h"
+#include "store/redis/redis_connection.h"
 
 enum {
     ANSWER_US = 1000 * 1000,   /* limit to find the endpoint; and to connect and subscribe */

@@ -1,4 +1,4 @@
-#include "store/redis/redis_tls.h"
+#include "store/redis/redis_connection.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "app/markup.h"
+#include "app/command.h"
 
 #include <check.h>
 #include <stdio.h>

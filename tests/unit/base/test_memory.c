@@ -1,7 +1,6 @@
 /* base/arena and base/pool. */
 
-#include "base/arena.h"
-#include "base/pool.h"
+#include "base/memory.h"
 
 #include <check.h>
 #include <stdalign.h>

@@ -1,4 +1,4 @@
-#include "base/suggest.h"
+#include "base/diag.h"
 
 #include <check.h>
 #include <stdlib.h>

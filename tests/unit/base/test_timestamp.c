@@ -1,4 +1,4 @@
-#include "base/timestamp.h"
+#include "base/clock.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "http/message.h"
+#include "http/head_builder.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/base64url.h"
+#include "base/text.h"
 #include "support/jwt_signer.h"
 
 static char problem_bytes[512];

@@ -1,7 +1,7 @@
 /* What is sent to redis-cell, and what its answers are taken for. That its answers are those of
  * gcra.c is shown in test_redis_cell.c, by rows of its own documentation and tests. */
 
-#include "limit/cl_throttle.h"
+#include "limit/script_source.h"
 
 #include <check.h>
 #include <limits.h>

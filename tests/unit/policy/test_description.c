@@ -1,4 +1,3 @@
-#include "policy/description.h"
 
 #include <check.h>
 #include <jansson.h>

@@ -1,4 +1,4 @@
-#include "policy/reply_spec.h"
+#include "policy/edits.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-#include "tls/self_signed.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "tls/server_files.h"
+#include "tls/tls_server.h"
 
 #include <openssl/err.h>
 #include <openssl/ocsp.h>

@@ -1,4 +1,4 @@
-#include "tls/server_names.h"
+#include "tls/certificate.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/limits.h"
-#include "base/pool.h"
+#include "base/memory.h"
 #include "net/loop.h"
 #include "store/redis/cluster/redis_cluster_nodes.h"
 #include "store/redis_process.h"

@@ -15,7 +15,7 @@
 #include "base/limits.h"
 #include "base/span.h"
 #include "store/redis/redis_reply.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 /* The endpoint of a node. */
 struct redis_cluster_address {

@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "store/redis/redis_backoff.h"
-#include "store/redis/redis_tls.h"
+#include "store/redis/redis_breaker.h"
+#include "store/redis/redis_connection.h"
 #include "store/redis_store.h"
 #include "store/store_meters.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/compiler.h"
 #include "store/redis/cluster/redis_cluster.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 /* The slots of a decision's charges, and the order in which they are asked. */
 struct layout {

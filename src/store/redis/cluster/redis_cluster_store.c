@@ -1,10 +1,10 @@
+#include "store/redis_options.h"
 #include "store/redis_store.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "store/redis/cluster/redis_cluster.h"
-#include "store/redis_key.h"
 #include "store/redis_process.h"
 
 enum {

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "store/redis/redis_tls.h"
+#include "store/redis/redis_connection.h"
 
 enum {
     ANSWER_US = 500 * 1000, /* to resolve a sentinel's name, and again for each address to answer */

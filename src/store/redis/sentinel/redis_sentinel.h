@@ -22,7 +22,7 @@
 #include "base/status.h"
 #include "net/loop.h"
 #include "net/resolver.h"
-#include "store/redis/redis_backoff.h"
+#include "store/redis/redis_breaker.h"
 #include "store/redis/redis_command.h"
 #include "store/redis/redis_connection.h"
 #include "store/redis_options.h"

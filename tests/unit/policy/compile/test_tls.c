@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "policy/loader.h"
+#include "tls/certificate.h"
 #include "tls/client_hello.h"
-#include "tls/self_signed.h"
 
 #define DAY_S INT64_C(86400)
 

@@ -1,7 +1,5 @@
 /* A client's connection that does not take what it is sent, or becomes a tunnel. */
 
-#include "proxy/client/downstream.h"
-
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "proxy/client/downstream.h"
+#include "proxy/client/client_env.h"
 #include "proxy/client/downstream_inner.h"
 #include "proxy/core/proxy_env.h"
 #include "stage.h"

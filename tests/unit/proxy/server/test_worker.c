@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "proxy/client/downstream.h"
+#include "proxy/client/client_env.h"
 #include "stage.h"
 
 static const char POLICY[] = "listen: 127.0.0.1:0\n"

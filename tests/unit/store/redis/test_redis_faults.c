@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 #include "support/fake_redis.h"
 #include "support/redis_client.h"
 #include "support/redis_server.h"

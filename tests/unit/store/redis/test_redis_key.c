@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 START_TEST(the_checksum_is_the_one_of_the_specification)
 {

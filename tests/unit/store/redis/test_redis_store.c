@@ -1,3 +1,4 @@
+#include "store/redis_options.h"
 #include "store/redis_store.h"
 
 #include <hiredis/hiredis.h>
@@ -8,7 +9,6 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/hash.h"
-#include "store/redis_key.h"
 #include "support/redis_client.h"
 #include "support/redis_server.h"
 #include "support/store_contract.h"

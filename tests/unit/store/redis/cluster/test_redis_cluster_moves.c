@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "cluster_stage.h"
 #include "store/layers.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 struct move {
     unsigned slot;

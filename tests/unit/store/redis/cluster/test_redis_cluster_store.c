@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "cluster_stage.h"
-#include "store/redis_key.h"
+#include "store/redis_options.h"
 
 START_TEST(the_keys_of_these_tests_lie_on_different_nodes)
 {

@@ -1,10 +1,12 @@
-/* An arena: memory that is freed all at once, for example the data of a request or of a policy.
+/* Memory of arenas and of pools.
+ *
+ * An arena is memory that is freed all at once, for example the data of a request or of a policy.
  *
  * Allocation moves a pointer; single allocations are not freed. The caller can provide the first
  * chunk, so that a small arena never calls malloc. An arena is not shared between threads. */
 
-#ifndef SLUICE_BASE_ARENA_H
-#define SLUICE_BASE_ARENA_H
+#ifndef SLUICE_BASE_MEMORY_H
+#define SLUICE_BASE_MEMORY_H
 
 #include <stdalign.h>
 #include <stddef.h>
@@ -13,7 +15,8 @@
 #include "base/compiler.h"
 #include "base/span.h"
 
-struct arena_chunk; /* private to arena.c */
+struct arena_chunk; /* private to memory.c */
+struct pool_block;  /* private to memory.c */
 
 struct arena {
     char *next;                 /* start of the next allocation */
@@ -51,4 +54,30 @@ MUST_USE void *arena_calloc(struct arena *arena, size_t count, size_t bytes);
 /* A copy of @span, followed by a NUL that len does not count. data is NULL: out of memory. */
 MUST_USE struct span arena_copy(struct arena *arena, struct span span);
 
-#endif /* SLUICE_BASE_ARENA_H */
+/* --- pools --- */
+
+/* A pool has blocks of one size. Returned blocks are kept for reuse, so the hot path does not call
+ * malloc. A pool belongs to one worker. */
+
+struct pool {
+    struct pool_block *free; /* returned blocks, latest first */
+    size_t block_bytes;
+    size_t n_free;
+    size_t n_free_max; /* further returned blocks are freed */
+    size_t n_taken;    /* blocks currently in use */
+};
+
+/* @block_bytes: size of each block, at least sizeof(void *). At most @n_free_max returned blocks
+ * are kept for reuse. */
+void pool_init(struct pool *pool, size_t block_bytes, size_t n_free_max);
+
+/* Free the returned blocks; asserts that no block is in use. */
+void pool_close(struct pool *pool);
+
+/* A block with undefined contents. NULL: out of memory. */
+MUST_USE void *pool_take(struct pool *pool);
+
+/* @block came from pool_take() of the same pool; NULL is a no-op. */
+void pool_give(struct pool *pool, void *block);
+
+#endif /* SLUICE_BASE_MEMORY_H */

@@ -1,0 +1,60 @@
+/* Rules: named limits of a policy, and their plans, which are other numbers for some keys. */
+
+#ifndef SLUICE_POLICY_LIMIT_RULE_H
+#define SLUICE_POLICY_LIMIT_RULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/address.h"
+#include "base/limits.h"
+#include "base/span.h"
+#include "limit/limit.h"
+#include "policy/answer_set.h"
+#include "policy/key.h"
+
+struct calendar;
+struct reply_spec;
+
+/* Other numbers that a rule has for some keys. */
+struct limit_plan {
+    struct span name;
+    const struct limit *limits; /* as many as the rule's, of the same states; NULL: unlimited */
+};
+
+/* Where the name of a key's plan is looked for. */
+struct plan_source {
+    bool is_tenant; /* in the table of tenants, by key */
+    /* else: in this header, which trusted proxies alone may send, or this claim of the token */
+    struct key_term term;
+};
+
+struct plan_sources {
+    struct plan_source items[PLAN_SOURCES_MAX];
+    size_t n_items;
+};
+
+/* A named rule of the `limits` section: one key, one or several rates. */
+struct limit_rule {
+    struct span name;
+    struct key key;
+    enum key_missing missing;
+    bool reads_token;           /* its key has a part jwt */
+    uint32_t key_number;        /* equal for rules with the same key and `missing` */
+    const struct limit *limits; /* one per rate, adjacent in policy->limits */
+    size_t n_limits;
+    const struct limit_plan *plans; /* none: n_plans is 0 */
+    size_t n_plans;
+    const struct plan_source *plan_sources; /* the first that names a plan counts */
+    size_t n_plan_sources;
+    const struct calendar **calendars; /* one per limit; NULL: no calendar windows */
+    struct address_prefix *except;     /* clients that the rule does not apply to */
+    size_t n_except;
+    const struct reply_spec *deny;          /* NULL: a problem document */
+    const struct reply_spec *missing_reply; /* of KEY_MISSING_DENY; NULL: a problem document */
+    struct answer_set charge_on;            /* the answers that are charged; empty: all */
+    struct answer_set refund_on;            /* the answers whose charge is refunded */
+};
+
+#endif /* SLUICE_POLICY_LIMIT_RULE_H */
