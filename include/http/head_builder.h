@@ -66,6 +66,22 @@ MUST_USE enum built_head head_builder_end(struct head_builder *builder, bool has
 /* The same for trailers: fills fields, n_fields and known of @head alone. */
 MUST_USE enum built_head head_builder_end_trailers(struct head_builder *builder, struct head *head);
 
+/* A request as a person describes it. */
+struct described_request {
+    struct span method;
+    struct span scheme;
+    struct span host; /* unless there is a field Host */
+    struct span path; /* with the query */
+    const struct field *fields;
+    size_t n_fields;
+};
+
+/* Build the head that a client of HTTP/2 would send for @request: names in lower case, Host as
+ * :authority. It has a body if it says how long that is. */
+MUST_USE enum built_head head_builder_describe(struct head_builder *builder,
+                                               const struct described_request *request,
+                                               struct head *head);
+
 /* --- the lines of a head --- */
 
 /* "HTTP/1.1 429 Too Many Requests\r\n". The phrase is empty for a status without a registered

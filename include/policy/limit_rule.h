@@ -35,6 +35,13 @@ struct plan_sources {
     size_t n_items;
 };
 
+/* How a rule answers gRPC calls by HTTP/2 that it denies. */
+enum grpc_denial {
+    GRPC_DENIAL_RESOURCE_EXHAUSTED,
+    GRPC_DENIAL_UNAVAILABLE,
+    GRPC_DENIAL_HTTP, /* as other requests */
+};
+
 /* A named rule of the `limits` section: one key, one or several rates. */
 struct limit_rule {
     struct span name;
@@ -51,6 +58,7 @@ struct limit_rule {
     const struct calendar **calendars; /* one per limit; NULL: no calendar windows */
     struct address_prefix *except;     /* clients that the rule does not apply to */
     size_t n_except;
+    enum grpc_denial grpc_denial;
     const struct reply_spec *deny;          /* NULL: a problem document */
     const struct reply_spec *missing_reply; /* of KEY_MISSING_DENY; NULL: a problem document */
     struct answer_set charge_on;            /* the answers that are charged; empty: all */

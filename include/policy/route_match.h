@@ -17,6 +17,7 @@ enum value_match_kind {
     VALUE_MATCH_EQUALS, /* one of values */
     VALUE_MATCH_PRESENT,
     VALUE_MATCH_ABSENT,
+    VALUE_MATCH_GRPC, /* the media type of gRPC; of Content-Type */
 };
 
 /* A condition on a field of the request, or on a parameter of its query. */

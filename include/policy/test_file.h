@@ -77,6 +77,7 @@ struct test_expect {
     struct test_number allowed; /* of its requests */
     struct test_number denied;
     struct test_number status;
+    struct test_number grpc; /* of a gRPC call by HTTP/2 that sluice answers */
     struct test_name limit;
     struct test_name route;
     struct test_duration held;
@@ -104,6 +105,7 @@ struct test_step {
     struct field *fields; /* ids are not filled */
     size_t n_fields;
     struct address from;
+    bool is_http2;
     const struct tls_client *tls;    /* NULL: over plain HTTP */
     const struct given_token *token; /* NULL: none */
     const struct node *token_node;   /* of the claims */

@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/span.h"
 #include "base/text.h"
+#include "http/grpc.h"
 #include "limit/fields.h"
 #include "policy/key.h"
 #include "policy/policy.h"
@@ -131,6 +132,10 @@ struct span admission_denier(const struct admission *admission, const struct cha
 /* The reply that the first denying limit sets instead of a problem document. NULL: none is set, no
  * limit denied, or it is a ban. */
 const struct reply_spec *admission_deny_reply(const struct admission *admission);
+
+/* The status of a gRPC call that was denied, or banned, as the first denying limit says. GRPC_NONE:
+ * it is answered as other requests are. */
+enum grpc_status admission_grpc_status(const struct admission *admission);
 
 /* The status of a denial answered with @reply, which may be NULL. */
 static inline uint16_t deny_reply_status(const struct reply_spec *reply)

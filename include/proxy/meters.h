@@ -116,8 +116,8 @@ enum { METER_EVICTIONS = 4 };
 /* Number of reasons why a TLS handshake fails: enum tls_failure; of versions: enum tls_version. */
 enum { METER_TLS_FAILURES = 15, METER_TLS_VERSIONS = 2 };
 
-/* Number of kinds of abuse of HTTP/2: enum http2_abuse. */
-enum { METER_HTTP2_ABUSES = 8 };
+/* Number of kinds of abuse of HTTP/2: enum http2_abuse; of ends of gRPC calls: enum grpc_status. */
+enum { METER_HTTP2_ABUSES = 8, METER_GRPC_STATUSES = 18 };
 
 struct worker_meters {
     struct counter_table routes; /* all tables: by number in the directories */
@@ -138,10 +138,10 @@ struct worker_meters {
     struct counter http2_connections; /* gauge */
     struct counter http2_requests;
     struct counter http2_abuse[METER_HTTP2_ABUSES]; /* units, see http2/abuse.h */
-    /* requests with X-Forwarded-For or Forwarded of an untrusted peer */
-    struct counter forwarded_ignored;
-    struct counter unknown_plans;  /* requests with a plan that their limit does not know */
-    struct counter held;           /* gauge */
+    struct counter grpc_calls[METER_GRPC_STATUSES]; /* over HTTP/2 */
+    struct counter forwarded_ignored; /* requests with X-Forwarded-For of untrusted peers */
+    struct counter unknown_plans;     /* requests with a plan that their limit does not know */
+    struct counter held;              /* gauge */
     struct counter buffering;      /* gauge: requests whose body is waited for, before a server */
     struct counter buffered_bytes; /* gauge: of the blocks in use */
     struct counter buffer_refused[METER_BUFFER_REFUSALS];

@@ -40,6 +40,13 @@ static const char *const REFUSALS[METER_REFUSALS] = {
 };
 static const struct metric_axis REFUSAL = {"reason", METER_REFUSALS, REFUSALS, NULL};
 
+static const char *const GRPC_STATUS_NAMES[METER_GRPC_STATUSES] = {
+    "0", "1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",
+    "9", "10", "11", "12", "13", "14", "15", "16", "none",
+};
+static const struct metric_axis GRPC_STATUS = {"status", METER_GRPC_STATUSES, GRPC_STATUS_NAMES,
+                                               NULL};
+
 static const char *const TLS_VERSIONS[METER_TLS_VERSIONS] = {"1.2", "1.3"};
 static const struct metric_axis TLS_VERSION = {"version", METER_TLS_VERSIONS, TLS_VERSIONS, NULL};
 
@@ -280,6 +287,8 @@ const struct metric METRICS[] = {
     COUNTER("http2_abuse_total",
             "Units of the abuse budgets of HTTP/2 connections that were spent.", SUM(http2_abuse),
             .axes = {&HTTP2_ABUSE}, .is_sparse = true),
+    COUNTER("grpc_calls_total", "gRPC calls that came by HTTP/2, by the status that they got.",
+            SUM(grpc_calls), .axes = {&GRPC_STATUS}, .is_sparse = true),
     GAUGE("certificate_not_after_seconds", "When a certificate expires, since unix epoch.",
           .write = metrics_write_certificates),
 

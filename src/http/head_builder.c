@@ -7,6 +7,7 @@ enum {
     FIELD_FRAME_BYTES = 4,         /* ": " and CR LF */
     REQUEST_LINE_FRAME_BYTES = 14, /* two spaces, version and CR LF; CR LF behind the fields */
     HOST_LINE_BYTES = 8,           /* "Host: " and CR LF */
+    DESCRIBED_NAME_BYTES = 256,    /* a longer name keeps its case */
 };
 
 void head_builder_begin(struct head_builder *builder, bool is_trailers)
@@ -338,4 +339,43 @@ enum built_head head_builder_end_trailers(struct head_builder *builder, struct h
     head->n_fields = builder->n_fields;
     head_index_fill(&index, head);
     return HEAD_BUILT;
+}
+
+/* --- described requests --- */
+
+static void add_described(struct head_builder *builder, const struct field *field)
+{
+    char name[DESCRIBED_NAME_BYTES];
+    if (field->name.len > sizeof(name)) {
+        head_builder_add(builder, field->name, field->value);
+        return;
+    }
+    for (size_t i = 0; i < field->name.len; i++) {
+        name[i] = ascii_lower(field->name.data[i]);
+    }
+    head_builder_add(builder, span_of(name, field->name.len), field->value);
+}
+
+enum built_head head_builder_describe(struct head_builder *builder,
+                                      const struct described_request *request, struct head *head)
+{
+    struct span host = request->host;
+    bool has_body = false;
+    for (size_t i = 0; i < request->n_fields; i++) {
+        const struct field *field = &request->fields[i];
+        host = span_equals_ignore_case(field->name, SPAN("host")) ? field->value : host;
+        has_body = has_body || (span_equals_ignore_case(field->name, SPAN("content-length")) &&
+                                !span_equals(field->value, SPAN("0")));
+    }
+    head_builder_begin(builder, false);
+    head_builder_add(builder, SPAN(":method"), request->method);
+    head_builder_add(builder, SPAN(":scheme"), request->scheme);
+    head_builder_add(builder, SPAN(":authority"), host);
+    head_builder_add(builder, SPAN(":path"), request->path);
+    for (size_t i = 0; i < request->n_fields; i++) {
+        if (!span_equals_ignore_case(request->fields[i].name, SPAN("host"))) {
+            add_described(builder, &request->fields[i]);
+        }
+    }
+    return head_builder_end(builder, has_body, head);
 }

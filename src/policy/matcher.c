@@ -1,5 +1,6 @@
 #include "policy/matcher.h"
 
+#include "http/grpc.h"
 #include "http/values.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"
@@ -45,11 +46,20 @@ static bool is_one_value(const struct value_match *wanted, struct span value)
     return false;
 }
 
+/* Of a condition that wants the field to be there. */
+static bool value_matches(const struct value_match *wanted, struct span value)
+{
+    if (wanted->kind == VALUE_MATCH_EQUALS) {
+        return is_one_value(wanted, value);
+    }
+    return wanted->kind != VALUE_MATCH_GRPC || grpc_is_type(value);
+}
+
 static bool field_matches(const struct value_match *wanted, const struct head *head)
 {
     for (size_t i = 0; i < head->n_fields; i++) {
         if (span_equals_ignore_case(head->fields[i].name, wanted->name) &&
-            (wanted->kind != VALUE_MATCH_EQUALS || is_one_value(wanted, head->fields[i].value))) {
+            value_matches(wanted, head->fields[i].value)) {
             return wanted->kind != VALUE_MATCH_ABSENT;
         }
     }

@@ -53,6 +53,7 @@ static const struct {
     {"ssl_protocol", LOG_SCHEME},
     {"request.tls.version", LOG_SCHEME},
     {"RequestScheme", LOG_SCHEME},
+    {"grpc", LOG_GRPC},
     {"http_user_agent", LOG_HEADER + LOG_USER_AGENT},
     {"user_agent", LOG_HEADER + LOG_USER_AGENT},
     {"http_referer", LOG_HEADER + LOG_REFERER},
@@ -74,6 +75,7 @@ static const struct {
     {"duration", LOG_TAKES_S},
     {"cost", LOG_COST},
     {"scheme", LOG_SCHEME},
+    {"grpc", LOG_GRPC},
     {"client.cert", LOG_CERTIFICATE + (enum log_part)CERTIFICATE_FINGERPRINT},
     {"client.cert.dns", LOG_CERTIFICATE + (enum log_part)CERTIFICATE_DNS},
     {"client.cert.uri", LOG_CERTIFICATE + (enum log_part)CERTIFICATE_URI},
@@ -147,7 +149,7 @@ const char *log_fields_add(struct log_fields *fields, struct span what, struct s
     }
     if (part == LOG_PARTS) {
         return "known are time, client, request, method, path, host, status, duration, cost, "
-               "scheme, client.cert, client.cert.dns, client.cert.uri, client.cert.cn and "
+               "scheme, grpc, client.cert, client.cert.dns, client.cert.uri, client.cert.cn and "
                "header.NAME";
     }
     if (name.len == 0 || name.len > LOG_NAME_BYTES_MAX) {
@@ -156,7 +158,7 @@ const char *log_fields_add(struct log_fields *fields, struct span what, struct s
     if (!add_name(fields, name, part, 0)) {
         return "too many fields";
     }
-    fields->said |= part >= LOG_CERTIFICATE ? UINT32_C(1) << part : 0;
+    fields->said |= part >= LOG_GRPC ? UINT32_C(1) << part : 0;
     return NULL;
 }
 
@@ -234,6 +236,18 @@ static bool is_https(struct span value)
     return true;
 }
 
+/* Whether @value is of a gRPC call: its status, or a word. */
+static bool is_grpc(struct span value)
+{
+    static const struct span OTHERS[] = {{"", 0}, {"-", 1}, {"false", 5}};
+    for (size_t i = 0; i < ARRAY_LEN(OTHERS); i++) {
+        if (span_equals_ignore_case(value, OTHERS[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void read_connection(const struct log_values *values, struct log_line *out)
 {
     out->is_https = is_https(values->values[LOG_SCHEME]);
@@ -266,6 +280,7 @@ bool log_values_read(const struct log_values *values, struct log_clock *clock, s
     out->host = values->values[LOG_HOST];
     out->status = log_status_read(values->values[LOG_STATUS]);
     out->cost = values->values[LOG_COST];
+    out->is_grpc = is_grpc(values->values[LOG_GRPC]);
     read_connection(values, out);
     memcpy(out->headers, &values->values[LOG_HEADER], sizeof(out->headers));
     for (size_t i = 0; i < LOG_PARTS; i++) {

@@ -35,7 +35,7 @@ struct log_fields {
     struct field headers[LOG_HEADERS_MAX]; /* the values are empty */
     size_t n_headers;
     uint32_t
-        said; /* bit set of enum log_part: headers and certificates that log_fields_add() named */
+        said; /* bit set of enum log_part: what not each line has, that log_fields_add() named */
 };
 
 /* Headers of the combined format, in this order in every table. */
@@ -48,8 +48,8 @@ enum {
 void log_fields_init(struct log_fields *fields);
 
 /* The field @name means @what: `time`, `client`, `method`, `path`, `request`, `host`, `status`,
- * `duration` (s), `cost`, `scheme`, `client.cert` and its names, or `header.NAME`. Texts are
- * borrowed. Returns NULL, or the fault. */
+ * `duration` (s), `cost`, `scheme`, `grpc`, `client.cert` and its names, or `header.NAME`. Texts
+ * are borrowed. Returns NULL, or the fault. */
 MUST_USE const char *log_fields_add(struct log_fields *fields, struct span what, struct span name);
 
 /* The meaning of the field @name; NULL: it has none. */

@@ -37,6 +37,7 @@ enum log_part {
     LOG_TAKES_NS,
     LOG_COST,        /* reported by the response */
     LOG_SCHEME,      /* or the version of TLS */
+    LOG_GRPC,        /* the status of a gRPC call, or that it had none */
     LOG_CERTIFICATE, /* and what follows: the facts of the client's certificate */
     LOG_CERTIFICATE_END = LOG_CERTIFICATE + CERTIFICATE_FACTS,
     LOG_HEADER = LOG_CERTIFICATE_END, /* LOG_HEADER + i is header i of struct log_fields */
@@ -54,6 +55,7 @@ struct log_line {
     uint16_t status;  /* 0: none, or absent */
     struct span cost; /* data is NULL: absent */
     bool is_https;
+    bool is_grpc;
     struct span certificate[CERTIFICATE_FACTS]; /* of the client; all empty: none */
     struct span headers[LOG_HEADERS_MAX];       /* data is NULL: absent */
     uint32_t parts;                             /* bit set of the parts present */

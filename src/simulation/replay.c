@@ -17,6 +17,7 @@
 
 #include "base/compiler.h"
 #include "base/status.h"
+#include "http/grpc.h"
 #include "simulation/log_feed.h"
 #include "simulation/log_fields.h"
 #include "simulation/log_order.h"
@@ -167,7 +168,7 @@ struct replay {
     struct simulation *simulations[STATISTICS_SIDES_MAX];
     size_t n_simulations;
     struct statistics statistics;
-    struct field headers[LOG_HEADERS_MAX + 1]; /* of the request that is judged, Host among them */
+    struct field headers[LOG_HEADERS_MAX + 2]; /* of the request, with Host and Content-Type */
 };
 
 /* --- opening --- */
@@ -273,7 +274,7 @@ uint64_t replay_start_us(const struct replay *replay)
 
 /* --- one request --- */
 
-/* The fields that the line tells; those it does not are left out. */
+/* The fields that the line tells; those it does not are left out. Of a gRPC call one is known. */
 static void fill_head(struct replay *replay, const struct log_line *line, struct head *head)
 {
     size_t n = 0;
@@ -294,10 +295,14 @@ static void fill_head(struct replay *replay, const struct log_line *line, struct
             (struct field){.id = FIELD_HOST, .name = field_name(FIELD_HOST), .value = head->host};
         head->known |= UINT64_C(1) << FIELD_HOST;
     }
-    head->method = line->method;
-    head->method_id = method_identify(line->method);
     head->fields = replay->headers;
     head->n_fields = n;
+    if (line->is_grpc && !grpc_is_call(head)) {
+        replay->headers[head->n_fields++] = (struct field){
+            .name = SPAN("Content-Type"), .value = SPAN("application/grpc"), .id = FIELD_OTHER};
+    }
+    head->method = line->method;
+    head->method_id = method_identify(line->method);
 }
 
 static bool is_request(const struct log_line *line, struct head *head)

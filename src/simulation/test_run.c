@@ -13,6 +13,8 @@
 
 #include "base/compiler.h"
 #include "base/memory.h"
+#include "http/grpc.h"
+#include "http/head_builder.h"
 #include "policy/test_file.h"
 #include "policy/units.h"
 #include "proxy/admission.h"
@@ -40,6 +42,7 @@ struct look {
     const struct policy *policy;
     const struct simulation_answer *answer;
     struct arena *arena;
+    bool is_grpc; /* the request is a gRPC call by HTTP/2 */
     bool no_memory;
 };
 
@@ -151,6 +154,31 @@ static void add_status(struct look *look)
         number_text(look, look->answer->status));
     if (look->answer->reason != NULL) {
         add(look, SPAN("reason"), NOTHING, span_of_text(look->answer->reason));
+    }
+}
+
+static bool is_own(const struct simulation_answer *answer)
+{
+    return answer->status >= 400 &&
+           (answer->verdict == SIMULATION_DENIED || answer->verdict == SIMULATION_REFUSED ||
+            answer->verdict == SIMULATION_UNDECIDED ||
+            (answer->route != NULL && answer->route->respond != NULL));
+}
+
+/* As the proxy answers gRPC calls by HTTP/2. */
+static void add_grpc(struct look *look)
+{
+    const struct simulation_answer *answer = look->answer;
+    const struct span wanted = wanted_number(look, &look->expect->grpc);
+    enum grpc_status status = GRPC_NONE;
+    if (look->is_grpc && is_own(answer)) {
+        status = answer->verdict == SIMULATION_DENIED && answer->admission->lacked == NULL
+                     ? admission_grpc_status(answer->admission)
+                     : grpc_status_of(answer->status);
+    }
+    if (status != GRPC_NONE || wanted.data != NULL) {
+        add(look, SPAN("grpc"), wanted,
+            status != GRPC_NONE ? number_text(look, status) : SPAN("none"));
     }
 }
 
@@ -348,17 +376,26 @@ static void add_fields(struct look *look)
     }
 }
 
-static bool observations_make(struct observations *observations, const struct test_expect *expect,
+static bool is_grpc_call(const struct test_step *step)
+{
+    const struct head head = {.fields = step->fields, .n_fields = step->n_fields};
+    return step->is_http2 && grpc_is_call(&head);
+}
+
+static bool observations_make(struct observations *observations, const struct test_step *step,
                               const struct policy *policy, const struct simulation_answer *answer,
                               bool is_last, struct arena *arena)
 {
+    const struct test_expect *expect = &step->expect;
     struct look look = {.observations = observations,
+                        .is_grpc = is_grpc_call(step),
                         .expect = expect,
                         .policy = policy,
                         .answer = answer,
                         .arena = arena};
     add(&look, SPAN("verdict"), wanted_verdict(expect->verdict), verdict_word(answer->verdict));
     add_status(&look);
+    add_grpc(&look);
     add_route(&look);
     add_limit(&look);
     if (is_last) {
@@ -418,6 +455,30 @@ static void write_head(const struct test_step *step, struct text *text)
     text_add_literal(text, "\r\n");
 }
 
+/* The proxy resets the stream of a request that breaks a rule of HTTP/2: that is refused with 400
+ * here. */
+static void build_head(struct test_run *test_run, const struct test_step *step, struct head *head)
+{
+    struct head_builder builder = {
+        .fields = test_run->fields,
+        .n_fields_max = test_run->policy->max.headers,
+        .bytes = test_run->bytes,
+        .capacity = sizeof(test_run->bytes),
+        .head_bytes_max = test_run->policy->max.head_bytes,
+    };
+    const struct described_request request = {
+        .method = step->method,
+        .scheme = step->tls != NULL ? SPAN("https") : SPAN("http"),
+        .host = step->host,
+        .path = step->target,
+        .fields = step->fields,
+        .n_fields = step->n_fields,
+    };
+    if (head_builder_describe(&builder, &request, head) == HEAD_MALFORMED) {
+        head->error.status = 400;
+    }
+}
+
 /* The step's request as the proxy would read it; where it would refuse it, head->error says why. */
 static void read_head(struct test_run *test_run, const struct test_step *step, struct head *head)
 {
@@ -430,6 +491,10 @@ static void read_head(struct test_run *test_run, const struct test_step *step, s
                               : sizeof(test_run->bytes),
     };
     size_t consumed;
+    if (step->is_http2) {
+        build_head(test_run, step, head);
+        return;
+    }
     write_head(step, &text);
     if (text.truncated ||
         head_parse_request(&parser, text_span(&text), head, &consumed) == PARSE_PARTIAL) {
@@ -516,8 +581,8 @@ static enum status run_request(struct test_run *test_run, const struct test_step
     counts->n_denied += answer.verdict == SIMULATION_DENIED;
     struct observations observations = {.n = 0};
     arena_reset(&test_run->observations);
-    if (!observations_make(&observations, &step->expect, test_run->policy, &answer,
-                           number == step->repeat, &test_run->observations)) {
+    if (!observations_make(&observations, step, test_run->policy, &answer, number == step->repeat,
+                           &test_run->observations)) {
         return STATUS_NO_MEMORY;
     }
     return any_differs(&observations) && !report(test_run, step, number, at_us, &observations)

@@ -208,8 +208,13 @@ static void check_match(struct search *search, const struct route *route)
         return;
     }
     for (size_t i = 0; i < route->match.n_fields; i++) {
-        if (!has_header(search, route->match.fields[i].name)) {
-            note_condition(search, route, "header.", &route->match.fields[i]);
+        const struct value_match *field = &route->match.fields[i];
+        const bool is_grpc = field->kind == VALUE_MATCH_GRPC;
+        if (is_grpc && is_reported(search, LOG_GRPC)) {
+            continue;
+        }
+        if (!has_header(search, field->name)) {
+            note_condition(search, route, is_grpc ? "grpc: header." : "header.", field);
             return;
         }
     }

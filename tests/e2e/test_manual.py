@@ -11,7 +11,7 @@ from harness import program
 PACKAGING = pathlib.Path(__file__).resolve().parents[2] / "packaging"
 BASH = PACKAGING / "completion" / "sluice.bash"
 ZSH = PACKAGING / "completion" / "_sluice"
-OPTION = r"(?<![\w-])--?[A-Za-z][a-z-]*"
+OPTION = r"(?<![\w-])--?[A-Za-z][a-z0-9-]*"
 
 
 def help_of(*words):
@@ -21,7 +21,7 @@ def help_of(*words):
 
 
 def options_of(command):
-    return set(re.findall(r"^  (?:-h, )?(--?[A-Za-z][a-z-]*)", help_of(command), re.MULTILINE))
+    return set(re.findall(r"^  (?:-h, )?(--?[A-Za-z][a-z0-9-]*)", help_of(command), re.MULTILINE))
 
 
 WORDS_OF_HELP = {"help", "version"}
@@ -166,7 +166,7 @@ def zsh_branch(command):
 
 @pytest.mark.parametrize("command", TAKING_OPTIONS)
 def test_zsh_completes_the_options_of_a_command(command):
-    found = set(re.findall(r"'(?:\([^)]*\))?\*?(--?[A-Za-z][a-z-]*)\[", zsh_branch(command)))
+    found = set(re.findall(r"'(?:\([^)]*\))?\*?(--?[A-Za-z][a-z0-9-]*)\[", zsh_branch(command)))
     assert found | {"--help"} == options_of(command)
 
 

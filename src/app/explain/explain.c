@@ -23,7 +23,8 @@ static int write(const struct explanation *explanation, const struct options *op
     if (explanation->state == STATE_UNKNOWN) {
         return EXIT_FAILED;
     }
-    return explanation->answer.is_refusal || explanation->given.connection.fault != NULL
+    const char *what;
+    return explanation->answer.is_refusal || given_request_fault(&explanation->given, &what) != NULL
                ? EXIT_REFUSED
                : EXIT_DONE;
 }
@@ -49,7 +50,8 @@ static enum status ask(struct explanation *explanation, const char *path)
 static int explain(struct explanation *explanation, const struct policy *policy, const char *path,
                    const struct options *options)
 {
-    enum status status = explanation->given.connection.fault != NULL
+    const char *what;
+    enum status status = given_request_fault(&explanation->given, &what) != NULL
                              ? STATUS_OK /* no request comes */
                              : explanation_make(explanation, policy, clock_wall_us());
     if (status == STATUS_OK && options->is_live &&

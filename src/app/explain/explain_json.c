@@ -85,7 +85,9 @@ static bool add_connection(const struct given_connection *connection, json_t *ro
 static bool add_request(const struct given_request *given, json_t *root)
 {
     json_t *request = json_object();
-    return set(root, "request", request) && set(request, "method", json_of(given->head.method)) &&
+    return set(root, "request", request) &&
+           set(request, "version", json_string(given->is_http2 ? "2" : "1.1")) &&
+           set(request, "method", json_of(given->head.method)) &&
            set(request, "target", json_of(given->head.target.whole)) &&
            set(request, "host", json_of(given->evaluation.view.host)) &&
            set(request, "path",
@@ -281,6 +283,7 @@ static bool add_answer(const struct explanation *explanation, json_t *root)
     const struct charge *denied = answer->is_refusal && answer->reason == NULL
                                       ? admission_first_denied(&explanation->admission)
                                       : NULL;
+    const enum grpc_status grpc_status = explanation_grpc_status(explanation);
     json_t *object = json_object();
     return set(root, "answer", object) &&
            set(object, "passes",
@@ -290,7 +293,8 @@ static bool add_answer(const struct explanation *explanation, json_t *root)
            (answer->reason == NULL || set(object, "reason", json_string(answer->reason))) &&
            (denied == NULL ||
             set(object, "limit", json_of(admission_denier(&explanation->admission, denied)))) &&
-           (!answer->has_retry_after || set_number(object, "retry_after", answer->retry_after_s));
+           (!answer->has_retry_after || set_number(object, "retry_after", answer->retry_after_s)) &&
+           (grpc_status == GRPC_NONE || set_number(object, "grpc_status", grpc_status));
 }
 
 static bool add_store(const struct explanation *explanation, json_t *root)
@@ -310,12 +314,14 @@ static bool add_store(const struct explanation *explanation, json_t *root)
 static bool add_all(const struct explanation *explanation, json_t *root)
 {
     const struct given_request *given = &explanation->given;
+    const char *what;
     const bool is_readable = given->head.error.status == 0;
     if (!add_connection(&given->connection, root)) {
         return false;
     }
-    if (given->connection.fault != NULL) {
-        return set(root, "answer", json_pack("{sb sn}", "passes", 0, "status"));
+    if (given_request_fault(given, &what) != NULL) {
+        return (given->reset == NULL || set(root, "reset", json_string(given->reset))) &&
+               set(root, "answer", json_pack("{sb sn}", "passes", 0, "status"));
     }
     return (!is_readable || (add_request(given, root) && add_client(explanation, root))) &&
            add_routes(explanation, root) && add_limits(explanation, root) &&

@@ -106,7 +106,7 @@ static void put_request(const struct explanation *explanation, FILE *out)
     explain_text_put(out, given->head.target.whole);
     fputs(", host ", out);
     explain_text_put(out, given->evaluation.view.host);
-    fputc('\n', out);
+    fputs(given->is_http2 ? ", by HTTP/2\n" : "\n", out);
     if (given_request_has_path(given)) {
         explain_text_begin(out, "path");
         explain_text_put(out, given->evaluation.path.text);
@@ -238,6 +238,7 @@ static void put_condition(const char *what, const struct value_match *condition,
         [VALUE_MATCH_EQUALS] = " does not have the value that it asks for",
         [VALUE_MATCH_PRESENT] = " is not there",
         [VALUE_MATCH_ABSENT] = " is there",
+        [VALUE_MATCH_GRPC] = " is not that of gRPC",
     };
     fprintf(out, "no: the %s ", what);
     explain_text_put(out, condition->name);
@@ -476,6 +477,9 @@ static void put_answer(const struct explanation *explanation, FILE *out)
     } else {
         fputs("the upstream's", out);
     }
+    if (explanation_grpc_status(explanation) != GRPC_NONE) {
+        fprintf(out, "; grpc-status: %u", explanation_grpc_status(explanation));
+    }
     if (answer->hold_us > 0) {
         put_hold(answer->hold_us, out);
     }
@@ -492,9 +496,11 @@ void explain_text_write(const struct explanation *explanation, FILE *out)
     if (given->connection.listener != NULL) {
         put_connection(&given->connection, out);
     }
-    if (given->connection.fault != NULL) {
+    const char *what;
+    const char *fault = given_request_fault(given, &what);
+    if (fault != NULL) {
         explain_text_begin(out, "answer");
-        fprintf(out, "none, as the handshake fails: %s\n", given->connection.fault);
+        fprintf(out, "none, as %s: %s\n", what, fault);
         return;
     }
     put_request(explanation, out);

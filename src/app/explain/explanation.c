@@ -114,6 +114,18 @@ static void find_answer(struct explanation *explanation)
     }
 }
 
+enum grpc_status explanation_grpc_status(const struct explanation *explanation)
+{
+    const struct explained_answer *answer = &explanation->answer;
+    const struct given_request *given = &explanation->given;
+    if (!given->is_http2 || answer->status < 400 || !grpc_is_call(&given->head)) {
+        return GRPC_NONE;
+    }
+    return answer->is_refusal && answer->reason == NULL
+               ? admission_grpc_status(&explanation->admission)
+               : grpc_status_of(answer->status);
+}
+
 /* Limits are shown also where they are not asked: admission_prepare() repeats what it said where
  * it was. */
 static enum status evaluate(struct explanation *explanation, struct bans_view *bans,

@@ -98,6 +98,9 @@ void explanation_take_state(struct explanation *explanation);
 /* The state is unknown, because of @why: the answer follows from on_failure, as far as possible. */
 void explanation_take_fault(struct explanation *explanation, const char *why);
 
+/* The status of the answer where it ends a gRPC call by HTTP/2; GRPC_NONE: it does not. */
+enum grpc_status explanation_grpc_status(const struct explanation *explanation);
+
 /* Write the hash that the access log has for the identity @key, 32 hex digits. */
 void explanation_write_hash(const struct policy *policy, struct span key, struct text *text);
 

@@ -6,6 +6,7 @@
 #include "app/command.h"
 #include "base/compiler.h"
 #include "base/text.h"
+#include "http/head_builder.h"
 #include "tls/certificate.h"
 
 enum { PROBLEM_BYTES_MAX = 512 };
@@ -115,6 +116,17 @@ static const char *given_connection_read(struct given_connection *connection,
     }
     choose(connection);
     return NULL;
+}
+
+/* Whether a listener, that with TLS or one of the plain ones, takes the version. */
+static bool takes_http2(const struct given_connection *connection, const struct policy *policy)
+{
+    bool takes = connection->listener != NULL && connection->listener->versions & HTTP_VERSION_2;
+    for (size_t i = 0; i < policy->n_listeners && connection->listener == NULL; i++) {
+        const struct listener_section *listener = &policy->listeners[i];
+        takes = takes || (listener->tls == NULL && listener->versions & HTTP_VERSION_2);
+    }
+    return takes;
 }
 
 static void given_connection_close(struct given_connection *connection)
@@ -296,6 +308,53 @@ static const char *parse(struct given_request *given, const struct policy *polic
     return NULL;
 }
 
+/* Split "NAME: VALUE". */
+static struct field field_of(const char *text)
+{
+    const struct span field = span_of_text(text);
+    const size_t colon = span_find(field, ':');
+    const size_t value = colon < field.len ? colon + 1 : field.len;
+    return (struct field){
+        .name = span_of(field.data, colon),
+        .value = span_trim(span_of(field.data + value, field.len - value)),
+    };
+}
+
+/* As parse(), by HTTP/2. */
+static const char *build(struct given_request *given, const struct policy *policy,
+                         const char *method, const char *url, const struct given_options *options)
+{
+    struct field fields[HEAD_FIELDS_MAX];
+    char path[TARGET_BYTES_MAX + 2];
+    struct text text = text_of(path, sizeof(path));
+    struct described_request request = {
+        .method = span_of_text(method),
+        .scheme = is_wanted(url, options) ? SPAN("https") : SPAN("http"),
+        .fields = fields,
+        .n_fields = options->n_fields,
+    };
+    struct head_builder builder = {
+        .fields = given->fields,
+        .n_fields_max = policy->max.headers,
+        .bytes = given->bytes,
+        .capacity = sizeof(given->bytes),
+        .head_bytes_max = policy->max.head_bytes,
+    };
+    struct span target;
+    split_url(span_of_text(url), &request.host, &target);
+    text_add(&text,
+             target.data != url && !span_starts_with(target, SPAN("/")) ? SPAN("/") : SPAN(""));
+    text_add(&text, target);
+    request.path = text_span(&text);
+    for (size_t i = 0; i < options->n_fields; i++) {
+        fields[i] = field_of(options->fields[i]);
+    }
+    if (head_builder_describe(&builder, &request, &given->head) == HEAD_MALFORMED) {
+        given->reset = given->head.error.reason;
+    }
+    return text.truncated ? "the request is too large" : NULL;
+}
+
 enum evaluation_result given_request_evaluate(struct given_request *given,
                                               const struct admission_context *admission_context,
                                               struct admission *admission, struct arena *arena)
@@ -327,8 +386,11 @@ const char *given_request_read(struct given_request *given, const struct policy 
     if (fault == NULL) {
         fault = take_claims(given, options);
     }
+    given->is_http2 = options->is_http2;
+    given->reset = NULL;
     if (fault == NULL) {
-        fault = parse(given, policy, text_span(&text));
+        fault = options->is_http2 ? build(given, policy, method, url, options)
+                                  : parse(given, policy, text_span(&text));
     }
     if (fault != NULL) {
         return fault;
@@ -337,7 +399,11 @@ const char *given_request_read(struct given_request *given, const struct policy 
     if (target.data == url) {
         host = given->head.host;
     }
-    return given_connection_read(&given->connection, policy, url, host, options);
+    fault = given_connection_read(&given->connection, policy, url, host, options);
+    if (fault == NULL && options->is_http2 && !takes_http2(&given->connection, policy)) {
+        return "no listener of the policy takes HTTP/2 that way: see listen.http";
+    }
+    return fault;
 }
 
 void given_request_close(struct given_request *given)

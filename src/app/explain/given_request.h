@@ -29,6 +29,7 @@ struct given_options {
     const char *claims[JWT_CLAIMS_MAX]; /* "NAME=VALUE" */
     size_t n_claims;                    /* 0: the request has no token */
     const char *client_cert;            /* file of the client's certificate; NULL: it has none */
+    bool is_http2;
 };
 
 /* The rows for them in a table of struct command_option. */
@@ -54,6 +55,7 @@ struct given_options {
          .argument = "FILE",                                                                       \
          .help = "of the client, in PEM; taken to be one that verifies",                           \
          .value = &(given)->client_cert},                                                          \
+        {.name = "http2", .help = "the request comes by HTTP/2", .flag = &(given)->is_http2},      \
         {.name = "claim",                                                                          \
          .argument = "NAME=VALUE",                                                                 \
          .help = "of a valid token of the request; may be repeated, for an array too",             \
@@ -84,6 +86,8 @@ struct given_request {
     struct head head;
     struct address peer; /* of the connection: --from, or 127.0.0.1 */
     struct given_connection connection;
+    bool is_http2;
+    const char *reset;    /* why its stream is reset, static; NULL: it is not. By HTTP/2 alone */
     struct span own_name; /* the proxy's in Via: --via; empty: unknown */
 
     struct given_token token; /* by --claim; without claims: none */
@@ -109,6 +113,13 @@ MUST_USE const char *given_request_read(struct given_request *given, const struc
                                         const struct given_options *options);
 
 void given_request_close(struct given_request *given);
+
+/* What keeps a request from being read at all, and why, static. NULL: nothing. */
+static inline const char *given_request_fault(const struct given_request *given, const char **what)
+{
+    *what = given->connection.fault != NULL ? "the handshake fails" : "the stream is reset";
+    return given->connection.fault != NULL ? given->connection.fault : given->reset;
+}
 
 /* Evaluate @given, whose handshake does not fail, into its evaluation and @admission. A head that
  * cannot be read is refused. */

@@ -208,6 +208,7 @@ static int script_command(int argc, char **argv)
          .value = &lua},
     };
     struct policy *policy;
+    const char *what;
     int result;
     const int first = command_read(&SCRIPT_COMMAND, table, ARRAY_LEN(table), argc, argv, &result);
     if (first == 0) {
@@ -221,8 +222,8 @@ static int script_command(int argc, char **argv)
     if (fault != NULL) {
         fprintf(stderr, "sluice script: %s\n", fault);
         result = EXIT_USAGE;
-    } else if (request.connection.fault != NULL) {
-        fprintf(stderr, "sluice script: the handshake fails: %s\n", request.connection.fault);
+    } else if ((fault = given_request_fault(&request, &what)) != NULL) {
+        fprintf(stderr, "sluice script: %s: %s\n", what, fault);
         result = EXIT_FAILED;
     } else {
         result = script_print(policy, &request, lua);

@@ -210,16 +210,32 @@ static enum key_missing find_missing(const struct spec_limit *spec)
     return spec->shadow && missing == KEY_MISSING_DENY ? KEY_MISSING_SKIP : missing;
 }
 
-/* The answer to a request that lacks the key. A section that has only an action says none. */
-static const struct reply_spec *compile_missing_reply(struct compiler *compiler,
-                                                      const struct spec_limit *spec)
+/* The first key in @node that says something of an answer by HTTP, or NULL. */
+static const struct node *find_reply(const struct node *node)
 {
     static const char *const KEYS[] = {"status", "body", "content_type", "set"};
-    const struct node *node = spec->missing.position.node;
     const struct node *said = NULL;
     for (size_t i = 0; i < ARRAY_LEN(KEYS) && said == NULL; i++) {
         said = node_find(node, span_of_text(KEYS[i]));
     }
+    return said;
+}
+
+/* A section that has only `grpc` leaves other requests the problem document. */
+static const struct reply_spec *compile_deny_reply(struct compiler *compiler,
+                                                   const struct spec_reply *spec)
+{
+    const struct node *node = spec->position.node;
+    const bool is_of_grpc = node_find(node, SPAN("grpc")) != NULL && find_reply(node) == NULL;
+    return is_of_grpc ? NULL : compile_denial(compiler, spec);
+}
+
+/* The answer to a request that lacks the key. A section that has only an action says none. */
+static const struct reply_spec *compile_missing_reply(struct compiler *compiler,
+                                                      const struct spec_limit *spec)
+{
+    const struct node *node = spec->missing.position.node;
+    const struct node *said = find_reply(node);
     if (said == NULL) {
         return NULL;
     }
@@ -227,6 +243,21 @@ static const struct reply_spec *compile_missing_reply(struct compiler *compiler,
         node_error(compiler->diags, said, "an answer has no meaning where missing does not deny");
     }
     return compile_denial(compiler, &spec->missing);
+}
+
+/* A client of HTTP/2 resets a thousand requests in one packet, and would take nothing. */
+static void check_refund(struct compiler *compiler, const struct spec_limit *spec,
+                         const struct limit_rule *rule)
+{
+    bool takes_http2 = false;
+    for (size_t i = 0; i < compiler->policy->n_listeners; i++) {
+        takes_http2 = takes_http2 || compiler->policy->listeners[i].versions & HTTP_VERSION_2;
+    }
+    if (rule->refund_on.client_left && takes_http2 && !spec->shadow) {
+        node_error(compiler->diags, spec->refund_on.node,
+                   "refund_on: client_left lets clients of HTTP/2 go past the limit by resets; "
+                   "leave it out, or let every listener say http: 1.1");
+    }
 }
 
 static void compile_rule(struct compiler *compiler, const struct spec_limit *spec,
@@ -237,10 +268,12 @@ static void compile_rule(struct compiler *compiler, const struct spec_limit *spe
     rule->missing = find_missing(spec);
     rule->except = compile_prefixes(compiler, &spec->except.clients);
     rule->n_except = spec->except.clients.n_items;
-    rule->deny = compile_denial(compiler, &spec->deny);
+    rule->deny = compile_deny_reply(compiler, &spec->deny);
+    rule->grpc_denial = (enum grpc_denial)spec->deny.grpc;
     rule->missing_reply = compile_missing_reply(compiler, spec);
     compile_answers(compiler, "charge_on", &spec->charge_on, &rule->charge_on);
     compile_answers(compiler, "refund_on", &spec->refund_on, &rule->refund_on);
+    check_refund(compiler, spec, rule);
     compile_key(compiler, spec, &rule->key);
     rule->key.duplicates = (enum key_duplicates)spec->duplicates;
     compile_rates(compiler, spec, rule);

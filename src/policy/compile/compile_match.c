@@ -149,13 +149,13 @@ static void check_field_name(struct compiler *compiler, const struct section_pos
     }
 }
 
-/* Returns the number of @conditions. */
+/* Returns the number of @conditions. There is room for one more. */
 static size_t compile_conditions(struct compiler *compiler, const struct section_items *items,
                                  struct value_match **conditions)
 {
     const struct section_list *specs = items->items;
     size_t n = 0;
-    *conditions = compile_alloc(compiler, items->n_items, sizeof(**conditions));
+    *conditions = compile_alloc(compiler, items->n_items + 1, sizeof(**conditions));
     for (size_t i = 0; i < items->n_items && *conditions != NULL; i++) {
         struct value_match *condition = &(*conditions)[n];
         condition->name = compile_copy(compiler, specs[i].position.name);
@@ -164,14 +164,21 @@ static size_t compile_conditions(struct compiler *compiler, const struct section
     return n;
 }
 
-static void compile_fields(struct compiler *compiler, const struct section_items *items,
+/* The condition of gRPC is the last. */
+static void compile_fields(struct compiler *compiler, const struct spec_match *spec,
                            struct route_match *match)
 {
-    const struct section_list *specs = items->items;
-    for (size_t i = 0; i < items->n_items; i++) {
+    const struct section_list *specs = spec->headers.items;
+    for (size_t i = 0; i < spec->headers.n_items; i++) {
         check_field_name(compiler, &specs[i].position);
     }
-    match->n_fields = compile_conditions(compiler, items, &match->fields);
+    match->n_fields = compile_conditions(compiler, &spec->headers, &match->fields);
+    if (spec->grpc && match->fields != NULL) {
+        match->fields[match->n_fields++] = (struct value_match){
+            .name = SPAN("content-type"),
+            .kind = VALUE_MATCH_GRPC,
+        };
+    }
 }
 
 static void compile_query(struct compiler *compiler, const struct section_items *items,
@@ -293,7 +300,7 @@ void compile_match(struct compiler *compiler, const struct spec_match *spec, str
     compile_hosts(compiler, spec, match);
     compile_paths(compiler, spec, match);
     compile_methods(compiler, &spec->methods, match);
-    compile_fields(compiler, &spec->headers, match);
+    compile_fields(compiler, spec, match);
     compile_query(compiler, &spec->query, match);
     compile_claims(compiler, &spec->claims, match);
     compile_connection(compiler, spec, match);

@@ -51,7 +51,8 @@ static void add_route(struct collection *collection, const struct route *route)
 {
     for (size_t i = 0; i < route->match.n_fields; i++) {
         const struct value_match *field = &route->match.fields[i];
-        add(collection, field->name, field->kind == VALUE_MATCH_EQUALS);
+        add(collection, field->name,
+            field->kind == VALUE_MATCH_EQUALS || field->kind == VALUE_MATCH_GRPC);
     }
     if (route->cost.kind == COST_REQUEST_HEADER) {
         add(collection, route->cost.field, true);

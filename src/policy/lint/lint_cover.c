@@ -155,7 +155,8 @@ static bool implies(const struct value_match *narrow, const struct value_match *
     case VALUE_MATCH_PRESENT:
         return narrow->kind != VALUE_MATCH_ABSENT;
     case VALUE_MATCH_ABSENT:
-        return narrow->kind == VALUE_MATCH_ABSENT;
+    case VALUE_MATCH_GRPC:
+        return narrow->kind == wide->kind;
     }
     return false;
 }

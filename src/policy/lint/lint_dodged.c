@@ -114,6 +114,9 @@ static struct span write_host(struct span pattern, char buffer[HOST_BYTES_MAX + 
 /* A value that fulfils @condition, which is not VALUE_MATCH_ABSENT. */
 static struct span value_for(const struct value_match *condition)
 {
+    if (condition->kind == VALUE_MATCH_GRPC) {
+        return SPAN("application/grpc");
+    }
     return condition->n_values > 0 ? condition->values[0] : SPAN("x");
 }
 
@@ -507,7 +510,12 @@ static void warn_of_header(struct lint *lint, const struct route *route, const s
     const struct spec_match *match = &lint->routes[route->index].match;
     const struct section_list *field =
         match->headers.n_items > 0 ? match->headers.items : match->query.items;
-    warn_of_field(lint, &field->position, route, other);
+    const struct section_position grpc = {
+        .name = SPAN("content-type"),
+        .name_node = node_find(match->position.node, SPAN("grpc")),
+    };
+    warn_of_field(lint, match->headers.n_items == 0 && match->grpc ? &grpc : &field->position,
+                  route, other);
 }
 
 /* The request of a route, as seen by one that only headers may lead to. */

@@ -33,6 +33,10 @@ static const struct value_type DUPLICATES =
 static const struct value_type MISSING =
     WORD_TYPE("shared_counter, deny or skip", [KEY_MISSING_SHARED_COUNTER] = "shared_counter",
               [KEY_MISSING_DENY] = "deny", [KEY_MISSING_SKIP] = "skip");
+static const struct value_type GRPC_DENIAL =
+    WORD_TYPE("resource_exhausted, unavailable or http",
+              [GRPC_DENIAL_RESOURCE_EXHAUSTED] = "resource_exhausted",
+              [GRPC_DENIAL_UNAVAILABLE] = "unavailable", [GRPC_DENIAL_HTTP] = "http");
 static const struct value_type ENCODED_SLASH = WORD_TYPE("refuse or allow", "refuse", "allow");
 static const struct value_type ALIGN =
     WORD_TYPE("clock or first", [SPEC_ALIGN_CLOCK] = "clock", [SPEC_ALIGN_FIRST] = "first");
@@ -196,6 +200,8 @@ static const struct section_field DENY_FIELDS[] = {
      "text/plain", KEY_OPTIONAL, "media type of the body"},
     {"set", SHAPE_MAP, &VALUE_ANSWER_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
      "fields of the answer, name: value"},
+    {"grpc", SHAPE_ONE, &GRPC_DENIAL, offsetof(struct spec_reply, grpc), "resource_exhausted",
+     KEY_OPTIONAL, "resource_exhausted, unavailable or http: how gRPC calls by HTTP/2 are denied"},
 };
 static const struct value_type DENY_TYPE = SECTION_TYPE(DENY_FIELDS, struct spec_reply);
 
@@ -335,6 +341,8 @@ static const struct section_field MATCH_FIELDS[] = {
      "any, http or https: whether the client's connection is over TLS"},
     {"client_cert", SHAPE_ONE, &CERTIFICATE_MATCH_TYPE, offsetof(struct spec_match, certificate),
      NULL, KEY_OPTIONAL, "true: the client has shown a certificate; or a section: such a one"},
+    {"grpc", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_match, grpc), "false", KEY_OPTIONAL,
+     "true: gRPC calls alone, by their Content-Type"},
     {"ignore_case", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_match, ignore_case), "false",
      KEY_OPTIONAL, "letters of the path match in any case"},
     {"encoded_slash", SHAPE_ONE, &ENCODED_SLASH, offsetof(struct spec_match, encoded_slash),

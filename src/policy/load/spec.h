@@ -34,6 +34,7 @@ struct spec_match {
     struct spec_certificate_match certificate;
     bool ignore_case;
     int encoded_slash; /* 1: allow */
+    bool grpc;
 };
 
 struct spec_cost {

@@ -111,6 +111,7 @@ struct spec_redirect {
 struct spec_reply {
     struct section_position position;
     int missing; /* enum key_missing; of `missing` alone */
+    int grpc;    /* enum grpc_denial; of `deny` alone */
     uint32_t status;
     struct spec_text body;
     struct spec_text content_type;

@@ -111,6 +111,7 @@ static bool parse_request(const struct value_input *input, void *out)
 static const struct value_type COUNT = WHOLE(struct test_number, 0, UINT32_MAX);
 static const struct value_type REMAINING = WHOLE(struct spec_remaining, 0, UINT32_MAX);
 static const struct value_type STATUS = WHOLE(struct test_number, 100, 599);
+static const struct value_type GRPC_STATUS = WHOLE(struct test_number, 0, 16);
 static const struct value_type REPEAT = VALUE_NUMBER_TYPE(1, 10 * 1000 * 1000);
 static const struct value_type EVERY = VALUE_DURATION_TYPE(0, UNITS_DURATION_US_MAX);
 static const struct value_type DURATION = DURATION_TYPE(struct test_duration);
@@ -152,6 +153,7 @@ static const struct value_type VERDICT = {
 };
 
 static const struct value_type SCHEME = WORD_TYPE("http or https", "http", "https");
+static const struct value_type VERSION = WORD_TYPE("1.1 or 2", "1.1", "2");
 
 /* --- sections, the inner ones first --- */
 
@@ -165,6 +167,8 @@ static const struct section_field EXPECT_FIELDS[] = {
      "how many of them are denied"},
     {"status", SHAPE_ONE, &STATUS, offsetof(struct spec_expect, values.status), NULL, KEY_OPTIONAL,
      "that the client of each request gets"},
+    {"grpc", SHAPE_ONE, &GRPC_STATUS, offsetof(struct spec_expect, values.grpc), NULL, KEY_OPTIONAL,
+     "the status that each gRPC call by HTTP/2 gets of sluice"},
     {"limit", SHAPE_ONE, &NAME, offsetof(struct spec_expect, values.limit), NULL, KEY_OPTIONAL,
      "the first enforced limit that denies each request"},
     {"route", SHAPE_ONE, &NAME, offsetof(struct spec_expect, values.route), NULL, KEY_OPTIONAL,
@@ -214,6 +218,8 @@ static const struct section_field STEP_FIELDS[] = {
      "address of the peer; left out: that of defaults"},
     {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_step, host), NULL, KEY_OPTIONAL,
      "Host; left out: that of the URL, or of defaults"},
+    {"version", SHAPE_ONE, &VERSION, offsetof(struct spec_step, version), NULL, KEY_OPTIONAL,
+     "1.1 or 2: of HTTP; left out: that of defaults"},
     {"client_cert", SHAPE_ONE, &CLIENT_CERT_TYPE, offsetof(struct spec_step, certificate), NULL,
      KEY_OPTIONAL, "the certificate that the client shows, over https"},
     {"jwt", SHAPE_MAP_OF_LISTS, &VALUE_CLAIM, offsetof(struct spec_step, claims), NULL,
@@ -250,6 +256,8 @@ static const struct section_field TEST_DEFAULTS_FIELDS[] = {
      KEY_OPTIONAL, "Host"},
     {"scheme", SHAPE_ONE, &SCHEME, offsetof(struct spec_test_defaults, scheme), "http",
      KEY_OPTIONAL, "http or https, of requests that are no URL"},
+    {"version", SHAPE_ONE, &VERSION, offsetof(struct spec_test_defaults, version), "1.1",
+     KEY_OPTIONAL, "1.1 or 2: of HTTP"},
     {"headers", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_test_defaults, headers), NULL,
      KEY_OPTIONAL, "fields of every request that does not say its own of that name"},
 };

@@ -212,6 +212,9 @@ static void build_request(struct builder *builder, const struct spec_step *spec,
     step->host = host_of(builder, spec);
     build_connection(builder, spec, step);
     build_token(builder, &spec->claims, step);
+    step->is_http2 =
+        (node_find(spec->position.node, SPAN("version")) != NULL ? spec->version
+                                                                 : defaults->version) == 1;
     step->from = step->from.family != ADDRESS_NONE ? step->from : defaults->from;
     step->fields =
         alloc(builder, spec->headers.n_items + defaults->headers.n_items, sizeof(struct field));

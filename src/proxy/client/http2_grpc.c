@@ -3,6 +3,7 @@
  * ends the stream. The exchange, its log line and its metrics keep the HTTP status. */
 
 #include "base/text.h"
+#include "http/grpc.h"
 #include "http/head_builder.h"
 #include "proxy/admission.h"
 #include "proxy/client/http2_connection.h"
@@ -12,48 +13,26 @@ enum {
     NUMBER_BYTES = 24,
 };
 
-/* gRPC's codes, https://grpc.io/docs/guides/status-codes/ */
-static unsigned code_of(uint16_t status)
+/* Whether the limits denied the request: then that is what the answer says. */
+static bool is_denied(const struct exchange *exchange)
 {
-    switch (status) {
-    case 400:
-    case 417:
-    case 500:
-    case 508:
-        return 13; /* INTERNAL */
-    case 401:
-        return 16; /* UNAUTHENTICATED */
-    case 403:
-        return 7; /* PERMISSION_DENIED */
-    case 404:
-    case 501:
-        return 12; /* UNIMPLEMENTED */
-    case 408:
-    case 502:
-    case 503:
-    case 504:
-        return 14; /* UNAVAILABLE */
-    case 413:
-    case 429:
-    case 431:
-        return 8; /* RESOURCE_EXHAUSTED */
-    default:
-        return 2; /* UNKNOWN */
-    }
+    const struct decision *decision = &exchange->admission.decision;
+    return decision->n_charges > 0 && exchange->admission.lacked == NULL &&
+           !exchange->is_decision_pending && decision->status == STATUS_OK && !decision->allowed;
 }
 
-static bool is_grpc(const struct head *head)
+/* GRPC_NONE: the answer is one by HTTP. */
+static enum grpc_status status_of(const struct exchange *exchange, uint16_t http_status)
 {
-    const struct span type = head_find_only(head, SPAN("content-type"));
-    const struct span grpc = SPAN("application/grpc");
-    return type.len >= grpc.len && span_equals_ignore_case(span_of(type.data, grpc.len), grpc) &&
-           (type.len == grpc.len || type.data[grpc.len] == '+' || type.data[grpc.len] == ';');
+    return is_denied(exchange) ? admission_grpc_status(&exchange->admission)
+                               : grpc_status_of(http_status);
 }
 
 bool http2_grpc_maps(const struct http2_request *request, const struct response *response)
 {
     return response->fields == NULL && response->status >= 400 &&
-           is_grpc(&request->exchange->request);
+           grpc_is_call(&request->exchange->request) &&
+           status_of(request->exchange, response->status) != GRPC_NONE;
 }
 
 bool http2_grpc_send(struct http2_request *request, const struct response *response)
@@ -74,12 +53,14 @@ bool http2_grpc_send(struct http2_request *request, const struct response *respo
             own[n_own++] = *field;
         }
     }
-    text_add_u64(&code, code_of(response->status));
+    request->client.grpc_status = (uint8_t)status_of(request->exchange, response->status);
+    text_add_u64(&code, request->client.grpc_status);
     grpc[n++] = (struct field){.name = SPAN("content-type"), .value = SPAN("application/grpc")};
     grpc[n++] = (struct field){.name = SPAN("grpc-status"), .value = text_span(&code)};
     grpc[n++] =
         (struct field){.name = SPAN("grpc-message"), .value = message_reason(response->status)};
-    if (admission_retry_after_ms(&request->exchange->admission, &wait_ms)) {
+    if (is_denied(request->exchange) &&
+        admission_retry_after_ms(&request->exchange->admission, &wait_ms)) {
         text_add_u64(&wait, wait_ms);
         grpc[n++] =
             (struct field){.name = SPAN("grpc-retry-pushback-ms"), .value = text_span(&wait)};

@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "base/clock.h"
+#include "http/grpc.h"
 #include "proxy/client/downstream_inner.h"
 #include "proxy/client/http2_connection.h"
 #include "proxy/exchange/exchange_config.h"
@@ -211,12 +212,17 @@ static enum stream_result send_piece(struct client *client, const struct respons
     if (response != NULL && !send_head(request, response, ends_with_head)) {
         return STREAM_BROKEN;
     }
+    if (ends_with_head) {
+        request->client.grpc_status =
+            (uint8_t)grpc_find_status(response->fields, response->n_fields);
+    }
     if (ends_with_head || (piece.len == 0 && !last)) {
         return STREAM_DONE;
     }
     http2_wake(request->connection);
     if (last && section.len > 0) {
         const struct http2_fields trailers = read_trailers(request->exchange, section);
+        request->client.grpc_status = (uint8_t)grpc_find_status(trailers.fields, trailers.n);
         http2_stream_send(&request->stream, piece, true, trailers.n > 0 ? &trailers : NULL);
         return STREAM_BLOCKED;
     }
@@ -324,6 +330,9 @@ static void on_done(struct client *client, uint64_t now_us)
 {
     struct http2_request *request = request_of(client);
     const bool is_answered = request->exchange->state == EXCHANGE_DONE;
+    if (grpc_is_call(&request->exchange->request)) {
+        counter_up(&env_of(request)->meters->grpc_calls[client->grpc_status]);
+    }
     return_exchange(request);
     list_remove(&request->awaiting);
     if (is_answered && !request->stream.is_answered) {
@@ -366,7 +375,13 @@ struct http2_request *http2_request_new(struct http2_connection *connection, uin
         return NULL;
     }
     *request = (struct http2_request){
-        .client = {.ops = &OPS, .tls = downstream->client.tls, .is_http2 = true},
+        .client =
+            {
+                .ops = &OPS,
+                .tls = downstream->client.tls,
+                .is_http2 = true,
+                .grpc_status = GRPC_NONE,
+            },
         .connection = connection,
         .clients = downstream->connection.clients,
         .config = exchange_config_acquire(config),

@@ -372,6 +372,18 @@ const struct reply_spec *admission_deny_reply(const struct admission *admission)
                : admission->rules[denied - admission->charges]->deny;
 }
 
+enum grpc_status admission_grpc_status(const struct admission *admission)
+{
+    static const enum grpc_status STATUSES[] = {
+        [GRPC_DENIAL_RESOURCE_EXHAUSTED] = GRPC_RESOURCE_EXHAUSTED,
+        [GRPC_DENIAL_UNAVAILABLE] = GRPC_UNAVAILABLE,
+        [GRPC_DENIAL_HTTP] = GRPC_NONE,
+    };
+    const struct charge *denied = admission_first_denied(admission);
+    return denied == NULL ? GRPC_RESOURCE_EXHAUSTED
+                          : STATUSES[admission->rules[denied - admission->charges]->grpc_denial];
+}
+
 bool admission_retry_after_s(const struct admission *admission, uint64_t *seconds)
 {
     uint64_t longest = 0;

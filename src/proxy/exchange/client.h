@@ -66,6 +66,7 @@ struct client {
     const struct client_ops *ops;
     const struct stream *tls; /* the connection, for what its handshake agreed on; NULL: plain */
     bool is_http2;
+    uint8_t grpc_status; /* over HTTP/2: that the client got, of a gRPC call; GRPC_NONE: none yet */
 };
 
 #endif /* SLUICE_PROXY_EXCHANGE_CLIENT_H */

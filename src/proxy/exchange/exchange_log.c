@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
+#include "http/grpc.h"
 #include "policy/key.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_config.h"
@@ -178,6 +179,20 @@ COLD static void add_tls(struct access_line *line, const struct stream *stream)
     }
 }
 
+COLD static void add_http2(struct access_line *line, const struct exchange *exchange)
+{
+    const uint8_t grpc_status = exchange->client->grpc_status;
+    access_line_add_word(line, LINE_VERSION, SPAN("2"));
+    if (!grpc_is_call(&exchange->request)) {
+        return;
+    }
+    if (grpc_status == GRPC_NONE) {
+        access_line_add_word(line, LINE_GRPC, SPAN("none"));
+    } else {
+        access_line_add_number(line, LINE_GRPC, grpc_status);
+    }
+}
+
 static void add_request(struct access_line *line, const struct exchange *exchange)
 {
     const struct head *request = &exchange->request;
@@ -196,7 +211,7 @@ static void add_request(struct access_line *line, const struct exchange *exchang
         add_extra(line, exchange, LOG_FIELD_USER_AGENT, LINE_USER_AGENT);
     }
     if (UNLIKELY(exchange->client->is_http2)) {
-        access_line_add_word(line, LINE_VERSION, SPAN("2"));
+        add_http2(line, exchange);
     }
     if (UNLIKELY(exchange->client->tls != NULL)) {
         add_tls(line, exchange->client->tls);

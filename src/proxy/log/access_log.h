@@ -33,6 +33,7 @@
     X(REFERER, "referer")                                                                          \
     X(USER_AGENT, "user_agent")                                                                    \
     X(VERSION, "version")                                                                          \
+    X(GRPC, "grpc")                                                                                \
     X(TLS, "tls")                                                                                  \
     X(SNI, "sni")                                                                                  \
     X(ALPN, "alpn")                                                                                \

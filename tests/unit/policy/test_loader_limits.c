@@ -239,6 +239,23 @@ START_TEST(one_answer_need_not_be_a_list)
 }
 END_TEST
 
+START_TEST(what_grpc_calls_get_leaves_other_requests_their_answer)
+{
+    struct policy *policy = policy_from_text(
+        WITH_LIMITS("  a: {key: global, rate: 1/s}\n"
+                    "  b: {key: global, rate: 1/s, deny: {grpc: unavailable}}\n"
+                    "  c: {key: global, rate: 1/s, deny: {grpc: http, status: 503}}\n"
+                    "  d: {key: global, rate: 1/s, deny: {}}\n"));
+    ck_assert_int_eq(policy->rules[0].grpc_denial, GRPC_DENIAL_RESOURCE_EXHAUSTED);
+    ck_assert_int_eq(policy->rules[1].grpc_denial, GRPC_DENIAL_UNAVAILABLE);
+    ck_assert_int_eq(policy->rules[2].grpc_denial, GRPC_DENIAL_HTTP);
+    ck_assert_ptr_null(policy->rules[1].deny);
+    ck_assert_uint_eq(policy->rules[2].deny->status, 503);
+    ck_assert_ptr_nonnull(policy->rules[3].deny);
+    policy_free(policy);
+}
+END_TEST
+
 START_TEST(a_shadow_limit_is_not_told_to_clients_and_refuses_nobody)
 {
     struct policy *policy = policy_from_text(
@@ -507,6 +524,7 @@ int main(void)
                         (int)ARRAY_LEN(LEARNT));
     tcase_add_test(tcase, answers_are_statuses_classes_and_ends);
     tcase_add_test(tcase, one_answer_need_not_be_a_list);
+    tcase_add_test(tcase, what_grpc_calls_get_leaves_other_requests_their_answer);
     tcase_add_test(tcase, a_shadow_limit_is_not_told_to_clients_and_refuses_nobody);
     tcase_add_test(tcase, a_shadow_limit_refuses_nobody_while_redis_is_away);
     tcase_add_loop_test(tcase, each_algorithm_gets_what_is_said_of_it, 0, (int)ARRAY_LEN(PARAMS));

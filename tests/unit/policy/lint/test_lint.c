@@ -355,6 +355,14 @@ static const struct {
      "         m: {key: client.ip, rate: 1/m}}\n"
      "routes: [{limits: [l, m], upstream: u}]\n"},
 
+    {"client-chosen-route", 1,
+     "limits: {l: {key: client.ip, rate: 1/s}}\n"
+     "routes: [{match: {path: /a, grpc: true}, upstream: u},\n"
+     "         {match: {path: /a}, limits: [l], upstream: u}]\n"},
+    {"client-chosen-route", 0,
+     "limits: {l: {key: client.ip, rate: 1/s}}\n"
+     "routes: [{match: {path: /a, grpc: true}, limits: [l], upstream: u},\n"
+     "         {match: {path: /a}, limits: [l], upstream: u}]\n"},
     {"refunds-leaving", 1,
      "limits: {l: {key: client.ip, rate: 1/s, refund_on: [5xx, client_left]},\n"
      "         m: {key: client.ip, rate: 1/m, refund_on: client_left, shadow: true}}\n"

@@ -1,0 +1,40 @@
+/* gRPC, as far as HTTP shows it: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
+
+#ifndef SLUICE_HTTP_GRPC_H
+#define SLUICE_HTTP_GRPC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/span.h"
+#include "http/head.h"
+
+/* The statuses of calls that are used here. */
+enum grpc_status {
+    GRPC_UNKNOWN = 2,
+    GRPC_PERMISSION_DENIED = 7,
+    GRPC_RESOURCE_EXHAUSTED = 8,
+    GRPC_UNIMPLEMENTED = 12,
+    GRPC_INTERNAL = 13,
+    GRPC_UNAVAILABLE = 14,
+    GRPC_UNAUTHENTICATED = 16,
+    GRPC_STATUSES = 17, /* 0 to 16 */
+    GRPC_NONE = 17,     /* a call without a status */
+};
+
+/* Whether @media_type is that of gRPC: "application/grpc", alone or followed by "+" or ";". That of
+ * gRPC-Web is not. */
+bool grpc_is_type(struct span media_type);
+
+/* Whether the request is a gRPC call, by its only Content-Type. */
+bool grpc_is_call(const struct head *request);
+
+/* The status of a call that an HTTP status from 400 on ends. */
+enum grpc_status grpc_status_of(uint16_t http_status);
+
+/* The value of the field grpc-status among @fields: 0 to 16, or GRPC_UNKNOWN for any other value.
+ * GRPC_NONE: there is no such field. */
+unsigned grpc_find_status(const struct field *fields, size_t n_fields);
+
+#endif /* SLUICE_HTTP_GRPC_H */

@@ -1,0 +1,65 @@
+#include "http/grpc.h"
+
+bool grpc_is_type(struct span media_type)
+{
+    const struct span grpc = SPAN("application/grpc");
+    return media_type.len >= grpc.len &&
+           span_equals_ignore_case(span_of(media_type.data, grpc.len), grpc) &&
+           (media_type.len == grpc.len || media_type.data[grpc.len] == '+' ||
+            media_type.data[grpc.len] == ';');
+}
+
+bool grpc_is_call(const struct head *request)
+{
+    return grpc_is_type(head_find_only(request, SPAN("content-type")));
+}
+
+enum grpc_status grpc_status_of(uint16_t http_status)
+{
+    switch (http_status) {
+    case 400:
+    case 417:
+    case 500:
+    case 508:
+        return GRPC_INTERNAL;
+    case 401:
+        return GRPC_UNAUTHENTICATED;
+    case 403:
+        return GRPC_PERMISSION_DENIED;
+    case 404:
+    case 501:
+        return GRPC_UNIMPLEMENTED;
+    case 408:
+    case 502:
+    case 503:
+    case 504:
+        return GRPC_UNAVAILABLE;
+    case 413:
+    case 429:
+    case 431:
+        return GRPC_RESOURCE_EXHAUSTED;
+    default:
+        return GRPC_UNKNOWN;
+    }
+}
+
+/* Of one or two digits. */
+static unsigned read_status(struct span value)
+{
+    unsigned status = 0;
+    for (size_t i = 0; i < value.len && i < 2; i++) {
+        const unsigned digit = (unsigned char)value.data[i] - (unsigned)'0';
+        status = digit <= 9 ? status * 10 + digit : GRPC_STATUSES;
+    }
+    return value.len >= 1 && value.len <= 2 && status < GRPC_STATUSES ? status : GRPC_UNKNOWN;
+}
+
+unsigned grpc_find_status(const struct field *fields, size_t n_fields)
+{
+    for (size_t i = 0; i < n_fields; i++) {
+        if (span_equals_ignore_case(fields[i].name, SPAN("grpc-status"))) {
+            return read_status(fields[i].value);
+        }
+    }
+    return GRPC_NONE;
+}

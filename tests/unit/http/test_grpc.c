@@ -1,0 +1,120 @@
+#include "http/grpc.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+START_TEST(the_media_type_of_grpc_is_known)
+{
+    static const struct {
+        const char *type;
+        bool is_grpc;
+    } STORIES[] = {
+        {"application/grpc", true},
+        {"APPLICATION/gRPC", true},
+        {"application/grpc+proto", true},
+        {"application/grpc;x=y", true},
+        {"application/grpc-web", false},
+        {"application/grpc ", false},
+        {"application/grp", false},
+        {" application/grpc", false},
+        {"", false},
+        {"text/plain, application/grpc", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(STORIES); i++) {
+        struct field fields[] = {
+            {.name = SPAN("Content-Type"), .value = span_of_text(STORIES[i].type)}};
+        const struct head head = {.fields = fields, .n_fields = 1};
+        ck_assert_int_eq(grpc_is_type(fields[0].value), STORIES[i].is_grpc);
+        ck_assert_int_eq(grpc_is_call(&head), STORIES[i].is_grpc);
+    }
+}
+END_TEST
+
+START_TEST(two_types_are_none)
+{
+    struct field fields[] = {
+        {.name = SPAN("content-type"), .value = SPAN("application/grpc")},
+        {.name = SPAN("content-type"), .value = SPAN("application/grpc")},
+    };
+    const struct head head = {.fields = fields, .n_fields = 2};
+    ck_assert(!grpc_is_call(&head));
+    ck_assert(!grpc_is_call(&(struct head){.n_fields = 0}));
+}
+END_TEST
+
+START_TEST(statuses_of_http_have_one_of_grpc)
+{
+    static const struct {
+        uint16_t http;
+        enum grpc_status grpc;
+    } STORIES[] = {
+        {400, GRPC_INTERNAL},
+        {401, GRPC_UNAUTHENTICATED},
+        {403, GRPC_PERMISSION_DENIED},
+        {404, GRPC_UNIMPLEMENTED},
+        {408, GRPC_UNAVAILABLE},
+        {413, GRPC_RESOURCE_EXHAUSTED},
+        {417, GRPC_INTERNAL},
+        {418, GRPC_UNKNOWN},
+        {421, GRPC_UNKNOWN},
+        {429, GRPC_RESOURCE_EXHAUSTED},
+        {431, GRPC_RESOURCE_EXHAUSTED},
+        {500, GRPC_INTERNAL},
+        {501, GRPC_UNIMPLEMENTED},
+        {502, GRPC_UNAVAILABLE},
+        {503, GRPC_UNAVAILABLE},
+        {504, GRPC_UNAVAILABLE},
+        {508, GRPC_INTERNAL},
+        {599, GRPC_UNKNOWN},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(STORIES); i++) {
+        ck_assert_int_eq(grpc_status_of(STORIES[i].http), STORIES[i].grpc);
+    }
+}
+END_TEST
+
+START_TEST(a_status_is_0_to_16)
+{
+    static const struct {
+        const char *value;
+        unsigned status;
+    } STORIES[] = {
+        {"0", 0},
+        {"7", 7},
+        {"16", 16},
+        {"08", 8},
+        {"17", GRPC_UNKNOWN},
+        {"99", GRPC_UNKNOWN},
+        {"", GRPC_UNKNOWN},
+        {"x", GRPC_UNKNOWN},
+        {"1x", GRPC_UNKNOWN},
+        {"x1", GRPC_UNKNOWN},
+        {"-1", GRPC_UNKNOWN},
+        {"4294967304", GRPC_UNKNOWN},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(STORIES); i++) {
+        const struct field fields[] = {
+            {.name = SPAN("a"), .value = SPAN("1")},
+            {.name = SPAN("Grpc-Status"), .value = span_of_text(STORIES[i].value)},
+        };
+        ck_assert_uint_eq(grpc_find_status(fields, 2), STORIES[i].status);
+        ck_assert_uint_eq(grpc_find_status(fields, 1), GRPC_NONE);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("http/grpc");
+    TCase *tcase = tcase_create("grpc");
+    tcase_add_test(tcase, the_media_type_of_grpc_is_known);
+    tcase_add_test(tcase, two_types_are_none);
+    tcase_add_test(tcase, statuses_of_http_have_one_of_grpc);
+    tcase_add_test(tcase, a_status_is_0_to_16);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
