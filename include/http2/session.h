@@ -106,7 +106,6 @@ MUST_USE struct http2_session *http2_session_new(const struct http2_config *conf
 
 /* Its streams are the owner's to free; they must not be used any more. */
 void http2_session_free(struct http2_session *session);
-
 /* Take the next event out of *@bytes, which is shortened by what was read. @room is used while
  * http2_session_is_in_head() too, so it must stay the same then. With no bytes: only what has
  * happened meanwhile. */
@@ -183,7 +182,6 @@ void http2_session_drain(struct http2_session *session);
 void http2_session_refuse_new(struct http2_session *session);
 /* End it now: GOAWAY without an error, and no more events. */
 void http2_session_stop(struct http2_session *session);
-
 /* Ask for a sign of life, unless one is awaited. */
 void http2_session_ping(struct http2_session *session);
 bool http2_session_awaits_pong(const struct http2_session *session);
@@ -194,6 +192,8 @@ bool http2_session_is_over(const struct http2_session *session);
 size_t http2_session_streams(const struct http2_session *session);
 size_t http2_session_memory(const struct http2_session *session);
 
+/* How long the connection's window was closed in all, by bytes that wait to be taken. */
+uint64_t http2_session_closed_us(const struct http2_session *session, uint64_t now_us);
 /* Units of abuse so far, HTTP2_ABUSE_KINDS of them. */
 const uint64_t *http2_session_abuse(const struct http2_session *session);
 

@@ -183,6 +183,7 @@ static int on_data_chunk(nghttp2_session *nghttp2, uint8_t flags, int32_t id, co
         return 0;
     }
     stream->untaken += len;
+    session_note_window(session);
     if (session->frame.n_data == len && stream->has_length) {
         /* Before a byte of a frame is handed over: the body fits in its length, and ends there. */
         const uint64_t all = frame_data_bytes(&session->frame);

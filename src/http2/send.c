@@ -82,6 +82,7 @@ bool http2_session_pack(struct http2_session *session, struct http2_batch *batch
     bool has_more = true;
     session->now_us = now_us;
     budget_refill(&session->budget, now_us);
+    session_note_window(session); /* its updates are packed now */
     session->batch = batch;
     batch->n = 0;
     batch->used = 0;

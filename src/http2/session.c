@@ -10,7 +10,8 @@
 enum {
     /* Longer heads of answers are cut: more than an upstream may send. */
     SENT_HEAD_BYTES_MAX = 4 * 1024 * 1024,
-    ACKS_MAX = 128, /* of PING and SETTINGS, that a peer leaves unread */
+    ACKS_MAX = 128,                        /* of PING and SETTINGS, that a peer leaves unread */
+    CLOSED_WINDOW_BYTES = FRAME_BYTES_MAX, /* a window with less has no room for a frame */
     CONNECTION_WINDOW_MIN = NGHTTP2_INITIAL_CONNECTION_WINDOW_SIZE,
 };
 
@@ -186,6 +187,28 @@ void session_spend(struct http2_session *session, enum http2_abuse kind, unsigne
 {
     budget_spend(&session->budget, kind, units);
     session_heed_budget(session);
+}
+
+/* --- the window of the connection --- */
+
+/* Bytes that were taken are granted again at half of the window, so less than a frame is left only
+ * where bytes wait to be taken. */
+void session_note_window(struct http2_session *session)
+{
+    const bool is_closed =
+        nghttp2_session_get_local_window_size(session->nghttp2) < CLOSED_WINDOW_BYTES;
+    if (is_closed && session->closed_since_us == 0) {
+        session->closed_since_us = session->now_us;
+    } else if (!is_closed && session->closed_since_us != 0) {
+        session->closed_us += session->now_us - session->closed_since_us;
+        session->closed_since_us = 0;
+    }
+}
+
+uint64_t http2_session_closed_us(const struct http2_session *session, uint64_t now_us)
+{
+    const uint64_t since_us = session->closed_since_us;
+    return session->closed_us + (since_us != 0 && now_us > since_us ? now_us - since_us : 0);
 }
 
 /* --- what became of streams --- */

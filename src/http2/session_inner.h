@@ -55,6 +55,8 @@ struct http2_session {
     int32_t last_id;     /* of the peer's streams */
     int32_t reset_by_us; /* RST_STREAM that is being sent; 0: none */
     size_t n_streams;    /* not released */
+    uint64_t closed_us;  /* how long the window of the connection was closed, until closed_since */
+    uint64_t closed_since_us; /* 0: it is open */
     struct frame frame;
     uint8_t fates[FATES / 4];
     struct budget budget;
@@ -85,6 +87,9 @@ static inline bool session_check(struct http2_session *session, long result)
     session->is_broken = session->is_broken || nghttp2_is_fatal((int)result);
     return !session->is_broken;
 }
+
+/* The connection's window has changed: note whether it is closed. */
+void session_note_window(struct http2_session *session);
 
 enum fate session_fate(const struct http2_session *session, int32_t id);
 void session_set_fate(struct http2_session *session, int32_t id, enum fate fate);

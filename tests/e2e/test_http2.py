@@ -184,6 +184,34 @@ def test_a_body_of_unknown_length_is_chunked_upstream(start, start_upstream, con
     assert upstream.last.is_chunked()
 
 
+def fill_windows(client, *streams):
+    """Send DATA on the streams until their windows, or that of the connection, have little left, and stay so.
+    How much of each was sent."""
+    n_sent, windows = dict.fromkeys(streams, 0), dict.fromkeys((0, *streams), 65535)
+    was_low = False
+    while True:
+        client.pong()
+        for frame in client.frames:
+            if type(frame).__name__ == "WindowUpdateFrame":
+                windows[frame.stream_id] += frame.window_increment
+        client.frames.clear()
+        open_streams = [stream for stream in streams if min(windows[0], windows[stream]) >= 10000]
+        if open_streams:
+            stream = min(open_streams, key=n_sent.get)
+            was_low = False
+            client.data(stream, b"x" * 8192)
+            n_sent[stream] += 8192
+            windows[0] -= 8192
+            windows[stream] -= 8192
+        elif was_low:
+            return n_sent
+        else:
+            was_low = True
+            time.sleep(0.2)  # the server may take some more
+        if sum(n_sent.values()) > 80 * MIB:
+            pytest.fail("the windows never closed")
+
+
 def test_a_slow_upstream_holds_the_client_back_and_nothing_is_lost(start, start_upstream, connect):
     """What waits here is bounded by the window, which opens as the server takes the bytes."""
     import threading
@@ -199,19 +227,59 @@ def test_a_slow_upstream_holds_the_client_back_and_nothing_is_lost(start, start_
                   "routes: [{upstream: api}]")
     client = connect(proxy)
     stream = client.begin(method="POST", ends=False)
-    n_sent, window = 0, 65535
-    while window >= 16384:  # until the window is used up; what the kernel holds opens it again
-        client.data(stream, b"x" * 16384)
-        n_sent, window = n_sent + 16384, window - 16384
-        client.pong()
-        window += sum(frame.window_increment for frame in client.frames
-                      if type(frame).__name__ == "WindowUpdateFrame" and frame.stream_id == stream)
-        client.frames.clear()
-        if n_sent > 40 * MIB:
-            pytest.fail("the window never closed")
+    n_sent = fill_windows(client, stream)[stream]
     go_on.set()
     client.data(stream, b"", ends=True)
     assert client.answer(stream).body == str(n_sent).encode()
+
+
+def test_an_upload_is_not_too_slow_while_the_window_is_closed_by_others(start, start_upstream, connect):
+    """The streams of a connection share its window: one that cannot send is not held to min_upload."""
+    import threading
+    go_on = threading.Event()
+
+    def behave(peer, request):
+        if request.target == "/slow":
+            go_on.wait(30)
+        peer.read_body(request)
+        peer.send(answer(body=str(len(request.body)).encode()))
+
+    upstream = start_upstream(behave, reads_body=False)
+    proxy = start(f"{LISTEN}max: {{http2_buffer: 64KiB, body: 1GiB}}\n"
+                  f"upstreams: {{api: {{servers: '{upstream.url}', buffer: {{size: 64KiB, wait: 400ms}}}}}}\n"
+                  "routes: [{upstream: api}]")
+    client = connect(proxy)
+    slow = [client.begin(method="POST", path="/slow", ends=False) for _ in range(4)]  # more than their own windows hold back
+    n_sent = fill_windows(client, *slow)
+    begun, empty = (client.begin(method="POST", path="/quick", ends=False, more=[("content-length", "9000")])
+                    for _ in range(2))
+    client.data(begun, b"y" * 1000)
+    upstream.wait_for(5)
+    ends = time.monotonic() + 1.5  # longer than buffer.wait, and than what min_upload gives in advance
+    while time.monotonic() < ends:
+        client.pong()
+        assert not any(client.answer_of(stream).heads for stream in (begun, empty))
+        time.sleep(0.05)
+    client.frames.clear()
+    go_on.set()
+    client.read_until(lambda: any(type(frame).__name__ == "WindowUpdateFrame" and frame.stream_id == 0
+                                  for frame in client.frames))
+    client.data(begun, b"y" * 8000, ends=True)
+    client.data(empty, b"y" * 9000, ends=True)
+    for stream in slow:
+        client.data(stream, b"", ends=True)
+        assert client.answer(stream).body == str(n_sent[stream]).encode()
+    assert client.answer(begun).body == client.answer(empty).body == b"9000"
+
+
+def test_an_upload_is_too_slow_while_the_window_is_open(start, start_upstream, connect):
+    upstream = start_upstream()
+    proxy = start(f"{LISTEN}upstreams: {{api: {{servers: '{upstream.url}', buffer: {{size: 64KiB, wait: 20ms}}}}}}\n"
+                  "routes: [{upstream: api}]")
+    client = connect(proxy)
+    stream = client.begin(method="POST", ends=False)
+    client.data(stream, b"x")
+    assert client.answer(stream).status == 408
 
 
 def test_an_answer_waits_for_the_window_of_the_client(start, start_upstream, connect):
